@@ -1,0 +1,68 @@
+//! The SSH wire format: RFC 4251 data types and one struct per `SSH_MSG_*`.
+//!
+//! This crate decides one thing for all the others: bytes from a peer are read through a borrowing
+//! [`Reader`] that can only fail, never panic or allocate by a length the peer chose, and every message
+//! refuses trailing bytes. Nothing here knows about sockets, keys or time.
+//!
+//! | RFC 4251 section 5 | Rust |
+//! |---|---|
+//! | `byte`, `byte[n]` | `u8`, `&[u8]` |
+//! | `boolean` | `bool` (any non-zero byte reads as true) |
+//! | `uint32`, `uint64` | `u32`, `u64` |
+//! | `string` | `&[u8]`, or `&str` where the RFC says the text is UTF-8 or US-ASCII |
+//! | `mpint` | [`Mpint`], the unsigned magnitude |
+//! | `name-list` | [`NameList`] |
+
+mod message;
+pub mod msg;
+mod reader;
+mod sink;
+mod writer;
+
+pub use message::Message;
+pub use reader::{Mpint, NameList, Reader};
+pub use sink::PacketSink;
+pub use writer::{Writer, string_len};
+
+/// Why bytes could not be read as what the protocol says they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum WireError {
+    /// The data ends before `what` is complete.
+    #[error("truncated: {what}")]
+    Truncated {
+        /// The RFC 4251 type or the field that was being read.
+        what: &'static str,
+    },
+    /// Bytes follow the last field of a message.
+    #[error("{count} trailing bytes")]
+    TrailingBytes {
+        /// How many.
+        count: usize,
+    },
+    /// A text field is not UTF-8.
+    #[error("text is not UTF-8")]
+    NotUtf8,
+    /// An `mpint` is negative or has needless leading zeros (RFC 4251 section 5).
+    #[error("malformed mpint")]
+    BadMpint,
+    /// A `name-list` holds an empty name or a byte outside printable US-ASCII.
+    #[error("malformed name-list")]
+    BadNameList,
+    /// The message is not the one that was expected.
+    #[error("message {got} where {expected} was expected")]
+    WrongMessage {
+        /// The number RFC 4250 gives the expected message.
+        expected: u8,
+        /// The number that was found.
+        got: u8,
+    },
+    /// A field holds a value its definition does not allow.
+    #[error("invalid {what}")]
+    Invalid {
+        /// The field.
+        what: &'static str,
+    },
+}
+
+/// Shorthand for results of reading.
+pub type Result<T> = core::result::Result<T, WireError>;

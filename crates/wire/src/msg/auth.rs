@@ -1,0 +1,68 @@
+//! RFC 4252 and RFC 4256.
+
+use crate::NameList;
+use crate::message::{Rest, messages};
+
+messages! {
+    /// `SSH_MSG_USERAUTH_REQUEST` (RFC 4252 section 5).
+    UserauthRequest = 50; {
+        /// The user to become. Not trusted to be UTF-8.
+        user: &'a [u8],
+        /// The service to start, `ssh-connection`.
+        service: &'a [u8],
+        /// The method's name.
+        method: &'a [u8],
+        /// Fields of the method.
+        fields: Rest<'a>,
+    }
+    /// `SSH_MSG_USERAUTH_FAILURE` (RFC 4252 section 5.1).
+    UserauthFailure = 51; {
+        /// Methods that can continue.
+        methods: NameList<'a>,
+        /// The request itself succeeded, but more is needed.
+        partial_success: bool,
+    }
+    /// `SSH_MSG_USERAUTH_SUCCESS` (RFC 4252 section 5.1).
+    UserauthSuccess = 52; {}
+    /// `SSH_MSG_USERAUTH_BANNER` (RFC 4252 section 5.4).
+    UserauthBanner = 53; {
+        /// Text for the user. Not trusted to be UTF-8 nor free of control characters.
+        text: &'a [u8],
+        /// RFC 3066 tag.
+        language: &'a [u8],
+    }
+    /// `SSH_MSG_USERAUTH_PK_OK` (RFC 4252 section 7).
+    UserauthPkOk = 60; {
+        /// The algorithm of the request.
+        algorithm: &'a [u8],
+        /// The key blob of the request.
+        key: &'a [u8],
+    }
+    /// `SSH_MSG_USERAUTH_PASSWD_CHANGEREQ` (RFC 4252 section 8).
+    UserauthPasswdChangereq = 60; {
+        /// Why.
+        prompt: &'a [u8],
+        /// RFC 3066 tag.
+        language: &'a [u8],
+    }
+    /// `SSH_MSG_USERAUTH_INFO_REQUEST` (RFC 4256 section 3.2).
+    UserauthInfoRequest = 60; {
+        /// Title.
+        name: &'a [u8],
+        /// Text before the prompts.
+        instruction: &'a [u8],
+        /// RFC 3066 tag.
+        language: &'a [u8],
+        /// How many prompts follow.
+        count: u32,
+        /// `count` pairs of `string` prompt, `boolean` echo.
+        prompts: Rest<'a>,
+    }
+    /// `SSH_MSG_USERAUTH_INFO_RESPONSE` (RFC 4256 section 3.4).
+    UserauthInfoResponse = 61; {
+        /// How many responses follow.
+        count: u32,
+        /// `count` times `string` response.
+        responses: Rest<'a>,
+    }
+}
