@@ -1,1 +1,30 @@
-//! (under construction)
+//! Algorithms by the names SSH gives them: packet ciphers, MACs, key exchanges, keys and key files.
+//!
+//! This is the only crate that links a crypto library (AWS-LC through `aws-lc-rs`), so that the choice can
+//! be reviewed, or changed, in one place. Three decisions shaped it:
+//!
+//! - **Packet keys are shared, not advanced.** [`PacketKey`] takes `&self` and an explicit [`PacketIndex`],
+//!   so any number of workers can seal or open different packets of one connection at once. Nothing is
+//!   allocated per packet and everything happens in place.
+//! - **Secrets wipe themselves** ([`zeroize::Zeroizing`]), have no `Debug`, and are compared in constant time.
+//! - **No callbacks.** A private key may live in another process: callers ask for a signature over bytes and
+//!   pass the finished blob on, so nothing here is called back by the protocol state machines.
+
+mod cipher;
+mod error;
+mod hash;
+mod kex;
+mod key;
+mod mac;
+mod packet;
+mod random;
+
+pub use cipher::Cipher;
+pub use error::{CryptoError, KexError, KeyFileError, OpenError, VerifyError};
+pub use hash::{Digest, Hash};
+pub use kex::{DhGroup, EphemeralKey, KexAlgorithm, KexFamily, SharedSecret, derive_key, kex_respond};
+pub use key::{FingerprintHash, KeyType, PrivateKey, PublicKey};
+pub use mac::Mac;
+pub use packet::{Direction, KeyLimits, PacketIndex, PacketKey};
+pub use random::{Random, SystemRandom};
+pub use zeroize::Zeroizing;

@@ -1,0 +1,62 @@
+//! Packet ciphers by name.
+
+/// A packet cipher that can be negotiated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cipher {
+    /// The name in a KEXINIT.
+    pub name: &'static str,
+    /// Bytes of key to derive.
+    pub key_len: usize,
+    /// Bytes of IV to derive; 0 where the cipher needs none.
+    pub iv_len: usize,
+    /// What the padding makes the packet a multiple of, in bytes.
+    pub block_len: usize,
+    pub(crate) kind: CipherKind,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CipherKind {
+    Aes128Gcm,
+    Aes256Gcm,
+    ChaCha20Poly1305,
+    Aes128Ctr,
+    Aes192Ctr,
+    Aes256Ctr,
+}
+
+const CHACHA: Cipher = Cipher {
+    name: "chacha20-poly1305@openssh.com",
+    key_len: 64,
+    iv_len: 0,
+    block_len: 8,
+    kind: CipherKind::ChaCha20Poly1305,
+};
+
+impl Cipher {
+    /// All of them, in OpenSSH's order of preference; HPN-SSH's alias is last because nobody needs to prefer it.
+    pub const ALL: &'static [Self] = &[
+        CHACHA,
+        Self::aes("aes128-gcm@openssh.com", 16, 12, CipherKind::Aes128Gcm),
+        Self::aes("aes256-gcm@openssh.com", 32, 12, CipherKind::Aes256Gcm),
+        Self::aes("aes128-ctr", 16, 16, CipherKind::Aes128Ctr),
+        Self::aes("aes192-ctr", 24, 16, CipherKind::Aes192Ctr),
+        Self::aes("aes256-ctr", 32, 16, CipherKind::Aes256Ctr),
+        // The same bytes on the wire: HPN-SSH lists this name first, and some of its peers list no other.
+        Self { name: "chacha20-poly1305-mt@hpnssh.org", ..CHACHA },
+    ];
+
+    /// Finds a cipher by the name in a KEXINIT.
+    pub fn by_name(name: &str) -> Option<&'static Self> {
+        Self::ALL.iter().find(|cipher| cipher.name == name)
+    }
+
+    /// True when the cipher authenticates by itself, so that the negotiated MAC is not used (RFC 5647
+    /// section 5.1 as OpenSSH reads it: the MAC lists are ignored altogether).
+    pub const fn is_aead(&self) -> bool {
+        matches!(self.kind, CipherKind::Aes128Gcm | CipherKind::Aes256Gcm | CipherKind::ChaCha20Poly1305)
+    }
+
+    const fn aes(name: &'static str, key_len: usize, iv_len: usize, kind: CipherKind) -> Self {
+        Self { name, key_len, iv_len, block_len: 16, kind }
+    }
+}

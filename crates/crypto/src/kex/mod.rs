@@ -1,0 +1,192 @@
+//! Key exchange methods: the arithmetic, not the messages.
+
+mod dh;
+
+pub use dh::DhGroup;
+
+use crate::{Hash, KexError};
+use zeroize::Zeroizing;
+
+/// Which messages a key exchange uses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KexFamily {
+    /// RFC 5656 and 8731: public values are strings, the secret an mpint.
+    Ecdh,
+    /// RFC 4253 section 8: public values and secret are mpints.
+    DhGroup,
+    /// RFC 4419: the server chooses the group.
+    DhGex,
+    /// A post-quantum KEM with X25519: messages like [`Ecdh`](Self::Ecdh), the secret a string.
+    Hybrid,
+}
+
+/// A key exchange method. Aliases are variants of their own, so that names survive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)] // The names say it: see `name`.
+pub enum KexAlgorithm {
+    Mlkem768X25519Sha256,
+    Sntrup761X25519Sha512,
+    Sntrup761X25519Sha512OpenSsh,
+    Curve25519Sha256,
+    Curve25519Sha256LibSsh,
+    EcdhNistp256,
+    EcdhNistp384,
+    EcdhNistp521,
+    DhGexSha256,
+    DhGroup16Sha512,
+    DhGroup18Sha512,
+    DhGroup14Sha256,
+}
+
+impl KexAlgorithm {
+    /// All of them, in the order OpenSSH's client prefers them.
+    pub const ALL: &'static [Self] = &[
+        Self::Mlkem768X25519Sha256,
+        Self::Sntrup761X25519Sha512,
+        Self::Sntrup761X25519Sha512OpenSsh,
+        Self::Curve25519Sha256,
+        Self::Curve25519Sha256LibSsh,
+        Self::EcdhNistp256,
+        Self::EcdhNistp384,
+        Self::EcdhNistp521,
+        Self::DhGexSha256,
+        Self::DhGroup16Sha512,
+        Self::DhGroup18Sha512,
+        Self::DhGroup14Sha256,
+    ];
+
+    /// Finds a method by the name in a KEXINIT.
+    pub fn by_name(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|each| each.name() == name)
+    }
+
+    /// The name in a KEXINIT.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Mlkem768X25519Sha256 => "mlkem768x25519-sha256",
+            Self::Sntrup761X25519Sha512 => "sntrup761x25519-sha512",
+            Self::Sntrup761X25519Sha512OpenSsh => "sntrup761x25519-sha512@openssh.com",
+            Self::Curve25519Sha256 => "curve25519-sha256",
+            Self::Curve25519Sha256LibSsh => "curve25519-sha256@libssh.org",
+            Self::EcdhNistp256 => "ecdh-sha2-nistp256",
+            Self::EcdhNistp384 => "ecdh-sha2-nistp384",
+            Self::EcdhNistp521 => "ecdh-sha2-nistp521",
+            Self::DhGexSha256 => "diffie-hellman-group-exchange-sha256",
+            Self::DhGroup16Sha512 => "diffie-hellman-group16-sha512",
+            Self::DhGroup18Sha512 => "diffie-hellman-group18-sha512",
+            Self::DhGroup14Sha256 => "diffie-hellman-group14-sha256",
+        }
+    }
+
+    /// The hash for the exchange hash and for deriving keys.
+    pub const fn hash(self) -> Hash {
+        match self {
+            Self::Mlkem768X25519Sha256
+            | Self::Curve25519Sha256
+            | Self::Curve25519Sha256LibSsh
+            | Self::EcdhNistp256
+            | Self::DhGexSha256
+            | Self::DhGroup14Sha256 => Hash::Sha256,
+            Self::EcdhNistp384 => Hash::Sha384,
+            Self::Sntrup761X25519Sha512
+            | Self::Sntrup761X25519Sha512OpenSsh
+            | Self::EcdhNistp521
+            | Self::DhGroup16Sha512
+            | Self::DhGroup18Sha512 => Hash::Sha512,
+        }
+    }
+
+    /// Which messages it uses.
+    pub const fn family(self) -> KexFamily {
+        match self {
+            Self::Mlkem768X25519Sha256 | Self::Sntrup761X25519Sha512 | Self::Sntrup761X25519Sha512OpenSsh => {
+                KexFamily::Hybrid
+            }
+            Self::Curve25519Sha256
+            | Self::Curve25519Sha256LibSsh
+            | Self::EcdhNistp256
+            | Self::EcdhNistp384
+            | Self::EcdhNistp521 => KexFamily::Ecdh,
+            Self::DhGexSha256 => KexFamily::DhGex,
+            Self::DhGroup16Sha512 | Self::DhGroup18Sha512 | Self::DhGroup14Sha256 => KexFamily::DhGroup,
+        }
+    }
+}
+
+/// Our half of a key exchange: the client's with every method, and both sides' with group exchange.
+pub struct EphemeralKey {
+    public: Vec<u8>,
+}
+
+impl EphemeralKey {
+    /// A fresh key for any method but group exchange, whose group is not known yet.
+    ///
+    /// # Errors
+    /// [`KexError::WrongFamily`] for group exchange; [`KexError::Library`] when the library fails.
+    pub fn generate(_algorithm: KexAlgorithm) -> Result<Self, KexError> {
+        Err(KexError::Library { what: "generate a key" })
+    }
+
+    /// A fresh key in a group that was negotiated (RFC 4419); `p` and `g` are big-endian magnitudes.
+    ///
+    /// # Errors
+    /// [`KexError::BadGroup`] when `p` is even, smaller than 2048 or larger than 8192 bits, or `g` is not in `2..=p-2`.
+    pub fn generate_dh(_p: &[u8], _g: &[u8]) -> Result<Self, KexError> {
+        Err(KexError::Library { what: "generate a key" })
+    }
+
+    /// What goes to the peer: the content of the string, or the magnitude of the mpint for Diffie-Hellman.
+    pub fn public(&self) -> &[u8] {
+        &self.public
+    }
+
+    /// The shared secret with the peer's public value (same form as [`public`](Self::public)).
+    ///
+    /// # Errors
+    /// [`KexError::BadPublicValue`] when the value has the wrong size, is not on the curve, is not in
+    /// `2..=p-2`, or makes the all-zero X25519 secret (RFC 8731 section 3).
+    pub fn agree(self, _peer_public: &[u8]) -> Result<SharedSecret, KexError> {
+        Err(KexError::Library { what: "agree" })
+    }
+}
+
+/// The server's half in one step, for every method but group exchange: its public value and the secret.
+///
+/// # Errors
+/// As [`EphemeralKey::agree`]; [`KexError::WrongFamily`] for group exchange.
+pub fn kex_respond(
+    _algorithm: KexAlgorithm,
+    _client_public: &[u8],
+) -> Result<(Vec<u8>, SharedSecret), KexError> {
+    Err(KexError::Library { what: "agree" })
+}
+
+/// The shared secret K. Wiped on drop.
+pub struct SharedSecret(Zeroizing<Vec<u8>>);
+
+impl SharedSecret {
+    /// K exactly as it enters the exchange hash and key derivation: an mpint or a string, length included.
+    pub fn encoded(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+/// Derives one key (RFC 4253 section 7.2): `HASH(K || H || letter || session_id)`, extended to `len` bytes.
+pub fn derive_key(
+    hash: Hash,
+    k_encoded: &[u8],
+    h: &[u8],
+    letter: u8,
+    session_id: &[u8],
+    len: usize,
+) -> Zeroizing<Vec<u8>> {
+    let mut key = Zeroizing::new(Vec::with_capacity(len + 64));
+    let first = hash.digest(&[k_encoded, h, &[letter], session_id]);
+    key.extend_from_slice(first.as_ref());
+    while key.len() < len {
+        let next = hash.digest(&[k_encoded, h, &key]);
+        key.extend_from_slice(next.as_ref());
+    }
+    key.truncate(len);
+    key
+}
