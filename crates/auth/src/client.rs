@@ -1,0 +1,271 @@
+//! The client's side: send one request at a time, hear what the server says to it.
+//!
+//! Call order: [`Client::start`], then feed every payload to [`Client::handle`]. An event that leaves the choice to the
+//! caller ([`Event::ChooseMethod`], [`Event::KeyAccepted`], [`Event::Prompts`]) is answered by one of the request methods.
+
+use lh_wire::msg::{
+    Rest, ServiceAccept, ServiceRequest, UserauthBanner, UserauthFailure, UserauthInfoRequest,
+    UserauthPasswdChangereq, UserauthPkOk, UserauthRequest, UserauthSuccess,
+};
+use lh_wire::{Message, PacketSink, Reader, Writer};
+use zeroize::Zeroizing;
+
+use crate::{AuthError, CONNECTION_SERVICE, KeyRequest, MAX_PROMPTS, USERAUTH_SERVICE, decode, signed_data};
+
+/// One question of keyboard-interactive (RFC 4256 section 3.2).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Prompt {
+    /// The text, as the server sent it: control characters must be taken out before it is shown.
+    pub text: String,
+    /// Whether the answer may be seen while it is typed.
+    pub echo: bool,
+}
+
+/// What the server's message means to the caller.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event {
+    /// The service was accepted: send the first request, usually [`Client::none`].
+    Ready,
+    /// A text for the user, to be shown at once and sanitised. The machine goes on waiting.
+    Banner(String),
+    /// The last request did not finish authentication.
+    ChooseMethod {
+        /// Methods that can continue, in the server's order.
+        methods: Vec<String>,
+        /// The last request was right; another method is wanted on top.
+        partial_success: bool,
+    },
+    /// The server would take a signature by the key that was offered.
+    KeyAccepted {
+        /// The algorithm of the offer.
+        algorithm: String,
+        /// The key blob of the offer.
+        key: Vec<u8>,
+    },
+    /// Answer these with [`Client::responses`], also when there are none.
+    Prompts {
+        /// Title, often empty.
+        name: String,
+        /// Text before the prompts, often empty.
+        instruction: String,
+        /// The questions.
+        prompts: Vec<Prompt>,
+    },
+    /// The password has expired; [`Client::change_password`] answers.
+    PasswordExpired {
+        /// The server's explanation.
+        prompt: String,
+    },
+    /// Authentication is over: the connection protocol starts.
+    Success,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Start,
+    Service,
+    Choosing,
+    Waiting(Sent),
+    Done,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sent {
+    None,
+    Offer,
+    Signature,
+    Password,
+    Interactive,
+}
+
+/// The client machine for one user on one connection.
+#[derive(Debug)]
+pub struct Client {
+    user: Vec<u8>,
+    session_id: Vec<u8>,
+    host_key: Option<Vec<u8>>,
+    state: State,
+}
+
+impl Client {
+    /// `session_id` is the exchange hash of the first key exchange. `host_key` is the blob of the host key that signed it,
+    /// given only when the server announced `publickey-hostbound@openssh.com` in its EXT_INFO.
+    pub fn new(user: &str, session_id: &[u8], host_key: Option<&[u8]>) -> Self {
+        Self {
+            user: user.as_bytes().to_vec(),
+            session_id: session_id.to_vec(),
+            host_key: host_key.map(<[u8]>::to_vec),
+            state: State::Start,
+        }
+    }
+
+    /// Asks for the `ssh-userauth` service.
+    pub fn start(&mut self, sink: &mut dyn PacketSink) {
+        sink.payload(&ServiceRequest::new(USERAUTH_SERVICE).to_payload());
+        self.state = State::Service;
+    }
+
+    /// Takes one payload from the server.
+    ///
+    /// # Errors
+    /// The message is malformed or out of place; the connection must be closed with
+    /// [`AuthError::disconnect_reason`].
+    pub fn handle(&mut self, payload: &[u8]) -> Result<Event, AuthError> {
+        let number = payload.first().copied().unwrap_or(0);
+        match (number, self.state) {
+            (ServiceAccept::NUMBER, State::Service) => {
+                let accept: ServiceAccept<'_> = decode(payload)?;
+                if accept.name != USERAUTH_SERVICE {
+                    return Err(AuthError::Service(String::from_utf8_lossy(accept.name).into_owned()));
+                }
+                self.state = State::Choosing;
+                Ok(Event::Ready)
+            }
+            (UserauthBanner::NUMBER, State::Choosing | State::Waiting(_)) => {
+                let banner: UserauthBanner<'_> = decode(payload)?;
+                Ok(Event::Banner(String::from_utf8_lossy(banner.text).into_owned()))
+            }
+            (UserauthFailure::NUMBER, State::Waiting(_)) => {
+                let failure: UserauthFailure<'_> = decode(payload)?;
+                self.state = State::Choosing;
+                Ok(Event::ChooseMethod {
+                    methods: failure.methods.iter().map(str::to_owned).collect(),
+                    partial_success: failure.partial_success,
+                })
+            }
+            (UserauthSuccess::NUMBER, State::Waiting(_)) => {
+                let _: UserauthSuccess<'_> = decode(payload)?;
+                self.state = State::Done;
+                Ok(Event::Success)
+            }
+            (UserauthPkOk::NUMBER, State::Waiting(Sent::Offer)) => {
+                let ok: UserauthPkOk<'_> = decode(payload)?;
+                self.state = State::Choosing;
+                Ok(Event::KeyAccepted {
+                    algorithm: String::from_utf8_lossy(ok.algorithm).into_owned(),
+                    key: ok.key.to_vec(),
+                })
+            }
+            (UserauthPasswdChangereq::NUMBER, State::Waiting(Sent::Password)) => {
+                let request: UserauthPasswdChangereq<'_> = decode(payload)?;
+                self.state = State::Choosing;
+                Ok(Event::PasswordExpired { prompt: String::from_utf8_lossy(request.prompt).into_owned() })
+            }
+            (UserauthInfoRequest::NUMBER, State::Waiting(Sent::Interactive)) => {
+                let request: UserauthInfoRequest<'_> = decode(payload)?;
+                let prompts = prompts(&request)?;
+                self.state = State::Choosing;
+                Ok(Event::Prompts {
+                    name: String::from_utf8_lossy(request.name).into_owned(),
+                    instruction: String::from_utf8_lossy(request.instruction).into_owned(),
+                    prompts,
+                })
+            }
+            (number, _) => Err(AuthError::Unexpected { number, waiting_for: self.waiting_for() }),
+        }
+    }
+
+    /// Asks what the server would take (RFC 4252 section 5.2).
+    pub fn none(&mut self, sink: &mut dyn PacketSink) {
+        self.request("none", &[], Sent::None, sink);
+    }
+
+    /// Offers a key without signing, so that no passphrase or touch is asked for in vain.
+    pub fn offer_key(&mut self, algorithm: &str, key: &[u8], sink: &mut dyn PacketSink) {
+        let mut payload = Vec::new();
+        self.key_request(algorithm, key).encode(&self.user, None, &mut payload);
+        sink.payload(&payload);
+        self.state = State::Waiting(Sent::Offer);
+    }
+
+    /// What must be signed for [`Client::signed_key`].
+    pub fn signature_data(&self, algorithm: &str, key: &[u8]) -> Vec<u8> {
+        signed_data(&self.session_id, &self.user, &self.key_request(algorithm, key))
+    }
+
+    /// Authenticates with a signature blob over [`Client::signature_data`].
+    pub fn signed_key(&mut self, algorithm: &str, key: &[u8], signature: &[u8], sink: &mut dyn PacketSink) {
+        let mut payload = Vec::new();
+        self.key_request(algorithm, key).encode(&self.user, Some(signature), &mut payload);
+        sink.payload(&payload);
+        self.state = State::Waiting(Sent::Signature);
+    }
+
+    /// Authenticates with a password (RFC 4252 section 8).
+    pub fn password(&mut self, password: &[u8], sink: &mut dyn PacketSink) {
+        let mut fields = Zeroizing::new(Vec::with_capacity(password.len() + 5));
+        fields.put_bool(false);
+        fields.put_string(password);
+        self.request("password", &fields, Sent::Password, sink);
+    }
+
+    /// Answers [`Event::PasswordExpired`].
+    pub fn change_password(&mut self, old: &[u8], new: &[u8], sink: &mut dyn PacketSink) {
+        let mut fields = Zeroizing::new(Vec::with_capacity(old.len() + new.len() + 9));
+        fields.put_bool(true);
+        fields.put_string(old);
+        fields.put_string(new);
+        self.request("password", &fields, Sent::Password, sink);
+    }
+
+    /// Starts keyboard-interactive; `devices` is the comma-separated `KbdInteractiveDevices`, mostly empty.
+    pub fn keyboard_interactive(&mut self, devices: &str, sink: &mut dyn PacketSink) {
+        let mut fields = Vec::new();
+        fields.put_string(b"");
+        fields.put_string(devices.as_bytes());
+        self.request("keyboard-interactive", &fields, Sent::Interactive, sink);
+    }
+
+    /// Answers [`Event::Prompts`], one response a prompt.
+    pub fn responses<R: AsRef<[u8]>>(&mut self, responses: &[R], sink: &mut dyn PacketSink) {
+        let size = 5 + responses.iter().map(|each| each.as_ref().len() + 4).sum::<usize>();
+        let mut payload = Zeroizing::new(Vec::with_capacity(size));
+        payload.put_u8(lh_wire::msg::UserauthInfoResponse::NUMBER);
+        payload.put_u32(u32::try_from(responses.len()).unwrap_or(u32::MAX));
+        for response in responses {
+            payload.put_string(response.as_ref());
+        }
+        sink.payload(&payload);
+        self.state = State::Waiting(Sent::Interactive);
+    }
+
+    fn key_request<'a>(&'a self, algorithm: &'a str, key: &'a [u8]) -> KeyRequest<'a> {
+        KeyRequest { algorithm, key, host_key: self.host_key.as_deref() }
+    }
+
+    fn request(&mut self, method: &str, fields: &[u8], sent: Sent, sink: &mut dyn PacketSink) {
+        let request = UserauthRequest::new(&self.user, CONNECTION_SERVICE, method.as_bytes(), Rest(fields));
+        // Sized beforehand: a growing buffer would leave copies of a password behind.
+        let mut payload =
+            Zeroizing::new(Vec::with_capacity(self.user.len() + method.len() + fields.len() + 64));
+        request.encode(&mut payload);
+        sink.payload(&payload);
+        self.state = State::Waiting(sent);
+    }
+
+    const fn waiting_for(&self) -> &'static str {
+        match self.state {
+            State::Start => "authentication has not started",
+            State::Service => "waiting for the authentication service",
+            State::Choosing => "no request is pending",
+            State::Waiting(_) => "waiting for the answer to a request",
+            State::Done => "authentication is over",
+        }
+    }
+}
+
+fn prompts(request: &UserauthInfoRequest<'_>) -> Result<Vec<Prompt>, AuthError> {
+    if request.count > MAX_PROMPTS {
+        return Err(AuthError::TooMuch("number of prompts"));
+    }
+    let malformed = |error| AuthError::Malformed { number: UserauthInfoRequest::NUMBER, error };
+    let mut reader = Reader::new(request.prompts.0);
+    let mut prompts = Vec::new();
+    for _ in 0..request.count {
+        let text = String::from_utf8_lossy(reader.string().map_err(malformed)?).into_owned();
+        let echo = reader.boolean().map_err(malformed)?;
+        prompts.push(Prompt { text, echo });
+    }
+    reader.finish().map_err(malformed)?;
+    Ok(prompts)
+}

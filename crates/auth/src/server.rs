@@ -1,0 +1,323 @@
+//! The server's side: each request becomes an [`Attempt`] that somebody else decides.
+//!
+//! Call order: feed payloads to [`Server::handle`]. When it returns an [`Attempt`], answer with exactly one of
+//! [`Server::accept`], [`Server::reject`], [`Server::key_ok`] (only for an unsigned key) or [`Server::prompts`] (only for
+//! keyboard-interactive) before the next payload. Counting failures and delaying answers are the caller's policy.
+
+use lh_wire::msg::{
+    ServiceAccept, ServiceRequest, UserauthBanner, UserauthFailure, UserauthInfoRequest,
+    UserauthInfoResponse, UserauthPkOk, UserauthRequest, UserauthSuccess,
+};
+use lh_wire::{Message, NameList, PacketSink, Reader, Writer};
+use zeroize::Zeroizing;
+
+use crate::request::HOSTBOUND_METHOD;
+use crate::{
+    AuthError, CONNECTION_SERVICE, KeyRequest, MAX_PROMPTS, MAX_USER_LEN, USERAUTH_SERVICE, decode,
+    signed_data,
+};
+
+/// One request that wants a decision.
+#[derive(Debug)]
+pub struct Attempt {
+    /// Who the client wants to be. The same on every attempt of a connection.
+    pub user: String,
+    /// How it wants to prove that.
+    pub method: Method,
+}
+
+/// The method of an [`Attempt`] with its fields.
+pub enum Method {
+    /// Asks what is possible; also succeeds where an empty password is allowed.
+    None,
+    /// A password in clear (RFC 4252 section 8).
+    Password(Zeroizing<Vec<u8>>),
+    /// A password with its replacement; servers without password change reject it.
+    PasswordChange,
+    /// A key or certificate.
+    PublicKey(PublicKeyAttempt),
+    /// Wants to be asked; answer with [`Server::prompts`].
+    KeyboardInteractive,
+    /// The answers to [`Server::prompts`].
+    Responses(Vec<Zeroizing<Vec<u8>>>),
+    /// A method nobody here knows, or one whose fields make no sense.
+    Other(String),
+}
+
+impl core::fmt::Debug for Method {
+    /// Names the method and never its secrets.
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl Method {
+    /// The name as OpenSSH's log lines have it.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::None => "none",
+            Self::Password(_) | Self::PasswordChange => "password",
+            Self::PublicKey(_) => "publickey",
+            Self::KeyboardInteractive | Self::Responses(_) => "keyboard-interactive",
+            Self::Other(name) => name,
+        }
+    }
+}
+
+/// A `publickey` request.
+#[derive(Clone, PartialEq, Eq)]
+pub struct PublicKeyAttempt {
+    /// Signature algorithm the client named.
+    pub algorithm: String,
+    /// Key or certificate blob.
+    pub key: Vec<u8>,
+    /// Absent: the client only asks whether the key would do. Present: must be verified over `signed`.
+    pub signature: Option<Vec<u8>>,
+    /// What the signature must cover. Empty when there is none.
+    pub signed: Vec<u8>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Service,
+    Idle,
+    Deciding(Kind),
+    Prompting,
+    Done,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Offer,
+    Interactive,
+    Other,
+}
+
+/// The server machine for one connection.
+pub struct Server {
+    session_id: Vec<u8>,
+    host_key: Vec<u8>,
+    user: Option<Vec<u8>>,
+    offered: Option<(String, Vec<u8>)>,
+    asked: u32,
+    state: State,
+}
+
+impl Server {
+    /// `session_id` is the exchange hash of the first key exchange, `host_key` the blob of the key that signed it.
+    pub fn new(session_id: &[u8], host_key: &[u8]) -> Self {
+        Self {
+            session_id: session_id.to_vec(),
+            host_key: host_key.to_vec(),
+            user: None,
+            offered: None,
+            asked: 0,
+            state: State::Service,
+        }
+    }
+
+    /// Takes one payload from the client. `None` means that nothing needs deciding.
+    ///
+    /// # Errors
+    /// The client broke the protocol; close with [`AuthError::disconnect_reason`].
+    pub fn handle(
+        &mut self,
+        payload: &[u8],
+        sink: &mut dyn PacketSink,
+    ) -> Result<Option<Attempt>, AuthError> {
+        let number = payload.first().copied().unwrap_or(0);
+        match (number, self.state) {
+            (_, State::Deciding(_)) => Err(AuthError::Busy),
+            (ServiceRequest::NUMBER, State::Service) => {
+                let request: ServiceRequest<'_> = decode(payload)?;
+                if request.name != USERAUTH_SERVICE {
+                    return Err(AuthError::Service(String::from_utf8_lossy(request.name).into_owned()));
+                }
+                sink.payload(&ServiceAccept::new(USERAUTH_SERVICE).to_payload());
+                self.state = State::Idle;
+                Ok(None)
+            }
+            // A new request abandons the questions of the old one (RFC 4256 section 3.1).
+            (UserauthRequest::NUMBER, State::Idle | State::Prompting) => {
+                self.request(decode(payload)?).map(Some)
+            }
+            // RFC 4252 section 5.1: silently ignored after success.
+            (UserauthRequest::NUMBER, State::Done) => Ok(None),
+            (UserauthInfoResponse::NUMBER, State::Prompting) => self.responses(decode(payload)?).map(Some),
+            (number, _) => Err(AuthError::Unexpected { number, waiting_for: self.waiting_for() }),
+        }
+    }
+
+    fn request(&mut self, request: UserauthRequest<'_>) -> Result<Attempt, AuthError> {
+        if request.user.len() > MAX_USER_LEN {
+            return Err(AuthError::TooMuch("length of the user name"));
+        }
+        if request.service != CONNECTION_SERVICE {
+            return Err(AuthError::Service(String::from_utf8_lossy(request.service).into_owned()));
+        }
+        let user = self.user.get_or_insert_with(|| request.user.to_vec());
+        if user != request.user {
+            return Err(AuthError::UserChanged(
+                String::from_utf8_lossy(user).into_owned(),
+                String::from_utf8_lossy(request.user).into_owned(),
+            ));
+        }
+        let user = String::from_utf8_lossy(request.user).into_owned();
+        let name = String::from_utf8_lossy(request.method).into_owned();
+        let method = self.method(&name, request.user, request.fields.0);
+        self.state = State::Deciding(match &method {
+            Method::PublicKey(key) if key.signature.is_none() => Kind::Offer,
+            Method::KeyboardInteractive => Kind::Interactive,
+            _ => Kind::Other,
+        });
+        Ok(Attempt { user, method })
+    }
+
+    /// Fields that make no sense turn a method into one that nobody knows: it is rejected like any other wrong guess.
+    fn method(&mut self, name: &str, user: &[u8], fields: &[u8]) -> Method {
+        match name {
+            "none" if fields.is_empty() => Method::None,
+            "password" => password(fields).unwrap_or_else(|_| Method::Other(name.to_owned())),
+            "publickey" | HOSTBOUND_METHOD => {
+                let Ok((request, signature)) = KeyRequest::decode(fields, name == HOSTBOUND_METHOD) else {
+                    return Method::Other(name.to_owned());
+                };
+                // The signature of the hostbound variant is worth something only for the key that we showed.
+                if request.host_key.is_some_and(|host_key| host_key != self.host_key) {
+                    return Method::Other(name.to_owned());
+                }
+                self.offered = Some((request.algorithm.to_owned(), request.key.to_vec()));
+                let signed = match signature {
+                    Some(_) => signed_data(&self.session_id, user, &request),
+                    None => Vec::new(),
+                };
+                Method::PublicKey(PublicKeyAttempt {
+                    algorithm: request.algorithm.to_owned(),
+                    key: request.key.to_vec(),
+                    signature: signature.map(<[u8]>::to_vec),
+                    signed,
+                })
+            }
+            "keyboard-interactive" => {
+                let mut reader = Reader::new(fields);
+                let sound = reader.string().is_ok() && reader.string().is_ok() && reader.is_empty();
+                if sound { Method::KeyboardInteractive } else { Method::Other(name.to_owned()) }
+            }
+            other => Method::Other(other.to_owned()),
+        }
+    }
+
+    fn responses(&mut self, message: UserauthInfoResponse<'_>) -> Result<Attempt, AuthError> {
+        let malformed = |error| AuthError::Malformed { number: UserauthInfoResponse::NUMBER, error };
+        if message.count != self.asked {
+            return Err(malformed(lh_wire::WireError::Invalid { what: "number of responses" }));
+        }
+        let mut reader = Reader::new(message.responses.0);
+        let mut responses = Vec::new();
+        for _ in 0..message.count.min(MAX_PROMPTS) {
+            responses.push(Zeroizing::new(reader.string().map_err(malformed)?.to_vec()));
+        }
+        reader.finish().map_err(malformed)?;
+        self.state = State::Deciding(Kind::Interactive);
+        let user = String::from_utf8_lossy(self.user.as_deref().unwrap_or_default()).into_owned();
+        Ok(Attempt { user, method: Method::Responses(responses) })
+    }
+
+    /// The client is who it says it is, and nothing more is needed.
+    pub fn accept(&mut self, sink: &mut dyn PacketSink) {
+        sink.payload(&UserauthSuccess::new().to_payload());
+        self.state = State::Done;
+    }
+
+    /// The attempt failed, or (`partial_success`) it was right but `methods` must follow.
+    /// Names that a `name-list` cannot hold are left out.
+    pub fn reject(&mut self, methods: &[&str], partial_success: bool, sink: &mut dyn PacketSink) {
+        let names = methods.join(",");
+        if let Ok(methods) = NameList::from_content(names.as_bytes()) {
+            sink.payload(&UserauthFailure::new(methods, partial_success).to_payload());
+        }
+        self.state = State::Idle;
+    }
+
+    /// The offered key would do. Anything but an unsigned offer is rejected instead.
+    pub fn key_ok(&mut self, sink: &mut dyn PacketSink) {
+        match (&self.offered, self.state) {
+            (Some((algorithm, key)), State::Deciding(Kind::Offer)) => {
+                sink.payload(&UserauthPkOk::new(algorithm.as_bytes(), key).to_payload());
+                self.state = State::Idle;
+            }
+            _ => self.reject(&[], false, sink),
+        }
+    }
+
+    /// Asks the user behind a keyboard-interactive attempt. At most [`MAX_PROMPTS`] are sent.
+    pub fn prompts(
+        &mut self,
+        name: &str,
+        instruction: &str,
+        prompts: &[(&str, bool)],
+        sink: &mut dyn PacketSink,
+    ) {
+        if self.state != State::Deciding(Kind::Interactive) {
+            return self.reject(&[], false, sink);
+        }
+        let prompts = prompts.get(..MAX_PROMPTS as usize).unwrap_or(prompts);
+        let mut fields = Vec::new();
+        for (text, echo) in prompts {
+            fields.put_string(text.as_bytes());
+            fields.put_bool(*echo);
+        }
+        self.asked = u32::try_from(prompts.len()).unwrap_or(MAX_PROMPTS);
+        let request = UserauthInfoRequest::new(
+            name.as_bytes(),
+            instruction.as_bytes(),
+            b"",
+            self.asked,
+            lh_wire::msg::Rest(&fields),
+        );
+        sink.payload(&request.to_payload());
+        self.state = State::Prompting;
+    }
+
+    /// Shows the user a text; allowed at any time before success (RFC 4252 section 5.4).
+    pub fn banner(&mut self, text: &str, sink: &mut dyn PacketSink) {
+        if self.state != State::Done {
+            sink.payload(&UserauthBanner::new(text.as_bytes(), b"").to_payload());
+        }
+    }
+
+    /// Who the client says it is, once it has said so.
+    pub fn user(&self) -> Option<&[u8]> {
+        self.user.as_deref()
+    }
+
+    const fn waiting_for(&self) -> &'static str {
+        match self.state {
+            State::Service => "waiting for a service request",
+            State::Idle | State::Deciding(_) => "waiting for an authentication request",
+            State::Prompting => "waiting for answers to prompts",
+            State::Done => "authentication is over",
+        }
+    }
+}
+
+fn password(fields: &[u8]) -> lh_wire::Result<Method> {
+    let mut reader = Reader::new(fields);
+    let change = reader.boolean()?;
+    let password = Zeroizing::new(reader.string()?.to_vec());
+    if change {
+        reader.string()?;
+    }
+    reader.finish()?;
+    Ok(if change { Method::PasswordChange } else { Method::Password(password) })
+}
+
+impl core::fmt::Debug for PublicKeyAttempt {
+    /// Leaves the bytes out: a log line needs the fingerprint, which the caller makes.
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("PublicKeyAttempt")
+            .field("algorithm", &self.algorithm)
+            .field("signed", &self.signature.is_some())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,182 @@
+//! Client and server machines talking to each other, and to peers that break the rules.
+
+use lh_auth::client::{self, Client};
+use lh_auth::server::{Attempt, Method, Server};
+use lh_auth::{AuthError, KeyRequest, signed_data};
+use lh_wire::{Message, Writer};
+use proptest::prelude::*;
+
+const SESSION: &[u8] = b"session identifier";
+const HOST_KEY: &[u8] = b"host key blob";
+
+struct Pair {
+    client: Client,
+    server: Server,
+    to_server: Vec<Vec<u8>>,
+    to_client: Vec<Vec<u8>>,
+}
+
+impl Pair {
+    fn new(host_key: Option<&[u8]>) -> Self {
+        let mut pair = Self {
+            client: Client::new("alice", SESSION, host_key),
+            server: Server::new(SESSION, HOST_KEY),
+            to_server: Vec::new(),
+            to_client: Vec::new(),
+        };
+        pair.client.start(&mut pair.to_server);
+        assert!(pair.attempt().is_none());
+        assert_eq!(pair.event(), client::Event::Ready);
+        pair
+    }
+
+    fn attempt(&mut self) -> Option<Attempt> {
+        let payload = self.to_server.remove(0);
+        self.server.handle(&payload, &mut self.to_client).unwrap()
+    }
+
+    fn event(&mut self) -> client::Event {
+        let payload = self.to_client.remove(0);
+        self.client.handle(&payload).unwrap()
+    }
+}
+
+#[test]
+fn a_key_is_offered_accepted_signed_and_bound_to_the_host_key() {
+    for host_key in [None, Some(HOST_KEY)] {
+        let mut pair = Pair::new(host_key);
+        pair.client.offer_key("ssh-ed25519", b"key", &mut pair.to_server);
+        let attempt = pair.attempt().unwrap();
+        assert_eq!(attempt.user, "alice");
+        let Method::PublicKey(offer) = attempt.method else { panic!("not a key: {:?}", attempt.method) };
+        assert_eq!(offer.signature, None);
+        pair.server.key_ok(&mut pair.to_client);
+        assert_eq!(
+            pair.event(),
+            client::Event::KeyAccepted { algorithm: "ssh-ed25519".into(), key: b"key".to_vec() }
+        );
+        let data = pair.client.signature_data("ssh-ed25519", b"key");
+        pair.client.signed_key("ssh-ed25519", b"key", b"signature", &mut pair.to_server);
+        let Method::PublicKey(signed) = pair.attempt().unwrap().method else { panic!("not a key") };
+        assert_eq!(signed.signature.as_deref(), Some(&b"signature"[..]));
+        assert_eq!(signed.signed, data, "both sides must mean the same bytes");
+        let request = KeyRequest { algorithm: "ssh-ed25519", key: b"key", host_key };
+        assert_eq!(data, signed_data(SESSION, b"alice", &request));
+        pair.server.accept(&mut pair.to_client);
+        assert_eq!(pair.event(), client::Event::Success);
+    }
+}
+
+#[test]
+fn a_signature_bound_to_another_host_key_is_not_taken() {
+    let mut pair = Pair::new(Some(b"the key of a host in the middle"));
+    pair.client.signed_key("ssh-ed25519", b"key", b"signature", &mut pair.to_server);
+    assert!(matches!(pair.attempt().unwrap().method, Method::Other(_)));
+}
+
+#[test]
+fn prompts_are_answered_one_by_one_and_counted() {
+    let mut pair = Pair::new(None);
+    pair.client.keyboard_interactive("", &mut pair.to_server);
+    assert!(matches!(pair.attempt().unwrap().method, Method::KeyboardInteractive));
+    pair.server.prompts(
+        "",
+        "look at your token",
+        &[("Password: ", false), ("Token: ", true)],
+        &mut pair.to_client,
+    );
+    let client::Event::Prompts { prompts, instruction, .. } = pair.event() else { panic!("no prompts") };
+    assert_eq!(instruction, "look at your token");
+    assert_eq!(
+        prompts.iter().map(|p| (p.text.as_str(), p.echo)).collect::<Vec<_>>(),
+        [("Password: ", false), ("Token: ", true)]
+    );
+    pair.client.responses(&["secret", "123456"], &mut pair.to_server);
+    let Method::Responses(responses) = pair.attempt().unwrap().method else { panic!("no responses") };
+    assert_eq!(responses[1].as_slice(), b"123456");
+    pair.server.reject(&["publickey"], true, &mut pair.to_client);
+    assert_eq!(
+        pair.event(),
+        client::Event::ChooseMethod { methods: vec!["publickey".into()], partial_success: true }
+    );
+}
+
+#[test]
+fn a_lying_number_of_responses_ends_the_dialogue() {
+    let mut pair = Pair::new(None);
+    pair.client.keyboard_interactive("", &mut pair.to_server);
+    pair.attempt();
+    pair.server.prompts("", "", &[("Password: ", false)], &mut pair.to_client);
+    pair.client.responses(&["a", "b"], &mut pair.to_server);
+    let payload = pair.to_server.remove(0);
+    let error = pair.server.handle(&payload, &mut pair.to_client).unwrap_err();
+    assert!(matches!(error, AuthError::Malformed { .. }), "{error}");
+}
+
+#[test]
+fn a_banner_does_not_disturb_a_pending_request() {
+    let mut pair = Pair::new(None);
+    pair.client.password(b"secret", &mut pair.to_server);
+    let attempt = pair.attempt().unwrap();
+    assert_eq!(
+        format!("{attempt:?}"),
+        r#"Attempt { user: "alice", method: password }"#,
+        "no secret in Debug"
+    );
+    pair.server.banner("hello\n", &mut pair.to_client);
+    pair.server.accept(&mut pair.to_client);
+    assert_eq!(pair.event(), client::Event::Banner("hello\n".into()));
+    assert_eq!(pair.event(), client::Event::Success);
+}
+
+#[test]
+fn a_change_of_user_and_a_strange_service_are_refused() {
+    let mut pair = Pair::new(None);
+    pair.client.none(&mut pair.to_server);
+    pair.attempt();
+    pair.server.reject(&["password"], false, &mut pair.to_client);
+    let mut other = Vec::new();
+    other.put_u8(50);
+    for field in ["bob", "ssh-connection", "none"] {
+        other.put_string(field.as_bytes());
+    }
+    let error = pair.server.handle(&other, &mut pair.to_client).unwrap_err();
+    assert_eq!(error, AuthError::UserChanged("alice".into(), "bob".into()));
+
+    let mut fresh = Server::new(SESSION, HOST_KEY);
+    let request = lh_wire::msg::ServiceRequest::new(b"ssh-connection").to_payload();
+    let error = fresh.handle(&request, &mut Vec::new()).unwrap_err();
+    assert_eq!(error.disconnect_reason(), lh_wire::msg::disconnect::SERVICE_NOT_AVAILABLE);
+}
+
+#[test]
+fn success_that_nobody_asked_for_is_refused() {
+    let mut client = Client::new("alice", SESSION, None);
+    let mut sent: Vec<Vec<u8>> = Vec::new();
+    client.start(&mut sent);
+    let success = lh_wire::msg::UserauthSuccess::new().to_payload();
+    assert!(matches!(client.handle(&success), Err(AuthError::Unexpected { number: 52, .. })));
+    client.handle(&lh_wire::msg::ServiceAccept::new(b"ssh-userauth").to_payload()).unwrap();
+    assert!(matches!(client.handle(&success), Err(AuthError::Unexpected { number: 52, .. })));
+}
+
+proptest! {
+    #[test]
+    fn random_bytes_never_panic(payloads in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..200), 0..8)) {
+        let mut server = Server::new(SESSION, HOST_KEY);
+        let mut client = Client::new("alice", SESSION, None);
+        let mut sink: Vec<Vec<u8>> = Vec::new();
+        client.start(&mut sink);
+        server.handle(&sink.remove(0), &mut Vec::new()).unwrap();
+        for mut payload in payloads {
+            if let Some(first) = payload.first_mut() {
+                *first = 50 + *first % 12;
+            }
+            if let Ok(Some(_)) = server.handle(&payload, &mut sink) {
+                server.reject(&["password"], false, &mut sink);
+            }
+            let _ = client.handle(&payload);
+            client.keyboard_interactive("", &mut sink);
+        }
+    }
+}
