@@ -1,1 +1,32 @@
-//! (under construction)
+//! The SSH transport protocol (RFC 4253), without any input or output of its own.
+//!
+//! [`Transport`] is fed bytes and time, and gives back events and bytes. The order of calls:
+//!
+//! 1. [`recv_space`](Transport::recv_space), read the socket into it, [`received`](Transport::received)
+//!    (or [`received_eof`](Transport::received_eof));
+//! 2. [`poll`](Transport::poll) until it returns `None`, acting on each event;
+//! 3. whatever the layers above want to say goes in through [`lh_wire::PacketSink`];
+//! 4. [`output`](Transport::output), then [`output_slices`](Transport::output_slices) to the socket, then
+//!    [`written`](Transport::written);
+//! 5. sleep until the socket is ready or [`next_deadline`](Transport::next_deadline);
+//!    [`handle_timeout`](Transport::handle_timeout).
+//!
+//! When `poll` fails the connection is over: a DISCONNECT with the right reason is already queued, flush once
+//! more and close.
+//!
+//! Decisions that shaped this crate:
+//! * Who signs and who trusts a key is somebody else's business, maybe another process's: the exchange stops
+//!   in a *waiting state* ([`Event::HostKey`], [`Event::SignExchangeHash`]) until an answer is brought.
+//! * Packets are sealed when output is flushed, not when they are queued, so that many can be sealed
+//!   at once; each carries its own key and index.
+//! * Received payloads are slices of the buffer they were read into.
+
+mod config;
+mod error;
+mod event;
+mod transport;
+
+pub use config::{Algorithms, Config, DEFAULT_MAX_PACKET, HostKey, RekeyLimit, Role, cpu_has_aes};
+pub use error::{Fault, FreezeError, TransportError};
+pub use event::{AcceptedHostKey, Event, Negotiated};
+pub use transport::Transport;

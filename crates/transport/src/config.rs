@@ -1,0 +1,201 @@
+//! What a [`Transport`](crate::Transport) is told before it starts.
+
+use std::time::Duration;
+
+/// Which end of the connection this is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// The side that connected.
+    Client,
+    /// The side that accepted.
+    Server,
+}
+
+/// The name-lists of KEXINIT (RFC 4253 section 7.1), best first, without the markers
+/// (`ext-info-c`, `kex-strict-c-v00@openssh.com`, …), which the transport adds itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Algorithms {
+    /// Key exchange methods.
+    pub kex: Vec<String>,
+    /// Signature algorithms of host keys. A server offers only those one of its keys can make.
+    pub host_key: Vec<String>,
+    /// Ciphers from client to server.
+    pub cipher_c2s: Vec<String>,
+    /// Ciphers from server to client.
+    pub cipher_s2c: Vec<String>,
+    /// MACs from client to server. Not looked at when the cipher authenticates.
+    pub mac_c2s: Vec<String>,
+    /// MACs from server to client. Not looked at when the cipher authenticates.
+    pub mac_s2c: Vec<String>,
+    /// Compression from client to server: `none`, `zlib@openssh.com`, `zlib`.
+    pub compression_c2s: Vec<String>,
+    /// Compression from server to client.
+    pub compression_s2c: Vec<String>,
+}
+
+/// Key exchange methods of OpenSSH 10.5's client, in its order.
+const KEX_CLIENT: &[&str] = &[
+    "mlkem768x25519-sha256",
+    "sntrup761x25519-sha512",
+    "sntrup761x25519-sha512@openssh.com",
+    "curve25519-sha256",
+    "curve25519-sha256@libssh.org",
+    "ecdh-sha2-nistp256",
+    "ecdh-sha2-nistp384",
+    "ecdh-sha2-nistp521",
+    "diffie-hellman-group-exchange-sha256",
+    "diffie-hellman-group16-sha512",
+    "diffie-hellman-group18-sha512",
+    "diffie-hellman-group14-sha256",
+];
+
+/// OpenSSH's server stops before the finite-field groups: they cost a server much and a client nothing.
+const KEX_SERVER_COUNT: usize = 8;
+
+/// Signature algorithms of host and user keys, best first.
+const HOST_KEY: &[&str] = &[
+    "ssh-ed25519",
+    "ecdsa-sha2-nistp256",
+    "ecdsa-sha2-nistp384",
+    "ecdsa-sha2-nistp521",
+    "rsa-sha2-512",
+    "rsa-sha2-256",
+];
+
+const CIPHER: &[&str] = &[
+    "chacha20-poly1305@openssh.com",
+    "aes128-gcm@openssh.com",
+    "aes256-gcm@openssh.com",
+    "aes128-ctr",
+    "aes192-ctr",
+    "aes256-ctr",
+];
+
+const CIPHER_AES_FIRST: &[&str] = &[
+    "aes128-gcm@openssh.com",
+    "aes256-gcm@openssh.com",
+    "chacha20-poly1305@openssh.com",
+    "aes128-ctr",
+    "aes192-ctr",
+    "aes256-ctr",
+];
+
+const MAC: &[&str] = &[
+    "hmac-sha2-256-etm@openssh.com",
+    "hmac-sha2-512-etm@openssh.com",
+    "hmac-sha1-etm@openssh.com",
+    "hmac-sha2-256",
+    "hmac-sha2-512",
+    "hmac-sha1",
+];
+
+const COMPRESSION: &[&str] = &["none", "zlib@openssh.com"];
+
+fn owned(names: &[&str]) -> Vec<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
+}
+
+impl Algorithms {
+    fn with(kex: &[&str], cipher: &[&str]) -> Self {
+        Self {
+            kex: owned(kex),
+            host_key: owned(HOST_KEY),
+            cipher_c2s: owned(cipher),
+            cipher_s2c: owned(cipher),
+            mac_c2s: owned(MAC),
+            mac_s2c: owned(MAC),
+            compression_c2s: owned(COMPRESSION),
+            compression_s2c: owned(COMPRESSION),
+        }
+    }
+
+    /// What our client offers. The client's order decides, so AES-GCM leads where the CPU has AES and
+    /// carry-less multiplication instructions: it is then several times cheaper than ChaCha20-Poly1305.
+    pub fn client_default() -> Self {
+        Self::with(KEX_CLIENT, if cpu_has_aes() { CIPHER_AES_FIRST } else { CIPHER })
+    }
+
+    /// What our server offers: OpenSSH 10.5's order.
+    pub fn server_default() -> Self {
+        Self::with(KEX_CLIENT.get(..KEX_SERVER_COUNT).unwrap_or(KEX_CLIENT), CIPHER)
+    }
+}
+
+/// True where AES-GCM runs on instructions made for it.
+pub fn cpu_has_aes() -> bool {
+    #[cfg(any(target_arch = "x86_64", target_arch = "x86"))]
+    return std::arch::is_x86_feature_detected!("aes") && std::arch::is_x86_feature_detected!("pclmulqdq");
+    #[cfg(target_arch = "aarch64")]
+    return std::arch::is_aarch64_feature_detected!("aes")
+        && std::arch::is_aarch64_feature_detected!("pmull");
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "x86", target_arch = "aarch64")))]
+    false
+}
+
+/// When to renew the keys, as `RekeyLimit` says. The cipher's own limit always applies as well.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RekeyLimit {
+    /// Bytes in one direction under one key.
+    pub bytes: Option<u64>,
+    /// Time since the last key exchange.
+    pub interval: Option<Duration>,
+}
+
+/// A host key a server can sign with. The private half stays with whoever answers
+/// [`Event::SignExchangeHash`](crate::Event::SignExchangeHash).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostKey {
+    /// Signature algorithms this key can make, best first (`rsa-sha2-512`, `rsa-sha2-256` for an RSA key).
+    pub algorithms: Vec<String>,
+    /// The public key (or certificate) blob sent to the client.
+    pub blob: Vec<u8>,
+}
+
+/// Everything a [`Transport`](crate::Transport) needs to know.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Which end this is.
+    pub role: Role,
+    /// Software version in our identification, such as `Longhaul_0.1`. Hyphens, spaces and anything not
+    /// printable are replaced by `_` (RFC 4253 section 4.2).
+    pub software: String,
+    /// What we offer.
+    pub algorithms: Algorithms,
+    /// When to renew keys.
+    pub rekey: RekeyLimit,
+    /// The server's host keys, in order of preference. Empty for a client.
+    pub host_keys: Vec<HostKey>,
+    /// Text of a moduli(5) file for `diffie-hellman-group-exchange-*` on a server.
+    pub moduli: Option<String>,
+    /// What a server puts into `server-sig-algs` (RFC 8308): signature algorithms accepted from users' keys.
+    pub server_sig_algs: Vec<String>,
+    /// Extensions to announce in EXT_INFO besides the transport's own (`agent-forward` and so on).
+    pub extensions: Vec<(String, Vec<u8>)>,
+    /// Longest `packet_length` accepted from the peer, in bytes. OpenSSH's is 256 KiB.
+    pub max_packet: u32,
+}
+
+/// OpenSSH's limit for `packet_length`; RFC 4253 section 6.1 asks for 35,000 at least.
+pub const DEFAULT_MAX_PACKET: u32 = 256 * 1024;
+
+impl Config {
+    /// A client with default algorithms.
+    pub fn client() -> Self {
+        Self {
+            role: Role::Client,
+            software: concat!("Longhaul_", env!("CARGO_PKG_VERSION")).to_owned(),
+            algorithms: Algorithms::client_default(),
+            rekey: RekeyLimit::default(),
+            host_keys: Vec::new(),
+            moduli: None,
+            server_sig_algs: owned(HOST_KEY),
+            extensions: Vec::new(),
+            max_packet: DEFAULT_MAX_PACKET,
+        }
+    }
+
+    /// A server with default algorithms and these host keys.
+    pub fn server(host_keys: Vec<HostKey>) -> Self {
+        Self { role: Role::Server, algorithms: Algorithms::server_default(), host_keys, ..Self::client() }
+    }
+}
