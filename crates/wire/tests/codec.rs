@@ -40,7 +40,8 @@ fn name_lists_of_rfc_4251() {
 
 #[test]
 fn a_length_beyond_the_data_is_an_error_and_takes_no_memory() {
-    let mut reader = Reader::new(&[0xff, 0xff, 0xff, 0xff, 1, 2, 3]);
+    let bytes = [0xff, 0xff, 0xff, 0xff, 1, 2, 3];
+    let mut reader = Reader::new(&bytes);
     assert_eq!(reader.string(), Err(WireError::Truncated { what: "string" }));
     assert_eq!(reader.remaining(), 7, "a failed read consumes nothing");
 }
