@@ -74,7 +74,8 @@ proptest! {
     #[test]
     fn messages_survive_a_round_trip(kind in ".{0,20}", sender: u32, window: u32, max: u32, tail: Vec<u8>) {
         let open = ChannelOpen::new(kind.as_bytes(), sender, window, max, Rest(&tail));
-        prop_assert_eq!(ChannelOpen::decode(&open.to_payload()).unwrap(), open);
+        let payload = open.to_payload();
+        prop_assert_eq!(ChannelOpen::decode(&payload).unwrap(), open);
     }
 
     #[test]
