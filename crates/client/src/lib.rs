@@ -1,1 +1,24 @@
-//! (under construction)
+//! `ssh` as a library: what `lhssh` and `lhscp` share from the command line down to a running channel.
+//!
+//! `connect` takes a resolved configuration and a [`UserInterface`] and comes back with a `Client`: the host is
+//! reached (directly, through a command or through jump hosts), its key is verified and the user is logged
+//! in. Everything a person sees on the way (questions, warnings, the final "Permission denied") is made here, with
+//! the words OpenSSH uses, because scripts match on them; where the words go is the caller's business.
+//!
+//! One decision shaped the crate: the calling thread does it all. Handshake and authentication run as blocking
+//! steps over the sans-IO machines, since there is nothing else to do meanwhile; the session then runs in the
+//! driver's readiness loop. Only a jump host needs a thread of its own, because two connections run at once.
+
+pub mod agent;
+pub mod destination;
+mod dial;
+mod error;
+pub mod escape;
+mod options;
+mod ui;
+
+pub use destination::Destination;
+pub use dial::Family;
+pub use error::ClientError;
+pub use options::Options;
+pub use ui::{LogLevel, Secret, UserInterface};

@@ -1,0 +1,190 @@
+//! `[user@]host` and `ssh://` destinations.
+
+/// A destination as a person types it: `[user@]host` or `ssh://[user@]host[:port]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Destination {
+    /// The user, where one was named.
+    pub user: Option<String>,
+    /// The host; without brackets if it was a bracketed IPv6 address.
+    pub host: String,
+    /// The port, which only the URI form can name.
+    pub port: Option<u16>,
+}
+
+/// Why a text is no destination. The text is for the user.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DestinationError {
+    /// No host, an empty user, a bad port or a URI with a path.
+    #[error("invalid destination")]
+    Malformed,
+    /// The host could be taken for an option or for shell syntax.
+    #[error("hostname contains invalid characters")]
+    HostCharacters,
+    /// The user could be taken for an option or for shell syntax.
+    #[error("remote username contains invalid characters")]
+    UserCharacters,
+}
+
+impl Destination {
+    /// Parses either form. The last `@` separates user and host, since user names may hold one.
+    ///
+    /// # Errors
+    /// See [`DestinationError`]. User and host are checked, because `ProxyCommand` and `Match exec` hand them to
+    /// a shell.
+    pub fn parse(text: &str) -> Result<Self, DestinationError> {
+        let destination = match text.strip_prefix("ssh://") {
+            Some(rest) => Self::parse_uri(rest)?,
+            None => {
+                let (user, host) = split_user(text)?;
+                Self { user: user.map(str::to_owned), host: unbracket(host).to_owned(), port: None }
+            }
+        };
+        if destination.host.is_empty() {
+            return Err(DestinationError::Malformed);
+        }
+        check_host(&destination.host)?;
+        if let Some(user) = &destination.user {
+            check_user(user)?;
+        }
+        Ok(destination)
+    }
+
+    /// What follows `ssh://`. A jump host's `user@host:port` has the same shape.
+    pub(crate) fn parse_uri(rest: &str) -> Result<Self, DestinationError> {
+        let rest = rest.strip_suffix('/').unwrap_or(rest);
+        if rest.contains('/') {
+            return Err(DestinationError::Malformed);
+        }
+        let (user, host) = split_user(rest)?;
+        let user = user
+            .map(|user| percent_decode(user.split_once(';').map_or(user, |(name, _)| name)))
+            .transpose()?;
+        let (host, port) = if let Some(inner) = host.strip_prefix('[') {
+            let (address, after) = inner.split_once(']').ok_or(DestinationError::Malformed)?;
+            match after.strip_prefix(':') {
+                Some(port) => (address, Some(port)),
+                None if after.is_empty() => (address, None),
+                None => return Err(DestinationError::Malformed),
+            }
+        } else {
+            match host.rsplit_once(':') {
+                // Two colons without brackets: an IPv6 address and no port.
+                Some((name, _)) if name.contains(':') => (host, None),
+                Some((name, port)) => (name, Some(port)),
+                None => (host, None),
+            }
+        };
+        let port = match port {
+            None | Some("") => None,
+            Some(port) => Some(parse_port(port).ok_or(DestinationError::Malformed)?),
+        };
+        if host.is_empty() {
+            return Err(DestinationError::Malformed);
+        }
+        Ok(Self { user, host: host.to_owned(), port })
+    }
+}
+
+/// Refuses hosts that could be taken for an option or for shell syntax.
+///
+/// # Errors
+/// [`DestinationError::HostCharacters`].
+pub fn check_host(host: &str) -> Result<(), DestinationError> {
+    let bad = |c: char| "'`\"$\\;&<>|(){}".contains(c) || c.is_whitespace() || c.is_control();
+    if host.starts_with('-') || host.contains(bad) { Err(DestinationError::HostCharacters) } else { Ok(()) }
+}
+
+/// Refuses users that could be taken for an option or for shell syntax.
+///
+/// # Errors
+/// [`DestinationError::UserCharacters`].
+pub fn check_user(user: &str) -> Result<(), DestinationError> {
+    let bad = |c: char| "'`\";&<>|(){}".contains(c) || c.is_control();
+    // A blank before a dash starts an option; a final backslash would quote what follows.
+    let option = user.split(char::is_whitespace).any(|word| word.starts_with('-'));
+    if option || user.ends_with('\\') || user.contains(bad) {
+        Err(DestinationError::UserCharacters)
+    } else {
+        Ok(())
+    }
+}
+
+/// A decimal port, 1 to 65535.
+pub fn parse_port(text: &str) -> Option<u16> {
+    if text.is_empty() || !text.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    text.parse().ok().filter(|&port| port != 0)
+}
+
+fn split_user(text: &str) -> Result<(Option<&str>, &str), DestinationError> {
+    match text.rsplit_once('@') {
+        Some(("", _) | (_, "")) => Err(DestinationError::Malformed),
+        Some((user, host)) => Ok((Some(user), host)),
+        None if text.is_empty() => Err(DestinationError::Malformed),
+        None => Ok((None, text)),
+    }
+}
+
+/// `[::1]` means `::1`.
+fn unbracket(host: &str) -> &str {
+    host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host)
+}
+
+fn percent_decode(text: &str) -> Result<String, DestinationError> {
+    let mut out = Vec::with_capacity(text.len());
+    let mut bytes = text.bytes();
+    while let Some(byte) = bytes.next() {
+        if byte != b'%' {
+            out.push(byte);
+            continue;
+        }
+        let digit = |b: Option<u8>| b.and_then(|b| char::from(b).to_digit(16)).ok_or(DestinationError::Malformed);
+        let value = digit(bytes.next())? * 16 + digit(bytes.next())?;
+        out.push(u8::try_from(value).ok().filter(|&b| b != 0).ok_or(DestinationError::Malformed)?);
+    }
+    String::from_utf8(out).map_err(|_| DestinationError::Malformed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn parsed(user: Option<&str>, host: &str, port: Option<u16>) -> Result<Destination, DestinationError> {
+        Ok(Destination { user: user.map(str::to_owned), host: host.to_owned(), port })
+    }
+
+    #[test]
+    fn plain_and_uri_destinations() {
+        assert_eq!(Destination::parse("host"), parsed(None, "host", None));
+        assert_eq!(Destination::parse("me@host"), parsed(Some("me"), "host", None));
+        assert_eq!(Destination::parse("me@corp@host"), parsed(Some("me@corp"), "host", None));
+        assert_eq!(Destination::parse("::1"), parsed(None, "::1", None));
+        assert_eq!(Destination::parse("me@[::1]"), parsed(Some("me"), "::1", None));
+        assert_eq!(Destination::parse("ssh://me@host:2222"), parsed(Some("me"), "host", Some(2222)));
+        assert_eq!(Destination::parse("ssh://host/"), parsed(None, "host", None));
+        assert_eq!(Destination::parse("ssh://a%40b;x=y@[::1]:22"), parsed(Some("a@b"), "::1", Some(22)));
+    }
+
+    #[test]
+    fn refused_destinations() {
+        for text in ["", "@host", "me@", "ssh://", "ssh://host/path", "ssh://host:0", "ssh://host:65536", "ssh://[::1"] {
+            assert_eq!(Destination::parse(text), Err(DestinationError::Malformed), "{text}");
+        }
+        for text in ["-oProxyCommand=x", "me@-x", "a;b", "a b", "$(x)"] {
+            assert_eq!(Destination::parse(text), Err(DestinationError::HostCharacters), "{text}");
+        }
+        for text in ["-l@host", "a -b@host", "a`b@host", "a\\@host"] {
+            assert_eq!(Destination::parse(text), Err(DestinationError::UserCharacters), "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn parsing_never_panics(text in "\\PC*") {
+            let _ = Destination::parse(&text);
+            let _ = Destination::parse(&format!("ssh://{text}"));
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! From a host name to a connected TCP socket.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs};
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
+
+/// Which addresses may be used (`AddressFamily`, `-4`, `-6`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Family {
+    /// Either, in the resolver's order.
+    #[default]
+    Any,
+    /// IPv4 only.
+    Inet,
+    /// IPv6 only.
+    Inet6,
+}
+
+impl Family {
+    const fn allows(self, address: &IpAddr) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Inet => address.is_ipv4(),
+            Self::Inet6 => address.is_ipv6(),
+        }
+    }
+}
+
+/// How to reach a host by TCP.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Dial {
+    pub(crate) family: Family,
+    /// Local address to come from.
+    pub(crate) bind: Option<String>,
+    /// Per address; `None` leaves it to the kernel.
+    pub(crate) timeout: Option<Duration>,
+    /// Rounds through all addresses, one second apart; at least 1.
+    pub(crate) attempts: u32,
+    /// SO_KEEPALIVE.
+    pub(crate) keepalive: bool,
+}
+
+/// All addresses of `host` that `family` allows, in the resolver's order.
+///
+/// # Errors
+/// The resolver's words, such as "Name or service not known".
+pub(crate) fn resolve(host: &str, port: u16, family: Family) -> Result<Vec<SocketAddr>, String> {
+    // Literal addresses need no resolver, which would read several files first.
+    if let Ok(address) = host.parse::<IpAddr>() {
+        if family.allows(&address) {
+            return Ok(vec![SocketAddr::new(address, port)]);
+        }
+        return Err("Address family for hostname not supported".to_owned());
+    }
+    let all = (host, port).to_socket_addrs().map_err(|e| resolver_words(&e))?;
+    let mut addresses: Vec<SocketAddr> = Vec::new();
+    for address in all {
+        if family.allows(&address.ip()) && !addresses.contains(&address) {
+            addresses.push(address);
+        }
+    }
+    if addresses.is_empty() { Err("No address associated with hostname".to_owned()) } else { Ok(addresses) }
+}
+
+/// The standard library puts its own words before those of `gai_strerror`.
+fn resolver_words(error: &io::Error) -> String {
+    let text = error.to_string();
+    match text.split_once("lookup address information: ") {
+        Some((_, words)) => words.to_owned(),
+        None => text,
+    }
+}
+
+/// The text of an errno without Rust's "(os error N)".
+pub(crate) fn errno_text(error: &io::Error) -> String {
+    if error.kind() == io::ErrorKind::TimedOut {
+        return "Connection timed out".to_owned();
+    }
+    let text = error.to_string();
+    match text.split_once(" (os error ") {
+        Some((words, _)) => words.to_owned(),
+        None => text,
+    }
+}
+
+impl Dial {
+    /// Tries each address in turn; `tried` hears of each attempt (`None`) and each failure.
+    ///
+    /// # Errors
+    /// The error of the last attempt.
+    pub(crate) fn connect(
+        &self,
+        addresses: &[SocketAddr],
+        tried: &mut dyn FnMut(&SocketAddr, Option<&io::Error>),
+    ) -> io::Result<(TcpStream, SocketAddr)> {
+        let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
+        for attempt in 0..self.attempts.max(1) {
+            if attempt > 0 {
+                std::thread::sleep(Duration::from_secs(1));
+            }
+            for address in addresses {
+                tried(address, None);
+                match self.connect_one(address) {
+                    Ok(socket) => return Ok((TcpStream::from(socket), *address)),
+                    Err(error) => {
+                        tried(address, Some(&error));
+                        last = error;
+                    }
+                }
+            }
+        }
+        Err(last)
+    }
+
+    fn connect_one(&self, address: &SocketAddr) -> io::Result<OwnedFd> {
+        let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
+        if let Some(bind) = &self.bind {
+            rustix::net::bind(&socket, &bind_address(bind, address)?)?;
+        }
+        if self.keepalive {
+            sockopt::set_socket_keepalive(&socket, true)?;
+        }
+        // Keystrokes and credits must not wait for an acknowledgement.
+        sockopt::set_tcp_nodelay(&socket, true)?;
+        match rustix::net::connect(&socket, address) {
+            Ok(()) => {}
+            Err(Errno::INPROGRESS) => {
+                wait_writable(&socket, self.timeout)?;
+                sockopt::socket_error(&socket)??;
+            }
+            Err(error) => return Err(error.into()),
+        }
+        Ok(socket)
+    }
+}
+
+/// Resolves `BindAddress` to an address of the same family as the one to reach.
+fn bind_address(bind: &str, target: &SocketAddr) -> io::Result<SocketAddr> {
+    let any: IpAddr =
+        if target.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    if bind == "*" {
+        return Ok(SocketAddr::new(any, 0));
+    }
+    let family = if target.is_ipv4() { Family::Inet } else { Family::Inet6 };
+    let found = resolve(bind, 0, family).map_err(io::Error::other)?;
+    found.first().copied().ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())
+}
+
+/// Waits until `fd` is writable; `None` waits for ever.
+fn wait_writable(fd: &impl AsFd, timeout: Option<Duration>) -> io::Result<()> {
+    let deadline = timeout.map(|t| Instant::now() + t);
+    loop {
+        let left = deadline.map(|at| at.saturating_duration_since(Instant::now()));
+        let spec = left.and_then(|left| Timespec::try_from(left).ok());
+        match poll(&mut [PollFd::new(fd, PollFlags::OUT)], spec.as_ref()) {
+            Ok(0) => return Err(io::ErrorKind::TimedOut.into()),
+            Ok(_) => return Ok(()),
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    #[test]
+    fn literal_addresses_obey_the_family() {
+        let v4: SocketAddr = "127.0.0.1:22".parse().expect("address");
+        assert_eq!(resolve("127.0.0.1", 22, Family::Any), Ok(vec![v4]));
+        assert!(resolve("127.0.0.1", 22, Family::Inet6).is_err());
+        assert!(resolve("::1", 22, Family::Inet).is_err());
+    }
+
+    #[test]
+    fn a_refusing_address_is_reported_and_the_next_one_tried() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("listener");
+        let good = listener.local_addr().expect("address");
+        let closed = {
+            let gone = TcpListener::bind("127.0.0.1:0").expect("listener");
+            gone.local_addr().expect("address")
+        };
+        let dial = Dial { attempts: 1, ..Dial::default() };
+        let mut failures = Vec::new();
+        let (_, address) = dial
+            .connect(&[closed, good], &mut |address, error| {
+                failures.extend(error.map(|e| (*address, errno_text(e))));
+            })
+            .expect("second address answers");
+        assert_eq!(address, good);
+        assert_eq!(failures, [(closed, "Connection refused".to_owned())]);
+    }
+
+    #[test]
+    fn bind_address_is_used() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("listener");
+        let target = listener.local_addr().expect("address");
+        let dial = Dial { attempts: 1, bind: Some("127.0.0.2".to_owned()), ..Dial::default() };
+        let (socket, _) = dial.connect(&[target], &mut |_, _| {}).expect("connects");
+        assert_eq!(socket.local_addr().expect("address").ip(), "127.0.0.2".parse::<IpAddr>().expect("address"));
+    }
+}

@@ -1,0 +1,171 @@
+//! Escape sequences typed at the start of a line in a terminal session (ssh(1), "ESCAPE CHARACTERS").
+//!
+//! A machine of its own without any terminal: bytes in, bytes for the channel and actions out, so that the
+//! line-start rules can be tested key by key.
+
+/// What an escape sequence asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Action {
+    /// `~.`: end the connection.
+    Disconnect,
+    /// `~^Z`: suspend ourselves.
+    Suspend,
+    /// `~&`: end input and go on in the background until the channels are closed.
+    Background,
+    /// `~#`: list the channels.
+    ListChannels,
+    /// `~?`: explain.
+    Help,
+    /// `~B`: send a BREAK.
+    Break,
+    /// `~R`: exchange keys again.
+    Rekey,
+    /// `~V`: say less.
+    LessVerbose,
+    /// `~v`: say more.
+    MoreVerbose,
+}
+
+/// Finds escape sequences in what a user types.
+#[derive(Debug, Clone)]
+pub struct EscapeFilter {
+    /// The escape character; `None` lets everything through.
+    escape: Option<u8>,
+    at_line_start: bool,
+    pending: bool,
+}
+
+impl EscapeFilter {
+    /// Starts at the beginning of a line. `None` means there are no escapes (`-e none`).
+    pub const fn new(escape: Option<u8>) -> Self {
+        Self { escape, at_line_start: true, pending: false }
+    }
+
+    /// Takes bytes from the front of `input`, appends what belongs to the channel to `out`, and stops behind
+    /// the first action or at the end of the input.
+    pub fn process(&mut self, input: &mut &[u8], out: &mut Vec<u8>) -> Option<Action> {
+        let Some(escape) = self.escape else {
+            out.extend_from_slice(input);
+            *input = &[];
+            return None;
+        };
+        while let [byte, rest @ ..] = *input {
+            *input = rest;
+            if self.pending {
+                self.pending = false;
+                let action = match byte {
+                    b'.' => Some(Action::Disconnect),
+                    0x1a => Some(Action::Suspend),
+                    b'&' => Some(Action::Background),
+                    b'#' => Some(Action::ListChannels),
+                    b'?' => Some(Action::Help),
+                    b'B' => Some(Action::Break),
+                    b'R' => Some(Action::Rekey),
+                    b'V' => Some(Action::LessVerbose),
+                    b'v' => Some(Action::MoreVerbose),
+                    _ => None,
+                };
+                if action.is_some() {
+                    // The line is still at its start: another escape may follow at once.
+                    return action;
+                }
+                // Doubled, the character stands for itself; otherwise both were meant as typed.
+                if *byte != escape {
+                    out.push(escape);
+                }
+            } else if self.at_line_start && *byte == escape {
+                self.pending = true;
+                continue;
+            }
+            self.at_line_start = matches!(byte, b'\r' | b'\n');
+            out.push(*byte);
+        }
+        None
+    }
+
+    /// The escape character as it is shown: `~`, `^]`; empty when there is none.
+    pub fn shown(&self) -> String {
+        match self.escape {
+            None => String::new(),
+            Some(byte) if byte < 0x20 => format!("^{}", char::from(byte + 0x40)),
+            Some(0x7f) => "^?".to_owned(),
+            Some(byte) => char::from(byte).to_string(),
+        }
+    }
+
+    /// The text of `~?`, lines ending in CR LF because the terminal is raw.
+    pub fn help(&self) -> String {
+        let e = self.shown();
+        let lines = [
+            format!("{e}?"),
+            "Supported escape sequences:".to_owned(),
+            format!(" {e}.   - terminate connection"),
+            format!(" {e}B   - send a BREAK to the remote system"),
+            format!(" {e}R   - request rekey"),
+            format!(" {e}V/v - decrease/increase verbosity (LogLevel)"),
+            format!(" {e}^Z  - suspend lhssh"),
+            format!(" {e}#   - list forwarded connections"),
+            format!(" {e}&   - background lhssh (when waiting for connections to terminate)"),
+            format!(" {e}?   - this message"),
+            format!(" {e}{e}   - send the escape character by typing it twice"),
+            "(Note that escapes are only recognized immediately after newline.)".to_owned(),
+        ];
+        lines.join("\r\n") + "\r\n"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn run(escape: Option<u8>, chunks: &[&[u8]]) -> (Vec<u8>, Vec<Action>) {
+        let mut filter = EscapeFilter::new(escape);
+        let (mut out, mut actions) = (Vec::new(), Vec::new());
+        for chunk in chunks {
+            let mut input = *chunk;
+            while !input.is_empty() {
+                actions.extend(filter.process(&mut input, &mut out));
+            }
+        }
+        (out, actions)
+    }
+
+    #[test]
+    fn escapes_count_only_at_the_start_of_a_line() {
+        assert_eq!(run(Some(b'~'), &[b"~."]), (vec![], vec![Action::Disconnect]));
+        assert_eq!(run(Some(b'~'), &[b"a~."]), (b"a~.".to_vec(), vec![]));
+        assert_eq!(run(Some(b'~'), &[b"ls\r~", b"?"]), (b"ls\r".to_vec(), vec![Action::Help]));
+        assert_eq!(run(Some(b'~'), &[b"\n~\x1a"]), (b"\n".to_vec(), vec![Action::Suspend]));
+    }
+
+    #[test]
+    fn doubled_and_unknown_escapes_are_typed_text() {
+        assert_eq!(run(Some(b'~'), &[b"~~."]), (b"~.".to_vec(), vec![]));
+        assert_eq!(run(Some(b'~'), &[b"~x"]), (b"~x".to_vec(), vec![]));
+        // After `~\r` the next character starts a line again.
+        assert_eq!(run(Some(b'~'), &[b"~\r~#"]), (b"~\r".to_vec(), vec![Action::ListChannels]));
+    }
+
+    #[test]
+    fn an_action_keeps_the_line_start() {
+        assert_eq!(run(Some(b'~'), &[b"~R~B~."]), (vec![], vec![Action::Rekey, Action::Break, Action::Disconnect]));
+    }
+
+    #[test]
+    fn without_an_escape_character_everything_passes() {
+        assert_eq!(run(None, &[b"~.\r~."]), (b"~.\r~.".to_vec(), vec![]));
+        assert_eq!(run(Some(0x1d), &[b"~.\x1d."]).1, vec![]);
+        assert_eq!(run(Some(0x1d), &[b"\x1d."]).1, vec![Action::Disconnect]);
+    }
+
+    proptest! {
+        #[test]
+        fn chunking_changes_nothing(text in proptest::collection::vec(prop_oneof![Just(b'~'), Just(b'\r'), Just(b'.'), Just(b'x')], 0..40), cut in 0usize..40) {
+            let cut = cut.min(text.len());
+            let whole = run(Some(b'~'), &[&text]);
+            let halves = run(Some(b'~'), &[&text[..cut], &text[cut..]]);
+            prop_assert_eq!(whole, halves);
+        }
+    }
+}
