@@ -1,1 +1,30 @@
-//! (under construction)
+//! The one door to the kernel and the C library, and the only crate that may contain `unsafe`.
+//!
+//! What `rustix` and the standard library offer safely is used from there, here and in the other crates. What
+//! is left needs the C library itself, for one of three reasons: the name service switch (users may live in
+//! LDAP or SSSD, and only `getpwnam_r` and its family see them), the password hashes of the system
+//! (`crypt(3)`), and changes of process-wide ids, which the kernel does per thread and glibc for all threads.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`users`] | passwd, group and shadow look-ups |
+//! | [`crypt`] | checking a password against its hash |
+//! | [`ids`] | becoming a user, for a while or for good |
+//! | [`spawn`] | running a program with given fds, session and terminal |
+//! | [`child`] | waiting for a child through a pollable descriptor |
+//! | [`pty`] | pseudo terminals |
+//! | [`termios`] | raw mode, window sizes, the terminal modes of RFC 4254 section 8 |
+//! | [`signals`] | signal names, and signals turned into readable bytes |
+//! | [`socket`] | options and addresses of TCP sockets |
+//! | [`fd`] | descriptors: pipes, flags, the standard three |
+
+pub mod child;
+pub mod crypt;
+pub mod fd;
+pub mod ids;
+pub mod pty;
+pub mod signals;
+pub mod socket;
+pub mod spawn;
+pub mod termios;
+pub mod users;

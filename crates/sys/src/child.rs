@@ -1,0 +1,126 @@
+//! Waiting for a child without a signal handler: a descriptor that becomes readable when it ends.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, ExitStatus};
+
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, kill_process_group, pidfd_open};
+
+/// A running child and its pid descriptor.
+///
+/// Dropping it neither kills nor waits: a child that outlives its session is the user's wish (`nohup`).
+#[derive(Debug)]
+pub struct Watched {
+    child: Child,
+    pidfd: OwnedFd,
+    ended: Option<Ended>,
+}
+
+/// How a child ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// It exited with this status.
+    Exit(u8),
+    /// A signal ended it.
+    Signal {
+        /// The signal's number.
+        number: i32,
+        /// Whether a core file was written.
+        core_dumped: bool,
+    },
+}
+
+impl From<ExitStatus> for Ended {
+    fn from(status: ExitStatus) -> Self {
+        match (status.code(), status.signal()) {
+            (None, Some(number)) => Self::Signal { number, core_dumped: status.core_dumped() },
+            // Exit statuses have 8 bits on every Unix.
+            (code, _) => Self::Exit((code.unwrap_or(255) & 0xff) as u8),
+        }
+    }
+}
+
+impl Watched {
+    /// Takes over a child.
+    pub fn new(child: Child) -> io::Result<Self> {
+        let pidfd = pidfd_open(Pid::from_child(&child), PidfdFlags::NONBLOCK)?;
+        Ok(Self { child, pidfd, ended: None })
+    }
+
+    /// The process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// How it ended; `None` while it runs.
+    pub fn try_wait(&mut self) -> io::Result<Option<Ended>> {
+        if self.ended.is_none() {
+            self.ended = self.child.try_wait()?.map(Ended::from);
+        }
+        Ok(self.ended)
+    }
+
+    /// Waits for its end.
+    pub fn wait(&mut self) -> io::Result<Ended> {
+        if let Some(ended) = self.ended {
+            return Ok(ended);
+        }
+        let ended = self.child.wait()?.into();
+        self.ended = Some(ended);
+        Ok(ended)
+    }
+
+    /// Sends a signal to the child; to its whole process group when `group` is set. Nothing happens once it has
+    /// ended and been waited for.
+    pub fn signal(&self, signal: Signal, group: bool) -> io::Result<()> {
+        if self.ended.is_some() {
+            return Ok(());
+        }
+        let pid = Pid::from_child(&self.child);
+        if group {
+            kill_process_group(pid, signal)?
+        } else {
+            kill_process(pid, signal)?
+        }
+        Ok(())
+    }
+}
+
+impl AsFd for Watched {
+    /// Readable when the child has ended.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.pidfd.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spawn::Program;
+    use rustix::event::{PollFd, PollFlags, poll};
+
+    fn ended(script: &str) -> Ended {
+        let child = Program::new("/bin/sh").arg("-c").arg(script).new_session().spawn().unwrap();
+        let mut watched = Watched::new(child).unwrap();
+        poll(&mut [PollFd::new(&watched, PollFlags::IN)], None).unwrap();
+        watched.try_wait().unwrap().expect("readable means ended")
+    }
+
+    #[test]
+    fn exits_and_signals_are_told_apart() {
+        assert_eq!(ended("exit 0"), Ended::Exit(0));
+        assert_eq!(ended("exit 77"), Ended::Exit(77));
+        assert_eq!(ended("kill -TERM $$"), Ended::Signal { number: 15, core_dumped: false });
+    }
+
+    #[test]
+    fn a_group_gets_the_signal() {
+        let child = Program::new("/bin/sh").arg("-c").arg("sleep 1000; true").new_session().spawn().unwrap();
+        let mut watched = Watched::new(child).unwrap();
+        assert_eq!(watched.try_wait().unwrap(), None);
+        watched.signal(Signal::KILL, true).unwrap();
+        assert_eq!(watched.wait().unwrap(), Ended::Signal { number: 9, core_dumped: false });
+        watched.signal(Signal::KILL, true).unwrap();
+    }
+}

@@ -1,0 +1,104 @@
+//! Checking passwords against `crypt(3)` hashes, whichever the system uses (yescrypt, SHA-512, bcrypt, …).
+//!
+//! The system's own library is loaded when the first password is checked: a build then needs no `-dev` package,
+//! a server that allows keys alone never maps it, and it knows exactly the hashes this host's `passwd` writes.
+#![expect(unsafe_code, reason = "crypt_r is in a C library that is loaded at run time")]
+
+use std::ffi::{CStr, CString, c_char, c_void};
+use std::io;
+
+use zeroize::{Zeroize, Zeroizing};
+
+/// Room for the state of `crypt_r`. libxcrypt's takes 32 KiB, glibc's old one 128 KiB.
+const STATE_LEN: usize = 256 * 1024;
+
+/// The names under which distributions ship the library; the second is libxcrypt without the old ABI.
+const LIBRARIES: [&CStr; 2] = [c"libcrypt.so.1", c"libcrypt.so.2"];
+
+type CryptR = unsafe extern "C" fn(*const c_char, *const c_char, *mut c_void) -> *mut c_char;
+
+/// Whether `password` hashes to `hash`.
+///
+/// A password with a NUL inside matches nothing. Fails when the library is missing or knows no such hash.
+pub fn verify(password: &[u8], hash: &[u8]) -> io::Result<bool> {
+    let computed = hash_with(password, hash)?;
+    Ok(computed.is_some_and(|computed| same(&computed, hash)))
+}
+
+/// Hashes `password` with the method and salt of `setting`; `None` for a NUL inside either.
+pub fn hash_with(password: &[u8], setting: &[u8]) -> io::Result<Option<Zeroizing<Vec<u8>>>> {
+    let Ok(setting) = CString::new(setting) else { return Ok(None) };
+    if password.contains(&0) {
+        return Ok(None);
+    }
+    let mut phrase = Zeroizing::new(Vec::with_capacity(password.len() + 1));
+    phrase.extend_from_slice(password);
+    phrase.push(0);
+    let crypt_r = crypt_r()?;
+    // u64 for its alignment: the structure starts with machine words.
+    let mut state = vec![0_u64; STATE_LEN / 8];
+    // SAFETY: both strings end in NUL, and the state is zeroed (as crypt_r(3) asks) and larger than any
+    // implementation's.
+    let result = unsafe { crypt_r(phrase.as_ptr().cast(), setting.as_ptr(), state.as_mut_ptr().cast()) };
+    let hashed = if result.is_null() {
+        Err(io::Error::last_os_error())
+    } else {
+        // SAFETY: not null, so a C string inside `state`, which still lives.
+        let bytes = unsafe { CStr::from_ptr(result) }.to_bytes();
+        // libxcrypt answers "*0" or "*1" for a setting it does not know, instead of null.
+        if bytes.first() == Some(&b'*') {
+            Err(io::Error::new(io::ErrorKind::Unsupported, "unknown kind of password hash"))
+        } else {
+            Ok(Some(Zeroizing::new(bytes.to_vec())))
+        }
+    };
+    state.zeroize();
+    hashed
+}
+
+/// Compares without telling by its time where the first difference is.
+fn same(a: &[u8], b: &[u8]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).fold(0, |all, (x, y)| all | (x ^ y)) == 0
+}
+
+fn crypt_r() -> io::Result<CryptR> {
+    for name in LIBRARIES {
+        // SAFETY: a plain load of a system library by its soname; its constructors are the system's own.
+        let library = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+        if library.is_null() {
+            continue;
+        }
+        // SAFETY: `library` is a live handle (never closed) and the name ends in NUL.
+        let symbol = unsafe { libc::dlsym(library, c"crypt_r".as_ptr()) };
+        if !symbol.is_null() {
+            // SAFETY: crypt_r(3) has had this signature in every release of both libraries.
+            return Ok(unsafe { std::mem::transmute::<*mut c_void, CryptR>(symbol) });
+        }
+    }
+    Err(io::Error::new(io::ErrorKind::NotFound, "libcrypt.so.1 is not installed"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Made with `mkpasswd` for the password "longhaul".
+    #[test]
+    fn hashes_of_debian_are_known() {
+        for setting in ["$y$j9T$F5Jx5fExrKuPp53xLKQ..1", "$6$saltsalt", "$5$saltsalt", "$1$saltsalt"] {
+            let hash = hash_with(b"longhaul", setting.as_bytes()).unwrap().unwrap();
+            assert!(hash.starts_with(setting.as_bytes()));
+            assert!(verify(b"longhaul", &hash).unwrap(), "{setting}");
+            assert!(!verify(b"longhaus", &hash).unwrap(), "{setting}");
+            assert!(!verify(b"longhaul\0", &hash).unwrap(), "{setting}");
+        }
+    }
+
+    #[test]
+    fn locked_hashes_match_nothing() {
+        for hash in [&b"!"[..], b"*", b"!!", b"", b"!$6$saltsalt$x", b"\0"] {
+            assert!(!matches!(verify(b"", hash), Ok(true)), "{hash:?}");
+            assert!(!matches!(verify(b"x", hash), Ok(true)), "{hash:?}");
+        }
+    }
+}

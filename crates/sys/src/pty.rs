@@ -1,0 +1,108 @@
+//! Pseudo terminals.
+//!
+//! A session allocates its terminal after it has become the user: the kernel's devpts then makes the slave the
+//! user's own (group and mode by mount option, usually `tty` and 620), and no privileged helper is needed.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+
+use rustix::fs::{Mode, OFlags, open};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
+
+/// The master side of a terminal, non-blocking, and the name of its slave.
+#[derive(Debug)]
+pub struct Pty {
+    master: OwnedFd,
+    name: PathBuf,
+}
+
+impl Pty {
+    /// Allocates a terminal. Fails with the kernel's error when there is no devpts or no free terminal.
+    pub fn allocate() -> io::Result<Self> {
+        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
+        grantpt(&master)?;
+        unlockpt(&master)?;
+        let name = ptsname(&master, Vec::new())?;
+        let name = PathBuf::from(std::ffi::OsString::from(name.to_string_lossy().into_owned()));
+        crate::fd::set_nonblocking(&master, true)?;
+        Ok(Self { master, name })
+    }
+
+    /// The slave's path, such as `/dev/pts/3`; `SSH_TTY` holds it.
+    pub fn name(&self) -> &std::path::Path {
+        &self.name
+    }
+
+    /// Opens the slave, without making it anyone's controlling terminal.
+    pub fn open_slave(&self) -> io::Result<OwnedFd> {
+        Ok(open(&self.name, OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty())?)
+    }
+
+    /// Sets the size in characters and in pixels; whoever runs in the terminal gets `SIGWINCH`.
+    pub fn resize(&self, size: Winsize) -> io::Result<()> {
+        Ok(tcsetwinsize(&self.master, size)?)
+    }
+
+    /// A second descriptor for the master.
+    pub fn try_clone_master(&self) -> io::Result<OwnedFd> {
+        self.master.try_clone()
+    }
+
+    /// Gives up the name and returns the master.
+    pub fn into_master(self) -> OwnedFd {
+        self.master
+    }
+}
+
+impl AsFd for Pty {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.master.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{child::Watched, spawn::Program};
+    use rustix::event::{PollFd, PollFlags, poll};
+
+    /// Reads until the slave is closed by everybody (EIO on Linux).
+    fn drain(pty: &Pty) -> String {
+        let mut text = Vec::new();
+        let mut buffer = [0; 4096];
+        loop {
+            poll(&mut [PollFd::new(pty, PollFlags::IN)], None).unwrap();
+            match rustix::io::read(pty, &mut buffer) {
+                Ok(0) | Err(rustix::io::Errno::IO) => return String::from_utf8_lossy(&text).into_owned(),
+                Ok(n) => text.extend_from_slice(&buffer[..n]),
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_program_gets_size_and_controlling_terminal() {
+        let pty = match Pty::allocate() {
+            Ok(pty) => pty,
+            Err(error) => {
+                eprintln!("SKIPPED: no pseudo terminal here: {error}");
+                return;
+            }
+        };
+        pty.resize(Winsize { ws_row: 41, ws_col: 117, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
+        let slave = pty.open_slave().unwrap();
+        let child = Program::new("/bin/sh")
+            .arg("-c")
+            .arg("stty size; tty; echo tty >/dev/tty; exit 4")
+            .stdio(slave.try_clone().unwrap(), slave.try_clone().unwrap(), slave)
+            .controlling_terminal()
+            .spawn()
+            .unwrap();
+        let mut watched = Watched::new(child).unwrap();
+        let text = drain(&pty);
+        assert_eq!(text, format!("41 117\r\n{}\r\ntty\r\n", pty.name().display()));
+        assert_eq!(watched.wait().unwrap(), crate::child::Ended::Exit(4));
+    }
+}

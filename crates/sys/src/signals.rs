@@ -1,0 +1,128 @@
+//! Signal names as SSH spells them, and signals as bytes a readiness loop can wait for.
+#![expect(unsafe_code, reason = "signalfd and the signal mask exist only in the C library")]
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use rustix::process::Signal;
+
+/// The names of RFC 4254 section 6.10, without `SIG`, and OpenSSH's addition `INFO@openssh.com`, which Linux
+/// has no signal for.
+const NAMES: [(&str, Signal); 13] = [
+    ("ABRT", Signal::ABORT),
+    ("ALRM", Signal::ALARM),
+    ("FPE", Signal::FPE),
+    ("HUP", Signal::HUP),
+    ("ILL", Signal::ILL),
+    ("INT", Signal::INT),
+    ("KILL", Signal::KILL),
+    ("PIPE", Signal::PIPE),
+    ("QUIT", Signal::QUIT),
+    ("SEGV", Signal::SEGV),
+    ("TERM", Signal::TERM),
+    ("USR1", Signal::USR1),
+    ("USR2", Signal::USR2),
+];
+
+/// The signal of an SSH name (without `SIG`); `None` for one that is unknown here.
+pub fn by_name(name: &str) -> Option<Signal> {
+    NAMES.iter().find(|(each, _)| *each == name).map(|&(_, signal)| signal)
+}
+
+/// The SSH name of a signal number; the RFC allows others only in the form `name@domain`, and `SIG@openssh.com`
+/// is what OpenSSH sends for them.
+pub fn name_of(number: i32) -> &'static str {
+    NAMES.iter().find(|(_, signal)| signal.as_raw() == number).map_or("SIG@openssh.com", |&(name, _)| name)
+}
+
+/// Signals that no longer interrupt or end this process but wait to be read.
+///
+/// Make it before any thread is started: threads inherit the mask. Programs started with [`crate::spawn`] or the
+/// standard library get a clean mask.
+#[derive(Debug)]
+pub struct Signals {
+    fd: OwnedFd,
+}
+
+impl Signals {
+    /// Blocks these signals for this thread (and those it starts) and collects them from now on.
+    pub fn collect(signals: &[Signal]) -> io::Result<Self> {
+        // SAFETY: sigset_t is plain memory that sigemptyset fills and sigaddset changes.
+        let set = unsafe {
+            let mut set: libc::sigset_t = std::mem::zeroed();
+            libc::sigemptyset(&mut set);
+            for signal in signals {
+                libc::sigaddset(&mut set, signal.as_raw());
+            }
+            set
+        };
+        // SAFETY: `set` is initialised; no old set is asked for.
+        let error = unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &set, std::ptr::null_mut()) };
+        if error != 0 {
+            return Err(io::Error::from_raw_os_error(error));
+        }
+        // SAFETY: `set` is initialised.
+        let fd = unsafe { libc::signalfd(-1, &set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the descriptor is new and nobody else's.
+        Ok(Self { fd: unsafe { OwnedFd::from_raw_fd(fd) } })
+    }
+
+    /// The next signal that came; `None` when there is none now. Several of one kind may come as one.
+    pub fn take(&mut self) -> io::Result<Option<Signal>> {
+        let mut buffer = [0; size_of::<libc::signalfd_siginfo>()];
+        match rustix::io::read(&self.fd, &mut buffer) {
+            Ok(0) | Err(rustix::io::Errno::AGAIN) => Ok(None),
+            Ok(_) => {
+                // `ssi_signo` is the first field.
+                let number = i32::from_ne_bytes([buffer[0], buffer[1], buffer[2], buffer[3]]);
+                Ok(Signal::from_named_raw(number))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+impl AsFd for Signals {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// Makes writes to a closed pipe or socket an error instead of death. Rust programs start that way; one started
+/// by exec from something else may not.
+pub fn ignore_sigpipe() {
+    // SAFETY: ignoring a signal installs no code.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::event::{PollFd, PollFlags, poll};
+
+    #[test]
+    fn names_go_both_ways() {
+        assert_eq!(by_name("TERM"), Some(Signal::TERM));
+        assert_eq!(by_name("SIGTERM"), None);
+        assert_eq!(by_name("INFO@openssh.com"), None);
+        assert_eq!(name_of(9), "KILL");
+        assert_eq!(name_of(31), "SIG@openssh.com");
+        for (name, signal) in NAMES {
+            assert_eq!(name_of(signal.as_raw()), name);
+        }
+    }
+
+    #[test]
+    fn collected_signals_are_read_and_do_not_kill() {
+        let mut signals = Signals::collect(&[Signal::USR2]).unwrap();
+        assert_eq!(signals.take().unwrap(), None);
+        // Sent to this thread, which has it blocked; the threads of other tests may not.
+        // SAFETY: no memory is involved.
+        unsafe { libc::pthread_kill(libc::pthread_self(), libc::SIGUSR2) };
+        poll(&mut [PollFd::new(&signals, PollFlags::IN)], None).unwrap();
+        assert_eq!(signals.take().unwrap(), Some(Signal::USR2));
+    }
+}

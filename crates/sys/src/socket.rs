@@ -1,0 +1,74 @@
+//! Options and addresses of TCP sockets.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+
+use rustix::net::sockopt;
+use rustix::net::{AddressFamily, getpeername, getsockname};
+
+/// The peer's address; an IPv4 peer on an IPv6 socket reads as IPv4. `None` where the descriptor is no internet
+/// socket or not connected.
+pub fn peer_address(socket: impl AsFd) -> Option<SocketAddr> {
+    let address: SocketAddr = getpeername(socket).ok()??.try_into().ok()?;
+    Some(SocketAddr::new(address.ip().to_canonical(), address.port()))
+}
+
+/// The local address, as [`peer_address`].
+pub fn local_address(socket: impl AsFd) -> Option<SocketAddr> {
+    let address: SocketAddr = getsockname(socket).ok()?.try_into().ok()?;
+    Some(SocketAddr::new(address.ip().to_canonical(), address.port()))
+}
+
+/// Sends small packets at once (`TCP_NODELAY`): SSH does its own gathering.
+pub fn set_nodelay(socket: impl AsFd, on: bool) -> io::Result<()> {
+    Ok(sockopt::set_tcp_nodelay(socket, on)?)
+}
+
+/// Lets the kernel probe an idle peer (`SO_KEEPALIVE`, the `TCPKeepAlive` keyword).
+pub fn set_keepalive(socket: impl AsFd, on: bool) -> io::Result<()> {
+    Ok(sockopt::set_socket_keepalive(socket, on)?)
+}
+
+/// Sets the type-of-service byte (DSCP in its upper six bits) of IPv4 or the traffic class of IPv6.
+pub fn set_tos(socket: impl AsFd, tos: u8) -> io::Result<()> {
+    match sockopt::socket_domain(&socket)? {
+        AddressFamily::INET6 => {
+            // A mapped IPv4 peer takes the IPv4 value; harmless elsewhere, and refused by some kernels.
+            let _ = sockopt::set_ip_tos(&socket, tos);
+            Ok(sockopt::set_ipv6_tclass(&socket, u32::from(tos))?)
+        }
+        _ => Ok(sockopt::set_ip_tos(&socket, tos)?),
+    }
+}
+
+/// True when the descriptor is an IPv4 or IPv6 socket; `-i` may hand a server anything.
+pub fn is_internet(socket: impl AsFd) -> bool {
+    matches!(sockopt::socket_domain(socket), Ok(AddressFamily::INET | AddressFamily::INET6))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{TcpListener, TcpStream};
+
+    #[test]
+    fn options_and_addresses() {
+        for host in ["127.0.0.1", "::1"] {
+            let Ok(listener) = TcpListener::bind((host, 0)) else {
+                eprintln!("SKIPPED: no {host} here");
+                continue;
+            };
+            let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            let (server, _) = listener.accept().unwrap();
+            assert_eq!(peer_address(&server), Some(client.local_addr().unwrap()));
+            assert_eq!(local_address(&server), Some(client.peer_addr().unwrap()));
+            set_nodelay(&server, true).unwrap();
+            assert!(server.nodelay().unwrap());
+            set_keepalive(&server, true).unwrap();
+            assert!(sockopt::socket_keepalive(&server).unwrap());
+            set_tos(&server, 0xb8).unwrap();
+        }
+        assert_eq!(peer_address(crate::fd::null().unwrap()), None);
+    }
+}

@@ -1,0 +1,264 @@
+//! Users, groups and shadow entries through the name service switch.
+//!
+//! The re-entrant forms of the C library are used: whatever `nsswitch.conf` names (files, LDAP, SSSD) answers.
+#![expect(unsafe_code, reason = "getpwnam_r and its relatives exist only in the C library")]
+
+use std::ffi::{CStr, CString, OsStr, c_char, c_int};
+use std::io;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use zeroize::Zeroizing;
+
+/// The buffer for one entry is doubled up to this size; a larger entry is an error (`ERANGE`).
+const LARGEST_ENTRY: usize = 1 << 20;
+
+/// A line of the password database.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct User {
+    /// The login name.
+    pub name: String,
+    /// The user id.
+    pub uid: u32,
+    /// The primary group id.
+    pub gid: u32,
+    /// The home directory.
+    pub home: PathBuf,
+    /// The login shell; empty in the database means `/bin/sh`, and reads so here.
+    pub shell: PathBuf,
+    /// The comment field, usually the full name.
+    pub gecos: String,
+}
+
+/// A line of the group database, without its members.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Group {
+    /// The name.
+    pub name: String,
+    /// The group id.
+    pub gid: u32,
+}
+
+/// What the shadow database says about a password and the life of its account.
+///
+/// Days count from 1970-01-01; negative values in the database (not set) read as `None`.
+#[derive(Clone)]
+pub struct Shadow {
+    /// The hash in `crypt(3)` form, or a word that no password hashes to (`!`, `*`, `!!`).
+    pub hash: Zeroizing<Vec<u8>>,
+    /// The day of the last change; 0 means that the password must be changed at the next login.
+    pub last_change: Option<i64>,
+    /// How many days a password lives.
+    pub max_days: Option<i64>,
+    /// How many days after the end of its life a password is still accepted.
+    pub inactive_days: Option<i64>,
+    /// The day on which the account ends.
+    pub expires: Option<i64>,
+}
+
+/// The user of this name; `None` when there is none.
+pub fn by_name(name: &OsStr) -> io::Result<Option<User>> {
+    let Ok(name) = CString::new(name.as_bytes()) else { return Ok(None) };
+    with_buffer(|buffer| {
+        // SAFETY: all-zero bytes are a valid `passwd`: integers and null pointers.
+        let mut entry: libc::passwd = unsafe { std::mem::zeroed() };
+        let mut found = std::ptr::null_mut();
+        // SAFETY: every pointer is valid for the call, and the length is the buffer's own.
+        let status = unsafe {
+            libc::getpwnam_r(name.as_ptr(), &mut entry, buffer.as_mut_ptr(), buffer.len(), &mut found)
+        };
+        // SAFETY: when `found` is set, the strings in `entry` point into `buffer`, which still lives.
+        answer(status, found.is_null(), || unsafe { user_from(&entry) })
+    })
+}
+
+/// The user with this id; `None` when there is none.
+pub fn by_uid(uid: u32) -> io::Result<Option<User>> {
+    with_buffer(|buffer| {
+        // SAFETY: all-zero bytes are a valid `passwd`: integers and null pointers.
+        let mut entry: libc::passwd = unsafe { std::mem::zeroed() };
+        let mut found = std::ptr::null_mut();
+        // SAFETY: every pointer is valid for the call, and the length is the buffer's own.
+        let status =
+            unsafe { libc::getpwuid_r(uid, &mut entry, buffer.as_mut_ptr(), buffer.len(), &mut found) };
+        // SAFETY: when `found` is set, the strings in `entry` point into `buffer`, which still lives.
+        answer(status, found.is_null(), || unsafe { user_from(&entry) })
+    })
+}
+
+/// The user this process runs as (real id).
+pub fn current() -> io::Result<Option<User>> {
+    by_uid(rustix::process::getuid().as_raw())
+}
+
+/// The group with this id; `None` when there is none.
+pub fn group_by_gid(gid: u32) -> io::Result<Option<Group>> {
+    with_buffer(|buffer| {
+        // SAFETY: all-zero bytes are a valid `group`: integers and null pointers.
+        let mut entry: libc::group = unsafe { std::mem::zeroed() };
+        let mut found = std::ptr::null_mut();
+        // SAFETY: every pointer is valid for the call, and the length is the buffer's own.
+        let status =
+            unsafe { libc::getgrgid_r(gid, &mut entry, buffer.as_mut_ptr(), buffer.len(), &mut found) };
+        // SAFETY: when `found` is set, `gr_name` points into `buffer`, which still lives.
+        answer(status, found.is_null(), || Group { name: unsafe { text(entry.gr_name) }, gid: entry.gr_gid })
+    })
+}
+
+/// The group of this name; `None` when there is none.
+pub fn group_by_name(name: &str) -> io::Result<Option<Group>> {
+    let Ok(name) = CString::new(name) else { return Ok(None) };
+    with_buffer(|buffer| {
+        // SAFETY: all-zero bytes are a valid `group`: integers and null pointers.
+        let mut entry: libc::group = unsafe { std::mem::zeroed() };
+        let mut found = std::ptr::null_mut();
+        // SAFETY: every pointer is valid for the call, and the length is the buffer's own.
+        let status = unsafe {
+            libc::getgrnam_r(name.as_ptr(), &mut entry, buffer.as_mut_ptr(), buffer.len(), &mut found)
+        };
+        // SAFETY: when `found` is set, `gr_name` points into `buffer`, which still lives.
+        answer(status, found.is_null(), || Group { name: unsafe { text(entry.gr_name) }, gid: entry.gr_gid })
+    })
+}
+
+/// All groups a user is in, the primary one included.
+pub fn groups_of(user: &User) -> io::Result<Vec<u32>> {
+    let name = CString::new(user.name.as_str()).map_err(|_| io::ErrorKind::InvalidInput)?;
+    let mut groups: Vec<libc::gid_t> = vec![0; 32];
+    loop {
+        let mut count = c_int::try_from(groups.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
+        // SAFETY: `count` is the length of `groups`; the call writes no more than that many.
+        let status = unsafe { libc::getgrouplist(name.as_ptr(), user.gid, groups.as_mut_ptr(), &mut count) };
+        let wanted = usize::try_from(count).unwrap_or(0);
+        if status >= 0 {
+            groups.truncate(wanted);
+            return Ok(groups);
+        }
+        if groups.len() > 1 << 17 {
+            return Err(io::Error::from_raw_os_error(libc::ERANGE));
+        }
+        groups.resize(wanted.max(groups.len() * 2), 0);
+    }
+}
+
+/// The shadow entry of a user. `None` when there is none; an error when this process may not read it.
+pub fn shadow(name: &str) -> io::Result<Option<Shadow>> {
+    let Ok(name) = CString::new(name) else { return Ok(None) };
+    with_buffer(|buffer| {
+        // SAFETY: all-zero bytes are a valid `spwd`: integers and null pointers.
+        let mut entry: libc::spwd = unsafe { std::mem::zeroed() };
+        let mut found = std::ptr::null_mut();
+        // SAFETY: every pointer is valid for the call, and the length is the buffer's own.
+        let status = unsafe {
+            libc::getspnam_r(name.as_ptr(), &mut entry, buffer.as_mut_ptr(), buffer.len(), &mut found)
+        };
+        let day = |value: libc::c_long| (value >= 0).then_some(value);
+        let result = answer(status, found.is_null(), || Shadow {
+            // SAFETY: `found` is set, so `sp_pwdp` points into `buffer`, which still lives.
+            hash: Zeroizing::new(unsafe { bytes(entry.sp_pwdp) }),
+            last_change: day(entry.sp_lstchg),
+            max_days: day(entry.sp_max),
+            inactive_days: day(entry.sp_inact),
+            expires: day(entry.sp_expire),
+        });
+        zeroize::Zeroize::zeroize(&mut buffer[..]);
+        result
+    })
+}
+
+/// The home directory to use for `~`: `$HOME`, else what the password database says.
+pub fn home() -> Option<PathBuf> {
+    match std::env::var_os("HOME") {
+        Some(home) if Path::new(&home).is_absolute() => Some(home.into()),
+        _ => current().ok().flatten().map(|user| user.home),
+    }
+}
+
+/// Calls `look_up` with larger and larger buffers until the entry fits.
+fn with_buffer<T>(mut look_up: impl FnMut(&mut [c_char]) -> io::Result<Option<T>>) -> io::Result<Option<T>> {
+    let mut size = 1024;
+    loop {
+        match look_up(&mut vec![0; size]) {
+            Err(error) if error.raw_os_error() == Some(libc::ERANGE) && size < LARGEST_ENTRY => size *= 2,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            other => return other,
+        }
+    }
+}
+
+/// What the return value of a `get…_r` call means. Several values stand for "no such entry" (getpwnam(3)).
+fn answer<T>(status: c_int, null: bool, make: impl FnOnce() -> T) -> io::Result<Option<T>> {
+    match status {
+        0 if null => Ok(None),
+        0 => Ok(Some(make())),
+        libc::ENOENT | libc::ESRCH | libc::EBADF | libc::EPERM => Ok(None),
+        error => Err(io::Error::from_raw_os_error(error)),
+    }
+}
+
+/// # Safety
+/// The strings of `entry` must be null or valid C strings.
+unsafe fn user_from(entry: &libc::passwd) -> User {
+    // SAFETY: the caller's promise.
+    let (name, gecos, home, shell) =
+        unsafe { (text(entry.pw_name), text(entry.pw_gecos), bytes(entry.pw_dir), bytes(entry.pw_shell)) };
+    let shell = if shell.is_empty() { b"/bin/sh".to_vec() } else { shell };
+    User { name, uid: entry.pw_uid, gid: entry.pw_gid, home: path(home), shell: path(shell), gecos }
+}
+
+fn path(bytes: Vec<u8>) -> PathBuf {
+    std::ffi::OsString::from_vec(bytes).into()
+}
+
+/// # Safety
+/// `pointer` must be null or a valid C string.
+unsafe fn bytes(pointer: *const c_char) -> Vec<u8> {
+    if pointer.is_null() {
+        return Vec::new();
+    }
+    // SAFETY: not null, so a valid C string by the caller's promise.
+    unsafe { CStr::from_ptr(pointer) }.to_bytes().to_vec()
+}
+
+/// # Safety
+/// As [`bytes`].
+unsafe fn text(pointer: *const c_char) -> String {
+    // SAFETY: the caller's promise.
+    String::from_utf8_lossy(&unsafe { bytes(pointer) }).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn root_is_found_both_ways() {
+        let by_name = by_name(OsStr::new("root")).unwrap().unwrap();
+        let by_uid = by_uid(0).unwrap().unwrap();
+        assert_eq!(by_name, by_uid);
+        assert_eq!((by_name.uid, by_name.gid), (0, 0));
+        assert_eq!(by_name.home, Path::new("/root"));
+        assert!(groups_of(&by_name).unwrap().contains(&0));
+        assert_eq!(group_by_gid(0).unwrap().unwrap().name, "root");
+        assert_eq!(group_by_name("root").unwrap().unwrap().gid, 0);
+    }
+
+    #[test]
+    fn unknown_and_impossible_names_are_no_error() {
+        assert_eq!(by_name(OsStr::new("no-such-user-here")).unwrap(), None);
+        assert_eq!(by_name(OsStr::from_bytes(b"a\0b")).unwrap(), None);
+        assert_eq!(by_name(OsStr::from_bytes(b"\xff\xfe")).unwrap(), None);
+        assert_eq!(group_by_name("no-such-group-here").unwrap(), None);
+    }
+
+    #[test]
+    fn shadow_needs_root() {
+        let entry = shadow("root");
+        if rustix::process::geteuid().is_root() {
+            assert!(!entry.unwrap().unwrap().hash.is_empty());
+        } else {
+            eprintln!("SKIPPED: reading the shadow database needs root");
+        }
+        assert!(!matches!(shadow("no-such-user-here"), Ok(Some(_))));
+    }
+}
