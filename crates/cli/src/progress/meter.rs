@@ -1,0 +1,253 @@
+//! Rates of one file, and the line that shows them.
+
+use std::time::{Duration, Instant};
+
+use super::text::{display_width, duration, fitted, printable, rate, size};
+
+/// How often a display is worth redrawing; also the interval over which current and peak rates are taken.
+pub const REFRESH: Duration = Duration::from_secs(1);
+
+/// No byte for this long and the line says so.
+const STALLED: Duration = Duration::from_secs(5);
+
+/// Weight of the past in the smoothed current rate that the ETA is computed from.
+const SMOOTHING: f64 = 0.9;
+
+/// Whether a line is drawn while data flows or for the last time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// Current rate, peak so far, time left.
+    Running,
+    /// Average rate, peak, time taken.
+    Finished,
+}
+
+/// The rates of one file.
+///
+/// Time is an argument everywhere. Rates are taken over intervals of at least [`REFRESH`], so a peak is a rate
+/// that was held for a second, not a burst out of a buffer.
+#[derive(Debug, Clone)]
+pub struct Meter {
+    name: String,
+    total: u64,
+    done: u64,
+    started: Instant,
+    interval_start: Instant,
+    interval_done: u64,
+    last_change: Instant,
+    smoothed: Option<f64>,
+    peak: f64,
+}
+
+impl Meter {
+    /// A meter for the file called `name` of `total` bytes (0 when the size is not known), starting now.
+    pub fn new(name: &[u8], total: u64, now: Instant) -> Self {
+        Self {
+            name: printable(name),
+            total,
+            done: 0,
+            started: now,
+            interval_start: now,
+            interval_done: 0,
+            last_change: now,
+            smoothed: None,
+            peak: 0.0,
+        }
+    }
+
+    /// Tells how many bytes of the file are done by now. Cheap: may be called for every packet.
+    pub fn update(&mut self, done: u64, now: Instant) {
+        if done != self.done {
+            self.done = done;
+            self.last_change = now;
+        }
+        let length = now.saturating_duration_since(self.interval_start);
+        if length >= REFRESH {
+            let current = per_second(done.saturating_sub(self.interval_done), length);
+            self.peak = self.peak.max(current);
+            self.smoothed = Some(self.smoothed.map_or(current, |old| {
+                // One step per elapsed interval, or a pause between calls would hardly count.
+                let keep = SMOOTHING.powf(length.as_secs_f64() / REFRESH.as_secs_f64());
+                old * keep + current * (1.0 - keep)
+            }));
+            self.interval_start = now;
+            self.interval_done = done;
+        }
+    }
+
+    /// Lets time pass without new bytes.
+    pub fn update_idle(&mut self, now: Instant) {
+        self.update(self.done, now);
+    }
+
+    /// Bytes per second since the start.
+    pub fn average(&self, now: Instant) -> f64 {
+        per_second(self.done, now.saturating_duration_since(self.started))
+    }
+
+    /// The highest rate held over one second; the average when the file took less than that.
+    pub fn peak(&self, now: Instant) -> f64 {
+        if self.peak > 0.0 { self.peak } else { self.average(now) }
+    }
+
+    /// Time left at the current rate; `None` when there is no telling.
+    pub fn time_left(&self, now: Instant) -> Option<Duration> {
+        let current = self.current(now);
+        let left = self.total.checked_sub(self.done)?;
+        if left == 0 {
+            return Some(Duration::ZERO);
+        }
+        (current > 0.0).then(|| Duration::try_from_secs_f64(left as f64 / current).ok())?
+    }
+
+    /// How much is done, in per cent; an empty file is done when it is done.
+    pub fn percent(&self, state: State) -> u64 {
+        match (state, self.total) {
+            (State::Finished, 0) => 100,
+            (State::Running, 0) => 0,
+            (_, total) => (u128::from(self.done) * 100 / u128::from(total)).min(100) as u64,
+        }
+    }
+
+    /// The line for a terminal of `width` columns, without line ends and never wider than that.
+    ///
+    /// Name, per cent, bytes, rate, peak rate, time. What does not fit is left out in this order: the peak's
+    /// column, the time, the rates; the name is cut before that, down to a third of the line.
+    pub fn line(&self, state: State, width: usize, now: Instant) -> String {
+        let shown_rate = match state {
+            State::Running => self.current(now),
+            State::Finished => self.average(now),
+        };
+        let stalled = state == State::Running && now.saturating_duration_since(self.last_change) >= STALLED;
+        let time = match state {
+            _ if stalled => "- stalled -".to_owned(),
+            State::Running => self
+                .time_left(now)
+                .map_or_else(|| "  --:-- ETA".to_owned(), |left| format!("{:>7} ETA", duration(left))),
+            State::Finished => {
+                format!("{:>7}    ", duration(now.saturating_duration_since(self.started)))
+            }
+        };
+        let amount = format!(" {:>3}% {}", self.percent(state), size(self.done));
+        let rates = format!(" {}", rate(shown_rate));
+        let peak = format!(" peak {}", rate(self.peak(now)));
+        let time = format!(" {time}");
+        let room = width.saturating_sub(1); // the last column stays free: some terminals wrap there
+        for columns in [
+            &[&amount, &rates, &peak, &time][..],
+            &[&amount, &rates, &time],
+            &[&amount, &rates],
+            &[&amount],
+            &[],
+        ] {
+            let tail: String = columns.iter().map(|column| column.as_str()).collect();
+            let name = room.saturating_sub(tail.len());
+            let fits = tail.len() <= room && name >= display_width(&self.name).min(room / 3);
+            if fits || columns.is_empty() {
+                return fitted(&self.name, name) + &tail;
+            }
+        }
+        String::new()
+    }
+
+    fn current(&self, now: Instant) -> f64 {
+        self.smoothed.unwrap_or_else(|| self.average(now))
+    }
+}
+
+fn per_second(bytes: u64, time: Duration) -> f64 {
+    let seconds = time.as_secs_f64();
+    if seconds > 0.0 { bytes as f64 / seconds } else { 0.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MB: u64 = 1 << 20;
+
+    fn at(start: Instant, seconds: f64) -> Instant {
+        start + Duration::from_secs_f64(seconds)
+    }
+
+    #[test]
+    fn a_steady_file_shows_rate_peak_and_eta() {
+        let start = Instant::now();
+        let mut meter = Meter::new(b"data.bin", 100 * MB, start);
+        for second in 1..=4u64 {
+            meter.update(second * 10 * MB, at(start, second as f64));
+        }
+        assert_eq!(
+            meter.line(State::Running, 80, at(start, 4.0)),
+            format!("{:<30}  40%   40MB  10.0MB/s peak  10.0MB/s   00:06 ETA", "data.bin")
+        );
+    }
+
+    #[test]
+    fn the_last_line_shows_the_average_and_the_time_taken() {
+        let start = Instant::now();
+        let mut meter = Meter::new(b"f", 40 * MB, start);
+        meter.update(30 * MB, at(start, 1.0));
+        meter.update(40 * MB, at(start, 4.0));
+        let line = meter.line(State::Finished, 80, at(start, 4.0));
+        assert!(line.contains("100%   40MB  10.0MB/s peak  30.0MB/s   00:04"), "{line}");
+    }
+
+    #[test]
+    fn a_burst_shorter_than_a_second_is_no_peak() {
+        let start = Instant::now();
+        let mut meter = Meter::new(b"f", 0, start);
+        meter.update(50 * MB, at(start, 0.01));
+        meter.update(50 * MB, at(start, 2.0));
+        assert_eq!(rate(meter.peak(at(start, 2.0))), " 25.0MB/s");
+    }
+
+    #[test]
+    fn a_file_that_took_no_second_peaks_at_its_average() {
+        let start = Instant::now();
+        let mut meter = Meter::new(b"f", MB, start);
+        meter.update(MB, at(start, 0.5));
+        assert_eq!(rate(meter.peak(at(start, 0.5))), "  2.0MB/s");
+    }
+
+    #[test]
+    fn silence_is_called_a_stall_and_data_ends_it() {
+        let start = Instant::now();
+        let mut meter = Meter::new(b"f", 100 * MB, start);
+        meter.update(MB, at(start, 1.0));
+        assert!(meter.line(State::Running, 80, at(start, 7.0)).contains("- stalled -"));
+        meter.update(2 * MB, at(start, 8.0));
+        assert!(meter.line(State::Running, 80, at(start, 8.0)).contains("ETA"));
+    }
+
+    #[test]
+    fn every_width_gets_a_line_that_fits() {
+        let start = Instant::now();
+        for name in ["x", "a-rather-long-file-name-that-takes-space.tar.zst", "漢字漢字漢字漢字漢字漢字.txt"]
+        {
+            let mut meter = Meter::new(name.as_bytes(), 10 * MB, start);
+            meter.update(5 * MB, at(start, 3.0));
+            for width in 0..200 {
+                for state in [State::Running, State::Finished] {
+                    let line = meter.line(state, width, at(start, 3.0));
+                    assert!(display_width(&line) < width.max(1), "{width}: {line:?}");
+                    assert!(width < 1 || display_width(&line) == width - 1, "{width}: {line:?}");
+                }
+            }
+            assert!(meter.line(State::Running, 60, at(start, 3.0)).contains("ETA"));
+            assert!(!meter.line(State::Running, 60, at(start, 3.0)).contains("peak") || name == "x");
+        }
+    }
+
+    #[test]
+    fn odd_sizes_do_not_upset_the_arithmetic() {
+        let start = Instant::now();
+        let mut meter = Meter::new(b"grown", 10, start);
+        meter.update(u64::MAX, start);
+        assert_eq!(meter.percent(State::Running), 100);
+        assert_eq!(meter.time_left(start), None);
+        let empty = Meter::new(b"empty", 0, start);
+        assert_eq!(empty.percent(State::Finished), 100);
+        assert!(empty.line(State::Finished, 80, start).contains("100%"));
+    }
+}

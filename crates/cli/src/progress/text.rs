@@ -1,0 +1,163 @@
+//! Numbers and names as the progress line shows them.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+const UNITS: [char; 7] = [' ', 'K', 'M', 'G', 'T', 'P', 'E'];
+
+/// A byte count in at most four digits and a unit, six columns wide: `  12 B`, `1023KB`, ` 100MB`.
+///
+/// Powers of 1024. A unit is left only when five digits would be needed, as users of `scp` know it.
+pub fn size(bytes: u64) -> String {
+    let (value, unit) = scaled(bytes, 10_000);
+    format!("{value:>4}{}B", UNITS[unit])
+}
+
+/// Bytes per second with one decimal, nine columns wide: ` 95.3MB/s`, `999.9KB/s`.
+pub fn rate(bytes_per_second: f64) -> String {
+    let mut value = if bytes_per_second.is_finite() { bytes_per_second.max(0.0) / 1024.0 } else { 0.0 };
+    let mut unit = 1;
+    while value >= 999.95 && unit < UNITS.len() - 1 {
+        value /= 1024.0;
+        unit += 1;
+    }
+    format!("{value:>5.1}{}B/s", UNITS[unit])
+}
+
+/// `MM:SS`, or `H:MM:SS` from an hour on.
+pub fn duration(time: Duration) -> String {
+    let seconds = time.as_secs();
+    let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    if hours > 0 {
+        format!("{hours}:{minutes:02}:{seconds:02}")
+    } else {
+        format!("{minutes:02}:{seconds:02}")
+    }
+}
+
+/// A file name that cannot drive the terminal: control characters and bytes that are not text become `\ooo`.
+pub fn printable(name: &[u8]) -> String {
+    let mut out = String::with_capacity(name.len());
+    for chunk in name.utf8_chunks() {
+        for character in chunk.valid().chars() {
+            if character.is_control() || is_format_control(character) {
+                let mut bytes = [0; 4];
+                for byte in character.encode_utf8(&mut bytes).bytes() {
+                    let _ = write!(out, "\\{byte:03o}");
+                }
+            } else {
+                out.push(character);
+            }
+        }
+        for byte in chunk.invalid() {
+            let _ = write!(out, "\\{byte:03o}");
+        }
+    }
+    out
+}
+
+/// Columns that `text` takes on a terminal: East Asian wide characters count two, combining marks none.
+pub fn display_width(text: &str) -> usize {
+    text.chars().map(character_width).sum()
+}
+
+/// `text` cut or padded on the right to exactly `columns`.
+pub(crate) fn fitted(text: &str, columns: usize) -> String {
+    let mut out = String::with_capacity(columns);
+    let mut used = 0;
+    for character in text.chars() {
+        let width = character_width(character);
+        if used + width > columns {
+            break;
+        }
+        used += width;
+        out.push(character);
+    }
+    out.extend(std::iter::repeat_n(' ', columns - used));
+    out
+}
+
+fn scaled(bytes: u64, limit: u64) -> (u64, usize) {
+    let (mut value, mut unit) = (bytes, 0);
+    while value >= limit && unit < UNITS.len() - 1 {
+        value = value / 1024 + u64::from(value % 1024 >= 512);
+        unit += 1;
+    }
+    (value, unit)
+}
+
+/// Characters that reorder or hide what follows them: a name must not be able to disguise itself.
+const fn is_format_control(character: char) -> bool {
+    matches!(character, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
+}
+
+const fn character_width(character: char) -> usize {
+    match character as u32 {
+        0x0300..=0x036f | 0x1ab0..=0x1aff | 0x1dc0..=0x1dff | 0x20d0..=0x20ff | 0xfe00..=0xfe0f => 0,
+        0x1100..=0x115f
+        | 0x2e80..=0x303e
+        | 0x3041..=0xa4cf
+        | 0xac00..=0xd7a3
+        | 0xf900..=0xfaff
+        | 0xfe30..=0xfe6f
+        | 0xff00..=0xff60
+        | 0xffe0..=0xffe6
+        | 0x1f300..=0x1f64f
+        | 0x1f900..=0x1f9ff
+        | 0x20000..=0x3fffd => 2,
+        _ => 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_take_six_columns_and_change_unit_late() {
+        for (bytes, shown) in [
+            (0, "   0 B"),
+            (1023, "1023 B"),
+            (9999, "9999 B"),
+            (10_240, "  10KB"),
+            (1 << 20, "1024KB"),
+            (1 << 30, "1024MB"),
+            (100 << 20, " 100MB"),
+            (u64::MAX, "  16EB"),
+        ] {
+            assert_eq!(size(bytes), shown);
+            assert_eq!(size(bytes).len(), 6);
+        }
+    }
+
+    #[test]
+    fn rates_take_nine_columns_whatever_the_number() {
+        assert_eq!(rate(0.0), "  0.0KB/s");
+        assert_eq!(rate(1024.0 * 95.3), " 95.3KB/s");
+        assert_eq!(rate(1024.0 * 999.97), "  1.0MB/s");
+        assert_eq!(rate(1.5 * 1024.0 * 1024.0 * 1024.0), "  1.5GB/s");
+        for odd in [f64::NAN, f64::INFINITY, -1.0] {
+            assert_eq!(rate(odd), "  0.0KB/s");
+        }
+    }
+
+    #[test]
+    fn durations_show_hours_only_when_there_are_any() {
+        assert_eq!(duration(Duration::from_secs(5)), "00:05");
+        assert_eq!(duration(Duration::from_secs(3599)), "59:59");
+        assert_eq!(duration(Duration::from_secs(3_600 * 26 + 61)), "26:01:01");
+    }
+
+    #[test]
+    fn a_name_cannot_drive_the_terminal() {
+        assert_eq!(printable(b"a\x1b[2Jb\nc\xff"), "a\\033[2Jb\\012c\\377");
+        assert_eq!(printable("na\u{202e}ev-ü-漢".as_bytes()), "na\\342\\200\\256ev-ü-漢");
+    }
+
+    #[test]
+    fn wide_characters_are_cut_and_padded_by_columns() {
+        assert_eq!(fitted("漢字かな", 5), "漢字 ");
+        assert_eq!(fitted("ab", 4), "ab  ");
+        assert_eq!(display_width("e\u{301}漢"), 3);
+    }
+}
