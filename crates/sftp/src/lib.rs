@@ -1,1 +1,32 @@
-//! (under construction)
+//! SFTP version 3 (draft-ietf-secsh-filexfer-02) with OpenSSH's extensions, both sides, without I/O of its own
+//! on the connection.
+//!
+//! The decision that shapes the crate: file bytes are never gathered in a buffer of ours. The client
+//! [`Session`] hands out DATA as slices of the received packets; the [`server::Server`] reads files straight
+//! into the packets to be sent ([`server::Output::send_in_place`]) and writes them straight from the packets
+//! received. Both take bytes in any chunking and know nothing of channels.
+//!
+//! | for | see |
+//! |---|---|
+//! | messages and numbers | [`Request`], [`Reply`], [`Attrs`], [`protocol`], [`extension`] |
+//! | a client | [`Session`] |
+//! | a server | [`server::Server`] over a [`fs::FileSystem`], of which [`LocalFs`] is one |
+//! | WRITE and DATA laid out in the send buffer | [`in_place`] |
+
+mod attrs;
+mod chunks;
+pub mod fs;
+pub mod in_place;
+mod local;
+pub mod protocol;
+mod reply;
+mod request;
+pub mod server;
+mod session;
+
+pub use attrs::{Attrs, Limits, StatVfs, mode};
+pub use local::LocalFs;
+pub use protocol::{OpenFlags, PacketType, StatusCode, extension};
+pub use reply::{Data, Handle, Name, Reply, ReplyBody, ReplyWriter, Status};
+pub use request::{BadRequest, BadRequestKind, Request};
+pub use session::{Incoming, Session, SessionError, WriteHeader};

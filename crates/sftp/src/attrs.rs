@@ -1,0 +1,196 @@
+//! The ATTRS structure (draft section 5) and the fixed-layout answers of OpenSSH's extensions.
+
+use lh_wire::{Reader, Writer};
+
+const FLAG_SIZE: u32 = 0x0000_0001;
+const FLAG_UIDGID: u32 = 0x0000_0002;
+const FLAG_PERMISSIONS: u32 = 0x0000_0004;
+const FLAG_ACMODTIME: u32 = 0x0000_0008;
+const FLAG_EXTENDED: u32 = 0x8000_0000;
+
+/// File type bits of [`Attrs::permissions`], with the values POSIX gives `st_mode`.
+pub mod mode {
+    /// Mask of the type bits.
+    pub const TYPE: u32 = 0o170_000;
+    /// Socket.
+    pub const SOCKET: u32 = 0o140_000;
+    /// Symbolic link.
+    pub const SYMLINK: u32 = 0o120_000;
+    /// Regular file.
+    pub const REGULAR: u32 = 0o100_000;
+    /// Block device.
+    pub const BLOCK: u32 = 0o060_000;
+    /// Directory.
+    pub const DIRECTORY: u32 = 0o040_000;
+    /// Character device.
+    pub const CHARACTER: u32 = 0o020_000;
+    /// FIFO.
+    pub const FIFO: u32 = 0o010_000;
+}
+
+/// File attributes (draft section 5). An absent field is not sent, or is not to be changed.
+///
+/// Extended pairs are checked and dropped when reading: version 3 defines none and OpenSSH ignores them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Attrs {
+    /// Size in bytes.
+    pub size: Option<u64>,
+    /// Numeric user and group.
+    pub ids: Option<(u32, u32)>,
+    /// `st_mode`: type bits (see [`mode`]) and permission bits.
+    pub permissions: Option<u32>,
+    /// Access and modification time, seconds since 1970.
+    pub times: Option<(u32, u32)>,
+}
+
+impl Attrs {
+    /// Nothing present.
+    pub const NONE: Self = Self { size: None, ids: None, permissions: None, times: None };
+
+    /// Only permission bits.
+    pub const fn with_permissions(permissions: u32) -> Self {
+        Self { permissions: Some(permissions), ..Self::NONE }
+    }
+
+    /// True when the type bits are known and say `kind` (one of [`mode`]'s constants).
+    pub fn is(&self, kind: u32) -> bool {
+        self.permissions.is_some_and(|bits| bits & mode::TYPE == kind)
+    }
+
+    /// True for a directory.
+    pub fn is_dir(&self) -> bool {
+        self.is(mode::DIRECTORY)
+    }
+
+    /// True for a regular file.
+    pub fn is_file(&self) -> bool {
+        self.is(mode::REGULAR)
+    }
+
+    /// True for a symbolic link.
+    pub fn is_symlink(&self) -> bool {
+        self.is(mode::SYMLINK)
+    }
+
+    /// Reads the structure; what follows it stays in `reader`.
+    pub fn read(reader: &mut Reader<'_>) -> lh_wire::Result<Self> {
+        let flags = reader.u32()?;
+        let mut attrs = Self::NONE;
+        if flags & FLAG_SIZE != 0 {
+            attrs.size = Some(reader.u64()?);
+        }
+        if flags & FLAG_UIDGID != 0 {
+            attrs.ids = Some((reader.u32()?, reader.u32()?));
+        }
+        if flags & FLAG_PERMISSIONS != 0 {
+            attrs.permissions = Some(reader.u32()?);
+        }
+        if flags & FLAG_ACMODTIME != 0 {
+            attrs.times = Some((reader.u32()?, reader.u32()?));
+        }
+        if flags & FLAG_EXTENDED != 0 {
+            // Each pair takes at least 8 bytes, so the loop ends with the message whatever the count says.
+            for _ in 0..reader.u32()? {
+                reader.string()?;
+                reader.string()?;
+            }
+        }
+        Ok(attrs)
+    }
+
+    /// Appends the structure.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        let bit = |present: bool, flag: u32| if present { flag } else { 0 };
+        out.put_u32(
+            bit(self.size.is_some(), FLAG_SIZE)
+                | bit(self.ids.is_some(), FLAG_UIDGID)
+                | bit(self.permissions.is_some(), FLAG_PERMISSIONS)
+                | bit(self.times.is_some(), FLAG_ACMODTIME),
+        );
+        if let Some(size) = self.size {
+            out.put_u64(size);
+        }
+        if let Some((user, group)) = self.ids {
+            out.put_u32(user);
+            out.put_u32(group);
+        }
+        if let Some(permissions) = self.permissions {
+            out.put_u32(permissions);
+        }
+        if let Some((access, modification)) = self.times {
+            out.put_u32(access);
+            out.put_u32(modification);
+        }
+    }
+}
+
+macro_rules! u64_record {
+    ($(#[$meta:meta])* $name:ident { $($(#[$field_meta:meta])* $field:ident,)* }) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+        pub struct $name {
+            $($(#[$field_meta])* pub $field: u64,)*
+        }
+
+        impl $name {
+            /// Reads the content of an EXTENDED_REPLY; bytes after the last known field are ignored.
+            pub fn read(reader: &mut Reader<'_>) -> lh_wire::Result<Self> {
+                Ok(Self { $($field: reader.u64()?,)* })
+            }
+
+            /// Appends the content of an EXTENDED_REPLY.
+            pub fn write(&self, out: &mut Vec<u8>) {
+                $(out.put_u64(self.$field);)*
+            }
+        }
+    };
+}
+
+u64_record! {
+    /// The answer to `statvfs@openssh.com` and `fstatvfs@openssh.com`: POSIX `struct statvfs`.
+    StatVfs {
+        /// Block size for transfers.
+        block_size,
+        /// The unit of the block counts.
+        fragment_size,
+        /// Size of the file system in fragments.
+        blocks,
+        /// Free fragments.
+        blocks_free,
+        /// Free fragments for ordinary users.
+        blocks_available,
+        /// Inodes.
+        files,
+        /// Free inodes.
+        files_free,
+        /// Free inodes for ordinary users.
+        files_available,
+        /// Identifies the file system.
+        id,
+        /// 1 = read-only, 2 = no setuid.
+        flags,
+        /// The longest file name.
+        name_max,
+    }
+}
+
+impl StatVfs {
+    /// Bit of [`StatVfs::flags`]: read-only.
+    pub const READ_ONLY: u64 = 1;
+    /// Bit of [`StatVfs::flags`]: set-user-id bits have no effect.
+    pub const NO_SETUID: u64 = 2;
+}
+
+u64_record! {
+    /// The answer to `limits@openssh.com`. A field of 0 says nothing.
+    Limits {
+        /// The largest message in bytes.
+        max_packet,
+        /// The most bytes one READ returns.
+        max_read,
+        /// The most bytes one WRITE may carry.
+        max_write,
+        /// How many handles may be open at once. Says nothing about how many requests may be in flight.
+        max_handles,
+    }
+}

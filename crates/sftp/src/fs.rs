@@ -1,0 +1,140 @@
+//! What the server engine needs of a file system.
+//!
+//! The engine knows the protocol, the traits here know files. Errors are `std::io::Error`s: those with an errno
+//! are turned into status codes by [`status_of`], the rest by their kind. Paths are the client's bytes,
+//! absolute or relative to the session's start directory.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::os::fd::BorrowedFd;
+
+use crate::{Attrs, OpenFlags, StatVfs, StatusCode};
+
+/// A tree of files.
+pub trait FileSystem {
+    /// Opens a file. `permissions` (bits below 0o10000) count when it is made.
+    fn open(&mut self, path: &[u8], flags: OpenFlags, permissions: Option<u32>) -> io::Result<Box<dyn File>>;
+    /// Opens a directory for listing.
+    fn open_dir(&mut self, path: &[u8]) -> io::Result<Box<dyn Directory>>;
+    /// Attributes of what `path` names; a final symlink is followed when `follow`.
+    fn attrs(&mut self, path: &[u8], follow: bool) -> io::Result<Attrs>;
+    /// Changes what is present in `attrs`. All are tried, in the order size, permissions, times, ids; the last
+    /// error is returned.
+    fn set_attrs(&mut self, path: &[u8], attrs: &Attrs, follow: bool) -> io::Result<()>;
+    /// unlink(2).
+    fn remove_file(&mut self, path: &[u8]) -> io::Result<()>;
+    /// mkdir(2).
+    fn make_dir(&mut self, path: &[u8], permissions: u32) -> io::Result<()>;
+    /// rmdir(2).
+    fn remove_dir(&mut self, path: &[u8]) -> io::Result<()>;
+    /// The absolute path without symlinks, `.` and `..`. The last component need not exist.
+    fn real_path(&mut self, path: &[u8]) -> io::Result<Vec<u8>>;
+    /// rename(2) when `replace`; else fails when `new` exists.
+    fn rename(&mut self, old: &[u8], new: &[u8], replace: bool) -> io::Result<()>;
+    /// readlink(2).
+    fn read_link(&mut self, path: &[u8]) -> io::Result<Vec<u8>>;
+    /// symlink(2).
+    fn symlink(&mut self, target: &[u8], link: &[u8]) -> io::Result<()>;
+    /// link(2).
+    fn hard_link(&mut self, old: &[u8], new: &[u8]) -> io::Result<()>;
+    /// statvfs(2).
+    fn statvfs(&mut self, path: &[u8]) -> io::Result<StatVfs>;
+    /// How many files and directories may be open at once; 0 when nobody knows.
+    fn max_open(&self) -> u64 {
+        0
+    }
+}
+
+/// An open file.
+pub trait File {
+    /// preadv(2): reads into `buffers` from `offset`; 0 at the end of the file. May return less than asked.
+    fn read_at(&mut self, offset: u64, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize>;
+    /// pwritev(2): may write less than asked.
+    fn write_at(&mut self, offset: u64, buffers: &[IoSlice<'_>]) -> io::Result<usize>;
+    /// fstat(2).
+    fn attrs(&mut self) -> io::Result<Attrs>;
+    /// As [`FileSystem::set_attrs`].
+    fn set_attrs(&mut self, attrs: &Attrs) -> io::Result<()>;
+    /// fsync(2).
+    fn sync(&mut self) -> io::Result<()>;
+    /// fstatvfs(2).
+    fn statvfs(&mut self) -> io::Result<StatVfs>;
+    /// What tells this file from every other one on the host: device and inode.
+    fn identity(&mut self) -> io::Result<(u64, u64)>;
+    /// The descriptor, where there is one that the kernel can copy from and to.
+    fn as_fd(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+    /// Copies up to `len` bytes (not 0) from `offset` to `to_offset` of `to`; 0 at the end of the file.
+    fn copy_to(&mut self, offset: u64, to: &mut dyn File, to_offset: u64, len: usize) -> io::Result<usize> {
+        let mut buffer = vec![0; len.min(256 * 1024)];
+        let got = self.read_at(offset, &mut [IoSliceMut::new(&mut buffer)])?;
+        let mut done = 0;
+        while let Some(rest) = buffer.get(done..got).filter(|rest| !rest.is_empty()) {
+            match to.write_at(to_offset.saturating_add(done as u64), &[IoSlice::new(rest)])? {
+                0 => return Err(io::ErrorKind::WriteZero.into()),
+                n => done += n,
+            }
+        }
+        Ok(got)
+    }
+}
+
+/// An open directory.
+pub trait Directory {
+    /// The next entry, `.` and `..` included; `None` after the last.
+    fn next_entry(&mut self) -> io::Result<Option<DirEntry>>;
+    /// fstat(2) of the directory itself.
+    fn attrs(&mut self) -> io::Result<Attrs>;
+    /// As [`FileSystem::set_attrs`].
+    fn set_attrs(&mut self, attrs: &Attrs) -> io::Result<()>;
+    /// fsync(2).
+    fn sync(&mut self) -> io::Result<()>;
+    /// fstatvfs(2).
+    fn statvfs(&mut self) -> io::Result<StatVfs>;
+}
+
+/// One entry of a directory, its own attributes with it (a symlink's, not its target's).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DirEntry {
+    /// Name without a slash.
+    pub name: Vec<u8>,
+    /// Attributes as lstat(2) gives them.
+    pub attrs: Attrs,
+    /// How many names the file has.
+    pub links: u64,
+}
+
+/// The code that stands for an error, as OpenSSH maps them.
+pub fn status_of(error: &io::Error) -> StatusCode {
+    use rustix::io::Errno;
+    match Errno::from_io_error(error) {
+        Some(Errno::NOENT | Errno::NOTDIR | Errno::BADF | Errno::LOOP) => StatusCode::NO_SUCH_FILE,
+        Some(Errno::PERM | Errno::ACCESS | Errno::FAULT) => StatusCode::PERMISSION_DENIED,
+        Some(Errno::NAMETOOLONG | Errno::INVAL) => StatusCode::BAD_MESSAGE,
+        Some(Errno::NOSYS) => StatusCode::OP_UNSUPPORTED,
+        Some(_) => StatusCode::FAILURE,
+        None => match error.kind() {
+            io::ErrorKind::NotFound => StatusCode::NO_SUCH_FILE,
+            io::ErrorKind::PermissionDenied => StatusCode::PERMISSION_DENIED,
+            io::ErrorKind::Unsupported => StatusCode::OP_UNSUPPORTED,
+            io::ErrorKind::UnexpectedEof => StatusCode::EOF,
+            _ => StatusCode::FAILURE,
+        },
+    }
+}
+
+/// The words that go with [`status_of`]: the draft's where they say it all, else what the system calls the error.
+pub fn text_of(error: &io::Error) -> String {
+    match status_of(error) {
+        code @ (StatusCode::NO_SUCH_FILE | StatusCode::PERMISSION_DENIED | StatusCode::EOF) => {
+            code.text().to_owned()
+        }
+        _ => {
+            let text = error.to_string();
+            match text.find(" (os error ") {
+                Some(end) => text.get(..end).unwrap_or_default().to_owned(),
+                None => text,
+            }
+        }
+    }
+}

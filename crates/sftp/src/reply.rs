@@ -1,0 +1,246 @@
+//! Replies: what a server sends, apart from VERSION.
+
+use bytes::Bytes;
+use lh_wire::{Reader, Writer};
+
+use crate::{Attrs, PacketType, StatusCode};
+
+/// The outcome of a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Status {
+    /// The code.
+    pub code: StatusCode,
+    /// The server's words for it; may be empty. Comes from the peer: clean it before it reaches a terminal.
+    pub message: String,
+}
+
+/// A handle as the server gave it (at most 256 bytes of its choosing).
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Handle(pub(crate) Bytes);
+
+impl Handle {
+    /// Wraps the bytes of a handle, copying them.
+    pub fn new(bytes: &[u8]) -> Self {
+        Self(Bytes::copy_from_slice(bytes))
+    }
+}
+
+impl AsRef<[u8]> for Handle {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl std::ops::Deref for Handle {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+/// The file bytes of a DATA reply, in the pieces in which they came: slices of the received packets, in order.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Data {
+    chunks: Vec<Bytes>,
+    len: usize,
+}
+
+impl Data {
+    pub(crate) fn new(chunks: Vec<Bytes>) -> Self {
+        let len = chunks.iter().map(Bytes::len).sum();
+        Self { chunks, len }
+    }
+
+    /// The pieces, none of them empty.
+    pub fn chunks(&self) -> &[Bytes] {
+        &self.chunks
+    }
+
+    /// The pieces, given away.
+    pub fn into_chunks(self) -> Vec<Bytes> {
+        self.chunks
+    }
+
+    /// How many bytes all pieces have together.
+    pub const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// True when the server sent no bytes at all.
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+}
+
+/// One entry of a NAME reply.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Name {
+    /// The file's name in its directory, or the path asked for.
+    pub name: Vec<u8>,
+    /// The line `ls -l` would print. For people only.
+    pub long_name: Vec<u8>,
+    /// What the server knows of it.
+    pub attrs: Attrs,
+}
+
+/// What a server answers to one request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ReplyBody {
+    /// The outcome, when there is nothing else to say or something went wrong.
+    Status(Status),
+    /// The answer to OPEN and OPENDIR.
+    Handle(Handle),
+    /// The answer to READ.
+    Data(Data),
+    /// The answer to READDIR, REALPATH, READLINK, EXPAND_PATH and HOME_DIRECTORY.
+    Names(Vec<Name>),
+    /// The answer to STAT, LSTAT and FSTAT.
+    Attrs(Attrs),
+    /// The answer to an extended request; [`crate::StatVfs::read`] and its like read it.
+    Extended(Bytes),
+}
+
+/// A reply with the id of its request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reply {
+    /// The id that [`crate::Session::request`] gave.
+    pub id: u32,
+    /// The answer.
+    pub body: ReplyBody,
+}
+
+impl Reply {
+    /// Reads one message without its length field. Bytes after the last field are ignored.
+    pub fn decode(message: Bytes) -> Result<Self, lh_wire::WireError> {
+        let mut reader = Reader::new(&message);
+        let kind = PacketType(reader.u8()?);
+        let id = reader.u32()?;
+        let body = match kind {
+            PacketType::STATUS => {
+                let code = StatusCode(reader.u32()?);
+                // Servers older than version 3, and some that say 3, send no text.
+                let text = reader.string().unwrap_or_default();
+                ReplyBody::Status(Status { code, message: String::from_utf8_lossy(text).into_owned() })
+            }
+            PacketType::HANDLE => {
+                let handle = reader.string()?;
+                if handle.len() > crate::protocol::MAX_HANDLE {
+                    return Err(lh_wire::WireError::Invalid { what: "handle longer than 256 bytes" });
+                }
+                // Copied, so that an open file does not keep a whole receive buffer alive.
+                ReplyBody::Handle(Handle::new(handle))
+            }
+            PacketType::DATA => {
+                let data = reader.string()?;
+                let chunks = if data.is_empty() { Vec::new() } else { vec![message.slice_ref(data)] };
+                ReplyBody::Data(Data::new(chunks))
+            }
+            PacketType::NAME => ReplyBody::Names(read_names(&mut reader)?),
+            PacketType::ATTRS => ReplyBody::Attrs(Attrs::read(&mut reader)?),
+            PacketType::EXTENDED_REPLY => ReplyBody::Extended(Bytes::copy_from_slice(reader.rest())),
+            _ => return Err(lh_wire::WireError::Invalid { what: "type of reply" }),
+        };
+        Ok(Self { id, body })
+    }
+}
+
+fn read_names(reader: &mut Reader<'_>) -> Result<Vec<Name>, lh_wire::WireError> {
+    let count = reader.u32()?;
+    let mut names = Vec::new();
+    for _ in 0..count {
+        names.push(Name {
+            name: reader.string()?.to_vec(),
+            long_name: reader.string()?.to_vec(),
+            attrs: Attrs::read(reader)?,
+        });
+    }
+    Ok(names)
+}
+
+/// Writes replies, each a whole message with its length, to the end of a buffer.
+#[derive(Debug)]
+pub struct ReplyWriter<'a>(pub &'a mut Vec<u8>);
+
+impl ReplyWriter<'_> {
+    fn message(&mut self, kind: PacketType, id: u32, fill: impl FnOnce(&mut Vec<u8>)) {
+        self.0.nested(|out| {
+            out.put_u8(kind.0);
+            out.put_u32(id);
+            fill(out);
+        });
+    }
+
+    /// VERSION with the extensions on offer; each has a name and a version of its own.
+    pub fn version<'e>(&mut self, version: u32, extensions: impl IntoIterator<Item = (&'e str, &'e str)>) {
+        self.message(PacketType::VERSION, version, |out| {
+            for (name, value) in extensions {
+                out.put_string(name.as_bytes());
+                out.put_string(value.as_bytes());
+            }
+        });
+    }
+
+    /// STATUS. An empty language tag follows the text.
+    pub fn status(&mut self, id: u32, code: StatusCode, text: &str) {
+        self.message(PacketType::STATUS, id, |out| {
+            out.put_u32(code.0);
+            out.put_string(text.as_bytes());
+            out.put_string(b"");
+        });
+    }
+
+    /// HANDLE.
+    pub fn handle(&mut self, id: u32, handle: &[u8]) {
+        self.message(PacketType::HANDLE, id, |out| out.put_string(handle));
+    }
+
+    /// DATA, for data that is in memory already.
+    pub fn data(&mut self, id: u32, data: &[u8]) {
+        self.message(PacketType::DATA, id, |out| out.put_string(data));
+    }
+
+    /// NAME with entries that are written already.
+    pub fn encoded_names(&mut self, id: u32, count: u32, entries: &[u8]) {
+        self.message(PacketType::NAME, id, |out| {
+            out.put_u32(count);
+            out.put_bytes(entries);
+        });
+    }
+
+    /// NAME with one path and no attributes, as REALPATH answers.
+    pub fn path(&mut self, id: u32, path: &[u8]) {
+        let mut entry = Vec::with_capacity(2 * path.len() + 12);
+        write_name(&mut entry, path, path, &Attrs::NONE);
+        self.encoded_names(id, 1, &entry);
+    }
+
+    /// ATTRS.
+    pub fn attrs(&mut self, id: u32, attrs: &Attrs) {
+        self.message(PacketType::ATTRS, id, |out| attrs.write(out));
+    }
+
+    /// EXTENDED_REPLY.
+    pub fn extended(&mut self, id: u32, fill: impl FnOnce(&mut Vec<u8>)) {
+        self.message(PacketType::EXTENDED_REPLY, id, fill);
+    }
+}
+
+/// Appends one entry of a NAME reply.
+pub(crate) fn write_name(out: &mut Vec<u8>, name: &[u8], long_name: &[u8], attrs: &Attrs) {
+    out.put_string(name);
+    out.put_string(long_name);
+    attrs.write(out);
+}
+
+/// What precedes the bytes of a DATA reply that carries `len` of them.
+pub(crate) fn data_header(id: u32, len: usize) -> [u8; crate::protocol::DATA_HEADER] {
+    let len = u32::try_from(len).unwrap_or(u32::MAX);
+    let mut header = [0; crate::protocol::DATA_HEADER];
+    let mut fields = Vec::with_capacity(header.len());
+    fields.put_u32(len.saturating_add(9));
+    fields.put_u8(PacketType::DATA.0);
+    fields.put_u32(id);
+    fields.put_u32(len);
+    header.copy_from_slice(&fields);
+    header
+}

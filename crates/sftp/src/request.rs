@@ -1,0 +1,280 @@
+//! Requests: everything a client sends but INIT.
+
+use lh_wire::{Reader, WireError, Writer};
+
+use crate::{Attrs, OpenFlags, PacketType, extension};
+
+/// One request, without its id. Paths are bytes as the server's file system has them; handles are what the
+/// server gave.
+///
+/// [`Request::encode`] writes a whole message with its length; [`Request::decode`] reads one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "fields are the draft's, named as it names them")]
+pub enum Request<'a> {
+    /// Opens a file (6.3). `attrs` count when the file is made.
+    Open { path: &'a [u8], flags: OpenFlags, attrs: Attrs },
+    /// Closes a file or directory handle (6.3).
+    Close { handle: &'a [u8] },
+    /// Reads up to `len` bytes (6.4). Fewer may come back before the end of the file.
+    Read { handle: &'a [u8], offset: u64, len: u32 },
+    /// Writes all of `data` (6.4).
+    Write { handle: &'a [u8], offset: u64, data: &'a [u8] },
+    /// Attributes, a final symlink not followed (6.8).
+    Lstat { path: &'a [u8] },
+    /// Attributes of an open file (6.8).
+    Fstat { handle: &'a [u8] },
+    /// Changes attributes of a path (6.9).
+    Setstat { path: &'a [u8], attrs: Attrs },
+    /// Changes attributes of an open file (6.9).
+    Fsetstat { handle: &'a [u8], attrs: Attrs },
+    /// Opens a directory (6.7).
+    Opendir { path: &'a [u8] },
+    /// Reads some directory entries (6.7); EOF when there are no more.
+    Readdir { handle: &'a [u8] },
+    /// Removes a file (6.5).
+    Remove { path: &'a [u8] },
+    /// Makes a directory (6.6).
+    Mkdir { path: &'a [u8], attrs: Attrs },
+    /// Removes an empty directory (6.6).
+    Rmdir { path: &'a [u8] },
+    /// Makes a path canonical and absolute (6.11).
+    Realpath { path: &'a [u8] },
+    /// Attributes, symlinks followed (6.8).
+    Stat { path: &'a [u8] },
+    /// Renames; fails when `new` exists (6.5).
+    Rename { old: &'a [u8], new: &'a [u8] },
+    /// Reads a symlink (6.10).
+    Readlink { path: &'a [u8] },
+    /// Makes a symlink at `link` that points to `target` (6.10). On the wire `target` comes first, against the
+    /// draft: OpenSSH got it the wrong way round and everybody follows.
+    Symlink { target: &'a [u8], link: &'a [u8] },
+    /// `posix-rename@openssh.com`: renames, replacing `new`.
+    PosixRename { old: &'a [u8], new: &'a [u8] },
+    /// `statvfs@openssh.com`.
+    Statvfs { path: &'a [u8] },
+    /// `fstatvfs@openssh.com`.
+    Fstatvfs { handle: &'a [u8] },
+    /// `hardlink@openssh.com`: makes `new` another name of `old`.
+    Hardlink { old: &'a [u8], new: &'a [u8] },
+    /// `fsync@openssh.com`.
+    Fsync { handle: &'a [u8] },
+    /// `lsetstat@openssh.com`: SETSTAT that does not follow a final symlink.
+    Lsetstat { path: &'a [u8], attrs: Attrs },
+    /// `limits@openssh.com`.
+    Limits,
+    /// `expand-path@openssh.com`: REALPATH that expands `~`.
+    ExpandPath { path: &'a [u8] },
+    /// `copy-data`: copies on the server; `len` 0 means to the end of the file.
+    CopyData { from: &'a [u8], from_offset: u64, len: u64, to: &'a [u8], to_offset: u64 },
+    /// `home-directory`: of this user, or of the one logged in for an empty name.
+    HomeDirectory { user: &'a [u8] },
+    /// `users-groups-by-id@openssh.com`: packed big-endian `uint32` ids.
+    UsersGroupsById { users: &'a [u8], groups: &'a [u8] },
+    /// Any other EXTENDED request; `fields` is all that follows the name.
+    Extended { name: &'a [u8], fields: &'a [u8] },
+}
+
+impl<'a> Request<'a> {
+    /// The type byte.
+    pub const fn packet_type(&self) -> PacketType {
+        match self {
+            Self::Open { .. } => PacketType::OPEN,
+            Self::Close { .. } => PacketType::CLOSE,
+            Self::Read { .. } => PacketType::READ,
+            Self::Write { .. } => PacketType::WRITE,
+            Self::Lstat { .. } => PacketType::LSTAT,
+            Self::Fstat { .. } => PacketType::FSTAT,
+            Self::Setstat { .. } => PacketType::SETSTAT,
+            Self::Fsetstat { .. } => PacketType::FSETSTAT,
+            Self::Opendir { .. } => PacketType::OPENDIR,
+            Self::Readdir { .. } => PacketType::READDIR,
+            Self::Remove { .. } => PacketType::REMOVE,
+            Self::Mkdir { .. } => PacketType::MKDIR,
+            Self::Rmdir { .. } => PacketType::RMDIR,
+            Self::Realpath { .. } => PacketType::REALPATH,
+            Self::Stat { .. } => PacketType::STAT,
+            Self::Rename { .. } => PacketType::RENAME,
+            Self::Readlink { .. } => PacketType::READLINK,
+            Self::Symlink { .. } => PacketType::SYMLINK,
+            _ => PacketType::EXTENDED,
+        }
+    }
+
+    /// The name of the extension this request belongs to.
+    pub fn extension_name(&self) -> Option<&[u8]> {
+        let name = match self {
+            Self::PosixRename { .. } => extension::POSIX_RENAME,
+            Self::Statvfs { .. } => extension::STATVFS,
+            Self::Fstatvfs { .. } => extension::FSTATVFS,
+            Self::Hardlink { .. } => extension::HARDLINK,
+            Self::Fsync { .. } => extension::FSYNC,
+            Self::Lsetstat { .. } => extension::LSETSTAT,
+            Self::Limits => extension::LIMITS,
+            Self::ExpandPath { .. } => extension::EXPAND_PATH,
+            Self::CopyData { .. } => extension::COPY_DATA,
+            Self::HomeDirectory { .. } => extension::HOME_DIRECTORY,
+            Self::UsersGroupsById { .. } => extension::USERS_GROUPS_BY_ID,
+            Self::Extended { name, .. } => return Some(name),
+            _ => return None,
+        };
+        Some(name.as_bytes())
+    }
+
+    /// Appends the whole message: length, type, `id`, fields.
+    pub fn encode(&self, id: u32, out: &mut Vec<u8>) {
+        out.nested(|out| {
+            out.put_u8(self.packet_type().0);
+            out.put_u32(id);
+            if let Some(name) = self.extension_name() {
+                out.put_string(name);
+            }
+            self.encode_fields(out);
+        });
+    }
+
+    fn encode_fields(&self, out: &mut Vec<u8>) {
+        match *self {
+            Self::Open { path, flags, attrs } => {
+                out.put_string(path);
+                out.put_u32(flags.0);
+                attrs.write(out);
+            }
+            Self::Read { handle, offset, len } => {
+                out.put_string(handle);
+                out.put_u64(offset);
+                out.put_u32(len);
+            }
+            Self::Write { handle, offset, data } => {
+                out.put_string(handle);
+                out.put_u64(offset);
+                out.put_string(data);
+            }
+            Self::Close { handle: name }
+            | Self::Fstat { handle: name }
+            | Self::Readdir { handle: name }
+            | Self::Fstatvfs { handle: name }
+            | Self::Fsync { handle: name }
+            | Self::Lstat { path: name }
+            | Self::Opendir { path: name }
+            | Self::Remove { path: name }
+            | Self::Rmdir { path: name }
+            | Self::Realpath { path: name }
+            | Self::Stat { path: name }
+            | Self::Readlink { path: name }
+            | Self::Statvfs { path: name }
+            | Self::ExpandPath { path: name }
+            | Self::HomeDirectory { user: name } => out.put_string(name),
+            Self::Setstat { path: name, attrs }
+            | Self::Lsetstat { path: name, attrs }
+            | Self::Mkdir { path: name, attrs }
+            | Self::Fsetstat { handle: name, attrs } => {
+                out.put_string(name);
+                attrs.write(out);
+            }
+            Self::Rename { old: first, new: second }
+            | Self::PosixRename { old: first, new: second }
+            | Self::Hardlink { old: first, new: second }
+            | Self::Symlink { target: first, link: second }
+            | Self::UsersGroupsById { users: first, groups: second } => {
+                out.put_string(first);
+                out.put_string(second);
+            }
+            Self::CopyData { from, from_offset, len, to, to_offset } => {
+                out.put_string(from);
+                out.put_u64(from_offset);
+                out.put_u64(len);
+                out.put_string(to);
+                out.put_u64(to_offset);
+            }
+            Self::Limits => {}
+            Self::Extended { fields, .. } => out.put_bytes(fields),
+        }
+    }
+
+    /// Reads a message without its length field. The id comes back also when the fields are no good, so that
+    /// the request can be answered with BAD_MESSAGE.
+    ///
+    /// Bytes after the last field are ignored, as OpenSSH does: some clients send them.
+    pub fn decode(message: &'a [u8]) -> Result<(u32, Self), BadRequest> {
+        let mut reader = Reader::new(message);
+        let (Ok(kind), Ok(id)) = (reader.u8(), reader.u32()) else {
+            return Err(BadRequest { id: None, kind: BadRequestKind::Malformed });
+        };
+        match Self::decode_fields(PacketType(kind), &mut reader) {
+            Ok(Some(request)) => Ok((id, request)),
+            Ok(None) => Err(BadRequest { id: Some(id), kind: BadRequestKind::UnknownType(PacketType(kind)) }),
+            Err(_) => Err(BadRequest { id: Some(id), kind: BadRequestKind::Malformed }),
+        }
+    }
+
+    fn decode_fields(kind: PacketType, r: &mut Reader<'a>) -> Result<Option<Self>, WireError> {
+        Ok(Some(match kind {
+            PacketType::OPEN => {
+                Self::Open { path: r.string()?, flags: OpenFlags(r.u32()?), attrs: Attrs::read(r)? }
+            }
+            PacketType::CLOSE => Self::Close { handle: r.string()? },
+            PacketType::READ => Self::Read { handle: r.string()?, offset: r.u64()?, len: r.u32()? },
+            PacketType::WRITE => Self::Write { handle: r.string()?, offset: r.u64()?, data: r.string()? },
+            PacketType::LSTAT => Self::Lstat { path: r.string()? },
+            PacketType::FSTAT => Self::Fstat { handle: r.string()? },
+            PacketType::SETSTAT => Self::Setstat { path: r.string()?, attrs: Attrs::read(r)? },
+            PacketType::FSETSTAT => Self::Fsetstat { handle: r.string()?, attrs: Attrs::read(r)? },
+            PacketType::OPENDIR => Self::Opendir { path: r.string()? },
+            PacketType::READDIR => Self::Readdir { handle: r.string()? },
+            PacketType::REMOVE => Self::Remove { path: r.string()? },
+            PacketType::MKDIR => Self::Mkdir { path: r.string()?, attrs: Attrs::read(r)? },
+            PacketType::RMDIR => Self::Rmdir { path: r.string()? },
+            PacketType::REALPATH => Self::Realpath { path: r.string()? },
+            PacketType::STAT => Self::Stat { path: r.string()? },
+            PacketType::RENAME => Self::Rename { old: r.string()?, new: r.string()? },
+            PacketType::READLINK => Self::Readlink { path: r.string()? },
+            PacketType::SYMLINK => Self::Symlink { target: r.string()?, link: r.string()? },
+            PacketType::EXTENDED => Self::decode_extended(r)?,
+            _ => return Ok(None),
+        }))
+    }
+
+    fn decode_extended(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        let name = r.string()?;
+        Ok(match core::str::from_utf8(name).unwrap_or_default() {
+            extension::POSIX_RENAME => Self::PosixRename { old: r.string()?, new: r.string()? },
+            extension::STATVFS => Self::Statvfs { path: r.string()? },
+            extension::FSTATVFS => Self::Fstatvfs { handle: r.string()? },
+            extension::HARDLINK => Self::Hardlink { old: r.string()?, new: r.string()? },
+            extension::FSYNC => Self::Fsync { handle: r.string()? },
+            extension::LSETSTAT => Self::Lsetstat { path: r.string()?, attrs: Attrs::read(r)? },
+            extension::LIMITS => Self::Limits,
+            extension::EXPAND_PATH => Self::ExpandPath { path: r.string()? },
+            extension::COPY_DATA => Self::CopyData {
+                from: r.string()?,
+                from_offset: r.u64()?,
+                len: r.u64()?,
+                to: r.string()?,
+                to_offset: r.u64()?,
+            },
+            extension::HOME_DIRECTORY => Self::HomeDirectory { user: r.string()? },
+            extension::USERS_GROUPS_BY_ID => {
+                Self::UsersGroupsById { users: r.string()?, groups: r.string()? }
+            }
+            _ => Self::Extended { name, fields: r.rest() },
+        })
+    }
+}
+
+/// Why a message is not a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BadRequest {
+    /// The id to answer to, when there was one.
+    pub id: Option<u32>,
+    /// What is wrong.
+    pub kind: BadRequestKind,
+}
+
+/// See [`BadRequest`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BadRequestKind {
+    /// The draft has no request with this number: to be answered with OP_UNSUPPORTED.
+    UnknownType(PacketType),
+    /// A field is missing or runs over the end: to be answered with BAD_MESSAGE.
+    Malformed,
+}

@@ -1,0 +1,88 @@
+//! What the engine tells about its work.
+
+use std::fmt;
+
+use crate::{OpenFlags, StatusCode};
+
+/// How important a line is; sftp-server(8) logs `Info` and above when given `-l INFO`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LogLevel {
+    /// Something is wrong with the session.
+    Error,
+    /// Files opened and closed, changes made, requests refused.
+    Info,
+    /// Paths looked at.
+    Verbose,
+    /// Every request.
+    Debug,
+}
+
+/// How a file's story ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileOutcome {
+    /// The client closed it and no read or write had failed.
+    Complete,
+    /// The client closed it after this error.
+    Failed(StatusCode),
+    /// The session ended while it was open: what was being written is likely incomplete.
+    Abandoned,
+}
+
+/// One file's account, given when it is closed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileEvent {
+    /// The path as the client gave it.
+    pub path: Vec<u8>,
+    /// How it was opened.
+    pub flags: OpenFlags,
+    /// Bytes read and sent.
+    pub bytes_read: u64,
+    /// Bytes written.
+    pub bytes_written: u64,
+    /// The lowest offset read or written: above 0 for a transfer that was resumed.
+    pub start: u64,
+    /// How it ended.
+    pub outcome: FileOutcome,
+}
+
+/// Takes log lines and file accounts. Time stamps are the sink's business.
+pub trait LogSink {
+    /// The least important level wanted; lines beyond it are not even formatted.
+    fn level(&self) -> LogLevel;
+    /// One line, without a line end. Bytes of paths that are not printable are escaped.
+    fn line(&mut self, level: LogLevel, line: fmt::Arguments<'_>);
+    /// A file was closed.
+    fn file_closed(&mut self, _event: &FileEvent) {}
+}
+
+/// Says nothing.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoLog;
+
+impl LogSink for NoLog {
+    fn level(&self) -> LogLevel {
+        LogLevel::Error
+    }
+    fn line(&mut self, _level: LogLevel, _line: fmt::Arguments<'_>) {}
+}
+
+/// Prints bytes of a path so that a log line stays one line and a terminal stays sane.
+pub(crate) struct Shown<'a>(pub(crate) &'a [u8]);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for piece in self.0.utf8_chunks() {
+            for character in piece.valid().chars() {
+                if character.is_control() || character == '"' || character == '\\' {
+                    write!(f, "{}", character.escape_default())?;
+                } else {
+                    write!(f, "{character}")?;
+                }
+            }
+            for byte in piece.invalid() {
+                write!(f, "\\{byte:03o}")?;
+            }
+        }
+        Ok(())
+    }
+}

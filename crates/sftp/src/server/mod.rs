@@ -1,0 +1,25 @@
+//! The server engine: request bytes in, replies out, files through a [`FileSystem`].
+//!
+//! It owns no socket and no thread. The owner of the channel gives it what arrives ([`Server::input`]) and calls
+//! [`Server::poll`] whenever something arrived or room to send appeared; `poll` says how many input bytes
+//! have been used, so that credit for the channel is held back while replies cannot leave.
+
+mod copy;
+mod engine;
+mod handles;
+mod log;
+mod long_name;
+mod lookup;
+mod options;
+mod output;
+mod requests;
+
+pub use engine::{Progress, Server, ServerError};
+pub use log::{FileEvent, FileOutcome, LogLevel, LogSink, NoLog};
+pub use lookup::{Lookup, SystemFiles};
+pub use options::ServerOptions;
+pub use output::Output;
+pub use requests::{RequestInfo, request_table};
+
+#[cfg(doc)]
+use crate::fs::FileSystem;

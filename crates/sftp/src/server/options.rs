@@ -1,0 +1,26 @@
+//! What an administrator decides about a server.
+
+/// Options of a [`super::Server`], with the flags of sftp-server(8) they come from.
+#[derive(Debug, Clone, Default)]
+pub struct ServerOptions {
+    /// `-R`: refuse everything that changes the file system.
+    pub read_only: bool,
+    /// `-p`: when present, only requests with these names are served.
+    pub allow: Option<Vec<String>>,
+    /// `-P`: requests with these names are refused. See [`super::request_table`] for the names.
+    pub deny: Vec<String>,
+    /// Who is served, for the log: `session opened for local user NAME from [ADDRESS]`.
+    pub user: String,
+    /// The client's address, for the log.
+    pub address: String,
+    /// The most handles open at once; `None`: what the file system says ([`crate::fs::FileSystem::max_open`]).
+    pub max_handles: Option<u64>,
+}
+
+impl ServerOptions {
+    /// The first name in the lists that no request has, to be reported when the configuration is read.
+    pub fn unknown_request(&self) -> Option<&str> {
+        let known = |name: &str| super::request_table().iter().any(|info| info.name == name);
+        self.allow.iter().flatten().chain(&self.deny).map(String::as_str).find(|name| !known(name))
+    }
+}

@@ -1,0 +1,345 @@
+//! The client's side of one SFTP connection: a codec with a memory, no I/O and no policy.
+//!
+//! Whoever owns the channel writes what [`Session::start`] and [`Session::request`] append, feeds what arrives
+//! to [`Session::input`], and takes what it means from [`Session::poll`]. How many requests are in flight, which
+//! belong to which file and what is retried is decided by the caller (the transfer engine), who gets ids to
+//! find its way back.
+
+use std::collections::HashSet;
+
+use bytes::Bytes;
+use lh_wire::{Reader, WireError, Writer};
+
+use crate::chunks::Chunks;
+use crate::protocol::{DATA_HEADER, MAX_DATA, MAX_MESSAGE_ACCEPTED, SAFE_DATA, VERSION};
+use crate::reply::Data;
+use crate::{Limits, PacketType, Reply, ReplyBody, Request, extension};
+
+/// What a session has understood.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Incoming {
+    /// The server's VERSION. From here on requests may be sent and [`Session::supports`] answers.
+    Version {
+        /// The version both sides use: the lower of 3 and the server's.
+        version: u32,
+    },
+    /// The answer to [`Session::request_limits`] (also when the server refused: then nothing changes).
+    Limits(Limits),
+    /// The answer to a request.
+    Reply(Reply),
+}
+
+/// Why a session cannot go on. The channel should be closed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SessionError {
+    /// What arrived first is text, not SFTP: a shell start-up file on the server prints something.
+    #[error(
+        "Received message too long {length}\n\
+         Ensure the remote shell produces no output for non-interactive sessions.\n\
+         The remote side printed text where SFTP was expected; it begins \"{text}\""
+    )]
+    ShellOutput {
+        /// The text's first four bytes taken as a length: what OpenSSH prints, and people search for.
+        length: u32,
+        /// The beginning of the text, unprintable bytes replaced.
+        text: String,
+    },
+    /// A length field beyond any message.
+    #[error("Received message too long {length}")]
+    TooLong {
+        /// The length.
+        length: u32,
+    },
+    /// Something else than VERSION came first.
+    #[error("Invalid packet back from SSH2_FXP_INIT (type {got:?})")]
+    NoVersion {
+        /// What came.
+        got: PacketType,
+    },
+    /// The server speaks a version below 3.
+    #[error("Remote version {version} of SFTP is not supported, 3 is needed")]
+    OldVersion {
+        /// Its version.
+        version: u32,
+    },
+    /// A message that cannot be read.
+    #[error("Bad message from the SFTP server: {0}")]
+    Malformed(#[from] WireError),
+}
+
+/// See the module documentation.
+#[derive(Debug)]
+pub struct Session {
+    input: Chunks,
+    version: Option<u32>,
+    extensions: Vec<(String, String)>,
+    limits: Limits,
+    next_id: u32,
+    limits_ids: HashSet<u32>,
+    failed: Option<SessionError>,
+}
+
+impl Default for Session {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Session {
+    /// A session that has not said anything yet.
+    pub fn new() -> Self {
+        Self {
+            input: Chunks::default(),
+            version: None,
+            extensions: Vec::new(),
+            limits: Limits::default(),
+            next_id: 0,
+            limits_ids: HashSet::new(),
+            failed: None,
+        }
+    }
+
+    /// Appends INIT: the first thing to send.
+    pub fn start(&mut self, out: &mut Vec<u8>) {
+        out.nested(|out| {
+            out.put_u8(PacketType::INIT.0);
+            out.put_u32(VERSION);
+        });
+    }
+
+    /// The version in use; `None` before the server's VERSION has come.
+    pub const fn version(&self) -> Option<u32> {
+        self.version
+    }
+
+    /// The server's extensions, each with its version, in its order.
+    pub fn extensions(&self) -> &[(String, String)] {
+        &self.extensions
+    }
+
+    /// True when the server offers `name` (see [`extension`]) in the version this crate knows.
+    pub fn supports(&self, name: &str) -> bool {
+        let known = match name {
+            extension::STATVFS | extension::FSTATVFS => "2",
+            _ => "1",
+        };
+        self.extensions.iter().any(|(offered, version)| offered == name && version == known)
+    }
+
+    /// Appends a request and returns its id. Ids count up and wrap: no two of the last 2^32 are equal.
+    pub fn request(&mut self, request: &Request<'_>, out: &mut Vec<u8>) -> u32 {
+        let id = self.take_id();
+        request.encode(id, out);
+        id
+    }
+
+    /// Appends `limits@openssh.com` if the server offers it and says whether. The answer comes as
+    /// [`Incoming::Limits`] and is remembered.
+    pub fn request_limits(&mut self, out: &mut Vec<u8>) -> bool {
+        if !self.supports(extension::LIMITS) {
+            return false;
+        }
+        let id = self.request(&Request::Limits, out);
+        self.limits_ids.insert(id);
+        true
+    }
+
+    /// What the server said its limits are; all 0 when it has not said.
+    pub const fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// How many bytes to ask for in one READ: what the server serves whole, at most [`MAX_DATA`], and
+    /// [`SAFE_DATA`] when the server has not said.
+    pub fn read_len(&self) -> u32 {
+        self.data_len(self.limits.max_read)
+    }
+
+    /// How many bytes to put into one WRITE; as [`Session::read_len`].
+    pub fn write_len(&self) -> u32 {
+        self.data_len(self.limits.max_write)
+    }
+
+    fn data_len(&self, limit: u64) -> u32 {
+        let by_packet = match self.limits.max_packet {
+            0 => u64::MAX,
+            // Room for the rest of the message, as OpenSSH leaves it.
+            packet => packet.saturating_sub(1024).max(1024),
+        };
+        let len = match (limit, self.limits.max_packet) {
+            (0, 0) => SAFE_DATA as u64,
+            (0, _) => by_packet.min(SAFE_DATA as u64),
+            (limit, _) => limit.min(by_packet),
+        };
+        u32::try_from(len.min(MAX_DATA as u64)).unwrap_or(SAFE_DATA as u32)
+    }
+
+    /// Starts a WRITE whose data is laid out by the caller: the header's bytes are made by
+    /// [`WriteHeader::bytes`] once it is known how much there is.
+    pub fn write_header(&mut self, handle: &[u8], offset: u64) -> WriteHeader {
+        WriteHeader::new(self.take_id(), handle, offset)
+    }
+
+    fn take_id(&mut self) -> u32 {
+        let id = self.next_id;
+        self.next_id = self.next_id.wrapping_add(1);
+        id
+    }
+
+    /// Takes bytes from the channel, in any pieces. Bytes that make no whole message are kept: at most
+    /// 257 KiB, and all that is pushed between two calls of [`Session::poll`].
+    pub fn input(&mut self, data: Bytes) {
+        if self.failed.is_none() {
+            self.input.push(data);
+        }
+    }
+
+    /// Bytes held back because they make no whole message yet, or have not been polled.
+    pub const fn buffered(&self) -> usize {
+        self.input.len()
+    }
+
+    /// The next thing the server said, or `None` until more [`Session::input`]. After an error the same error
+    /// comes back for ever.
+    pub fn poll(&mut self) -> Result<Option<Incoming>, SessionError> {
+        if let Some(error) = &self.failed {
+            return Err(error.clone());
+        }
+        let polled = self.poll_message();
+        if let Err(error) = &polled {
+            self.failed = Some(error.clone());
+        }
+        polled
+    }
+
+    fn poll_message(&mut self) -> Result<Option<Incoming>, SessionError> {
+        let mut length = [0; 4];
+        if !self.input.peek(&mut length) {
+            return Ok(None);
+        }
+        let announced = u32::from_be_bytes(length);
+        let len = announced as usize;
+        if len > MAX_MESSAGE_ACCEPTED {
+            return Err(self.too_long(announced));
+        }
+        if self.input.len() - 4 < len {
+            return Ok(None);
+        }
+        if self.version.is_none() {
+            self.input.skip(4);
+            let message = self.input.take_contiguous(len);
+            return self.read_version(&message).map(Some);
+        }
+        let reply = self.read_reply(len)?;
+        if self.limits_ids.remove(&reply.id) {
+            if let ReplyBody::Extended(fields) = &reply.body {
+                self.limits = Limits::read(&mut Reader::new(fields))?;
+            }
+            return Ok(Some(Incoming::Limits(self.limits)));
+        }
+        Ok(Some(Incoming::Reply(reply)))
+    }
+
+    /// Takes a whole message of `len` bytes, whose length field is still in front of it.
+    fn read_reply(&mut self, len: usize) -> Result<Reply, SessionError> {
+        let mut header = [0; DATA_HEADER];
+        if len + 4 >= DATA_HEADER && self.input.peek(&mut header) {
+            let mut fields = Reader::new(&header);
+            let (_, kind, id, data_len) =
+                (fields.u32()?, fields.u8()?, fields.u32()?, fields.u32()? as usize);
+            if PacketType(kind) == PacketType::DATA {
+                let room = len + 4 - DATA_HEADER;
+                if data_len > room {
+                    return Err(WireError::Truncated { what: "data of a READ reply" }.into());
+                }
+                self.input.skip(DATA_HEADER);
+                let data = Data::new(self.input.take(data_len));
+                self.input.skip(room - data_len);
+                return Ok(Reply { id, body: ReplyBody::Data(data) });
+            }
+        }
+        self.input.skip(4);
+        Ok(Reply::decode(self.input.take_contiguous(len))?)
+    }
+
+    fn read_version(&mut self, message: &[u8]) -> Result<Incoming, SessionError> {
+        let mut reader = Reader::new(message);
+        let kind = PacketType(reader.u8()?);
+        if kind != PacketType::VERSION {
+            return Err(SessionError::NoVersion { got: kind });
+        }
+        let version = reader.u32()?;
+        if version < VERSION {
+            return Err(SessionError::OldVersion { version });
+        }
+        while !reader.is_empty() {
+            let name = String::from_utf8_lossy(reader.string()?).into_owned();
+            let value = String::from_utf8_lossy(reader.string()?).into_owned();
+            self.extensions.push((name, value));
+        }
+        self.version = Some(VERSION);
+        Ok(Incoming::Version { version: VERSION })
+    }
+
+    fn too_long(&mut self, length: u32) -> SessionError {
+        let is_text = length
+            .to_be_bytes()
+            .iter()
+            .all(|&byte| (0x20..0x7f).contains(&byte) || matches!(byte, b'\t' | b'\n' | b'\r' | 0x1b));
+        if self.version.is_some() || !is_text {
+            return SessionError::TooLong { length };
+        }
+        let start = self.input.take_contiguous(self.input.len().min(200));
+        let text: String = String::from_utf8_lossy(&start)
+            .trim_start()
+            .chars()
+            .map_while(|c| (c != '\n').then_some(if c.is_control() { '?' } else { c }))
+            .take(80)
+            .collect();
+        SessionError::ShellOutput { length, text: text.trim_end_matches('?').to_owned() }
+    }
+}
+
+/// The front part of a WRITE request: everything but the data.
+#[derive(Debug, Clone)]
+pub struct WriteHeader {
+    id: u32,
+    /// The whole header; the two lengths are filled in by [`WriteHeader::bytes`].
+    bytes: Vec<u8>,
+}
+
+impl WriteHeader {
+    fn new(id: u32, handle: &[u8], offset: u64) -> Self {
+        let mut bytes = Vec::with_capacity(25 + handle.len());
+        bytes.put_u32(0);
+        bytes.put_u8(PacketType::WRITE.0);
+        bytes.put_u32(id);
+        bytes.put_string(handle);
+        bytes.put_u64(offset);
+        bytes.put_u32(0);
+        Self { id, bytes }
+    }
+
+    /// The id of the request.
+    pub const fn id(&self) -> u32 {
+        self.id
+    }
+
+    /// How many bytes the header takes.
+    pub fn size(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// The header for `data_len` bytes of data, which must follow it in the stream.
+    pub fn bytes(&mut self, data_len: usize) -> &[u8] {
+        let data_len = u32::try_from(data_len).unwrap_or(u32::MAX);
+        let behind = u32::try_from(self.bytes.len() - 4).unwrap_or(u32::MAX);
+        if let Some(slot) = self.bytes.first_chunk_mut::<4>() {
+            *slot = behind.saturating_add(data_len).to_be_bytes();
+        }
+        if let Some(slot) = self.bytes.last_chunk_mut::<4>() {
+            *slot = data_len.to_be_bytes();
+        }
+        &self.bytes
+    }
+}
