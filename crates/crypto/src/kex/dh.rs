@@ -1,43 +1,89 @@
-//! Finite-field Diffie-Hellman groups.
+//! Finite-field Diffie-Hellman (RFC 4253 section 8, RFC 4419, RFC 8268): the arithmetic.
 
-use crate::Random;
+use super::DhGroup;
+use crate::{KexError, Random, SystemRandom};
+use crypto_bigint::modular::{BoxedMontyForm, BoxedMontyParams};
+use crypto_bigint::{BoxedUint, Odd};
+use zeroize::{Zeroize, Zeroizing};
 
-/// A Diffie-Hellman group: big-endian magnitudes without leading zeros.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DhGroup {
-    /// The safe prime.
-    pub p: Vec<u8>,
-    /// The generator.
-    pub g: Vec<u8>,
+/// Bits of the secret exponent: twice the strength of the strongest key that is derived from the secret, which
+/// RFC 4419 section 6.2 asks for; an exponent as long as `p` would be no harder to find and 16 times slower.
+const EXPONENT_BITS: u32 = 512;
+
+/// The sizes of group either side accepts. RFC 8268 and OpenSSH: nothing below 2048 bits; RFC 4419: nothing above 8192.
+pub(super) const GROUP_BITS: core::ops::RangeInclusive<usize> = 2048..=8192;
+
+pub(super) struct Key {
+    params: BoxedMontyParams,
+    /// `p - 1`, big-endian; public values lie strictly between 1 and it.
+    p_minus_1: Vec<u8>,
+    exponent: Zeroizing<BoxedUint>,
+    public: Vec<u8>,
 }
 
-impl DhGroup {
-    /// RFC 3526 group 14, 2048 bits.
-    pub fn group14() -> Self {
-        Self { p: Vec::new(), g: vec![2] }
+impl Key {
+    pub(super) fn generate(group: &DhGroup) -> Result<Self, KexError> {
+        if !GROUP_BITS.contains(&group.bits()) {
+            return Err(KexError::BadGroup { why: "size out of range" });
+        }
+        let mut p_minus_1 = group.p.clone();
+        match p_minus_1.last_mut() {
+            Some(last) if *last & 1 == 1 => *last -= 1,
+            _ => return Err(KexError::BadGroup { why: "modulus is even" }),
+        }
+        if !in_range(&group.g, &p_minus_1) {
+            return Err(KexError::BadGroup { why: "generator out of range" });
+        }
+        let p = BoxedUint::from_be_slice_vartime(&group.p);
+        let p = Option::<Odd<BoxedUint>>::from(p.to_odd())
+            .ok_or(KexError::BadGroup { why: "modulus is even" })?;
+        let params = BoxedMontyParams::new_vartime(p);
+
+        let mut random = Zeroizing::new([0; (EXPONENT_BITS / 8) as usize]);
+        SystemRandom.fill(&mut random[..]);
+        let exponent = Zeroizing::new(BoxedUint::from_be_slice_truncated(&random[..], EXPONENT_BITS));
+        let public = power(&group.g, &exponent, &params);
+        // An exponent of 0 or one that gives 1 or p-1: not in the age of the universe, unless the group is a trap.
+        let public = lh_wire::Mpint::from_magnitude(&public).magnitude().to_vec();
+        if !in_range(&public, &p_minus_1) {
+            return Err(KexError::BadGroup { why: "generator of a tiny subgroup" });
+        }
+        Ok(Self { params, p_minus_1, exponent, public })
     }
 
-    /// RFC 3526 group 16, 4096 bits.
-    pub fn group16() -> Self {
-        Self { p: Vec::new(), g: vec![2] }
+    pub(super) fn public(&self) -> &[u8] {
+        &self.public
     }
 
-    /// RFC 3526 group 18, 8192 bits.
-    pub fn group18() -> Self {
-        Self { p: Vec::new(), g: vec![2] }
+    pub(super) fn agree(&self, peer_public: &[u8]) -> Result<Zeroizing<Vec<u8>>, KexError> {
+        let peer_public = lh_wire::Mpint::from_magnitude(peer_public).magnitude();
+        if !in_range(peer_public, &self.p_minus_1) {
+            return Err(KexError::BadPublicValue { why: "out of range" });
+        }
+        let secret = power(peer_public, &self.exponent, &self.params);
+        // With a safe prime only 1 and p-1 generate tiny subgroups; with another modulus the secret shows it.
+        if secret.iter().rev().skip(1).all(|byte| *byte == 0) && secret.last().is_none_or(|last| *last <= 1) {
+            return Err(KexError::BadPublicValue { why: "degenerate secret" });
+        }
+        Ok(secret)
     }
+}
 
-    /// The server's choice for a group exchange request of `min`, preferred `n` and `max` bits (RFC 4419
-    /// section 3), from the text of a moduli file or, without one or without a fitting line, a fixed group.
-    ///
-    /// `None` when no group of an acceptable size (at least 2048 bits) lies within `min..=max`.
-    pub fn choose(
-        _min: u32,
-        _n: u32,
-        _max: u32,
-        _moduli: Option<&str>,
-        _rng: &mut dyn Random,
-    ) -> Option<Self> {
-        None
-    }
+/// `base ^ exponent mod p` in time that depends only on the sizes.
+fn power(base: &[u8], exponent: &BoxedUint, params: &BoxedMontyParams) -> Zeroizing<Vec<u8>> {
+    let base = BoxedUint::from_be_slice_truncated(base, params.bits_precision());
+    let mut result = BoxedMontyForm::new(base, params).pow_bounded_exp(exponent, EXPONENT_BITS);
+    let retrieved = Zeroizing::new(result.retrieve());
+    result.zeroize();
+    Zeroizing::new(retrieved.to_be_bytes().into_vec())
+}
+
+/// `1 < value < p - 1` for public, big-endian values without leading zeros.
+fn in_range(value: &[u8], p_minus_1: &[u8]) -> bool {
+    let more_than_one = match value {
+        [] => false,
+        [only] => *only > 1,
+        _ => true,
+    };
+    more_than_one && (value.len(), value) < (p_minus_1.len(), p_minus_1)
 }

@@ -1,10 +1,16 @@
 //! Key exchange methods: the arithmetic, not the messages.
 
 mod dh;
+mod ecdh;
+mod groups;
+mod hybrid;
+#[cfg(test)]
+mod tests;
 
-pub use dh::DhGroup;
+pub use groups::DhGroup;
 
 use crate::{Hash, KexError};
+use lh_wire::{Mpint, Writer};
 use zeroize::Zeroizing;
 
 /// Which messages a key exchange uses.
@@ -116,6 +122,13 @@ impl KexAlgorithm {
 /// Our half of a key exchange: the client's with every method, and both sides' with group exchange.
 pub struct EphemeralKey {
     public: Vec<u8>,
+    half: Half,
+}
+
+enum Half {
+    Ecdh(ecdh::Key),
+    Hybrid(Box<hybrid::ClientKey>),
+    Dh(Box<dh::Key>),
 }
 
 impl EphemeralKey {
@@ -123,16 +136,30 @@ impl EphemeralKey {
     ///
     /// # Errors
     /// [`KexError::WrongFamily`] for group exchange; [`KexError::Library`] when the library fails.
-    pub fn generate(_algorithm: KexAlgorithm) -> Result<Self, KexError> {
-        Err(KexError::Library { what: "generate a key" })
+    pub fn generate(algorithm: KexAlgorithm) -> Result<Self, KexError> {
+        Ok(match Method::of(algorithm)? {
+            Method::Ecdh(curve) => {
+                let (key, public) = ecdh::Key::generate(curve)?;
+                Self { public, half: Half::Ecdh(key) }
+            }
+            Method::Hybrid(kem) => {
+                let (key, public) = hybrid::ClientKey::generate(kem)?;
+                Self { public, half: Half::Hybrid(Box::new(key)) }
+            }
+            Method::Dh(group) => Self::from_dh(dh::Key::generate(&group)?),
+        })
     }
 
     /// A fresh key in a group that was negotiated (RFC 4419); `p` and `g` are big-endian magnitudes.
     ///
     /// # Errors
     /// [`KexError::BadGroup`] when `p` is even, smaller than 2048 or larger than 8192 bits, or `g` is not in `2..=p-2`.
-    pub fn generate_dh(_p: &[u8], _g: &[u8]) -> Result<Self, KexError> {
-        Err(KexError::Library { what: "generate a key" })
+    pub fn generate_dh(p: &[u8], g: &[u8]) -> Result<Self, KexError> {
+        let group = DhGroup {
+            p: Mpint::from_magnitude(p).magnitude().to_vec(),
+            g: Mpint::from_magnitude(g).magnitude().to_vec(),
+        };
+        Ok(Self::from_dh(dh::Key::generate(&group)?))
     }
 
     /// What goes to the peer: the content of the string, or the magnitude of the mpint for Diffie-Hellman.
@@ -145,8 +172,16 @@ impl EphemeralKey {
     /// # Errors
     /// [`KexError::BadPublicValue`] when the value has the wrong size, is not on the curve, is not in
     /// `2..=p-2`, or makes the all-zero X25519 secret (RFC 8731 section 3).
-    pub fn agree(self, _peer_public: &[u8]) -> Result<SharedSecret, KexError> {
-        Err(KexError::Library { what: "agree" })
+    pub fn agree(self, peer_public: &[u8]) -> Result<SharedSecret, KexError> {
+        match self.half {
+            Half::Ecdh(key) => Ok(SharedSecret::from_magnitude(&key.agree(peer_public)?)),
+            Half::Hybrid(key) => key.agree(peer_public),
+            Half::Dh(key) => Ok(SharedSecret::from_magnitude(&key.agree(peer_public)?)),
+        }
+    }
+
+    fn from_dh(key: dh::Key) -> Self {
+        Self { public: key.public().to_vec(), half: Half::Dh(Box::new(key)) }
     }
 }
 
@@ -155,10 +190,45 @@ impl EphemeralKey {
 /// # Errors
 /// As [`EphemeralKey::agree`]; [`KexError::WrongFamily`] for group exchange.
 pub fn kex_respond(
-    _algorithm: KexAlgorithm,
-    _client_public: &[u8],
+    algorithm: KexAlgorithm,
+    client_public: &[u8],
 ) -> Result<(Vec<u8>, SharedSecret), KexError> {
-    Err(KexError::Library { what: "agree" })
+    if let Method::Hybrid(kem) = Method::of(algorithm)? {
+        return hybrid::respond(kem, client_public);
+    }
+    let mut key = EphemeralKey::generate(algorithm)?;
+    let public = core::mem::take(&mut key.public);
+    Ok((public, key.agree(client_public)?))
+}
+
+/// What an algorithm is made of.
+enum Method {
+    Ecdh(ecdh::Curve),
+    Hybrid(hybrid::Kem),
+    Dh(DhGroup),
+}
+
+impl Method {
+    fn of(algorithm: KexAlgorithm) -> Result<Self, KexError> {
+        Ok(match algorithm {
+            KexAlgorithm::Mlkem768X25519Sha256 => Self::Hybrid(hybrid::Kem::Mlkem768),
+            KexAlgorithm::Sntrup761X25519Sha512 | KexAlgorithm::Sntrup761X25519Sha512OpenSsh => {
+                Self::Hybrid(hybrid::Kem::Sntrup761)
+            }
+            KexAlgorithm::Curve25519Sha256 | KexAlgorithm::Curve25519Sha256LibSsh => {
+                Self::Ecdh(ecdh::Curve::X25519)
+            }
+            KexAlgorithm::EcdhNistp256 => Self::Ecdh(ecdh::Curve::P256),
+            KexAlgorithm::EcdhNistp384 => Self::Ecdh(ecdh::Curve::P384),
+            KexAlgorithm::EcdhNistp521 => Self::Ecdh(ecdh::Curve::P521),
+            KexAlgorithm::DhGroup14Sha256 => Self::Dh(DhGroup::group14()),
+            KexAlgorithm::DhGroup16Sha512 => Self::Dh(DhGroup::group16()),
+            KexAlgorithm::DhGroup18Sha512 => Self::Dh(DhGroup::group18()),
+            KexAlgorithm::DhGexSha256 => {
+                return Err(KexError::WrongFamily { what: "a key without the negotiated group" });
+            }
+        })
+    }
 }
 
 /// The shared secret K. Wiped on drop.
@@ -168,6 +238,21 @@ impl SharedSecret {
     /// K exactly as it enters the exchange hash and key derivation: an mpint or a string, length included.
     pub fn encoded(&self) -> &[u8] {
         &self.0
+    }
+
+    /// As an mpint (RFC 4253 section 8, RFC 5656 section 4, RFC 8731 section 3.1).
+    fn from_magnitude(magnitude: &[u8]) -> Self {
+        // Reserved at once: a buffer that grows leaves copies of the secret behind.
+        let mut encoded = Zeroizing::new(Vec::with_capacity(magnitude.len() + 5));
+        encoded.put_mpint(magnitude);
+        Self(encoded)
+    }
+
+    /// As a string, which the hybrid methods use.
+    fn from_string(content: &[u8]) -> Self {
+        let mut encoded = Zeroizing::new(Vec::with_capacity(content.len() + 4));
+        encoded.put_string(content);
+        Self(encoded)
     }
 }
 
@@ -180,7 +265,8 @@ pub fn derive_key(
     session_id: &[u8],
     len: usize,
 ) -> Zeroizing<Vec<u8>> {
-    let mut key = Zeroizing::new(Vec::with_capacity(len + 64));
+    // Room for the last hash too: a buffer that grows leaves copies of the key behind.
+    let mut key = Zeroizing::new(Vec::with_capacity(len + hash.output_len()));
     let first = hash.digest(&[k_encoded, h, &[letter], session_id]);
     key.extend_from_slice(first.as_ref());
     while key.len() < len {

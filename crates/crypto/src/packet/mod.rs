@@ -1,6 +1,37 @@
 //! Sealing and opening single packets (RFC 4253 section 6), each on its own.
+//!
+//! A packet needs nothing of the packet before it: what a suite uses as nonce or counter is an argument
+//! ([`PacketIndex`]). GCM takes the number of packets since NEWKEYS, ChaCha20-Poly1305 and the MACs the sequence
+//! number, CTR the number of bytes since NEWKEYS. So a [`PacketKey`] is only read, and many workers share one.
+//!
+//! | suite | length field | tag over |
+//! |---|---|---|
+//! | plain | clear | – |
+//! | AES-GCM (RFC 5647) | clear | length (as AAD), ciphertext |
+//! | ChaCha20-Poly1305 | encrypted with its own key | all the bytes sent |
+//! | AES-CTR with a MAC | encrypted | sequence number, plaintext |
+//! | AES-CTR with an `-etm` MAC | clear | sequence number, length, ciphertext |
 
+mod ctr;
+mod gcm;
+
+use crate::cipher::CipherKind;
 use crate::{Cipher, CryptoError, Mac, OpenError};
+use aws_lc_rs::aead::chacha20_poly1305_openssh as chacha;
+use ctr::CtrKey;
+use gcm::GcmKey;
+
+/// The length field in front of every packet.
+const LENGTH_LEN: usize = 4;
+
+/// Packets after which a rekey is due whatever the cipher: the sequence number must not come round under one
+/// key (RFC 4344 section 3.1), and OpenSSH's peers stop at the same count.
+const MAX_PACKETS: u64 = 1 << 31;
+
+/// Bytes after which a rekey is due: 2^32 blocks of 16 bytes (RFC 4344 section 3.2 for 128-bit blocks). TLS's
+/// analysis of GCM (RFC 8446 section 5.5) arrives at the same order. ChaCha20-Poly1305 would stand more; OpenSSH's rule for
+/// 64-bit blocks (1 GiB) has no meaning for a stream cipher and would stop a 100 Gb/s path ten times a second.
+const MAX_BYTES: u64 = (1 << 32) * 16;
 
 /// Which way a [`PacketKey`] works.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,12 +63,20 @@ pub struct KeyLimits {
 }
 
 /// The keys of one direction between two NEWKEYS. `Send + Sync`: share it freely among workers.
-pub struct PacketKey(());
+pub struct PacketKey(Suite);
+
+enum Suite {
+    Plain,
+    Gcm(GcmKey),
+    ChaChaSeal(Box<chacha::SealingKey>),
+    ChaChaOpen(Box<chacha::OpeningKey>),
+    Ctr(Box<CtrKey>),
+}
 
 impl PacketKey {
     /// Before the first NEWKEYS: no encryption, no MAC.
     pub const fn plain() -> Self {
-        Self(())
+        Self(Suite::Plain)
     }
 
     /// Keys from a finished key exchange. `mac` is ignored where the cipher is an AEAD.
@@ -46,66 +85,146 @@ impl PacketKey {
     /// [`CryptoError::WrongLength`] when a key or IV is not as long as the algorithm says, and
     /// [`CryptoError::Unsupported`] when a cipher that needs a MAC comes without one.
     pub fn new(
-        _direction: Direction,
-        _cipher: &Cipher,
-        _mac: Option<&Mac>,
-        _key: &[u8],
-        _iv: &[u8],
-        _mac_key: &[u8],
+        direction: Direction,
+        cipher: &Cipher,
+        mac: Option<&Mac>,
+        key: &[u8],
+        iv: &[u8],
+        mac_key: &[u8],
     ) -> Result<Self, CryptoError> {
-        Err(CryptoError::Unsupported { what: "this cipher" })
+        if key.len() != cipher.key_len {
+            return Err(CryptoError::WrongLength { what: "cipher key" });
+        }
+        let suite = match cipher.kind {
+            CipherKind::Aes128Gcm | CipherKind::Aes256Gcm => Suite::Gcm(GcmKey::new(cipher.kind, key, iv)?),
+            CipherKind::ChaCha20Poly1305 => {
+                let key = key.try_into().map_err(|_| CryptoError::WrongLength { what: "cipher key" })?;
+                match direction {
+                    Direction::Seal => Suite::ChaChaSeal(Box::new(chacha::SealingKey::new(key))),
+                    Direction::Open => Suite::ChaChaOpen(Box::new(chacha::OpeningKey::new(key))),
+                }
+            }
+            CipherKind::Aes128Ctr | CipherKind::Aes192Ctr | CipherKind::Aes256Ctr => {
+                let mac = mac.ok_or(CryptoError::Unsupported { what: "a counter mode without a MAC" })?;
+                Suite::Ctr(Box::new(CtrKey::new(key, iv, mac, mac_key)?))
+            }
+        };
+        Ok(Self(suite))
     }
 
     /// What padding makes a packet a multiple of, in bytes; at least 8.
     pub const fn block_len(&self) -> usize {
-        8
+        match &self.0 {
+            Suite::Plain | Suite::ChaChaSeal(_) | Suite::ChaChaOpen(_) => 8,
+            Suite::Gcm(_) | Suite::Ctr(_) => 16,
+        }
     }
 
     /// Bytes of tag behind a packet.
     pub const fn tag_len(&self) -> usize {
-        0
+        match &self.0 {
+            Suite::Plain => 0,
+            Suite::Gcm(_) => gcm::TAG_LEN,
+            Suite::ChaChaSeal(_) | Suite::ChaChaOpen(_) => chacha::TAG_LEN,
+            Suite::Ctr(ctr) => ctr.tag_len(),
+        }
     }
 
-    /// Bytes [`packet_length`](Self::packet_length) needs to see.
+    /// Bytes [`packet_length`](Self::packet_length) needs to see. Four with every suite there is: counter mode decrypts
+    /// the length field without the rest of its block.
     pub const fn head_len(&self) -> usize {
-        4
+        LENGTH_LEN
     }
 
     /// Whether the 4-byte length field counts towards the multiple of [`block_len`](Self::block_len).
     /// False for AEADs and encrypt-then-MAC, where it is not part of what the cipher's blocks cover.
     pub const fn length_is_padded(&self) -> bool {
-        true
+        match &self.0 {
+            Suite::Plain => true,
+            Suite::Gcm(_) | Suite::ChaChaSeal(_) | Suite::ChaChaOpen(_) => false,
+            Suite::Ctr(ctr) => !ctr.is_etm(),
+        }
     }
 
     /// The length field of the packet that starts with `head`, not authenticated yet. Decrypts a copy where needed.
     /// Returns 0, which no packet may have, when `head` is shorter than [`head_len`](Self::head_len).
-    pub fn packet_length(&self, _index: &PacketIndex, head: &[u8]) -> u32 {
-        head.first_chunk().map_or(0, |head| u32::from_be_bytes(*head))
+    pub fn packet_length(&self, index: &PacketIndex, head: &[u8]) -> u32 {
+        let Some(head) = head.first_chunk::<LENGTH_LEN>() else { return 0 };
+        u32::from_be_bytes(match &self.0 {
+            Suite::ChaChaOpen(key) => key.decrypt_packet_length(index.seq, *head),
+            Suite::Ctr(ctr) if !ctr.is_etm() => ctr.decrypt_head(index, *head),
+            Suite::Plain | Suite::Gcm(_) | Suite::ChaChaSeal(_) | Suite::Ctr(_) => *head,
+        })
     }
 
     /// How far a packet moves [`PacketIndex::offset`] on. `total_without_tag` includes the length field.
     pub const fn encrypted_len(&self, total_without_tag: usize) -> u64 {
-        total_without_tag as u64
+        let clear = match &self.0 {
+            Suite::Gcm(_) => LENGTH_LEN,
+            Suite::Ctr(ctr) if ctr.is_etm() => LENGTH_LEN,
+            Suite::Plain | Suite::ChaChaSeal(_) | Suite::ChaChaOpen(_) | Suite::Ctr(_) => 0,
+        };
+        total_without_tag.saturating_sub(clear) as u64
     }
 
     /// Seals in place. `packet` is length field, padding length, payload, padding and room for the tag.
     ///
     /// # Errors
-    /// Only by a mistake of the caller (a buffer too short for what it must hold); nothing may be sent then.
-    pub fn seal(&self, _index: &PacketIndex, _packet: &mut [u8]) -> Result<(), CryptoError> {
-        Ok(())
+    /// Only by a mistake of the caller (a buffer too short for what it must hold, padding that does not fill a block,
+    /// a key for the other direction); nothing may be sent then.
+    pub fn seal(&self, index: &PacketIndex, packet: &mut [u8]) -> Result<(), CryptoError> {
+        let body_len = self.body_len(packet).ok_or(CryptoError::WrongLength { what: "packet" })?;
+        let (body, tag) = packet.split_at_mut(body_len);
+        match &self.0 {
+            Suite::Plain => Ok(()),
+            Suite::Gcm(key) => key.seal(index, body, tag),
+            Suite::ChaChaSeal(key) => {
+                let tag = tag.try_into().map_err(|_| CryptoError::WrongLength { what: "tag" })?;
+                key.seal_in_place(index.seq, body, tag);
+                Ok(())
+            }
+            Suite::ChaChaOpen(_) => Err(CryptoError::Unsupported { what: "sealing with an opening key" }),
+            Suite::Ctr(key) => key.seal(index, body, tag),
+        }
     }
 
     /// Opens in place; same shape as for [`seal`](Self::seal). Afterwards the length field is in clear too.
     ///
     /// # Errors
     /// The packet is not authentic; its bytes must not be used.
-    pub fn open(&self, _index: &PacketIndex, _packet: &mut [u8]) -> Result<(), OpenError> {
-        Ok(())
+    pub fn open(&self, index: &PacketIndex, packet: &mut [u8]) -> Result<(), OpenError> {
+        let body_len = self.body_len(packet).ok_or(OpenError)?;
+        let (body, tag) = packet.split_at_mut(body_len);
+        match &self.0 {
+            Suite::Plain => Ok(()),
+            Suite::Gcm(key) => key.open(index, body, tag),
+            Suite::ChaChaOpen(key) => {
+                let tag: &[u8; chacha::TAG_LEN] = (&*tag).try_into().map_err(|_| OpenError)?;
+                let opened = key.open_in_place(index.seq, body, tag).map_err(|_| OpenError)?;
+                // The library leaves the length field encrypted. It has been authenticated, and a packet that was not
+                // framed by its own length field does not get here with a valid tag.
+                let length = u32::try_from(opened.len()).map_err(|_| OpenError)?;
+                *body.first_chunk_mut().ok_or(OpenError)? = length.to_be_bytes();
+                Ok(())
+            }
+            Suite::ChaChaSeal(_) => Err(OpenError),
+            Suite::Ctr(key) => key.open(index, body, tag),
+        }
     }
 
     /// How much this key may protect before a rekey is due.
     pub const fn limits(&self) -> KeyLimits {
-        KeyLimits { packets: u64::MAX, bytes: u64::MAX }
+        match &self.0 {
+            Suite::Plain => KeyLimits { packets: u64::MAX, bytes: u64::MAX },
+            _ => KeyLimits { packets: MAX_PACKETS, bytes: MAX_BYTES },
+        }
+    }
+
+    /// Where the tag starts; `None` when there is no room for a length field in front of it.
+    const fn body_len(&self, packet: &[u8]) -> Option<usize> {
+        match packet.len().checked_sub(self.tag_len()) {
+            Some(len) if len >= LENGTH_LEN => Some(len),
+            _ => None,
+        }
     }
 }
