@@ -1,0 +1,83 @@
+//! What a [`Connection`](crate::Connection) and each channel are told before they start.
+
+/// The largest data per packet we say we take: what stock OpenSSH says (`reference`: 32 KiB).
+pub const DEFAULT_MAX_PACKET: u32 = 32 * 1024;
+
+const MIB: u32 = 1 << 20;
+
+/// How the receive window of a channel starts and how far it may grow.
+///
+/// It starts at OpenSSH's 2 MiB, because very old peers break on more in the open itself, and doubles while the
+/// window (not our sink, not the network) is what the peer waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WindowPolicy {
+    /// Window granted in the open or its confirmation, bytes. At least 1; a 0 is taken as one packet.
+    pub initial: u32,
+    /// The window never grows beyond this, bytes. A cap below `initial` means: no growth.
+    ///
+    /// An OpenSSH sender from 8.9 on gets slower beyond about 15 MiB, so set what is best for the peer.
+    pub cap: u32,
+}
+
+impl WindowPolicy {
+    /// Sessions and everything else that may carry bulk: 2 MiB, growing to 64 MiB.
+    pub const BULK: Self = Self { initial: 2 * MIB, cap: 64 * MIB };
+
+    /// A window that stays as it is.
+    pub const fn fixed(bytes: u32) -> Self {
+        Self { initial: bytes, cap: bytes }
+    }
+
+    /// The same start with another cap.
+    #[must_use]
+    pub const fn with_cap(self, cap: u32) -> Self {
+        Self { cap, ..self }
+    }
+}
+
+impl Default for WindowPolicy {
+    fn default() -> Self {
+        Self::BULK
+    }
+}
+
+/// What we tell the peer about one channel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ChannelOptions {
+    /// Receive window.
+    pub window: WindowPolicy,
+    /// Largest data we take in one packet, bytes. Data in a larger packet ends the connection.
+    pub max_packet: u32,
+}
+
+impl Default for ChannelOptions {
+    fn default() -> Self {
+        Self { window: WindowPolicy::BULK, max_packet: DEFAULT_MAX_PACKET }
+    }
+}
+
+/// What holds for all channels of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Config {
+    /// Channels at a time, both sides' together. At most 16384 (the numbers we use are below that). Opens of the
+    /// peer beyond it are refused here with RESOURCE_SHORTAGE.
+    pub max_channels: usize,
+    /// Bytes by which all windows together may *grow* beyond their initial sizes: the memory a slow sink can cost.
+    pub growth_budget: u64,
+    /// Largest data we put into one packet, whatever the peer says it takes. RFC 4253 section 6.1 promises no
+    /// more than 32768 bytes of payload with every peer.
+    pub max_send_packet: u32,
+    /// Requests of the peer that wait for the owner's answer, per channel and globally; more end the connection.
+    pub max_unanswered: u32,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            max_channels: 16384,
+            growth_budget: 256 << 20,
+            max_send_packet: DEFAULT_MAX_PACKET,
+            max_unanswered: 1024,
+        }
+    }
+}

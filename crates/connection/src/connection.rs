@@ -1,0 +1,452 @@
+//! The object everybody holds.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::io::IoSliceMut;
+use std::time::{Duration, Instant};
+
+use lh_wire::msg::{self, Rest};
+use lh_wire::{Message, PacketSink};
+
+use crate::channel::{Channel, Half, Phase};
+use crate::window::ReceiveWindow;
+use crate::{ChannelId, ChannelOptions, Config, Event, OpenError};
+
+/// Channel numbers stay below this, as OpenSSH's do.
+const MAX_CHANNELS: usize = 16384;
+
+/// Packets laid out in one call of [`Connection::send_in_place`].
+const BATCH: usize = 64;
+
+/// Bytes in front of the data: message number, recipient, length.
+const DATA_HEAD: usize = 9;
+/// The same and the data type.
+const EXTENDED_HEAD: usize = 13;
+
+/// All channels of one SSH connection. See the crate's documentation for the order of calls.
+///
+/// Calls that name a channel which is not open (any more) do nothing and say so by returning 0 or `false`: an
+/// owner may learn of a CLOSE later than the connection does.
+#[derive(Debug)]
+pub struct Connection {
+    pub(crate) config: Config,
+    pub(crate) channels: Vec<Option<Channel>>,
+    free: BTreeSet<u32>,
+    count: usize,
+    growth_left: u64,
+    pub(crate) round_trip: Option<Duration>,
+    pub(crate) events: VecDeque<Event>,
+    pub(crate) asked: VecDeque<String>,
+    pub(crate) unanswered: u32,
+}
+
+impl Connection {
+    /// A connection without channels.
+    pub fn new(config: Config) -> Self {
+        let config = Config { max_channels: config.max_channels.min(MAX_CHANNELS), ..config };
+        Self {
+            config,
+            channels: Vec::new(),
+            free: BTreeSet::new(),
+            count: 0,
+            growth_left: config.growth_budget,
+            round_trip: None,
+            events: VecDeque::new(),
+            asked: VecDeque::new(),
+            unanswered: 0,
+        }
+    }
+
+    /// The next thing that happened. Seeing [`Event::Closed`] or [`Event::OpenFailed`] frees the channel's number.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        let event = self.events.pop_front()?;
+        if let Event::Closed { id } | Event::OpenFailed { id, .. } = &event {
+            self.free(*id);
+        }
+        Some(event)
+    }
+
+    // ---- opening
+
+    /// Asks the peer for a channel. [`Event::Opened`] or [`Event::OpenFailed`] follows.
+    ///
+    /// # Errors
+    /// All channels are in use.
+    pub fn open(
+        &mut self,
+        kind: &str,
+        fields: &[u8],
+        options: &ChannelOptions,
+        sink: &mut dyn PacketSink,
+    ) -> core::result::Result<ChannelId, OpenError> {
+        let receive = ReceiveWindow::new(options.window, options.max_packet);
+        let (window, max_packet) = (receive.initial(), receive.max_packet());
+        let id = self
+            .allocate(Channel::new(Phase::Opening { abandoned: false }, receive))
+            .ok_or(OpenError::TooManyChannels)?;
+        let open = msg::ChannelOpen::new(kind.as_bytes(), id.0, window, max_packet, Rest(fields));
+        sink.payload(&open.to_payload());
+        Ok(id)
+    }
+
+    /// Accepts a channel the peer asked for. `false` when nothing was asked.
+    pub fn accept(
+        &mut self,
+        id: ChannelId,
+        options: &ChannelOptions,
+        fields: &[u8],
+        sink: &mut dyn PacketSink,
+    ) -> bool {
+        let Some(channel) = self.get_mut(id).filter(|channel| channel.phase == Phase::Asked) else {
+            return false;
+        };
+        channel.phase = Phase::Open;
+        channel.receive = ReceiveWindow::new(options.window, options.max_packet);
+        let confirmation = msg::ChannelOpenConfirmation::new(
+            channel.remote_id,
+            id.0,
+            channel.receive.initial(),
+            channel.receive.max_packet(),
+            Rest(fields),
+        );
+        sink.payload(&confirmation.to_payload());
+        true
+    }
+
+    /// Refuses a channel the peer asked for with one of [`lh_wire::msg::open_failure`] and a text for a person;
+    /// its number is free at once. `false` when nothing was asked.
+    pub fn refuse(&mut self, id: ChannelId, reason: u32, text: &str, sink: &mut dyn PacketSink) -> bool {
+        let Some(channel) = self.get(id).filter(|channel| channel.phase == Phase::Asked) else {
+            return false;
+        };
+        let failure = msg::ChannelOpenFailure::new(channel.remote_id, reason, text.as_bytes(), b"");
+        sink.payload(&failure.to_payload());
+        self.free(id);
+        true
+    }
+
+    // ---- closing
+
+    /// Says that no more data will be sent on this channel. Said once; `false` when it had been.
+    pub fn eof(&mut self, id: ChannelId, sink: &mut dyn PacketSink) -> bool {
+        let Some(channel) = self.get_mut(id).filter(|channel| channel.can_send()) else { return false };
+        channel.local = Half::Eof;
+        sink.payload(&msg::ChannelEof::new(channel.remote_id).to_payload());
+        true
+    }
+
+    /// Closes the channel: nothing can be sent on it any more and what still arrives is dropped.
+    /// [`Event::Closed`] follows when the peer has closed it too. Said once; `false` when it had been.
+    pub fn close(&mut self, id: ChannelId, sink: &mut dyn PacketSink) -> bool {
+        let Some(channel) = self.get_mut(id) else { return false };
+        if let Phase::Opening { abandoned } = &mut channel.phase {
+            return !core::mem::replace(abandoned, true);
+        }
+        if !channel.can_speak() {
+            return false;
+        }
+        channel.local = Half::Closed;
+        sink.payload(&msg::ChannelClose::new(channel.remote_id).to_payload());
+        true
+    }
+
+    // ---- requests
+
+    /// Sends a channel request. With `want_reply`, [`Event::RequestReply`] follows, in the order of the requests.
+    /// `false` when the channel is not open.
+    pub fn request(
+        &mut self,
+        id: ChannelId,
+        name: &str,
+        want_reply: bool,
+        fields: &[u8],
+        sink: &mut dyn PacketSink,
+    ) -> bool {
+        let Some(channel) = self.get_mut(id).filter(|channel| channel.can_speak()) else { return false };
+        if want_reply {
+            channel.asked.push_back(name.to_owned());
+        }
+        let request = msg::ChannelRequest::new(channel.remote_id, name.as_bytes(), want_reply, Rest(fields));
+        sink.payload(&request.to_payload());
+        true
+    }
+
+    /// Answers the oldest unanswered request of this channel. `false` when there is none.
+    pub fn reply(&mut self, id: ChannelId, ok: bool, sink: &mut dyn PacketSink) -> bool {
+        let Some(channel) = self.get_mut(id).filter(|channel| channel.can_speak()) else { return false };
+        let Some(left) = channel.unanswered.checked_sub(1) else { return false };
+        channel.unanswered = left;
+        let recipient = channel.remote_id;
+        sink.payload(&if ok {
+            msg::ChannelSuccess::new(recipient).to_payload()
+        } else {
+            msg::ChannelFailure::new(recipient).to_payload()
+        });
+        true
+    }
+
+    /// Sends a global request. With `want_reply`, [`Event::GlobalReply`] follows, in the order of the requests.
+    pub fn global_request(&mut self, name: &str, want_reply: bool, fields: &[u8], sink: &mut dyn PacketSink) {
+        if want_reply {
+            self.asked.push_back(name.to_owned());
+        }
+        sink.payload(&msg::GlobalRequest::new(name.as_bytes(), want_reply, Rest(fields)).to_payload());
+    }
+
+    /// Answers the oldest unanswered global request; `fields` go with a success only. `false` when there is none.
+    pub fn reply_global(&mut self, ok: bool, fields: &[u8], sink: &mut dyn PacketSink) -> bool {
+        let Some(left) = self.unanswered.checked_sub(1) else { return false };
+        self.unanswered = left;
+        sink.payload(&if ok {
+            msg::RequestSuccess::new(Rest(fields)).to_payload()
+        } else {
+            msg::RequestFailure::new().to_payload()
+        });
+        true
+    }
+
+    // ---- receiving
+
+    /// The owner has handed on `n` bytes of this channel (main stream and extended data alike). Credit goes
+    /// back to the peer when enough has come together.
+    ///
+    /// While other bytes of the channel are unconsumed, credit of less than one packet may be kept back, so
+    /// never wait for more than the window less one packet before consuming.
+    pub fn consumed(&mut self, id: ChannelId, n: usize, now: Instant, sink: &mut dyn PacketSink) {
+        let Some(channel) = self.channels.get_mut(id.0 as usize).and_then(Option::as_mut) else { return };
+        channel.receive.on_consumed(n as u64);
+        // A peer that has said EOF or that we have left will not use any more.
+        if channel.phase != Phase::Open || channel.local == Half::Closed || channel.remote != Half::Open {
+            return;
+        }
+        let bytes = channel.receive.credit(now, &mut self.growth_left);
+        if bytes > 0 {
+            let mut payload = [0; 9];
+            put_head(&mut payload, msg::ChannelWindowAdjust::NUMBER, &[channel.remote_id, bytes]);
+            sink.payload(&payload);
+        }
+    }
+
+    /// Bytes of this channel that arrived and are not consumed: what its owner holds.
+    pub fn backlog(&self, id: ChannelId) -> u64 {
+        self.get(id).map_or(0, |channel| channel.receive.backlog())
+    }
+
+    /// The present size of the receive window in bytes, 0 for no channel. For people who watch it grow.
+    pub fn receive_window(&self, id: ChannelId) -> u64 {
+        self.get(id).map_or(0, |channel| channel.receive.size())
+    }
+
+    /// Changes how far the receive window may grow from now on. It never shrinks.
+    pub fn set_window_cap(&mut self, id: ChannelId, cap: u32) {
+        if let Some(channel) = self.get_mut(id) {
+            channel.receive.set_cap(cap);
+        }
+    }
+
+    /// Somebody measured the round trip (TCP_INFO, a ping). Only a smaller value than the known one counts.
+    pub fn round_trip_measured(&mut self, round_trip: Duration) {
+        self.round_trip = Some(self.round_trip.map_or(round_trip, |old| old.min(round_trip)));
+    }
+
+    /// The estimate of the round trip that window growth uses.
+    pub const fn round_trip(&self) -> Option<Duration> {
+        self.round_trip
+    }
+
+    // ---- sending
+
+    /// Bytes the peer's window allows now. 0 when no data may be sent at all.
+    pub fn send_budget(&self, id: ChannelId) -> usize {
+        self.get(id)
+            .filter(|channel| channel.can_send())
+            .map_or(0, |channel| usize::try_from(channel.send.left).unwrap_or(usize::MAX))
+    }
+
+    /// Largest data that goes into one packet of this channel; 0 while it is not open.
+    pub fn remote_max_packet(&self, id: ChannelId) -> usize {
+        self.get(id).map_or(0, |channel| channel.send.max_packet)
+    }
+
+    /// True while data may be sent, window or not: the channel is open and neither EOF nor CLOSE was said here.
+    pub fn can_send(&self, id: ChannelId) -> bool {
+        self.get(id).is_some_and(Channel::can_send)
+    }
+
+    /// Asks for [`Event::Writable`] when the peer opens its window, which is empty now.
+    pub fn want_writable(&mut self, id: ChannelId) {
+        if let Some(channel) = self.get_mut(id) {
+            channel.send.blocked = true;
+        }
+    }
+
+    /// Sends as much of `data` as the peer's window allows and returns how much that was. `ext` is `Some(1)` for
+    /// stderr. [`Event::Writable`] follows a short send.
+    pub fn send(&mut self, id: ChannelId, ext: Option<u32>, data: &[u8], sink: &mut dyn PacketSink) -> usize {
+        let mut sent = 0;
+        while let Some(rest) = data.get(sent..).filter(|rest| !rest.is_empty()) {
+            let n = self.lay_out(id, ext, rest.len(), sink, &mut |bodies| copy_to(bodies, rest));
+            if n == 0 {
+                break;
+            }
+            sent += n;
+        }
+        if sent < data.len() {
+            self.want_writable(id);
+        }
+        sent
+    }
+
+    /// Lays out packets for up to `want` bytes in the send buffer (bounded by the peer's window and by 64
+    /// packets), lets `fill` write the data straight to its places, first slices first, and sends what
+    /// `fill` says it wrote. Returns that number. `fill` is not called when nothing may be sent.
+    pub fn send_in_place(
+        &mut self,
+        id: ChannelId,
+        want: usize,
+        sink: &mut dyn PacketSink,
+        fill: &mut dyn FnMut(&mut [IoSliceMut<'_>]) -> usize,
+    ) -> usize {
+        self.lay_out(id, None, want, sink, fill)
+    }
+
+    /// [`send_in_place`](Self::send_in_place) for extended data; `kind` 1 is stderr.
+    pub fn send_ext_in_place(
+        &mut self,
+        id: ChannelId,
+        kind: u32,
+        want: usize,
+        sink: &mut dyn PacketSink,
+        fill: &mut dyn FnMut(&mut [IoSliceMut<'_>]) -> usize,
+    ) -> usize {
+        self.lay_out(id, Some(kind), want, sink, fill)
+    }
+
+    fn lay_out(
+        &mut self,
+        id: ChannelId,
+        ext: Option<u32>,
+        want: usize,
+        sink: &mut dyn PacketSink,
+        fill: &mut dyn FnMut(&mut [IoSliceMut<'_>]) -> usize,
+    ) -> usize {
+        let budget = self.send_budget(id);
+        let Some(channel) = self.get_mut(id).filter(|_| budget > 0) else { return 0 };
+        let head = if ext.is_some() { EXTENDED_HEAD } else { DATA_HEAD };
+        let max = channel.send.max_packet;
+        let total = want.min(budget).min(max.saturating_mul(BATCH));
+        let mut sizes = [0; BATCH];
+        let mut rest = total;
+        let mut count = 0;
+        for size in &mut sizes {
+            let chunk = rest.min(max);
+            if chunk == 0 {
+                break;
+            }
+            *size = head + chunk;
+            rest -= chunk;
+            count += 1;
+        }
+        let Some(sizes) = sizes.get_mut(..count).filter(|sizes| !sizes.is_empty()) else { return 0 };
+        let recipient = channel.remote_id;
+        let mut sent = 0;
+        sink.payloads(sizes, &mut |slices, sizes| {
+            sent = fill_bodies(slices, head, fill).min(total);
+            let mut rest = sent;
+            for (slice, size) in slices.iter_mut().zip(sizes) {
+                let used = rest.min(size.saturating_sub(head));
+                rest -= used;
+                *size = if used == 0 { 0 } else { head + used };
+                let length = u32::try_from(used).unwrap_or(u32::MAX);
+                match ext {
+                    None => put_head(slice, msg::ChannelData::NUMBER, &[recipient, length]),
+                    Some(kind) => {
+                        put_head(slice, msg::ChannelExtendedData::NUMBER, &[recipient, kind, length]);
+                    }
+                }
+            }
+        });
+        if let Some(channel) = self.get_mut(id) {
+            channel.send.left = channel.send.left.saturating_sub(sent as u64);
+        }
+        sent
+    }
+
+    // ---- the table
+
+    /// Takes the lowest free number.
+    pub(crate) fn allocate(&mut self, channel: Channel) -> Option<ChannelId> {
+        if self.count >= self.config.max_channels {
+            return None;
+        }
+        self.count += 1;
+        let id = match self.free.pop_first() {
+            Some(id) => id,
+            None => {
+                self.channels.push(None);
+                u32::try_from(self.channels.len() - 1).ok()?
+            }
+        };
+        *self.channels.get_mut(id as usize)? = Some(channel);
+        Some(ChannelId(id))
+    }
+
+    fn free(&mut self, id: ChannelId) {
+        if let Some(channel) = self.channels.get_mut(id.0 as usize).and_then(Option::take) {
+            self.growth_left += channel.receive.grown();
+            self.count -= 1;
+            self.free.insert(id.0);
+        }
+    }
+
+    fn get(&self, id: ChannelId) -> Option<&Channel> {
+        self.channels.get(id.0 as usize)?.as_ref()
+    }
+
+    fn get_mut(&mut self, id: ChannelId) -> Option<&mut Channel> {
+        self.channels.get_mut(id.0 as usize)?.as_mut()
+    }
+
+    /// Channels in use, those being opened or closed included.
+    pub const fn channel_count(&self) -> usize {
+        self.count
+    }
+}
+
+/// Message number and `uint32` fields at the start of a payload that is long enough for them.
+fn put_head(payload: &mut [u8], number: u8, fields: &[u32]) {
+    let Some((first, rest)) = payload.split_first_mut() else { return };
+    *first = number;
+    for (place, field) in rest.chunks_exact_mut(4).zip(fields) {
+        place.copy_from_slice(&field.to_be_bytes());
+    }
+}
+
+/// Shows `fill` the parts of the packets behind their heads.
+fn fill_bodies(
+    slices: &mut [IoSliceMut<'_>],
+    head: usize,
+    fill: &mut dyn FnMut(&mut [IoSliceMut<'_>]) -> usize,
+) -> usize {
+    let mut bodies: [IoSliceMut<'_>; BATCH] = core::array::from_fn(|_| IoSliceMut::new(&mut []));
+    let mut count = 0;
+    for (body, slice) in bodies.iter_mut().zip(slices) {
+        if let Some(rest) = slice.get_mut(head..) {
+            *body = IoSliceMut::new(rest);
+            count += 1;
+        }
+    }
+    bodies.get_mut(..count).map_or(0, fill)
+}
+
+/// Copies the start of `data` into the slices; what [`Connection::send`] fills with.
+fn copy_to(bodies: &mut [IoSliceMut<'_>], data: &[u8]) -> usize {
+    let mut rest = data;
+    for body in bodies {
+        let (now, later) = rest.split_at(rest.len().min(body.len()));
+        if let Some(place) = body.get_mut(..now.len()) {
+            place.copy_from_slice(now);
+        }
+        rest = later;
+    }
+    data.len() - rest.len()
+}
