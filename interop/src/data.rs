@@ -1,0 +1,114 @@
+//! Data to move, and the comparison afterwards.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+/// Bytes that neither compress nor repeat within a block, the same on every run.
+struct Noise(u64);
+
+impl Noise {
+    fn fill(&mut self, out: &mut [u8]) {
+        for chunk in out.chunks_mut(8) {
+            // xorshift64*: good enough to defeat compression and to notice blocks out of place.
+            self.0 ^= self.0 >> 12;
+            self.0 ^= self.0 << 25;
+            self.0 ^= self.0 >> 27;
+            let word = self.0.wrapping_mul(0x2545_F491_4F6C_DD1D).to_le_bytes();
+            chunk.copy_from_slice(&word[..chunk.len()]);
+        }
+    }
+}
+
+/// Writes `size` bytes to `path`.
+pub fn make_blob(path: &Path, size: usize) {
+    let mut noise = Noise(0x9E37_79B9_7F4A_7C15 ^ size as u64);
+    let mut file = fs::File::create(path).unwrap();
+    let mut block = vec![0; 1 << 20];
+    let mut left = size;
+    while left > 0 {
+        let take = left.min(block.len());
+        noise.fill(&mut block[..take]);
+        file.write_all(&block[..take]).unwrap();
+        left -= take;
+    }
+}
+
+/// Makes a small tree with what real trees have: odd names, deep folders, empty files, modes.
+pub fn make_tree(root: &Path, files: usize) {
+    fs::create_dir_all(root).unwrap();
+    let mut deep = root.to_path_buf();
+    for level in 0..12 {
+        deep.push(format!("level {level}"));
+    }
+    fs::create_dir_all(&deep).unwrap();
+    fs::write(deep.join("bottom"), b"down here").unwrap();
+    for (name, content) in [
+        ("empty", &b""[..]),
+        ("with space", b"1"),
+        ("-leading-dash", b"2"),
+        ("quote'and\"double", b"3"),
+        ("dollar$HOME;and`tick`", b"4"),
+        ("star*and?and[x]", b"5"),
+        ("\u{fc}ml\u{e4}ut \u{65e5}\u{672c}", b"6"),
+        ("back\\slash", b"7"),
+        (".hidden", b"8"),
+    ] {
+        fs::write(root.join(name), content).unwrap();
+    }
+    fs::write(root.join(std::ffi::OsStr::from_bytes(b"not-utf8-\xff\xfe")), b"9").unwrap();
+    fs::create_dir_all(root.join("empty dir")).unwrap();
+    let many = root.join("many");
+    fs::create_dir_all(&many).unwrap();
+    let mut noise = Noise(42);
+    for index in 0..files {
+        let mut content = vec![0; (index * 37) % 5000];
+        noise.fill(&mut content);
+        fs::write(many.join(format!("{index:05}.dat")), content).unwrap();
+    }
+}
+
+/// Fails with the first difference.
+pub fn assert_same_file(left: &Path, right: &Path) {
+    let (a, b) = (fs::read(left), fs::read(right));
+    let a = a.unwrap_or_else(|error| panic!("{}: {error}", left.display()));
+    let b = b.unwrap_or_else(|error| panic!("{}: {error}", right.display()));
+    assert_eq!(a.len(), b.len(), "sizes of {} and {}", left.display(), right.display());
+    if let Some(at) = a.iter().zip(&b).position(|(x, y)| x != y) {
+        panic!("{} and {} differ at byte {at}", left.display(), right.display());
+    }
+}
+
+/// Compares names, kinds and contents of two trees. Symbolic links must have been left out or followed before.
+pub fn assert_same_tree(left: &Path, right: &Path) {
+    let (a, b) = (listing(left), listing(right));
+    let names = |tree: &BTreeMap<PathBuf, bool>| tree.keys().cloned().collect::<Vec<_>>();
+    assert_eq!(names(&a), names(&b), "names below {} and {}", left.display(), right.display());
+    for (name, is_dir) in &a {
+        assert_eq!(Some(is_dir), b.get(name), "kind of {}", name.display());
+        if !is_dir {
+            assert_same_file(&left.join(name), &right.join(name));
+        }
+    }
+}
+
+/// Relative path → is a directory.
+fn listing(root: &Path) -> BTreeMap<PathBuf, bool> {
+    let mut found = BTreeMap::new();
+    let mut todo = vec![root.to_path_buf()];
+    while let Some(dir) = todo.pop() {
+        for entry in fs::read_dir(&dir).unwrap_or_else(|error| panic!("{}: {error}", dir.display())) {
+            let path = entry.unwrap().path();
+            let meta = fs::metadata(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+            assert!(meta.mode() != 0, "no mode");
+            found.insert(path.strip_prefix(root).unwrap_or(&path).to_path_buf(), meta.is_dir());
+            if meta.is_dir() {
+                todo.push(path);
+            }
+        }
+    }
+    found
+}

@@ -1,0 +1,207 @@
+//! A folder with throw-away keys and configuration files, and a way to run commands in it that always ends.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::find;
+
+/// How long one command of a test may take, in seconds. A bound against hanging, not an expectation.
+const LIMIT_S: u32 = 180;
+
+/// What a command did.
+#[derive(Debug)]
+pub struct Ran {
+    /// Exit status; 124 when the bound was reached.
+    pub code: i32,
+    /// Standard output.
+    pub out: Vec<u8>,
+    /// Standard error, as text.
+    pub err: String,
+}
+
+impl Ran {
+    /// Standard output as text.
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.out).into_owned()
+    }
+
+    /// Fails with everything the command said unless it ended with status 0.
+    #[track_caller]
+    pub fn ok(self, what: &str) -> Self {
+        assert_eq!(self.code, 0, "{what}: exit {}\nstdout: {}\nstderr: {}", self.code, self.text(), self.err);
+        self
+    }
+}
+
+/// The folder of one test: `host_*` and `user_*` keys, `authorized_keys`, `known_hosts`, a home for clients.
+pub struct Lab {
+    dir: tempfile::TempDir,
+}
+
+impl Lab {
+    /// Makes the folder and its keys with OpenSSH's `ssh-keygen` where it is installed, otherwise with ours: keys of either
+    /// must do for every peer.
+    pub fn new() -> Self {
+        let dir = tempfile::Builder::new().prefix("longhaul-interop-").tempdir().unwrap();
+        // sshd's StrictModes looks at the folders above authorized_keys.
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        let lab = Self { dir };
+        let keygen = find("ssh-keygen").unwrap_or_else(|| crate::our("lhssh-keygen"));
+        for (file, kind, bits) in [
+            ("host_ed25519", "ed25519", None),
+            ("host_rsa", "rsa", Some("2048")),
+            ("host_ecdsa", "ecdsa", Some("256")),
+            ("user_ed25519", "ed25519", None),
+            ("user_rsa", "rsa", Some("2048")),
+            ("user_ecdsa", "ecdsa", Some("384")),
+        ] {
+            let mut command = Command::new(&keygen);
+            command.args(["-q", "-t", kind, "-N", "", "-C", file, "-f"]).arg(lab.path(file));
+            if let Some(bits) = bits {
+                command.args(["-b", bits]);
+            }
+            let done = command.stdin(Stdio::null()).output().unwrap();
+            assert!(done.status.success(), "{}: {}", keygen.display(), String::from_utf8_lossy(&done.stderr));
+        }
+        let public = ["user_ed25519.pub", "user_rsa.pub", "user_ecdsa.pub"].map(|name| lab.read(name));
+        lab.write("authorized_keys", &public.concat());
+        fs::create_dir_all(lab.path("home/.ssh")).unwrap();
+        lab
+    }
+
+    /// A path in the folder.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// The folder itself.
+    pub fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// A path in the folder as text for command lines.
+    pub fn arg(&self, name: &str) -> String {
+        self.path(name).to_string_lossy().into_owned()
+    }
+
+    /// Reads a text file of the folder.
+    pub fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+    }
+
+    /// Writes a text file into the folder, readable by its owner alone.
+    pub fn write(&self, name: &str, text: &str) {
+        let path = self.path(name);
+        fs::write(&path, text).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+    }
+
+    /// Records the lab's host keys for `127.0.0.1:port` in `known_hosts`.
+    pub fn know(&self, port: u16) {
+        let mut text = fs::read_to_string(self.path("known_hosts")).unwrap_or_default();
+        for key in ["host_ed25519.pub", "host_rsa.pub", "host_ecdsa.pub"] {
+            text.push_str(&format!("[127.0.0.1]:{port} {}", self.read(key)));
+        }
+        self.write("known_hosts", &text);
+    }
+
+    /// Options that make an OpenSSH-like client (theirs or ours) use only this folder.
+    pub fn client_options(&self) -> Vec<String> {
+        let mut options = vec!["-F".to_owned(), "none".to_owned()];
+        for option in [
+            format!("UserKnownHostsFile={}", self.arg("known_hosts")),
+            "GlobalKnownHostsFile=/dev/null".to_owned(),
+            "StrictHostKeyChecking=yes".to_owned(),
+            "IdentitiesOnly=yes".to_owned(),
+            format!("IdentityFile={}", self.arg("user_ed25519")),
+            "BatchMode=yes".to_owned(),
+        ] {
+            options.push("-o".to_owned());
+            options.push(option);
+        }
+        options
+    }
+
+    /// A remote shell command for programs that start one (`rsync -e`, `GIT_SSH_COMMAND`, `sshfs -o ssh_command`).
+    pub fn shell_command(&self, client: &Path, port: u16) -> String {
+        let mut words = vec![client.to_string_lossy().into_owned(), "-p".into(), port.to_string()];
+        words.extend(self.client_options());
+        words.join(" ")
+    }
+
+    /// Runs a command in the folder with a bound on its time and no terminal.
+    pub fn run<S: AsRef<std::ffi::OsStr>>(&self, program: &Path, args: &[S]) -> Ran {
+        self.run_with(program, args, Stdio::null())
+    }
+
+    /// The same with a file as standard input.
+    pub fn run_with<S: AsRef<std::ffi::OsStr>>(&self, program: &Path, args: &[S], stdin: Stdio) -> Ran {
+        let done = Command::new("timeout")
+            .args(["-k", "5", &LIMIT_S.to_string()])
+            .arg(program)
+            .args(args)
+            .current_dir(self.dir.path())
+            .env("HOME", self.path("home"))
+            .env_remove("SSH_AUTH_SOCK")
+            .stdin(stdin)
+            .output()
+            .unwrap_or_else(|error| panic!("{}: {error}", program.display()));
+        Ran {
+            code: done.status.code().unwrap_or(-1),
+            out: done.stdout,
+            err: String::from_utf8_lossy(&done.stderr).into_owned(),
+        }
+    }
+
+    /// Runs a line of shell in the folder.
+    pub fn sh(&self, line: &str) -> Ran {
+        self.run(Path::new("/bin/bash"), &["-c", &format!("set -o pipefail; {line}")])
+    }
+}
+
+impl Default for Lab {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// A user of the machine made for one test, with a password and a home in the lab; removed afterwards. Needs root.
+pub struct TestUser {
+    /// Login name.
+    pub name: String,
+    /// Password.
+    pub password: &'static str,
+    /// Home folder.
+    pub home: PathBuf,
+}
+
+impl TestUser {
+    /// Adds the user, with the lab's `authorized_keys` in its home.
+    pub fn new(lab: &Lab) -> Self {
+        use std::hash::{BuildHasher as _, Hasher as _};
+        let salt = std::collections::hash_map::RandomState::new().build_hasher().finish();
+        let user = Self {
+            name: format!("lh{:08x}", salt as u32),
+            password: "correct horse battery",
+            home: lab.path("userhome"),
+        };
+        let home = user.home.to_string_lossy().into_owned();
+        lab.run(Path::new("useradd"), &["-m", "-d", &home, "-s", "/bin/bash", &user.name]).ok("useradd");
+        lab.write("chpasswd.in", &format!("{}:{}\n", user.name, user.password));
+        let input = fs::File::open(lab.path("chpasswd.in")).unwrap();
+        lab.run_with::<&str>(Path::new("chpasswd"), &[], Stdio::from(input)).ok("chpasswd");
+        fs::create_dir_all(user.home.join(".ssh")).unwrap();
+        fs::copy(lab.path("authorized_keys"), user.home.join(".ssh/authorized_keys")).unwrap();
+        lab.run(Path::new("chown"), &["-R", &format!("{}:", user.name), &home]).ok("chown");
+        lab.run(Path::new("chmod"), &["-R", "go-rwx", &home]).ok("chmod");
+        user
+    }
+}
+
+impl Drop for TestUser {
+    fn drop(&mut self) {
+        let _ = Command::new("userdel").args(["-f", &self.name]).stdin(Stdio::null()).output();
+    }
+}

@@ -1,0 +1,81 @@
+//! What the interoperability tests share: other people's programs, servers that live as long as a test, and data to move.
+//!
+//! Servers listen on loopback ports the kernel chose and are stopped by their process id. Peers that cannot pick a free port
+//! themselves run in inetd mode behind a listener of ours, so that no port is guessed. A missing peer is named loudly; with
+//! `LH_REQUIRE_PEERS=1` (what `cargo xtask test` sets for root) it is a failure.
+
+mod data;
+mod lab;
+mod server;
+
+pub use data::{assert_same_file, assert_same_tree, make_blob, make_tree};
+pub use lab::{Lab, Ran, TestUser};
+pub use server::{Inetd, Lhsshd};
+
+use std::path::{Path, PathBuf};
+
+/// The folder with Longhaul's own binaries: `LH_BIN_DIR`, or where cargo put this test's profile.
+pub fn bin_dir() -> PathBuf {
+    if let Some(dir) = std::env::var_os("LH_BIN_DIR") {
+        return PathBuf::from(dir);
+    }
+    // target/<profile>/deps/<test> → target/<profile>
+    let exe = std::env::current_exe().unwrap_or_default();
+    exe.ancestors().nth(2).map(Path::to_path_buf).unwrap_or_default()
+}
+
+/// One of Longhaul's own programs. Panics with the command that builds it when it is not there.
+pub fn our(name: &str) -> PathBuf {
+    let path = bin_dir().join(name);
+    assert!(
+        path.is_file(),
+        "{} is not built: run `cargo xtask test`, or `cargo build --bins` first",
+        path.display()
+    );
+    path
+}
+
+/// Finds a peer's program on PATH or in the sbin folders.
+pub fn find(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .chain(["/usr/sbin", "/sbin", "/usr/local/sbin"].map(PathBuf::from))
+        .map(|dir| dir.join(program))
+        .find(|candidate| candidate.is_file())
+}
+
+/// The peers' programs, or `None` after saying loudly which are missing.
+pub fn peers<const N: usize>(test: &str, programs: [&str; N]) -> Option<[PathBuf; N]> {
+    let found = programs.map(find);
+    let missing: Vec<&str> =
+        programs.iter().zip(&found).filter(|(_, found)| found.is_none()).map(|(name, _)| *name).collect();
+    if missing.is_empty() {
+        return Some(found.map(Option::unwrap_or_default));
+    }
+    skip(test, &format!("not installed: {}", missing.join(", ")));
+    None
+}
+
+/// Says loudly that `test` does not run; fails instead where skipping is not allowed.
+pub fn skip(test: &str, why: &str) {
+    assert!(std::env::var_os("LH_REQUIRE_PEERS").is_none(), "{test} must not be skipped here: {why}");
+    eprintln!("SKIPPED {test}: {why}");
+    if let Some(log) = std::env::var_os("LH_SKIP_LOG") {
+        use std::io::Write as _;
+        if let Ok(mut file) = std::fs::OpenOptions::new().append(true).create(true).open(log) {
+            let _ = writeln!(file, "{test}: {why}");
+        }
+    }
+}
+
+/// True when the tests run as root: the only way to log in as somebody else.
+pub fn is_root() -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    std::fs::metadata("/proc/self").is_ok_and(|meta| meta.uid() == 0)
+}
+
+/// The name of the user the tests run as.
+pub fn me() -> String {
+    let out = std::process::Command::new("id").arg("-un").output();
+    out.ok().map(|out| String::from_utf8_lossy(&out.stdout).trim().to_owned()).unwrap_or_default()
+}

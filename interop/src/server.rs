@@ -1,0 +1,213 @@
+//! Servers that live as long as a test.
+
+use std::io::{BufRead as _, BufReader};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+use crate::{Lab, our};
+
+/// Our own server on a port the kernel chose.
+pub struct Lhsshd {
+    child: Child,
+    /// Where it listens, on 127.0.0.1.
+    pub port: u16,
+    log: std::path::PathBuf,
+}
+
+impl Lhsshd {
+    /// Starts `lhsshd` with the lab's host keys, `authorized_keys` and these further configuration lines.
+    pub fn start(lab: &Lab, config: &str) -> Self {
+        let name = format!("lhsshd-{}", unique());
+        let mut text = String::from(config);
+        for key in ["host_ed25519", "host_rsa", "host_ecdsa"] {
+            text.push_str(&format!("\nHostKey {}", lab.arg(key)));
+        }
+        text.push_str(&format!(
+            "\nListenAddress 127.0.0.1\nPort 0\nPidFile none\nLogLevel DEBUG1\nAuthorizedKeysFile {}\n\
+             PermitRootLogin yes\nStrictModes no\nSubsystem sftp internal-sftp\n",
+            lab.arg("authorized_keys")
+        ));
+        lab.write(&format!("{name}.conf"), &text);
+        let log = lab.path(&format!("{name}.log"));
+        let mut child = Command::new(our("lhsshd"))
+            .args(["-D", "-f", &lab.arg(&format!("{name}.conf")), "-E"])
+            .arg(&log)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let port = wait_for_port(&mut child, &log);
+        lab.know(port);
+        Self { child, port, log }
+    }
+
+    /// The port as text for command lines.
+    pub fn port_arg(&self) -> String {
+        self.port.to_string()
+    }
+
+    /// What the server has logged.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    /// The listener's process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+}
+
+impl Drop for Lhsshd {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if std::thread::panicking() {
+            eprintln!("--- server log\n{}", self.log());
+        }
+    }
+}
+
+fn unique() -> usize {
+    static NEXT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+/// Waits for the line `Server listening on … port N.`; the file is the only thing the server promises to write.
+fn wait_for_port(child: &mut Child, log: &Path) -> u16 {
+    for _ in 0..1500 {
+        if let Ok(file) = std::fs::File::open(log) {
+            for line in BufReader::new(file).lines().map_while(Result::ok) {
+                if let Some((_, rest)) = line.split_once("Server listening on 127.0.0.1 port ")
+                    && let Ok(port) = rest.trim_end_matches('.').trim().parse()
+                {
+                    return port;
+                }
+            }
+        }
+        if let Ok(Some(status)) = child.try_wait() {
+            panic!("lhsshd ended with {status}:\n{}", std::fs::read_to_string(log).unwrap_or_default());
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    panic!("lhsshd did not say where it listens:\n{}", std::fs::read_to_string(log).unwrap_or_default());
+}
+
+/// A server that serves one connection on its standard input, behind a listener of ours.
+pub struct Inetd {
+    /// Where it listens, on 127.0.0.1.
+    pub port: u16,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+    log: std::path::PathBuf,
+}
+
+impl Inetd {
+    /// Debian's `sshd -i` with the lab's keys and these further configuration lines.
+    pub fn openssh(lab: &Lab, sshd: &Path, config: &str) -> Self {
+        let _ = std::fs::create_dir_all("/run/sshd");
+        let name = format!("sshd-{}.conf", unique());
+        let mut text = String::from(config);
+        for key in ["host_ed25519", "host_rsa", "host_ecdsa"] {
+            text.push_str(&format!("\nHostKey {}", lab.arg(key)));
+        }
+        text.push_str(&format!(
+            "\nAuthorizedKeysFile {}\nPermitRootLogin yes\nStrictModes no\nUsePAM no\nPidFile none\nLogLevel VERBOSE\n\
+             Subsystem sftp internal-sftp\n",
+            lab.arg("authorized_keys")
+        ));
+        lab.write(&name, &text);
+        Self::start(lab, sshd, &["-i".into(), "-e".into(), "-f".into(), lab.arg(&name)])
+    }
+
+    /// dropbear in inetd mode with keys converted from the lab's.
+    pub fn dropbear(lab: &Lab, dropbear: &Path, dropbearconvert: &Path, extra: &[&str]) -> Self {
+        let mut args = vec!["-i".to_owned(), "-E".to_owned()];
+        for key in ["host_ed25519", "host_rsa", "host_ecdsa"] {
+            let ours = lab.arg(key);
+            let theirs = lab.arg(&format!("{key}.dropbear"));
+            // dropbearconvert reads PEM and OpenSSH's own format alike since 2020.
+            lab.run(dropbearconvert, &["openssh", "dropbear", &ours, &theirs]).ok("dropbearconvert");
+            args.extend(["-r".to_owned(), theirs]);
+        }
+        args.extend(extra.iter().map(|&arg| arg.to_owned()));
+        Self::start(lab, dropbear, &args)
+    }
+
+    /// Any program that takes the connection as its standard input and output.
+    pub fn start(lab: &Lab, program: &Path, args: &[String]) -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let stop = Arc::new(AtomicBool::new(false));
+        let log = lab.path(&format!("inetd-{}.log", unique()));
+        let thread = {
+            let (stop, log, program, args) =
+                (Arc::clone(&stop), log.clone(), program.to_path_buf(), args.to_vec());
+            let home = lab.path("home");
+            std::thread::spawn(move || serve(&listener, &stop, &log, &program, &args, &home))
+        };
+        lab.know(port);
+        Self { port, stop, thread: Some(thread), log }
+    }
+
+    /// The port as text for command lines.
+    pub fn port_arg(&self) -> String {
+        self.port.to_string()
+    }
+
+    /// What the server wrote to its standard error.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+}
+
+impl Drop for Inetd {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        // Wakes the listener.
+        let _ = TcpStream::connect(("127.0.0.1", self.port));
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+        if std::thread::panicking() {
+            eprintln!("--- server log\n{}", self.log());
+        }
+    }
+}
+
+fn serve(
+    listener: &TcpListener,
+    stop: &AtomicBool,
+    log: &Path,
+    program: &Path,
+    args: &[String],
+    home: &Path,
+) {
+    let mut children: Vec<Child> = Vec::new();
+    while let Ok((stream, _)) = listener.accept() {
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+        let _ = stream.set_nodelay(true);
+        let stderr = std::fs::OpenOptions::new().create(true).append(true).open(log);
+        let (Ok(stdin), Ok(stderr)) = (stream.try_clone(), stderr) else { continue };
+        let child = Command::new(program)
+            .args(args)
+            .env("HOME", home)
+            .stdin(Stdio::from(OwnedFd::from(stdin)))
+            .stdout(Stdio::from(OwnedFd::from(stream)))
+            .stderr(Stdio::from(stderr))
+            .spawn();
+        children.extend(child);
+        children.retain_mut(|child| matches!(child.try_wait(), Ok(None)));
+    }
+    for child in &mut children {
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+}

@@ -1,0 +1,421 @@
+//! Other people's clients against `lhsshd`: connect, run, move 64 MiB each way with rekeys on the way, compare.
+
+use std::fs::File;
+use std::path::Path;
+use std::process::Stdio;
+
+use lh_interop::{
+    Lab, Lhsshd, TestUser, assert_same_file, assert_same_tree, is_root, make_blob, make_tree, me, our, peers,
+    skip,
+};
+
+const SIZE: usize = 64 << 20;
+/// The server rekeys every 16 MiB, so that each copy crosses several key exchanges whatever the client does.
+const REKEY: &str = "RekeyLimit 16M";
+
+struct Scene {
+    lab: Lab,
+    server: Lhsshd,
+}
+
+impl Scene {
+    fn new(config: &str) -> Self {
+        let lab = Lab::new();
+        let server = Lhsshd::start(&lab, &format!("{REKEY}\n{config}"));
+        make_blob(&lab.path("blob"), SIZE);
+        Self { lab, server }
+    }
+
+    fn stdin(&self, name: &str) -> Stdio {
+        Stdio::from(File::open(self.lab.path(name)).unwrap())
+    }
+
+    fn same(&self, name: &str) {
+        assert_same_file(&self.lab.path("blob"), &self.lab.path(name));
+    }
+
+    fn rekeyed(&self) {
+        let log = self.server.log();
+        assert!(log.matches("rekey").count() >= 2, "the server's log shows no rekey:\n{log}");
+    }
+}
+
+/// `user@127.0.0.1` for the user that runs the tests.
+fn target() -> String {
+    format!("{}@127.0.0.1", me())
+}
+
+#[test]
+fn openssh_ssh_runs_commands_and_pipes_data() {
+    let Some([ssh]) = peers("openssh_ssh", ["ssh"]) else { return };
+    let scene = Scene::new("");
+    let base = |extra: &[&str], command: &str| {
+        let mut args = scene.lab.client_options();
+        args.extend(extra.iter().map(|&each| each.to_owned()));
+        args.extend(["-p".into(), scene.server.port_arg(), target(), command.to_owned()]);
+        args
+    };
+    let ran = scene.lab.run(&ssh, &base(&[], "echo out; echo err >&2; exit 7"));
+    assert_eq!((ran.code, ran.text().as_str(), ran.err.as_str()), (7, "out\n", "err\n"));
+    let ran = scene.lab.run(&ssh, &base(&[], "kill -TERM $$"));
+    assert_eq!(ran.code, 255, "{}", ran.err);
+    for key in ["user_rsa", "user_ecdsa"] {
+        let identity = format!("IdentityFile={}", scene.lab.arg(key));
+        let mut args = vec!["-o".to_owned(), identity];
+        args.extend(base(&[], "true"));
+        scene.lab.run(&ssh, &args).ok(key);
+    }
+    let up = scene.lab.arg("up");
+    scene.lab.run_with(&ssh, &base(&[], &format!("cat > {up}")), scene.stdin("blob")).ok("pipe up");
+    scene.same("up");
+    let down = scene.lab.run(&ssh, &base(&[], &format!("cat {up}"))).ok("pipe down");
+    std::fs::write(scene.lab.path("down"), down.out).unwrap();
+    scene.same("down");
+    scene.rekeyed();
+    let tty = scene.lab.run(&ssh, &base(&["-tt"], "tty; stty size; echo $TERM")).ok("pty");
+    assert!(tty.text().contains("/dev/pts/"), "{}", tty.text());
+}
+
+#[test]
+fn openssh_speaks_every_algorithm_of_ours() {
+    let Some([ssh]) = peers("openssh_algorithms", ["ssh"]) else { return };
+    let scene = Scene::new(
+        "KexAlgorithms +diffie-hellman-group-exchange-sha256,diffie-hellman-group14-sha256,\
+         diffie-hellman-group16-sha512,diffie-hellman-group18-sha512",
+    );
+    make_blob(&scene.lab.path("small"), 3 << 20);
+    let theirs = |kind: &str| scene.lab.run(&ssh, &["-Q", kind]).ok("-Q").text();
+    let ours = |kind: &str| scene.lab.run(&our("lhssh"), &["-Q", kind]).ok("-Q").text();
+    let mut tried = 0;
+    for (kind, keyword) in [("kex", "KexAlgorithms"), ("cipher", "Ciphers"), ("mac", "MACs")] {
+        let known = theirs(kind);
+        for name in ours(kind).lines().filter(|name| known.lines().any(|each| each == *name)) {
+            if name.ends_with("-sha1") && kind == "kex" || name.contains("cbc") || name.contains("md5") {
+                continue;
+            }
+            let mut args =
+                vec!["-o".to_owned(), format!("{keyword}={name}"), "-o".into(), "RekeyLimit=1M".into()];
+            if kind == "mac" {
+                args.extend(["-o".to_owned(), "Ciphers=aes128-ctr".into()]);
+            }
+            args.extend(scene.lab.client_options());
+            args.extend(["-p".into(), scene.server.port_arg(), target(), "cat".into()]);
+            let ran = scene.lab.run_with(&ssh, &args, scene.stdin("small")).ok(name);
+            assert!(ran.out == std::fs::read(scene.lab.path("small")).unwrap(), "{name}: data differ");
+            tried += 1;
+        }
+    }
+    assert!(tried >= 20, "only {tried} algorithms in common");
+    for host_key in ["ssh-ed25519", "ecdsa-sha2-nistp256", "rsa-sha2-512", "rsa-sha2-256"] {
+        let mut args = vec!["-o".to_owned(), format!("HostKeyAlgorithms={host_key}")];
+        args.extend(scene.lab.client_options());
+        args.extend(["-p".into(), scene.server.port_arg(), target(), "true".into()]);
+        scene.lab.run(&ssh, &args).ok(host_key);
+    }
+}
+
+#[test]
+fn openssh_scp_and_sftp_move_files_and_trees() {
+    let Some([scp, sftp]) = peers("openssh_scp_sftp", ["scp", "sftp"]) else { return };
+    let scene = Scene::new("");
+    make_tree(&scene.lab.path("tree"), 300);
+    let remote = |path: &str| format!("{}:{}", target(), scene.lab.arg(path));
+    let copy = |from: &str, to: &str, flags: &[&str]| {
+        let mut args: Vec<String> = flags.iter().map(|&each| each.to_owned()).collect();
+        args.extend(scene.lab.client_options());
+        args.extend(["-P".into(), scene.server.port_arg(), from.into(), to.into()]);
+        scene.lab.run(&scp, &args).ok("scp");
+    };
+    copy(&scene.lab.arg("blob"), &remote("up"), &["-p"]);
+    scene.same("up");
+    copy(&remote("up"), &scene.lab.arg("down"), &["-l", "4000000"]);
+    scene.same("down");
+    copy(&scene.lab.arg("tree"), &remote("tree.up"), &["-r"]);
+    assert_same_tree(&scene.lab.path("tree"), &scene.lab.path("tree.up"));
+    copy(&remote("tree.up"), &scene.lab.arg("tree.down"), &["-rp"]);
+    assert_same_tree(&scene.lab.path("tree"), &scene.lab.path("tree.down"));
+    scene.rekeyed();
+
+    let dir = scene.lab.arg("sftp");
+    scene.lab.write(
+        "batch",
+        &format!(
+            "mkdir {dir}\ncd {dir}\nput {blob} one\nrename one two\nln two hard\nln -s two soft\nchmod 600 two\n\
+             get soft {blob}.sftp\ndf\nls -la\ncp two three\nrm two\nrm hard\nrm soft\nrm three\ncd ..\nrmdir {dir}\n",
+            blob = scene.lab.arg("blob")
+        ),
+    );
+    let mut args = scene.lab.client_options();
+    args.extend(["-P".into(), scene.server.port_arg(), "-b".into(), scene.lab.arg("batch"), target()]);
+    scene.lab.run(&sftp, &args).ok("sftp");
+    scene.same("blob.sftp");
+    assert!(!Path::new(&dir).exists(), "rmdir left {dir}");
+}
+
+#[test]
+fn dropbear_dbclient() {
+    let Some([dbclient, convert]) = peers("dropbear_dbclient", ["dbclient", "dropbearconvert"]) else {
+        return;
+    };
+    let scene = Scene::new("");
+    let key = scene.lab.arg("user.dropbear");
+    scene
+        .lab
+        .run(&convert, &["openssh", "dropbear", &scene.lab.arg("user_ed25519"), &key])
+        .ok("dropbearconvert");
+    let up = scene.lab.arg("up");
+    let args = |command: String| {
+        vec![
+            "-y".into(),
+            "-y".into(),
+            "-T".into(),
+            "-i".into(),
+            key.clone(),
+            "-p".into(),
+            scene.server.port_arg(),
+            target(),
+            command,
+        ]
+    };
+    let ran = scene.lab.run(&dbclient, &args("exit 9".into()));
+    assert_eq!(ran.code, 9, "{}", ran.err);
+    scene.lab.run_with(&dbclient, &args(format!("cat > {up}")), scene.stdin("blob")).ok("pipe up");
+    scene.same("up");
+    let down = scene.lab.run(&dbclient, &args(format!("cat {up}"))).ok("pipe down");
+    std::fs::write(scene.lab.path("down"), down.out).unwrap();
+    scene.same("down");
+    scene.rekeyed();
+}
+
+#[test]
+fn putty_plink_pscp_psftp() {
+    let Some([plink, pscp, psftp, puttygen]) = peers("putty", ["plink", "pscp", "psftp", "puttygen"]) else {
+        return;
+    };
+    let scene = Scene::new("");
+    let key = scene.lab.arg("user.ppk");
+    scene.lab.run(&puttygen, &[&scene.lab.arg("user_ed25519"), "-o", &key, "-O", "private"]).ok("puttygen");
+    let fingerprint = scene.lab.sh("ssh-keygen -lf host_ed25519.pub").ok("fingerprint").text();
+    let fingerprint = fingerprint.split_whitespace().nth(1).unwrap().to_owned();
+    let base = || {
+        vec![
+            "-batch".to_owned(),
+            "-P".into(),
+            scene.server.port_arg(),
+            "-i".into(),
+            key.clone(),
+            "-hostkey".into(),
+            fingerprint.clone(),
+        ]
+    };
+    let with = |extra: &[&str]| {
+        let mut args = base();
+        args.extend(extra.iter().map(|&each| each.to_owned()));
+        args
+    };
+    let ran = scene.lab.run(&plink, &with(&[&target(), "echo out; exit 5"]));
+    assert_eq!((ran.code, ran.text().as_str()), (5, "out\n"), "{}", ran.err);
+    let up = scene.lab.arg("up");
+    scene
+        .lab
+        .run_with(&plink, &with(&[&target(), &format!("cat > {up}")]), scene.stdin("blob"))
+        .ok("plink up");
+    scene.same("up");
+    let blob = scene.lab.arg("blob");
+    scene
+        .lab
+        .run(&pscp, &with(&["-sftp", "-q", &blob, &format!("{}:{}", target(), scene.lab.arg("up2"))]))
+        .ok("pscp up");
+    scene.same("up2");
+    scene
+        .lab
+        .run(&pscp, &with(&["-sftp", "-q", &format!("{}:{up}", target()), &scene.lab.arg("down")]))
+        .ok("pscp down");
+    scene.same("down");
+    scene.lab.write("script", &format!("get {up} {}\nput {blob} {up}3\nls\nquit\n", scene.lab.arg("down2")));
+    scene.lab.run(&psftp, &with(&["-b", &scene.lab.arg("script"), &target()])).ok("psftp");
+    scene.same("down2");
+    scene.same("up3");
+    scene.rekeyed();
+}
+
+fn python_client(script: &str, module: &str) {
+    let python = Path::new("/usr/bin/python3");
+    let lab_has = |lab: &Lab| lab.run(python, &["-W", "ignore", "-c", &format!("import {module}")]).code == 0;
+    let scene = Scene::new("");
+    if !lab_has(&scene.lab) {
+        return skip(module, &format!("Debian's python3-{module} is not installed"));
+    }
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("peers").join(script);
+    scene
+        .lab
+        .run(
+            python,
+            &["-W", "ignore", &script.to_string_lossy(), &scene.server.port_arg(), &me(), &scene.lab.arg("")],
+        )
+        .ok(module);
+    for name in ["pipe.up", "pipe.down", "sftp.up", "sftp.down"] {
+        scene.same(name);
+    }
+    scene.rekeyed();
+}
+
+#[test]
+fn paramiko_client() {
+    python_client("paramiko_client.py", "paramiko");
+}
+
+#[test]
+fn asyncssh_client() {
+    python_client("asyncssh_client.py", "asyncssh");
+}
+
+#[test]
+fn go_x_crypto_ssh() {
+    let Some([go]) = peers("go_x_crypto_ssh", ["go"]) else { return };
+    if !Path::new("/usr/share/gocode/src/golang.org/x/crypto/ssh").is_dir() {
+        return skip("go_x_crypto_ssh", "Debian's golang-golang-x-crypto-dev is not installed");
+    }
+    let scene = Scene::new("");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("peers/go/main.go");
+    scene
+        .lab
+        .sh(&format!(
+            "GO111MODULE=off GOPATH=/usr/share/gocode GOCACHE={cache} GOFLAGS= {go} build -o {bin} {source}",
+            cache = scene.lab.arg("gocache"),
+            go = go.display(),
+            bin = scene.lab.arg("goclient"),
+            source = source.display()
+        ))
+        .ok("go build");
+    let args = [scene.server.port_arg(), me(), scene.lab.arg("")];
+    scene.lab.run(&scene.lab.path("goclient"), &args).ok("go client");
+    for name in ["pipe.up", "pipe.down", "sftp.up", "sftp.down"] {
+        scene.same(name);
+    }
+    scene.rekeyed();
+}
+
+#[test]
+fn curl_sftp() {
+    let Some([curl]) = peers("curl_sftp", ["curl"]) else { return };
+    if !is_root() {
+        return skip("curl_sftp", "needs root to add a user with a password");
+    }
+    // Debian's curl links libssh2 1.10, which signs with SHA-1 RSA only: the password it is.
+    let scene = Scene::new(
+        "PasswordAuthentication yes\nHostKeyAlgorithms +ssh-rsa\n\
+         KexAlgorithms +diffie-hellman-group-exchange-sha256,diffie-hellman-group14-sha256",
+    );
+    let user = TestUser::new(&scene.lab);
+    let up = user.home.join("up").to_string_lossy().into_owned();
+    let url = format!("sftp://127.0.0.1:{}{up}", scene.server.port);
+    let login = format!("{}:{}", user.name, user.password);
+    let blob = scene.lab.arg("blob");
+    scene.lab.run(&curl, &["-sS", "--insecure", "-u", &login, "-T", &blob, &url]).ok("curl up");
+    assert_same_file(&scene.lab.path("blob"), Path::new(&up));
+    scene
+        .lab
+        .run(&curl, &["-sS", "--insecure", "-u", &login, "-o", &scene.lab.arg("down"), &url])
+        .ok("curl down");
+    scene.same("down");
+    scene.rekeyed();
+}
+
+#[test]
+fn lftp_mirrors_a_tree() {
+    let Some([lftp, ssh]) = peers("lftp", ["lftp", "ssh"]) else { return };
+    let scene = Scene::new("");
+    make_tree(&scene.lab.path("tree"), 200);
+    let connect = scene.lab.shell_command(&ssh, scene.server.port);
+    let script = format!(
+        "set cmd:fail-exit yes; set net:max-retries 1; set sftp:connect-program \"{connect} -a -x\"; \
+         open sftp://{user}:@127.0.0.1; put {dir}/blob -o {dir}/up; get {dir}/up -o {dir}/down; \
+         mirror -R {dir}/tree {dir}/tree.up; mirror {dir}/tree.up {dir}/tree.down; bye",
+        user = me(),
+        dir = scene.lab.dir().display()
+    );
+    scene.lab.run(&lftp, &["--norc", "-c", &script]).ok("lftp");
+    scene.same("up");
+    scene.same("down");
+    assert_same_tree(&scene.lab.path("tree"), &scene.lab.path("tree.down"));
+    scene.rekeyed();
+}
+
+#[test]
+fn sshfs_mounts_and_copies() {
+    let Some([sshfs, fusermount, ssh]) = peers("sshfs", ["sshfs", "fusermount3", "ssh"]) else { return };
+    if File::options().read(true).write(true).open("/dev/fuse").is_err() {
+        return skip("sshfs", "/dev/fuse cannot be opened");
+    }
+    let scene = Scene::new("");
+    make_tree(&scene.lab.path("tree"), 100);
+    std::fs::create_dir_all(scene.lab.path("mnt")).unwrap();
+    std::fs::create_dir_all(scene.lab.path("export")).unwrap();
+    let command = scene.lab.shell_command(&ssh, scene.server.port);
+    let mount = scene.lab.arg("mnt");
+    scene
+        .lab
+        .run(
+            &sshfs,
+            &[
+                &format!("{}:{}", target(), scene.lab.arg("export")),
+                &mount,
+                "-o",
+                &format!("ssh_command={command}"),
+            ],
+        )
+        .ok("sshfs");
+    let work = scene
+        .lab
+        .sh("cp blob mnt/up && cp mnt/up down && cp -r tree mnt/tree && mv mnt/up mnt/up2 && ls -l mnt");
+    scene.lab.run(&fusermount, &["-u", &mount]).ok("fusermount3 -u");
+    work.ok("file operations on the mount");
+    scene.same("down");
+    scene.same("export/up2");
+    assert_same_tree(&scene.lab.path("tree"), &scene.lab.path("export/tree"));
+    scene.rekeyed();
+}
+
+#[test]
+fn rsync_and_git_through_openssh() {
+    let Some([ssh, _, _]) = peers("rsync_git", ["ssh", "rsync", "git"]) else { return };
+    let scene = Scene::new("");
+    rsync_and_git(&scene.lab, &scene.lab.shell_command(&ssh, scene.server.port));
+    scene.rekeyed();
+}
+
+/// Shared with the tests of our client: the same dialogue through whichever remote shell.
+fn rsync_and_git(lab: &Lab, shell: &str) {
+    make_tree(&lab.path("tree"), 200);
+    let target = target();
+    lab.write(
+        "work.sh",
+        &format!(
+            "set -e; cd {dir}; export GIT_SSH_COMMAND='{shell}' GIT_CONFIG_GLOBAL=/dev/null\n\
+             rsync -a -e '{shell}' tree/ {target}:{dir}/tree.up/\n\
+             rsync -a -e '{shell}' {target}:{dir}/tree.up/ tree.down/\n\
+             rsync -a -e '{shell}' blob {target}:{dir}/up\n\
+             rsync -a -e '{shell}' {target}:{dir}/up down\n\
+             git init -q --bare repo.git; git init -q work; cd work\n\
+             git config user.email t@example.org; git config user.name t\n\
+             cp ../blob big; cp -r ../tree .; git add -A; git commit -qm one\n\
+             git push -q {target}:{dir}/repo.git HEAD:refs/heads/main\n\
+             cd ..; git clone -q -b main {target}:{dir}/repo.git clone\n",
+            dir = lab.dir().display()
+        ),
+    );
+    lab.run(Path::new("/bin/bash"), &[lab.arg("work.sh")]).ok("rsync and git");
+    assert_same_tree(&lab.path("tree"), &lab.path("tree.up"));
+    assert_same_tree(&lab.path("tree"), &lab.path("tree.down"));
+    assert_same_file(&lab.path("blob"), &lab.path("up"));
+    assert_same_file(&lab.path("blob"), &lab.path("down"));
+    assert_same_file(&lab.path("blob"), &lab.path("clone/big"));
+}
+
+#[test]
+fn our_own_shell_serves_rsync_and_git_as_well() {
+    let Some([_, _]) = peers("rsync_git_ours", ["rsync", "git"]) else { return };
+    let scene = Scene::new("");
+    rsync_and_git(&scene.lab, &scene.lab.shell_command(&our("lhssh"), scene.server.port));
+}
