@@ -14,11 +14,18 @@ pub mod destination;
 mod dial;
 mod error;
 pub mod escape;
+mod hostkey;
+mod identity;
+mod log;
+mod login;
 mod options;
+#[cfg(test)]
+mod testing;
 mod ui;
 
 pub use destination::Destination;
 pub use dial::Family;
 pub use error::ClientError;
+pub use log::sanitise;
 pub use options::Options;
 pub use ui::{LogLevel, Secret, UserInterface};

@@ -1,0 +1,394 @@
+//! Whether a host is who it says it is: what is known about it, the question on first use, the refusals.
+//!
+//! Looking up and deciding are separate: [`decide`] gets a [`Verdict`] and a [`Policy`] and talks to the user, so
+//! every path through it is tested without a file or a connection.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use lh_crypto::{FingerprintHash, PublicKey};
+
+use crate::error::ClientError;
+use crate::identity::short_type;
+use crate::log::Log;
+
+/// `StrictHostKeyChecking`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Strict {
+    /// `yes`: unknown and changed keys are refused.
+    Yes,
+    /// `ask`: the user decides about unknown keys.
+    #[default]
+    Ask,
+    /// `accept-new`: unknown keys are accepted and remembered, changed ones refused.
+    AcceptNew,
+    /// `no` or `off`: as `accept-new`, and changed keys only cost the methods that would give a secret away.
+    Off,
+}
+
+/// Where the known keys are and how strictly they are meant.
+#[derive(Debug, Clone)]
+pub(crate) struct Policy {
+    pub(crate) strict: Strict,
+    /// The host as it stands in known_hosts: lower case, `[host]:port` when the port is not 22, or `HostKeyAlias`.
+    pub(crate) name: String,
+    /// The address as it would stand there; `None` behind a proxy.
+    pub(crate) address: Option<String>,
+    /// The address is this machine's own and `NoHostAuthenticationForLocalhost` is set.
+    pub(crate) skip_localhost: bool,
+    /// `UserKnownHostsFile`; new keys go to the first.
+    pub(crate) user_files: Vec<PathBuf>,
+    /// `GlobalKnownHostsFile`.
+    pub(crate) global_files: Vec<PathBuf>,
+    /// `HashKnownHosts`.
+    pub(crate) hash: bool,
+    pub(crate) fingerprint: FingerprintHash,
+    /// `VisualHostKey`.
+    pub(crate) visual: bool,
+}
+
+/// A line of a known_hosts file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) file: PathBuf,
+    pub(crate) line: usize,
+    /// The type of the key in it.
+    pub(crate) key_type: String,
+    /// The hosts field as written.
+    pub(crate) hosts: String,
+}
+
+/// What the known_hosts files say about a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// The key is known for this host.
+    Known(Place),
+    /// Nothing is known about this host's key of this type.
+    New {
+        /// Keys of other types that are known for the host.
+        other_types: Vec<Place>,
+        /// Lines that know this key for other hosts.
+        other_names: Vec<Place>,
+    },
+    /// Another key of this type is known for the host.
+    Changed(Place),
+    /// The key is marked `@revoked`.
+    Revoked(Place),
+}
+
+/// What follows from a decision to go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Accepted {
+    /// Remember the key.
+    pub(crate) add: bool,
+    /// The key is not to be trusted: nothing that a man in the middle could use may be sent.
+    pub(crate) untrusted: bool,
+}
+
+const FAILED: &str = "Host key verification failed.";
+
+/// Decides about a key the server has proved to own.
+///
+/// # Errors
+/// [`ClientError::HostKey`] when the connection must not go on; everything but its last line has been shown.
+pub(crate) fn decide(
+    verdict: &Verdict,
+    key: &PublicKey,
+    policy: &Policy,
+    log: &mut Log<'_>,
+) -> Result<Accepted, ClientError> {
+    let kind = short_type(key.key_type());
+    let name = &policy.name;
+    let fingerprint = key.fingerprint(policy.fingerprint);
+    if policy.skip_localhost {
+        log.debug(|| "Forcing accepting of host key for loopback/localhost.".to_owned());
+        return Ok(Accepted { add: false, untrusted: false });
+    }
+    match verdict {
+        Verdict::Known(place) => {
+            log.debug(|| format!("Host '{name}' is known and matches the {kind} host key."));
+            log.debug(|| format!("Found key in {}:{}", place.file.display(), place.line));
+            if policy.visual {
+                log.info(&format!(
+                    "Host key fingerprint is {fingerprint}\n{}",
+                    key.randomart(policy.fingerprint)
+                ));
+            }
+            Ok(Accepted { add: false, untrusted: false })
+        }
+        Verdict::New { other_types, other_names } => {
+            match policy.strict {
+                Strict::Yes => {
+                    log.error(&format!(
+                        "No {kind} host key is known for {name} and you have requested strict checking."
+                    ));
+                    return Err(ClientError::HostKey(FAILED.to_owned()));
+                }
+                Strict::Ask => {
+                    let question = first_use(key, policy, other_types, other_names);
+                    if !confirm(&question, &fingerprint, log) {
+                        return Err(ClientError::HostKey(FAILED.to_owned()));
+                    }
+                }
+                Strict::AcceptNew | Strict::Off => {}
+            }
+            Ok(Accepted { add: true, untrusted: false })
+        }
+        Verdict::Changed(place) => {
+            log.error(&changed(&kind, &fingerprint, place, policy));
+            if policy.strict != Strict::Off {
+                log.error(&format!(
+                    "Host key for {name} has changed and you have requested strict checking."
+                ));
+                return Err(ClientError::HostKey(FAILED.to_owned()));
+            }
+            forbid_secrets(log);
+            Ok(Accepted { add: false, untrusted: true })
+        }
+        Verdict::Revoked(place) => {
+            log.error(&revoked(&kind, place, policy));
+            if policy.strict != Strict::Off {
+                log.error(&format!(
+                    "{kind} host key for {name} was revoked and you have requested strict checking."
+                ));
+                return Err(ClientError::HostKey(FAILED.to_owned()));
+            }
+            forbid_secrets(log);
+            Ok(Accepted { add: false, untrusted: true })
+        }
+    }
+}
+
+fn forbid_secrets(log: &mut Log<'_>) {
+    for method in ["Password", "Keyboard-interactive"] {
+        log.error(&format!("{method} authentication is disabled to avoid man-in-the-middle attacks."));
+    }
+}
+
+/// Asks until the answer means something. An answer equal to the fingerprint is a yes by someone who compared it.
+fn confirm(question: &str, fingerprint: &str, log: &mut Log<'_>) -> bool {
+    let mut prompt = question;
+    loop {
+        let Some(answer) = log.ask(prompt) else { return false };
+        let answer = answer.trim();
+        if answer.is_empty() || answer.eq_ignore_ascii_case("no") {
+            return false;
+        }
+        if answer.eq_ignore_ascii_case("yes") || answer == fingerprint {
+            return true;
+        }
+        prompt = "Please type 'yes', 'no' or the fingerprint: ";
+    }
+}
+
+fn first_use(key: &PublicKey, policy: &Policy, other_types: &[Place], other_names: &[Place]) -> String {
+    let address = policy.address.as_deref().unwrap_or("<no hostip for proxy command>");
+    let mut text = format!("The authenticity of host '{} ({address})' can't be established", policy.name);
+    text.push_str(if other_types.is_empty() {
+        ".\n"
+    } else {
+        "\nbut keys of different type are already known for this host.\n"
+    });
+    let kind = short_type(key.key_type());
+    text.push_str(&format!("{kind} key fingerprint is {}.\n", key.fingerprint(policy.fingerprint)));
+    if policy.visual {
+        text.push_str(&key.randomart(policy.fingerprint));
+        text.push('\n');
+    }
+    if other_names.is_empty() {
+        text.push_str("This key is not known by any other names.\n");
+    } else {
+        text.push_str("This host key is known by the following other names/addresses:\n");
+        // OpenSSH stops at 20 too: a wide-open file must not push the question off the screen.
+        for place in other_names.iter().take(20) {
+            text.push_str(&format!("    {}:{}: {}\n", place.file.display(), place.line, place.hosts));
+        }
+        if other_names.len() > 20 {
+            text.push_str(&format!("    ({} additional names omitted)\n", other_names.len() - 20));
+        }
+    }
+    text.push_str("Are you sure you want to continue connecting (yes/no/[fingerprint])? ");
+    text
+}
+
+const RULE: &str = "@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@";
+
+fn changed(kind: &str, fingerprint: &str, place: &Place, policy: &Policy) -> String {
+    let file = place.file.display();
+    let own = policy.user_files.first().map_or_else(String::new, |file| file.display().to_string());
+    let mut text = format!(
+        "{RULE}\n\
+         @    WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED!     @\n\
+         {RULE}\n\
+         IT IS POSSIBLE THAT SOMEONE IS DOING SOMETHING NASTY!\n\
+         Someone could be eavesdropping on you right now (man-in-the-middle attack)!\n\
+         It is also possible that a host key has just been changed.\n\
+         The fingerprint for the {kind} key sent by the remote host is\n\
+         {fingerprint}.\n\
+         Please contact your system administrator.\n\
+         Add correct host key in {own} to get rid of this message.\n\
+         Offending {} key in {file}:{}",
+        short_type(&place.key_type),
+        place.line
+    );
+    // The hint helps only where the user may change the file.
+    if policy.user_files.contains(&place.file) {
+        text.push_str(&format!("\n  remove with:\n  ssh-keygen -f '{file}' -R '{}'", policy.name));
+    }
+    text
+}
+
+fn revoked(kind: &str, place: &Place, policy: &Policy) -> String {
+    format!(
+        "{RULE}\n\
+         @       WARNING: REVOKED HOST KEY DETECTED!               @\n\
+         {RULE}\n\
+         The {kind} host key for {} is marked as revoked.\n\
+         This could mean that a stolen key is being used to\n\
+         impersonate this host.\n\
+         Offending {} key in {}:{}",
+        policy.name,
+        short_type(&place.key_type),
+        place.file.display(),
+        place.line
+    )
+}
+
+/// The name of `host` in known_hosts: the port is part of it unless it is 22.
+pub(crate) fn known_name(host: &str, port: u16) -> String {
+    if port == 22 { host.to_owned() } else { format!("[{host}]:{port}") }
+}
+
+/// True for the addresses that never leave this machine.
+pub(crate) fn is_loopback(address: &IpAddr) -> bool {
+    match address {
+        IpAddr::V4(v4) => v4.is_loopback(),
+        IpAddr::V6(v6) => v6.is_loopback() || v6.to_ipv4_mapped().is_some_and(|v4| v4.is_loopback()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::FakeUi;
+    use crate::ui::LogLevel;
+
+    fn key() -> PublicKey {
+        let mut blob = Vec::new();
+        lh_wire::Writer::put_string(&mut blob, b"ssh-ed25519");
+        lh_wire::Writer::put_string(&mut blob, &[7; 32]);
+        PublicKey::from_blob(&blob).expect("a public key")
+    }
+
+    fn place() -> Place {
+        Place {
+            file: "/home/u/.ssh/known_hosts".into(),
+            line: 3,
+            key_type: "ssh-ed25519".to_owned(),
+            hosts: "other.example".to_owned(),
+        }
+    }
+
+    fn policy(strict: Strict) -> Policy {
+        Policy {
+            strict,
+            name: "[h.example]:2222".to_owned(),
+            address: Some("[192.0.2.1]:2222".to_owned()),
+            user_files: vec!["/home/u/.ssh/known_hosts".into()],
+            skip_localhost: false,
+            global_files: vec![],
+            hash: false,
+            fingerprint: FingerprintHash::Sha256,
+            visual: false,
+        }
+    }
+
+    fn new_host() -> Verdict {
+        Verdict::New { other_types: vec![], other_names: vec![] }
+    }
+
+    fn run(verdict: &Verdict, strict: Strict, answers: &[&str]) -> (Result<Accepted, String>, FakeUi) {
+        let mut ui = FakeUi::answering(answers);
+        let result = decide(verdict, &key(), &policy(strict), &mut Log::new(&mut ui, LogLevel::Info, false));
+        (result.map_err(|error| error.to_string()), ui)
+    }
+
+    #[test]
+    fn first_use_asks_in_the_words_scripts_expect() {
+        let (result, ui) = run(&new_host(), Strict::Ask, &["yes"]);
+        assert_eq!(result, Ok(Accepted { add: true, untrusted: false }));
+        let fingerprint = key().fingerprint(FingerprintHash::Sha256);
+        assert_eq!(
+            ui.asked,
+            [format!(
+                "The authenticity of host '[h.example]:2222 ([192.0.2.1]:2222)' can't be established.\n\
+                 ED25519 key fingerprint is {fingerprint}.\n\
+                 This key is not known by any other names.\n\
+                 Are you sure you want to continue connecting (yes/no/[fingerprint])? "
+            )]
+        );
+    }
+
+    #[test]
+    fn only_yes_or_the_fingerprint_lets_an_unknown_key_in() {
+        let fingerprint = key().fingerprint(FingerprintHash::Sha256);
+        assert!(run(&new_host(), Strict::Ask, &[&fingerprint]).0.is_ok());
+        assert!(run(&new_host(), Strict::Ask, &["y", "sure", "YES"]).0.is_ok());
+        for answers in [&["no"][..], &[""], &[], &["SHA256:wrong", "no"]] {
+            assert_eq!(run(&new_host(), Strict::Ask, answers).0, Err(FAILED.to_owned()));
+        }
+    }
+
+    #[test]
+    fn strictness_about_unknown_keys() {
+        let (result, ui) = run(&new_host(), Strict::Yes, &["yes"]);
+        assert_eq!(result, Err(FAILED.to_owned()));
+        assert!(ui.asked.is_empty());
+        assert_eq!(
+            ui.said,
+            ["No ED25519 host key is known for [h.example]:2222 and you have requested strict checking."]
+        );
+        for strict in [Strict::AcceptNew, Strict::Off] {
+            let (result, ui) = run(&new_host(), strict, &[]);
+            assert_eq!(result, Ok(Accepted { add: true, untrusted: false }));
+            assert!(ui.said.is_empty());
+        }
+    }
+
+    #[test]
+    fn a_changed_key_is_refused_unless_checking_is_off() {
+        for strict in [Strict::Yes, Strict::Ask, Strict::AcceptNew] {
+            let (result, ui) = run(&Verdict::Changed(place()), strict, &["yes"]);
+            assert_eq!(result, Err(FAILED.to_owned()));
+            let said = ui.said.join("\n");
+            assert!(said.contains("WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED!"));
+            assert!(said.contains("Offending ED25519 key in /home/u/.ssh/known_hosts:3"));
+            assert!(said.ends_with(
+                "Host key for [h.example]:2222 has changed and you have requested strict checking."
+            ));
+        }
+        let (result, _) = run(&Verdict::Changed(place()), Strict::Off, &[]);
+        assert_eq!(result, Ok(Accepted { add: false, untrusted: true }));
+    }
+
+    #[test]
+    fn a_revoked_key_is_refused() {
+        let (result, ui) = run(&Verdict::Revoked(place()), Strict::AcceptNew, &["yes"]);
+        assert_eq!(result, Err(FAILED.to_owned()));
+        assert!(ui.said[0].contains("REVOKED HOST KEY"));
+    }
+
+    #[test]
+    fn other_names_of_a_key_are_shown() {
+        let verdict = Verdict::New { other_types: vec![place()], other_names: vec![place()] };
+        let (_, ui) = run(&verdict, Strict::Ask, &["no"]);
+        assert!(ui.asked[0].contains("\n    /home/u/.ssh/known_hosts:3: other.example\n"));
+        assert!(ui.asked[0].contains("but keys of different type are already known for this host."));
+    }
+
+    #[test]
+    fn the_port_is_part_of_the_name_unless_it_is_the_usual_one() {
+        assert_eq!(known_name("h", 22), "h");
+        assert_eq!(known_name("h", 2200), "[h]:2200");
+    }
+}

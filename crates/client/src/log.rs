@@ -1,0 +1,113 @@
+//! Levels and the filter in front of the user interface.
+
+use crate::ui::{LogLevel, Secret, UserInterface};
+
+/// The user interface behind the level of the configuration.
+pub(crate) struct Log<'u> {
+    ui: &'u mut dyn UserInterface,
+    level: LogLevel,
+    /// Nobody is to be asked anything (`BatchMode`).
+    batch: bool,
+}
+
+impl<'u> Log<'u> {
+    pub(crate) fn new(ui: &'u mut dyn UserInterface, level: LogLevel, batch: bool) -> Self {
+        Self { ui, level, batch }
+    }
+
+    pub(crate) fn shows(&self, level: LogLevel) -> bool {
+        level <= self.level
+    }
+
+    pub(crate) fn error(&mut self, text: &str) {
+        self.say(LogLevel::Error, text);
+    }
+
+    pub(crate) fn info(&mut self, text: &str) {
+        self.say(LogLevel::Info, text);
+    }
+
+    pub(crate) fn verbose(&mut self, text: &str) {
+        self.say(LogLevel::Verbose, text);
+    }
+
+    /// `text` is made only when it will be shown: most runs are not debugged.
+    pub(crate) fn debug(&mut self, text: impl FnOnce() -> String) {
+        if self.shows(LogLevel::Debug1) {
+            self.say(LogLevel::Debug1, &text());
+        }
+    }
+
+    pub(crate) fn debug2(&mut self, text: impl FnOnce() -> String) {
+        if self.shows(LogLevel::Debug2) {
+            self.say(LogLevel::Debug2, &text());
+        }
+    }
+
+    pub(crate) fn say(&mut self, level: LogLevel, text: &str) {
+        if self.shows(level) {
+            self.ui.message(level, text);
+        }
+    }
+
+    /// The login banner is part of the conversation, not of the log: only `-q` and less hide it.
+    pub(crate) fn banner(&mut self, text: &str) {
+        if self.shows(LogLevel::Info) {
+            self.ui.banner(text);
+        }
+    }
+
+    pub(crate) fn ask(&mut self, prompt: &str) -> Option<Secret> {
+        if self.batch { None } else { self.ui.ask(prompt) }
+    }
+
+    pub(crate) fn ask_secret(&mut self, prompt: &str) -> Option<Secret> {
+        if self.batch { None } else { self.ui.ask_secret(prompt) }
+    }
+
+    pub(crate) fn is_batch(&self) -> bool {
+        self.batch
+    }
+
+    pub(crate) fn ui(&mut self) -> &mut dyn UserInterface {
+        self.ui
+    }
+}
+
+/// Text from a peer made safe for a terminal: printable characters, blanks, tabs and newlines stay, everything else
+/// (escape sequences above all) is shown as `\ooo`, one octal triple a byte.
+pub fn sanitise(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\n' | '\t' => out.push(c),
+            // A CR before a newline is only a network line ending.
+            '\r' => {}
+            c if c.is_control() || is_direction_override(c) => {
+                let mut buffer = [0; 4];
+                for byte in c.encode_utf8(&mut buffer).bytes() {
+                    out.push_str(&format!("\\{byte:03o}"));
+                }
+            }
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// Characters that reorder the text around them and so can make it lie.
+const fn is_direction_override(c: char) -> bool {
+    matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn escape_sequences_of_a_peer_do_not_reach_the_terminal() {
+        assert_eq!(sanitise("hello\r\n\tworld"), "hello\n\tworld");
+        assert_eq!(sanitise("\x1b[31mred"), "\\033[31mred");
+        assert_eq!(sanitise("grüß \u{202e}x\u{9b}"), "grüß \\342\\200\\256x\\302\\233");
+    }
+}

@@ -1,0 +1,342 @@
+//! Logging in: which method next, with which key or question, in OpenSSH's order and words.
+//!
+//! The conversation itself is `lh_auth`'s machine. This file decides: it keeps what has been tried, so that every
+//! method is left once it has nothing more to offer, and ends with the list of methods the server still wanted.
+//!
+//! One difference from OpenSSH: a key whose private half lies in memory unencrypted is signed with at once
+//! instead of being offered first. The signature costs less than the round trip it saves, most of all on the
+//! long paths this suite is for.
+
+use bytes::Bytes;
+use lh_auth::client::{Client as Machine, Event, Prompt};
+use lh_crypto::PublicKey;
+use lh_wire::PacketSink;
+use zeroize::Zeroizing;
+
+use crate::error::ClientError;
+use crate::identity::{Identities, IdentityConfig, SignFailure};
+use crate::log::{Log, sanitise};
+
+/// The packets of one connection, seen from here.
+pub(crate) trait Packets {
+    /// Where requests go.
+    fn sink(&mut self) -> &mut dyn PacketSink;
+    /// The next payload; sends what is queued and waits.
+    fn next(&mut self, log: &mut Log<'_>) -> Result<Bytes, ClientError>;
+    /// The value of the server's `server-sig-algs`, if it sent one (it may come late).
+    fn server_sig_algs(&self) -> Option<String>;
+}
+
+/// How to log in.
+#[derive(Debug, Clone)]
+pub(crate) struct LoginConfig {
+    pub(crate) user: String,
+    /// The host as prompts and messages name it.
+    pub(crate) host: String,
+    /// `HostKeyAlias`, which takes the host's place in prompts.
+    pub(crate) alias: Option<String>,
+    /// Where the connection goes, for the "Authenticated to" line: `[IP]:PORT` or `via proxy`.
+    pub(crate) peer: String,
+    /// Methods in order of preference that the configuration allows.
+    pub(crate) methods: Vec<String>,
+    pub(crate) password_prompts: u32,
+    pub(crate) kbd_interactive_devices: String,
+    /// `PubkeyAcceptedAlgorithms`.
+    pub(crate) pubkey_algorithms: Vec<String>,
+    /// Smallest RSA key used, bits.
+    pub(crate) required_rsa_size: u32,
+    pub(crate) identities: IdentityConfig,
+}
+
+/// Logs in.
+///
+/// # Errors
+/// [`ClientError::Denied`] with the line to show, or what ended the connection.
+pub(crate) fn log_in(
+    packets: &mut dyn Packets,
+    machine: Machine,
+    config: &LoginConfig,
+    log: &mut Log<'_>,
+) -> Result<(), ClientError> {
+    Login {
+        packets,
+        machine,
+        config,
+        identities: None,
+        next_key: 0,
+        passwords: 0,
+        interactive: 0,
+        tried_interactive: false,
+        spent: Vec::new(),
+        offered: Vec::new(),
+        method: "none",
+        used_key: None,
+    }
+    .run(log)
+}
+
+struct Login<'a> {
+    packets: &'a mut dyn Packets,
+    machine: Machine,
+    config: &'a LoginConfig,
+    /// Found when publickey is first tried: the agent and the disk are not asked in vain.
+    identities: Option<Identities>,
+    next_key: usize,
+    passwords: u32,
+    interactive: u32,
+    /// The last keyboard-interactive request had at least one question.
+    tried_interactive: bool,
+    /// Methods that have nothing more to offer.
+    spent: Vec<&'static str>,
+    /// Methods the server named last.
+    offered: Vec<String>,
+    /// The method of the last request.
+    method: &'static str,
+    /// The identity of the last publickey request.
+    used_key: Option<usize>,
+}
+
+const PUBLICKEY: &str = "publickey";
+const PASSWORD: &str = "password";
+const INTERACTIVE: &str = "keyboard-interactive";
+
+impl Login<'_> {
+    fn run(mut self, log: &mut Log<'_>) -> Result<(), ClientError> {
+        self.machine.start(self.packets.sink());
+        loop {
+            match self.event(log)? {
+                Event::Ready => {
+                    log.debug2(|| "service_accept: ssh-userauth".to_owned());
+                    self.machine.none(self.packets.sink());
+                }
+                // `event` shows banners itself.
+                Event::Banner(_) => {}
+                Event::Success => {
+                    let (peer, method) = (&self.config.peer, self.method);
+                    log.verbose(&format!("Authenticated to {} ({peer}) using \"{method}\".", self.config.host));
+                    return Ok(());
+                }
+                Event::ChooseMethod { methods, partial_success } => {
+                    if partial_success {
+                        log.verbose(&format!("Authenticated using \"{}\" with partial success.", self.method));
+                        // What worked once may be wanted again, with another key or password.
+                        self.spent.clear();
+                        self.passwords = 0;
+                        self.interactive = 0;
+                        self.tried_interactive = false;
+                    }
+                    log.debug(|| format!("Authentications that can continue: {}", sanitise(&methods.join(","))));
+                    self.offered = methods;
+                    self.next_method(log)?;
+                }
+                Event::KeyAccepted { algorithm, key } => {
+                    self.sign_accepted(&algorithm, &key, log)?;
+                }
+                Event::Prompts { name, instruction, prompts } => {
+                    self.answer(&name, &instruction, &prompts, log)?;
+                }
+                Event::PasswordExpired { prompt } => self.change_password(&prompt, log)?,
+            }
+        }
+    }
+
+    /// The next event; banners are shown on the way.
+    fn event(&mut self, log: &mut Log<'_>) -> Result<Event, ClientError> {
+        loop {
+            let payload = self.packets.next(log)?;
+            match self.machine.handle(&payload) {
+                Ok(Event::Banner(text)) => log.banner(&sanitise(&text)),
+                Ok(event) => return Ok(event),
+                Err(error) => return Err(ClientError::Lost(error.to_string())),
+            }
+        }
+    }
+
+    /// Sends the next request.
+    fn next_method(&mut self, log: &mut Log<'_>) -> Result<(), ClientError> {
+        for method in &self.config.methods {
+            let Some(known) = [PUBLICKEY, INTERACTIVE, PASSWORD].into_iter().find(|known| known == method) else {
+                continue;
+            };
+            if !self.offered.contains(method) || self.spent.contains(&known) {
+                continue;
+            }
+            log.debug(|| format!("Next authentication method: {known}"));
+            let sent = match known {
+                PUBLICKEY => self.try_key(log),
+                PASSWORD => self.try_password(log),
+                _ => self.try_interactive(),
+            };
+            if sent {
+                self.method = known;
+                return Ok(());
+            }
+            self.spent.push(known);
+        }
+        log.debug(|| "No more authentication methods to try.".to_owned());
+        Err(self.denied())
+    }
+
+    fn denied(&self) -> ClientError {
+        let LoginConfig { user, host, .. } = self.config;
+        ClientError::Denied(format!("{user}@{host}: Permission denied ({}).", sanitise(&self.offered.join(","))))
+    }
+
+    /// Offers the next key, or signs with it at once where that needs nobody. False: there is none left.
+    fn try_key(&mut self, log: &mut Log<'_>) -> bool {
+        let config = self.config;
+        let server = self.packets.server_sig_algs();
+        let identities =
+            self.identities.get_or_insert_with(|| Identities::gather(config.identities.clone(), log));
+        while self.next_key < identities.list.len() {
+            let index = self.next_key;
+            self.next_key += 1;
+            let Some(identity) = identities.list.get(index) else { break };
+            let asks_passphrase = identity.public.is_none();
+            if asks_passphrase {
+                log.debug(|| format!("Trying private key: {}", identity.name));
+                if log.is_batch() || identities.load(index, log).is_err() {
+                    continue;
+                }
+            }
+            let Some(identity) = identities.list.get(index) else { break };
+            let Some(public) = identity.public.clone() else { continue };
+            if public.key_type() == "ssh-rsa" && public.bits() < config.required_rsa_size as usize {
+                log.debug(|| format!("Skipping key {}: RSA key too small", identity.name));
+                continue;
+            }
+            let Some(algorithm) = choose_algorithm(&public, &config.pubkey_algorithms, server.as_deref()) else {
+                log.debug(|| format!("Skipping {} key {} - no mutual algorithm", public.key_type(), identity.name));
+                continue;
+            };
+            if identity.is_ready() {
+                log.debug(|| format!("Signing with key: {}", identity.describe(config.identities.fingerprint)));
+                let data = self.machine.signature_data(&algorithm, public.blob());
+                match identities.sign(index, &algorithm, &data, log) {
+                    Ok(signature) => {
+                        self.machine.signed_key(&algorithm, public.blob(), &signature, self.packets.sink());
+                    }
+                    Err(SignFailure::Skip) => continue,
+                }
+            } else {
+                log.debug(|| {
+                    format!("Offering public key: {}", identity.describe(config.identities.fingerprint))
+                });
+                self.machine.offer_key(&algorithm, public.blob(), self.packets.sink());
+            }
+            self.used_key = Some(index);
+            return true;
+        }
+        false
+    }
+
+    /// The server would take the key that was offered last: sign, or go on with the next.
+    fn sign_accepted(&mut self, algorithm: &str, key: &[u8], log: &mut Log<'_>) -> Result<(), ClientError> {
+        let hash = self.config.identities.fingerprint;
+        if let (Some(index), Some(identities)) = (self.used_key, &mut self.identities) {
+            let identity = identities.list.get(index);
+            let offered = identity.is_some_and(|i| i.public.as_ref().is_some_and(|p| p.blob() == key));
+            if let (Some(identity), true) = (identity, offered) {
+                log.debug(|| format!("Server accepts key: {}", identity.describe(hash)));
+                let data = self.machine.signature_data(algorithm, key);
+                if let Ok(signature) = identities.sign(index, algorithm, &data, log) {
+                    self.machine.signed_key(algorithm, key, &signature, self.packets.sink());
+                    return Ok(());
+                }
+            }
+        }
+        // No signature: the server keeps waiting for a request, so the next method goes out without an answer.
+        self.next_method(log)
+    }
+
+    fn try_password(&mut self, log: &mut Log<'_>) -> bool {
+        if log.is_batch() || self.passwords >= self.config.password_prompts {
+            return false;
+        }
+        if self.passwords > 0 {
+            log.error("Permission denied, please try again.");
+        }
+        self.passwords += 1;
+        let prompt = format!("{}@{}'s password: ", self.config.user, self.shown_host());
+        let Some(password) = log.ask_secret(&prompt) else { return false };
+        self.machine.password(password.as_bytes(), self.packets.sink());
+        true
+    }
+
+    fn change_password(&mut self, server_prompt: &str, log: &mut Log<'_>) -> Result<(), ClientError> {
+        let (user, host) = (self.config.user.clone(), self.shown_host().to_owned());
+        if !server_prompt.is_empty() {
+            log.info(&sanitise(server_prompt));
+        }
+        let asked = |log: &mut Log<'_>, text: String| {
+            log.ask_secret(&text).ok_or_else(|| ClientError::Denied(format!("{user}@{host}: password expired")))
+        };
+        let old = asked(log, format!("Enter {user}@{host}'s old password: "))?;
+        loop {
+            let new = asked(log, format!("Enter {user}@{host}'s new password: "))?;
+            let again = asked(log, format!("Retype {user}@{host}'s new password: "))?;
+            if new == again {
+                self.machine.change_password(old.as_bytes(), new.as_bytes(), self.packets.sink());
+                return Ok(());
+            }
+            log.info("Mismatch; try again, EOF to quit.");
+        }
+    }
+
+    fn try_interactive(&mut self) -> bool {
+        // A server that answers without asking anything would be asked for ever.
+        if self.interactive >= self.config.password_prompts || (self.interactive > 0 && !self.tried_interactive) {
+            return false;
+        }
+        self.interactive += 1;
+        self.tried_interactive = false;
+        self.machine.keyboard_interactive(&self.config.kbd_interactive_devices, self.packets.sink());
+        true
+    }
+
+    fn answer(
+        &mut self,
+        name: &str,
+        instruction: &str,
+        prompts: &[Prompt],
+        log: &mut Log<'_>,
+    ) -> Result<(), ClientError> {
+        for text in [name, instruction] {
+            let text = sanitise(text);
+            if !text.trim().is_empty() {
+                log.info(text.trim_end_matches('\n'));
+            }
+        }
+        let mut answers: Vec<Zeroizing<String>> = Vec::with_capacity(prompts.len());
+        for prompt in prompts {
+            self.tried_interactive = true;
+            let text = format!("({}@{}) {}", self.config.user, self.shown_host(), sanitise(&prompt.text));
+            let answer = if prompt.echo { log.ask(&text) } else { log.ask_secret(&text) };
+            // Without anybody to ask, an empty answer moves the server on to its refusal.
+            answers.push(answer.unwrap_or_default());
+        }
+        let answers: Vec<&[u8]> = answers.iter().map(|answer| answer.as_bytes()).collect();
+        self.machine.responses(&answers, self.packets.sink());
+        Ok(())
+    }
+
+    fn shown_host(&self) -> &str {
+        self.config.alias.as_deref().unwrap_or(&self.config.host)
+    }
+}
+
+/// The signature algorithm for `key`: the best one that the configuration allows and the server says it takes
+/// (RFC 8308 section 3.1). A server that says nothing is old, and old servers know only the key's own name; for RSA
+/// that is SHA-1, so unless the configuration asks for it a SHA-2 form is tried all the same.
+fn choose_algorithm(key: &PublicKey, allowed: &[String], server: Option<&str>) -> Option<String> {
+    let mut usable =
+        key.signature_algorithms().iter().copied().filter(|name| allowed.iter().any(|each| each == name));
+    match server {
+        Some(list) => usable.find(|name| list.split(',').any(|each| each == *name)),
+        None => {
+            let all: Vec<&str> = usable.collect();
+            all.iter().copied().find(|name| *name == key.key_type()).or_else(|| all.first().copied())
+        }
+    }
+    .map(str::to_owned)
+}

@@ -1,0 +1,39 @@
+//! A user made of prepared answers.
+
+use std::collections::VecDeque;
+
+use crate::ui::{LogLevel, Secret, UserInterface};
+
+/// Answers from a list, then has nobody to ask; remembers everything that was said and asked.
+#[derive(Debug, Default)]
+pub(crate) struct FakeUi {
+    answers: VecDeque<String>,
+    pub(crate) said: Vec<String>,
+    pub(crate) asked: Vec<String>,
+    pub(crate) banners: Vec<String>,
+}
+
+impl FakeUi {
+    pub(crate) fn answering(answers: &[&str]) -> Self {
+        Self { answers: answers.iter().map(|&a| a.to_owned()).collect(), ..Self::default() }
+    }
+}
+
+impl UserInterface for FakeUi {
+    fn message(&mut self, _level: LogLevel, text: &str) {
+        self.said.push(text.to_owned());
+    }
+
+    fn banner(&mut self, text: &str) {
+        self.banners.push(text.to_owned());
+    }
+
+    fn ask(&mut self, prompt: &str) -> Option<Secret> {
+        self.asked.push(prompt.to_owned());
+        self.answers.pop_front().map(Secret::new)
+    }
+
+    fn ask_secret(&mut self, prompt: &str) -> Option<Secret> {
+        self.ask(prompt)
+    }
+}
