@@ -14,6 +14,8 @@
 
 mod ctr;
 mod gcm;
+#[cfg(test)]
+mod tests;
 
 use crate::cipher::CipherKind;
 use crate::{Cipher, CryptoError, Mac, OpenError};
