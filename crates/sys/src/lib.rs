@@ -11,13 +11,16 @@
 //! | [`crypt`] | checking a password against its hash |
 //! | [`ids`] | becoming a user, for a while or for good |
 //! | [`spawn`] | running a program with given fds, session and terminal |
+//! | [`background`] | going on in the background |
 //! | [`child`] | waiting for a child through a pollable descriptor |
 //! | [`pty`] | pseudo terminals |
 //! | [`termios`] | raw mode, window sizes, the terminal modes of RFC 4254 section 8 |
 //! | [`signals`] | signal names, and signals turned into readable bytes |
 //! | [`socket`] | options and addresses of TCP sockets |
+//! | [`time`] | dates as people write them |
 //! | [`fd`] | descriptors: pipes, flags, the standard three |
 
+pub mod background;
 pub mod child;
 pub mod crypt;
 pub mod fd;
@@ -27,4 +30,5 @@ pub mod signals;
 pub mod socket;
 pub mod spawn;
 pub mod termios;
+pub mod time;
 pub mod users;
