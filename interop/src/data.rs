@@ -61,6 +61,8 @@ pub fn make_tree(root: &Path, files: usize) {
     }
     fs::write(root.join(std::ffi::OsStr::from_bytes(b"not-utf8-\xff\xfe")), b"9").unwrap();
     fs::create_dir_all(root.join("empty dir")).unwrap();
+    std::os::unix::fs::symlink(".hidden", root.join("link to a file")).unwrap();
+    std::os::unix::fs::symlink("level 0/level 1/level 2/level 3", root.join("link to a folder")).unwrap();
     let many = root.join("many");
     fs::create_dir_all(&many).unwrap();
     let mut noise = Noise(42);

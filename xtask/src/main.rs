@@ -1,1 +1,82 @@
-fn main() {}
+//! What would otherwise be typed twice: the test command of the README, the demonstration, the check of the layers.
+
+mod demo;
+mod fuzz;
+mod layers;
+mod peers;
+mod test;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+const USAGE: &str = "\
+usage: cargo xtask <command>
+
+  demo [--dir PATH] [--size BYTES] [--files N] [--no-peer]
+            build, start a server on loopback, copy a tree and a big file up and down, compare
+            checksums, print MB/s (and OpenSSH's beside where installed), clean up
+  test [--only STEP[,STEP…]]
+            everything CI runs; as root it installs the Debian packages it needs
+  peers     install the programs of other people that the tests talk to (as root)
+  layers    check that the crates' dependencies point one way
+  fuzz [SECONDS]
+            run every fuzz target for that many seconds (default 10)
+";
+
+/// What a command of this program ends with; the text is for a person.
+type Outcome = Result<(), String>;
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let rest = args.get(1..).unwrap_or_default();
+    let outcome = match args.first().map(String::as_str) {
+        Some("demo") => demo::run(rest),
+        Some("test") => test::run(rest),
+        Some("peers") => peers::install(),
+        Some("layers") => layers::check(),
+        Some("fuzz") => fuzz::run(rest),
+        Some("help" | "--help" | "-h") => {
+            print!("{USAGE}");
+            Ok(())
+        }
+        _ => Err(USAGE.to_owned()),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(text) => {
+            eprintln!("xtask: {text}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The folder of the workspace.
+fn root() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().unwrap_or(here).to_path_buf()
+}
+
+/// Cargo itself, as it called us.
+fn cargo() -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(root());
+    command
+}
+
+/// Where cargo puts what it builds.
+fn target_dir() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
+}
+
+/// Runs a command and turns every way it can fail into a text.
+fn call(command: &mut Command) -> Outcome {
+    let shown = format!("{command:?}").replace('"', "");
+    let status = command.status().map_err(|error| format!("{shown}: {error}"))?;
+    if status.success() { Ok(()) } else { Err(format!("{shown}: {status}")) }
+}
+
+/// Builds the programs as users get them and returns their folder.
+fn build_release() -> Result<PathBuf, String> {
+    call(cargo().args(["build", "--release", "--locked", "--bins", "--workspace", "--exclude", "xtask"]))?;
+    Ok(target_dir().join("release"))
+}

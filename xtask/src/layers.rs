@@ -1,0 +1,62 @@
+//! The crates' dependencies point one way: from programs down to the wire.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use crate::{Outcome, root};
+
+/// What each crate may depend on, directly. Anything else is an arrow that points up or sideways.
+const ALLOWED: &[(&str, &[&str])] = &[
+    ("wire", &[]),
+    ("config", &[]),
+    ("sys", &[]),
+    ("crypto", &["wire"]),
+    ("transport", &["wire", "crypto"]),
+    ("auth", &["wire", "crypto"]),
+    ("connection", &["wire"]),
+    ("sftp", &["wire"]),
+    ("testkit", &["wire"]),
+    ("driver", &["wire", "transport", "connection", "sys"]),
+    ("transfer", &["wire", "sftp", "sys", "connection", "driver"]),
+    ("cli", &["config", "sys"]),
+    ("client", &["wire", "crypto", "transport", "auth", "connection", "driver", "config", "sys"]),
+    ("server", &["wire", "crypto", "transport", "auth", "connection", "driver", "sftp", "config", "sys"]),
+];
+
+/// Fails with every arrow that is not in the table, every crate that the table forgot, and every `unsafe` outside `sys`.
+pub(crate) fn check() -> Outcome {
+    let allowed: BTreeMap<&str, &[&str]> = ALLOWED.iter().copied().collect();
+    let mut wrong = Vec::new();
+    let entries = fs::read_dir(root().join("crates")).map_err(|error| format!("crates: {error}"))?;
+    for entry in entries.flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let Some(&may) = allowed.get(name.as_str()) else {
+            wrong.push(format!("crates/{name} is not in the table of layers"));
+            continue;
+        };
+        let manifest = entry.path().join("Cargo.toml");
+        let text =
+            fs::read_to_string(&manifest).map_err(|error| format!("{}: {error}", manifest.display()))?;
+        let mut section = "";
+        for line in text.lines() {
+            if line.starts_with('[') {
+                section = line.trim();
+            }
+            let Some(dependency) = line.strip_prefix("lh-") else { continue };
+            let dependency: String = dependency.chars().take_while(char::is_ascii_alphanumeric).collect();
+            // Tests may reach anywhere: they are no part of what is shipped.
+            if section == "[dependencies]" && !may.contains(&dependency.as_str()) {
+                wrong.push(format!("crates/{name} must not depend on {dependency}"));
+            }
+        }
+        if name != "sys" && !text.contains("workspace = true") {
+            wrong.push(format!("crates/{name} does not inherit the workspace's lints"));
+        }
+    }
+    if wrong.is_empty() {
+        println!("layers: {} crates, every arrow points down", allowed.len());
+        Ok(())
+    } else {
+        Err(wrong.join("\n       "))
+    }
+}

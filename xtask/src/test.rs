@@ -1,0 +1,112 @@
+//! The test command of the README: everything that CI runs, in the order in which it fails fastest.
+
+use std::time::Instant;
+
+use crate::{Outcome, build_release, call, cargo, fuzz, layers, peers, root, target_dir};
+
+type Step = (&'static str, fn() -> Outcome);
+
+const STEPS: &[Step] = &[
+    ("peers", install_peers),
+    ("format", || call(cargo().args(["fmt", "--all", "--check"]))),
+    ("layers", layers::check),
+    ("clippy", || {
+        call(cargo().args(["clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"]))
+    }),
+    ("deny", deny),
+    ("build", || build_release().map(drop)),
+    ("tests", tests),
+    ("docs", docs),
+    ("demo", || crate::demo::run(&["--size", "67108864", "--files", "300"].map(str::to_owned))),
+    ("fuzz", || fuzz::run(&[])),
+];
+
+/// Runs the steps, all or those named by `--only`.
+pub(crate) fn run(args: &[String]) -> Outcome {
+    let only: Option<Vec<&str>> = match args {
+        [] => None,
+        [flag, names] if flag == "--only" => Some(names.split(',').collect()),
+        _ => return Err("usage: cargo xtask test [--only STEP[,STEP…]]".to_owned()),
+    };
+    let known: Vec<&str> = STEPS.iter().map(|(name, _)| *name).collect();
+    if let Some(unknown) = only.iter().flatten().find(|name| !known.contains(name)) {
+        return Err(format!("no step {unknown}; there are: {}", known.join(" ")));
+    }
+    let mut times = Vec::new();
+    for (name, step) in STEPS {
+        if only.as_ref().is_some_and(|only| !only.contains(name)) {
+            continue;
+        }
+        println!("\n=== {name}");
+        let start = Instant::now();
+        step().map_err(|error| format!("step {name} failed: {error}"))?;
+        times.push(format!("{name} {} s", start.elapsed().as_secs()));
+    }
+    println!("\nall steps passed: {}", times.join(", "));
+    Ok(())
+}
+
+fn install_peers() -> Outcome {
+    match peers::install() {
+        // Who is not root gets the tests that can run, and the names of the others at the end.
+        Err(text) if !lh_interop::is_root() => {
+            println!("{text}");
+            Ok(())
+        }
+        other => other,
+    }
+}
+
+fn tests() -> Outcome {
+    let skipped = target_dir().join("skipped-tests.log");
+    let _ = std::fs::remove_file(&skipped);
+    let mut command = cargo();
+    command
+        .args(["test", "--locked", "--workspace", "--no-fail-fast"])
+        .env("LH_BIN_DIR", target_dir().join("release"))
+        .env("LH_SKIP_LOG", &skipped);
+    // Root could install every peer, so none may be missing.
+    if lh_interop::is_root() {
+        command.env("LH_REQUIRE_PEERS", "1");
+    }
+    let outcome = call(&mut command);
+    if let Ok(text) = std::fs::read_to_string(&skipped) {
+        println!("\nTHESE TESTS DID NOT RUN:");
+        for line in text.lines() {
+            println!("  SKIPPED {line}");
+        }
+    }
+    outcome
+}
+
+fn docs() -> Outcome {
+    call(
+        cargo()
+            .args(["doc", "--locked", "--workspace", "--no-deps", "--document-private-items"])
+            .env("RUSTDOCFLAGS", "-D warnings"),
+    )
+}
+
+/// Licences, sources and duplicate versions are judged from the lock file alone; advisories need RustSec's database.
+fn deny() -> Outcome {
+    if call(cargo().args(["deny", "--version"])).is_err() {
+        println!("deny: installing cargo-deny");
+        call(cargo().args(["install", "--locked", "--quiet", "cargo-deny"]))?;
+    }
+    call(cargo().args(["deny", "--workspace", "check", "bans", "licenses", "sources"]))?;
+    let advisories = cargo().args(["deny", "--workspace", "check", "advisories"]).output();
+    let advisories = advisories.map_err(|error| format!("cargo deny: {error}"))?;
+    let text = String::from_utf8_lossy(&advisories.stderr);
+    if advisories.status.success() {
+        println!("deny: no advisory against a dependency");
+        Ok(())
+    } else if text.contains("failed to fetch")
+        || text.contains("unable to fetch")
+        || text.contains("failed to load advisory")
+    {
+        println!("deny: ADVISORIES NOT CHECKED: RustSec's database cannot be reached from here");
+        Ok(())
+    } else {
+        Err(format!("advisories in {}:\n{text}", root().display()))
+    }
+}
