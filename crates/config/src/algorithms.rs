@@ -1,0 +1,103 @@
+//! Algorithm lists: whole lists, or edits of the default with `+`, `-` and `^`.
+
+use crate::line::Arguments;
+use crate::pattern::{ListMatch, match_list};
+use crate::table::Value;
+
+/// A configured algorithm list, kept as written because the default it may edit belongs to someone else.
+///
+/// Names are not checked here (this crate knows no algorithms): the loaders check them with
+/// [`Environment::knows_algorithm`](crate::Environment::knows_algorithm).
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct AlgorithmList(pub Option<String>);
+
+impl AlgorithmList {
+    /// The list in force, given the default list.
+    ///
+    /// `+a,b` appends, `-a,b` removes (patterns allowed), `^a,b` puts first; anything else replaces. Duplicates go.
+    pub fn apply<S: AsRef<str>>(&self, default: &[S]) -> Vec<String> {
+        let default = default.iter().map(AsRef::as_ref);
+        let mut out: Vec<String> = Vec::new();
+        let mut push = |name: &str| {
+            if !name.is_empty() && !out.iter().any(|known| known == name) {
+                out.push(name.to_string());
+            }
+        };
+        match self.0.as_deref() {
+            None => default.for_each(push),
+            Some(text) => match text.as_bytes().first() {
+                Some(b'+') => {
+                    default.for_each(&mut push);
+                    text[1..].split(',').for_each(push);
+                }
+                Some(b'-') => {
+                    default.filter(|name| match_list(name, &text[1..], false) != ListMatch::Yes).for_each(push);
+                }
+                Some(b'^') => {
+                    text[1..].split(',').for_each(&mut push);
+                    default.for_each(push);
+                }
+                _ => text.split(',').for_each(push),
+            },
+        }
+        out
+    }
+
+    /// The names written, without the edit prefix.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.as_deref().unwrap_or("").trim_start_matches(['+', '-', '^']).split(',').filter(|n| !n.is_empty())
+    }
+
+    /// Whether it removes (its names may be patterns then).
+    pub fn removes(&self) -> bool {
+        self.0.as_deref().is_some_and(|text| text.starts_with('-'))
+    }
+}
+
+impl Value for AlgorithmList {
+    const KIND: &'static str = "algorithm list";
+    fn parse(args: &mut Arguments) -> Result<Self, String> {
+        args.required().map(|text| Self(Some(text)))
+    }
+    fn dump(&self, name: &str, out: &mut Vec<String>) {
+        if let Some(text) = &self.0 {
+            out.push(format!("{name} {text}"));
+        }
+    }
+}
+
+/// What an algorithm keyword lists, for checking and messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AlgorithmKind {
+    /// `Ciphers`.
+    Cipher,
+    /// `MACs`.
+    Mac,
+    /// `KexAlgorithms`.
+    Kex,
+    /// `HostKeyAlgorithms`, `PubkeyAcceptedAlgorithms`, `CASignatureAlgorithms`, `HostbasedAcceptedAlgorithms`.
+    Key,
+}
+
+impl AlgorithmKind {
+    /// The kind of a keyword, if it is an algorithm list.
+    pub fn of_keyword(name: &str) -> Option<Self> {
+        Some(match name {
+            "Ciphers" => Self::Cipher,
+            "MACs" => Self::Mac,
+            "KexAlgorithms" => Self::Kex,
+            "HostKeyAlgorithms" | "PubkeyAcceptedAlgorithms" | "CASignatureAlgorithms" | "HostbasedAcceptedAlgorithms" => Self::Key,
+            _ => return None,
+        })
+    }
+
+    /// OpenSSH's message for a list with a name it does not know.
+    pub fn message(self, list: &str) -> String {
+        match self {
+            Self::Cipher => format!("Bad SSH2 cipher spec '{list}'."),
+            Self::Mac => format!("Bad SSH2 MAC spec '{list}'."),
+            Self::Kex => format!("Bad SSH2 KexAlgorithms '{list}'."),
+            Self::Key => format!("Bad key types '{list}'."),
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! The finished configuration: typed settings, and what follows from several of them together.
+
+use std::ops::{Deref, DerefMut};
+use std::path::PathBuf;
+
+use crate::client_table::ClientSettings;
+use crate::environment::{Account, Environment};
+use crate::token::{Tokens, expand_environment, expand_tilde};
+
+/// The client's configuration for one destination. Dereferences to [`ClientSettings`], one field a keyword.
+#[derive(Debug, Clone)]
+pub struct ClientConfig {
+    /// Every keyword.
+    pub settings: ClientSettings,
+    /// The destination as typed.
+    pub original_host: String,
+    /// The name or address to connect to: `Hostname` expanded, or what was typed, in lower case.
+    pub host: String,
+    /// The local user.
+    pub account: Account,
+    /// Remarks for the log (unsupported old keywords, keywords without effect).
+    pub notes: Vec<Note>,
+}
+
+/// A remark about a configuration that is no error.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Note {
+    /// Shown always (`true`) or only with `-v`.
+    pub loud: bool,
+    /// One line.
+    pub text: String,
+}
+
+/// A key file to try.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IdentityFile {
+    /// As configured.
+    pub text: String,
+    /// Expanded.
+    pub path: PathBuf,
+    /// The user asked for it (then its absence is worth a word).
+    pub configured: bool,
+}
+
+/// One hop of `ProxyJump`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JumpHost {
+    /// User, if given.
+    pub user: Option<String>,
+    /// Host name or address, without brackets.
+    pub host: String,
+    /// Port, if given.
+    pub port: Option<u16>,
+}
+
+impl JumpHost {
+    /// Reads `[user@]host[:port]` or `ssh://[user@]host[:port]`.
+    pub fn parse(text: &str) -> Option<Self> {
+        let uri = text.strip_prefix("ssh://");
+        let text = uri.map_or(text, |rest| rest.trim_end_matches('/'));
+        let (user, rest) = match text.rsplit_once('@') {
+            Some((user, rest)) if !user.is_empty() => (Some(user.to_string()), rest),
+            Some(_) => return None,
+            None => (None, text),
+        };
+        let (host, port) = if let Some(inner) = rest.strip_prefix('[') {
+            let (host, after) = inner.split_once(']')?;
+            match after.strip_prefix(':') {
+                Some(port) => (host, Some(port)),
+                None if after.is_empty() => (host, None),
+                None => return None,
+            }
+        } else {
+            match rest.split_once(':') {
+                // A second colon: a bare IPv6 address.
+                Some((_, port)) if port.contains(':') => (rest, None),
+                Some((host, port)) => (host, Some(port)),
+                None => (rest, None),
+            }
+        };
+        let port = match port {
+            None => None,
+            Some(text) => Some(crate::forward::parse_port(text).filter(|port| *port != 0)?),
+        };
+        (!host.is_empty() && !host.starts_with('-')).then(|| Self { user, host: host.to_string(), port })
+    }
+
+    /// Reads a whole `ProxyJump` value; `none` is an empty list.
+    pub fn parse_list(text: &str) -> Option<Vec<Self>> {
+        if text.eq_ignore_ascii_case("none") {
+            return Some(Vec::new());
+        }
+        text.split(',').map(Self::parse).collect()
+    }
+}
+
+impl ClientConfig {
+    /// The user to log in as: `User`, or the local user's name.
+    pub fn user(&self) -> &str {
+        self.settings.user.as_deref().unwrap_or(&self.account.name)
+    }
+
+    /// The port.
+    pub fn port(&self) -> u16 {
+        self.settings.port.value.0
+    }
+
+    /// The name under which known_hosts has the host: `HostKeyAlias` or the host.
+    pub fn host_key_name(&self) -> &str {
+        self.settings.host_key_alias.as_deref().unwrap_or(&self.host)
+    }
+
+    /// The hops of `ProxyJump`, outermost first; empty without one.
+    pub fn proxy_jump(&self) -> Vec<JumpHost> {
+        self.settings.proxy_jump.as_deref().and_then(JumpHost::parse_list).unwrap_or_default()
+    }
+
+    /// `%` tokens of paths and commands: `%C %d %h %i %j %k %L %l %n %p %r %u`.
+    pub fn tokens(&self, environment: &dyn Environment) -> Tokens {
+        tokens(
+            &self.account,
+            environment,
+            &self.host,
+            &self.original_host,
+            self.user(),
+            self.port(),
+            self.settings.host_key_alias.as_deref().unwrap_or(&self.original_host),
+            self.settings.proxy_jump.as_deref().unwrap_or(""),
+        )
+    }
+
+    /// Expands `~`, `${ENV}` and tokens of a path.
+    ///
+    /// # Errors
+    /// Unknown tokens, variables that are not set, unknown users.
+    pub fn expand_path(&self, text: &str, environment: &dyn Environment) -> Result<PathBuf, String> {
+        let text = expand_tilde(text, &self.account, environment)?;
+        let text = self.tokens(environment).expand(&text)?;
+        expand_environment(&text, environment).map(PathBuf::from)
+    }
+
+    /// The key files to try, in order.
+    ///
+    /// # Errors
+    /// As [`expand_path`](Self::expand_path).
+    pub fn identity_files(&self, environment: &dyn Environment) -> Result<Vec<IdentityFile>, String> {
+        let configured = self.settings.identity_file.is_set();
+        let texts = self.settings.identity_file.0.iter().filter(|text| !text.eq_ignore_ascii_case("none"));
+        texts
+            .map(|text| {
+                Ok(IdentityFile {
+                    text: text.clone(),
+                    path: self.expand_path(text, environment)?,
+                    configured,
+                })
+            })
+            .collect()
+    }
+
+    /// The user's known_hosts files.
+    ///
+    /// # Errors
+    /// As [`expand_path`](Self::expand_path).
+    pub fn user_known_hosts_files(&self, environment: &dyn Environment) -> Result<Vec<PathBuf>, String> {
+        self.settings.user_known_hosts_file.list().iter().map(|text| self.expand_path(text, environment)).collect()
+    }
+
+    /// The system's known_hosts files.
+    pub fn global_known_hosts_files(&self) -> Vec<PathBuf> {
+        self.settings.global_known_hosts_file.list().iter().map(PathBuf::from).collect()
+    }
+
+    /// What `ssh -G` prints.
+    pub fn dump(&self) -> String {
+        let mut out = format!("host {}\n", self.original_host);
+        for line in self.settings.dump_lines(true) {
+            out.push_str(&line);
+            out.push('\n');
+        }
+        out
+    }
+}
+
+/// The tokens that most keywords know.
+#[allow(clippy::too_many_arguments)]
+pub(super) fn tokens(
+    account: &Account,
+    environment: &dyn Environment,
+    host: &str,
+    original_host: &str,
+    user: &str,
+    port: u16,
+    key_alias: &str,
+    jump: &str,
+) -> Tokens {
+    let local = &account.host_name;
+    let digest = environment.sha1(format!("{local}{host}{port}{user}{jump}").as_bytes());
+    let hash: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    Tokens::new()
+        .with('C', hash)
+        .with('L', local.split('.').next().unwrap_or(local))
+        .with('d', account.home.to_string_lossy())
+        .with('h', host)
+        .with('i', account.uid.to_string())
+        .with('j', jump)
+        .with('k', key_alias)
+        .with('l', local)
+        .with('n', original_host)
+        .with('p', port.to_string())
+        .with('r', user)
+        .with('u', &account.name)
+}
+
+impl Deref for ClientConfig {
+    type Target = ClientSettings;
+    fn deref(&self) -> &ClientSettings {
+        &self.settings
+    }
+}
+
+impl DerefMut for ClientConfig {
+    fn deref_mut(&mut self) -> &mut ClientSettings {
+        &mut self.settings
+    }
+}

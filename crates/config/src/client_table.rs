@@ -1,0 +1,284 @@
+//! Every keyword of `ssh_config`, in the order `ssh -G` prints them.
+
+use crate::algorithms::AlgorithmList;
+use crate::enums::*;
+use crate::forward::{DynamicForwards, LocalForwards, RemoteForwards};
+use crate::special::*;
+use crate::table::{Status::*, keyword_table};
+use crate::value::*;
+
+keyword_table! {
+    dialect Client;
+
+    /// The client's configuration: every keyword with its value and where it came from.
+    ///
+    /// Made by [`load`](crate::client::load). Fields are named after the keywords; each dereferences to its value.
+    pub struct ClientSettings;
+
+    /// The rows of `ssh_config`.
+    pub static CLIENT_KEYWORDS;
+
+    /// The user to log in as.
+    user: Option<String> = "", "User", Match, Works;
+    /// The real name or address to connect to; tokens %% and %h.
+    hostname: Option<String> = "", "Hostname", Match, Works;
+    /// The port to connect to.
+    port: Port = "22", "Port", Match, Works;
+    /// Which address families to use.
+    address_family: AddressFamily = "any", "AddressFamily", Match, NotYet;
+    /// Never ask for anything.
+    batch_mode: bool = "no", "BatchMode", Match, NotYet;
+    /// Whether an unresolvable name is an error when canonicalizing.
+    canonicalize_fallback_local: bool = "yes", "CanonicalizeFallbackLocal", Match, NotYet;
+    /// Complete short names from CanonicalDomains.
+    canonicalize_hostname: CanonicalizeHostname = "no", "CanonicalizeHostname", Match, NotYet;
+    /// Also check the address in known_hosts.
+    check_host_ip: bool = "no", "CheckHostIP", Match, NotYet;
+    /// Compress the connection.
+    compression: bool = "no", "Compression", Match, NotYet;
+    /// Share one connection among several sessions.
+    control_master: ControlMaster = "no", "ControlMaster", Match, NotYet;
+    /// Use ssh-keysign for host-based authentication.
+    enable_ssh_keysign: bool = "no", "EnableSSHKeysign", Match, NotYet;
+    /// Forget all forwards of files and command line.
+    clear_all_forwardings: bool = "no", "ClearAllForwardings", Match, NotYet;
+    /// Give up when a forward cannot be set up.
+    exit_on_forward_failure: bool = "no", "ExitOnForwardFailure", Match, NotYet;
+    /// Hash of displayed fingerprints.
+    fingerprint_hash: FingerprintHash = "sha256", "FingerprintHash", Match, NotYet;
+    /// Forward X11.
+    forward_x11: bool = "no", "ForwardX11", Match, NotYet;
+    /// Forwarded X11 clients are trusted.
+    forward_x11_trusted: bool = "no", "ForwardX11Trusted", Match, NotYet;
+    /// Forwards listen on every address.
+    gateway_ports: bool = "no", "GatewayPorts", Match, NotYet;
+    /// Kerberos authentication.
+    gssapi_authentication: bool = "no", "GSSAPIAuthentication", Match, AcceptedWithoutEffect("GSSAPI is not built in");
+    /// Kerberos key exchange (a Debian addition).
+    gssapi_key_exchange: bool = "no", "GSSAPIKeyExchange", Match, AcceptedWithoutEffect("GSSAPI is not built in");
+    /// Delegate Kerberos credentials.
+    gssapi_delegate_credentials: bool = "no", "GSSAPIDelegateCredentials", Match, AcceptedWithoutEffect("GSSAPI is not built in");
+    /// Trust DNS for Kerberos names (a Debian addition).
+    gssapi_trust_dns: bool = "no", "GSSAPITrustDns", Match, AcceptedWithoutEffect("GSSAPI is not built in");
+    /// Rekey when Kerberos credentials are renewed (a Debian addition).
+    gssapi_renewal_forces_rekey: bool = "no", "GSSAPIRenewalForcesRekey", Match, AcceptedWithoutEffect("GSSAPI is not built in");
+    /// Kerberos key exchange methods (a Debian addition).
+    gssapi_kex_algorithms: Option<String> = "", "GSSAPIKexAlgorithms", Match, AcceptedWithoutEffect("GSSAPI is not built in");
+    /// Write hashed names to known_hosts.
+    hash_known_hosts: bool = "no", "HashKnownHosts", Match, NotYet;
+    /// Host-based authentication.
+    hostbased_authentication: bool = "no", "HostbasedAuthentication", Match, NotYet;
+    /// Use only the configured identities, not everything the agent has.
+    identities_only: bool = "no", "IdentitiesOnly", Match, NotYet;
+    /// Keyboard-interactive authentication.
+    kbd_interactive_authentication: bool = "yes", "KbdInteractiveAuthentication"
+        ["ChallengeResponseAuthentication", "SKeyAuthentication", "TISAuthentication"], Match, NotYet;
+    /// No host key check for the loopback address.
+    no_host_authentication_for_localhost: bool = "no", "NoHostAuthenticationForLocalhost", Match, NotYet;
+    /// Password authentication.
+    password_authentication: bool = "yes", "PasswordAuthentication", Match, NotYet;
+    /// Allow LocalCommand.
+    permit_local_command: bool = "no", "PermitLocalCommand", Match, NotYet;
+    /// ProxyCommand hands over a connected socket.
+    proxy_use_fdpass: bool = "no", "ProxyUseFdpass", Match, NotYet;
+    /// Public key authentication.
+    pubkey_authentication: ClientPubkeyAuthentication = "yes", "PubkeyAuthentication" ["DSAAuthentication"], Match, NotYet;
+    /// Ask the server for a terminal.
+    request_tty: RequestTty = "auto", "RequestTTY", Match, NotYet;
+    /// What kind of session.
+    session_type: SessionType = "default", "SessionType", Match, NotYet;
+    /// Standard input is /dev/null.
+    stdin_null: bool = "no", "StdinNull", Match, NotYet;
+    /// Go to the background before the command runs.
+    fork_after_authentication: bool = "no", "ForkAfterAuthentication", Match, NotYet;
+    /// Remove an old socket before listening on its path.
+    stream_local_bind_unlink: bool = "no", "StreamLocalBindUnlink", Match, NotYet;
+    /// What to do about unknown and changed host keys.
+    strict_host_key_checking: StrictHostKeyChecking = "ask", "StrictHostKeyChecking", Match, NotYet;
+    /// TCP keepalive probes.
+    tcp_keep_alive: bool = "yes", "TCPKeepAlive" ["KeepAlive"], Match, NotYet;
+    /// Ask for a network tunnel.
+    tunnel: Tunnel = "no", "Tunnel", Match, NotYet;
+    /// Look for host keys in DNS.
+    verify_host_key_dns: YesNoAsk = "no", "VerifyHostKeyDNS", Match, NotYet;
+    /// Show the host key as a picture.
+    visual_host_key: bool = "no", "VisualHostKey", Match, NotYet;
+    /// Learn further host keys from the server.
+    update_host_keys: YesNoAsk = "yes", "UpdateHostKeys", Match, NotYet;
+    /// Allow the ~C command line.
+    enable_escape_commandline: bool = "no", "EnableEscapeCommandline", Match, NotYet;
+    /// Warn about key exchanges that are weak.
+    warn_weak_crypto: bool = "yes", "WarnWeakCrypto", Match, NotYet;
+    /// Most dots of a name that is still completed.
+    canonicalize_max_dots: u32 = "1", "CanonicalizeMaxDots", Match, NotYet;
+    /// How often to try connecting.
+    connection_attempts: u32 = "1", "ConnectionAttempts", Match, NotYet;
+    /// How long untrusted X11 is allowed, in seconds.
+    forward_x11_timeout: Seconds = "1200", "ForwardX11Timeout", Match, NotYet;
+    /// How often to ask for a password.
+    number_of_password_prompts: u32 = "3", "NumberOfPasswordPrompts", Match, NotYet;
+    /// Unanswered keepalives until giving up.
+    server_alive_count_max: u32 = "3", "ServerAliveCountMax", Match, NotYet;
+    /// Time between keepalives when nothing is received.
+    server_alive_interval: Seconds = "0", "ServerAliveInterval", Match, NotYet;
+    /// Smallest RSA key accepted, in bits.
+    required_rsa_size: u32 = "1024", "RequiredRSASize" ["RSAMinSize"], Match, NotYet;
+    /// Hide when keys are typed.
+    obscure_keystroke_timing: ObscureKeystrokeTiming = "yes", "ObscureKeystrokeTiming", Match, NotYet;
+    /// Address to connect from.
+    bind_address: Option<String> = "", "BindAddress", Match, NotYet;
+    /// Interface to connect from.
+    bind_interface: Option<String> = "", "BindInterface", Match, NotYet;
+    /// Packet ciphers.
+    ciphers: AlgorithmList = "", "Ciphers", Match, NotYet;
+    /// Socket of the shared connection; tokens.
+    control_path: Option<String> = "", "ControlPath", Match, NotYet;
+    /// Name of the host in known_hosts.
+    host_key_alias: Option<String> = "", "HostKeyAlias", Match, NotYet;
+    /// Host key algorithms.
+    host_key_algorithms: AlgorithmList = "", "HostKeyAlgorithms", Match, NotYet;
+    /// Algorithms for host-based authentication.
+    hostbased_accepted_algorithms: AlgorithmList = "", "HostbasedAcceptedAlgorithms" ["HostbasedKeyTypes", "HostbasedAcceptedKeyTypes"], Match, NotYet;
+    /// Socket of the authentication agent, SSH_AUTH_SOCK, none, or $VARIABLE; tokens.
+    identity_agent: Option<String> = "", "IdentityAgent", Match, NotYet;
+    /// Keywords to pass over when unknown.
+    ignore_unknown: Option<String> = "", "IgnoreUnknown", Match, Works;
+    /// Devices for keyboard-interactive authentication.
+    kbd_interactive_devices: Option<String> = "", "KbdInteractiveDevices", Match, NotYet;
+    /// Key exchange methods.
+    kex_algorithms: AlgorithmList = "", "KexAlgorithms", Match, NotYet;
+    /// Signature algorithms of certificate authorities.
+    ca_signature_algorithms: AlgorithmList = "", "CASignatureAlgorithms", Match, NotYet;
+    /// Command run here after connecting; tokens.
+    local_command: RestOfLine = "", "LocalCommand", Match, NotYet;
+    /// Command run there; tokens.
+    remote_command: RestOfLine = "", "RemoteCommand", Match, NotYet;
+    /// How much to log.
+    log_level: LogLevel = "INFO", "LogLevel", Match, NotYet;
+    /// Message authentication codes.
+    macs: AlgorithmList = "", "MACs", Match, NotYet;
+    /// Library with PKCS#11 keys.
+    pkcs11_provider: Option<String> = "", "PKCS11Provider" ["SmartcardDevice"], Match, NotYet;
+    /// Order of authentication methods.
+    preferred_authentications: Option<String> = "", "PreferredAuthentications", Match, NotYet;
+    /// Command whose input and output are the connection; tokens %% %h %n %p %r.
+    proxy_command: RestOfLine = "", "ProxyCommand", Match, NotYet;
+    /// Hosts to go through, separated by commas.
+    proxy_jump: Option<String> = "", "ProxyJump", Match, NotYet;
+    /// Files of revoked host keys; tokens.
+    revoked_host_keys: Words = "", "RevokedHostKeys", Match, NotYet;
+    /// Program that says which host keys are valid; tokens.
+    known_hosts_command: RestOfLine = "", "KnownHostsCommand", Match, NotYet;
+    /// Library for security keys.
+    security_key_provider: Option<String> = "internal", "SecurityKeyProvider", Match, NotYet;
+    /// Algorithms for public key authentication.
+    pubkey_accepted_algorithms: AlgorithmList = "", "PubkeyAcceptedAlgorithms" ["PubkeyAcceptedKeyTypes"], Match, NotYet;
+    /// The xauth program.
+    xauth_location: Option<String> = "/usr/bin/xauth", "XAuthLocation", Match, NotYet;
+    /// Refuse to connect, with this text.
+    refuse_connection: Option<String> = "", "RefuseConnection", Match, NotYet;
+    /// Text after our version in the identification line.
+    version_addendum: RestOfLine = "", "VersionAddendum", Match, NotYet;
+    /// Key files to try; tokens.
+    identity_file: Files = "", "IdentityFile" ["IdentityFile2"], Match, NotYet;
+    /// Domains to complete short names with.
+    canonical_domains: CanonicalDomains = "none", "CanonicalDomains", Match, NotYet;
+    /// Certificates to offer; tokens.
+    certificate_file: Files = "", "CertificateFile", Match, NotYet;
+    /// Known hosts of the system.
+    global_known_hosts_file: Words = "/etc/ssh/ssh_known_hosts /etc/ssh/ssh_known_hosts2", "GlobalKnownHostsFile", Match, NotYet;
+    /// Known hosts of the user; tokens.
+    user_known_hosts_file: Words = "~/.ssh/known_hosts ~/.ssh/known_hosts2", "UserKnownHostsFile", Match, NotYet;
+    /// Environment variables to send.
+    send_env: EnvPatterns = "", "SendEnv", Match, NotYet;
+    /// Environment variables to set there.
+    set_env: EnvValues = "", "SetEnv", Match, NotYet;
+    /// SOCKS listeners here.
+    dynamic_forward: DynamicForwards = "", "DynamicForward", Match, NotYet;
+    /// Listeners here that connect from the server.
+    local_forward: LocalForwards = "", "LocalForward", Match, NotYet;
+    /// Listeners on the server that connect from here.
+    remote_forward: RemoteForwards = "", "RemoteForward", Match, NotYet;
+    /// Source places that always log.
+    log_verbose: LogVerbose = "none", "LogVerbose", Match, NotYet;
+    /// Channel types that end when idle.
+    channel_timeout: ChannelTimeouts = "none", "ChannelTimeout", Match, NotYet;
+    /// What a remote SOCKS forward may reach.
+    permit_remote_open: PermitForward = "any", "PermitRemoteOpen", Match, NotYet;
+    /// Put used keys into the agent.
+    add_keys_to_agent: AddKeysToAgent = "no", "AddKeysToAgent", Match, NotYet;
+    /// Forward the agent.
+    forward_agent: ForwardAgent = "no", "ForwardAgent", Match, NotYet;
+    /// How long connecting may take.
+    connect_timeout: SecondsOrNone = "none", "ConnectTimeout", Match, NotYet;
+    /// Tunnel units.
+    tunnel_device: TunnelDevice = "any:any", "TunnelDevice", Match, NotYet;
+    /// CNAMEs that may be followed when canonicalizing.
+    canonicalize_permitted_cnames: PermittedCnames = "none", "CanonicalizePermittedCNAMEs", Match, NotYet;
+    /// How long a shared connection outlives its first session.
+    control_persist: ControlPersist = "no", "ControlPersist", Match, NotYet;
+    /// The escape character of terminal sessions.
+    escape_char: EscapeChar = "~", "EscapeChar", Match, NotYet;
+    /// DSCP of the connection.
+    ip_qos: IpQos = "ef cs0", "IPQoS", Match, NotYet;
+    /// When to exchange keys again.
+    rekey_limit: RekeyLimit = "default none", "RekeyLimit", Match, NotYet;
+    /// File mode mask of forwarded Unix sockets.
+    stream_local_bind_mask: OctalMask = "0177", "StreamLocalBindMask", Match, NotYet;
+    /// Where -y logs to.
+    syslog_facility: SyslogFacility = "USER", "SyslogFacility", Match, NotYet;
+    /// A name that Match tagged looks for.
+    tag: Option<String> = "", "Tag", Match, Works;
+
+    /// HPN-SSH: grow windows with the path. Ours always grow; `no` fixes them.
+    tcp_rcv_buf_poll: bool = "yes", "TcpRcvBufPoll", Match, NotYet;
+    /// HPN-SSH: switch its window growth off.
+    hpn_disabled: bool = "no", "HPNDisabled", Match, NotYet;
+    /// HPN-SSH: allow the NONE cipher after authentication.
+    none_enabled: bool = "no", "NoneEnabled", Match, NotYet;
+    /// HPN-SSH: switch to the NONE cipher after authentication; only from the command line.
+    none_switch: bool = "no", "NoneSwitch", Match, NotYet;
+    /// HPN-SSH: drop the MAC with the cipher.
+    none_mac_enabled: bool = "no", "NoneMacEnabled", Match, NotYet;
+    /// HPN-SSH: keep to one cipher thread.
+    disable_mt_aes: bool = "no", "DisableMTAES", Match, NotYet;
+    /// HPN-SSH: use multipath TCP.
+    use_mptcp: bool = "no", "UseMPTCP", Match, NotYet;
+    /// HPN-SSH: try addresses side by side.
+    happy_eyes: bool = "no", "HappyEyes", Match, NotYet;
+    /// HPN-SSH: milliseconds between those tries.
+    happy_delay: u32 = "250", "HappyDelay", Match, NotYet;
+    /// HPN-SSH: record TCP statistics.
+    metrics: bool = "no", "Metrics", Match, NotYet;
+    /// HPN-SSH: where to record them.
+    metrics_path: Option<String> = "", "MetricsPath", Match, NotYet;
+    /// HPN-SSH: seconds between records.
+    metrics_interval: u32 = "5", "MetricsInterval", Match, NotYet;
+    /// HPN-SSH: try FallbackPort when the default port refuses.
+    fallback: bool = "yes", "Fallback", Match, AcceptedWithoutEffect("the default port is 22 already, where HPN-SSH falls back to");
+    /// HPN-SSH: that port.
+    fallback_port: Port = "22", "FallbackPort", Match, AcceptedWithoutEffect("the default port is 22 already, where HPN-SSH falls back to");
+    /// HPN-SSH, removed there: fixed TCP receive buffer in KiB.
+    tcp_rcv_buf: Option<String> = "", "TcpRcvBuf", Match, NotYet;
+    /// HPN-SSH, removed there: fixed channel buffer.
+    hpn_buffer_size: Option<String> = "", "HPNBufferSize" ["HPNBufferLimit"], Match, AcceptedWithoutEffect("windows follow the path");
+}
+
+/// Keywords that are read and dropped: their name, and whether OpenSSH says so at its usual log level.
+pub(crate) static CLIENT_IGNORED: &[(&str, bool)] = &[
+    ("Protocol", false),
+    ("Cipher", false),
+    ("FallBackToRsh", false),
+    ("GlobalKnownHostsFile2", false),
+    ("UserKnownHostsFile2", false),
+    ("RhostsAuthentication", false),
+    ("UseRoaming", false),
+    ("UseRsh", false),
+    ("UsePrivilegedPort", false),
+    ("AFSTokenPassing", true),
+    ("KerberosAuthentication", true),
+    ("KerberosTgtPassing", true),
+    ("RSAAuthentication", true),
+    ("RhostsRSAAuthentication", true),
+    ("CompressionLevel", true),
+];

@@ -1,0 +1,339 @@
+//! Keywords whose value is one of a few words.
+
+use crate::line::Arguments;
+use crate::table::Value;
+use crate::value::unsupported;
+
+/// Defines an enumeration with its spellings: the first of each is what a dump prints.
+macro_rules! enumeration {
+    ($(#[$meta:meta])* $name:ident ($kind:literal) { $($(#[$vmeta:meta])* $variant:ident = $first:literal $(| $other:literal)*),* $(,)? }
+     default $default:ident; error $error:expr;) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum $name { $($(#[$vmeta])* $variant),* }
+
+        impl Default for $name {
+            fn default() -> Self { Self::$default }
+        }
+
+        impl $name {
+            /// The word a dump prints for it.
+            pub fn word(self) -> &'static str {
+                match self { $(Self::$variant => $first),* }
+            }
+            /// Reads any of its spellings, in any case.
+            pub fn from_word(word: &str) -> Option<Self> {
+                $( if word.eq_ignore_ascii_case($first) $(|| word.eq_ignore_ascii_case($other))* { return Some(Self::$variant); } )*
+                None
+            }
+        }
+
+        impl Value for $name {
+            const KIND: &'static str = $kind;
+            fn parse(args: &mut Arguments) -> Result<Self, String> {
+                let word = args.required()?;
+                #[allow(clippy::redundant_closure_call)]
+                Self::from_word(&word).ok_or_else(|| ($error)(&word))
+            }
+            fn dump(&self, name: &str, out: &mut Vec<String>) {
+                out.push(format!("{name} {}", self.word()));
+            }
+        }
+    };
+}
+
+enumeration! {
+    /// `AddressFamily`.
+    AddressFamily ("any, inet or inet6") {
+        /// IPv4 and IPv6.
+        Any = "any",
+        /// IPv4 only.
+        Inet = "inet",
+        /// IPv6 only.
+        Inet6 = "inet6",
+    }
+    default Any; error unsupported;
+}
+
+enumeration! {
+    /// `StrictHostKeyChecking`.
+    StrictHostKeyChecking ("yes, no, ask, accept-new or off") {
+        /// Refuse unknown and changed keys.
+        Yes = "true" | "yes",
+        /// Accept unknown keys and, with restrictions, changed ones.
+        No = "false" | "no" | "off",
+        /// Ask about unknown keys, refuse changed ones.
+        Ask = "ask",
+        /// Accept unknown keys without asking, refuse changed ones.
+        AcceptNew = "accept-new",
+    }
+    default Ask; error unsupported;
+}
+
+enumeration! {
+    /// `VerifyHostKeyDNS` and `UpdateHostKeys`.
+    YesNoAsk ("yes, no or ask") {
+        /// Yes.
+        Yes = "true" | "yes",
+        /// No.
+        No = "false" | "no",
+        /// Ask the user.
+        Ask = "ask",
+    }
+    default No; error unsupported;
+}
+
+enumeration! {
+    /// `ControlMaster`.
+    ControlMaster ("yes, no, ask, auto or autoask") {
+        /// Use a master if there is one, be none.
+        No = "false" | "no",
+        /// Be a master.
+        Yes = "true" | "yes",
+        /// Be a master and ask before each use.
+        Ask = "ask",
+        /// Use a master, or become one.
+        Auto = "auto",
+        /// Use a master, or become one that asks.
+        AutoAsk = "autoask",
+    }
+    default No; error unsupported;
+}
+
+enumeration! {
+    /// `RequestTTY`.
+    RequestTty ("auto, yes, no or force") {
+        /// A terminal for shells if standard input is one.
+        Auto = "auto",
+        /// Never.
+        No = "false" | "no",
+        /// Always if standard input is a terminal.
+        Yes = "true" | "yes",
+        /// Always.
+        Force = "force",
+    }
+    default Auto; error unsupported;
+}
+
+enumeration! {
+    /// `SessionType`.
+    SessionType ("default, none or subsystem") {
+        /// A shell or a command.
+        Default = "default",
+        /// No session (`-N`).
+        None = "none",
+        /// The command names a subsystem (`-s`).
+        Subsystem = "subsystem",
+    }
+    default Default; error unsupported;
+}
+
+enumeration! {
+    /// `Tunnel`, `PermitTunnel` on the client side.
+    Tunnel ("yes, no, point-to-point or ethernet") {
+        /// No tunnel.
+        No = "false" | "no",
+        /// Layer 2.
+        Ethernet = "ethernet",
+        /// Layer 3.
+        PointToPoint = "point-to-point" | "true" | "yes",
+    }
+    default No; error unsupported;
+}
+
+enumeration! {
+    /// `PermitTunnel`.
+    PermitTunnel ("yes, no, point-to-point or ethernet") {
+        /// No tunnel.
+        No = "no",
+        /// Either layer.
+        Yes = "yes",
+        /// Layer 2.
+        Ethernet = "ethernet",
+        /// Layer 3.
+        PointToPoint = "point-to-point",
+    }
+    default No; error (|word: &str| format!("bad PermitTunnel argument {word}"));
+}
+
+enumeration! {
+    /// `CanonicalizeHostname`.
+    CanonicalizeHostname ("yes, no or always") {
+        /// Leave names to the resolver.
+        No = "false" | "no",
+        /// Canonicalize names unless a proxy is used.
+        Yes = "true" | "yes",
+        /// Canonicalize always.
+        Always = "always",
+    }
+    default No; error unsupported;
+}
+
+enumeration! {
+    /// `PubkeyAuthentication` of the client.
+    ClientPubkeyAuthentication ("yes, no, unbound or host-bound") {
+        /// Yes, host-bound where the server can.
+        Yes = "true" | "yes",
+        /// No.
+        No = "false" | "no",
+        /// Never host-bound.
+        Unbound = "unbound",
+        /// Only host-bound.
+        HostBound = "host-bound",
+    }
+    default Yes; error unsupported;
+}
+
+enumeration! {
+    /// `FingerprintHash`.
+    FingerprintHash ("sha256 or md5") {
+        /// SHA-256, base64.
+        Sha256 = "SHA256",
+        /// MD5, hexadecimal.
+        Md5 = "MD5",
+    }
+    default Sha256; error (|word: &str| format!("Invalid hash algorithm \"{word}\"."));
+}
+
+enumeration! {
+    /// The same for sshd, whose message differs.
+    ServerFingerprintHash ("sha256 or md5") {
+        /// SHA-256, base64.
+        Sha256 = "SHA256",
+        /// MD5, hexadecimal.
+        Md5 = "MD5",
+    }
+    default Sha256; error (|word: &str| format!("Invalid FingerprintHash algorithm \"{word}\"."));
+}
+
+enumeration! {
+    /// `LogLevel`.
+    LogLevel ("log level") {
+        /// Nothing.
+        Quiet = "QUIET",
+        /// Fatal errors.
+        Fatal = "FATAL",
+        /// Errors.
+        Error = "ERROR",
+        /// The usual.
+        Info = "INFO",
+        /// More.
+        Verbose = "VERBOSE",
+        /// `-v`.
+        Debug1 = "DEBUG1" | "DEBUG",
+        /// `-vv`.
+        Debug2 = "DEBUG2",
+        /// `-vvv`.
+        Debug3 = "DEBUG3",
+    }
+    default Info; error (|word: &str| format!("unsupported log level '{word}'"));
+}
+
+enumeration! {
+    /// `SyslogFacility`.
+    SyslogFacility ("syslog facility") {
+        /// daemon.
+        Daemon = "DAEMON",
+        /// user.
+        User = "USER",
+        /// auth.
+        Auth = "AUTH",
+        /// authpriv.
+        AuthPriv = "AUTHPRIV",
+        /// local0.
+        Local0 = "LOCAL0",
+        /// local1.
+        Local1 = "LOCAL1",
+        /// local2.
+        Local2 = "LOCAL2",
+        /// local3.
+        Local3 = "LOCAL3",
+        /// local4.
+        Local4 = "LOCAL4",
+        /// local5.
+        Local5 = "LOCAL5",
+        /// local6.
+        Local6 = "LOCAL6",
+        /// local7.
+        Local7 = "LOCAL7",
+    }
+    default User; error (|word: &str| format!("unsupported log facility '{word}'"));
+}
+
+enumeration! {
+    /// `Compression` of the server; `yes` means delayed until after authentication.
+    ServerCompression ("yes, delayed or no") {
+        /// After authentication.
+        Delayed = "yes" | "delayed",
+        /// Never.
+        No = "no",
+    }
+    default Delayed; error unsupported;
+}
+
+enumeration! {
+    /// `PermitRootLogin`.
+    PermitRootLogin ("yes, no, prohibit-password or forced-commands-only") {
+        /// Root may log in, but not with a password.
+        ProhibitPassword = "without-password" | "prohibit-password",
+        /// Root may run forced commands only.
+        ForcedCommandsOnly = "forced-commands-only",
+        /// Root may log in.
+        Yes = "yes",
+        /// Root may not log in.
+        No = "no",
+    }
+    default ProhibitPassword; error unsupported;
+}
+
+enumeration! {
+    /// `GatewayPorts` of the server.
+    ServerGatewayPorts ("yes, no or clientspecified") {
+        /// Remote forwards listen on the loopback address.
+        No = "no",
+        /// Remote forwards listen on every address.
+        Yes = "yes",
+        /// The client chooses.
+        ClientSpecified = "clientspecified",
+    }
+    default No; error unsupported;
+}
+
+enumeration! {
+    /// `AllowTcpForwarding`, `AllowStreamLocalForwarding`.
+    AllowForwarding ("yes, no, local or remote") {
+        /// Both ways.
+        Yes = "yes" | "all",
+        /// Not at all.
+        No = "no",
+        /// Only `-R`.
+        Remote = "remote",
+        /// Only `-L`.
+        Local = "local",
+    }
+    default Yes; error unsupported;
+}
+
+impl AllowForwarding {
+    /// Whether the client may open connections from here (`-L`).
+    pub fn local(self) -> bool {
+        matches!(self, Self::Yes | Self::Local)
+    }
+    /// Whether the client may listen here (`-R`).
+    pub fn remote(self) -> bool {
+        matches!(self, Self::Yes | Self::Remote)
+    }
+}
+
+enumeration! {
+    /// `IgnoreRhosts`.
+    IgnoreRhosts ("yes, no or shosts-only") {
+        /// Ignore both files.
+        Yes = "yes",
+        /// Read both.
+        No = "no",
+        /// Read `.shosts` only.
+        ShostsOnly = "shosts-only",
+    }
+    default Yes; error unsupported;
+}

@@ -1,0 +1,35 @@
+//! What goes wrong with a configuration, in the words OpenSSH uses.
+
+use std::fmt;
+
+/// A configuration that cannot be used.
+///
+/// A file may have several bad lines; OpenSSH reports each and then gives up, and so do we. Every entry of
+/// [`lines`](Self::lines) is one finished line for standard error, in OpenSSH's words, because scripts match on them.
+/// `ssh` exits with status 255 then, `sshd` with 1.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConfigError {
+    /// What to print, line by line, without newlines.
+    pub lines: Vec<String>,
+}
+
+impl ConfigError {
+    /// An error of one line.
+    pub fn new(line: impl Into<String>) -> Self {
+        Self { lines: vec![line.into()] }
+    }
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, line) in self.lines.iter().enumerate() {
+            if index > 0 {
+                f.write_str("\n")?;
+            }
+            f.write_str(line)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for ConfigError {}

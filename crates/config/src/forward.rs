@@ -1,0 +1,218 @@
+//! Forwarding specifications: `-L`, `-R`, `-D` and the keywords of the same meaning.
+
+use crate::line::Arguments;
+use crate::table::Value;
+
+/// One end of a forward.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Endpoint {
+    /// A TCP address; `host` is `None` where none was written (listen: GatewayPorts decides).
+    Tcp {
+        /// Name, address, or `*`; an empty name written out means every address, as `*`.
+        host: Option<String>,
+        /// Port; 0 lets the listener choose.
+        port: u16,
+    },
+    /// A Unix socket path (an absolute path).
+    Unix(String),
+}
+
+/// One forward.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Forward {
+    /// Where to listen.
+    pub listen: Endpoint,
+    /// Where to connect to; `None` for dynamic forwards (SOCKS).
+    pub connect: Option<Endpoint>,
+}
+
+/// A port number or a service name of /etc/services.
+pub fn parse_port(text: &str) -> Option<u16> {
+    if text.bytes().all(|b| b.is_ascii_digit()) {
+        return text.parse().ok();
+    }
+    None
+}
+
+/// Splits at the next `:` or `/` outside brackets (`/` is OpenSSH's older separator); a field starting with `/` is a path that
+/// runs to the next `:`.
+fn fields(text: &str) -> Option<Vec<String>> {
+    let mut out = Vec::new();
+    let mut rest = text;
+    loop {
+        if let Some(bracketed) = rest.strip_prefix('[') {
+            let end = bracketed.find(']')?;
+            out.push(bracketed[..end].to_string());
+            rest = &bracketed[end + 1..];
+            match rest.chars().next() {
+                None => return Some(out),
+                Some(':') => rest = &rest[1..],
+                Some(_) => return None,
+            }
+            continue;
+        }
+        let mut end = None;
+        let mut escaped = false;
+        for (index, c) in rest.char_indices() {
+            match c {
+                _ if escaped => escaped = false,
+                '\\' => escaped = true,
+                ':' => {
+                    end = Some(index);
+                    break;
+                }
+                _ => {}
+            }
+        }
+        match end {
+            Some(end) => {
+                out.push(unescape(&rest[..end]));
+                rest = &rest[end + 1..];
+            }
+            None => {
+                out.push(unescape(rest));
+                return Some(out);
+            }
+        }
+    }
+}
+
+fn unescape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => out.extend(chars.next()),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+fn listen_host(text: &str) -> Option<String> {
+    Some(if text.is_empty() { "*".to_string() } else { text.to_string() })
+}
+
+fn tcp(host: Option<String>, port: &str) -> Option<Endpoint> {
+    Some(Endpoint::Tcp { host, port: parse_port(port)? })
+}
+
+fn target(host: &str, port: &str) -> Option<Endpoint> {
+    let port = parse_port(port).filter(|port| *port != 0)?;
+    (!host.is_empty() && host.len() < 1025).then(|| Endpoint::Tcp { host: Some(host.to_string()), port })
+}
+
+impl Forward {
+    /// `[bind:]port:host:hostport`, `[bind:]port:/path`, `/path:host:hostport` or `/path:/path` (`-L`; `-R` with
+    /// `remote`, which also takes a lone `[bind:]port` for a remote SOCKS proxy).
+    pub fn parse(spec: &str, remote: bool) -> Option<Self> {
+        let parts = fields(spec.trim())?;
+        let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
+        let path = |text: &str| text.starts_with('/');
+        let (listen, connect) = match parts.as_slice() {
+            [a] if remote => (if path(a) { Endpoint::Unix(a.to_string()) } else { tcp(None, a)? }, None),
+            [a, b] if path(a) && path(b) => (Endpoint::Unix(a.to_string()), Some(Endpoint::Unix(b.to_string()))),
+            [a, b] if path(b) => (tcp(None, a)?, Some(Endpoint::Unix(b.to_string()))),
+            [a, b] if remote && !path(a) => (tcp(listen_host(a), b)?, None),
+            [a, b, c] if path(a) => (Endpoint::Unix(a.to_string()), Some(target(b, c)?)),
+            [a, b, c] if path(c) => (tcp(listen_host(a), b)?, Some(Endpoint::Unix(c.to_string()))),
+            [a, b, c] => (tcp(None, a)?, Some(target(b, c)?)),
+            [a, b, c, d] => (tcp(listen_host(a), b)?, Some(target(c, d)?)),
+            _ => return None,
+        };
+        // Only a remote listener may choose its own port.
+        if !remote && matches!(listen, Endpoint::Tcp { port: 0, .. }) {
+            return None;
+        }
+        Some(Self { listen, connect })
+    }
+
+    /// `[bind:]port` (`-D`).
+    pub fn parse_dynamic(spec: &str) -> Option<Self> {
+        let parts = fields(spec.trim())?;
+        let listen = match parts.as_slice() {
+            [port] => tcp(None, port)?,
+            [host, port] => tcp(listen_host(host), port)?,
+            _ => return None,
+        };
+        if matches!(listen, Endpoint::Tcp { port: 0, .. }) {
+            return None;
+        }
+        Some(Self { listen, connect: None })
+    }
+
+    fn dump(&self, name: &str, out: &mut Vec<String>) {
+        let end = |endpoint: &Endpoint| match endpoint {
+            Endpoint::Tcp { host: None, port } => port.to_string(),
+            Endpoint::Tcp { host: Some(host), port } => format!("[{host}]:{port}"),
+            Endpoint::Unix(path) => path.clone(),
+        };
+        out.push(match &self.connect {
+            Some(connect) => format!("{name} {} {}", end(&self.listen), end(connect)),
+            None => format!("{name} {}", end(&self.listen)),
+        });
+    }
+}
+
+macro_rules! forwards {
+    ($(#[$meta:meta])* $name:ident, $parse:expr, $two_words:literal, $required:literal) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, PartialEq, Eq, Default)]
+        pub struct $name(pub Vec<Forward>);
+
+        impl Value for $name {
+            const KIND: &'static str = "forwarding, may be repeated";
+            const ACCUMULATES: bool = true;
+            fn parse(args: &mut Arguments) -> Result<Self, String> {
+                let mut spec = args.required()?;
+                if $two_words {
+                    match args.next_word() {
+                        Some(word) => {
+                            // The listening side of a keyword is written as "port" or "host:port"; joined by a colon it is a
+                            // flag's syntax.
+                            spec.push(':');
+                            spec.push_str(&word);
+                        }
+                        None if $required => return Err("Missing target argument.".to_string()),
+                        None => {}
+                    }
+                }
+                #[allow(clippy::redundant_closure_call)]
+                let forward = ($parse)(&spec).ok_or_else(|| "Bad forwarding specification.".to_string())?;
+                Ok(Self(vec![forward]))
+            }
+            fn append(&mut self, later: Self) {
+                for forward in later.0 {
+                    if !self.0.contains(&forward) {
+                        self.0.push(forward);
+                    }
+                }
+            }
+            fn dump(&self, name: &str, out: &mut Vec<String>) {
+                self.0.iter().for_each(|forward| forward.dump(name, out));
+            }
+        }
+    };
+}
+
+forwards!(
+    /// `LocalForward` lines.
+    LocalForwards,
+    |spec: &str| Forward::parse(spec, false),
+    true,
+    true
+);
+forwards!(
+    /// `RemoteForward` lines.
+    RemoteForwards,
+    |spec: &str| Forward::parse(spec, true),
+    true,
+    false
+);
+forwards!(
+    /// `DynamicForward` lines.
+    DynamicForwards,
+    Forward::parse_dynamic,
+    false,
+    false
+);

@@ -1,0 +1,152 @@
+//! One line of a configuration file: keyword, separator, words, comment.
+//!
+//! Both programs share these rules: blanks or one `=` after the keyword, words quoted with `"` or `'`, `\` before a quote or a
+//! backslash, and a `#` that starts a word starts a comment. Keywords whose value is a command take the rest of the line
+//! untouched instead.
+
+/// Which program's file is being read: a few messages differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dialect {
+    /// `ssh_config`.
+    Client,
+    /// `sshd_config`.
+    Server,
+}
+
+/// What remains of a line after its keyword; values take words from it.
+#[derive(Debug, Clone)]
+pub struct Arguments {
+    /// The keyword, as the table spells it.
+    pub keyword: &'static str,
+    /// Whose messages to use.
+    pub dialect: Dialect,
+    words: Vec<String>,
+    next: usize,
+    rest: String,
+}
+
+/// The quotes of a line do not match.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BadQuotes;
+
+/// The keyword of a line and what follows it, or `None` for blank lines and comments.
+///
+/// The second string starts at the first character of the value (the separator is gone) and still has quotes and comments.
+pub fn split_keyword(line: &str) -> Option<(String, &str)> {
+    let line = line.trim_matches([' ', '\t', '\r', '\n', '\x0c']);
+    if line.is_empty() || line.starts_with('#') {
+        return None;
+    }
+    let (keyword, mut rest) = if let Some(quoted) = line.strip_prefix('"') {
+        let end = quoted.find('"').unwrap_or(quoted.len());
+        (&quoted[..end], quoted.get(end + 1..).unwrap_or(""))
+    } else {
+        let end = line.find([' ', '\t', '\r', '=']).unwrap_or(line.len());
+        line.split_at(end)
+    };
+    rest = rest.trim_start_matches([' ', '\t', '\r']);
+    if let Some(after) = rest.strip_prefix('=') {
+        rest = after.trim_start_matches([' ', '\t', '\r']);
+    }
+    if keyword.is_empty() { None } else { Some((keyword.to_string(), rest)) }
+}
+
+/// Splits a value into words; `comments`: a `#` at the start of a word ends the line.
+///
+/// # Errors
+/// [`BadQuotes`] when a quote is left open.
+pub fn split_words(text: &str, comments: bool) -> Result<Vec<String>, BadQuotes> {
+    let mut words = Vec::new();
+    let mut chars = text.chars().peekable();
+    loop {
+        while chars.next_if(|c| matches!(c, ' ' | '\t' | '\r' | '\n')).is_some() {}
+        match chars.peek() {
+            None => return Ok(words),
+            Some('#') if comments => return Ok(words),
+            Some(_) => {}
+        }
+        let mut word = String::new();
+        let mut quote: Option<char> = None;
+        loop {
+            let Some(c) = chars.next() else {
+                if quote.is_some() {
+                    return Err(BadQuotes);
+                }
+                break;
+            };
+            match (c, quote) {
+                ('\\', _) => match chars.peek().copied() {
+                    Some(escaped @ ('\'' | '"' | '\\')) => {
+                        word.push(escaped);
+                        chars.next();
+                    }
+                    Some(' ') if quote.is_none() => {
+                        word.push(' ');
+                        chars.next();
+                    }
+                    _ => word.push('\\'),
+                },
+                (' ' | '\t' | '\r' | '\n', None) => break,
+                ('"' | '\'', None) => quote = Some(c),
+                (c, Some(open)) if c == open => quote = None,
+                (c, _) => word.push(c),
+            }
+        }
+        words.push(word);
+    }
+}
+
+impl Arguments {
+    /// Splits the value of `keyword` into words.
+    ///
+    /// # Errors
+    /// [`BadQuotes`] when a quote is left open.
+    pub fn new(keyword: &'static str, dialect: Dialect, rest: &str) -> Result<Self, BadQuotes> {
+        Ok(Self { keyword, dialect, words: split_words(rest, true)?, next: 0, rest: rest.to_string() })
+    }
+
+    /// Words given already, as from a command-line flag: nothing is split or unquoted.
+    pub fn from_words(keyword: &'static str, dialect: Dialect, words: &[&str]) -> Self {
+        let rest = words.join(" ");
+        Self { keyword, dialect, words: words.iter().map(|w| w.to_string()).collect(), next: 0, rest }
+    }
+
+    /// The next word, or `None` at the end.
+    pub fn next_word(&mut self) -> Option<String> {
+        let word = self.words.get(self.next)?;
+        self.next += 1;
+        Some(word.clone())
+    }
+
+    /// The next word, which must be there and not be empty.
+    ///
+    /// # Errors
+    /// OpenSSH's message for a missing argument.
+    pub fn required(&mut self) -> Result<String, String> {
+        match self.next_word() {
+            Some(word) if !word.is_empty() => Ok(word),
+            _ => Err(match self.dialect {
+                Dialect::Client => "Missing argument.".to_string(),
+                Dialect::Server => "missing argument.".to_string(),
+            }),
+        }
+    }
+
+    /// All words that are left.
+    pub fn remaining(&mut self) -> Vec<String> {
+        let left = self.words.split_off(self.next.min(self.words.len()));
+        self.next = self.words.len();
+        left
+    }
+
+    /// The value exactly as written, comments and quotes included; takes every word.
+    pub fn rest_of_line(&mut self) -> String {
+        self.next = self.words.len();
+        self.rest.trim_end().to_string()
+    }
+
+    /// Whether every word was taken.
+    pub fn is_empty(&self) -> bool {
+        self.next >= self.words.len()
+    }
+}

@@ -1,0 +1,52 @@
+//! What `Match` criteria of the server look at.
+
+use std::net::IpAddr;
+
+/// What is known about a connection when `Match` blocks are applied. A fact that is `None` fails every criterion about it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ConnectionFacts {
+    /// The user name asked for.
+    pub user: Option<String>,
+    /// The user does not exist.
+    pub invalid_user: bool,
+    /// The user's groups by name, the primary one included.
+    pub groups: Vec<String>,
+    /// The client's host name (its address without `UseDNS`).
+    pub host: Option<String>,
+    /// The client's address.
+    pub address: Option<IpAddr>,
+    /// The address it connected to.
+    pub local_address: Option<IpAddr>,
+    /// The port it connected to.
+    pub local_port: Option<u16>,
+    /// The routing domain.
+    pub rdomain: Option<String>,
+}
+
+impl ConnectionFacts {
+    /// Adds what a `-C` option says: `user=`, `host=`, `addr=`, `laddr=`, `lport=`, `rdomain=`, `invalid-user`, separated by commas.
+    ///
+    /// # Errors
+    /// The line to print.
+    pub fn parse_spec(&mut self, spec: &str) -> Result<(), String> {
+        for part in spec.split(',') {
+            let (key, value) = part.split_once('=').unwrap_or((part, ""));
+            match key {
+                "addr" => self.address = Some(value.parse().map_err(|_| format!("Invalid test mode specification {part}"))?),
+                "user" => self.user = Some(value.to_string()),
+                "host" => self.host = Some(value.to_string()),
+                "laddr" => {
+                    self.local_address = Some(value.parse().map_err(|_| format!("Invalid test mode specification {part}"))?);
+                }
+                "lport" => {
+                    let port = value.parse().ok().filter(|port| *port != 0);
+                    self.local_port = Some(port.ok_or_else(|| format!("Invalid port '{value}' in test mode specification {part}"))?);
+                }
+                "rdomain" => self.rdomain = Some(value.to_string()),
+                "invalid-user" => self.invalid_user = true,
+                _ => return Err(format!("Invalid test mode specification {part}")),
+            }
+        }
+        Ok(())
+    }
+}

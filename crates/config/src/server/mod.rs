@@ -1,0 +1,112 @@
+//! Reading the server's configuration, and applying its `Match` blocks to a connection.
+//!
+//! The files are read once, by the process that listens. What it read travels to the session process as bytes
+//! ([`ServerConfig::to_bytes`]): the statements, not the values, so `Match` blocks can be applied there when user and
+//! addresses are known, and a file changed meanwhile has no effect on half of a connection.
+
+mod facts;
+mod load;
+mod source;
+
+pub use facts::ConnectionFacts;
+
+use std::ops::Deref;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::environment::Environment;
+use crate::error::ConfigError;
+use crate::server_table::ServerSettings;
+use source::Source;
+
+/// The server's configuration. Dereferences to [`ServerSettings`], one field a keyword.
+#[derive(Debug, Clone)]
+pub struct ServerConfig {
+    /// Every keyword.
+    pub settings: ServerSettings,
+    /// Remarks for the log: deprecated keywords, keywords without effect.
+    pub notes: Vec<String>,
+    source: Arc<Source>,
+}
+
+impl ServerConfig {
+    /// Reads a file, after the options of the command line (texts of `-o`, or `Keyword value` for flags such as `-p`), which
+    /// win. `Match` blocks are checked and remembered, not applied.
+    ///
+    /// `file` is `None` for `-f none`.
+    ///
+    /// # Errors
+    /// [`ConfigError`] with the lines to print.
+    pub fn load(
+        file: Option<&Path>,
+        command_line: &[String],
+        environment: &dyn Environment,
+    ) -> Result<Self, ConfigError> {
+        let source = load::read(file, command_line, environment)?;
+        Self::from_source(Arc::new(source), None)
+    }
+
+    /// The configuration that holds for a connection: `Match` blocks whose criteria hold for `facts` override the global section.
+    ///
+    /// # Errors
+    /// None for a configuration that was loaded without one.
+    pub fn for_connection(&self, facts: &ConnectionFacts) -> Result<Self, ConfigError> {
+        Self::from_source(Arc::clone(&self.source), Some(facts))
+    }
+
+    /// Everything that was read, for another process of ours.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        self.source.to_bytes()
+    }
+
+    /// The reverse of [`to_bytes`](Self::to_bytes).
+    ///
+    /// # Errors
+    /// Bytes that `to_bytes` of this version did not make.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, ConfigError> {
+        let source = Source::from_bytes(bytes)?;
+        Self::from_source(Arc::new(source), None)
+    }
+
+    /// What `sshd -T` prints; keywords in mixed case as OpenSSH 10 prints them, or in lower case as older ones do.
+    pub fn dump(&self, lower: bool) -> String {
+        let mut out = String::new();
+        for line in self.settings.dump_lines(lower) {
+            out.push_str(&line);
+            out.push('\n');
+        }
+        out
+    }
+
+    /// Addresses and ports to listen on: each `ListenAddress` with its port or every `Port`; without any, the wildcard addresses
+    /// of the address families.
+    pub fn listen_endpoints(&self) -> Vec<(String, u16)> {
+        use crate::enums::AddressFamily;
+        let ports = &self.settings.port.0;
+        let mut out = Vec::new();
+        for address in &self.settings.listen_address.0 {
+            match address.port {
+                Some(port) => out.push((address.host.clone(), port)),
+                None => out.extend(ports.iter().map(|port| (address.host.clone(), *port))),
+            }
+        }
+        if out.is_empty() {
+            for port in ports {
+                if *self.settings.address_family != AddressFamily::Inet {
+                    out.push(("::".to_string(), *port));
+                }
+                if *self.settings.address_family != AddressFamily::Inet6 {
+                    out.push(("0.0.0.0".to_string(), *port));
+                }
+            }
+        }
+        out
+    }
+}
+
+impl Deref for ServerConfig {
+    type Target = ServerSettings;
+    fn deref(&self) -> &ServerSettings {
+        &self.settings
+    }
+}

@@ -1,0 +1,273 @@
+//! Every keyword of `sshd_config`, in the order `sshd -T` prints them.
+
+use crate::algorithms::AlgorithmList;
+use crate::enums::*;
+use crate::server_values::*;
+use crate::special::{ChannelTimeouts, IpQos, LogVerbose, PermitForward};
+use crate::table::{Status::*, keyword_table};
+use crate::value::*;
+
+keyword_table! {
+    dialect Server;
+
+    /// The server's configuration: every keyword with its value and where it came from.
+    ///
+    /// Part of [`ServerConfig`](crate::server::ServerConfig), which dereferences to it.
+    pub struct ServerSettings;
+
+    /// The rows of `sshd_config`.
+    pub static SERVER_KEYWORDS;
+
+    /// Ports to listen on.
+    port: Ports = "22", "Port", Global, NotYet;
+    /// Address families to listen on.
+    address_family: AddressFamily = "any", "AddressFamily", Global, NotYet;
+    /// Addresses to listen on; none: all.
+    listen_address: ListenAddresses = "", "ListenAddress", Global, NotYet;
+    /// Use PAM.
+    use_pam: bool = "no", "UsePAM", Global, NotYet;
+    /// PAM service name.
+    pam_service_name: Option<String> = "sshd", "PAMServiceName", Match, NotYet;
+    /// Time to log in.
+    login_grace_time: GraceTime = "120", "LoginGraceTime", Global, NotYet;
+    /// First X11 display number.
+    x11_display_offset: u32 = "10", "X11DisplayOffset", Match, NotYet;
+    /// Authentication attempts per connection.
+    max_auth_tries: u32 = "6", "MaxAuthTries", Match, NotYet;
+    /// Open sessions per connection.
+    max_sessions: u32 = "10", "MaxSessions", Match, NotYet;
+    /// Time between keepalives when nothing is received.
+    client_alive_interval: Seconds = "0", "ClientAliveInterval", Match, NotYet;
+    /// Unanswered keepalives until giving up.
+    client_alive_count_max: u32 = "3", "ClientAliveCountMax", Match, NotYet;
+    /// Smallest RSA key accepted, in bits.
+    required_rsa_size: u32 = "1024", "RequiredRSASize" ["RSAMinSize"], Match, NotYet;
+    /// File mode mask of forwarded Unix sockets.
+    stream_local_bind_mask: OctalMask = "0177", "StreamLocalBindMask", Match, NotYet;
+    /// How long a connection without channels stays.
+    unused_connection_timeout: SecondsOrNone = "none", "UnusedConnectionTimeout", Match, NotYet;
+    /// Whether and how root may log in.
+    permit_root_login: PermitRootLogin = "prohibit-password", "PermitRootLogin", Match, NotYet;
+    /// Ignore .rhosts and .shosts.
+    ignore_rhosts: IgnoreRhosts = "yes", "IgnoreRhosts", Match, NotYet;
+    /// Ignore the user's known_hosts for host-based authentication.
+    ignore_user_known_hosts: bool = "no", "IgnoreUserKnownHosts", Global, NotYet;
+    /// Host-based authentication.
+    hostbased_authentication: bool = "no", "HostbasedAuthentication", Match, NotYet;
+    /// Trust the client's name in host-based authentication.
+    hostbased_uses_name_from_packet_only: bool = "no", "HostbasedUsesNameFromPacketOnly", Match, NotYet;
+    /// Public key authentication.
+    pubkey_authentication: bool = "yes", "PubkeyAuthentication" ["DSAAuthentication"], Match, NotYet;
+    /// Kerberos passwords.
+    kerberos_authentication: bool = "no", "KerberosAuthentication", Match, AcceptedWithoutEffect("Kerberos is not built in");
+    /// Fall back to local passwords.
+    kerberos_or_local_passwd: bool = "yes", "KerberosOrLocalPasswd", Global, AcceptedWithoutEffect("Kerberos is not built in");
+    /// Destroy tickets at logout.
+    kerberos_ticket_cleanup: bool = "yes", "KerberosTicketCleanup", Global, AcceptedWithoutEffect("Kerberos is not built in");
+    /// AFS tokens.
+    kerberos_get_afs_token: bool = "no", "KerberosGetAFSToken", Global, AcceptedWithoutEffect("Kerberos is not built in");
+    /// Kerberos authentication.
+    gssapi_authentication: bool = "no", "GSSAPIAuthentication", Match, AcceptedWithoutEffect("GSSAPI is not built in");
+    /// Destroy credentials at logout.
+    gssapi_cleanup_credentials: bool = "yes", "GSSAPICleanupCredentials", Global, AcceptedWithoutEffect("GSSAPI is not built in");
+    /// Keep delegated credentials.
+    gssapi_delegate_credentials: bool = "yes", "GSSAPIDelegateCredentials", Global, AcceptedWithoutEffect("GSSAPI is not built in");
+    /// Kerberos key exchange (a Debian addition).
+    gssapi_key_exchange: bool = "no", "GSSAPIKeyExchange", Global, AcceptedWithoutEffect("GSSAPI is not built in");
+    /// Match the host's own name.
+    gssapi_strict_acceptor_check: bool = "yes", "GSSAPIStrictAcceptorCheck", Global, AcceptedWithoutEffect("GSSAPI is not built in");
+    /// Renew credentials at rekey (a Debian addition).
+    gssapi_store_credentials_on_rekey: bool = "no", "GSSAPIStoreCredentialsOnRekey", Global, AcceptedWithoutEffect("GSSAPI is not built in");
+    /// Kerberos key exchange methods (a Debian addition).
+    gssapi_kex_algorithms: Option<String> = "", "GSSAPIKexAlgorithms", Global, AcceptedWithoutEffect("GSSAPI is not built in");
+    /// Password authentication.
+    password_authentication: bool = "yes", "PasswordAuthentication", Match, NotYet;
+    /// Keyboard-interactive authentication.
+    kbd_interactive_authentication: bool = "yes", "KbdInteractiveAuthentication"
+        ["ChallengeResponseAuthentication", "SKeyAuthentication"], Match, NotYet;
+    /// Show the message of the day.
+    print_motd: bool = "yes", "PrintMotd", Global, NotYet;
+    /// Show the last login.
+    print_last_log: bool = "yes", "PrintLastLog", Global, NotYet;
+    /// Allow X11 forwarding.
+    x11_forwarding: bool = "no", "X11Forwarding", Match, NotYet;
+    /// X11 listens on the loopback address.
+    x11_use_localhost: bool = "yes", "X11UseLocalhost", Match, NotYet;
+    /// Allow terminals.
+    permit_tty: bool = "yes", "PermitTTY", Match, NotYet;
+    /// Run ~/.ssh/rc.
+    permit_user_rc: bool = "yes", "PermitUserRC", Match, NotYet;
+    /// Check owner and mode of the user's files.
+    strict_modes: bool = "yes", "StrictModes", Global, NotYet;
+    /// TCP keepalive probes.
+    tcp_keep_alive: bool = "yes", "TCPKeepAlive" ["KeepAlive"], Global, NotYet;
+    /// Allow accounts without a password.
+    permit_empty_passwords: bool = "no", "PermitEmptyPasswords", Match, NotYet;
+    /// Allow compression.
+    compression: ServerCompression = "delayed", "Compression", Global, NotYet;
+    /// Addresses remote forwards listen on.
+    gateway_ports: ServerGatewayPorts = "no", "GatewayPorts", Match, NotYet;
+    /// Look up client names.
+    use_dns: bool = "no", "UseDNS", Global, NotYet;
+    /// Allow TCP forwarding.
+    allow_tcp_forwarding: AllowForwarding = "yes", "AllowTcpForwarding", Match, NotYet;
+    /// Allow agent forwarding.
+    allow_agent_forwarding: bool = "yes", "AllowAgentForwarding", Match, NotYet;
+    /// No forwarding of any kind.
+    disable_forwarding: bool = "no", "DisableForwarding", Match, NotYet;
+    /// Allow Unix socket forwarding.
+    allow_stream_local_forwarding: AllowForwarding = "yes", "AllowStreamLocalForwarding", Match, NotYet;
+    /// Remove an old socket before listening on its path.
+    stream_local_bind_unlink: bool = "no", "StreamLocalBindUnlink", Match, NotYet;
+    /// Hash of logged fingerprints.
+    fingerprint_hash: ServerFingerprintHash = "sha256", "FingerprintHash", Global, NotYet;
+    /// Tell the session how the user authenticated.
+    expose_auth_info: bool = "no", "ExposeAuthInfo", Match, NotYet;
+    /// Refuse connections that match.
+    refuse_connection: bool = "no", "RefuseConnection", Match, NotYet;
+    /// Announce Debian's version (a Debian addition).
+    debian_banner: bool = "yes", "DebianBanner", Global, AcceptedWithoutEffect("our identification names no distribution");
+    /// Where the process id is written.
+    pid_file: WordOrNone = "/run/lhsshd.pid", "PidFile", Global, NotYet;
+    /// Primes for group exchange.
+    moduli_file: Option<String> = "/etc/ssh/moduli", "ModuliFile", Global, NotYet;
+    /// The xauth program.
+    xauth_location: Option<String> = "/usr/bin/xauth", "XAuthLocation", Global, NotYet;
+    /// Packet ciphers.
+    ciphers: AlgorithmList = "", "Ciphers", Global, NotYet;
+    /// Message authentication codes.
+    macs: AlgorithmList = "", "MACs", Global, NotYet;
+    /// File shown before authentication.
+    banner: WordOrNone = "none", "Banner", Match, NotYet;
+    /// Command run instead of what the client asks for.
+    force_command: RestOrNone = "", "ForceCommand", Match, NotYet;
+    /// Root directory of sessions; tokens.
+    chroot_directory: WordOrNone = "none", "ChrootDirectory", Match, NotYet;
+    /// Certificate authorities for users.
+    trusted_user_ca_keys: WordOrNone = "none", "TrustedUserCAKeys", Match, NotYet;
+    /// Files of revoked keys.
+    revoked_keys: Words = "none", "RevokedKeys", Match, NotYet;
+    /// Library for security keys.
+    security_key_provider: Option<String> = "internal", "SecurityKeyProvider", Global, NotYet;
+    /// File of certificate principals; tokens.
+    authorized_principals_file: WordOrNone = "none", "AuthorizedPrincipalsFile", Match, NotYet;
+    /// Text after our version in the identification line.
+    version_addendum: RestOrNone = "", "VersionAddendum", Global, NotYet;
+    /// Program that prints authorized keys; tokens.
+    authorized_keys_command: AbsoluteCommand = "none", "AuthorizedKeysCommand", Match, NotYet;
+    /// Who runs it.
+    authorized_keys_command_user: WordOrNone = "none", "AuthorizedKeysCommandUser", Match, NotYet;
+    /// Program that prints principals; tokens.
+    authorized_principals_command: AbsoluteCommand = "none", "AuthorizedPrincipalsCommand", Match, NotYet;
+    /// Who runs it.
+    authorized_principals_command_user: WordOrNone = "none", "AuthorizedPrincipalsCommandUser", Match, NotYet;
+    /// Agent that holds the host keys.
+    host_key_agent: WordOrNone = "none", "HostKeyAgent", Global, NotYet;
+    /// Key exchange methods.
+    kex_algorithms: AlgorithmList = "", "KexAlgorithms", Global, NotYet;
+    /// Signature algorithms of certificate authorities.
+    ca_signature_algorithms: AlgorithmList = "", "CASignatureAlgorithms", Match, NotYet;
+    /// Algorithms for host-based authentication.
+    hostbased_accepted_algorithms: AlgorithmList = "", "HostbasedAcceptedAlgorithms" ["HostbasedAcceptedKeyTypes"], Match, NotYet;
+    /// Host key algorithms.
+    host_key_algorithms: AlgorithmList = "", "HostKeyAlgorithms", Global, NotYet;
+    /// Algorithms for public key authentication.
+    pubkey_accepted_algorithms: AlgorithmList = "", "PubkeyAcceptedAlgorithms" ["PubkeyAcceptedKeyTypes"], Match, NotYet;
+    /// Routing domain of sessions.
+    rdomain: WordOrNone = "none", "RDomain", Match, AcceptedWithoutEffect("Linux has no routing domains");
+    /// Program for session processes.
+    sshd_session_path: Option<String> = "", "SshdSessionPath", Global, AcceptedWithoutEffect("the server re-executes itself");
+    /// Program for the unauthenticated phase.
+    sshd_auth_path: Option<String> = "", "SshdAuthPath", Global, AcceptedWithoutEffect("the server re-executes itself");
+    /// How much to log.
+    log_level: LogLevel = "INFO", "LogLevel", Match, NotYet;
+    /// Where to log.
+    syslog_facility: SyslogFacility = "AUTH", "SyslogFacility", Global, NotYet;
+    /// Files of authorized keys; tokens.
+    authorized_keys_file: Words = ".ssh/authorized_keys .ssh/authorized_keys2", "AuthorizedKeysFile", Match, NotYet;
+    /// Files of host keys.
+    host_key: Files = "", "HostKey" ["HostDSAKey"], Global, NotYet;
+    /// Certificates of host keys.
+    host_certificate: Files = "", "HostCertificate", Global, NotYet;
+    /// Users who may log in.
+    allow_users: Patterns = "", "AllowUsers", Match, NotYet;
+    /// Users who may not.
+    deny_users: Patterns = "", "DenyUsers", Match, NotYet;
+    /// Groups whose members may log in.
+    allow_groups: Patterns = "", "AllowGroups", Match, NotYet;
+    /// Groups whose members may not.
+    deny_groups: Patterns = "", "DenyGroups", Match, NotYet;
+    /// Environment variables clients may set.
+    accept_env: EnvPatterns = "", "AcceptEnv", Match, NotYet;
+    /// Environment variables of every session.
+    set_env: EnvValues = "", "SetEnv", Match, NotYet;
+    /// Methods that must succeed, in order.
+    authentication_methods: AuthenticationMethods = "any", "AuthenticationMethods", Match, NotYet;
+    /// Source places that always log.
+    log_verbose: LogVerbose = "none", "LogVerbose", Match, NotYet;
+    /// Channel types that end when idle.
+    channel_timeout: ChannelTimeouts = "none", "ChannelTimeout", Match, NotYet;
+    /// Subsystems clients may ask for.
+    subsystem: Subsystems = "", "Subsystem", Match, NotYet;
+    /// Limits on unauthenticated connections.
+    max_startups: MaxStartups = "10:30:100", "MaxStartups", Global, NotYet;
+    /// The same per source address.
+    per_source_max_startups: NumberOrNone = "none", "PerSourceMaxStartups", Global, NotYet;
+    /// What counts as one source address.
+    per_source_net_block_size: NetBlockSize = "32:128", "PerSourceNetBlockSize", Global, NotYet;
+    /// Time-outs for sources that misbehave.
+    per_source_penalties: Penalties = "yes", "PerSourcePenalties", Global, NotYet;
+    /// Sources without penalties.
+    per_source_penalty_exempt_list: WordOrNone = "none", "PerSourcePenaltyExemptList", Global, NotYet;
+    /// Allow network tunnels.
+    permit_tunnel: PermitTunnel = "no", "PermitTunnel", Match, NotYet;
+    /// DSCP of connections.
+    ip_qos: IpQos = "ef cs0", "IPQoS", Match, NotYet;
+    /// When to exchange keys again.
+    rekey_limit: RekeyLimit = "default none", "RekeyLimit", Match, NotYet;
+    /// What forwards may connect to.
+    permit_open: PermitForward = "any", "PermitOpen", Match, NotYet;
+    /// Where remote forwards may listen.
+    permit_listen: PermitForward = "any", "PermitListen", Match, NotYet;
+    /// Read ~/.ssh/environment.
+    permit_user_environment: PermitUserEnvironment = "no", "PermitUserEnvironment", Global, NotYet;
+    /// What security keys must have done.
+    pubkey_auth_options: PubkeyAuthOptions = "none", "PubkeyAuthOptions", Match, NotYet;
+
+    /// HPN-SSH: grow windows with the path. Ours always grow; `no` fixes them.
+    tcp_rcv_buf_poll: bool = "yes", "TcpRcvBufPoll", Match, NotYet;
+    /// HPN-SSH: switch its window growth off.
+    hpn_disabled: bool = "no", "HPNDisabled", Match, NotYet;
+    /// HPN-SSH: allow the NONE cipher after authentication.
+    none_enabled: bool = "no", "NoneEnabled", Match, NotYet;
+    /// HPN-SSH: allow dropping the MAC with the cipher.
+    none_mac_enabled: bool = "no", "NoneMacEnabled", Match, NotYet;
+    /// HPN-SSH: keep to one cipher thread.
+    disable_mt_aes: bool = "no", "DisableMTAES", Match, NotYet;
+    /// HPN-SSH: use multipath TCP.
+    use_mptcp: bool = "no", "UseMPTCP", Global, NotYet;
+    /// HPN-SSH, removed there: fixed TCP receive buffer in KiB.
+    tcp_rcv_buf: Option<String> = "", "TcpRcvBuf", Match, NotYet;
+    /// HPN-SSH, removed there: fixed channel buffer.
+    hpn_buffer_size: Option<String> = "", "HPNBufferSize" ["HPNBufferLimit"], Match, AcceptedWithoutEffect("windows follow the path");
+}
+
+/// Keywords that are read and dropped, with a "Deprecated option" line as OpenSSH prints.
+pub(crate) static SERVER_IGNORED: &[&str] = &[
+    "Protocol",
+    "ServerKeyBits",
+    "KeyRegenerationInterval",
+    "RhostsAuthentication",
+    "RSAAuthentication",
+    "RhostsRSAAuthentication",
+    "CheckMail",
+    "UseLogin",
+    "VerifyReverseMapping",
+    "ReverseMappingCheck",
+    "AuthorizedKeysFile2",
+    "UsePrivilegeSeparation",
+    "KerberosTgtPassing",
+    "AFSTokenPassing",
+    "PAMAuthenticationViaKbdInt",
+    "SkeyAuthentication",
+];

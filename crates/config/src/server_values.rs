@@ -1,0 +1,464 @@
+//! Values that only `sshd_config` has.
+
+use std::time::Duration;
+
+use crate::forward::parse_port;
+use crate::line::Arguments;
+use crate::table::Value;
+use crate::units::{parse_fractional_time, parse_time};
+
+/// `Port` lines.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Ports(pub Vec<u16>);
+
+impl Value for Ports {
+    const KIND: &'static str = "port, may be repeated";
+    const ACCUMULATES: bool = true;
+    fn parse(args: &mut Arguments) -> Result<Self, String> {
+        let word = args.required()?;
+        parse_port(&word)
+            .filter(|p| *p != 0)
+            .map(|p| Self(vec![p]))
+            .ok_or_else(|| "Badly formatted port number.".to_string())
+    }
+    fn append(&mut self, later: Self) {
+        self.0.extend(later.0);
+    }
+    fn dump(&self, name: &str, out: &mut Vec<String>) {
+        out.extend(self.0.iter().map(|port| format!("{name} {port}")));
+    }
+}
+
+/// One `ListenAddress`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListenAddress {
+    /// A name or an address.
+    pub host: String,
+    /// `None`: every `Port`.
+    pub port: Option<u16>,
+    /// Routing domain.
+    pub rdomain: Option<String>,
+}
+
+/// `ListenAddress` lines.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ListenAddresses(pub Vec<ListenAddress>);
+
+impl Value for ListenAddresses {
+    const KIND: &'static str = "address, may be repeated";
+    const ACCUMULATES: bool = true;
+    fn parse(args: &mut Arguments) -> Result<Self, String> {
+        let word = args.required()?;
+        let bad = || "bad ListenAddress syntax".to_string();
+        let (host, port) = if let Some(rest) = word.strip_prefix('[') {
+            let (host, after) = rest.split_once(']').ok_or_else(bad)?;
+            match after.strip_prefix(':') {
+                Some(port) => (host.to_string(), Some(port)),
+                None if after.is_empty() => (host.to_string(), None),
+                None => return Err(bad()),
+            }
+        } else if word.matches(':').count() == 1 {
+            let (host, port) = word.split_once(':').ok_or_else(bad)?;
+            (host.to_string(), Some(port))
+        } else {
+            // No port: a name, an IPv4 or a bare IPv6 address.
+            (word.clone(), None)
+        };
+        let port = match port {
+            None => None,
+            Some(text) => Some(parse_port(text).ok_or_else(bad)?),
+        };
+        let rdomain = match args.next_word() {
+            None => None,
+            Some(word) if word == "rdomain" => Some(args.next_word().ok_or_else(bad)?),
+            Some(_) => return Err(bad()),
+        };
+        Ok(Self(vec![ListenAddress { host, port, rdomain }]))
+    }
+    fn append(&mut self, later: Self) {
+        self.0.extend(later.0);
+    }
+    fn dump(&self, name: &str, out: &mut Vec<String>) {
+        for address in &self.0 {
+            let host =
+                if address.host.contains(':') { format!("[{}]", address.host) } else { address.host.clone() };
+            let port = address.port.map_or(String::new(), |p| format!(":{p}"));
+            let rdomain = address.rdomain.as_ref().map_or(String::new(), |r| format!(" rdomain {r}"));
+            out.push(format!("{name} {host}{port}{rdomain}"));
+        }
+    }
+}
+
+/// `Subsystem` lines: name and command with its arguments as written.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Subsystems(pub Vec<(String, String)>);
+
+impl Subsystems {
+    /// The command of a subsystem.
+    pub fn find(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(known, _)| known == name).map(|(_, command)| command.as_str())
+    }
+}
+
+impl Value for Subsystems {
+    const KIND: &'static str = "name and command, may be repeated";
+    const ACCUMULATES: bool = true;
+    fn parse(args: &mut Arguments) -> Result<Self, String> {
+        let name = args.next_word().ok_or_else(|| "Missing subsystem name.".to_string())?;
+        let mut command = args.next_word().ok_or_else(|| "Missing subsystem command.".to_string())?;
+        for word in args.remaining() {
+            command.push(' ');
+            command.push_str(&word);
+        }
+        Ok(Self(vec![(name, command)]))
+    }
+    fn append(&mut self, later: Self) {
+        for (name, command) in later.0 {
+            // The loader refuses duplicates within one layer; what an earlier line defined stays.
+            if self.find(&name).is_none() {
+                self.0.push((name, command));
+            }
+        }
+    }
+    fn dump(&self, name: &str, out: &mut Vec<String>) {
+        out.extend(self.0.iter().map(|(subsystem, command)| format!("{name} {subsystem} {command}")));
+    }
+}
+
+/// `MaxStartups`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MaxStartups {
+    /// Below this many unauthenticated connections nothing is dropped.
+    pub begin: u32,
+    /// Percent dropped from there.
+    pub rate: u32,
+    /// From this many all are dropped.
+    pub full: u32,
+}
+
+impl Default for MaxStartups {
+    fn default() -> Self {
+        Self { begin: 10, rate: 30, full: 100 }
+    }
+}
+
+impl Value for MaxStartups {
+    const KIND: &'static str = "start:rate:full or a number";
+    fn parse(args: &mut Arguments) -> Result<Self, String> {
+        let word = args.required()?;
+        let bad = || "Invalid MaxStartups spec.".to_string();
+        let numbers: Vec<u32> = word.split(':').map(str::parse).collect::<Result<_, _>>().map_err(|_| bad())?;
+        match numbers.as_slice() {
+            [n] if *n > 0 => Ok(Self { begin: *n, rate: 100, full: *n }),
+            [begin, rate, full] if *begin > 0 && begin <= full && (1..=100).contains(rate) => {
+                Ok(Self { begin: *begin, rate: *rate, full: *full })
+            }
+            _ => Err(bad()),
+        }
+    }
+    fn dump(&self, name: &str, out: &mut Vec<String>) {
+        out.push(format!("{name} {}:{}:{}", self.begin, self.rate, self.full));
+    }
+}
+
+/// `PerSourceMaxStartups`: a number or none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct NumberOrNone(pub Option<u32>);
+
+impl Value for NumberOrNone {
+    const KIND: &'static str = "number or none";
+    fn parse(args: &mut Arguments) -> Result<Self, String> {
+        let mut copy = args.clone();
+        if copy.next_word().is_some_and(|word| word.eq_ignore_ascii_case("none")) {
+            *args = copy;
+            return Ok(Self(None));
+        }
+        u32::parse(args).map(|n| Self(Some(n)))
+    }
+    fn dump(&self, name: &str, out: &mut Vec<String>) {
+        out.push(self.0.map_or(format!("{name} none"), |n| format!("{name} {n}")));
+    }
+}
+
+/// `PerSourceNetBlockSize`: prefix lengths that count as one source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NetBlockSize {
+    /// Bits of an IPv4 address.
+    pub ipv4: u8,
+    /// Bits of an IPv6 address.
+    pub ipv6: u8,
+}
+
+impl Default for NetBlockSize {
+    fn default() -> Self {
+        Self { ipv4: 32, ipv6: 128 }
+    }
+}
+
+impl Value for NetBlockSize {
+    const KIND: &'static str = "IPv4 bits[:IPv6 bits]";
+    fn parse(args: &mut Arguments) -> Result<Self, String> {
+        let word = args.required()?;
+        let (four, six) = word.split_once(':').unwrap_or((&word, "128"));
+        let size = four.parse().ok().zip(six.parse().ok()).map(|(ipv4, ipv6)| Self { ipv4, ipv6 });
+        size.filter(|s| s.ipv4 <= 32 && s.ipv6 <= 128)
+            .ok_or_else(|| "Invalid PerSourceNetBlockSize spec.".to_string())
+    }
+    fn dump(&self, name: &str, out: &mut Vec<String>) {
+        out.push(format!("{name} {}:{}", self.ipv4, self.ipv6));
+    }
+}
+
+/// `PerSourcePenalties`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Penalties {
+    /// Whether sources are penalised at all.
+    pub enabled: bool,
+    /// The session process crashed.
+    pub crash: Duration,
+    /// Authentication was tried and failed.
+    pub authfail: Duration,
+    /// The user does not exist.
+    pub invaliduser: Duration,
+    /// Nothing was tried.
+    pub noauth: Duration,
+    /// LoginGraceTime ran out.
+    pub grace_exceeded: Duration,
+    /// `RefuseConnection`.
+    pub refuseconnection: Duration,
+    /// The most a source can collect.
+    pub max: Duration,
+    /// Below this much nothing is refused.
+    pub min: Duration,
+    /// IPv4 sources remembered.
+    pub max_sources4: u32,
+    /// IPv6 sources remembered.
+    pub max_sources6: u32,
+    /// When the table is full: forget the oldest (`true`) or refuse everyone new.
+    pub overflow_permissive: bool,
+    /// The same for IPv6 sources.
+    pub overflow6_permissive: bool,
+}
+
+impl Default for Penalties {
+    fn default() -> Self {
+        let s = Duration::from_secs;
+        Self {
+            enabled: true,
+            crash: s(90),
+            authfail: s(5),
+            invaliduser: s(5),
+            noauth: s(1),
+            grace_exceeded: s(10),
+            refuseconnection: s(10),
+            max: s(600),
+            min: s(15),
+            max_sources4: 65_536,
+            max_sources6: 65_536,
+            overflow_permissive: true,
+            overflow6_permissive: true,
+        }
+    }
+}
+
+impl Value for Penalties {
+    const KIND: &'static str = "yes, no, or kind:time words";
+    fn parse(args: &mut Arguments) -> Result<Self, String> {
+        let mut out = Self::default();
+        let mut overflow6 = None;
+        for word in args.remaining() {
+            let bad = || format!("invalid PerSourcePenalties keyword {word}");
+            match word.split_once(':') {
+                None => match word.as_str() {
+                    "yes" => out.enabled = true,
+                    "no" => out.enabled = false,
+                    _ => return Err(bad()),
+                },
+                Some(("max-sources4", n)) => out.max_sources4 = n.parse().map_err(|_| bad())?,
+                Some(("max-sources6", n)) => out.max_sources6 = n.parse().map_err(|_| bad())?,
+                Some((key @ ("overflow" | "overflow6"), mode)) => {
+                    let permissive = match mode {
+                        "permissive" => true,
+                        "deny-all" => false,
+                        _ => return Err(bad()),
+                    };
+                    if key == "overflow" {
+                        out.overflow_permissive = permissive;
+                    } else {
+                        overflow6 = Some(permissive);
+                    }
+                }
+                Some((key, time)) => {
+                    let time = parse_fractional_time(time).ok_or_else(|| "invalid time value.".to_string())?;
+                    let slot = match key {
+                        "crash" => &mut out.crash,
+                        "authfail" => &mut out.authfail,
+                        "invaliduser" => &mut out.invaliduser,
+                        "noauth" => &mut out.noauth,
+                        "grace-exceeded" => &mut out.grace_exceeded,
+                        "refuseconnection" => &mut out.refuseconnection,
+                        "max" => &mut out.max,
+                        "min" => &mut out.min,
+                        _ => return Err(bad()),
+                    };
+                    *slot = time;
+                }
+            }
+        }
+        out.overflow6_permissive = overflow6.unwrap_or(out.overflow_permissive);
+        Ok(out)
+    }
+    fn dump(&self, name: &str, out: &mut Vec<String>) {
+        if !self.enabled {
+            out.push(format!("{name} no"));
+            return;
+        }
+        let t = |d: Duration| {
+            if d.subsec_nanos() == 0 { d.as_secs().to_string() } else { d.as_secs_f64().to_string() }
+        };
+        let mode = |permissive: bool| if permissive { "permissive" } else { "deny-all" };
+        out.push(format!(
+            "{name} crash:{} authfail:{} invaliduser:{} noauth:{} grace-exceeded:{} refuseconnection:{} max:{} min:{} \
+             max-sources4:{} max-sources6:{} overflow:{} overflow6:{}",
+            t(self.crash),
+            t(self.authfail),
+            t(self.invaliduser),
+            t(self.noauth),
+            t(self.grace_exceeded),
+            t(self.refuseconnection),
+            t(self.max),
+            t(self.min),
+            self.max_sources4,
+            self.max_sources6,
+            mode(self.overflow_permissive),
+            mode(self.overflow6_permissive),
+        ));
+    }
+}
+
+/// `AuthenticationMethods`: alternatives, each a list of methods (`publickey`, `password`, `keyboard-interactive:pam`) in
+/// order. Empty: any one method will do.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct AuthenticationMethods(pub Vec<Vec<String>>);
+
+const METHODS: &[&str] =
+    &["none", "publickey", "password", "keyboard-interactive", "hostbased", "gssapi-with-mic"];
+
+impl Value for AuthenticationMethods {
+    const KIND: &'static str = "any, or method,method… words";
+    fn parse(args: &mut Arguments) -> Result<Self, String> {
+        let words = args.remaining();
+        if words.len() == 1 && words[0] == "any" {
+            return Ok(Self::default());
+        }
+        if words.iter().any(|word| word == "any") {
+            return Err("\"any\" must appear alone in AuthenticationMethods".to_string());
+        }
+        let mut out = Vec::new();
+        for word in &words {
+            let list: Vec<String> = word.split(',').map(str::to_string).collect();
+            for method in &list {
+                let (method, _) = method.split_once(':').unwrap_or((method, ""));
+                if !METHODS.contains(&method) {
+                    return Err("invalid AuthenticationMethods method list.".to_string());
+                }
+            }
+            out.push(list);
+        }
+        Ok(Self(out))
+    }
+    fn dump(&self, name: &str, out: &mut Vec<String>) {
+        if self.0.is_empty() {
+            out.push(format!("{name} any"));
+        } else {
+            let words: Vec<String> = self.0.iter().map(|list| list.join(",")).collect();
+            out.push(format!("{name} {}", words.join(" ")));
+        }
+    }
+}
+
+/// `PermitUserEnvironment`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum PermitUserEnvironment {
+    /// No.
+    #[default]
+    No,
+    /// Any variable.
+    Yes,
+    /// Variables whose names match this pattern list.
+    Only(String),
+}
+
+impl Value for PermitUserEnvironment {
+    const KIND: &'static str = "yes, no or a pattern list";
+    fn parse(args: &mut Arguments) -> Result<Self, String> {
+        let word = args.required()?;
+        Ok(match word.as_str() {
+            "yes" => Self::Yes,
+            "no" => Self::No,
+            _ => Self::Only(word),
+        })
+    }
+    fn dump(&self, name: &str, out: &mut Vec<String>) {
+        out.push(match self {
+            Self::No => format!("{name} no"),
+            Self::Yes => format!("{name} yes"),
+            Self::Only(list) => format!("{name} {list}"),
+        });
+    }
+}
+
+/// `PubkeyAuthOptions`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PubkeyAuthOptions {
+    /// Security keys must have been touched.
+    pub touch_required: bool,
+    /// Security keys must have verified their user.
+    pub verify_required: bool,
+}
+
+impl Value for PubkeyAuthOptions {
+    const KIND: &'static str = "none, touch-required, verify-required";
+    fn parse(args: &mut Arguments) -> Result<Self, String> {
+        let mut out = Self::default();
+        for word in args.remaining() {
+            match word.to_ascii_lowercase().as_str() {
+                "none" => {}
+                "touch-required" => out.touch_required = true,
+                "verify-required" => out.verify_required = true,
+                _ => return Err(format!("unsupported PubkeyAuthOptions option {word}")),
+            }
+        }
+        Ok(out)
+    }
+    fn dump(&self, name: &str, out: &mut Vec<String>) {
+        let mut words = Vec::new();
+        if self.touch_required {
+            words.push("touch-required");
+        }
+        if self.verify_required {
+            words.push("verify-required");
+        }
+        let text = if words.is_empty() { "none".to_string() } else { words.join(" ") };
+        out.push(format!("{name} {text}"));
+    }
+}
+
+/// `LoginGraceTime` and friends on the server: seconds, where `none` or 0 means no limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct GraceTime(pub Option<u64>);
+
+impl Value for GraceTime {
+    const KIND: &'static str = "time, 0 or none for no limit";
+    fn parse(args: &mut Arguments) -> Result<Self, String> {
+        let word = args.next_word().filter(|w| !w.is_empty()).ok_or("missing time value.")?;
+        if word.eq_ignore_ascii_case("none") {
+            return Ok(Self(None));
+        }
+        let seconds = parse_time(&word).ok_or("invalid time value.")?;
+        Ok(Self((seconds > 0).then_some(seconds)))
+    }
+    fn dump(&self, name: &str, out: &mut Vec<String>) {
+        out.push(format!("{name} {}", self.0.unwrap_or(0)));
+    }
+}

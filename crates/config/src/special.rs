@@ -1,0 +1,501 @@
+//! Values with a syntax of their own that only one or two keywords have.
+
+use std::time::Duration;
+
+use crate::forward::parse_port;
+use crate::line::{Arguments, Dialect};
+use crate::table::Value;
+use crate::units::parse_time;
+use crate::value::unsupported;
+
+/// A port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Port(pub u16);
+
+impl Default for Port {
+    fn default() -> Self {
+        Self(22)
+    }
+}
+
+impl Value for Port {
+    const KIND: &'static str = "port";
+    fn parse(args: &mut Arguments) -> Result<Self, String> {
+        let word = args.required()?;
+        parse_port(&word).filter(|port| *port != 0).map(Self).ok_or_else(|| format!("Bad port '{word}'."))
+    }
+    fn dump(&self, name: &str, out: &mut Vec<String>) {
+        out.push(format!("{name} {}", self.0));
+    }
+}
+
+/// `EscapeChar`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct EscapeChar(pub Option<u8>);
+
+impl Value for EscapeChar {
+    const KIND: &'static str = "character, ^character or none";
+    fn parse(args: &mut Arguments) -> Result<Self, String> {
+        let word = args.required()?;
+        match word.as_bytes() {
+            b"none" => Ok(Self(None)),
+            [c] => Ok(Self(Some(*c))),
+            [b'^', c] => Ok(Self(Some(c & 31))),
+            _ => Err("Bad escape character.".to_string()),
+        }
+    }
+    fn dump(&self, name: &str, out: &mut Vec<String>) {
+        out.push(match self.0 {
+            None => format!("{name} none"),
+            Some(c) if c < 32 => format!("{name} ^{}", char::from(c + 64)),
+            Some(c) => format!("{name} {}", char::from(c)),
+        });
+    }
+}
+
+/// `IPQoS`: DSCP or type-of-service values for interactive and bulk traffic; `None` leaves the system's default.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct IpQos {
+    /// For sessions with a terminal.
+    pub interactive: Option<u8>,
+    /// For everything else.
+    pub bulk: Option<u8>,
+}
+
+const QOS_NAMES: &[(&str, u8)] = &[
+    ("af11", 0x28),
+    ("af12", 0x30),
+    ("af13", 0x38),
+    ("af21", 0x48),
+    ("af22", 0x50),
+    ("af23", 0x58),
+    ("af31", 0x68),
+    ("af32", 0x70),
+    ("af33", 0x78),
+    ("af41", 0x88),
+    ("af42", 0x90),
+    ("af43", 0x98),
+    ("cs0", 0x00),
+    ("cs1", 0x20),
+    ("cs2", 0x40),
+    ("cs3", 0x60),
+    ("cs4", 0x80),
+    ("cs5", 0xa0),
+    ("cs6", 0xc0),
+    ("cs7", 0xe0),
+    ("ef", 0xb8),
+    ("le", 0x04),
+    ("va", 0xb0),
+    ("lowdelay", 0x10),
+    ("throughput", 0x08),
+    ("reliability", 0x04),
+];
+
+fn qos(word: &str) -> Option<Option<u8>> {
+    if word.eq_ignore_ascii_case("none") {
+        return Some(None);
+    }
+    if let Some((_, value)) = QOS_NAMES.iter().find(|(name, _)| name.eq_ignore_ascii_case(word)) {
+        return Some(Some(*value));
+    }
+    let value = match word.strip_prefix("0x").or_else(|| word.strip_prefix("0X")) {
+        Some(hex) => u8::from_str_radix(hex, 16).ok()?,
+        None => word.parse().ok()?,
+    };
+    Some(Some(value))
+}
+
+fn qos_word(value: Option<u8>) -> String {
+    match value {
+        None => "none".to_string(),
+        Some(value) => QOS_NAMES
+            .iter()
+            .find(|(_, known)| *known == value)
+            .map_or_else(|| format!("0x{value:02x}"), |(name, _)| name.to_string()),
+    }
+}
+
+impl Value for IpQos {
+    const KIND: &'static str = "one or two DSCP names or numbers";
+    fn parse(args: &mut Arguments) -> Result<Self, String> {
+        let first = args.required()?;
+        let interactive = qos(&first).ok_or_else(|| format!("Bad IPQoS value: {first}"))?;
+        let bulk = match args.next_word() {
+            None => interactive,
+            Some(word) => qos(&word).ok_or_else(|| format!("Bad IPQoS value: {word}"))?,
+        };
+        Ok(Self { interactive, bulk })
+    }
+    fn dump(&self, name: &str, out: &mut Vec<String>) {
+        out.push(format!("{name} {} {}", qos_word(self.interactive), qos_word(self.bulk)));
+    }
+}
+
+/// `AddKeysToAgent`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct AddKeysToAgent {
+    /// Add keys at all.
+    pub add: bool,
+    /// Ask the user first (`ask`).
+    pub ask: bool,
+    /// The agent shall ask before each use (`confirm`).
+    pub confirm: bool,
+    /// How long the agent keeps the key, in seconds.
+    pub lifetime: Option<u64>,
+}
+
+impl Value for AddKeysToAgent {
+    const KIND: &'static str = "yes, no, ask, confirm, or a time";
+    fn parse(args: &mut Arguments) -> Result<Self, String> {
+        let first = args.required()?;
+        let second = args.next_word();
+        let lower = first.to_ascii_lowercase();
+        let mut out = Self { add: true, ..Self::default() };
+        match (lower.as_str(), &second) {
+            ("yes" | "true", None) => {}
+            ("no" | "false", None) => out.add = false,
+            ("ask", None) => out.ask = true,
+            ("confirm", time) => {
+                out.confirm = true;
+                if let Some(time) = time {
+                    out.lifetime = Some(parse_time(time).ok_or_else(|| "invalid time value.".to_string())?);
+                }
+            }
+            (time, None) => {
+                out.lifetime = Some(parse_time(time).ok_or_else(|| "unsupported option".to_string())?);
+            }
+            _ => return Err("unsupported option".to_string()),
+        }
+        Ok(out)
+    }
+    fn dump(&self, name: &str, out: &mut Vec<String>) {
+        let word = match (self.add, self.ask, self.confirm) {
+            (false, ..) => "false".to_string(),
+            (_, true, _) => "ask".to_string(),
+            (_, _, true) => "confirm".to_string(),
+            _ if self.lifetime.is_some() => String::new(),
+            _ => "true".to_string(),
+        };
+        let time = self.lifetime.map_or(String::new(), |seconds| seconds.to_string());
+        let gap = if word.is_empty() || time.is_empty() { "" } else { " " };
+        out.push(format!("{name} {word}{gap}{time}"));
+    }
+}
+
+/// `ForwardAgent`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum ForwardAgent {
+    /// No.
+    #[default]
+    No,
+    /// The agent of `SSH_AUTH_SOCK`.
+    Yes,
+    /// The agent at this path, or of the variable named with `$`.
+    Path(String),
+}
+
+impl Value for ForwardAgent {
+    const KIND: &'static str = "yes, no, socket path or $VARIABLE";
+    fn parse(args: &mut Arguments) -> Result<Self, String> {
+        let word = args.required()?;
+        Ok(match word.to_ascii_lowercase().as_str() {
+            "yes" | "true" => Self::Yes,
+            "no" | "false" => Self::No,
+            _ => Self::Path(word),
+        })
+    }
+    fn dump(&self, name: &str, out: &mut Vec<String>) {
+        out.push(match self {
+            Self::No => format!("{name} no"),
+            Self::Yes => format!("{name} yes"),
+            Self::Path(path) => format!("{name} {path}"),
+        });
+    }
+}
+
+/// `ControlPersist`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ControlPersist {
+    /// The master ends with its first session.
+    #[default]
+    No,
+    /// It stays until told to go.
+    Forever,
+    /// It stays this many seconds after the last session.
+    Seconds(u64),
+}
+
+impl Value for ControlPersist {
+    const KIND: &'static str = "yes, no or time";
+    fn parse(args: &mut Arguments) -> Result<Self, String> {
+        let word = args.required()?;
+        match word.to_ascii_lowercase().as_str() {
+            "no" | "false" => Ok(Self::No),
+            "yes" | "true" => Ok(Self::Forever),
+            time => match parse_time(time) {
+                Some(0) => Ok(Self::Forever),
+                Some(seconds) => Ok(Self::Seconds(seconds)),
+                None => Err("Bad ControlPersist argument.".to_string()),
+            },
+        }
+    }
+    fn dump(&self, name: &str, out: &mut Vec<String>) {
+        out.push(match self {
+            Self::No => format!("{name} no"),
+            Self::Forever => format!("{name} yes"),
+            Self::Seconds(seconds) => format!("{name} {seconds}"),
+        });
+    }
+}
+
+/// `TunnelDevice`: local and remote unit, `None` for any.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TunnelDevice {
+    /// Ours.
+    pub local: Option<u32>,
+    /// The server's.
+    pub remote: Option<u32>,
+}
+
+impl Value for TunnelDevice {
+    const KIND: &'static str = "local[:remote] unit or any";
+    fn parse(args: &mut Arguments) -> Result<Self, String> {
+        let word = args.required()?;
+        let unit = |text: &str| if text == "any" { Some(None) } else { text.parse().ok().map(Some) };
+        let (local, remote) = word.split_once(':').unwrap_or((&word, "any"));
+        match (unit(local), unit(remote)) {
+            (Some(local), Some(remote)) => Ok(Self { local, remote }),
+            _ => Err("Bad tun device.".to_string()),
+        }
+    }
+    fn dump(&self, name: &str, out: &mut Vec<String>) {
+        let unit = |unit: Option<u32>| unit.map_or("any".to_string(), |u| u.to_string());
+        out.push(format!("{name} {}:{}", unit(self.local), unit(self.remote)));
+    }
+}
+
+/// `ObscureKeystrokeTiming`: the interval, or `None` for no.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ObscureKeystrokeTiming(pub Option<Duration>);
+
+impl Value for ObscureKeystrokeTiming {
+    const KIND: &'static str = "yes, no or interval:milliseconds";
+    fn parse(args: &mut Arguments) -> Result<Self, String> {
+        let word = args.required()?;
+        let lower = word.to_ascii_lowercase();
+        match lower.as_str() {
+            "yes" | "true" => Ok(Self(Some(Duration::from_millis(20)))),
+            "no" | "false" => Ok(Self(None)),
+            _ => {
+                let text = lower.strip_prefix("interval:").ok_or_else(|| unsupported(&word))?;
+                let millis: u64 = text
+                    .parse()
+                    .ok()
+                    .filter(|ms| (1..=1000).contains(ms))
+                    .ok_or_else(|| "ObscureKeystrokeTiming interval invalid".to_string())?;
+                Ok(Self(Some(Duration::from_millis(millis))))
+            }
+        }
+    }
+    fn dump(&self, name: &str, out: &mut Vec<String>) {
+        out.push(match self.0.map(|d| d.as_millis()) {
+            None => format!("{name} no"),
+            Some(20) => format!("{name} yes"),
+            Some(ms) => format!("{name} interval:{ms}"),
+        });
+    }
+}
+
+/// `ChannelTimeout`: channel type patterns and how long they may be idle.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ChannelTimeouts(pub Vec<(String, u64)>);
+
+impl Value for ChannelTimeouts {
+    const KIND: &'static str = "type=time words or none";
+    fn parse(args: &mut Arguments) -> Result<Self, String> {
+        let words = args.remaining();
+        if words.len() == 1 && words[0].eq_ignore_ascii_case("none") {
+            return Ok(Self::default());
+        }
+        let mut out = Vec::new();
+        for word in words {
+            let pair = word
+                .split_once('=')
+                .filter(|(kind, _)| !kind.is_empty())
+                .and_then(|(kind, time)| Some((kind.to_string(), parse_time(time)?)))
+                .ok_or_else(|| format!("invalid channel timeout {word}"))?;
+            out.push(pair);
+        }
+        Ok(Self(out))
+    }
+    fn dump(&self, name: &str, out: &mut Vec<String>) {
+        if self.0.is_empty() {
+            out.push(format!("{name} none"));
+        } else {
+            let words: Vec<String> = self.0.iter().map(|(kind, time)| format!("{kind}={time}")).collect();
+            out.push(format!("{name} {}", words.join(" ")));
+        }
+    }
+}
+
+/// `PermitOpen`, `PermitListen`, `PermitRemoteOpen`: what forwards may reach.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum PermitForward {
+    /// Everything.
+    #[default]
+    Any,
+    /// Nothing.
+    None,
+    /// Only these: host pattern (`None`: any, for listening) and port (`None`: any).
+    Only(Vec<(Option<String>, Option<u16>)>),
+}
+
+impl PermitForward {
+    /// Whether `host:port` is allowed; `*` as a host in the list is any host.
+    pub fn allows(&self, host: &str, port: u16) -> bool {
+        match self {
+            Self::Any => true,
+            Self::None => false,
+            Self::Only(list) => list.iter().any(|(h, p)| {
+                p.is_none_or(|p| p == port)
+                    && h.as_deref().is_none_or(|h| h == "*" || h.eq_ignore_ascii_case(host))
+            }),
+        }
+    }
+}
+
+impl Value for PermitForward {
+    const KIND: &'static str = "any, none, or host:port words";
+    fn parse(args: &mut Arguments) -> Result<Self, String> {
+        let keyword = match args.dialect {
+            Dialect::Client => args.keyword.to_ascii_lowercase(),
+            Dialect::Server => args.keyword.to_string(),
+        };
+        let words = args.remaining();
+        match words.as_slice() {
+            [] => return Err(format!("missing {keyword} specification")),
+            [one] if one == "any" => return Ok(Self::Any),
+            [one] if one == "none" => return Ok(Self::None),
+            _ => {}
+        }
+        let listens = args.keyword == "PermitListen";
+        let mut out = Vec::new();
+        for word in words {
+            let bad_port = || match args.dialect {
+                Dialect::Client => format!("bad port number in {keyword}"),
+                Dialect::Server => format!("{keyword} bad port number"),
+            };
+            let (host, port) = match word.rfind(':').filter(|at| !word[*at..].contains(']')) {
+                Some(at) => (Some(&word[..at]), &word[at + 1..]),
+                None if listens => (None, word.as_str()),
+                None => return Err(bad_port()),
+            };
+            let host = host.map(|h| h.trim_start_matches('[').trim_end_matches(']').to_string());
+            if host.as_deref() == Some("") {
+                return Err(format!("bad host in {keyword}"));
+            }
+            let port = match port {
+                "*" => None,
+                number => Some(parse_port(number).ok_or_else(bad_port)?),
+            };
+            out.push((host, port));
+        }
+        Ok(Self::Only(out))
+    }
+    fn dump(&self, name: &str, out: &mut Vec<String>) {
+        out.push(match self {
+            Self::Any => format!("{name} any"),
+            Self::None => format!("{name} none"),
+            Self::Only(list) => {
+                let word = |(host, port): &(Option<String>, Option<u16>)| {
+                    let port = port.map_or("*".to_string(), |p| p.to_string());
+                    match host {
+                        Some(host) if host.contains(':') => format!("[{host}]:{port}"),
+                        Some(host) => format!("{host}:{port}"),
+                        None => port,
+                    }
+                };
+                let words: Vec<String> = list.iter().map(word).collect();
+                format!("{name} {}", words.join(" "))
+            }
+        });
+    }
+}
+
+/// `CanonicalizePermittedCNAMEs`: source and target pattern lists.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct PermittedCnames(pub Vec<(String, String)>);
+
+impl Value for PermittedCnames {
+    const KIND: &'static str = "source:target pattern lists or none";
+    fn parse(args: &mut Arguments) -> Result<Self, String> {
+        let words = args.remaining();
+        if words.len() == 1 && words[0].eq_ignore_ascii_case("none") {
+            return Ok(Self::default());
+        }
+        let mut out = Vec::new();
+        for word in words {
+            let (source, target) = match (word.as_str(), word.split_once(':')) {
+                ("*", _) => ("*", "*"),
+                (_, Some((source, target))) if !source.is_empty() && !target.is_empty() => (source, target),
+                _ => return Err(format!("Invalid permitted CNAME \"{word}\"")),
+            };
+            out.push((source.to_ascii_lowercase(), target.to_ascii_lowercase()));
+        }
+        Ok(Self(out))
+    }
+    fn dump(&self, name: &str, out: &mut Vec<String>) {
+        // OpenSSH's dump spells this one keyword with a capital P, and scripts compare its output.
+        let name = if name == "canonicalizepermittedcnames" { "canonicalizePermittedcnames" } else { name };
+        if self.0.is_empty() {
+            out.push(format!("{name} none"));
+        } else {
+            let words: Vec<String> = self.0.iter().map(|(s, t)| format!("{s}:{t}")).collect();
+            out.push(format!("{name} {}", words.join(" ")));
+        }
+    }
+}
+
+/// `CanonicalDomains`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct CanonicalDomains(pub Vec<String>);
+
+impl Value for CanonicalDomains {
+    const KIND: &'static str = "domain names or none";
+    fn parse(args: &mut Arguments) -> Result<Self, String> {
+        let words = args.remaining();
+        if words.len() == 1 && words[0].eq_ignore_ascii_case("none") {
+            return Ok(Self::default());
+        }
+        for word in &words {
+            let first = word.chars().next();
+            if !first.is_some_and(|c| c.is_ascii_alphanumeric() || c == '_') {
+                return Err(format!("domain name \"{word}\" starts with invalid character"));
+            }
+            if word.contains("..") {
+                return Err(format!("domain name \"{word}\" contains consecutive separators"));
+            }
+        }
+        Ok(Self(words.into_iter().map(|w| w.trim_end_matches('.').to_ascii_lowercase()).collect()))
+    }
+    fn dump(&self, name: &str, out: &mut Vec<String>) {
+        let text = if self.0.is_empty() { "none".to_string() } else { self.0.join(" ") };
+        out.push(format!("{name} {text}"));
+    }
+}
+
+/// `LogVerbose`: places in the source whose messages are always logged.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct LogVerbose(pub Vec<String>);
+
+impl Value for LogVerbose {
+    const KIND: &'static str = "patterns or none";
+    fn parse(args: &mut Arguments) -> Result<Self, String> {
+        let words = args.remaining();
+        Ok(Self(if words.len() == 1 && words[0].eq_ignore_ascii_case("none") { Vec::new() } else { words }))
+    }
+    fn dump(&self, name: &str, out: &mut Vec<String>) {
+        let text = if self.0.is_empty() { "none".to_string() } else { self.0.join(" ") };
+        out.push(format!("{name} {text}"));
+    }
+}

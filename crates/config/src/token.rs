@@ -1,0 +1,104 @@
+//! `%h`, `${HOME}`, `~`: what may stand for something else in paths, commands and names.
+
+use std::path::PathBuf;
+
+use crate::environment::{Account, Environment};
+
+/// Values of `%` tokens.
+#[derive(Debug, Clone, Default)]
+pub struct Tokens {
+    pairs: Vec<(char, String)>,
+}
+
+impl Tokens {
+    /// No tokens but `%%`.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds or replaces one.
+    #[must_use]
+    pub fn with(mut self, key: char, value: impl Into<String>) -> Self {
+        self.pairs.retain(|(known, _)| *known != key);
+        self.pairs.push((key, value.into()));
+        self
+    }
+
+    /// Only these of our tokens (for keywords that know fewer).
+    #[must_use]
+    pub fn only(&self, keys: &str) -> Self {
+        Self { pairs: self.pairs.iter().filter(|(key, _)| keys.contains(*key)).cloned().collect() }
+    }
+
+    /// The value of a token.
+    pub fn value(&self, key: char) -> Option<&str> {
+        self.pairs.iter().find(|(known, _)| *known == key).map(|(_, value)| value.as_str())
+    }
+
+    /// Replaces `%x` by the value of `x` and `%%` by `%`.
+    ///
+    /// # Errors
+    /// `unknown key %x` for tokens that are not known here, and a `%` at the end.
+    pub fn expand(&self, text: &str) -> Result<String, String> {
+        let mut out = String::with_capacity(text.len());
+        let mut chars = text.chars();
+        while let Some(c) = chars.next() {
+            if c != '%' {
+                out.push(c);
+                continue;
+            }
+            match chars.next() {
+                Some('%') => out.push('%'),
+                Some(key) => match self.value(key) {
+                    Some(value) => out.push_str(value),
+                    None => return Err(format!("unknown key %{key}")),
+                },
+                None => return Err("unfinished % at end of text".to_string()),
+            }
+        }
+        Ok(out)
+    }
+}
+
+/// Replaces `${NAME}` by the environment variable.
+///
+/// # Errors
+/// A variable that is not set, an empty name, a missing brace.
+pub fn expand_environment(text: &str, environment: &dyn Environment) -> Result<String, String> {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find("${") {
+        out.push_str(&rest[..at]);
+        let after = &rest[at + 2..];
+        let end = after.find('}').ok_or_else(|| "environment variable missing closing '}'".to_string())?;
+        let name = &after[..end];
+        if name.is_empty() {
+            return Err("zero-length environment variable".to_string());
+        }
+        let value =
+            environment.variable(name).ok_or_else(|| format!("env var ${{{name}}} has no value"))?;
+        out.push_str(&value);
+        rest = &after[end + 1..];
+    }
+    out.push_str(rest);
+    Ok(out)
+}
+
+/// Replaces a leading `~` or `~user` by the home directory.
+///
+/// # Errors
+/// An unknown user.
+pub fn expand_tilde(text: &str, account: &Account, environment: &dyn Environment) -> Result<String, String> {
+    let Some(rest) = text.strip_prefix('~') else { return Ok(text.to_string()) };
+    let (user, path) = match rest.find('/') {
+        Some(slash) => (&rest[..slash], &rest[slash..]),
+        None => (rest, ""),
+    };
+    let home: PathBuf = if user.is_empty() {
+        account.home.clone()
+    } else {
+        environment.home_of(user).ok_or_else(|| format!("tilde_expand: No such user {user}"))?
+    };
+    let home = home.to_string_lossy();
+    Ok(format!("{}{path}", home.trim_end_matches('/')))
+}

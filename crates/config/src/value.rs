@@ -1,0 +1,396 @@
+//! The plain kinds of value: flags, numbers, words, paths, commands, times, lists.
+
+use std::time::Duration;
+
+use crate::line::{Arguments, Dialect};
+use crate::table::Value;
+use crate::units::{parse_size, parse_time};
+
+/// `yes` or `no`.
+impl Value for bool {
+    const KIND: &'static str = "yes/no";
+    fn parse(args: &mut Arguments) -> Result<Self, String> {
+        let word = args.required()?;
+        match word.to_ascii_lowercase().as_str() {
+            "yes" | "true" => Ok(true),
+            "no" | "false" => Ok(false),
+            _ => Err(unsupported(&word)),
+        }
+    }
+    fn dump(&self, name: &str, out: &mut Vec<String>) {
+        out.push(format!("{name} {}", if *self { "yes" } else { "no" }));
+    }
+}
+
+pub(crate) fn unsupported(word: &str) -> String {
+    format!("unsupported option \"{word}\".")
+}
+
+/// A whole number from 0 to `i32::MAX`.
+impl Value for u32 {
+    const KIND: &'static str = "number";
+    fn parse(args: &mut Arguments) -> Result<Self, String> {
+        let word = args.required()?;
+        let what = match word.parse::<i64>() {
+            Ok(number) if number < 0 => "too small",
+            Ok(number) if number > i64::from(i32::MAX) => "too large",
+            Ok(number) => return Ok(number as u32),
+            Err(_) => "invalid",
+        };
+        Err(match args.dialect {
+            Dialect::Client => format!("integer value {what}."),
+            Dialect::Server => format!("{} integer value {what}.", args.keyword),
+        })
+    }
+    fn dump(&self, name: &str, out: &mut Vec<String>) {
+        out.push(format!("{name} {self}"));
+    }
+}
+
+/// One word, or nothing. A dump leaves out what is not set.
+impl Value for Option<String> {
+    const KIND: &'static str = "word";
+    fn parse(args: &mut Arguments) -> Result<Self, String> {
+        args.required().map(Some)
+    }
+    fn dump(&self, name: &str, out: &mut Vec<String>) {
+        if let Some(text) = self {
+            out.push(format!("{name} {text}"));
+        }
+    }
+}
+
+/// One word, where `none` (the usual default) means nothing and is dumped as `none`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct WordOrNone(pub Option<String>);
+
+impl WordOrNone {
+    /// The word, unless it is `none`.
+    pub fn as_deref(&self) -> Option<&str> {
+        self.0.as_deref()
+    }
+}
+
+impl Value for WordOrNone {
+    const KIND: &'static str = "word or none";
+    fn parse(args: &mut Arguments) -> Result<Self, String> {
+        let word = args.required()?;
+        Ok(Self((!word.eq_ignore_ascii_case("none")).then_some(word)))
+    }
+    fn dump(&self, name: &str, out: &mut Vec<String>) {
+        out.push(format!("{name} {}", self.0.as_deref().unwrap_or("none")));
+    }
+}
+
+/// A command or text: the rest of the line as it is written.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RestOfLine(pub Option<String>);
+
+impl RestOfLine {
+    /// The text, unless it is empty or `none`.
+    pub fn command(&self) -> Option<&str> {
+        self.0.as_deref().filter(|text| !text.is_empty() && !text.eq_ignore_ascii_case("none"))
+    }
+}
+
+impl Value for RestOfLine {
+    const KIND: &'static str = "rest of the line";
+    fn parse(args: &mut Arguments) -> Result<Self, String> {
+        Ok(Self(Some(args.rest_of_line())))
+    }
+    fn dump(&self, name: &str, out: &mut Vec<String>) {
+        if let Some(text) = &self.0 {
+            out.push(format!("{name} {text}"));
+        }
+    }
+}
+
+/// The same for keywords whose unset value is dumped as `none` (sshd).
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RestOrNone(pub Option<String>);
+
+impl RestOrNone {
+    /// The text, unless it is empty or `none`.
+    pub fn command(&self) -> Option<&str> {
+        self.0.as_deref()
+    }
+}
+
+impl Value for RestOrNone {
+    const KIND: &'static str = "rest of the line or none";
+    fn parse(args: &mut Arguments) -> Result<Self, String> {
+        let text = args.rest_of_line();
+        Ok(Self((!text.is_empty() && !text.eq_ignore_ascii_case("none")).then_some(text)))
+    }
+    fn dump(&self, name: &str, out: &mut Vec<String>) {
+        out.push(format!("{name} {}", self.0.as_deref().unwrap_or("none")));
+    }
+}
+
+/// A command that must name a program by its absolute path, or `none` (sshd).
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct AbsoluteCommand(pub Option<String>);
+
+impl Value for AbsoluteCommand {
+    const KIND: &'static str = "command with absolute path or none";
+    fn parse(args: &mut Arguments) -> Result<Self, String> {
+        let text = args.rest_of_line();
+        if text.eq_ignore_ascii_case("none") {
+            return Ok(Self(None));
+        }
+        // A token may stand for an absolute path, so only plain relative paths are refused here.
+        if !text.starts_with('/') && !text.starts_with('%') && !text.starts_with('"') {
+            return Err(format!("{} must be an absolute path", args.keyword));
+        }
+        Ok(Self(Some(text)))
+    }
+    fn dump(&self, name: &str, out: &mut Vec<String>) {
+        out.push(format!("{name} {}", self.0.as_deref().unwrap_or("none")));
+    }
+}
+
+/// Words of the first line that sets them (`UserKnownHostsFile`, `CanonicalDomains`, `AuthorizedKeysFile`).
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Words(pub Vec<String>);
+
+impl Words {
+    /// The words; none of them if the only one is `none`.
+    pub fn list(&self) -> &[String] {
+        if self.0.len() == 1 && self.0[0].eq_ignore_ascii_case("none") { &[] } else { &self.0 }
+    }
+}
+
+impl Value for Words {
+    const KIND: &'static str = "words";
+    fn parse(args: &mut Arguments) -> Result<Self, String> {
+        let mut words = vec![args.required()?];
+        words.extend(args.remaining());
+        Ok(Self(words))
+    }
+    fn dump(&self, name: &str, out: &mut Vec<String>) {
+        if !self.0.is_empty() {
+            out.push(format!("{name} {}", self.0.join(" ")));
+        }
+    }
+}
+
+/// Values from every line that has them, one word a line (`IdentityFile`, `HostKey`), each dumped on its own line.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Files(pub Vec<String>);
+
+impl Value for Files {
+    const KIND: &'static str = "file name, may be repeated";
+    const ACCUMULATES: bool = true;
+    fn parse(args: &mut Arguments) -> Result<Self, String> {
+        let word = args.required()?;
+        // Defaults list several; a line of a file has one, and the caller refuses what is left over.
+        Ok(Self(vec![word]))
+    }
+    fn append(&mut self, later: Self) {
+        for file in later.0 {
+            if !self.0.contains(&file) {
+                self.0.push(file);
+            }
+        }
+    }
+    fn dump(&self, name: &str, out: &mut Vec<String>) {
+        out.extend(self.0.iter().map(|file| format!("{name} {file}")));
+    }
+}
+
+/// Patterns from every line that has them, any number a line (`AllowUsers`), each dumped on its own line.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Patterns(pub Vec<String>);
+
+impl Value for Patterns {
+    const KIND: &'static str = "patterns, may be repeated";
+    const ACCUMULATES: bool = true;
+    fn parse(args: &mut Arguments) -> Result<Self, String> {
+        let mut words = vec![args.required()?];
+        words.extend(args.remaining());
+        Ok(Self(words))
+    }
+    fn append(&mut self, later: Self) {
+        self.0.extend(later.0);
+    }
+    fn dump(&self, name: &str, out: &mut Vec<String>) {
+        out.extend(self.0.iter().map(|pattern| format!("{name} {pattern}")));
+    }
+}
+
+/// A time in seconds; dumped as a number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Seconds(pub u64);
+
+impl Seconds {
+    /// As a duration, or `None` for 0, which switches the feature off.
+    pub fn duration(self) -> Option<Duration> {
+        (self.0 > 0).then(|| Duration::from_secs(self.0))
+    }
+}
+
+impl Value for Seconds {
+    const KIND: &'static str = "time";
+    fn parse(args: &mut Arguments) -> Result<Self, String> {
+        let word = match args.next_word() {
+            Some(word) if !word.is_empty() => word,
+            _ => return Err("missing time value.".to_string()),
+        };
+        parse_time(&word).map(Self).ok_or_else(|| "invalid time value.".to_string())
+    }
+    fn dump(&self, name: &str, out: &mut Vec<String>) {
+        out.push(format!("{name} {}", self.0));
+    }
+}
+
+/// A time, or `none`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SecondsOrNone(pub Option<u64>);
+
+impl SecondsOrNone {
+    /// As a duration.
+    pub fn duration(self) -> Option<Duration> {
+        self.0.map(Duration::from_secs)
+    }
+}
+
+impl Value for SecondsOrNone {
+    const KIND: &'static str = "time or none";
+    fn parse(args: &mut Arguments) -> Result<Self, String> {
+        let word = match args.next_word() {
+            Some(word) if !word.is_empty() => word,
+            _ => return Err("missing time value.".to_string()),
+        };
+        if word.eq_ignore_ascii_case("none") {
+            return Ok(Self(None));
+        }
+        parse_time(&word).map(|seconds| Self(Some(seconds))).ok_or_else(|| "invalid time value.".to_string())
+    }
+    fn dump(&self, name: &str, out: &mut Vec<String>) {
+        out.push(match self.0 {
+            Some(seconds) => format!("{name} {seconds}"),
+            None => format!("{name} none"),
+        });
+    }
+}
+
+/// `RekeyLimit`: bytes and time between key exchanges.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct RekeyLimit {
+    /// Bytes either way, or `None` for the cipher's own limit.
+    pub bytes: Option<u64>,
+    /// Time, or `None` for no limit.
+    pub interval: Option<Duration>,
+}
+
+impl Value for RekeyLimit {
+    const KIND: &'static str = "size or default, then time or none";
+    fn parse(args: &mut Arguments) -> Result<Self, String> {
+        let word = args.required()?;
+        let bytes = if word.eq_ignore_ascii_case("default") {
+            None
+        } else {
+            let size = parse_size(&word).ok_or_else(|| match args.dialect {
+                Dialect::Client => format!("Bad number '{word}': Invalid argument"),
+                Dialect::Server => format!("Bad RekeyLimit number '{word}': Invalid argument"),
+            })?;
+            if size != 0 && size < 16 {
+                return Err("RekeyLimit too small".to_string());
+            }
+            (size != 0).then_some(size)
+        };
+        let interval = match args.next_word() {
+            None => None,
+            Some(word) if word.eq_ignore_ascii_case("none") => None,
+            Some(word) => {
+                let seconds = parse_time(&word).ok_or_else(|| "invalid time value.".to_string())?;
+                (seconds > 0).then(|| Duration::from_secs(seconds))
+            }
+        };
+        Ok(Self { bytes, interval })
+    }
+    fn dump(&self, name: &str, out: &mut Vec<String>) {
+        out.push(format!("{name} {} {}", self.bytes.unwrap_or(0), self.interval.map_or(0, |i| i.as_secs())));
+    }
+}
+
+/// An octal file mode mask.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct OctalMask(pub u32);
+
+impl Value for OctalMask {
+    const KIND: &'static str = "octal mask";
+    fn parse(args: &mut Arguments) -> Result<Self, String> {
+        let word = args.required()?;
+        u32::from_str_radix(&word, 8).ok().filter(|mask| *mask <= 0o777).map(Self).ok_or_else(|| {
+            match args.dialect {
+                Dialect::Client => "Bad mask.".to_string(),
+                Dialect::Server => format!("Invalid {}.", args.keyword),
+            }
+        })
+    }
+    fn dump(&self, name: &str, out: &mut Vec<String>) {
+        out.push(format!("{name} 0{:o}", self.0));
+    }
+}
+
+/// `SendEnv`/`AcceptEnv`: patterns of variable names; on the client a leading `-` takes earlier ones back.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct EnvPatterns(pub Vec<String>);
+
+impl Value for EnvPatterns {
+    const KIND: &'static str = "variable name patterns, may be repeated";
+    const ACCUMULATES: bool = true;
+    fn parse(args: &mut Arguments) -> Result<Self, String> {
+        let words = args.remaining();
+        if words.iter().any(|word| word.is_empty() || word.contains('=')) {
+            return Err(match args.dialect {
+                Dialect::Client => "Invalid environment name.".to_string(),
+                Dialect::Server => "Invalid environment name.".to_string(),
+            });
+        }
+        let mut list = Self::default();
+        list.append(Self(words));
+        Ok(list)
+    }
+    fn append(&mut self, later: Self) {
+        for word in later.0 {
+            match word.strip_prefix('-') {
+                Some(pattern) => {
+                    self.0.retain(|name| !crate::pattern::wildcard(name.as_bytes(), pattern.as_bytes()));
+                }
+                None => self.0.push(word),
+            }
+        }
+    }
+    fn dump(&self, name: &str, out: &mut Vec<String>) {
+        out.extend(self.0.iter().map(|pattern| format!("{name} {pattern}")));
+    }
+}
+
+/// `SetEnv`: `NAME=VALUE` words of the first line that has them.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct EnvValues(pub Vec<(String, String)>);
+
+impl Value for EnvValues {
+    const KIND: &'static str = "NAME=VALUE words";
+    fn parse(args: &mut Arguments) -> Result<Self, String> {
+        let mut pairs: Vec<(String, String)> = Vec::new();
+        for word in args.remaining() {
+            let (name, value) = word.split_once('=').filter(|(name, _)| !name.is_empty()).ok_or_else(|| {
+                match args.dialect {
+                    Dialect::Client => "Invalid SetEnv.".to_string(),
+                    Dialect::Server => "Invalid environment.".to_string(),
+                }
+            })?;
+            // The first of two equal names wins, as for keywords.
+            if !pairs.iter().any(|(known, _)| known == name) {
+                pairs.push((name.to_string(), value.to_string()));
+            }
+        }
+        Ok(Self(pairs))
+    }
+    fn dump(&self, name: &str, out: &mut Vec<String>) {
+        out.extend(self.0.iter().map(|(key, value)| format!("{name} {key}={value}")));
+    }
+}
