@@ -65,18 +65,27 @@ pub trait File {
         None
     }
     /// Copies up to `len` bytes (not 0) from `offset` to `to_offset` of `to`; 0 at the end of the file.
-    fn copy_to(&mut self, offset: u64, to: &mut dyn File, to_offset: u64, len: usize) -> io::Result<usize> {
-        let mut buffer = vec![0; len.min(256 * 1024)];
-        let got = self.read_at(offset, &mut [IoSliceMut::new(&mut buffer)])?;
-        let mut done = 0;
-        while let Some(rest) = buffer.get(done..got).filter(|rest| !rest.is_empty()) {
-            match to.write_at(to_offset.saturating_add(done as u64), &[IoSlice::new(rest)])? {
-                0 => return Err(io::ErrorKind::WriteZero.into()),
-                n => done += n,
-            }
+    fn copy_to(&mut self, offset: u64, to: &mut dyn File, to_offset: u64, len: usize) -> io::Result<usize>;
+}
+
+/// [`File::copy_to`] by reading and writing, for when nothing better works.
+pub fn copy_through_memory(
+    from: &mut dyn File,
+    offset: u64,
+    to: &mut dyn File,
+    to_offset: u64,
+    len: usize,
+) -> io::Result<usize> {
+    let mut buffer = vec![0; len.min(256 * 1024)];
+    let got = from.read_at(offset, &mut [IoSliceMut::new(&mut buffer)])?;
+    let mut done = 0;
+    while let Some(rest) = buffer.get(done..got).filter(|rest| !rest.is_empty()) {
+        match to.write_at(to_offset.saturating_add(done as u64), &[IoSlice::new(rest)])? {
+            0 => return Err(io::ErrorKind::WriteZero.into()),
+            n => done += n,
         }
-        Ok(got)
     }
+    Ok(got)
 }
 
 /// An open directory.

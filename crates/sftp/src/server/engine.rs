@@ -1,9 +1,27 @@
-//! The engine.
+//! The engine: framing, back-pressure, and the two requests that move file bytes.
+
+use std::io::{self, IoSlice, IoSliceMut};
 
 use bytes::Bytes;
+use lh_wire::Reader;
 
-use super::{LogSink, Lookup, Output, ServerOptions};
-use crate::fs::FileSystem;
+use super::copy::CopyJob;
+use super::handles::{Handles, Open};
+use super::log::{FileOutcome, Shown};
+use super::long_name::NameCache;
+use super::requests::{RequestInfo, info_of, request_table};
+use super::{LogLevel, LogSink, Lookup, Output, ServerOptions};
+use crate::chunks::Chunks;
+use crate::fs::{FileSystem, status_of, text_of};
+use crate::protocol::{DATA_HEADER, MAX_DATA, MAX_HANDLE, MAX_MESSAGE_ACCEPTED, VERSION};
+use crate::reply::data_header;
+use crate::{BadRequestKind, PacketType, ReplyWriter, Request, StatusCode, in_place};
+
+/// While more than this many bytes of replies wait for the client, no further request is served.
+const MAX_PENDING: usize = 64 * 1024;
+
+/// So many requests are served before others get their turn.
+const REQUESTS_PER_POLL: usize = 256;
 
 /// What one [`Server::poll`] achieved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -34,47 +52,496 @@ pub enum ServerError {
         length: u32,
     },
     /// A request before INIT.
-    #[error("request {kind} before initialisation")]
+    #[error("received request type {kind} before initialization")]
     NotInitialised {
         /// Its type.
         kind: u8,
     },
 }
 
-/// See the module documentation.
+/// Why serving stopped.
+enum Served {
+    /// It did not.
+    Yes,
+    /// No whole message is left.
+    NeedInput,
+    /// The reply has no room.
+    NeedOutput,
+}
+
+/// One client's server. See the documentation of the module above for how it is driven.
 pub struct Server {
-    _fs: Box<dyn FileSystem>,
+    pub(super) fs: Box<dyn FileSystem>,
+    pub(super) lookup: Box<dyn Lookup>,
+    pub(super) names: NameCache,
+    pub(super) options: ServerOptions,
+    pub(super) handles: Handles,
+    pub(super) copy: Option<CopyJob>,
+    log: Box<dyn LogSink>,
+    input: Chunks,
+    /// Bytes given to `input` since the beginning, and those of them credit was given for.
+    received: u64,
+    credited: u64,
+    /// Replies that wait, from `sent` on.
+    pending: Vec<u8>,
+    sent: usize,
+    initialised: bool,
+    closed: bool,
+    failed: Option<ServerError>,
 }
 
 impl Server {
-    /// A server that has not seen INIT yet. Log lines go to `log`.
+    /// A server that has not seen INIT yet.
     pub fn new(
         fs: Box<dyn FileSystem>,
         lookup: Box<dyn Lookup>,
         log: Box<dyn LogSink>,
         options: ServerOptions,
     ) -> Self {
-        let _ = (lookup, log, options);
-        Self { _fs: fs }
+        let mut server = Self {
+            fs,
+            lookup,
+            names: NameCache::default(),
+            options,
+            handles: Handles::default(),
+            copy: None,
+            log,
+            input: Chunks::default(),
+            received: 0,
+            credited: 0,
+            pending: Vec::new(),
+            sent: 0,
+            initialised: false,
+            closed: false,
+            failed: None,
+        };
+        server.log_session("opened");
+        server
     }
 
     /// Takes bytes of the request stream, in any pieces. Nothing is done before [`Server::poll`].
     pub fn input(&mut self, data: Bytes) {
-        let _ = data;
+        self.received += data.len() as u64;
+        if self.failed.is_none() {
+            self.input.push(data);
+        }
     }
 
-    /// Serves what has arrived, as far as `output` takes the replies.
+    /// Serves what has arrived, as far as `output` takes the replies. After an error the same error comes back
+    /// for ever.
     pub fn poll(&mut self, output: &mut dyn Output) -> Result<Progress, ServerError> {
-        let _ = output;
-        Ok(Progress::default())
+        if let Some(error) = self.failed {
+            return Err(error);
+        }
+        self.flush(output);
+        let mut more = false;
+        let mut waiting_for_output = false;
+        let mut turns = REQUESTS_PER_POLL;
+        loop {
+            if self.copy.is_some() {
+                self.continue_copy();
+                more = self.copy.is_some();
+                if more {
+                    break;
+                }
+            }
+            if turns == 0 {
+                more = true;
+                break;
+            }
+            turns -= 1;
+            match self.serve_next(output) {
+                Ok(Served::Yes) => {}
+                Ok(Served::NeedInput) => break,
+                Ok(Served::NeedOutput) => {
+                    waiting_for_output = true;
+                    break;
+                }
+                Err(error) => {
+                    self.failed = Some(error);
+                    self.log_line(LogLevel::Error, format_args!("{error}"));
+                    self.close();
+                    return Err(error);
+                }
+            }
+        }
+        self.flush(output);
+        // What is left of the input is less than a message when the loop ran dry; otherwise the client has to
+        // wait with sending until it takes its replies.
+        let held = if more || waiting_for_output { self.input.len() as u64 } else { 0 };
+        let used = (self.received - held).max(self.credited);
+        let consumed = usize::try_from(used - self.credited).unwrap_or(usize::MAX);
+        self.credited = used;
+        Ok(Progress { consumed, more })
     }
 
     /// True when no reply waits to be sent and no request that has arrived completely waits to be served:
     /// after the client's EOF, the moment to close the channel.
     pub fn is_idle(&self) -> bool {
-        true
+        let mut length = [0; 4];
+        let whole_message = self.input.peek(&mut length)
+            && (self.input.len() - 4) as u64 >= u64::from(u32::from_be_bytes(length));
+        self.pending.is_empty() && self.copy.is_none() && (self.failed.is_some() || !whole_message)
     }
 
-    /// Closes what is open and logs the end of the session. Dropping the server does the same.
-    pub fn close(&mut self) {}
+    /// Closes what is open, with an account of each file, and logs the end of the session. Dropping the
+    /// server does the same.
+    pub fn close(&mut self) {
+        if std::mem::replace(&mut self.closed, true) {
+            return;
+        }
+        self.copy = None;
+        for open in self.handles.drain().collect::<Vec<_>>() {
+            self.log_close(open, true);
+        }
+        self.log_session("closed");
+    }
+
+    /// Sends what waits.
+    fn flush(&mut self, output: &mut dyn Output) {
+        while let Some(rest) = self.pending.get(self.sent..).filter(|rest| !rest.is_empty()) {
+            match output.send(rest) {
+                0 => return,
+                n => self.sent += n,
+            }
+        }
+        self.pending.clear();
+        self.pending.shrink_to(2 * MAX_PENDING);
+        self.sent = 0;
+    }
+
+    fn serve_next(&mut self, output: &mut dyn Output) -> Result<Served, ServerError> {
+        let mut length = [0; 4];
+        if !self.input.peek(&mut length) {
+            return Ok(Served::NeedInput);
+        }
+        let length = u32::from_be_bytes(length);
+        let len = length as usize;
+        if len > MAX_MESSAGE_ACCEPTED {
+            return Err(ServerError::TooLong { length });
+        }
+        if len < 5 {
+            return Err(ServerError::TooShort { length });
+        }
+        if self.input.len() - 4 < len {
+            return Ok(Served::NeedInput);
+        }
+        if self.pending.len() - self.sent >= MAX_PENDING {
+            self.flush(output);
+            if !self.pending.is_empty() {
+                return Ok(Served::NeedOutput);
+            }
+        }
+        let mut kind = [0];
+        self.input.peek_at(4, &mut kind);
+        let kind = PacketType(kind[0]);
+        if kind == PacketType::INIT {
+            self.serve_init(len);
+        } else if !self.initialised {
+            return Err(ServerError::NotInitialised { kind: kind.0 });
+        } else if kind == PacketType::WRITE {
+            self.serve_write(len);
+        } else if kind == PacketType::READ {
+            return Ok(self.serve_read(len, output));
+        } else {
+            self.input.skip(4);
+            let message = self.input.take_contiguous(len);
+            self.serve_message(&message);
+        }
+        Ok(Served::Yes)
+    }
+
+    fn serve_init(&mut self, len: usize) {
+        self.input.skip(4);
+        let message = self.input.take_contiguous(len);
+        let mut reader = Reader::new(&message);
+        let version = reader.u8().and_then(|_| reader.u32()).unwrap_or(0);
+        self.log_line(LogLevel::Verbose, format_args!("received client version {version}"));
+        self.initialised = true;
+        let options = &self.options;
+        let offered = request_table().iter().filter(|info| options.permits(info));
+        ReplyWriter(&mut self.pending).version(VERSION, offered.filter_map(|info| info.extension));
+    }
+
+    fn serve_message(&mut self, message: &[u8]) {
+        match Request::decode(message) {
+            Ok((id, request)) => match info_of(&request) {
+                None => {
+                    if let Request::Extended { name, .. } = request {
+                        self.log_line(
+                            LogLevel::Info,
+                            format_args!("unknown extended request \"{}\"", Shown(name)),
+                        );
+                    }
+                    self.reply_status(id, StatusCode::OP_UNSUPPORTED);
+                }
+                Some(info) => {
+                    if self.permitted(id, info) {
+                        self.serve_request(id, &request);
+                    }
+                }
+            },
+            Err(bad) => {
+                let code = match bad.kind {
+                    BadRequestKind::UnknownType(kind) => {
+                        self.log_line(LogLevel::Error, format_args!("unknown message {}", kind.0));
+                        StatusCode::OP_UNSUPPORTED
+                    }
+                    BadRequestKind::Malformed => StatusCode::BAD_MESSAGE,
+                };
+                // A message of five bytes or more always has an id.
+                self.reply_status(bad.id.unwrap_or_default(), code);
+            }
+        }
+    }
+
+    /// Answers PERMISSION_DENIED when the administrator does not want the request.
+    fn permitted(&mut self, id: u32, info: &RequestInfo) -> bool {
+        self.log_line(LogLevel::Debug, format_args!("request {id}: {}", info.name));
+        if self.options.permits(info) {
+            return true;
+        }
+        let why = if self.options.read_only && info.writes { " in read-only mode" } else { "" };
+        self.log_line(LogLevel::Verbose, format_args!("refusing {} request{why}", info.name));
+        self.reply_status(id, StatusCode::PERMISSION_DENIED);
+        false
+    }
+
+    /// READ: the file's bytes go from the kernel to the place they are sealed in.
+    fn serve_read(&mut self, len: usize, output: &mut dyn Output) -> Served {
+        // Replies keep their order, so all that waits goes first; and without any room the read waits too.
+        self.flush(output);
+        let budget = if self.pending.is_empty() { output.budget() } else { 0 };
+        if budget == 0 {
+            return Served::NeedOutput;
+        }
+        self.input.skip(4);
+        let message = self.input.take_contiguous(len);
+        let (id, handle, offset, want) = match Request::decode(&message) {
+            Ok((id, Request::Read { handle, offset, len })) => (id, handle, offset, len),
+            Ok((id, _)) | Err(crate::BadRequest { id: Some(id), .. }) => {
+                self.reply_status(id, StatusCode::BAD_MESSAGE);
+                return Served::Yes;
+            }
+            Err(_) => return Served::Yes,
+        };
+        let Some(info) = request_table().iter().find(|info| info.packet_type == PacketType::READ) else {
+            return Served::Yes;
+        };
+        if !self.permitted(id, info) {
+            return Served::Yes;
+        }
+        let Some(open) = self.handles.file(handle) else {
+            self.reply_bad_handle(id);
+            return Served::Yes;
+        };
+        let want = (want as usize).min(MAX_DATA);
+        if want == 0 {
+            ReplyWriter(&mut self.pending).data(id, &[]);
+            return Served::Yes;
+        }
+        let mut outcome = None;
+        if budget >= DATA_HEADER + want {
+            let file = &mut open.file;
+            output.send_in_place(DATA_HEADER + want, &mut |slices| {
+                in_place::lay_out(
+                    slices,
+                    DATA_HEADER,
+                    |rest| {
+                        let read = file.read_at(offset, rest);
+                        let n = read.as_ref().map_or(0, |&n| n);
+                        outcome = Some(read);
+                        n
+                    },
+                    |n| data_header(id, n),
+                )
+            });
+        }
+        // The window has no room for all of it: read it aside and send it as the window opens. A shorter answer
+        // would be legal, but costs the client a round trip for the rest.
+        let outcome = match outcome {
+            Some(outcome) => outcome,
+            None => {
+                let start = self.pending.len();
+                self.pending.resize(start + DATA_HEADER + want, 0);
+                let mut slices = [IoSliceMut::new(self.pending.get_mut(start..).unwrap_or_default())];
+                let mut read = Ok(0);
+                let used = in_place::lay_out(
+                    &mut slices,
+                    DATA_HEADER,
+                    |rest| {
+                        read = open.file.read_at(offset, rest);
+                        read.as_ref().map_or(0, |&n| n)
+                    },
+                    |n| data_header(id, n),
+                );
+                self.pending.truncate(start + used);
+                read
+            }
+        };
+        match outcome {
+            Ok(0) => self.reply_status(id, StatusCode::EOF),
+            Ok(n) => open.did_read(offset, n),
+            Err(error) => {
+                open.failed(status_of(&error));
+                self.reply_error(id, &error);
+            }
+        }
+        Served::Yes
+    }
+
+    /// WRITE: the slices of the received packets go to the kernel as they are.
+    fn serve_write(&mut self, len: usize) {
+        // Length, type, id, handle, offset, length of the data.
+        let mut front = [0; 4 + 1 + 4 + 4 + MAX_HANDLE + 8 + 4];
+        let front_len = front.len().min(4 + len);
+        let front = front.get_mut(..front_len).unwrap_or_default();
+        self.input.peek(front);
+        let mut reader = Reader::new(front);
+        let id = reader.bytes(5).and_then(|_| reader.u32()).unwrap_or_default();
+        let parsed =
+            (|| Ok::<_, lh_wire::WireError>((reader.string()?, reader.u64()?, reader.u32()? as usize)))();
+        let header = front_len - reader.remaining();
+        let (handle, offset, data_len) = match parsed {
+            Ok(fields) if fields.2 <= 4 + len - header => fields,
+            _ => {
+                self.input.skip(4 + len);
+                self.reply_status(id, StatusCode::BAD_MESSAGE);
+                return;
+            }
+        };
+        self.input.skip(header);
+        let data = self.input.take(data_len);
+        self.input.skip(4 + len - header - data_len);
+        let Some(info) = request_table().iter().find(|info| info.packet_type == PacketType::WRITE) else {
+            return;
+        };
+        if !self.permitted(id, info) {
+            return;
+        }
+        let Some(open) = self.handles.file(handle) else {
+            self.reply_bad_handle(id);
+            return;
+        };
+        let mut slices: Vec<IoSlice<'_>> = data.iter().map(|piece| IoSlice::new(piece)).collect();
+        let mut slices = &mut slices[..];
+        let mut done = 0;
+        let mut outcome = Ok(());
+        while done < data_len {
+            match open.file.write_at(offset.saturating_add(done as u64), slices) {
+                Ok(0) => outcome = Err(io::ErrorKind::WriteZero.into()),
+                Ok(n) => {
+                    let n = n.min(data_len - done);
+                    done += n;
+                    IoSlice::advance_slices(&mut slices, n);
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => outcome = Err(error),
+            }
+            if outcome.is_err() {
+                break;
+            }
+        }
+        if done > 0 {
+            open.did_write(offset, done);
+        }
+        if let Err(error) = &outcome {
+            open.failed(status_of(error));
+        }
+        self.reply_outcome(id, &outcome);
+    }
+
+    /// Where replies are written.
+    pub(super) const fn reply(&mut self) -> ReplyWriter<'_> {
+        ReplyWriter(&mut self.pending)
+    }
+
+    pub(super) fn reply_status(&mut self, id: u32, code: StatusCode) {
+        self.reply_text(id, code, code.text());
+    }
+
+    pub(super) fn reply_text(&mut self, id: u32, code: StatusCode, text: &str) {
+        let level = match code {
+            StatusCode::OK | StatusCode::EOF => LogLevel::Debug,
+            _ => LogLevel::Info,
+        };
+        self.log_line(level, format_args!("sent status {text}"));
+        ReplyWriter(&mut self.pending).status(id, code, text);
+    }
+
+    pub(super) fn reply_error(&mut self, id: u32, error: &io::Error) {
+        self.reply_text(id, status_of(error), &text_of(error));
+    }
+
+    pub(super) fn reply_outcome(&mut self, id: u32, outcome: &io::Result<()>) {
+        match outcome {
+            Ok(()) => self.reply_status(id, StatusCode::OK),
+            Err(error) => self.reply_error(id, error),
+        }
+    }
+
+    pub(super) fn reply_bad_handle(&mut self, id: u32) {
+        self.reply_text(id, StatusCode::FAILURE, "Invalid handle");
+    }
+
+    pub(super) fn log_line(&mut self, level: LogLevel, line: std::fmt::Arguments<'_>) {
+        if level <= self.log.level() {
+            self.log.line(level, line);
+        }
+    }
+
+    pub(super) fn log_close(&mut self, open: Open, forced: bool) {
+        let verb = if forced { "forced close" } else { "close" };
+        match open {
+            Open::File(mut file) => {
+                if forced {
+                    file.event.outcome = FileOutcome::Abandoned;
+                }
+                if file.event.start == u64::MAX {
+                    file.event.start = 0;
+                }
+                let event = &file.event;
+                self.log_line(
+                    LogLevel::Info,
+                    format_args!(
+                        "{verb} \"{}\" bytes read {} written {}",
+                        Shown(&event.path),
+                        event.bytes_read,
+                        event.bytes_written
+                    ),
+                );
+                self.log.file_closed(event);
+            }
+            Open::Dir(dir) => {
+                let verb = if forced { verb } else { "closedir" };
+                self.log_line(LogLevel::Info, format_args!("{verb} \"{}\"", Shown(&dir.path)));
+            }
+        }
+    }
+
+    fn log_session(&mut self, what: &str) {
+        if LogLevel::Info <= self.log.level() {
+            let line = format!(
+                "session {what} for local user {} from [{}]",
+                self.options.user, self.options.address
+            );
+            self.log.line(LogLevel::Info, format_args!("{line}"));
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+impl std::fmt::Debug for Server {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Server")
+            .field("handles", &self.handles.count())
+            .field("input", &self.input.len())
+            .field("pending", &(self.pending.len() - self.sent))
+            .finish_non_exhaustive()
+    }
 }

@@ -1,1 +1,130 @@
+//! What the client has open.
 
+use super::log::{FileEvent, FileOutcome};
+use crate::fs::{Directory, File};
+use crate::{OpenFlags, StatusCode};
+
+/// A file and its account.
+pub(super) struct OpenFile {
+    pub(super) file: Box<dyn File>,
+    pub(super) event: FileEvent,
+}
+
+impl OpenFile {
+    pub(super) fn new(file: Box<dyn File>, path: &[u8], flags: OpenFlags) -> Self {
+        let event = FileEvent {
+            path: path.to_vec(),
+            flags,
+            bytes_read: 0,
+            bytes_written: 0,
+            start: u64::MAX,
+            outcome: FileOutcome::Complete,
+        };
+        Self { file, event }
+    }
+
+    pub(super) fn did_read(&mut self, offset: u64, n: usize) {
+        self.event.bytes_read += n as u64;
+        self.event.start = self.event.start.min(offset);
+    }
+
+    pub(super) fn did_write(&mut self, offset: u64, n: usize) {
+        self.event.bytes_written += n as u64;
+        self.event.start = self.event.start.min(offset);
+    }
+
+    pub(super) fn failed(&mut self, code: StatusCode) {
+        self.event.outcome = FileOutcome::Failed(code);
+    }
+}
+
+pub(super) struct OpenDir {
+    pub(super) dir: Box<dyn Directory>,
+    pub(super) path: Vec<u8>,
+}
+
+#[expect(clippy::large_enum_variant, reason = "nearly all handles are files")]
+pub(super) enum Open {
+    File(OpenFile),
+    Dir(OpenDir),
+}
+
+struct Slot {
+    /// Counts the handles this slot has had, so that a handle used after its CLOSE does not reach the file that
+    /// took its place.
+    generation: u32,
+    open: Option<Open>,
+}
+
+/// Handles are the slot's number and its generation, 4 bytes each.
+#[derive(Default)]
+pub(super) struct Handles {
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+}
+
+impl Handles {
+    pub(super) const fn count(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    /// The caller has checked that there may be one more.
+    pub(super) fn insert(&mut self, open: Open) -> [u8; 8] {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Slot { generation: 0, open: None });
+            u32::try_from(self.slots.len() - 1).unwrap_or(u32::MAX)
+        });
+        let mut generation = 0;
+        if let Some(place) = self.slots.get_mut(slot as usize) {
+            place.generation = place.generation.wrapping_add(1);
+            generation = place.generation;
+            place.open = Some(open);
+        }
+        let mut handle = [0; 8];
+        let (first, second) = handle.split_at_mut(4);
+        first.copy_from_slice(&slot.to_be_bytes());
+        second.copy_from_slice(&generation.to_be_bytes());
+        handle
+    }
+
+    fn slot(&mut self, handle: &[u8]) -> Option<(u32, &mut Slot)> {
+        let (slot, generation) = <&[u8; 8]>::try_from(handle).ok()?.split_at(4);
+        let slot = u32::from_be_bytes(slot.try_into().ok()?);
+        let generation = u32::from_be_bytes(generation.try_into().ok()?);
+        let place = self.slots.get_mut(slot as usize)?;
+        (place.generation == generation && place.open.is_some()).then_some((slot, place))
+    }
+
+    pub(super) fn get(&mut self, handle: &[u8]) -> Option<&mut Open> {
+        self.slot(handle)?.1.open.as_mut()
+    }
+
+    pub(super) fn file(&mut self, handle: &[u8]) -> Option<&mut OpenFile> {
+        match self.get(handle)? {
+            Open::File(file) => Some(file),
+            Open::Dir(_) => None,
+        }
+    }
+
+    /// Two different files at once.
+    pub(super) fn two_files(&mut self, a: &[u8], b: &[u8]) -> Option<(&mut OpenFile, &mut OpenFile)> {
+        let a = self.slot(a)?.0 as usize;
+        let b = self.slot(b)?.0 as usize;
+        match self.slots.get_disjoint_mut([a, b]).ok()? {
+            [Slot { open: Some(Open::File(a)), .. }, Slot { open: Some(Open::File(b)), .. }] => Some((a, b)),
+            _ => None,
+        }
+    }
+
+    pub(super) fn remove(&mut self, handle: &[u8]) -> Option<Open> {
+        let (number, slot) = self.slot(handle)?;
+        let open = slot.open.take();
+        self.free.push(number);
+        open
+    }
+
+    pub(super) fn drain(&mut self) -> impl Iterator<Item = Open> {
+        self.free.clear();
+        std::mem::take(&mut self.slots).into_iter().filter_map(|slot| slot.open)
+    }
+}

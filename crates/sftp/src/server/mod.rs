@@ -5,6 +5,7 @@
 //! have been used, so that credit for the channel is held back while replies cannot leave.
 
 mod copy;
+mod dispatch;
 mod engine;
 mod handles;
 mod log;

@@ -23,4 +23,12 @@ impl ServerOptions {
         let known = |name: &str| super::request_table().iter().any(|info| info.name == name);
         self.allow.iter().flatten().chain(&self.deny).map(String::as_str).find(|name| !known(name))
     }
+
+    /// Whether a request may be served at all.
+    pub(super) fn permits(&self, info: &super::RequestInfo) -> bool {
+        let listed = |list: &[String]| list.iter().any(|name| name == info.name);
+        !(self.read_only && info.writes)
+            && !listed(&self.deny)
+            && self.allow.as_ref().is_none_or(|allow| listed(allow))
+    }
 }

@@ -1,17 +1,77 @@
-//! The table of requests.
+//! The table of requests: what an administrator can allow, deny or make read-only, and what VERSION offers.
+
+use crate::{PacketType, Request, extension};
 
 /// A request as the administrator sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RequestInfo {
     /// The name that `-p`, `-P` and `-Q requests` of sftp-server(8) use.
     pub name: &'static str,
-    /// The name of the extension, for those that are one.
-    pub extension: Option<&'static str>,
+    /// The type byte.
+    pub packet_type: PacketType,
+    /// The extension's name and version, for those that are one.
+    pub extension: Option<(&'static str, &'static str)>,
     /// True when it changes the file system, so that a read-only server refuses it. (OPEN looks at its flags.)
     pub writes: bool,
 }
 
+const fn plain(name: &'static str, packet_type: PacketType, writes: bool) -> RequestInfo {
+    RequestInfo { name, packet_type, extension: None, writes }
+}
+
+const fn extended(
+    name: &'static str,
+    extension: &'static str,
+    version: &'static str,
+    writes: bool,
+) -> RequestInfo {
+    RequestInfo { name, packet_type: PacketType::EXTENDED, extension: Some((extension, version)), writes }
+}
+
+static TABLE: [RequestInfo; 29] = [
+    plain("open", PacketType::OPEN, false),
+    plain("close", PacketType::CLOSE, false),
+    plain("read", PacketType::READ, false),
+    plain("write", PacketType::WRITE, true),
+    plain("lstat", PacketType::LSTAT, false),
+    plain("fstat", PacketType::FSTAT, false),
+    plain("setstat", PacketType::SETSTAT, true),
+    plain("fsetstat", PacketType::FSETSTAT, true),
+    plain("opendir", PacketType::OPENDIR, false),
+    plain("readdir", PacketType::READDIR, false),
+    plain("remove", PacketType::REMOVE, true),
+    plain("mkdir", PacketType::MKDIR, true),
+    plain("rmdir", PacketType::RMDIR, true),
+    plain("realpath", PacketType::REALPATH, false),
+    plain("stat", PacketType::STAT, false),
+    plain("rename", PacketType::RENAME, true),
+    plain("readlink", PacketType::READLINK, false),
+    plain("symlink", PacketType::SYMLINK, true),
+    extended("posix-rename", extension::POSIX_RENAME, "1", true),
+    extended("statvfs", extension::STATVFS, "2", false),
+    extended("fstatvfs", extension::FSTATVFS, "2", false),
+    extended("hardlink", extension::HARDLINK, "1", true),
+    extended("fsync", extension::FSYNC, "1", true),
+    extended("lsetstat", extension::LSETSTAT, "1", true),
+    extended("limits", extension::LIMITS, "1", false),
+    extended("expand-path", extension::EXPAND_PATH, "1", false),
+    extended("copy-data", extension::COPY_DATA, "1", true),
+    extended("home-directory", extension::HOME_DIRECTORY, "1", false),
+    extended("users-groups-by-id", extension::USERS_GROUPS_BY_ID, "1", false),
+];
+
 /// All requests this server knows, in the order in which sftp-server prints them.
-pub fn request_table() -> &'static [RequestInfo] {
-    &[]
+pub const fn request_table() -> &'static [RequestInfo] {
+    &TABLE
+}
+
+/// The entry of a request; `None` for extensions this server does not know.
+pub(super) fn info_of(request: &Request<'_>) -> Option<&'static RequestInfo> {
+    let name = request.extension_name();
+    let kind = request.packet_type();
+    TABLE.iter().find(|info| match (info.extension, name) {
+        (Some((known, _)), Some(name)) => known.as_bytes() == name,
+        (None, None) => info.packet_type == kind,
+        _ => false,
+    })
 }

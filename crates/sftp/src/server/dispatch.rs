@@ -1,0 +1,346 @@
+//! All requests but READ and WRITE.
+
+use std::io;
+
+use lh_wire::Writer;
+
+use super::handles::{Open, OpenDir, OpenFile};
+use super::log::Shown;
+use super::{LogLevel, Server, long_name};
+use crate::protocol::{MAX_DATA, MAX_MESSAGE};
+use crate::reply::write_name;
+use crate::{Attrs, Limits, OpenFlags, Request, StatVfs, StatusCode};
+
+/// READDIR answers are filled up to about this size. sftp-server stops at 100 entries, which can take 60 KiB:
+/// clients are used to that size, and longer answers save round trips.
+const READDIR_SIZE: usize = 48 * 1024;
+
+impl Server {
+    pub(super) fn serve_request(&mut self, id: u32, request: &Request<'_>) {
+        match *request {
+            Request::Open { path, flags, attrs } => self.serve_open(id, path, flags, &attrs),
+            Request::Close { handle } => self.serve_close(id, handle),
+            // These two have ways of their own into the engine.
+            Request::Read { .. } | Request::Write { .. } => self.reply_status(id, StatusCode::BAD_MESSAGE),
+            Request::Lstat { path } => self.serve_stat(id, "lstat", path, false),
+            Request::Stat { path } => self.serve_stat(id, "stat", path, true),
+            Request::Fstat { handle } => {
+                let attrs = match self.handles.get(handle) {
+                    Some(Open::File(open)) => open.file.attrs(),
+                    Some(Open::Dir(open)) => open.dir.attrs(),
+                    None => return self.reply_bad_handle(id),
+                };
+                self.reply_attrs(id, attrs);
+            }
+            Request::Setstat { path, attrs } => self.serve_setstat(id, path, &attrs, true),
+            Request::Lsetstat { path, attrs } => self.serve_setstat(id, path, &attrs, false),
+            Request::Fsetstat { handle, attrs } => self.serve_fsetstat(id, handle, &attrs),
+            Request::Opendir { path } => self.serve_opendir(id, path),
+            Request::Readdir { handle } => self.serve_readdir(id, handle),
+            Request::Remove { path } => {
+                self.log_line(LogLevel::Info, format_args!("remove name \"{}\"", Shown(path)));
+                let outcome = self.fs.remove_file(path);
+                self.reply_outcome(id, &outcome);
+            }
+            Request::Mkdir { path, attrs } => {
+                let permissions = attrs.permissions.map_or(0o777, |bits| bits & 0o7777);
+                self.log_line(
+                    LogLevel::Info,
+                    format_args!("mkdir name \"{}\" mode 0{permissions:o}", Shown(path)),
+                );
+                let outcome = self.fs.make_dir(path, permissions);
+                self.reply_outcome(id, &outcome);
+            }
+            Request::Rmdir { path } => {
+                self.log_line(LogLevel::Info, format_args!("rmdir name \"{}\"", Shown(path)));
+                let outcome = self.fs.remove_dir(path);
+                self.reply_outcome(id, &outcome);
+            }
+            Request::Realpath { path } => {
+                self.log_line(LogLevel::Verbose, format_args!("realpath \"{}\"", Shown(path)));
+                self.serve_realpath(id, path);
+            }
+            Request::Rename { old, new } => {
+                self.log_two("rename old", old, "new", new);
+                let outcome = self.fs.rename(old, new, false);
+                self.reply_outcome(id, &outcome);
+            }
+            Request::PosixRename { old, new } => {
+                self.log_two("posix-rename old", old, "new", new);
+                let outcome = self.fs.rename(old, new, true);
+                self.reply_outcome(id, &outcome);
+            }
+            Request::Readlink { path } => {
+                self.log_line(LogLevel::Verbose, format_args!("readlink \"{}\"", Shown(path)));
+                let target = self.fs.read_link(path);
+                self.reply_path(id, target);
+            }
+            Request::Symlink { target, link } => {
+                self.log_two("symlink old", target, "new", link);
+                let outcome = self.fs.symlink(target, link);
+                self.reply_outcome(id, &outcome);
+            }
+            Request::Hardlink { old, new } => {
+                self.log_two("hardlink old", old, "new", new);
+                let outcome = self.fs.hard_link(old, new);
+                self.reply_outcome(id, &outcome);
+            }
+            Request::Statvfs { path } => {
+                self.log_line(LogLevel::Info, format_args!("statvfs \"{}\"", Shown(path)));
+                let stat = self.fs.statvfs(path);
+                self.reply_statvfs(id, stat);
+            }
+            Request::Fstatvfs { handle } => {
+                let stat = match self.handles.get(handle) {
+                    Some(Open::File(open)) => open.file.statvfs(),
+                    Some(Open::Dir(open)) => open.dir.statvfs(),
+                    None => return self.reply_bad_handle(id),
+                };
+                self.reply_statvfs(id, stat);
+            }
+            Request::Fsync { handle } => {
+                let outcome = match self.handles.get(handle) {
+                    Some(Open::File(open)) => open.file.sync(),
+                    Some(Open::Dir(open)) => open.dir.sync(),
+                    None => return self.reply_bad_handle(id),
+                };
+                self.reply_outcome(id, &outcome);
+            }
+            Request::Limits => {
+                let limits = Limits {
+                    max_packet: MAX_MESSAGE as u64,
+                    max_read: MAX_DATA as u64,
+                    max_write: MAX_DATA as u64,
+                    max_handles: self.max_handles(),
+                };
+                self.reply().extended(id, |out| limits.write(out));
+            }
+            Request::ExpandPath { path } => self.serve_expand_path(id, path),
+            Request::CopyData { from, from_offset, len, to, to_offset } => {
+                self.start_copy(id, from, from_offset, len, to, to_offset);
+            }
+            Request::HomeDirectory { user } => match self.lookup.home(user) {
+                Some(home) => self.reply().path(id, &home),
+                None => self.reply_text(id, StatusCode::FAILURE, "No such user"),
+            },
+            Request::UsersGroupsById { users, groups } => self.serve_names_of_ids(id, users, groups),
+            Request::Extended { .. } => self.reply_status(id, StatusCode::OP_UNSUPPORTED),
+        }
+    }
+
+    /// 0 when nobody knows.
+    fn max_handles(&self) -> u64 {
+        self.options.max_handles.unwrap_or_else(|| self.fs.max_open())
+    }
+
+    /// Answers an error when no more handles may be opened.
+    fn may_open(&mut self, id: u32) -> bool {
+        let max = self.max_handles();
+        let may = max == 0 || (self.handles.count() as u64) < max;
+        if !may {
+            self.reply_text(id, StatusCode::FAILURE, "Too many open files");
+        }
+        may
+    }
+
+    fn serve_open(&mut self, id: u32, path: &[u8], flags: OpenFlags, attrs: &Attrs) {
+        let permissions = attrs.permissions.map_or(0o666, |bits| bits & 0o7777);
+        self.log_line(
+            LogLevel::Info,
+            format_args!("open \"{}\" flags {flags} mode 0{permissions:o}", Shown(path)),
+        );
+        if self.options.read_only && flags.modifies() {
+            self.log_line(LogLevel::Verbose, format_args!("refusing open request in read-only mode"));
+            return self.reply_status(id, StatusCode::PERMISSION_DENIED);
+        }
+        if !self.may_open(id) {
+            return;
+        }
+        match self.fs.open(path, flags, Some(permissions)) {
+            Ok(file) => {
+                let handle = self.handles.insert(Open::File(OpenFile::new(file, path, flags)));
+                self.reply().handle(id, &handle);
+            }
+            Err(error) => self.reply_error(id, &error),
+        }
+    }
+
+    fn serve_close(&mut self, id: u32, handle: &[u8]) {
+        match self.handles.remove(handle) {
+            Some(open) => {
+                self.log_close(open, false);
+                self.reply_status(id, StatusCode::OK);
+            }
+            None => self.reply_text(id, StatusCode::NO_SUCH_FILE, "Invalid handle"),
+        }
+    }
+
+    fn serve_stat(&mut self, id: u32, name: &str, path: &[u8], follow: bool) {
+        self.log_line(LogLevel::Verbose, format_args!("{name} name \"{}\"", Shown(path)));
+        let attrs = self.fs.attrs(path, follow);
+        self.reply_attrs(id, attrs);
+    }
+
+    fn serve_setstat(&mut self, id: u32, path: &[u8], attrs: &Attrs, follow: bool) {
+        if !follow && attrs.size.is_some() {
+            // A link has no size to set.
+            return self.reply_status(id, StatusCode::BAD_MESSAGE);
+        }
+        self.log_set(path, attrs);
+        let outcome = self.fs.set_attrs(path, attrs, follow);
+        self.reply_outcome(id, &outcome);
+    }
+
+    fn serve_fsetstat(&mut self, id: u32, handle: &[u8], attrs: &Attrs) {
+        let (path, outcome) = match self.handles.get(handle) {
+            Some(Open::File(open)) => (open.event.path.clone(), open.file.set_attrs(attrs)),
+            Some(Open::Dir(open)) => (open.path.clone(), open.dir.set_attrs(attrs)),
+            None => return self.reply_bad_handle(id),
+        };
+        self.log_set(&path, attrs);
+        self.reply_outcome(id, &outcome);
+    }
+
+    fn serve_opendir(&mut self, id: u32, path: &[u8]) {
+        self.log_line(LogLevel::Info, format_args!("opendir \"{}\"", Shown(path)));
+        if !self.may_open(id) {
+            return;
+        }
+        match self.fs.open_dir(path) {
+            Ok(dir) => {
+                let handle = self.handles.insert(Open::Dir(OpenDir { dir, path: path.to_vec() }));
+                self.reply().handle(id, &handle);
+            }
+            Err(error) => self.reply_error(id, &error),
+        }
+    }
+
+    fn serve_readdir(&mut self, id: u32, handle: &[u8]) {
+        let Some(Open::Dir(open)) = self.handles.get(handle) else {
+            return self.reply_bad_handle(id);
+        };
+        let now = self.lookup.now();
+        let mut entries = Vec::new();
+        let mut count = 0;
+        let mut line = Vec::new();
+        while entries.len() < READDIR_SIZE {
+            match open.dir.next_entry() {
+                Ok(Some(entry)) => {
+                    line.clear();
+                    long_name::write(&mut line, &entry, now, &mut self.names, &mut *self.lookup);
+                    write_name(&mut entries, &entry.name, &line, &entry.attrs);
+                    count += 1;
+                }
+                Ok(None) => break,
+                Err(error) if count == 0 => return self.reply_error(id, &error),
+                // It will show again when the client asks for more.
+                Err(_) => break,
+            }
+        }
+        if count == 0 {
+            self.reply_status(id, StatusCode::EOF);
+        } else {
+            self.reply().encoded_names(id, count, &entries);
+        }
+    }
+
+    fn serve_realpath(&mut self, id: u32, path: &[u8]) {
+        let resolved = self.fs.real_path(if path.is_empty() { b"." } else { path });
+        self.reply_path(id, resolved);
+    }
+
+    /// `~` and `~user` in front of the path stand for home directories; the rest is REALPATH.
+    fn serve_expand_path(&mut self, id: u32, path: &[u8]) {
+        self.log_line(LogLevel::Verbose, format_args!("expand-path \"{}\"", Shown(path)));
+        let [b'~', behind @ ..] = path else {
+            return self.serve_realpath(id, path);
+        };
+        let end = behind.iter().position(|&byte| byte == b'/').unwrap_or(behind.len());
+        let (user, rest) = behind.split_at(end);
+        match self.lookup.home(user) {
+            Some(mut home) => {
+                home.extend_from_slice(rest);
+                self.serve_realpath(id, &home);
+            }
+            None => self.reply_text(id, StatusCode::FAILURE, "No such user"),
+        }
+    }
+
+    /// An id without a name is answered with an empty one.
+    fn serve_names_of_ids(&mut self, id: u32, users: &[u8], groups: &[u8]) {
+        let mut names = [Vec::new(), Vec::new()];
+        let [user_names, group_names] = &mut names;
+        for uid in users.as_chunks::<4>().0 {
+            let name = self.lookup.user_name(u32::from_be_bytes(*uid)).unwrap_or_default();
+            user_names.put_string(name.as_bytes());
+        }
+        for gid in groups.as_chunks::<4>().0 {
+            let name = self.lookup.group_name(u32::from_be_bytes(*gid)).unwrap_or_default();
+            group_names.put_string(name.as_bytes());
+        }
+        if users.len() % 4 != 0 || groups.len() % 4 != 0 {
+            return self.reply_status(id, StatusCode::BAD_MESSAGE);
+        }
+        // Names are longer than ids: an answer that does not fit a message is none.
+        if user_names.len() + group_names.len() > MAX_DATA {
+            return self.reply_text(id, StatusCode::FAILURE, "Too many ids in one request");
+        }
+        self.reply().extended(id, |out| {
+            out.put_string(user_names);
+            out.put_string(group_names);
+        });
+    }
+
+    fn reply_attrs(&mut self, id: u32, attrs: io::Result<Attrs>) {
+        match attrs {
+            Ok(attrs) => self.reply().attrs(id, &attrs),
+            Err(error) => self.reply_error(id, &error),
+        }
+    }
+
+    fn reply_path(&mut self, id: u32, path: io::Result<Vec<u8>>) {
+        match path {
+            Ok(path) => self.reply().path(id, &path),
+            Err(error) => self.reply_error(id, &error),
+        }
+    }
+
+    fn reply_statvfs(&mut self, id: u32, stat: io::Result<StatVfs>) {
+        match stat {
+            Ok(stat) => self.reply().extended(id, |out| stat.write(out)),
+            Err(error) => self.reply_error(id, &error),
+        }
+    }
+
+    fn log_two(&mut self, first: &str, old: &[u8], second: &str, new: &[u8]) {
+        self.log_line(LogLevel::Info, format_args!("{first} \"{}\" {second} \"{}\"", Shown(old), Shown(new)));
+    }
+
+    fn log_set(&mut self, path: &[u8], attrs: &Attrs) {
+        if let Some(size) = attrs.size {
+            self.log_line(LogLevel::Info, format_args!("set \"{}\" size {size}", Shown(path)));
+        }
+        if let Some(bits) = attrs.permissions {
+            self.log_line(LogLevel::Info, format_args!("set \"{}\" mode {:04o}", Shown(path), bits & 0o7777));
+        }
+        if let Some((_, time)) = attrs.times {
+            let local = i64::from(time) + i64::from(self.lookup.utc_offset(time.into()));
+            let (year, month, day) = long_name::date(local.div_euclid(86_400));
+            let second = local.rem_euclid(86_400);
+            self.log_line(
+                LogLevel::Info,
+                format_args!(
+                    "set \"{}\" modtime {year}{:02}{day:02}-{:02}:{:02}:{:02}",
+                    Shown(path),
+                    month + 1,
+                    second / 3600,
+                    second / 60 % 60,
+                    second % 60
+                ),
+            );
+        }
+        if let Some((user, group)) = attrs.ids {
+            self.log_line(LogLevel::Info, format_args!("set \"{}\" owner {user} group {group}", Shown(path)));
+        }
+    }
+}
