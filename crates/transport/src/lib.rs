@@ -21,9 +21,20 @@
 //!   at once; each carries its own key and index.
 //! * Received payloads are slices of the buffer they were read into.
 
+mod compress;
 mod config;
+mod epoch;
 mod error;
 mod event;
+mod ext_info;
+mod freeze;
+mod ident;
+mod kex;
+mod machine;
+mod negotiate;
+mod recv;
+mod seal;
+mod send;
 mod transport;
 
 pub use config::{Algorithms, Config, DEFAULT_MAX_PACKET, HostKey, RekeyLimit, Role, cpu_has_aes};

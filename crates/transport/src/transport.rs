@@ -1,41 +1,143 @@
 //! The object everybody holds.
 
+use std::collections::VecDeque;
 use std::io::{IoSlice, IoSliceMut};
 use std::time::Instant;
 
 use lh_crypto::Random;
-use lh_wire::PacketSink;
-use zeroize::Zeroizing;
+use lh_wire::msg::{Disconnect, Unimplemented};
+use lh_wire::{Message, PacketSink};
 
-use crate::{AcceptedHostKey, Algorithms, Config, Event, FreezeError, Negotiated, TransportError};
+use crate::compress::{Deflater, Inflater};
+use crate::epoch::RawKeys;
+use crate::ident::{self, Found};
+use crate::machine::{KexState, Phase};
+use crate::recv::Receiver;
+use crate::send::{PaddingPool, Sender};
+use crate::{AcceptedHostKey, Algorithms, Config, Event, Negotiated, Role, TransportError};
+
+/// Bytes of answers to a peer's PINGs (and of UNIMPLEMENTED) that may wait to be written. A peer that makes us
+/// answer and does not read the answers is stopped here.
+const MAX_REPLIES: usize = 1024 * 1024;
+
+/// A payload that waits for the end of a key exchange.
+pub(crate) struct Held {
+    pub(crate) payload: Vec<u8>,
+    /// Queued after authentication, which delayed compression asks for.
+    pub(crate) authenticated: bool,
+}
 
 /// One SSH connection, below the layer of services. See the crate's documentation for the order of calls.
 pub struct Transport {
-    config: Config,
-    random: Box<dyn Random + Send>,
-    negotiated: Negotiated,
-    space: Vec<u8>,
+    pub(crate) config: Config,
+    pub(crate) send: Sender,
+    pub(crate) recv: Receiver,
+    pub(crate) phase: Phase,
+    pub(crate) kex: KexState,
+    pub(crate) events: VecDeque<Event>,
+    /// Not KEX, queued between our KEXINIT and our NEWKEYS.
+    pub(crate) held: VecDeque<Held>,
+    pub(crate) held_bytes: usize,
+    pub(crate) deflater: Deflater,
+    pub(crate) inflater: Inflater,
+    /// Both without line ending.
+    pub(crate) our_ident: Vec<u8>,
+    pub(crate) peer_ident: Vec<u8>,
+    pub(crate) peer_ident_text: Option<String>,
+    /// Lines the server sent before its identification.
+    pub(crate) lines: usize,
+    /// Exchange hash of the first exchange.
+    pub(crate) session_id: Option<Vec<u8>>,
+    pub(crate) host_key: Option<Vec<u8>>,
+    /// Of the last exchange both of whose NEWKEYS have passed.
+    pub(crate) names: Option<Negotiated>,
+    pub(crate) raw_out: Option<RawKeys>,
+    pub(crate) raw_in: Option<RawKeys>,
+    pub(crate) authenticated: bool,
+    pub(crate) next_algorithms: Option<Algorithms>,
+    pub(crate) last_kex: Instant,
+    pub(crate) extensions: Vec<(String, Vec<u8>)>,
+    pub(crate) ext_infos: u32,
+    pub(crate) last_seq: u32,
+    /// Bytes of answers nobody but the peer asked for and that are perhaps not written yet.
+    pub(crate) replies: usize,
+    pub(crate) eof: bool,
+    pub(crate) bytes_in: u64,
+    pub(crate) bytes_out: u64,
+}
+
+impl std::fmt::Debug for Transport {
+    /// Says which end it is and how far it got, and nothing of what it holds.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Transport")
+            .field("role", &self.config.role)
+            .field("peer", &self.peer_ident_text)
+            .field("names", &self.names)
+            .field("authenticated", &self.authenticated)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Transport {
-    /// Starts a connection: our identification and KEXINIT are queued at once.
+    /// Starts a connection: our identification and KEXINIT are queued at once, without waiting for the peer's.
     pub fn new(config: Config, random: Box<dyn Random + Send>, now: Instant) -> Self {
-        let _ = now;
-        Self { config, random, negotiated: Negotiated::default(), space: vec![0; 65536] }
+        let mut transport = Self::blank(config, random, now);
+        let line = [&transport.our_ident[..], b"\r\n"].concat();
+        transport.send.push_raw(&line);
+        transport.start_kex();
+        transport
+    }
+
+    /// Before anything was sent or received.
+    pub(crate) fn blank(config: Config, random: Box<dyn Random + Send>, now: Instant) -> Self {
+        Self {
+            send: Sender::new(PaddingPool::new(random)),
+            recv: Receiver::new(config.max_packet),
+            phase: Phase::Identification,
+            kex: KexState::Idle,
+            events: VecDeque::new(),
+            held: VecDeque::new(),
+            held_bytes: 0,
+            deflater: Deflater::default(),
+            inflater: Inflater::default(),
+            our_ident: ident::ours(&config.software).into_bytes(),
+            peer_ident: Vec::new(),
+            peer_ident_text: None,
+            lines: 0,
+            session_id: None,
+            host_key: None,
+            names: None,
+            raw_out: None,
+            raw_in: None,
+            authenticated: false,
+            next_algorithms: None,
+            last_kex: now,
+            extensions: Vec::new(),
+            ext_infos: 0,
+            last_seq: 0,
+            replies: 0,
+            eof: false,
+            bytes_in: 0,
+            bytes_out: 0,
+            config,
+        }
     }
 
     /// Where to read the socket's bytes to. Never empty.
     pub fn recv_space(&mut self) -> &mut [u8] {
-        &mut self.space
+        self.recv.space()
     }
 
     /// `n` bytes were read into the start of [`recv_space`](Self::recv_space).
     pub fn received(&mut self, n: usize) {
-        let _ = n;
+        self.recv.received(n);
+        self.bytes_in += n as u64;
     }
 
     /// The peer will send no more. `poll` reports it once everything that arrived has been handled.
-    pub fn received_eof(&mut self) {}
+    pub fn received_eof(&mut self) {
+        self.eof = true;
+    }
 
     /// The next thing that happened, `None` when more bytes (or an answer) are needed.
     ///
@@ -43,150 +145,241 @@ impl Transport {
     /// The connection is over; a DISCONNECT is queued where one makes sense, so flush once more. Calling again
     /// gives the same error.
     pub fn poll(&mut self, now: Instant) -> Result<Option<Event>, TransportError> {
-        let _ = now;
-        Ok(None)
+        if let Phase::Failed(error) = &self.phase {
+            return Err(error.clone());
+        }
+        self.advance(now).inspect_err(|error| self.fail(error))
+    }
+
+    fn advance(&mut self, now: Instant) -> Result<Option<Event>, TransportError> {
+        loop {
+            if let Some(event) = self.events.pop_front() {
+                return Ok(Some(event));
+            }
+            let progress = match &self.phase {
+                Phase::Identification => self.identification()?,
+                Phase::Packets => self.packet(now)?,
+                Phase::Ended => return Ok(None),
+                Phase::Failed(error) => return Err(error.clone()),
+            };
+            if !progress && self.events.is_empty() {
+                if self.eof {
+                    return Err(TransportError::Closed { mid_packet: !self.recv.unread().is_empty() });
+                }
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Handles one line; false when there is none.
+    fn identification(&mut self) -> Result<bool, TransportError> {
+        match ident::next(self.config.role, self.lines, self.recv.unread())? {
+            Found::Nothing => return Ok(false),
+            Found::Banner(len, line) => {
+                self.recv.take(len);
+                self.lines += 1;
+                self.events.push_back(Event::Banner(line));
+            }
+            Found::Identification(len, line) => {
+                self.recv.take(len);
+                let text = ident::printable(&line);
+                self.peer_ident = line;
+                self.peer_ident_text = Some(text.clone());
+                self.phase = Phase::Packets;
+                self.events.push_back(Event::PeerIdentification(text));
+            }
+        }
+        Ok(true)
+    }
+
+    /// Ends the connection for a reason of ours: tells the peer, where that makes sense.
+    fn fail(&mut self, error: &TransportError) {
+        if let (Some(reason), false) = (error.disconnect_reason(), matches!(self.phase, Phase::Ended)) {
+            let text = match error {
+                // The number was decrypted with a key the peer may not have: it is nobody's business.
+                TransportError::PacketLength { .. } => "packet corrupt".to_owned(),
+                error => error.to_string(),
+            };
+            self.disconnect(reason, &text);
+        }
+        self.phase = Phase::Failed(error.clone());
     }
 
     /// Client: the answer to [`Event::HostKey`]. Only the key that was asked about can be accepted.
     ///
     /// # Errors
-    /// No key is waiting, or it is another one.
+    /// No key is waiting, or it is another one; the state has not changed then.
     pub fn host_key_accepted(&mut self, key: &AcceptedHostKey) -> Result<(), TransportError> {
-        let _ = key;
-        Ok(())
+        self.answer(|state| state.host_key_accepted(&key.blob))
     }
 
     /// Server: the answer to [`Event::SignExchangeHash`], a signature blob (`string` algorithm, `string` signature).
     ///
     /// # Errors
-    /// No signature is waited for.
+    /// No signature is waited for; the state has not changed then.
     pub fn exchange_hash_signed(&mut self, signature: &[u8]) -> Result<(), TransportError> {
-        let _ = signature;
-        Ok(())
+        self.answer(|state| state.signed(signature))
     }
 
     /// False while a key exchange keeps other packets back: whoever produces bulk waits, so that nothing piles up.
     pub fn can_send_bulk(&self) -> bool {
-        true
+        self.is_open() && !self.holding()
     }
 
     /// Seals what is queued. Call before [`output_slices`](Self::output_slices).
     pub fn output(&mut self, now: Instant) {
         let _ = now;
+        if self.send.seal().is_err() {
+            // Only a mistake in this crate leads here. Nothing half-sealed may leave.
+            self.send.abandon();
+            self.phase = Phase::Failed(TransportError::Caller("a packet could not be sealed"));
+        }
     }
 
     /// Appends the sealed bytes that wait to be written, in order. At most 64 slices.
     pub fn output_slices<'a>(&'a self, out: &mut Vec<IoSlice<'a>>) {
-        let _ = out;
+        self.send.slices(out);
     }
 
     /// The first `n` bytes of the output were written to the socket.
     pub fn written(&mut self, n: usize) {
-        let _ = n;
+        self.send.written(n);
+        self.replies = self.replies.saturating_sub(n);
+        self.bytes_out += n as u64;
     }
 
     /// Bytes queued and not yet written, packets held back during a key exchange included.
     pub fn queued_bytes(&self) -> usize {
-        0
+        self.send.queued() + self.held_bytes
     }
 
     /// When [`handle_timeout`](Self::handle_timeout) wants to be called.
     pub fn next_deadline(&self) -> Option<Instant> {
-        None
+        if !self.authenticated || !self.is_open() || !matches!(self.kex, KexState::Idle) {
+            return None;
+        }
+        self.last_kex.checked_add(self.config.rekey.interval?)
     }
 
     /// Time has passed: starts a rekey whose interval is over.
     pub fn handle_timeout(&mut self, now: Instant) {
-        let _ = now;
+        if self.next_deadline().is_some_and(|deadline| deadline <= now) {
+            self.request_rekey();
+        }
     }
 
     /// Starts a key exchange now, unless one is under way.
-    pub fn request_rekey(&mut self) {}
+    pub fn request_rekey(&mut self) {
+        if self.is_open() && matches!(self.kex, KexState::Idle) {
+            self.start_kex();
+        }
+    }
 
     /// Offers other algorithms from the next key exchange on.
     pub fn set_algorithms(&mut self, algorithms: Algorithms) {
-        self.config.algorithms = algorithms;
+        self.next_algorithms = Some(algorithms);
     }
 
-    /// Queues SSH_MSG_DISCONNECT. Nothing can be sent afterwards.
+    /// Queues SSH_MSG_DISCONNECT. Nothing can be sent afterwards, and nothing more comes from
+    /// [`poll`](Self::poll).
     pub fn disconnect(&mut self, reason: u32, description: &str) {
-        let _ = (reason, description);
+        if !self.is_open() {
+            return;
+        }
+        self.transmit(&Disconnect::new(reason, description.as_bytes(), b"").to_payload(), self.authenticated);
+        self.phase = Phase::Ended;
+        self.held.clear();
+        self.held_bytes = 0;
     }
 
-    /// The user is authenticated: delayed compression starts. A server calls this right *after* queueing
-    /// USERAUTH_SUCCESS, a client when it *gets* it, before the next `poll`.
-    pub fn set_authenticated(&mut self) {}
+    /// The user is authenticated: delayed compression starts, and rekeying by limits. A server calls this right
+    /// *after* queueing USERAUTH_SUCCESS, a client when it *gets* it, before the next `poll`.
+    pub fn set_authenticated(&mut self) {
+        self.authenticated = true;
+    }
 
     /// Answers the packet last returned by [`poll`](Self::poll) with SSH_MSG_UNIMPLEMENTED (RFC 4253 section 11.4).
-    pub fn reply_unimplemented(&mut self) {}
+    pub fn reply_unimplemented(&mut self) {
+        self.reply(&Unimplemented::new(self.last_seq).to_payload());
+    }
+
+    /// Sends an answer the peer can make us give as often as it likes.
+    pub(crate) fn reply(&mut self, payload: &[u8]) {
+        self.replies += payload.len() + 32;
+        self.payload(payload);
+    }
+
+    /// The peer makes us answer and does not read.
+    pub(crate) const fn too_many_replies(&self) -> bool {
+        self.replies > MAX_REPLIES
+    }
 
     /// The exchange hash of the first key exchange; `None` before it is done.
     pub fn session_id(&self) -> Option<&[u8]> {
-        None
+        self.session_id.as_deref()
     }
 
     /// What the last key exchange agreed on; `None` before the first is done.
-    pub fn negotiated(&self) -> Option<&Negotiated> {
-        Some(&self.negotiated)
+    pub const fn negotiated(&self) -> Option<&Negotiated> {
+        self.names.as_ref()
     }
 
-    /// The peer's identification line, without line ending.
+    /// The peer's identification line, without line ending; bytes that are not printable ASCII are escaped.
     pub fn peer_identification(&self) -> Option<&str> {
-        None
+        self.peer_ident_text.as_deref()
     }
 
-    /// Value of an extension the peer announced in EXT_INFO.
+    /// Value of an extension the peer announced in EXT_INFO; the last one counts.
     pub fn peer_extension(&self, name: &str) -> Option<&[u8]> {
-        let _ = name;
-        None
+        self.extensions.iter().rev().find(|(each, _)| each == name).map(|(_, value)| value.as_slice())
     }
 
     /// The host key blob of the last key exchange (the server's own, on a server): hostbound authentication
     /// signs it.
     pub fn host_key(&self) -> Option<&[u8]> {
-        None
+        self.host_key.as_deref()
+    }
+
+    /// Which end this is.
+    pub const fn role(&self) -> Role {
+        self.config.role
     }
 
     /// Bytes received from the socket.
-    pub fn bytes_in(&self) -> u64 {
-        0
+    pub const fn bytes_in(&self) -> u64 {
+        self.bytes_in
     }
 
     /// Bytes written to the socket.
-    pub fn bytes_out(&self) -> u64 {
-        0
-    }
-
-    /// The whole state as bytes, so that another process can go on. They hold the keys.
-    ///
-    /// # Errors
-    /// Not while a key exchange is under way, nor with compression running.
-    pub fn freeze(&mut self) -> Result<Zeroizing<Vec<u8>>, FreezeError> {
-        Err(FreezeError::KeyExchange)
-    }
-
-    /// Goes on from where [`freeze`](Self::freeze) stopped. `config` is this process's own.
-    ///
-    /// # Errors
-    /// The bytes are not what `freeze` wrote.
-    pub fn thaw(
-        frozen: &[u8],
-        config: Config,
-        random: Box<dyn Random + Send>,
-        now: Instant,
-    ) -> Result<Self, FreezeError> {
-        let _ = (frozen, config, random, now);
-        Err(FreezeError::Version)
+    pub const fn bytes_out(&self) -> u64 {
+        self.bytes_out
     }
 }
 
 impl PacketSink for Transport {
     fn payload(&mut self, payload: &[u8]) {
-        let _ = payload;
-        self.random.fill(&mut []);
+        match payload.first() {
+            _ if !self.is_open() => {}
+            None => {}
+            Some(&number) if self.must_hold(number) => self.hold(payload.to_vec()),
+            Some(_) => {
+                self.transmit(payload, self.authenticated);
+                self.rekey_if_due();
+            }
+        }
     }
 
     fn payloads(&mut self, sizes: &mut [usize], fill: &mut dyn FnMut(&mut [IoSliceMut<'_>], &mut [usize])) {
-        let _ = (sizes, fill);
+        if self.can_send_bulk() && !self.deflater.when.applies(self.authenticated) {
+            self.send.push_many(sizes, fill);
+            self.rekey_if_due();
+        } else {
+            // Compressed, held back or thrown away: the payloads need a place of their own first.
+            let mut collected: Vec<Vec<u8>> = Vec::new();
+            collected.payloads(sizes, fill);
+            for payload in collected {
+                self.payload(&payload);
+            }
+        }
     }
 }

@@ -1,0 +1,167 @@
+//! Compression of payloads (RFC 4253 section 6.2): `zlib`, and `zlib@openssh.com` which starts after authentication.
+//!
+//! One zlib stream per direction and key epoch, flushed at the end of every packet. A stream is made when the
+//! first packet that belongs to it comes by: so packets queued before authentication and sent after it (held
+//! back by a key exchange) are still sent as they are.
+
+use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
+
+use crate::TransportError;
+
+/// zlib's usual level, and OpenSSH's.
+const LEVEL: u32 = 6;
+
+/// When a direction compresses.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum When {
+    #[default]
+    Never,
+    /// `zlib@openssh.com`.
+    Authenticated,
+    /// `zlib`.
+    Always,
+}
+
+impl When {
+    pub(crate) fn by_name(name: &str) -> Self {
+        match name {
+            "zlib" => Self::Always,
+            "zlib@openssh.com" => Self::Authenticated,
+            _ => Self::Never,
+        }
+    }
+
+    /// True when a packet of before (or after) authentication is compressed.
+    pub(crate) fn applies(self, authenticated: bool) -> bool {
+        self == Self::Always || (self == Self::Authenticated && authenticated)
+    }
+}
+
+/// The sending direction.
+#[derive(Default)]
+pub(crate) struct Deflater {
+    pub(crate) when: When,
+    stream: Option<Compress>,
+}
+
+impl Deflater {
+    pub(crate) fn new(name: &str) -> Self {
+        Self { when: When::by_name(name), stream: None }
+    }
+
+    pub(crate) const fn started(&self) -> bool {
+        self.stream.is_some()
+    }
+
+    /// The payload compressed, ending in a partial flush so that the peer can read all of it.
+    pub(crate) fn compress(&mut self, payload: &[u8]) -> Result<Vec<u8>, TransportError> {
+        let stream = self.stream.get_or_insert_with(|| Compress::new(Compression::new(LEVEL), true));
+        let mut out = Vec::with_capacity(payload.len() + payload.len() / 1000 + 64);
+        let mut rest = payload;
+        loop {
+            let before = stream.total_in();
+            stream
+                .compress_vec(rest, &mut out, FlushCompress::Partial)
+                .map_err(|_| TransportError::Caller("zlib refused to compress"))?;
+            let taken = usize::try_from(stream.total_in() - before).unwrap_or(usize::MAX);
+            rest = rest.get(taken..).unwrap_or_default();
+            // A flush is complete when there was room left.
+            if rest.is_empty() && out.len() < out.capacity() {
+                return Ok(out);
+            }
+            out.reserve(1024);
+        }
+    }
+}
+
+/// The receiving direction.
+#[derive(Default)]
+pub(crate) struct Inflater {
+    pub(crate) when: When,
+    stream: Option<Decompress>,
+}
+
+impl Inflater {
+    pub(crate) fn new(name: &str) -> Self {
+        Self { when: When::by_name(name), stream: None }
+    }
+
+    pub(crate) const fn started(&self) -> bool {
+        self.stream.is_some()
+    }
+
+    /// The payload decompressed. No more than `limit` bytes are made, whatever the peer packed.
+    pub(crate) fn decompress(&mut self, payload: &[u8], limit: usize) -> Result<Vec<u8>, TransportError> {
+        let stream = self.stream.get_or_insert_with(|| Decompress::new(true));
+        let mut out = Vec::with_capacity((payload.len() * 3).clamp(512, limit.max(512)));
+        let mut rest = payload;
+        loop {
+            let before = stream.total_in();
+            let had = out.len();
+            let status = stream
+                .decompress_vec(rest, &mut out, FlushDecompress::Sync)
+                .map_err(|_| TransportError::Compression("corrupt data"))?;
+            if status == Status::StreamEnd {
+                return Err(TransportError::Compression("stream ended"));
+            }
+            let taken = usize::try_from(stream.total_in() - before).unwrap_or(usize::MAX);
+            rest = rest.get(taken..).unwrap_or_default();
+            if out.len() > limit {
+                return Err(TransportError::Compression("packet too large"));
+            }
+            if out.len() < out.capacity() {
+                // All that could be made has been made: the input must be used up.
+                if rest.is_empty() {
+                    return Ok(out);
+                }
+                if taken == 0 && out.len() == had {
+                    return Err(TransportError::Compression("corrupt data"));
+                }
+                continue;
+            }
+            out.reserve(out.len().max(1024));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn packets_survive(packets in proptest::collection::vec(proptest::collection::vec(0u8..4, 1..4000), 1..20)) {
+            let (mut deflater, mut inflater) = (Deflater::new("zlib"), Inflater::new("zlib"));
+            for packet in packets {
+                let squeezed = deflater.compress(&packet).unwrap();
+                prop_assert_eq!(inflater.decompress(&squeezed, 1 << 18).unwrap(), packet);
+            }
+        }
+
+        #[test]
+        fn noise_survives(packet in proptest::collection::vec(any::<u8>(), 1..40_000)) {
+            let (mut deflater, mut inflater) = (Deflater::new("zlib"), Inflater::new("zlib"));
+            let squeezed = deflater.compress(&packet).unwrap();
+            prop_assert_eq!(inflater.decompress(&squeezed, 1 << 18).unwrap(), packet);
+        }
+
+        #[test]
+        fn any_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..500)) {
+            let mut inflater = Inflater::new("zlib");
+            if let Ok(out) = inflater.decompress(&bytes, 10_000) {
+                prop_assert!(out.len() <= 10_000);
+            }
+        }
+    }
+
+    #[test]
+    fn a_bomb_is_refused() {
+        let mut deflater = Deflater::new("zlib");
+        let bomb = deflater.compress(&vec![0; 10 << 20]).unwrap();
+        assert!(bomb.len() < 32 * 1024);
+        let error = Inflater::new("zlib").decompress(&bomb, 256 * 1024).unwrap_err();
+        assert_eq!(error, TransportError::Compression("packet too large"));
+    }
+}

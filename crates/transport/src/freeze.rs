@@ -1,0 +1,204 @@
+//! The whole state as bytes, for another process to go on with (OpenSSH does the same between its pre-auth process
+//! and the user's).
+//!
+//! Only between key exchanges, and before compression starts. What was received and not handled, and what was queued
+//! and not written, goes along. The format is internal: both ends are the same build, and a tag says so.
+
+use std::time::Instant;
+
+use lh_crypto::{Cipher, Direction, Mac, PacketIndex, Random};
+use lh_wire::{Reader, WireError, Writer};
+use zeroize::Zeroizing;
+
+use crate::compress::{Deflater, Inflater};
+use crate::epoch::{Position, RawKeys};
+use crate::ident::printable;
+use crate::machine::{KexState, Phase};
+use crate::{Config, FreezeError, Negotiated, Role, Transport};
+
+/// Changes with every change of the format.
+const TAG: &[u8] = b"longhaul-transport-1";
+
+/// What another process may go on with.
+impl Transport {
+    /// The whole state as bytes, so that another process can go on. They hold the keys. This object is spent
+    /// afterwards: its unwritten output has moved into the bytes, and two copies must never send with the same keys.
+    ///
+    /// # Errors
+    /// Not while a key exchange is under way, nor with compression running; nothing has changed then.
+    pub fn freeze(&mut self) -> Result<Zeroizing<Vec<u8>>, FreezeError> {
+        let open = matches!(self.phase, Phase::Packets) && matches!(self.kex, KexState::Idle);
+        let (true, true, Some(names), Some(session_id), Some(host_key), Some(raw_in), Some(raw_out)) = (
+            open,
+            self.events.is_empty(),
+            &self.names,
+            &self.session_id,
+            &self.host_key,
+            &self.raw_in,
+            &self.raw_out,
+        ) else {
+            return Err(FreezeError::KeyExchange);
+        };
+        if self.deflater.started() || self.inflater.started() {
+            return Err(FreezeError::Compression);
+        }
+        self.send.seal().map_err(|_| FreezeError::KeyExchange)?;
+        let mut queued = Vec::new();
+        self.send.slices_all(&mut queued);
+
+        // Never reallocated, so that no copy of the keys is left behind.
+        let size =
+            16 * 1024 + self.recv.unread().len() + queued.iter().map(|slice| slice.len()).sum::<usize>();
+        let ext: usize = self.extensions.iter().map(|(name, value)| name.len() + value.len() + 8).sum();
+        let idents = self.our_ident.len() + self.peer_ident.len() + host_key.len() + session_id.len();
+        let mut out = Zeroizing::new(Vec::with_capacity(size + ext + idents));
+        out.put_string(TAG);
+        out.put_bool(self.config.role == Role::Server);
+        out.put_string(&self.our_ident);
+        out.put_string(&self.peer_ident);
+        out.put_string(session_id);
+        out.put_string(host_key);
+        put_names(&mut out, names);
+        out.put_bool(self.authenticated);
+        out.put_u32(self.ext_infos);
+        out.put_u32(u32::try_from(self.extensions.len()).unwrap_or(u32::MAX));
+        for (name, value) in &self.extensions {
+            out.put_string(name.as_bytes());
+            out.put_string(value);
+        }
+        for (keys, position) in [(raw_in, self.recv.position()), (raw_out, self.send.position())] {
+            put_keys(&mut out, keys);
+            put_position(&mut out, position);
+        }
+        out.put_u64(self.bytes_in);
+        out.put_u64(self.bytes_out);
+        out.put_string(self.recv.unread());
+        out.nested(|out| queued.iter().for_each(|bytes| out.put_bytes(bytes)));
+        drop(queued);
+        self.send.abandon();
+        self.phase = Phase::Ended;
+        Ok(out)
+    }
+
+    /// Goes on from where [`freeze`](Self::freeze) stopped. `config` is this process's own; a rekey interval
+    /// starts again.
+    ///
+    /// # Errors
+    /// The bytes are not what `freeze` wrote, or `config` is for the other role.
+    pub fn thaw(
+        frozen: &[u8],
+        config: Config,
+        random: Box<dyn Random + Send>,
+        now: Instant,
+    ) -> Result<Self, FreezeError> {
+        let mut reader = Reader::new(frozen);
+        if reader.string().map_err(|_| FreezeError::Version)? != TAG {
+            return Err(FreezeError::Version);
+        }
+        let role = if reader.boolean()? { Role::Server } else { Role::Client };
+        if role != config.role {
+            return Err(WireError::Invalid { what: "role" }.into());
+        }
+        let mut transport = Self::blank(config, random, now);
+        transport.phase = Phase::Packets;
+        transport.our_ident = reader.string()?.to_vec();
+        transport.peer_ident = reader.string()?.to_vec();
+        transport.peer_ident_text = Some(printable(&transport.peer_ident));
+        transport.session_id = Some(reader.string()?.to_vec());
+        transport.host_key = Some(reader.string()?.to_vec());
+        let names = read_names(&mut reader)?;
+        transport.authenticated = reader.boolean()?;
+        transport.ext_infos = reader.u32()?;
+        for _ in 0..reader.u32()? {
+            let name = reader.text()?.to_owned();
+            transport.extensions.push((name, reader.string()?.to_vec()));
+        }
+        let keys = read_keys(&mut reader)?;
+        transport.recv.new_keys(keys.packet_key(Direction::Open).map_err(|_| FreezeError::Algorithm)?, false);
+        transport.raw_in = Some(keys);
+        transport.recv.set_position(read_position(&mut reader)?);
+        let keys = read_keys(&mut reader)?;
+        transport.send.new_keys(keys.packet_key(Direction::Seal).map_err(|_| FreezeError::Algorithm)?, false);
+        transport.raw_out = Some(keys);
+        transport.send.set_position(read_position(&mut reader)?);
+        let (out, back) = match role {
+            Role::Client => (&names.compression_c2s, &names.compression_s2c),
+            Role::Server => (&names.compression_s2c, &names.compression_c2s),
+        };
+        transport.deflater = Deflater::new(out);
+        transport.inflater = Inflater::new(back);
+        transport.names = Some(names);
+        transport.bytes_in = reader.u64()?;
+        transport.bytes_out = reader.u64()?;
+        transport.recv.restore(reader.string()?);
+        transport.send.push_raw(reader.string()?);
+        reader.finish()?;
+        Ok(transport)
+    }
+}
+
+fn put_names(out: &mut Vec<u8>, names: &Negotiated) {
+    let Negotiated {
+        kex,
+        host_key,
+        cipher_c2s,
+        cipher_s2c,
+        mac_c2s,
+        mac_s2c,
+        compression_c2s,
+        compression_s2c,
+        strict,
+    } = names;
+    for name in [kex, host_key, cipher_c2s, cipher_s2c, mac_c2s, mac_s2c, compression_c2s, compression_s2c] {
+        out.put_string(name.as_bytes());
+    }
+    out.put_bool(*strict);
+}
+
+fn read_names(reader: &mut Reader<'_>) -> Result<Negotiated, WireError> {
+    let mut name = || reader.text().map(str::to_owned);
+    Ok(Negotiated {
+        kex: name()?,
+        host_key: name()?,
+        cipher_c2s: name()?,
+        cipher_s2c: name()?,
+        mac_c2s: name()?,
+        mac_s2c: name()?,
+        compression_c2s: name()?,
+        compression_s2c: name()?,
+        strict: reader.boolean()?,
+    })
+}
+
+fn put_keys(out: &mut Vec<u8>, keys: &RawKeys) {
+    out.put_string(keys.cipher.name.as_bytes());
+    out.put_string(keys.mac.map_or("", |mac| mac.name).as_bytes());
+    out.put_string(&keys.key);
+    out.put_string(&keys.iv);
+    out.put_string(&keys.mac_key);
+}
+
+fn read_keys(reader: &mut Reader<'_>) -> Result<RawKeys, FreezeError> {
+    let cipher = Cipher::by_name(reader.text()?).ok_or(FreezeError::Algorithm)?;
+    let mac = match reader.text()? {
+        "" => None,
+        name => Some(Mac::by_name(name).ok_or(FreezeError::Algorithm)?),
+    };
+    let mut secret = || reader.string().map(|bytes| Zeroizing::new(bytes.to_vec()));
+    Ok(RawKeys { cipher, mac, key: secret()?, iv: secret()?, mac_key: secret()? })
+}
+
+fn put_position(out: &mut Vec<u8>, position: Position) {
+    let Position { index: PacketIndex { seq, invocation, offset }, bytes, wrapped } = position;
+    out.put_u32(seq);
+    out.put_u64(invocation);
+    out.put_u64(offset);
+    out.put_u64(bytes);
+    out.put_bool(wrapped);
+}
+
+fn read_position(reader: &mut Reader<'_>) -> Result<Position, WireError> {
+    let (seq, invocation, offset) = (reader.u32()?, reader.u64()?, reader.u64()?);
+    let index = PacketIndex { seq, invocation, offset };
+    Ok(Position { index, bytes: reader.u64()?, wrapped: reader.boolean()? })
+}

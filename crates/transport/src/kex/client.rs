@@ -1,0 +1,160 @@
+//! The client's states.
+
+use lh_crypto::{EphemeralKey, KexFamily, PublicKey, SharedSecret};
+use lh_wire::msg::{
+    KexDhGexGroup, KexDhGexInit, KexDhGexReply, KexDhGexRequest, KexDhInit, KexDhReply, KexEcdhInit,
+    KexEcdhReply,
+};
+use lh_wire::{Message, Mpint};
+
+use super::hash::{Group, exchange_hash};
+use super::{Exchange, Finished, Next, Progress, State, Step, kex_error, malformed};
+use crate::{Event, TransportError};
+
+/// Bounds of the groups a client takes: RFC 8270 section 3 sets the lower, OpenSSH the upper.
+const GROUP_MIN: u32 = 2048;
+const GROUP_MAX: u32 = 8192;
+
+/// The part of an exchange that does not depend on its messages.
+struct Common {
+    exchange: Exchange,
+    /// The key accepted in an earlier exchange of this connection.
+    accepted: Option<Vec<u8>>,
+}
+
+pub(super) fn start(exchange: Exchange, accepted: Option<Vec<u8>>) -> Step {
+    let common = Common { exchange, accepted };
+    if common.exchange.kex.family() == KexFamily::DhGex {
+        let (min, max) = (GROUP_MIN, GROUP_MAX);
+        let n = common.exchange.group_bits.clamp(min, max);
+        let request = KexDhGexRequest::new(min, n, max).to_payload();
+        let group = Group { min, n, max, p: Vec::new(), g: Vec::new() };
+        return Ok(Progress::to(State::ClientGexGroup(ExpectGexGroup { common, group })).sending(request));
+    }
+    let ephemeral = EphemeralKey::generate(common.exchange.kex).map_err(kex_error)?;
+    let init = match common.exchange.kex.family() {
+        KexFamily::DhGroup => KexDhInit::new(Mpint::from_magnitude(ephemeral.public())).to_payload(),
+        _ => KexEcdhInit::new(ephemeral.public()).to_payload(),
+    };
+    Ok(Progress::to(State::ClientReply(ExpectReply { common, ephemeral })).sending(init))
+}
+
+/// Our public value is out.
+pub(crate) struct ExpectReply {
+    common: Common,
+    ephemeral: EphemeralKey,
+}
+
+impl ExpectReply {
+    pub(super) fn message(self, payload: &[u8]) -> Step {
+        let (host_key, server_public, signature) = match self.common.exchange.kex.family() {
+            KexFamily::DhGroup => {
+                let reply = KexDhReply::decode(payload).map_err(malformed("KEXDH_REPLY"))?;
+                (reply.host_key, reply.f.magnitude(), reply.signature)
+            }
+            _ => {
+                let reply = KexEcdhReply::decode(payload).map_err(malformed("KEX_ECDH_REPLY"))?;
+                (reply.host_key, reply.server_public, reply.signature)
+            }
+        };
+        self.common.replied(self.ephemeral, None, host_key, server_public, signature)
+    }
+}
+
+/// We asked for a group.
+pub(crate) struct ExpectGexGroup {
+    common: Common,
+    group: Group,
+}
+
+impl ExpectGexGroup {
+    pub(super) fn message(mut self, payload: &[u8]) -> Step {
+        let message = KexDhGexGroup::decode(payload).map_err(malformed("KEX_DH_GEX_GROUP"))?;
+        let bits = u32::try_from(message.p.bits()).unwrap_or(u32::MAX);
+        if bits < self.group.min || bits > self.group.max {
+            return Err(TransportError::KeyExchange("group is not of the size that was asked for"));
+        }
+        self.group.p = message.p.magnitude().to_vec();
+        self.group.g = message.g.magnitude().to_vec();
+        let ephemeral = EphemeralKey::generate_dh(&self.group.p, &self.group.g).map_err(kex_error)?;
+        let init = KexDhGexInit::new(Mpint::from_magnitude(ephemeral.public())).to_payload();
+        let next = ExpectGexReply { common: self.common, group: self.group, ephemeral };
+        Ok(Progress::to(State::ClientGexReply(next)).sending(init))
+    }
+}
+
+/// Our public value in the server's group is out.
+pub(crate) struct ExpectGexReply {
+    common: Common,
+    group: Group,
+    ephemeral: EphemeralKey,
+}
+
+impl ExpectGexReply {
+    pub(super) fn message(self, payload: &[u8]) -> Step {
+        let reply = KexDhGexReply::decode(payload).map_err(malformed("KEX_DH_GEX_REPLY"))?;
+        self.common.replied(
+            self.ephemeral,
+            Some(&self.group),
+            reply.host_key,
+            reply.f.magnitude(),
+            reply.signature,
+        )
+    }
+}
+
+impl Common {
+    /// The server's reply, whatever message it was: computes the secret and checks the signature.
+    fn replied(
+        self,
+        ephemeral: EphemeralKey,
+        group: Option<&Group>,
+        host_key: &[u8],
+        server_public: &[u8],
+        signature: &[u8],
+    ) -> Step {
+        let key = PublicKey::from_blob(host_key).map_err(|_| TransportError::HostKey("malformed"))?;
+        let algorithm = &self.exchange.host_key;
+        if !key.signature_algorithms().contains(&algorithm.as_str()) {
+            return Err(TransportError::HostKey("not of the type that was agreed on"));
+        }
+        let client_public = ephemeral.public().to_vec();
+        let secret = ephemeral.agree(server_public).map_err(kex_error)?;
+        let hash = exchange_hash(&self.exchange, host_key, group, &client_public, server_public, &secret);
+        key.verify(algorithm, &hash, signature).map_err(|_| TransportError::HostKeySignature)?;
+
+        let known = self.accepted.is_some_and(|accepted| accepted == host_key);
+        let event = Event::HostKey {
+            algorithm: self.exchange.host_key,
+            blob: host_key.to_vec(),
+            first: self.exchange.first,
+        };
+        let verdict = ExpectVerdict { secret, exchange_hash: hash, host_key: host_key.to_vec() };
+        if known {
+            return Ok(verdict.accepted());
+        }
+        Ok(Progress::to(State::ClientVerdict(verdict)).telling(event))
+    }
+}
+
+/// The server proved that it has the key; whether it is the right one is for others to say.
+pub(crate) struct ExpectVerdict {
+    secret: SharedSecret,
+    exchange_hash: Vec<u8>,
+    host_key: Vec<u8>,
+}
+
+impl ExpectVerdict {
+    pub(super) fn is_about(&self, blob: &[u8]) -> bool {
+        self.host_key == blob
+    }
+
+    pub(super) fn accepted(self) -> Progress {
+        let Self { secret, exchange_hash, host_key } = self;
+        Progress {
+            next: Next::Finished(Finished { secret, exchange_hash, host_key }),
+            send: None,
+            event: None,
+        }
+    }
+}

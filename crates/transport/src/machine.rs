@@ -1,0 +1,435 @@
+//! What messages do to a [`Transport`]: the dispatcher, and where a key exchange begins and ends.
+
+use std::time::Instant;
+
+use bytes::Bytes;
+use lh_crypto::Direction;
+use lh_wire::Message;
+use lh_wire::msg::{self, Debug, Disconnect, NewKeys, Ping, Pong};
+
+use crate::compress::{Deflater, Inflater};
+use crate::epoch::{RawKeys, Way};
+use crate::kex::{self, Exchange, Finished, Next, Progress};
+use crate::negotiate::{self, Agreement, Strict};
+use crate::recv::Packet;
+use crate::transport::Held;
+use crate::{Event, Role, Transport, TransportError, ext_info};
+
+/// Received bytes that may pile up while an answer from our own side is awaited. An honest peer has nothing to say
+/// then but its NEWKEYS and EXT_INFO.
+const MAX_UNREAD: usize = 1024 * 1024;
+
+/// Where a connection is.
+pub(crate) enum Phase {
+    /// The peer's identification has not come.
+    Identification,
+    /// Packets.
+    Packets,
+    /// One side said DISCONNECT.
+    Ended,
+    /// It broke.
+    Failed(TransportError),
+}
+
+/// Where key exchange is.
+pub(crate) enum KexState {
+    /// None under way.
+    Idle,
+    /// Our KEXINIT is out. What the peer sent before it saw that is still welcome.
+    InitSent { ours: Vec<u8> },
+    /// Both KEXINITs have passed, our NEWKEYS has not.
+    Running { state: kex::State, agreement: Box<Agreement>, skip_guess: bool },
+    /// Our NEWKEYS is out, the peer's has not come.
+    ExpectNewKeys { keys: Box<RawKeys>, agreement: Box<Agreement> },
+}
+
+impl Transport {
+    /// Neither over nor broken.
+    pub(crate) const fn is_open(&self) -> bool {
+        matches!(self.phase, Phase::Identification | Phase::Packets)
+    }
+
+    /// Between our KEXINIT and our NEWKEYS.
+    pub(crate) const fn holding(&self) -> bool {
+        matches!(self.kex, KexState::InitSent { .. } | KexState::Running { .. })
+    }
+
+    /// Only messages 1 to 4 (and the exchange's own) may leave between our KEXINIT and our NEWKEYS; in the first
+    /// exchange, which may be a strict one, not even those, but for DISCONNECT.
+    pub(crate) const fn must_hold(&self, number: u8) -> bool {
+        let always = match number {
+            1 => true,
+            2..=4 => self.names.is_some(),
+            _ => false,
+        };
+        self.holding() && !always
+    }
+
+    pub(crate) fn hold(&mut self, payload: Vec<u8>) {
+        self.held_bytes += payload.len();
+        self.held.push_back(Held { payload, authenticated: self.authenticated });
+    }
+
+    /// Queues a packet now, compressed if that is agreed on.
+    pub(crate) fn transmit(&mut self, payload: &[u8], authenticated: bool) {
+        if !self.deflater.when.applies(authenticated) {
+            self.send.push(payload);
+            return;
+        }
+        match self.deflater.compress(payload) {
+            Ok(squeezed) => self.send.push(&squeezed),
+            Err(error) => self.phase = Phase::Failed(error),
+        }
+    }
+
+    /// Handles one packet; false when there is none that can be handled now.
+    pub(crate) fn packet(&mut self, now: Instant) -> Result<bool, TransportError> {
+        if matches!(&self.kex, KexState::Running { state, .. } if state.waits_for_answer()) {
+            if self.recv.unread().len() > MAX_UNREAD {
+                return Err(TransportError::TooMany("bytes during key exchange"));
+            }
+            return Ok(false);
+        }
+        if self.recv.position().exhausted(self.recv.key(), self.authenticated) {
+            return Err(TransportError::KeyExhausted);
+        }
+        let Some(packet) = self.recv.next()? else { return Ok(false) };
+        self.dispatch(packet, now)?;
+        self.rekey_if_due();
+        Ok(true)
+    }
+
+    fn dispatch(&mut self, packet: Packet, now: Instant) -> Result<(), TransportError> {
+        self.last_seq = packet.seq;
+        let payload = if self.inflater.when.applies(self.authenticated) {
+            let limit = self.config.max_packet as usize;
+            Bytes::from(self.inflater.decompress(&packet.payload, limit)?)
+        } else {
+            packet.payload
+        };
+        let number = *payload.first().ok_or(TransportError::EmptyPacket)?;
+        self.check_strict(number)?;
+        match number {
+            Disconnect::NUMBER => self.on_disconnect(&payload),
+            // IGNORE. Its content is not even looked at: peers send odd lengths here.
+            2 => Ok(()),
+            3 => self.on_unimplemented(),
+            Debug::NUMBER => self.on_debug(&payload),
+            msg::KexInit::NUMBER => self.on_kexinit(&payload, packet.seq),
+            NewKeys::NUMBER => self.on_newkeys(&payload, now),
+            30..=49 => self.on_kex(number, &payload),
+            _ => {
+                self.check_data(number)?;
+                match number {
+                    msg::ExtInfo::NUMBER => self.on_ext_info(&payload),
+                    Ping::NUMBER => self.on_ping(&payload),
+                    Pong::NUMBER => {
+                        self.events.push_back(Event::Pong(payload.slice(payload.len().min(5)..)));
+                        Ok(())
+                    }
+                    5 | 6 | 50.. => {
+                        self.events.push_back(Event::Packet(payload));
+                        Ok(())
+                    }
+                    _ => {
+                        self.reply_unimplemented();
+                        self.check_replies()
+                    }
+                }
+            }
+        }
+    }
+
+    /// In a strict first exchange nothing comes but what is expected (OpenSSH PROTOCOL 1.10).
+    fn check_strict(&self, number: u8) -> Result<(), TransportError> {
+        let strict = match &self.kex {
+            KexState::Running { agreement, .. } | KexState::ExpectNewKeys { agreement, .. } => {
+                agreement.names.strict
+            }
+            KexState::Idle | KexState::InitSent { .. } => false,
+        };
+        if self.names.is_none() && strict && !matches!(number, 1 | 20 | 21 | 30..=49) {
+            return Err(TransportError::Unexpected { number, when: "during strict key exchange" });
+        }
+        Ok(())
+    }
+
+    /// Anything but key exchange: not before the first one, nor between the peer's KEXINIT and its NEWKEYS.
+    fn check_data(&self, number: u8) -> Result<(), TransportError> {
+        match self.kex {
+            KexState::Running { .. } | KexState::ExpectNewKeys { .. } => {
+                Err(TransportError::Unexpected { number, when: "during key exchange" })
+            }
+            _ if self.names.is_none() => {
+                Err(TransportError::Unexpected { number, when: "before key exchange" })
+            }
+            KexState::Idle | KexState::InitSent { .. } => Ok(()),
+        }
+    }
+
+    fn check_replies(&self) -> Result<(), TransportError> {
+        if self.too_many_replies() {
+            Err(TransportError::TooMany("messages that want an answer"))
+        } else {
+            Ok(())
+        }
+    }
+
+    fn on_disconnect(&mut self, payload: &[u8]) -> Result<(), TransportError> {
+        let (reason, description) = match Disconnect::decode(payload) {
+            Ok(message) => (message.reason, message.description),
+            // Some peers leave the language out. The connection is over either way.
+            Err(_) => {
+                let mut reader = lh_wire::Reader::new(payload.get(1..).unwrap_or_default());
+                (reader.u32().unwrap_or_default(), reader.string().unwrap_or_default())
+            }
+        };
+        let description = String::from_utf8_lossy(description).into_owned();
+        self.events.push_back(Event::Disconnected { reason, description });
+        self.phase = Phase::Ended;
+        Ok(())
+    }
+
+    fn on_unimplemented(&self) -> Result<(), TransportError> {
+        // It can only be about a message of the exchange, and without that there is no going on.
+        if matches!(self.kex, KexState::Running { .. }) {
+            return Err(TransportError::KeyExchange("peer does not implement it"));
+        }
+        Ok(())
+    }
+
+    fn on_debug(&mut self, payload: &[u8]) -> Result<(), TransportError> {
+        let malformed = |source| TransportError::Malformed { message: "DEBUG", source };
+        let message = Debug::decode(payload).map_err(malformed)?;
+        let (always_display, text) = (message.always_display, message.text.to_vec());
+        self.events.push_back(Event::Debug { always_display, text });
+        Ok(())
+    }
+
+    fn on_ext_info(&mut self, payload: &[u8]) -> Result<(), TransportError> {
+        self.ext_infos += 1;
+        if self.ext_infos > ext_info::most(self.config.role) {
+            return Err(TransportError::TooMany("EXT_INFO"));
+        }
+        let entries = ext_info::parse(payload)?;
+        self.extensions.extend(entries.iter().cloned());
+        self.events.push_back(Event::ExtInfo(entries));
+        Ok(())
+    }
+
+    fn on_ping(&mut self, payload: &[u8]) -> Result<(), TransportError> {
+        let malformed = |source| TransportError::Malformed { message: "PING", source };
+        let message = Ping::decode(payload).map_err(malformed)?;
+        self.reply(&Pong::new(message.data).to_payload());
+        self.check_replies()
+    }
+
+    /// Starts a key exchange if a key has done enough.
+    pub(crate) fn rekey_if_due(&mut self) {
+        // Before authentication nobody sends enough to need it, and some peers cannot do it.
+        if !self.authenticated
+            || self.names.is_none()
+            || !matches!(self.kex, KexState::Idle)
+            || !self.is_open()
+        {
+            return;
+        }
+        let limit = self.config.rekey.bytes;
+        if self.send.position().wants_rekey(self.send.key(), limit)
+            || self.recv.position().wants_rekey(self.recv.key(), limit)
+        {
+            self.start_kex();
+        }
+    }
+
+    /// Sends our KEXINIT.
+    pub(crate) fn start_kex(&mut self) {
+        if let Some(algorithms) = self.next_algorithms.take() {
+            self.config.algorithms = algorithms;
+        }
+        let mut cookie = [0; 16];
+        self.send.random().fill(&mut cookie);
+        let ours = negotiate::offer(&self.config, cookie, self.names.is_none());
+        self.transmit(&ours, self.authenticated);
+        self.kex = KexState::InitSent { ours };
+    }
+
+    fn on_kexinit(&mut self, payload: &[u8], seq: u32) -> Result<(), TransportError> {
+        if matches!(self.kex, KexState::Idle) {
+            self.start_kex();
+        }
+        let KexState::InitSent { ours } = std::mem::replace(&mut self.kex, KexState::Idle) else {
+            let number = msg::KexInit::NUMBER;
+            return Err(TransportError::Unexpected { number, when: "during key exchange" });
+        };
+        let strict = match &self.names {
+            None => Strict::AsAnnounced,
+            Some(names) if names.strict => Strict::On,
+            Some(_) => Strict::Off,
+        };
+        let first = self.names.is_none();
+        let agreement = negotiate::agree(&self.config, payload, strict)?;
+        if first && agreement.names.strict && seq != 0 {
+            let number = msg::KexInit::NUMBER;
+            return Err(TransportError::Unexpected {
+                number,
+                when: "after other packets in a strict key exchange",
+            });
+        }
+        let theirs = payload.to_vec();
+        let (our_ident, peer_ident) = (self.our_ident.clone(), self.peer_ident.clone());
+        let ((client_ident, client_init), (server_ident, server_init)) = match self.config.role {
+            Role::Client => ((our_ident, ours), (peer_ident, theirs)),
+            Role::Server => ((peer_ident, theirs), (our_ident, ours)),
+        };
+        let exchange = Exchange {
+            kex: agreement.kex,
+            host_key: agreement.names.host_key.clone(),
+            client_ident,
+            server_ident,
+            client_init,
+            server_init,
+            first,
+            group_bits: group_bits(&agreement),
+        };
+        let accepted = self.host_key.clone();
+        let progress = kex::start(exchange, &self.config, accepted)?;
+        let skip_guess = agreement.skip_guess;
+        self.progress(progress, Box::new(agreement), skip_guess)
+    }
+
+    fn on_kex(&mut self, number: u8, payload: &[u8]) -> Result<(), TransportError> {
+        match std::mem::replace(&mut self.kex, KexState::Idle) {
+            KexState::Running { state, agreement, skip_guess: true } => {
+                self.kex = KexState::Running { state, agreement, skip_guess: false };
+                Ok(())
+            }
+            KexState::Running { state, agreement, skip_guess: false } => {
+                let progress = state.message(payload, &self.config, self.send.random())?;
+                self.progress(progress, agreement, false)
+            }
+            _ => Err(TransportError::Unexpected { number, when: "outside key exchange" }),
+        }
+    }
+
+    /// An answer from our own side to a waiting state.
+    pub(crate) fn answer(
+        &mut self,
+        answer: impl FnOnce(kex::State) -> Result<Progress, (kex::State, TransportError)>,
+    ) -> Result<(), TransportError> {
+        if !self.is_open() {
+            return Err(TransportError::Caller("the connection is over"));
+        }
+        match std::mem::replace(&mut self.kex, KexState::Idle) {
+            KexState::Running { state, agreement, skip_guess } => match answer(state) {
+                Ok(progress) => self.progress(progress, agreement, skip_guess),
+                Err((state, error)) => {
+                    self.kex = KexState::Running { state, agreement, skip_guess };
+                    Err(error)
+                }
+            },
+            other => {
+                self.kex = other;
+                Err(TransportError::Caller("no key exchange waits for an answer"))
+            }
+        }
+    }
+
+    fn progress(
+        &mut self,
+        progress: Progress,
+        agreement: Box<Agreement>,
+        skip_guess: bool,
+    ) -> Result<(), TransportError> {
+        if let Some(message) = progress.send {
+            self.transmit(&message, self.authenticated);
+        }
+        self.events.extend(progress.event);
+        match progress.next {
+            Next::State(state) => {
+                self.kex = KexState::Running { state, agreement, skip_guess };
+                Ok(())
+            }
+            Next::Finished(finished) => self.finish(finished, agreement),
+        }
+    }
+
+    /// Secret and exchange hash are known and the host key is accepted: our NEWKEYS goes out.
+    fn finish(&mut self, finished: Finished, agreement: Box<Agreement>) -> Result<(), TransportError> {
+        let Finished { secret, exchange_hash, host_key } = finished;
+        let first = self.session_id.is_none();
+        let session_id = self.session_id.get_or_insert_with(|| exchange_hash.clone());
+        let derive = |way| {
+            let (cipher, mac) = match way {
+                Way::ClientToServer => (agreement.cipher_c2s, agreement.mac_c2s),
+                Way::ServerToClient => (agreement.cipher_s2c, agreement.mac_s2c),
+            };
+            let hash = agreement.kex.hash();
+            RawKeys::derive(way, cipher, mac, hash, secret.encoded(), &exchange_hash, session_id)
+        };
+        let (c2s, s2c) = (derive(Way::ClientToServer), derive(Way::ServerToClient));
+        let names = &agreement.names;
+        let (out, keys, compression) = match self.config.role {
+            Role::Client => (c2s, s2c, &names.compression_c2s),
+            Role::Server => (s2c, c2s, &names.compression_s2c),
+        };
+        let key = out.packet_key(Direction::Seal).map_err(|_| unusable())?;
+        self.transmit(&NewKeys::new().to_payload(), self.authenticated);
+        self.send.new_keys(key, names.strict);
+        self.deflater = Deflater::new(compression);
+        self.raw_out = Some(out);
+        self.host_key = Some(host_key);
+        let peer_ext_info = agreement.peer_ext_info;
+        self.kex = KexState::ExpectNewKeys { keys: Box::new(keys), agreement };
+        if first && peer_ext_info {
+            // Has to be the first packet after NEWKEYS (RFC 8308 section 2.4).
+            let ext_info = ext_info::ours(&self.config);
+            self.transmit(&ext_info, false);
+        }
+        self.held_bytes = 0;
+        for held in std::mem::take(&mut self.held) {
+            self.transmit(&held.payload, held.authenticated);
+        }
+        Ok(())
+    }
+
+    fn on_newkeys(&mut self, payload: &[u8], now: Instant) -> Result<(), TransportError> {
+        let KexState::ExpectNewKeys { keys, agreement } = std::mem::replace(&mut self.kex, KexState::Idle)
+        else {
+            let number = NewKeys::NUMBER;
+            return Err(TransportError::Unexpected { number, when: "before key exchange was done" });
+        };
+        NewKeys::decode(payload)
+            .map_err(|source| TransportError::Malformed { message: "NEWKEYS", source })?;
+        let key = keys.packet_key(Direction::Open).map_err(|_| unusable())?;
+        let names = agreement.names;
+        self.recv.new_keys(key, names.strict);
+        self.inflater = Inflater::new(match self.config.role {
+            Role::Client => &names.compression_s2c,
+            Role::Server => &names.compression_c2s,
+        });
+        self.raw_in = Some(*keys);
+        self.last_kex = now;
+        let first = self.names.is_none();
+        self.names = Some(names.clone());
+        self.events.push_back(Event::KexDone { first, names });
+        Ok(())
+    }
+}
+
+/// The names were looked up in the crypto crate's own tables, so this does not happen.
+const fn unusable() -> TransportError {
+    TransportError::Caller("negotiated keys cannot be used")
+}
+
+/// Bits of group that are as strong as the keys to be derived (NIST SP 800-57 part 1, as OpenSSH reads it).
+fn group_bits(agreement: &Agreement) -> u32 {
+    let macs = [agreement.mac_c2s, agreement.mac_s2c].into_iter().flatten().map(|mac| mac.key_len);
+    let longest = [agreement.cipher_c2s, agreement.cipher_s2c].map(|cipher| cipher.key_len.min(32));
+    match longest.into_iter().chain(macs).max().unwrap_or(32) {
+        ..=14 => 2048,
+        15..=16 => 3072,
+        17..=24 => 7680,
+        _ => 8192,
+    }
+}

@@ -1,0 +1,318 @@
+//! KEXINIT: what we offer, and what comes of both offers (RFC 4253 section 7.1).
+
+use lh_crypto::{Cipher, KexAlgorithm, Mac};
+use lh_wire::msg::KexInit;
+use lh_wire::{Message, NameList, WireError, Writer};
+
+use crate::{Algorithms, Config, Negotiated, Role, TransportError};
+
+/// Strict key exchange, announced by a client.
+const STRICT_CLIENT: &str = "kex-strict-c-v00@openssh.com";
+/// Strict key exchange, announced by a server.
+const STRICT_SERVER: &str = "kex-strict-s-v00@openssh.com";
+/// EXT_INFO is welcome, says a client.
+const EXT_INFO_CLIENT: &str = "ext-info-c";
+/// EXT_INFO is welcome, says a server.
+const EXT_INFO_SERVER: &str = "ext-info-s";
+
+/// Printed where a MAC's name would be, as OpenSSH does.
+const IMPLICIT: &str = "<implicit>";
+
+/// Our KEXINIT. Markers are for the first one of a connection only: later ones have no meaning.
+pub(crate) fn offer(config: &Config, cookie: [u8; 16], first: bool) -> Vec<u8> {
+    let ours = &config.algorithms;
+    let markers: &[&str] = match (first, config.role) {
+        (false, _) => &[],
+        (true, Role::Client) => &[EXT_INFO_CLIENT, STRICT_CLIENT],
+        (true, Role::Server) => &[EXT_INFO_SERVER, STRICT_SERVER],
+    };
+    let mut out = Vec::with_capacity(1024);
+    out.put_u8(KexInit::NUMBER);
+    out.put_bytes(&cookie);
+    out.put_name_list(known_kex(ours).chain(markers.iter().copied()));
+    out.put_name_list(host_keys(config));
+    for list in [
+        &ours.cipher_c2s,
+        &ours.cipher_s2c,
+        &ours.mac_c2s,
+        &ours.mac_s2c,
+        &ours.compression_c2s,
+        &ours.compression_s2c,
+    ] {
+        out.put_name_list(list.iter().map(String::as_str));
+    }
+    out.put_string(b"");
+    out.put_string(b"");
+    out.put_bool(false);
+    out.put_u32(0);
+    out
+}
+
+/// Markers of a caller that copied them from somewhere must not get in.
+fn known_kex(ours: &Algorithms) -> impl Iterator<Item = &str> {
+    ours.kex.iter().map(String::as_str).filter(|name| KexAlgorithm::by_name(name).is_some())
+}
+
+/// Host key algorithms we offer: a server's only where it has a key for them.
+fn host_keys(config: &Config) -> impl Iterator<Item = &str> {
+    let usable = |name: &&str| config.role == Role::Client || host_key_index(config, name).is_some();
+    config.algorithms.host_key.iter().map(String::as_str).filter(usable)
+}
+
+/// The server's first key that can make signatures of this kind.
+pub(crate) fn host_key_index(config: &Config, algorithm: &str) -> Option<usize> {
+    config.host_keys.iter().position(|key| key.algorithms.iter().any(|each| each == algorithm))
+}
+
+/// What two KEXINITs come to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Agreement {
+    pub(crate) names: Negotiated,
+    pub(crate) kex: KexAlgorithm,
+    pub(crate) cipher_c2s: &'static Cipher,
+    pub(crate) cipher_s2c: &'static Cipher,
+    pub(crate) mac_c2s: Option<&'static Mac>,
+    pub(crate) mac_s2c: Option<&'static Mac>,
+    /// The peer takes EXT_INFO.
+    pub(crate) peer_ext_info: bool,
+    /// The peer guessed, wrongly: its next packet is to be ignored.
+    pub(crate) skip_guess: bool,
+}
+
+/// Works out what our offer and the peer's KEXINIT come to: the client's preference decides.
+pub(crate) fn agree(config: &Config, peer: &[u8], strict: Strict) -> Result<Agreement, TransportError> {
+    let peer = KexInit::decode(peer).map_err(malformed)?;
+    let (strict_marker, ext_marker) = match config.role {
+        Role::Client => (STRICT_SERVER, EXT_INFO_SERVER),
+        Role::Server => (STRICT_CLIENT, EXT_INFO_CLIENT),
+    };
+    let first = strict == Strict::AsAnnounced;
+    let choose = Chooser { role: config.role };
+    let ours = &config.algorithms;
+
+    let kex = choose.pick("key exchange method", &mut known_kex(ours), peer.kex)?;
+    let algorithm = KexAlgorithm::by_name(&kex).ok_or_else(|| no_match("key exchange method", peer.kex))?;
+    let host_key = choose.pick("host key type", &mut host_keys(config), peer.host_key)?;
+    let (cipher_c2s, mac_c2s) =
+        choose.protection(&ours.cipher_c2s, peer.cipher_c2s, &ours.mac_c2s, peer.mac_c2s)?;
+    let (cipher_s2c, mac_s2c) =
+        choose.protection(&ours.cipher_s2c, peer.cipher_s2c, &ours.mac_s2c, peer.mac_s2c)?;
+    let compression_c2s = choose.pick(
+        "compression method",
+        &mut ours.compression_c2s.iter().map(String::as_str),
+        peer.compression_c2s,
+    )?;
+    let compression_s2c = choose.pick(
+        "compression method",
+        &mut ours.compression_s2c.iter().map(String::as_str),
+        peer.compression_s2c,
+    )?;
+
+    // A guess is right when both sides' first choices are the same (RFC 4253 section 7).
+    let guess_right = peer.kex.iter().next() == known_kex(ours).next()
+        && peer.host_key.iter().next() == host_keys(config).next();
+    let mac_name = |mac: Option<&Mac>| mac.map_or(IMPLICIT, |mac| mac.name).to_owned();
+    Ok(Agreement {
+        names: Negotiated {
+            kex,
+            host_key,
+            cipher_c2s: cipher_c2s.name.to_owned(),
+            cipher_s2c: cipher_s2c.name.to_owned(),
+            mac_c2s: mac_name(mac_c2s),
+            mac_s2c: mac_name(mac_s2c),
+            compression_c2s,
+            compression_s2c,
+            strict: if first { peer.kex.contains(strict_marker) } else { strict == Strict::On },
+        },
+        kex: algorithm,
+        cipher_c2s,
+        cipher_s2c,
+        mac_c2s,
+        mac_s2c,
+        peer_ext_info: first && peer.kex.contains(ext_marker),
+        skip_guess: peer.first_kex_packet_follows && !guess_right,
+    })
+}
+
+/// Where strict key exchange comes from: the first KEXINIT decides for the whole connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Strict {
+    /// First exchange: as the peer's markers say.
+    AsAnnounced,
+    /// A rekey of a strict connection.
+    On,
+    /// A rekey of one that is not.
+    Off,
+}
+
+fn malformed(source: WireError) -> TransportError {
+    TransportError::Malformed { message: "KEXINIT", source }
+}
+
+fn no_match(what: &'static str, offer: NameList<'_>) -> TransportError {
+    TransportError::NoMatch { what, offer: offer.as_str().to_owned() }
+}
+
+#[derive(Clone, Copy)]
+struct Chooser {
+    role: Role,
+}
+
+impl Chooser {
+    /// The first name of the client's list that the server's has too.
+    fn pick<'o>(
+        self,
+        what: &'static str,
+        mut ours: &mut dyn Iterator<Item = &'o str>,
+        peer: NameList<'_>,
+    ) -> Result<String, TransportError> {
+        let found = match self.role {
+            Role::Client => Iterator::find(&mut ours, |name| peer.contains(name)).map(str::to_owned),
+            Role::Server => {
+                let ours: Vec<&str> = ours.collect();
+                peer.iter().find(|name| ours.contains(name)).map(str::to_owned)
+            }
+        };
+        found.ok_or_else(|| no_match(what, peer))
+    }
+
+    /// Cipher and MAC of one direction. With an authenticating cipher the MAC lists are not looked at (OpenSSH
+    /// PROTOCOL 1.6).
+    fn protection(
+        self,
+        ciphers: &[String],
+        peer_ciphers: NameList<'_>,
+        macs: &[String],
+        peer_macs: NameList<'_>,
+    ) -> Result<(&'static Cipher, Option<&'static Mac>), TransportError> {
+        let mut known = ciphers.iter().map(String::as_str).filter(|name| Cipher::by_name(name).is_some());
+        let name = self.pick("cipher", &mut known, peer_ciphers)?;
+        let cipher = Cipher::by_name(&name).ok_or_else(|| no_match("cipher", peer_ciphers))?;
+        if cipher.is_aead() {
+            return Ok((cipher, None));
+        }
+        let mut known = macs.iter().map(String::as_str).filter(|name| Mac::by_name(name).is_some());
+        let name = self.pick("MAC", &mut known, peer_macs)?;
+        let mac = Mac::by_name(&name).ok_or_else(|| no_match("MAC", peer_macs))?;
+        Ok((cipher, Some(mac)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::HostKey;
+
+    fn server() -> Config {
+        Config::server(vec![HostKey { algorithms: vec!["ssh-ed25519".to_owned()], blob: Vec::new() }])
+    }
+
+    fn set(list: &mut Vec<String>, names: &[&str]) {
+        *list = names.iter().map(|name| (*name).to_owned()).collect();
+    }
+
+    fn both(
+        client: &Config,
+        server: &Config,
+    ) -> (Result<Agreement, TransportError>, Result<Agreement, TransportError>) {
+        let (c, s) = (offer(client, [1; 16], true), offer(server, [2; 16], true));
+        (agree(client, &s, Strict::AsAnnounced), agree(server, &c, Strict::AsAnnounced))
+    }
+
+    #[test]
+    fn both_sides_come_to_the_same() {
+        let (c, s) = both(&Config::client(), &server());
+        let (c, s) = (c.unwrap(), s.unwrap());
+        assert_eq!(c, s);
+        assert!(c.names.strict && c.peer_ext_info && !c.skip_guess);
+        assert_eq!(c.names.host_key, "ssh-ed25519");
+        assert_eq!(c.names.mac_c2s, "<implicit>");
+    }
+
+    #[test]
+    fn the_client_prefers() {
+        let (mut client, mut server) = (Config::client(), server());
+        set(&mut client.algorithms.cipher_c2s, &["aes256-ctr", "aes128-ctr"]);
+        set(&mut server.algorithms.cipher_c2s, &["aes128-ctr", "aes256-ctr"]);
+        set(&mut client.algorithms.mac_c2s, &["hmac-sha1", "hmac-sha2-256"]);
+        let (c, s) = both(&client, &server);
+        assert_eq!(c, s);
+        let c = c.unwrap();
+        assert_eq!((c.names.cipher_c2s.as_str(), c.names.mac_c2s.as_str()), ("aes256-ctr", "hmac-sha1"));
+    }
+
+    #[test]
+    fn no_match_names_the_list_and_the_offer() {
+        let (mut client, server) = (Config::client(), server());
+        set(&mut client.algorithms.cipher_s2c, &["aes128-ctr"]);
+        set(&mut client.algorithms.mac_s2c, &["hmac-md5"]);
+        let (c, s) = both(&client, &server);
+        assert_eq!(s.unwrap_err().to_string(), "no matching MAC found. Their offer: hmac-md5");
+        assert!(
+            c.unwrap_err().to_string().starts_with("no matching MAC found. Their offer: hmac-sha2-256-etm@")
+        );
+    }
+
+    #[test]
+    fn an_aead_needs_no_common_mac() {
+        let (mut client, server) = (Config::client(), server());
+        set(&mut client.algorithms.cipher_c2s, &["aes128-gcm@openssh.com"]);
+        set(&mut client.algorithms.cipher_s2c, &["chacha20-poly1305@openssh.com"]);
+        set(&mut client.algorithms.mac_c2s, &["x"]);
+        set(&mut client.algorithms.mac_s2c, &["y"]);
+        let (c, s) = both(&client, &server);
+        assert!(c.is_ok() && c == s);
+    }
+
+    #[test]
+    fn wrong_guess_is_skipped_and_right_one_is_not() {
+        let client = Config::client();
+        let server = server();
+        let mut with_guess = offer(&client, [0; 16], true);
+        let flag = with_guess.len() - 5;
+        with_guess[flag] = 1;
+        // Both lead with the same method and, as the server has Ed25519, the same host key type.
+        assert!(!agree(&server, &with_guess, Strict::AsAnnounced).unwrap().skip_guess);
+        let mut other = client;
+        set(&mut other.algorithms.kex, &["curve25519-sha256"]);
+        let mut with_guess = offer(&other, [0; 16], true);
+        let flag = with_guess.len() - 5;
+        with_guess[flag] = 1;
+        assert!(agree(&server, &with_guess, Strict::AsAnnounced).unwrap().skip_guess);
+    }
+
+    #[test]
+    fn markers_count_in_the_first_exchange_only() {
+        let (client, server) = (Config::client(), server());
+        let marked = offer(&client, [0; 16], true);
+        let rekey = agree(&server, &marked, Strict::Off).unwrap();
+        assert!(!rekey.names.strict && !rekey.peer_ext_info);
+        let plain = offer(&client, [0; 16], false);
+        assert!(agree(&server, &plain, Strict::On).unwrap().names.strict);
+    }
+
+    #[test]
+    fn a_marker_is_never_chosen() {
+        let (mut client, mut server) = (Config::client(), server());
+        set(&mut client.algorithms.kex, &[STRICT_CLIENT, EXT_INFO_CLIENT]);
+        set(&mut server.algorithms.kex, &[STRICT_CLIENT, EXT_INFO_CLIENT]);
+        let (c, s) = both(&client, &server);
+        assert!(c.is_err() && s.is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn any_kexinit(mut bytes in proptest::collection::vec(any::<u8>(), 0..200), flip in any::<(usize, u8)>()) {
+            bytes.insert(0, 20);
+            let _ = agree(&Config::client(), &bytes, Strict::AsAnnounced);
+            let mut real = offer(&server(), [7; 16], true);
+            let at = flip.0 % real.len();
+            real[at] ^= flip.1;
+            let _ = agree(&Config::client(), &real, Strict::AsAnnounced);
+            real.truncate(at);
+            prop_assert!(agree(&Config::client(), &real, Strict::AsAnnounced).is_err());
+        }
+    }
+}

@@ -1,0 +1,338 @@
+//! The send queue: payloads go straight to their final place in a slab, are sealed there, and leave from there.
+//!
+//! Slabs come in two sizes. An idle or interactive connection lives in one small slab; when more is queued
+//! than fits, large ones are taken from a pool, initialised once and used again, and given back to the
+//! system after the bulk is over.
+
+use std::collections::VecDeque;
+use std::io::{IoSlice, IoSliceMut};
+use std::sync::Arc;
+
+use lh_crypto::{CryptoError, PacketKey, Random};
+
+use crate::epoch::Position;
+use crate::seal::{PacketMeta, seal_batch};
+
+/// Enough for a whole handshake, or for a screenful.
+const SMALL_SLAB: usize = 32 * 1024;
+
+/// 32 packets of a typical channel: large enough that a write is worth its system call, small enough for L2.
+const LARGE_SLAB: usize = 1024 * 1024;
+
+/// Large slabs kept for the next bulk. Producers stop at about 1 MiB queued, so this many circulate.
+const POOLED: usize = 2;
+
+/// A drain (everything written) that carried less than this is a quiet one.
+const QUIET_BYTES: usize = 16 * 1024;
+
+/// After so many quiet drains in a row the large slabs are freed.
+const QUIET_DRAINS: u32 = 16;
+
+/// More would not fit a `writev` call anyhow.
+const MAX_SLICES: usize = 64;
+
+/// `packet_length` and `padding_length`.
+const HEADER: usize = 5;
+
+/// Random bytes fetched at once for padding.
+const PADDING_POOL: usize = 1024;
+
+/// Random bytes for padding, fetched in advance: one call of the generator serves many packets.
+pub(crate) struct PaddingPool {
+    random: Box<dyn Random + Send>,
+    pool: Box<[u8; PADDING_POOL]>,
+    used: usize,
+}
+
+impl PaddingPool {
+    pub(crate) fn new(random: Box<dyn Random + Send>) -> Self {
+        Self { random, pool: Box::new([0; PADDING_POOL]), used: PADDING_POOL }
+    }
+
+    /// Direct access for what is not padding.
+    pub(crate) fn random(&mut self) -> &mut dyn Random {
+        &mut *self.random
+    }
+
+    fn fill(&mut self, out: &mut [u8]) {
+        if self.used + out.len() > PADDING_POOL {
+            self.random.fill(&mut self.pool[..]);
+            self.used = 0;
+        }
+        // Padding is at most 255 bytes, so it always fits a fresh pool.
+        match self.pool.get(self.used..self.used + out.len()) {
+            Some(bytes) => out.copy_from_slice(bytes),
+            None => self.random.fill(out),
+        }
+        self.used += out.len();
+    }
+}
+
+/// How a payload becomes a packet: padding length and bytes without tag (RFC 4253 section 6).
+fn shape(key: &PacketKey, payload: usize) -> (usize, usize) {
+    let block = key.block_len().max(8);
+    let padded = if key.length_is_padded() { HEADER + payload } else { HEADER - 4 + payload };
+    let mut padding = block - padded % block;
+    if padding < 4 {
+        padding += block;
+    }
+    (padding, HEADER + payload + padding)
+}
+
+struct Slab {
+    data: Box<[u8]>,
+    /// End of what has been laid out.
+    filled: usize,
+    /// End of what may be written: sealed packets and raw bytes.
+    ready: usize,
+    /// End of what has been written.
+    written: usize,
+    /// Packets between `ready` and `filled`.
+    pending: Vec<PacketMeta>,
+}
+
+impl Slab {
+    fn new(data: Box<[u8]>) -> Self {
+        Self { data, filled: 0, ready: 0, written: 0, pending: Vec::new() }
+    }
+
+    fn room(&self) -> usize {
+        self.data.len() - self.filled
+    }
+}
+
+/// The sending half of the packet layer.
+pub(crate) struct Sender {
+    key: Arc<PacketKey>,
+    position: Position,
+    slabs: VecDeque<Slab>,
+    pool: Vec<Box<[u8]>>,
+    padding: PaddingPool,
+    queued: usize,
+    /// Bytes since the queue was last empty, and how many times in a row they were few.
+    drained: usize,
+    quiet: u32,
+}
+
+impl Sender {
+    pub(crate) fn new(padding: PaddingPool) -> Self {
+        Self {
+            key: Arc::new(PacketKey::plain()),
+            position: Position::default(),
+            slabs: VecDeque::new(),
+            pool: Vec::new(),
+            padding,
+            queued: 0,
+            drained: 0,
+            quiet: 0,
+        }
+    }
+
+    /// The generator behind the padding.
+    pub(crate) fn random(&mut self) -> &mut dyn Random {
+        self.padding.random()
+    }
+
+    /// Queues bytes that are no packet: the identification, or output that was frozen.
+    pub(crate) fn push_raw(&mut self, bytes: &[u8]) {
+        let slab = Self::slab_for(&mut self.slabs, &mut self.pool, bytes.len());
+        let start = slab.filled;
+        if let Some(place) = slab.data.get_mut(start..start + bytes.len()) {
+            place.copy_from_slice(bytes);
+            slab.filled += bytes.len();
+            self.queued += bytes.len();
+        }
+    }
+
+    /// Queues one packet.
+    pub(crate) fn push(&mut self, payload: &[u8]) {
+        self.push_many(&mut [payload.len()], &mut |slices, _| {
+            if let Some(slice) = slices.first_mut() {
+                slice.copy_from_slice(payload);
+            }
+        });
+    }
+
+    /// Queues several packets, as [`PacketSink::payloads`](lh_wire::PacketSink::payloads) describes.
+    pub(crate) fn push_many(
+        &mut self,
+        sizes: &mut [usize],
+        fill: &mut dyn FnMut(&mut [IoSliceMut<'_>], &mut [usize]),
+    ) {
+        let tag = self.key.tag_len();
+        let spans: Vec<usize> = sizes.iter().map(|&size| shape(&self.key, size).1 + tag).collect();
+        let slab = Self::slab_for(&mut self.slabs, &mut self.pool, spans.iter().sum());
+        let start = slab.filled;
+        let (_, mut rest) = slab.data.split_at_mut(start);
+        let mut slices = Vec::with_capacity(sizes.len());
+        for (&span, &size) in spans.iter().zip(sizes.iter()) {
+            let (packet, tail) = rest.split_at_mut(span);
+            rest = tail;
+            slices.push(IoSliceMut::new(packet.get_mut(HEADER..HEADER + size).unwrap_or_default()));
+        }
+        let largest: Vec<usize> = sizes.to_vec();
+        fill(&mut slices, sizes);
+
+        // Lay out what was really written. Only packets at the end may have shrunk, so nothing moves, unless a
+        // caller broke that rule: then the bytes move up and the packets are still right.
+        let mut laid_out = start;
+        for ((size, largest), span) in sizes.iter_mut().zip(largest).zip(spans) {
+            let place = slab.filled;
+            slab.filled += span;
+            *size = (*size).min(largest);
+            if *size == 0 {
+                continue;
+            }
+            if place != laid_out {
+                slab.data.copy_within(place + HEADER..place + HEADER + *size, laid_out + HEADER);
+            }
+            let (padding, total) = shape(&self.key, *size);
+            let Some(packet) = slab.data.get_mut(laid_out..laid_out + total) else { break };
+            let length = u32::try_from(total - 4).unwrap_or(u32::MAX);
+            packet[..4].copy_from_slice(&length.to_be_bytes());
+            packet[4] = u8::try_from(padding).unwrap_or(u8::MAX);
+            self.padding.fill(&mut packet[HEADER + *size..]);
+            let index = self.position.take(&self.key, total);
+            let range = laid_out..laid_out + total + tag;
+            laid_out = range.end;
+            slab.pending.push(PacketMeta { range, index, key: Arc::clone(&self.key) });
+        }
+        slab.filled = laid_out;
+        self.queued += laid_out - start;
+    }
+
+    /// A slab with room for `bytes`, at the end of the queue.
+    fn slab_for<'s>(slabs: &'s mut VecDeque<Slab>, pool: &mut Vec<Box<[u8]>>, bytes: usize) -> &'s mut Slab {
+        let fits = slabs.back().is_some_and(|slab| slab.room() >= bytes);
+        if !fits {
+            let idle = slabs.back().is_none_or(|slab| slab.filled == 0);
+            if idle {
+                slabs.pop_back();
+            }
+            let data = if bytes > LARGE_SLAB {
+                vec![0; bytes].into_boxed_slice()
+            } else if idle && bytes <= SMALL_SLAB {
+                vec![0; SMALL_SLAB].into_boxed_slice()
+            } else {
+                pool.pop().unwrap_or_else(|| vec![0; LARGE_SLAB].into_boxed_slice())
+            };
+            slabs.push_back(Slab::new(data));
+        }
+        let last = slabs.len() - 1;
+        &mut slabs[last]
+    }
+
+    /// Packets queued from now on use these keys.
+    pub(crate) fn new_keys(&mut self, key: PacketKey, strict: bool) {
+        self.key = Arc::new(key);
+        self.position.new_keys(strict);
+    }
+
+    /// Seals everything that is queued.
+    pub(crate) fn seal(&mut self) -> Result<(), CryptoError> {
+        // Only the slabs at the end can hold anything unsealed.
+        for slab in self.slabs.iter_mut().rev() {
+            if slab.ready == slab.filled {
+                break;
+            }
+            let (ready, filled) = (slab.ready, slab.filled);
+            if let Some(bytes) = slab.data.get_mut(ready..filled) {
+                seal_batch(bytes, ready, &slab.pending)?;
+            }
+            slab.pending.clear();
+            slab.ready = filled;
+        }
+        Ok(())
+    }
+
+    /// Sealed bytes, in order.
+    pub(crate) fn slices<'a>(&'a self, out: &mut Vec<IoSlice<'a>>) {
+        let ready = self.slabs.iter().filter_map(|slab| slab.data.get(slab.written..slab.ready));
+        out.extend(ready.filter(|bytes| !bytes.is_empty()).take(MAX_SLICES).map(IoSlice::new));
+    }
+
+    /// Sealed bytes, in order, however many slices they take.
+    pub(crate) fn slices_all<'a>(&'a self, out: &mut Vec<&'a [u8]>) {
+        out.extend(self.slabs.iter().filter_map(|slab| slab.data.get(slab.written..slab.ready)));
+    }
+
+    /// Forgets everything that is queued.
+    pub(crate) fn abandon(&mut self) {
+        self.slabs.clear();
+        self.queued = 0;
+    }
+
+    /// The first `n` bytes have been written. More than there are count as all.
+    pub(crate) fn written(&mut self, mut n: usize) {
+        while n > 0 {
+            let Some(slab) = self.slabs.front_mut() else { break };
+            let part = n.min(slab.ready - slab.written);
+            slab.written += part;
+            self.queued -= part;
+            self.drained += part;
+            n -= part;
+            if slab.written < slab.filled {
+                // Either all of `n` is used up, or the caller counts bytes that were never sealed.
+                break;
+            }
+            if self.slabs.len() == 1 {
+                self.drain();
+                break;
+            }
+            if let Some(slab) = self.slabs.pop_front() {
+                Self::recycle(&mut self.pool, slab.data);
+            }
+        }
+    }
+
+    /// The queue is empty: start the last slab again, and let go of what a quiet connection does not need.
+    fn drain(&mut self) {
+        if self.drained < QUIET_BYTES {
+            self.quiet = self.quiet.saturating_add(1);
+        } else {
+            self.quiet = 0;
+        }
+        self.drained = 0;
+        let quiet = self.quiet >= QUIET_DRAINS;
+        if quiet {
+            self.pool.clear();
+        }
+        if let Some(slab) = self.slabs.front_mut() {
+            if quiet && slab.data.len() > SMALL_SLAB {
+                self.slabs.clear();
+            } else {
+                (slab.filled, slab.ready, slab.written) = (0, 0, 0);
+            }
+        }
+    }
+
+    fn recycle(pool: &mut Vec<Box<[u8]>>, data: Box<[u8]>) {
+        if data.len() == LARGE_SLAB && pool.len() < POOLED {
+            pool.push(data);
+        }
+    }
+
+    /// Bytes queued and not yet written.
+    pub(crate) fn queued(&self) -> usize {
+        self.queued
+    }
+
+    /// Memory held for sending.
+    #[cfg(test)]
+    pub(crate) fn footprint(&self) -> usize {
+        self.slabs.iter().map(|slab| slab.data.len()).sum::<usize>()
+            + self.pool.iter().map(|data| data.len()).sum::<usize>()
+    }
+
+    pub(crate) fn key(&self) -> &PacketKey {
+        &self.key
+    }
+
+    pub(crate) fn position(&self) -> Position {
+        self.position
+    }
+
+    pub(crate) fn set_position(&mut self, position: Position) {
+        self.position = position;
+    }
+}
