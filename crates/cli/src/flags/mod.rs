@@ -1,0 +1,302 @@
+//! Flag tables and the parser that reads them.
+//!
+//! Scripts pass flags in every form getopt(3) allows, so those rules are kept to the letter: flags cluster (`-tt`,
+//! `-vvv`), a value may follow its flag directly (`-p22`) or as the next argument, `--` ends flags, and the first operand ends
+//! them too, except that `ssh` goes on looking for flags once behind the host. The only long options are `--help` and
+//! `--version`, which are ours.
+//!
+//! A flag that a program knows but does not act on yet is an error that says so: silence would let a script believe in a
+//! forward or a restriction that is not there.
+
+mod keygen;
+mod scp;
+mod ssh;
+mod sshd;
+
+pub use keygen::KEYGEN;
+pub use scp::SCP;
+pub use ssh::SSH;
+pub use sshd::SSHD;
+
+use std::ffi::{OsStr, OsString};
+use std::fmt::Write as _;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
+/// What becomes of a flag.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Support {
+    /// It works.
+    Works,
+    /// It is accepted and has nothing to do, for the reason given.
+    Accepted(&'static str),
+    /// It is known and refused with a message, because it is not written yet.
+    NotYet,
+}
+
+/// One row of a flag table.
+#[derive(Debug, Clone, Copy)]
+pub struct Flag {
+    /// The letter.
+    pub short: char,
+    /// The name of its value, if it takes one.
+    pub value: Option<&'static str>,
+    /// How far it works.
+    pub support: Support,
+    /// What it does, for help and manual page.
+    pub help: &'static str,
+}
+
+impl Flag {
+    /// A flag without a value.
+    pub const fn plain(short: char, support: Support, help: &'static str) -> Self {
+        Self { short, value: None, support, help }
+    }
+
+    /// A flag with a value.
+    pub const fn with(short: char, value: &'static str, support: Support, help: &'static str) -> Self {
+        Self { short, value: Some(value), support, help }
+    }
+}
+
+/// A program's command line.
+#[derive(Debug, Clone, Copy)]
+pub struct Program {
+    /// Its name.
+    pub name: &'static str,
+    /// What it is, in one line.
+    pub about: &'static str,
+    /// The operands, for the usage text.
+    pub operands: &'static str,
+    /// Whether flags may also stand once behind the first operand (`ssh host -v command`).
+    pub flags_after_first_operand: bool,
+    /// Exit status for usage errors.
+    pub usage_status: u8,
+    /// Its flags, in the order of the manual page.
+    pub flags: &'static [Flag],
+}
+
+/// A command line, taken apart.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Parsed {
+    /// Flags in the order given, with their values.
+    pub flags: Vec<(char, Option<OsString>)>,
+    /// Everything else.
+    pub operands: Vec<OsString>,
+}
+
+/// The program is to stop here: help was asked for, or the command line is wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stop {
+    /// For standard output.
+    pub out: String,
+    /// For standard error.
+    pub err: String,
+    /// Exit status.
+    pub status: u8,
+}
+
+impl Stop {
+    /// Prints both texts and returns the exit status.
+    pub fn print(&self) -> u8 {
+        use std::io::Write as _;
+        // Nobody is left to be told when even this fails.
+        let _ = std::io::stdout().write_all(self.out.as_bytes());
+        let _ = std::io::stderr().write_all(self.err.as_bytes());
+        self.status
+    }
+}
+
+impl Parsed {
+    /// Whether a flag was given.
+    pub fn has(&self, short: char) -> bool {
+        self.count(short) > 0
+    }
+
+    /// How often a flag was given.
+    pub fn count(&self, short: char) -> usize {
+        self.flags.iter().filter(|(flag, _)| *flag == short).count()
+    }
+
+    /// The value of the last of these flags.
+    pub fn value(&self, short: char) -> Option<&OsStr> {
+        self.flags.iter().rev().find(|(flag, _)| *flag == short).and_then(|(_, value)| value.as_deref())
+    }
+
+    /// Its value as text; bytes that are not UTF-8 become replacement characters.
+    pub fn text(&self, short: char) -> Option<String> {
+        self.value(short).map(|value| value.to_string_lossy().into_owned())
+    }
+
+    /// The values of all these flags, in order.
+    pub fn values(&self, short: char) -> impl Iterator<Item = &OsStr> {
+        self.flags.iter().filter(move |(flag, _)| *flag == short).filter_map(|(_, value)| value.as_deref())
+    }
+}
+
+impl Program {
+    /// The row of a flag.
+    pub fn flag(&self, short: char) -> Option<&'static Flag> {
+        self.flags.iter().find(|flag| flag.short == short)
+    }
+
+    /// Takes the arguments (without the program's name) apart.
+    ///
+    /// # Errors
+    /// [`Stop`] for `--help` and `--version`, unknown flags, missing values, and flags that are not supported yet.
+    pub fn parse(&self, arguments: impl IntoIterator<Item = OsString>) -> Result<Parsed, Stop> {
+        let mut parsed = Parsed::default();
+        let mut rest = arguments.into_iter().peekable();
+        let mut rounds = if self.flags_after_first_operand { 2 } else { 1 };
+        loop {
+            let ended = self.parse_flags(&mut rest, &mut parsed)?;
+            rounds -= 1;
+            if rounds == 0 || ended {
+                break;
+            }
+            match rest.next() {
+                Some(operand) => parsed.operands.push(operand),
+                None => break,
+            }
+        }
+        parsed.operands.extend(rest);
+        Ok(parsed)
+    }
+
+    /// Takes flags up to the first operand; whether `--` ended them.
+    fn parse_flags(
+        &self,
+        rest: &mut std::iter::Peekable<impl Iterator<Item = OsString>>,
+        parsed: &mut Parsed,
+    ) -> Result<bool, Stop> {
+        while let Some(argument) = rest.next_if(|argument| is_flag(argument)) {
+            match argument.as_bytes() {
+                b"--" => return Ok(true),
+                b"--help" => return Err(Stop { out: self.help(), err: String::new(), status: 0 }),
+                b"--version" => {
+                    let out = format!("{} {}\n", self.name, env!("CARGO_PKG_VERSION"));
+                    return Err(Stop { out, err: String::new(), status: 0 });
+                }
+                _ => {}
+            }
+            let mut cluster = argument.as_bytes().get(1..).unwrap_or_default();
+            while let Some((letter, after)) = cluster.split_first() {
+                cluster = after;
+                let short = char::from(*letter);
+                let flag = self.flag(short).filter(|_| short.is_ascii_alphanumeric()).ok_or_else(|| {
+                    self.usage_error(&format!("unknown option -- {}", short.escape_default()))
+                })?;
+                let value = if flag.value.is_none() {
+                    None
+                } else if !cluster.is_empty() {
+                    Some(OsString::from_vec(std::mem::take(&mut cluster).to_vec()))
+                } else {
+                    let missing = || self.usage_error(&format!("option requires an argument -- {short}"));
+                    Some(rest.next().ok_or_else(missing)?)
+                };
+                if flag.support == Support::NotYet {
+                    return Err(self.error(&format!("option -{short} is not supported yet")));
+                }
+                parsed.flags.push((short, value));
+            }
+        }
+        Ok(false)
+    }
+
+    /// Stops with one line on standard error.
+    pub fn error(&self, message: &str) -> Stop {
+        Stop { out: String::new(), err: format!("{}: {message}\n", self.name), status: self.usage_status }
+    }
+
+    /// Stops with a line and the usage text on standard error.
+    pub fn usage_error(&self, message: &str) -> Stop {
+        let mut stop = self.error(message);
+        stop.err.push_str(&self.usage());
+        stop
+    }
+
+    /// The usage text: flags without values in one cluster, the others each with its value.
+    pub fn usage(&self) -> String {
+        let mut plain: Vec<char> =
+            self.shown().filter(|flag| flag.value.is_none()).map(|flag| flag.short).collect();
+        plain.sort_by_key(|c| (!c.is_ascii_digit(), c.to_ascii_lowercase(), c.is_ascii_lowercase()));
+        let mut words = Vec::new();
+        if !plain.is_empty() {
+            words.push(format!("[-{}]", plain.into_iter().collect::<String>()));
+        }
+        let mut valued: Vec<&Flag> = self.shown().filter(|flag| flag.value.is_some()).collect();
+        valued.sort_by_key(|flag| (flag.short.to_ascii_lowercase(), flag.short.is_ascii_lowercase()));
+        words.extend(
+            valued.iter().map(|flag| format!("[-{} {}]", flag.short, flag.value.unwrap_or_default())),
+        );
+        words.extend(self.operands.split_inclusive(']').flat_map(|part| {
+            // Keep "[command [argument ...]]" together when lines are broken.
+            if part.contains('[') {
+                vec![part.trim().to_string()]
+            } else {
+                part.split_whitespace().map(str::to_string).collect()
+            }
+        }));
+        let first = format!("usage: {}", self.name);
+        wrap(&first, &words, 80)
+    }
+
+    /// The text of `--help`.
+    pub fn help(&self) -> String {
+        let mut out = format!("{}: {}\n\n{}\n", self.name, self.about, self.usage());
+        let width = self
+            .shown()
+            .map(|flag| flag.value.map_or(0, |value| value.chars().count() + 1))
+            .max()
+            .unwrap_or(0)
+            .min(24);
+        for flag in self.shown() {
+            let value = flag.value.map_or(String::new(), |value| format!(" {value}"));
+            let note = match flag.support {
+                Support::Works => String::new(),
+                Support::Accepted(why) => format!(" (accepted; {why})"),
+                Support::NotYet => " (not supported yet)".to_string(),
+            };
+            let head = format!("  -{}{value:<width$}", flag.short);
+            let words: Vec<String> =
+                format!("{}{note}", flag.help).split_whitespace().map(str::to_string).collect();
+            out.push_str(&wrap(&head, &words, 96));
+        }
+        let _ = writeln!(out, "  {:<width$}  Show this text.", "--help", width = width + 2);
+        let _ = writeln!(out, "  {:<width$}  Show the version.", "--version", width = width + 2);
+        out
+    }
+
+    /// Flags that are shown to people: those without a help text are for other programs.
+    fn shown(&self) -> impl Iterator<Item = &'static Flag> {
+        self.flags.iter().filter(|flag| !flag.help.is_empty())
+    }
+}
+
+/// Whether getopt takes this argument for flags; a lone `-` is an operand.
+fn is_flag(argument: &OsStr) -> bool {
+    let bytes = argument.as_bytes();
+    bytes.len() > 1 && bytes[0] == b'-'
+}
+
+/// `first`, then words, in lines of at most `width` columns, further lines indented below the first word.
+fn wrap(first: &str, words: &[String], width: usize) -> String {
+    let indent = first.chars().count();
+    let mut out = first.to_string();
+    let mut column = indent;
+    for (index, word) in words.iter().enumerate() {
+        let length = word.chars().count();
+        if index > 0 && column + 1 + length > width {
+            out.push('\n');
+            out.extend(std::iter::repeat_n(' ', indent));
+            column = indent;
+        }
+        out.push(' ');
+        out.push_str(word);
+        column += 1 + length;
+    }
+    out.push('\n');
+    out
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,91 @@
+use super::*;
+
+fn parse(program: &Program, arguments: &[&str]) -> Result<Parsed, Stop> {
+    program.parse(arguments.iter().map(OsString::from))
+}
+
+fn operands(parsed: &Parsed) -> Vec<&str> {
+    parsed.operands.iter().map(|operand| operand.to_str().expect("text")).collect()
+}
+
+#[test]
+fn flags_cluster_and_values_may_be_attached() {
+    let parsed = parse(&SSH, &["-vvv", "-tt", "-p22", "-qp", "2222", "-oUser=x", "host"]).expect("parses");
+    assert_eq!(parsed.count('v'), 3);
+    assert_eq!(parsed.count('t'), 2);
+    assert_eq!(parsed.values('p').collect::<Vec<_>>(), ["22", "2222"]);
+    assert_eq!(parsed.text('p').as_deref(), Some("2222"));
+    assert_eq!(parsed.text('o').as_deref(), Some("User=x"));
+    assert_eq!(operands(&parsed), ["host"]);
+}
+
+#[test]
+fn ssh_looks_for_flags_behind_the_host_but_not_behind_the_command() {
+    let parsed = parse(&SSH, &["-4", "host", "-p", "22", "ls", "-l", "-v"]).expect("parses");
+    assert!(parsed.has('4') && parsed.has('p') && !parsed.has('l') && !parsed.has('v'));
+    assert_eq!(operands(&parsed), ["host", "ls", "-l", "-v"]);
+    let parsed = parse(&SSH, &["host", "--", "-weird", "x"]).expect("parses");
+    assert_eq!(operands(&parsed), ["host", "-weird", "x"]);
+    // `--` before the host ends flags for good.
+    let parsed = parse(&SSH, &["--", "host", "-p", "22"]).expect("parses");
+    assert_eq!(operands(&parsed), ["host", "-p", "22"]);
+}
+
+#[test]
+fn scp_stops_at_the_first_operand() {
+    let parsed = parse(&SCP, &["-rp", "a", "-q", "b:"]).expect("parses");
+    assert!(parsed.has('r') && parsed.has('p') && !parsed.has('q'));
+    assert_eq!(operands(&parsed), ["a", "-q", "b:"]);
+    let parsed = parse(&SCP, &["-", "b:"]).expect("a lone dash is an operand");
+    assert_eq!(operands(&parsed), ["-", "b:"]);
+}
+
+#[test]
+fn mistakes_end_with_usage_and_the_programs_status() {
+    let stop = parse(&SSH, &["-!"]).expect_err("unknown");
+    assert_eq!(stop.status, 255);
+    assert!(stop.err.starts_with("lhssh: unknown option -- !\nusage: lhssh [-"), "{}", stop.err);
+    let stop = parse(&SCP, &["-P"]).expect_err("value missing");
+    assert_eq!(stop.status, 1);
+    assert!(stop.err.starts_with("lhscp: option requires an argument -- P\nusage: "), "{}", stop.err);
+    assert!(parse(&SSH, &["-\u{e9}"]).is_err());
+}
+
+#[test]
+fn what_is_not_written_yet_is_refused_not_ignored() {
+    let stop = parse(&SSH, &["-w", "0:0", "host"]).expect_err("refused");
+    assert_eq!(stop.err, "lhssh: option -w is not supported yet\n");
+    assert_eq!(stop.status, 255);
+}
+
+#[test]
+fn help_names_every_documented_flag() {
+    for program in [&SSH, &SCP, &SSHD, &KEYGEN] {
+        let stop = parse(program, &["--help"]).expect_err("stops");
+        assert_eq!(stop.status, 0);
+        for flag in program.flags.iter().filter(|flag| !flag.help.is_empty()) {
+            assert!(stop.out.contains(&format!("\n  -{}", flag.short)), "{} -{}", program.name, flag.short);
+        }
+        for (index, flag) in program.flags.iter().enumerate() {
+            let twice = program.flags.iter().skip(index + 1).any(|other| other.short == flag.short);
+            assert!(!twice, "{} has -{} twice", program.name, flag.short);
+        }
+        assert!(program.usage().lines().all(|line| line.len() <= 80), "{}", program.usage());
+    }
+}
+
+#[test]
+fn every_letter_of_openssh_is_known() {
+    let check = |program: &Program, letters: &str| {
+        let mut chars = letters.chars().peekable();
+        while let Some(letter) = chars.next() {
+            let valued = chars.next_if_eq(&':').is_some();
+            let flag = program.flag(letter).unwrap_or_else(|| panic!("{} -{letter}", program.name));
+            assert_eq!(flag.value.is_some(), valued, "{} -{letter}", program.name);
+        }
+    };
+    check(&SSH, "1246ab:c:e:fgi:kl:m:no:p:qstvxAB:CD:E:F:GI:J:KL:MNO:P:Q:R:S:TVw:W:XYyZ");
+    check(&SCP, "346ABCTpqrsvRD:F:J:P:S:c:i:l:o:X:O");
+    check(&SSHD, "46DdeGiqrtTVC:E:b:c:f:g:h:k:o:p:u:QR");
+    check(&KEYGEN, "ABHKLQUceghiklpquvyC:D:E:F:I:M:N:O:P:R:V:Y:Z:a:b:f:m:n:r:s:t:w:z:");
+}
