@@ -31,7 +31,9 @@ impl AlgorithmList {
                     text[1..].split(',').for_each(push);
                 }
                 Some(b'-') => {
-                    default.filter(|name| match_list(name, &text[1..], false) != ListMatch::Yes).for_each(push);
+                    default
+                        .filter(|name| match_list(name, &text[1..], false) != ListMatch::Yes)
+                        .for_each(push);
                 }
                 Some(b'^') => {
                     text[1..].split(',').for_each(&mut push);
@@ -45,7 +47,12 @@ impl AlgorithmList {
 
     /// The names written, without the edit prefix.
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.0.as_deref().unwrap_or("").trim_start_matches(['+', '-', '^']).split(',').filter(|n| !n.is_empty())
+        self.0
+            .as_deref()
+            .unwrap_or("")
+            .trim_start_matches(['+', '-', '^'])
+            .split(',')
+            .filter(|n| !n.is_empty())
     }
 
     /// Whether it removes (its names may be patterns then).
@@ -86,7 +93,10 @@ impl AlgorithmKind {
             "Ciphers" => Self::Cipher,
             "MACs" => Self::Mac,
             "KexAlgorithms" => Self::Kex,
-            "HostKeyAlgorithms" | "PubkeyAcceptedAlgorithms" | "CASignatureAlgorithms" | "HostbasedAcceptedAlgorithms" => Self::Key,
+            "HostKeyAlgorithms"
+            | "PubkeyAcceptedAlgorithms"
+            | "CASignatureAlgorithms"
+            | "HostbasedAcceptedAlgorithms" => Self::Key,
             _ => return None,
         })
     }

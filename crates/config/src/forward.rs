@@ -111,7 +111,9 @@ impl Forward {
         let path = |text: &str| text.starts_with('/');
         let (listen, connect) = match parts.as_slice() {
             [a] if remote => (if path(a) { Endpoint::Unix(a.to_string()) } else { tcp(None, a)? }, None),
-            [a, b] if path(a) && path(b) => (Endpoint::Unix(a.to_string()), Some(Endpoint::Unix(b.to_string()))),
+            [a, b] if path(a) && path(b) => {
+                (Endpoint::Unix(a.to_string()), Some(Endpoint::Unix(b.to_string())))
+            }
             [a, b] if path(b) => (tcp(None, a)?, Some(Endpoint::Unix(b.to_string()))),
             [a, b] if remote && !path(a) => (tcp(listen_host(a), b)?, None),
             [a, b, c] if path(a) => (Endpoint::Unix(a.to_string()), Some(target(b, c)?)),

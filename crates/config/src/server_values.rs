@@ -147,7 +147,8 @@ impl Value for MaxStartups {
     fn parse(args: &mut Arguments) -> Result<Self, String> {
         let word = args.required()?;
         let bad = || "Invalid MaxStartups spec.".to_string();
-        let numbers: Vec<u32> = word.split(':').map(str::parse).collect::<Result<_, _>>().map_err(|_| bad())?;
+        let numbers: Vec<u32> =
+            word.split(':').map(str::parse).collect::<Result<_, _>>().map_err(|_| bad())?;
         match numbers.as_slice() {
             [n] if *n > 0 => Ok(Self { begin: *n, rate: 100, full: *n }),
             [begin, rate, full] if *begin > 0 && begin <= full && (1..=100).contains(rate) => {
@@ -289,7 +290,8 @@ impl Value for Penalties {
                     }
                 }
                 Some((key, time)) => {
-                    let time = parse_fractional_time(time).ok_or_else(|| "invalid time value.".to_string())?;
+                    let time =
+                        parse_fractional_time(time).ok_or_else(|| "invalid time value.".to_string())?;
                     let slot = match key {
                         "crash" => &mut out.crash,
                         "authfail" => &mut out.authfail,

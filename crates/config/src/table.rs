@@ -241,6 +241,7 @@ pub(crate) fn default_value<T: Value>(name: &'static str, text: &str) -> T {
 /// The row of `name` (any case, aliases too).
 pub fn find(table: &[Keyword], name: &str) -> Option<usize> {
     table.iter().position(|row| {
-        row.name.eq_ignore_ascii_case(name) || row.aliases.iter().any(|alias| alias.eq_ignore_ascii_case(name))
+        row.name.eq_ignore_ascii_case(name)
+            || row.aliases.iter().any(|alias| alias.eq_ignore_ascii_case(name))
     })
 }

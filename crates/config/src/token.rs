@@ -75,8 +75,7 @@ pub fn expand_environment(text: &str, environment: &dyn Environment) -> Result<S
         if name.is_empty() {
             return Err("zero-length environment variable".to_string());
         }
-        let value =
-            environment.variable(name).ok_or_else(|| format!("env var ${{{name}}} has no value"))?;
+        let value = environment.variable(name).ok_or_else(|| format!("env var ${{{name}}} has no value"))?;
         out.push_str(&value);
         rest = &after[end + 1..];
     }

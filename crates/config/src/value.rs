@@ -377,12 +377,13 @@ impl Value for EnvValues {
     fn parse(args: &mut Arguments) -> Result<Self, String> {
         let mut pairs: Vec<(String, String)> = Vec::new();
         for word in args.remaining() {
-            let (name, value) = word.split_once('=').filter(|(name, _)| !name.is_empty()).ok_or_else(|| {
-                match args.dialect {
-                    Dialect::Client => "Invalid SetEnv.".to_string(),
-                    Dialect::Server => "Invalid environment.".to_string(),
-                }
-            })?;
+            let (name, value) =
+                word.split_once('=').filter(|(name, _)| !name.is_empty()).ok_or_else(|| {
+                    match args.dialect {
+                        Dialect::Client => "Invalid SetEnv.".to_string(),
+                        Dialect::Server => "Invalid environment.".to_string(),
+                    }
+                })?;
             // The first of two equal names wins, as for keywords.
             if !pairs.iter().any(|(known, _)| known == name) {
                 pairs.push((name.to_string(), value.to_string()));

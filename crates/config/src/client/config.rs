@@ -162,7 +162,12 @@ impl ClientConfig {
     /// # Errors
     /// As [`expand_path`](Self::expand_path).
     pub fn user_known_hosts_files(&self, environment: &dyn Environment) -> Result<Vec<PathBuf>, String> {
-        self.settings.user_known_hosts_file.list().iter().map(|text| self.expand_path(text, environment)).collect()
+        self.settings
+            .user_known_hosts_file
+            .list()
+            .iter()
+            .map(|text| self.expand_path(text, environment))
+            .collect()
     }
 
     /// The system's known_hosts files.

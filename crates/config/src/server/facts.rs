@@ -32,15 +32,21 @@ impl ConnectionFacts {
         for part in spec.split(',') {
             let (key, value) = part.split_once('=').unwrap_or((part, ""));
             match key {
-                "addr" => self.address = Some(value.parse().map_err(|_| format!("Invalid test mode specification {part}"))?),
+                "addr" => {
+                    self.address =
+                        Some(value.parse().map_err(|_| format!("Invalid test mode specification {part}"))?)
+                }
                 "user" => self.user = Some(value.to_string()),
                 "host" => self.host = Some(value.to_string()),
                 "laddr" => {
-                    self.local_address = Some(value.parse().map_err(|_| format!("Invalid test mode specification {part}"))?);
+                    self.local_address =
+                        Some(value.parse().map_err(|_| format!("Invalid test mode specification {part}"))?);
                 }
                 "lport" => {
                     let port = value.parse().ok().filter(|port| *port != 0);
-                    self.local_port = Some(port.ok_or_else(|| format!("Invalid port '{value}' in test mode specification {part}"))?);
+                    self.local_port = Some(port.ok_or_else(|| {
+                        format!("Invalid port '{value}' in test mode specification {part}")
+                    })?);
                 }
                 "rdomain" => self.rdomain = Some(value.to_string()),
                 "invalid-user" => self.invalid_user = true,

@@ -19,7 +19,10 @@ impl Source {
 }
 
 impl ServerConfig {
-    pub(super) fn from_source(source: Arc<Source>, _facts: Option<&ConnectionFacts>) -> Result<Self, ConfigError> {
+    pub(super) fn from_source(
+        source: Arc<Source>,
+        _facts: Option<&ConnectionFacts>,
+    ) -> Result<Self, ConfigError> {
         let mut settings = ServerSettings::unset();
         settings.fill_defaults();
         Ok(Self { settings, notes: Vec::new(), source })
