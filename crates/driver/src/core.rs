@@ -1,0 +1,187 @@
+//! What handlers, sources and the control act on through their contexts.
+
+use std::any::Any;
+use std::collections::{HashMap, VecDeque};
+use std::time::Instant;
+
+use lh_connection::{ChannelId, Connection};
+use lh_wire::PacketSink;
+
+use crate::handler::{ChannelEvent, ChannelHandler, HandlerId, Source, SourceId};
+use crate::{ChannelCx, Link};
+
+/// Producers stop when this much output is queued…
+pub(crate) const HIGH_WATER: usize = 1 << 20;
+/// …and go on when it has gone down to this.
+pub(crate) const LOW_WATER: usize = 512 << 10;
+/// What one channel may produce in one turn before the others have theirs. Small enough for the bytes to stay in a
+/// core's cache between being read, sealed and written.
+pub(crate) const SHARE_PER_TURN: usize = 256 << 10;
+
+/// A handler with what the driver knows about it.
+pub(crate) struct Slot {
+    pub(crate) id: HandlerId,
+    pub(crate) channel: ChannelId,
+    /// The channel exists; its number is this handler's.
+    pub(crate) open: bool,
+    /// `None` while the handler is being called.
+    pub(crate) handler: Option<Box<dyn ChannelHandler>>,
+    /// Wants [`ChannelHandler::on_writable`] as soon as there is budget.
+    pub(crate) wants_write: bool,
+    /// Has got events since the last end of a batch.
+    pub(crate) in_batch: bool,
+    /// What is left of this turn's share.
+    pub(crate) share: usize,
+}
+
+/// Everything but the control.
+pub(crate) struct Core {
+    pub(crate) link: Link,
+    pub(crate) connection: Connection,
+    pub(crate) now: Instant,
+    /// Indexed by slot; holes are used again.
+    pub(crate) slots: Vec<Option<Slot>>,
+    pub(crate) free_slots: Vec<usize>,
+    /// Slot of each open channel, by channel number.
+    by_channel: HashMap<ChannelId, usize>,
+    pub(crate) sources: Vec<(SourceId, Option<Box<dyn Source>>)>,
+    pub(crate) removed_sources: Vec<SourceId>,
+    next_id: u64,
+    /// What handlers have to tell the control, and handlers that are gone.
+    pub(crate) notes: VecDeque<(HandlerId, ChannelId, Box<dyn Any>)>,
+    pub(crate) gone: VecDeque<(ChannelId, HandlerId)>,
+    pub(crate) batch: Vec<usize>,
+    /// Output went over the high water mark and has not come down to the low one.
+    pub(crate) congested: bool,
+    pub(crate) stop: Option<i32>,
+}
+
+impl Core {
+    pub(crate) fn new(link: Link, connection: Connection) -> Self {
+        Self {
+            link,
+            connection,
+            now: Instant::now(),
+            slots: Vec::new(),
+            free_slots: Vec::new(),
+            by_channel: HashMap::new(),
+            sources: Vec::new(),
+            removed_sources: Vec::new(),
+            next_id: 0,
+            notes: VecDeque::new(),
+            gone: VecDeque::new(),
+            batch: Vec::new(),
+            congested: false,
+            stop: None,
+        }
+    }
+
+    /// The connection, and the sink it speaks to.
+    pub(crate) const fn speak(&mut self) -> (&mut Connection, &mut dyn PacketSink) {
+        (&mut self.connection, self.link.transport())
+    }
+
+    pub(crate) const fn next_id(&mut self) -> u64 {
+        self.next_id += 1;
+        self.next_id
+    }
+
+    pub(crate) fn slot_of(&self, channel: ChannelId) -> Option<usize> {
+        self.by_channel.get(&channel).copied()
+    }
+
+    /// Gives `channel` its handler.
+    pub(crate) fn attach(&mut self, channel: ChannelId, handler: Box<dyn ChannelHandler>) -> usize {
+        let id = HandlerId(self.next_id());
+        let slot = Slot {
+            id,
+            channel,
+            open: true,
+            handler: Some(handler),
+            wants_write: false,
+            in_batch: false,
+            share: SHARE_PER_TURN,
+        };
+        let index = self.free_slots.pop().unwrap_or_else(|| {
+            self.slots.push(None);
+            self.slots.len() - 1
+        });
+        self.slots[index] = Some(slot);
+        self.by_channel.insert(channel, index);
+        index
+    }
+
+    /// Delivers an event to the channel's handler.
+    pub(crate) fn deliver(&mut self, channel: ChannelId, event: ChannelEvent) {
+        let Some(index) = self.slot_of(channel) else { return };
+        if matches!(event, ChannelEvent::Closed | ChannelEvent::OpenFailed { .. }) {
+            // From here on the number may be given to another channel.
+            self.by_channel.remove(&channel);
+            if let Some(slot) = &mut self.slots[index] {
+                slot.open = false;
+                slot.wants_write = false;
+            }
+        }
+        if let Some(slot) = &mut self.slots[index]
+            && !slot.in_batch
+        {
+            slot.in_batch = true;
+            self.batch.push(index);
+        }
+        self.call(index, |handler, cx| handler.on_event(event, cx));
+    }
+
+    /// Calls a handler, unless it is being called.
+    pub(crate) fn call(&mut self, index: usize, f: impl FnOnce(&mut dyn ChannelHandler, &mut ChannelCx<'_>)) {
+        let Some(slot) = self.slots.get_mut(index).and_then(Option::as_mut) else { return };
+        let (id, channel) = (slot.id, slot.channel);
+        let Some(mut handler) = slot.handler.take() else { return };
+        f(&mut *handler, &mut ChannelCx::new(self, index, channel, id));
+        if let Some(slot) = &mut self.slots[index] {
+            slot.handler = Some(handler);
+        }
+    }
+
+    /// Drops the handler of a channel that is closed, once it has finished and the batch is over.
+    pub(crate) fn reap(&mut self, index: usize) {
+        let Some(slot) = self.slots.get_mut(index).and_then(Option::as_mut) else { return };
+        if !slot.open && !slot.in_batch && slot.handler.as_ref().is_some_and(|handler| handler.finished()) {
+            self.gone.push_back((slot.channel, slot.id));
+            self.slots[index] = None;
+            self.free_slots.push(index);
+        }
+    }
+
+    /// All events of one read have been delivered.
+    pub(crate) fn end_batch(&mut self) {
+        for index in std::mem::take(&mut self.batch) {
+            if let Some(slot) = &mut self.slots[index] {
+                slot.in_batch = false;
+            }
+            self.call(index, |handler, cx| handler.on_batch_end(cx));
+            self.reap(index);
+        }
+    }
+
+    /// Bytes the channel of this slot may produce now; 0 is not remembered here.
+    pub(crate) fn budget(&mut self, index: usize) -> usize {
+        let queued = self.link.transport_ref().queued_bytes();
+        self.congested = if self.congested { queued > LOW_WATER } else { queued >= HIGH_WATER };
+        if self.congested || !self.link.transport_ref().can_send_bulk() {
+            return 0;
+        }
+        let Some(slot) = self.slots.get(index).and_then(Option::as_ref).filter(|slot| slot.open) else {
+            return 0;
+        };
+        let room = HIGH_WATER - queued.min(HIGH_WATER);
+        self.connection.send_budget(slot.channel).min(room).min(slot.share)
+    }
+
+    /// Somebody waits for budget and could have some now.
+    pub(crate) fn someone_can_write(&mut self) -> bool {
+        (0..self.slots.len()).any(|index| {
+            self.slots[index].as_ref().is_some_and(|slot| slot.open && slot.wants_write)
+                && self.budget(index) > 0
+        })
+    }
+}

@@ -1,0 +1,436 @@
+//! The loop.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use lh_connection::{Config, Connection, ConnectionError, Event as ConnectionEvent};
+use lh_transport::Event as TransportEvent;
+use lh_wire::msg::disconnect;
+
+use crate::core::{Core, SHARE_PER_TURN};
+use crate::handler::{ChannelEvent, Control, ControlEvent};
+use crate::keepalive::{KEEPALIVE_REQUEST, Keepalive, KeepaliveAction};
+use crate::poller::{Interests, Owner, Ready};
+use crate::{ControlCx, Link, LinkError};
+
+/// With this much output queued the socket is not read: a peer that asks and asks and never reads the answers
+/// must not fill our memory. Far above the water marks, so that two honest sides never wait for each other.
+const READ_STOP: usize = 16 << 20;
+
+/// Why the loop ended without being told to.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DriverError {
+    /// The connection broke below the channels.
+    #[error(transparent)]
+    Link(#[from] LinkError),
+    /// The peer broke the rules of the connection protocol and was told so.
+    #[error(transparent)]
+    Connection(#[from] ConnectionError),
+    /// The peer sent SSH_MSG_DISCONNECT.
+    #[error("disconnected by peer: {}", printable(.description))]
+    Disconnected {
+        /// `SSH_DISCONNECT_*` code.
+        reason: u32,
+        /// The peer's text. Not trusted; `Display` of this error is printable.
+        description: String,
+    },
+    /// The peer did not answer keepalives.
+    #[error("timeout, peer not responding")]
+    KeepaliveTimeout,
+    /// Waiting for descriptors failed.
+    #[error("poll: {0}")]
+    Poll(#[source] io::Error),
+}
+
+/// A link with channels and their handlers.
+pub struct Driver {
+    core: Core,
+    keepalive: Option<Keepalive>,
+    /// Bytes received when the keepalive last looked.
+    seen: u64,
+    /// Whose turn it is to be first.
+    rotation: usize,
+    ready: Vec<(Owner, usize, Ready)>,
+}
+
+impl Driver {
+    /// Starts serving channels on an authenticated link.
+    pub fn new(link: Link, config: Config) -> Self {
+        Self {
+            core: Core::new(link, Connection::new(config)),
+            keepalive: None,
+            seen: 0,
+            rotation: 0,
+            ready: Vec::new(),
+        }
+    }
+
+    /// Asks a silent peer for a sign of life (`keepalive@openssh.com`). A `count_max` of 0 never ends the connection.
+    pub fn set_keepalive(&mut self, interval: Duration, count_max: u32) {
+        self.keepalive = Some(Keepalive::new(interval, count_max, Instant::now()));
+    }
+
+    /// To open channels, add sources and so on while the loop is not running.
+    pub fn control(&mut self) -> ControlCx<'_> {
+        self.core.now = Instant::now();
+        ControlCx::new(&mut self.core)
+    }
+
+    /// The link below.
+    pub const fn link(&mut self) -> &mut Link {
+        &mut self.core.link
+    }
+
+    /// Runs until somebody stops it, and returns the value they gave. It can be run again afterwards.
+    ///
+    /// Handlers may still hold output when this returns; wait for
+    /// [`ControlEvent::ChannelGone`] before stopping to be sure that they do not.
+    ///
+    /// # Errors
+    /// The connection is over.
+    pub fn run(&mut self, control: &mut dyn Control) -> Result<i32, DriverError> {
+        loop {
+            if let Some(code) = self.run_once(control, None)? {
+                return Ok(code);
+            }
+        }
+    }
+
+    /// One turn: waits (for at most `timeout`) until something can be done, and does it. Returns the value when
+    /// somebody stopped the loop.
+    ///
+    /// # Errors
+    /// The connection is over.
+    pub fn run_once(
+        &mut self,
+        control: &mut dyn Control,
+        timeout: Option<Duration>,
+    ) -> Result<Option<i32>, DriverError> {
+        let result = self.turn(control, timeout);
+        if let Err(DriverError::Connection(error)) = &result {
+            let text = error.to_string();
+            self.core.link.transport().disconnect(error.disconnect_reason(), &text);
+        }
+        if let Err(DriverError::Connection(_)) | Ok(()) = &result {
+            self.core.link.flush(Instant::now())?;
+        }
+        result?;
+        Ok(self.core.stop.take())
+    }
+
+    /// Says goodbye (`SSH_DISCONNECT_BY_APPLICATION`) and writes what is queued, for at most `bound`.
+    pub fn disconnect(&mut self, text: &str, bound: Duration) {
+        self.core.link.disconnect(disconnect::BY_APPLICATION, text, bound);
+    }
+
+    /// Writes what is queued, for at most `bound`. True when all was written.
+    pub fn finish(&mut self, bound: Duration) -> bool {
+        self.core.link.finish(bound)
+    }
+
+    fn turn(&mut self, control: &mut dyn Control, timeout: Option<Duration>) -> Result<(), DriverError> {
+        self.core.now = Instant::now();
+        // What came together with the end of authentication, or became possible by an answer given elsewhere.
+        self.dispatch(control)?;
+        self.settle(control);
+        self.core.link.flush(self.core.now)?;
+        if self.core.stop.is_some() {
+            return Ok(());
+        }
+
+        let mut ready = std::mem::take(&mut self.ready);
+        ready.clear();
+        self.wait(control, timeout, &mut ready)?;
+        self.core.now = Instant::now();
+        for slot in self.core.slots.iter_mut().flatten() {
+            slot.share = SHARE_PER_TURN;
+        }
+
+        if ready.iter().any(|(owner, _, ready)| *owner == Owner::Link && ready.readable) {
+            for _ in 0..Link::reads_per_turn() {
+                let more = self.core.link.read()?;
+                self.dispatch(control)?;
+                if !more || self.core.stop.is_some() {
+                    break;
+                }
+            }
+            self.settle(control);
+        }
+        self.serve(control, &ready);
+        self.ready = ready;
+        self.produce();
+        self.settle(control);
+        self.time_out(control)?;
+        self.settle(control);
+        control.on_turn_end(&mut ControlCx::new(&mut self.core));
+        self.settle(control);
+        self.rotation = self.rotation.wrapping_add(1);
+        Ok(())
+    }
+
+    fn wait(
+        &mut self,
+        control: &mut dyn Control,
+        timeout: Option<Duration>,
+        ready: &mut Vec<(Owner, usize, Ready)>,
+    ) -> Result<(), DriverError> {
+        let timeout = if self.core.someone_can_write() {
+            Some(Duration::ZERO)
+        } else {
+            let until = self.next_deadline(control);
+            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            [left, timeout].into_iter().flatten().min()
+        };
+        let mut interests = Interests::new();
+        interests.set_owner(Owner::Link);
+        let read = self.core.link.transport_ref().queued_bytes() < READ_STOP;
+        self.core.link.interests(read, &mut interests);
+        interests.set_owner(Owner::Control);
+        control.interests(&mut interests);
+        for (index, slot) in self.core.slots.iter().enumerate() {
+            if let Some(handler) = slot.as_ref().and_then(|slot| slot.handler.as_ref()) {
+                interests.set_owner(Owner::Handler(index));
+                handler.interests(&mut interests);
+            }
+        }
+        for (index, (_, source)) in self.core.sources.iter().enumerate() {
+            if let Some(source) = source {
+                interests.set_owner(Owner::Source(index));
+                source.interests(&mut interests);
+            }
+        }
+        interests.wait(timeout, ready).map_err(DriverError::Poll)
+    }
+
+    fn next_deadline(&self, control: &dyn Control) -> Option<Instant> {
+        let handlers =
+            self.core.slots.iter().flatten().filter_map(|slot| slot.handler.as_ref()?.next_deadline());
+        let sources = self.core.sources.iter().filter_map(|(_, source)| source.as_ref()?.next_deadline());
+        let keepalive = self.keepalive.as_ref().map(Keepalive::next_deadline);
+        [self.core.link.next_deadline(), control.next_deadline(), keepalive]
+            .into_iter()
+            .flatten()
+            .chain(handlers)
+            .chain(sources)
+            .min()
+    }
+
+    /// Everything the transport has to say.
+    fn dispatch(&mut self, control: &mut dyn Control) -> Result<(), DriverError> {
+        while self.core.stop.is_none() {
+            let event = match self.core.link.transport().poll(self.core.now) {
+                Ok(Some(event)) => event,
+                Ok(None) => break,
+                Err(error) => {
+                    self.core.end_batch();
+                    return Err(self.core.link.transport_failed(error).into());
+                }
+            };
+            let event = match event {
+                TransportEvent::Packet(payload) => match self.on_packet(payload, control)? {
+                    Some(event) => event,
+                    None => continue,
+                },
+                TransportEvent::HostKey { algorithm, blob, .. } => ControlEvent::HostKey { algorithm, blob },
+                TransportEvent::SignExchangeHash { algorithm, key_index, data } => {
+                    ControlEvent::SignExchangeHash { algorithm, key_index, data }
+                }
+                TransportEvent::KexDone { names, .. } => ControlEvent::KexDone { names },
+                TransportEvent::ExtInfo(extensions) => ControlEvent::ExtInfo(extensions),
+                TransportEvent::Pong(content) => ControlEvent::Pong(content),
+                TransportEvent::Debug { always_display, text } => {
+                    ControlEvent::Debug { always_display, text }
+                }
+                TransportEvent::Disconnected { reason, description } => {
+                    self.core.end_batch();
+                    let event = ControlEvent::Disconnected { reason, description: description.clone() };
+                    control.on_event(event, &mut ControlCx::new(&mut self.core));
+                    if self.core.stop.is_none() {
+                        return Err(DriverError::Disconnected { reason, description });
+                    }
+                    break;
+                }
+                // Those of the first key exchange: they were handled before channels existed.
+                _ => continue,
+            };
+            control.on_event(event, &mut ControlCx::new(&mut self.core));
+        }
+        self.core.end_batch();
+        Ok(())
+    }
+
+    /// A message above the transport; what is not for channels comes back.
+    fn on_packet(
+        &mut self,
+        payload: Bytes,
+        control: &mut dyn Control,
+    ) -> Result<Option<ControlEvent>, DriverError> {
+        match payload.first().copied().unwrap_or(0) {
+            80..=100 => {
+                let now = self.core.now;
+                let (connection, sink) = self.core.speak();
+                connection.handle(payload, now, sink)?;
+                while let Some(event) = self.core.connection.poll_event() {
+                    self.on_connection_event(event, control);
+                }
+                Ok(None)
+            }
+            5 | 6 | 50..=79 => Ok(Some(ControlEvent::Packet(payload))),
+            _ => {
+                self.core.link.transport().reply_unimplemented();
+                Ok(None)
+            }
+        }
+    }
+
+    fn on_connection_event(&mut self, event: ConnectionEvent, control: &mut dyn Control) {
+        let (id, event) = match event {
+            ConnectionEvent::Data { id, ext, data } => (id, ChannelEvent::Data { ext, data }),
+            ConnectionEvent::Opened { id, fields } => (id, ChannelEvent::Opened { fields }),
+            ConnectionEvent::OpenFailed { id, reason, description } => {
+                (id, ChannelEvent::OpenFailed { reason, description })
+            }
+            ConnectionEvent::Eof { id } => (id, ChannelEvent::Eof),
+            ConnectionEvent::Closed { id } => (id, ChannelEvent::Closed),
+            ConnectionEvent::Request { id, name, want_reply, fields } => {
+                (id, ChannelEvent::Request { name, want_reply, fields })
+            }
+            ConnectionEvent::RequestReply { id, name, ok } => (id, ChannelEvent::RequestReply { name, ok }),
+            ConnectionEvent::OpenRequested { id, kind, fields } => {
+                let event = ControlEvent::OpenRequested { id, kind, fields };
+                return control.on_event(event, &mut ControlCx::new(&mut self.core));
+            }
+            ConnectionEvent::GlobalRequest { name, want_reply, fields } => {
+                let event = ControlEvent::GlobalRequest { name, want_reply, fields };
+                return control.on_event(event, &mut ControlCx::new(&mut self.core));
+            }
+            // Any answer, a failure too, shows that the peer lives; that it came has been counted already.
+            ConnectionEvent::GlobalReply { name, .. } if name == KEEPALIVE_REQUEST => return,
+            ConnectionEvent::GlobalReply { name, ok, fields } => {
+                let event = ControlEvent::GlobalReply { name, ok, fields };
+                return control.on_event(event, &mut ControlCx::new(&mut self.core));
+            }
+            // Budgets are asked for every turn, so nobody waits for this.
+            _ => return,
+        };
+        self.core.deliver(id, event);
+    }
+
+    /// Calls whoever's descriptors are ready; each turn another one first.
+    fn serve(&mut self, control: &mut dyn Control, ready: &[(Owner, usize, Ready)]) {
+        let start = self.rotation % ready.len().max(1);
+        let (later, first) = ready.split_at(start);
+        for &(owner, token, ready) in first.iter().chain(later) {
+            if self.core.stop.is_some() {
+                break;
+            }
+            match owner {
+                Owner::Link => {}
+                Owner::Control => control.on_ready(token, ready, &mut ControlCx::new(&mut self.core)),
+                Owner::Handler(index) => {
+                    self.core.call(index, |handler, cx| handler.on_ready(token, ready, cx));
+                    self.core.reap(index);
+                }
+                Owner::Source(index) => {
+                    self.call_source(index, |source, cx| source.on_ready(token, ready, cx))
+                }
+            }
+        }
+    }
+
+    /// Calls those who wait for budget and have some now; each turn another one first.
+    fn produce(&mut self) {
+        let count = self.core.slots.len();
+        for step in 0..count {
+            let index = (self.rotation.wrapping_add(step)) % count;
+            let waits = self.core.slots[index].as_ref().is_some_and(|slot| slot.open && slot.wants_write);
+            if !waits || self.core.stop.is_some() || self.core.budget(index) == 0 {
+                continue;
+            }
+            if let Some(slot) = &mut self.core.slots[index] {
+                slot.wants_write = false;
+            }
+            self.core.call(index, |handler, cx| handler.on_writable(cx));
+            self.core.reap(index);
+        }
+    }
+
+    fn time_out(&mut self, control: &mut dyn Control) -> Result<(), DriverError> {
+        let now = self.core.now;
+        let due = |deadline: Option<Instant>| deadline.is_some_and(|deadline| deadline <= now);
+        if due(self.core.link.next_deadline()) {
+            self.core.link.on_timeout(now)?;
+        }
+        for index in 0..self.core.slots.len() {
+            let slot = self.core.slots[index].as_ref();
+            if due(slot.and_then(|slot| slot.handler.as_ref()?.next_deadline())) {
+                self.core.call(index, |handler, cx| handler.on_timeout(cx));
+                self.core.reap(index);
+            }
+        }
+        for index in 0..self.core.sources.len() {
+            if due(self.core.sources[index].1.as_ref().and_then(|source| source.next_deadline())) {
+                self.call_source(index, |source, cx| source.on_timeout(cx));
+            }
+        }
+        if due(control.next_deadline()) {
+            control.on_timeout(&mut ControlCx::new(&mut self.core));
+        }
+        self.keep_alive(now)
+    }
+
+    fn keep_alive(&mut self, now: Instant) -> Result<(), DriverError> {
+        let Some(keepalive) = &mut self.keepalive else { return Ok(()) };
+        let received = self.core.link.transport_ref().bytes_in();
+        if received != self.seen {
+            self.seen = received;
+            keepalive.on_traffic(now);
+        }
+        match keepalive.on_timeout(now) {
+            KeepaliveAction::Wait => {}
+            KeepaliveAction::Ask => {
+                let (connection, sink) = self.core.speak();
+                connection.global_request(KEEPALIVE_REQUEST, true, b"", sink);
+            }
+            KeepaliveAction::Dead => return Err(DriverError::KeepaliveTimeout),
+        }
+        Ok(())
+    }
+
+    fn call_source(&mut self, index: usize, f: impl FnOnce(&mut dyn crate::Source, &mut ControlCx<'_>)) {
+        let Some(mut source) = self.core.sources.get_mut(index).and_then(|(_, source)| source.take()) else {
+            return;
+        };
+        f(&mut *source, &mut ControlCx::new(&mut self.core));
+        if !source.finished()
+            && let Some((_, place)) = self.core.sources.get_mut(index)
+        {
+            *place = Some(source);
+        }
+    }
+
+    /// Ends the batch and tells the control what handlers left for it, until there is nothing more.
+    fn settle(&mut self, control: &mut dyn Control) {
+        loop {
+            self.core.end_batch();
+            if let Some((handler, id, note)) = self.core.notes.pop_front() {
+                let event = ControlEvent::Note { handler, id, note };
+                control.on_event(event, &mut ControlCx::new(&mut self.core));
+            } else if let Some((id, handler)) = self.core.gone.pop_front() {
+                let event = ControlEvent::ChannelGone { id, handler };
+                control.on_event(event, &mut ControlCx::new(&mut self.core));
+            } else {
+                break;
+            }
+        }
+        let removed = std::mem::take(&mut self.core.removed_sources);
+        self.core.sources.retain(|(id, source)| source.is_some() && !removed.contains(id));
+    }
+}
+
+/// A peer's text, fit for a terminal or a log.
+fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+}

@@ -1,0 +1,58 @@
+//! Asking a silent peer whether it is still there (ServerAliveInterval, ClientAliveInterval).
+
+use std::time::{Duration, Instant};
+
+/// The request both sides of OpenSSH use.
+pub(crate) const KEEPALIVE_REQUEST: &str = "keepalive@openssh.com";
+
+/// What is to be done now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeepaliveAction {
+    /// Nothing yet.
+    Wait,
+    /// Ask the peer for an answer.
+    Ask,
+    /// The peer has not said anything after the allowed number of questions.
+    Dead,
+}
+
+/// Counts questions that nothing answered. Any byte of the peer counts as an answer.
+#[derive(Debug, Clone)]
+pub struct Keepalive {
+    interval: Duration,
+    count_max: u32,
+    unanswered: u32,
+    due: Instant,
+}
+
+impl Keepalive {
+    /// Asks after every `interval` of silence; `count_max` unanswered questions are borne, and one more
+    /// interval after the last of them the peer is dead. A `count_max` of 0 never ends the connection.
+    pub fn new(interval: Duration, count_max: u32, now: Instant) -> Self {
+        Self { interval, count_max, unanswered: 0, due: now + interval }
+    }
+
+    /// The peer sent something.
+    pub fn on_traffic(&mut self, now: Instant) {
+        self.unanswered = 0;
+        self.due = now + self.interval;
+    }
+
+    /// When [`on_timeout`](Self::on_timeout) wants to be called.
+    pub const fn next_deadline(&self) -> Instant {
+        self.due
+    }
+
+    /// Time has passed.
+    pub fn on_timeout(&mut self, now: Instant) -> KeepaliveAction {
+        if now < self.due {
+            return KeepaliveAction::Wait;
+        }
+        self.due = now + self.interval;
+        self.unanswered = self.unanswered.saturating_add(1);
+        if self.count_max > 0 && self.unanswered > self.count_max {
+            return KeepaliveAction::Dead;
+        }
+        KeepaliveAction::Ask
+    }
+}

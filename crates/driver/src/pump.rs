@@ -1,0 +1,433 @@
+//! The handler most channels need: local descriptors on one side, the channel on the other.
+
+use std::io;
+
+use bytes::Bytes;
+
+use crate::handler::{ChannelEvent, ChannelHandler};
+use crate::local_fd::LocalFd;
+use crate::poller::{Interest, Interests, Ready};
+use crate::sink::Sink;
+use crate::{ChannelCx, core::SHARE_PER_TURN};
+
+/// Tells the other side that nobody reads what it sends.
+const EOW_REQUEST: &str = "eow@openssh.com";
+
+/// Read at first, and at least, at a time; doubled while reads fill it.
+const FIRST_READ: usize = 32 << 10;
+/// A filtered input (a person typing, or text pasted) is read in pieces of this…
+const FILTERED_READ: usize = 4 << 10;
+/// …as long as not more than this waits for the peer's window. It goes on being read while the window is shut, so
+/// that an escape sequence can end a connection that hangs.
+const FILTERED_MAX: usize = 64 << 10;
+
+/// Poll tokens: 0 and 1 are inputs, these are outputs.
+const OUTPUT: usize = 2;
+const OUTPUT_EXT: usize = 3;
+
+/// Looks at the bytes of an input before they are sent: the client's escape sequences.
+pub trait InputFilter {
+    /// Takes `input` as it was read and appends to `out` what the peer shall get. What else the bytes mean can be
+    /// done through `cx`.
+    fn filter(&mut self, input: &[u8], out: &mut Vec<u8>, cx: &mut ChannelCx<'_>);
+}
+
+/// One descriptor whose bytes go to the peer.
+struct Input {
+    fd: LocalFd,
+    ext: Option<u32>,
+    /// How much to read at a time.
+    chunk: usize,
+    ended: bool,
+    read: u64,
+}
+
+struct Filtered {
+    filter: Box<dyn InputFilter>,
+    /// What it let through and the peer's window has not taken.
+    waiting: Vec<u8>,
+    ended: bool,
+}
+
+/// Copies between local descriptors and a channel, with ends and half-closes carried over both ways.
+///
+/// * Inputs are read straight into the send buffer, when and as far as there is budget. When all inputs
+///   have ended, EOF is sent.
+/// * Outputs take what arrives; credit goes back only for what they have taken. When the peer has said EOF and
+///   everything is written, they are closed (a socket is shut down for writing).
+/// * An output that breaks drops what arrives from then on, with credit, so that the peer does not hang.
+/// * Data without an output to go to is dropped, with credit.
+///
+/// Programs that need more (exit status, pty requests) wrap it in a handler of their own and pass on what is
+/// not theirs.
+pub struct FdPump {
+    inputs: Vec<Input>,
+    output: Option<Sink>,
+    output_ext: Option<Sink>,
+    filtered: Option<Filtered>,
+    started: bool,
+    start_by_hand: bool,
+    close_when_done: bool,
+    eow: bool,
+    /// No budget when it was last asked for: [`ChannelHandler::on_writable`] will come.
+    waits_for_budget: bool,
+    eof_sent: bool,
+}
+
+impl Default for FdPump {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl FdPump {
+    /// A pump without descriptors: never sends, drops what it gets.
+    pub const fn new() -> Self {
+        Self {
+            inputs: Vec::new(),
+            output: None,
+            output_ext: None,
+            filtered: None,
+            started: false,
+            start_by_hand: false,
+            close_when_done: false,
+            eow: false,
+            waits_for_budget: false,
+            eof_sent: false,
+        }
+    }
+
+    /// Both directions of a socket, closed when both have ended: what a forwarded connection is.
+    #[must_use]
+    pub fn socket(fd: LocalFd) -> Self {
+        Self::new().input(fd.clone()).output(fd).close_when_done()
+    }
+
+    /// Sends what can be read from `fd`.
+    #[must_use]
+    pub fn input(mut self, fd: LocalFd) -> Self {
+        self.inputs.push(Input { fd, ext: None, chunk: FIRST_READ, ended: false, read: 0 });
+        self
+    }
+
+    /// Sends what can be read from `fd` as extended data; `kind` 1 is stderr. At most one, besides one
+    /// [`input`](Self::input).
+    #[must_use]
+    pub fn input_ext(mut self, kind: u32, fd: LocalFd) -> Self {
+        self.inputs.push(Input { fd, ext: Some(kind), chunk: FIRST_READ, ended: false, read: 0 });
+        self
+    }
+
+    /// Writes the peer's main stream to `fd`.
+    #[must_use]
+    pub fn output(mut self, fd: LocalFd) -> Self {
+        self.output = Some(Sink::new(fd));
+        self
+    }
+
+    /// Writes the peer's extended data, of whatever kind, to `fd`.
+    #[must_use]
+    pub fn output_ext(mut self, fd: LocalFd) -> Self {
+        self.output_ext = Some(Sink::new(fd));
+        self
+    }
+
+    /// Passes what is read from [`input`](Self::input) through a filter first.
+    #[must_use]
+    pub fn filter(mut self, filter: Box<dyn InputFilter>) -> Self {
+        self.filtered = Some(Filtered { filter, waiting: Vec::new(), ended: false });
+        self
+    }
+
+    /// Does not read inputs when the channel opens, but only from [`start`](Self::start) on.
+    #[must_use]
+    pub const fn start_by_hand(mut self) -> Self {
+        self.start_by_hand = true;
+        self
+    }
+
+    /// Closes the channel when all inputs have ended and all outputs are closed. Without it, closing is left to
+    /// the peer or to the handler around this one.
+    #[must_use]
+    pub const fn close_when_done(mut self) -> Self {
+        self.close_when_done = true;
+        self
+    }
+
+    /// Tells the peer with `eow@openssh.com` when the output breaks (its reader has gone): what sessions do, so
+    /// that `yes | head` ends on the far side too.
+    #[must_use]
+    pub const fn tell_broken_output(mut self) -> Self {
+        self.eow = true;
+        self
+    }
+
+    /// Starts reading the inputs of a pump made with [`start_by_hand`](Self::start_by_hand).
+    pub fn start(&mut self, cx: &mut ChannelCx<'_>) {
+        self.started = true;
+        self.read_inputs(cx);
+    }
+
+    /// Reads no more, drops the inputs and sends EOF: the peer does not want what they give.
+    pub fn stop_input(&mut self, cx: &mut ChannelCx<'_>) {
+        for input in &mut self.inputs {
+            input.ended = true;
+        }
+        if let Some(filtered) = &mut self.filtered {
+            filtered.waiting.clear();
+            filtered.ended = true;
+        }
+        self.after_input(cx);
+    }
+
+    /// Closes the outputs as soon as what they hold is written, as if the peer had sent EOF.
+    pub fn end_output(&mut self, cx: &mut ChannelCx<'_>) {
+        for sink in self.output.iter_mut().chain(&mut self.output_ext) {
+            sink.end();
+        }
+        self.close_if_done(cx);
+    }
+
+    /// True when all inputs have ended and everything read from them has been sent.
+    pub fn input_ended(&self) -> bool {
+        self.inputs.iter().all(|input| input.ended)
+            && self.filtered.as_ref().is_none_or(|filtered| filtered.waiting.is_empty())
+    }
+
+    /// True when no output will be written any more.
+    pub fn output_ended(&self) -> bool {
+        self.output.iter().chain(&self.output_ext).all(Sink::is_closed)
+    }
+
+    /// Bytes that wait for an output.
+    pub fn output_queued(&self) -> usize {
+        self.output.iter().chain(&self.output_ext).map(Sink::queued).sum()
+    }
+
+    /// Bytes read from all inputs.
+    pub fn bytes_read(&self) -> u64 {
+        self.inputs.iter().map(|input| input.read).sum()
+    }
+
+    /// Bytes written to all outputs.
+    pub fn bytes_written(&self) -> u64 {
+        self.output.iter().chain(&self.output_ext).map(Sink::written).sum()
+    }
+
+    /// Why the main output broke.
+    pub fn output_error(&self) -> Option<&io::Error> {
+        self.output.as_ref().and_then(Sink::error)
+    }
+
+    fn read_inputs(&mut self, cx: &mut ChannelCx<'_>) {
+        for index in 0..self.inputs.len() {
+            self.read_input(index, cx);
+        }
+        self.after_input(cx);
+    }
+
+    fn read_input(&mut self, index: usize, cx: &mut ChannelCx<'_>) {
+        if !self.started {
+            return;
+        }
+        let Some(input) = self.inputs.get_mut(index).filter(|input| !input.ended) else { return };
+        if input.ext.is_none()
+            && let Some(filtered) = &mut self.filtered
+        {
+            return filtered.read(input, cx);
+        }
+        loop {
+            let budget = cx.budget();
+            if budget == 0 {
+                self.waits_for_budget = true;
+                return;
+            }
+            let want = budget.min(input.chunk);
+            match input.read_to(want, cx) {
+                Some(got) if got == want => input.chunk = (input.chunk * 2).min(SHARE_PER_TURN),
+                Some(got) => {
+                    if got < input.chunk / 4 {
+                        input.chunk = (input.chunk / 2).max(FIRST_READ);
+                    }
+                    return;
+                }
+                None => return,
+            }
+        }
+    }
+
+    /// Carries the end of the inputs over.
+    fn after_input(&mut self, cx: &mut ChannelCx<'_>) {
+        if let Some(filtered) = &mut self.filtered {
+            filtered.send(cx);
+        }
+        if !self.inputs.is_empty() && self.input_ended() && !self.eof_sent {
+            self.eof_sent = true;
+            cx.eof();
+        }
+        self.close_if_done(cx);
+    }
+
+    fn flush_outputs(&mut self, cx: &mut ChannelCx<'_>) {
+        let mut broken = false;
+        for sink in self.output.iter_mut().chain(&mut self.output_ext) {
+            if sink.waits_for().is_none() {
+                let was_open = !sink.is_closed();
+                cx.consumed(sink.flush());
+                broken |= was_open && sink.error().is_some();
+            }
+        }
+        self.after_output(broken, cx);
+    }
+
+    fn after_output(&mut self, broken: bool, cx: &mut ChannelCx<'_>) {
+        if broken && self.eow {
+            cx.request(EOW_REQUEST, false, b"");
+        }
+        self.close_if_done(cx);
+    }
+
+    fn close_if_done(&mut self, cx: &mut ChannelCx<'_>) {
+        if self.close_when_done && self.eof_sent && self.output_ended() {
+            cx.close();
+        }
+    }
+
+    fn deliver(&mut self, ext: Option<u32>, data: Bytes, cx: &mut ChannelCx<'_>) {
+        let sink = if ext.is_none() { &mut self.output } else { &mut self.output_ext };
+        let length = data.len();
+        if !sink.as_mut().is_some_and(|sink| sink.push(data)) {
+            cx.consumed(length);
+        }
+    }
+}
+
+impl Input {
+    /// Reads up to `want` bytes into packets; `None` when nothing was there or it has ended.
+    fn read_to(&mut self, want: usize, cx: &mut ChannelCx<'_>) -> Option<usize> {
+        let mut result = Ok(0);
+        let fd = &self.fd;
+        let mut fill = |bodies: &mut [io::IoSliceMut<'_>]| {
+            result = fd.read_vectored(bodies);
+            *result.as_ref().unwrap_or(&0)
+        };
+        match self.ext {
+            None => cx.send_in_place(want, &mut fill),
+            Some(kind) => cx.send_ext_in_place(kind, want, &mut fill),
+        };
+        self.note(result)
+    }
+
+    fn note(&mut self, result: io::Result<usize>) -> Option<usize> {
+        match result {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
+            // Whatever else went wrong, no more comes.
+            Ok(0) | Err(_) => {
+                self.ended = true;
+                None
+            }
+            Ok(n) => {
+                self.read += n as u64;
+                Some(n)
+            }
+        }
+    }
+}
+
+impl Filtered {
+    fn read(&mut self, input: &mut Input, cx: &mut ChannelCx<'_>) {
+        let mut buffer = [0; FILTERED_READ];
+        while self.waiting.len() < FILTERED_MAX && !self.ended {
+            let result = input.fd.read_vectored(&mut [io::IoSliceMut::new(&mut buffer)]);
+            let Some(n) = input.note(result) else { break };
+            self.filter.filter(&buffer[..n], &mut self.waiting, cx);
+            self.send(cx);
+            if n < buffer.len() {
+                break;
+            }
+        }
+        self.ended |= input.ended;
+    }
+
+    fn send(&mut self, cx: &mut ChannelCx<'_>) {
+        if !self.waiting.is_empty() {
+            let sent = cx.send(&self.waiting);
+            self.waiting.drain(..sent);
+        }
+    }
+}
+
+impl ChannelHandler for FdPump {
+    fn on_event(&mut self, event: ChannelEvent, cx: &mut ChannelCx<'_>) {
+        match event {
+            ChannelEvent::Opened { .. } => {
+                if !self.start_by_hand {
+                    self.start(cx);
+                }
+            }
+            ChannelEvent::Data { ext, data } => self.deliver(ext, data, cx),
+            ChannelEvent::Eof => self.end_output(cx),
+            ChannelEvent::Request { name, want_reply, .. } => {
+                if name == EOW_REQUEST {
+                    self.stop_input(cx);
+                }
+                if want_reply {
+                    cx.reply(name == EOW_REQUEST);
+                }
+            }
+            ChannelEvent::Closed | ChannelEvent::OpenFailed { .. } => {
+                self.stop_input(cx);
+                self.inputs.clear();
+                self.end_output(cx);
+            }
+            ChannelEvent::RequestReply { .. } => {}
+        }
+    }
+
+    fn on_batch_end(&mut self, cx: &mut ChannelCx<'_>) {
+        self.flush_outputs(cx);
+    }
+
+    fn on_writable(&mut self, cx: &mut ChannelCx<'_>) {
+        self.waits_for_budget = false;
+        // The descriptors were readable when the budget ran out: reading at once saves a wait.
+        self.read_inputs(cx);
+    }
+
+    fn interests<'a>(&'a self, out: &mut Interests<'a>) {
+        use std::os::fd::AsFd;
+        for (token, input) in self.inputs.iter().enumerate() {
+            let room = match &self.filtered {
+                Some(filtered) if input.ext.is_none() => filtered.waiting.len() < FILTERED_MAX,
+                _ => !self.waits_for_budget,
+            };
+            if self.started && !input.ended && room {
+                out.add(token, input.fd.as_fd(), Interest::READ);
+            }
+        }
+        for (token, sink) in [(OUTPUT, &self.output), (OUTPUT_EXT, &self.output_ext)] {
+            if let Some(fd) = sink.as_ref().and_then(Sink::waits_for) {
+                out.add(token, fd.as_fd(), Interest::WRITE);
+            }
+        }
+    }
+
+    fn on_ready(&mut self, token: usize, _ready: Ready, cx: &mut ChannelCx<'_>) {
+        let sink = match token {
+            OUTPUT => &mut self.output,
+            OUTPUT_EXT => &mut self.output_ext,
+            input => {
+                self.read_input(input, cx);
+                return self.after_input(cx);
+            }
+        };
+        let Some(sink) = sink.as_mut().filter(|sink| !sink.is_closed()) else { return };
+        cx.consumed(sink.flush());
+        let broken = sink.error().is_some();
+        self.after_output(broken, cx);
+    }
+
+    fn finished(&self) -> bool {
+        self.output_ended()
+    }
+}

@@ -1,0 +1,61 @@
+//! The descriptors a connection runs over.
+
+use std::io::{self, IoSlice};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use lh_sys::fd::set_nonblocking;
+
+/// A two-way stream of bytes. Reads and writes never block.
+#[derive(Debug)]
+pub struct Stream {
+    read: OwnedFd,
+    /// `None` when one descriptor does both.
+    write: Option<OwnedFd>,
+}
+
+impl Stream {
+    /// A connected socket (TCP, or one of a socket pair whose other end is served by a channel of another
+    /// connection: that is how ProxyJump stays in one process). TCP sockets are told to send small packets at once.
+    ///
+    /// # Errors
+    /// The descriptor cannot be made non-blocking.
+    pub fn socket(socket: OwnedFd) -> io::Result<Self> {
+        set_nonblocking(&socket, true)?;
+        if lh_sys::socket::is_internet(&socket) {
+            // Not worth losing the connection over.
+            let _ = lh_sys::socket::set_nodelay(&socket, true);
+        }
+        Ok(Self { read: socket, write: None })
+    }
+
+    /// Two pipes, as with ProxyCommand: `read` gives the peer's bytes, `write` takes ours. Both become
+    /// non-blocking, so they must not be shared with another process.
+    ///
+    /// # Errors
+    /// A descriptor cannot be made non-blocking.
+    pub fn pipes(read: OwnedFd, write: OwnedFd) -> io::Result<Self> {
+        set_nonblocking(&read, true)?;
+        set_nonblocking(&write, true)?;
+        Ok(Self { read, write: Some(write) })
+    }
+
+    /// What to wait on for reading.
+    pub fn read_fd(&self) -> BorrowedFd<'_> {
+        self.read.as_fd()
+    }
+
+    /// What to wait on for writing.
+    pub fn write_fd(&self) -> BorrowedFd<'_> {
+        self.write.as_ref().map_or_else(|| self.read.as_fd(), AsFd::as_fd)
+    }
+
+    /// Reads what is there; 0 is the end.
+    pub(crate) fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        Ok(rustix::io::retry_on_intr(|| rustix::io::read(&self.read, &mut *buffer))?)
+    }
+
+    /// Writes as much as fits.
+    pub(crate) fn write_vectored(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        Ok(rustix::io::retry_on_intr(|| rustix::io::writev(self.write_fd(), slices))?)
+    }
+}
