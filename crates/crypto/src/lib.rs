@@ -23,7 +23,9 @@ pub use cipher::Cipher;
 pub use error::{CryptoError, KexError, KeyFileError, OpenError, VerifyError};
 pub use hash::{Digest, Hash};
 pub use kex::{DhGroup, EphemeralKey, KexAlgorithm, KexFamily, SharedSecret, derive_key, kex_respond};
-pub use key::{FingerprintHash, KeyType, PrivateKey, PublicKey};
+pub use key::{
+    Certificate, CertificateError, CertificateKind, FingerprintHash, KeyType, PrivateKey, PublicKey,
+};
 pub use mac::Mac;
 pub use packet::{Direction, KeyLimits, PacketIndex, PacketKey};
 pub use random::{Random, SystemRandom};

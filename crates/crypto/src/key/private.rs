@@ -1,8 +1,21 @@
 //! Private keys.
 
-use super::PublicKey;
+use super::curve::{Curve, put_padded};
+use super::der::DerError;
+use super::public::{Data, PublicKey};
+use super::rsa::{RsaKey, RsaNumbers};
+use super::signature::{self, ED25519, SSH_RSA};
+use super::{openssh_format, pem};
 use crate::{CryptoError, KeyFileError};
+use aws_lc_rs::encoding::{AsBigEndian, EcPrivateKeyBin};
+use aws_lc_rs::rand::SystemRandom;
+use aws_lc_rs::signature::{EcdsaKeyPair, Ed25519KeyPair, KeyPair as _};
+use lh_wire::{Reader, WireError, Writer};
+use std::sync::Arc;
 use zeroize::Zeroizing;
+
+/// Larger files are not looked at; OpenSSH's limit.
+const MAX_FILE: usize = 1024 * 1024;
 
 /// The kinds of key that can be generated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,15 +36,40 @@ pub enum KeyType {
 #[derive(Clone)]
 pub struct PrivateKey {
     public: PublicKey,
+    secret: Arc<Secret>,
 }
+
+enum Secret {
+    Ed25519 { seed: Zeroizing<[u8; 32]>, pair: Ed25519KeyPair },
+    Ecdsa { curve: Curve, scalar: Zeroizing<Vec<u8>>, pair: EcdsaKeyPair },
+    Rsa(RsaKey),
+}
+
+const MISMATCH: KeyFileError =
+    KeyFileError::InvalidKey { why: "private and public half do not belong together" };
 
 impl PrivateKey {
     /// A fresh key. `bits` counts for RSA only (`None`: 3072; possible: 2048, 3072, 4096, 8192).
     ///
     /// # Errors
     /// [`CryptoError::Unsupported`] for other sizes.
-    pub fn generate(_key_type: KeyType, _bits: Option<u32>) -> Result<Self, CryptoError> {
-        Err(CryptoError::Unsupported { what: "generating keys" })
+    pub fn generate(key_type: KeyType, bits: Option<u32>) -> Result<Self, CryptoError> {
+        const FAILED: CryptoError = CryptoError::Library { what: "generate a key" };
+        let curve = match key_type {
+            KeyType::Ed25519 => {
+                let mut seed = Zeroizing::new([0; 32]);
+                aws_lc_rs::rand::fill(&mut seed[..]).map_err(|_| FAILED)?;
+                return Self::from_ed25519_seed(&seed).map_err(|_| FAILED);
+            }
+            KeyType::Rsa => {
+                return Self::from_rsa(RsaKey::generate(bits.unwrap_or(3072))?).map_err(|_| FAILED);
+            }
+            KeyType::EcdsaP256 => Curve::P256,
+            KeyType::EcdsaP384 => Curve::P384,
+            KeyType::EcdsaP521 => Curve::P521,
+        };
+        Self::from_ecdsa(curve, EcdsaKeyPair::generate(curve.signing()).map_err(|_| FAILED)?)
+            .map_err(|_| FAILED)
     }
 
     /// The public half.
@@ -39,12 +77,29 @@ impl PrivateKey {
         &self.public
     }
 
-    /// Signs `data` and returns the signature blob (`string` algorithm, `string` signature).
+    /// Signs `data` and returns the signature blob (`string` algorithm, `string` signature). The name may be the one for a
+    /// certificate; the blob carries the plain one.
     ///
     /// # Errors
-    /// [`CryptoError::Unsupported`] when `algorithm` is not one of the key's.
-    pub fn sign(&self, _algorithm: &str, _data: &[u8]) -> Result<Vec<u8>, CryptoError> {
-        Err(CryptoError::Unsupported { what: "signing" })
+    /// [`CryptoError::Unsupported`] when `algorithm` is not one of the key's, and for `ssh-rsa`: the library offers no SHA-1
+    /// signatures, and nobody should want one made.
+    pub fn sign(&self, algorithm: &str, data: &[u8]) -> Result<Vec<u8>, CryptoError> {
+        const FAILED: CryptoError = CryptoError::Library { what: "sign" };
+        let algorithm = &*signature::plain_algorithm(algorithm);
+        if !self.public.signature_algorithms().contains(&algorithm) {
+            return Err(CryptoError::Unsupported { what: "this signature algorithm with this key" });
+        }
+        Ok(match &*self.secret {
+            Secret::Ed25519 { pair, .. } => {
+                let signature = pair.try_sign(data).map_err(|_| FAILED)?;
+                signature::blob(algorithm, signature.as_ref())
+            }
+            Secret::Ecdsa { pair, .. } => {
+                let fixed = pair.sign(&SystemRandom::new(), data).map_err(|_| FAILED)?;
+                signature::blob(algorithm, &signature::ecdsa_from_fixed(fixed.as_ref()))
+            }
+            Secret::Rsa(key) => signature::blob(algorithm, &key.sign(algorithm, data)?),
+        })
     }
 
     /// Reads a private key file: OpenSSH's format, PKCS#8, PKCS#1 or SEC1 in PEM, plain or encrypted. Returns the
@@ -53,8 +108,14 @@ impl PrivateKey {
     /// # Errors
     /// [`KeyFileError::PassphraseNeeded`] when a passphrase is needed and none was given; an empty passphrase counts
     /// as one.
-    pub fn parse(_file: &[u8], _passphrase: Option<&[u8]>) -> Result<(Self, String), KeyFileError> {
-        Err(KeyFileError::InvalidFormat)
+    pub fn parse(file: &[u8], passphrase: Option<&[u8]>) -> Result<(Self, String), KeyFileError> {
+        let file = Self::text_of(file)?;
+        let block = pem::Block::find(file)?;
+        if block.label == openssh_format::LABEL {
+            openssh_format::parse(&block.decode()?, passphrase)
+        } else {
+            Ok((pem::parse(&block, passphrase)?, String::new()))
+        }
     }
 
     /// The public half of a private key file that may still be encrypted. Only OpenSSH's own format holds it in clear;
@@ -62,20 +123,159 @@ impl PrivateKey {
     ///
     /// # Errors
     /// As [`parse`](Self::parse) without a passphrase.
-    pub fn parse_public(_file: &[u8]) -> Result<PublicKey, KeyFileError> {
-        Err(KeyFileError::InvalidFormat)
+    pub fn parse_public(file: &[u8]) -> Result<PublicKey, KeyFileError> {
+        let file = Self::text_of(file)?;
+        let block = pem::Block::find(file)?;
+        if block.label == openssh_format::LABEL {
+            openssh_format::parse_public(&block.decode()?)
+        } else {
+            pem::parse(&block, None).map(|key| key.public)
+        }
     }
 
     /// The key in OpenSSH's file format, ending in a newline. With a passphrase: aes256-ctr and that many rounds of
     /// bcrypt (ssh-keygen's default is 24).
     ///
     /// # Errors
-    /// [`CryptoError::Library`] when deriving the key fails.
+    /// [`CryptoError::Unsupported`] for an empty passphrase or zero rounds, [`CryptoError::Library`] when encrypting fails.
     pub fn to_openssh(
         &self,
-        _comment: &str,
-        _encrypt: Option<(&[u8], u32)>,
+        comment: &str,
+        encrypt: Option<(&[u8], u32)>,
     ) -> Result<Zeroizing<String>, CryptoError> {
-        Err(CryptoError::Unsupported { what: "writing key files" })
+        openssh_format::write(self, comment, encrypt)
+    }
+
+    /// Type and numbers as they stand in OpenSSH's key format and, with a comment behind, in the agent protocol's
+    /// `SSH_AGENTC_ADD_IDENTITY`.
+    pub fn to_wire(&self) -> Zeroizing<Vec<u8>> {
+        // Reserved for the largest key, five numbers of 8192 bits and an eighth: growing would leave copies behind.
+        let mut out = Zeroizing::new(Vec::with_capacity(6 * 1024));
+        out.put_string(self.public.key_type().as_bytes());
+        match (&*self.secret, self.public.data()) {
+            (Secret::Ed25519 { seed, .. }, Data::Ed25519(point)) => {
+                out.put_string(point);
+                out.nested(|out| {
+                    out.put_bytes(&seed[..]);
+                    out.put_bytes(point);
+                });
+            }
+            (Secret::Ecdsa { curve, scalar, .. }, Data::Ecdsa(_, point)) => {
+                out.put_string(curve.identifier().as_bytes());
+                out.put_string(point);
+                out.put_mpint(scalar);
+            }
+            (Secret::Rsa(key), _) => {
+                let numbers = &key.numbers;
+                out.put_mpint(&numbers.n);
+                out.put_mpint(&numbers.e);
+                out.put_mpint(&numbers.d);
+                out.put_mpint(&numbers.q_inverse);
+                out.put_mpint(&numbers.p);
+                out.put_mpint(&numbers.q);
+            }
+            // Not constructed: the public half is made from the secret.
+            _ => {}
+        }
+        out
+    }
+
+    /// Reads what [`to_wire`](Self::to_wire) writes and leaves the reader behind it. Private and public half are checked to
+    /// belong together.
+    ///
+    /// # Errors
+    /// [`KeyFileError::Unsupported`] for types that are not known and for security keys, whose private half is not here.
+    pub fn from_wire(reader: &mut Reader<'_>) -> Result<Self, KeyFileError> {
+        const FORMAT: fn(WireError) -> KeyFileError = |_| KeyFileError::InvalidFormat;
+        let key_type = reader.text().map_err(FORMAT)?;
+        if let Some(curve) = Curve::by_key_type(key_type) {
+            let identifier = reader.string().map_err(FORMAT)?;
+            let point = reader.string().map_err(FORMAT)?;
+            let scalar = reader.mpint().map_err(FORMAT)?;
+            if identifier != curve.identifier().as_bytes() {
+                return Err(KeyFileError::InvalidFormat);
+            }
+            let mut padded = Zeroizing::new(Vec::with_capacity(curve.scalar_len()));
+            put_padded(&mut padded, scalar.magnitude(), curve.scalar_len()).ok_or(MISMATCH)?;
+            let pair = EcdsaKeyPair::from_private_key_and_public_key(curve.signing(), &padded, point)
+                .map_err(|_| MISMATCH)?;
+            return Self::from_ecdsa(curve, pair);
+        }
+        match key_type {
+            ED25519 => {
+                let point = reader.string().map_err(FORMAT)?;
+                let secret = reader.string().map_err(FORMAT)?;
+                let (seed, again) = secret.split_first_chunk::<32>().ok_or(KeyFileError::InvalidFormat)?;
+                let key = Self::from_ed25519_seed(seed)?;
+                match key.public.data() {
+                    Data::Ed25519(real) if real == point && real == again => Ok(key),
+                    _ => Err(MISMATCH),
+                }
+            }
+            SSH_RSA => {
+                let mut number = || reader.mpint().map(|number| number.magnitude().to_vec());
+                let (n, e) = (number().map_err(FORMAT)?, number().map_err(FORMAT)?);
+                let mut secret = || number().map(Zeroizing::new).map_err(FORMAT);
+                let (d, q_inverse, p, q) = (secret()?, secret()?, secret()?, secret()?);
+                Self::from_rsa(RsaKey::from_numbers(RsaNumbers { n, e, d, p, q, q_inverse })?)
+            }
+            other => {
+                // The name comes from a file: keep control characters out of messages.
+                Err(KeyFileError::Unsupported { what: format!("key type {}", other.escape_default()) })
+            }
+        }
+    }
+
+    pub(super) fn from_ed25519_seed(seed: &[u8; 32]) -> Result<Self, KeyFileError> {
+        let pair = Ed25519KeyPair::from_seed_unchecked(seed).map_err(|_| MISMATCH)?;
+        let mut blob = Vec::new();
+        blob.put_string(ED25519.as_bytes());
+        blob.put_string(pair.public_key().as_ref());
+        Self::assemble(&blob, Secret::Ed25519 { seed: Zeroizing::new(*seed), pair })
+    }
+
+    /// A DER structure that holds an EC key: PKCS#8 or SEC1, on whatever curve.
+    pub(super) fn from_ecdsa_der(der: &[u8]) -> Result<Self, KeyFileError> {
+        let mut keys = Curve::ALL.into_iter().filter_map(|curve| {
+            Some((curve, EcdsaKeyPair::from_private_key_der(curve.signing(), der).ok()?))
+        });
+        let (curve, pair) =
+            keys.next().ok_or(KeyFileError::InvalidKey { why: "not a key on a known curve" })?;
+        Self::from_ecdsa(curve, pair)
+    }
+
+    pub(super) fn from_rsa_der(der: &[u8]) -> Result<Self, KeyFileError> {
+        let numbers = RsaNumbers::from_pkcs1(der).map_err(|DerError| KeyFileError::InvalidFormat)?;
+        Self::from_rsa(RsaKey::from_numbers(numbers)?)
+    }
+
+    fn from_ecdsa(curve: Curve, pair: EcdsaKeyPair) -> Result<Self, KeyFileError> {
+        let scalar: EcPrivateKeyBin<'_> = pair.private_key().as_be_bytes().map_err(|_| MISMATCH)?;
+        let scalar = Zeroizing::new(scalar.as_ref().to_vec());
+        let mut blob = Vec::new();
+        blob.put_string(curve.key_type().as_bytes());
+        blob.put_string(curve.identifier().as_bytes());
+        blob.put_string(pair.public_key().as_ref());
+        Self::assemble(&blob, Secret::Ecdsa { curve, scalar, pair })
+    }
+
+    fn from_rsa(key: RsaKey) -> Result<Self, KeyFileError> {
+        let mut blob = Vec::new();
+        blob.put_string(SSH_RSA.as_bytes());
+        blob.put_mpint(&key.numbers.e);
+        blob.put_mpint(&key.numbers.n);
+        Self::assemble(&blob, Secret::Rsa(key))
+    }
+
+    fn assemble(blob: &[u8], secret: Secret) -> Result<Self, KeyFileError> {
+        let public = PublicKey::from_blob(blob).map_err(|_| KeyFileError::InvalidFormat)?;
+        Ok(Self { public, secret: Arc::new(secret) })
+    }
+
+    fn text_of(file: &[u8]) -> Result<&str, KeyFileError> {
+        if file.len() > MAX_FILE {
+            return Err(KeyFileError::InvalidFormat);
+        }
+        core::str::from_utf8(file).map_err(|_| KeyFileError::InvalidFormat)
     }
 }

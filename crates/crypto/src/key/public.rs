@@ -1,22 +1,51 @@
 //! Public keys.
 
+use super::certificate::Certificate;
+use super::curve::Curve;
+use super::fingerprint::{self, FingerprintHash};
+use super::security_key;
+use super::signature::{self, ED25519, RSA_SHA2_256, RSA_SHA2_512, SK_ECDSA, SK_ED25519, SSH_RSA};
 use crate::VerifyError;
-use lh_wire::WireError;
+use aws_lc_rs::rsa::PublicKeyComponents;
+use aws_lc_rs::signature::{
+    RSA_PKCS1_1024_8192_SHA1_FOR_LEGACY_USE_ONLY, RSA_PKCS1_1024_8192_SHA256_FOR_LEGACY_USE_ONLY,
+    RSA_PKCS1_1024_8192_SHA512_FOR_LEGACY_USE_ONLY, UnparsedPublicKey,
+};
+use base64ct::{Base64, Encoding};
+use core::fmt;
+use lh_wire::{Mpint, Reader, WireError};
 
-/// Which hash a fingerprint is made with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FingerprintHash {
-    /// `SHA256:` and unpadded base64.
-    Sha256,
-    /// `MD5:` and hex with colons.
-    Md5,
-}
+/// Longest base64 text of a key that is looked at; OpenSSH's limit for a blob is 16 KiB for keys and more for certificates.
+const MAX_LINE_KEY: usize = 128 * 1024;
 
-/// A public key. Types this build cannot verify (and certificates) survive as their blob.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+/// A public key. Types this build cannot verify survive as their blob; so do certificates, which are read too.
+#[derive(Clone)]
 pub struct PublicKey {
     blob: Vec<u8>,
     key_type: String,
+    data: Data,
+}
+
+/// What a blob holds, for the types this build knows.
+#[derive(Clone)]
+pub(super) enum Data {
+    Ed25519([u8; 32]),
+    Ecdsa(Curve, Vec<u8>),
+    /// Magnitudes of `e` and `n`.
+    Rsa {
+        e: Vec<u8>,
+        n: Vec<u8>,
+    },
+    SkEd25519 {
+        point: [u8; 32],
+        application: Vec<u8>,
+    },
+    SkEcdsa {
+        point: Vec<u8>,
+        application: Vec<u8>,
+    },
+    Certificate(Box<Certificate>),
+    Other,
 }
 
 impl PublicKey {
@@ -26,19 +55,58 @@ impl PublicKey {
     /// # Errors
     /// What is wrong with the bytes.
     pub fn from_blob(blob: &[u8]) -> Result<Self, WireError> {
-        let key_type = lh_wire::Reader::new(blob).text()?.to_owned();
-        Ok(Self { blob: blob.to_vec(), key_type })
+        let mut reader = Reader::new(blob);
+        let key_type = reader.text()?;
+        let data = if signature::is_certificate(key_type) {
+            match Certificate::parse(blob)? {
+                Some(certificate) => Data::Certificate(Box::new(certificate)),
+                None => Data::Other,
+            }
+        } else {
+            let data = Data::read(key_type, &mut reader)?;
+            if !matches!(data, Data::Other) {
+                reader.finish()?;
+            }
+            data
+        };
+        Ok(Self { blob: blob.to_vec(), key_type: key_type.to_owned(), data })
     }
 
     /// Reads `type base64 [comment]`, as in a `.pub` file, and returns the comment. Options in front
     /// (authorized_keys) and host patterns (known_hosts) are the callers' business.
-    pub fn from_openssh_line(_line: &str) -> Option<(Self, String)> {
-        None
+    ///
+    /// `None` when the line is not of this form, or the type in front is not the one in the blob.
+    pub fn from_openssh_line(line: &str) -> Option<(Self, String)> {
+        let (key_type, rest) = line.trim().split_once([' ', '\t'])?;
+        let rest = rest.trim_start();
+        let (encoded, comment) = rest.split_once([' ', '\t']).unwrap_or((rest, ""));
+        let key = Self::from_base64(encoded)?;
+        (key.key_type == key_type).then(|| (key, comment.trim().to_owned()))
+    }
+
+    /// Reads the base64 of a blob, padded or not.
+    pub fn from_base64(encoded: &str) -> Option<Self> {
+        if encoded.len() > MAX_LINE_KEY {
+            return None;
+        }
+        // OpenSSH takes both, and so do files written by hand.
+        let blob = base64ct::Base64Unpadded::decode_vec(encoded.trim_end_matches('=')).ok()?;
+        Self::from_blob(&blob).ok()
     }
 
     /// `type base64 comment` without a newline; without a comment, no trailing space.
-    pub fn to_openssh_line(&self, _comment: &str) -> String {
-        String::new()
+    pub fn to_openssh_line(&self, comment: &str) -> String {
+        let mut line = format!("{} {}", self.key_type, self.to_base64());
+        if !comment.is_empty() {
+            line.push(' ');
+            line.push_str(comment);
+        }
+        line
+    }
+
+    /// The blob in padded base64.
+    pub fn to_base64(&self) -> String {
+        Base64::encode_string(&self.blob)
     }
 
     /// The blob of RFC 4253 section 6.6.
@@ -51,33 +119,224 @@ impl PublicKey {
         &self.key_type
     }
 
-    /// The size `ssh-keygen -l` prints: bits of the modulus or field; 0 for types that are not known.
-    pub fn bits(&self) -> usize {
-        0
+    /// The name people read: `ED25519`, `ECDSA`, `RSA`, `ED25519-SK`, `ECDSA-SK`, and `-CERT` behind it for a certificate.
+    /// OpenSSH's messages and `ssh-keygen -l` use it. Unknown types keep their full name.
+    pub fn display_type(&self) -> String {
+        match &self.data {
+            Data::Ed25519(_) => "ED25519".into(),
+            Data::Ecdsa(..) => "ECDSA".into(),
+            Data::Rsa { .. } => "RSA".into(),
+            Data::SkEd25519 { .. } => "ED25519-SK".into(),
+            Data::SkEcdsa { .. } => "ECDSA-SK".into(),
+            Data::Certificate(certificate) => format!("{}-CERT", certificate.key().display_type()),
+            Data::Other => self.key_type.clone(),
+        }
     }
 
-    /// `SHA256:…` or `MD5:…`.
-    pub fn fingerprint(&self, _hash: FingerprintHash) -> String {
-        String::new()
+    /// The size `ssh-keygen -l` prints: bits of the modulus or field; 0 for types that are not known.
+    pub fn bits(&self) -> usize {
+        match &self.data {
+            Data::Ed25519(_) | Data::SkEd25519 { .. } | Data::SkEcdsa { .. } => 256,
+            Data::Ecdsa(curve, _) => curve.bits(),
+            Data::Rsa { n, .. } => Mpint::from_magnitude(n).bits(),
+            Data::Certificate(certificate) => certificate.key().bits(),
+            Data::Other => 0,
+        }
+    }
+
+    /// What is certified, when this is a certificate of a kind this build knows.
+    pub fn certificate(&self) -> Option<&Certificate> {
+        match &self.data {
+            Data::Certificate(certificate) => Some(certificate),
+            _ => None,
+        }
+    }
+
+    /// The key itself: of a certificate, the key it certifies.
+    pub fn plain(&self) -> &Self {
+        match &self.data {
+            Data::Certificate(certificate) => certificate.key(),
+            _ => self,
+        }
+    }
+
+    /// `SHA256:…` or `MD5:…`. Of a certificate, as ssh-keygen shows it: of the key it certifies.
+    pub fn fingerprint(&self, hash: FingerprintHash) -> String {
+        fingerprint::text(hash, &self.plain().blob)
     }
 
     /// The picture `ssh-keygen -lv` prints: eleven lines without a trailing newline.
-    pub fn randomart(&self, _hash: FingerprintHash) -> String {
-        String::new()
+    pub fn randomart(&self, hash: FingerprintHash) -> String {
+        let mut title = format!("[{} {}]", self.display_type(), self.bits());
+        if title.len() > 17 {
+            title = format!("[{}]", self.display_type());
+        }
+        fingerprint::randomart(hash, &self.plain().blob, &title)
     }
 
     /// The signature algorithms this key can be used with, best first (RFC 8332 for RSA; `ssh-rsa` last).
     /// Empty for types this build cannot verify.
     pub fn signature_algorithms(&self) -> &'static [&'static str] {
-        &[]
+        match &self.data {
+            Data::Ed25519(_) => &[ED25519],
+            Data::Ecdsa(Curve::P256, _) => &["ecdsa-sha2-nistp256"],
+            Data::Ecdsa(Curve::P384, _) => &["ecdsa-sha2-nistp384"],
+            Data::Ecdsa(Curve::P521, _) => &["ecdsa-sha2-nistp521"],
+            Data::Rsa { .. } => &[RSA_SHA2_512, RSA_SHA2_256, SSH_RSA],
+            Data::SkEd25519 { .. } => &[SK_ED25519],
+            Data::SkEcdsa { .. } => &[SK_ECDSA],
+            Data::Certificate(certificate) => match &certificate.key().data {
+                Data::Ed25519(_) => &["ssh-ed25519-cert-v01@openssh.com"],
+                Data::Ecdsa(Curve::P256, _) => &["ecdsa-sha2-nistp256-cert-v01@openssh.com"],
+                Data::Ecdsa(Curve::P384, _) => &["ecdsa-sha2-nistp384-cert-v01@openssh.com"],
+                Data::Ecdsa(Curve::P521, _) => &["ecdsa-sha2-nistp521-cert-v01@openssh.com"],
+                Data::Rsa { .. } => &[
+                    "rsa-sha2-512-cert-v01@openssh.com",
+                    "rsa-sha2-256-cert-v01@openssh.com",
+                    "ssh-rsa-cert-v01@openssh.com",
+                ],
+                Data::SkEd25519 { .. } => &["sk-ssh-ed25519-cert-v01@openssh.com"],
+                Data::SkEcdsa { .. } => &["sk-ecdsa-sha2-nistp256-cert-v01@openssh.com"],
+                Data::Certificate(_) | Data::Other => &[],
+            },
+            Data::Other => &[],
+        }
     }
 
     /// Checks a signature blob (`string` algorithm, `string` signature) over `data`. `algorithm` is the one that was
-    /// negotiated; a blob that names another is refused.
+    /// negotiated, also under its name for certificates; a blob that names another is refused.
+    ///
+    /// A certificate's signature is checked with the key it certifies; whether the certificate itself may be believed is
+    /// [`Certificate::verify`]'s and the caller's business. Signatures of security keys count only when the key says that
+    /// somebody touched it.
     ///
     /// # Errors
     /// Why the signature is not accepted.
-    pub fn verify(&self, _algorithm: &str, _data: &[u8], _signature_blob: &[u8]) -> Result<(), VerifyError> {
-        Err(VerifyError::WrongAlgorithm)
+    pub fn verify(&self, algorithm: &str, data: &[u8], signature_blob: &[u8]) -> Result<(), VerifyError> {
+        if !self.signature_algorithms().contains(&algorithm) {
+            return Err(VerifyError::WrongAlgorithm);
+        }
+        let algorithm = signature::plain_algorithm(algorithm);
+        let (signature, rest) = signature::open_blob(signature_blob, &algorithm)?;
+        match &self.plain().data {
+            Data::SkEd25519 { point, application } => {
+                let signed = security_key::signed_data(application, data, rest)?;
+                return verify_ed25519(point, &signed, signature);
+            }
+            Data::SkEcdsa { point, application } => {
+                let signed = security_key::signed_data(application, data, rest)?;
+                return verify_ecdsa(Curve::P256, point, &signed, signature);
+            }
+            _ => {}
+        }
+        rest.finish().map_err(|_| VerifyError::Malformed { why: "trailing bytes" })?;
+        match &self.plain().data {
+            Data::Ed25519(point) => verify_ed25519(point, data, signature),
+            Data::Ecdsa(curve, point) => verify_ecdsa(*curve, point, data, signature),
+            Data::Rsa { e, n } => verify_rsa(&algorithm, e, n, data, signature),
+            _ => Err(VerifyError::WrongAlgorithm),
+        }
     }
+
+    pub(super) const fn data(&self) -> &Data {
+        &self.data
+    }
+}
+
+impl Data {
+    /// The fields behind the type name; nothing is read of a type that is not known.
+    pub(super) fn read(key_type: &str, reader: &mut Reader<'_>) -> Result<Self, WireError> {
+        if let Some(curve) = Curve::by_key_type(key_type) {
+            return Ok(Self::Ecdsa(curve, read_point(curve, reader)?));
+        }
+        Ok(match key_type {
+            ED25519 => Self::Ed25519(read_ed25519(reader)?),
+            SSH_RSA => {
+                let (e, n) = (reader.mpint()?.magnitude(), reader.mpint()?.magnitude());
+                // Zero would make the library's arithmetic meaningless; sizes are policy and checked on use.
+                if e.is_empty() || n.is_empty() {
+                    return Err(WireError::Invalid { what: "RSA key" });
+                }
+                Self::Rsa { e: e.to_vec(), n: n.to_vec() }
+            }
+            SK_ED25519 => {
+                Self::SkEd25519 { point: read_ed25519(reader)?, application: reader.string()?.to_vec() }
+            }
+            SK_ECDSA => Self::SkEcdsa {
+                point: read_point(Curve::P256, reader)?,
+                application: reader.string()?.to_vec(),
+            },
+            _ => Self::Other,
+        })
+    }
+}
+
+impl PartialEq for PublicKey {
+    fn eq(&self, other: &Self) -> bool {
+        self.blob == other.blob
+    }
+}
+
+impl Eq for PublicKey {}
+
+impl core::hash::Hash for PublicKey {
+    fn hash<H: core::hash::Hasher>(&self, state: &mut H) {
+        self.blob.hash(state);
+    }
+}
+
+impl fmt::Debug for PublicKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PublicKey({} {})", self.key_type, self.fingerprint(FingerprintHash::Sha256))
+    }
+}
+
+fn read_ed25519(reader: &mut Reader<'_>) -> Result<[u8; 32], WireError> {
+    reader.string()?.try_into().map_err(|_| WireError::Invalid { what: "Ed25519 key" })
+}
+
+/// `string` curve identifier, `string` point (RFC 5656 section 3.1). Compressed points are optional there, and OpenSSH
+/// does not take them either.
+fn read_point(curve: Curve, reader: &mut Reader<'_>) -> Result<Vec<u8>, WireError> {
+    let identifier = reader.string()?;
+    let point = reader.string()?;
+    if identifier != curve.identifier().as_bytes()
+        || point.len() != curve.point_len()
+        || point.first() != Some(&4)
+    {
+        return Err(WireError::Invalid { what: "ECDSA key" });
+    }
+    Ok(point.to_vec())
+}
+
+fn verify_ed25519(point: &[u8; 32], data: &[u8], signature: &[u8]) -> Result<(), VerifyError> {
+    if signature.len() != 64 {
+        return Err(VerifyError::Malformed { why: "wrong length" });
+    }
+    UnparsedPublicKey::new(&aws_lc_rs::signature::ED25519, point)
+        .verify(data, signature)
+        .map_err(|_| VerifyError::BadSignature)
+}
+
+fn verify_ecdsa(curve: Curve, point: &[u8], data: &[u8], signature: &[u8]) -> Result<(), VerifyError> {
+    let fixed = signature::ecdsa_to_fixed(curve, signature)?;
+    UnparsedPublicKey::new(curve.verification(), point)
+        .verify(data, &fixed)
+        .map_err(|_| VerifyError::BadSignature)
+}
+
+/// From 1024 bits up: whether so small a key is still wanted is policy (`RequiredRSASize`), see [`PublicKey::bits`].
+fn verify_rsa(algorithm: &str, e: &[u8], n: &[u8], data: &[u8], signature: &[u8]) -> Result<(), VerifyError> {
+    let parameters = match algorithm {
+        RSA_SHA2_512 => &RSA_PKCS1_1024_8192_SHA512_FOR_LEGACY_USE_ONLY,
+        RSA_SHA2_256 => &RSA_PKCS1_1024_8192_SHA256_FOR_LEGACY_USE_ONLY,
+        SSH_RSA => &RSA_PKCS1_1024_8192_SHA1_FOR_LEGACY_USE_ONLY,
+        _ => return Err(VerifyError::WrongAlgorithm),
+    };
+    let key = PublicKeyComponents { n, e };
+    // RFC 8332 wants the signature as long as the modulus; some signers drop leading zeros, and OpenSSH takes those.
+    let mut padded = Vec::with_capacity(n.len());
+    super::curve::put_padded(&mut padded, signature, n.len())
+        .ok_or(VerifyError::Malformed { why: "wrong length" })?;
+    key.verify(parameters, data, &padded).map_err(|_| VerifyError::BadSignature)
 }

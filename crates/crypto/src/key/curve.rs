@@ -1,0 +1,82 @@
+//! The NIST curves of `ecdsa-sha2-*` (RFC 5656), what differs between them in one table.
+
+use aws_lc_rs::signature::{
+    ECDSA_P256_SHA256_FIXED, ECDSA_P256_SHA256_FIXED_SIGNING, ECDSA_P384_SHA384_FIXED,
+    ECDSA_P384_SHA384_FIXED_SIGNING, ECDSA_P521_SHA512_FIXED, ECDSA_P521_SHA512_FIXED_SIGNING,
+    EcdsaSigningAlgorithm, EcdsaVerificationAlgorithm,
+};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Curve {
+    P256,
+    P384,
+    P521,
+}
+
+impl Curve {
+    pub(super) const ALL: [Self; 3] = [Self::P256, Self::P384, Self::P521];
+
+    /// The name of the key type and, since each has its own hash, of the signature.
+    pub(super) const fn key_type(self) -> &'static str {
+        match self {
+            Self::P256 => "ecdsa-sha2-nistp256",
+            Self::P384 => "ecdsa-sha2-nistp384",
+            Self::P521 => "ecdsa-sha2-nistp521",
+        }
+    }
+
+    /// The curve identifier inside the blob (RFC 5656 section 6.1).
+    pub(super) const fn identifier(self) -> &'static str {
+        match self {
+            Self::P256 => "nistp256",
+            Self::P384 => "nistp384",
+            Self::P521 => "nistp521",
+        }
+    }
+
+    pub(super) const fn bits(self) -> usize {
+        match self {
+            Self::P256 => 256,
+            Self::P384 => 384,
+            Self::P521 => 521,
+        }
+    }
+
+    /// Bytes of a scalar or a coordinate.
+    pub(super) const fn scalar_len(self) -> usize {
+        self.bits().div_ceil(8)
+    }
+
+    /// Bytes of an uncompressed point.
+    pub(super) const fn point_len(self) -> usize {
+        1 + 2 * self.scalar_len()
+    }
+
+    pub(super) fn by_key_type(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|curve| curve.key_type() == name)
+    }
+
+    pub(super) const fn verification(self) -> &'static EcdsaVerificationAlgorithm {
+        match self {
+            Self::P256 => &ECDSA_P256_SHA256_FIXED,
+            Self::P384 => &ECDSA_P384_SHA384_FIXED,
+            Self::P521 => &ECDSA_P521_SHA512_FIXED,
+        }
+    }
+
+    pub(super) const fn signing(self) -> &'static EcdsaSigningAlgorithm {
+        match self {
+            Self::P256 => &ECDSA_P256_SHA256_FIXED_SIGNING,
+            Self::P384 => &ECDSA_P384_SHA384_FIXED_SIGNING,
+            Self::P521 => &ECDSA_P521_SHA512_FIXED_SIGNING,
+        }
+    }
+}
+
+/// `magnitude` as exactly `len` big-endian bytes appended to `out`; `None` when it is longer.
+pub(super) fn put_padded(out: &mut Vec<u8>, magnitude: &[u8], len: usize) -> Option<()> {
+    let zeros = len.checked_sub(magnitude.len())?;
+    out.resize(out.len() + zeros, 0);
+    out.extend_from_slice(magnitude);
+    Some(())
+}

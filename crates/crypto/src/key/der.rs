@@ -1,0 +1,125 @@
+//! Just enough DER to read keys out of PKCS#1 and PKCS#8 structures.
+//!
+//! Definite lengths only, minimal lengths not enforced (files written by old tools should still open); nothing is
+//! allocated, and every read is bounded by its parent.
+
+/// Something is not the DER that was expected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct DerError;
+
+pub(super) const INTEGER: u8 = 0x02;
+pub(super) const OCTET_STRING: u8 = 0x04;
+pub(super) const NULL: u8 = 0x05;
+pub(super) const OBJECT_ID: u8 = 0x06;
+pub(super) const SEQUENCE: u8 = 0x30;
+
+/// A cursor over the content of a constructed value, or over a whole file.
+#[derive(Clone)]
+pub(super) struct Der<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Der<'a> {
+    pub(super) const fn new(bytes: &'a [u8]) -> Self {
+        Self { rest: bytes }
+    }
+
+    pub(super) const fn is_empty(&self) -> bool {
+        self.rest.is_empty()
+    }
+
+    /// The tag of what comes next.
+    pub(super) fn peek(&self) -> Option<u8> {
+        self.rest.first().copied()
+    }
+
+    /// The content of the next value, which must have this tag.
+    pub(super) fn value(&mut self, tag: u8) -> Result<&'a [u8], DerError> {
+        let [found, first_len, after @ ..] = self.rest else { return Err(DerError) };
+        if *found != tag {
+            return Err(DerError);
+        }
+        let (len, after) = match *first_len {
+            short @ 0..=0x7f => (usize::from(short), after),
+            long @ 0x81..=0x84 => {
+                let (bytes, after) = after.split_at_checked(usize::from(long & 0x7f)).ok_or(DerError)?;
+                (bytes.iter().fold(0, |len, byte| len << 8 | usize::from(*byte)), after)
+            }
+            _ => return Err(DerError),
+        };
+        let (content, rest) = after.split_at_checked(len).ok_or(DerError)?;
+        self.rest = rest;
+        Ok(content)
+    }
+
+    pub(super) fn sequence(&mut self) -> Result<Self, DerError> {
+        self.value(SEQUENCE).map(Self::new)
+    }
+
+    /// A non-negative INTEGER: big-endian, without leading zeros.
+    pub(super) fn unsigned(&mut self) -> Result<&'a [u8], DerError> {
+        match self.value(INTEGER)? {
+            [] => Err(DerError),
+            [first, ..] if *first & 0x80 != 0 => Err(DerError),
+            content => Ok(lh_wire::Mpint::from_magnitude(content).magnitude()),
+        }
+    }
+
+    /// A small non-negative INTEGER.
+    pub(super) fn small(&mut self) -> Result<u32, DerError> {
+        let bytes = self.unsigned()?;
+        if bytes.len() > 4 {
+            return Err(DerError);
+        }
+        Ok(bytes.iter().fold(0, |value, byte| value << 8 | u32::from(*byte)))
+    }
+
+    pub(super) fn octets(&mut self) -> Result<&'a [u8], DerError> {
+        self.value(OCTET_STRING)
+    }
+
+    pub(super) fn object_id(&mut self) -> Result<&'a [u8], DerError> {
+        self.value(OBJECT_ID)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn values_are_read_in_order() {
+        let mut der = Der::new(&[0x30, 0x07, 0x02, 0x01, 0x05, 0x04, 0x02, 0xaa, 0xbb]);
+        let mut inner = der.sequence().unwrap();
+        assert!(der.is_empty());
+        assert_eq!(inner.small(), Ok(5));
+        assert_eq!(inner.octets(), Ok(&[0xaa, 0xbb][..]));
+        assert!(inner.is_empty());
+        assert_eq!(inner.octets(), Err(DerError));
+    }
+
+    #[test]
+    fn long_lengths_and_lies_about_them() {
+        let long = [&[0x04, 0x82, 0x01, 0x00][..], &[7; 256]].concat();
+        assert_eq!(Der::new(&long).octets().map(<[u8]>::len), Ok(256));
+        assert_eq!(Der::new(&long[..200]).octets(), Err(DerError));
+        assert_eq!(Der::new(&[0x04, 0x84, 0xff, 0xff, 0xff, 0xff]).octets(), Err(DerError));
+        assert_eq!(Der::new(&[0x04, 0x80, 0, 0]).octets(), Err(DerError));
+        assert_eq!(Der::new(&[0x02, 0x01, 0x80]).unsigned(), Err(DerError));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_end(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
+            let mut der = Der::new(&bytes);
+            while let Some(tag) = der.peek() {
+                let before = der.rest.len();
+                if der.value(tag).is_err() {
+                    break;
+                }
+                prop_assert!(der.rest.len() < before);
+            }
+        }
+    }
+}

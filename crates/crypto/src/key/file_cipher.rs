@@ -1,0 +1,123 @@
+//! Encryption of key files: AES in the modes the formats use, over whole buffers.
+
+use crate::KeyFileError;
+use aws_lc_rs::aead::{AES_128_GCM, AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
+use aws_lc_rs::cipher::{
+    AES_128, AES_192, AES_256, DecryptingKey, DecryptionContext, EncryptingKey, EncryptionContext,
+    UnboundCipherKey,
+};
+use aws_lc_rs::iv::FixedLength;
+
+pub(super) const BLOCK_LEN: usize = 16;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mode {
+    Cbc,
+    Ctr,
+    Gcm,
+}
+
+/// A cipher of OpenSSH's key format, by its SSH name.
+#[derive(Clone, Copy)]
+pub(super) struct FileCipher {
+    pub(super) key_len: usize,
+    pub(super) mode: Mode,
+}
+
+impl FileCipher {
+    pub(super) fn by_name(name: &str) -> Option<Self> {
+        let (key_len, mode) = match name {
+            "aes128-ctr" => (16, Mode::Ctr),
+            "aes192-ctr" => (24, Mode::Ctr),
+            "aes256-ctr" => (32, Mode::Ctr),
+            "aes128-cbc" => (16, Mode::Cbc),
+            "aes192-cbc" => (24, Mode::Cbc),
+            "aes256-cbc" => (32, Mode::Cbc),
+            "aes128-gcm@openssh.com" => (16, Mode::Gcm),
+            "aes256-gcm@openssh.com" => (32, Mode::Gcm),
+            _ => return None,
+        };
+        Some(Self { key_len, mode })
+    }
+
+    pub(super) const fn iv_len(self) -> usize {
+        match self.mode {
+            Mode::Cbc | Mode::Ctr => BLOCK_LEN,
+            Mode::Gcm => 12,
+        }
+    }
+
+    /// Bytes behind the ciphertext.
+    pub(super) const fn tag_len(self) -> usize {
+        match self.mode {
+            Mode::Cbc | Mode::Ctr => 0,
+            Mode::Gcm => 16,
+        }
+    }
+
+    /// Decrypts in place. Whether the passphrase was right shows only with GCM; otherwise in what comes out.
+    pub(super) fn decrypt(
+        self,
+        key: &[u8],
+        iv: &[u8],
+        data: &mut [u8],
+        tag: &[u8],
+    ) -> Result<(), KeyFileError> {
+        match self.mode {
+            Mode::Cbc => cbc_decrypt(key, iv, data),
+            Mode::Ctr => ctr_apply(key, iv, data),
+            Mode::Gcm => {
+                let algorithm = if key.len() == 16 { &AES_128_GCM } else { &AES_256_GCM };
+                let key = UnboundKey::new(algorithm, key).map_err(|_| FAILED)?;
+                let nonce = Nonce::try_assume_unique_for_key(iv).map_err(|_| FAILED)?;
+                LessSafeKey::new(key)
+                    .open_in_place_separate_tag(nonce, Aad::empty(), tag, data)
+                    .map(|_| ())
+                    .map_err(|_| KeyFileError::WrongPassphrase)
+            }
+        }
+    }
+}
+
+const FAILED: KeyFileError = KeyFileError::InvalidKey { why: "the crypto library refused it" };
+
+/// AES-CBC in place, without touching the padding; `data` must be whole blocks.
+pub(super) fn cbc_decrypt(key: &[u8], iv: &[u8], data: &mut [u8]) -> Result<(), KeyFileError> {
+    if data.is_empty() || !data.len().is_multiple_of(BLOCK_LEN) {
+        return Err(KeyFileError::InvalidFormat);
+    }
+    let iv = iv.try_into().map_err(|_| KeyFileError::InvalidFormat)?;
+    let key = DecryptingKey::cbc(aes(key)?).map_err(|_| FAILED)?;
+    key.decrypt(data, DecryptionContext::Iv128(iv)).map(|_| ()).map_err(|_| FAILED)
+}
+
+/// AES-CTR in place; encrypts and decrypts.
+pub(super) fn ctr_apply(key: &[u8], iv: &[u8], data: &mut [u8]) -> Result<(), KeyFileError> {
+    let iv: FixedLength<BLOCK_LEN> = iv.try_into().map_err(|_| KeyFileError::InvalidFormat)?;
+    let key = EncryptingKey::ctr(aes(key)?).map_err(|_| FAILED)?;
+    key.less_safe_encrypt(data, EncryptionContext::Iv128(iv)).map(|_| ()).map_err(|_| FAILED)
+}
+
+/// Takes off PKCS#7 padding. What looks wrong means that the passphrase was.
+pub(super) fn unpad(data: &[u8]) -> Result<&[u8], KeyFileError> {
+    let padding = data.last().copied().map_or(0, usize::from);
+    let text_len = data.len().checked_sub(padding).ok_or(KeyFileError::WrongPassphrase)?;
+    match data.split_at_checked(text_len) {
+        Some((text, tail))
+            if (1..=BLOCK_LEN).contains(&padding)
+                && tail.iter().all(|byte| usize::from(*byte) == padding) =>
+        {
+            Ok(text)
+        }
+        _ => Err(KeyFileError::WrongPassphrase),
+    }
+}
+
+fn aes(key: &[u8]) -> Result<UnboundCipherKey, KeyFileError> {
+    let algorithm = match key.len() {
+        16 => &AES_128,
+        24 => &AES_192,
+        _ => &AES_256,
+    };
+    UnboundCipherKey::new(algorithm, key).map_err(|_| FAILED)
+}

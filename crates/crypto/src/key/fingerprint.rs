@@ -1,0 +1,80 @@
+//! Fingerprints and their picture.
+
+use crate::Hash;
+use base64ct::{Base64Unpadded, Encoding};
+use md5::{Digest as _, Md5};
+
+/// Which hash a fingerprint is made with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FingerprintHash {
+    /// `SHA256:` and unpadded base64.
+    Sha256,
+    /// `MD5:` and hex with colons.
+    Md5,
+}
+
+impl FingerprintHash {
+    /// The name as it stands in front of a fingerprint.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Sha256 => "SHA256",
+            Self::Md5 => "MD5",
+        }
+    }
+
+    fn digest(self, blob: &[u8]) -> Vec<u8> {
+        match self {
+            Self::Sha256 => Hash::Sha256.digest(&[blob]).as_ref().to_vec(),
+            Self::Md5 => Md5::digest(blob).to_vec(),
+        }
+    }
+}
+
+pub(super) fn text(hash: FingerprintHash, blob: &[u8]) -> String {
+    let digest = hash.digest(blob);
+    let encoded = match hash {
+        FingerprintHash::Sha256 => Base64Unpadded::encode_string(&digest),
+        FingerprintHash::Md5 => digest.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(":"),
+    };
+    format!("{}:{encoded}", hash.name())
+}
+
+/// The "drunken bishop": a bishop starts in the middle of a 17 × 9 board and moves diagonally by two bits of the
+/// hash at a time, low bits first, sliding along walls; each square shows how often it was visited.
+pub(super) fn randomart(hash: FingerprintHash, blob: &[u8], title: &str) -> String {
+    const WIDTH: usize = 17;
+    const HEIGHT: usize = 9;
+    // Visits 0, 1, 2, …; where the walk started and ended have their own marks.
+    const MARKS: &[u8] = b" .o+=*BOX@%&#/^";
+    let mut visits = [[0usize; WIDTH]; HEIGHT];
+    let (mut x, mut y) = (WIDTH / 2, HEIGHT / 2);
+    let start = (x, y);
+    for byte in hash.digest(blob) {
+        for step in 0..4 {
+            let bits = byte >> (2 * step);
+            x = if bits & 1 == 0 { x.saturating_sub(1) } else { (x + 1).min(WIDTH - 1) };
+            y = if bits & 2 == 0 { y.saturating_sub(1) } else { (y + 1).min(HEIGHT - 1) };
+            visits[y][x] = (visits[y][x] + 1).min(MARKS.len() - 1);
+        }
+    }
+    let end = (x, y);
+
+    let border = |label: &str| {
+        let label = if label.len() > WIDTH { "" } else { label };
+        let left = (WIDTH - label.len()) / 2;
+        format!("+{}{label}{}+", "-".repeat(left), "-".repeat(WIDTH - label.len() - left))
+    };
+    let mut picture = border(title);
+    for (row, line) in visits.iter().enumerate() {
+        picture.push_str("\n|");
+        picture.extend(line.iter().enumerate().map(|(column, count)| match (column, row) {
+            at if at == end => 'E',
+            at if at == start => 'S',
+            _ => char::from(MARKS[*count]),
+        }));
+        picture.push('|');
+    }
+    picture.push('\n');
+    picture.push_str(&border(&format!("[{}]", hash.name())));
+    picture
+}

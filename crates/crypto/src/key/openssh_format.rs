@@ -1,0 +1,179 @@
+//! OpenSSH's private key format (`openssh-key-v1`, OpenSSH's PROTOCOL.key).
+
+use super::file_cipher::{self, BLOCK_LEN, FileCipher};
+use super::{PrivateKey, PublicKey};
+use crate::{CryptoError, KeyFileError, Random, SystemRandom};
+use base64ct::{Base64, Encoding};
+use lh_wire::{Reader, WireError, Writer};
+use zeroize::Zeroizing;
+
+pub(super) const LABEL: &str = "OPENSSH PRIVATE KEY";
+
+const MAGIC: &[u8] = b"openssh-key-v1\0";
+const SALT_LEN: usize = 16;
+
+/// Most rounds of bcrypt that are run for a file: minutes. The number stands in the file, and one that would take
+/// months is an attack or an accident.
+const MAX_ROUNDS: u32 = 100_000;
+
+const FORMAT: fn(WireError) -> KeyFileError = |_| KeyFileError::InvalidFormat;
+
+/// The outer layer, all of it in clear.
+struct Envelope<'a> {
+    cipher: &'a str,
+    kdf: &'a str,
+    kdf_options: &'a [u8],
+    public: PublicKey,
+    private: &'a [u8],
+    /// Behind the structure, for authenticated ciphers.
+    tag: &'a [u8],
+}
+
+impl<'a> Envelope<'a> {
+    fn open(bytes: &'a [u8]) -> Result<Self, KeyFileError> {
+        let mut reader = Reader::new(bytes.strip_prefix(MAGIC).ok_or(KeyFileError::InvalidFormat)?);
+        let cipher = reader.text().map_err(FORMAT)?;
+        let kdf = reader.text().map_err(FORMAT)?;
+        let kdf_options = reader.string().map_err(FORMAT)?;
+        if reader.u32().map_err(FORMAT)? != 1 {
+            return Err(KeyFileError::InvalidFormat);
+        }
+        let public = PublicKey::from_blob(reader.string().map_err(FORMAT)?).map_err(FORMAT)?;
+        let private = reader.string().map_err(FORMAT)?;
+        Ok(Self { cipher, kdf, kdf_options, public, private, tag: reader.rest() })
+    }
+}
+
+pub(super) fn parse_public(bytes: &[u8]) -> Result<PublicKey, KeyFileError> {
+    Envelope::open(bytes).map(|envelope| envelope.public)
+}
+
+pub(super) fn parse(bytes: &[u8], passphrase: Option<&[u8]>) -> Result<(PrivateKey, String), KeyFileError> {
+    let envelope = Envelope::open(bytes)?;
+    let mut private = Zeroizing::new(envelope.private.to_vec());
+    let encrypted = match (envelope.cipher, envelope.kdf) {
+        ("none", "none") => false,
+        ("none", _) | (_, "none") => return Err(KeyFileError::InvalidFormat),
+        _ => true,
+    };
+    if encrypted {
+        decrypt(&envelope, &mut private, passphrase.ok_or(KeyFileError::PassphraseNeeded)?)?;
+    } else if !envelope.tag.is_empty() {
+        return Err(KeyFileError::InvalidFormat);
+    }
+
+    let mut reader = Reader::new(&private);
+    // The same random number twice: the format's check that the passphrase was right.
+    if reader.u32().map_err(FORMAT)? != reader.u32().map_err(FORMAT)? {
+        return Err(if encrypted { KeyFileError::WrongPassphrase } else { KeyFileError::InvalidFormat });
+    }
+    let key = PrivateKey::from_wire(&mut reader)?;
+    let comment = String::from_utf8_lossy(reader.string().map_err(FORMAT)?).into_owned();
+    let padding = reader.rest();
+    if padding.iter().zip(1u8..).any(|(byte, expected)| *byte != expected) || padding.len() > 255 {
+        return Err(KeyFileError::InvalidFormat);
+    }
+    if *key.public() != envelope.public {
+        return Err(KeyFileError::InvalidKey { why: "private and public half do not belong together" });
+    }
+    Ok((key, comment))
+}
+
+fn decrypt(envelope: &Envelope<'_>, data: &mut [u8], passphrase: &[u8]) -> Result<(), KeyFileError> {
+    let unsupported = |what: &str| KeyFileError::Unsupported { what: what.escape_default().to_string() };
+    let cipher = FileCipher::by_name(envelope.cipher)
+        .ok_or_else(|| unsupported(&format!("cipher {}", envelope.cipher)))?;
+    if envelope.kdf != "bcrypt" {
+        return Err(unsupported(&format!("key derivation {}", envelope.kdf)));
+    }
+    if envelope.tag.len() != cipher.tag_len() {
+        return Err(KeyFileError::InvalidFormat);
+    }
+    let mut options = Reader::new(envelope.kdf_options);
+    let salt = options.string().map_err(FORMAT)?;
+    let rounds = options.u32().map_err(FORMAT)?;
+    options.finish().map_err(FORMAT)?;
+    if salt.is_empty() || rounds == 0 || !data.len().is_multiple_of(BLOCK_LEN) {
+        return Err(KeyFileError::InvalidFormat);
+    }
+    if rounds > MAX_ROUNDS {
+        return Err(unsupported("more than 100000 bcrypt rounds"));
+    }
+    if passphrase.is_empty() {
+        return Err(KeyFileError::WrongPassphrase);
+    }
+    let material = derive(passphrase, salt, rounds, cipher.key_len + cipher.iv_len())
+        .ok_or(KeyFileError::InvalidFormat)?;
+    let (key, iv) = material.split_at_checked(cipher.key_len).ok_or(KeyFileError::InvalidFormat)?;
+    cipher.decrypt(key, iv, data, envelope.tag)
+}
+
+pub(super) fn write(
+    key: &PrivateKey,
+    comment: &str,
+    encrypt: Option<(&[u8], u32)>,
+) -> Result<Zeroizing<String>, CryptoError> {
+    const FAILED: CryptoError = CryptoError::Library { what: "encrypt a key" };
+    let numbers = key.to_wire();
+    let mut check = [0; 4];
+    SystemRandom.fill(&mut check);
+    // Reserved in full, here and below: a buffer that grows leaves copies of the key behind.
+    let mut private = Zeroizing::new(Vec::with_capacity(numbers.len() + comment.len() + 64));
+    private.put_bytes(&check);
+    private.put_bytes(&check);
+    private.put_bytes(&numbers);
+    private.put_string(comment.as_bytes());
+    // "none" counts as a cipher with blocks of 8 bytes.
+    let block = if encrypt.is_some() { BLOCK_LEN } else { 8 };
+    let padding = private.len().next_multiple_of(block) - private.len();
+    private.extend((1u8..).take(padding));
+
+    let mut kdf_options = Vec::new();
+    if let Some((passphrase, rounds)) = encrypt {
+        if passphrase.is_empty() || rounds == 0 {
+            return Err(CryptoError::Unsupported { what: "an empty passphrase" });
+        }
+        let mut salt = [0; SALT_LEN];
+        SystemRandom.fill(&mut salt);
+        kdf_options.put_string(&salt);
+        kdf_options.put_u32(rounds);
+        let material = derive(passphrase, &salt, rounds, 32 + BLOCK_LEN).ok_or(FAILED)?;
+        let (key, iv) = material.split_at(32);
+        file_cipher::ctr_apply(key, iv, &mut private).map_err(|_| FAILED)?;
+    }
+
+    let public = key.public().blob();
+    let mut bytes = Zeroizing::new(Vec::with_capacity(private.len() + public.len() + 128));
+    bytes.put_bytes(MAGIC);
+    bytes.put_string(if encrypt.is_some() { b"aes256-ctr" } else { b"none" });
+    bytes.put_string(if encrypt.is_some() { b"bcrypt" } else { b"none" });
+    bytes.put_string(&kdf_options);
+    bytes.put_u32(1);
+    bytes.put_string(public);
+    bytes.put_string(&private);
+
+    let encoded = Zeroizing::new(Base64::encode_string(&bytes));
+    let mut file = Zeroizing::new(String::with_capacity(encoded.len() + encoded.len() / 64 + 128));
+    file.push_str("-----BEGIN ");
+    file.push_str(LABEL);
+    file.push_str("-----\n");
+    let mut rest = encoded.as_str();
+    while !rest.is_empty() {
+        let (line, tail) = rest.split_at(rest.len().min(70));
+        file.push_str(line);
+        file.push('\n');
+        rest = tail;
+    }
+    file.push_str("-----END ");
+    file.push_str(LABEL);
+    file.push_str("-----\n");
+    Ok(file)
+}
+
+fn derive(passphrase: &[u8], salt: &[u8], rounds: u32, len: usize) -> Option<Zeroizing<Vec<u8>>> {
+    let mut out = Zeroizing::new(vec![0; len]);
+    // The function's own buffer would not be wiped.
+    let mut memory = Zeroizing::new(vec![0; len.next_multiple_of(32)]);
+    bcrypt_pbkdf::bcrypt_pbkdf_with_memory(passphrase, salt, rounds, &mut out, &mut memory).ok()?;
+    Some(out)
+}

@@ -1,0 +1,124 @@
+//! RSA private keys: the library's key beside the numbers OpenSSH's format stores.
+
+use super::der::{Der, DerError};
+use super::signature::{RSA_SHA2_256, RSA_SHA2_512, SSH_RSA};
+use crate::{CryptoError, KeyFileError};
+use aws_lc_rs::encoding::{AsDer, Pkcs8V1Der};
+use aws_lc_rs::rand::SystemRandom;
+use aws_lc_rs::rsa::{KeyPair, KeyPairComponents, KeySize, PublicKeyComponents};
+use aws_lc_rs::signature::{RSA_PKCS1_SHA256, RSA_PKCS1_SHA512, RsaEncoding};
+use crypto_bigint::{BoxedUint, NonZero};
+use lh_wire::Mpint;
+use zeroize::{Zeroize, Zeroizing};
+
+/// Big-endian magnitudes.
+pub(super) struct RsaNumbers {
+    pub(super) n: Vec<u8>,
+    pub(super) e: Vec<u8>,
+    pub(super) d: Zeroizing<Vec<u8>>,
+    pub(super) p: Zeroizing<Vec<u8>>,
+    pub(super) q: Zeroizing<Vec<u8>>,
+    /// `q^-1 mod p`.
+    pub(super) q_inverse: Zeroizing<Vec<u8>>,
+}
+
+pub(super) struct RsaKey {
+    pub(super) numbers: RsaNumbers,
+    pair: KeyPair,
+}
+
+impl RsaKey {
+    pub(super) fn generate(bits: u32) -> Result<Self, CryptoError> {
+        const FAILED: CryptoError = CryptoError::Library { what: "generate an RSA key" };
+        let size = match bits {
+            2048 => KeySize::Rsa2048,
+            3072 => KeySize::Rsa3072,
+            4096 => KeySize::Rsa4096,
+            8192 => KeySize::Rsa8192,
+            _ => {
+                return Err(CryptoError::Unsupported {
+                    what: "an RSA key of another size than 2048, 3072, 4096 or 8192 bits",
+                });
+            }
+        };
+        let pair = KeyPair::generate(size).map_err(|_| FAILED)?;
+        let der: Pkcs8V1Der<'_> = pair.as_der().map_err(|_| FAILED)?;
+        let numbers = pkcs8_inner(der.as_ref()).and_then(RsaNumbers::from_pkcs1).map_err(|_| FAILED)?;
+        Ok(Self { numbers, pair })
+    }
+
+    /// Checks that the numbers belong together.
+    pub(super) fn from_numbers(numbers: RsaNumbers) -> Result<Self, KeyFileError> {
+        const BAD: KeyFileError = KeyFileError::InvalidKey { why: "the numbers do not make an RSA key" };
+        let bits = Mpint::from_magnitude(&numbers.n).bits();
+        if !(2048..=8192).contains(&bits) {
+            return Err(KeyFileError::Unsupported { what: format!("RSA key of {bits} bits") });
+        }
+        let pair = KeyPair::from_components(&KeyPairComponents {
+            public_key: PublicKeyComponents { n: numbers.n.as_slice(), e: numbers.e.as_slice() },
+            d: numbers.d.as_slice(),
+            p: numbers.p.as_slice(),
+            q: numbers.q.as_slice(),
+            dP: reduce(&numbers.d, &numbers.p).ok_or(BAD)?.as_slice(),
+            dQ: reduce(&numbers.d, &numbers.q).ok_or(BAD)?.as_slice(),
+            qInv: numbers.q_inverse.as_slice(),
+        })
+        .map_err(|_| BAD)?;
+        Ok(Self { numbers, pair })
+    }
+
+    pub(super) fn sign(&self, algorithm: &str, data: &[u8]) -> Result<Vec<u8>, CryptoError> {
+        let encoding: &'static dyn RsaEncoding = match algorithm {
+            RSA_SHA2_512 => &RSA_PKCS1_SHA512,
+            RSA_SHA2_256 => &RSA_PKCS1_SHA256,
+            SSH_RSA => return Err(CryptoError::Unsupported { what: "signing with ssh-rsa (SHA-1)" }),
+            _ => return Err(CryptoError::Unsupported { what: "this signature algorithm with an RSA key" }),
+        };
+        let mut signature = vec![0; self.pair.public_modulus_len()];
+        self.pair
+            .sign(encoding, &SystemRandom::new(), data, &mut signature)
+            .map_err(|_| CryptoError::Library { what: "sign" })?;
+        Ok(signature)
+    }
+}
+
+impl RsaNumbers {
+    /// `RSAPrivateKey` of RFC 8017 section A.1.2. The exponents in it are left to be computed again.
+    pub(super) fn from_pkcs1(der: &[u8]) -> Result<Self, DerError> {
+        let mut key = Der::new(der).sequence()?;
+        // Version 1 would have more than two primes.
+        if key.small()? != 0 {
+            return Err(DerError);
+        }
+        let (n, e) = (key.unsigned()?.to_vec(), key.unsigned()?.to_vec());
+        let mut secret = || key.unsigned().map(|number| Zeroizing::new(number.to_vec()));
+        let (d, p, q) = (secret()?, secret()?, secret()?);
+        let (_d_p, _d_q, q_inverse) = (secret()?, secret()?, secret()?);
+        if key.is_empty() { Ok(Self { n, e, d, p, q, q_inverse }) } else { Err(DerError) }
+    }
+}
+
+/// The `RSAPrivateKey` inside the PKCS#8 structure the library writes.
+fn pkcs8_inner(der: &[u8]) -> Result<&[u8], DerError> {
+    let mut info = Der::new(der).sequence()?;
+    info.small()?;
+    info.sequence()?;
+    info.octets()
+}
+
+/// `d mod (prime - 1)`, which OpenSSH's format leaves out, in time that depends only on the sizes.
+fn reduce(d: &[u8], prime: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
+    // A number of bits that holds both: their lengths are public, bounded by the size of the modulus.
+    if d.len() > 1024 || prime.len() > 1024 {
+        return None;
+    }
+    let bits = u32::try_from(d.len().max(prime.len()) * 8).ok()?;
+    let d = Zeroizing::new(BoxedUint::from_be_slice(d, bits).ok()?);
+    let prime = Zeroizing::new(BoxedUint::from_be_slice(prime, bits).ok()?);
+    let less_one = prime.wrapping_sub(BoxedUint::one_with_precision(bits));
+    let mut modulus = Option::<NonZero<BoxedUint>>::from(less_one.into_nz())?;
+    let remainder = Zeroizing::new(d.rem(&modulus));
+    modulus.zeroize();
+    let bytes = Zeroizing::new(remainder.to_be_bytes().into_vec());
+    Some(Zeroizing::new(Mpint::from_magnitude(&bytes).magnitude().to_vec()))
+}

@@ -1,0 +1,71 @@
+//! Signature algorithms: their names, and what their blobs hold.
+
+use super::curve::{Curve, put_padded};
+use crate::VerifyError;
+use lh_wire::{Reader, Writer};
+
+pub(super) const ED25519: &str = "ssh-ed25519";
+pub(super) const RSA_SHA2_512: &str = "rsa-sha2-512";
+pub(super) const RSA_SHA2_256: &str = "rsa-sha2-256";
+pub(super) const SSH_RSA: &str = "ssh-rsa";
+pub(super) const SK_ED25519: &str = "sk-ssh-ed25519@openssh.com";
+pub(super) const SK_ECDSA: &str = "sk-ecdsa-sha2-nistp256@openssh.com";
+
+const CERT_SUFFIX: &str = "-cert-v01@openssh.com";
+
+/// The key or signature algorithm that a certificate's name stands for: `ssh-ed25519-cert-v01@openssh.com` →
+/// `ssh-ed25519`. Other names are returned as they are. Signature blobs always carry the plain name.
+pub(super) fn plain_algorithm(name: &str) -> std::borrow::Cow<'_, str> {
+    match name.strip_suffix(CERT_SUFFIX) {
+        // The names of security keys end in @openssh.com with and without a certificate.
+        Some(plain) if plain.starts_with("sk-") => format!("{plain}@openssh.com").into(),
+        Some(plain) => plain.into(),
+        None => name.into(),
+    }
+}
+
+/// True for the name of a certificate type.
+pub(super) fn is_certificate(key_type: &str) -> bool {
+    key_type.ends_with(CERT_SUFFIX)
+}
+
+/// Opens a signature blob and checks that it holds the algorithm `expected` (a plain name). What stands behind the
+/// signature (security keys add two fields) is left in the reader.
+pub(super) fn open_blob<'a>(blob: &'a [u8], expected: &str) -> Result<(&'a [u8], Reader<'a>), VerifyError> {
+    let mut reader = Reader::new(blob);
+    let name = reader.string().map_err(|_| VerifyError::Malformed { why: "truncated" })?;
+    if name != expected.as_bytes() {
+        return Err(VerifyError::Malformed { why: "another algorithm than was agreed on" });
+    }
+    let signature = reader.string().map_err(|_| VerifyError::Malformed { why: "truncated" })?;
+    Ok((signature, reader))
+}
+
+/// `string` algorithm, `string` signature (RFC 4253 section 6.6).
+pub(super) fn blob(algorithm: &str, signature: &[u8]) -> Vec<u8> {
+    let mut blob = Vec::with_capacity(8 + algorithm.len() + signature.len());
+    blob.put_string(algorithm.as_bytes());
+    blob.put_string(signature);
+    blob
+}
+
+/// `mpint r, mpint s` (RFC 5656 section 3.1.2) to two numbers of fixed length.
+pub(super) fn ecdsa_to_fixed(curve: Curve, signature: &[u8]) -> Result<Vec<u8>, VerifyError> {
+    const BAD: VerifyError = VerifyError::Malformed { why: "not two numbers of the curve's size" };
+    let mut reader = Reader::new(signature);
+    let (r, s) = (reader.mpint().map_err(|_| BAD)?, reader.mpint().map_err(|_| BAD)?);
+    reader.finish().map_err(|_| BAD)?;
+    let mut fixed = Vec::with_capacity(2 * curve.scalar_len());
+    put_padded(&mut fixed, r.magnitude(), curve.scalar_len()).ok_or(BAD)?;
+    put_padded(&mut fixed, s.magnitude(), curve.scalar_len()).ok_or(BAD)?;
+    Ok(fixed)
+}
+
+/// The other way round. `fixed` is two numbers of the same length.
+pub(super) fn ecdsa_from_fixed(fixed: &[u8]) -> Vec<u8> {
+    let (r, s) = fixed.split_at(fixed.len() / 2);
+    let mut signature = Vec::with_capacity(fixed.len() + 10);
+    signature.put_mpint(r);
+    signature.put_mpint(s);
+    signature
+}

@@ -1,0 +1,473 @@
+//! Keys and key files as people have them: made by ssh-keygen and OpenSSL (the throw-away keys in `tests/keys`), read
+//! here; made here, read by the system's ssh-keygen.
+
+use lh_crypto::{FingerprintHash, KeyFileError, KeyType, PrivateKey, PublicKey, VerifyError};
+use proptest::prelude::*;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+const PASSPHRASE: &[u8] = b"throw-away";
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/keys")
+}
+
+fn file(name: &str) -> Vec<u8> {
+    std::fs::read(folder().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+fn public(name: &str) -> (PublicKey, String) {
+    PublicKey::from_openssh_line(&String::from_utf8(file(&format!("{name}.pub"))).unwrap()).unwrap()
+}
+
+/// Names of the private keys in the folder.
+fn names() -> Vec<String> {
+    let mut names: Vec<String> = std::fs::read_dir(folder())
+        .unwrap()
+        .filter_map(|entry| {
+            entry.unwrap().file_name().into_string().unwrap().strip_suffix(".key").map(str::to_owned)
+        })
+        .collect();
+    names.sort();
+    assert!(names.len() > 25);
+    names
+}
+
+fn is_encrypted(name: &str) -> bool {
+    name.contains("enc") || name.contains("traditional")
+}
+
+fn is_openssh_format(name: &str) -> bool {
+    String::from_utf8(file(&format!("{name}.key"))).unwrap().contains("BEGIN OPENSSH")
+}
+
+fn load(name: &str) -> PrivateKey {
+    PrivateKey::parse(&file(&format!("{name}.key")), Some(PASSPHRASE)).unwrap().0
+}
+
+#[test]
+fn every_file_opens_and_has_its_public_half() {
+    for name in names() {
+        let bytes = file(&format!("{name}.key"));
+        let passphrase = is_encrypted(&name).then_some(PASSPHRASE);
+        let (key, comment) = match PrivateKey::parse(&bytes, passphrase) {
+            Ok(parsed) => parsed,
+            Err(error) => panic!("{name}: {error:?}"),
+        };
+        if name.contains("pkcs8") {
+            // Made by OpenSSL: no .pub beside it. Encrypted and plain file hold the same key.
+            assert_eq!(key.public(), load("ed25519-pkcs8").public());
+            continue;
+        }
+        let (expected, expected_comment) = public(&name);
+        assert_eq!(*key.public(), expected, "{name}");
+        if is_openssh_format(&name) {
+            assert_eq!(comment, expected_comment, "{name}");
+        }
+    }
+}
+
+#[test]
+fn encrypted_files_ask_for_the_right_passphrase() {
+    for name in names().into_iter().filter(|name| is_encrypted(name)) {
+        let bytes = file(&format!("{name}.key"));
+        let result = |passphrase| PrivateKey::parse(&bytes, passphrase).map(|_| ()).unwrap_err();
+        assert_eq!(result(None), KeyFileError::PassphraseNeeded, "{name}");
+        assert_eq!(result(Some(b"wrong")), KeyFileError::WrongPassphrase, "{name}");
+        assert_eq!(result(Some(b"")), KeyFileError::WrongPassphrase, "{name}");
+    }
+}
+
+#[test]
+fn the_public_half_is_seen_without_a_passphrase() {
+    for name in names() {
+        let bytes = file(&format!("{name}.key"));
+        match PrivateKey::parse_public(&bytes) {
+            Ok(key) => assert_eq!(key, *load(&name).public(), "{name}"),
+            Err(error) => {
+                assert_eq!(error, KeyFileError::PassphraseNeeded, "{name}");
+                assert!(is_encrypted(&name) && !is_openssh_format(&name), "{name}");
+            }
+        }
+    }
+}
+
+#[test]
+fn fingerprints_and_pictures_are_ssh_keygens() {
+    let text = String::from_utf8(file("PUBLIC")).unwrap();
+    // The pictures hold "==" too, but not at the start of a line.
+    for section in format!("\n{text}").split("\n== ").skip(1) {
+        let (name, expected) = section.split_once('\n').unwrap();
+        let (key, comment) = public(name);
+        let line =
+            |hash| format!("{} {} {comment} ({})", key.bits(), key.fingerprint(hash), key.display_type());
+        let ours = format!(
+            "{}\n{}\n{}\n",
+            line(FingerprintHash::Sha256),
+            line(FingerprintHash::Md5),
+            key.randomart(FingerprintHash::Sha256)
+        );
+        assert_eq!(ours.trim_end(), expected.trim_end(), "{name}");
+    }
+}
+
+#[test]
+fn public_lines_come_back_as_they_were() {
+    for name in ["ed25519", "ecdsa256", "ecdsa384", "ecdsa521", "rsa3072", "ed25519-cert", "rsa2048-cert"] {
+        let line = String::from_utf8(file(&format!("{name}.pub"))).unwrap();
+        let (key, comment) = public(name);
+        assert_eq!(key.to_openssh_line(&comment), line.trim_end());
+        assert_eq!(PublicKey::from_blob(key.blob()).unwrap(), key);
+        assert!(line.starts_with(key.key_type()));
+    }
+    let (key, _) = public("ed25519");
+    let bare = key.to_openssh_line("");
+    assert_eq!(bare.split(' ').count(), 2);
+    assert_eq!(PublicKey::from_openssh_line(&bare), Some((key.clone(), String::new())));
+    assert_eq!(
+        PublicKey::from_openssh_line(&format!("  {bare}\t two words \r\n")),
+        Some((key.clone(), "two words".to_owned()))
+    );
+    for bad in [
+        "",
+        "ssh-ed25519",
+        "ssh-ed25519 ",
+        "ssh-ed25519 AAAA",
+        "ssh-ed25519 !!!!",
+        &bare.replace("ssh-ed25519 ", "ssh-rsa "),
+    ] {
+        assert_eq!(PublicKey::from_openssh_line(bad), None, "{bad}");
+    }
+}
+
+#[test]
+fn what_is_written_is_read_again() {
+    for name in ["ed25519", "ecdsa256", "ecdsa384", "ecdsa521", "rsa2048"] {
+        let key = load(name);
+        let plain = key.to_openssh("a comment", None).unwrap();
+        let (again, comment) = PrivateKey::parse(plain.as_bytes(), None).unwrap();
+        assert_eq!((again.public(), comment.as_str()), (key.public(), "a comment"));
+        assert!(plain.ends_with("-----\n"));
+
+        let encrypted = key.to_openssh("", Some((b"secret", 1))).unwrap();
+        assert_eq!(PrivateKey::parse(encrypted.as_bytes(), None).err(), Some(KeyFileError::PassphraseNeeded));
+        assert_eq!(
+            PrivateKey::parse(encrypted.as_bytes(), Some(b"Secret")).err(),
+            Some(KeyFileError::WrongPassphrase)
+        );
+        let (again, comment) = PrivateKey::parse(encrypted.as_bytes(), Some(b"secret")).unwrap();
+        assert_eq!((again.public(), comment.as_str()), (key.public(), ""));
+    }
+    assert!(load("ed25519").to_openssh("", Some((b"", 16))).is_err());
+}
+
+#[test]
+fn signatures_verify_and_nothing_else_does() {
+    for name in ["ed25519", "ecdsa256", "ecdsa384", "ecdsa521", "rsa2048", "rsa-PEM", "ed25519-pkcs8"] {
+        let key = load(name);
+        let other = PrivateKey::generate(KeyType::Ed25519, None).unwrap();
+        for algorithm in key.public().signature_algorithms() {
+            let signature = match key.sign(algorithm, b"data") {
+                Ok(signature) => signature,
+                Err(error) => {
+                    assert_eq!(*algorithm, "ssh-rsa", "{error}");
+                    continue;
+                }
+            };
+            let verify = |data: &[u8], signature: &[u8]| key.public().verify(algorithm, data, signature);
+            assert_eq!(verify(b"data", &signature), Ok(()), "{name} {algorithm}");
+            assert_eq!(verify(b"Data", &signature), Err(VerifyError::BadSignature));
+            assert!(verify(b"data", &[&signature[..], &[0]].concat()).is_err());
+            for at in 0..signature.len() {
+                let mut changed = signature.clone();
+                changed[at] ^= 1;
+                assert!(verify(b"data", &changed).is_err(), "{name} {algorithm} byte {at}");
+                assert!(verify(b"data", &signature[..at]).is_err(), "{name} {algorithm} byte {at}");
+            }
+            assert_eq!(key.public().verify("ssh-dss", b"data", &signature), Err(VerifyError::WrongAlgorithm));
+            assert!(other.public().verify("ssh-ed25519", b"data", &signature).is_err());
+        }
+        assert!(key.sign("ssh-dss", b"data").is_err());
+    }
+}
+
+/// A client that agreed on SHA-512 must not accept SHA-256, even though the key could make it.
+#[test]
+fn the_signature_must_be_of_the_algorithm_that_was_agreed_on() {
+    let key = load("rsa2048");
+    let signature = key.sign("rsa-sha2-256", b"data").unwrap();
+    assert!(matches!(
+        key.public().verify("rsa-sha2-512", b"data", &signature),
+        Err(VerifyError::Malformed { .. })
+    ));
+}
+
+#[test]
+fn every_kind_of_key_can_be_made() {
+    for (kind, bits, name, size) in [
+        (KeyType::Ed25519, None, "ssh-ed25519", 256),
+        (KeyType::EcdsaP256, None, "ecdsa-sha2-nistp256", 256),
+        (KeyType::EcdsaP384, None, "ecdsa-sha2-nistp384", 384),
+        (KeyType::EcdsaP521, None, "ecdsa-sha2-nistp521", 521),
+        (KeyType::Rsa, Some(2048), "ssh-rsa", 2048),
+    ] {
+        let key = PrivateKey::generate(kind, bits).unwrap();
+        assert_eq!((key.public().key_type(), key.public().bits()), (name, size));
+        let algorithm = key.public().signature_algorithms()[0];
+        let signature = key.sign(algorithm, b"x").unwrap();
+        key.public().verify(algorithm, b"x", &signature).unwrap();
+    }
+    assert!(PrivateKey::generate(KeyType::Rsa, Some(1024)).is_err());
+}
+
+/// The signature inside an SSHSIG file (OpenSSH's PROTOCOL.sshsig), and what was signed.
+fn open_sshsig(armored: &str, message: &[u8]) -> (PublicKey, Vec<u8>, Vec<u8>) {
+    let body: String = armored.lines().filter(|line| !line.starts_with('-')).collect();
+    let bytes = <base64ct::Base64 as base64ct::Encoding>::decode_vec(&body).unwrap();
+    let mut reader = lh_wire::Reader::new(bytes.strip_prefix(b"SSHSIG").unwrap());
+    assert_eq!(reader.u32().unwrap(), 1);
+    let key = PublicKey::from_blob(reader.string().unwrap()).unwrap();
+    let namespace = reader.string().unwrap();
+    reader.string().unwrap();
+    assert_eq!(reader.text().unwrap(), "sha512");
+    let signature = reader.string().unwrap().to_vec();
+    (key, sshsig_data(namespace, message), signature)
+}
+
+fn sshsig_data(namespace: &[u8], message: &[u8]) -> Vec<u8> {
+    use lh_wire::Writer;
+    let mut data = b"SSHSIG".to_vec();
+    data.put_string(namespace);
+    data.put_string(b"");
+    data.put_string(b"sha512");
+    data.put_string(lh_crypto::Hash::Sha512.digest(&[message]).as_ref());
+    data
+}
+
+#[test]
+fn signatures_made_by_ssh_keygen_verify() {
+    let message = file("signature.data");
+    for name in ["ed25519", "ecdsa256", "ecdsa384", "ecdsa521", "rsa2048"] {
+        let armored = String::from_utf8(file(&format!("signature.{name}"))).unwrap();
+        let (key, data, signature) = open_sshsig(&armored, &message);
+        assert_eq!(key, public(name).0);
+        let algorithm = if name == "rsa2048" { "rsa-sha2-512" } else { key.signature_algorithms()[0] };
+        key.verify(algorithm, &data, &signature).unwrap();
+    }
+}
+
+/// The system's ssh-keygen; its absence is said loudly.
+fn ssh_keygen(test: &str) -> Option<&'static str> {
+    let found = Command::new("ssh-keygen").arg("-?").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    if found.is_err() {
+        eprintln!("SKIPPED {test}: no ssh-keygen on this machine (Debian: apt-get install openssh-client)");
+        return None;
+    }
+    Some("ssh-keygen")
+}
+
+fn run(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    assert!(
+        output.status.success(),
+        "{command:?}: {}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn write_private(path: &Path, text: &str) {
+    use std::io::Write;
+    use std::os::unix::fs::OpenOptionsExt;
+    let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).unwrap();
+    file.write_all(text.as_bytes()).unwrap();
+}
+
+#[test]
+fn ssh_keygen_reads_what_is_written_here() {
+    let Some(ssh_keygen) = ssh_keygen("ssh_keygen_reads_what_is_written_here") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    for (kind, bits) in [
+        (KeyType::Ed25519, None),
+        (KeyType::EcdsaP256, None),
+        (KeyType::EcdsaP384, None),
+        (KeyType::EcdsaP521, None),
+        (KeyType::Rsa, Some(2048)),
+    ] {
+        let key = PrivateKey::generate(kind, bits).unwrap();
+        for encrypted in [false, true] {
+            let path = folder.path().join(format!("{}-{encrypted}", key.public().key_type()));
+            let encrypt = encrypted.then_some((PASSPHRASE, 4));
+            write_private(&path, &key.to_openssh("made here", encrypt).unwrap());
+            let passphrase = if encrypted { "throw-away" } else { "" };
+            let line = run(Command::new(ssh_keygen).args(["-y", "-P", passphrase, "-f"]).arg(&path));
+            assert_eq!(line.trim_end(), key.public().to_openssh_line("made here"));
+        }
+        // And believes what it signs.
+        let message = b"a message";
+        let algorithm = key.public().signature_algorithms()[0];
+        let signature = key.sign(algorithm, &sshsig_data(b"file", message)).unwrap();
+        let path = folder.path().join("signature");
+        std::fs::write(&path, armor_sshsig(&key, &signature)).unwrap();
+        let input = folder.path().join("message");
+        std::fs::write(&input, message).unwrap();
+        run(Command::new(ssh_keygen)
+            .args(["-Y", "check-novalidate", "-n", "file", "-s"])
+            .arg(&path)
+            .stdin(std::fs::File::open(&input).unwrap()));
+    }
+}
+
+fn armor_sshsig(key: &PrivateKey, signature: &[u8]) -> String {
+    use lh_wire::Writer;
+    let mut bytes = b"SSHSIG".to_vec();
+    bytes.put_u32(1);
+    bytes.put_string(key.public().blob());
+    bytes.put_string(b"file");
+    bytes.put_string(b"");
+    bytes.put_string(b"sha512");
+    bytes.put_string(signature);
+    let text = <base64ct::Base64 as base64ct::Encoding>::encode_string(&bytes);
+    let lines: Vec<&str> =
+        text.as_bytes().chunks(70).map(|line| std::str::from_utf8(line).unwrap()).collect();
+    format!("-----BEGIN SSH SIGNATURE-----\n{}\n-----END SSH SIGNATURE-----\n", lines.join("\n"))
+}
+
+#[test]
+fn fresh_keys_of_the_systems_ssh_keygen_are_read() {
+    let Some(ssh_keygen) = ssh_keygen("fresh_keys_of_the_systems_ssh_keygen_are_read") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    for (kind, bits) in
+        [("ed25519", "256"), ("ecdsa", "256"), ("ecdsa", "384"), ("ecdsa", "521"), ("rsa", "2048")]
+    {
+        for passphrase in ["", "throw-away"] {
+            let path = folder.path().join(format!("{kind}{bits}{passphrase}"));
+            run(Command::new(ssh_keygen)
+                .args(["-q", "-t", kind, "-b", bits, "-C", "fresh", "-a", "2", "-N", passphrase, "-f"])
+                .arg(&path));
+            let bytes = std::fs::read(&path).unwrap();
+            let given = (!passphrase.is_empty()).then_some(passphrase.as_bytes());
+            let (key, comment) = PrivateKey::parse(&bytes, given).unwrap();
+            let line = std::fs::read_to_string(path.with_extension("pub")).unwrap();
+            assert_eq!(key.public().to_openssh_line(&comment), line.trim_end());
+        }
+    }
+}
+
+#[test]
+fn private_halves_of_other_keys_are_refused() {
+    use lh_wire::Writer;
+    let (one, two) = (load("ecdsa256"), PrivateKey::generate(KeyType::EcdsaP256, None).unwrap());
+    let mut mixed = Vec::new();
+    mixed.put_string(b"ecdsa-sha2-nistp256");
+    mixed.put_string(b"nistp256");
+    mixed.put_string(lh_wire::Reader::new(&two.public().blob()[4 + 19 + 4 + 8..]).string().unwrap());
+    let wire = one.to_wire();
+    let scalar_at = 4 + 19 + 4 + 8 + 4 + 65;
+    mixed.put_bytes(&wire[scalar_at..]);
+    assert!(matches!(
+        PrivateKey::from_wire(&mut lh_wire::Reader::new(&mixed)),
+        Err(KeyFileError::InvalidKey { .. })
+    ));
+    for name in ["ed25519", "rsa2048"] {
+        let key = load(name);
+        for at in [60, 90] {
+            let mut wire = key.to_wire().to_vec();
+            wire[at] ^= 1;
+            let parsed = PrivateKey::from_wire(&mut lh_wire::Reader::new(&wire));
+            assert!(parsed.is_err(), "{name} byte {at}");
+        }
+        assert!(PrivateKey::from_wire(&mut lh_wire::Reader::new(&key.to_wire())).is_ok());
+    }
+}
+
+#[test]
+fn files_that_are_no_keys_say_so() {
+    for bad in
+        [&b""[..], b"hello", b"-----BEGIN OPENSSH PRIVATE KEY-----\n", b"\xff\xfe", &vec![b'a'; 2 << 20]]
+    {
+        assert_eq!(PrivateKey::parse(bad, None).err(), Some(KeyFileError::InvalidFormat));
+    }
+    let dsa = b"-----BEGIN DSA PRIVATE KEY-----\nAAAA\n-----END DSA PRIVATE KEY-----\n";
+    assert!(matches!(PrivateKey::parse(dsa, None), Err(KeyFileError::Unsupported { .. })));
+    // A public key where a private one is needed.
+    assert_eq!(PrivateKey::parse(&file("ed25519.pub"), None).err(), Some(KeyFileError::InvalidFormat));
+}
+
+#[test]
+fn windows_line_ends_and_text_around_are_accepted() {
+    for name in ["ed25519", "rsa-PEM", "ecdsa384-PKCS8"] {
+        let text = String::from_utf8(file(&format!("{name}.key"))).unwrap();
+        let moved = format!("Notes in front\r\n{}\r\nand behind\r\n", text.replace('\n', "\r\n"));
+        assert_eq!(PrivateKey::parse(moved.as_bytes(), None).unwrap().0.public(), load(name).public());
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn any_bytes_as_a_public_key(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        if let Ok(key) = PublicKey::from_blob(&bytes) {
+            prop_assert_eq!(key.blob(), &bytes[..]);
+        }
+    }
+
+    #[test]
+    fn a_changed_public_key_is_itself_or_refused(
+        name in prop::sample::select(vec!["ed25519", "ecdsa256", "rsa2048", "ed25519-cert", "rsa2048-cert", "ecdsa256-cert"]),
+        at in any::<prop::sample::Index>(),
+        value in any::<u8>(),
+        cut in any::<prop::sample::Index>(),
+    ) {
+        let (key, _) = public(name);
+        let mut blob = key.blob().to_vec();
+        *at.get_mut(&mut blob) = value;
+        if let Ok(changed) = PublicKey::from_blob(&blob) {
+            prop_assert_eq!(changed.blob(), &blob[..]);
+            let _ = changed.randomart(FingerprintHash::Sha256);
+            for algorithm in changed.signature_algorithms() {
+                prop_assert!(changed.verify(algorithm, b"data", &blob).is_err());
+            }
+        }
+        let kept = cut.index(key.blob().len());
+        prop_assert!(PublicKey::from_blob(&key.blob()[..kept]).is_err());
+    }
+
+    #[test]
+    fn any_bytes_as_a_signature(bytes in proptest::collection::vec(any::<u8>(), 0..120)) {
+        for name in ["ed25519", "ecdsa521", "rsa2048"] {
+            let (key, _) = public(name);
+            for algorithm in key.signature_algorithms() {
+                prop_assert!(key.verify(algorithm, b"data", &bytes).is_err());
+            }
+        }
+    }
+
+    /// Whatever happens to a file, reading it ends without a panic, and never with another key than its public half.
+    #[test]
+    fn a_damaged_private_key_is_refused_or_whole(
+        name in prop::sample::select(vec![
+            "ed25519", "ecdsa256", "rsa2048", "rsa-PEM", "ecdsa384-PEM", "ecdsa384-PKCS8", "ed25519-pkcs8",
+            "ed25519-pkcs8-enc", "rsa-PEM-enc",
+        ]),
+        at in any::<prop::sample::Index>(),
+        value in any::<u8>(),
+    ) {
+        let mut bytes = file(&format!("{name}.key"));
+        *at.get_mut(&mut bytes) = value;
+        let _ = PrivateKey::parse(&bytes, None);
+        if let Ok((key, _)) = PrivateKey::parse(&bytes, Some(PASSPHRASE)) {
+            let algorithm = key.public().signature_algorithms()[0];
+            let signature = key.sign(algorithm, b"x").unwrap();
+            prop_assert!(key.public().verify(algorithm, b"x", &signature).is_ok());
+        }
+    }
+
+    #[test]
+    fn any_text_as_a_private_key(text in "-----BEGIN [A-Z ]{0,20}PRIVATE KEY-----\n[A-Za-z0-9+/=\n:,]{0,300}\n-----END [A-Z ]{0,20}PRIVATE KEY-----\n") {
+        let _ = PrivateKey::parse(text.as_bytes(), None);
+        let _ = PrivateKey::parse(text.as_bytes(), Some(b"x"));
+    }
+}
