@@ -139,7 +139,8 @@ fn percent_decode(text: &str) -> Result<String, DestinationError> {
             out.push(byte);
             continue;
         }
-        let digit = |b: Option<u8>| b.and_then(|b| char::from(b).to_digit(16)).ok_or(DestinationError::Malformed);
+        let digit =
+            |b: Option<u8>| b.and_then(|b| char::from(b).to_digit(16)).ok_or(DestinationError::Malformed);
         let value = digit(bytes.next())? * 16 + digit(bytes.next())?;
         out.push(u8::try_from(value).ok().filter(|&b| b != 0).ok_or(DestinationError::Malformed)?);
     }
@@ -169,7 +170,16 @@ mod tests {
 
     #[test]
     fn refused_destinations() {
-        for text in ["", "@host", "me@", "ssh://", "ssh://host/path", "ssh://host:0", "ssh://host:65536", "ssh://[::1"] {
+        for text in [
+            "",
+            "@host",
+            "me@",
+            "ssh://",
+            "ssh://host/path",
+            "ssh://host:0",
+            "ssh://host:65536",
+            "ssh://[::1",
+        ] {
             assert_eq!(Destination::parse(text), Err(DestinationError::Malformed), "{text}");
         }
         for text in ["-oProxyCommand=x", "me@-x", "a;b", "a b", "$(x)"] {

@@ -11,7 +11,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 
 /// Which addresses may be used (`AddressFamily`, `-4`, `-6`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Family {
+pub(crate) enum Family {
     /// Either, in the resolver's order.
     #[default]
     Any,
@@ -34,7 +34,6 @@ impl Family {
 /// How to reach a host by TCP.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Dial {
-    pub(crate) family: Family,
     /// Local address to come from.
     pub(crate) bind: Option<String>,
     /// Per address; `None` leaves it to the kernel.
@@ -206,6 +205,9 @@ mod tests {
         let target = listener.local_addr().expect("address");
         let dial = Dial { attempts: 1, bind: Some("127.0.0.2".to_owned()), ..Dial::default() };
         let (socket, _) = dial.connect(&[target], &mut |_, _| {}).expect("connects");
-        assert_eq!(socket.local_addr().expect("address").ip(), "127.0.0.2".parse::<IpAddr>().expect("address"));
+        assert_eq!(
+            socket.local_addr().expect("address").ip(),
+            "127.0.0.2".parse::<IpAddr>().expect("address")
+        );
     }
 }

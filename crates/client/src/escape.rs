@@ -149,7 +149,10 @@ mod tests {
 
     #[test]
     fn an_action_keeps_the_line_start() {
-        assert_eq!(run(Some(b'~'), &[b"~R~B~."]), (vec![], vec![Action::Rekey, Action::Break, Action::Disconnect]));
+        assert_eq!(
+            run(Some(b'~'), &[b"~R~B~."]),
+            (vec![], vec![Action::Rekey, Action::Break, Action::Disconnect])
+        );
     }
 
     #[test]

@@ -259,7 +259,9 @@ fn from_file(path: &Path, explicit: bool, log: &mut Log<'_>) -> Option<Identity>
         return Some(Identity { name, public: public_file(path), explicit, from: Source::Useless });
     };
     // A public key given as identity: only the agent can hold its other half, unless the file is there too.
-    if let Some(public) = std::str::from_utf8(&bytes).ok().and_then(|text| PublicKey::from_openssh_line(text.trim())) {
+    if let Some(public) =
+        std::str::from_utf8(&bytes).ok().and_then(|text| PublicKey::from_openssh_line(text.trim()))
+    {
         let beside = path.with_extension("");
         if path.extension().is_some_and(|e| e == "pub")
             && let Ok(bytes) = read_private(&beside)

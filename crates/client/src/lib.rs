@@ -1,6 +1,6 @@
 //! `ssh` as a library: what `lhssh` and `lhscp` share from the command line down to a running channel.
 //!
-//! `connect` takes a resolved configuration and a [`UserInterface`] and comes back with a `Client`: the host is
+//! [`connect()`] takes a resolved configuration and a [`UserInterface`] and comes back with a [`Client`]: the host is
 //! reached (directly, through a command or through jump hosts), its key is verified and the user is logged
 //! in. Everything a person sees on the way (questions, warnings, the final "Permission denied") is made here, with
 //! the words OpenSSH uses, because scripts match on them; where the words go is the caller's business.
@@ -10,22 +10,30 @@
 //! driver's readiness loop. Only a jump host needs a thread of its own, because two connections run at once.
 
 pub mod agent;
+mod algorithms;
+mod connect;
 pub mod destination;
 mod dial;
 mod error;
 pub mod escape;
+mod failure;
+mod handshake;
 mod hostkey;
 mod identity;
+mod known;
 mod log;
 mod login;
 mod options;
+mod proxy;
+mod session;
 #[cfg(test)]
 mod testing;
 mod ui;
 
+pub use connect::{Client, connect};
 pub use destination::Destination;
-pub use dial::Family;
 pub use error::ClientError;
 pub use log::sanitise;
-pub use options::Options;
+pub use options::{Options, SystemEnvironment, local_account};
+pub use session::{Pty, SessionChannel, SessionNote, SessionSetup, Start, answer_by_default};
 pub use ui::{LogLevel, Secret, UserInterface};

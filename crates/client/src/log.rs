@@ -68,10 +68,6 @@ impl<'u> Log<'u> {
     pub(crate) fn is_batch(&self) -> bool {
         self.batch
     }
-
-    pub(crate) fn ui(&mut self) -> &mut dyn UserInterface {
-        self.ui
-    }
 }
 
 /// Text from a peer made safe for a terminal: printable characters, blanks, tabs and newlines stay, everything else

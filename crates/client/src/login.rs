@@ -113,19 +113,27 @@ impl Login<'_> {
                 Event::Banner(_) => {}
                 Event::Success => {
                     let (peer, method) = (&self.config.peer, self.method);
-                    log.verbose(&format!("Authenticated to {} ({peer}) using \"{method}\".", self.config.host));
+                    log.verbose(&format!(
+                        "Authenticated to {} ({peer}) using \"{method}\".",
+                        self.config.host
+                    ));
                     return Ok(());
                 }
                 Event::ChooseMethod { methods, partial_success } => {
                     if partial_success {
-                        log.verbose(&format!("Authenticated using \"{}\" with partial success.", self.method));
+                        log.verbose(&format!(
+                            "Authenticated using \"{}\" with partial success.",
+                            self.method
+                        ));
                         // What worked once may be wanted again, with another key or password.
                         self.spent.clear();
                         self.passwords = 0;
                         self.interactive = 0;
                         self.tried_interactive = false;
                     }
-                    log.debug(|| format!("Authentications that can continue: {}", sanitise(&methods.join(","))));
+                    log.debug(|| {
+                        format!("Authentications that can continue: {}", sanitise(&methods.join(",")))
+                    });
                     self.offered = methods;
                     self.next_method(log)?;
                 }
@@ -155,7 +163,8 @@ impl Login<'_> {
     /// Sends the next request.
     fn next_method(&mut self, log: &mut Log<'_>) -> Result<(), ClientError> {
         for method in &self.config.methods {
-            let Some(known) = [PUBLICKEY, INTERACTIVE, PASSWORD].into_iter().find(|known| known == method) else {
+            let Some(known) = [PUBLICKEY, INTERACTIVE, PASSWORD].into_iter().find(|known| known == method)
+            else {
                 continue;
             };
             if !self.offered.contains(method) || self.spent.contains(&known) {
@@ -179,7 +188,10 @@ impl Login<'_> {
 
     fn denied(&self) -> ClientError {
         let LoginConfig { user, host, .. } = self.config;
-        ClientError::Denied(format!("{user}@{host}: Permission denied ({}).", sanitise(&self.offered.join(","))))
+        ClientError::Denied(format!(
+            "{user}@{host}: Permission denied ({}).",
+            sanitise(&self.offered.join(","))
+        ))
     }
 
     /// Offers the next key, or signs with it at once where that needs nobody. False: there is none left.
@@ -205,12 +217,17 @@ impl Login<'_> {
                 log.debug(|| format!("Skipping key {}: RSA key too small", identity.name));
                 continue;
             }
-            let Some(algorithm) = choose_algorithm(&public, &config.pubkey_algorithms, server.as_deref()) else {
-                log.debug(|| format!("Skipping {} key {} - no mutual algorithm", public.key_type(), identity.name));
+            let Some(algorithm) = choose_algorithm(&public, &config.pubkey_algorithms, server.as_deref())
+            else {
+                log.debug(|| {
+                    format!("Skipping {} key {} - no mutual algorithm", public.key_type(), identity.name)
+                });
                 continue;
             };
             if identity.is_ready() {
-                log.debug(|| format!("Signing with key: {}", identity.describe(config.identities.fingerprint)));
+                log.debug(|| {
+                    format!("Signing with key: {}", identity.describe(config.identities.fingerprint))
+                });
                 let data = self.machine.signature_data(&algorithm, public.blob());
                 match identities.sign(index, &algorithm, &data, log) {
                     Ok(signature) => {
@@ -269,7 +286,8 @@ impl Login<'_> {
             log.info(&sanitise(server_prompt));
         }
         let asked = |log: &mut Log<'_>, text: String| {
-            log.ask_secret(&text).ok_or_else(|| ClientError::Denied(format!("{user}@{host}: password expired")))
+            log.ask_secret(&text)
+                .ok_or_else(|| ClientError::Denied(format!("{user}@{host}: password expired")))
         };
         let old = asked(log, format!("Enter {user}@{host}'s old password: "))?;
         loop {
@@ -285,7 +303,9 @@ impl Login<'_> {
 
     fn try_interactive(&mut self) -> bool {
         // A server that answers without asking anything would be asked for ever.
-        if self.interactive >= self.config.password_prompts || (self.interactive > 0 && !self.tried_interactive) {
+        if self.interactive >= self.config.password_prompts
+            || (self.interactive > 0 && !self.tried_interactive)
+        {
             return false;
         }
         self.interactive += 1;

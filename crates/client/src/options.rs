@@ -1,8 +1,156 @@
-//! What to connect to and how.
+//! What to connect to and how: a finished configuration and where it came from.
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use lh_config::client::{ClientConfig, CommandLine, JumpHost, Request, UserFile};
+use lh_config::{Account, ConfigError, Environment};
+
+use crate::ui::LogLevel;
 
 /// Everything [`connect`](crate::connect()) needs to know.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The host as the user named it; messages use it.
-    pub host: String,
+    /// The configuration for the destination.
+    pub config: ClientConfig,
+    /// The user's configuration file: jump hosts are looked up in the same one.
+    pub user_file: UserFile,
+    /// The system's configuration file.
+    pub system_file: Option<PathBuf>,
+    /// Say at most this much, whatever the configuration of a jump host says.
+    pub log_level: LogLevel,
+}
+
+impl Options {
+    /// Reads the configuration for `request`.
+    ///
+    /// # Errors
+    /// The configuration is wrong; exit status 255.
+    pub fn load(request: &Request) -> Result<Self, ConfigError> {
+        let config = lh_config::client::load(request, &SystemEnvironment)?;
+        let log_level = level(*config.log_level);
+        Ok(Self {
+            config,
+            user_file: request.user_file.clone(),
+            system_file: request.system_file.clone(),
+            log_level,
+        })
+    }
+
+    /// The options for the jump host `hop`, reached through `before`. As with `ssh -J`, only the configuration file,
+    /// the verbosity and the hops before it are handed on.
+    pub(crate) fn for_hop(&self, hop: &JumpHost, before: &[JumpHost]) -> Result<Self, ConfigError> {
+        let mut request = Request::new(&hop.host, self.config.account.clone());
+        request.user_file = self.user_file.clone();
+        request.system_file = self.system_file.clone();
+        let mut flag = |name, value: String| request.command_line.push(CommandLine::Flag(name, vec![value]));
+        if let Some(user) = &hop.user {
+            flag("User", user.clone());
+        }
+        if let Some(port) = hop.port {
+            flag("Port", port.to_string());
+        }
+        if !before.is_empty() {
+            let list: Vec<String> = before.iter().map(jump_text).collect();
+            flag("ProxyJump", list.join(","));
+        }
+        let mut options = Self::load(&request)?;
+        options.log_level = self.log_level;
+        Ok(options)
+    }
+
+    /// `UNIX`-style name of the agent's socket: `IdentityAgent`, or what SSH_AUTH_SOCK names.
+    pub(crate) fn agent_socket(&self) -> Result<Option<PathBuf>, String> {
+        let variable = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+        match self.config.identity_agent.as_deref() {
+            None | Some("SSH_AUTH_SOCK") => Ok(variable("SSH_AUTH_SOCK")),
+            Some(text) if text.eq_ignore_ascii_case("none") => Ok(None),
+            Some(text) => match text.strip_prefix('$').filter(|name| !name.starts_with('{')) {
+                Some(name) => Ok(variable(name)),
+                None => self.config.expand_path(text, &SystemEnvironment).map(Some),
+            },
+        }
+    }
+}
+
+/// A hop as `ProxyJump` writes it.
+fn jump_text(hop: &JumpHost) -> String {
+    let user = hop.user.as_ref().map_or_else(String::new, |user| format!("{user}@"));
+    let host = if hop.host.contains(':') { format!("[{}]", hop.host) } else { hop.host.clone() };
+    let port = hop.port.map_or_else(String::new, |port| format!(":{port}"));
+    format!("{user}{host}{port}")
+}
+
+const fn level(level: lh_config::enums::LogLevel) -> LogLevel {
+    use lh_config::enums::LogLevel as Configured;
+    match level {
+        Configured::Quiet => LogLevel::Quiet,
+        Configured::Fatal => LogLevel::Fatal,
+        Configured::Error => LogLevel::Error,
+        Configured::Info => LogLevel::Info,
+        Configured::Verbose => LogLevel::Verbose,
+        Configured::Debug1 => LogLevel::Debug1,
+        Configured::Debug2 => LogLevel::Debug2,
+        Configured::Debug3 => LogLevel::Debug3,
+    }
+}
+
+/// The world the configuration is read in: this process's environment, this machine's users.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SystemEnvironment;
+
+impl Environment for SystemEnvironment {
+    fn run(&self, command: &str) -> bool {
+        Command::new(user_shell())
+            .arg("-c")
+            .arg(command)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .status()
+            .is_ok_and(|status| status.success())
+    }
+
+    fn sha1(&self, data: &[u8]) -> [u8; 20] {
+        let digest = lh_crypto::Hash::Sha1.digest(&[data]);
+        let mut out = [0; 20];
+        for (to, from) in out.iter_mut().zip(digest.as_ref()) {
+            *to = *from;
+        }
+        out
+    }
+
+    fn home_of(&self, user: &str) -> Option<PathBuf> {
+        lh_sys::users::by_name(user.as_ref()).ok().flatten().map(|user| user.home)
+    }
+}
+
+/// The shell commands of the configuration run in.
+pub(crate) fn user_shell() -> PathBuf {
+    std::env::var_os("SHELL")
+        .filter(|shell| !shell.is_empty())
+        .map_or_else(|| "/bin/sh".into(), PathBuf::from)
+}
+
+/// The user who runs this process.
+///
+/// # Errors
+/// The user database does not know the user id ("No user exists for uid N").
+pub fn local_account() -> Result<Account, String> {
+    let uid = rustix::process::getuid().as_raw();
+    let user =
+        lh_sys::users::by_uid(uid).ok().flatten().ok_or_else(|| format!("No user exists for uid {uid}"))?;
+    let host_name = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    Ok(Account { name: user.name, uid, home: user.home, host_name })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hops_are_written_as_they_are_read() {
+        for text in ["host", "me@host:2222", "me@[::1]:22"] {
+            assert_eq!(JumpHost::parse(text).as_ref().map(jump_text).as_deref(), Some(text));
+        }
+    }
 }

@@ -1,4 +1,4 @@
-//! Going on in the background (`ssh -f`, `~&`).
+//! Going on in the background (`ssh -f`, `~&`), and work that runs beside us in a copy of the process.
 #![expect(unsafe_code, reason = "fork exists only in the C library")]
 
 use std::io;
@@ -10,6 +10,37 @@ use std::io;
 /// The process has more than one thread (only the calling one would live on, with the others' locks held for
 /// ever), or the system has no room for another process. Then nothing has happened.
 pub fn continue_in_background() -> io::Result<()> {
+    match fork()? {
+        Copy::Original => leave(0),
+        Copy::Copied => {
+            rustix::process::setsid()?;
+            Ok(())
+        }
+    }
+}
+
+/// Runs `work` in a copy of this process, which ends with the status it returns. The copy is not waited for: it
+/// is told to end by the descriptors it shares with us.
+///
+/// # Errors
+/// As [`continue_in_background`]; then `work` has not been called.
+pub fn in_copy(work: impl FnOnce() -> i32) -> io::Result<()> {
+    match fork()? {
+        Copy::Original => Ok(()),
+        Copy::Copied => {
+            // A panic must not unwind into the caller's frames, which are the original's business.
+            let status = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).unwrap_or(255);
+            leave(status)
+        }
+    }
+}
+
+enum Copy {
+    Original,
+    Copied,
+}
+
+fn fork() -> io::Result<Copy> {
     // Names of threads are directories here, one for each.
     let threads = std::fs::read_dir("/proc/self/task").map_or(1, Iterator::count);
     if threads != 1 {
@@ -19,13 +50,15 @@ pub fn continue_in_background() -> io::Result<()> {
     // thread that does not exist in it.
     match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()),
-        0 => {
-            rustix::process::setsid()?;
-            Ok(())
-        }
-        // SAFETY: `_exit` runs nothing of ours: buffers and destructors belong to the copy now.
-        _ => unsafe { libc::_exit(0) },
+        0 => Ok(Copy::Copied),
+        _ => Ok(Copy::Original),
     }
+}
+
+/// Ends this process without running destructors, which belong to the other one.
+fn leave(status: i32) -> ! {
+    // SAFETY: `_exit` runs nothing of ours.
+    unsafe { libc::_exit(status) }
 }
 
 #[cfg(test)]
@@ -34,5 +67,6 @@ mod tests {
     fn a_process_with_threads_is_not_forked() {
         // The test harness runs every test on a thread of its own.
         assert!(super::continue_in_background().is_err());
+        assert!(super::in_copy(|| 0).is_err());
     }
 }

@@ -1,0 +1,364 @@
+//! [`connect`]: everything between a configuration and a session.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use lh_config::client::JumpHost;
+use lh_crypto::{FingerprintHash, SystemRandom};
+use lh_driver::{
+    ChannelHandler, ChannelId, ChannelOptions, Control, Driver, DriverError, Link, LinkError, Stream,
+};
+use lh_transport::{Config as TransportConfig, RekeyLimit, Transport};
+
+use crate::algorithms;
+use crate::dial::{Dial, Family, errno_text, resolve};
+use crate::error::ClientError;
+use crate::failure::{PeerName, link_failed};
+use crate::handshake::{GOODBYE, LinkPackets, shake_hands};
+use crate::hostkey::{Policy, Strict, is_loopback, known_name};
+use crate::identity::IdentityConfig;
+use crate::known;
+use crate::log::Log;
+use crate::login::{LoginConfig, log_in};
+use crate::options::{Options, SystemEnvironment};
+use crate::proxy::{ProxyCommand, carry};
+use crate::session::{SessionChannel, SessionSetup};
+use crate::ui::UserInterface;
+
+/// Longest chain of jump hosts that is followed: a configuration that refers to itself ends here.
+const MAX_HOPS: usize = 8;
+
+/// An authenticated connection.
+pub struct Client {
+    driver: Driver,
+    /// The resolved host, for messages.
+    host: String,
+    peer: PeerName,
+    /// Where the TCP connection goes; `None` behind a proxy.
+    address: Option<SocketAddr>,
+    untrusted_host: bool,
+    /// Ends with the connection.
+    _proxy: Option<ProxyCommand>,
+}
+
+/// Reaches the host, checks its key and logs in.
+///
+/// # Errors
+/// See [`ClientError`]: its text is what OpenSSH prints, and each means exit status 255.
+pub fn connect(options: &Options, ui: &mut dyn UserInterface) -> Result<Client, ClientError> {
+    let mut log = Log::new(ui, options.log_level, *options.config.batch_mode);
+    let Connected { link, proxy, peer, address, untrusted } = connect_link(options, 0, &mut log)?;
+    let config = &options.config;
+    let mut driver = Driver::new(link, lh_connection::Config::default());
+    if let Some(interval) = config.server_alive_interval.duration() {
+        driver.set_keepalive(interval, *config.server_alive_count_max);
+    }
+    Ok(Client { driver, host: config.host.clone(), peer, address, untrusted_host: untrusted, _proxy: proxy })
+}
+
+impl Client {
+    /// The loop, to open channels, add sources and run.
+    pub const fn driver(&mut self) -> &mut Driver {
+        &mut self.driver
+    }
+
+    /// Opens a session channel. `handler` gets its data; what becomes of the program reaches the control as
+    /// [`SessionNote`](crate::SessionNote)s.
+    ///
+    /// # Errors
+    /// All channels are in use.
+    pub fn open_session(
+        &mut self,
+        setup: SessionSetup,
+        options: &ChannelOptions,
+        handler: Box<dyn ChannelHandler>,
+    ) -> Result<ChannelId, ClientError> {
+        let handler = Box::new(SessionChannel::new(setup, handler));
+        self.driver
+            .control()
+            .open("session", b"", options, handler)
+            .map_err(|error| ClientError::Local(error.to_string()))
+    }
+
+    /// Runs until the control or a handler stops the loop, and returns what they said.
+    ///
+    /// # Errors
+    /// The connection ended: [`ClientError::Lost`] with OpenSSH's words.
+    pub fn run(&mut self, control: &mut dyn Control) -> Result<i32, ClientError> {
+        self.driver.run(control).map_err(|error| self.ended(&error))
+    }
+
+    /// The words for a connection that ended while channels were open.
+    pub fn ended(&self, error: &DriverError) -> ClientError {
+        let (host, at) = (&self.host, self.peer.text());
+        let text = match error {
+            DriverError::Link(LinkError::Closed { .. }) => {
+                format!("Connection to {host} closed by remote host.")
+            }
+            DriverError::Link(LinkError::Io { source, .. }) => {
+                if source.kind() == std::io::ErrorKind::BrokenPipe {
+                    format!("Connection to {host} closed by remote host.")
+                } else {
+                    format!("Read from remote host {host}: {}", errno_text(source))
+                }
+            }
+            DriverError::Link(error) => return link_failed(error, &self.peer),
+            DriverError::KeepaliveTimeout => format!("Timeout, server {host} not responding."),
+            DriverError::Disconnected { reason, description } => {
+                return crate::failure::disconnected(*reason, description, &self.peer);
+            }
+            error => format!("Connection to {at}: {error}"),
+        };
+        ClientError::Lost(text)
+    }
+
+    /// The host as resolved by the configuration.
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// Where the TCP connection goes; `None` behind a proxy or jump host.
+    pub const fn address(&self) -> Option<SocketAddr> {
+        self.address
+    }
+
+    /// The host key was accepted only because checking is off: send nothing that must not reach a man in the
+    /// middle.
+    pub const fn host_is_untrusted(&self) -> bool {
+        self.untrusted_host
+    }
+
+    /// Says goodbye and writes what is queued, briefly.
+    pub fn close(&mut self) {
+        self.driver.disconnect("disconnected by user", GOODBYE);
+    }
+}
+
+struct Connected {
+    link: Link,
+    proxy: Option<ProxyCommand>,
+    peer: PeerName,
+    address: Option<SocketAddr>,
+    untrusted: bool,
+}
+
+/// A stream towards the host, and what is known about the other end.
+struct Reached {
+    stream: Stream,
+    proxy: Option<ProxyCommand>,
+    address: Option<SocketAddr>,
+}
+
+fn connect_link(options: &Options, depth: usize, log: &mut Log<'_>) -> Result<Connected, ClientError> {
+    let config = &options.config;
+    if let Some(text) = config.refuse_connection.as_deref() {
+        return Err(ClientError::Config(format!("Connection refused by configuration: {text}")));
+    }
+    let started = Instant::now();
+    let reached = reach(options, depth, log)?;
+    let peer = reached.address.map_or_else(PeerName::unknown, |address| PeerName {
+        address: address.ip().to_canonical().to_string(),
+        port: address.port(),
+    });
+    let policy = host_key_policy(options, reached.address.as_ref())?;
+    let known_types = known::types_of(&policy, log);
+    let mut transport = TransportConfig::client();
+    transport.algorithms = algorithms::offered(config, &known_types)?;
+    transport.rekey = RekeyLimit { bytes: config.rekey_limit.bytes, interval: config.rekey_limit.interval };
+    log.debug(|| format!("Local version string SSH-2.0-{}", transport.software));
+    let transport = Transport::new(transport, Box::new(SystemRandom), Instant::now());
+    let mut link = Link::new(transport, reached.stream);
+    let deadline = config.connect_timeout.duration().map(|timeout| started + timeout);
+    let untrusted = shake_hands(&mut link, &policy, &peer, deadline, log)?;
+
+    let login = login_config(options, reached.address, untrusted)?;
+    log.debug(|| format!("Authenticating to {} as '{}'", login.host, login.user));
+    let machine = {
+        let transport = link.transport_ref();
+        let session_id = transport.session_id().unwrap_or_default();
+        let unbound =
+            matches!(*config.pubkey_authentication, lh_config::enums::ClientPubkeyAuthentication::Unbound);
+        // The server takes signatures that name its host key, so that they are worth nothing to another host.
+        let bound = !unbound && transport.peer_extension("publickey-hostbound@openssh.com") == Some(b"0");
+        lh_auth::client::Client::new(&login.user, session_id, transport.host_key().filter(|_| bound))
+    };
+    let result = log_in(&mut LinkPackets { link: &mut link, peer: &peer }, machine, &login, log);
+    if let Err(error) = result {
+        if matches!(error, ClientError::Denied(_)) {
+            let reason = lh_wire::msg::disconnect::NO_MORE_AUTH_METHODS_AVAILABLE;
+            link.disconnect(reason, "No more authentication methods available", GOODBYE);
+        }
+        return Err(error);
+    }
+    link.transport().set_authenticated();
+    Ok(Connected { link, proxy: reached.proxy, peer, address: reached.address, untrusted })
+}
+
+/// Gets a stream to the host: through a command, through jump hosts, or directly.
+fn reach(options: &Options, depth: usize, log: &mut Log<'_>) -> Result<Reached, ClientError> {
+    let config = &options.config;
+    if let Some(command) = config.proxy_command.command() {
+        // OpenSSH ignores ProxyJump when both are set; the loader has dropped the later one.
+        let command = config
+            .tokens(&SystemEnvironment)
+            .only("hnpr")
+            .expand(command)
+            .map_err(|why| ClientError::Config(format!("ProxyCommand: {why}")))?;
+        if *config.proxy_use_fdpass {
+            return Err(ClientError::Config("ProxyUseFdpass is not supported".to_owned()));
+        }
+        log.debug(|| format!("Executing proxy command: exec {command}"));
+        let (proxy, stream) = ProxyCommand::start(&command)
+            .map_err(|error| ClientError::Local(format!("proxy command: {}", errno_text(&error))))?;
+        return Ok(Reached { stream, proxy: Some(proxy), address: None });
+    }
+    let hops = config.proxy_jump();
+    if let Some((last, before)) = hops.split_last() {
+        return through_hop(options, last, before, depth, log);
+    }
+    dial(options, log)
+}
+
+fn through_hop(
+    options: &Options,
+    hop: &JumpHost,
+    before: &[JumpHost],
+    depth: usize,
+    log: &mut Log<'_>,
+) -> Result<Reached, ClientError> {
+    if depth >= MAX_HOPS {
+        return Err(ClientError::Config(format!("more than {MAX_HOPS} jump hosts in a row")));
+    }
+    let hop_options = options.for_hop(hop, before).map_err(|error| ClientError::Config(error.to_string()))?;
+    log.debug(|| format!("Connecting through jump host {}", hop.host));
+    let connected = connect_link(&hop_options, depth + 1, log)?;
+    let stream = carry(connected.link, connected.proxy, &options.config.host, options.config.port())
+        .map_err(|error| ClientError::Local(format!("jump host {}: {}", hop.host, errno_text(&error))))?;
+    Ok(Reached { stream, proxy: None, address: None })
+}
+
+fn dial(options: &Options, log: &mut Log<'_>) -> Result<Reached, ClientError> {
+    use lh_config::enums::AddressFamily;
+    let config = &options.config;
+    let (host, port) = (&config.host, config.port());
+    let family = match *config.address_family {
+        AddressFamily::Any => Family::Any,
+        AddressFamily::Inet => Family::Inet,
+        AddressFamily::Inet6 => Family::Inet6,
+    };
+    let addresses = resolve(host, port, family).map_err(|words| {
+        ClientError::Unreachable(format!("ssh: Could not resolve hostname {host}: {words}"))
+    })?;
+    let dial = Dial {
+        bind: config.bind_address.value.clone(),
+        timeout: config.connect_timeout.duration(),
+        attempts: *config.connection_attempts,
+        keepalive: *config.tcp_keep_alive,
+    };
+    let (socket, address) = dial
+        .connect(&addresses, &mut |address, error| {
+            let ip = address.ip();
+            log.debug(|| match error {
+                None => format!("Connecting to {host} [{ip}] port {port}."),
+                Some(error) => format!("connect to address {ip} port {port}: {}", errno_text(error)),
+            });
+        })
+        .map_err(|error| {
+            ClientError::Unreachable(format!(
+                "ssh: connect to host {host} port {port}: {}",
+                errno_text(&error)
+            ))
+        })?;
+    log.debug(|| "Connection established.".to_owned());
+    let stream = Stream::socket(socket.into()).map_err(|error| ClientError::Local(errno_text(&error)))?;
+    Ok(Reached { stream, proxy: None, address: Some(address) })
+}
+
+fn fingerprint_hash(options: &Options) -> FingerprintHash {
+    match *options.config.fingerprint_hash {
+        lh_config::enums::FingerprintHash::Sha256 => FingerprintHash::Sha256,
+        lh_config::enums::FingerprintHash::Md5 => FingerprintHash::Md5,
+    }
+}
+
+fn host_key_policy(options: &Options, address: Option<&SocketAddr>) -> Result<Policy, ClientError> {
+    use lh_config::enums::StrictHostKeyChecking;
+    let config = &options.config;
+    let port = config.port();
+    let name = match config.host_key_alias.as_deref() {
+        // An alias is taken as it is: it may stand for many ports.
+        Some(alias) => alias.to_owned(),
+        None => known_name(&config.host.to_ascii_lowercase(), port),
+    };
+    let loopback = address.is_some_and(|address| is_loopback(&address.ip()));
+    Ok(Policy {
+        strict: match *config.strict_host_key_checking {
+            StrictHostKeyChecking::Yes => Strict::Yes,
+            StrictHostKeyChecking::No => Strict::Off,
+            StrictHostKeyChecking::Ask => Strict::Ask,
+            StrictHostKeyChecking::AcceptNew => Strict::AcceptNew,
+        },
+        name,
+        address: address.map(|a| known_name(&a.ip().to_canonical().to_string(), port)),
+        skip_localhost: *config.no_host_authentication_for_localhost && loopback,
+        user_files: config.user_known_hosts_files(&SystemEnvironment).map_err(ClientError::Config)?,
+        global_files: config.global_known_hosts_files(),
+        hash: *config.hash_known_hosts,
+        fingerprint: fingerprint_hash(options),
+        visual: *config.visual_host_key,
+    })
+}
+
+/// Methods in OpenSSH's order when `PreferredAuthentications` says nothing.
+const METHODS: [&str; 3] = ["publickey", "keyboard-interactive", "password"];
+
+fn login_config(
+    options: &Options,
+    address: Option<SocketAddr>,
+    untrusted: bool,
+) -> Result<LoginConfig, ClientError> {
+    use lh_config::enums::ClientPubkeyAuthentication;
+    let config = &options.config;
+    let preferred: Vec<String> = match config.preferred_authentications.as_deref() {
+        Some(list) => list.split(',').map(str::to_owned).collect(),
+        None => METHODS.map(str::to_owned).to_vec(),
+    };
+    let allowed = |method: &String| match method.as_str() {
+        "publickey" => !matches!(*config.pubkey_authentication, ClientPubkeyAuthentication::No),
+        // A secret typed here would reach whoever answers in the host's place.
+        "password" => *config.password_authentication && !untrusted && !*config.batch_mode,
+        "keyboard-interactive" => *config.kbd_interactive_authentication && !untrusted && !*config.batch_mode,
+        _ => false,
+    };
+    let files = config.identity_files(&SystemEnvironment).map_err(ClientError::Config)?;
+    let default_names = ["id_rsa", "id_ecdsa", "id_ed25519"];
+    let explicit = files.iter().any(|file| file.configured);
+    let paths: Vec<PathBuf> = if files.is_empty() && !config.identity_file.is_set() {
+        default_names.iter().map(|name| config.account.home.join(".ssh").join(name)).collect()
+    } else {
+        files.into_iter().map(|file| file.path).collect()
+    };
+    Ok(LoginConfig {
+        user: config.user().to_owned(),
+        host: config.host.clone(),
+        alias: config.host_key_alias.value.clone(),
+        peer: address.map_or_else(
+            || "via proxy".to_owned(),
+            |address| format!("[{}]:{}", address.ip().to_canonical(), address.port()),
+        ),
+        methods: preferred.into_iter().filter(allowed).collect(),
+        password_prompts: *config.number_of_password_prompts,
+        kbd_interactive_devices: config.kbd_interactive_devices.value.clone().unwrap_or_default(),
+        pubkey_algorithms: algorithms::user_keys(config)?,
+        required_rsa_size: *config.required_rsa_size,
+        identities: IdentityConfig {
+            files: paths,
+            explicit,
+            only: *config.identities_only,
+            agent: options.agent_socket().map_err(ClientError::Config)?,
+            passphrase_tries: *config.number_of_password_prompts,
+            fingerprint: fingerprint_hash(options),
+        },
+    })
+}

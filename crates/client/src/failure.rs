@@ -1,0 +1,117 @@
+//! The lines people and scripts know for a connection that ended before the session ran.
+
+use lh_driver::{LinkError, Stage};
+use lh_transport::TransportError;
+
+use crate::error::ClientError;
+use crate::log::sanitise;
+
+/// How messages name the other end.
+#[derive(Debug, Clone)]
+pub(crate) struct PeerName {
+    /// Address and port of the socket; OpenSSH's placeholders behind a proxy.
+    pub(crate) address: String,
+    pub(crate) port: u16,
+}
+
+impl PeerName {
+    /// Behind a proxy command nobody knows the address.
+    pub(crate) fn unknown() -> Self {
+        Self { address: "UNKNOWN".to_owned(), port: 65535 }
+    }
+
+    /// `IP port N`.
+    pub(crate) fn text(&self) -> String {
+        format!("{} port {}", self.address, self.port)
+    }
+}
+
+/// What to print for a link that failed during handshake or authentication.
+pub(crate) fn link_failed(error: &LinkError, peer: &PeerName) -> ClientError {
+    let at = peer.text();
+    ClientError::Lost(match error {
+        LinkError::Closed { stage: Stage::Identification } => {
+            format!(
+                "kex_exchange_identification: Connection closed by remote host\nConnection closed by {at}"
+            )
+        }
+        LinkError::Closed { .. } => format!("Connection closed by {at}"),
+        LinkError::Io { stage, source } => {
+            let reset = source.kind() == std::io::ErrorKind::ConnectionReset;
+            let words = crate::dial::errno_text(source);
+            let last = if reset {
+                format!("Connection reset by {at}")
+            } else {
+                format!("Connection to {at}: {words}")
+            };
+            if *stage == Stage::Identification {
+                format!("kex_exchange_identification: read: {words}\n{last}")
+            } else {
+                last
+            }
+        }
+        LinkError::Transport(error) => transport_failed(error, &at),
+        LinkError::TimedOut => {
+            format!("Connection timed out during banner exchange\nConnection to {at} timed out")
+        }
+    })
+}
+
+fn transport_failed(error: &TransportError, at: &str) -> String {
+    match error {
+        TransportError::NoMatch { what, offer } => {
+            format!(
+                "Unable to negotiate with {at}: no matching {what} found. Their offer: {}",
+                sanitise(offer)
+            )
+        }
+        TransportError::NotSsh(line) => {
+            format!("kex_exchange_identification: {}\nConnection closed by {at}", sanitise(line))
+        }
+        error => format!("ssh_dispatch_run_fatal: Connection to {at}: {error}"),
+    }
+}
+
+/// The peer sent SSH_MSG_DISCONNECT.
+pub(crate) fn disconnected(reason: u32, description: &str, peer: &PeerName) -> ClientError {
+    let (at, text) = (peer.text(), sanitise(description));
+    ClientError::Lost(format!("Received disconnect from {at}:{reason}: {text}\nDisconnected from {at}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn peer() -> PeerName {
+        PeerName { address: "192.0.2.7".to_owned(), port: 2022 }
+    }
+
+    #[test]
+    fn endings_are_told_in_the_words_scripts_match_on() {
+        let text = |error| link_failed(&error, &peer()).to_string();
+        assert_eq!(
+            text(LinkError::Closed { stage: Stage::Identification }),
+            "kex_exchange_identification: Connection closed by remote host\n\
+             Connection closed by 192.0.2.7 port 2022"
+        );
+        assert_eq!(
+            text(LinkError::Closed { stage: Stage::KeyExchange }),
+            "Connection closed by 192.0.2.7 port 2022"
+        );
+        let reset = std::io::Error::from_raw_os_error(104);
+        assert_eq!(
+            text(LinkError::Io { stage: Stage::Established, source: reset }),
+            "Connection reset by 192.0.2.7 port 2022"
+        );
+        let offer = TransportError::NoMatch { what: "cipher", offer: "3des-cbc".to_owned() };
+        assert_eq!(
+            text(LinkError::Transport(offer)),
+            "Unable to negotiate with 192.0.2.7 port 2022: no matching cipher found. Their offer: 3des-cbc"
+        );
+        assert_eq!(
+            disconnected(2, "Too many authentication failures", &peer()).to_string(),
+            "Received disconnect from 192.0.2.7 port 2022:2: Too many authentication failures\n\
+             Disconnected from 192.0.2.7 port 2022"
+        );
+    }
+}

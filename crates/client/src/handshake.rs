@@ -1,0 +1,152 @@
+//! From a connected stream to an authenticated link.
+
+use std::time::Instant;
+
+use bytes::Bytes;
+use lh_crypto::PublicKey;
+use lh_driver::{Link, LinkError};
+use lh_transport::{AcceptedHostKey, Event, Negotiated};
+use lh_wire::PacketSink;
+use lh_wire::msg::disconnect;
+
+use crate::error::ClientError;
+use crate::failure::{PeerName, disconnected, link_failed};
+use crate::hostkey::{self, Policy};
+use crate::known;
+use crate::log::{Log, sanitise};
+use crate::login::Packets;
+use crate::ui::LogLevel;
+
+/// Exchanges keys and checks the host's. True when the host key was accepted although it is not to be trusted.
+///
+/// # Errors
+/// The line or lines to show; the peer has been told.
+pub(crate) fn shake_hands(
+    link: &mut Link,
+    policy: &Policy,
+    peer: &PeerName,
+    deadline: Option<Instant>,
+    log: &mut Log<'_>,
+) -> Result<bool, ClientError> {
+    let mut untrusted = false;
+    let mut deadline = deadline;
+    loop {
+        match link.next_event(deadline).map_err(|error| link_failed(&error, peer))? {
+            Event::Banner(line) => {
+                log.debug(|| format!("kex_exchange_identification: banner line: {}", lossy(&line)));
+            }
+            Event::PeerIdentification(line) => {
+                // The user may take any time over the host key; the time for connecting is over here.
+                deadline = None;
+                log.debug(|| {
+                    let software = line.splitn(3, '-').nth(2).unwrap_or("");
+                    format!("Remote protocol version 2.0, remote software version {}", sanitise(software))
+                });
+            }
+            Event::HostKey { algorithm, blob, .. } => match verify(&blob, policy, log) {
+                Ok(suspicious) => {
+                    untrusted = suspicious;
+                    log.debug(|| format!("Server host key algorithm: {algorithm}"));
+                    let accepted = AcceptedHostKey::dangerous_vouch_for(&blob);
+                    link.transport()
+                        .host_key_accepted(&accepted)
+                        .map_err(|error| link_failed(&LinkError::Transport(error), peer))?;
+                }
+                Err(error) => {
+                    link.disconnect(
+                        disconnect::HOST_KEY_NOT_VERIFIABLE,
+                        "Host key verification failed.",
+                        GOODBYE,
+                    );
+                    return Err(error);
+                }
+            },
+            Event::KexDone { names, .. } => {
+                show_names(&names, log);
+                return Ok(untrusted);
+            }
+            event => side_event(event, peer, log)?,
+        }
+    }
+}
+
+/// How long a goodbye may take.
+pub(crate) const GOODBYE: std::time::Duration = std::time::Duration::from_millis(500);
+
+/// Looks the key up, lets the user decide where that is theirs to do, and remembers a new key.
+fn verify(blob: &[u8], policy: &Policy, log: &mut Log<'_>) -> Result<bool, ClientError> {
+    let key = PublicKey::from_blob(blob)
+        .map_err(|error| ClientError::HostKey(format!("Host key verification failed: {error}.")))?;
+    log.debug(|| format!("Server host key: {} {}", key.key_type(), key.fingerprint(policy.fingerprint)));
+    let verdict = known::look_up(policy, &key, log);
+    let accepted = hostkey::decide(&verdict, &key, policy, log)?;
+    if accepted.add {
+        known::remember(policy, &key, log);
+    }
+    Ok(accepted.untrusted)
+}
+
+fn show_names(names: &Negotiated, log: &mut Log<'_>) {
+    log.debug(|| format!("kex: algorithm: {}", names.kex));
+    log.debug(|| format!("kex: host key algorithm: {}", names.host_key));
+    for (way, cipher, mac, compression) in [
+        ("server->client", &names.cipher_s2c, &names.mac_s2c, &names.compression_s2c),
+        ("client->server", &names.cipher_c2s, &names.mac_c2s, &names.compression_c2s),
+    ] {
+        log.debug(|| format!("kex: {way} cipher: {cipher} MAC: {mac} compression: {compression}"));
+    }
+}
+
+/// What may come at any time and needs no answer.
+fn side_event(event: Event, peer: &PeerName, log: &mut Log<'_>) -> Result<(), ClientError> {
+    match event {
+        Event::ExtInfo(extensions) => {
+            for (name, value) in extensions {
+                log.debug(|| format!("kex_ext_info: {}=<{}>", sanitise(&name), lossy(&value)));
+            }
+        }
+        Event::Debug { always_display, text } => {
+            let level = if always_display { LogLevel::Info } else { LogLevel::Debug1 };
+            log.say(level, &format!("Remote: {}", lossy(&text)));
+        }
+        Event::Disconnected { reason, description } => return Err(disconnected(reason, &description, peer)),
+        _ => {}
+    }
+    Ok(())
+}
+
+fn lossy(bytes: &[u8]) -> String {
+    sanitise(&String::from_utf8_lossy(bytes))
+}
+
+/// The link as the login conversation sees it.
+pub(crate) struct LinkPackets<'l> {
+    pub(crate) link: &'l mut Link,
+    pub(crate) peer: &'l PeerName,
+}
+
+impl Packets for LinkPackets<'_> {
+    fn sink(&mut self) -> &mut dyn PacketSink {
+        self.link.transport()
+    }
+
+    fn next(&mut self, log: &mut Log<'_>) -> Result<Bytes, ClientError> {
+        loop {
+            match self.link.next_event(None).map_err(|error| link_failed(&error, self.peer))? {
+                Event::Packet(payload) => return Ok(payload),
+                // A rekey during login: the transport asks only when the key is another one.
+                Event::HostKey { .. } => return Err(ClientError::HostKey(KEY_CHANGED_AT_REKEY.to_owned())),
+                event => side_event(event, self.peer, log)?,
+            }
+        }
+    }
+
+    fn server_sig_algs(&self) -> Option<String> {
+        let value = self.link.transport_ref().peer_extension("server-sig-algs")?;
+        Some(String::from_utf8_lossy(value).into_owned())
+    }
+}
+
+/// A host that shows another key in the middle of a connection is refused whatever known_hosts says.
+pub(crate) const KEY_CHANGED_AT_REKEY: &str =
+    "Host key changed during rekeying.\nHost key verification failed.";

@@ -1,0 +1,288 @@
+//! Session channels: what is asked for when one opens, and what the server says about its program.
+
+use bytes::Bytes;
+use lh_config::client_table::ClientSettings;
+use lh_driver::{ChannelCx, ChannelEvent, ChannelHandler, ControlCx, ControlEvent, Interests, Ready};
+use lh_wire::msg::open_failure;
+use lh_wire::{Reader, Writer};
+
+/// What the session runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Start {
+    /// The login shell.
+    Shell,
+    /// A command, for the login shell to run.
+    Exec(Vec<u8>),
+    /// A subsystem, such as `sftp`.
+    Subsystem(String),
+}
+
+impl Start {
+    /// The request's name.
+    pub const fn request(&self) -> &'static str {
+        match self {
+            Self::Shell => "shell",
+            Self::Exec(_) => "exec",
+            Self::Subsystem(_) => "subsystem",
+        }
+    }
+}
+
+/// A terminal to ask for (RFC 4254 section 6.2).
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Pty {
+    /// `TERM`.
+    pub term: String,
+    /// Size in characters.
+    pub columns: u32,
+    /// Size in characters.
+    pub rows: u32,
+    /// Size in pixels, 0 where unknown.
+    pub width: u32,
+    /// Size in pixels, 0 where unknown.
+    pub height: u32,
+    /// Encoded terminal modes (RFC 4254 section 8).
+    pub modes: Vec<u8>,
+}
+
+/// Everything asked for when a session channel opens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionSetup {
+    /// A terminal, if there is to be one.
+    pub pty: Option<Pty>,
+    /// Environment variables to send; servers drop most of them quietly.
+    pub env: Vec<(String, String)>,
+    /// What to run.
+    pub start: Start,
+}
+
+impl SessionSetup {
+    /// Runs `start` without a terminal or environment.
+    pub const fn new(start: Start) -> Self {
+        Self { pty: None, env: Vec::new(), start }
+    }
+
+    /// Adds what `SendEnv` and `SetEnv` ask for.
+    #[must_use]
+    pub fn with_environment(mut self, settings: &ClientSettings) -> Self {
+        let patterns = &settings.send_env.0;
+        if !patterns.is_empty() {
+            for (name, value) in std::env::vars() {
+                let wanted =
+                    patterns.iter().any(|p| lh_config::pattern::wildcard(name.as_bytes(), p.as_bytes()));
+                if wanted {
+                    self.env.push((name, value));
+                }
+            }
+        }
+        self.env.extend(settings.set_env.0.iter().cloned());
+        self
+    }
+}
+
+/// What becomes of a session's program: left with [`ChannelCx::notify`], so it reaches the control as
+/// [`ControlEvent::Note`] holding this type.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SessionNote {
+    /// The channel could not be opened.
+    OpenFailed {
+        /// One of [`lh_wire::msg::open_failure`].
+        reason: u32,
+        /// The server's text. Not trusted.
+        description: String,
+    },
+    /// The server gives no terminal.
+    PtyRefused,
+    /// The server accepted the program (or shell, or subsystem).
+    Started,
+    /// The server does not run it.
+    StartRefused {
+        /// `shell`, `exec` or `subsystem`.
+        request: &'static str,
+    },
+    /// The program ended by itself.
+    ExitStatus(u32),
+    /// A signal ended the program.
+    ExitSignal {
+        /// Name without `SIG`. Not trusted.
+        name: String,
+        /// Whether a core file was written.
+        core_dumped: bool,
+        /// The server's text. Not trusted.
+        message: String,
+    },
+}
+
+/// Asks for what the setup says as soon as the channel is open, then passes everything on to `inner`, which
+/// need not wait for the answers: data may follow the requests at once.
+pub struct SessionChannel {
+    setup: Option<SessionSetup>,
+    start: &'static str,
+    inner: Box<dyn ChannelHandler>,
+}
+
+impl SessionChannel {
+    /// Wraps the handler of the channel's data.
+    pub fn new(setup: SessionSetup, inner: Box<dyn ChannelHandler>) -> Self {
+        Self { start: setup.start.request(), setup: Some(setup), inner }
+    }
+}
+
+impl ChannelHandler for SessionChannel {
+    fn on_event(&mut self, event: ChannelEvent, cx: &mut ChannelCx<'_>) {
+        match &event {
+            ChannelEvent::Opened { .. } => {
+                if let Some(setup) = self.setup.take() {
+                    send_requests(&setup, cx);
+                }
+            }
+            ChannelEvent::OpenFailed { reason, description } => {
+                cx.notify(SessionNote::OpenFailed { reason: *reason, description: description.clone() });
+            }
+            ChannelEvent::RequestReply { name, ok } if name == "pty-req" => {
+                if !ok {
+                    cx.notify(SessionNote::PtyRefused);
+                }
+                return;
+            }
+            ChannelEvent::RequestReply { name, ok } if name == self.start => {
+                cx.notify(if *ok {
+                    SessionNote::Started
+                } else {
+                    SessionNote::StartRefused { request: self.start }
+                });
+                return;
+            }
+            ChannelEvent::Request { name, want_reply, fields } => {
+                if let Some(note) = exit_note(name, fields) {
+                    if *want_reply {
+                        cx.reply(true);
+                    }
+                    cx.notify(note);
+                    return;
+                }
+            }
+            _ => {}
+        }
+        self.inner.on_event(event, cx);
+    }
+
+    fn on_batch_end(&mut self, cx: &mut ChannelCx<'_>) {
+        self.inner.on_batch_end(cx);
+    }
+
+    fn on_writable(&mut self, cx: &mut ChannelCx<'_>) {
+        self.inner.on_writable(cx);
+    }
+
+    fn interests<'a>(&'a self, out: &mut Interests<'a>) {
+        self.inner.interests(out);
+    }
+
+    fn on_ready(&mut self, token: usize, ready: Ready, cx: &mut ChannelCx<'_>) {
+        self.inner.on_ready(token, ready, cx);
+    }
+
+    fn next_deadline(&self) -> Option<std::time::Instant> {
+        self.inner.next_deadline()
+    }
+
+    fn on_timeout(&mut self, cx: &mut ChannelCx<'_>) {
+        self.inner.on_timeout(cx);
+    }
+
+    fn finished(&self) -> bool {
+        self.inner.finished()
+    }
+}
+
+fn send_requests(setup: &SessionSetup, cx: &mut ChannelCx<'_>) {
+    if let Some(pty) = &setup.pty {
+        let mut fields = Vec::new();
+        fields.put_string(pty.term.as_bytes());
+        for size in [pty.columns, pty.rows, pty.width, pty.height] {
+            fields.put_u32(size);
+        }
+        fields.put_string(&pty.modes);
+        cx.request("pty-req", true, &fields);
+    }
+    for (name, value) in &setup.env {
+        let mut fields = Vec::new();
+        fields.put_string(name.as_bytes());
+        fields.put_string(value.as_bytes());
+        cx.request("env", false, &fields);
+    }
+    let mut fields = Vec::new();
+    match &setup.start {
+        Start::Shell => {}
+        Start::Exec(command) => fields.put_string(command),
+        Start::Subsystem(name) => fields.put_string(name.as_bytes()),
+    }
+    cx.request(setup.start.request(), true, &fields);
+}
+
+/// RFC 4254 section 6.10. A malformed request means nothing.
+fn exit_note(name: &str, fields: &Bytes) -> Option<SessionNote> {
+    let mut reader = Reader::new(fields);
+    match name {
+        "exit-status" => reader.u32().ok().map(SessionNote::ExitStatus),
+        "exit-signal" => {
+            let name = String::from_utf8_lossy(reader.string().ok()?).into_owned();
+            let core_dumped = reader.boolean().ok()?;
+            let message = String::from_utf8_lossy(reader.string().ok()?).into_owned();
+            Some(SessionNote::ExitSignal { name, core_dumped, message })
+        }
+        _ => None,
+    }
+}
+
+/// What a client says to everything a server may ask of its control: it opens nothing (forwards are somebody
+/// else's), and answers global requests it does not know with a failure, keepalives included, since any answer counts.
+pub fn answer_by_default(event: ControlEvent, cx: &mut ControlCx<'_>) {
+    match event {
+        ControlEvent::OpenRequested { id, .. } => {
+            cx.refuse(id, open_failure::ADMINISTRATIVELY_PROHIBITED, "not allowed");
+        }
+        ControlEvent::GlobalRequest { want_reply: true, .. } => cx.reply_global(false, b""),
+        ControlEvent::HostKey { .. } => {
+            eprint!("{}\r\n", crate::handshake::KEY_CHANGED_AT_REKEY.replace('\n', "\r\n"));
+            cx.disconnect(
+                lh_wire::msg::disconnect::HOST_KEY_NOT_VERIFIABLE,
+                "Host key changed during rekeying",
+            );
+            cx.stop(255);
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn exit_requests_are_read() {
+        let mut fields = Vec::new();
+        fields.put_u32(7);
+        assert_eq!(exit_note("exit-status", &fields.into()), Some(SessionNote::ExitStatus(7)));
+        let mut fields = Vec::new();
+        fields.put_string(b"TERM");
+        fields.put_bool(true);
+        fields.put_string(b"why");
+        fields.put_string(b"");
+        let note =
+            SessionNote::ExitSignal { name: "TERM".to_owned(), core_dumped: true, message: "why".to_owned() };
+        assert_eq!(exit_note("exit-signal", &fields.into()), Some(note));
+        assert_eq!(exit_note("exit-status", &Bytes::new()), None);
+        assert_eq!(exit_note("eow@openssh.com", &Bytes::new()), None);
+    }
+
+    proptest! {
+        #[test]
+        fn exit_requests_never_panic(fields in proptest::collection::vec(any::<u8>(), 0..80)) {
+            let _ = exit_note("exit-status", &fields.clone().into());
+            let _ = exit_note("exit-signal", &fields.into());
+        }
+    }
+}
