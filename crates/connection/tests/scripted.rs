@@ -1,0 +1,377 @@
+//! What a peer notices: each rule of RFC 4254 with a scripted peer in memory.
+
+mod common;
+
+use std::io::IoSliceMut;
+
+use bytes::Bytes;
+use common::{OPTIONS, Ours, THEIRS, numbers};
+use lh_connection::{ChannelOptions, Config, ConnectionError, Event, OpenError, WindowPolicy};
+use lh_wire::Message;
+use lh_wire::msg::{self, Rest, disconnect, open_failure};
+use proptest::prelude::*;
+
+fn ours() -> Ours {
+    Ours::new(Config::default())
+}
+
+#[test]
+fn open_says_window_and_packet_size() {
+    let mut ours = ours();
+    let options = ChannelOptions::default();
+    let id = ours.connection.open("direct-tcpip", b"fields", &options, &mut ours.out).unwrap();
+    let said = ours.said_one();
+    let open = msg::ChannelOpen::decode(&said).unwrap();
+    assert_eq!(
+        (open.kind, open.sender, open.window, open.max_packet, open.fields),
+        (&b"direct-tcpip"[..], id.number(), 2 << 20, 32768, Rest(b"fields"))
+    );
+    let failure = msg::ChannelOpenFailure::new(id.number(), open_failure::CONNECT_FAILED, b"no", b"");
+    let events = ours.get(&failure).unwrap();
+    let description = "no".to_owned();
+    assert_eq!(events, [Event::OpenFailed { id, reason: open_failure::CONNECT_FAILED, description }]);
+    // The number is free again.
+    assert_eq!(ours.connection.open("session", b"", &options, &mut ours.out).unwrap(), id);
+}
+
+#[test]
+fn the_owner_decides_about_the_peers_opens() {
+    let mut ours = ours();
+    let open = msg::ChannelOpen::new(b"x11", THEIRS, 500, 50, Rest(b"abc"));
+    let events = ours.get(&open).unwrap();
+    let [Event::OpenRequested { id, kind, fields }] = &events[..] else { panic!("{events:?}") };
+    assert_eq!((kind.as_str(), &fields[..]), ("x11", &b"abc"[..]));
+    assert!(ours.connection.refuse(*id, open_failure::UNKNOWN_CHANNEL_TYPE, "no such type", &mut ours.out));
+    let said = ours.said_one();
+    let failure = msg::ChannelOpenFailure::decode(&said).unwrap();
+    assert_eq!((failure.recipient, failure.reason, failure.description), (THEIRS, 3, &b"no such type"[..]));
+    assert!(!ours.connection.accept(*id, &OPTIONS, b"", &mut ours.out), "it has been refused");
+
+    let events = ours.get(&open).unwrap();
+    let [Event::OpenRequested { id, .. }] = &events[..] else { panic!("{events:?}") };
+    assert_eq!(ours.connection.send(*id, None, b"early", &mut ours.out), 0);
+    assert!(ours.connection.accept(*id, &OPTIONS, b"ok", &mut ours.out));
+    let said = ours.said_one();
+    let confirmation = msg::ChannelOpenConfirmation::decode(&said).unwrap();
+    assert_eq!((confirmation.recipient, confirmation.window, confirmation.max_packet), (THEIRS, 1000, 100));
+    assert_eq!(ours.connection.send_budget(*id), 500);
+    assert_eq!(ours.connection.remote_max_packet(*id), 50);
+}
+
+#[test]
+fn too_many_channels_are_refused_on_both_sides() {
+    let mut ours = Ours::new(Config { max_channels: 2, ..Config::default() });
+    ours.open(0, 1);
+    assert_eq!(ours.get(&msg::ChannelOpen::new(b"session", 1, 1, 1, Rest(b""))).unwrap().len(), 1);
+    assert_eq!(ours.get(&msg::ChannelOpen::new(b"session", 2, 1, 1, Rest(b""))).unwrap(), []);
+    let said = ours.said_one();
+    assert_eq!(msg::ChannelOpenFailure::decode(&said).unwrap().reason, open_failure::RESOURCE_SHORTAGE);
+    assert_eq!(
+        ours.connection.open("session", b"", &OPTIONS, &mut ours.out),
+        Err(OpenError::TooManyChannels)
+    );
+}
+
+#[test]
+fn numbers_stay_below_16384_and_wait_for_both_closes() {
+    let mut ours = ours();
+    for _ in 0..16384 {
+        let id = ours.connection.open("session", b"", &OPTIONS, &mut ours.out).unwrap();
+        assert!(id.number() < 16384);
+    }
+    assert!(ours.connection.open("session", b"", &OPTIONS, &mut ours.out).is_err());
+
+    let mut ours = common::Ours::new(Config::default());
+    let id = ours.open(10, 10);
+    ours.connection.close(id, &mut ours.out);
+    assert_ne!(ours.open(10, 10), id, "the peer has not closed it");
+    assert_eq!(ours.get(&msg::ChannelClose::new(id.number())).unwrap(), [Event::Closed { id }]);
+    assert_eq!(ours.open(10, 10), id);
+}
+
+#[test]
+fn a_number_is_kept_until_its_owner_has_seen_the_close() {
+    let mut ours = ours();
+    let id = ours.open(10, 10);
+    let close = msg::ChannelClose::new(id.number()).to_payload();
+    ours.connection.handle(Bytes::from(close), ours.now, &mut ours.out).unwrap();
+    let other = ours.connection.open("session", b"", &OPTIONS, &mut ours.out).unwrap();
+    assert_ne!(other, id);
+    assert_eq!(ours.connection.poll_event(), Some(Event::Closed { id }));
+    assert_eq!(ours.connection.open("session", b"", &OPTIONS, &mut ours.out).unwrap(), id);
+}
+
+#[test]
+fn close_is_answered_once_and_ends_everything() {
+    let mut ours = ours();
+    let id = ours.open(100, 10);
+    assert_eq!(ours.get(&msg::ChannelClose::new(id.number())).unwrap(), [Event::Closed { id }]);
+    assert_eq!(numbers(&ours.said()), [97]);
+    assert!(!ours.connection.close(id, &mut ours.out));
+    assert_eq!(ours.connection.send(id, None, b"late", &mut ours.out), 0);
+    assert!(!ours.connection.request(id, "x", true, b"", &mut ours.out));
+    assert_eq!(numbers(&ours.said()), [0u8; 0]);
+    let error = ours.get(&msg::ChannelClose::new(id.number())).unwrap_err();
+    assert_eq!(error, ConnectionError::NoChannel { message: "channel close", channel: id.number() });
+    assert_eq!(error.disconnect_reason(), disconnect::PROTOCOL_ERROR);
+}
+
+#[test]
+fn after_our_close_what_was_on_its_way_is_dropped() {
+    let mut ours = ours();
+    let id = ours.open(100, 10);
+    assert!(ours.connection.close(id, &mut ours.out));
+    assert!(!ours.connection.close(id, &mut ours.out));
+    assert_eq!(numbers(&ours.said()), [97]);
+    assert_eq!(ours.get(&msg::ChannelData::new(id.number(), b"late")).unwrap(), []);
+    assert_eq!(
+        ours.get(&msg::ChannelRequest::new(id.number(), b"exit-status", true, Rest(b""))).unwrap(),
+        []
+    );
+    assert_eq!(ours.get(&msg::ChannelEof::new(id.number())).unwrap(), []);
+    assert_eq!(ours.get(&msg::ChannelClose::new(id.number())).unwrap(), [Event::Closed { id }]);
+    assert!(ours.said().is_empty(), "nothing follows our CLOSE");
+}
+
+#[test]
+fn half_close_leaves_the_other_direction_open() {
+    let mut ours = ours();
+    let id = ours.open(100, 10);
+    assert!(ours.connection.eof(id, &mut ours.out));
+    assert!(!ours.connection.eof(id, &mut ours.out));
+    assert_eq!(ours.connection.send(id, None, b"x", &mut ours.out), 0);
+    assert_eq!(numbers(&ours.said()), [96]);
+    let events = ours.get(&msg::ChannelData::new(id.number(), b"answer")).unwrap();
+    assert_eq!(events, [Event::Data { id, ext: None, data: Bytes::from_static(b"answer") }]);
+    assert!(ours.connection.request(id, "signal", false, b"", &mut ours.out));
+    assert_eq!(ours.get(&msg::ChannelEof::new(id.number())).unwrap(), [Event::Eof { id }]);
+    assert_eq!(ours.get(&msg::ChannelEof::new(id.number())).unwrap(), [], "said once");
+}
+
+#[test]
+fn the_peer_may_not_break_the_rules_of_data() {
+    let rules: [(&dyn Fn(&mut Ours, u32) -> Result<Vec<Event>, ConnectionError>, &str); 7] = [
+        (&|ours, id| ours.get(&msg::ChannelData::new(id, &[0; 101])), "packet of 101 bytes, 100 allowed"),
+        (
+            &|ours, id| {
+                for _ in 0..10 {
+                    ours.get(&msg::ChannelData::new(id, &[0; 100])).unwrap();
+                }
+                ours.get(&msg::ChannelData::new(id, &[0; 1]))
+            },
+            "peer ignored the window: 1 bytes, 0 allowed",
+        ),
+        (
+            &|ours, id| {
+                ours.get(&msg::ChannelEof::new(id)).unwrap();
+                ours.get(&msg::ChannelExtendedData::new(id, 1, b"x"))
+            },
+            "data after EOF",
+        ),
+        (&|ours, _| ours.get(&msg::ChannelData::new(99, b"x")), "channel data for nonexistent channel 99"),
+        (
+            &|ours, id| {
+                ours.get(&msg::ChannelWindowAdjust::new(id, u32::MAX - 100)).unwrap();
+                ours.get(&msg::ChannelWindowAdjust::new(id, 1))
+            },
+            "adjust of 1 bytes overflows the window",
+        ),
+        (
+            &|ours, id| ours.get(&msg::ChannelOpenConfirmation::new(id, 1, 1, 1, Rest(b""))),
+            "unexpected open confirmation for a channel that is not being opened",
+        ),
+        (
+            &|ours, id| {
+                let mut payload = msg::ChannelData::new(id, b"abc").to_payload();
+                payload.push(0);
+                ours.get_payload(payload)
+            },
+            "malformed channel data: 1 trailing bytes",
+        ),
+    ];
+    for (rule, text) in rules {
+        let mut ours = ours();
+        let id = ours.open(100, 10).number();
+        let error = rule(&mut ours, id).unwrap_err();
+        assert!(error.to_string().ends_with(text), "{error} should end with {text}");
+        assert_eq!(error.disconnect_reason(), disconnect::PROTOCOL_ERROR);
+    }
+}
+
+#[test]
+fn data_before_the_channel_is_open_is_an_error() {
+    let mut ours = ours();
+    let id = ours.connection.open("session", b"", &OPTIONS, &mut ours.out).unwrap().number();
+    for error in [
+        ours.get(&msg::ChannelData::new(id, b"x")).unwrap_err(),
+        ours.get(&msg::ChannelClose::new(id)).unwrap_err(),
+        ours.get(&msg::ChannelWindowAdjust::new(id, 1)).unwrap_err(),
+    ] {
+        assert!(matches!(error, ConnectionError::Unexpected { .. }), "{error}");
+    }
+}
+
+#[test]
+fn a_peer_that_takes_no_data_is_an_error() {
+    let open = msg::ChannelOpen::new(b"session", 1, 1, 0, Rest(b""));
+    assert_eq!(ours().get(&open).unwrap_err(), ConnectionError::ZeroMaxPacket);
+    let mut ours = ours();
+    let id = ours.connection.open("session", b"", &OPTIONS, &mut ours.out).unwrap().number();
+    let confirmation = msg::ChannelOpenConfirmation::new(id, 1, 1, 0, Rest(b""));
+    assert_eq!(ours.get(&confirmation).unwrap_err(), ConnectionError::ZeroMaxPacket);
+}
+
+#[test]
+fn replies_are_matched_in_order() {
+    let mut ours = ours();
+    let id = ours.open(100, 10);
+    for (name, want_reply) in [("pty-req", true), ("env", false), ("shell", true)] {
+        assert!(ours.connection.request(id, name, want_reply, b"", &mut ours.out));
+    }
+    assert_eq!(numbers(&ours.said()), [98, 98, 98]);
+    let failure = ours.get(&msg::ChannelFailure::new(id.number())).unwrap();
+    assert_eq!(failure, [Event::RequestReply { id, name: "pty-req".into(), ok: false }]);
+    let success = ours.get(&msg::ChannelSuccess::new(id.number())).unwrap();
+    assert_eq!(success, [Event::RequestReply { id, name: "shell".into(), ok: true }]);
+    assert_eq!(ours.get(&msg::ChannelSuccess::new(id.number())).unwrap(), [], "to nothing we asked");
+}
+
+#[test]
+fn global_requests_both_ways() {
+    let mut ours = ours();
+    ours.connection.global_request("tcpip-forward", true, b"f", &mut ours.out);
+    ours.connection.global_request("no-more-sessions@openssh.com", false, b"", &mut ours.out);
+    ours.connection.global_request("keepalive@openssh.com", true, b"", &mut ours.out);
+    ours.said();
+    let success = ours.get(&msg::RequestSuccess::new(Rest(b"port"))).unwrap();
+    let fields = Bytes::from_static(b"port");
+    assert_eq!(success, [Event::GlobalReply { name: "tcpip-forward".into(), ok: true, fields }]);
+    let failure = ours.get(&msg::RequestFailure::new()).unwrap();
+    let name = "keepalive@openssh.com".to_owned();
+    assert_eq!(failure, [Event::GlobalReply { name, ok: false, fields: Bytes::new() }]);
+
+    let events = ours.get(&msg::GlobalRequest::new(b"what@example", true, Rest(b"zz"))).unwrap();
+    let (name, fields) = ("what@example".to_owned(), Bytes::from_static(b"zz"));
+    assert_eq!(events, [Event::GlobalRequest { name, want_reply: true, fields }]);
+    assert!(ours.connection.reply_global(false, b"", &mut ours.out));
+    assert_eq!(numbers(&ours.said()), [82]);
+    assert!(!ours.connection.reply_global(true, b"", &mut ours.out), "answered already");
+}
+
+#[test]
+fn requests_nobody_answers_are_bounded() {
+    let mut ours = Ours::new(Config { max_unanswered: 3, ..Config::default() });
+    let id = ours.open(10, 10).number();
+    let request = msg::ChannelRequest::new(id, b"env", true, Rest(b""));
+    let global = msg::GlobalRequest::new(b"x", true, Rest(b""));
+    for _ in 0..3 {
+        ours.get(&request).unwrap();
+        ours.get(&global).unwrap();
+    }
+    assert_eq!(ours.get(&request).unwrap_err(), ConnectionError::TooManyRequests { limit: 3 });
+    assert_eq!(ours.get(&global).unwrap_err(), ConnectionError::TooManyRequests { limit: 3 });
+}
+
+#[test]
+fn data_is_cut_to_the_peers_packets_and_stops_at_its_window() {
+    let mut ours = ours();
+    let id = ours.open(25, 10);
+    assert_eq!(ours.connection.send(id, None, &[b'a'; 40], &mut ours.out), 25);
+    let lengths: Vec<usize> =
+        ours.said().iter().map(|said| msg::ChannelData::decode(said).unwrap().data.len()).collect();
+    assert_eq!(lengths, [10, 10, 5]);
+    assert_eq!(ours.connection.send_budget(id), 0);
+    assert_eq!(
+        ours.get(&msg::ChannelWindowAdjust::new(id.number(), 0)).unwrap(),
+        [],
+        "nothing can be written"
+    );
+    assert_eq!(ours.get(&msg::ChannelWindowAdjust::new(id.number(), 4)).unwrap(), [Event::Writable { id }]);
+    assert_eq!(ours.get(&msg::ChannelWindowAdjust::new(id.number(), 4)).unwrap(), [], "nobody waits");
+    assert_eq!(ours.connection.send(id, Some(1), b"error", &mut ours.out), 5);
+    let said = ours.said_one();
+    let data = msg::ChannelExtendedData::decode(&said).unwrap();
+    assert_eq!((data.recipient, data.kind, data.data), (THEIRS, 1, &b"error"[..]));
+}
+
+#[test]
+fn data_read_in_place_may_be_less_than_asked_for() {
+    let mut ours = ours();
+    let id = ours.open(1000, 10);
+    let mut shown = Vec::new();
+    let sent =
+        ours.connection.send_in_place(id, 35, &mut ours.out, &mut |bodies: &mut [IoSliceMut<'_>]| {
+            shown = bodies.iter().map(|body| body.len()).collect();
+            bodies[0].copy_from_slice(b"0123456789");
+            bodies[1][..3].copy_from_slice(b"abc");
+            13
+        });
+    assert_eq!((sent, shown), (13, vec![10, 10, 10, 5]));
+    let said = ours.said();
+    let data: Vec<&[u8]> = said.iter().map(|said| msg::ChannelData::decode(said).unwrap().data).collect();
+    assert_eq!(data, [&b"0123456789"[..], b"abc"]);
+    assert_eq!(ours.connection.send_budget(id), 987);
+    assert_eq!(ours.connection.send_in_place(id, 35, &mut ours.out, &mut |_| 0), 0);
+    assert!(ours.said().is_empty());
+}
+
+#[test]
+fn a_given_up_open_is_closed_as_soon_as_it_opens() {
+    let mut ours = ours();
+    let id = ours.connection.open("session", b"", &OPTIONS, &mut ours.out).unwrap();
+    assert!(ours.connection.close(id, &mut ours.out));
+    ours.said();
+    let confirmation = msg::ChannelOpenConfirmation::new(id.number(), THEIRS, 10, 10, Rest(b""));
+    assert_eq!(ours.get(&confirmation).unwrap(), []);
+    assert_eq!(numbers(&ours.said()), [97]);
+    assert_eq!(ours.get(&msg::ChannelClose::new(id.number())).unwrap(), [Event::Closed { id }]);
+}
+
+#[test]
+fn no_credit_to_a_peer_that_sends_no_more() {
+    let mut ours = ours();
+    let id = ours.open(10, 10);
+    for _ in 0..10 {
+        ours.get(&msg::ChannelData::new(id.number(), &[0; 100])).unwrap();
+    }
+    ours.get(&msg::ChannelEof::new(id.number())).unwrap();
+    ours.connection.consumed(id, 1000, ours.now, &mut ours.out);
+    assert!(ours.said().is_empty());
+}
+
+#[test]
+fn a_window_of_zero_is_never_offered() {
+    let mut ours = ours();
+    let options = ChannelOptions { window: WindowPolicy { initial: 0, cap: 0 }, max_packet: 64 };
+    ours.connection.open("session", b"", &options, &mut ours.out).unwrap();
+    let said = ours.said_one();
+    assert_eq!(msg::ChannelOpen::decode(&said).unwrap().window, 64);
+}
+
+#[test]
+fn other_messages_are_not_ours() {
+    let mut ours = ours();
+    for number in [0u8, 20, 50, 79, 83, 89, 101, 255] {
+        assert_eq!(ours.get_payload(vec![number]).unwrap_err(), ConnectionError::NotOurs { number });
+    }
+    assert!(ours.get_payload(Vec::new()).is_err());
+}
+
+proptest! {
+    /// Whatever a peer sends, the answer is an event or an error.
+    #[test]
+    fn no_payload_panics(payloads in prop::collection::vec(
+        (80u8..=101, prop::collection::vec(prop_oneof![Just(0u8), Just(1), Just(255), any::<u8>()], 0..40)), 0..20
+    )) {
+        let mut ours = ours();
+        ours.open(1000, 100);
+        ours.connection.open("session", b"", &OPTIONS, &mut ours.out).unwrap();
+        for (number, rest) in payloads {
+            let mut payload = vec![number];
+            payload.extend(rest);
+            if ours.get_payload(payload).is_err() {
+                break;
+            }
+        }
+    }
+}

@@ -1,0 +1,386 @@
+//! Window accounting: two connections joined by a virtual link, doing random things; and a path in virtual time.
+
+use std::collections::VecDeque;
+use std::io::IoSliceMut;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use lh_connection::{ChannelId, ChannelOptions, Config, Connection, Event, WindowPolicy};
+use lh_wire::msg::{self, Rest};
+use lh_wire::{Message, PacketSink};
+use proptest::prelude::*;
+
+/// One side of the link, and what its owner holds.
+struct Side {
+    connection: Connection,
+    out: Vec<Vec<u8>>,
+    /// On the way to this side.
+    incoming: VecDeque<Vec<u8>>,
+    channel: Option<ChannelId>,
+    held: usize,
+    sent: Vec<u8>,
+    got: Vec<u8>,
+    eof_sent: bool,
+    eof_got: bool,
+    closed: bool,
+}
+
+impl Side {
+    fn new(budget: u64) -> Self {
+        let config = Config { growth_budget: budget, max_send_packet: 100, ..Config::default() };
+        Self {
+            connection: Connection::new(config),
+            out: Vec::new(),
+            incoming: VecDeque::new(),
+            channel: None,
+            held: 0,
+            sent: Vec::new(),
+            got: Vec::new(),
+            eof_sent: false,
+            eof_got: false,
+            closed: false,
+        }
+    }
+
+    fn deliver(&mut self, count: usize, options: &ChannelOptions, now: Instant) {
+        for _ in 0..count {
+            let Some(payload) = self.incoming.pop_front() else { break };
+            self.connection.handle(Bytes::from(payload), now, &mut self.out).expect("the peer is honest");
+            while let Some(event) = self.connection.poll_event() {
+                match event {
+                    Event::OpenRequested { id, .. } => {
+                        self.channel = Some(id);
+                        assert!(self.connection.accept(id, options, b"", &mut self.out));
+                    }
+                    Event::Data { data, .. } => {
+                        assert!(!self.eof_got && !self.closed);
+                        self.held += data.len();
+                        self.got.extend_from_slice(&data);
+                    }
+                    Event::Eof { .. } => self.eof_got = true,
+                    Event::Closed { .. } => self.closed = true,
+                    Event::Opened { .. } | Event::Writable { .. } => {}
+                    other => panic!("{other:?}"),
+                }
+            }
+        }
+    }
+}
+
+#[derive(Debug, Clone)]
+enum Operation {
+    Send { side: usize, bytes: usize },
+    Consume { side: usize, bytes: usize },
+    Deliver { side: usize, messages: usize },
+    Eof { side: usize },
+    Close { side: usize },
+    Pass { millis: u64 },
+}
+
+fn operation() -> impl Strategy<Value = Operation> {
+    let side = 0..2usize;
+    prop_oneof![
+        8 => (side.clone(), 0..3000usize).prop_map(|(side, bytes)| Operation::Send { side, bytes }),
+        8 => (side.clone(), 0..3000usize).prop_map(|(side, bytes)| Operation::Consume { side, bytes }),
+        8 => (side.clone(), 0..40usize).prop_map(|(side, messages)| Operation::Deliver { side, messages }),
+        4 => (0..50u64).prop_map(|millis| Operation::Pass { millis }),
+        1 => side.clone().prop_map(|side| Operation::Eof { side }),
+        1 => side.prop_map(|side| Operation::Close { side }),
+    ]
+}
+
+fn options() -> impl Strategy<Value = ChannelOptions> {
+    (1..2000u32, 0..20000u32, 1..200u32).prop_map(|(initial, cap, max_packet)| ChannelOptions {
+        window: WindowPolicy { initial, cap },
+        max_packet,
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    /// Whatever two honest sides do: no rule is broken, what is held never exceeds the cap, all bytes
+    /// arrive in order, and once everybody consumes nothing is stuck.
+    #[test]
+    fn honest_sides_never_break_the_rules(
+        operations in prop::collection::vec(operation(), 1..300),
+        options in [options(), options()],
+        budget in 0..30000u64,
+    ) {
+        let mut now = Instant::now();
+        let mut sides = [Side::new(budget), Side::new(budget)];
+        let mut out = Vec::new();
+        sides[0].channel =
+            Some(sides[0].connection.open("session", b"", &options[0], &mut out).unwrap());
+        sides[0].out = out;
+        let mut next = 0u8;
+        for operation in operations {
+            match operation {
+                Operation::Send { side, bytes } => {
+                    let side = &mut sides[side];
+                    let Some(channel) = side.channel.filter(|_| !side.closed) else { continue };
+                    let data: Vec<u8> = (0..bytes).map(|_| { next = next.wrapping_add(1); next }).collect();
+                    let sent = side.connection.send(channel, None, &data, &mut side.out);
+                    side.sent.extend_from_slice(&data[..sent]);
+                }
+                Operation::Consume { side, bytes } => {
+                    let side = &mut sides[side];
+                    let Some(channel) = side.channel.filter(|_| !side.closed) else { continue };
+                    let bytes = bytes.min(side.held);
+                    side.held -= bytes;
+                    side.connection.consumed(channel, bytes, now, &mut side.out);
+                }
+                Operation::Deliver { side, messages } => sides[side].deliver(messages, &options[side], now),
+                Operation::Eof { side } => {
+                    let side = &mut sides[side];
+                    let Some(channel) = side.channel.filter(|_| !side.closed) else { continue };
+                    side.eof_sent |= side.connection.eof(channel, &mut side.out);
+                }
+                Operation::Close { side } => {
+                    let side = &mut sides[side];
+                    let Some(channel) = side.channel.filter(|_| !side.closed) else { continue };
+                    side.connection.close(channel, &mut side.out);
+                }
+                Operation::Pass { millis } => now += Duration::from_millis(millis),
+            }
+            exchange(&mut sides);
+            for (side, options) in sides.iter().zip(&options) {
+                let cap = u64::from(options.window.cap.max(options.window.initial));
+                if let Some(channel) = side.channel.filter(|_| !side.closed) {
+                    let window = side.connection.receive_window(channel);
+                    prop_assert!(window <= cap && window <= u64::from(options.window.initial) + budget);
+                    prop_assert!(side.connection.backlog(channel) <= window);
+                }
+            }
+        }
+        // Everybody consumes: everything that was said gets there.
+        for _ in 0..100 {
+            for (side, options) in sides.iter_mut().zip(&options) {
+                side.deliver(usize::MAX, options, now);
+                if let Some(channel) = side.channel.filter(|_| !side.closed) {
+                    side.connection.consumed(channel, std::mem::take(&mut side.held), now, &mut side.out);
+                }
+            }
+            exchange(&mut sides);
+        }
+        for side in 0..2 {
+            let (us, them) = (&sides[side], &sides[1 - side]);
+            prop_assert!(us.sent.starts_with(&them.got));
+            if !us.closed && !them.closed {
+                prop_assert_eq!(&us.sent, &them.got);
+                prop_assert_eq!(us.eof_sent, them.eof_got);
+                // The window is open again, unless nothing may be sent.
+                if let Some(channel) = us.channel.filter(|&channel| us.connection.can_send(channel)) {
+                    prop_assert!(them.channel.is_none() || us.connection.send_budget(channel) > 0);
+                }
+            }
+            prop_assert_eq!(us.closed, them.closed);
+        }
+    }
+}
+
+fn exchange(sides: &mut [Side; 2]) {
+    let [a, b] = sides;
+    b.incoming.extend(a.out.drain(..));
+    a.incoming.extend(b.out.drain(..));
+}
+
+/// A sink that lends the same buffers over and over, so that gigabytes cost nothing.
+#[derive(Default)]
+struct Lender {
+    buffers: Vec<Vec<u8>>,
+    /// Bytes of payload, and credit in window adjusts.
+    bytes: u64,
+    credit: u64,
+    adjusts: u64,
+}
+
+impl PacketSink for Lender {
+    fn payload(&mut self, payload: &[u8]) {
+        if let Ok(adjust) = msg::ChannelWindowAdjust::decode(payload) {
+            assert!(adjust.bytes > 0);
+            self.credit += u64::from(adjust.bytes);
+            self.adjusts += 1;
+        }
+    }
+
+    fn payloads(&mut self, sizes: &mut [usize], fill: &mut dyn FnMut(&mut [IoSliceMut<'_>], &mut [usize])) {
+        self.buffers.resize_with(sizes.len(), Vec::new);
+        for (buffer, &size) in self.buffers.iter_mut().zip(sizes.iter()) {
+            buffer.resize(size, 0);
+        }
+        let mut slices: Vec<IoSliceMut<'_>> = self.buffers.iter_mut().map(|b| IoSliceMut::new(b)).collect();
+        fill(&mut slices, sizes);
+        self.bytes += sizes.iter().map(|&size| size as u64).sum::<u64>();
+    }
+}
+
+fn opened(options: &ChannelOptions, window: u32, config: Config) -> (Connection, ChannelId, Lender) {
+    let mut connection = Connection::new(config);
+    let mut sink = Lender::default();
+    let id = connection.open("session", b"", options, &mut sink).unwrap();
+    let confirmation =
+        msg::ChannelOpenConfirmation::new(id.number(), 3, window, 256 << 10, Rest(b"")).to_payload();
+    connection.handle(Bytes::from(confirmation), Instant::now(), &mut sink).unwrap();
+    connection.poll_event();
+    (connection, id, sink)
+}
+
+#[test]
+fn receiving_goes_on_beyond_4_gib() {
+    let now = Instant::now();
+    let options = ChannelOptions { window: WindowPolicy::BULK, max_packet: 256 << 10 };
+    let (mut connection, id, mut sink) = opened(&options, 0, Config::default());
+    let packet = Bytes::from(msg::ChannelData::new(id.number(), &vec![0; 256 << 10]).to_payload());
+    let mut allowed = u64::from(options.window.initial);
+    let (mut total, mut credited) = (0u64, 0);
+    while total < (1 << 33) + (1 << 25) {
+        while allowed >= 256 << 10 {
+            connection.handle(packet.clone(), now, &mut sink).unwrap();
+            allowed -= 256 << 10;
+            total += 256 << 10;
+            assert!(matches!(connection.poll_event(), Some(Event::Data { .. })));
+            connection.consumed(id, 256 << 10, now, &mut sink);
+        }
+        assert!(sink.credit > credited, "stuck after {total} bytes");
+        allowed += sink.credit - credited;
+        credited = sink.credit;
+    }
+    assert!(credited <= total + u64::from(options.window.cap));
+}
+
+#[test]
+fn sending_goes_on_beyond_4_gib_with_the_largest_window() {
+    let config = Config { max_send_packet: 256 << 10, ..Config::default() };
+    let (mut connection, id, mut sink) = opened(&ChannelOptions::default(), u32::MAX, config);
+    assert_eq!(connection.send_budget(id), u32::MAX as usize, "2^32-1 is honoured");
+    let (mut total, mut allowed) = (0u64, u64::from(u32::MAX));
+    while total < 1 << 33 {
+        let sent =
+            connection.send_in_place(id, usize::MAX, &mut sink, &mut |b| b.iter().map(|b| b.len()).sum());
+        assert!(sent > 0, "stuck after {total} bytes");
+        total += sent as u64;
+        allowed -= sent as u64;
+        assert_eq!(connection.send_budget(id) as u64, allowed);
+        if allowed < 1 << 20 {
+            let adjust = u32::MAX - u32::try_from(allowed).unwrap();
+            let adjust = msg::ChannelWindowAdjust::new(id.number(), adjust).to_payload();
+            connection.handle(Bytes::from(adjust), Instant::now(), &mut sink).unwrap();
+            allowed = u64::from(u32::MAX);
+        }
+    }
+}
+
+/// A path in virtual time: a sender that is limited by the window, a rate, and a delay.
+struct Path {
+    /// Bytes per second.
+    rate: u64,
+    round_trip: Duration,
+    /// Bytes per second the receiver's sink takes.
+    sink_rate: u64,
+}
+
+impl Path {
+    /// Runs for `time` and returns the bytes delivered in the last second and the final window.
+    fn run(&self, options: &ChannelOptions, config: Config, time: Duration) -> (u64, u64) {
+        let start = Instant::now();
+        let (mut connection, id, mut sink) = opened(options, 0, config);
+        let packet_len = 32 << 10;
+        let packet = Bytes::from(msg::ChannelData::new(id.number(), &vec![0; packet_len]).to_payload());
+        // One packet's time on the wire is the step.
+        let step = Duration::from_secs_f64(packet_len as f64 / self.rate as f64);
+        let half = self.round_trip / 2;
+        let mut credits: VecDeque<(Duration, u64)> = VecDeque::new();
+        let mut packets: VecDeque<Duration> = VecDeque::new();
+        let (mut allowed, mut seen, mut held) = (u64::from(options.window.initial), 0, 0usize);
+        let (mut last_second, mut sink_credit) = (0, 0.0);
+        let mut now = Duration::ZERO;
+        while now < time {
+            // At the sender.
+            while credits.front().is_some_and(|(at, _)| *at <= now) {
+                allowed += credits.pop_front().unwrap().1;
+            }
+            if allowed >= packet_len as u64 {
+                allowed -= packet_len as u64;
+                packets.push_back(now + half);
+            }
+            // At the receiver.
+            let mut arrived = false;
+            while packets.front().is_some_and(|at| *at <= now) {
+                packets.pop_front();
+                connection.handle(packet.clone(), start + now, &mut sink).unwrap();
+                connection.poll_event();
+                held += packet_len;
+                arrived = true;
+            }
+            sink_credit = (sink_credit + step.as_secs_f64() * self.sink_rate as f64).min(1e6);
+            let take = held.min(sink_credit as usize);
+            if take > 0 && (arrived || take > 4096) {
+                sink_credit -= take as f64;
+                held -= take;
+                connection.consumed(id, take, start + now, &mut sink);
+                if now + Duration::from_secs(1) >= time {
+                    last_second += take as u64;
+                }
+            }
+            if sink.credit > seen {
+                credits.push_back((now + half, sink.credit - seen));
+                seen = sink.credit;
+            }
+            now += step;
+        }
+        (last_second, connection.receive_window(id))
+    }
+}
+
+const MIB: u64 = 1 << 20;
+
+#[test]
+fn the_window_grows_to_what_a_long_path_holds() {
+    // 1 Gb/s at 200 ms hold 25 MB: twelve times the window at the start.
+    let path = Path { rate: 125_000_000, round_trip: Duration::from_millis(200), sink_rate: u64::MAX };
+    let (rate, window) = path.run(&ChannelOptions::default(), Config::default(), Duration::from_secs(6));
+    assert!(rate > 115_000_000, "{rate} bytes in the last second, window {window}");
+    assert!(window <= 64 * MIB);
+}
+
+#[test]
+fn the_window_stays_small_where_it_is_not_what_limits() {
+    // 1 Gb/s at 2 ms hold 250 kB.
+    let path = Path { rate: 125_000_000, round_trip: Duration::from_millis(2), sink_rate: u64::MAX };
+    let (rate, window) = path.run(&ChannelOptions::default(), Config::default(), Duration::from_secs(3));
+    assert!(rate > 115_000_000, "{rate}");
+    assert!(window <= 4 * MIB, "{window}");
+}
+
+#[test]
+fn a_slow_sink_does_not_make_the_window_grow() {
+    let path = Path { rate: 125_000_000, round_trip: Duration::from_millis(100), sink_rate: 4_000_000 };
+    let (_, window) = path.run(&ChannelOptions::default(), Config::default(), Duration::from_secs(5));
+    assert!(window <= 4 * MIB, "{window}");
+}
+
+#[test]
+fn caps_and_the_budget_of_the_connection_hold() {
+    let path = Path { rate: 125_000_000, round_trip: Duration::from_millis(200), sink_rate: u64::MAX };
+    let window = WindowPolicy::BULK.with_cap(15 << 20);
+    let options = ChannelOptions { window, ..ChannelOptions::default() };
+    let (_, size) = path.run(&options, Config::default(), Duration::from_secs(6));
+    assert_eq!(size, 15 * MIB);
+    let config = Config { growth_budget: MIB, ..Config::default() };
+    let (_, size) = path.run(&ChannelOptions::default(), config, Duration::from_secs(6));
+    assert_eq!(size, 3 * MIB);
+}
+
+#[test]
+fn credit_is_not_sent_for_every_packet() {
+    let now = Instant::now();
+    let (mut connection, id, mut sink) = opened(&ChannelOptions::default(), 0, Config::default());
+    let packet = Bytes::from(msg::ChannelData::new(id.number(), &vec![0; 32 << 10]).to_payload());
+    for _ in 0..1000 {
+        connection.handle(packet.clone(), now, &mut sink).unwrap();
+        connection.poll_event();
+        connection.consumed(id, 32 << 10, now, &mut sink);
+    }
+    assert!((100..=250).contains(&sink.adjusts), "{}", sink.adjusts);
+}
