@@ -1,0 +1,165 @@
+use super::*;
+use proptest::prelude::*;
+
+struct Counter(u8);
+
+impl Random for Counter {
+    fn fill(&mut self, out: &mut [u8]) {
+        for byte in out {
+            self.0 = self.0.wrapping_add(1);
+            *byte = self.0;
+        }
+    }
+}
+
+fn key(seed: u8) -> PublicKey {
+    let mut blob = Vec::new();
+    lh_wire::Writer::put_string(&mut blob, b"ssh-ed25519");
+    lh_wire::Writer::put_string(&mut blob, &[seed; 32]);
+    PublicKey::from_blob(&blob).expect("a public key")
+}
+
+fn other_type() -> PublicKey {
+    let mut blob = Vec::new();
+    lh_wire::Writer::put_string(&mut blob, b"ssh-future");
+    lh_wire::Writer::put_string(&mut blob, &[1; 8]);
+    PublicKey::from_blob(&blob).expect("a public key")
+}
+
+fn line(key: &PublicKey) -> String {
+    key.to_openssh_line("").trim_end().to_owned()
+}
+
+#[test]
+fn hosts_are_found_by_name_port_pattern_and_case() {
+    let a = key(1);
+    let file = format!(
+        "# comment\n\nhost.example,192.0.2.1 {k} note\n[host.example]:2222 {k}\n*.lab,!bad.lab {k}\n",
+        k = line(&a)
+    );
+    let known = KnownHosts::parse(file.as_bytes());
+    let is_match = |host: &str, port| matches!(known.lookup(host, port, &a), Lookup::Match(_));
+    assert!(is_match("host.example", 22) && is_match("HOST.example", 22) && is_match("192.0.2.1", 22));
+    assert!(is_match("host.example", 2222) && is_match("x.lab", 22));
+    assert!(matches!(known.lookup("host.example", 23, &a), Lookup::Unknown));
+    assert!(matches!(known.lookup("bad.lab", 22, &a), Lookup::Unknown));
+    assert!(matches!(known.lookup("x.lab", 22, &key(2)), Lookup::Changed(entry) if entry.line == 5));
+}
+
+#[test]
+fn a_key_of_another_type_counts_as_a_change_but_any_match_wins() {
+    let known = KnownHosts::parse(format!("h {}\nh {}\n", line(&other_type()), line(&key(1))).as_bytes());
+    assert!(matches!(known.lookup("h", 22, &key(1)), Lookup::Match(entry) if entry.line == 2));
+    assert!(matches!(known.lookup("h", 22, &other_type()), Lookup::Match(entry) if entry.line == 1));
+    assert!(matches!(known.lookup("h", 22, &key(2)), Lookup::Changed(_)));
+    assert_eq!(known.key_types("h"), ["ssh-future", "ssh-ed25519"]);
+}
+
+#[test]
+fn revocation_beats_everything_and_authorities_are_no_host_keys() {
+    let (good, bad, ca) = (key(1), key(2), key(3));
+    let file = format!(
+        "h {}\nh {}\n@revoked * {}\n@cert-authority *.x,h {}\n@cert-authority h {}\n@future h {}\n",
+        line(&good),
+        line(&bad),
+        line(&bad),
+        line(&ca),
+        line(&bad),
+        line(&good)
+    );
+    let known = KnownHosts::parse(file.as_bytes());
+    assert!(matches!(known.lookup("h", 22, &bad), Lookup::Revoked(entry) if entry.line == 3));
+    assert!(matches!(known.lookup("h", 22, &good), Lookup::Match(_)));
+    assert!(matches!(known.lookup("a.x", 22, &ca), Lookup::Unknown));
+    assert_eq!(known.authorities("h").iter().map(|e| e.line).collect::<Vec<_>>(), [4]);
+    assert_eq!(known.entries().count(), 5);
+}
+
+#[test]
+fn hashed_names_match_and_nothing_else_does() {
+    // Made by ssh-keygen -H for host.example and [host.example]:2222 would be as good; this is the published construction.
+    let mut random = Counter(0);
+    let lines = entry_lines(&["host.example", "192.0.2.1"], &key(1), Some(&mut random));
+    assert_eq!(lines.lines().count(), 2);
+    assert!(lines.starts_with("|1|AQIDBAUGBwgJCgsMDQ4PEBESExQ=|"), "{lines}");
+    let known = KnownHosts::parse(lines.as_bytes());
+    assert!(matches!(known.lookup("Host.Example", 22, &key(1)), Lookup::Match(_)));
+    assert!(matches!(known.lookup("192.0.2.1", 22, &key(1)), Lookup::Match(_)));
+    assert!(matches!(known.lookup("host.example", 2222, &key(1)), Lookup::Unknown));
+    // Broken hashes are no patterns.
+    let known = KnownHosts::parse(format!("|1|*|* {}\n", line(&key(1))).as_bytes());
+    assert_eq!(known.entries().count(), 0);
+}
+
+#[test]
+fn hmac_is_that_of_rfc_2202() {
+    let mac = hmac_sha1(&[0x0b; 20], b"Hi There");
+    assert_eq!(mac[..4], [0xb6, 0x17, 0x31, 0x86]);
+    assert_eq!(mac[16..], [0xf1, 0x46, 0xbe, 0x00]);
+}
+
+#[test]
+fn hashing_a_file_keeps_what_cannot_be_hashed() {
+    let k = line(&key(1));
+    let file = format!("# note\na,b {k} me\n*.lab {k}\n@revoked c {k}\nbroken\n");
+    let known = KnownHosts::parse(file.as_bytes());
+    let (bytes, patterns, changed) = known.hashed(&mut Counter(0));
+    assert!(changed);
+    assert_eq!(patterns, [3]);
+    let text = String::from_utf8(bytes.clone()).expect("text");
+    assert!(!text.contains("a,b") && text.contains("# note\n") && text.contains("\nbroken\n"));
+    let again = KnownHosts::parse(&bytes);
+    assert!(matches!(again.lookup("a", 22, &key(1)), Lookup::Match(entry) if entry.comment == "me"));
+    assert!(matches!(again.lookup("b", 22, &key(1)), Lookup::Match(_)));
+    let (_, _, changed) = again.hashed(&mut Counter(0));
+    assert!(!changed);
+}
+
+#[test]
+fn removing_a_host_keeps_every_other_byte() {
+    let k = line(&key(1));
+    let mut file = format!("# a\nhost {k}\n@cert-authority host {k}\nother {k}\n").into_bytes();
+    file.extend_from_slice(b"\xff\xfe bytes\nlast");
+    let known = KnownHosts::parse(&file);
+    let (kept, removed) = known.without("host");
+    assert_eq!(removed.iter().map(|entry| entry.line).collect::<Vec<_>>(), [2]);
+    let mut expected = format!("# a\n@cert-authority host {k}\nother {k}\n").into_bytes();
+    expected.extend_from_slice(b"\xff\xfe bytes\nlast");
+    assert_eq!(kept, expected);
+}
+
+#[test]
+fn appending_makes_the_file_private_and_repairs_the_last_line() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("ssh/known_hosts");
+    append(&path, &["a"], &key(1), None).expect("first");
+    assert_eq!(fs::metadata(&path).expect("made").mode() & 0o777, 0o600);
+    fs::write(&path, fs::read_to_string(&path).expect("text").trim_end()).expect("cut");
+    append(&path, &["b"], &key(2), None).expect("second");
+    let known = KnownHosts::read(&path).expect("reads");
+    assert!(matches!(known.lookup("a", 22, &key(1)), Lookup::Match(_)));
+    assert!(matches!(known.lookup("b", 22, &key(2)), Lookup::Match(_)));
+    let old = replace(&path, b"# new\n").expect("replaces");
+    assert_eq!(fs::read(&path).expect("new"), b"# new\n");
+    assert_eq!(KnownHosts::read(&old).expect("old").entries().count(), 2);
+    replace(&path, b"# newer\n").expect("replaces the old one too");
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_parse_and_survive(bytes in proptest::collection::vec(any::<u8>(), 0..600), name in ".{0,20}") {
+        let known = KnownHosts::parse(&bytes);
+        let _ = known.lookup_name(&name, &key(1));
+        let (kept, removed) = known.without("no-such-host");
+        if removed.is_empty() {
+            prop_assert_eq!(kept, bytes);
+        }
+    }
+
+    #[test]
+    fn text_like_lines_never_panic(text in "(@revoked |@cert-authority |\\|1\\||[a-z*?!,|\\[\\]: ]|ssh-ed25519 |AAAA){0,40}") {
+        let known = KnownHosts::parse(text.as_bytes());
+        let _ = known.hashed(&mut Counter(0));
+        let _ = known.lookup_name("host", &key(1));
+    }
+}
