@@ -31,9 +31,9 @@ impl When {
         }
     }
 
-    /// True when a packet of before (or after) authentication is compressed.
-    pub(crate) fn applies(self, authenticated: bool) -> bool {
-        self == Self::Always || (self == Self::Authenticated && authenticated)
+    /// True when a packet is compressed. `started`: it belongs to the time after authentication.
+    pub(crate) fn applies(self, started: bool) -> bool {
+        self == Self::Always || (self == Self::Authenticated && started)
     }
 }
 

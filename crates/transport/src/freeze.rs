@@ -60,6 +60,8 @@ impl Transport {
         out.put_string(host_key);
         put_names(&mut out, names);
         out.put_bool(self.authenticated);
+        out.put_bool(self.squeezing);
+        out.put_bool(self.unsqueezing);
         out.put_u32(self.ext_infos);
         out.put_u32(u32::try_from(self.extensions.len()).unwrap_or(u32::MAX));
         for (name, value) in &self.extensions {
@@ -108,6 +110,8 @@ impl Transport {
         transport.host_key = Some(reader.string()?.to_vec());
         let names = read_names(&mut reader)?;
         transport.authenticated = reader.boolean()?;
+        transport.squeezing = reader.boolean()?;
+        transport.unsqueezing = reader.boolean()?;
         transport.ext_infos = reader.u32()?;
         for _ in 0..reader.u32()? {
             let name = reader.text()?.to_owned();

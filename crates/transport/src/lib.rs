@@ -37,6 +37,9 @@ mod seal;
 mod send;
 mod transport;
 
+#[cfg(test)]
+mod tests;
+
 pub use config::{Algorithms, Config, DEFAULT_MAX_PACKET, HostKey, RekeyLimit, Role, cpu_has_aes};
 pub use error::{Fault, FreezeError, TransportError};
 pub use event::{AcceptedHostKey, Event, Negotiated};

@@ -9,7 +9,7 @@ use lh_wire::msg::{self, Debug, Disconnect, NewKeys, Ping, Pong};
 
 use crate::compress::{Deflater, Inflater};
 use crate::epoch::{RawKeys, Way};
-use crate::kex::{self, Exchange, Finished, Next, Progress};
+use crate::kex::{self, Answered, Exchange, Finished, Next, Progress};
 use crate::negotiate::{self, Agreement, Strict};
 use crate::recv::Packet;
 use crate::transport::Held;
@@ -38,7 +38,7 @@ pub(crate) enum KexState {
     /// Our KEXINIT is out. What the peer sent before it saw that is still welcome.
     InitSent { ours: Vec<u8> },
     /// Both KEXINITs have passed, our NEWKEYS has not.
-    Running { state: kex::State, agreement: Box<Agreement>, skip_guess: bool },
+    Running { state: Box<kex::State>, agreement: Box<Agreement>, skip_guess: bool },
     /// Our NEWKEYS is out, the peer's has not come.
     ExpectNewKeys { keys: Box<RawKeys>, agreement: Box<Agreement> },
 }
@@ -70,9 +70,9 @@ impl Transport {
         self.held.push_back(Held { payload, authenticated: self.authenticated });
     }
 
-    /// Queues a packet now, compressed if that is agreed on.
-    pub(crate) fn transmit(&mut self, payload: &[u8], authenticated: bool) {
-        if !self.deflater.when.applies(authenticated) {
+    /// Queues a packet now, compressed if that is agreed on. `squeezing`: delayed compression has started for it.
+    pub(crate) fn transmit(&mut self, payload: &[u8], squeezing: bool) {
+        if !self.deflater.when.applies(squeezing) {
             self.send.push(payload);
             return;
         }
@@ -101,7 +101,7 @@ impl Transport {
 
     fn dispatch(&mut self, packet: Packet, now: Instant) -> Result<(), TransportError> {
         self.last_seq = packet.seq;
-        let payload = if self.inflater.when.applies(self.authenticated) {
+        let payload = if self.inflater.when.applies(self.unsqueezing) {
             let limit = self.config.max_packet as usize;
             Bytes::from(self.inflater.decompress(&packet.payload, limit)?)
         } else {
@@ -250,7 +250,7 @@ impl Transport {
         let mut cookie = [0; 16];
         self.send.random().fill(&mut cookie);
         let ours = negotiate::offer(&self.config, cookie, self.names.is_none());
-        self.transmit(&ours, self.authenticated);
+        self.transmit(&ours, self.squeezing);
         self.kex = KexState::InitSent { ours };
     }
 
@@ -315,7 +315,7 @@ impl Transport {
     /// An answer from our own side to a waiting state.
     pub(crate) fn answer(
         &mut self,
-        answer: impl FnOnce(kex::State) -> Result<Progress, (kex::State, TransportError)>,
+        answer: impl FnOnce(Box<kex::State>) -> Answered,
     ) -> Result<(), TransportError> {
         if !self.is_open() {
             return Err(TransportError::Caller("the connection is over"));
@@ -342,7 +342,7 @@ impl Transport {
         skip_guess: bool,
     ) -> Result<(), TransportError> {
         if let Some(message) = progress.send {
-            self.transmit(&message, self.authenticated);
+            self.transmit(&message, self.squeezing);
         }
         self.events.extend(progress.event);
         match progress.next {
@@ -374,7 +374,7 @@ impl Transport {
             Role::Server => (s2c, c2s, &names.compression_s2c),
         };
         let key = out.packet_key(Direction::Seal).map_err(|_| unusable())?;
-        self.transmit(&NewKeys::new().to_payload(), self.authenticated);
+        self.transmit(&NewKeys::new().to_payload(), self.squeezing);
         self.send.new_keys(key, names.strict);
         self.deflater = Deflater::new(compression);
         self.raw_out = Some(out);
@@ -386,6 +386,7 @@ impl Transport {
             let ext_info = ext_info::ours(&self.config);
             self.transmit(&ext_info, false);
         }
+        self.squeezing = self.authenticated;
         self.held_bytes = 0;
         for held in std::mem::take(&mut self.held) {
             self.transmit(&held.payload, held.authenticated);
@@ -409,6 +410,7 @@ impl Transport {
             Role::Server => &names.compression_c2s,
         });
         self.raw_in = Some(*keys);
+        self.unsqueezing = self.authenticated;
         self.last_kex = now;
         let first = self.names.is_none();
         self.names = Some(names.clone());

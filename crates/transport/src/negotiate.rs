@@ -160,10 +160,10 @@ struct Chooser {
 
 impl Chooser {
     /// The first name of the client's list that the server's has too.
-    fn pick<'o>(
+    fn pick(
         self,
         what: &'static str,
-        mut ours: &mut dyn Iterator<Item = &'o str>,
+        mut ours: &mut dyn Iterator<Item = &str>,
         peer: NameList<'_>,
     ) -> Result<String, TransportError> {
         let found = match self.role {

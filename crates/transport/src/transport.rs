@@ -54,6 +54,9 @@ pub struct Transport {
     pub(crate) raw_out: Option<RawKeys>,
     pub(crate) raw_in: Option<RawKeys>,
     pub(crate) authenticated: bool,
+    /// Delayed compression has started: what we send, what we get.
+    pub(crate) squeezing: bool,
+    pub(crate) unsqueezing: bool,
     pub(crate) next_algorithms: Option<Algorithms>,
     pub(crate) last_kex: Instant,
     pub(crate) extensions: Vec<(String, Vec<u8>)>,
@@ -110,6 +113,8 @@ impl Transport {
             raw_out: None,
             raw_in: None,
             authenticated: false,
+            squeezing: false,
+            unsqueezing: false,
             next_algorithms: None,
             last_kex: now,
             extensions: Vec::new(),
@@ -286,7 +291,7 @@ impl Transport {
         if !self.is_open() {
             return;
         }
-        self.transmit(&Disconnect::new(reason, description.as_bytes(), b"").to_payload(), self.authenticated);
+        self.transmit(&Disconnect::new(reason, description.as_bytes(), b"").to_payload(), self.squeezing);
         self.phase = Phase::Ended;
         self.held.clear();
         self.held_bytes = 0;
@@ -296,6 +301,11 @@ impl Transport {
     /// *after* queueing USERAUTH_SUCCESS, a client when it *gets* it, before the next `poll`.
     pub fn set_authenticated(&mut self) {
         self.authenticated = true;
+        // A server's SUCCESS may be held back by a key exchange: then the client does not know yet, and what
+        // belongs to the exchange is not compressed. `finish` and `on_newkeys` make up for it.
+        let server = self.config.role == Role::Server;
+        self.squeezing = !(server && self.holding());
+        self.unsqueezing = !server || matches!(self.kex, KexState::Idle);
     }
 
     /// Answers the packet last returned by [`poll`](Self::poll) with SSH_MSG_UNIMPLEMENTED (RFC 4253 section 11.4).
@@ -363,14 +373,14 @@ impl PacketSink for Transport {
             None => {}
             Some(&number) if self.must_hold(number) => self.hold(payload.to_vec()),
             Some(_) => {
-                self.transmit(payload, self.authenticated);
+                self.transmit(payload, self.squeezing);
                 self.rekey_if_due();
             }
         }
     }
 
     fn payloads(&mut self, sizes: &mut [usize], fill: &mut dyn FnMut(&mut [IoSliceMut<'_>], &mut [usize])) {
-        if self.can_send_bulk() && !self.deflater.when.applies(self.authenticated) {
+        if self.can_send_bulk() && !self.deflater.when.applies(self.squeezing) {
             self.send.push_many(sizes, fill);
             self.rekey_if_due();
         } else {

@@ -48,7 +48,7 @@ pub(crate) enum State {
 
 /// Where a step leads.
 pub(crate) enum Next {
-    State(State),
+    State(Box<State>),
     Finished(Finished),
 }
 
@@ -61,8 +61,8 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    const fn to(state: State) -> Self {
-        Self { next: Next::State(state), send: None, event: None }
+    fn to(state: State) -> Self {
+        Self { next: Next::State(Box::new(state)), send: None, event: None }
     }
 
     fn sending(mut self, message: Vec<u8>) -> Self {
@@ -75,6 +75,9 @@ impl Progress {
         self
     }
 }
+
+/// What comes of an answer from our own side: when it does not fit, the state goes on waiting.
+pub(crate) type Answered = Result<Progress, (Box<State>, TransportError)>;
 
 type Step = Result<Progress, TransportError>;
 
@@ -109,21 +112,22 @@ impl State {
     }
 
     /// Client: this key was accepted.
-    pub(crate) fn host_key_accepted(self, blob: &[u8]) -> Result<Progress, (Self, TransportError)> {
-        match self {
+    pub(crate) fn host_key_accepted(self: Box<Self>, blob: &[u8]) -> Answered {
+        match *self {
             Self::ClientVerdict(state) if state.is_about(blob) => Ok(state.accepted()),
-            Self::ClientVerdict(_) => {
-                Err((self, TransportError::Caller("another host key was accepted than the one asked about")))
-            }
-            _ => Err((self, TransportError::Caller("no host key waits to be accepted"))),
+            state @ Self::ClientVerdict(_) => Err((
+                Box::new(state),
+                TransportError::Caller("another host key was accepted than the one asked about"),
+            )),
+            state => Err((Box::new(state), TransportError::Caller("no host key waits to be accepted"))),
         }
     }
 
     /// Server: the exchange hash was signed.
-    pub(crate) fn signed(self, signature: &[u8]) -> Result<Progress, (Self, TransportError)> {
-        match self {
+    pub(crate) fn signed(self: Box<Self>, signature: &[u8]) -> Answered {
+        match *self {
             Self::ServerSignature(state) => Ok(state.signed(signature)),
-            _ => Err((self, TransportError::Caller("no exchange hash waits to be signed"))),
+            state => Err((Box::new(state), TransportError::Caller("no exchange hash waits to be signed"))),
         }
     }
 }

@@ -1,0 +1,110 @@
+//! What lies in the buffers, and how much memory they take.
+
+use super::*;
+
+#[test]
+fn several_packets_at_once_in_place() {
+    let mut pair = Pair::established(Config::client(), server_config());
+    // Every way to use a batch: full, shortened at the end, dropped at the end, all dropped.
+    let sizes = [[100, 200, 300], [100, 200, 150], [100, 7, 0], [50, 0, 0], [0, 0, 0]];
+    let mut expected = Vec::new();
+    for used in sizes {
+        let mut asked = [100, 200, 300];
+        pair.client.transport.payloads(&mut asked, &mut |slices, sizes| {
+            assert_eq!(slices.iter().map(|slice| slice.len()).collect::<Vec<_>>(), [100, 200, 300]);
+            for (i, &size) in used.iter().enumerate() {
+                slices[i][..size].fill(94 + i as u8);
+            }
+            sizes.copy_from_slice(&used);
+        });
+        expected.extend(
+            used.iter().enumerate().filter(|(_, size)| **size > 0).map(|(i, &size)| vec![94 + i as u8; size]),
+        );
+        pair.client.send(&[99]);
+        expected.push(vec![99]);
+    }
+    pair.drive();
+    pair.assert_well();
+    assert_eq!(pair.server.packets, expected);
+}
+
+#[test]
+fn a_caller_that_shortens_in_the_middle_still_sends_what_it_wrote() {
+    let mut pair = Pair::established(Config::client(), server_config());
+    pair.client.transport.payloads(&mut [100, 100, 100], &mut |slices, sizes| {
+        slices[0][..10].fill(94);
+        slices[2].fill(95);
+        sizes.copy_from_slice(&[10, 0, 200]);
+    });
+    pair.drive();
+    pair.assert_well();
+    assert_eq!(pair.server.packets, [vec![94; 10], vec![95; 100]]);
+}
+
+#[test]
+fn partial_writes() {
+    let mut pair = Pair::established(Config::client(), server_config());
+    let payloads: Vec<Vec<u8>> = (0..100).map(|number| numbered(number, 30_000)).collect();
+    for payload in &payloads {
+        pair.client.send(payload);
+    }
+    let queued = pair.client.transport.queued_bytes();
+    let now = pair.clock.now();
+    pair.client.transport.output(now);
+    assert_eq!(pair.client.transport.queued_bytes(), queued);
+    let mut written = 0;
+    while pair.client.transport.queued_bytes() > 0 {
+        let mut slices = Vec::new();
+        pair.client.transport.output_slices(&mut slices);
+        let part = &slices[0][..slices[0].len().min(77_777)];
+        pair.link.up.push(now, part);
+        let n = part.len();
+        pair.client.transport.written(n);
+        written += n;
+    }
+    assert_eq!(written, queued);
+    pair.drive();
+    pair.assert_well();
+    assert!(pair.server.packets == payloads);
+}
+
+#[test]
+fn idle_connections_are_small_before_and_after_bulk() {
+    let mut pair = Pair::established(Config::client(), server_config());
+    let memory = |pair: &Pair| {
+        let ends = [&pair.client.transport, &pair.server.transport];
+        ends.map(|end| end.send.footprint() + end.recv.footprint())
+    };
+    assert!(memory(&pair).iter().all(|&bytes| bytes <= 128 << 10), "{:?}", memory(&pair));
+    for _ in 0..20 {
+        pair.exchange(&[32 << 10; 100]);
+    }
+    let busy = memory(&pair);
+    assert!(busy.iter().all(|&bytes| bytes < 12 << 20), "{busy:?}");
+    // A keystroke now and then.
+    for _ in 0..100 {
+        pair.exchange(&[1]);
+    }
+    assert!(memory(&pair).iter().all(|&bytes| bytes <= 128 << 10), "{:?}", memory(&pair));
+}
+
+#[test]
+fn payloads_outlive_the_buffer_they_came_in() {
+    let mut pair = Pair::established(Config::client(), server_config());
+    let mut kept = Vec::new();
+    let now = pair.clock.now();
+    for number in 0..300 {
+        pair.client.send(&numbered(number, 20_000));
+        pair.client.flush(now, &mut pair.link.up);
+        pair.server.fetch(now, &mut pair.link.up);
+        while let Some(event) = pair.server.transport.poll(now).unwrap() {
+            if let Event::Packet(payload) = event {
+                kept.push(payload);
+            }
+        }
+    }
+    assert_eq!(kept.len(), 300);
+    for (number, payload) in kept.iter().enumerate() {
+        assert!(payload[..] == numbered(number, 20_000)[..], "packet {number}");
+    }
+}
