@@ -99,7 +99,7 @@ impl Directory for LocalDir {
             return Ok(Some(DirEntry {
                 name: entry.file_name().to_bytes().to_vec(),
                 attrs: attrs_of(&stat),
-                links: u64::try_from(stat.st_nlink).unwrap_or(u64::MAX),
+                links: links_of(&stat),
             }));
         }
         Ok(None)
@@ -127,12 +127,17 @@ fn seconds(time: i64) -> u32 {
     u32::try_from(time.max(0)).unwrap_or(u32::MAX)
 }
 
+#[allow(clippy::unnecessary_cast, reason = "other architectures count in 32 bits")]
+const fn links_of(stat: &Stat) -> u64 {
+    stat.st_nlink as u64
+}
+
 pub(super) fn attrs_of(stat: &Stat) -> Attrs {
     Attrs {
         size: Some(u64::try_from(stat.st_size).unwrap_or(0)),
         ids: Some((stat.st_uid, stat.st_gid)),
         permissions: Some(stat.st_mode),
-        times: Some((seconds(stat.st_atime as i64), seconds(stat.st_mtime as i64))),
+        times: Some((seconds(stat.st_atime), seconds(stat.st_mtime))),
     }
 }
 

@@ -3,8 +3,6 @@
 //! A copy may take minutes, and the session has other channels to look after, so it is done in steps. Requests
 //! behind it wait, as they do in sftp-server.
 
-use std::io;
-
 use super::Server;
 use crate::StatusCode;
 use crate::fs::status_of;
@@ -76,11 +74,8 @@ impl Server {
                 break if job.left == Some(0) { Some(Ok(())) } else { None };
             }
             match source.file.copy_to(job.offset, &mut *target.file, job.to_offset, want - done) {
-                Ok(0) => {
-                    // Asked for more than there is: what there was has been copied.
-                    let short = job.left.is_some();
-                    break Some(if short { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(()) });
-                }
+                // Asked for more than there is: what there was has been copied, and sftp-server calls that success.
+                Ok(0) => break Some(Ok(())),
                 Ok(n) => {
                     let n = n.min(want - done);
                     source.did_read(job.offset, n);

@@ -102,7 +102,7 @@ impl Server {
                 let outcome = match self.handles.get(handle) {
                     Some(Open::File(open)) => open.file.sync(),
                     Some(Open::Dir(open)) => open.dir.sync(),
-                    None => return self.reply_bad_handle(id),
+                    None => return self.reply_text(id, StatusCode::NO_SUCH_FILE, "Invalid handle"),
                 };
                 self.reply_outcome(id, &outcome);
             }
@@ -249,7 +249,8 @@ impl Server {
         self.reply_path(id, resolved);
     }
 
-    /// `~` and `~user` in front of the path stand for home directories; the rest is REALPATH.
+    /// `~user` in front of the path stands for a home directory; the rest is REALPATH. `~` alone is where the
+    /// session started, as for sftp-server: inside a chroot the user's home may mean nothing.
     fn serve_expand_path(&mut self, id: u32, path: &[u8]) {
         self.log_line(LogLevel::Verbose, format_args!("expand-path \"{}\"", Shown(path)));
         let [b'~', behind @ ..] = path else {
@@ -257,6 +258,9 @@ impl Server {
         };
         let end = behind.iter().position(|&byte| byte == b'/').unwrap_or(behind.len());
         let (user, rest) = behind.split_at(end);
+        if user.is_empty() {
+            return self.serve_realpath(id, rest.strip_prefix(b"/").unwrap_or(rest));
+        }
         match self.lookup.home(user) {
             Some(mut home) => {
                 home.extend_from_slice(rest);
@@ -268,26 +272,25 @@ impl Server {
 
     /// An id without a name is answered with an empty one.
     fn serve_names_of_ids(&mut self, id: u32, users: &[u8], groups: &[u8]) {
-        let mut names = [Vec::new(), Vec::new()];
-        let [user_names, group_names] = &mut names;
-        for uid in users.as_chunks::<4>().0 {
-            let name = self.lookup.user_name(u32::from_be_bytes(*uid)).unwrap_or_default();
-            user_names.put_string(name.as_bytes());
-        }
-        for gid in groups.as_chunks::<4>().0 {
-            let name = self.lookup.group_name(u32::from_be_bytes(*gid)).unwrap_or_default();
-            group_names.put_string(name.as_bytes());
-        }
-        if users.len() % 4 != 0 || groups.len() % 4 != 0 {
+        let ((uids, []), (gids, [])) = (users.as_chunks::<4>(), groups.as_chunks::<4>()) else {
             return self.reply_status(id, StatusCode::BAD_MESSAGE);
+        };
+        let (mut user_names, mut group_names) = (Vec::new(), Vec::new());
+        for uid in uids {
+            let name = self.names.user(u32::from_be_bytes(*uid), &mut *self.lookup);
+            user_names.put_string(name.unwrap_or_default().as_bytes());
+        }
+        for gid in gids {
+            let name = self.names.group(u32::from_be_bytes(*gid), &mut *self.lookup);
+            group_names.put_string(name.unwrap_or_default().as_bytes());
         }
         // Names are longer than ids: an answer that does not fit a message is none.
         if user_names.len() + group_names.len() > MAX_DATA {
             return self.reply_text(id, StatusCode::FAILURE, "Too many ids in one request");
         }
         self.reply().extended(id, |out| {
-            out.put_string(user_names);
-            out.put_string(group_names);
+            out.put_string(&user_names);
+            out.put_string(&group_names);
         });
     }
 

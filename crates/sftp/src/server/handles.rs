@@ -43,7 +43,6 @@ pub(super) struct OpenDir {
     pub(super) path: Vec<u8>,
 }
 
-#[expect(clippy::large_enum_variant, reason = "nearly all handles are files")]
 pub(super) enum Open {
     File(OpenFile),
     Dir(OpenDir),

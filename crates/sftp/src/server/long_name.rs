@@ -7,31 +7,43 @@ use super::Lookup;
 use crate::fs::DirEntry;
 use crate::mode;
 
-/// Names of ids already asked for.
+/// Names of ids already asked for; `None` for those that have none.
 #[derive(Default)]
 pub(super) struct NameCache {
-    users: HashMap<u32, String>,
-    groups: HashMap<u32, String>,
+    users: HashMap<u32, Option<String>>,
+    groups: HashMap<u32, Option<String>>,
 }
 
 /// More ids than any host's directories show; beyond it the cache starts anew, so that nobody can fill memory.
 const MAX_CACHED: usize = 16 * 1024;
 
 impl NameCache {
-    /// The user's name, or the number where it has none.
-    fn user(&mut self, uid: u32, lookup: &mut dyn Lookup) -> &str {
-        if self.users.len() >= MAX_CACHED {
-            self.users.clear();
-        }
-        self.users.entry(uid).or_insert_with(|| lookup.user_name(uid).unwrap_or_else(|| uid.to_string()))
+    pub(super) fn user(&mut self, uid: u32, lookup: &mut dyn Lookup) -> Option<&str> {
+        cached(&mut self.users, uid, |uid| lookup.user_name(uid))
     }
 
-    fn group(&mut self, gid: u32, lookup: &mut dyn Lookup) -> &str {
-        if self.groups.len() >= MAX_CACHED {
-            self.groups.clear();
-        }
-        self.groups.entry(gid).or_insert_with(|| lookup.group_name(gid).unwrap_or_else(|| gid.to_string()))
+    pub(super) fn group(&mut self, gid: u32, lookup: &mut dyn Lookup) -> Option<&str> {
+        cached(&mut self.groups, gid, |gid| lookup.group_name(gid))
     }
+}
+
+fn cached(
+    cache: &mut HashMap<u32, Option<String>>,
+    id: u32,
+    ask: impl FnOnce(u32) -> Option<String>,
+) -> Option<&str> {
+    if cache.len() >= MAX_CACHED {
+        cache.clear();
+    }
+    cache.entry(id).or_insert_with(|| ask(id)).as_deref()
+}
+
+/// Writes a name, or the number of those that have none, in a column of at least eight.
+fn write_owner(out: &mut Vec<u8>, name: Option<&str>, id: u32) {
+    let _ = match name {
+        Some(name) => write!(out, "{name:<8} "),
+        None => write!(out, "{id:<8} "),
+    };
 }
 
 /// Writes the line to the end of `out`. `now` is seconds since 1970.
@@ -49,8 +61,8 @@ pub(super) fn write(
     let links = entry.links;
     // Writing to a Vec cannot fail.
     let _ = write!(out, "{permissions}  {links:>3} ");
-    let _ = write!(out, "{:<8} ", cache.user(uid, lookup));
-    let _ = write!(out, "{:<8} ", cache.group(gid, lookup));
+    write_owner(out, cache.user(uid, lookup), uid);
+    write_owner(out, cache.group(gid, lookup), gid);
     let _ = write!(out, "{:>8} ", attrs.size.unwrap_or(0));
     write_time(out, time, now, lookup.utc_offset(time));
     out.push(b' ');

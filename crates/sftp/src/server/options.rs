@@ -27,8 +27,7 @@ impl ServerOptions {
     /// Whether a request may be served at all.
     pub(super) fn permits(&self, info: &super::RequestInfo) -> bool {
         let listed = |list: &[String]| list.iter().any(|name| name == info.name);
-        !(self.read_only && info.writes)
-            && !listed(&self.deny)
-            && self.allow.as_ref().is_none_or(|allow| listed(allow))
+        let refused = (self.read_only && info.writes) || listed(&self.deny);
+        !refused && self.allow.as_ref().is_none_or(|allow| listed(allow))
     }
 }

@@ -1,0 +1,336 @@
+//! Side by side with OpenSSH: its `sftp` drives our server, and its `sftp-server` answers the same requests as
+//! ours does.
+
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use bytes::Bytes;
+use lh_sftp::{Attrs, Incoming, Limits, OpenFlags, ReplyBody, Request, Session, mode};
+use lh_wire::Reader;
+
+const SFTP_SERVER: &str = "/usr/lib/openssh/sftp-server";
+
+/// `cargo test` builds examples beside the tests.
+fn our_server() -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    let server = test.parent().unwrap().parent().unwrap().join("examples/sftp_stdio");
+    assert!(server.exists(), "{} is missing: run `cargo test -p lh-sftp` without --test", server.display());
+    server
+}
+
+fn installed(program: &str) -> bool {
+    let there =
+        std::env::var("PATH").unwrap_or_default().split(':').any(|dir| Path::new(dir).join(program).exists());
+    if !there {
+        assert!(std::env::var_os("CI").is_none(), "{program} is not installed, and CI never skips");
+        eprintln!("SKIPPED: {program} is not installed");
+    }
+    there
+}
+
+fn sftp(dir: &Path, server_flags: &str, batch: &str) -> (bool, String) {
+    let mut child = Command::new("sftp")
+        .arg("-D")
+        .arg(format!("{} {server_flags}", our_server().display()))
+        .args(["-b", "-"])
+        .current_dir(dir)
+        .env("LC_ALL", "C")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(batch.as_bytes()).unwrap();
+    let out = child.wait_with_output().unwrap();
+    let text = String::from_utf8_lossy(&out.stdout).into_owned() + &String::from_utf8_lossy(&out.stderr);
+    (out.status.success(), text)
+}
+
+#[test]
+fn debians_sftp_works_with_our_server() {
+    if !installed("sftp") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path();
+    std::fs::create_dir_all(root.join("tree/deep/er")).unwrap();
+    std::fs::create_dir(root.join("remote")).unwrap();
+    let data: Vec<u8> = (0..5_000_000_u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    std::fs::write(root.join("tree/big"), &data).unwrap();
+    std::fs::write(root.join("tree/empty"), b"").unwrap();
+    std::fs::write(root.join("tree/deep/er/odd name \u{e9}"), b"odd").unwrap();
+    let (ok, text) = sftp(
+        root,
+        "",
+        "version\n\
+         cd remote\n\
+         put -R tree copied\n\
+         get -R copied back\n\
+         rename copied/big copied/large\n\
+         -rename copied/large copied/empty\n\
+         ln copied/empty hard\n\
+         ln -s copied/empty soft\n\
+         cp hard onserver\n\
+         chmod 640 onserver\n\
+         mkdir made\n\
+         ls -l\n\
+         df -h .\n\
+         rm hard\n\
+         rmdir made\n\
+         -rmdir copied\n\
+         get -p onserver onserver\n\
+         pwd\n",
+    );
+    assert!(ok, "{text}");
+    assert!(text.contains("SFTP protocol version 3"), "{text}");
+    let read = |path: &str| std::fs::read(root.join(path)).unwrap();
+    assert!(read("back/big") == data, "download");
+    assert_eq!(read("back/deep/er/odd name \u{e9}"), b"odd");
+    assert_eq!(read("back/empty"), b"");
+    // OpenSSH's client uses posix-rename, so the second rename replaces.
+    assert!(read("remote/copied/empty") == data);
+    assert!(read("onserver") == data, "copy-data");
+    assert_eq!(std::fs::read_link(root.join("remote/soft")).unwrap().to_str(), Some("copied/empty"));
+    assert!(!root.join("remote/hard").exists() && !root.join("remote/made").exists());
+    assert!(text.contains("-rw-r-----"), "{text}");
+    assert!(text.contains("%Capacity"), "{text}");
+    assert!(text.contains("rmdir \"") || text.contains("remote rmdir") || text.contains("Failure"), "{text}");
+}
+
+#[test]
+fn debians_sftp_meets_a_read_only_server() {
+    if !installed("sftp") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("f"), b"text").unwrap();
+    let (ok, text) = sftp(dir.path(), "-R", "get f g\n-put f h\n-rm f\nls -1\n");
+    assert!(ok, "{text}");
+    assert_eq!(text.to_lowercase().matches("permission denied").count(), 2, "{text}");
+    assert_eq!(std::fs::read(dir.path().join("g")).unwrap(), b"text");
+    assert!(dir.path().join("f").exists() && !dir.path().join("h").exists());
+}
+
+/// A server program with a client in front.
+struct Program {
+    child: std::process::Child,
+    session: Session,
+}
+
+impl Program {
+    fn start(command: &mut Command) -> Self {
+        let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut program = Self { child, session: Session::new() };
+        let mut init = Vec::new();
+        program.session.start(&mut init);
+        program.send(&init);
+        assert!(matches!(program.receive(), Incoming::Version { .. }));
+        program
+    }
+
+    fn send(&mut self, bytes: &[u8]) {
+        self.child.stdin.as_mut().unwrap().write_all(bytes).unwrap();
+    }
+
+    fn receive(&mut self) -> Incoming {
+        let mut buffer = vec![0; 64 * 1024];
+        loop {
+            if let Some(incoming) = self.session.poll().unwrap() {
+                return incoming;
+            }
+            let n = self.child.stdout.as_mut().unwrap().read(&mut buffer).unwrap();
+            assert!(n > 0, "the server ended");
+            self.session.input(Bytes::copy_from_slice(&buffer[..n]));
+        }
+    }
+
+    fn call(&mut self, request: &Request<'_>) -> ReplyBody {
+        let mut bytes = Vec::new();
+        self.session.request(request, &mut bytes);
+        self.send(&bytes);
+        match self.receive() {
+            Incoming::Reply(reply) => reply.body,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn handle(&mut self, request: &Request<'_>) -> Vec<u8> {
+        match self.call(request) {
+            ReplyBody::Handle(handle) => handle.to_vec(),
+            other => panic!("{request:?}: {other:?}"),
+        }
+    }
+
+    /// A list of answers to requests that cover what there is, in words that do not depend on the server.
+    fn story(&mut self) -> Vec<String> {
+        let none = Attrs::NONE;
+        let make = OpenFlags::READ | OpenFlags::WRITE | OpenFlags::CREAT;
+        let open = |path, flags| Request::Open { path, flags, attrs: none };
+        let file = self.handle(&open(b"file", make));
+        let other = self.handle(&open(b"other", make));
+        self.call(&Request::Write { handle: &file, offset: 3, data: b"0123456789" });
+        let times = Attrs { times: Some((1_000_000, 2_000_000)), ..none };
+        let size = Attrs { size: Some(5), ..none };
+        let ids = [0, 0, 0, 1, 0, 0, 0, 0];
+        let requests = [
+            Request::Fsetstat { handle: &file, attrs: times },
+            Request::Fstat { handle: &file },
+            Request::Stat { path: b"file" },
+            Request::Stat { path: b"" },
+            Request::Stat { path: b"file/below" },
+            Request::Lstat { path: b"missing" },
+            Request::Read { handle: &file, offset: 0, len: 8 },
+            Request::Read { handle: &file, offset: 8, len: 800_000 },
+            Request::Read { handle: &file, offset: 13, len: 8 },
+            Request::Read { handle: &file, offset: 1, len: 0 },
+            Request::Read { handle: &file, offset: u64::MAX, len: 8 },
+            Request::Read { handle: b"nohandle", offset: 0, len: 8 },
+            Request::Write { handle: b"nohandle", offset: 0, data: b"x" },
+            Request::Write { handle: &file, offset: 0, data: b"" },
+            Request::Close { handle: b"nohandle" },
+            Request::Fstat { handle: b"" },
+            open(b"file", make | OpenFlags::EXCL),
+            open(b"missing", OpenFlags::READ),
+            open(b"missing/x", make),
+            open(b".", OpenFlags::WRITE),
+            Request::Mkdir { path: b"dir", attrs: Attrs::with_permissions(0o750) },
+            Request::Mkdir { path: b"dir", attrs: none },
+            Request::Lstat { path: b"dir" },
+            Request::Rmdir { path: b"file" },
+            Request::Remove { path: b"dir" },
+            Request::Setstat { path: b"dir", attrs: size },
+            Request::Setstat { path: b"other", attrs: size },
+            Request::Setstat { path: b"missing", attrs: times },
+            Request::Lsetstat { path: b"other", attrs: size },
+            Request::Lsetstat { path: b"other", attrs: times },
+            Request::Stat { path: b"other" },
+            Request::Symlink { target: b"file", link: b"link" },
+            Request::Symlink { target: b"file", link: b"link" },
+            Request::Readlink { path: b"link" },
+            Request::Readlink { path: b"file" },
+            Request::Lsetstat { path: b"link", attrs: times },
+            Request::Lsetstat { path: b"link", attrs: Attrs::with_permissions(0o600) },
+            Request::Lstat { path: b"link" },
+            Request::Realpath { path: b"" },
+            Request::Realpath { path: b"link" },
+            Request::Realpath { path: b"dir/../dir/new" },
+            Request::Realpath { path: b"missing/new" },
+            Request::Realpath { path: b"/.." },
+            Request::Rename { old: b"file", new: b"other" },
+            Request::Rename { old: b"missing", new: b"x" },
+            Request::Rename { old: b"dir", new: b"file" },
+            Request::Rename { old: b"dir", new: b"dir2" },
+            Request::PosixRename { old: b"dir2", new: b"dir" },
+            Request::PosixRename { old: b"dir", new: b"file" },
+            Request::Hardlink { old: b"file", new: b"hard" },
+            Request::Hardlink { old: b"file", new: b"hard" },
+            Request::Fsync { handle: &file },
+            Request::Fsync { handle: b"nohandle" },
+            Request::Statvfs { path: b"missing" },
+            Request::Fstatvfs { handle: b"nohandle" },
+            Request::ExpandPath { path: b"~" },
+            Request::ExpandPath { path: b"~/new" },
+            Request::ExpandPath { path: b"dir" },
+            Request::CopyData { from: &file, from_offset: 2, len: 4, to: &other, to_offset: 1 },
+            Request::CopyData { from: &file, from_offset: 2, len: 400, to: &other, to_offset: 1 },
+            Request::CopyData { from: &file, from_offset: 0, len: 0, to: &file, to_offset: 1 },
+            Request::CopyData { from: &file, from_offset: 0, len: 0, to: b"nohandle", to_offset: 1 },
+            Request::Read { handle: &other, offset: 0, len: 800 },
+            Request::HomeDirectory { user: b"root" },
+            Request::UsersGroupsById { users: &ids, groups: &ids },
+            Request::Opendir { path: b"file" },
+            Request::Opendir { path: b"missing" },
+            Request::Readdir { handle: &file },
+            Request::Extended { name: b"unheard@of", fields: b"" },
+        ];
+        let mut story = Vec::new();
+        for request in &requests {
+            // Handles are of each server's own making.
+            let asked = format!("{request:?}")
+                .replace(&format!("{file:?}"), "FILE")
+                .replace(&format!("{other:?}"), "OTHER");
+            story.push(format!("{asked}: {}", told(self.call(request))));
+        }
+        let ReplyBody::Extended(limits) = self.call(&Request::Limits) else { panic!() };
+        story.push(format!("{:?}", Limits::read(&mut Reader::new(&limits))));
+        let dir = self.handle(&Request::Opendir { path: b"." });
+        let mut lines = Vec::new();
+        while let ReplyBody::Names(names) = self.call(&Request::Readdir { handle: &dir }) {
+            // What was made just now has today's date, and directories a size of the file system's own.
+            lines.extend(names.into_iter().filter(|name| !name.attrs.is_dir()).map(|name| {
+                let long = String::from_utf8(name.long_name).unwrap();
+                if name.attrs.times.is_some_and(|times| times.1 < 3_000_000) {
+                    long
+                } else {
+                    long[..44].to_owned()
+                }
+            }));
+        }
+        lines.sort();
+        story.extend(lines);
+        story.push(told(self.call(&Request::Readdir { handle: &dir })));
+        story
+    }
+}
+
+/// A reply without what cannot be the same: times of now, sizes of directories, the words of a status.
+fn told(body: ReplyBody) -> String {
+    match body {
+        ReplyBody::Status(status) => format!("{:?}", status.code),
+        ReplyBody::Attrs(mut attrs) => {
+            if attrs.is(mode::DIRECTORY) {
+                attrs.size = None;
+            }
+            attrs.times = attrs.times.filter(|times| times.1 < 3_000_000);
+            format!("{attrs:?}")
+        }
+        ReplyBody::Names(names) => {
+            let names: Vec<_> =
+                names.iter().map(|name| String::from_utf8_lossy(&name.name).into_owned()).collect();
+            format!("{names:?}")
+        }
+        ReplyBody::Data(data) => format!("{:?}", Bytes::from(data.chunks().concat())),
+        other => format!("{other:?}"),
+    }
+}
+
+#[test]
+fn our_server_answers_as_openssh_does() {
+    if !Path::new(SFTP_SERVER).exists() {
+        assert!(std::env::var_os("CI").is_none(), "{SFTP_SERVER} is missing, and CI never skips");
+        eprintln!("SKIPPED: {SFTP_SERVER} is not installed");
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let tell = |program: &Path| {
+        let work = dir.path().join("work");
+        std::fs::create_dir(&work).unwrap();
+        let mut command = Command::new(program);
+        let mut program = Program::start(command.current_dir(&work).env("TZ", "UTC"));
+        let extensions: Vec<_> = program.session.extensions().to_vec();
+        let story = program.story();
+        drop(program.child.stdin.take());
+        assert!(program.child.wait().unwrap().success());
+        std::fs::remove_dir_all(&work).unwrap();
+        (extensions, story)
+    };
+    let theirs = tell(Path::new(SFTP_SERVER));
+    let ours = tell(&our_server());
+    assert_eq!(ours.0, theirs.0, "extensions");
+    let different: Vec<_> = ours.1.iter().zip(&theirs.1).filter(|(ours, theirs)| ours != theirs).collect();
+    assert!(different.is_empty(), "(ours, theirs): {different:#?}");
+    assert_eq!(ours.1.len(), theirs.1.len());
+}
+
+#[test]
+fn nonsense_makes_the_program_end_as_sftp_server_does() {
+    let mut child = Command::new(our_server())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(b"GET / HTTP/1.0\r\n\r\n").unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(11));
+}
