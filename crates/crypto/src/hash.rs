@@ -1,6 +1,6 @@
 //! The hash functions SSH names.
 
-use aws_lc_rs::digest;
+use aws_lc_rs::{digest, hmac};
 
 /// A hash function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,6 +35,17 @@ impl Hash {
         Digest(context.finish())
     }
 
+    /// HMAC (RFC 2104) of `data`. For checking one, compare in constant time where the key is a secret.
+    pub fn hmac(self, key: &[u8], data: &[u8]) -> Tag {
+        let algorithm = match self {
+            Self::Sha1 => hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY,
+            Self::Sha256 => hmac::HMAC_SHA256,
+            Self::Sha384 => hmac::HMAC_SHA384,
+            Self::Sha512 => hmac::HMAC_SHA512,
+        };
+        Tag(hmac::sign(&hmac::Key::new(algorithm, key), data))
+    }
+
     const fn algorithm(self) -> &'static digest::Algorithm {
         match self {
             Self::Sha1 => &digest::SHA1_FOR_LEGACY_USE_ONLY,
@@ -52,5 +63,36 @@ pub struct Digest(digest::Digest);
 impl AsRef<[u8]> for Digest {
     fn as_ref(&self) -> &[u8] {
         self.0.as_ref()
+    }
+}
+
+/// The result of [`Hash::hmac`]: `as_ref()` gives the bytes.
+#[derive(Clone, Copy)]
+pub struct Tag(hmac::Tag);
+
+impl AsRef<[u8]> for Tag {
+    fn as_ref(&self) -> &[u8] {
+        self.0.as_ref()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_are_the_algorithms() {
+        for hash in [Hash::Sha1, Hash::Sha256, Hash::Sha384, Hash::Sha512] {
+            assert_eq!(hash.digest(&[b"a", b"b"]).as_ref(), hash.digest(&[b"ab"]).as_ref());
+            assert_eq!(hash.digest(&[]).as_ref().len(), hash.output_len());
+            assert_eq!(hash.hmac(b"key", b"data").as_ref().len(), hash.output_len());
+        }
+    }
+
+    /// RFC 2202 section 3, case 1.
+    #[test]
+    fn hmac_sha1_is_the_rfcs() {
+        let tag = Hash::Sha1.hmac(&[0x0b; 20], b"Hi There");
+        assert_eq!(tag.as_ref()[..4], [0xb6, 0x17, 0x31, 0x86]);
     }
 }

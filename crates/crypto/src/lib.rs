@@ -21,7 +21,7 @@ mod random;
 
 pub use cipher::Cipher;
 pub use error::{CryptoError, KexError, KeyFileError, OpenError, VerifyError};
-pub use hash::{Digest, Hash};
+pub use hash::{Digest, Hash, Tag};
 pub use kex::{DhGroup, EphemeralKey, KexAlgorithm, KexFamily, SharedSecret, derive_key, kex_respond};
 pub use key::{
     Certificate, CertificateError, CertificateKind, FingerprintHash, KeyType, PrivateKey, PublicKey,

@@ -256,6 +256,66 @@ fn signatures_made_by_ssh_keygen_verify() {
     }
 }
 
+#[test]
+fn sha1_signatures_of_old_peers_verify() {
+    use lh_wire::Writer;
+    let mut blob = Vec::new();
+    blob.put_string(b"ssh-rsa");
+    blob.put_string(&file("signature.rsa-sha1"));
+    let (key, _) = public("rsa-PEM");
+    assert_eq!(key.signature_algorithms().last(), Some(&"ssh-rsa"));
+    key.verify("ssh-rsa", &file("signature.data"), &blob).unwrap();
+    assert_eq!(key.verify("ssh-rsa", b"other data", &blob), Err(VerifyError::BadSignature));
+}
+
+/// A FIDO key in software: what the hardware would sign, signed with an ordinary key.
+#[test]
+fn security_keys_verify_when_somebody_touched_them() {
+    use lh_wire::{Reader, Writer};
+    let sha256 = |data: &[u8]| lh_crypto::Hash::Sha256.digest(&[data]).as_ref().to_vec();
+    for (soft, sk_type, plain) in [
+        ("ed25519", "sk-ssh-ed25519@openssh.com", "ssh-ed25519"),
+        ("ecdsa256", "sk-ecdsa-sha2-nistp256@openssh.com", "ecdsa-sha2-nistp256"),
+    ] {
+        let soft = load(soft);
+        // The same fields, under another type name and with the application behind.
+        let fields = &soft.public().blob()[4 + plain.len()..];
+        let mut blob = Vec::new();
+        blob.put_string(sk_type.as_bytes());
+        blob.put_bytes(fields);
+        blob.put_string(b"ssh:");
+        let key = PublicKey::from_blob(&blob).unwrap();
+        assert_eq!((key.key_type(), key.signature_algorithms()), (sk_type, &[sk_type][..]));
+        assert!(key.display_type().ends_with("-SK"));
+
+        let sign = |flags: u8| {
+            let mut data = sha256(b"ssh:");
+            data.put_u8(flags);
+            data.put_u32(7);
+            data.put_bytes(&sha256(b"data"));
+            let made = soft.sign(plain, &data).unwrap();
+            let mut reader = Reader::new(&made);
+            reader.string().unwrap();
+            let mut signature = Vec::new();
+            signature.put_string(sk_type.as_bytes());
+            signature.put_string(reader.string().unwrap());
+            signature.put_u8(flags);
+            signature.put_u32(7);
+            signature
+        };
+        let good = sign(1);
+        key.verify(sk_type, b"data", &good).unwrap();
+        assert_eq!(key.verify(sk_type, b"Data", &good), Err(VerifyError::BadSignature));
+        assert_eq!(key.verify(sk_type, b"data", &sign(0)), Err(VerifyError::BadSignature), "nobody there");
+        assert!(key.verify(sk_type, b"data", &good[..good.len() - 1]).is_err());
+        assert!(key.verify(sk_type, b"data", &[&good[..], &[0]].concat()).is_err());
+        // The counter is signed too.
+        let mut other_counter = good.clone();
+        *other_counter.last_mut().unwrap() += 1;
+        assert_eq!(key.verify(sk_type, b"data", &other_counter), Err(VerifyError::BadSignature));
+    }
+}
+
 /// The system's ssh-keygen; its absence is said loudly.
 fn ssh_keygen(test: &str) -> Option<&'static str> {
     let found = Command::new("ssh-keygen").arg("-?").stdout(Stdio::null()).stderr(Stdio::null()).status();

@@ -28,7 +28,7 @@ pub enum KexFamily {
 
 /// A key exchange method. Aliases are variants of their own, so that names survive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs)] // The names say it: see `name`.
+#[expect(missing_docs, reason = "the names say it, see `name`")]
 pub enum KexAlgorithm {
     Mlkem768X25519Sha256,
     Sntrup761X25519Sha512,

@@ -39,6 +39,8 @@ printf 'signed data' >signature.data
 for key in ed25519 ecdsa256 ecdsa384 ecdsa521 rsa2048; do
 	ssh-keygen -q -Y sign -n file -f $key.key <signature.data >signature.$key 2>/dev/null
 done
+# The bare number of an "ssh-rsa" signature, which ssh-keygen no longer makes.
+openssl dgst -sha1 -sign rsa-PEM.key -out signature.rsa-sha1 signature.data
 for pub in *.pub; do
 	name=${pub%.pub}
 	{
