@@ -18,7 +18,7 @@ use crate::failure::{PeerName, link_failed};
 use crate::handshake::{GOODBYE, LinkPackets, shake_hands};
 use crate::hostkey::{Policy, Strict, is_loopback, known_name};
 use crate::identity::IdentityConfig;
-use crate::known;
+use crate::known::KnownFiles;
 use crate::log::Log;
 use crate::login::{LoginConfig, log_in};
 use crate::options::{Options, SystemEnvironment};
@@ -162,15 +162,15 @@ fn connect_link(options: &Options, depth: usize, log: &mut Log<'_>) -> Result<Co
         port: address.port(),
     });
     let policy = host_key_policy(options, reached.address.as_ref())?;
-    let known_types = known::types_of(&policy, log);
+    let known = KnownFiles::read(&policy, log);
     let mut transport = TransportConfig::client();
-    transport.algorithms = algorithms::offered(config, &known_types)?;
+    transport.algorithms = algorithms::offered(config, &known.types(&policy))?;
     transport.rekey = RekeyLimit { bytes: config.rekey_limit.bytes, interval: config.rekey_limit.interval };
     log.debug(|| format!("Local version string SSH-2.0-{}", transport.software));
     let transport = Transport::new(transport, Box::new(SystemRandom), Instant::now());
     let mut link = Link::new(transport, reached.stream);
     let deadline = config.connect_timeout.duration().map(|timeout| started + timeout);
-    let untrusted = shake_hands(&mut link, &policy, &peer, deadline, log)?;
+    let untrusted = shake_hands(&mut link, &policy, &known, &peer, deadline, log)?;
 
     let login = login_config(options, reached.address, untrusted)?;
     log.debug(|| format!("Authenticating to {} as '{}'", login.host, login.user));

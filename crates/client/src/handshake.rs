@@ -12,7 +12,7 @@ use lh_wire::msg::disconnect;
 use crate::error::ClientError;
 use crate::failure::{PeerName, disconnected, link_failed};
 use crate::hostkey::{self, Policy};
-use crate::known;
+use crate::known::{KnownFiles, remember};
 use crate::log::{Log, sanitise};
 use crate::login::Packets;
 use crate::ui::LogLevel;
@@ -24,6 +24,7 @@ use crate::ui::LogLevel;
 pub(crate) fn shake_hands(
     link: &mut Link,
     policy: &Policy,
+    known: &KnownFiles,
     peer: &PeerName,
     deadline: Option<Instant>,
     log: &mut Log<'_>,
@@ -43,7 +44,7 @@ pub(crate) fn shake_hands(
                     format!("Remote protocol version 2.0, remote software version {}", sanitise(software))
                 });
             }
-            Event::HostKey { algorithm, blob, .. } => match verify(&blob, policy, log) {
+            Event::HostKey { algorithm, blob, .. } => match verify(&blob, policy, known, log) {
                 Ok(suspicious) => {
                     untrusted = suspicious;
                     log.debug(|| format!("Server host key algorithm: {algorithm}"));
@@ -74,14 +75,14 @@ pub(crate) fn shake_hands(
 pub(crate) const GOODBYE: std::time::Duration = std::time::Duration::from_millis(500);
 
 /// Looks the key up, lets the user decide where that is theirs to do, and remembers a new key.
-fn verify(blob: &[u8], policy: &Policy, log: &mut Log<'_>) -> Result<bool, ClientError> {
+fn verify(blob: &[u8], policy: &Policy, known: &KnownFiles, log: &mut Log<'_>) -> Result<bool, ClientError> {
     let key = PublicKey::from_blob(blob)
         .map_err(|error| ClientError::HostKey(format!("Host key verification failed: {error}.")))?;
     log.debug(|| format!("Server host key: {} {}", key.key_type(), key.fingerprint(policy.fingerprint)));
-    let verdict = known::look_up(policy, &key, log);
+    let verdict = known.look_up(policy, &key);
     let accepted = hostkey::decide(&verdict, &key, policy, log)?;
     if accepted.add {
-        known::remember(policy, &key, log);
+        remember(policy, &key, log);
     }
     Ok(accepted.untrusted)
 }

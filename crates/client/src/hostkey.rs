@@ -63,14 +63,13 @@ pub(crate) struct Place {
 pub(crate) enum Verdict {
     /// The key is known for this host.
     Known(Place),
-    /// Nothing is known about this host's key of this type.
+    /// Nothing is known about this host.
     New {
-        /// Keys of other types that are known for the host.
-        other_types: Vec<Place>,
         /// Lines that know this key for other hosts.
         other_names: Vec<Place>,
     },
-    /// Another key of this type is known for the host.
+    /// Another key is known for the host. Of whatever type: whoever answers in a host's place could choose one that is
+    /// not known, so OpenSSH treats a change of type no differently.
     Changed(Place),
     /// The key is marked `@revoked`.
     Revoked(Place),
@@ -116,7 +115,7 @@ pub(crate) fn decide(
             }
             Ok(Accepted { add: false, untrusted: false })
         }
-        Verdict::New { other_types, other_names } => {
+        Verdict::New { other_names } => {
             match policy.strict {
                 Strict::Yes => {
                     log.error(&format!(
@@ -125,7 +124,7 @@ pub(crate) fn decide(
                     return Err(ClientError::HostKey(FAILED.to_owned()));
                 }
                 Strict::Ask => {
-                    let question = first_use(key, policy, other_types, other_names);
+                    let question = first_use(key, policy, other_names);
                     if !confirm(&question, &fingerprint, log) {
                         return Err(ClientError::HostKey(FAILED.to_owned()));
                     }
@@ -181,14 +180,9 @@ fn confirm(question: &str, fingerprint: &str, log: &mut Log<'_>) -> bool {
     }
 }
 
-fn first_use(key: &PublicKey, policy: &Policy, other_types: &[Place], other_names: &[Place]) -> String {
+fn first_use(key: &PublicKey, policy: &Policy, other_names: &[Place]) -> String {
     let address = policy.address.as_deref().unwrap_or("<no hostip for proxy command>");
-    let mut text = format!("The authenticity of host '{} ({address})' can't be established", policy.name);
-    text.push_str(if other_types.is_empty() {
-        ".\n"
-    } else {
-        "\nbut keys of different type are already known for this host.\n"
-    });
+    let mut text = format!("The authenticity of host '{} ({address})' can't be established.\n", policy.name);
     let kind = short_type(key.key_type());
     text.push_str(&format!("{kind} key fingerprint is {}.\n", key.fingerprint(policy.fingerprint)));
     if policy.visual {
@@ -304,7 +298,7 @@ mod tests {
     }
 
     fn new_host() -> Verdict {
-        Verdict::New { other_types: vec![], other_names: vec![] }
+        Verdict::New { other_names: vec![] }
     }
 
     fn run(verdict: &Verdict, strict: Strict, answers: &[&str]) -> (Result<Accepted, String>, FakeUi) {
@@ -380,10 +374,9 @@ mod tests {
 
     #[test]
     fn other_names_of_a_key_are_shown() {
-        let verdict = Verdict::New { other_types: vec![place()], other_names: vec![place()] };
+        let verdict = Verdict::New { other_names: vec![place()] };
         let (_, ui) = run(&verdict, Strict::Ask, &["no"]);
         assert!(ui.asked[0].contains("\n    /home/u/.ssh/known_hosts:3: other.example\n"));
-        assert!(ui.asked[0].contains("but keys of different type are already known for this host."));
     }
 
     #[test]

@@ -1,23 +1,177 @@
 //! What the known_hosts files say, in the terms of [`hostkey`](crate::hostkey).
 
-use lh_crypto::PublicKey;
+use std::path::PathBuf;
 
-use crate::hostkey::{Policy, Verdict};
+use lh_crypto::{PublicKey, Random, SystemRandom};
+
+use crate::dial::errno_text;
+use crate::hostkey::{Place, Policy, Verdict};
+use crate::identity::short_type;
+use crate::known_hosts::{self, Entry, KnownHosts, Lookup, Marker};
 use crate::log::Log;
 
-/// Looks the key up for the policy's host.
-pub(crate) fn look_up(policy: &Policy, key: &PublicKey, log: &mut Log<'_>) -> Verdict {
-    let _ = (policy, key, log);
-    Verdict::New { other_types: Vec::new(), other_names: Vec::new() }
+/// The files of a policy, read once: the user's first, then the system's.
+pub(crate) struct KnownFiles {
+    files: Vec<(PathBuf, KnownHosts)>,
 }
 
-/// The key types known for the policy's host.
-pub(crate) fn types_of(policy: &Policy, log: &mut Log<'_>) -> Vec<String> {
-    let _ = (policy, log);
-    Vec::new()
+impl KnownFiles {
+    /// Reads all files; one that cannot be read is as good as empty.
+    pub(crate) fn read(policy: &Policy, log: &mut Log<'_>) -> Self {
+        let mut files = Vec::new();
+        for path in policy.user_files.iter().chain(&policy.global_files) {
+            match KnownHosts::read(path) {
+                Ok(known) => files.push((path.clone(), known)),
+                Err(error) => {
+                    log.debug(|| format!("load_hostkeys: {}: {}", path.display(), errno_text(&error)))
+                }
+            }
+        }
+        Self { files }
+    }
+
+    /// The key types known for the policy's host.
+    pub(crate) fn types(&self, policy: &Policy) -> Vec<String> {
+        self.files.iter().flat_map(|(_, known)| known.key_types(&policy.name)).collect()
+    }
+
+    /// What the files together say about the key: revoked in one is revoked, known in one is known.
+    pub(crate) fn look_up(&self, policy: &Policy, key: &PublicKey) -> Verdict {
+        let mut verdict = None;
+        for (path, known) in &self.files {
+            match known.lookup_name(&policy.name, key) {
+                Lookup::Revoked(entry) => return Verdict::Revoked(place(path, entry)),
+                Lookup::Match(entry) if !matches!(verdict, Some(Verdict::Known(_))) => {
+                    verdict = Some(Verdict::Known(place(path, entry)));
+                }
+                Lookup::Changed(entry) if verdict.is_none() => {
+                    verdict = Some(Verdict::Changed(place(path, entry)));
+                }
+                _ => {}
+            }
+        }
+        verdict.unwrap_or_else(|| Verdict::New { other_names: self.other_names(key) })
+    }
+
+    /// Lines that know this key under another name.
+    fn other_names(&self, key: &PublicKey) -> Vec<Place> {
+        let mut names = Vec::new();
+        for (path, known) in &self.files {
+            let same = known.entries().filter(|entry| entry.marker == Marker::Plain && entry.key == *key);
+            names.extend(same.map(|entry| place(path, entry)));
+        }
+        names
+    }
 }
 
-/// Adds the key to the user's first file.
+/// Adds the key to the user's first file and says so. A failure is said too and changes nothing else.
 pub(crate) fn remember(policy: &Policy, key: &PublicKey, log: &mut Log<'_>) {
-    let _ = (policy, key, log);
+    let Some(file) = policy.user_files.first() else { return };
+    // What is to be forgotten needs no line.
+    if file.as_os_str() == "/dev/null" {
+        return say_added(policy, key, log);
+    }
+    let mut random = SystemRandom;
+    let hash: Option<&mut dyn Random> = if policy.hash { Some(&mut random) } else { None };
+    match known_hosts::append(file, &[&policy.name], key, hash) {
+        Ok(()) => say_added(policy, key, log),
+        Err(error) => log.info(&format!(
+            "Failed to add the host to the list of known hosts ({}): {}",
+            file.display(),
+            errno_text(&error)
+        )),
+    }
+}
+
+fn say_added(policy: &Policy, key: &PublicKey, log: &mut Log<'_>) {
+    let kind = short_type(key.key_type());
+    log.info(&format!("Warning: Permanently added '{}' ({kind}) to the list of known hosts.", policy.name));
+}
+
+fn place(file: &std::path::Path, entry: &Entry) -> Place {
+    Place {
+        file: file.to_path_buf(),
+        line: entry.line,
+        key_type: entry.key.key_type().to_owned(),
+        hosts: if entry.is_hashed() { "[hashed name]".to_owned() } else { entry.hosts.clone() },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hostkey::Strict;
+    use crate::testing::FakeUi;
+    use crate::ui::LogLevel;
+    use lh_crypto::FingerprintHash;
+
+    fn key(seed: u8) -> PublicKey {
+        let mut blob = Vec::new();
+        lh_wire::Writer::put_string(&mut blob, b"ssh-ed25519");
+        lh_wire::Writer::put_string(&mut blob, &[seed; 32]);
+        PublicKey::from_blob(&blob).expect("a public key")
+    }
+
+    fn policy(folder: &std::path::Path, hash: bool) -> Policy {
+        Policy {
+            strict: Strict::AcceptNew,
+            name: "[h.example]:2222".to_owned(),
+            address: None,
+            skip_localhost: false,
+            user_files: vec![folder.join("ssh/known_hosts")],
+            global_files: vec![folder.join("global")],
+            hash,
+            fingerprint: FingerprintHash::Sha256,
+            visual: false,
+        }
+    }
+
+    #[test]
+    fn a_remembered_key_is_known_the_next_time() {
+        for hash in [false, true] {
+            let folder = tempfile::tempdir().expect("folder");
+            let policy = policy(folder.path(), hash);
+            let mut ui = FakeUi::default();
+            let mut log = Log::new(&mut ui, LogLevel::Info, false);
+            let before = KnownFiles::read(&policy, &mut log);
+            assert_eq!(before.look_up(&policy, &key(1)), Verdict::New { other_names: vec![] });
+            remember(&policy, &key(1), &mut log);
+            let after = KnownFiles::read(&policy, &mut log);
+            assert!(matches!(after.look_up(&policy, &key(1)), Verdict::Known(place) if place.line == 1));
+            assert!(matches!(after.look_up(&policy, &key(2)), Verdict::Changed(_)));
+            assert_eq!(after.types(&policy), ["ssh-ed25519"]);
+            assert_eq!(
+                ui.said,
+                ["Warning: Permanently added '[h.example]:2222' (ED25519) to the list of known hosts."]
+            );
+        }
+    }
+
+    #[test]
+    fn a_key_revoked_in_one_file_is_revoked() {
+        let folder = tempfile::tempdir().expect("folder");
+        let policy = policy(folder.path(), false);
+        let mut ui = FakeUi::default();
+        let mut log = Log::new(&mut ui, LogLevel::Info, false);
+        remember(&policy, &key(1), &mut log);
+        let line = format!("@revoked * {}", key(1).to_openssh_line(""));
+        std::fs::write(folder.path().join("global"), line).expect("global file");
+        let known = KnownFiles::read(&policy, &mut log);
+        assert!(matches!(known.look_up(&policy, &key(1)), Verdict::Revoked(_)));
+    }
+
+    #[test]
+    fn the_same_key_under_another_name_is_pointed_out() {
+        let folder = tempfile::tempdir().expect("folder");
+        let mut policy = policy(folder.path(), false);
+        let mut ui = FakeUi::default();
+        let mut log = Log::new(&mut ui, LogLevel::Info, false);
+        remember(&policy, &key(1), &mut log);
+        policy.name = "elsewhere".to_owned();
+        let Verdict::New { other_names } = KnownFiles::read(&policy, &mut log).look_up(&policy, &key(1))
+        else {
+            panic!("the host is not known")
+        };
+        assert_eq!(other_names[0].hosts, "[h.example]:2222");
+    }
 }

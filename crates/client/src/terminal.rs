@@ -1,0 +1,81 @@
+//! The user interface of the programs: standard error or a log file, and questions through the terminal.
+
+use std::fs::File;
+use std::io::{self, Write};
+
+use lh_cli::prompt::{Kind, Prompter};
+
+use crate::ui::{LogLevel, Secret, UserInterface};
+
+/// Talks on standard error and asks through `/dev/tty` or an `SSH_ASKPASS` program.
+#[derive(Debug)]
+pub struct TerminalUi {
+    prompter: Prompter,
+    log: Option<File>,
+}
+
+impl Default for TerminalUi {
+    fn default() -> Self {
+        Self { prompter: Prompter::from_environment(), log: None }
+    }
+}
+
+impl TerminalUi {
+    /// Sends messages to the end of a file instead (`-E`). Questions and banners stay where they were.
+    ///
+    /// # Errors
+    /// The file cannot be opened.
+    pub fn log_to(&mut self, path: &std::path::Path) -> io::Result<()> {
+        self.log = Some(File::options().append(true).create(true).open(path)?);
+        Ok(())
+    }
+
+    /// Says something without a level's prefix; for messages that are not filtered by level.
+    pub fn say(&mut self, text: &str) {
+        self.write("", text);
+    }
+
+    fn write(&mut self, prefix: &str, text: &str) {
+        // A terminal may be in raw mode while this is said, so lines end as OpenSSH ends them.
+        let end = if self.log.is_some() { "\n" } else { "\r\n" };
+        let mut out = String::new();
+        for line in text.lines() {
+            out.push_str(prefix);
+            out.push_str(line);
+            out.push_str(end);
+        }
+        // Nobody is left to be told when even this fails.
+        let _ = match &mut self.log {
+            Some(file) => file.write_all(out.as_bytes()),
+            None => io::stderr().write_all(out.as_bytes()),
+        };
+    }
+
+    fn question(&self, prompt: &str, kind: Kind) -> Option<Secret> {
+        self.prompter.ask(prompt, kind).ok()
+    }
+}
+
+impl UserInterface for TerminalUi {
+    fn message(&mut self, level: LogLevel, text: &str) {
+        let prefix = match level {
+            LogLevel::Debug1 => "debug1: ",
+            LogLevel::Debug2 => "debug2: ",
+            LogLevel::Debug3 => "debug3: ",
+            _ => "",
+        };
+        self.write(prefix, text);
+    }
+
+    fn banner(&mut self, text: &str) {
+        let _ = io::stderr().write_all(text.as_bytes());
+    }
+
+    fn ask(&mut self, prompt: &str) -> Option<Secret> {
+        self.question(prompt, Kind::Visible)
+    }
+
+    fn ask_secret(&mut self, prompt: &str) -> Option<Secret> {
+        self.question(prompt, Kind::Secret)
+    }
+}
