@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use bytes::Bytes;
+use lh_interop::{peers, skip};
 use lh_sftp::{Attrs, Incoming, Limits, OpenFlags, ReplyBody, Request, Session, mode};
 use lh_wire::Reader;
 
@@ -17,16 +18,6 @@ fn our_server() -> PathBuf {
     let server = test.parent().unwrap().parent().unwrap().join("examples/sftp_stdio");
     assert!(server.exists(), "{} is missing: run `cargo test -p lh-sftp` without --test", server.display());
     server
-}
-
-fn installed(program: &str) -> bool {
-    let there =
-        std::env::var("PATH").unwrap_or_default().split(':').any(|dir| Path::new(dir).join(program).exists());
-    if !there {
-        assert!(std::env::var_os("CI").is_none(), "{program} is not installed, and CI never skips");
-        eprintln!("SKIPPED: {program} is not installed");
-    }
-    there
 }
 
 fn sftp(dir: &Path, server_flags: &str, batch: &str) -> (bool, String) {
@@ -49,7 +40,7 @@ fn sftp(dir: &Path, server_flags: &str, batch: &str) -> (bool, String) {
 
 #[test]
 fn debians_sftp_works_with_our_server() {
-    if !installed("sftp") {
+    if peers("debians_sftp_works_with_our_server", ["sftp"]).is_none() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
@@ -100,7 +91,7 @@ fn debians_sftp_works_with_our_server() {
 
 #[test]
 fn debians_sftp_meets_a_read_only_server() {
-    if !installed("sftp") {
+    if peers("debians_sftp_meets_a_read_only_server", ["sftp"]).is_none() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
@@ -298,8 +289,7 @@ fn told(body: ReplyBody) -> String {
 #[test]
 fn our_server_answers_as_openssh_does() {
     if !Path::new(SFTP_SERVER).exists() {
-        assert!(std::env::var_os("CI").is_none(), "{SFTP_SERVER} is missing, and CI never skips");
-        eprintln!("SKIPPED: {SFTP_SERVER} is not installed");
+        skip("our_server_answers_as_openssh_does", &format!("not installed: {SFTP_SERVER}"));
         return;
     }
     let dir = tempfile::tempdir().unwrap();
