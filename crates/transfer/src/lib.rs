@@ -1,1 +1,41 @@
-//! (under construction)
+//! The copy engine behind `lhscp` and `lhsftp`: trees of files over SFTP, many in flight.
+//!
+//! Three decisions shaped it.
+//!
+//! **A state machine without sockets.** [`Engine`] is fed what arrives ([`Engine::received`]) and asked what to
+//! send ([`Engine::advance`], into an [`Output`]). One thread runs it beside the packet layer, with nothing
+//! between a file and the packets that carry it: an upload reads the file into the send buffer itself, a
+//! download writes the slices of the received packets.
+//!
+//! **One engine for all directions.** Both ends, local or remote, take the same operations ([`end`]) and
+//! answer later; a local end merely answers at once. So the walk, the order of things, the preserving of
+//! times and the handling of failures are written once for upload, download, and remote to remote.
+//!
+//! **Requests in order, answers in any.** READs and WRITEs go out file after file, each file from its start, as
+//! deep as the path allows; acknowledgements are collected as they come. An interrupted copy is therefore a
+//! prefix of the file, never a file with holes. Small files cost no round trip each: dozens are being opened,
+//! written and closed at a time.
+//!
+//! Existing targets are overwritten in place and cut to length at the end, as `scp` does: copying a file onto
+//! itself by two names must not destroy it.
+
+mod driver;
+mod end;
+mod engine;
+mod event;
+mod glob;
+mod limiter;
+mod local;
+mod names;
+mod options;
+mod remote;
+mod table;
+mod wording;
+
+pub use driver::{Job, JobHandler, Report};
+pub use engine::{Current, Engine, Side};
+pub use event::{Event, Summary};
+pub use glob::{has_magic, matches as glob_matches};
+pub use lh_sftp::server::Output;
+pub use names::{base_name, display_name, is_safe_name, join};
+pub use options::{Direction, Options, Plan};

@@ -1,0 +1,226 @@
+//! The engine on channels of the readiness loop.
+//!
+//! A [`Job`] is an engine with a [`JobHandler`] for each remote end. One end needs no more than its driver's
+//! thread. Two ends (a copy from one remote host to another) have a driver each, usually on two threads: the engine
+//! is behind a lock, and a byte in a socket pair wakes the other side when there is something for it to send.
+
+use std::io::{IoSliceMut, Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use lh_driver::{ChannelCx, ChannelEvent, ChannelHandler, Interest, Interests, Ready};
+use lh_sftp::server::Output;
+
+use crate::{Current, Direction, Engine, Event, Options, Plan, Side, Summary};
+
+/// Who is told how the copy goes. Called on the thread of a driver; must not block for long.
+pub trait Report: Send {
+    /// Something happened.
+    fn event(&mut self, event: Event, now: Instant);
+
+    /// The file whose data move, after every turn in which something happened.
+    fn progress(&mut self, current: Option<Current<'_>>, now: Instant);
+
+    /// When [`Report::progress`] wants to be called although nothing happens.
+    fn next_deadline(&self) -> Option<Instant>;
+}
+
+struct State {
+    engine: Engine,
+    report: Box<dyn Report>,
+}
+
+struct Shared {
+    state: Mutex<State>,
+    relay: bool,
+    /// Writing ends; a byte wakes the handler of that side.
+    wake: [UnixStream; 2],
+}
+
+/// A copy that runs on drivers. Clones mean the same copy.
+#[derive(Clone)]
+pub struct Job {
+    shared: Arc<Shared>,
+    listen: Arc<[UnixStream; 2]>,
+}
+
+impl Job {
+    /// A job for `plan`; what happens goes to `report`.
+    ///
+    /// # Errors
+    /// No descriptors are left.
+    pub fn new(plan: Plan, options: Options, report: Box<dyn Report>) -> std::io::Result<Self> {
+        let pair = || {
+            let (ours, theirs) = UnixStream::pair()?;
+            ours.set_nonblocking(true)?;
+            theirs.set_nonblocking(true)?;
+            std::io::Result::Ok((ours, theirs))
+        };
+        let (source, target) = (pair()?, pair()?);
+        let relay = plan.direction == Direction::Relay;
+        let engine = Engine::new(plan, options, Instant::now());
+        let state = Mutex::new(State { engine, report });
+        Ok(Self {
+            shared: Arc::new(Shared { state, relay, wake: [source.1, target.1] }),
+            listen: Arc::new([source.0, target.0]),
+        })
+    }
+
+    /// The handler for the SFTP channel of `side`. It stops its driver, with 0, when the copy is finished.
+    pub fn handler(&self, side: Side) -> JobHandler {
+        JobHandler { job: self.clone(), side, deadline: None, closed: false }
+    }
+
+    /// The connection of `side` is gone, or never came to be; see [`Engine::lost`].
+    pub fn lost(&self, side: Side, reason: &str) {
+        let now = Instant::now();
+        let mut state = self.lock();
+        state.engine.lost(side, reason, now);
+        state.tell(now);
+        drop(state);
+        self.wake_other(side);
+    }
+
+    /// True when nothing is left to do.
+    pub fn is_finished(&self) -> bool {
+        self.lock().engine.is_finished()
+    }
+
+    /// How it went, so far.
+    pub fn summary(&self) -> Summary {
+        self.lock().engine.summary()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wake_other(&self, side: Side) {
+        if self.shared.relay {
+            // A full socket holds enough bytes to wake anybody.
+            let _ = (&self.shared.wake[1 - side as usize]).write(&[0]);
+        }
+    }
+}
+
+impl State {
+    fn tell(&mut self, now: Instant) {
+        while let Some(event) = self.engine.poll_event() {
+            self.report.event(event, now);
+        }
+    }
+}
+
+/// One end of a [`Job`].
+pub struct JobHandler {
+    job: Job,
+    side: Side,
+    deadline: Option<Instant>,
+    closed: bool,
+}
+
+impl JobHandler {
+    fn run(&mut self, cx: &mut ChannelCx<'_>) {
+        let now = cx.now();
+        let mut guard = self.job.lock();
+        let state = &mut *guard;
+        state.engine.advance(self.side, &mut ChannelOutput(cx), now);
+        state.tell(now);
+        state.report.progress(state.engine.current(), now);
+        self.deadline =
+            [state.engine.next_deadline(), state.report.next_deadline()].into_iter().flatten().min();
+        let finished = state.engine.is_finished();
+        let other = if self.side == Side::Source { Side::Target } else { Side::Source };
+        let wake = self.job.shared.relay && (finished || state.engine.wants_to_send(other));
+        drop(guard);
+        if finished && !std::mem::replace(&mut self.closed, true) {
+            self.job.wake_other(self.side);
+            cx.close();
+            cx.stop(0);
+        } else if wake && !self.closed {
+            self.job.wake_other(self.side);
+        }
+    }
+
+    fn lost(&mut self, reason: &str, cx: &mut ChannelCx<'_>) {
+        if !self.closed {
+            self.job.lost(self.side, reason);
+            self.run(cx);
+        }
+    }
+}
+
+impl ChannelHandler for JobHandler {
+    fn on_event(&mut self, event: ChannelEvent, cx: &mut ChannelCx<'_>) {
+        match event {
+            // Whoever asked for the subsystem did so before; its answer need not be waited for.
+            ChannelEvent::Opened { .. } => {
+                self.job.lock().engine.open(self.side);
+                self.run(cx);
+            }
+            ChannelEvent::Data { ext: None, data } => {
+                let len = data.len();
+                self.job.lock().engine.received(self.side, data, cx.now());
+                cx.consumed(len);
+            }
+            ChannelEvent::Data { ext: Some(_), data } => {
+                let _ = std::io::stderr().write_all(&data);
+                cx.consumed(data.len());
+            }
+            ChannelEvent::Eof | ChannelEvent::Closed => self.lost("Connection closed", cx),
+            ChannelEvent::OpenFailed { description, .. } => {
+                let text = crate::display_name(description.as_bytes());
+                self.lost(&format!("channel open failed: {text}"), cx);
+            }
+            ChannelEvent::Request { want_reply: true, .. } => cx.reply(false),
+            _ => {}
+        }
+    }
+
+    fn on_batch_end(&mut self, cx: &mut ChannelCx<'_>) {
+        self.run(cx);
+    }
+
+    fn on_writable(&mut self, cx: &mut ChannelCx<'_>) {
+        self.run(cx);
+    }
+
+    fn interests<'a>(&'a self, out: &mut Interests<'a>) {
+        if self.job.shared.relay {
+            out.add(0, self.job.listen[self.side as usize].as_fd(), Interest::READ);
+        }
+    }
+
+    fn on_ready(&mut self, _token: usize, _ready: Ready, cx: &mut ChannelCx<'_>) {
+        let mut drained = [0; 256];
+        while let Ok(1..) = (&self.job.listen[self.side as usize]).read(&mut drained) {}
+        self.run(cx);
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        self.deadline
+    }
+
+    fn on_timeout(&mut self, cx: &mut ChannelCx<'_>) {
+        self.deadline = None;
+        self.run(cx);
+    }
+}
+
+struct ChannelOutput<'a, 'b>(&'a mut ChannelCx<'b>);
+
+impl Output for ChannelOutput<'_, '_> {
+    fn budget(&mut self) -> usize {
+        self.0.budget()
+    }
+
+    fn send(&mut self, data: &[u8]) -> usize {
+        self.0.send(data)
+    }
+
+    fn send_in_place(&mut self, want: usize, fill: &mut dyn FnMut(&mut [IoSliceMut<'_>]) -> usize) -> usize {
+        self.0.send_in_place(want, fill)
+    }
+}

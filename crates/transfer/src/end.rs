@@ -1,0 +1,180 @@
+//! The operations both ends of a copy understand, and what they answer.
+//!
+//! An operation is started with a token and answered later with that token. A local end answers before the start
+//! returns, a remote end when the server's reply comes.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use lh_sftp::{Attrs, Handle as RemoteHandle};
+
+/// What something is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    File,
+    Dir,
+    Symlink,
+    /// Devices, sockets, pipes.
+    Special,
+    /// Nobody has said.
+    Unknown,
+}
+
+/// Access and modification time: seconds since 1970, and nanoseconds where the end has them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Times {
+    pub(crate) access: (i64, u32),
+    pub(crate) modification: (i64, u32),
+}
+
+/// What is known of a file or directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Info {
+    pub(crate) kind: Kind,
+    /// Permission bits, without type.
+    pub(crate) mode: Option<u32>,
+    pub(crate) size: Option<u64>,
+    pub(crate) times: Option<Times>,
+    /// Device and inode, on the local end.
+    pub(crate) identity: Option<(u64, u64)>,
+}
+
+impl Info {
+    pub(crate) const UNKNOWN: Self =
+        Self { kind: Kind::Unknown, mode: None, size: None, times: None, identity: None };
+
+    /// What a server said of a file.
+    pub(crate) fn of_attrs(attrs: &Attrs) -> Self {
+        use lh_sftp::mode;
+        let kind = match attrs.permissions.map(|bits| bits & mode::TYPE) {
+            Some(mode::REGULAR) => Kind::File,
+            Some(mode::DIRECTORY) => Kind::Dir,
+            Some(mode::SYMLINK) => Kind::Symlink,
+            // Some servers send bare permission bits.
+            None | Some(0) => Kind::Unknown,
+            Some(_) => Kind::Special,
+        };
+        Self {
+            kind,
+            mode: attrs.permissions.map(|bits| bits & 0o7777),
+            size: attrs.size,
+            times: attrs.times.map(|(access, modification)| Times {
+                access: (i64::from(access), 0),
+                modification: (i64::from(modification), 0),
+            }),
+            identity: None,
+        }
+    }
+}
+
+/// Attributes to set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Change {
+    pub(crate) size: Option<u64>,
+    pub(crate) mode: Option<u32>,
+    pub(crate) times: Option<Times>,
+}
+
+impl Change {
+    pub(crate) fn to_attrs(self) -> Attrs {
+        // The protocol has 32 bits of seconds: what does not fit is clamped.
+        let seconds = |(seconds, _): (i64, u32)| seconds.clamp(0, i64::from(u32::MAX)) as u32;
+        Attrs {
+            size: self.size,
+            ids: None,
+            permissions: self.mode,
+            times: self.times.map(|times| (seconds(times.access), seconds(times.modification))),
+        }
+    }
+}
+
+/// An open file or directory of either end.
+#[derive(Debug, Clone)]
+pub(crate) enum Handle {
+    Local(Arc<OwnedFd>),
+    Remote(RemoteHandle),
+}
+
+/// An operation.
+#[derive(Debug)]
+pub(crate) enum Op<'a> {
+    /// → `Info`; symlinks followed.
+    Stat(&'a [u8]),
+    /// → `Opened`.
+    OpenRead(&'a [u8]),
+    /// → `Opened`. Made with `mode` if it does not exist, never cut.
+    OpenWrite { path: &'a [u8], mode: u32 },
+    /// → `Ok`. A directory that exists is an error.
+    Mkdir { path: &'a [u8], mode: u32 },
+    /// → `Opened` on a remote end, `Listed` with everything on the local one.
+    List(&'a [u8]),
+    /// → `Listed`; `None` at the end. Remote only.
+    ListMore(&'a Handle),
+    /// → `Ok`.
+    SetPath { path: &'a [u8], change: Change },
+    /// → `Ok`.
+    SetHandle { handle: &'a Handle, change: Change },
+    /// → `Ok`.
+    Close(Handle),
+    /// → `Listed` with one path: absolute, without symlinks. Remote only.
+    RealPath(&'a [u8]),
+    /// → `Listed` with one path: `~user` resolved. Remote only.
+    ExpandPath(&'a [u8]),
+}
+
+/// One entry of a directory.
+#[derive(Debug, Clone)]
+pub(crate) struct Entry {
+    pub(crate) name: Box<[u8]>,
+    pub(crate) info: Info,
+}
+
+/// What an operation gave.
+#[derive(Debug)]
+pub(crate) enum Done {
+    Ok,
+    Info(Info),
+    /// The local end says at once what it has opened.
+    Opened(Handle, Option<Info>),
+    Listed(Option<Vec<Entry>>),
+    Data(lh_sftp::Data),
+}
+
+/// Why an operation failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FaultKind {
+    /// READ or READDIR at the end.
+    Eof,
+    NotFound,
+    /// The connection is gone.
+    Lost,
+    Other,
+}
+
+/// See [`FaultKind`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Fault {
+    pub(crate) kind: FaultKind,
+    /// As strerror(3) would say it.
+    pub(crate) text: String,
+}
+
+impl Fault {
+    pub(crate) fn other(text: impl Into<String>) -> Self {
+        Self { kind: FaultKind::Other, text: text.into() }
+    }
+}
+
+impl From<rustix::io::Errno> for Fault {
+    fn from(errno: rustix::io::Errno) -> Self {
+        let mut text = std::io::Error::from(errno).to_string();
+        if let Some(number) = text.rfind(" (os error") {
+            text.truncate(number);
+        }
+        let kind = if errno == rustix::io::Errno::NOENT { FaultKind::NotFound } else { FaultKind::Other };
+        Self { kind, text }
+    }
+}
+
+/// The answer to an operation.
+pub(crate) type Outcome = Result<Done, Fault>;

@@ -1,0 +1,430 @@
+//! Directories: made before their files, listed while others are copied, finished after their last file.
+
+use std::collections::VecDeque;
+
+use crate::Direction;
+use crate::end::{Change, Done, Entry, Fault, FaultKind, Handle, Info, Kind, Op, Outcome};
+use crate::names::{display_name, is_safe_name, join};
+use crate::table::Key;
+use crate::wording::{self, Deed};
+
+use super::prepare::fault_of;
+use super::{Engine, OPEN_AHEAD, Side, Token};
+
+/// Directories being made and listed at a time.
+const STARTING_DIRS: usize = 16;
+
+/// Listed but not started files from which on no further directory is begun.
+const FILES_WAITING: usize = 512;
+
+/// Entries of one remote directory held back; beyond that its listing pauses.
+const ENTRIES_HELD: usize = 8 * 1024;
+
+/// READDIRs in flight for one directory: begins with 2, one more with each answer.
+const MAX_LISTS: u32 = 8;
+
+/// Which question about a directory an answer belongs to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum DirStep {
+    Mkdir,
+    /// Making it failed: is there one already?
+    Check,
+    List,
+    ListMore,
+    Finish,
+}
+
+/// Something to copy.
+#[derive(Debug, Clone)]
+pub(super) struct Item {
+    pub(super) source: Vec<u8>,
+    pub(super) target: Vec<u8>,
+    pub(super) info: Info,
+    /// The directory it is in; none for what the command line names.
+    pub(super) parent: Option<Key>,
+    /// Reached through a symbolic link (or named on the command line, which may be one).
+    pub(super) linked: bool,
+}
+
+impl Item {
+    pub(super) fn top(source: Vec<u8>, target: Vec<u8>, info: Info) -> Self {
+        Self { source, target, info, parent: None, linked: true }
+    }
+}
+
+/// A directory being copied.
+#[derive(Debug)]
+pub(super) struct Dir {
+    item: Item,
+    /// Files may be made in the target.
+    ready: bool,
+    created: bool,
+    /// Making or listing it failed; what is below is not copied.
+    failed: bool,
+    /// Why it could not be made, while it is being looked at what is there.
+    mkdir_fault: Option<Fault>,
+    /// Counted in `Engine::starting_dirs`.
+    starting: bool,
+    handle: Option<Handle>,
+    listed: bool,
+    lists_in_flight: u32,
+    lists_allowed: u32,
+    /// Answers awaited, listing included.
+    outstanding: u32,
+    files: VecDeque<Entry>,
+    subdirs: VecDeque<Entry>,
+    /// Files and directories below that are started and not finished.
+    children: usize,
+    finishing: bool,
+    /// The source without symlinks, where it is known: to notice a link that leads back.
+    real: Option<Vec<u8>>,
+}
+
+impl Dir {
+    /// Entries not started.
+    pub(super) fn waiting(&self) -> usize {
+        self.files.len() + self.subdirs.len()
+    }
+
+    /// Drops what has not been started.
+    pub(super) fn abandon(&mut self) {
+        self.failed = true;
+        self.listed = true;
+        self.files.clear();
+        self.subdirs.clear();
+    }
+
+    fn temporary_mode(&self) -> u32 {
+        self.item.info.mode.map_or(0o777, |mode| mode & 0o1777 | 0o300)
+    }
+}
+
+impl Engine {
+    /// Starts items and directories as long as there is room for more.
+    pub(super) fn begin_items(&mut self) {
+        loop {
+            let room = self.files.len() < self.options.max_open_files.max(1) && self.flow.ahead < OPEN_AHEAD;
+            if !room {
+                return;
+            }
+            if let Some(item) = self.next_subdir().or_else(|| self.next_file()) {
+                self.begin_item(item);
+            } else {
+                return;
+            }
+            self.settle();
+        }
+    }
+
+    fn next_subdir(&mut self) -> Option<Item> {
+        if self.starting_dirs >= STARTING_DIRS {
+            return None;
+        }
+        let mut waiting = 0;
+        for &key in self.walk.iter().rev() {
+            let dir = self.dirs.get_mut(key)?;
+            if dir.ready
+                && let Some(entry) = dir.subdirs.pop_front()
+            {
+                self.list_more(key);
+                return Some(self.child(key, entry));
+            }
+            waiting += dir.files.len();
+            if waiting > FILES_WAITING {
+                return None;
+            }
+        }
+        None
+    }
+
+    fn next_file(&mut self) -> Option<Item> {
+        let dirs = &mut self.dirs;
+        self.walk.retain(|&key| dirs.get(key).is_some_and(|dir| !dir.listed || dir.waiting() > 0));
+        let mut found = None;
+        for &key in self.walk.iter().rev() {
+            let dir = self.dirs.get_mut(key)?;
+            if dir.ready
+                && let Some(entry) = dir.files.pop_front()
+            {
+                found = Some((key, entry));
+                break;
+            }
+        }
+        match found {
+            Some((key, entry)) => {
+                self.list_more(key);
+                Some(self.child(key, entry))
+            }
+            None => self.top.pop_front(),
+        }
+    }
+
+    fn child(&mut self, key: Key, entry: Entry) -> Item {
+        let mut item = Item {
+            source: Vec::new(),
+            target: Vec::new(),
+            info: entry.info,
+            parent: Some(key),
+            linked: entry.info.kind != Kind::Dir,
+        };
+        if let Some(dir) = self.dirs.get_mut(key) {
+            dir.children += 1;
+            item.source = join(&dir.item.source, &entry.name);
+            item.target = join(&dir.item.target, &entry.name);
+        }
+        item
+    }
+
+    /// Begins with a directory whose attributes are known. `real` is its path without symlinks, if known.
+    pub(super) fn begin_dir(&mut self, item: Item, real: Option<Vec<u8>>) {
+        let real = real.or_else(|| {
+            let parent = self.dirs.get(item.parent?)?;
+            Some(join(parent.real.as_ref()?, crate::base_name(&item.source)))
+        });
+        if self.leads_back(&item, real.as_deref()) {
+            self.fail(format!("{}: directory loop, not copied", display_name(&item.source)));
+            return self.child_finished(item.parent);
+        }
+        let dir = Dir {
+            item,
+            ready: false,
+            created: false,
+            failed: false,
+            mkdir_fault: None,
+            starting: true,
+            handle: None,
+            listed: false,
+            lists_in_flight: 0,
+            lists_allowed: 2,
+            outstanding: 2,
+            files: VecDeque::new(),
+            subdirs: VecDeque::new(),
+            children: 0,
+            finishing: false,
+            real,
+        };
+        let (source, target) = (dir.item.source.clone(), dir.item.target.clone());
+        let mode = dir.temporary_mode();
+        let key = self.dirs.insert(dir);
+        self.starting_dirs += 1;
+        self.walk.push(key);
+        self.start(Side::Target, Op::Mkdir { path: &target, mode }, Token::Dir(key, DirStep::Mkdir));
+        self.start(Side::Source, Op::List(&source), Token::Dir(key, DirStep::List));
+    }
+
+    /// True when the directory contains, or is, one that it is being copied as part of.
+    fn leads_back(&self, item: &Item, real: Option<&[u8]>) -> bool {
+        let mut above = item.parent;
+        while let Some(dir) = above.and_then(|key| self.dirs.get(key)) {
+            let same_inode = item.info.identity.is_some() && item.info.identity == dir.item.info.identity;
+            let contains = match (real, &dir.real) {
+                (Some(real), Some(above)) if item.linked => {
+                    let inside = above.strip_prefix(real);
+                    inside.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/") || real == b"/")
+                }
+                _ => false,
+            };
+            if same_inode || contains {
+                return true;
+            }
+            above = dir.item.parent;
+        }
+        false
+    }
+
+    pub(super) fn dir_answer(&mut self, key: Key, step: DirStep, outcome: Outcome) {
+        let Some(dir) = self.dirs.get_mut(key) else { return };
+        dir.outstanding -= 1;
+        match step {
+            DirStep::Mkdir => match outcome {
+                Ok(_) => {
+                    dir.created = true;
+                    dir.ready = true;
+                }
+                Err(fault) if fault.kind == FaultKind::Lost => dir.abandon(),
+                Err(fault) => {
+                    // SFTP has no code for "exists": look. The reason is kept for the case that it does not.
+                    dir.outstanding += 1;
+                    let target = dir.item.target.clone();
+                    let known = self.plan.direction == Direction::Download && fault.text != "File exists";
+                    if known {
+                        self.done.push_back((Token::Dir(key, DirStep::Check), Err(fault)));
+                    } else {
+                        dir.mkdir_fault = Some(fault);
+                        self.start(Side::Target, Op::Stat(&target), Token::Dir(key, DirStep::Check));
+                    }
+                }
+            },
+            DirStep::Check => self.checked(key, outcome),
+            DirStep::List => match outcome {
+                Ok(Done::Opened(handle, _)) => {
+                    dir.handle = Some(handle);
+                    self.list_more(key);
+                }
+                Ok(Done::Listed(Some(entries))) => {
+                    dir.listed = true;
+                    self.absorb(key, entries);
+                }
+                outcome => self.list_failed(key, fault_of(outcome)),
+            },
+            DirStep::ListMore => {
+                dir.lists_in_flight -= 1;
+                dir.lists_allowed = (dir.lists_allowed + 1).min(MAX_LISTS);
+                match outcome {
+                    // No entries and no EOF would go on for ever.
+                    Ok(Done::Listed(Some(entries))) if !entries.is_empty() => self.absorb(key, entries),
+                    Ok(Done::Listed(_)) => dir.listed = true,
+                    Err(fault) if fault.kind == FaultKind::Eof => dir.listed = true,
+                    outcome => self.list_failed(key, fault_of(outcome)),
+                }
+                self.list_more(key);
+            }
+            DirStep::Finish => {
+                if let Err(fault) = outcome
+                    && fault.kind != FaultKind::Lost
+                {
+                    let target = dir.item.target.clone();
+                    self.fail(wording::failed(self.plan.direction, Deed::FinishDir, &target, &fault));
+                }
+                return self.dir_finished(key);
+            }
+        }
+        self.finish_dir_if_done(key);
+    }
+
+    /// Making the directory failed; `outcome` says what is there instead.
+    fn checked(&mut self, key: Key, outcome: Outcome) {
+        let Some(dir) = self.dirs.get_mut(key) else { return };
+        let making = dir.mkdir_fault.take();
+        let fault = match outcome {
+            Ok(Done::Info(info)) if matches!(info.kind, Kind::Dir | Kind::Unknown) => {
+                dir.ready = true;
+                return;
+            }
+            Ok(_) => None,
+            Err(fault) => Some(making.unwrap_or(fault)),
+        };
+        dir.abandon();
+        let target = dir.item.target.clone();
+        self.list_more(key);
+        match fault {
+            None => self.fail(format!("\"{}\" exists but is not a directory", display_name(&target))),
+            Some(fault) if fault.kind == FaultKind::Lost => {}
+            Some(fault) => {
+                self.fail(wording::failed(self.plan.direction, Deed::MakeDir, &target, &fault));
+            }
+        }
+    }
+
+    fn list_failed(&mut self, key: Key, fault: Fault) {
+        let Some(dir) = self.dirs.get_mut(key) else { return };
+        let first = !dir.listed;
+        dir.listed = true;
+        let source = dir.item.source.clone();
+        if first && fault.kind != FaultKind::Lost {
+            self.fail(wording::failed(self.plan.direction, Deed::ListSource, &source, &fault));
+        }
+    }
+
+    fn absorb(&mut self, key: Key, entries: Vec<Entry>) {
+        let Some(dir) = self.dirs.get_mut(key) else { return };
+        if dir.failed {
+            return;
+        }
+        let (mut suspects, mut specials) = (Vec::new(), Vec::new());
+        for entry in entries {
+            if *entry.name == *b"." || *entry.name == *b".." {
+                continue;
+            }
+            if !is_safe_name(&entry.name) {
+                suspects.push(entry.name);
+            } else {
+                match entry.info.kind {
+                    Kind::Dir => dir.subdirs.push_back(entry),
+                    Kind::Special => specials.push(join(&dir.item.source, &entry.name)),
+                    Kind::File | Kind::Symlink | Kind::Unknown => dir.files.push_back(entry),
+                }
+            }
+        }
+        let path = display_name(&dir.item.source);
+        for name in suspects {
+            let name = display_name(&name);
+            self.fail(format!("Server sent suspect path \"{name}\" during readdir of \"{path}\""));
+        }
+        for special in specials {
+            self.skip(wording::skipped(self.plan.direction, &special));
+        }
+    }
+
+    /// Keeps the listing of a remote directory going, or ends it.
+    fn list_more(&mut self, key: Key) {
+        let Some(dir) = self.dirs.get_mut(key) else { return };
+        let Some(handle) = dir.handle.clone() else { return };
+        if dir.listed {
+            if dir.lists_in_flight == 0 {
+                dir.handle = None;
+                self.start(Side::Source, Op::Close(handle), Token::Nothing);
+            }
+            return;
+        }
+        while dir.lists_in_flight < dir.lists_allowed && dir.waiting() < ENTRIES_HELD {
+            dir.lists_in_flight += 1;
+            dir.outstanding += 1;
+            if let Some(remote) = &mut self.source
+                && let Some(outcome) =
+                    remote.perform(Op::ListMore(&handle), Token::Dir(key, DirStep::ListMore))
+            {
+                self.done.push_back((Token::Dir(key, DirStep::ListMore), outcome));
+                return;
+            }
+        }
+    }
+
+    /// Sets the directory's own mode and times when nothing below is left to do.
+    pub(super) fn finish_dir_if_done(&mut self, key: Key) {
+        let Some(dir) = self.dirs.get_mut(key) else { return };
+        let begun = dir.listed || dir.waiting() > 0;
+        if dir.starting && begun && (dir.ready || dir.failed) {
+            dir.starting = false;
+            self.starting_dirs -= 1;
+        }
+        let busy = dir.outstanding > 0 || dir.children > 0 || dir.waiting() > 0 || !dir.listed;
+        if busy || dir.finishing || !(dir.ready || dir.failed) {
+            return;
+        }
+        dir.finishing = true;
+        let mut change = Change::default();
+        if dir.ready && self.options.preserve {
+            change.mode = dir.item.info.mode.map(|mode| mode & 0o1777);
+            change.times = dir.item.info.times;
+        } else if dir.ready && dir.created {
+            let mode = dir.item.info.mode.map(|mode| mode & 0o1777);
+            change.mode = mode.filter(|&mode| mode != dir.temporary_mode());
+        }
+        if change == Change::default() {
+            return self.dir_finished(key);
+        }
+        dir.outstanding += 1;
+        let target = dir.item.target.clone();
+        self.start(Side::Target, Op::SetPath { path: &target, change }, Token::Dir(key, DirStep::Finish));
+    }
+
+    fn dir_finished(&mut self, key: Key) {
+        let Some(dir) = self.dirs.remove(key) else { return };
+        self.walk.retain(|&other| other != key);
+        if !dir.failed {
+            self.summary.directories += 1;
+        }
+        self.child_finished(dir.item.parent);
+    }
+
+    /// Something in the directory `parent` is done.
+    pub(super) fn child_finished(&mut self, parent: Option<Key>) {
+        if let Some(key) = parent
+            && let Some(dir) = self.dirs.get_mut(key)
+        {
+            dir.children -= 1;
+            self.finish_dir_if_done(key);
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! What is known of one file on its way.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use bytes::Bytes;
+
+use crate::end::Handle;
+
+use super::dirs::Item;
+
+/// Which question about a file an answer belongs to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum FileStep {
+    Stat,
+    /// It is a directory behind a symlink: which?
+    RealPath,
+    OpenSource,
+    OpenTarget,
+    Read {
+        offset: u64,
+        len: u32,
+    },
+    Write {
+        offset: u64,
+        len: u32,
+    },
+    Attributes,
+    CloseTarget,
+    /// Cutting a file that was closed before its failure was known.
+    Repair,
+}
+
+/// How far a file has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// Being looked at and opened.
+    Opening,
+    /// Both ends are open.
+    Copying,
+    /// Attributes and CLOSE are on their way.
+    Closing,
+}
+
+/// See the module documentation.
+#[derive(Debug)]
+pub(super) struct File {
+    pub(super) id: u64,
+    pub(super) item: Item,
+    pub(super) phase: Phase,
+    pub(super) source: Option<Handle>,
+    pub(super) target: Option<Handle>,
+    /// Size of the target when it was opened, where that is known (local); `None` also for what has no size.
+    pub(super) old_size: Option<u64>,
+    /// Bytes to copy: the source's size when it was opened.
+    pub(super) size: u64,
+    /// The size says nothing (0, as files in /proc have it, or unknown): read to the end.
+    pub(super) to_eof: bool,
+    /// READs that came back full; allows more of them in flight when reading to the end.
+    pub(super) full_reads: u32,
+    /// Where the next new request starts.
+    pub(super) requested: u64,
+    /// What short answers left out.
+    pub(super) again: Vec<(u64, u32)>,
+    /// No new requests are to come.
+    pub(super) all_requested: bool,
+    pub(super) reads: u32,
+    pub(super) writes: u32,
+    /// Answers awaited other than data.
+    pub(super) outstanding: u32,
+    /// Bytes the target has taken.
+    pub(super) confirmed: u64,
+    /// All bytes before this have been taken; `islands` behind it, from start to end.
+    pub(super) prefix: u64,
+    islands: BTreeMap<u64, u64>,
+    /// Relay: what has come and is not written, and where writing goes on.
+    pub(super) held: BTreeMap<u64, Vec<Bytes>>,
+    pub(super) write_at: u64,
+    pub(super) in_sending: bool,
+    pub(super) in_writing: bool,
+    pub(super) failed: bool,
+    pub(super) repaired: bool,
+    /// Counted in `Flow::ahead`.
+    pub(super) ahead: u64,
+    pub(super) started: Instant,
+}
+
+impl File {
+    pub(super) fn new(id: u64, item: Item, now: Instant) -> Self {
+        Self {
+            id,
+            item,
+            phase: Phase::Opening,
+            source: None,
+            target: None,
+            old_size: None,
+            size: 0,
+            to_eof: false,
+            full_reads: 0,
+            requested: 0,
+            again: Vec::new(),
+            all_requested: false,
+            reads: 0,
+            writes: 0,
+            outstanding: 0,
+            confirmed: 0,
+            prefix: 0,
+            islands: BTreeMap::new(),
+            held: BTreeMap::new(),
+            write_at: 0,
+            in_sending: false,
+            in_writing: false,
+            failed: false,
+            repaired: false,
+            ahead: 0,
+            started: now,
+        }
+    }
+
+    /// Bytes from `offset` on have been taken by the target.
+    pub(super) fn confirm(&mut self, offset: u64, len: u64) {
+        self.confirmed += len;
+        let end = offset.saturating_add(len);
+        if offset > self.prefix {
+            let known = self.islands.entry(offset).or_default();
+            *known = end.max(*known);
+            return;
+        }
+        self.prefix = self.prefix.max(end);
+        while let Some(island) = self.islands.first_entry() {
+            if *island.key() > self.prefix {
+                break;
+            }
+            self.prefix = self.prefix.max(island.remove());
+        }
+    }
+
+    /// All that was asked for is on the target, or has been given to it.
+    pub(super) fn data_sent(&self) -> bool {
+        self.all_requested && self.again.is_empty() && self.reads == 0 && self.held.is_empty()
+    }
+
+    /// Nothing new is left to be asked for.
+    pub(super) const fn exhausted(&self) -> bool {
+        !self.to_eof && self.requested >= self.size
+    }
+
+    /// Answers about data that are still to come.
+    pub(super) const fn data_in_flight(&self) -> u32 {
+        self.reads + self.writes
+    }
+
+    /// True while this is a file whose progress may be shown.
+    pub(super) fn moving(&self) -> bool {
+        self.phase != Phase::Opening && !self.failed
+    }
+
+    /// Bytes behind a gap: only a source that changes while it is read leaves them.
+    pub(super) fn has_gap(&self) -> bool {
+        !self.islands.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::end::Info;
+
+    proptest! {
+        #[test]
+        fn the_prefix_is_what_has_come_without_a_gap(
+            order in Just((0..20_u64).collect::<Vec<_>>()).prop_shuffle(),
+            stop in 0..20_usize,
+        ) {
+            let item = Item::top(Vec::new(), Vec::new(), Info::UNKNOWN);
+            let mut file = File::new(0, item, Instant::now());
+            for &block in &order[..stop] {
+                file.confirm(block * 10, 10);
+            }
+            let done = &order[..stop];
+            let expected = (0..20).find(|block| !done.contains(block)).unwrap_or(20) * 10;
+            prop_assert_eq!(file.prefix, expected);
+            prop_assert_eq!(file.confirmed, stop as u64 * 10);
+            prop_assert_eq!(file.has_gap(), expected != stop as u64 * 10);
+        }
+    }
+}

@@ -1,0 +1,348 @@
+//! One file, from the first look at it to its CLOSE.
+
+use crate::Direction;
+use crate::Event;
+use crate::end::{Change, Done, Fault, FaultKind, Kind, Op, Outcome};
+use crate::table::Key;
+use crate::wording::{self, Deed};
+
+use super::dirs::Item;
+use super::file::{File, FileStep, Phase};
+use super::prepare::{fault_of, path_of};
+use super::{Engine, Side, Token};
+
+/// Files up to this size are closed without waiting for their WRITEs: CLOSE follows in the same flight. For
+/// larger ones the wait is nothing, and a failure can be repaired on the open handle.
+const CLOSE_BEHIND: u64 = 256 * 1024;
+
+impl Engine {
+    pub(super) fn begin_item(&mut self, item: Item) {
+        match (item.info.kind, item.info.mode) {
+            // What the command line names gets its path looked up first, see `behind_link`.
+            (Kind::Dir, Some(_)) if !item.linked && self.options.recursive => self.begin_dir(item, None),
+            _ => self.begin_file(item),
+        }
+    }
+
+    fn begin_file(&mut self, item: Item) {
+        let id = self.next_file_id;
+        self.next_file_id += 1;
+        let info = item.info;
+        let source = item.source.clone();
+        let mut file = File::new(id, item, self.now);
+        file.outstanding = 1;
+        let key = self.files.insert(file);
+        match info.kind {
+            Kind::File => {
+                self.expect_size(key, info.size.unwrap_or(0));
+                self.start(Side::Source, Op::OpenRead(&source), Token::File(key, FileStep::OpenSource));
+            }
+            Kind::Dir | Kind::Special if info.mode.is_some() => {
+                self.done.push_back((Token::File(key, FileStep::Stat), Ok(Done::Info(info))));
+            }
+            _ => self.start(Side::Source, Op::Stat(&source), Token::File(key, FileStep::Stat)),
+        }
+    }
+
+    pub(super) fn file_answer(&mut self, key: Key, step: FileStep, outcome: Outcome) {
+        let Some(file) = self.files.get_mut(key) else { return };
+        match step {
+            FileStep::Read { offset, len } => {
+                file.reads -= 1;
+                self.flow.bytes -= u64::from(len);
+                self.flow.requests -= 1;
+                self.read_answer(key, offset, len, outcome);
+            }
+            FileStep::Write { offset, len } => {
+                file.writes -= 1;
+                if self.plan.direction == Direction::Upload {
+                    self.flow.bytes -= u64::from(len);
+                    self.flow.requests -= 1;
+                }
+                self.write_answer(key, offset, len, outcome);
+            }
+            _ => {
+                file.outstanding -= 1;
+                match step {
+                    FileStep::Stat => self.stat_answer(key, outcome),
+                    FileStep::RealPath => return self.become_dir(key, path_of(outcome).ok()),
+                    FileStep::OpenSource => self.source_opened(key, outcome),
+                    FileStep::OpenTarget => self.target_opened(key, outcome),
+                    FileStep::Attributes => {
+                        if let Err(fault) = outcome {
+                            self.file_failed(key, Deed::FinishTarget, &fault);
+                        }
+                    }
+                    FileStep::CloseTarget => {
+                        if let Err(fault) = outcome {
+                            self.file_failed(key, Deed::CloseTarget, &fault);
+                        }
+                    }
+                    // The failure has been told; that the cut failed too says nothing new.
+                    FileStep::Repair | FileStep::Read { .. } | FileStep::Write { .. } => {}
+                }
+            }
+        }
+        self.move_on(key);
+    }
+
+    fn stat_answer(&mut self, key: Key, outcome: Outcome) {
+        let Some(file) = self.files.get_mut(key) else { return };
+        let info = match outcome {
+            Ok(Done::Info(info)) => info,
+            outcome => return self.file_failed(key, Deed::StatSource, &fault_of(outcome)),
+        };
+        file.item.info = info;
+        match info.kind {
+            Kind::Dir if self.options.recursive => self.behind_link(key),
+            Kind::Dir | Kind::Special => {
+                let in_tree = file.item.parent.is_some() && info.kind == Kind::Special;
+                let source = file.item.source.clone();
+                if in_tree {
+                    self.skip(wording::skipped(self.plan.direction, &source));
+                    self.forget_file(key);
+                } else {
+                    let text = wording::not_regular(self.plan.direction, &source);
+                    self.file_failed_with(key, text);
+                }
+            }
+            Kind::File | Kind::Symlink | Kind::Unknown => {
+                file.outstanding += 1;
+                let source = file.item.source.clone();
+                self.expect_size(key, info.size.unwrap_or(0));
+                self.start(Side::Source, Op::OpenRead(&source), Token::File(key, FileStep::OpenSource));
+            }
+        }
+    }
+
+    /// A directory that was not a plain entry of its parent. Remote ones have no inode to know them by, so their
+    /// real path must do; one round trip per link and per source.
+    fn behind_link(&mut self, key: Key) {
+        let Some(file) = self.files.get_mut(key) else { return };
+        if self.plan.direction == Direction::Upload || !file.item.linked {
+            return self.become_dir(key, None);
+        }
+        file.outstanding += 1;
+        let source = file.item.source.clone();
+        self.start(Side::Source, Op::RealPath(&source), Token::File(key, FileStep::RealPath));
+    }
+
+    fn become_dir(&mut self, key: Key, real: Option<Vec<u8>>) {
+        if let Some(file) = self.files.remove(key) {
+            if self.source.as_ref().or(self.target.as_ref()).is_some_and(|remote| remote.lost()) {
+                return self.child_finished(file.item.parent);
+            }
+            self.begin_dir(file.item, real);
+        }
+    }
+
+    fn expect_size(&mut self, key: Key, size: u64) {
+        if let Some(file) = self.files.get_mut(key) {
+            self.flow.ahead = self.flow.ahead - file.ahead + size;
+            file.ahead = size;
+            file.size = size;
+        }
+    }
+
+    fn source_opened(&mut self, key: Key, outcome: Outcome) {
+        let Some(file) = self.files.get_mut(key) else { return };
+        let (handle, info) = match outcome {
+            Ok(Done::Opened(handle, info)) => (handle, info.unwrap_or(file.item.info)),
+            outcome => return self.file_failed(key, Deed::OpenSource, &fault_of(outcome)),
+        };
+        file.source = Some(handle);
+        file.item.info = info;
+        if matches!(info.kind, Kind::Dir | Kind::Special) {
+            let text = wording::not_regular(self.plan.direction, &file.item.source);
+            return self.file_failed_with(key, text);
+        }
+        file.to_eof = info.size.unwrap_or(0) == 0;
+        file.outstanding += 1;
+        let target = file.item.target.clone();
+        self.expect_size(key, info.size.unwrap_or(0));
+        let mode = info.mode.unwrap_or(0o666) & 0o777;
+        let op = Op::OpenWrite { path: &target, mode };
+        self.start(Side::Target, op, Token::File(key, FileStep::OpenTarget));
+    }
+
+    fn target_opened(&mut self, key: Key, outcome: Outcome) {
+        let Some(file) = self.files.get_mut(key) else { return };
+        let (handle, info) = match outcome {
+            Ok(Done::Opened(handle, info)) => (handle, info),
+            outcome => return self.file_failed(key, Deed::OpenTarget, &fault_of(outcome)),
+        };
+        file.target = Some(handle);
+        file.old_size = info.filter(|info| info.kind == Kind::File).and_then(|info| info.size);
+        file.phase = Phase::Copying;
+        file.started = self.now;
+        file.in_sending = true;
+        self.sending.push_back(key);
+    }
+
+    fn write_answer(&mut self, key: Key, offset: u64, len: u32, outcome: Outcome) {
+        match outcome {
+            Ok(_) => {
+                self.flow.grow(u64::from(len), &self.options);
+                self.summary.bytes += u64::from(len);
+                if let Some(file) = self.files.get_mut(key) {
+                    file.confirm(offset, u64::from(len));
+                }
+            }
+            Err(fault) => self.file_failed(key, Deed::WriteTarget, &fault),
+        }
+    }
+
+    /// Goes on to the next phase when nothing of this one is left.
+    pub(super) fn move_on(&mut self, key: Key) {
+        let Some(file) = self.files.get_mut(key) else { return };
+        let quiet = file.outstanding == 0 && file.data_in_flight() == 0;
+        match file.phase {
+            Phase::Opening | Phase::Copying if file.failed => {
+                if quiet {
+                    self.close_file(key);
+                }
+            }
+            Phase::Opening => {}
+            Phase::Copying => {
+                if file.data_sent() && (file.writes == 0 || file.requested <= CLOSE_BEHIND) {
+                    if file.has_gap() {
+                        let fault = Fault::other("file changed while it was being copied");
+                        self.file_failed(key, Deed::ReadSource, &fault);
+                        return self.move_on(key);
+                    }
+                    self.close_file(key);
+                }
+            }
+            Phase::Closing if quiet => {
+                let cut_later = self.plan.direction != Direction::Download
+                    && file.failed
+                    && !file.repaired
+                    && file.prefix < file.requested;
+                if cut_later {
+                    file.repaired = true;
+                    file.outstanding += 1;
+                    let change = Change { size: Some(file.prefix), ..Change::default() };
+                    let target = file.item.target.clone();
+                    let token = Token::File(key, FileStep::Repair);
+                    self.start(Side::Target, Op::SetPath { path: &target, change }, token);
+                } else {
+                    self.file_done(key);
+                }
+            }
+            Phase::Closing => {}
+        }
+    }
+
+    /// Sets what is to be set on the target and closes both ends.
+    fn close_file(&mut self, key: Key) {
+        let Some(file) = self.files.get_mut(key) else { return };
+        file.phase = Phase::Closing;
+        self.flow.ahead -= std::mem::take(&mut file.ahead);
+        self.flow.held -= file.held.values().flatten().map(|piece| piece.len() as u64).sum::<u64>();
+        file.held.clear();
+        let (source, target) = (file.source.take(), file.target.take());
+        let failed = file.failed;
+        // What was asked for past the end of a file of unknown length does not count.
+        let size = match self.plan.direction {
+            _ if failed => file.prefix,
+            Direction::Upload => file.requested,
+            Direction::Download => file.prefix,
+            Direction::Relay => file.write_at,
+        };
+        let mut change = Change::default();
+        if self.plan.direction == Direction::Download {
+            // Pieces may have been written behind a gap of a failed file; else only an old, longer tail counts.
+            let written = file.old_size.map(|old| if failed { u64::MAX } else { old });
+            change.size = written.filter(|&written| written > size).map(|_| size);
+        } else {
+            change.size = Some(size);
+        }
+        if failed {
+            // Whatever the cut says: this end of the file has been dealt with on its handle.
+            file.repaired = true;
+        } else if self.options.preserve {
+            change.mode = file.item.info.mode.map(|mode| mode & 0o777);
+            change.times = file.item.info.times;
+        }
+        let set = target.is_some() && change != Change::default();
+        let close = target.is_some() && self.target.is_some();
+        file.outstanding += u32::from(set) + u32::from(close);
+        if let Some(handle) = source
+            && self.source.is_some()
+        {
+            self.start(Side::Source, Op::Close(handle), Token::Nothing);
+        }
+        if let Some(handle) = target {
+            if set {
+                let op = Op::SetHandle { handle: &handle, change };
+                self.start(Side::Target, op, Token::File(key, FileStep::Attributes));
+            }
+            if close {
+                self.start(Side::Target, Op::Close(handle), Token::File(key, FileStep::CloseTarget));
+            }
+        }
+        if !set && !close {
+            self.file_done(key);
+        }
+    }
+
+    fn file_done(&mut self, key: Key) {
+        let Some(file) = self.files.get(key) else { return };
+        if !file.failed {
+            self.summary.files += 1;
+            self.events.push_back(Event::FileDone {
+                id: file.id,
+                name: crate::base_name(&file.item.source).to_vec(),
+                size: file.confirmed,
+                started: file.started,
+            });
+        }
+        self.forget_file(key);
+    }
+
+    fn forget_file(&mut self, key: Key) {
+        if let Some(file) = self.files.remove(key) {
+            self.flow.ahead -= file.ahead;
+            if file.in_sending {
+                self.sending.retain(|&other| other != key);
+            }
+            if file.in_writing {
+                self.writing.retain(|&other| other != key);
+            }
+            self.child_finished(file.item.parent);
+        }
+    }
+
+    /// The connection to one end is gone. A file that has begun is named; the rest go without a word each.
+    pub(super) fn file_lost(&mut self, key: Key, reason: &str) {
+        let deed = match self.plan.direction {
+            Direction::Download => Deed::ReadSource,
+            Direction::Upload | Direction::Relay => Deed::WriteTarget,
+        };
+        self.file_failed(key, deed, &Fault { kind: FaultKind::Lost, text: reason.to_owned() });
+        self.move_on(key);
+    }
+
+    /// Ends a file with a message. Only the first of a file's failures is told.
+    pub(super) fn file_failed(&mut self, key: Key, deed: Deed, fault: &Fault) {
+        let Some(file) = self.files.get(key) else { return };
+        let of_source = matches!(deed, Deed::StatSource | Deed::OpenSource | Deed::ReadSource);
+        let path = if of_source { &file.item.source } else { &file.item.target };
+        let text = wording::failed(self.plan.direction, deed, path, fault);
+        if fault.kind == FaultKind::Lost && file.phase == Phase::Opening {
+            if let Some(file) = self.files.get_mut(key) {
+                file.failed = true;
+            }
+            return;
+        }
+        self.file_failed_with(key, text);
+    }
+
+    fn file_failed_with(&mut self, key: Key, text: String) {
+        let Some(file) = self.files.get_mut(key) else { return };
+        if !std::mem::replace(&mut file.failed, true) {
+            file.again.clear();
+            self.fail(text);
+        }
+    }
+}

@@ -1,0 +1,380 @@
+//! The engine: who is asked what, in which order, and what an answer leads to.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`prepare`] | the target and the sources: `~`, patterns, is it a directory |
+//! | [`dirs`] | directories: listing, making, finishing |
+//! | [`files`] | one file from stat to close |
+//! | [`data`] | file bytes: which READ or WRITE goes next |
+
+mod data;
+mod dirs;
+mod file;
+mod files;
+mod prepare;
+
+use std::collections::VecDeque;
+use std::time::Instant;
+
+use bytes::Bytes;
+use lh_sftp::server::Output;
+
+use crate::end::{Fault, FaultKind, Op, Outcome};
+use crate::limiter::Limiter;
+use crate::remote::Remote;
+use crate::table::{Key, Table};
+use crate::{Direction, Event, Options, Plan, Summary, local};
+
+use dirs::{Dir, DirStep};
+use file::{File, FileStep};
+use prepare::{Prepare, PrepareStep};
+
+/// Data in flight to begin with; grows by what is answered.
+const FIRST_DEPTH: u64 = 4 << 20;
+
+/// Requests in flight to begin with, for servers whose small requests would make [`FIRST_DEPTH`] many of them.
+const FIRST_REQUESTS: usize = 64;
+
+/// Requests in flight at most, unless the user says otherwise: servers exist that drop what is beyond.
+const MAX_REQUESTS: usize = 1024;
+
+/// Bytes of opened files whose data are not requested yet, from which on no further file is opened: an
+/// interrupted copy of large files should not leave dozens of empty ones.
+const OPEN_AHEAD: u64 = 16 << 20;
+
+/// Queued request bytes from which on nothing new is begun.
+const QUEUE_LIMIT: usize = 128 * 1024;
+
+/// One of the two ends of a copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// Where files come from.
+    Source,
+    /// Where they go.
+    Target,
+}
+
+/// Whose answer is awaited.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Token {
+    Prepare(PrepareStep),
+    Dir(Key, DirStep),
+    File(Key, FileStep),
+    /// The answer does not matter.
+    Nothing,
+}
+
+/// One copy, of a [`Plan`]'s sources to its target.
+///
+/// Give each remote end an open SFTP channel and call [`Engine::open`]; then [`Engine::received`] for what
+/// arrives and [`Engine::advance`] after that, when the channel becomes writable, and at
+/// [`Engine::next_deadline`]. With two remote ends, what one receives gives the other something to send. After
+/// each call look at [`Engine::poll_event`] and [`Engine::is_finished`].
+#[derive(Debug)]
+pub struct Engine {
+    plan: Plan,
+    options: Options,
+    source: Option<Remote>,
+    target: Option<Remote>,
+    opened: [bool; 2],
+    /// Answers not yet acted upon.
+    done: VecDeque<(Token, Outcome)>,
+    events: VecDeque<Event>,
+    prepare: Prepare,
+    files: Table<File>,
+    dirs: Table<Dir>,
+    /// Directories that still have entries to be started; the deepest is last.
+    walk: Vec<Key>,
+    /// Directories being made or listed for the first time.
+    starting_dirs: usize,
+    /// Top-level items that wait to be started.
+    top: VecDeque<dirs::Item>,
+    /// Files whose data are not all requested, in the order in which they will be.
+    sending: VecDeque<Key>,
+    /// Relay: files with data that have come and are not written, in order of their first data.
+    writing: VecDeque<Key>,
+    flow: Flow,
+    next_file_id: u64,
+    summary: Summary,
+    now: Instant,
+}
+
+/// How much is in flight, and how much may be.
+#[derive(Debug)]
+struct Flow {
+    bytes: u64,
+    requests: usize,
+    depth: u64,
+    max_requests: usize,
+    /// Relay: bytes that were read and wait to be written.
+    held: u64,
+    /// Bytes of open files that are not requested yet.
+    ahead: u64,
+    limiter: Option<Limiter>,
+    wait_until: Option<Instant>,
+}
+
+impl Engine {
+    /// An engine that will carry out `plan`.
+    pub fn new(plan: Plan, options: Options, now: Instant) -> Self {
+        let remote = |wanted: bool| wanted.then(Remote::new);
+        let flow = Flow {
+            bytes: 0,
+            requests: 0,
+            depth: FIRST_DEPTH.min(options.max_bytes_in_flight),
+            max_requests: options.max_requests.unwrap_or(FIRST_REQUESTS).max(1),
+            held: 0,
+            ahead: 0,
+            limiter: options.bits_per_second.map(|rate| Limiter::new(rate, now)),
+            wait_until: None,
+        };
+        Self {
+            source: remote(plan.direction != Direction::Upload),
+            target: remote(plan.direction != Direction::Download),
+            opened: [false; 2],
+            done: VecDeque::new(),
+            events: VecDeque::new(),
+            prepare: Prepare::new(&plan),
+            files: Table::new(),
+            dirs: Table::new(),
+            walk: Vec::new(),
+            starting_dirs: 0,
+            top: VecDeque::new(),
+            sending: VecDeque::new(),
+            writing: VecDeque::new(),
+            flow,
+            next_file_id: 0,
+            summary: Summary::default(),
+            now,
+            plan,
+            options,
+        }
+    }
+
+    /// The channel of a remote end is open and the SFTP subsystem runs on it.
+    pub fn open(&mut self, side: Side) {
+        let at = side as usize;
+        if let (false, Some(remote)) = (self.opened[at], self.remote(side)) {
+            remote.start();
+            self.opened[at] = true;
+        }
+    }
+
+    /// Bytes came on the channel of `side`.
+    pub fn received(&mut self, side: Side, data: Bytes, now: Instant) {
+        self.now = now;
+        let Some(remote) = self.remote(side) else { return };
+        if remote.lost() {
+            return;
+        }
+        remote.input(data);
+        loop {
+            let Some(remote) = self.remote(side) else { return };
+            match remote.poll() {
+                Ok(None) => return,
+                Ok(Some((token, outcome))) => {
+                    self.done.push_back((token, outcome));
+                    self.settle();
+                }
+                Err(reason) => return self.lost(side, &reason, now),
+            }
+        }
+    }
+
+    /// The channel or the connection of `side` is gone. Everything unfinished fails with `reason` (such as
+    /// `Connection closed`).
+    pub fn lost(&mut self, side: Side, reason: &str, now: Instant) {
+        self.now = now;
+        let finished = self.is_finished();
+        let Some(remote) = self.remote(side) else { return };
+        if remote.lost() {
+            return;
+        }
+        let tokens = remote.fail(reason);
+        if finished {
+            return;
+        }
+        self.summary.lost = true;
+        let failures = self.summary.failures;
+        let fault = Fault { kind: FaultKind::Lost, text: reason.to_owned() };
+        for token in tokens {
+            self.done.push_back((token, Err(fault.clone())));
+        }
+        self.abandon(reason);
+        self.settle();
+        if self.summary.failures == failures {
+            self.fail(reason.to_owned());
+        }
+    }
+
+    /// Begins what can be begun and sends what can be sent on the channel of `side`.
+    pub fn advance(&mut self, side: Side, out: &mut dyn Output, now: Instant) {
+        self.now = now;
+        self.flow.wait_until = None;
+        loop {
+            self.settle();
+            self.begin_work();
+            match (self.plan.direction, side) {
+                (Direction::Upload, _) => self.send_file_data(out),
+                (_, Side::Source) => self.request_data(out),
+                (_, Side::Target) => self.send_held_data(out),
+            }
+            self.settle();
+            let Some(remote) = self.remote(side) else { return };
+            // What a full queue had held up can go on once the queue is gone.
+            if remote.queued() == 0 || !remote.flush(out) {
+                return;
+            }
+        }
+    }
+
+    /// True when a call of [`Engine::advance`] for `side` would have something to send, given room.
+    pub fn wants_to_send(&self, side: Side) -> bool {
+        let remote = match side {
+            Side::Source => &self.source,
+            Side::Target => &self.target,
+        };
+        remote.as_ref().is_some_and(|remote| !remote.lost() && remote.queued() > 0)
+            || match (self.plan.direction, side) {
+                (Direction::Upload, Side::Target) => {
+                    !self.sending.is_empty() && self.flow.wait_until.is_none()
+                }
+                (Direction::Relay, Side::Target) => !self.writing.is_empty(),
+                (Direction::Relay, Side::Source) => !self.sending.is_empty() && self.room_in_flight(),
+                _ => false,
+            }
+    }
+
+    /// When [`Engine::advance`] wants to be called although nothing has come: a rate limit.
+    pub fn next_deadline(&self) -> Option<Instant> {
+        self.flow.wait_until
+    }
+
+    /// What has happened since the last call; call until `None`.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// The file whose data move: its id, name, confirmed bytes and size.
+    pub fn current(&self) -> Option<Current<'_>> {
+        let key = self
+            .files
+            .keys()
+            .into_iter()
+            .filter(|&key| self.files.get(key).is_some_and(File::moving))
+            .min_by_key(|&key| self.files.get(key).map_or(u64::MAX, |file| file.id))?;
+        let file = self.files.get(key)?;
+        Some(Current {
+            id: file.id,
+            name: crate::base_name(&file.item.source),
+            done: file.confirmed,
+            size: file.size.max(file.confirmed),
+        })
+    }
+
+    /// True when nothing is left to do: every file is closed or has failed.
+    pub fn is_finished(&self) -> bool {
+        self.prepare.finished()
+            && self.top.is_empty()
+            && self.files.len() == 0
+            && self.dirs.len() == 0
+            && self.done.is_empty()
+            && [&self.source, &self.target]
+                .into_iter()
+                .flatten()
+                .all(|remote| remote.lost() || (!remote.outstanding() && remote.queued() == 0))
+    }
+
+    /// How it went, so far.
+    pub const fn summary(&self) -> Summary {
+        self.summary
+    }
+
+    fn remote(&mut self, side: Side) -> Option<&mut Remote> {
+        match side {
+            Side::Source => self.source.as_mut(),
+            Side::Target => self.target.as_mut(),
+        }
+    }
+
+    /// Starts an operation on an end; its answer will be `settle`d.
+    fn start(&mut self, side: Side, op: Op<'_>, token: Token) {
+        let outcome = match self.remote(side) {
+            Some(remote) => remote.perform(op, token),
+            None => Some(local::perform(op)),
+        };
+        if let Some(outcome) = outcome {
+            self.done.push_back((token, outcome));
+        }
+    }
+
+    /// Acts on answers until there are none.
+    fn settle(&mut self) {
+        while let Some((token, outcome)) = self.done.pop_front() {
+            match token {
+                Token::Prepare(step) => self.prepared(step, outcome),
+                Token::Dir(key, step) => self.dir_answer(key, step, outcome),
+                Token::File(key, step) => self.file_answer(key, step, outcome),
+                Token::Nothing => {}
+            }
+        }
+    }
+
+    /// Starts directories and files while there is room for more.
+    fn begin_work(&mut self) {
+        if !self.prepare.finished() {
+            self.prepare_more();
+        }
+        for side in [Side::Source, Side::Target] {
+            if self.remote(side).is_some_and(|remote| remote.queued() > QUEUE_LIMIT) {
+                return;
+            }
+        }
+        self.begin_items();
+    }
+
+    /// Gives up what has not been started: the connection is gone.
+    fn abandon(&mut self, reason: &str) {
+        let waiting = self.top.len()
+            + self.walk.iter().filter_map(|&key| self.dirs.get(key)).map(Dir::waiting).sum::<usize>();
+        self.top.clear();
+        for key in std::mem::take(&mut self.walk) {
+            if let Some(dir) = self.dirs.get_mut(key) {
+                dir.abandon();
+            }
+        }
+        for key in self.dirs.keys() {
+            self.finish_dir_if_done(key);
+        }
+        let unresolved = self.prepare.abandon();
+        // Files that wait for nothing from the lost end must hear of it too.
+        for key in self.files.keys() {
+            self.file_lost(key, reason);
+        }
+        if waiting + unresolved > 0 {
+            self.fail(reason.to_owned());
+        }
+    }
+
+    fn fail(&mut self, text: String) {
+        self.summary.failures += 1;
+        self.events.push_back(Event::Failed { text });
+    }
+
+    fn skip(&mut self, text: String) {
+        self.events.push_back(Event::Skipped { text });
+    }
+}
+
+/// See [`Engine::current`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Current<'a> {
+    /// Tells files apart.
+    pub id: u64,
+    /// The last component of the source's name.
+    pub name: &'a [u8],
+    /// Bytes confirmed by the target.
+    pub done: u64,
+    /// Bytes to be copied; grows when the source turns out longer.
+    pub size: u64,
+}

@@ -1,0 +1,426 @@
+//! What the command line's paths mean: `~`, patterns, and whether the target is a directory.
+
+use crate::end::{Done, Fault, FaultKind, Handle, Info, Kind, Op, Outcome};
+use crate::glob::{has_magic, matches, unescape};
+use crate::names::{RemotePath, base_name, display_name, is_safe_name, join, remote_path};
+use crate::table::{Key, Table};
+use crate::{Direction, Plan};
+
+use super::dirs::Item;
+use super::{Engine, Side, Token};
+
+/// Which question of the preparation an answer belongs to. Numbers are those of sources.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum PrepareStep {
+    TargetPath,
+    TargetStat,
+    TargetMkdir,
+    SourcePath(usize),
+    /// Of a path without magic.
+    SourceStat(usize),
+    /// Of the path as it was typed, backslashes and all.
+    SourceStatTyped(usize),
+    GlobOpen(Key),
+    GlobList(Key),
+    GlobStat(Key),
+}
+
+/// How far the preparation has come.
+#[derive(Debug)]
+pub(super) struct Prepare {
+    begun: bool,
+    target: Target,
+    sources: Vec<Source>,
+    /// Sources before this one have been handed on.
+    next: usize,
+    globs: Table<GlobTask>,
+}
+
+#[derive(Debug)]
+enum Target {
+    Waiting,
+    Known {
+        path: Vec<u8>,
+        exists: bool,
+        dir: bool,
+    },
+    /// No source can be copied.
+    Failed,
+}
+
+#[derive(Debug)]
+struct Source {
+    /// As typed, `~` resolved.
+    path: Vec<u8>,
+    state: SourceState,
+    /// Pattern, split at slashes.
+    parts: Vec<Vec<u8>>,
+    /// Questions of the pattern without an answer.
+    open_tasks: usize,
+}
+
+#[derive(Debug)]
+enum SourceState {
+    Waiting(Vec<(Vec<u8>, Info)>),
+    Found(Vec<(Vec<u8>, Info)>),
+    Failed,
+}
+
+/// One directory being matched against one part of a pattern, or one path being looked for.
+#[derive(Debug)]
+struct GlobTask {
+    source: usize,
+    path: Vec<u8>,
+    part: usize,
+    handle: Option<Handle>,
+}
+
+impl Prepare {
+    pub(super) fn new(plan: &Plan) -> Self {
+        let source = |path: &Vec<u8>| Source {
+            path: path.clone(),
+            state: SourceState::Waiting(Vec::new()),
+            parts: Vec::new(),
+            open_tasks: 0,
+        };
+        Self {
+            begun: false,
+            target: Target::Waiting,
+            sources: plan.sources.iter().map(source).collect(),
+            next: 0,
+            globs: Table::new(),
+        }
+    }
+
+    /// Everything that will be copied has been handed on.
+    pub(super) fn finished(&self) -> bool {
+        self.next >= self.sources.len()
+    }
+
+    /// Gives up; returns how many sources had not been handed on.
+    pub(super) fn abandon(&mut self) -> usize {
+        let left = self.sources.len().saturating_sub(self.next);
+        self.next = self.sources.len();
+        left
+    }
+}
+
+impl Engine {
+    /// Called whenever something may have become possible.
+    pub(super) fn prepare_more(&mut self) {
+        if !self.prepare.begun {
+            let ends = [&self.source, &self.target];
+            if !ends.into_iter().flatten().all(|remote| remote.ready() || remote.lost()) {
+                return;
+            }
+            self.prepare.begun = true;
+            self.prepare_target();
+            for at in 0..self.prepare.sources.len() {
+                self.prepare_source(at);
+            }
+        }
+        self.hand_on_sources();
+    }
+
+    fn prepare_target(&mut self) {
+        let path = self.plan.target.clone();
+        if self.plan.direction == Direction::Download {
+            return self.stat_target(path);
+        }
+        match remote_path(&path) {
+            RemotePath::Plain(path) => self.stat_target(path),
+            RemotePath::Expand(path) => {
+                self.start(Side::Target, Op::ExpandPath(&path), Token::Prepare(PrepareStep::TargetPath));
+            }
+        }
+    }
+
+    fn stat_target(&mut self, path: Vec<u8>) {
+        self.plan.target = path.clone();
+        self.start(Side::Target, Op::Stat(&path), Token::Prepare(PrepareStep::TargetStat));
+    }
+
+    fn make_target(&mut self) {
+        self.prepare.target = Target::Waiting;
+        let path = self.plan.target.clone();
+        let op = Op::Mkdir { path: &path, mode: 0o777 };
+        self.start(Side::Target, op, Token::Prepare(PrepareStep::TargetMkdir));
+    }
+
+    fn prepare_source(&mut self, at: usize) {
+        let path = self.prepare.sources[at].path.clone();
+        if self.plan.direction == Direction::Upload {
+            // The local shell has expanded whatever there was to expand.
+            self.prepare.sources[at].state = SourceState::Found(vec![(path, Info::UNKNOWN)]);
+            return;
+        }
+        match remote_path(&path) {
+            RemotePath::Plain(path) => self.find_source(at, path),
+            RemotePath::Expand(path) => {
+                let token = Token::Prepare(PrepareStep::SourcePath(at));
+                self.start(Side::Source, Op::ExpandPath(&path), token);
+            }
+        }
+    }
+
+    fn find_source(&mut self, at: usize, path: Vec<u8>) {
+        let source = &mut self.prepare.sources[at];
+        source.path.clone_from(&path);
+        if has_magic(&path) {
+            source.parts = path
+                .split(|&byte| byte == b'/')
+                .filter(|part| !part.is_empty())
+                .map(<[u8]>::to_vec)
+                .collect();
+            let start = if path.starts_with(b"/") { b"/".to_vec() } else { Vec::new() };
+            self.match_part(at, start, 0);
+        } else {
+            let token = Token::Prepare(PrepareStep::SourceStat(at));
+            self.start(Side::Source, Op::Stat(&unescape(&path)), token);
+        }
+    }
+
+    /// Goes on with part `part` of the pattern of source `at`, below `path`.
+    fn match_part(&mut self, at: usize, mut path: Vec<u8>, mut part: usize) {
+        let parts = &self.prepare.sources[at].parts;
+        while let Some(literal) = parts.get(part).filter(|literal| !has_magic(literal)) {
+            path = join(&path, &unescape(literal));
+            part += 1;
+        }
+        let ended = part >= parts.len();
+        self.prepare.sources[at].open_tasks += 1;
+        let task = GlobTask { source: at, path: path.clone(), part, handle: None };
+        let key = self.prepare.globs.insert(task);
+        if ended {
+            self.start(Side::Source, Op::Stat(&path), Token::Prepare(PrepareStep::GlobStat(key)));
+        } else {
+            let listed = if path.is_empty() { b"." } else { &path[..] };
+            self.start(Side::Source, Op::List(listed), Token::Prepare(PrepareStep::GlobOpen(key)));
+        }
+    }
+
+    pub(super) fn prepared(&mut self, step: PrepareStep, outcome: Outcome) {
+        match step {
+            PrepareStep::TargetPath => match path_of(outcome) {
+                Ok(path) => self.stat_target(path),
+                Err(fault) => self.target_failed(&fault.text.clone()),
+            },
+            PrepareStep::TargetStat => self.target_known(outcome),
+            PrepareStep::TargetMkdir => match outcome {
+                Ok(_) => {
+                    let path = self.plan.target.clone();
+                    self.prepare.target = Target::Known { path, exists: true, dir: true };
+                }
+                Err(fault) => {
+                    let place = if self.plan.direction == Direction::Download { "local" } else { "remote" };
+                    let text =
+                        format!("{place} mkdir \"{}\": {}", display_name(&self.plan.target), fault.text);
+                    self.target_failed(&text);
+                }
+            },
+            PrepareStep::SourcePath(at) => match path_of(outcome) {
+                // What the server expands is literal, though the rest may hold a pattern: as OpenSSH has it.
+                Ok(path) => self.find_source(at, path),
+                Err(fault) => self.source_failed(at, fault),
+            },
+            PrepareStep::SourceStat(at) => match outcome {
+                Ok(Done::Info(info)) => {
+                    let path = unescape(&self.prepare.sources[at].path);
+                    self.prepare.sources[at].state = SourceState::Found(vec![(path, info)]);
+                }
+                Err(fault) if fault.kind == FaultKind::NotFound => self.stat_typed(at, fault),
+                outcome => self.source_failed(at, fault_of(outcome)),
+            },
+            PrepareStep::SourceStatTyped(at) => match outcome {
+                Ok(Done::Info(info)) => {
+                    let path = self.prepare.sources[at].path.clone();
+                    self.prepare.sources[at].state = SourceState::Found(vec![(path, info)]);
+                }
+                outcome => self.source_failed(at, fault_of(outcome)),
+            },
+            PrepareStep::GlobOpen(key) => self.glob_opened(key, outcome),
+            PrepareStep::GlobList(key) => self.glob_listed(key, outcome),
+            PrepareStep::GlobStat(key) => {
+                if let Some(task) = self.prepare.globs.remove(key) {
+                    if let Ok(Done::Info(info)) = outcome {
+                        self.glob_found(task.source, task.path, info);
+                    }
+                    self.glob_task_done(task.source);
+                }
+            }
+        }
+        self.hand_on_sources();
+    }
+
+    fn target_known(&mut self, outcome: Outcome) {
+        let (exists, dir) = match &outcome {
+            Ok(Done::Info(info)) => (true, info.kind == Kind::Dir),
+            Ok(_) => (true, false),
+            Err(fault) if fault.kind == FaultKind::Lost => return self.prepare.target = Target::Failed,
+            // What cannot be seen may still be written to: the OPEN will tell.
+            Err(_) => (false, false),
+        };
+        self.prepare.target = Target::Known { path: self.plan.target.clone(), exists, dir };
+        if self.plan.target_must_be_dir && !dir {
+            if self.plan.direction == Direction::Download {
+                let reason = match outcome {
+                    Err(fault) => fault.text,
+                    Ok(_) => "Not a directory".to_owned(),
+                };
+                let text = format!("{}: {reason}", display_name(&self.plan.target));
+                self.target_failed(&text);
+            } else {
+                self.make_target();
+            }
+        }
+    }
+
+    fn target_failed(&mut self, text: &str) {
+        self.fail(text.to_owned());
+        self.prepare.target = Target::Failed;
+    }
+
+    fn source_failed(&mut self, at: usize, fault: Fault) {
+        if fault.kind != FaultKind::Lost {
+            let path = display_name(&self.prepare.sources[at].path);
+            self.fail(format!("{path}: {}", fault.text));
+        }
+        self.prepare.sources[at].state = SourceState::Failed;
+    }
+
+    /// Nothing matched: perhaps the file is really called that.
+    fn stat_typed(&mut self, at: usize, fault: Fault) {
+        let path = self.prepare.sources[at].path.clone();
+        if has_magic(&path) || path.contains(&b'\\') {
+            let token = Token::Prepare(PrepareStep::SourceStatTyped(at));
+            self.start(Side::Source, Op::Stat(&path), token);
+        } else {
+            self.source_failed(at, fault);
+        }
+    }
+
+    fn glob_opened(&mut self, key: Key, outcome: Outcome) {
+        let Some(task) = self.prepare.globs.get_mut(key) else { return };
+        if let Ok(Done::Opened(handle, _)) = outcome {
+            task.handle = Some(handle.clone());
+            self.start(Side::Source, Op::ListMore(&handle), Token::Prepare(PrepareStep::GlobList(key)));
+        } else {
+            // Not a directory, or not for us: nothing matches there, as glob(3) has it.
+            let source = task.source;
+            self.prepare.globs.remove(key);
+            self.glob_task_done(source);
+        }
+    }
+
+    fn glob_listed(&mut self, key: Key, outcome: Outcome) {
+        let Some(task) = self.prepare.globs.get(key) else { return };
+        let (at, part, path) = (task.source, task.part, task.path.clone());
+        let Some(handle) = task.handle.clone() else { return };
+        match outcome {
+            Ok(Done::Listed(Some(entries))) if !entries.is_empty() => {
+                let source = &self.prepare.sources[at];
+                let pattern = source.parts[part].clone();
+                let last = part + 1 == source.parts.len();
+                for entry in entries {
+                    if !is_safe_name(&entry.name) || !matches(&pattern, &entry.name) {
+                        continue;
+                    }
+                    let found = join(&path, &entry.name);
+                    if last {
+                        self.glob_found(at, found, entry.info);
+                    } else {
+                        self.match_part(at, found, part + 1);
+                    }
+                }
+                self.start(Side::Source, Op::ListMore(&handle), Token::Prepare(PrepareStep::GlobList(key)));
+            }
+            _ => {
+                self.start(Side::Source, Op::Close(handle), Token::Nothing);
+                self.prepare.globs.remove(key);
+                self.glob_task_done(at);
+            }
+        }
+    }
+
+    fn glob_found(&mut self, at: usize, path: Vec<u8>, info: Info) {
+        if let SourceState::Waiting(found) = &mut self.prepare.sources[at].state {
+            found.push((path, info));
+        }
+    }
+
+    fn glob_task_done(&mut self, at: usize) {
+        let source = &mut self.prepare.sources[at];
+        source.open_tasks -= 1;
+        let SourceState::Waiting(found) = &mut source.state else { return };
+        if source.open_tasks > 0 {
+            return;
+        }
+        if found.is_empty() {
+            let text = "No such file or directory".to_owned();
+            return self.stat_typed(at, Fault { kind: FaultKind::NotFound, text });
+        }
+        found.sort_by(|a, b| a.0.cmp(&b.0));
+        source.state = SourceState::Found(std::mem::take(found));
+    }
+
+    /// Makes top-level items of the sources that are found, in the order of the command line.
+    fn hand_on_sources(&mut self) {
+        loop {
+            let (path, exists, dir) = match &self.prepare.target {
+                Target::Known { path, exists, dir } => (path.clone(), *exists, *dir),
+                Target::Failed => {
+                    self.prepare.abandon();
+                    return;
+                }
+                Target::Waiting => return,
+            };
+            let at = self.prepare.next;
+            let Some(source) = self.prepare.sources.get_mut(at) else { return };
+            let found = match &mut source.state {
+                SourceState::Waiting(_) => return,
+                SourceState::Failed => Vec::new(),
+                SourceState::Found(found) if found.len() > 1 && !dir => {
+                    if exists {
+                        source.state = SourceState::Failed;
+                        self.fail(format!(
+                            "Multiple files match pattern, but destination \"{}\" is not a directory",
+                            display_name(&path)
+                        ));
+                    } else {
+                        self.make_target();
+                    }
+                    continue;
+                }
+                SourceState::Found(found) => std::mem::take(found),
+            };
+            self.prepare.next += 1;
+            for (source, info) in found {
+                let name = match base_name(&source) {
+                    // Into the target, not beside it.
+                    b".." => b".",
+                    name => name,
+                };
+                let target = if dir { join(&path, name) } else { path.clone() };
+                self.top.push_back(Item::top(source, target, info));
+            }
+        }
+    }
+}
+
+/// The path of a one-name reply.
+pub(super) fn path_of(outcome: Outcome) -> Result<Vec<u8>, Fault> {
+    match outcome {
+        Ok(Done::Listed(Some(mut names))) if names.len() == 1 => {
+            Ok(names.pop().map(|entry| entry.name.into_vec()).unwrap_or_default())
+        }
+        outcome => Err(fault_of(outcome)),
+    }
+}
+
+/// The reason of a failure; an answer of the wrong type is one too.
+pub(super) fn fault_of(outcome: Outcome) -> Fault {
+    match outcome {
+        Err(fault) => fault,
+        Ok(_) => Fault::other("Bad message"),
+    }
+}

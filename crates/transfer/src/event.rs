@@ -1,0 +1,45 @@
+//! What an engine tells its owner.
+
+use std::time::Instant;
+
+/// Something happened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event {
+    /// A file is complete: written, cut to length, closed and confirmed.
+    FileDone {
+        /// Tells files apart; the same as in [`crate::Engine::current`].
+        id: u64,
+        /// The last component of its name.
+        name: Vec<u8>,
+        /// Bytes copied.
+        size: u64,
+        /// When its data began to move.
+        started: Instant,
+    },
+    /// Something went wrong; the text names the file, in the words of OpenSSH's `scp`. The copy goes on with
+    /// what is left, and the exit status will not be 0.
+    Failed {
+        /// One line without a program name; control characters are escaped.
+        text: String,
+    },
+    /// Something was left out on purpose (a socket in a tree). No failure.
+    Skipped {
+        /// As [`Event::Failed::text`].
+        text: String,
+    },
+}
+
+/// How a copy ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Summary {
+    /// Files copied completely.
+    pub files: u64,
+    /// Directories finished.
+    pub directories: u64,
+    /// Bytes of files that were confirmed, those of failed files included.
+    pub bytes: u64,
+    /// [`Event::Failed`]s.
+    pub failures: u64,
+    /// A connection was lost on the way.
+    pub lost: bool,
+}

@@ -1,0 +1,161 @@
+//! The local end: every operation is a system call or two, done at once.
+
+use std::io::{IoSlice, IoSliceMut};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Timespec, Timestamps};
+use rustix::io::Errno;
+
+use crate::end::{Change, Done, Entry, Fault, Handle, Info, Kind, Op, Outcome, Times};
+
+/// Slices the kernel takes in one vectored call.
+const MAX_SLICES: usize = 1024;
+
+/// Carries out an operation.
+pub(crate) fn perform(op: Op<'_>) -> Outcome {
+    match op {
+        Op::Stat(path) => Ok(Done::Info(info(&rustix::fs::stat(path)?))),
+        Op::OpenRead(path) => {
+            // Not to hang on a FIFO that took the file's place since it was looked at.
+            let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+            let fd = rustix::fs::open(path, flags, Mode::empty())?;
+            let info = info(&rustix::fs::fstat(&fd)?);
+            Ok(Done::Opened(Handle::Local(Arc::new(fd)), Some(info)))
+        }
+        Op::OpenWrite { path, mode } => {
+            let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOCTTY | OFlags::CLOEXEC;
+            // Writable while it is being written, as scp has it.
+            let fd = rustix::fs::open(path, flags, Mode::from_raw_mode(mode & 0o777 | 0o200))?;
+            let info = info(&rustix::fs::fstat(&fd)?);
+            Ok(Done::Opened(Handle::Local(Arc::new(fd)), Some(info)))
+        }
+        Op::Mkdir { path, mode } => {
+            rustix::fs::mkdir(path, Mode::from_raw_mode(mode))?;
+            Ok(Done::Ok)
+        }
+        Op::List(path) => Ok(Done::Listed(Some(list(path)?))),
+        Op::SetPath { path, change } => {
+            if let Some(times) = change.times {
+                rustix::fs::utimensat(CWD, path, &timestamps(times), AtFlags::empty())?;
+            }
+            if let Some(mode) = change.mode {
+                rustix::fs::chmod(path, Mode::from_raw_mode(mode))?;
+            }
+            Ok(Done::Ok)
+        }
+        Op::SetHandle { handle, change } => {
+            set_handle(local(handle)?, change)?;
+            Ok(Done::Ok)
+        }
+        Op::Close(_) => Ok(Done::Ok),
+        Op::RealPath(_) | Op::ListMore(_) | Op::ExpandPath(_) => Err(Errno::NOSYS.into()),
+    }
+}
+
+fn local(handle: &Handle) -> Result<BorrowedFd<'_>, Errno> {
+    match handle {
+        Handle::Local(fd) => Ok(fd.as_fd()),
+        Handle::Remote(_) => Err(Errno::BADF),
+    }
+}
+
+/// preadv(2) at `offset`; 0 at the end of the file.
+pub(crate) fn read_at(handle: &Handle, offset: u64, buffers: &mut [IoSliceMut<'_>]) -> Result<usize, Fault> {
+    let fd = local(handle)?;
+    let most = buffers.len().min(MAX_SLICES);
+    loop {
+        match rustix::io::preadv(fd, &mut buffers[..most], offset) {
+            Err(Errno::INTR) => {}
+            result => return Ok(result?),
+        }
+    }
+}
+
+/// Writes all of `pieces` from `offset` on.
+pub(crate) fn write_all_at(handle: &Handle, mut offset: u64, pieces: &[bytes::Bytes]) -> Result<(), Fault> {
+    let fd = local(handle)?;
+    let mut slices: Vec<IoSlice<'_>> = pieces.iter().map(|piece| IoSlice::new(piece)).collect();
+    let mut rest = &mut slices[..];
+    while !rest.is_empty() {
+        let most = rest.len().min(MAX_SLICES);
+        match rustix::io::pwritev(fd, &rest[..most], offset) {
+            // A target that cannot seek (a pipe, a terminal) takes bytes in order, which is how they come.
+            Err(Errno::SPIPE) => match rustix::io::writev(fd, &rest[..most]) {
+                Err(Errno::INTR) => {}
+                result => IoSlice::advance_slices(&mut rest, result?),
+            },
+            Err(Errno::INTR) => {}
+            Ok(0) => return Err(Errno::NOSPC.into()),
+            result => {
+                let written = result?;
+                offset += written as u64;
+                IoSlice::advance_slices(&mut rest, written);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn set_handle(fd: BorrowedFd<'_>, change: Change) -> Result<(), Errno> {
+    if let Some(size) = change.size {
+        rustix::fs::ftruncate(fd, size)?;
+    }
+    if let Some(mode) = change.mode {
+        rustix::fs::fchmod(fd, Mode::from_raw_mode(mode))?;
+    }
+    if let Some(times) = change.times {
+        rustix::fs::futimens(fd, &timestamps(times))?;
+    }
+    Ok(())
+}
+
+fn timestamps(times: Times) -> Timestamps {
+    let spec = |(seconds, nanoseconds): (i64, u32)| Timespec {
+        tv_sec: seconds,
+        tv_nsec: i64::from(nanoseconds) as _,
+    };
+    Timestamps { last_access: spec(times.access), last_modification: spec(times.modification) }
+}
+
+#[expect(clippy::unnecessary_cast, reason = "the fields' types differ between platforms")]
+fn info(stat: &rustix::fs::Stat) -> Info {
+    let kind = match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => Kind::File,
+        FileType::Directory => Kind::Dir,
+        FileType::Symlink => Kind::Symlink,
+        _ => Kind::Special,
+    };
+    Info {
+        kind,
+        mode: Some(stat.st_mode as u32 & 0o7777),
+        size: Some(stat.st_size as u64),
+        times: Some(Times {
+            access: (stat.st_atime as i64, stat.st_atime_nsec as u32),
+            modification: (stat.st_mtime as i64, stat.st_mtime_nsec as u32),
+        }),
+        identity: Some((stat.st_dev as u64, stat.st_ino as u64)),
+    }
+}
+
+/// All entries but the dot ones, with what the directory itself tells of their kind.
+fn list(path: &[u8]) -> Result<Vec<Entry>, Fault> {
+    let fd = rustix::fs::open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    let mut entries = Vec::new();
+    for entry in rustix::fs::Dir::new(fd)? {
+        let entry = entry?;
+        let name = entry.file_name().to_bytes();
+        if name == b"." || name == b".." {
+            continue;
+        }
+        let kind = match entry.file_type() {
+            FileType::RegularFile => Kind::File,
+            FileType::Directory => Kind::Dir,
+            FileType::Symlink => Kind::Symlink,
+            FileType::Unknown => Kind::Unknown,
+            _ => Kind::Special,
+        };
+        entries.push(Entry { name: name.into(), info: Info { kind, ..Info::UNKNOWN } });
+    }
+    Ok(entries)
+}

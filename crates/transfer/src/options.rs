@@ -1,0 +1,61 @@
+//! What to copy and how.
+
+/// Which way the bytes go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    /// Local sources, remote target.
+    Upload,
+    /// Remote sources, local target.
+    Download,
+    /// Both remote, on two connections, the bytes passing through this host.
+    Relay,
+}
+
+/// One copy: some sources of one end into a target of the other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plan {
+    /// Which end is remote.
+    pub direction: Direction,
+    /// Paths as the user gave them, the host part removed. Remote ones may hold glob patterns and `~`.
+    pub sources: Vec<Vec<u8>>,
+    /// Where to: a directory to put the sources into, or the name of the copy.
+    pub target: Vec<u8>,
+    /// The target must be a directory (there are several sources). A remote one is made when it is missing, as
+    /// `scp` does.
+    pub target_must_be_dir: bool,
+}
+
+/// How to copy. [`Options::default`] is what `scp` without flags does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// Copy directories with all that is in them (`-r`). Symbolic links are followed.
+    pub recursive: bool,
+    /// Keep modification and access times and mode bits (`-p`).
+    pub preserve: bool,
+    /// At most this many bits per second of file data (`-l`, which counts Kbit).
+    pub bits_per_second: Option<u64>,
+    /// Bytes per READ or WRITE (`-X buffer=`); by default what the server's `limits@openssh.com` allows, or
+    /// 32 KiB. Never more than the server allows.
+    pub request_bytes: Option<u32>,
+    /// READs or WRITEs in flight (`-X nrequests=`); by default bounded by bytes alone.
+    pub max_requests: Option<usize>,
+    /// The most bytes in flight, or held back between two remote ends. What is really in flight starts at 4 MiB
+    /// and grows while answers keep coming.
+    pub max_bytes_in_flight: u64,
+    /// Files being opened, copied or closed at a time. Bounds the handles held on both ends.
+    pub max_open_files: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            recursive: false,
+            preserve: false,
+            bits_per_second: None,
+            request_bytes: None,
+            max_requests: None,
+            max_bytes_in_flight: 64 << 20,
+            max_open_files: 64,
+        }
+    }
+}

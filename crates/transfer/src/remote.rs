@@ -1,0 +1,240 @@
+//! A remote end: operations become SFTP requests, replies find their tokens.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use lh_sftp::server::Output;
+use lh_sftp::{
+    Attrs, Handle as RemoteHandle, Incoming, OpenFlags, Reply, ReplyBody, Request, Session, Status,
+    StatusCode, WriteHeader, extension,
+};
+
+use crate::end::{Done, Entry, Fault, FaultKind, Handle, Info, Op, Outcome};
+use crate::engine::Token;
+use crate::names::display_name;
+
+/// One SFTP session and the requests on their way.
+#[derive(Debug)]
+pub(crate) struct Remote {
+    session: Session,
+    /// Requests that wait to be sent, in order; `sent` bytes of them are gone.
+    queue: Vec<u8>,
+    sent: usize,
+    /// Tokens by id: the first belongs to id `first_id`. Answers mostly come in order, so this stays short.
+    pending: VecDeque<Option<Token>>,
+    first_id: u32,
+    ready: bool,
+    lost: Option<String>,
+}
+
+impl Remote {
+    pub(crate) fn new() -> Self {
+        Self {
+            session: Session::new(),
+            queue: Vec::new(),
+            sent: 0,
+            pending: VecDeque::new(),
+            first_id: 0,
+            ready: false,
+            lost: None,
+        }
+    }
+
+    /// Says hello. Call once, when the channel is open.
+    pub(crate) fn start(&mut self) {
+        self.session.start(&mut self.queue);
+    }
+
+    /// True when the server's version and limits are known.
+    pub(crate) const fn ready(&self) -> bool {
+        self.ready
+    }
+
+    pub(crate) const fn lost(&self) -> bool {
+        self.lost.is_some()
+    }
+
+    pub(crate) const fn session(&self) -> &Session {
+        &self.session
+    }
+
+    /// Bytes of requests that could not be sent yet.
+    pub(crate) fn queued(&self) -> usize {
+        self.queue.len() - self.sent
+    }
+
+    /// Requests without an answer.
+    pub(crate) fn outstanding(&self) -> bool {
+        self.pending.iter().any(Option::is_some)
+    }
+
+    /// Starts an operation. Answers at once only when there is no connection any more, or no way to ask.
+    pub(crate) fn perform(&mut self, op: Op<'_>, token: Token) -> Option<Outcome> {
+        if let Some(reason) = &self.lost {
+            return Some(Err(Fault { kind: FaultKind::Lost, text: reason.clone() }));
+        }
+        let request = match &op {
+            Op::Stat(path) => Request::Stat { path },
+            Op::OpenRead(path) => Request::Open { path, flags: OpenFlags::READ, attrs: Attrs::NONE },
+            Op::OpenWrite { path, mode } => Request::Open {
+                path,
+                flags: OpenFlags::WRITE | OpenFlags::CREAT,
+                attrs: Attrs::with_permissions(mode & 0o777),
+            },
+            Op::Mkdir { path, mode } => Request::Mkdir { path, attrs: Attrs::with_permissions(*mode) },
+            Op::List(path) => Request::Opendir { path },
+            Op::ListMore(handle) => Request::Readdir { handle: remote(handle)? },
+            Op::SetPath { path, change } => Request::Setstat { path, attrs: change.to_attrs() },
+            Op::SetHandle { handle, change } => {
+                Request::Fsetstat { handle: remote(handle)?, attrs: change.to_attrs() }
+            }
+            Op::Close(handle) => Request::Close { handle: remote(handle)? },
+            Op::RealPath(path) => Request::Realpath { path },
+            Op::ExpandPath(path) => {
+                if !self.session.supports(extension::EXPAND_PATH) {
+                    return Some(Err(Fault::other(
+                        "server expand-path extension is required for ~user paths in SFTP mode",
+                    )));
+                }
+                Request::ExpandPath { path }
+            }
+        };
+        let id = self.session.request(&request, &mut self.queue);
+        self.expect(id, token);
+        None
+    }
+
+    /// Queues a READ.
+    pub(crate) fn read(&mut self, handle: &Handle, offset: u64, len: u32, token: Token) {
+        if let Some(handle) = remote(handle) {
+            let id = self.session.request(&Request::Read { handle, offset, len }, &mut self.queue);
+            self.expect(id, token);
+        }
+    }
+
+    /// Begins a WRITE; when its data are known, [`Remote::expect`] its id.
+    pub(crate) fn write_header(&mut self, handle: &Handle, offset: u64) -> Option<WriteHeader> {
+        Some(self.session.write_header(remote(handle)?, offset))
+    }
+
+    /// Puts a whole WRITE behind the other requests, for data so small that they share a packet.
+    pub(crate) fn queue_write(&mut self, header: &mut WriteHeader, data: &[u8], token: Token) {
+        self.queue.extend_from_slice(header.bytes(data.len()));
+        self.queue.extend_from_slice(data);
+        self.expect(header.id(), token);
+    }
+
+    /// Remembers whose reply the one with this id will be.
+    pub(crate) fn expect(&mut self, id: u32, token: Token) {
+        if self.pending.is_empty() {
+            self.first_id = id;
+        }
+        let place = id.wrapping_sub(self.first_id) as usize;
+        if place >= self.pending.len() {
+            self.pending.resize(place + 1, None);
+        }
+        self.pending[place] = Some(token);
+    }
+
+    /// Sends what is queued, as far as the channel takes it; true when nothing is left.
+    pub(crate) fn flush(&mut self, out: &mut dyn Output) -> bool {
+        while self.sent < self.queue.len() {
+            let want = out.budget().min(self.queue.len() - self.sent);
+            let taken = if want == 0 { 0 } else { out.send(&self.queue[self.sent..self.sent + want]) };
+            if taken == 0 {
+                // Keep the front from growing without bound while the window is shut.
+                if self.sent > 64 * 1024 {
+                    self.queue.drain(..self.sent);
+                    self.sent = 0;
+                }
+                return false;
+            }
+            self.sent += taken;
+        }
+        self.queue.clear();
+        self.sent = 0;
+        true
+    }
+
+    /// Takes bytes from the channel.
+    pub(crate) fn input(&mut self, data: Bytes) {
+        self.session.input(data);
+    }
+
+    /// The next answer. An error is the end of this session.
+    pub(crate) fn poll(&mut self) -> Result<Option<(Token, Outcome)>, String> {
+        loop {
+            match self.session.poll().map_err(|error| error.to_string())? {
+                None => return Ok(None),
+                Some(Incoming::Version { .. }) => {
+                    if !self.session.request_limits(&mut self.queue) {
+                        self.ready = true;
+                    }
+                }
+                Some(Incoming::Limits(_)) => self.ready = true,
+                Some(Incoming::Reply(Reply { id, body })) => {
+                    let Some(token) = self.take(id) else {
+                        return Err(format!(
+                            "ID mismatch: the SFTP server answered request {id}, which is not open"
+                        ));
+                    };
+                    return Ok(Some((token, outcome(body))));
+                }
+            }
+        }
+    }
+
+    /// Ends the session and returns the tokens that will never be answered.
+    pub(crate) fn fail(&mut self, reason: &str) -> Vec<Token> {
+        self.lost.get_or_insert_with(|| reason.to_owned());
+        self.queue.clear();
+        self.sent = 0;
+        self.pending.drain(..).flatten().collect()
+    }
+
+    fn take(&mut self, id: u32) -> Option<Token> {
+        let place = id.wrapping_sub(self.first_id) as usize;
+        let token = self.pending.get_mut(place)?.take();
+        while let Some(None) = self.pending.front() {
+            self.pending.pop_front();
+            self.first_id = self.first_id.wrapping_add(1);
+        }
+        token
+    }
+}
+
+fn remote(handle: &Handle) -> Option<&RemoteHandle> {
+    match handle {
+        Handle::Remote(handle) => Some(handle),
+        Handle::Local(_) => None,
+    }
+}
+
+fn outcome(body: ReplyBody) -> Outcome {
+    match body {
+        ReplyBody::Status(Status { code: StatusCode::OK, .. }) => Ok(Done::Ok),
+        ReplyBody::Status(status) => Err(fault(&status)),
+        ReplyBody::Handle(handle) => Ok(Done::Opened(Handle::Remote(handle), None)),
+        ReplyBody::Data(data) => Ok(Done::Data(data)),
+        ReplyBody::Attrs(attrs) => Ok(Done::Info(Info::of_attrs(&attrs))),
+        ReplyBody::Names(names) => Ok(Done::Listed(Some(
+            names
+                .into_iter()
+                .map(|name| Entry { name: name.name.into(), info: Info::of_attrs(&name.attrs) })
+                .collect(),
+        ))),
+        ReplyBody::Extended(_) => Err(Fault::other("Bad message")),
+    }
+}
+
+/// The words of OpenSSH's client, which scripts know; the server's own where OpenSSH's would say nothing.
+fn fault(status: &Status) -> Fault {
+    let said = status.message.trim();
+    let (kind, text) = match status.code {
+        StatusCode::EOF => (FaultKind::Eof, "End of file".to_owned()),
+        StatusCode::NO_SUCH_FILE => (FaultKind::NotFound, "No such file or directory".to_owned()),
+        StatusCode::FAILURE if !said.is_empty() => (FaultKind::Other, display_name(said.as_bytes())),
+        code => (FaultKind::Other, code.text().to_owned()),
+    };
+    Fault { kind, text }
+}

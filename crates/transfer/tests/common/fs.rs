@@ -1,0 +1,180 @@
+//! A file system that does what the host's does, until it is told to fail.
+
+use std::cell::RefCell;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::path::Path;
+use std::rc::Rc;
+
+use lh_sftp::fs::{DirEntry, Directory, File, FileSystem};
+use lh_sftp::{Attrs, LocalFs, OpenFlags, StatVfs};
+
+/// What goes wrong, by operation.
+type Hook = Rc<RefCell<dyn FnMut(&str, &[u8], u64) -> io::Result<()>>>;
+
+/// See the module documentation.
+#[derive(Clone, Default)]
+pub struct Faults {
+    /// READs return at most so many bytes.
+    pub longest_read: Option<usize>,
+    /// Asked before each operation: its name, the path, and for reads and writes the offset.
+    pub hook: Option<Hook>,
+    /// Names put into every listing.
+    pub extra_entries: Vec<Vec<u8>>,
+}
+
+impl Faults {
+    pub fn hook(hook: impl FnMut(&str, &[u8], u64) -> io::Result<()> + 'static) -> Self {
+        Self { hook: Some(Rc::new(RefCell::new(hook))), ..Self::default() }
+    }
+
+    /// `operation` fails with `errno` on paths that end with `path`.
+    pub fn fail(operation: &'static str, path: &'static str, errno: rustix::io::Errno) -> Self {
+        Self::hook(move |what, on, _| {
+            if what == operation && on.ends_with(path.as_bytes()) { Err(errno.into()) } else { Ok(()) }
+        })
+    }
+
+    fn ask(&self, what: &str, path: &[u8], offset: u64) -> io::Result<()> {
+        match &self.hook {
+            Some(hook) => (hook.borrow_mut())(what, path, offset),
+            None => Ok(()),
+        }
+    }
+}
+
+pub struct FaultFs {
+    inner: LocalFs,
+    faults: Faults,
+}
+
+impl FaultFs {
+    pub fn new(root: &Path, faults: Faults) -> Self {
+        Self { inner: LocalFs::new(root), faults }
+    }
+}
+
+impl FileSystem for FaultFs {
+    fn open(&mut self, path: &[u8], flags: OpenFlags, permissions: Option<u32>) -> io::Result<Box<dyn File>> {
+        let what = if flags.contains(OpenFlags::WRITE) { "open-write" } else { "open-read" };
+        self.faults.ask(what, path, 0)?;
+        let inner = self.inner.open(path, flags, permissions)?;
+        Ok(Box::new(FaultFile { inner, path: path.to_vec(), faults: self.faults.clone() }))
+    }
+    fn open_dir(&mut self, path: &[u8]) -> io::Result<Box<dyn Directory>> {
+        self.faults.ask("open-dir", path, 0)?;
+        let inner = self.inner.open_dir(path)?;
+        let extra = self.faults.extra_entries.clone();
+        Ok(Box::new(FaultDir { inner, path: path.to_vec(), faults: self.faults.clone(), extra }))
+    }
+    fn attrs(&mut self, path: &[u8], follow: bool) -> io::Result<Attrs> {
+        self.faults.ask("stat", path, 0)?;
+        self.inner.attrs(path, follow)
+    }
+    fn set_attrs(&mut self, path: &[u8], attrs: &Attrs, follow: bool) -> io::Result<()> {
+        self.faults.ask("setstat", path, 0)?;
+        self.inner.set_attrs(path, attrs, follow)
+    }
+    fn remove_file(&mut self, path: &[u8]) -> io::Result<()> {
+        self.inner.remove_file(path)
+    }
+    fn make_dir(&mut self, path: &[u8], permissions: u32) -> io::Result<()> {
+        self.faults.ask("mkdir", path, 0)?;
+        self.inner.make_dir(path, permissions)
+    }
+    fn remove_dir(&mut self, path: &[u8]) -> io::Result<()> {
+        self.inner.remove_dir(path)
+    }
+    fn real_path(&mut self, path: &[u8]) -> io::Result<Vec<u8>> {
+        self.faults.ask("realpath", path, 0)?;
+        self.inner.real_path(path)
+    }
+    fn rename(&mut self, old: &[u8], new: &[u8], replace: bool) -> io::Result<()> {
+        self.inner.rename(old, new, replace)
+    }
+    fn read_link(&mut self, path: &[u8]) -> io::Result<Vec<u8>> {
+        self.inner.read_link(path)
+    }
+    fn symlink(&mut self, target: &[u8], link: &[u8]) -> io::Result<()> {
+        self.inner.symlink(target, link)
+    }
+    fn hard_link(&mut self, old: &[u8], new: &[u8]) -> io::Result<()> {
+        self.inner.hard_link(old, new)
+    }
+    fn statvfs(&mut self, path: &[u8]) -> io::Result<StatVfs> {
+        self.inner.statvfs(path)
+    }
+}
+
+struct FaultFile {
+    inner: Box<dyn File>,
+    path: Vec<u8>,
+    faults: Faults,
+}
+
+impl File for FaultFile {
+    fn read_at(&mut self, offset: u64, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        self.faults.ask("read", &self.path, offset)?;
+        let Some(longest) = self.faults.longest_read else { return self.inner.read_at(offset, buffers) };
+        let mut left = longest;
+        let mut shorter: Vec<IoSliceMut<'_>> = Vec::new();
+        for buffer in buffers {
+            let take = buffer.len().min(left);
+            left -= take;
+            shorter.push(IoSliceMut::new(&mut buffer[..take]));
+        }
+        self.inner.read_at(offset, &mut shorter)
+    }
+    fn write_at(&mut self, offset: u64, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.faults.ask("write", &self.path, offset)?;
+        self.inner.write_at(offset, buffers)
+    }
+    fn attrs(&mut self) -> io::Result<Attrs> {
+        self.inner.attrs()
+    }
+    fn set_attrs(&mut self, attrs: &Attrs) -> io::Result<()> {
+        self.faults.ask("fsetstat", &self.path, 0)?;
+        self.inner.set_attrs(attrs)
+    }
+    fn sync(&mut self) -> io::Result<()> {
+        self.inner.sync()
+    }
+    fn statvfs(&mut self) -> io::Result<StatVfs> {
+        self.inner.statvfs()
+    }
+    fn identity(&mut self) -> io::Result<(u64, u64)> {
+        self.inner.identity()
+    }
+    fn copy_to(&mut self, offset: u64, to: &mut dyn File, to_offset: u64, len: usize) -> io::Result<usize> {
+        self.inner.copy_to(offset, to, to_offset, len)
+    }
+}
+
+struct FaultDir {
+    inner: Box<dyn Directory>,
+    path: Vec<u8>,
+    faults: Faults,
+    extra: Vec<Vec<u8>>,
+}
+
+impl Directory for FaultDir {
+    fn next_entry(&mut self) -> io::Result<Option<DirEntry>> {
+        self.faults.ask("readdir", &self.path, 0)?;
+        if let Some(name) = self.extra.pop() {
+            let attrs = Attrs { size: Some(4), ..Attrs::with_permissions(0o100_644) };
+            return Ok(Some(DirEntry { name, attrs, links: 1 }));
+        }
+        self.inner.next_entry()
+    }
+    fn attrs(&mut self) -> io::Result<Attrs> {
+        self.inner.attrs()
+    }
+    fn set_attrs(&mut self, attrs: &Attrs) -> io::Result<()> {
+        self.inner.set_attrs(attrs)
+    }
+    fn sync(&mut self) -> io::Result<()> {
+        self.inner.sync()
+    }
+    fn statvfs(&mut self) -> io::Result<StatVfs> {
+        self.inner.statvfs()
+    }
+}

@@ -1,0 +1,234 @@
+//! An engine and the real SFTP server engine, joined by pipes in memory that can be narrow, chop what passes
+//! through, and hand replies to a liar first.
+#![allow(dead_code, unreachable_pub, reason = "each test file uses a part")]
+
+mod files;
+mod fs;
+
+use std::collections::VecDeque;
+use std::io::IoSliceMut;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use lh_sftp::server::{NoLog, Output, Server, ServerOptions, SystemFiles};
+use lh_transfer::{Direction, Engine, Event, Options, Plan, Side, Summary};
+
+pub use files::{TempTree, bytes_of, same_tree};
+pub use fs::{FaultFs, Faults};
+
+/// What a test wants of the pipe.
+pub struct Setup {
+    /// Bytes the client may have on the way to the server.
+    pub window: usize,
+    /// Bytes per piece in both directions.
+    pub piece: usize,
+    /// Rewrites each reply: gets a message without its length, returns those that go on in its place.
+    pub tamper: Box<dyn FnMut(Vec<u8>) -> Vec<Vec<u8>>>,
+    /// Replies that arrived together are handed on in reverse.
+    pub reverse: bool,
+    /// The connection ends after so many bytes from the server.
+    pub cut_after: Option<u64>,
+    pub faults: Faults,
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        Self {
+            window: 2 << 20,
+            piece: 32 * 1024,
+            tamper: Box::new(|message| vec![message]),
+            reverse: false,
+            cut_after: None,
+            faults: Faults::default(),
+        }
+    }
+}
+
+/// How it ended.
+#[derive(Debug)]
+pub struct Ended {
+    pub summary: Summary,
+    pub failures: Vec<String>,
+    pub skipped: Vec<String>,
+    pub done: Vec<String>,
+    /// Virtual time it took.
+    pub took: Duration,
+    /// Largest number of file bytes the server had been asked for and the client not got.
+    pub requests: usize,
+}
+
+impl Ended {
+    /// The copy went well.
+    #[track_caller]
+    pub fn well(self) -> Self {
+        assert_eq!(self.failures, Vec::<String>::new());
+        assert_eq!(self.summary.failures, 0);
+        self
+    }
+}
+
+struct End {
+    side: Side,
+    server: Server,
+    to_server: Pipe,
+    replies: VecDeque<Vec<u8>>,
+    partial: Vec<u8>,
+    cut: bool,
+}
+
+/// Bytes on the way to a server.
+struct Pipe {
+    bytes: Vec<u8>,
+    window: usize,
+    piece: usize,
+}
+
+impl Output for Pipe {
+    fn budget(&mut self) -> usize {
+        self.window.saturating_sub(self.bytes.len())
+    }
+
+    fn send(&mut self, data: &[u8]) -> usize {
+        let taken = data.len().min(self.budget());
+        self.bytes.extend_from_slice(&data[..taken]);
+        taken
+    }
+
+    fn send_in_place(&mut self, want: usize, fill: &mut dyn FnMut(&mut [IoSliceMut<'_>]) -> usize) -> usize {
+        assert!(want <= self.budget(), "the engine asked for more than its budget");
+        let mut buffers: Vec<Vec<u8>> =
+            (0..want).step_by(self.piece).map(|at| vec![0xee; self.piece.min(want - at)]).collect();
+        let mut slices: Vec<_> = buffers.iter_mut().map(|buffer| IoSliceMut::new(buffer)).collect();
+        let used = fill(&mut slices);
+        let flat = buffers.concat();
+        self.bytes.extend_from_slice(&flat[..used]);
+        used
+    }
+}
+
+/// Copies with a well-behaved pipe.
+pub fn copy(plan: Plan, options: Options, server_root: &Path) -> Ended {
+    copy_with(plan, options, server_root, &mut Setup::default())
+}
+
+/// Copies with the server's relative paths starting at `server_root`.
+pub fn copy_with(plan: Plan, options: Options, server_root: &Path, setup: &mut Setup) -> Ended {
+    let start = Instant::now();
+    let mut now = start;
+    let sides: &[Side] = match plan.direction {
+        Direction::Upload => &[Side::Target],
+        Direction::Download => &[Side::Source],
+        Direction::Relay => &[Side::Source, Side::Target],
+    };
+    let mut engine = Engine::new(plan, options, now);
+    let mut ends: Vec<End> = sides
+        .iter()
+        .map(|&side| {
+            engine.open(side);
+            let fs = FaultFs::new(server_root, setup.faults.clone());
+            let options = ServerOptions::default();
+            End {
+                side,
+                server: Server::new(Box::new(fs), Box::new(SystemFiles::new()), Box::new(NoLog), options),
+                to_server: Pipe { bytes: Vec::new(), window: setup.window, piece: setup.piece },
+                replies: VecDeque::new(),
+                partial: Vec::new(),
+                cut: false,
+            }
+        })
+        .collect();
+    let mut ended = Ended {
+        summary: Summary::default(),
+        failures: Vec::new(),
+        skipped: Vec::new(),
+        done: Vec::new(),
+        took: Duration::ZERO,
+        requests: 0,
+    };
+    let mut passed = 0;
+    while !engine.is_finished() {
+        let mut moved = false;
+        for end in &mut ends {
+            engine.advance(end.side, &mut end.to_server, now);
+            moved |= serve(end, setup);
+            let mut batch: Vec<Vec<u8>> = end.replies.drain(..).collect();
+            if setup.reverse {
+                batch.reverse();
+            }
+            for message in batch {
+                let mut framed = (message.len() as u32).to_be_bytes().to_vec();
+                framed.extend_from_slice(&message);
+                for piece in framed.chunks(setup.piece) {
+                    passed += piece.len() as u64;
+                    engine.received(end.side, Bytes::copy_from_slice(piece), now);
+                }
+                moved = true;
+            }
+            if setup.cut_after.is_some_and(|after| passed >= after) && !end.cut {
+                end.cut = true;
+                engine.lost(end.side, "Connection closed", now);
+                moved = true;
+            }
+        }
+        while let Some(event) = engine.poll_event() {
+            match event {
+                Event::Failed { text } => ended.failures.push(text),
+                Event::Skipped { text } => ended.skipped.push(text),
+                Event::FileDone { name, .. } => ended.done.push(String::from_utf8_lossy(&name).into_owned()),
+            }
+        }
+        if !moved && !engine.is_finished() {
+            match engine.next_deadline() {
+                Some(at) if at > now => now = at,
+                _ => panic!("nothing moves any more; so far: {ended:?}\n{engine:#?}"),
+            }
+        }
+    }
+    while let Some(event) = engine.poll_event() {
+        match event {
+            Event::Failed { text } => ended.failures.push(text),
+            Event::Skipped { text } => ended.skipped.push(text),
+            Event::FileDone { name, .. } => ended.done.push(String::from_utf8_lossy(&name).into_owned()),
+        }
+    }
+    ended.summary = engine.summary();
+    ended.took = now - start;
+    assert_eq!(ended.summary.failures as usize, ended.failures.len());
+    ended
+}
+
+/// Lets a server take all that is on the way to it, and collects its replies.
+fn serve(end: &mut End, setup: &mut Setup) -> bool {
+    let sent = std::mem::take(&mut end.to_server.bytes);
+    let mut moved = !sent.is_empty();
+    for piece in sent.chunks(setup.piece) {
+        end.server.input(Bytes::copy_from_slice(piece));
+    }
+    loop {
+        let before = end.partial.len();
+        let progress = end.server.poll(&mut end.partial).expect("the engine speaks SFTP");
+        moved |= end.partial.len() > before;
+        if !progress.more {
+            break;
+        }
+    }
+    while let Some(length) = end.partial.first_chunk::<4>().map(|bytes| u32::from_be_bytes(*bytes) as usize) {
+        if end.partial.len() < length + 4 {
+            break;
+        }
+        let message = end.partial.drain(..length + 4).skip(4).collect();
+        end.replies.extend((setup.tamper)(message));
+    }
+    moved
+}
+
+/// A plan with one source.
+pub fn plan(direction: Direction, source: &Path, target: &Path) -> Plan {
+    Plan { direction, sources: vec![bytes_of(source)], target: bytes_of(target), target_must_be_dir: false }
+}
+
+/// All of a tree, with times and modes.
+pub fn whole_tree() -> Options {
+    Options { recursive: true, preserve: true, ..Options::default() }
+}
