@@ -1,2 +1,212 @@
-//! (under construction)
-fn main() {}
+//! `lhsshd`, the SSH server: reads its flags and its configuration, loads its keys, and listens.
+
+use std::ffi::{OsStr, OsString};
+use std::io::Write;
+use std::os::fd::AsFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use lh_cli::flags::{Parsed, SSHD};
+use lh_config::server_values::Ports;
+use lh_config::{ConnectionFacts, ServerConfig};
+use lh_server::{
+    DEFAULT_FILES, HandOver, Host, HostKey, HostKeyError, Level, ListenerOptions, LogTarget, SESSION_FLAG,
+};
+
+/// The file of an installed OpenSSH: what administrators have written there holds here.
+const CONFIG_FILE: &str = "/etc/ssh/sshd_config";
+
+/// Exit status for configurations that cannot be used, as sshd's.
+const BAD_CONFIGURATION: u8 = 255;
+/// Exit status when there is no key to be recognised by, as sshd's.
+const NO_HOST_KEYS: u8 = 1;
+
+fn main() -> ExitCode {
+    // A file opened later must not get the number of a standard descriptor that is closed.
+    if lh_sys::fd::sanitize_stdio().is_err() {
+        return ExitCode::from(255);
+    }
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    if arguments.get(1).is_some_and(|first| first == SESSION_FLAG) {
+        return status(lh_server::session_main());
+    }
+    let parsed = match SSHD.parse(arguments.iter().skip(1).cloned()) {
+        Ok(parsed) => parsed,
+        Err(stop) => return ExitCode::from(stop.print()),
+    };
+    match run(&parsed, &arguments) {
+        Ok(code) => code,
+        Err(stop) => {
+            for line in stop.lines {
+                complain(&line);
+            }
+            ExitCode::from(stop.status)
+        }
+    }
+}
+
+/// Why there is no server.
+struct Stop {
+    lines: Vec<String>,
+    status: u8,
+}
+
+impl Stop {
+    fn new(line: impl std::fmt::Display, status: u8) -> Self {
+        Self { lines: vec![line.to_string()], status }
+    }
+}
+
+fn status(code: i32) -> ExitCode {
+    ExitCode::from(u8::try_from(code).unwrap_or(255))
+}
+
+/// Says something on standard error, whether or not anybody can hear it.
+fn complain(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{line}");
+}
+
+fn say(text: &str) {
+    let _ = std::io::stdout().write_all(text.as_bytes());
+}
+
+fn run(parsed: &Parsed, arguments: &[OsString]) -> Result<ExitCode, Stop> {
+    if parsed.has('V') {
+        complain(concat!("Longhaul_", env!("CARGO_PKG_VERSION")));
+        return Ok(ExitCode::SUCCESS);
+    }
+    if let Some(extra) = parsed.operands.first() {
+        return Err(Stop::new(format!("Extra argument {}.", extra.display()), 1));
+    }
+    if let Some(path) = parsed.value('E') {
+        redirect_stderr(Path::new(path)).map_err(|problem| {
+            Stop::new(format!("Couldn't open logfile {}: {problem}", path.display()), 1)
+        })?;
+    }
+    let config = load(parsed)?;
+    if parsed.has('G') {
+        say(&dump(&config, parsed)?);
+        return Ok(ExitCode::SUCCESS);
+    }
+    let quiet = parsed.has('t') || parsed.has('T');
+    for note in config.notes.iter().filter(|_| !quiet) {
+        complain(note);
+    }
+    let host_keys = host_keys(&config)?;
+    if parsed.has('T') {
+        say(&dump(&config, parsed)?);
+    }
+    if quiet {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let debug = parsed.count('d');
+    let to_stderr = debug > 0 || parsed.has('e') || parsed.has('E');
+    let log_level = if parsed.has('q') { Some(Level::Quiet) } else { Level::debug(debug) };
+    let log_target = if to_stderr { LogTarget::Stderr } else { LogTarget::Syslog };
+    let hand_over = HandOver { config, host_keys, log_target, log_level };
+    if parsed.has('i') {
+        return Ok(status(lh_server::inetd(hand_over)));
+    }
+    let program = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("/proc/self/exe"));
+    let options = ListenerOptions {
+        foreground: debug > 0 || parsed.has('D'),
+        once: debug > 0,
+        restart: Some((program, arguments.to_vec())),
+    };
+    lh_server::serve(hand_over, &options).map(status).map_err(|problem| Stop::new(problem, 255))
+}
+
+/// `-E`: the log file becomes standard error, here and in every session.
+fn redirect_stderr(path: &Path) -> std::io::Result<()> {
+    let file = std::fs::OpenOptions::new().create(true).append(true).mode(0o600).open(path)?;
+    lh_sys::fd::replace_stderr(file.as_fd())
+}
+
+fn load(parsed: &Parsed) -> Result<ServerConfig, Stop> {
+    let given = parsed.value('f');
+    let file = match given {
+        Some(name) if name == "none" => None,
+        Some(name) => Some(Path::new(name)),
+        // Ours starts without any file too: every keyword has a default.
+        None => Some(Path::new(CONFIG_FILE)).filter(|path| path.exists()),
+    };
+    let options = command_line(parsed)?;
+    let mut config = ServerConfig::load(file, &options, &Host)
+        .map_err(|problem| Stop { lines: problem.lines, status: BAD_CONFIGURATION })?;
+    let ports = parsed.values('p').map(port).collect::<Result<Vec<_>, _>>()?;
+    if !ports.is_empty() {
+        config.settings.port.force(Ports(ports));
+    }
+    Ok(config)
+}
+
+/// Flags that stand for keywords.
+fn command_line(parsed: &Parsed) -> Result<Vec<String>, Stop> {
+    let mut options = Vec::new();
+    for (flag, value) in &parsed.flags {
+        let text = value.as_deref().map(OsStr::to_string_lossy).unwrap_or_default();
+        match flag {
+            '4' => options.push("AddressFamily inet".to_owned()),
+            '6' => options.push("AddressFamily inet6".to_owned()),
+            'g' => options.push(format!("LoginGraceTime {text}")),
+            'h' => {
+                let path = std::path::absolute(text.as_ref())
+                    .map_err(|problem| Stop::new(format!("{text}: {problem}"), 1))?;
+                options.push(format!("HostKey \"{}\"", path.display()));
+            }
+            'o' => options.push(text.into_owned()),
+            _ => {}
+        }
+    }
+    Ok(options)
+}
+
+/// A port of `-p`. 0 lets the kernel choose; the log says what it chose.
+fn port(text: &OsStr) -> Result<u16, Stop> {
+    text.to_str().and_then(|text| text.parse().ok()).ok_or_else(|| Stop::new("Bad port number.", 1))
+}
+
+/// `-T` and `-G`, with the `Match` blocks applied that fit `-C`.
+fn dump(config: &ServerConfig, parsed: &Parsed) -> Result<String, Stop> {
+    if !parsed.has('C') {
+        return Ok(config.dump(true));
+    }
+    let mut facts = ConnectionFacts::default();
+    for spec in parsed.values('C') {
+        facts.parse_spec(&spec.to_string_lossy()).map_err(|problem| Stop::new(problem, 1))?;
+    }
+    let config = config
+        .for_connection(&facts)
+        .map_err(|problem| Stop { lines: problem.lines, status: BAD_CONFIGURATION })?;
+    Ok(config.dump(true))
+}
+
+/// Loads all keys that can be loaded; none at all is the end.
+fn host_keys(config: &ServerConfig) -> Result<Vec<HostKey>, Stop> {
+    let configured = &config.host_key.0;
+    let mut keys = Vec::new();
+    let mut lines = Vec::new();
+    let files: Vec<&str> = if configured.is_empty() {
+        DEFAULT_FILES.to_vec()
+    } else {
+        configured.iter().map(String::as_str).collect()
+    };
+    for file in files {
+        match HostKey::load(Path::new(file)) {
+            Ok(key) => keys.push(key),
+            // Nobody asked for the default files: it is no fault that one is not there.
+            Err(HostKeyError::Read { error, .. })
+                if configured.is_empty() && error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(problem) => lines.push(problem.to_string()),
+        }
+    }
+    if keys.is_empty() {
+        lines.push("lhsshd: no hostkeys available -- exiting.".to_owned());
+        return Err(Stop { lines, status: NO_HOST_KEYS });
+    }
+    for line in lines {
+        complain(&line);
+    }
+    Ok(keys)
+}

@@ -57,6 +57,11 @@ pub fn sanitize_stdio() -> io::Result<()> {
     }
 }
 
+/// Makes `file` this process's standard error, which its children inherit.
+pub fn replace_stderr(file: impl AsFd) -> io::Result<()> {
+    Ok(rustix::stdio::dup2_stderr(file)?)
+}
+
 /// Points descriptors 0 to 2 at `/dev/null`.
 pub fn null_stdio() -> io::Result<()> {
     let null = null()?;

@@ -38,6 +38,17 @@ pub fn to_unix(civil: Civil, utc: bool) -> Option<i64> {
         .then_some(time)
 }
 
+/// Seconds east of UTC that local time is at `time`; 0 when nobody knows.
+pub fn utc_offset(time: i64) -> i32 {
+    // SAFETY: all-zero bytes are a valid `tm`: integers and a null pointer.
+    let mut tm: libc::tm = unsafe { std::mem::zeroed() };
+    // SAFETY: both pointers are valid for the call.
+    if unsafe { libc::localtime_r(&time, &mut tm) }.is_null() {
+        return 0;
+    }
+    i32::try_from(tm.tm_gmtoff).unwrap_or(0)
+}
+
 /// Seconds since 1970, now.
 pub fn now_unix() -> i64 {
     std::time::SystemTime::now()
@@ -58,6 +69,8 @@ mod tests {
         assert_eq!(to_unix(date(2023, 13, 1), true), None);
         let local = to_unix(date(2024, 6, 1), false).unwrap();
         assert!((local - to_unix(date(2024, 6, 1), true).unwrap()).abs() <= 14 * 3600);
+        assert_eq!(utc_offset(local + i64::from(utc_offset(local))) % 60, 0);
+        assert_eq!(i64::from(utc_offset(local)), to_unix(date(2024, 6, 1), true).unwrap() - local);
         assert!(now_unix() > 1_700_000_000);
     }
 }

@@ -33,7 +33,7 @@ pub static SSHD: Program = Program {
         Flag::plain('G', Works, "Print the configuration and exit, without loading keys."),
         Flag::with('g', "login_grace_time", Works, "Time to log in."),
         Flag::with('h', "host_key_file", Works, "Host key; may be repeated."),
-        Flag::plain('i', NotYet, "Serve the connection on standard input and output."),
+        Flag::plain('i', Works, "Serve the connection on standard input and output."),
         Flag::with('k', "time", Accepted("it belonged to version 1 of the protocol"), ""),
         Flag::with('o', "option", Works, "Set a keyword as in the configuration file; may be repeated."),
         Flag::with('p', "port", Works, "Listen on this port; may be repeated."),

@@ -1,0 +1,187 @@
+//! The server's own keys: loaded and checked once by the listener, handed to each session as file content.
+//!
+//! A session parses only the one key its client chose, and only when it has to sign: most of the cost of a key
+//! file is in the private half.
+
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use lh_crypto::{CryptoError, KeyFileError, PrivateKey, PublicKey};
+use lh_wire::{Reader, WireError, Writer};
+use zeroize::Zeroizing;
+
+/// Host key files of an installed OpenSSH, in the order in which sshd looks for them.
+pub const DEFAULT_FILES: [&str; 3] =
+    ["/etc/ssh/ssh_host_rsa_key", "/etc/ssh/ssh_host_ecdsa_key", "/etc/ssh/ssh_host_ed25519_key"];
+
+/// Private keys are a few kilobytes; a larger file is a mistake.
+const LARGEST_FILE: u64 = 64 * 1024;
+
+/// Why a host key file cannot be used. `Display` is what sshd prints, line by line.
+#[derive(Debug, thiserror::Error)]
+pub enum HostKeyError {
+    /// It cannot be read.
+    #[error("Unable to load host key \"{path}\": {}", .error.to_string().split(" (os error").next().unwrap_or_default())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// Others than its owner may read it.
+    #[error(
+        "@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@\n\
+         @         WARNING: UNPROTECTED PRIVATE KEY FILE!          @\n\
+         @@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@\n\
+         Permissions 0{mode:03o} for '{path}' are too open.\n\
+         It is required that your private key files are NOT accessible by others.\n\
+         This private key will be ignored.\n\
+         Unable to load host key \"{path}\": bad permissions"
+    )]
+    Permissions {
+        /// The file.
+        path: PathBuf,
+        /// Its mode, nine bits.
+        mode: u32,
+    },
+    /// It is no private key, or an encrypted one.
+    #[error("Unable to load host key \"{path}\": {error}")]
+    Parse {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        error: KeyFileError,
+    },
+}
+
+/// One host key.
+pub struct HostKey {
+    public: PublicKey,
+    algorithms: Vec<String>,
+    file: Zeroizing<Vec<u8>>,
+    private: Option<PrivateKey>,
+}
+
+impl std::fmt::Debug for HostKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("HostKey").field("type", &self.public.key_type()).finish_non_exhaustive()
+    }
+}
+
+impl HostKey {
+    /// Loads and checks a file.
+    pub fn load(path: &Path) -> Result<Self, HostKeyError> {
+        let failed = |error| HostKeyError::Read { path: path.to_owned(), error };
+        let metadata = std::fs::metadata(path).map_err(failed)?;
+        let mode = metadata.mode() & 0o777;
+        // Only the owner's own mistake is his to correct; somebody else's file is judged by that somebody.
+        if metadata.uid() == rustix::process::getuid().as_raw() && mode & 0o077 != 0 {
+            return Err(HostKeyError::Permissions { path: path.to_owned(), mode });
+        }
+        if metadata.len() > LARGEST_FILE {
+            let error = KeyFileError::InvalidFormat;
+            return Err(HostKeyError::Parse { path: path.to_owned(), error });
+        }
+        let file = Zeroizing::new(std::fs::read(path).map_err(failed)?);
+        Self::from_file_content(file).map_err(|error| HostKeyError::Parse { path: path.to_owned(), error })
+    }
+
+    fn from_file_content(file: Zeroizing<Vec<u8>>) -> Result<Self, KeyFileError> {
+        let (private, _comment) = PrivateKey::parse(&file, None)?;
+        let public = private.public().clone();
+        let algorithms = algorithms_of(&public);
+        Ok(Self { public, algorithms, file, private: Some(private) })
+    }
+
+    /// The public half.
+    pub const fn public(&self) -> &PublicKey {
+        &self.public
+    }
+
+    /// What the transport needs to know of it. SHA-1 signatures only when `sha1`.
+    pub fn for_transport(&self, sha1: bool) -> lh_transport::HostKey {
+        let algorithms =
+            self.algorithms.iter().filter(|name| sha1 || name.as_str() != "ssh-rsa").cloned().collect();
+        lh_transport::HostKey { algorithms, blob: self.public.blob().to_vec() }
+    }
+
+    /// Signs, parsing the private half now if that has not been done.
+    pub fn sign(&mut self, algorithm: &str, data: &[u8]) -> Result<Vec<u8>, CryptoError> {
+        if self.private.is_none() {
+            let (private, _comment) = PrivateKey::parse(&self.file, None)
+                .map_err(|_| CryptoError::Unsupported { what: "this host key" })?;
+            self.private = Some(private);
+        }
+        match &self.private {
+            Some(private) => private.sign(algorithm, data),
+            None => Err(CryptoError::Unsupported { what: "this host key" }),
+        }
+    }
+
+    /// Appends it, private half included, to what the listener hands to a session.
+    pub fn write_to(&self, out: &mut Vec<u8>) {
+        out.put_string(self.public.blob());
+        out.put_string(&self.file);
+    }
+
+    /// The opposite of [`write_to`](Self::write_to). The private half is parsed when it is needed.
+    pub fn read_from(reader: &mut Reader<'_>) -> Result<Self, WireError> {
+        let public = PublicKey::from_blob(reader.string()?)?;
+        let file = Zeroizing::new(reader.string()?.to_vec());
+        let algorithms = algorithms_of(&public);
+        Ok(Self { public, algorithms, file, private: None })
+    }
+}
+
+fn algorithms_of(public: &PublicKey) -> Vec<String> {
+    public.signature_algorithms().iter().map(|name| (*name).to_owned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lh_crypto::KeyType;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn key_file(folder: &Path, name: &str, mode: u32) -> PathBuf {
+        let path = folder.join(name);
+        let key = PrivateKey::generate(KeyType::Ed25519, None).unwrap();
+        std::fs::write(&path, key.to_openssh("host", None).unwrap().as_bytes()).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+        path
+    }
+
+    #[test]
+    fn a_key_signs_on_both_ends_of_the_hand_over() {
+        let folder = tempfile::tempdir().unwrap();
+        let key = HostKey::load(&key_file(folder.path(), "key", 0o600)).unwrap();
+        let mut bytes = Vec::new();
+        key.write_to(&mut bytes);
+        let mut reader = Reader::new(&bytes);
+        let mut copy = HostKey::read_from(&mut reader).unwrap();
+        reader.finish().unwrap();
+        let signature = copy.sign("ssh-ed25519", b"data").unwrap();
+        key.public().verify("ssh-ed25519", b"data", &signature).unwrap();
+        assert_eq!(key.for_transport(false).algorithms, ["ssh-ed25519"]);
+        assert!(!format!("{key:?}").contains("file"));
+    }
+
+    #[test]
+    fn unusable_files_are_told_apart_in_openssh_s_words() {
+        let folder = tempfile::tempdir().unwrap();
+        let open = key_file(folder.path(), "open", 0o644);
+        let text = HostKey::load(&open).unwrap_err().to_string();
+        assert!(text.contains("WARNING: UNPROTECTED PRIVATE KEY FILE!"), "{text}");
+        assert!(text.contains(&format!("Permissions 0644 for '{}' are too open.", open.display())), "{text}");
+        let missing = folder.path().join("missing");
+        let text = HostKey::load(&missing).unwrap_err().to_string();
+        let expected =
+            format!("Unable to load host key \"{}\": No such file or directory", missing.display());
+        assert_eq!(text, expected);
+        let junk = folder.path().join("junk");
+        std::fs::write(&junk, "junk").unwrap();
+        std::fs::set_permissions(&junk, std::fs::Permissions::from_mode(0o600)).unwrap();
+        assert!(matches!(HostKey::load(&junk), Err(HostKeyError::Parse { .. })));
+    }
+}

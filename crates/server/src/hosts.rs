@@ -1,0 +1,100 @@
+//! Address and host patterns of `from=`, `AllowUsers user@host` and their like.
+
+use std::net::IpAddr;
+
+use lh_config::pattern::wildcard;
+
+/// Whether a peer matches a list such as `10.0.0.0/8,!10.1.*,*.example.org`: some pattern matches and no
+/// negated one does. `name` is the peer's host name where one is known; otherwise only addresses are compared.
+///
+/// A CIDR pattern that is malformed matches nothing, and with a `!` in front everything: a typing error closes.
+pub(crate) fn matches(list: &str, address: IpAddr, name: Option<&str>) -> bool {
+    let address = address.to_canonical();
+    let text = address.to_string();
+    let mut found = false;
+    for pattern in list.split(',').map(str::trim).filter(|pattern| !pattern.is_empty()) {
+        let (negated, pattern) = match pattern.strip_prefix('!') {
+            Some(rest) => (true, rest),
+            None => (false, pattern),
+        };
+        let hit = match pattern.split_once('/') {
+            Some((network, bits)) => in_network(address, network, bits).unwrap_or(negated),
+            None => {
+                let pattern = pattern.to_ascii_lowercase();
+                let host_hit = name
+                    .is_some_and(|name| wildcard(name.to_ascii_lowercase().as_bytes(), pattern.as_bytes()));
+                host_hit || wildcard(text.as_bytes(), pattern.as_bytes())
+            }
+        };
+        match (hit, negated) {
+            (true, true) => return false,
+            (true, false) => found = true,
+            (false, _) => {}
+        }
+    }
+    found
+}
+
+/// `None` when the network cannot be read, or has bits set behind its length (as OpenSSH refuses it).
+fn in_network(address: IpAddr, network: &str, bits: &str) -> Option<bool> {
+    let network: IpAddr = network.parse().ok()?;
+    let bits: u32 = bits.parse().ok()?;
+    let (network, width) = match network {
+        IpAddr::V4(v4) => (u128::from(u32::from(v4)) << 96, 32),
+        IpAddr::V6(v6) => (u128::from(v6), 128),
+    };
+    let (address, address_width) = match address {
+        IpAddr::V4(v4) => (u128::from(u32::from(v4)) << 96, 32),
+        IpAddr::V6(v6) => (u128::from(v6), 128),
+    };
+    if bits > width {
+        return None;
+    }
+    let mask = u128::MAX.checked_shl(128 - bits).unwrap_or(0);
+    if network & !mask != 0 {
+        return None;
+    }
+    Some(width == address_width && address & mask == network)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn hit(list: &str, address: &str) -> bool {
+        matches(list, address.parse().unwrap(), Some("Build.Example.org"))
+    }
+
+    #[test]
+    fn patterns_of_all_kinds() {
+        assert!(hit("10.0.0.0/8", "10.2.3.4"));
+        assert!(!hit("10.0.0.0/8", "11.2.3.4"));
+        assert!(!hit("10.0.0.0/8,!10.2.0.0/16", "10.2.3.4"));
+        assert!(hit("192.168.1.?", "192.168.1.7"));
+        assert!(hit("*.example.org", "1.2.3.4"));
+        assert!(!hit("*.example.org,!build.*", "1.2.3.4"));
+        assert!(hit("2001:db8::/32", "2001:db8::1"));
+        assert!(hit("127.0.0.1/32", "::ffff:127.0.0.1"));
+        assert!(hit("0.0.0.0/0", "9.9.9.9"));
+        assert!(!hit("0.0.0.0/0", "::1"));
+        assert!(hit("::/0", "::1"));
+        assert!(!hit("!1.1.1.1", "2.2.2.2"));
+        assert!(!hit("", "2.2.2.2"));
+    }
+
+    #[test]
+    fn a_malformed_network_closes() {
+        for bad in ["10.0.0.1/8", "10.0.0.0/33", "x/8", "10.0.0.0/x"] {
+            assert!(!hit(bad, "10.0.0.1"), "{bad}");
+            assert!(!hit(&format!("*,!{bad}"), "10.0.0.1"), "{bad}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_list_is_answered(list in "\\PC{0,80}", address in any::<std::net::Ipv6Addr>()) {
+            matches(&list, address.into(), None);
+        }
+    }
+}

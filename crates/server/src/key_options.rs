@@ -1,0 +1,375 @@
+//! The options in front of a key in `authorized_keys` (sshd(8), AUTHORIZED_KEYS FILE FORMAT).
+
+use std::net::IpAddr;
+
+/// Most variables one key may set; OpenSSH's limit.
+const MAX_ENVIRONMENT: usize = 1024;
+/// Most `permitopen=` and `permitlisten=` entries; OpenSSH's limit.
+const MAX_PERMITS: usize = 4096;
+
+/// What a login with one key may do, and what is forced on it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyOptions {
+    /// A terminal may be allocated.
+    pub pty: bool,
+    /// TCP and Unix sockets may be forwarded.
+    pub port_forwarding: bool,
+    /// The agent may be forwarded.
+    pub agent_forwarding: bool,
+    /// X11 may be forwarded.
+    pub x11_forwarding: bool,
+    /// `~/.ssh/rc` is run.
+    pub user_rc: bool,
+    /// The key belongs to a certificate authority.
+    pub cert_authority: bool,
+    /// `command="…"`: what runs, whatever the client asks for.
+    pub command: Option<String>,
+    /// `environment="NAME=value"`, first one of a name only.
+    pub environment: Vec<(String, String)>,
+    /// `from="…"`: where logins may come from.
+    pub from: Option<String>,
+    /// `expiry-time="…"`: seconds since 1970 from which on the key is worth nothing.
+    pub expires: Option<i64>,
+    /// `permitopen="host:port"`.
+    pub permit_open: Vec<String>,
+    /// `permitlisten="[host:]port"`.
+    pub permit_listen: Vec<String>,
+    /// `principals="…"` (only behind `cert-authority`).
+    pub principals: Option<String>,
+    /// `tunnel="n"`.
+    pub tunnel: Option<String>,
+    /// The security key's touch is not demanded.
+    pub no_touch_required: bool,
+    /// The security key must have verified its user.
+    pub verify_required: bool,
+}
+
+impl Default for KeyOptions {
+    /// Everything is allowed and nothing forced: a key without options.
+    fn default() -> Self {
+        Self {
+            pty: true,
+            port_forwarding: true,
+            agent_forwarding: true,
+            x11_forwarding: true,
+            user_rc: true,
+            cert_authority: false,
+            command: None,
+            environment: Vec::new(),
+            from: None,
+            expires: None,
+            permit_open: Vec::new(),
+            permit_listen: Vec::new(),
+            principals: None,
+            tunnel: None,
+            no_touch_required: false,
+            verify_required: false,
+        }
+    }
+}
+
+/// Why options make their key unusable. `Display` is the text OpenSSH logs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum OptionError {
+    /// No such option.
+    #[error("unknown key option")]
+    Unknown,
+    /// A value without its closing quote.
+    #[error("missing end quote")]
+    NoEndQuote,
+    /// A value without its opening quote.
+    #[error("missing start quote")]
+    NoStartQuote,
+    /// Something other than a comma behind an option.
+    #[error("unexpected end-of-options")]
+    Separator,
+    /// An option that may be given once was given again.
+    #[error("multiple \"{0}\" clauses")]
+    Repeated(&'static str),
+    /// A value that cannot be.
+    #[error("invalid {0}")]
+    Invalid(&'static str),
+    /// More of something than anybody needs.
+    #[error("too many {0}")]
+    TooMany(&'static str),
+}
+
+/// Finds the end of the options: the first blank outside quotes.
+pub(crate) fn options_end(line: &str) -> usize {
+    let bytes = line.as_bytes();
+    let mut quoted = false;
+    let mut at = 0;
+    while let Some(&byte) = bytes.get(at) {
+        match byte {
+            b' ' | b'\t' if !quoted => return at,
+            b'\\' if bytes.get(at + 1) == Some(&b'"') => at += 1,
+            b'"' => quoted = !quoted,
+            _ => {}
+        }
+        at += 1;
+    }
+    bytes.len()
+}
+
+impl KeyOptions {
+    /// Reads a comma-separated list of options. `now` is not needed: an expired key is found out when used.
+    pub fn parse(text: &str) -> Result<Self, OptionError> {
+        let mut options = Self::default();
+        let mut rest = text;
+        while !rest.is_empty() {
+            rest = options.one(rest)?;
+            match rest.strip_prefix(',') {
+                // A comma promises another option.
+                Some("") => return Err(OptionError::Separator),
+                Some(more) => rest = more,
+                None if rest.is_empty() => {}
+                None => return Err(OptionError::Separator),
+            }
+        }
+        Ok(options)
+    }
+
+    /// Reads the first option of `text` and returns what follows it.
+    fn one<'a>(&mut self, text: &'a str) -> Result<&'a str, OptionError> {
+        let end = text.find([',', '=']).unwrap_or(text.len());
+        let (word, rest) = text.split_at(end);
+        let word = word.to_ascii_lowercase();
+        let Some(rest) = rest.strip_prefix('=') else {
+            self.flag(&word)?;
+            return Ok(rest);
+        };
+        let (value, rest) = quoted(rest)?;
+        self.value(&word, value)?;
+        Ok(rest)
+    }
+
+    fn flag(&mut self, word: &str) -> Result<(), OptionError> {
+        match word {
+            "restrict" => {
+                self.pty = false;
+                self.port_forwarding = false;
+                self.agent_forwarding = false;
+                self.x11_forwarding = false;
+                self.user_rc = false;
+            }
+            "cert-authority" => self.cert_authority = true,
+            "no-touch-required" => self.no_touch_required = true,
+            "verify-required" => self.verify_required = true,
+            _ => {
+                let (on, name) = match word.strip_prefix("no-") {
+                    Some(name) => (false, name),
+                    None => (true, word),
+                };
+                match name {
+                    "pty" => self.pty = on,
+                    "port-forwarding" => self.port_forwarding = on,
+                    "agent-forwarding" => self.agent_forwarding = on,
+                    "x11-forwarding" => self.x11_forwarding = on,
+                    "user-rc" => self.user_rc = on,
+                    _ => return Err(OptionError::Unknown),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn value(&mut self, word: &str, value: String) -> Result<(), OptionError> {
+        match word {
+            "command" => once(&mut self.command, value, "command"),
+            "from" => once(&mut self.from, value, "from"),
+            "principals" => once(&mut self.principals, value, "principals"),
+            "tunnel" => {
+                let sound = value == "any" || value.parse::<u32>().is_ok();
+                if !sound {
+                    return Err(OptionError::Invalid("tun device"));
+                }
+                once(&mut self.tunnel, value, "tunnel")
+            }
+            "expiry-time" => {
+                let time = parse_time(&value).ok_or(OptionError::Invalid("expiry time"))?;
+                // The earliest counts, as in OpenSSH.
+                self.expires = Some(self.expires.map_or(time, |known| known.min(time)));
+                Ok(())
+            }
+            "environment" => {
+                let (name, content) =
+                    value.split_once('=').ok_or(OptionError::Invalid("environment string"))?;
+                let sound = !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+                if !sound {
+                    return Err(OptionError::Invalid("environment string"));
+                }
+                if self.environment.len() >= MAX_ENVIRONMENT {
+                    return Err(OptionError::TooMany("environment strings"));
+                }
+                if !self.environment.iter().any(|(known, _)| known == name) {
+                    self.environment.push((name.to_owned(), content.to_owned()));
+                }
+                Ok(())
+            }
+            "permitopen" => permit(&mut self.permit_open, value, false),
+            "permitlisten" => permit(&mut self.permit_listen, value, true),
+            _ => Err(OptionError::Unknown),
+        }
+    }
+
+    /// Whether the key may be used from this address at this time; `Err` is the line for the log.
+    pub fn check(&self, address: IpAddr, name: Option<&str>, now: i64) -> Result<(), String> {
+        if self.expires.is_some_and(|expires| now >= expires) {
+            return Err("key has expired".to_owned());
+        }
+        match &self.from {
+            Some(from) if !crate::hosts::matches(from, address, name) => {
+                let host = name.map_or_else(|| address.to_string(), str::to_owned);
+                Err(format!(
+                    "correct key but not from a permitted host (host={host}, ip={address}, required={from})."
+                ))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Stores an option that may be given once.
+fn once(slot: &mut Option<String>, value: String, name: &'static str) -> Result<(), OptionError> {
+    if slot.is_some() {
+        return Err(OptionError::Repeated(name));
+    }
+    *slot = Some(value);
+    Ok(())
+}
+
+fn permit(list: &mut Vec<String>, value: String, bare_port: bool) -> Result<(), OptionError> {
+    let port = match split_host_port(&value) {
+        Some((_, port)) => port,
+        None if bare_port => value.as_str(),
+        None => return Err(OptionError::Invalid("permission string")),
+    };
+    if port != "*" && port.parse::<u16>().is_err() {
+        return Err(OptionError::Invalid("permission port"));
+    }
+    if list.len() >= MAX_PERMITS {
+        return Err(OptionError::TooMany("permission directives"));
+    }
+    list.push(value);
+    Ok(())
+}
+
+/// Splits `host:port` or `[v6]:port`.
+pub fn split_host_port(text: &str) -> Option<(&str, &str)> {
+    if let Some(rest) = text.strip_prefix('[') {
+        let (host, rest) = rest.split_once(']')?;
+        return Some((host, rest.strip_prefix(':')?));
+    }
+    let (host, port) = text.rsplit_once(':')?;
+    (!host.contains(':')).then_some((host, port))
+}
+
+/// Reads `"…"` with `\"` for a quote inside, and returns what follows.
+fn quoted(text: &str) -> Result<(String, &str), OptionError> {
+    let inner = text.strip_prefix('"').ok_or(OptionError::NoStartQuote)?;
+    let mut value = String::new();
+    let mut chars = inner.char_indices().peekable();
+    while let Some((at, c)) = chars.next() {
+        match c {
+            '\\' if chars.peek().is_some_and(|&(_, next)| next == '"') => {
+                chars.next();
+                value.push('"');
+            }
+            '"' => return Ok((value, inner.get(at + 1..).unwrap_or_default())),
+            c => value.push(c),
+        }
+    }
+    Err(OptionError::NoEndQuote)
+}
+
+/// `YYYYMMDD`, `YYYYMMDDHHMM` or `YYYYMMDDHHMMSS`, in local time or with a `Z` in UTC.
+fn parse_time(text: &str) -> Option<i64> {
+    let (digits, utc) = match text.strip_suffix(['Z', 'z']).or_else(|| text.strip_suffix("UTC")) {
+        Some(digits) => (digits, true),
+        None => (text, false),
+    };
+    if !matches!(digits.len(), 8 | 12 | 14) || !digits.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    let number = |from: usize, to: usize| digits.get(from..to).map_or(Some(0), |part| part.parse().ok());
+    let time = lh_sys::time::Civil {
+        year: number(0, 4)?,
+        month: number(4, 6)?,
+        day: number(6, 8)?,
+        hour: number(8, 10)?,
+        minute: number(10, 12)?,
+        second: number(12, 14)?,
+    };
+    lh_sys::time::to_unix(time, utc)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn everything_at_once() {
+        let options = KeyOptions::parse(
+            r#"restrict,pty,command="echo \"a, b\" \\x",from="10.0.0.0/8,!10.1.*",environment="A=b=c",environment="A=d",permitopen="h:80",permitopen="[::1]:*",permitlisten="8080",expiry-time="20300102Z""#,
+        )
+        .unwrap();
+        assert!(options.pty && !options.port_forwarding && !options.user_rc);
+        assert_eq!(options.command.as_deref(), Some(r#"echo "a, b" \\x"#));
+        assert_eq!(options.environment, [("A".to_owned(), "b=c".to_owned())]);
+        assert_eq!(options.permit_open, ["h:80", "[::1]:*"]);
+        assert_eq!(options.expires, Some(1_893_542_400));
+        let from = |address: &str| options.check(address.parse().unwrap(), None, 0);
+        assert!(from("10.2.0.1").is_ok());
+        assert!(from("10.1.0.1").unwrap_err().contains("not from a permitted host"));
+        assert!(options.check("10.2.0.1".parse().unwrap(), None, 1_893_542_400).is_err());
+    }
+
+    #[test]
+    fn names_are_not_case_sensitive_and_later_wins() {
+        let options = KeyOptions::parse("No-PTY,PTY,X11-Forwarding,no-user-rc").unwrap();
+        assert!(options.pty && options.x11_forwarding && !options.user_rc);
+    }
+
+    #[test]
+    fn mistakes_make_the_key_unusable() {
+        use OptionError as E;
+        for (text, error) in [
+            ("nopty", E::Unknown),
+            ("command=ls", E::NoStartQuote),
+            (r#"command="ls"#, E::NoEndQuote),
+            (r#"command="ls"pty"#, E::Separator),
+            ("pty,", E::Separator),
+            (r#"command="a",command="b""#, E::Repeated("command")),
+            (r#"environment="=x""#, E::Invalid("environment string")),
+            (r#"environment="A B=x""#, E::Invalid("environment string")),
+            (r#"permitopen="h""#, E::Invalid("permission string")),
+            (r#"permitopen="h:99999""#, E::Invalid("permission port")),
+            (r#"expiry-time="2030""#, E::Invalid("expiry time")),
+            (r#"expiry-time="20301301""#, E::Invalid("expiry time")),
+            (r#"frob="x""#, E::Unknown),
+        ] {
+            assert_eq!(KeyOptions::parse(text), Err(error), "{text}");
+        }
+    }
+
+    #[test]
+    fn options_end_where_their_quotes_do() {
+        assert_eq!(options_end(r#"command="a b" ssh-rsa"#), 13);
+        assert_eq!(options_end(r#"command="a \" b" ssh-rsa"#), 16);
+        assert_eq!(options_end("pty"), 3);
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_answered(text in "\\PC{0,200}") {
+            let _ = KeyOptions::parse(&text);
+            prop_assert!(options_end(&text) <= text.len());
+        }
+
+        #[test]
+        fn near_misses_are_answered(text in "(command=|environment=|pty|,|\"|\\\\|A=b|permitopen=|h:1|restrict){0,20}") {
+            let _ = KeyOptions::parse(&text);
+        }
+    }
+}

@@ -1,0 +1,354 @@
+//! The listening process: accepts, limits, and starts a session process for each connection.
+//!
+//! It reads no byte from the network. What it learns about a login is whether it has succeeded, from the
+//! session process itself.
+
+mod bind;
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use lh_crypto::{Random, SystemRandom};
+use lh_sys::signals::Signals;
+use lh_sys::spawn::Program;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process};
+use zeroize::Zeroizing;
+
+use crate::hand_over::{HandOver, LogTarget};
+use crate::log::{Log, debug, error, info, verbose};
+
+/// The hidden first argument that makes the program a session process.
+pub const SESSION_FLAG: &str = "--session-process";
+/// Argument 0 of session processes, for `ps`.
+const SESSION_NAME: &str = "lhsshd-session";
+
+/// A session ends itself when LoginGraceTime is over. One that has not done so this much later is killed.
+const GRACE_OF_GRACE: Duration = Duration::from_secs(20);
+
+/// Prefix lengths that make two addresses one source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Source(u128);
+
+/// One connection that has not authenticated.
+struct Startup {
+    control: OwnedFd,
+    pid: Pid,
+    peer: SocketAddr,
+    source: Source,
+    deadline: Option<Instant>,
+}
+
+/// What the listener is told besides the configuration.
+#[derive(Debug, Clone, Default)]
+pub struct ListenerOptions {
+    /// `-D` or `-d`: stay in the foreground.
+    pub foreground: bool,
+    /// `-d`: serve one connection, then end.
+    pub once: bool,
+    /// The program and its arguments, to start again at SIGHUP.
+    pub restart: Option<(PathBuf, Vec<std::ffi::OsString>)>,
+}
+
+/// Why there is no server.
+#[derive(Debug, thiserror::Error)]
+pub enum ListenError {
+    /// Every address failed; each has been logged.
+    #[error("Cannot bind any address.")]
+    NoAddress,
+    /// Something else in the system failed.
+    #[error("{what}: {error}")]
+    System {
+        /// What was being done.
+        what: &'static str,
+        /// What the system says.
+        error: io::Error,
+    },
+}
+
+fn system(what: &'static str) -> impl FnOnce(io::Error) -> ListenError {
+    move |error| ListenError::System { what, error }
+}
+
+struct Listener {
+    sockets: Vec<OwnedFd>,
+    hand_over: HandOver,
+    bytes: Zeroizing<Vec<u8>>,
+    log: Log,
+    startups: Vec<Startup>,
+    throttling: bool,
+    signals: Signals,
+}
+
+/// Listens until SIGTERM; returns the process's exit status.
+pub fn serve(hand_over: HandOver, options: &ListenerOptions) -> Result<i32, ListenError> {
+    let log = hand_over.log();
+    // Files made here (pid file) and everything a session starts from: nobody else may write them.
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
+    let sockets = bind::all(&hand_over.config, &log)?;
+    if !options.foreground {
+        lh_sys::background::continue_in_background().map_err(system("cannot go to the background"))?;
+        // The terminal we were started from is none of our business any more.
+        let _ = rustix::process::chdir("/");
+        detach_stdio(hand_over.log_target).map_err(system("cannot detach"))?;
+    }
+    // Before any thread: the mask is inherited.
+    let signals = Signals::collect(&[Signal::TERM, Signal::INT, Signal::QUIT, Signal::HUP, Signal::CHILD])
+        .map_err(system("cannot collect signals"))?;
+    let pid_file = write_pid_file(&hand_over, options, &log);
+    let bytes = hand_over.to_bytes();
+    let mut listener =
+        Listener { sockets, hand_over, bytes, log, startups: Vec::new(), throttling: false, signals };
+    let end = listener.run(options);
+    if let Some(path) = pid_file {
+        let _ = std::fs::remove_file(path);
+    }
+    match end? {
+        End::Status(status) => Ok(status),
+        End::Restart => listener.restart(options),
+    }
+}
+
+fn detach_stdio(log_target: LogTarget) -> io::Result<()> {
+    match log_target {
+        LogTarget::Syslog => lh_sys::fd::null_stdio(),
+        LogTarget::Stderr => lh_sys::fd::take_stdin_stdout().map(drop),
+    }
+}
+
+/// Writes the pid file; not with `-d`, where a real server may be running.
+fn write_pid_file(hand_over: &HandOver, options: &ListenerOptions, log: &Log) -> Option<PathBuf> {
+    let path = PathBuf::from(hand_over.config.pid_file.as_deref()?);
+    if options.once {
+        return None;
+    }
+    match std::fs::write(&path, format!("{}\n", std::process::id())) {
+        Ok(()) => Some(path),
+        Err(problem) => {
+            // An ordinary user's server cannot write to /run, and does not need to.
+            if lh_sys::ids::is_root() {
+                error!(log, "Couldn't create pid file \"{}\": {problem}", path.display());
+            }
+            None
+        }
+    }
+}
+
+enum End {
+    Status(i32),
+    Restart,
+}
+
+impl Listener {
+    fn run(&mut self, options: &ListenerOptions) -> Result<End, ListenError> {
+        loop {
+            let (accepting, heard) = self.wait()?;
+            while let Some(signal) = self.signals.take().map_err(system("signals"))? {
+                match signal {
+                    Signal::CHILD => self.reap(),
+                    Signal::HUP => {
+                        info!(self.log, "Received SIGHUP; restarting.");
+                        return Ok(End::Restart);
+                    }
+                    signal => {
+                        info!(self.log, "Received signal {}; terminating.", signal.as_raw());
+                        return Ok(End::Status(if signal == Signal::TERM { 0 } else { 255 }));
+                    }
+                }
+            }
+            self.hear(&heard);
+            self.kill_overdue();
+            for index in accepting {
+                let Some((socket, peer)) = self.accept(index) else { continue };
+                if options.once {
+                    return self.serve_one(socket, peer);
+                }
+                self.admit(socket, peer);
+            }
+        }
+    }
+
+    /// Waits; returns the listening sockets with a connection and the startups with news, by index.
+    fn wait(&self) -> Result<(Vec<usize>, Vec<usize>), ListenError> {
+        let mut fds = vec![PollFd::new(&self.signals, PollFlags::IN)];
+        fds.extend(self.sockets.iter().map(|socket| PollFd::new(socket, PollFlags::IN)));
+        fds.extend(self.startups.iter().map(|startup| PollFd::new(&startup.control, PollFlags::IN)));
+        let now = Instant::now();
+        let deadline = self.startups.iter().filter_map(|startup| startup.deadline).min();
+        let timeout = deadline.map(|deadline| {
+            let left = deadline.saturating_duration_since(now) + Duration::from_millis(1);
+            let seconds = i64::try_from(left.as_secs()).unwrap_or(i64::MAX);
+            Timespec { tv_sec: seconds, tv_nsec: left.subsec_nanos().into() }
+        });
+        match poll(&mut fds, timeout.as_ref()) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(system("poll")(error.into())),
+        }
+        let ready = |fd: &PollFd<'_>| !fd.revents().is_empty();
+        let sockets = self.sockets.len();
+        let indices = |from: usize, count: usize| {
+            (0..count).filter(|index| fds.get(from + index).is_some_and(ready)).collect::<Vec<_>>()
+        };
+        Ok((indices(1, sockets), indices(1 + sockets, self.startups.len())))
+    }
+
+    /// News of startups: logged in, or gone. Either way they no longer count.
+    fn hear(&mut self, heard: &[usize]) {
+        for &index in heard.iter().rev() {
+            if index < self.startups.len() {
+                self.startups.swap_remove(index);
+            }
+        }
+        if self.throttling && self.startups.len() < self.hand_over.config.max_startups.value.begin as usize {
+            self.throttling = false;
+            info!(self.log, "exited MaxStartups throttling");
+        }
+    }
+
+    fn kill_overdue(&mut self) {
+        let now = Instant::now();
+        for startup in &mut self.startups {
+            if startup.deadline.is_some_and(|deadline| deadline <= now) {
+                startup.deadline = None;
+                let (ip, port) = (startup.peer.ip(), startup.peer.port());
+                info!(self.log, "Timeout before authentication for {ip} port {port}: session process killed");
+                let _ = kill_process(startup.pid, Signal::KILL);
+            }
+        }
+    }
+
+    fn reap(&self) {
+        while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::NOHANG) {
+            debug!(self.log, "session process {} ended: {status:?}", pid.as_raw_nonzero());
+        }
+    }
+
+    fn accept(&self, index: usize) -> Option<(OwnedFd, SocketAddr)> {
+        use rustix::net::{SocketFlags, accept_with};
+        let listening = self.sockets.get(index)?;
+        match accept_with(listening, SocketFlags::CLOEXEC) {
+            Ok(socket) => {
+                // Already gone again: nothing to serve.
+                let peer = lh_sys::socket::peer_address(&socket)?;
+                Some((socket, peer))
+            }
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR | rustix::io::Errno::CONNABORTED) => None,
+            Err(problem) => {
+                error!(self.log, "accept: {problem}");
+                // Out of descriptors: trying again at once would only burn the CPU.
+                std::thread::sleep(Duration::from_millis(100));
+                None
+            }
+        }
+    }
+
+    /// Starts a session, unless too many have not authenticated.
+    fn admit(&mut self, socket: OwnedFd, peer: SocketAddr) {
+        let source = self.source_of(peer);
+        if let Some(reason) = self.too_many(source) {
+            if reason == "Maxstartups" && !self.throttling {
+                self.throttling = true;
+                error!(self.log, "beginning MaxStartups throttling");
+            }
+            let waiting = self.startups.len();
+            verbose!(self.log, "drop connection #{waiting} from [{}]:{} {reason}", peer.ip(), peer.port());
+            // Not worth waiting for: the line fits any socket buffer.
+            let _ = rustix::net::send(
+                &socket,
+                b"Exceeded MaxStartups\r\n",
+                rustix::net::SendFlags::DONTWAIT | rustix::net::SendFlags::NOSIGNAL,
+            );
+            return;
+        }
+        match self.start_session(socket) {
+            Ok((control, pid)) => {
+                let grace = self.hand_over.config.login_grace_time.value.0;
+                let deadline =
+                    grace.map(|seconds| Instant::now() + Duration::from_secs(seconds) + GRACE_OF_GRACE);
+                self.startups.push(Startup { control, pid, peer, source, deadline });
+            }
+            Err(problem) => error!(self.log, "cannot start a session process: {problem}"),
+        }
+    }
+
+    /// Why one more connection is refused.
+    fn too_many(&self, source: Source) -> Option<&'static str> {
+        let limit = self.hand_over.config.max_startups.value;
+        let limit = crate::startups::MaxStartups {
+            start: limit.begin as usize,
+            rate: limit.rate,
+            full: limit.full as usize,
+        };
+        let mut random = [0; 4];
+        SystemRandom.fill(&mut random);
+        // The remainder by 100 of 32 random bits is fair to two parts in a hundred million.
+        if limit.drops(self.startups.len(), u32::from_ne_bytes(random)) {
+            return Some("Maxstartups");
+        }
+        let per_source = self.hand_over.config.per_source_max_startups.value.0?;
+        let same = self.startups.iter().filter(|startup| startup.source == source).count();
+        (same >= per_source as usize).then_some("PerSourceMaxStartups")
+    }
+
+    fn source_of(&self, peer: SocketAddr) -> Source {
+        let block = self.hand_over.config.per_source_net_block_size.value;
+        let (address, bits) = match peer.ip() {
+            std::net::IpAddr::V4(v4) => {
+                (u128::from(u32::from(v4.to_ipv6_mapped().to_ipv4().unwrap_or(v4))) << 96, block.ipv4)
+            }
+            std::net::IpAddr::V6(v6) => (u128::from(v6), block.ipv6),
+        };
+        let mask = u128::MAX.checked_shl(128 - u32::from(bits)).unwrap_or(0);
+        Source(address & mask)
+    }
+
+    /// Starts a session process: the connection is its standard input, our end of the hand-over its output.
+    fn start_session(&self, socket: OwnedFd) -> io::Result<(OwnedFd, Pid)> {
+        let (mut ours, theirs) = UnixStream::pair()?;
+        let stderr = std::io::stderr().as_fd().try_clone_to_owned()?;
+        let child = Program::new("/proc/self/exe")
+            .arg0(SESSION_NAME)
+            .arg(SESSION_FLAG)
+            .stdio(socket, theirs.into(), stderr)
+            .new_session()
+            .spawn()?;
+        HandOver::send(&self.bytes, &mut ours)?;
+        Ok((ours.into(), Pid::from_child(&child)))
+    }
+
+    /// `-d`: one connection, and then the end with its status.
+    fn serve_one(&mut self, socket: OwnedFd, peer: SocketAddr) -> Result<End, ListenError> {
+        self.sockets.clear();
+        debug!(self.log, "Server will not fork when running in debugging mode.");
+        debug!(self.log, "Connection from {} port {}", peer.ip(), peer.port());
+        let (control, pid) = self.start_session(socket).map_err(system("cannot start a session process"))?;
+        let status = rustix::process::waitpid(Some(pid), WaitOptions::empty())
+            .map_err(|error| system("waitpid")(error.into()))?;
+        drop(control);
+        Ok(End::Status(status.and_then(|(_, status)| status.exit_status()).unwrap_or(255)))
+    }
+
+    /// SIGHUP: the program is started again in this process, with its arguments; sessions go on.
+    fn restart(&mut self, options: &ListenerOptions) -> Result<i32, ListenError> {
+        self.sockets.clear();
+        let Some((program, args)) = &options.restart else {
+            error!(self.log, "RESTART FAILED: arguments are not known");
+            return Ok(1);
+        };
+        // The program's file may have been replaced by a newer one, which is the point of restarting; where it
+        // is gone, the one that runs goes on.
+        let program = if program.exists() { program.clone() } else { PathBuf::from("/proc/self/exe") };
+        let mut command = std::process::Command::new(program);
+        if let Some((name, rest)) = args.split_first() {
+            command.arg0(name).args(rest);
+        }
+        let problem = command.exec();
+        error!(self.log, "RESTART FAILED: {problem}");
+        Ok(1)
+    }
+}

@@ -1,0 +1,100 @@
+//! Opening the listening sockets.
+
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::os::fd::OwnedFd;
+
+use lh_config::ServerConfig;
+use lh_config::enums::AddressFamily;
+use rustix::net::{AddressFamily as Family, SocketFlags, SocketType, bind, listen, socket_with, sockopt};
+
+use super::ListenError;
+use crate::log::{Log, error, info};
+
+/// Connections that may wait to be accepted; OpenSSH's number.
+const BACKLOG: i32 = 128;
+
+/// Listens on everything the configuration names. What fails is logged; fatal only when nothing is left.
+pub(super) fn all(config: &ServerConfig, log: &Log) -> Result<Vec<OwnedFd>, ListenError> {
+    let mut sockets = Vec::new();
+    // With port 0 the kernel chooses; the other addresses then follow the first one's choice.
+    let mut chosen = None;
+    for (host, port) in config.listen_endpoints() {
+        let addresses: Vec<SocketAddr> = match (host.as_str(), port).to_socket_addrs() {
+            Ok(addresses) => addresses.collect(),
+            Err(problem) => {
+                error!(log, "bad addr or host: {host} ({problem})");
+                continue;
+            }
+        };
+        for mut address in addresses {
+            let wanted = match config.address_family.value {
+                AddressFamily::Any => true,
+                AddressFamily::Inet => address.is_ipv4(),
+                AddressFamily::Inet6 => address.is_ipv6(),
+            };
+            if !wanted {
+                continue;
+            }
+            if let (0, Some(port)) = (port, chosen) {
+                address.set_port(port);
+            }
+            match one(address) {
+                Ok((socket, bound)) => {
+                    if port == 0 {
+                        chosen.get_or_insert(bound.port());
+                    }
+                    info!(log, "Server listening on {} port {}.", bound.ip(), bound.port());
+                    sockets.push(socket);
+                }
+                // A host without IPv6 is no fault.
+                Err(problem)
+                    if problem.raw_os_error() == Some(rustix::io::Errno::AFNOSUPPORT.raw_os_error()) => {}
+                Err(problem) => {
+                    let text = problem.to_string();
+                    let text = text.split(" (os error").next().unwrap_or_default();
+                    error!(log, "Bind to port {} on {} failed: {text}.", address.port(), address.ip());
+                }
+            }
+        }
+    }
+    if sockets.is_empty() { Err(ListenError::NoAddress) } else { Ok(sockets) }
+}
+
+fn one(address: SocketAddr) -> io::Result<(OwnedFd, SocketAddr)> {
+    let family = if address.is_ipv4() { Family::INET } else { Family::INET6 };
+    // Non-blocking: a connection may be gone between the wait and the accept.
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(family, SocketType::STREAM, flags, None)?;
+    sockopt::set_socket_reuseaddr(&socket, true)?;
+    if address.is_ipv6() {
+        sockopt::set_ipv6_v6only(&socket, true)?;
+    }
+    bind(&socket, &address)?;
+    listen(&socket, BACKLOG)?;
+    let bound = lh_sys::socket::local_address(&socket).unwrap_or(address);
+    Ok((socket, bound))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log::Level;
+
+    #[test]
+    fn the_kernel_chooses_and_the_line_says_what() {
+        let log = Log::lines(Level::Info);
+        let mut config = crate::testing::config("ListenAddress 127.0.0.1\n");
+        config.settings.port.force(lh_config::server_values::Ports(vec![0]));
+        let sockets = all(&config, &log).unwrap();
+        let bound = lh_sys::socket::local_address(&sockets[0]).unwrap();
+        assert_eq!(log.taken(), [format!("Server listening on 127.0.0.1 port {}.", bound.port())]);
+        std::net::TcpStream::connect(bound).unwrap();
+        // The same port again: the reason is logged, and nothing is left to listen on.
+        config.settings.port.force(lh_config::server_values::Ports(vec![bound.port()]));
+        assert!(matches!(all(&config, &log), Err(ListenError::NoAddress)));
+        let expected =
+            format!("error: Bind to port {} on 127.0.0.1 failed: Address already in use.", bound.port());
+        assert_eq!(log.taken(), [expected]);
+    }
+}

@@ -1,0 +1,249 @@
+//! Log lines: levels as `LogLevel` names them, to standard error (which `-E` points at a file) or to syslog.
+//!
+//! The wording follows OpenSSH's: intrusion detection and people's own scripts match on these lines.
+
+use std::fmt;
+use std::io::Write;
+use std::os::unix::net::UnixDatagram;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+
+/// How much is said; each level includes those before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Level {
+    /// Nothing at all.
+    Quiet,
+    /// What ends the process.
+    Fatal,
+    /// What went wrong.
+    Error,
+    /// Logins and the like: the default.
+    Info,
+    /// A little more.
+    Verbose,
+    /// For finding faults.
+    Debug1,
+    /// More of it.
+    Debug2,
+    /// All of it.
+    Debug3,
+}
+
+impl Level {
+    const ALL: [Self; 8] = [
+        Self::Quiet,
+        Self::Fatal,
+        Self::Error,
+        Self::Info,
+        Self::Verbose,
+        Self::Debug1,
+        Self::Debug2,
+        Self::Debug3,
+    ];
+
+    /// The level of a configuration word; `DEBUG` is `DEBUG1`.
+    pub fn by_name(name: &str) -> Option<Self> {
+        if name.eq_ignore_ascii_case("DEBUG") {
+            return Some(Self::Debug1);
+        }
+        Self::ALL.into_iter().find(|level| format!("{level:?}").eq_ignore_ascii_case(name))
+    }
+
+    /// One level up per `-d`.
+    pub const fn debug(count: usize) -> Option<Self> {
+        match count {
+            0 => None,
+            1 => Some(Self::Debug1),
+            2 => Some(Self::Debug2),
+            _ => Some(Self::Debug3),
+        }
+    }
+
+    pub(crate) fn from_number(number: u8) -> Self {
+        Self::ALL.get(usize::from(number)).copied().unwrap_or(Self::Debug3)
+    }
+
+    /// What stands in front of the line. On standard error an error stands alone, as OpenSSH prints it.
+    const fn prefix(self, syslog: bool) -> &'static str {
+        match self {
+            Self::Fatal => "fatal: ",
+            Self::Error if syslog => "error: ",
+            Self::Debug1 => "debug1: ",
+            Self::Debug2 => "debug2: ",
+            Self::Debug3 => "debug3: ",
+            _ => "",
+        }
+    }
+
+    /// Severity of syslog(3).
+    const fn severity(self) -> u8 {
+        match self {
+            Self::Quiet | Self::Fatal => 2,
+            Self::Error => 3,
+            Self::Info | Self::Verbose => 6,
+            _ => 7,
+        }
+    }
+}
+
+enum Sink {
+    Stderr,
+    Syslog {
+        facility: u8,
+        // Connected when the first line is written; a session that says nothing saves the trouble.
+        socket: Option<UnixDatagram>,
+    },
+    #[cfg(test)]
+    Lines(std::sync::Mutex<Vec<String>>),
+}
+
+struct Shared {
+    sink: Sink,
+    level: AtomicU8,
+    preauth: AtomicBool,
+}
+
+/// Where log lines go. Cheap to clone; all clones are one log.
+#[derive(Clone)]
+pub struct Log {
+    shared: Arc<Shared>,
+}
+
+impl fmt::Debug for Log {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Log").field("level", &self.level()).finish_non_exhaustive()
+    }
+}
+
+impl Log {
+    fn with(sink: Sink, level: Level) -> Self {
+        let level = AtomicU8::new(level as u8);
+        Self { shared: Arc::new(Shared { sink, level, preauth: AtomicBool::new(false) }) }
+    }
+
+    /// Writes to descriptor 2.
+    pub fn stderr(level: Level) -> Self {
+        Self::with(Sink::Stderr, level)
+    }
+
+    /// Writes to the system's log; `facility` is a word of `SyslogFacility`.
+    pub fn syslog(level: Level, facility: &str) -> Self {
+        let facility = match facility.to_ascii_uppercase().as_str() {
+            "DAEMON" => 3,
+            "USER" => 1,
+            "AUTHPRIV" => 10,
+            local => match local.strip_prefix("LOCAL").and_then(|n| n.parse::<u8>().ok()) {
+                Some(n @ 0..=7) => 16 + n,
+                _ => 4,
+            },
+        };
+        let socket = UnixDatagram::unbound().and_then(|socket| {
+            socket.connect("/dev/log")?;
+            socket.set_nonblocking(true)?;
+            Ok(socket)
+        });
+        Self::with(Sink::Syslog { facility, socket: socket.ok() }, level)
+    }
+
+    /// Keeps the lines, for tests.
+    #[cfg(test)]
+    pub(crate) fn lines(level: Level) -> Self {
+        Self::with(Sink::Lines(std::sync::Mutex::new(Vec::new())), level)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn taken(&self) -> Vec<String> {
+        match &self.shared.sink {
+            Sink::Lines(lines) => std::mem::take(&mut lines.lock().unwrap()),
+            _ => Vec::new(),
+        }
+    }
+
+    /// The level in force.
+    pub fn level(&self) -> Level {
+        Level::from_number(self.shared.level.load(Ordering::Relaxed))
+    }
+
+    /// Changes the level: a `Match` block may ask for another.
+    pub fn set_level(&self, level: Level) {
+        self.shared.level.store(level as u8, Ordering::Relaxed);
+    }
+
+    /// While set, lines end in ` [preauth]`: their content came from somebody who has not logged in.
+    pub fn set_preauth(&self, on: bool) {
+        self.shared.preauth.store(on, Ordering::Relaxed);
+    }
+
+    /// Writes one line, if its level is wanted. Control characters are made visible, so that nobody can forge
+    /// a second line or talk to a terminal.
+    pub fn line(&self, level: Level, text: fmt::Arguments<'_>) {
+        if level > self.level() {
+            return;
+        }
+        let mut line = String::new();
+        for c in text.to_string().chars() {
+            match c {
+                c if c.is_control() => line.extend(c.escape_default()),
+                c => line.push(c),
+            }
+        }
+        if self.shared.preauth.load(Ordering::Relaxed) {
+            line.push_str(" [preauth]");
+        }
+        match &self.shared.sink {
+            Sink::Stderr => {
+                // A log that cannot be written must not end a session.
+                let line = format!("{}{line}\r\n", level.prefix(false));
+                let _ = std::io::stderr().write_all(line.as_bytes());
+            }
+            Sink::Syslog { facility, socket: Some(socket) } => {
+                let priority = facility * 8 + level.severity();
+                let pid = std::process::id();
+                let line = format!("<{priority}>lhsshd[{pid}]: {}{line}", level.prefix(true));
+                let _ = socket.send(line.as_bytes());
+            }
+            Sink::Syslog { socket: None, .. } => {}
+            #[cfg(test)]
+            Sink::Lines(lines) => lines.lock().unwrap().push(format!("{}{line}", level.prefix(true))),
+        }
+    }
+}
+
+/// `info!(log, "…")`: a line at level INFO.
+macro_rules! info { ($log:expr, $($arg:tt)*) => { $log.line($crate::log::Level::Info, format_args!($($arg)*)) }; }
+/// A line at level ERROR.
+macro_rules! error { ($log:expr, $($arg:tt)*) => { $log.line($crate::log::Level::Error, format_args!($($arg)*)) }; }
+/// A line at level VERBOSE.
+macro_rules! verbose { ($log:expr, $($arg:tt)*) => { $log.line($crate::log::Level::Verbose, format_args!($($arg)*)) }; }
+/// A line at level DEBUG1.
+macro_rules! debug { ($log:expr, $($arg:tt)*) => { $log.line($crate::log::Level::Debug1, format_args!($($arg)*)) }; }
+pub(crate) use {debug, error, info, verbose};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_filter_and_names_are_the_configuration_s() {
+        let log = Log::lines(Level::Info);
+        info!(log, "one {}", 1);
+        verbose!(log, "two");
+        error!(log, "three");
+        log.set_level(Level::Debug1);
+        debug!(log, "four");
+        assert_eq!(log.taken(), ["one 1", "error: three", "debug1: four"]);
+        assert_eq!(Level::by_name("debug"), Some(Level::Debug1));
+        assert_eq!(Level::by_name("QUIET"), Some(Level::Quiet));
+        assert_eq!(Level::by_name("Debug3"), Some(Level::Debug3));
+        assert_eq!(Level::by_name("loud"), None);
+    }
+
+    #[test]
+    fn nobody_can_forge_a_line() {
+        let log = Log::lines(Level::Info);
+        log.set_preauth(true);
+        info!(log, "Invalid user {} from x", "a\nAccepted password for root\x1b[2J");
+        assert_eq!(log.taken(), ["Invalid user a\\nAccepted password for root\\u{1b}[2J from x [preauth]"]);
+    }
+}

@@ -1,0 +1,376 @@
+//! A session channel (RFC 4254 section 6): first requests, then one program.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::rc::Rc;
+
+use bytes::Bytes;
+use lh_driver::{ChannelCx, ChannelEvent, ChannelHandler, Interests, Ready};
+use lh_sys::pty::Pty;
+use lh_sys::spawn::Program;
+use lh_wire::{Reader, Writer};
+use rustix::termios::Winsize;
+
+use super::command::{self, Decision, Plan, Wanted};
+use super::environment::{self, ClientVariables, Sources};
+use super::process::Process;
+use super::sftp::{Arguments, Sftp};
+use super::shared::Shared;
+use crate::log::{error, info, verbose};
+
+/// What runs behind the channel.
+enum State {
+    /// Nothing yet: requests prepare it.
+    Preparing,
+    Running(Box<Process>),
+    Sftp(Box<Sftp>),
+    /// It has said what there was to say.
+    Over,
+}
+
+/// A terminal that was asked for and waits for its program.
+struct Terminal {
+    pty: Pty,
+    kind: String,
+}
+
+/// See the module documentation.
+pub(super) struct SessionChannel {
+    shared: Rc<Shared>,
+    state: State,
+    terminal: Option<Terminal>,
+    variables: ClientVariables,
+    forced: bool,
+    number: u32,
+}
+
+impl SessionChannel {
+    pub(super) fn new(shared: Rc<Shared>, number: u32) -> Self {
+        Self {
+            shared,
+            state: State::Preparing,
+            terminal: None,
+            variables: ClientVariables::default(),
+            forced: false,
+            number,
+        }
+    }
+
+    fn running(&mut self) -> Option<&mut dyn ChannelHandler> {
+        match &mut self.state {
+            State::Running(process) => Some(&mut **process),
+            State::Sftp(sftp) => Some(&mut **sftp),
+            State::Preparing | State::Over => None,
+        }
+    }
+
+    fn running_ref(&self) -> Option<&dyn ChannelHandler> {
+        match &self.state {
+            State::Running(process) => Some(&**process),
+            State::Sftp(sftp) => Some(&**sftp),
+            State::Preparing | State::Over => None,
+        }
+    }
+
+    /// A request of the client. Those that start something answer themselves, so that the answer is out before the
+    /// first byte of output; for the others the result is the answer.
+    fn request(&mut self, name: &str, want_reply: bool, fields: Bytes, cx: &mut ChannelCx<'_>) {
+        let preparing = matches!(self.state, State::Preparing);
+        let wanted = match name {
+            "shell" if preparing && fields.is_empty() => Some(Wanted::Shell),
+            "exec" if preparing => one_string(&fields).map(|text| Wanted::Command(OsString::from_vec(text))),
+            "subsystem" if preparing => {
+                one_string(&fields).and_then(|text| String::from_utf8(text).ok()).map(Wanted::Subsystem)
+            }
+            _ => None,
+        };
+        if let Some(wanted) = wanted {
+            return self.start(&wanted, want_reply, cx);
+        }
+        let done = match name {
+            "pty-req" if preparing => self.allocate_terminal(&fields).unwrap_or(false),
+            "env" if preparing => self.set_variable(&fields).unwrap_or(false),
+            "window-change" => self.resize(&fields).unwrap_or(false),
+            "signal" => self.signal(&fields).unwrap_or(false),
+            "break" => match &self.state {
+                State::Running(process) => process.send_break(),
+                _ => false,
+            },
+            "eow@openssh.com" => {
+                if let Some(handler) = self.running() {
+                    let event = ChannelEvent::Request { name: name.to_owned(), want_reply: false, fields };
+                    handler.on_event(event, cx);
+                }
+                true
+            }
+            _ => false,
+        };
+        if want_reply {
+            cx.reply(done);
+        }
+    }
+
+    fn allocate_terminal(&mut self, fields: &[u8]) -> lh_wire::Result<bool> {
+        let mut reader = Reader::new(fields);
+        let kind = reader.string()?;
+        let size = window_size(&mut reader)?;
+        let modes = reader.string()?;
+        reader.finish()?;
+        let allowed = self.shared.settings.permit_tty.value && self.shared.options.pty;
+        if !allowed || self.terminal.is_some() {
+            return Ok(false);
+        }
+        let allocated = Pty::allocate().and_then(|pty| {
+            let slave = pty.open_slave()?;
+            lh_sys::termios::set_modes(&slave, modes)?;
+            pty.resize(size)?;
+            Ok(pty)
+        });
+        match allocated {
+            Ok(pty) => {
+                let kind = String::from_utf8_lossy(kind).into_owned();
+                self.terminal = Some(Terminal { pty, kind });
+                Ok(true)
+            }
+            Err(problem) => {
+                error!(self.shared.log, "cannot allocate a terminal: {problem}");
+                Ok(false)
+            }
+        }
+    }
+
+    fn set_variable(&mut self, fields: &[u8]) -> lh_wire::Result<bool> {
+        let mut reader = Reader::new(fields);
+        let name = reader.text()?;
+        let value = OsString::from_vec(reader.string()?.to_vec());
+        reader.finish()?;
+        Ok(self.variables.offer(&self.shared.settings.accept_env.0, name, value))
+    }
+
+    fn resize(&self, fields: &[u8]) -> lh_wire::Result<bool> {
+        let mut reader = Reader::new(fields);
+        let size = window_size(&mut reader)?;
+        reader.finish()?;
+        match (&self.state, &self.terminal) {
+            (State::Running(process), _) => process.resize(size),
+            (_, Some(terminal)) => drop(terminal.pty.resize(size)),
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// A signal for the program. Not for forced commands: they may rely on not being disturbed (as in OpenSSH).
+    fn signal(&self, fields: &[u8]) -> lh_wire::Result<bool> {
+        let mut reader = Reader::new(fields);
+        let name = reader.text()?;
+        reader.finish()?;
+        let State::Running(process) = &self.state else { return Ok(false) };
+        match lh_sys::signals::by_name(name) {
+            Some(signal) if !self.forced => Ok(process.signal(signal).is_ok()),
+            _ => Ok(false),
+        }
+    }
+
+    /// Starts what was asked for, or what is forced instead of it.
+    fn start(&mut self, wanted: &Wanted, want_reply: bool, cx: &mut ChannelCx<'_>) {
+        let shared = Rc::clone(&self.shared);
+        let notice = command::nologin_notice(shared.user.uid);
+        let has_terminal = self.terminal.is_some();
+        let decision = command::decide(
+            wanted,
+            &shared.user,
+            &shared.settings,
+            &shared.options,
+            shared.must_change_password,
+            has_terminal,
+            notice,
+        );
+        self.log_start(&decision, wanted);
+        shared.set_interactive(has_terminal);
+        self.forced = decision.forced;
+        let answer = |cx: &mut ChannelCx<'_>, ok: bool| {
+            if want_reply {
+                cx.reply(ok);
+            }
+        };
+        match &decision.plan {
+            Plan::Nothing => answer(cx, false),
+            Plan::Message(text, status) => {
+                answer(cx, true);
+                self.say_and_end(text, *status, cx);
+            }
+            Plan::InternalSftp(args) => match Arguments::parse(args, &shared.user) {
+                Ok(arguments) => {
+                    let address = shared.peer.ip().to_string();
+                    let sftp = Sftp::new(arguments, &shared.user, address, shared.log.clone());
+                    self.state = State::Sftp(Box::new(sftp));
+                    answer(cx, true);
+                }
+                Err(problem) => {
+                    error!(shared.log, "{problem}");
+                    answer(cx, false);
+                }
+            },
+            Plan::Program { login_shell, .. } => {
+                let motd = if *login_shell && has_terminal { self.motd() } else { None };
+                match self.run(&decision) {
+                    Ok(mut process) => {
+                        answer(cx, true);
+                        if let Some(problem) = &shared.home_problem {
+                            self.say(problem, cx);
+                        }
+                        if let Some(motd) = motd {
+                            cx.send(motd.as_bytes());
+                        }
+                        process.start(cx);
+                        self.state = State::Running(Box::new(process));
+                    }
+                    Err(problem) => {
+                        let shell = shared.user.shell.display();
+                        error!(shared.log, "cannot run {shell}: {problem}");
+                        answer(cx, true);
+                        self.say_and_end(&format!("{shell}: {problem}\n"), 1, cx);
+                    }
+                }
+            }
+        }
+    }
+
+    fn run(&mut self, decision: &Decision) -> std::io::Result<Process> {
+        let Plan::Program { path, arg0, args, .. } = &decision.plan else {
+            return Err(std::io::ErrorKind::InvalidInput.into());
+        };
+        let shared = &self.shared;
+        let environment = environment::build(&Sources {
+            client: &self.variables,
+            user: &shared.user,
+            key: &shared.key_environment,
+            set_env: &shared.settings.set_env.0,
+            user_file: shared.user_environment.as_deref(),
+            connection: shared.connection,
+            terminal: self.terminal.as_ref().map(|terminal| (terminal.pty.name(), terminal.kind.as_str())),
+            original_command: decision.original.as_ref(),
+        });
+        let mut program = Program::new(path).arg0(arg0).env(environment.into_variables());
+        for arg in args {
+            program = program.arg(arg);
+        }
+        match self.terminal.take() {
+            Some(terminal) => Process::in_terminal(program, terminal.pty),
+            None => Process::with_pipes(program),
+        }
+    }
+
+    /// The message of the day, as a terminal in raw mode wants it.
+    fn motd(&self) -> Option<String> {
+        if !self.shared.settings.print_motd.value || self.shared.user.home.join(".hushlogin").exists() {
+            return None;
+        }
+        let text = std::fs::read("/etc/motd").ok()?;
+        Some(String::from_utf8_lossy(&text).replace('\n', "\r\n"))
+    }
+
+    fn say(&self, text: &str, cx: &mut ChannelCx<'_>) {
+        if self.terminal.is_some() {
+            cx.send(text.replace('\n', "\r\n").as_bytes());
+        } else {
+            cx.send_ext(1, text.as_bytes());
+        }
+    }
+
+    fn say_and_end(&mut self, text: &str, status: u32, cx: &mut ChannelCx<'_>) {
+        self.say(text, cx);
+        let mut fields = Vec::new();
+        fields.put_u32(status);
+        cx.request("exit-status", false, &fields);
+        cx.eof();
+        cx.close();
+        self.state = State::Over;
+    }
+
+    fn log_start(&self, decision: &Decision, wanted: &Wanted) {
+        let shared = &self.shared;
+        let (user, ip, port) = (&shared.user.name, shared.peer.ip(), shared.peer.port());
+        let (what, number) = (&decision.what, self.number);
+        match (&decision.plan, wanted) {
+            (Plan::Nothing, Wanted::Subsystem(name)) => {
+                info!(shared.log, "subsystem request for {name} by user {user} failed, subsystem not found");
+                return;
+            }
+            (_, Wanted::Subsystem(name)) => {
+                info!(shared.log, "subsystem request for {name} by user {user}");
+            }
+            _ => {}
+        }
+        let on = self.terminal.as_ref().map_or_else(String::new, |terminal| {
+            let name = terminal.pty.name();
+            format!(" on {}", name.strip_prefix("/dev").unwrap_or(name).display())
+        });
+        verbose!(shared.log, "Starting session: {what}{on} for {user} from {ip} port {port} id {number}");
+    }
+}
+
+impl ChannelHandler for SessionChannel {
+    fn on_event(&mut self, event: ChannelEvent, cx: &mut ChannelCx<'_>) {
+        match event {
+            ChannelEvent::Request { name, want_reply, fields } => self.request(&name, want_reply, fields, cx),
+            event => {
+                if event == ChannelEvent::Closed {
+                    let (user, peer) = (&self.shared.user.name, self.shared.peer);
+                    let (ip, port, number) = (peer.ip(), peer.port(), self.number);
+                    verbose!(self.shared.log, "Close session: user {user} from {ip} port {port} id {number}");
+                    self.terminal = None;
+                }
+                match (self.running(), event) {
+                    (Some(handler), event) => handler.on_event(event, cx),
+                    // Input for a program that is not there.
+                    (None, ChannelEvent::Data { data, .. }) => cx.consumed(data.len()),
+                    (None, _) => {}
+                }
+            }
+        }
+    }
+
+    fn on_batch_end(&mut self, cx: &mut ChannelCx<'_>) {
+        if let Some(handler) = self.running() {
+            handler.on_batch_end(cx);
+        }
+    }
+
+    fn on_writable(&mut self, cx: &mut ChannelCx<'_>) {
+        if let Some(handler) = self.running() {
+            handler.on_writable(cx);
+        }
+    }
+
+    fn interests<'a>(&'a self, out: &mut Interests<'a>) {
+        if let Some(handler) = self.running_ref() {
+            handler.interests(out);
+        }
+    }
+
+    fn on_ready(&mut self, token: usize, ready: Ready, cx: &mut ChannelCx<'_>) {
+        if let Some(handler) = self.running() {
+            handler.on_ready(token, ready, cx);
+        }
+    }
+
+    fn finished(&self) -> bool {
+        self.running_ref().is_none_or(ChannelHandler::finished)
+    }
+}
+
+/// Fields that are one string.
+fn one_string(fields: &[u8]) -> Option<Vec<u8>> {
+    let mut reader = Reader::new(fields);
+    let text = reader.string().ok()?.to_vec();
+    reader.finish().ok()?;
+    Some(text)
+}
+
+/// Columns, rows, width and height in pixels; numbers no terminal has are cut to what the kernel can hold.
+fn window_size(reader: &mut Reader<'_>) -> lh_wire::Result<Winsize> {
+    let mut number = || reader.u32().map(|value| u16::try_from(value).unwrap_or(u16::MAX));
+    let (ws_col, ws_row, ws_xpixel, ws_ypixel) = (number()?, number()?, number()?, number()?);
+    Ok(Winsize { ws_row, ws_col, ws_xpixel, ws_ypixel })
+}

@@ -1,0 +1,263 @@
+//! What a session runs: the shell, the command the client asked for, or what is forced on it.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use lh_config::server_table::ServerSettings;
+use lh_sys::users::User;
+
+use crate::key_options::KeyOptions;
+
+/// What the client asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    /// `shell`.
+    Shell,
+    /// `exec`.
+    Command(OsString),
+    /// `subsystem`.
+    Subsystem(String),
+}
+
+/// What will be done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Plan {
+    /// Run a program.
+    Program {
+        path: PathBuf,
+        arg0: OsString,
+        args: Vec<OsString>,
+        /// A login shell: it gets the message of the day.
+        login_shell: bool,
+    },
+    /// Serve SFTP in this process, with these arguments.
+    InternalSftp(Vec<String>),
+    /// Say this on stderr and end with this status.
+    Message(String, u32),
+    /// No such subsystem.
+    Nothing,
+}
+
+/// How a plan came about, for the log and `SSH_ORIGINAL_COMMAND`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Decision {
+    pub(crate) plan: Plan,
+    /// What the client had asked for, where something else was forced.
+    pub(crate) original: Option<OsString>,
+    /// As OpenSSH's log line has it: `shell`, `command`, `subsystem 'sftp'`, `forced-command (config) '…'`.
+    pub(crate) what: String,
+    /// Signals may not be sent to it.
+    pub(crate) forced: bool,
+}
+
+/// The name that stands for the server inside this process.
+const INTERNAL_SFTP: &str = "internal-sftp";
+
+/// Decides. `notice` is the text of `/etc/nologin` where that keeps this user out.
+pub(crate) fn decide(
+    wanted: &Wanted,
+    user: &User,
+    settings: &ServerSettings,
+    options: &KeyOptions,
+    must_change_password: bool,
+    has_terminal: bool,
+    notice: Option<String>,
+) -> Decision {
+    let subsystem_command = match wanted {
+        Wanted::Subsystem(name) => settings.subsystem.find(name),
+        _ => None,
+    };
+    let asked = match wanted {
+        Wanted::Shell => None,
+        Wanted::Command(command) => Some(command.clone()),
+        Wanted::Subsystem(_) => subsystem_command.map(OsString::from),
+    };
+    if let (Wanted::Subsystem(_), None) = (wanted, &asked) {
+        let what = "unknown subsystem".to_owned();
+        return Decision { plan: Plan::Nothing, original: None, what, forced: false };
+    }
+    let forced = match (settings.force_command.command(), &options.command) {
+        (Some(command), _) => Some(("config", command.to_owned())),
+        (None, Some(command)) => Some(("key-option", command.clone())),
+        (None, None) => None,
+    };
+    let what = match (&forced, wanted) {
+        (Some((source, command)), _) => format!("forced-command ({source}) '{command}'"),
+        (None, Wanted::Shell) => "shell".to_owned(),
+        (None, Wanted::Command(_)) => "command".to_owned(),
+        (None, Wanted::Subsystem(name)) => format!("subsystem '{name}'"),
+    };
+    let is_forced = forced.is_some();
+    let original = if is_forced { asked.clone() } else { None };
+    let command = forced.map(|(_, command)| OsString::from(command)).or(asked);
+    let plan = if let Some(notice) = notice {
+        Plan::Message(notice, 254)
+    } else if must_change_password {
+        change_password(has_terminal)
+    } else {
+        match command {
+            None => login_shell(user),
+            Some(command) => match internal_sftp(&command) {
+                Some(args) => Plan::InternalSftp(args),
+                None => shell_command(user, command),
+            },
+        }
+    };
+    Decision { plan, original, what, forced: is_forced }
+}
+
+/// The arguments, if the command is `internal-sftp` with or without any.
+fn internal_sftp(command: &OsStr) -> Option<Vec<String>> {
+    let mut words = split_words(command.to_str()?);
+    if words.first().is_none_or(|word| word != INTERNAL_SFTP) {
+        return None;
+    }
+    words.remove(0);
+    Some(words)
+}
+
+/// Splits at blanks outside quotes.
+fn split_words(text: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut quote = None;
+    for c in text.chars() {
+        match (c, quote) {
+            (c, Some(q)) if c == q => quote = None,
+            ('"' | '\'', None) => {
+                quote = Some(c);
+                word.get_or_insert_default();
+            }
+            (c, None) if c.is_whitespace() => words.extend(word.take()),
+            (c, _) => word.get_or_insert_default().push(c),
+        }
+    }
+    words.extend(word);
+    words
+}
+
+fn base_name(shell: &Path) -> &OsStr {
+    shell.file_name().unwrap_or(shell.as_os_str())
+}
+
+/// Argument 0 with a `-` in front tells a shell that it is a login shell.
+fn login_shell(user: &User) -> Plan {
+    let mut arg0 = b"-".to_vec();
+    arg0.extend_from_slice(base_name(&user.shell).as_bytes());
+    Plan::Program {
+        path: user.shell.clone(),
+        arg0: OsString::from_vec(arg0),
+        args: Vec::new(),
+        login_shell: true,
+    }
+}
+
+fn shell_command(user: &User, command: OsString) -> Plan {
+    Plan::Program {
+        path: user.shell.clone(),
+        arg0: base_name(&user.shell).to_owned(),
+        args: vec!["-c".into(), command],
+        login_shell: false,
+    }
+}
+
+fn change_password(has_terminal: bool) -> Plan {
+    if has_terminal {
+        Plan::Program {
+            path: "/usr/bin/passwd".into(),
+            arg0: "passwd".into(),
+            args: Vec::new(),
+            login_shell: false,
+        }
+    } else {
+        Plan::Message("Password change required but no TTY available.\n".to_owned(), 1)
+    }
+}
+
+/// The text of `/etc/nologin`, where there is one and the user is not root.
+pub(crate) fn nologin_notice(uid: u32) -> Option<String> {
+    if uid == 0 {
+        return None;
+    }
+    let text = std::fs::read("/etc/nologin").ok()?;
+    Some(String::from_utf8_lossy(&text).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn user() -> User {
+        User {
+            name: "ada".to_owned(),
+            uid: 1000,
+            gid: 1000,
+            home: "/home/ada".into(),
+            shell: "/bin/zsh".into(),
+            gecos: String::new(),
+        }
+    }
+
+    fn decided(wanted: &Wanted, config: &str, key: &str) -> Decision {
+        let settings = crate::testing::settings(config);
+        let options = KeyOptions::parse(key).unwrap();
+        decide(wanted, &user(), &settings, &options, false, false, None)
+    }
+
+    fn program(plan: &Plan) -> Vec<&str> {
+        match plan {
+            Plan::Program { path, arg0, args, .. } => {
+                let words =
+                    [path.as_os_str(), arg0].into_iter().chain(args.iter().map(|arg| arg.as_os_str()));
+                words.map(|word| word.to_str().unwrap()).collect()
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn plain_requests() {
+        let shell = decided(&Wanted::Shell, "", "");
+        assert_eq!(program(&shell.plan), ["/bin/zsh", "-zsh"]);
+        assert_eq!(shell.what, "shell");
+        let command = decided(&Wanted::Command("ls -l; x".into()), "", "");
+        assert_eq!(program(&command.plan), ["/bin/zsh", "zsh", "-c", "ls -l; x"]);
+        assert_eq!(command.original, None);
+    }
+
+    #[test]
+    fn subsystems() {
+        let config = "Subsystem sftp internal-sftp -R -d '/a b'\nSubsystem git /usr/bin/git-thing -x\n";
+        let sftp = decided(&Wanted::Subsystem("sftp".to_owned()), config, "");
+        assert_eq!(sftp.plan, Plan::InternalSftp(vec!["-R".into(), "-d".into(), "/a b".into()]));
+        let other = decided(&Wanted::Subsystem("git".to_owned()), config, "");
+        assert_eq!(program(&other.plan), ["/bin/zsh", "zsh", "-c", "/usr/bin/git-thing -x"]);
+        assert_eq!(decided(&Wanted::Subsystem("x".to_owned()), config, "").plan, Plan::Nothing);
+    }
+
+    #[test]
+    fn forced_commands_win_and_keep_what_was_asked() {
+        let wanted = Wanted::Command("rm -rf /".into());
+        let key = decided(&wanted, "", r#"command="backup""#);
+        assert_eq!(program(&key.plan), ["/bin/zsh", "zsh", "-c", "backup"]);
+        assert_eq!(key.original, Some("rm -rf /".into()));
+        assert_eq!(key.what, "forced-command (key-option) 'backup'");
+        assert!(key.forced);
+        let config = decided(&wanted, "ForceCommand internal-sftp\n", r#"command="backup""#);
+        assert_eq!(config.plan, Plan::InternalSftp(Vec::new()));
+        assert_eq!(decided(&Wanted::Shell, "", r#"command="backup""#).original, None);
+    }
+
+    #[test]
+    fn old_passwords_and_nologin() {
+        let settings = crate::testing::settings("");
+        let options = KeyOptions::default();
+        let old = |terminal| decide(&Wanted::Shell, &user(), &settings, &options, true, terminal, None).plan;
+        assert_eq!(program(&old(true)), ["/usr/bin/passwd", "passwd"]);
+        assert!(matches!(old(false), Plan::Message(_, 1)));
+        let closed =
+            decide(&Wanted::Shell, &user(), &settings, &options, false, true, Some("down".to_owned()));
+        assert_eq!(closed.plan, Plan::Message("down".to_owned(), 254));
+    }
+}

@@ -1,0 +1,183 @@
+//! What the client may do besides using its channels: opens, global requests, key exchanges.
+
+use std::net::SocketAddr;
+use std::rc::Rc;
+
+use lh_driver::{ChannelId, ChannelOptions, Control, ControlCx, ControlEvent};
+use lh_wire::msg::{disconnect, open_failure};
+use lh_wire::{Reader, Writer};
+
+use super::channel::SessionChannel;
+use super::direct::{Connecting, Target};
+use super::shared::Shared;
+use crate::host_keys::HostKey;
+use crate::log::{debug, error, info};
+
+/// Most connections on their way at a time: each may hold a thread that asks the resolver.
+const MAX_CONNECTING: usize = 64;
+
+/// The server's [`Control`].
+pub(super) struct Serving {
+    shared: Rc<Shared>,
+    host_keys: Vec<HostKey>,
+    sessions: Vec<ChannelId>,
+    no_more_sessions: bool,
+    session_id: Vec<u8>,
+    /// The host key algorithm in use, to prove RSA keys with a hash the client knows.
+    negotiated: String,
+    opened: u32,
+    connecting: usize,
+}
+
+impl Serving {
+    pub(super) fn new(
+        shared: Rc<Shared>,
+        host_keys: Vec<HostKey>,
+        session_id: &[u8],
+        negotiated: String,
+    ) -> Self {
+        Self {
+            shared,
+            host_keys,
+            sessions: Vec::new(),
+            no_more_sessions: false,
+            session_id: session_id.to_vec(),
+            negotiated,
+            opened: 0,
+            connecting: 0,
+        }
+    }
+
+    /// Tells the client all host keys (`hostkeys-00@openssh.com`), so that it can learn new ones before old ones go.
+    pub(super) fn announce_host_keys(&self, cx: &mut ControlCx<'_>) {
+        let mut fields = Vec::new();
+        for key in &self.host_keys {
+            fields.put_string(key.public().blob());
+        }
+        cx.global_request("hostkeys-00@openssh.com", false, &fields);
+    }
+
+    fn peer(&self) -> SocketAddr {
+        self.shared.peer
+    }
+
+    fn open(&mut self, id: ChannelId, kind: &str, fields: &[u8], cx: &mut ControlCx<'_>) {
+        match kind {
+            "session" if self.no_more_sessions => {
+                let text = "Possible attack: attempt to open a session after additional sessions disabled";
+                error!(self.shared.log, "{text}");
+                cx.disconnect(disconnect::PROTOCOL_ERROR, text);
+                cx.stop(255);
+            }
+            "session" => self.open_session(id, fields, cx),
+            "direct-tcpip" => self.open_direct(id, fields, cx),
+            _ => {
+                debug!(self.shared.log, "refused to open a channel of type {kind}");
+                let (reason, text) = match kind {
+                    "direct-streamlocal@openssh.com" | "tun@openssh.com" => {
+                        (open_failure::ADMINISTRATIVELY_PROHIBITED, "open failed")
+                    }
+                    _ => (open_failure::UNKNOWN_CHANNEL_TYPE, "unknown channel type"),
+                };
+                cx.refuse(id, reason, text);
+            }
+        }
+    }
+
+    fn open_session(&mut self, id: ChannelId, fields: &[u8], cx: &mut ControlCx<'_>) {
+        let most = self.shared.settings.max_sessions.value as usize;
+        if self.sessions.len() >= most || !fields.is_empty() {
+            info!(self.shared.log, "error: no more sessions");
+            return cx.refuse(id, open_failure::CONNECT_FAILED, "open failed");
+        }
+        let handler = Box::new(SessionChannel::new(Rc::clone(&self.shared), self.opened));
+        self.opened = self.opened.wrapping_add(1);
+        if cx.accept(id, &ChannelOptions::default(), b"", handler) {
+            self.sessions.push(id);
+        }
+    }
+
+    fn open_direct(&mut self, id: ChannelId, fields: &[u8], cx: &mut ControlCx<'_>) {
+        let Ok(target) = Target::decode(fields) else {
+            return cx.refuse(id, open_failure::CONNECT_FAILED, "malformed request");
+        };
+        if !self.shared.may_connect(&target.host, target.port) {
+            let (ip, from) = (self.peer().ip(), self.peer().port());
+            let Target { host, port } = &target;
+            info!(
+                self.shared.log,
+                "Received request from {ip} port {from} to connect to host {host} port {port}, but the request was denied."
+            );
+            return cx.refuse(id, open_failure::ADMINISTRATIVELY_PROHIBITED, "open failed");
+        }
+        if self.connecting >= MAX_CONNECTING {
+            return cx.refuse(id, open_failure::RESOURCE_SHORTAGE, "too many connections being opened");
+        }
+        if let Some(source) = Connecting::start(id, &target, cx) {
+            cx.add_source(Box::new(source));
+        }
+    }
+
+    /// Signs for each key the client asks about (`hostkeys-prove-00@openssh.com`).
+    fn prove(&mut self, fields: &[u8]) -> Option<Vec<u8>> {
+        let mut reader = Reader::new(fields);
+        let mut proofs = Vec::new();
+        while !reader.is_empty() {
+            let blob = reader.string().ok()?;
+            let key = self.host_keys.iter_mut().find(|key| key.public().blob() == blob)?;
+            let mut data = Vec::new();
+            data.put_string(b"hostkeys-prove-00@openssh.com");
+            data.put_string(&self.session_id);
+            data.put_string(blob);
+            let algorithms = key.public().signature_algorithms();
+            let algorithm = match algorithms.iter().find(|name| **name == self.negotiated) {
+                Some(name) => name,
+                None => algorithms.first()?,
+            };
+            proofs.put_string(&key.sign(algorithm, &data).ok()?);
+        }
+        Some(proofs)
+    }
+}
+
+impl Control for Serving {
+    fn on_event(&mut self, event: ControlEvent, cx: &mut ControlCx<'_>) {
+        match event {
+            ControlEvent::OpenRequested { id, kind, fields } => self.open(id, &kind, &fields, cx),
+            ControlEvent::GlobalRequest { name, want_reply, fields } => {
+                let answer = match name.as_str() {
+                    "no-more-sessions@openssh.com" => {
+                        self.no_more_sessions = true;
+                        Some(Vec::new())
+                    }
+                    "hostkeys-prove-00@openssh.com" => self.prove(&fields),
+                    _ => None,
+                };
+                if want_reply {
+                    cx.reply_global(answer.is_some(), answer.as_deref().unwrap_or_default());
+                }
+            }
+            ControlEvent::SignExchangeHash { algorithm, key_index, data } => {
+                let signature = self.host_keys.get_mut(key_index).map(|key| key.sign(&algorithm, &data));
+                let signed = match signature {
+                    Some(Ok(signature)) => cx.transport().exchange_hash_signed(&signature).is_ok(),
+                    _ => false,
+                };
+                if !signed {
+                    error!(self.shared.log, "host key signature failed");
+                    cx.disconnect(disconnect::KEY_EXCHANGE_FAILED, "host key signature failed");
+                    cx.stop(255);
+                }
+            }
+            ControlEvent::KexDone { names } => {
+                debug!(self.shared.log, "rekeyed: {} {}", names.kex, names.cipher_s2c);
+                self.negotiated = names.host_key;
+            }
+            ControlEvent::ChannelGone { id, .. } => self.sessions.retain(|session| *session != id),
+            ControlEvent::Debug { text, .. } => {
+                debug!(self.shared.log, "client says: {}", String::from_utf8_lossy(&text));
+            }
+            _ => {}
+        }
+    }
+}

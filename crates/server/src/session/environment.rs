@@ -1,0 +1,194 @@
+//! The environment of a user's programs.
+
+use std::ffi::OsString;
+use std::net::SocketAddr;
+
+use lh_config::pattern::wildcard;
+use lh_sys::users::User;
+
+/// `PATH` of ordinary users: what Debian's sshd gives them.
+const USER_PATH: &str = "/usr/local/bin:/usr/bin:/bin:/usr/games";
+/// `PATH` of root.
+const ROOT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// Most variables taken from a client, and the most bytes of one; OpenSSH takes 128 of them.
+const MAX_CLIENT_VARIABLES: usize = 128;
+const MAX_VARIABLE_LEN: usize = 64 * 1024;
+
+/// Names and values; a later value of a name replaces the earlier one.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Environment {
+    variables: Vec<(OsString, OsString)>,
+}
+
+impl Environment {
+    /// Sets a variable. A NUL inside would cut it short, so such a pair is dropped.
+    pub(crate) fn set(&mut self, name: impl Into<OsString>, value: impl Into<OsString>) {
+        let (name, value) = (name.into(), value.into());
+        let nul = |text: &OsString| text.as_encoded_bytes().contains(&0);
+        if name.is_empty() || name.as_encoded_bytes().contains(&b'=') || nul(&name) || nul(&value) {
+            return;
+        }
+        match self.variables.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, slot)) => *slot = value,
+            None => self.variables.push((name, value)),
+        }
+    }
+
+    /// What [`lh_sys::spawn::Program::env`] takes.
+    pub(crate) fn into_variables(self) -> Vec<(OsString, OsString)> {
+        self.variables
+    }
+
+    #[cfg(test)]
+    fn value(&self, name: &str) -> Option<&str> {
+        self.variables.iter().find(|(known, _)| known == name).and_then(|(_, value)| value.to_str())
+    }
+}
+
+/// Variables a client sent with `env` requests and that `AcceptEnv` lets in.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ClientVariables {
+    accepted: Vec<(String, OsString)>,
+}
+
+impl ClientVariables {
+    /// Takes one request; `false` when it is not accepted.
+    pub(crate) fn offer(&mut self, patterns: &[String], name: &str, value: OsString) -> bool {
+        let permitted = patterns.iter().any(|pattern| wildcard(name.as_bytes(), pattern.as_bytes()));
+        if !permitted || self.accepted.len() >= MAX_CLIENT_VARIABLES || value.len() > MAX_VARIABLE_LEN {
+            return false;
+        }
+        self.accepted.push((name.to_owned(), value));
+        true
+    }
+}
+
+/// What the environment of one program is made from, weakest first.
+pub(crate) struct Sources<'a> {
+    /// From the client.
+    pub(crate) client: &'a ClientVariables,
+    /// Who logged in.
+    pub(crate) user: &'a User,
+    /// `environment=` of the key (already empty unless `PermitUserEnvironment` allows).
+    pub(crate) key: &'a [(String, String)],
+    /// `SetEnv` of the server.
+    pub(crate) set_env: &'a [(String, String)],
+    /// Content of `~/.ssh/environment`, where permitted.
+    pub(crate) user_file: Option<&'a str>,
+    /// The client's address, and ours.
+    pub(crate) connection: Option<(SocketAddr, SocketAddr)>,
+    /// The terminal's device and type.
+    pub(crate) terminal: Option<(&'a std::path::Path, &'a str)>,
+    /// What the client asked for, where something else is forced.
+    pub(crate) original_command: Option<&'a OsString>,
+}
+
+/// Puts the environment together, in OpenSSH's order of precedence.
+pub(crate) fn build(sources: &Sources<'_>) -> Environment {
+    let mut environment = Environment::default();
+    for (name, value) in &sources.client.accepted {
+        environment.set(name, value);
+    }
+    let user = sources.user;
+    environment.set("USER", &user.name);
+    environment.set("LOGNAME", &user.name);
+    environment.set("HOME", &user.home);
+    environment.set("PATH", if user.uid == 0 { ROOT_PATH } else { USER_PATH });
+    environment.set("MAIL", format!("/var/mail/{}", user.name));
+    environment.set("SHELL", &user.shell);
+    if let Some(zone) = std::env::var_os("TZ") {
+        environment.set("TZ", zone);
+    }
+    for (name, value) in sources.key.iter().chain(sources.set_env) {
+        environment.set(name, value);
+    }
+    for line in sources.user_file.unwrap_or_default().lines() {
+        let line = line.trim_start();
+        if let Some((name, value)) = line.split_once('=').filter(|_| !line.starts_with('#')) {
+            environment.set(name, value);
+        }
+    }
+    if let Some((peer, local)) = sources.connection {
+        environment.set("SSH_CLIENT", format!("{} {} {}", peer.ip(), peer.port(), local.port()));
+        let connection = format!("{} {} {} {}", peer.ip(), peer.port(), local.ip(), local.port());
+        environment.set("SSH_CONNECTION", connection);
+    }
+    if let Some((device, kind)) = sources.terminal {
+        environment.set("SSH_TTY", device);
+        environment.set("TERM", kind);
+    }
+    if let Some(command) = sources.original_command {
+        environment.set("SSH_ORIGINAL_COMMAND", command);
+    }
+    environment
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn user(uid: u32) -> User {
+        User {
+            name: "ada".to_owned(),
+            uid,
+            gid: 1,
+            home: "/home/ada".into(),
+            shell: "/bin/zsh".into(),
+            gecos: String::new(),
+        }
+    }
+
+    #[test]
+    fn precedence_is_openssh_s() {
+        let patterns = ["LANG".to_owned(), "LC_*".to_owned(), "HOME".to_owned()];
+        let mut client = ClientVariables::default();
+        assert!(client.offer(&patterns, "LC_ALL", "C".into()));
+        assert!(client.offer(&patterns, "HOME", "/evil".into()));
+        assert!(!client.offer(&patterns, "LD_PRELOAD", "/evil.so".into()));
+        let key = [("A".to_owned(), "key".to_owned()), ("SSH_CLIENT".to_owned(), "forged".to_owned())];
+        let set_env = [("A".to_owned(), "server".to_owned())];
+        let built = build(&Sources {
+            client: &client,
+            user: &user(1000),
+            key: &key,
+            set_env: &set_env,
+            user_file: Some("# no\nB=file=1\nbroken\n"),
+            connection: Some(("10.0.0.1:4000".parse().unwrap(), "10.0.0.2:22".parse().unwrap())),
+            terminal: Some((std::path::Path::new("/dev/pts/7"), "xterm")),
+            original_command: Some(&"ls -l".into()),
+        });
+        for (name, value) in [
+            ("LC_ALL", "C"),
+            ("HOME", "/home/ada"),
+            ("SHELL", "/bin/zsh"),
+            ("PATH", USER_PATH),
+            ("MAIL", "/var/mail/ada"),
+            ("A", "server"),
+            ("B", "file=1"),
+            ("SSH_CLIENT", "10.0.0.1 4000 22"),
+            ("SSH_CONNECTION", "10.0.0.1 4000 10.0.0.2 22"),
+            ("SSH_TTY", "/dev/pts/7"),
+            ("TERM", "xterm"),
+            ("SSH_ORIGINAL_COMMAND", "ls -l"),
+        ] {
+            assert_eq!(built.value(name), Some(value), "{name}");
+        }
+    }
+
+    #[test]
+    fn floods_and_broken_names_are_dropped() {
+        let patterns = ["*".to_owned()];
+        let mut client = ClientVariables::default();
+        for number in 0..1000 {
+            client.offer(&patterns, &format!("V{number}"), "x".into());
+        }
+        assert_eq!(client.accepted.len(), MAX_CLIENT_VARIABLES);
+        assert!(!client.offer(&patterns, "BIG", "x".repeat(100_000).into()));
+        let mut environment = Environment::default();
+        environment.set("A=B", "x");
+        environment.set("", "x");
+        environment.set("A", "x\0y");
+        assert_eq!(environment, Environment::default());
+    }
+}

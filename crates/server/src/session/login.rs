@@ -1,0 +1,210 @@
+//! From the first byte to a user who has logged in: key exchange and authentication.
+
+use std::time::{Duration, Instant};
+
+use lh_auth::server::{Method, Server};
+use lh_driver::{Link, LinkError};
+use lh_transport::{Event, TransportError};
+use lh_wire::msg::disconnect;
+
+use super::names;
+use crate::log::{debug, error, info};
+use crate::monitor::{Monitor, Verdict};
+
+/// How long to try to tell the client why it is turned away.
+const GOODBYE: Duration = Duration::from_secs(2);
+
+/// A failed attempt takes at least this long, plus up to as much again that depends on the user name alone: the
+/// time does not tell whether the user exists. (OpenSSH's numbers.)
+const LEAST_FAIL_TIME: Duration = Duration::from_micros(5000);
+
+/// Why there was no login. It has been logged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NoLogin {
+    /// `LoginGraceTime` is over.
+    GraceTime,
+    /// The client left, was turned away, or broke the protocol.
+    Ended,
+}
+
+/// The address for log lines.
+struct Client<'a> {
+    monitor: &'a Monitor,
+    address: &'a super::Address,
+}
+
+impl std::fmt::Display for Client<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if let Some(name) = self.monitor.client_name() {
+            write!(f, "{name} ")?;
+        }
+        let peer = self.address.peer;
+        write!(f, "{} port {}", peer.ip(), peer.port())
+    }
+}
+
+/// Does the first key exchange and lets the monitor decide about the client's attempts.
+pub(super) fn log_in(
+    link: &mut Link,
+    monitor: &mut Monitor,
+    address: &super::Address,
+    deadline: Option<Instant>,
+) -> Result<(), NoLogin> {
+    let log = address.log.clone();
+    let mut server: Option<Server> = None;
+    let mut banner_sent = false;
+    loop {
+        let event = match link.next_event(deadline) {
+            Ok(event) => event,
+            Err(problem) => return Err(failed(link, monitor, address, problem)),
+        };
+        match event {
+            Event::PeerIdentification(line) => {
+                debug!(
+                    log,
+                    "Client protocol version 2.0; client software version {}",
+                    names::software(&line)
+                );
+            }
+            Event::SignExchangeHash { algorithm, key_index, data } => {
+                let signature = match monitor.sign(key_index, &algorithm, &data) {
+                    Ok(signature) => signature,
+                    Err(problem) => {
+                        error!(log, "host key signature failed: {problem}");
+                        link.disconnect(
+                            disconnect::KEY_EXCHANGE_FAILED,
+                            "host key signature failed",
+                            GOODBYE,
+                        );
+                        return Err(NoLogin::Ended);
+                    }
+                };
+                if link.transport().exchange_hash_signed(&signature).is_err() {
+                    return Err(NoLogin::Ended);
+                }
+            }
+            Event::KexDone { first, names } => {
+                let (kex, key, cipher) = (&names.kex, &names.host_key, &names.cipher_c2s);
+                debug!(
+                    log,
+                    "kex: algorithm: {kex}, host key algorithm: {key}, client->server cipher: {cipher}"
+                );
+                if first {
+                    let transport = link.transport_ref();
+                    let session_id = transport.session_id().unwrap_or_default();
+                    server = Some(Server::new(session_id, transport.host_key().unwrap_or_default()));
+                }
+            }
+            Event::Packet(payload) => {
+                let Some(server) = &mut server else { continue };
+                let attempt = match server.handle(&payload, link.transport()) {
+                    Ok(None) => continue,
+                    Ok(Some(attempt)) => attempt,
+                    Err(problem) => {
+                        let client = Client { monitor, address };
+                        error!(log, "Disconnecting {client}: {problem}");
+                        link.disconnect(problem.disconnect_reason(), &problem.to_string(), GOODBYE);
+                        return Err(NoLogin::Ended);
+                    }
+                };
+                let began = Instant::now();
+                let verdict = monitor.decide(&attempt);
+                if !banner_sent {
+                    banner_sent = true;
+                    if let Some(text) = monitor.banner() {
+                        server.banner(&text, link.transport());
+                    }
+                }
+                match verdict {
+                    Verdict::Accept => {
+                        server.accept(link.transport());
+                        link.transport().set_authenticated();
+                        return Ok(());
+                    }
+                    Verdict::KeyOk => server.key_ok(link.transport()),
+                    Verdict::Prompt(text) => server.prompts("", "", &[(text, false)], link.transport()),
+                    Verdict::Reject { methods, partial } => {
+                        if !partial && !matches!(attempt.method, Method::None) {
+                            wait_out(began, &attempt.user);
+                        }
+                        server.reject(&methods, partial, link.transport());
+                    }
+                    Verdict::TooMany => {
+                        let text = "Too many authentication failures";
+                        info!(log, "Disconnecting {}: {text}", Client { monitor, address });
+                        link.disconnect(disconnect::PROTOCOL_ERROR, text, GOODBYE);
+                        return Err(NoLogin::Ended);
+                    }
+                }
+            }
+            Event::Disconnected { reason, description } => {
+                let peer = address.peer;
+                let (ip, port) = (peer.ip(), peer.port());
+                info!(log, "Received disconnect from {ip} port {port}:{reason}: {description}");
+                info!(log, "Disconnected from {}", Client { monitor, address });
+                return Err(NoLogin::Ended);
+            }
+            Event::Debug { text, .. } => debug!(log, "client says: {}", String::from_utf8_lossy(&text)),
+            _ => {}
+        }
+    }
+}
+
+/// Logs the end of a connection in OpenSSH's words.
+fn failed(link: &mut Link, monitor: &Monitor, address: &super::Address, problem: LinkError) -> NoLogin {
+    let log = &address.log;
+    let client = Client { monitor, address };
+    match problem {
+        LinkError::TimedOut => {
+            let (peer, local) = (address.peer, address.local);
+            let pid = std::process::id();
+            error!(
+                log,
+                "Timeout before authentication for connection from {} to {}, pid = {pid}",
+                peer.ip(),
+                local.ip()
+            );
+            return NoLogin::GraceTime;
+        }
+        LinkError::Closed { .. } => info!(log, "Connection closed by {client}"),
+        LinkError::Io { source, .. } => {
+            if source.raw_os_error() == Some(rustix::io::Errno::CONNRESET.raw_os_error()) {
+                info!(log, "Connection reset by {client}");
+            } else {
+                info!(log, "Connection with {client} failed: {source}");
+            }
+        }
+        LinkError::Transport(TransportError::Closed { .. }) => info!(log, "Connection closed by {client}"),
+        LinkError::Transport(problem @ TransportError::NotSsh(_)) => {
+            let peer = address.peer;
+            error!(log, "kex_exchange_identification: {problem}");
+            info!(log, "banner exchange: Connection from {} port {}: invalid format", peer.ip(), peer.port());
+        }
+        LinkError::Transport(problem @ TransportError::NoMatch { .. }) => {
+            error!(log, "Unable to negotiate with {client}: {problem}");
+        }
+        LinkError::Transport(problem) => error!(log, "Disconnecting {client}: {problem}"),
+    }
+    link.finish(GOODBYE);
+    NoLogin::Ended
+}
+
+/// Sleeps until a failed attempt has taken long enough.
+fn wait_out(began: Instant, user: &str) {
+    // Any fixed function of the name does; it must only not be known to whoever measures.
+    let mut hasher = std::hash::DefaultHasher::new();
+    std::hash::Hash::hash(&(user, host_secret()), &mut hasher);
+    let extra = std::hash::Hasher::finish(&hasher) % 4000;
+    let mut least = LEAST_FAIL_TIME + Duration::from_micros(extra);
+    let took = began.elapsed();
+    // Work that takes longer (a slow hash) is rounded up to a multiple.
+    while least < took {
+        least *= 2;
+    }
+    std::thread::sleep(least.saturating_sub(took));
+}
+
+/// The same for all sessions of this host, and not known outside.
+fn host_secret() -> Vec<u8> {
+    std::fs::read("/etc/machine-id").unwrap_or_default()
+}

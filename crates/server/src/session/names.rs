@@ -1,0 +1,69 @@
+//! Names as log lines show them, and the algorithm lists a configuration makes.
+
+use lh_config::enums::ServerCompression;
+use lh_config::server_table::ServerSettings;
+use lh_crypto::{Cipher, KexAlgorithm, Mac};
+use lh_transport::Algorithms;
+
+use crate::monitor::USER_KEY_ALGORITHMS;
+
+/// The software part of an identification line: `OpenSSH_9.2p1` of `SSH-2.0-OpenSSH_9.2p1 Debian-2`.
+pub(super) fn software(line: &str) -> &str {
+    line.splitn(3, '-').nth(2).unwrap_or(line)
+}
+
+/// What is offered to the client: the configuration's edits of our defaults, less what is not built in (a stock
+/// configuration may name MACs that we do not have).
+pub(super) fn algorithms(settings: &ServerSettings) -> Algorithms {
+    let default = Algorithms::server_default();
+    let kex = settings.kex_algorithms.apply(&default.kex);
+    let ciphers = settings.ciphers.apply(&default.cipher_c2s);
+    let macs = settings.macs.apply(&default.mac_c2s);
+    let host_key = settings.host_key_algorithms.apply(&default.host_key);
+    let known = |names: Vec<String>, known: &dyn Fn(&str) -> bool| -> Vec<String> {
+        names.into_iter().filter(|name| known(name)).collect()
+    };
+    let ciphers = known(ciphers, &|name| Cipher::by_name(name).is_some());
+    let macs = known(macs, &|name| Mac::by_name(name).is_some());
+    let compression = match settings.compression.value {
+        ServerCompression::Delayed => default.compression_c2s,
+        ServerCompression::No => vec!["none".to_owned()],
+    };
+    Algorithms {
+        kex: known(kex, &|name| KexAlgorithm::by_name(name).is_some()),
+        host_key,
+        cipher_c2s: ciphers.clone(),
+        cipher_s2c: ciphers,
+        mac_c2s: macs.clone(),
+        mac_s2c: macs,
+        compression_c2s: compression.clone(),
+        compression_s2c: compression,
+    }
+}
+
+/// What `server-sig-algs` says (RFC 8308).
+pub(super) fn user_key_algorithms(settings: &ServerSettings) -> Vec<String> {
+    settings.pubkey_accepted_algorithms.apply(&USER_KEY_ALGORITHMS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn configurations_edit_the_defaults() {
+        let plain = algorithms(&crate::testing::settings(""));
+        assert_eq!(plain, Algorithms::server_default());
+        let edited = crate::testing::settings(
+            "Ciphers aes256-ctr,aes128-gcm@openssh.com\nMACs umac-64@openssh.com,hmac-sha2-256\n\
+             KexAlgorithms -mlkem*,sntrup*\nCompression no\nHostKeyAlgorithms +ssh-rsa\n",
+        );
+        let edited = algorithms(&edited);
+        assert_eq!(edited.cipher_s2c, ["aes256-ctr", "aes128-gcm@openssh.com"]);
+        assert_eq!(edited.mac_c2s, ["hmac-sha2-256"]);
+        assert_eq!(edited.kex.first().map(String::as_str), Some("curve25519-sha256"));
+        assert_eq!(edited.compression_c2s, ["none"]);
+        assert_eq!(edited.host_key.last().map(String::as_str), Some("ssh-rsa"));
+        assert_eq!(software("SSH-2.0-OpenSSH_9.2p1 Debian-2"), "OpenSSH_9.2p1 Debian-2");
+    }
+}

@@ -1,0 +1,186 @@
+//! A program of the user's behind a session channel.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+
+use lh_driver::{ChannelCx, ChannelEvent, ChannelHandler, FdPump, Interest, Interests, LocalFd, Ready};
+use lh_sys::child::{Ended, Watched};
+use lh_sys::pty::Pty;
+use lh_sys::spawn::Program;
+use lh_wire::Writer;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::Signal;
+use rustix::termios::Winsize;
+
+/// Poll token of the child; the pump's are small.
+const CHILD: usize = 64;
+
+/// The running program, its descriptors and its terminal.
+pub(super) struct Process {
+    child: Watched,
+    pump: Option<FdPump>,
+    pty: Option<Pty>,
+    reported: bool,
+    closing: bool,
+    closed: bool,
+}
+
+impl Process {
+    /// Starts a program in the terminal.
+    pub(super) fn in_terminal(program: Program, pty: Pty) -> io::Result<Self> {
+        let slave = pty.open_slave()?;
+        let child =
+            program.stdio(slave.try_clone()?, slave.try_clone()?, slave).controlling_terminal().spawn()?;
+        let master = LocalFd::owned(pty.try_clone_master()?)?;
+        let pump = FdPump::new().input(master.clone()).output(master);
+        Self::new(child, pump, Some(pty))
+    }
+
+    /// Starts a program without one.
+    ///
+    /// Standard input is a socket, as with OpenSSH: that is how some shells recognise that they were started
+    /// remotely and read their start-up file. The outputs are pipes, which are cheaper.
+    pub(super) fn with_pipes(program: Program) -> io::Result<Self> {
+        let (stdin_ours, stdin_theirs) = UnixStream::pair()?;
+        let (stdout_ours, stdout_theirs) = lh_sys::fd::pipe()?;
+        let (stderr_ours, stderr_theirs) = lh_sys::fd::pipe()?;
+        let child = program.stdio(stdin_theirs.into(), stdout_theirs, stderr_theirs).new_session().spawn()?;
+        let pump = FdPump::new()
+            .input(LocalFd::owned(stdout_ours)?)
+            .input_ext(1, LocalFd::owned(stderr_ours)?)
+            .output(LocalFd::owned(OwnedFd::from(stdin_ours))?)
+            .tell_broken_output();
+        Self::new(child, pump, None)
+    }
+
+    fn new(child: std::process::Child, pump: FdPump, pty: Option<Pty>) -> io::Result<Self> {
+        let child = Watched::new(child)?;
+        Ok(Self { child, pump: Some(pump), pty, reported: false, closing: false, closed: false })
+    }
+
+    /// Begins to copy; the client has been told that its request succeeded.
+    pub(super) fn start(&mut self, cx: &mut ChannelCx<'_>) {
+        self.with_pump(cx, |pump, cx| pump.start(cx));
+    }
+
+    pub(super) fn resize(&self, size: Winsize) {
+        if let Some(pty) = &self.pty {
+            // A program that has just ended needs no size any more.
+            let _ = pty.resize(size);
+        }
+    }
+
+    /// Sends a signal to the program's process group.
+    pub(super) fn signal(&self, signal: Signal) -> io::Result<()> {
+        self.child.signal(signal, true)
+    }
+
+    /// Sends a break over the terminal (RFC 4335).
+    pub(super) fn send_break(&self) -> bool {
+        self.pty.as_ref().is_some_and(|pty| rustix::termios::tcsendbreak(pty).is_ok())
+    }
+
+    fn with_pump(&mut self, cx: &mut ChannelCx<'_>, work: impl FnOnce(&mut FdPump, &mut ChannelCx<'_>)) {
+        if let Some(pump) = &mut self.pump {
+            work(pump, cx);
+        }
+        self.settle(cx);
+    }
+
+    /// Reports the end of the program once, and closes the channel when its output has gone out.
+    fn settle(&mut self, cx: &mut ChannelCx<'_>) {
+        let Ok(Some(ended)) = self.child.try_wait() else { return };
+        if !self.reported {
+            self.reported = true;
+            report(ended, cx);
+        }
+        let drained = self.pty.as_ref().is_some_and(|pty| !readable(pty));
+        let Some(pump) = &mut self.pump else { return };
+        if drained && !pump.input_ended() {
+            // With a terminal the session ends with its program: whoever still has the terminal open
+            // (`sleep 1000 &`) must not keep it.
+            pump.stop_input(cx);
+        }
+        if pump.input_ended() && !self.closing {
+            self.closing = true;
+            cx.eof();
+            cx.close();
+        }
+    }
+}
+
+/// Sends `exit-status` or `exit-signal` (RFC 4254 section 6.10).
+fn report(ended: Ended, cx: &mut ChannelCx<'_>) {
+    let mut fields = Vec::new();
+    match ended {
+        Ended::Exit(status) => {
+            fields.put_u32(status.into());
+            cx.request("exit-status", false, &fields);
+        }
+        Ended::Signal { number, core_dumped } => {
+            fields.put_string(lh_sys::signals::name_of(number).as_bytes());
+            fields.put_bool(core_dumped);
+            fields.put_string(b"");
+            fields.put_string(b"");
+            cx.request("exit-signal", false, &fields);
+        }
+    }
+}
+
+/// Whether the terminal holds output that has not been read.
+fn readable(pty: &Pty) -> bool {
+    let mut fds = [PollFd::new(pty, PollFlags::IN)];
+    let none = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut fds, Some(&none)).is_ok() && fds.iter().any(|fd| fd.revents().contains(PollFlags::IN))
+}
+
+impl ChannelHandler for Process {
+    fn on_event(&mut self, event: ChannelEvent, cx: &mut ChannelCx<'_>) {
+        if event == ChannelEvent::Closed {
+            // The terminal hangs up, pipes break: programs notice as they do with any terminal or pipe.
+            // Nobody is killed, for a command may have been started to outlive its session.
+            self.closed = true;
+            self.pump = None;
+            self.pty = None;
+            return;
+        }
+        let terminal_eof = event == ChannelEvent::Eof && self.pty.is_some();
+        if terminal_eof {
+            // Closing our end of the terminal would hang up; OpenSSH ignores the client's EOF here too.
+            return;
+        }
+        self.with_pump(cx, |pump, cx| pump.on_event(event, cx));
+    }
+
+    fn on_batch_end(&mut self, cx: &mut ChannelCx<'_>) {
+        self.with_pump(cx, |pump, cx| pump.on_batch_end(cx));
+    }
+
+    fn on_writable(&mut self, cx: &mut ChannelCx<'_>) {
+        self.with_pump(cx, |pump, cx| pump.on_writable(cx));
+    }
+
+    fn interests<'a>(&'a self, out: &mut Interests<'a>) {
+        if !self.reported {
+            out.add(CHILD, self.child.as_fd(), Interest::READ);
+        }
+        if let Some(pump) = &self.pump {
+            pump.interests(out);
+        }
+    }
+
+    fn on_ready(&mut self, token: usize, ready: Ready, cx: &mut ChannelCx<'_>) {
+        if token == CHILD {
+            self.settle(cx);
+            // After the channel has been closed nobody hears the status, but the child is waited for.
+            self.reported |= matches!(self.child.try_wait(), Ok(Some(_)));
+        } else {
+            self.with_pump(cx, |pump, cx| pump.on_ready(token, ready, cx));
+        }
+    }
+
+    fn finished(&self) -> bool {
+        self.closed && self.reported
+    }
+}

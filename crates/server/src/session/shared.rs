@@ -1,0 +1,99 @@
+//! What all channels of one session process share.
+
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+
+use lh_config::pattern::{ListMatch, match_list};
+use lh_config::server_table::ServerSettings;
+use lh_config::server_values::PermitUserEnvironment;
+use lh_sys::users::User;
+
+use crate::key_options::KeyOptions;
+use crate::log::Log;
+
+/// The user who has logged in, and the rules.
+pub(super) struct Shared {
+    pub(super) user: User,
+    pub(super) settings: ServerSettings,
+    pub(super) options: KeyOptions,
+    pub(super) must_change_password: bool,
+    pub(super) log: Log,
+    pub(super) peer: SocketAddr,
+    /// Both addresses, where the connection has any.
+    pub(super) connection: Option<(SocketAddr, SocketAddr)>,
+    /// `environment=` of the key, as far as `PermitUserEnvironment` lets it through.
+    pub(super) key_environment: Vec<(String, String)>,
+    /// Content of `~/.ssh/environment`, where that may be read.
+    pub(super) user_environment: Option<String>,
+    /// What to tell the user about his home directory.
+    pub(super) home_problem: Option<String>,
+    /// The connection's socket, for options that depend on what it is used for.
+    pub(super) socket: Option<OwnedFd>,
+}
+
+impl Shared {
+    /// Marks packets for the network by what the connection carries (`IPQoS`).
+    pub(super) fn set_interactive(&self, interactive: bool) {
+        let qos = self.settings.ip_qos.value;
+        let tos = if interactive { qos.interactive } else { qos.bulk };
+        if let (Some(socket), Some(tos)) = (&self.socket, tos) {
+            // A network that ignores marks works as well.
+            let _ = lh_sys::socket::set_tos(socket, tos);
+        }
+    }
+
+    /// Whether this login may open connections to `host:port` from here.
+    pub(super) fn may_connect(&self, host: &str, port: u16) -> bool {
+        let settings = &self.settings;
+        let allowed = settings.allow_tcp_forwarding.value.local()
+            && !settings.disable_forwarding.value
+            && self.options.port_forwarding
+            && settings.permit_open.value.allows(host, port);
+        let by_key = self.options.permit_open.is_empty()
+            || self.options.permit_open.iter().any(|permitted| permits(permitted, host, port));
+        allowed && by_key
+    }
+}
+
+/// One `permitopen=` of a key.
+fn permits(permitted: &str, host: &str, port: u16) -> bool {
+    let Some((name, number)) = crate::key_options::split_host_port(permitted) else { return false };
+    (name == "*" || name.eq_ignore_ascii_case(host)) && (number == "*" || number.parse() == Ok(port))
+}
+
+/// The variables of a key that `PermitUserEnvironment` lets through.
+pub(super) fn permitted_environment(
+    permit: &PermitUserEnvironment,
+    variables: &[(String, String)],
+) -> Vec<(String, String)> {
+    let permitted = |name: &str| match permit {
+        PermitUserEnvironment::No => false,
+        PermitUserEnvironment::Yes => true,
+        PermitUserEnvironment::Only(list) => match_list(name, list, false) == ListMatch::Yes,
+    };
+    variables.iter().filter(|(name, _)| permitted(name)).cloned().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn permitopen_of_keys() {
+        assert!(permits("db:5432", "DB", 5432));
+        assert!(permits("*:80", "any", 80));
+        assert!(permits("h:*", "h", 1));
+        assert!(permits("[::1]:22", "::1", 22));
+        assert!(!permits("db:5432", "db", 5433));
+        assert!(!permits("db", "db", 1));
+    }
+
+    #[test]
+    fn the_server_decides_which_variables_of_a_key_count() {
+        let variables = [("LANG".to_owned(), "C".to_owned()), ("PATH".to_owned(), "/x".to_owned())];
+        assert!(permitted_environment(&PermitUserEnvironment::No, &variables).is_empty());
+        assert_eq!(permitted_environment(&PermitUserEnvironment::Yes, &variables).len(), 2);
+        let some = permitted_environment(&PermitUserEnvironment::Only("L*,!LD_*".to_owned()), &variables);
+        assert_eq!(some, [("LANG".to_owned(), "C".to_owned())]);
+    }
+}

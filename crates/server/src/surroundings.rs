@@ -1,0 +1,68 @@
+//! What reading a configuration needs from this host.
+
+use std::path::PathBuf;
+
+use lh_config::Environment;
+use lh_config::algorithms::AlgorithmKind;
+use lh_config::pattern::{ListMatch, match_list};
+use lh_crypto::{Cipher, Hash, KexAlgorithm, Mac};
+
+/// This host, as [`Environment`].
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Host;
+
+/// Key types and signature algorithms that stock configurations name. Some cannot be used here yet; naming them
+/// must not keep a server from starting.
+const KEYS: [&str; 20] = [
+    "ssh-ed25519",
+    "ssh-ed25519-cert-v01@openssh.com",
+    "sk-ssh-ed25519@openssh.com",
+    "sk-ssh-ed25519-cert-v01@openssh.com",
+    "ecdsa-sha2-nistp256",
+    "ecdsa-sha2-nistp256-cert-v01@openssh.com",
+    "ecdsa-sha2-nistp384",
+    "ecdsa-sha2-nistp384-cert-v01@openssh.com",
+    "ecdsa-sha2-nistp521",
+    "ecdsa-sha2-nistp521-cert-v01@openssh.com",
+    "sk-ecdsa-sha2-nistp256@openssh.com",
+    "sk-ecdsa-sha2-nistp256-cert-v01@openssh.com",
+    "webauthn-sk-ecdsa-sha2-nistp256@openssh.com",
+    "webauthn-sk-ecdsa-sha2-nistp256-cert-v01@openssh.com",
+    "rsa-sha2-512",
+    "rsa-sha2-512-cert-v01@openssh.com",
+    "rsa-sha2-256",
+    "rsa-sha2-256-cert-v01@openssh.com",
+    "ssh-rsa",
+    "ssh-rsa-cert-v01@openssh.com",
+];
+
+/// Names that stock configurations hold and that are left out when algorithms are negotiated.
+const FOREIGN_MACS: [&str; 4] =
+    ["umac-64@openssh.com", "umac-128@openssh.com", "umac-64-etm@openssh.com", "umac-128-etm@openssh.com"];
+
+impl Environment for Host {
+    /// `sshd_config` has no `Match exec`.
+    fn run(&self, _command: &str) -> bool {
+        false
+    }
+
+    fn sha1(&self, data: &[u8]) -> [u8; 20] {
+        Hash::Sha1.digest(&[data]).as_ref().try_into().unwrap_or([0; 20])
+    }
+
+    fn home_of(&self, user: &str) -> Option<PathBuf> {
+        crate::account::look_up(user).map(|user| user.home)
+    }
+
+    fn knows_algorithm(&self, kind: AlgorithmKind, name: &str, pattern: bool) -> bool {
+        let is = |known: &str| {
+            if pattern { match_list(known, name, false) == ListMatch::Yes } else { known == name }
+        };
+        match kind {
+            AlgorithmKind::Cipher => Cipher::ALL.iter().any(|cipher| is(cipher.name)),
+            AlgorithmKind::Mac => Mac::ALL.iter().any(|mac| is(mac.name)) || FOREIGN_MACS.into_iter().any(is),
+            AlgorithmKind::Kex => KexAlgorithm::ALL.iter().any(|kex| is(kex.name())),
+            AlgorithmKind::Key => KEYS.into_iter().any(is),
+        }
+    }
+}
