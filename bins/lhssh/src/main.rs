@@ -1,2 +1,82 @@
-//! (under construction)
-fn main() {}
+//! `lhssh`: a command or a shell on another host, with the command line, the messages and the exit statuses of ssh(1).
+
+mod command_line;
+mod escapes;
+mod query;
+mod run;
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use lh_cli::flags::SSH;
+use lh_client::{Options, TerminalUi, local_account};
+
+use command_line::{Arguments, interpret};
+
+/// Exit status of everything that is our own failure.
+const FAILURE: u8 = 255;
+
+fn main() -> ExitCode {
+    // A file opened later must not get the number of a standard descriptor that was closed.
+    let _ = lh_sys::fd::sanitize_stdio();
+    lh_sys::signals::ignore_sigpipe();
+    ExitCode::from(start())
+}
+
+fn start() -> u8 {
+    let parsed = match SSH.parse(std::env::args_os().skip(1)) {
+        Ok(parsed) => parsed,
+        Err(stop) => return stop.print(),
+    };
+    if parsed.has('V') {
+        // On standard error, where ssh prints it too.
+        eprintln!("Longhaul_{}, AWS-LC", env!("CARGO_PKG_VERSION"));
+        return 0;
+    }
+    if let Some(query) = parsed.text('Q') {
+        return match query::answer(&query) {
+            Some(lines) => print(&lines.into_iter().map(|line| format!("{line}\n")).collect::<String>()),
+            None => fail(&format!("Unsupported query \"{query}\"")),
+        };
+    }
+    let account = match local_account() {
+        Ok(account) => account,
+        Err(why) => return fail(&why),
+    };
+    match interpret(&parsed, account) {
+        Ok(arguments) => go(arguments),
+        Err(text) => fail(text.trim_end()),
+    }
+}
+
+fn go(arguments: Arguments) -> u8 {
+    let mut ui = TerminalUi::default();
+    if let Some(path) = &arguments.log_file
+        && let Err(error) = ui.log_to(path)
+    {
+        return fail(&format!("Couldn't open logfile {}: {error}", path.display()));
+    }
+    let options = match Options::load(&arguments.request) {
+        Ok(options) => options,
+        Err(error) => return fail(error.to_string().trim_end()),
+    };
+    for warning in &arguments.warnings {
+        ui.say(warning);
+    }
+    if arguments.print_config {
+        return print(&options.config.dump(&lh_client::default_algorithms));
+    }
+    run::run(&options, arguments.command, &mut ui)
+}
+
+/// Prints to standard output; a reader that has gone is no failure of ours.
+fn print(text: &str) -> u8 {
+    let _ = std::io::stdout().write_all(text.as_bytes());
+    0
+}
+
+/// Says why on standard error.
+fn fail(text: &str) -> u8 {
+    eprintln!("{text}");
+    FAILURE
+}

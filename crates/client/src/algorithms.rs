@@ -1,6 +1,6 @@
 //! What is offered to the server, from the configuration's lists.
 
-use lh_config::algorithms::AlgorithmList;
+use lh_config::algorithms::{AlgorithmKind, AlgorithmList};
 use lh_config::client_table::ClientSettings;
 use lh_transport::Algorithms;
 
@@ -80,6 +80,87 @@ pub(crate) fn key_type_of(algorithm: &str) -> &str {
     }
 }
 
+/// The default list of an algorithm keyword, for `-G`; empty for every other keyword.
+pub fn default_algorithms(keyword: &str) -> Vec<String> {
+    let all = Algorithms::client_default();
+    let keys = || KEY_DEFAULT.iter().map(|&name| name.to_owned()).collect();
+    match keyword {
+        "Ciphers" => all.cipher_c2s,
+        "MACs" => all.mac_c2s,
+        "KexAlgorithms" => all.kex,
+        "HostKeyAlgorithms" => all.host_key,
+        "PubkeyAcceptedAlgorithms" | "HostbasedAcceptedAlgorithms" | "CASignatureAlgorithms" => keys(),
+        _ => Vec::new(),
+    }
+}
+
+/// Names of OpenSSH's that this build lacks. They may stand in a configuration, which is often one for both, and
+/// are left out of what is offered.
+const FOREIGN: &[(AlgorithmKind, &[&str])] = &[
+    (AlgorithmKind::Cipher, &["3des-cbc", "aes128-cbc", "aes192-cbc", "aes256-cbc"]),
+    (
+        AlgorithmKind::Mac,
+        &[
+            "hmac-md5",
+            "hmac-md5-96",
+            "hmac-md5-96-etm@openssh.com",
+            "hmac-md5-etm@openssh.com",
+            "hmac-sha1-96",
+            "hmac-sha1-96-etm@openssh.com",
+            "umac-64@openssh.com",
+            "umac-64-etm@openssh.com",
+            "umac-128@openssh.com",
+            "umac-128-etm@openssh.com",
+        ],
+    ),
+    (
+        AlgorithmKind::Kex,
+        &[
+            "diffie-hellman-group1-sha1",
+            "diffie-hellman-group14-sha1",
+            "diffie-hellman-group-exchange-sha1",
+            "mlkem768nistp256-sha256",
+        ],
+    ),
+    (
+        AlgorithmKind::Key,
+        &[
+            "ecdsa-sha2-nistp256-cert-v01@openssh.com",
+            "ecdsa-sha2-nistp384-cert-v01@openssh.com",
+            "ecdsa-sha2-nistp521-cert-v01@openssh.com",
+            "rsa-sha2-256-cert-v01@openssh.com",
+            "rsa-sha2-512-cert-v01@openssh.com",
+            "sk-ecdsa-sha2-nistp256-cert-v01@openssh.com",
+            "sk-ecdsa-sha2-nistp256@openssh.com",
+            "sk-ssh-ed25519-cert-v01@openssh.com",
+            "sk-ssh-ed25519@openssh.com",
+            "ssh-dss",
+            "ssh-dss-cert-v01@openssh.com",
+            "ssh-ed25519-cert-v01@openssh.com",
+            "ssh-mldsa44-ed25519@openssh.com",
+            "ssh-mldsa44-ed25519-cert-v01@openssh.com",
+            "ssh-rsa-cert-v01@openssh.com",
+            "webauthn-sk-ecdsa-sha2-nistp256-cert-v01@openssh.com",
+            "webauthn-sk-ecdsa-sha2-nistp256@openssh.com",
+        ],
+    ),
+];
+
+/// Whether a configuration may name this algorithm (or, with `pattern`, whether the pattern fits one).
+pub(crate) fn exists(kind: AlgorithmKind, name: &str, pattern: bool) -> bool {
+    let ours: Vec<&str> = match kind {
+        AlgorithmKind::Cipher => lh_crypto::Cipher::ALL.iter().map(|cipher| cipher.name).collect(),
+        AlgorithmKind::Mac => lh_crypto::Mac::ALL.iter().map(|mac| mac.name).collect(),
+        AlgorithmKind::Kex => lh_crypto::KexAlgorithm::ALL.iter().map(|kex| kex.name()).collect(),
+        AlgorithmKind::Key => KEY_DEFAULT.iter().chain(KEY_ON_REQUEST).copied().collect(),
+    };
+    let foreign =
+        FOREIGN.iter().filter(|(each, _)| *each == kind).flat_map(|(_, names)| names.iter().copied());
+    ours.into_iter().chain(foreign).any(|known| {
+        if pattern { lh_config::pattern::wildcard(known.as_bytes(), name.as_bytes()) } else { known == name }
+    })
+}
+
 /// Applies a configured list to its default. Names that OpenSSH knows and this build does not are left out
 /// quietly: a configuration made for both must work with both.
 fn list<S: AsRef<str>>(
@@ -95,4 +176,26 @@ fn list<S: AsRef<str>>(
         return Err(ClientError::Config(format!("{keyword} '{text}': none of these is supported")));
     }
     Ok(names)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_configuration_for_both_names_what_only_openssh_has() {
+        assert!(exists(AlgorithmKind::Mac, "umac-64-etm@openssh.com", false));
+        assert!(exists(AlgorithmKind::Cipher, "aes*-cbc", true));
+        assert!(!exists(AlgorithmKind::Cipher, "rot13", false));
+        assert!(!exists(AlgorithmKind::Kex, "rot*", true));
+        let list = AlgorithmList(Some("umac-64-etm@openssh.com,hmac-sha2-256".to_owned()));
+        let default = default_algorithms("MACs");
+        let names = list_of(&list, &default);
+        assert_eq!(names.ok(), Some(vec!["hmac-sha2-256".to_owned()]));
+        assert!(list_of(&AlgorithmList(Some("hmac-md5".to_owned())), &default).is_err());
+    }
+
+    fn list_of(configured: &AlgorithmList, default: &[String]) -> Result<Vec<String>, ClientError> {
+        list("MACs", configured, default, &|name| lh_crypto::Mac::by_name(name).is_some())
+    }
 }

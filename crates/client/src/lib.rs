@@ -32,6 +32,7 @@ mod terminal;
 mod testing;
 mod ui;
 
+pub use algorithms::default_algorithms;
 pub use connect::{Client, connect};
 pub use destination::Destination;
 pub use error::ClientError;

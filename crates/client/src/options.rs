@@ -119,6 +119,10 @@ impl Environment for SystemEnvironment {
         out
     }
 
+    fn knows_algorithm(&self, kind: lh_config::algorithms::AlgorithmKind, name: &str, pattern: bool) -> bool {
+        crate::algorithms::exists(kind, name, pattern)
+    }
+
     fn home_of(&self, user: &str) -> Option<PathBuf> {
         lh_sys::users::by_name(user.as_ref()).ok().flatten().map(|user| user.home)
     }

@@ -1,0 +1,253 @@
+//! From flags to a request for a configuration, and what is left over for the program itself.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use lh_cli::flags::{Parsed, SSH};
+use lh_client::Destination;
+use lh_config::Account;
+use lh_config::client::{CommandLine, Request, UserFile};
+
+/// What the command line says.
+#[derive(Debug)]
+pub(crate) struct Arguments {
+    /// What to look up in the configuration.
+    pub(crate) request: Request,
+    /// The command, words joined by blanks; `None` without one.
+    pub(crate) command: Option<Vec<u8>>,
+    /// `-G`.
+    pub(crate) print_config: bool,
+    /// `-E`.
+    pub(crate) log_file: Option<PathBuf>,
+    /// Things to say once the log is open.
+    pub(crate) warnings: Vec<String>,
+}
+
+/// Flags that stand for a keyword with a fixed value.
+const FIXED: &[(char, &str, &str)] = &[
+    ('4', "AddressFamily", "inet"),
+    ('6', "AddressFamily", "inet6"),
+    ('C', "Compression", "yes"),
+    ('N', "SessionType", "none"),
+    ('T', "RequestTTY", "no"),
+    ('a', "ForwardAgent", "no"),
+    ('f', "ForkAfterAuthentication", "yes"),
+    ('f', "StdinNull", "yes"),
+    ('n', "StdinNull", "yes"),
+    ('s', "SessionType", "subsystem"),
+    ('x', "ForwardX11", "no"),
+];
+
+/// Flags whose value is the keyword's.
+const VALUED: &[(char, &str)] = &[
+    ('J', "ProxyJump"),
+    ('P', "Tag"),
+    ('b', "BindAddress"),
+    ('c', "Ciphers"),
+    ('e', "EscapeChar"),
+    ('l', "User"),
+    ('m', "MACs"),
+    ('p', "Port"),
+];
+
+/// Makes sense of a parsed command line.
+///
+/// # Errors
+/// The line to print; exit status 255.
+pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, String> {
+    let mut operands = parsed.operands.iter();
+    let destination = operands.next().ok_or_else(|| SSH.usage())?;
+    let destination = destination.to_str().ok_or("hostname contains invalid characters")?;
+    let destination = Destination::parse(destination).map_err(|error| match error {
+        lh_client::destination::DestinationError::Malformed => SSH.usage(),
+        error => error.to_string(),
+    })?;
+    let words: Vec<&OsStr> = operands.map(OsString::as_os_str).collect();
+    let command = (!words.is_empty()).then(|| join(&words));
+    if command.is_none() && parsed.has('s') {
+        return Err("You must specify a subsystem to invoke.".to_owned());
+    }
+
+    let mut request = Request::new(&destination.host, account);
+    let mut warnings = Vec::new();
+    for (flag, value) in &parsed.flags {
+        let text = || value.as_deref().unwrap_or_default().to_string_lossy().into_owned();
+        let lines = &mut request.command_line;
+        for (_, keyword, fixed) in FIXED.iter().filter(|(each, ..)| each == flag) {
+            lines.push(CommandLine::Flag(keyword, vec![(*fixed).to_owned()]));
+        }
+        match flag {
+            'i' => match identity_warning(Path::new(&text()), &request.account) {
+                Some(warning) => warnings.push(warning),
+                None => lines.push(CommandLine::Flag("IdentityFile", vec![text()])),
+            },
+            'o' => lines.push(CommandLine::Option(text())),
+            'F' => {
+                request.user_file = match text().as_str() {
+                    "none" => UserFile::None,
+                    path => UserFile::Named(PathBuf::from(path)),
+                };
+            }
+            _ => {
+                for (_, keyword) in VALUED.iter().filter(|(each, _)| each == flag) {
+                    lines.push(CommandLine::Flag(keyword, vec![text()]));
+                }
+            }
+        }
+    }
+    if !matches!(request.user_file, UserFile::Default) {
+        request.system_file = None;
+    }
+    let lines = &mut request.command_line;
+    match parsed.count('t') {
+        0 => {}
+        1 => lines.push(CommandLine::Flag("RequestTTY", vec!["yes".to_owned()])),
+        _ => lines.push(CommandLine::Flag("RequestTTY", vec!["force".to_owned()])),
+    }
+    if let Some(level) = log_level(parsed) {
+        lines.push(CommandLine::Flag("LogLevel", vec![level.to_owned()]));
+    }
+    if let Some(user) = destination.user {
+        lines.push(CommandLine::Flag("User", vec![user]));
+    }
+    if let Some(port) = destination.port {
+        lines.push(CommandLine::Flag("Port", vec![port.to_string()]));
+    }
+    request.command = command.as_ref().map(|bytes| String::from_utf8_lossy(bytes).into_owned());
+    Ok(Arguments {
+        request,
+        command,
+        print_config: parsed.has('G'),
+        log_file: parsed.value('E').map(PathBuf::from),
+        warnings,
+    })
+}
+
+/// Words as the remote shell gets them: it splits them again, as with ssh.
+fn join(words: &[&OsStr]) -> Vec<u8> {
+    words.iter().map(|word| word.as_bytes()).collect::<Vec<_>>().join(&b' ')
+}
+
+/// `-q` and `-v` in the order given: the last one decides, further `-v` add to it.
+fn log_level(parsed: &Parsed) -> Option<&'static str> {
+    let mut level = None;
+    let mut debugs = 0;
+    for (flag, _) in &parsed.flags {
+        match flag {
+            'q' => level = Some("QUIET"),
+            'v' => {
+                debugs += 1;
+                level = Some(match debugs {
+                    1 => "DEBUG1",
+                    2 => "DEBUG2",
+                    _ => "DEBUG3",
+                });
+            }
+            _ => {}
+        }
+    }
+    level
+}
+
+/// A file named by `-i` that is not there is said so and left out, so that the defaults are tried.
+fn identity_warning(path: &Path, account: &Account) -> Option<String> {
+    let text = path.to_string_lossy();
+    // Tokens and variables are expanded only when the configuration is known.
+    if text.contains(['%', '$']) {
+        return None;
+    }
+    let expanded = match text.strip_prefix("~/") {
+        Some(rest) => account.home.join(rest),
+        None => path.to_path_buf(),
+    };
+    let beside = |suffix: &str| {
+        let mut name = expanded.as_os_str().to_owned();
+        name.push(suffix);
+        PathBuf::from(name).exists()
+    };
+    match std::fs::metadata(&expanded) {
+        Ok(_) => None,
+        Err(_) if beside(".pub") => None,
+        Err(error) => {
+            let words = error.to_string();
+            let words = words.split(" (os error").next().unwrap_or(&words).to_owned();
+            Some(format!("Warning: Identity file {text} not accessible: {words}."))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn interpreted(arguments: &[&str]) -> Result<Arguments, String> {
+        let parsed = SSH.parse(arguments.iter().map(OsString::from)).map_err(|stop| stop.err)?;
+        let account = Account {
+            name: "me".to_owned(),
+            uid: 1000,
+            home: PathBuf::from("/home/me"),
+            host_name: "here".to_owned(),
+        };
+        interpret(&parsed, account)
+    }
+
+    fn keywords(arguments: &Arguments) -> Vec<(String, String)> {
+        let flag = |line: &CommandLine| match line {
+            CommandLine::Flag(name, words) => ((*name).to_owned(), words.join(" ")),
+            CommandLine::Option(text) => ("-o".to_owned(), text.clone()),
+        };
+        arguments.request.command_line.iter().map(flag).collect()
+    }
+
+    #[test]
+    fn the_command_is_everything_behind_the_host() {
+        let got = interpreted(&["-p", "2222", "me@h", "ls", "-l", "a  b"]).expect("fine");
+        assert_eq!(got.command.as_deref(), Some(&b"ls -l a  b"[..]));
+        assert_eq!(got.request.host, "h");
+        let pairs = keywords(&got);
+        assert_eq!(pairs[0], ("Port".to_owned(), "2222".to_owned()));
+        // The user of user@host comes last: -l and -o win.
+        assert_eq!(pairs[1], ("User".to_owned(), "me".to_owned()));
+    }
+
+    #[test]
+    fn flags_may_follow_the_host_once() {
+        let got = interpreted(&["h", "-l", "you", "cmd", "-l", "x"]).expect("fine");
+        assert_eq!(got.command.as_deref(), Some(&b"cmd -l x"[..]));
+        assert_eq!(keywords(&got), [("User".to_owned(), "you".to_owned())]);
+    }
+
+    #[test]
+    fn verbosity_and_terminals_count_their_flags() {
+        let got = interpreted(&["-vv", "-tt", "-v", "h"]).expect("fine");
+        let pairs = keywords(&got);
+        assert!(pairs.contains(&("LogLevel".to_owned(), "DEBUG3".to_owned())));
+        assert!(pairs.contains(&("RequestTTY".to_owned(), "force".to_owned())));
+        let got = interpreted(&["-v", "-q", "h"]).expect("fine");
+        assert!(keywords(&got).contains(&("LogLevel".to_owned(), "QUIET".to_owned())));
+    }
+
+    #[test]
+    fn uris_and_mistakes() {
+        let got = interpreted(&["ssh://me@h:2022"]).expect("fine");
+        assert!(keywords(&got).contains(&("Port".to_owned(), "2022".to_owned())));
+        assert!(interpreted(&[]).is_err_and(|text| text.starts_with("usage: lhssh")));
+        assert!(interpreted(&["@h"]).is_err_and(|text| text.starts_with("usage: lhssh")));
+        assert_eq!(
+            interpreted(&["-s", "h"]).err().as_deref(),
+            Some("You must specify a subsystem to invoke.")
+        );
+        assert_eq!(interpreted(&["a;b"]).err().as_deref(), Some("hostname contains invalid characters"));
+    }
+
+    #[test]
+    fn a_missing_identity_is_said_and_left_out() {
+        let got = interpreted(&["-i", "/nonexistent/key", "h"]).expect("fine");
+        assert_eq!(
+            got.warnings,
+            ["Warning: Identity file /nonexistent/key not accessible: No such file or directory."]
+        );
+        assert!(keywords(&got).is_empty());
+    }
+}

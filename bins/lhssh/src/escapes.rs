@@ -1,0 +1,108 @@
+//! Escape sequences in a session's input: what each does.
+
+use std::cell::RefCell;
+use std::io::Write;
+use std::rc::Rc;
+
+use lh_client::escape::{Action, EscapeFilter};
+use lh_driver::{ChannelCx, InputFilter};
+use lh_sys::termios::{RawMode, window_size};
+use lh_wire::Writer;
+
+/// The user ended the connection with `~.`.
+pub(crate) struct Disconnect;
+
+/// The user wants the session to go on in the background (`~&`).
+pub(crate) struct Background;
+
+/// The terminal of a session, shared with the control, which restores it.
+pub(crate) type Terminal = Rc<RefCell<Option<RawMode>>>;
+
+/// Looks for escape sequences in what is typed.
+pub(crate) struct Escapes {
+    filter: EscapeFilter,
+    terminal: Terminal,
+}
+
+impl Escapes {
+    pub(crate) fn new(escape: Option<u8>, terminal: Terminal) -> Self {
+        Self { filter: EscapeFilter::new(escape), terminal }
+    }
+
+    fn act(&self, action: Action, cx: &mut ChannelCx<'_>) {
+        let e = self.filter.shown();
+        match action {
+            Action::Disconnect => {
+                show(&format!("{e}.\r\n"));
+                cx.notify(Disconnect);
+            }
+            Action::Suspend => {
+                show(&format!("{e}^Z [suspend lhssh]\r\n"));
+                self.suspend(cx);
+            }
+            Action::Background => {
+                show(&format!("{e}& [backgrounded]\r\n"));
+                cx.notify(Background);
+            }
+            Action::ListChannels => {
+                let count = cx.control().handler_count();
+                show(&format!("{e}#\r\nThe following connections are open:\r\n"));
+                show(&format!("  #{} client-session ({count} in all)\r\n", cx.id()));
+            }
+            Action::Help => show(&self.filter.help()),
+            Action::Break => {
+                show(&format!("{e}B\r\n"));
+                // RFC 4335: the server's default length.
+                let mut fields = Vec::new();
+                fields.put_u32(1000);
+                cx.request("break", false, &fields);
+            }
+            Action::Rekey => cx.control().transport().request_rekey(),
+            Action::LessVerbose | Action::MoreVerbose => {
+                show(&format!(
+                    "{e}{}: the level is fixed\r\n",
+                    if action == Action::MoreVerbose { 'v' } else { 'V' }
+                ));
+            }
+        }
+    }
+
+    /// Stops this process as the shell's ^Z would, and takes the terminal back afterwards.
+    fn suspend(&self, cx: &mut ChannelCx<'_>) {
+        let terminal = self.terminal.borrow();
+        if let Some(terminal) = &*terminal {
+            let _ = terminal.leave();
+        }
+        let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::TSTP);
+        if let Some(terminal) = &*terminal {
+            let _ = terminal.reenter();
+        }
+        // It may have been resized while we were away.
+        send_window_size(cx);
+    }
+}
+
+impl InputFilter for Escapes {
+    fn filter(&mut self, mut input: &[u8], out: &mut Vec<u8>, cx: &mut ChannelCx<'_>) {
+        while !input.is_empty() {
+            if let Some(action) = self.filter.process(&mut input, out) {
+                self.act(action, cx);
+            }
+        }
+    }
+}
+
+/// Tells the server the size of the local terminal (RFC 4254 section 6.7).
+pub(crate) fn send_window_size(cx: &mut ChannelCx<'_>) {
+    let size = window_size(rustix::stdio::stdin());
+    let mut fields = Vec::new();
+    for value in [size.ws_col, size.ws_row, size.ws_xpixel, size.ws_ypixel] {
+        fields.put_u32(value.into());
+    }
+    cx.request("window-change", false, &fields);
+}
+
+/// Writes to the user past the session's own output.
+fn show(text: &str) {
+    let _ = std::io::stderr().write_all(text.as_bytes());
+}
