@@ -5,7 +5,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use lh_crypto::Direction;
 use lh_wire::Message;
-use lh_wire::msg::{self, Debug, Disconnect, NewKeys, Ping, Pong};
+use lh_wire::msg::{self, Debug, Disconnect, NewKeys, Ping, Pong, Unimplemented};
 
 use crate::compress::{Deflater, Inflater};
 use crate::epoch::{RawKeys, Way};
@@ -113,7 +113,7 @@ impl Transport {
             Disconnect::NUMBER => self.on_disconnect(&payload),
             // IGNORE. Its content is not even looked at: peers send odd lengths here.
             2 => Ok(()),
-            3 => self.on_unimplemented(),
+            Unimplemented::NUMBER => self.on_unimplemented(&payload),
             Debug::NUMBER => self.on_debug(&payload),
             msg::KexInit::NUMBER => self.on_kexinit(&payload, packet.seq),
             NewKeys::NUMBER => self.on_newkeys(&payload, now),
@@ -190,9 +190,13 @@ impl Transport {
         Ok(())
     }
 
-    fn on_unimplemented(&self) -> Result<(), TransportError> {
-        // It can only be about a message of the exchange, and without that there is no going on.
-        if matches!(self.kex, KexState::Running { .. }) {
+    fn on_unimplemented(&self, payload: &[u8]) -> Result<(), TransportError> {
+        let malformed = |source| TransportError::Malformed { message: "UNIMPLEMENTED", source };
+        let sequence = Unimplemented::decode(payload).map_err(malformed)?.sequence;
+        // About our KEXINIT or what came after it, there is no going on: OpenSSH says so to a rekey before
+        // authentication.
+        let about_kex = sequence.wrapping_sub(self.kexinit_seq) < 1 << 31;
+        if about_kex && self.holding() {
             return Err(TransportError::KeyExchange("peer does not implement it"));
         }
         Ok(())
@@ -250,6 +254,7 @@ impl Transport {
         let mut cookie = [0; 16];
         self.send.random().fill(&mut cookie);
         let ours = negotiate::offer(&self.config, cookie, self.names.is_none());
+        self.kexinit_seq = self.send.position().index.seq;
         self.transmit(&ours, self.squeezing);
         self.kex = KexState::InitSent { ours };
     }

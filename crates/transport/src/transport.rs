@@ -61,7 +61,10 @@ pub struct Transport {
     pub(crate) last_kex: Instant,
     pub(crate) extensions: Vec<(String, Vec<u8>)>,
     pub(crate) ext_infos: u32,
+    /// Sequence number of the last packet that came.
     pub(crate) last_seq: u32,
+    /// Sequence number of our last KEXINIT.
+    pub(crate) kexinit_seq: u32,
     /// Bytes of answers nobody but the peer asked for and that are perhaps not written yet.
     pub(crate) replies: usize,
     pub(crate) eof: bool,
@@ -120,6 +123,7 @@ impl Transport {
             extensions: Vec::new(),
             ext_infos: 0,
             last_seq: 0,
+            kexinit_seq: 0,
             replies: 0,
             eof: false,
             bytes_in: 0,
@@ -273,7 +277,8 @@ impl Transport {
         }
     }
 
-    /// Starts a key exchange now, unless one is under way.
+    /// Starts a key exchange now, unless one is under way. Not before authentication: OpenSSH refuses that, and by
+    /// itself the transport does not do it either.
     pub fn request_rekey(&mut self) {
         if self.is_open() && matches!(self.kex, KexState::Idle) {
             self.start_kex();

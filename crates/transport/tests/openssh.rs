@@ -1,0 +1,496 @@
+//! Key exchanges with the system's OpenSSH, both ways, for every method, cipher, MAC and host key it has.
+//!
+//! `sshd -i` gets an accepted connection as its standard input, so no port is ever guessed and no daemon is left
+//! behind. Where a program is missing, that is said loudly on stderr; `LONGHAUL_REQUIRE_PEERS=1` (set by CI) makes
+//! it a failure.
+
+use std::fs;
+use std::io::{IoSlice, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use lh_crypto::{KeyType, PrivateKey, SystemRandom};
+use lh_transport::{AcceptedHostKey, Config, Event, HostKey, Negotiated, Transport, TransportError};
+use lh_wire::{PacketSink, Writer};
+
+const SSHD: &str = "/usr/sbin/sshd";
+const SSH: &str = "/usr/bin/ssh";
+
+fn missing(program: &str) -> bool {
+    if Path::new(program).exists() {
+        return false;
+    }
+    assert!(std::env::var_os("LONGHAUL_REQUIRE_PEERS").is_none(), "{program} is required");
+    eprintln!("SKIPPED: {program} is not installed, so nothing was tested against it");
+    true
+}
+
+/// Where the peers' own words go: nowhere, or with `LONGHAUL_PEER_LOG=1` to stderr.
+fn peer_log() -> Stdio {
+    if std::env::var_os("LONGHAUL_PEER_LOG").is_some() { Stdio::inherit() } else { Stdio::null() }
+}
+
+/// A pair of connected sockets.
+fn connection() -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let ours = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let theirs = listener.accept().unwrap().0;
+    ours.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    (ours, theirs)
+}
+
+/// Host keys in a folder of their own.
+struct Keys {
+    folder: tempfile::TempDir,
+    keys: Vec<PrivateKey>,
+}
+
+impl Keys {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let kinds = [
+            (KeyType::Ed25519, None),
+            (KeyType::EcdsaP256, None),
+            (KeyType::EcdsaP384, None),
+            (KeyType::EcdsaP521, None),
+            (KeyType::Rsa, Some(3072)),
+        ];
+        let keys: Vec<PrivateKey> =
+            kinds.into_iter().map(|(kind, bits)| PrivateKey::generate(kind, bits).unwrap()).collect();
+        for (number, key) in keys.iter().enumerate() {
+            let path = folder.path().join(number.to_string());
+            fs::write(&path, key.to_openssh("host", None).unwrap()).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        }
+        Self { folder, keys }
+    }
+
+    fn path(&self, number: usize) -> PathBuf {
+        self.folder.path().join(number.to_string())
+    }
+}
+
+/// Ends with the test, by its id.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn sshd(keys: &Keys, options: &[String], stdin: TcpStream) -> Running {
+    // Complains when it is not there, as root.
+    let _ = fs::create_dir_all("/run/sshd");
+    let mut command = Command::new(SSHD);
+    command.args(["-i", "-e", "-f", "/dev/null", "-o", "LogLevel=DEBUG3"]);
+    for number in 0..keys.keys.len() {
+        command.arg("-h").arg(keys.path(number));
+    }
+    for option in options {
+        command.args(["-o", option]);
+    }
+    let stdout = stdin.try_clone().unwrap();
+    command.stdin(Stdio::from(OwnedFd::from(stdin))).stdout(Stdio::from(OwnedFd::from(stdout)));
+    Running(command.stderr(peer_log()).spawn().unwrap())
+}
+
+fn available(program: &str, what: &str) -> Vec<String> {
+    let out = Command::new(program).args(["-Q", what]).output().unwrap();
+    String::from_utf8(out.stdout).unwrap().lines().map(str::to_owned).collect()
+}
+
+/// A transport on a blocking socket.
+struct Link {
+    transport: Transport,
+    socket: TcpStream,
+    keys: Vec<PrivateKey>,
+}
+
+impl Link {
+    fn new(config: Config, socket: TcpStream, keys: &[PrivateKey]) -> Self {
+        let transport = Transport::new(config, Box::new(SystemRandom), Instant::now());
+        Self { transport, socket, keys: keys.to_vec() }
+    }
+
+    fn flush(&mut self) {
+        self.transport.output(Instant::now());
+        loop {
+            let mut slices: Vec<IoSlice<'_>> = Vec::new();
+            self.transport.output_slices(&mut slices);
+            if slices.is_empty() {
+                return;
+            }
+            let Ok(n) = self.socket.write_vectored(&slices) else { return };
+            self.transport.written(n);
+        }
+    }
+
+    /// The next event but those it answers itself.
+    fn next(&mut self) -> Result<Event, TransportError> {
+        loop {
+            match self.transport.poll(Instant::now()) {
+                Err(error) => {
+                    self.flush();
+                    return Err(error);
+                }
+                Ok(Some(Event::HostKey { blob, .. })) => {
+                    assert!(self.keys.iter().any(|key| key.public().blob() == blob));
+                    self.transport.host_key_accepted(&AcceptedHostKey::dangerous_vouch_for(&blob))?;
+                }
+                Ok(Some(Event::SignExchangeHash { algorithm, key_index, data })) => {
+                    let signature = self.keys[key_index].sign(&algorithm, &data).unwrap();
+                    self.transport.exchange_hash_signed(&signature)?;
+                }
+                Ok(Some(event)) => return Ok(event),
+                Ok(None) => {
+                    self.flush();
+                    match self.socket.read(self.transport.recv_space()) {
+                        Ok(0) | Err(_) => self.transport.received_eof(),
+                        Ok(n) => self.transport.received(n),
+                    }
+                }
+            }
+        }
+    }
+
+    fn until_kex_done(&mut self) -> Result<Negotiated, TransportError> {
+        loop {
+            if let Event::KexDone { names, .. } = self.next()? {
+                return Ok(names);
+            }
+        }
+    }
+
+    fn until_packet(&mut self) -> Result<Vec<u8>, TransportError> {
+        loop {
+            if let Event::Packet(payload) = self.next()? {
+                return Ok(payload.to_vec());
+            }
+        }
+    }
+}
+
+const SERVICE_REQUEST: &[u8] = b"\x05\0\0\0\x0cssh-userauth";
+const SERVICE_ACCEPT: &[u8] = b"\x06\0\0\0\x0cssh-userauth";
+
+/// Everything this sshd can do.
+fn everything() -> Vec<String> {
+    vec![
+        format!("KexAlgorithms {}", available(SSH, "kex").join(",")),
+        format!("Ciphers {}", available(SSH, "cipher").join(",")),
+        format!("MACs {}", available(SSH, "mac").join(",")),
+        "PermitRootLogin yes".to_owned(),
+        "StrictModes no".to_owned(),
+    ]
+}
+
+/// Connects to a fresh sshd and asks for a service.
+fn talk_to_sshd(keys: &Keys, change: impl FnOnce(&mut Config)) -> Result<Negotiated, TransportError> {
+    let (socket, theirs) = connection();
+    let _sshd = sshd(keys, &everything(), theirs);
+    let mut config = Config::client();
+    change(&mut config);
+    let mut link = Link::new(config, socket, &keys.keys);
+    link.transport.payload(SERVICE_REQUEST);
+    let names = link.until_kex_done()?;
+    assert_eq!(link.until_packet()?, SERVICE_ACCEPT, "{names:?}");
+    link.transport.payload(b"\x32\0\0\0\x01x\0\0\0\x0essh-connection\0\0\0\x04none");
+    assert_eq!(link.until_packet()?[0], 51, "USERAUTH_FAILURE");
+    Ok(names)
+}
+
+/// Requests that must be refused, many and long, while the keys are renewed: by whoever comes to its limit first.
+fn converse(link: &mut Link, rounds: usize) -> usize {
+    let mut request = b"\x50\0\0\0\x0anonsense@x\x01".to_vec();
+    request.resize(30_000, b'.');
+    let (mut sent, mut answered, mut exchanges) = (0, 0, 0);
+    while answered < rounds {
+        while sent < rounds && sent < answered + 8 && link.transport.can_send_bulk() {
+            link.transport.payload(&request);
+            sent += 1;
+        }
+        match link.next().unwrap() {
+            Event::Packet(payload) if payload[0] == 82 => answered += 1,
+            Event::KexDone { .. } => exchanges += 1,
+            _ => {}
+        }
+    }
+    exchanges
+}
+
+/// Logs in to a fresh sshd with the first host key, which serves as the user's as well.
+fn log_in(keys: &Keys, options: &[&str], change: impl FnOnce(&mut Config)) -> (Link, Running) {
+    let user = String::from_utf8(Command::new("id").arg("-un").output().unwrap().stdout).unwrap();
+    let user = user.trim();
+    let authorized = keys.folder.path().join("authorized_keys");
+    fs::write(&authorized, keys.keys[0].public().to_openssh_line("user")).unwrap();
+    let (socket, theirs) = connection();
+    let mut all = everything();
+    all.push(format!("AuthorizedKeysFile {}", authorized.display()));
+    all.extend(options.iter().map(|option| (*option).to_owned()));
+    let sshd = sshd(keys, &all, theirs);
+    let mut config = Config::client();
+    change(&mut config);
+    let mut link = Link::new(config, socket, &keys.keys);
+    link.transport.payload(SERVICE_REQUEST);
+    link.until_kex_done().unwrap();
+    assert_eq!(link.until_packet().unwrap(), SERVICE_ACCEPT);
+
+    let key = &keys.keys[0];
+    let mut request = vec![50];
+    for text in [user, "ssh-connection", "publickey"] {
+        request.put_string(text.as_bytes());
+    }
+    request.put_bool(true);
+    request.put_string(b"ssh-ed25519");
+    request.put_string(key.public().blob());
+    let mut signed = Vec::new();
+    signed.put_string(link.transport.session_id().unwrap());
+    signed.put_bytes(&request);
+    request.put_string(&key.sign("ssh-ed25519", &signed).unwrap());
+    link.transport.payload(&request);
+    assert_eq!(link.until_packet().unwrap(), [52], "USERAUTH_SUCCESS");
+    link.transport.set_authenticated();
+    (link, sshd)
+}
+
+#[test]
+fn sshd_rekeys_while_data_flows() {
+    if missing(SSHD) || missing(SSH) {
+        return;
+    }
+    let keys = Keys::new();
+    let limit = Some(256 * 1024);
+    for (cipher, options, bytes) in [
+        ("aes128-gcm@openssh.com", &["RekeyLimit 256K"][..], limit),
+        ("chacha20-poly1305@openssh.com", &["RekeyLimit 256K"], None),
+        ("aes256-ctr", &[], limit),
+    ] {
+        let (mut link, _sshd) = log_in(&keys, options, |config| {
+            only(&mut config.algorithms.cipher_c2s, cipher);
+            only(&mut config.algorithms.cipher_s2c, cipher);
+            config.rekey.bytes = bytes;
+        });
+        let id = link.transport.session_id().unwrap().to_vec();
+        let exchanges = converse(&mut link, 100);
+        assert!((5..30).contains(&exchanges), "{cipher}: {exchanges} exchanges for 3 MB");
+        assert_eq!(link.transport.session_id(), Some(&id[..]));
+        link.transport.request_rekey();
+        converse(&mut link, 3);
+    }
+}
+
+#[test]
+fn sshd_with_compression() {
+    if missing(SSHD) || missing(SSH) {
+        return;
+    }
+    let keys = Keys::new();
+    let (mut link, _sshd) = log_in(&keys, &["Compression yes", "RekeyLimit 256K"], |config| {
+        only(&mut config.algorithms.compression_c2s, "zlib@openssh.com");
+        only(&mut config.algorithms.compression_s2c, "zlib@openssh.com");
+    });
+    let before = link.transport.bytes_out();
+    converse(&mut link, 20);
+    assert!(link.transport.bytes_out() - before < 100_000, "600 kB of dots compress well");
+    link.transport.request_rekey();
+    converse(&mut link, 20);
+}
+
+#[test]
+fn another_process_goes_on_with_sshd() {
+    if missing(SSHD) || missing(SSH) {
+        return;
+    }
+    let keys = Keys::new();
+    let (mut link, _sshd) = log_in(&keys, &[], |_| {});
+    for _ in 0..3 {
+        converse(&mut link, 5);
+        let frozen = link.transport.freeze().unwrap();
+        link.transport =
+            Transport::thaw(&frozen, Config::client(), Box::new(SystemRandom), Instant::now()).unwrap();
+        converse(&mut link, 5);
+        link.transport.request_rekey();
+    }
+}
+
+fn only(list: &mut Vec<String>, name: &str) {
+    *list = vec![name.to_owned()];
+}
+
+#[test]
+fn sshd_with_every_method() {
+    if missing(SSHD) || missing(SSH) {
+        return;
+    }
+    let keys = Keys::new();
+    let theirs = available(SSH, "kex");
+    let mut done = 0;
+    for kex in lh_crypto::KexAlgorithm::ALL {
+        if !theirs.iter().any(|name| name == kex.name()) {
+            eprintln!("SKIPPED: this sshd has no {}", kex.name());
+            continue;
+        }
+        let names = talk_to_sshd(&keys, |config| only(&mut config.algorithms.kex, kex.name())).unwrap();
+        assert_eq!(names.kex, kex.name());
+        done += 1;
+    }
+    assert!(done >= 8, "only {done} methods in common");
+}
+
+#[test]
+fn sshd_with_every_host_key() {
+    if missing(SSHD) || missing(SSH) {
+        return;
+    }
+    let keys = Keys::new();
+    for key in &keys.keys {
+        for algorithm in key.public().signature_algorithms() {
+            if *algorithm == "ssh-rsa" {
+                continue;
+            }
+            let names =
+                talk_to_sshd(&keys, |config| only(&mut config.algorithms.host_key, algorithm)).unwrap();
+            assert_eq!(names.host_key, *algorithm);
+        }
+    }
+}
+
+#[test]
+fn sshd_with_every_cipher_and_mac() {
+    if missing(SSHD) || missing(SSH) {
+        return;
+    }
+    let keys = Keys::new();
+    let (ciphers, macs) = (available(SSH, "cipher"), available(SSH, "mac"));
+    for cipher in lh_crypto::Cipher::ALL {
+        if !ciphers.iter().any(|name| name == cipher.name) {
+            eprintln!("SKIPPED: this sshd has no {}", cipher.name);
+            continue;
+        }
+        for mac in lh_crypto::Mac::ALL {
+            if !macs.iter().any(|name| name == mac.name) {
+                eprintln!("SKIPPED: this sshd has no {}", mac.name);
+                continue;
+            }
+            let names = talk_to_sshd(&keys, |config| {
+                only(&mut config.algorithms.cipher_c2s, cipher.name);
+                only(&mut config.algorithms.cipher_s2c, cipher.name);
+                only(&mut config.algorithms.mac_c2s, mac.name);
+                only(&mut config.algorithms.mac_s2c, mac.name);
+            })
+            .unwrap();
+            assert_eq!(names.cipher_c2s, cipher.name);
+            if cipher.is_aead() {
+                break;
+            }
+        }
+    }
+}
+
+#[test]
+fn sshd_without_anything_in_common() {
+    if missing(SSHD) {
+        return;
+    }
+    let keys = Keys::new();
+    let (socket, theirs) = connection();
+    let _sshd = sshd(&keys, &["Ciphers aes192-ctr".to_owned()], theirs);
+    let mut config = Config::client();
+    only(&mut config.algorithms.cipher_c2s, "aes128-ctr");
+    let mut link = Link::new(config, socket, &keys.keys);
+    let error = link.until_kex_done().unwrap_err();
+    assert_eq!(error.to_string(), "no matching cipher found. Their offer: aes192-ctr");
+}
+
+/// The system's client is let in and talked to while keys are renewed.
+fn talk_to_ssh(keys: &Keys, options: &[String], rounds: usize) -> Result<Negotiated, TransportError> {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port().to_string();
+    let mut command = Command::new(SSH);
+    command.args(["-N", "-v", "-F", "/dev/null", "-p", &port, "-o", "StrictHostKeyChecking=no"]);
+    command.args(["-o", "BatchMode=yes", "-o", "UserKnownHostsFile=/dev/null"]);
+    command.args(["-o", "IdentityFile=none", "-o", "IdentityAgent=none"]);
+    for option in options {
+        command.args(["-o", option]);
+    }
+    command.args(["x@127.0.0.1"]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(peer_log());
+    let _ssh = Running(command.spawn().unwrap());
+    let socket = listener.accept().unwrap().0;
+    socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let host_keys = keys.keys.iter().map(|key| HostKey {
+        algorithms: key.public().signature_algorithms().iter().map(|name| (*name).to_owned()).collect(),
+        blob: key.public().blob().to_vec(),
+    });
+    let mut config = Config::server(host_keys.collect());
+    config.algorithms.kex = Config::client().algorithms.kex;
+    config.rekey.bytes = Some(200 * 1024);
+    let mut link = Link::new(config, socket, &keys.keys);
+    let names = link.until_kex_done()?;
+    assert_eq!(link.until_packet()?, SERVICE_REQUEST);
+    link.transport.payload(SERVICE_ACCEPT);
+    assert_eq!(link.until_packet()?[0], 50, "USERAUTH_REQUEST");
+    link.transport.payload(&[52]);
+    link.transport.set_authenticated();
+    let exchanges = converse(&mut link, rounds);
+    assert!(exchanges >= rounds * 30_000 / (250 * 1024), "{exchanges} exchanges");
+    Ok(names)
+}
+
+#[test]
+fn ssh_rekeys_while_data_flows() {
+    if missing(SSH) {
+        return;
+    }
+    let keys = Keys::new();
+    talk_to_ssh(&keys, &["RekeyLimit=100K".to_owned()], 100).unwrap();
+}
+
+#[test]
+fn ssh_with_every_method() {
+    if missing(SSH) {
+        return;
+    }
+    let keys = Keys::new();
+    let theirs = available(SSH, "kex");
+    for kex in lh_crypto::KexAlgorithm::ALL {
+        if !theirs.iter().any(|name| name == kex.name()) {
+            eprintln!("SKIPPED: this ssh has no {}", kex.name());
+            continue;
+        }
+        let names = talk_to_ssh(&keys, &[format!("KexAlgorithms={}", kex.name())], 10).unwrap();
+        assert_eq!(names.kex, kex.name());
+    }
+}
+
+#[test]
+fn ssh_with_every_host_key_cipher_and_mac() {
+    if missing(SSH) {
+        return;
+    }
+    let keys = Keys::new();
+    for key in &keys.keys {
+        let algorithm = key.public().signature_algorithms()[0];
+        let names = talk_to_ssh(&keys, &[format!("HostKeyAlgorithms={algorithm}")], 10).unwrap();
+        assert_eq!(names.host_key, algorithm);
+    }
+    let (ciphers, macs) = (available(SSH, "cipher"), available(SSH, "mac"));
+    for cipher in
+        lh_crypto::Cipher::ALL.iter().filter(|cipher| ciphers.iter().any(|name| name == cipher.name))
+    {
+        for mac in lh_crypto::Mac::ALL.iter().filter(|mac| macs.iter().any(|name| name == mac.name)) {
+            let options = [format!("Ciphers={}", cipher.name), format!("MACs={}", mac.name)];
+            let names = talk_to_ssh(&keys, &options, 10).unwrap();
+            assert_eq!(names.cipher_s2c, cipher.name);
+            if cipher.is_aead() {
+                break;
+            }
+        }
+    }
+}
