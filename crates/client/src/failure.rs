@@ -7,7 +7,7 @@ use crate::error::ClientError;
 use crate::log::sanitise;
 
 /// How messages name the other end.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PeerName {
     /// Address and port of the socket; OpenSSH's placeholders behind a proxy.
     pub(crate) address: String,
@@ -18,6 +18,10 @@ impl PeerName {
     /// Behind a proxy command nobody knows the address.
     pub(crate) fn unknown() -> Self {
         Self { address: "UNKNOWN".to_owned(), port: 65535 }
+    }
+
+    fn is_unknown(&self) -> bool {
+        *self == Self::unknown()
     }
 
     /// `IP port N`.
@@ -38,6 +42,10 @@ pub(crate) fn link_failed(error: &LinkError, peer: &PeerName) -> ClientError {
         LinkError::Closed { .. } => format!("Connection closed by {at}"),
         LinkError::Io { stage, source } => {
             let reset = source.kind() == std::io::ErrorKind::ConnectionReset;
+            // A proxy that goes away with our greeting unread resets its pipe; what counts is that it went away.
+            if reset && *stage == Stage::Identification && peer.is_unknown() {
+                return link_failed(&LinkError::Closed { stage: *stage }, peer);
+            }
             let words = crate::dial::errno_text(source);
             let last = if reset {
                 format!("Connection reset by {at}")

@@ -56,9 +56,11 @@ impl Drop for ProxyCommand {
 /// `proxy` is what leads to the jump host, which must live as long as the connection through it.
 pub(crate) fn carry(link: Link, proxy: Option<ProxyCommand>, host: &str, port: u16) -> io::Result<Stream> {
     let (ours, theirs) = UnixStream::pair()?;
-    let ours = Stream::socket(ours.into())?;
+    let mut ours = Some(Stream::socket(ours.into())?);
     let mut hop = Some((link, proxy, OwnedFd::from(theirs)));
     let forked = lh_sys::background::in_copy(|| {
+        // Held here too, it would never seem closed from the other side.
+        ours = None;
         // A reader of our output must not wait for the copy.
         drop(lh_sys::fd::take_stdin_stdout());
         hop.take().map_or(255, |hop| serve_hop(hop, host, port))
@@ -75,7 +77,7 @@ pub(crate) fn carry(link: Link, proxy: Option<ProxyCommand>, host: &str, port: u
         }
         (_, None) => {}
     }
-    Ok(ours)
+    ours.ok_or_else(|| io::Error::other("jump host connection lost"))
 }
 
 /// Runs the connection to a jump host until its one channel is closed.
