@@ -62,6 +62,10 @@ const HOST_KEY: &[&str] = &[
     "rsa-sha2-256",
 ];
 
+/// HPN-SSH's name for chacha20-poly1305@openssh.com (the same bytes), for peers of its that list no other. Last:
+/// nobody needs to prefer it.
+const CHACHA_HPN: &str = "chacha20-poly1305-mt@hpnssh.org";
+
 const CIPHER: &[&str] = &[
     "chacha20-poly1305@openssh.com",
     "aes128-gcm@openssh.com",
@@ -69,6 +73,7 @@ const CIPHER: &[&str] = &[
     "aes128-ctr",
     "aes192-ctr",
     "aes256-ctr",
+    CHACHA_HPN,
 ];
 
 const CIPHER_AES_FIRST: &[&str] = &[
@@ -78,6 +83,7 @@ const CIPHER_AES_FIRST: &[&str] = &[
     "aes128-ctr",
     "aes192-ctr",
     "aes256-ctr",
+    CHACHA_HPN,
 ];
 
 const MAC: &[&str] = &[

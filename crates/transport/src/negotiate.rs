@@ -31,16 +31,12 @@ pub(crate) fn offer(config: &Config, cookie: [u8; 16], first: bool) -> Vec<u8> {
     out.put_bytes(&cookie);
     out.put_name_list(known_kex(ours).chain(markers.iter().copied()));
     out.put_name_list(host_keys(config));
-    for list in [
-        &ours.cipher_c2s,
-        &ours.cipher_s2c,
-        &ours.mac_c2s,
-        &ours.mac_s2c,
-        &ours.compression_c2s,
-        &ours.compression_s2c,
-    ] {
-        out.put_name_list(list.iter().map(String::as_str));
-    }
+    out.put_name_list(known(&ours.cipher_c2s, is_cipher));
+    out.put_name_list(known(&ours.cipher_s2c, is_cipher));
+    out.put_name_list(known(&ours.mac_c2s, is_mac));
+    out.put_name_list(known(&ours.mac_s2c, is_mac));
+    out.put_name_list(known(&ours.compression_c2s, is_compression));
+    out.put_name_list(known(&ours.compression_s2c, is_compression));
     out.put_string(b"");
     out.put_string(b"");
     out.put_bool(false);
@@ -48,9 +44,26 @@ pub(crate) fn offer(config: &Config, cookie: [u8; 16], first: bool) -> Vec<u8> {
     out
 }
 
-/// Markers of a caller that copied them from somewhere must not get in.
+/// Names of a list that we can make good: a caller's list may come from a configuration written for somebody
+/// else. (Markers copied from somewhere do not get in this way either.)
+fn known(list: &[String], can: fn(&str) -> bool) -> impl Iterator<Item = &str> {
+    list.iter().map(String::as_str).filter(move |name| can(name))
+}
+
 fn known_kex(ours: &Algorithms) -> impl Iterator<Item = &str> {
-    ours.kex.iter().map(String::as_str).filter(|name| KexAlgorithm::by_name(name).is_some())
+    known(&ours.kex, |name| KexAlgorithm::by_name(name).is_some())
+}
+
+fn is_cipher(name: &str) -> bool {
+    Cipher::by_name(name).is_some()
+}
+
+fn is_mac(name: &str) -> bool {
+    Mac::by_name(name).is_some()
+}
+
+fn is_compression(name: &str) -> bool {
+    matches!(name, "none" | "zlib@openssh.com" | "zlib")
 }
 
 /// Host key algorithms we offer: a server's only where it has a key for them.
@@ -99,12 +112,12 @@ pub(crate) fn agree(config: &Config, peer: &[u8], strict: Strict) -> Result<Agre
         choose.protection(&ours.cipher_s2c, peer.cipher_s2c, &ours.mac_s2c, peer.mac_s2c)?;
     let compression_c2s = choose.pick(
         "compression method",
-        &mut ours.compression_c2s.iter().map(String::as_str),
+        &mut known(&ours.compression_c2s, is_compression),
         peer.compression_c2s,
     )?;
     let compression_s2c = choose.pick(
         "compression method",
-        &mut ours.compression_s2c.iter().map(String::as_str),
+        &mut known(&ours.compression_s2c, is_compression),
         peer.compression_s2c,
     )?;
 
@@ -185,14 +198,12 @@ impl Chooser {
         macs: &[String],
         peer_macs: NameList<'_>,
     ) -> Result<(&'static Cipher, Option<&'static Mac>), TransportError> {
-        let mut known = ciphers.iter().map(String::as_str).filter(|name| Cipher::by_name(name).is_some());
-        let name = self.pick("cipher", &mut known, peer_ciphers)?;
+        let name = self.pick("cipher", &mut known(ciphers, is_cipher), peer_ciphers)?;
         let cipher = Cipher::by_name(&name).ok_or_else(|| no_match("cipher", peer_ciphers))?;
         if cipher.is_aead() {
             return Ok((cipher, None));
         }
-        let mut known = macs.iter().map(String::as_str).filter(|name| Mac::by_name(name).is_some());
-        let name = self.pick("MAC", &mut known, peer_macs)?;
+        let name = self.pick("MAC", &mut known(macs, is_mac), peer_macs)?;
         let mac = Mac::by_name(&name).ok_or_else(|| no_match("MAC", peer_macs))?;
         Ok((cipher, Some(mac)))
     }
@@ -253,6 +264,21 @@ mod tests {
         assert!(
             c.unwrap_err().to_string().starts_with("no matching MAC found. Their offer: hmac-sha2-256-etm@")
         );
+    }
+
+    #[test]
+    fn names_nobody_knows_are_not_offered() {
+        let mut client = Config::client();
+        set(&mut client.algorithms.cipher_c2s, &["3des-cbc", "aes128-ctr"]);
+        set(&mut client.algorithms.mac_c2s, &["umac-64-etm@openssh.com", "hmac-sha1"]);
+        set(&mut client.algorithms.kex, &["kex-strict-c-v00@openssh.com", "curve25519-sha256"]);
+        set(&mut client.algorithms.compression_c2s, &["lz4", "none"]);
+        let offer = offer(&client, [0; 16], false);
+        let offer = KexInit::decode(&offer).unwrap();
+        assert_eq!(offer.cipher_c2s.as_str(), "aes128-ctr");
+        assert_eq!(offer.mac_c2s.as_str(), "hmac-sha1");
+        assert_eq!(offer.kex.as_str(), "curve25519-sha256");
+        assert_eq!(offer.compression_c2s.as_str(), "none");
     }
 
     #[test]

@@ -13,8 +13,9 @@ use crate::epoch::Position;
 /// For handshakes, terminals and idle connections.
 const SMALL_SLAB: usize = 32 * 1024;
 
-/// For bulk: one `recv` can bring many packets, and it still stays in a second-level cache.
-const LARGE_SLAB: usize = 1024 * 1024;
+/// For bulk: one `recv` can bring many packets, only one in sixteen is cut by the end of a slab, and slab and
+/// packets still stay in a second-level cache.
+const LARGE_SLAB: usize = 512 * 1024;
 
 /// A read this long says that more is coming than a small slab is made for.
 const BULK_READ: usize = 16 * 1024;

@@ -139,8 +139,11 @@ impl Transport {
 
     /// `n` bytes were read into the start of [`recv_space`](Self::recv_space).
     pub fn received(&mut self, n: usize) {
-        self.recv.received(n);
         self.bytes_in += n as u64;
+        // When it is over, what still comes is not kept.
+        if self.is_open() {
+            self.recv.received(n);
+        }
     }
 
     /// The peer will send no more. `poll` reports it once everything that arrived has been handled.
