@@ -45,6 +45,12 @@ impl AlgorithmList {
         out
     }
 
+    /// The list in force as a plain list, for dumps.
+    pub(crate) fn in_force(&self, default: &[String]) -> Self {
+        let list = self.apply(default);
+        Self((!list.is_empty()).then(|| list.join(",")))
+    }
+
     /// The names written, without the edit prefix.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.0

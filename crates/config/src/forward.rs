@@ -151,6 +151,9 @@ impl Forward {
         };
         out.push(match &self.connect {
             Some(connect) => format!("{name} {} {}", end(&self.listen), end(connect)),
+            None if name.eq_ignore_ascii_case("remoteforward") => {
+                format!("{name} {} [socks]:0", end(&self.listen))
+            }
             None => format!("{name} {}", end(&self.listen)),
         });
     }

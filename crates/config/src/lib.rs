@@ -9,6 +9,7 @@
 //! - [`server::ServerConfig::load`] reads the server's; [`server::ServerConfig::for_connection`] applies `Match` blocks.
 
 pub mod algorithms;
+pub mod cidr;
 pub mod client;
 pub mod client_table;
 pub mod enums;

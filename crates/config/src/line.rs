@@ -150,3 +150,27 @@ impl Arguments {
         self.next >= self.words.len()
     }
 }
+
+/// Words of a `Match` line: `attribute argument` or `attribute=argument`.
+///
+/// # Errors
+/// [`BadQuotes`] when a quote is left open.
+pub(crate) fn split_criteria(text: &str) -> Result<Vec<String>, BadQuotes> {
+    let mut out = Vec::new();
+    let mut argument_next = false;
+    for word in split_words(text, true)? {
+        if argument_next {
+            argument_next = false;
+        } else if let Some((attribute, argument)) = word.split_once('=') {
+            out.push(attribute.to_string());
+            out.push(argument.to_string());
+            continue;
+        } else {
+            let name = word.strip_prefix('!').unwrap_or(&word);
+            let alone = ["all", "canonical", "final", "invalid-user"];
+            argument_next = !alone.iter().any(|attribute| name.eq_ignore_ascii_case(attribute));
+        }
+        out.push(word);
+    }
+    Ok(out)
+}

@@ -119,7 +119,7 @@ pub trait Value: Sized + Default + Clone {
     /// The message to print after `FILE line N: `.
     fn parse(args: &mut Arguments) -> Result<Self, String>;
 
-    /// Adds a later line's value (only for accumulating kinds).
+    /// Adds a line's value to what was there before it, be it nothing (only for accumulating kinds).
     fn append(&mut self, _later: Self) {}
 
     /// Pushes the line or lines of a dump; nothing when there is nothing to say.
@@ -180,10 +180,14 @@ macro_rules! keyword_table {
                     if row == Row::$field as usize {
                         let value = <$ty as $crate::table::Value>::parse(args)?;
                         if active {
-                            if !self.$field.is_set() {
-                                self.$field = $crate::table::Setting { value, origin: origin.clone() };
-                            } else if <$ty as $crate::table::Value>::ACCUMULATES {
+                            let first = !self.$field.is_set();
+                            if <$ty as $crate::table::Value>::ACCUMULATES {
                                 $crate::table::Value::append(&mut self.$field.value, value);
+                            } else if first {
+                                self.$field.value = value;
+                            }
+                            if first {
+                                self.$field.origin = origin.clone();
                             }
                         }
                         return Ok(());

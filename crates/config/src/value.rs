@@ -349,9 +349,7 @@ impl Value for EnvPatterns {
                 Dialect::Server => "Invalid environment name.".to_string(),
             });
         }
-        let mut list = Self::default();
-        list.append(Self(words));
-        Ok(list)
+        Ok(Self(words))
     }
     fn append(&mut self, later: Self) {
         for word in later.0 {
@@ -359,6 +357,7 @@ impl Value for EnvPatterns {
                 Some(pattern) => {
                     self.0.retain(|name| !crate::pattern::wildcard(name.as_bytes(), pattern.as_bytes()));
                 }
+                None if self.0.contains(&word) => {}
                 None => self.0.push(word),
             }
         }

@@ -175,10 +175,36 @@ impl ClientConfig {
         self.settings.global_known_hosts_file.list().iter().map(PathBuf::from).collect()
     }
 
-    /// What `ssh -G` prints.
-    pub fn dump(&self) -> String {
+    /// Expands the paths that `ssh -G` shows expanded.
+    pub(super) fn expand_shared_paths(&mut self, environment: &dyn Environment) -> Result<(), String> {
+        if let Some(path) = self.settings.control_path.value.take() {
+            let path = self.expand_path(&path, environment)?;
+            self.settings.control_path.value = Some(path.to_string_lossy().into_owned());
+        }
+        let files = std::mem::take(&mut self.settings.user_known_hosts_file.value.0);
+        let expand = |file: &String| expand_tilde(file, &self.account, environment);
+        self.settings.user_known_hosts_file.value.0 = files.iter().map(expand).collect::<Result<_, _>>()?;
+        Ok(())
+    }
+
+    /// What `ssh -G` prints. `defaults` gives the default list of an algorithm keyword (`Ciphers`, `KexAlgorithms`, …), to
+    /// which a configured edit is applied.
+    pub fn dump(&self, defaults: &dyn Fn(&str) -> Vec<String>) -> String {
+        let mut settings = self.settings.clone();
+        let s = &mut settings;
+        for (name, list) in [
+            ("Ciphers", &mut s.ciphers),
+            ("MACs", &mut s.macs),
+            ("KexAlgorithms", &mut s.kex_algorithms),
+            ("HostKeyAlgorithms", &mut s.host_key_algorithms),
+            ("HostbasedAcceptedAlgorithms", &mut s.hostbased_accepted_algorithms),
+            ("PubkeyAcceptedAlgorithms", &mut s.pubkey_accepted_algorithms),
+            ("CASignatureAlgorithms", &mut s.ca_signature_algorithms),
+        ] {
+            list.value = list.value.in_force(&defaults(name));
+        }
         let mut out = format!("host {}\n", self.original_host);
-        for line in self.settings.dump_lines(true) {
+        for line in settings.dump_lines(true) {
             out.push_str(&line);
             out.push('\n');
         }

@@ -1,1 +1,131 @@
+//! The criteria of `Match` in `ssh_config`.
 
+use super::config::tokens;
+use super::load::Loader;
+use crate::cidr;
+use crate::enums::SessionType;
+use crate::line::split_criteria;
+use crate::pattern::{ListMatch, match_host, match_list, wildcard};
+use crate::token::Tokens;
+
+/// What `Match version` compares with.
+const VERSION: &str = concat!("Longhaul_", env!("CARGO_PKG_VERSION"));
+
+impl Loader<'_> {
+    /// Whether the criteria hold now; `live` is false inside blocks that do not apply, where nothing must be run.
+    ///
+    /// # Errors
+    /// The lines to print before "Bad Match condition" (the first without a place).
+    pub(super) fn criteria(&mut self, text: &str, live: bool) -> Result<bool, String> {
+        let words = split_criteria(text).map_err(|_| "invalid quotes")?;
+        let mut words = words.into_iter();
+        let mut result = true;
+        let mut attributes = 0;
+        while let Some(word) = words.next() {
+            let (negated, attribute) = match word.strip_prefix('!') {
+                Some(rest) => (true, rest.to_ascii_lowercase()),
+                None => (false, word.to_ascii_lowercase()),
+            };
+            let hit = match attribute.as_str() {
+                "all" => {
+                    if attributes > 0 || words.next().is_some() {
+                        return Err("'all' cannot be combined with other Match attributes".to_string());
+                    }
+                    attributes += 1;
+                    true
+                }
+                "canonical" => self.final_pass,
+                "final" => {
+                    self.final_wanted = true;
+                    self.final_pass
+                }
+                _ => {
+                    attributes += 1;
+                    let argument = words
+                        .next()
+                        .filter(|argument| {
+                            !argument.is_empty() || attribute == "command" || attribute == "tagged"
+                        })
+                        .ok_or_else(|| format!("Missing Match criteria for {attribute}"))?;
+                    self.criterion(&attribute, &argument, live && result)?
+                }
+            };
+            result &= hit != negated;
+        }
+        // "canonical" and "final" alone are criteria enough.
+        if attributes == 0
+            && !text.to_ascii_lowercase().contains("final")
+            && !text.to_ascii_lowercase().contains("canonical")
+        {
+            return Err("One or more attributes required for Match".to_string());
+        }
+        Ok(result)
+    }
+
+    fn criterion(&mut self, attribute: &str, argument: &str, live: bool) -> Result<bool, String> {
+        let account = &self.request.account;
+        Ok(match attribute {
+            "host" => match_host(&self.current_host(), argument),
+            "originalhost" => match_host(&self.request.host, argument),
+            "user" => {
+                let user = self.settings.user.as_deref().unwrap_or(&account.name);
+                match_list(user, argument, false) == ListMatch::Yes
+            }
+            "localuser" => match_list(&account.name, argument, false) == ListMatch::Yes,
+            "localnetwork" => {
+                if !cidr::check_list(argument) {
+                    return Err(format!("Invalid localnetwork list {argument}"));
+                }
+                let addresses = self.environment.local_addresses();
+                addresses.into_iter().any(|address| cidr::match_list(address, argument) == Ok(ListMatch::Yes))
+            }
+            "tagged" => {
+                let tag = self.settings.tag.as_deref().unwrap_or("");
+                if argument.is_empty() {
+                    tag.is_empty()
+                } else {
+                    match_list(tag, argument, false) == ListMatch::Yes
+                }
+            }
+            "version" => match_list(VERSION, argument, false) == ListMatch::Yes,
+            "command" => {
+                let command = self.request.command.as_deref().unwrap_or("");
+                // A command may contain commas, so the argument is one pattern and not a list.
+                wildcard(command.as_bytes(), argument.as_bytes())
+            }
+            "sessiontype" => {
+                let kind = match (*self.settings.session_type, &self.request.command) {
+                    (SessionType::None, _) => "none",
+                    (SessionType::Subsystem, _) => "subsystem",
+                    (SessionType::Default, Some(_)) => "exec",
+                    (SessionType::Default, None) => "shell",
+                };
+                match_list(kind, argument, false) == ListMatch::Yes
+            }
+            "exec" => {
+                let command = self.current_tokens().expand(argument)?;
+                live && self.environment.run(&command)
+            }
+            _ => return Err(format!("Unsupported Match attribute {attribute}")),
+        })
+    }
+
+    /// The host name as far as it is known now.
+    pub(super) fn current_host(&self) -> String {
+        match self.settings.hostname.as_deref() {
+            Some(name) => {
+                Tokens::new().with('h', &self.request.host).expand(name).unwrap_or_else(|_| name.to_string())
+            }
+            None => self.host.clone(),
+        }
+    }
+
+    fn current_tokens(&self) -> Tokens {
+        let user = self.settings.user.as_deref().unwrap_or(&self.request.account.name);
+        let port = self.settings.port.value.0;
+        let alias = self.settings.host_key_alias.as_deref().unwrap_or(&self.request.host);
+        let jump = self.settings.proxy_jump.as_deref().unwrap_or("");
+        let host = self.current_host();
+        tokens(&self.request.account, self.environment, &host, &self.request.host, user, port, alias, jump)
+    }
+}

@@ -1,22 +1,436 @@
 //! From files and command line to settings.
 
-use super::{ClientConfig, Request};
+use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::config::{ClientConfig, JumpHost, Note};
+use super::{CommandLine, Request, UserFile};
+use crate::algorithms::AlgorithmKind;
+use crate::client_table::{CLIENT_IGNORED, CLIENT_KEYWORDS, ClientSettings};
 use crate::environment::Environment;
-use crate::error::ConfigError;
+use crate::error::{ConfigError, errno_text};
+use crate::include::{MAX_DEPTH, glob, read_text};
+use crate::line::{Arguments, Dialect, split_keyword, split_words};
+use crate::pattern::{ListMatch, match_list, wildcard};
+use crate::table::{Origin, Setting, Status, find};
+use crate::token::{Tokens, expand_tilde};
+
+/// The key files that are tried when none is configured, in OpenSSH's order.
+const DEFAULT_IDENTITIES: [&str; 6] = [
+    "~/.ssh/id_rsa",
+    "~/.ssh/id_ecdsa",
+    "~/.ssh/id_ecdsa_sk",
+    "~/.ssh/id_ed25519",
+    "~/.ssh/id_ed25519_sk",
+    "~/.ssh/id_mldsa44_ed25519",
+];
 
 /// Reads everything that applies to `request.host`.
 ///
 /// # Errors
 /// [`ConfigError`] with the lines to print; exit status 255.
 pub fn load(request: &Request, environment: &dyn Environment) -> Result<ClientConfig, ConfigError> {
-    let mut settings = crate::client_table::ClientSettings::unset();
-    let _ = environment;
-    settings.fill_defaults();
-    Ok(ClientConfig {
-        settings,
-        original_host: request.host.clone(),
-        host: request.host.clone(),
-        account: request.account.clone(),
+    let mut loader = Loader {
+        request,
+        environment,
+        settings: ClientSettings::unset(),
         notes: Vec::new(),
-    })
+        lines: Vec::new(),
+        host: request.host.clone(),
+        final_pass: false,
+        final_wanted: false,
+    };
+    loader.command_line()?;
+    loader.files()?;
+    if loader.final_wanted {
+        loader.final_pass = true;
+        loader.host = loader.resolved_host()?;
+        loader.files()?;
+    }
+    loader.finish()
+}
+
+pub(super) struct Loader<'a> {
+    pub(super) request: &'a Request,
+    pub(super) environment: &'a dyn Environment,
+    pub(super) settings: ClientSettings,
+    notes: Vec<Note>,
+    /// Complaints so far.
+    lines: Vec<String>,
+    /// The name `Host` compares with.
+    pub(super) host: String,
+    pub(super) final_pass: bool,
+    pub(super) final_wanted: bool,
+}
+
+/// Where a line stands.
+struct Place {
+    /// As it is named in messages.
+    name: String,
+    line: usize,
+    origin: Origin,
+}
+
+impl Place {
+    fn say(&self, message: &str) -> String {
+        format!("{} line {}: {message}", self.name, self.line)
+    }
+}
+
+/// What a file was included with.
+#[derive(Clone, Copy)]
+struct FileContext {
+    /// The user's, for relative includes and the permission check.
+    user: bool,
+    check_owner: bool,
+    depth: usize,
+    /// Included from a block that does not apply: check only.
+    never: bool,
+}
+
+impl Loader<'_> {
+    fn command_line(&mut self) -> Result<(), ConfigError> {
+        let request = self.request;
+        for given in &request.command_line {
+            let mut place = Place { name: "command-line".to_string(), line: 0, origin: Origin::CommandLine };
+            let mut active = true;
+            match given {
+                CommandLine::Option(text) => {
+                    if let Some((keyword, _)) = split_keyword(text) {
+                        let lower = keyword.to_ascii_lowercase();
+                        if ["host", "match", "include"].contains(&lower.as_str()) {
+                            let name = format!("{}{}", lower[..1].to_ascii_uppercase(), &lower[1..]);
+                            let line = format!("{name} directive not supported as a command-line option");
+                            return Err(ConfigError::new(line));
+                        }
+                    }
+                    let context = FileContext { user: true, check_owner: false, depth: 0, never: false };
+                    if !self.line(text, &place, &mut active, context)? {
+                        return Err(self.give_up());
+                    }
+                }
+                CommandLine::Flag(keyword, words) => {
+                    let Some(row) = find(CLIENT_KEYWORDS, keyword) else { continue };
+                    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+                    let args = Arguments::from_words(CLIENT_KEYWORDS[row].name, Dialect::Client, &words);
+                    place.name = "command-line".to_string();
+                    if !self.keyword(row, args, &place, active) {
+                        return Err(self.give_up());
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn give_up(&mut self) -> ConfigError {
+        ConfigError { lines: std::mem::take(&mut self.lines) }
+    }
+
+    fn fatal(&mut self, line: String) -> ConfigError {
+        self.lines.push(line);
+        self.give_up()
+    }
+
+    fn files(&mut self) -> Result<(), ConfigError> {
+        let request = self.request;
+        let mut active = true;
+        match &request.user_file {
+            UserFile::None => return Ok(()),
+            UserFile::Named(path) => {
+                let context = FileContext { user: true, check_owner: false, depth: 0, never: false };
+                return match self.file(path, context, &mut active)? {
+                    Ok(()) => Ok(()),
+                    Err(error) => {
+                        let text = errno_text(&error);
+                        Err(self.fatal(format!("Can't open user config file {}: {text}", path.display())))
+                    }
+                };
+            }
+            UserFile::Default => {
+                let path = request.account.home.join(".ssh/config");
+                let context = FileContext { user: true, check_owner: true, depth: 0, never: false };
+                // A file that is not there or not ours to read is as good as empty.
+                let _ = self.file(&path, context, &mut active)?;
+            }
+        }
+        if let Some(path) = &request.system_file {
+            active = true;
+            let context = FileContext { user: false, check_owner: false, depth: 0, never: false };
+            let _ = self.file(path, context, &mut active)?;
+        }
+        Ok(())
+    }
+
+    /// Reads a file. The inner result says whether it could be opened, the outer whether its contents are fit for use.
+    fn file(
+        &mut self,
+        path: &Path,
+        context: FileContext,
+        active: &mut bool,
+    ) -> Result<std::io::Result<()>, ConfigError> {
+        if context.depth > MAX_DEPTH {
+            return Err(self.fatal("Too many recursive configuration includes".to_string()));
+        }
+        let metadata = match std::fs::metadata(path) {
+            Ok(metadata) => metadata,
+            Err(error) => return Ok(Err(error)),
+        };
+        let text = match read_text(path) {
+            Ok(text) => text,
+            Err(error) => return Ok(Err(error)),
+        };
+        let own = metadata.uid() == 0 || metadata.uid() == self.request.account.uid;
+        if context.check_owner && (!own || metadata.mode() & 0o022 != 0) {
+            return Err(self.fatal(format!("Bad owner or permissions on {}", path.display())));
+        }
+        let file = Arc::new(path.to_path_buf());
+        let mut bad = 0;
+        for (index, line) in text.split('\n').enumerate() {
+            let origin = Origin::File { path: Arc::clone(&file), line: index + 1 };
+            let place = Place { name: path.display().to_string(), line: index + 1, origin };
+            if !self.line(line, &place, active, context)? {
+                bad += 1;
+            }
+        }
+        if bad > 0 {
+            let name = path.display();
+            return Err(self.fatal(format!("{name}: terminating, {bad} bad configuration options")));
+        }
+        Ok(Ok(()))
+    }
+
+    fn bad(&mut self, line: String) -> bool {
+        self.lines.push(line);
+        false
+    }
+
+    /// One line; `false` when it is bad and was complained about.
+    fn line(
+        &mut self,
+        line: &str,
+        place: &Place,
+        active: &mut bool,
+        context: FileContext,
+    ) -> Result<bool, ConfigError> {
+        let Some((keyword, rest)) = split_keyword(line) else { return Ok(true) };
+        let lower = keyword.to_ascii_lowercase();
+        if rest.is_empty() {
+            return Ok(self.bad(place.say(&format!("no argument after keyword \"{lower}\""))));
+        }
+        match lower.as_str() {
+            "host" => return Ok(self.host_line(rest, place, active, context)),
+            "match" => {
+                return Ok(match self.criteria(rest, !context.never) {
+                    Ok(holds) => {
+                        *active = holds && !context.never;
+                        true
+                    }
+                    Err(message) => {
+                        self.lines.push(message);
+                        self.bad(place.say("Bad Match condition"))
+                    }
+                });
+            }
+            "include" => return self.include(rest, place, active, context),
+            _ => {}
+        }
+        let Some(row) = find(CLIENT_KEYWORDS, &keyword) else {
+            return Ok(self.unknown(&lower, place));
+        };
+        match Arguments::new(CLIENT_KEYWORDS[row].name, Dialect::Client, rest) {
+            Ok(args) => Ok(self.keyword(row, args, place, *active)),
+            Err(_) => Ok(self.bad(place.say("invalid quotes"))),
+        }
+    }
+
+    fn unknown(&mut self, lower: &str, place: &Place) -> bool {
+        if let Some((_, loud)) = CLIENT_IGNORED.iter().find(|(name, _)| name.eq_ignore_ascii_case(lower)) {
+            let kind = if *loud { "Unsupported" } else { "Deprecated" };
+            self.notes.push(Note { loud: *loud, text: place.say(&format!("{kind} option \"{lower}\"")) });
+            return true;
+        }
+        let ignored = self.settings.ignore_unknown.as_deref().unwrap_or("").to_ascii_lowercase();
+        if match_list(lower, &ignored, true) == ListMatch::Yes {
+            self.notes
+                .push(Note { loud: false, text: place.say(&format!("Ignored unknown option \"{lower}\"")) });
+            return true;
+        }
+        self.bad(format!("{}: line {}: Bad configuration option: {lower}", place.name, place.line))
+    }
+
+    fn host_line(&mut self, rest: &str, place: &Place, active: &mut bool, context: FileContext) -> bool {
+        *active = false;
+        let Ok(patterns) = split_words(rest, true) else {
+            return self.bad(place.say("invalid quotes"));
+        };
+        for pattern in patterns {
+            if pattern.is_empty() {
+                return self.bad(place.say("keyword host empty argument"));
+            }
+            let (negated, pattern) = match pattern.strip_prefix('!') {
+                Some(rest) => (true, rest),
+                None => (false, pattern.as_str()),
+            };
+            if !context.never && wildcard(self.host.as_bytes(), pattern.as_bytes()) {
+                *active = !negated;
+                if negated {
+                    break;
+                }
+            }
+        }
+        true
+    }
+
+    fn include(
+        &mut self,
+        rest: &str,
+        place: &Place,
+        active: &mut bool,
+        context: FileContext,
+    ) -> Result<bool, ConfigError> {
+        let Ok(words) = split_words(rest, true) else {
+            return Ok(self.bad(place.say("invalid quotes")));
+        };
+        for word in words {
+            if word.is_empty() {
+                return Ok(self.bad(place.say("keyword include empty argument")));
+            }
+            if word.starts_with('~') && !context.user {
+                return Ok(self.bad(place.say(&format!("bad include path {word}."))));
+            }
+            let expanded = match expand_tilde(&word, &self.request.account, self.environment) {
+                Ok(path) => path,
+                Err(message) => return Ok(self.bad(place.say(&message))),
+            };
+            let base =
+                if context.user { self.request.account.home.join(".ssh") } else { PathBuf::from("/etc/ssh") };
+            let pattern = base.join(expanded);
+            for path in glob(&pattern.to_string_lossy()) {
+                let inner =
+                    FileContext { depth: context.depth + 1, never: context.never || !*active, ..context };
+                // What a block of the included file switched ends with the file.
+                let mut inner_active = *active;
+                match self.file(&path, inner, &mut inner_active)? {
+                    Err(error) if error.kind() != ErrorKind::NotFound => {
+                        let text = errno_text(&error);
+                        let line = format!("Can't open user config file {}: {text}", path.display());
+                        return Err(self.fatal(line));
+                    }
+                    _ => {}
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// A keyword with its words; `false` when they are bad and were complained about.
+    fn keyword(&mut self, row: usize, mut args: Arguments, place: &Place, active: bool) -> bool {
+        let keyword = &CLIENT_KEYWORDS[row];
+        let name = keyword.name;
+        let mut active = active;
+        if name == "NoneSwitch" && place.origin != Origin::CommandLine {
+            // HPN-SSH's rule: nobody loses encryption because of a line in a file.
+            let text = "NoneSwitch may only be used on the command line; it is ignored here";
+            self.notes.push(Note { loud: true, text: place.say(text) });
+            active = false;
+        }
+        // Whichever of these two comes first wins over the other.
+        let other_proxy = match name {
+            "ProxyJump" => self.settings.proxy_command.is_set(),
+            "ProxyCommand" => self.settings.proxy_jump.is_set(),
+            _ => false,
+        };
+        if let (Some(kind), Some(list)) = (AlgorithmKind::of_keyword(name), args.clone().next_word())
+            && !self.algorithms_known(kind, &list)
+        {
+            return self.bad(place.say(&kind.message(&list)));
+        }
+        if name == "ProxyJump" {
+            let spec = args.clone().next_word().unwrap_or_default();
+            if !spec.is_empty() && JumpHost::parse_list(&spec).is_none() {
+                return self.bad(place.say(&format!("Invalid ProxyJump \"{spec}\"")));
+            }
+        }
+        if let Err(message) = self.settings.set(row, &mut args, &place.origin, active && !other_proxy) {
+            return self.bad(place.say(&message));
+        }
+        if !args.is_empty() {
+            let message = format!("keyword {} extra arguments at end of line", name.to_ascii_lowercase());
+            return self.bad(place.say(&message));
+        }
+        if let (true, Status::AcceptedWithoutEffect(why)) = (active, keyword.status) {
+            self.notes.push(Note { loud: false, text: place.say(&format!("{name} has no effect: {why}")) });
+        }
+        true
+    }
+
+    fn algorithms_known(&self, kind: AlgorithmKind, list: &str) -> bool {
+        let removing = list.starts_with('-');
+        list.trim_start_matches(['+', '-', '^'])
+            .split(',')
+            .all(|name| removing || (!name.is_empty() && self.environment.knows_algorithm(kind, name, true)))
+    }
+
+    /// `Hostname` with its tokens expanded, or what was typed; in lower case.
+    fn resolved_host(&mut self) -> Result<String, ConfigError> {
+        let host = match self.settings.hostname.as_deref() {
+            Some(name) => match Tokens::new().with('h', &self.request.host).expand(name) {
+                Ok(host) => host,
+                Err(message) => return Err(self.fatal(format!("Hostname: {message}"))),
+            },
+            None => self.request.host.clone(),
+        };
+        Ok(host.to_ascii_lowercase())
+    }
+
+    fn finish(mut self) -> Result<ClientConfig, ConfigError> {
+        let host = self.resolved_host()?;
+        let s = &mut self.settings;
+        if s.metrics_path.is_set() && !s.metrics.is_set() {
+            s.metrics = Setting { value: true, origin: s.metrics_path.origin.clone() };
+        }
+        // A user who keeps host keys elsewhere, or in DNS, does not want them learned behind his back.
+        let own_files = s.user_known_hosts_file.is_set();
+        s.fill_defaults();
+        use crate::enums::YesNoAsk;
+        if !s.update_host_keys.is_set() && (own_files || *s.verify_host_key_dns != YesNoAsk::No) {
+            s.update_host_keys.value = YesNoAsk::No;
+        }
+        if !s.identity_file.is_set() {
+            s.identity_file.value.0 = DEFAULT_IDENTITIES.iter().map(|file| file.to_string()).collect();
+        }
+        if *s.clear_all_forwardings {
+            s.local_forward.value.0.clear();
+            s.remote_forward.value.0.clear();
+            s.dynamic_forward.value.0.clear();
+        }
+        if s.user.is_none() {
+            s.user.value = Some(self.request.account.name.clone());
+        }
+        s.hostname.value = Some(host.clone());
+        // These switch themselves off.
+        let is_none = |text: &Option<String>| text.as_deref().is_some_and(|t| t.eq_ignore_ascii_case("none"));
+        for command in [&mut s.proxy_command, &mut s.local_command, &mut s.remote_command] {
+            if is_none(&command.value.0) {
+                command.value.0 = None;
+            }
+        }
+        for word in [&mut s.control_path, &mut s.proxy_jump] {
+            if is_none(&word.value) {
+                word.value = None;
+            }
+        }
+        let mut config = ClientConfig {
+            settings: self.settings,
+            original_host: self.request.host.clone(),
+            host,
+            account: self.request.account.clone(),
+            notes: self.notes,
+        };
+        config.expand_shared_paths(self.environment).map_err(ConfigError::new)?;
+        Ok(config)
+    }
 }

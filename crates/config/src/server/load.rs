@@ -1,15 +1,236 @@
 //! From files to statements.
 
 use std::path::Path;
+use std::sync::Arc;
 
-use super::source::Source;
+use super::criteria::{BadCriteria, Criteria};
+use super::source::{Source, Statement};
+use crate::algorithms::AlgorithmKind;
 use crate::environment::Environment;
-use crate::error::ConfigError;
+use crate::error::{ConfigError, errno_text};
+use crate::include::{MAX_DEPTH, glob, read_text};
+use crate::line::{Arguments, Dialect, split_keyword, split_words};
+use crate::server_table::{SERVER_IGNORED, SERVER_KEYWORDS, ServerSettings};
+use crate::table::{Origin, Scope, find};
 
+/// Reads the command line's options, then the file.
 pub(super) fn read(
-    _file: Option<&Path>,
-    _command_line: &[String],
-    _environment: &dyn Environment,
+    file: Option<&Path>,
+    command_line: &[String],
+    environment: &dyn Environment,
 ) -> Result<Source, ConfigError> {
-    Ok(Source::default())
+    let mut loader = Loader { source: Source::default(), environment, lines: Vec::new() };
+    for option in command_line {
+        let place = Place { name: "command-line", file: None, line: 0 };
+        let mut conditions = Vec::new();
+        if !loader.line(option, place, &mut conditions, 0)? {
+            return Err(loader.give_up());
+        }
+        if !conditions.is_empty() {
+            let text = "Match directive not supported as a command-line option".to_string();
+            return Err(loader.fatal(text));
+        }
+    }
+    if let Some(path) = file {
+        match read_text(path) {
+            Ok(text) => loader.file(path, &text, &mut Vec::new(), 0)?,
+            Err(error) => return Err(loader.fatal(format!("{}: {}", path.display(), errno_text(&error)))),
+        }
+    }
+    Ok(loader.source)
+}
+
+struct Loader<'a> {
+    source: Source,
+    environment: &'a dyn Environment,
+    lines: Vec<String>,
+}
+
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    name: &'a str,
+    file: Option<usize>,
+    line: usize,
+}
+
+impl Place<'_> {
+    fn say(&self, message: &str) -> String {
+        format!("{} line {}: {message}", self.name, self.line)
+    }
+}
+
+impl Loader<'_> {
+    fn give_up(&mut self) -> ConfigError {
+        ConfigError { lines: std::mem::take(&mut self.lines) }
+    }
+
+    fn fatal(&mut self, line: String) -> ConfigError {
+        self.lines.push(line);
+        self.give_up()
+    }
+
+    fn bad(&mut self, line: String) -> bool {
+        self.lines.push(line);
+        false
+    }
+
+    /// Reads a file's text; `conditions` are the `Match` lines in force where it was included, and are the same afterwards.
+    fn file(
+        &mut self,
+        path: &Path,
+        text: &str,
+        conditions: &mut Vec<usize>,
+        depth: usize,
+    ) -> Result<(), ConfigError> {
+        let name = path.display().to_string();
+        let file = Some(self.source.files.len());
+        self.source.files.push(Arc::new(path.to_path_buf()));
+        let outer = conditions.clone();
+        let mut bad = 0;
+        for (index, line) in text.split('\n').enumerate() {
+            let place = Place { name: &name, file, line: index + 1 };
+            // A Match inside an included file narrows the one it was included under.
+            let mut inner = std::mem::take(conditions);
+            if split_keyword(line).is_some_and(|(keyword, _)| keyword.eq_ignore_ascii_case("match")) {
+                inner.clone_from(&outer);
+            }
+            let good = self.line(line, place, &mut inner, depth)?;
+            *conditions = inner;
+            if !good {
+                bad += 1;
+            }
+        }
+        *conditions = outer;
+        if bad > 0 {
+            return Err(self.fatal(format!("{name}: terminating, {bad} bad configuration options")));
+        }
+        Ok(())
+    }
+
+    /// One line; `false` when it is bad and was complained about. Most errors end the reading at once, as in sshd.
+    fn line(
+        &mut self,
+        line: &str,
+        place: Place<'_>,
+        conditions: &mut Vec<usize>,
+        depth: usize,
+    ) -> Result<bool, ConfigError> {
+        let Some((keyword, rest)) = split_keyword(line) else { return Ok(true) };
+        if rest.is_empty() {
+            return Ok(self.bad(place.say(&format!("no argument after keyword \"{keyword}\""))));
+        }
+        if keyword.eq_ignore_ascii_case("match") {
+            return match Criteria::parse(rest) {
+                Ok(criteria) => {
+                    conditions.push(self.source.criteria.len());
+                    self.source.criteria.push(criteria);
+                    Ok(true)
+                }
+                Err(BadCriteria::Alone(message)) => Err(self.fatal(format!("{message} {}", place.line))),
+                Err(BadCriteria::Line(message)) => {
+                    self.lines.push(message);
+                    Err(self.fatal(place.say("Bad Match condition")))
+                }
+            };
+        }
+        if keyword.eq_ignore_ascii_case("include") {
+            return self.include(rest, place, conditions, depth);
+        }
+        let Some(row) = find(SERVER_KEYWORDS, &keyword) else {
+            if SERVER_IGNORED.iter().any(|name| name.eq_ignore_ascii_case(&keyword)) {
+                self.source.notes.push(place.say(&format!("Deprecated option {keyword}")));
+                return Ok(true);
+            }
+            let text = format!("{}: line {}: Bad configuration option: {keyword}", place.name, place.line);
+            return Ok(self.bad(text));
+        };
+        if SERVER_KEYWORDS[row].scope == Scope::Global && !conditions.is_empty() {
+            let text = format!("Directive '{keyword}' is not allowed within a Match block");
+            return Err(self.fatal(place.say(&text)));
+        }
+        let Ok(mut args) = Arguments::new(SERVER_KEYWORDS[row].name, Dialect::Server, rest) else {
+            return Ok(self.bad(place.say("invalid quotes")));
+        };
+        self.check_names(row, &args, place, conditions)?;
+        let mut scratch = ServerSettings::unset();
+        if let Err(message) = scratch.set(row, &mut args, &Origin::CommandLine, true) {
+            return Err(self.fatal(place.say(&message)));
+        }
+        if !args.is_empty() {
+            let text = format!("keyword {keyword} extra arguments at end of line");
+            return Ok(self.bad(place.say(&text)));
+        }
+        self.source.statements.push(Statement {
+            row,
+            rest: rest.to_string(),
+            file: place.file,
+            line: place.line,
+            conditions: conditions.clone(),
+        });
+        Ok(true)
+    }
+
+    /// Algorithm names that do not exist, subsystems that exist already.
+    fn check_names(
+        &mut self,
+        row: usize,
+        args: &Arguments,
+        place: Place<'_>,
+        conditions: &[usize],
+    ) -> Result<(), ConfigError> {
+        let name = SERVER_KEYWORDS[row].name;
+        let first = args.clone().next_word().unwrap_or_default();
+        if let Some(kind) = AlgorithmKind::of_keyword(name) {
+            let known = first.starts_with('-')
+                || first
+                    .trim_start_matches(['+', '^'])
+                    .split(',')
+                    .all(|name| !name.is_empty() && self.environment.knows_algorithm(kind, name, true));
+            if !known && !first.is_empty() {
+                return Err(self.fatal(place.say(&kind.message(&first))));
+            }
+        }
+        if name == "Subsystem" {
+            let taken = self.source.statements.iter().any(|other| {
+                other.row == row
+                    && other.file.is_some()
+                    && other.conditions == conditions
+                    && split_words(&other.rest, true).is_ok_and(|words| words.first() == Some(&first))
+            });
+            if taken {
+                return Err(self.fatal(place.say(&format!("Subsystem '{first}' already defined."))));
+            }
+        }
+        Ok(())
+    }
+
+    fn include(
+        &mut self,
+        rest: &str,
+        place: Place<'_>,
+        conditions: &mut Vec<usize>,
+        depth: usize,
+    ) -> Result<bool, ConfigError> {
+        let Ok(words) = split_words(rest, true) else {
+            return Ok(self.bad(place.say("invalid quotes")));
+        };
+        if depth >= MAX_DEPTH {
+            return Err(self.fatal("Too many recursive configuration includes".to_string()));
+        }
+        for word in words {
+            if word.is_empty() {
+                return Ok(self.bad(place.say("keyword Include empty argument")));
+            }
+            for path in glob(&Path::new("/etc/ssh").join(&word).to_string_lossy()) {
+                match read_text(&path) {
+                    Ok(text) => self.file(&path, &text, conditions, depth + 1)?,
+                    Err(error) => {
+                        let text = format!("{}: {}", path.display(), errno_text(&error));
+                        return Err(self.fatal(text));
+                    }
+                }
+            }
+        }
+        Ok(true)
+    }
 }

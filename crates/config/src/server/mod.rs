@@ -4,6 +4,7 @@
 //! ([`ServerConfig::to_bytes`]): the statements, not the values, so `Match` blocks can be applied there when user and
 //! addresses are known, and a file changed meanwhile has no effect on half of a connection.
 
+mod criteria;
 mod facts;
 mod load;
 mod source;
@@ -17,6 +18,7 @@ use std::sync::Arc;
 use crate::environment::Environment;
 use crate::error::ConfigError;
 use crate::server_table::ServerSettings;
+use crate::server_values::ListenAddress;
 use source::Source;
 
 /// The server's configuration. Dereferences to [`ServerSettings`], one field a keyword.
@@ -69,9 +71,28 @@ impl ServerConfig {
     }
 
     /// What `sshd -T` prints; keywords in mixed case as OpenSSH 10 prints them, or in lower case as older ones do.
-    pub fn dump(&self, lower: bool) -> String {
+    /// `defaults` gives the default list of an algorithm keyword.
+    pub fn dump(&self, lower: bool, defaults: &dyn Fn(&str) -> Vec<String>) -> String {
+        let mut settings = self.settings.clone();
+        let s = &mut settings;
+        for (name, list) in [
+            ("Ciphers", &mut s.ciphers),
+            ("MACs", &mut s.macs),
+            ("KexAlgorithms", &mut s.kex_algorithms),
+            ("CASignatureAlgorithms", &mut s.ca_signature_algorithms),
+            ("HostbasedAcceptedAlgorithms", &mut s.hostbased_accepted_algorithms),
+            ("HostKeyAlgorithms", &mut s.host_key_algorithms),
+            ("PubkeyAcceptedAlgorithms", &mut s.pubkey_accepted_algorithms),
+        ] {
+            list.value = list.value.in_force(&defaults(name));
+        }
+        s.listen_address.value.0 = self
+            .listen_endpoints()
+            .into_iter()
+            .map(|(host, port)| ListenAddress { host, port: Some(port), rdomain: None })
+            .collect();
         let mut out = String::new();
-        for line in self.settings.dump_lines(lower) {
+        for line in settings.dump_lines(lower) {
             out.push_str(&line);
             out.push('\n');
         }

@@ -1,0 +1,126 @@
+//! The criteria of `Match` in `sshd_config`.
+
+use super::ConnectionFacts;
+use crate::cidr;
+use crate::line::split_criteria;
+use crate::pattern::{ListMatch, match_host, match_list};
+
+/// What `Match version` compares with.
+const VERSION: &str = concat!("Longhaul_", env!("CARGO_PKG_VERSION"));
+
+/// One criterion.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Criterion {
+    All,
+    User(String),
+    Group(String),
+    Host(String),
+    Address(String),
+    LocalAddress(String),
+    LocalPort(u16),
+    Rdomain(String),
+    Version(String),
+    InvalidUser,
+}
+
+/// All criteria of a `Match` line; all must hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Criteria {
+    /// As written, for the session process.
+    pub(super) text: String,
+    list: Vec<Criterion>,
+}
+
+/// Why a `Match` line is bad.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum BadCriteria {
+    /// A line to print before "Bad Match condition".
+    Line(String),
+    /// A line that stands alone; its end is the line number.
+    Alone(String),
+}
+
+impl Criteria {
+    /// Reads what follows `Match`.
+    pub(super) fn parse(text: &str) -> Result<Self, BadCriteria> {
+        let line = |text: &str| BadCriteria::Line(text.to_string());
+        let words = split_criteria(text).map_err(|_| line("invalid quotes"))?;
+        let mut words = words.into_iter();
+        let mut list = Vec::new();
+        while let Some(attribute) = words.next() {
+            let lower = attribute.to_ascii_lowercase();
+            match lower.as_str() {
+                "all" => {
+                    if !list.is_empty() || words.next().is_some() {
+                        return Err(line("'all' cannot be combined with other Match attributes"));
+                    }
+                    list.push(Criterion::All);
+                    continue;
+                }
+                "invalid-user" => {
+                    list.push(Criterion::InvalidUser);
+                    continue;
+                }
+                _ => {}
+            }
+            let argument = words
+                .next()
+                .filter(|argument| !argument.is_empty())
+                .ok_or_else(|| BadCriteria::Line(format!("Missing Match criteria for {attribute}")))?;
+            list.push(match lower.as_str() {
+                "user" => Criterion::User(argument),
+                "group" => Criterion::Group(argument),
+                "host" => Criterion::Host(argument),
+                "address" | "localaddress" => {
+                    if !cidr::check_list(&argument) {
+                        let message = format!("Invalid Match {lower} argument '{argument}' at line");
+                        return Err(BadCriteria::Alone(message));
+                    }
+                    if lower == "address" {
+                        Criterion::Address(argument)
+                    } else {
+                        Criterion::LocalAddress(argument)
+                    }
+                }
+                "localport" => {
+                    let port = argument.parse().ok().filter(|port| *port != 0);
+                    Criterion::LocalPort(port.ok_or_else(|| {
+                        BadCriteria::Line(format!("Invalid LocalPort '{argument}' on Match line"))
+                    })?)
+                }
+                "rdomain" => Criterion::Rdomain(argument),
+                "version" => Criterion::Version(argument),
+                _ => return Err(BadCriteria::Line(format!("Unsupported Match attribute {attribute}"))),
+            });
+        }
+        if list.is_empty() {
+            return Err(line("One or more attributes required for Match"));
+        }
+        Ok(Self { text: text.to_string(), list })
+    }
+
+    /// Whether all hold.
+    pub(super) fn hold(&self, facts: &ConnectionFacts) -> bool {
+        let listed = |text: &str, list: &str| match_list(text, list, false) == ListMatch::Yes;
+        self.list.iter().all(|criterion| match criterion {
+            Criterion::All => true,
+            Criterion::User(list) => facts.user.as_deref().is_some_and(|user| listed(user, list)),
+            Criterion::Group(list) => {
+                let matches: Vec<_> =
+                    facts.groups.iter().map(|group| match_list(group, list, false)).collect();
+                matches.contains(&ListMatch::Yes) && !matches.contains(&ListMatch::Negated)
+            }
+            Criterion::Host(list) => facts.host.as_deref().is_some_and(|host| match_host(host, list)),
+            Criterion::Address(list) => {
+                facts.address.is_some_and(|a| cidr::match_list(a, list) == Ok(ListMatch::Yes))
+            }
+            Criterion::LocalAddress(list) => {
+                facts.local_address.is_some_and(|a| cidr::match_list(a, list) == Ok(ListMatch::Yes))
+            }
+            Criterion::LocalPort(port) => facts.local_port == Some(*port),
+            Criterion::Rdomain(list) => facts.rdomain.as_deref().is_some_and(|name| listed(name, list)),
+            Criterion::Version(list) => listed(VERSION, list),
+            Criterion::InvalidUser => facts.invalid_user,
+        })
+    }
+}

@@ -1,0 +1,297 @@
+//! What `ssh_config` files mean.
+
+mod common;
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use common::{Home, lines};
+use lh_config::Origin;
+use lh_config::client::{CommandLine, JumpHost, Request, UserFile};
+use lh_config::enums::{RequestTty, StrictHostKeyChecking, YesNoAsk};
+use lh_config::forward::{Endpoint, Forward};
+use lh_config::special::ControlPersist;
+
+#[test]
+fn the_first_value_wins_and_command_line_comes_before_files() {
+    let home = Home::new();
+    home.write(".ssh/config", "Host other\n  Port 1\nHost host\n  Port 2222\n  User fromfile\nPort 3333\n");
+    let mut request = home.request("host");
+    request.command_line = vec![
+        CommandLine::Option("User=fromoption".to_owned()),
+        CommandLine::Flag("IdentityFile", vec!["/a b/\"key#1".to_owned()]),
+    ];
+    let system = home.write("system", "IdentityFile /system\nCompression yes\nUser fromsystem\n");
+    request.system_file = Some(system.clone());
+    let config = home.load(&request).expect("loads");
+    assert_eq!(config.user(), "fromoption");
+    assert_eq!(config.port(), 2222);
+    assert_eq!(config.identity_file.0, ["/a b/\"key#1", "/system"]);
+    assert!(*config.compression);
+    assert_eq!(config.user.origin, Origin::CommandLine);
+    assert_eq!(config.port.origin.to_string(), format!("{}:4", home.path(".ssh/config").display()));
+    assert_eq!(config.compression.origin.to_string(), format!("{}:2", system.display()));
+    assert!(!config.batch_mode.is_set());
+}
+
+#[test]
+fn host_patterns_with_wildcards_and_exceptions() {
+    let home = Home::new();
+    let text = "Host *.lab !bad.lab \"quoted name\"\n Port 1\nHost ?.x\n Port=2\nHost !a * # note\n Port 3\n";
+    let port = |host: &str| home.with_text(host, text).expect("loads").port();
+    assert_eq!(port("a.lab"), 1);
+    assert_eq!(port("bad.lab"), 3);
+    assert_eq!(port("b.x"), 2);
+    assert_eq!(port("a"), 22);
+    assert_eq!(port("A.LAB"), 3, "names are compared as typed");
+    assert_eq!(port("quoted name"), 1);
+}
+
+#[test]
+fn what_does_not_match_is_checked_but_has_no_effect() {
+    let home = Home::new();
+    let config = home
+        .with_text("host", "Host other\nMetricsPath /x\nPort 5\nProxyJump j\nIdentityFile /k\n")
+        .expect("loads");
+    assert!(!*config.metrics);
+    assert_eq!(config.port(), 22);
+    assert!(config.proxy_jump().is_empty());
+    assert_eq!(config.identity_file.0.len(), 6);
+    let error = home.with_text("host", "Host other\nPort x\n");
+    assert_eq!(
+        lines(error, home.folder.path()),
+        ["given line 2: Bad port 'x'.", "given: terminating, 1 bad configuration options"]
+    );
+    assert!(*home.with_text("host", "MetricsPath /x\n").expect("loads").metrics);
+}
+
+#[test]
+fn errors_are_in_opensshs_words() {
+    let home = Home::new();
+    let text = "Foo 1\nPort\nPort 22 33\nUser \"x\nCompression maybe\nConnectTimeout x\nMatch foo x\nMatch host\n\
+                Match all host x\nHost\nCiphers bogus\nEscapeChar abc\nSetEnv A\nServerAliveCountMax -1\n";
+    let expected = [
+        "given: line 1: Bad configuration option: foo",
+        "given line 2: no argument after keyword \"port\"",
+        "given line 3: keyword port extra arguments at end of line",
+        "given line 4: invalid quotes",
+        "given line 5: unsupported option \"maybe\".",
+        "given line 6: invalid time value.",
+        "Unsupported Match attribute foo",
+        "given line 7: Bad Match condition",
+        "Missing Match criteria for host",
+        "given line 8: Bad Match condition",
+        "'all' cannot be combined with other Match attributes",
+        "given line 9: Bad Match condition",
+        "given line 10: no argument after keyword \"host\"",
+        "given line 11: Bad SSH2 cipher spec 'bogus'.",
+        "given line 12: Bad escape character.",
+        "given line 13: Invalid SetEnv.",
+        "given line 14: integer value too small.",
+        "given: terminating, 14 bad configuration options",
+    ];
+    assert_eq!(lines(home.with_text("host", text), home.folder.path()), expected);
+    let option = |text: &str| lines(home.with_options(&[text]), home.folder.path());
+    assert_eq!(option("x=1"), ["command-line: line 0: Bad configuration option: x"]);
+    assert_eq!(option("Port"), ["command-line line 0: no argument after keyword \"port\""]);
+    assert_eq!(option("Host=x"), ["Host directive not supported as a command-line option"]);
+    assert_eq!(option("ProxyJump=a@b:x"), ["command-line line 0: Invalid ProxyJump \"a@b:x\""]);
+    let missing = home.load(&Request { user_file: UserFile::Named(home.path("none")), ..home.request("h") });
+    assert_eq!(
+        lines(missing, home.folder.path()),
+        ["Can't open user config file none: No such file or directory"]
+    );
+}
+
+#[test]
+fn unknown_words_can_be_ignored_and_old_ones_are() {
+    let home = Home::new();
+    let config = home
+        .with_text("h", "IgnoreUnknown Fo*,bar\nFoo 1\nBAR x\nProtocol 2\nRSAAuthentication yes\nGSSAPIAuthentication yes\n")
+        .expect("loads");
+    let loud: Vec<_> = config.notes.iter().filter(|note| note.loud).map(|note| note.text.clone()).collect();
+    assert_eq!(loud.len(), 1);
+    assert!(loud[0].ends_with("given line 5: Unsupported option \"rsaauthentication\""), "{loud:?}");
+    assert!(config.notes.iter().any(|note| note.text.contains("GSSAPIAuthentication has no effect")));
+    assert!(home.with_text("h", "Foo 1\nIgnoreUnknown Foo\n").is_err(), "only from there on");
+}
+
+#[test]
+fn a_config_others_can_write_is_refused() {
+    let home = Home::new();
+    let path = home.write(".ssh/config", "Port 1\n");
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o620)).expect("mode set");
+    let error = home.load(&home.request("h"));
+    assert_eq!(lines(error, home.folder.path()), ["Bad owner or permissions on .ssh/config"]);
+    // A file that was named is the user's own business.
+    assert!(home.load(&Request { user_file: UserFile::Named(path), ..home.request("h") }).is_ok());
+}
+
+#[test]
+fn match_criteria() {
+    let mut home = Home::new();
+    home.world.true_commands = vec!["test box = box && test bob".to_owned()];
+    home.world.addresses = vec!["192.0.2.9".parse().expect("an address")];
+    let holds = |criteria: &str| {
+        let text = format!("Tag t1\nHostname real.%h\nUser bob\nMatch {criteria}\nPort 7\n");
+        home.with_text("host", &text).expect("loads").port() == 7
+    };
+    for criteria in [
+        "all",
+        "host real.host",
+        "host=REAL.*,x",
+        "originalhost host",
+        "user bob localuser alice",
+        "!user root",
+        "tagged t*",
+        "localnetwork 192.0.2.0/24",
+        "exec \"test %L = box && test %r\"",
+        "final",
+        "canonical final host real.host",
+        "sessiontype shell command \"\"",
+        "version Longhaul_*",
+    ] {
+        assert!(holds(criteria), "{criteria}");
+    }
+    for criteria in [
+        "host host",
+        "!all",
+        "user root",
+        "user bob localuser root",
+        "exec false",
+        "localnetwork 10.0.0.0/8",
+        "command ls",
+    ] {
+        assert!(!holds(criteria), "{criteria}");
+    }
+}
+
+#[test]
+fn commands_run_only_where_the_rest_matches() {
+    let home = Home::new();
+    home.with_text("h", "Match host other exec \"first\"\nMatch host h exec \"second %h\"\n").expect("loads");
+    assert_eq!(*home.world.ran.borrow(), ["second h"]);
+}
+
+#[test]
+fn includes_take_patterns_and_leave_the_block_as_it_was() {
+    let home = Home::new();
+    home.write(".ssh/part-a", "Port 1\nHost nobody\nUser wrong\n");
+    home.write(".ssh/part-b", "User b\n");
+    home.write(".ssh/config", "Include part-* nothing-*\nHost h\nCompression yes\nHost x\nInclude loop\n");
+    let config = home.load(&home.request("h")).expect("loads");
+    assert_eq!((config.port(), config.user()), (1, "b"));
+    assert!(*config.compression);
+    home.write(".ssh/loop", "Include loop\n");
+    let error = home.load(&home.request("h"));
+    assert_eq!(lines(error, home.folder.path()), ["Too many recursive configuration includes"]);
+    home.write(".ssh/loop", "\nBad 1\n");
+    let error = home.load(&home.request("h"));
+    assert_eq!(
+        lines(error, home.folder.path()),
+        [
+            ".ssh/loop: line 2: Bad configuration option: bad",
+            ".ssh/loop: terminating, 1 bad configuration options"
+        ]
+    );
+    // A block that does not apply cannot be escaped by a Host line of the file it includes.
+    home.write(".ssh/loop", "Host *\nCompression no\nStdinNull yes\n");
+    assert!(!*home.load(&home.request("h")).expect("loads").stdin_null);
+}
+
+#[test]
+fn values_of_many_kinds() {
+    let home = Home::new();
+    let config = home
+        .with_text(
+            "h",
+            "RekeyLimit 1G 1h30m\nConnectTimeout 1m\nStrictHostKeyChecking accept-new\nRequestTTY force\nControlPersist 10m\n\
+             LocalForward 8080 web:80\nLocalForward [::1]:1 /run/x\nRemoteForward 9\nDynamicForward *:1080\nSendEnv LANG LC_*\n\
+             SendEnv -LC_* X\nSetEnv A=1 B=\"x y\"\nSetEnv C=ignored\nStreamLocalBindMask 077\nIPQoS af21 none\n\
+             UserKnownHostsFile ~/kh \"~bob/k h\"\nProxyJump u@a:1,[::2]:3\nProxyCommand ignored\n",
+        )
+        .expect("loads");
+    assert_eq!(config.rekey_limit.bytes, Some(1 << 30));
+    assert_eq!(config.rekey_limit.interval, Some(Duration::from_secs(5400)));
+    assert_eq!(config.connect_timeout.0, Some(60));
+    assert_eq!(*config.strict_host_key_checking, StrictHostKeyChecking::AcceptNew);
+    assert_eq!(*config.request_tty, RequestTty::Force);
+    assert_eq!(*config.control_persist, ControlPersist::Seconds(600));
+    assert_eq!(*config.update_host_keys, YesNoAsk::No, "the user keeps host keys elsewhere");
+    let tcp = |host: Option<&str>, port| Endpoint::Tcp { host: host.map(str::to_owned), port };
+    assert_eq!(
+        config.local_forward.0,
+        [
+            Forward { listen: tcp(None, 8080), connect: Some(tcp(Some("web"), 80)) },
+            Forward { listen: tcp(Some("::1"), 1), connect: Some(Endpoint::Unix("/run/x".to_owned())) },
+        ]
+    );
+    assert_eq!(config.remote_forward.0, [Forward { listen: tcp(None, 9), connect: None }]);
+    assert_eq!(config.dynamic_forward.0, [Forward { listen: tcp(Some("*"), 1080), connect: None }]);
+    assert_eq!(config.send_env.0, ["LANG", "X"]);
+    assert_eq!(config.set_env.0, [("A".to_owned(), "1".to_owned()), ("B".to_owned(), "x y".to_owned())]);
+    assert_eq!(config.stream_local_bind_mask.0, 0o77);
+    assert_eq!((config.ip_qos.interactive, config.ip_qos.bulk), (Some(0x48), None));
+    let files = config.user_known_hosts_files(&home.world).expect("expands");
+    assert_eq!(files, [home.path("kh"), PathBuf::from("/home/bob/k h")]);
+    let hop = |user: Option<&str>, host: &str, port| JumpHost {
+        user: user.map(str::to_owned),
+        host: host.to_owned(),
+        port,
+    };
+    assert_eq!(config.proxy_jump(), [hop(Some("u"), "a", Some(1)), hop(None, "::2", Some(3))]);
+    assert_eq!(config.proxy_command.command(), None, "the jump came first");
+    let config = home.with_text("h", "ProxyCommand nc %h %p # not a comment\nProxyJump j\n").expect("loads");
+    assert_eq!(config.proxy_command.command(), Some("nc %h %p # not a comment"));
+    assert!(config.proxy_jump().is_empty());
+    let config =
+        home.with_text("h", "ProxyJump none\nClearAllForwardings yes\nLocalForward 1 a:2\n").expect("loads");
+    assert!(config.proxy_jump().is_empty() && config.local_forward.0.is_empty());
+}
+
+#[test]
+fn tokens_tildes_and_variables_in_paths() {
+    let mut home = Home::new();
+    home.world.variables.insert("DIR".to_owned(), "/dir".to_owned());
+    let config =
+        home.with_text("typed", "Hostname %h.Example\nUser u\nPort 99\nHostKeyAlias alias\n").expect("loads");
+    assert_eq!(config.host, "typed.example");
+    let expand = |text: &str| config.expand_path(text, &home.world).map(|path| path.display().to_string());
+    assert_eq!(
+        expand("${DIR}/%%-%h-%n-%p-%r-%u-%L-%l-%k").as_deref(),
+        Ok("/dir/%-typed.example-typed-99-u-alice-box-box.local-alias")
+    );
+    assert_eq!(expand("~/x").as_deref(), Ok(home.path("x").display().to_string().as_str()));
+    assert_eq!(expand("%z"), Err("unknown key %z".to_owned()));
+    assert!(
+        expand("${NOPE}").is_err()
+            && expand("${DIR").is_err()
+            && expand("~nobody/x").is_err()
+            && expand("%").is_err()
+    );
+    let hash = config.tokens(&home.world).value('C').map(str::len);
+    assert_eq!(hash, Some(40));
+}
+
+#[test]
+fn algorithm_lists_edit_the_default() {
+    let home = Home::new();
+    let list = |text: &str| {
+        let config = home.with_text("h", &format!("Ciphers {text}\n")).expect("loads");
+        config.ciphers.apply(&["a-1", "a-2", "b"]).join(",")
+    };
+    assert_eq!(list("x,b,x"), "x,b");
+    assert_eq!(list("+x,b"), "a-1,a-2,b,x");
+    assert_eq!(list("-a-*,zzz"), "b");
+    assert_eq!(list("^b,x"), "b,x,a-1,a-2");
+}
+
+#[test]
+fn the_none_switch_works_from_the_command_line_only() {
+    let home = Home::new();
+    let config = home.with_text("h", "NoneEnabled yes\nNoneSwitch yes\n").expect("loads");
+    assert!(*config.none_enabled && !*config.none_switch);
+    assert!(config.notes.iter().any(|note| note.loud && note.text.contains("NoneSwitch")));
+    assert!(*home.with_options(&["NoneSwitch=yes"]).expect("loads").none_switch);
+}

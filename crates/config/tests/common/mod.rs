@@ -1,0 +1,114 @@
+//! A made-up world for configuration tests.
+
+#![allow(dead_code, reason = "each test file uses its own part")]
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use lh_config::algorithms::AlgorithmKind;
+use lh_config::client::{self, CommandLine, Request, UserFile};
+use lh_config::{Account, ClientConfig, ConfigError, Environment};
+
+/// An environment with prepared answers.
+#[derive(Default)]
+pub(crate) struct World {
+    pub(crate) variables: HashMap<String, String>,
+    /// Commands that succeed.
+    pub(crate) true_commands: Vec<String>,
+    /// Commands that were run.
+    pub(crate) ran: RefCell<Vec<String>>,
+    pub(crate) addresses: Vec<IpAddr>,
+}
+
+impl Environment for World {
+    fn variable(&self, name: &str) -> Option<String> {
+        self.variables.get(name).cloned()
+    }
+    fn run(&self, command: &str) -> bool {
+        self.ran.borrow_mut().push(command.to_owned());
+        self.true_commands.iter().any(|known| known == command)
+    }
+    fn sha1(&self, data: &[u8]) -> [u8; 20] {
+        // Not SHA-1, but as good for telling inputs apart.
+        let mut out = [0_u8; 20];
+        for (index, byte) in data.iter().enumerate() {
+            out[index % 20] = byte.wrapping_add(out[index % 20].rotate_left(3));
+        }
+        out
+    }
+    fn home_of(&self, user: &str) -> Option<PathBuf> {
+        (user == "bob").then(|| PathBuf::from("/home/bob"))
+    }
+    fn knows_algorithm(&self, _kind: AlgorithmKind, name: &str, _pattern: bool) -> bool {
+        !name.contains("bogus")
+    }
+    fn local_addresses(&self) -> Vec<IpAddr> {
+        self.addresses.clone()
+    }
+}
+
+/// A home folder and a loader for it.
+pub(crate) struct Home {
+    pub(crate) folder: tempfile::TempDir,
+    pub(crate) world: World,
+}
+
+impl Home {
+    pub(crate) fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::create_dir(folder.path().join(".ssh")).expect("a folder");
+        Self { folder, world: World::default() }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Writes a file below the home folder, mode 0600.
+    pub(crate) fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.path(name);
+        std::fs::write(&path, text).expect("written");
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).expect("mode set");
+        path
+    }
+
+    pub(crate) fn account(&self) -> Account {
+        use std::os::unix::fs::MetadataExt as _;
+        let uid = std::fs::metadata(self.folder.path()).expect("exists").uid();
+        Account {
+            name: "alice".to_owned(),
+            uid,
+            home: self.folder.path().to_path_buf(),
+            host_name: "box.local".to_owned(),
+        }
+    }
+
+    pub(crate) fn request(&self, host: &str) -> Request {
+        Request { system_file: None, ..Request::new(host, self.account()) }
+    }
+
+    pub(crate) fn load(&self, request: &Request) -> Result<ClientConfig, ConfigError> {
+        client::load(request, &self.world)
+    }
+
+    /// What a file with this text means for `host`.
+    pub(crate) fn with_text(&self, host: &str, text: &str) -> Result<ClientConfig, ConfigError> {
+        let path = self.write("given", text);
+        self.load(&Request { user_file: UserFile::Named(path), ..self.request(host) })
+    }
+
+    /// What these `-o` options mean.
+    pub(crate) fn with_options(&self, options: &[&str]) -> Result<ClientConfig, ConfigError> {
+        let command_line = options.iter().map(|text| CommandLine::Option((*text).to_owned())).collect();
+        self.load(&Request { command_line, user_file: UserFile::None, ..self.request("host") })
+    }
+}
+
+pub(crate) fn lines(result: Result<impl Sized, ConfigError>, folder: &Path) -> Vec<String> {
+    let error = result.err().expect("an error");
+    let folder = format!("{}/", folder.display());
+    error.lines.iter().map(|line| line.replace(&folder, "")).collect()
+}

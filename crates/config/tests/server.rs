@@ -1,0 +1,231 @@
+//! What `sshd_config` files mean.
+
+mod common;
+
+use common::{Home, lines};
+use lh_config::enums::PermitRootLogin;
+use lh_config::special::PermitForward;
+use lh_config::{ConfigError, ConnectionFacts, ServerConfig};
+
+fn load(home: &Home, text: &str, options: &[&str]) -> Result<ServerConfig, ConfigError> {
+    let path = home.write("sshd", text);
+    let options: Vec<String> = options.iter().map(|option| (*option).to_owned()).collect();
+    ServerConfig::load(Some(&path), &options, &home.world)
+}
+
+fn facts(user: &str, groups: &[&str], address: &str) -> ConnectionFacts {
+    ConnectionFacts {
+        user: Some(user.to_owned()),
+        groups: groups.iter().map(|group| (*group).to_owned()).collect(),
+        address: address.parse().ok(),
+        host: Some(address.to_owned()),
+        local_port: Some(22),
+        ..ConnectionFacts::default()
+    }
+}
+
+const SAMPLE: &str = "\
+Port 22
+Port 2222
+HostKey /k1
+HostKey /k2
+PasswordAuthentication no
+PasswordAuthentication yes
+AcceptEnv LANG LC_*
+Subsystem sftp internal-sftp -f AUTH
+AllowUsers alice bob@10.*
+Match User root Address 10.0.0.0/8
+  PermitRootLogin yes
+Match User root,admin
+  PermitRootLogin no
+  MaxAuthTries 2
+  AcceptEnv ONLY
+Match Group sftp*,!sftp-no
+  ForceCommand internal-sftp -d /data
+  ChrootDirectory %h
+Match LocalPort 2222
+  AllowTcpForwarding no
+Match all
+  Banner /etc/issue
+";
+
+#[test]
+fn match_blocks_override_the_global_section_and_the_first_block_wins() {
+    let home = Home::new();
+    let global = load(&home, SAMPLE, &[]).expect("loads");
+    assert_eq!(global.port.0, [22, 2222]);
+    assert_eq!(global.host_key.0, ["/k1", "/k2"]);
+    assert!(!*global.password_authentication);
+    assert_eq!(global.subsystem.find("sftp"), Some("internal-sftp -f AUTH"));
+    assert_eq!(global.allow_users.0, ["alice", "bob@10.*"]);
+    assert_eq!(*global.permit_root_login, PermitRootLogin::ProhibitPassword);
+    assert_eq!(global.banner.as_deref(), None, "no Match applies before a connection is there");
+    let at = |facts: ConnectionFacts| global.for_connection(&facts).expect("applies");
+    let inside = at(facts("root", &[], "10.1.2.3"));
+    assert_eq!((*inside.permit_root_login, *inside.max_auth_tries), (PermitRootLogin::Yes, 2));
+    assert_eq!(inside.accept_env.0, ["ONLY"]);
+    assert_eq!(inside.banner.as_deref(), Some("/etc/issue"));
+    let outside = at(facts("root", &[], "192.0.2.1"));
+    assert_eq!(*outside.permit_root_login, PermitRootLogin::No);
+    let user = at(facts("eve", &["users", "sftp1"], "192.0.2.1"));
+    assert_eq!(user.force_command.command(), Some("internal-sftp -d /data"));
+    assert_eq!(user.chroot_directory.as_deref(), Some("%h"));
+    assert_eq!(user.accept_env.0, ["LANG", "LC_*"]);
+    let excepted = at(facts("eve", &["sftp1", "sftp-no"], "192.0.2.1"));
+    assert_eq!(excepted.force_command.command(), None);
+    assert!(user.allow_tcp_forwarding.local());
+    let other_port = at(ConnectionFacts { local_port: Some(2222), ..ConnectionFacts::default() });
+    assert!(!other_port.allow_tcp_forwarding.local());
+    assert_eq!(user.force_command.origin.to_string(), format!("{}:17", home.path("sshd").display()));
+}
+
+#[test]
+fn another_process_gets_the_same_configuration() {
+    let home = Home::new();
+    let here = load(&home, SAMPLE, &["UseDNS yes"]).expect("loads");
+    let there = ServerConfig::from_bytes(&here.to_bytes()).expect("reads");
+    assert_eq!(here.settings, there.settings);
+    let facts = facts("root", &["sftp"], "10.0.0.1");
+    let (a, b) =
+        (here.for_connection(&facts).expect("applies"), there.for_connection(&facts).expect("applies"));
+    assert_eq!(a.settings, b.settings);
+    let bytes = here.to_bytes();
+    for end in 0..bytes.len() {
+        assert!(ServerConfig::from_bytes(&bytes[..end]).is_err());
+    }
+}
+
+#[test]
+fn the_command_line_wins() {
+    let home = Home::new();
+    let config = load(&home, "Port 1\nPort 2\nMaxAuthTries 3\n", &["Port 99", "Port=98", "MaxAuthTries=9"])
+        .expect("loads");
+    assert_eq!(config.port.0, [99, 98]);
+    assert_eq!(*config.max_auth_tries, 9);
+    let none = ServerConfig::load(None, &[], &home.world).expect("loads");
+    assert_eq!(none.port.0, [22]);
+    assert_eq!(none.listen_endpoints(), [("::".to_owned(), 22), ("0.0.0.0".to_owned(), 22)]);
+}
+
+#[test]
+fn addresses_to_listen_on() {
+    let home = Home::new();
+    let text = "Port 22\nPort 23\nListenAddress 192.0.2.1\nListenAddress [::1]:99\nListenAddress host:5\nListenAddress ::2\n";
+    let config = load(&home, text, &[]).expect("loads");
+    let text: Vec<String> =
+        config.listen_endpoints().iter().map(|(host, port)| format!("{host} {port}")).collect();
+    assert_eq!(text, ["192.0.2.1 22", "192.0.2.1 23", "::1 99", "host 5", "::2 22", "::2 23"]);
+    let v4 = load(&home, "AddressFamily inet\n", &[]).expect("loads");
+    assert_eq!(v4.listen_endpoints(), [("0.0.0.0".to_owned(), 22)]);
+}
+
+#[test]
+fn errors_are_in_sshds_words() {
+    let home = Home::new();
+    let error = |text: &str| lines(load(&home, text, &[]), home.folder.path());
+    assert_eq!(
+        error("Foo 1\nPort\nMaxAuthTries 4 5\nCompression \"yes\n"),
+        [
+            "sshd: line 1: Bad configuration option: Foo",
+            "sshd line 2: no argument after keyword \"Port\"",
+            "sshd line 3: keyword MaxAuthTries extra arguments at end of line",
+            "sshd line 4: invalid quotes",
+            "sshd: terminating, 4 bad configuration options"
+        ]
+    );
+    for (text, expected) in [
+        ("Port abc", "sshd line 1: Badly formatted port number."),
+        ("LoginGraceTime x", "sshd line 1: invalid time value."),
+        ("MaxAuthTries x", "sshd line 1: MaxAuthTries integer value invalid."),
+        ("LogLevel x", "sshd line 1: unsupported log level 'x'"),
+        ("PermitRootLogin x", "sshd line 1: unsupported option \"x\"."),
+        ("Subsystem a", "sshd line 1: Missing subsystem command."),
+        ("Subsystem a b\nSubsystem a c", "sshd line 2: Subsystem 'a' already defined."),
+        ("Ciphers bogus", "sshd line 1: Bad SSH2 cipher spec 'bogus'."),
+        ("MaxStartups 0", "sshd line 1: Invalid MaxStartups spec."),
+        (
+            "AuthenticationMethods any publickey",
+            "sshd line 1: \"any\" must appear alone in AuthenticationMethods",
+        ),
+        ("PermitOpen x", "sshd line 1: PermitOpen bad port number"),
+        ("RekeyLimit x", "sshd line 1: Bad RekeyLimit number 'x': Invalid argument"),
+        ("StreamLocalBindMask 9", "sshd line 1: Invalid StreamLocalBindMask."),
+        ("SetEnv x", "sshd line 1: Invalid environment."),
+        ("FingerprintHash x", "sshd line 1: Invalid FingerprintHash algorithm \"x\"."),
+        ("PermitTunnel x", "sshd line 1: bad PermitTunnel argument x"),
+        ("AuthorizedKeysCommand foo", "sshd line 1: AuthorizedKeysCommand must be an absolute path"),
+        ("Match User root\nPort 22", "sshd line 2: Directive 'Port' is not allowed within a Match block"),
+        ("ListenAddress 1.2.3.4:22 rdomain", "sshd line 1: bad ListenAddress syntax"),
+        ("Match Address 1.2.3/33", "Invalid Match address argument '1.2.3/33' at line 1"),
+    ] {
+        assert_eq!(error(text), [expected], "{text}");
+    }
+    assert_eq!(
+        error("Match exec x"),
+        ["Unsupported Match attribute exec", "sshd line 1: Bad Match condition"]
+    );
+    assert_eq!(error("Match User"), ["Missing Match criteria for User", "sshd line 1: Bad Match condition"]);
+    let option = lines(load(&home, "", &["Foo=1"]), home.folder.path());
+    assert_eq!(option, ["command-line: line 0: Bad configuration option: Foo"]);
+    let config = load(&home, "UsePrivilegeSeparation no\nProtocol 1\n", &[]).expect("loads");
+    assert!(config.notes[0].ends_with("sshd line 1: Deprecated option UsePrivilegeSeparation"));
+}
+
+#[test]
+fn a_match_in_an_included_file_narrows_and_ends_there() {
+    let home = Home::new();
+    let inner = home.write("inner", "Match User bob\nMaxSessions 1\n");
+    let text = format!("Match Address 10.0.0.0/8\nInclude {}\nMaxAuthTries 1\n", inner.display());
+    let config = load(&home, &text, &[]).expect("loads");
+    let at = |user: &str, address: &str| {
+        let config = config.for_connection(&facts(user, &[], address)).expect("applies");
+        (*config.max_sessions, *config.max_auth_tries)
+    };
+    assert_eq!(at("bob", "10.0.0.1"), (1, 1));
+    assert_eq!(at("eve", "10.0.0.1"), (10, 1));
+    assert_eq!(at("bob", "192.0.2.1"), (10, 6));
+    let inner = home.write("inner", "Port 5\nMatch User bob\nMaxSessions 1\n");
+    let config = load(&home, &format!("Include {}\nUseDNS yes\n", inner.display()), &[])
+        .expect("still global after it");
+    assert!(*config.use_dns && config.port.0 == [5]);
+}
+
+#[test]
+fn values_of_many_kinds() {
+    let home = Home::new();
+    let config = load(
+        &home,
+        "PerSourcePenalties authfail:0.5 max:1m overflow:deny-all\nPermitOpen host:80 [::1]:* *:443\nPermitListen 8080 localhost:*\n\
+         AuthenticationMethods publickey,password publickey,keyboard-interactive:pam\nMaxStartups 5\nLoginGraceTime 0\n\
+         AuthorizedKeysCommand /bin/x %u %k\nVersionAddendum a b # c\nRevokedKeys none\n",
+        &[],
+    )
+    .expect("loads");
+    assert_eq!(config.per_source_penalties.authfail.as_millis(), 500);
+    assert!(
+        !config.per_source_penalties.overflow_permissive && !config.per_source_penalties.overflow6_permissive
+    );
+    assert!(
+        config.permit_open.allows("host", 80)
+            && config.permit_open.allows("::1", 5)
+            && config.permit_open.allows("x", 443)
+    );
+    assert!(!config.permit_open.allows("host", 81));
+    assert!(config.permit_listen.allows("anything", 8080) && !config.permit_listen.allows("other", 1));
+    assert!(matches!(*config.permit_listen, PermitForward::Only(_)));
+    assert_eq!(config.authentication_methods.0[1], ["publickey", "keyboard-interactive:pam"]);
+    assert_eq!((config.max_startups.begin, config.max_startups.rate, config.max_startups.full), (5, 100, 5));
+    assert_eq!(config.login_grace_time.0, None);
+    assert_eq!(config.authorized_keys_command.0.as_deref(), Some("/bin/x %u %k"));
+    assert!(config.revoked_keys.list().is_empty());
+}
+
+#[test]
+fn test_mode_specifications() {
+    let mut facts = ConnectionFacts::default();
+    facts.parse_spec("user=a,addr=10.0.0.1,laddr=::1,lport=22,host=h,invalid-user").expect("parses");
+    assert_eq!((facts.user.as_deref(), facts.local_port, facts.invalid_user), (Some("a"), Some(22), true));
+    for bad in ["bogus", "addr=x", "lport=0", "lport=x"] {
+        assert!(facts.parse_spec(bad).is_err(), "{bad}");
+    }
+}
