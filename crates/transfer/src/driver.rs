@@ -20,6 +20,9 @@ pub trait Report: Send {
     /// Something happened.
     fn event(&mut self, event: Event, now: Instant);
 
+    /// False when nobody looks at progress: then the two below are not called.
+    fn wants_progress(&self) -> bool;
+
     /// The file whose data move, after every turn in which something happened.
     fn progress(&mut self, current: Option<Current<'_>>, now: Instant);
 
@@ -128,9 +131,12 @@ impl JobHandler {
         let state = &mut *guard;
         state.engine.advance(self.side, &mut ChannelOutput(cx), now);
         state.tell(now);
-        state.report.progress(state.engine.current(), now);
-        self.deadline =
-            [state.engine.next_deadline(), state.report.next_deadline()].into_iter().flatten().min();
+        let mut redraw = None;
+        if state.report.wants_progress() {
+            state.report.progress(state.engine.current(), now);
+            redraw = state.report.next_deadline();
+        }
+        self.deadline = [state.engine.next_deadline(), redraw].into_iter().flatten().min();
         let finished = state.engine.is_finished();
         let other = if self.side == Side::Source { Side::Target } else { Side::Source };
         let wake = self.job.shared.relay && (finished || state.engine.wants_to_send(other));

@@ -50,8 +50,8 @@ pub static SCP: Program = Program {
         Flag::with(
             'X',
             "sftp_option",
-            Accepted("requests and sizes adapt to the path"),
-            "Tune SFTP: nrequests=n, buffer=bytes.",
+            Works,
+            "Tune SFTP: nrequests=n (requests in flight), buffer=bytes (of one request). By default both adapt.",
         ),
     ],
 };

@@ -210,7 +210,9 @@ impl Engine {
     /// Begins what can be begun and sends what can be sent on the channel of `side`.
     pub fn advance(&mut self, side: Side, out: &mut dyn Output, now: Instant) {
         self.now = now;
-        self.flow.wait_until = None;
+        if side == Side::Source || self.plan.direction == Direction::Upload {
+            self.flow.wait_until = None;
+        }
         loop {
             self.settle();
             self.begin_work();

@@ -203,7 +203,11 @@ impl Engine {
         match step {
             PrepareStep::TargetPath => match path_of(outcome) {
                 Ok(path) => self.stat_target(path),
-                Err(fault) => self.target_failed(&fault.text.clone()),
+                Err(fault) if fault.kind == FaultKind::Lost => self.prepare.target = Target::Failed,
+                Err(fault) => {
+                    let text = format!("expand {}: {}", display_name(&self.plan.target), fault.text);
+                    self.target_failed(&text);
+                }
             },
             PrepareStep::TargetStat => self.target_known(outcome),
             PrepareStep::TargetMkdir => match outcome {
@@ -221,7 +225,10 @@ impl Engine {
             PrepareStep::SourcePath(at) => match path_of(outcome) {
                 // What the server expands is literal, though the rest may hold a pattern: as OpenSSH has it.
                 Ok(path) => self.find_source(at, path),
-                Err(fault) => self.source_failed(at, fault),
+                Err(mut fault) => {
+                    fault.text = format!("expand: {}", fault.text);
+                    self.source_failed(at, fault);
+                }
             },
             PrepareStep::SourceStat(at) => match outcome {
                 Ok(Done::Info(info)) => {

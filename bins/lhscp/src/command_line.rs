@@ -1,0 +1,217 @@
+//! From flags to places, options of the copy, and requests for a configuration.
+
+use std::path::PathBuf;
+
+use lh_cli::flags::{Parsed, SCP, Stop};
+use lh_config::Account;
+use lh_config::client::{CommandLine, Request, UserFile};
+use lh_transfer::Options;
+
+use crate::place::{Host, Place};
+
+/// What the command line says.
+#[derive(Debug)]
+pub(crate) struct Arguments {
+    pub(crate) sources: Vec<Place>,
+    pub(crate) target: Place,
+    pub(crate) options: Options,
+    /// `-q`.
+    pub(crate) quiet: bool,
+    /// Flags that stand for keywords, in the order given.
+    lines: Vec<CommandLine>,
+    user_file: UserFile,
+    account: Account,
+}
+
+/// Flags that stand for a keyword with a fixed value.
+const FIXED: &[(char, &str, &str)] = &[
+    ('4', "AddressFamily", "inet"),
+    ('6', "AddressFamily", "inet6"),
+    ('B', "BatchMode", "yes"),
+    ('C', "Compression", "yes"),
+    ('q', "LogLevel", "QUIET"),
+];
+
+/// Flags whose value is the keyword's.
+const VALUED: &[(char, &str)] = &[('J', "ProxyJump"), ('P', "Port"), ('c', "Ciphers"), ('i', "IdentityFile")];
+
+/// A copy needs none of these, whatever the configuration says: what `scp` tells `ssh`.
+const ALWAYS: &[(&str, &str)] = &[
+    ("ClearAllForwardings", "yes"),
+    ("ForwardAgent", "no"),
+    ("ForwardX11", "no"),
+    ("PermitLocalCommand", "no"),
+    ("RemoteCommand", "none"),
+    ("RequestTTY", "no"),
+];
+
+/// Makes sense of a parsed command line.
+///
+/// # Errors
+/// What to print and the exit status.
+pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, Stop> {
+    let places = parsed
+        .operands
+        .iter()
+        .map(|word| Place::parse(word))
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(|text| SCP.error(&text))?;
+    let mut sources = places;
+    let target = match sources.pop() {
+        Some(target) if !sources.is_empty() => target,
+        _ => {
+            return Err(Stop { out: String::new(), err: SCP.usage(), status: SCP.usage_status });
+        }
+    };
+    let mut options = Options { recursive: parsed.has('r'), preserve: parsed.has('p'), ..Options::default() };
+    if let Some(limit) = parsed.text('l') {
+        let kilobits: u64 = limit
+            .parse()
+            .ok()
+            .filter(|kilobits| (1..=100 * 1024 * 1024).contains(kilobits))
+            .ok_or_else(|| SCP.usage_error(&format!("invalid limit \"{limit}\"")))?;
+        options.bits_per_second = Some(kilobits * 1024);
+    }
+    for option in parsed.values('X') {
+        tune(&mut options, &option.to_string_lossy()).map_err(|text| SCP.error(&text))?;
+    }
+    Ok(Arguments {
+        sources,
+        target,
+        options,
+        quiet: parsed.has('q'),
+        lines: lines(parsed),
+        user_file: match parsed.text('F').as_deref() {
+            None => UserFile::Default,
+            Some("none") => UserFile::None,
+            Some(path) => UserFile::Named(PathBuf::from(path)),
+        },
+        account,
+    })
+}
+
+fn lines(parsed: &Parsed) -> Vec<CommandLine> {
+    let fixed = |keyword: &'static str, value: &str| CommandLine::Flag(keyword, vec![value.to_owned()]);
+    let mut lines = Vec::new();
+    for (flag, value) in &parsed.flags {
+        let text = || value.as_deref().unwrap_or_default().to_string_lossy().into_owned();
+        for (_, keyword, value) in FIXED.iter().filter(|(each, ..)| each == flag) {
+            lines.push(fixed(keyword, value));
+        }
+        for (_, keyword) in VALUED.iter().filter(|(each, _)| each == flag) {
+            lines.push(fixed(keyword, &text()));
+        }
+        if *flag == 'o' {
+            lines.push(CommandLine::Option(text()));
+        }
+    }
+    let level = match parsed.count('v') {
+        0 => None,
+        1 => Some("DEBUG1"),
+        2 => Some("DEBUG2"),
+        _ => Some("DEBUG3"),
+    };
+    lines.extend(level.map(|level| fixed("LogLevel", level)));
+    lines.extend(ALWAYS.iter().map(|(keyword, value)| fixed(keyword, value)));
+    lines
+}
+
+/// `-X nrequests=N` and `-X buffer=BYTES`.
+fn tune(options: &mut Options, text: &str) -> Result<(), String> {
+    let (name, value) = text.split_once('=').ok_or_else(|| format!("Invalid sftp option \"{text}\""))?;
+    let number = |most: u64| {
+        let number = value.parse().ok().filter(|number| (1..=most).contains(number));
+        number.ok_or_else(|| format!("Invalid {name} \"{value}\": must be 1 to {most}"))
+    };
+    match name {
+        "nrequests" => options.max_requests = Some(number(8 * 1024)? as usize),
+        "buffer" => options.request_bytes = Some(number(256 * 1024)? as u32),
+        _ => return Err(format!("Invalid sftp option \"{text}\"")),
+    }
+    Ok(())
+}
+
+impl Arguments {
+    /// The target must be a directory: there is more than one thing to put there.
+    pub(crate) const fn needs_directory(&self) -> bool {
+        self.sources.len() > 1
+    }
+
+    /// The request for the configuration of `host`.
+    pub(crate) fn request(&self, host: &Host) -> Request {
+        let mut request = Request::new(&host.name, self.account.clone());
+        request.command_line.clone_from(&self.lines);
+        request.user_file = self.user_file.clone();
+        if !matches!(request.user_file, UserFile::Default) {
+            request.system_file = None;
+        }
+        if let Some(port) = host.port {
+            // Before -P, which is for hosts that say nothing themselves.
+            request.command_line.insert(0, CommandLine::Flag("Port", vec![port.to_string()]));
+        }
+        if let Some(user) = &host.user {
+            request.command_line.push(CommandLine::Flag("User", vec![user.clone()]));
+        }
+        request
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+
+    use super::*;
+
+    fn interpreted(words: &[&str]) -> Result<Arguments, Stop> {
+        let parsed = SCP.parse(words.iter().map(OsString::from))?;
+        let home = PathBuf::from("/home/me");
+        interpret(&parsed, Account { name: "me".into(), uid: 1000, home, host_name: "here".into() })
+    }
+
+    #[test]
+    fn flags_reach_copy_and_configuration() {
+        let words = [
+            "-rpC",
+            "-l",
+            "800",
+            "-P2222",
+            "-o",
+            "User=x",
+            "-X",
+            "nrequests=7",
+            "-X",
+            "buffer=1000",
+            "a",
+            "b",
+            "u@h:c",
+        ];
+        let got = interpreted(&words).expect("fine");
+        assert!(got.options.recursive && got.options.preserve && got.needs_directory());
+        assert_eq!(got.options.bits_per_second, Some(800 * 1024));
+        assert_eq!((got.options.max_requests, got.options.request_bytes), (Some(7), Some(1000)));
+        let Place::Remote { host, .. } = &got.target else { panic!("remote") };
+        let lines = got.request(host).command_line;
+        let place = |line: CommandLine| lines.iter().position(|each| *each == line).expect("the line");
+        place(CommandLine::Flag("Compression", vec!["yes".into()]));
+        place(CommandLine::Flag("Port", vec!["2222".into()]));
+        // The user of u@h comes behind -o: first value wins.
+        let user = place(CommandLine::Flag("User", vec!["u".into()]));
+        assert!(place(CommandLine::Option("User=x".into())) < user);
+    }
+
+    #[test]
+    fn a_port_in_a_uri_wins_over_the_flag() {
+        let got = interpreted(&["-P", "1", "scp://h:2/x", "y"]).expect("fine");
+        let Place::Remote { host, .. } = &got.sources[0] else { panic!("remote") };
+        assert_eq!(got.request(host).command_line[0], CommandLine::Flag("Port", vec!["2".into()]));
+    }
+
+    #[test]
+    fn mistakes_are_told_with_status_1() {
+        for words in [&["a"][..], &[], &["-l", "x", "a", "b"], &["-X", "nrequests=0", "a", "b"]] {
+            assert_eq!(interpreted(words).expect_err("a mistake").status, 1, "{words:?}");
+        }
+        assert!(interpreted(&["a"]).expect_err("a mistake").err.starts_with("usage: lhscp"));
+        assert!(interpreted(&["-O", "a", "h:b"]).expect_err("not yet").err.contains("not supported yet"));
+    }
+}

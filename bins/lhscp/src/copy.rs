@@ -1,0 +1,292 @@
+//! Which connections a command line needs, and the copies that run over them.
+
+use std::ffi::{OsStr, OsString};
+use std::process::Command;
+use std::sync::mpsc;
+
+use lh_client::{
+    Client, LogLevel, Options as ClientOptions, SessionNote, SessionSetup, Start, TerminalUi,
+    answer_by_default, connect,
+};
+use lh_driver::{ChannelOptions, Control, ControlCx, ControlEvent};
+use lh_transfer::{Direction, Job, Plan, Side, Summary};
+
+use crate::command_line::Arguments;
+use crate::place::{Host, Place, bytes};
+use crate::show::{Show, say};
+use crate::{FAILURE, NO_CONNECTION};
+
+/// One step of the command line.
+#[derive(Debug, PartialEq, Eq)]
+enum Step {
+    /// Local to local: what cp(1) is for.
+    Local(OsString),
+    /// Sources on this host, for a remote target.
+    Upload(Vec<Vec<u8>>),
+    /// Sources on one remote host.
+    Download(Host, Vec<Vec<u8>>),
+    /// Sources on one remote host, for a target on another.
+    Relay(Host, Vec<Vec<u8>>),
+}
+
+/// Copies everything; returns the exit status.
+pub(crate) fn run(arguments: &Arguments) -> u8 {
+    if arguments.needs_directory()
+        && let Place::Local(target) = &arguments.target
+        && let Err(text) = check_directory(target)
+    {
+        say(&text);
+        return FAILURE;
+    }
+    let mut status = 0;
+    let mut kept = None;
+    for step in steps(arguments) {
+        let ended = match step {
+            Step::Local(source) => copy_locally(arguments, &source),
+            Step::Upload(sources) => {
+                let Place::Remote { host, path } = &arguments.target else { continue };
+                one_remote(arguments, Direction::Upload, host, sources, path.clone(), &mut kept)
+            }
+            Step::Download(host, sources) => {
+                let Place::Local(target) = &arguments.target else { continue };
+                one_remote(arguments, Direction::Download, &host, sources, bytes(target), &mut kept)
+            }
+            Step::Relay(host, sources) => {
+                let Place::Remote { host: target, path } = &arguments.target else { continue };
+                relay(arguments, &host, sources, target, path.clone())
+            }
+        };
+        status = status.max(ended);
+    }
+    if let Some((_, mut client)) = kept {
+        client.close();
+    }
+    status
+}
+
+/// Neighbouring sources on one host go over one connection, in one plan.
+fn steps(arguments: &Arguments) -> Vec<Step> {
+    let to_remote = matches!(arguments.target, Place::Remote { .. });
+    let mut steps: Vec<Step> = Vec::new();
+    for source in &arguments.sources {
+        match (source, steps.last_mut()) {
+            (Place::Local(path), Some(Step::Upload(paths))) => paths.push(bytes(path)),
+            (Place::Local(path), _) if to_remote => steps.push(Step::Upload(vec![bytes(path)])),
+            (Place::Local(path), _) => steps.push(Step::Local(path.clone())),
+            (Place::Remote { host, path }, Some(Step::Download(last, paths) | Step::Relay(last, paths)))
+                if host == last =>
+            {
+                paths.push(path.clone());
+            }
+            (Place::Remote { host, path }, _) if to_remote => {
+                steps.push(Step::Relay(host.clone(), vec![path.clone()]));
+            }
+            (Place::Remote { host, path }, _) => {
+                steps.push(Step::Download(host.clone(), vec![path.clone()]));
+            }
+        }
+    }
+    steps
+}
+
+fn check_directory(target: &OsStr) -> Result<(), String> {
+    let reason = match std::fs::metadata(target) {
+        Ok(meta) if meta.is_dir() => return Ok(()),
+        Ok(_) => "Not a directory".to_owned(),
+        Err(error) => {
+            let text = error.to_string();
+            text.split(" (os error").next().unwrap_or_default().to_owned()
+        }
+    };
+    Err(format!("{}: {reason}", lh_transfer::display_name(&bytes(target))))
+}
+
+/// As `scp` does it: with cp(1).
+fn copy_locally(arguments: &Arguments, source: &OsStr) -> u8 {
+    let Place::Local(target) = &arguments.target else { return FAILURE };
+    let mut command = Command::new("cp");
+    if arguments.options.recursive {
+        command.arg("-r");
+    }
+    if arguments.options.preserve {
+        command.arg("-p");
+    }
+    match command.arg("--").arg(source).arg(target).status() {
+        Ok(status) if status.success() => 0,
+        Ok(_) => FAILURE,
+        Err(error) => {
+            say(&format!("cp: {error}"));
+            FAILURE
+        }
+    }
+}
+
+/// Upload or download. The connection stays in `kept` for the next step with the same host.
+fn one_remote(
+    arguments: &Arguments,
+    direction: Direction,
+    host: &Host,
+    sources: Vec<Vec<u8>>,
+    target: Vec<u8>,
+    kept: &mut Option<(Host, Client)>,
+) -> u8 {
+    let plan = Plan { direction, sources, target, target_must_be_dir: arguments.needs_directory() };
+    let side = if direction == Direction::Upload { Side::Target } else { Side::Source };
+    let job = match new_job(plan, arguments) {
+        Ok(job) => job,
+        Err(status) => return status,
+    };
+    let mut ui = TerminalUi::default();
+    let mut client = match kept.take() {
+        Some((same, client)) if same == *host => client,
+        other => {
+            if let Some((_, mut client)) = other {
+                client.close();
+            }
+            match log_in(arguments, host, &mut ui) {
+                Some(client) => client,
+                None => return NO_CONNECTION,
+            }
+        }
+    };
+    if carry_out(&mut client, &job, side, &mut ui) {
+        *kept = Some((host.clone(), client));
+    }
+    exit_status(job.summary())
+}
+
+/// Remote to remote through this host: one connection here, the other on a thread of its own.
+fn relay(
+    arguments: &Arguments,
+    source: &Host,
+    sources: Vec<Vec<u8>>,
+    target: &Host,
+    target_path: Vec<u8>,
+) -> u8 {
+    let plan = Plan {
+        direction: Direction::Relay,
+        sources,
+        target: target_path,
+        target_must_be_dir: arguments.needs_directory(),
+    };
+    let job = match new_job(plan, arguments) {
+        Ok(job) => job,
+        Err(status) => return status,
+    };
+    let mut ui = TerminalUi::default();
+    let Some(mut client) = log_in(arguments, source, &mut ui) else { return NO_CONNECTION };
+    let (connected, both_connected) = mpsc::channel();
+    let status = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // Only one of the two may ask for a password at a time: this one starts when the other is done.
+            let mut ui = TerminalUi::default();
+            let client = log_in(arguments, target, &mut ui);
+            let _ = connected.send(client.is_some());
+            if let Some(mut client) = client {
+                carry_out(&mut client, &job, Side::Target, &mut ui);
+                client.close();
+            }
+        });
+        if !both_connected.recv().unwrap_or(false) {
+            return NO_CONNECTION;
+        }
+        carry_out(&mut client, &job, Side::Source, &mut ui);
+        0
+    });
+    client.close();
+    if status == 0 { exit_status(job.summary()) } else { status }
+}
+
+fn new_job(plan: Plan, arguments: &Arguments) -> Result<Job, u8> {
+    let show = Box::new(Show::new(arguments.quiet));
+    Job::new(plan, arguments.options.clone(), show).map_err(|error| {
+        say(&error.to_string());
+        FAILURE
+    })
+}
+
+const fn exit_status(summary: Summary) -> u8 {
+    match summary {
+        Summary { lost: true, .. } => NO_CONNECTION,
+        Summary { failures: 0, .. } => 0,
+        _ => FAILURE,
+    }
+}
+
+/// Connects and logs in; says why when it cannot.
+fn log_in(arguments: &Arguments, host: &Host, ui: &mut TerminalUi) -> Option<Client> {
+    let options = match ClientOptions::load(&arguments.request(host)) {
+        Ok(options) => options,
+        Err(error) => {
+            ui.say(error.to_string().trim_end());
+            say("Connection closed");
+            return None;
+        }
+    };
+    match connect(&options, ui) {
+        Ok(mut client) => {
+            // `IPQoS`: a copy is bulk. 0 is what a new socket has.
+            let service = options.config.ip_qos.bulk.filter(|&service| service != 0);
+            if let (Some(_), Some(service)) = (client.address(), service) {
+                let _ = lh_sys::socket::set_tos(client.driver().link().stream().write_fd(), service);
+            }
+            Some(client)
+        }
+        Err(error) => {
+            if options.log_level >= LogLevel::Fatal {
+                ui.say(&error.to_string());
+            }
+            say("Connection closed");
+            None
+        }
+    }
+}
+
+/// Runs one side of the job; false when the connection is of no more use.
+fn carry_out(client: &mut Client, job: &Job, side: Side, ui: &mut TerminalUi) -> bool {
+    let setup = SessionSetup::new(Start::Subsystem("sftp".to_owned()));
+    let handler = Box::new(job.handler(side));
+    if let Err(error) = client.open_session(setup, &ChannelOptions::default(), handler) {
+        job.lost(side, &error.to_string());
+        return false;
+    }
+    let mut control = Copying { refused: None };
+    let result = client.run(&mut control);
+    if let Some(request) = control.refused {
+        ui.say(&format!("{request} request failed on channel 0"));
+    }
+    match result {
+        Ok(_) if job.is_finished() => true,
+        Ok(_) => {
+            job.lost(side, "Connection closed");
+            false
+        }
+        Err(error) => {
+            // The other side's failure may have ended the copy before this one's news came.
+            if !job.is_finished() {
+                ui.say(&error.to_string());
+                job.lost(side, "Connection closed");
+            }
+            false
+        }
+    }
+}
+
+/// The control of a connection that copies: the server may open nothing.
+struct Copying {
+    refused: Option<&'static str>,
+}
+
+impl Control for Copying {
+    fn on_event(&mut self, event: ControlEvent, cx: &mut ControlCx<'_>) {
+        match event {
+            ControlEvent::Note { note, .. } => {
+                if let Some(SessionNote::StartRefused { request }) = note.downcast_ref::<SessionNote>() {
+                    self.refused = Some(request);
+                    cx.stop(NO_CONNECTION.into());
+                }
+            }
+            event => answer_by_default(event, cx),
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! What a word of the command line names: a local path, or a path on a host.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
+use lh_client::destination::{check_host, check_user, parse_port};
+
+/// A host as far as the command line says.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Host {
+    pub(crate) user: Option<String>,
+    /// Without brackets.
+    pub(crate) name: String,
+    /// Only the URI form names one.
+    pub(crate) port: Option<u16>,
+}
+
+/// A source or the target.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Place {
+    Local(OsString),
+    Remote { host: Host, path: Vec<u8> },
+}
+
+impl Place {
+    /// Understands `path`, `[user@]host:[path]` and `scp://[user@]host[:port][/path]`.
+    ///
+    /// A word is local when a slash comes before the first colon, or when it starts with a colon: `./a:b` is how
+    /// to name a local file with a colon. A bracketed IPv6 address may hold colons.
+    ///
+    /// # Errors
+    /// The message: a user or host that could be taken for something else, or a malformed URI.
+    pub(crate) fn parse(word: &OsStr) -> Result<Self, String> {
+        let bytes = word.as_bytes();
+        if let Some(rest) = bytes.strip_prefix(b"scp://") {
+            return parse_uri(rest).ok_or_else(|| format!("{}: invalid uri", word.display()))?;
+        }
+        let Some(colon) = colon(bytes) else { return Ok(Self::Local(word.to_owned())) };
+        let (login, path) = (&bytes[..colon], &bytes[colon + 1..]);
+        let login =
+            std::str::from_utf8(login).map_err(|_| "hostname contains invalid characters".to_owned())?;
+        let (user, name) = match login.rsplit_once('@') {
+            Some((user, name)) => (Some(user), name),
+            None => (None, login),
+        };
+        remote(user, name, None, path.to_vec())
+    }
+}
+
+fn remote(user: Option<&str>, name: &str, port: Option<u16>, path: Vec<u8>) -> Result<Place, String> {
+    let name = name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(name);
+    let name = if name.is_empty() { "localhost" } else { name };
+    check_host(name).map_err(|error| error.to_string())?;
+    if let Some(user) = user {
+        if user.is_empty() {
+            return Err("missing user name before @".to_owned());
+        }
+        check_user(user).map_err(|_| format!("{user}: invalid user name"))?;
+    }
+    let host = Host { user: user.map(str::to_owned), name: name.to_owned(), port };
+    Ok(Place::Remote { host, path })
+}
+
+/// Where the host part ends.
+fn colon(bytes: &[u8]) -> Option<usize> {
+    let mut bracket = bytes.first() == Some(&b'[');
+    if bytes.first() == Some(&b':') {
+        return None;
+    }
+    for (at, &byte) in bytes.iter().enumerate() {
+        let next = bytes.get(at + 1);
+        match byte {
+            b'@' if next == Some(&b'[') => bracket = true,
+            b']' if next == Some(&b':') && bracket => return Some(at + 1),
+            b':' if !bracket => return Some(at),
+            b'/' => return None,
+            _ => {}
+        }
+    }
+    None
+}
+
+/// What follows `scp://`. The path is relative to the login directory; two slashes make it absolute.
+fn parse_uri(rest: &[u8]) -> Option<Result<Place, String>> {
+    let slash = rest.iter().position(|&byte| byte == b'/');
+    let (login, path) = match slash {
+        Some(at) => (&rest[..at], &rest[at + 1..]),
+        None => (rest, &b""[..]),
+    };
+    let login = std::str::from_utf8(login).ok()?;
+    let (user, host) = match login.rsplit_once('@') {
+        // Connection parameters after a semicolon are ignored, as OpenSSH does.
+        Some((user, host)) => (Some(user.split_once(';').map_or(user, |(name, _)| name)), host),
+        None => (None, login),
+    };
+    let user = match user {
+        Some(user) => Some(String::from_utf8(percent_decoded(user.as_bytes())?).ok()?),
+        None => None,
+    };
+    let (name, port) = match host.strip_prefix('[') {
+        Some(rest) => {
+            let (name, behind) = rest.split_once(']')?;
+            (name, (!behind.is_empty()).then(|| behind.strip_prefix(':')).map(|port| port.unwrap_or("")))
+        }
+        None => match host.split_once(':') {
+            Some((name, port)) => (name, Some(port)),
+            None => (host, None),
+        },
+    };
+    if name.is_empty() {
+        return None;
+    }
+    let port = match port {
+        Some(port) => Some(parse_port(port)?),
+        None => None,
+    };
+    Some(remote(user.as_deref(), name, port, percent_decoded(path)?))
+}
+
+fn percent_decoded(text: &[u8]) -> Option<Vec<u8>> {
+    let mut out = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((&byte, behind)) = rest.split_first() {
+        rest = behind;
+        if byte != b'%' {
+            out.push(byte);
+            continue;
+        }
+        let digits = std::str::from_utf8(rest.get(..2)?).ok()?;
+        let value = u8::from_str_radix(digits, 16).ok().filter(|&value| value != 0)?;
+        out.push(value);
+        rest = &rest[2..];
+    }
+    Some(out)
+}
+
+/// The bytes of a local path.
+pub(crate) fn bytes(path: &OsStr) -> Vec<u8> {
+    path.to_owned().into_vec()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(word: &str) -> Place {
+        Place::parse(word.as_ref()).expect("a place")
+    }
+
+    fn at(user: Option<&str>, name: &str, port: Option<u16>, path: &str) -> Place {
+        let host = Host { user: user.map(str::to_owned), name: name.to_owned(), port };
+        Place::Remote { host, path: path.into() }
+    }
+
+    #[test]
+    fn words_are_local_or_remote_as_with_scp() {
+        for word in ["file", "./a:b", "/a:b", "dir/a:b", ":x", "", "-", "[::1]"] {
+            assert_eq!(parsed(word), Place::Local(word.into()), "{word}");
+        }
+        assert_eq!(parsed("h:"), at(None, "h", None, ""));
+        assert_eq!(parsed("h:a:b"), at(None, "h", None, "a:b"));
+        assert_eq!(parsed("u@h:/x"), at(Some("u"), "h", None, "/x"));
+        assert_eq!(parsed("u@corp@h:x"), at(Some("u@corp"), "h", None, "x"));
+        assert_eq!(parsed("[::1]:x"), at(None, "::1", None, "x"));
+        assert_eq!(parsed("u@[fe80::1%eth0]:~/x"), at(Some("u"), "fe80::1%eth0", None, "~/x"));
+    }
+
+    #[test]
+    fn uris_name_ports_and_escape_bytes() {
+        assert_eq!(parsed("scp://h"), at(None, "h", None, ""));
+        assert_eq!(parsed("scp://u@h:2222/a/b"), at(Some("u"), "h", Some(2222), "a/b"));
+        assert_eq!(parsed("scp://h//abs%20path"), at(None, "h", None, "/abs path"));
+        assert_eq!(parsed("scp://[::1]:22/x"), at(None, "::1", Some(22), "x"));
+        for bad in ["scp://", "scp://h:0/x", "scp://h:99999/x", "scp://h/%zz", "scp://[::1/x", "scp://h/%00"]
+        {
+            assert!(Place::parse(bad.as_ref()).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn names_that_could_be_options_or_commands_are_refused() {
+        for bad in ["-oProxyCommand=x:y", "a;b:x", "-l@h:x", "@h:x"] {
+            assert!(Place::parse(bad.as_ref()).is_err(), "{bad}");
+        }
+    }
+}
