@@ -220,7 +220,7 @@ enumeration! {
         /// More.
         Verbose = "VERBOSE",
         /// `-v`.
-        Debug1 = "DEBUG1" | "DEBUG",
+        Debug1 = "DEBUG" | "DEBUG1",
         /// `-vv`.
         Debug2 = "DEBUG2",
         /// `-vvv`.

@@ -47,7 +47,8 @@ impl Value for EscapeChar {
     fn dump(&self, name: &str, out: &mut Vec<String>) {
         out.push(match self.0 {
             None => format!("{name} none"),
-            Some(c) if c < 32 => format!("{name} ^{}", char::from(c + 64)),
+            // As vis(3) writes it, which is what ssh -G does.
+            Some(c) if c < 32 => format!("{name} \\^{}", char::from(c + 64)),
             Some(c) => format!("{name} {}", char::from(c)),
         });
     }
@@ -412,7 +413,7 @@ impl Value for PermitForward {
                     match host {
                         Some(host) if host.contains(':') => format!("[{host}]:{port}"),
                         Some(host) => format!("{host}:{port}"),
-                        None => port,
+                        None => format!("*:{port}"),
                     }
                 };
                 let words: Vec<String> = list.iter().map(word).collect();
