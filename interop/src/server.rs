@@ -28,14 +28,14 @@ impl Lhsshd {
             text.push_str(&format!("\nHostKey {}", lab.arg(key)));
         }
         text.push_str(&format!(
-            "\nListenAddress 127.0.0.1\nPort 0\nPidFile none\nLogLevel DEBUG1\nAuthorizedKeysFile {}\n\
+            "\nListenAddress 127.0.0.1\nPidFile none\nLogLevel DEBUG1\nAuthorizedKeysFile {}\n\
              PermitRootLogin yes\nStrictModes no\nSubsystem sftp internal-sftp\n",
             lab.arg("authorized_keys")
         ));
         lab.write(&format!("{name}.conf"), &text);
         let log = lab.path(&format!("{name}.log"));
         let mut child = Command::new(our("lhsshd"))
-            .args(["-D", "-f", &lab.arg(&format!("{name}.conf")), "-E"])
+            .args(["-D", "-p", "0", "-f", &lab.arg(&format!("{name}.conf")), "-E"])
             .arg(&log)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
