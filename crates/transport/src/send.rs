@@ -230,10 +230,10 @@ impl Sender {
 
     /// Seals everything that is queued.
     pub(crate) fn seal(&mut self) -> Result<(), CryptoError> {
-        // Only the slabs at the end can hold anything unsealed.
-        for slab in self.slabs.iter_mut().rev() {
+        for slab in &mut self.slabs {
+            // The last one may be empty behind one that is not: laid out for packets that were all dropped.
             if slab.ready == slab.filled {
-                break;
+                continue;
             }
             let (ready, filled) = (slab.ready, slab.filled);
             if let Some(bytes) = slab.data.get_mut(ready..filled) {
