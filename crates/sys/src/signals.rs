@@ -42,6 +42,16 @@ pub fn name_of(number: i32) -> &'static str {
 #[derive(Debug)]
 pub struct Signals {
     fd: OwnedFd,
+    before: Mask,
+}
+
+/// The signals that were blocked before.
+struct Mask(libc::sigset_t);
+
+impl std::fmt::Debug for Mask {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Mask")
+    }
 }
 
 impl Signals {
@@ -56,8 +66,10 @@ impl Signals {
             }
             set
         };
-        // SAFETY: `set` is initialised; no old set is asked for.
-        let error = unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &set, std::ptr::null_mut()) };
+        // SAFETY: sigset_t is plain memory, and is filled by the call.
+        let mut before: libc::sigset_t = unsafe { std::mem::zeroed() };
+        // SAFETY: `set` is initialised, `before` is ours to write to.
+        let error = unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &set, &mut before) };
         if error != 0 {
             return Err(io::Error::from_raw_os_error(error));
         }
@@ -67,7 +79,13 @@ impl Signals {
             return Err(io::Error::last_os_error());
         }
         // SAFETY: the descriptor is new and nobody else's.
-        Ok(Self { fd: unsafe { OwnedFd::from_raw_fd(fd) } })
+        Ok(Self { fd: unsafe { OwnedFd::from_raw_fd(fd) }, before: Mask(before) })
+    }
+
+    /// Stops collecting: signals act again as they did before, those that came and were not taken right now.
+    pub fn release(self) {
+        // SAFETY: the mask is one that the kernel gave us; a failure is impossible for it.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.before.0, std::ptr::null_mut()) };
     }
 
     /// The next signal that came; `None` when there is none now. Several of one kind may come as one.

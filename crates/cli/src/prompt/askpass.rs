@@ -1,0 +1,75 @@
+//! Asking through a program with a window.
+
+use std::ffi::OsStr;
+use std::io::Read as _;
+use std::process::{Command, Stdio};
+
+use zeroize::Zeroizing;
+
+use super::{Kind, MAX_ANSWER, PromptError};
+
+/// Runs the program with the prompt as its argument; the first line it prints is the answer.
+pub(super) fn ask(program: &OsStr, prompt: &str, kind: Kind) -> Result<Zeroizing<String>, PromptError> {
+    let mut command = Command::new(program);
+    command.arg(prompt).stdout(Stdio::piped());
+    match kind {
+        Kind::Confirm => command.env("SSH_ASKPASS_PROMPT", "confirm"),
+        Kind::Secret | Kind::Visible => command.env_remove("SSH_ASKPASS_PROMPT"),
+    };
+    let mut child = command.spawn().map_err(|_| PromptError::Nobody)?;
+    // Room for all of it, so that no copy of a secret is left behind by growing.
+    let mut answer = Zeroizing::new(Vec::with_capacity(MAX_ANSWER + 1));
+    let read = match child.stdout.take() {
+        Some(output) => output.take(MAX_ANSWER as u64 + 1).read_to_end(&mut answer).is_ok(),
+        None => false,
+    };
+    let succeeded = child.wait().is_ok_and(|status| status.success());
+    if !read || !succeeded {
+        return Err(PromptError::NoAnswer);
+    }
+    let end =
+        answer.iter().position(|byte| matches!(byte, b'\r' | b'\n')).unwrap_or(answer.len()).min(MAX_ANSWER);
+    text(&answer[..end])
+}
+
+/// The answer as text.
+pub(super) fn text(bytes: &[u8]) -> Result<Zeroizing<String>, PromptError> {
+    std::str::from_utf8(bytes).map(|text| Zeroizing::new(text.to_owned())).map_err(|_| PromptError::NoAnswer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    fn answer(script: &str, kind: Kind) -> Result<String, PromptError> {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("askpass");
+        fs::write(&path, format!("#!/bin/sh\n{script}\n")).expect("written");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).expect("mode set");
+        // Another test's fork may still hold the script open for writing.
+        for _ in 0..50 {
+            match ask(path.as_os_str(), "Password: ", kind) {
+                Err(PromptError::Nobody) => std::thread::yield_now(),
+                result => return result.map(|text| text.to_string()),
+            }
+        }
+        Err(PromptError::Nobody)
+    }
+
+    #[test]
+    fn the_first_line_of_output_is_the_answer() {
+        assert_eq!(answer("echo \"$1|\"; echo more", Kind::Secret).as_deref(), Ok("Password: |"));
+        assert_eq!(answer("printf 'no newline'", Kind::Secret).as_deref(), Ok("no newline"));
+        assert_eq!(answer("echo ${SSH_ASKPASS_PROMPT-none}", Kind::Visible).as_deref(), Ok("none"));
+        assert_eq!(answer("echo $SSH_ASKPASS_PROMPT", Kind::Confirm).as_deref(), Ok("confirm"));
+    }
+
+    #[test]
+    fn a_program_that_fails_gives_no_answer() {
+        assert_eq!(answer("echo secret; exit 1", Kind::Secret), Err(PromptError::NoAnswer));
+        assert_eq!(answer("printf '\\377'", Kind::Secret), Err(PromptError::NoAnswer));
+        assert_eq!(ask(OsStr::new("/nonexistent/askpass"), "", Kind::Secret), Err(PromptError::Nobody));
+    }
+}

@@ -1,0 +1,217 @@
+//! Questions to a person: passwords without echo, yes or no, through the terminal or an `SSH_ASKPASS` program.
+//!
+//! The terminal is `/dev/tty`, not standard input: scripts feed that. An askpass program is used when there is no
+//! terminal but a display, or as `SSH_ASKPASS_REQUIRE` (`never`, `prefer`, `force`) says; its rules are ssh(1)'s.
+
+mod askpass;
+mod terminal;
+
+use std::ffi::OsString;
+use std::fs::OpenOptions;
+use std::os::fd::AsFd as _;
+
+use zeroize::Zeroizing;
+
+/// The longest answer, in bytes, without its newline; the rest of a longer line is dropped, as OpenSSH does.
+pub const MAX_ANSWER: usize = 1023;
+
+/// Where an askpass program is looked for when `SSH_ASKPASS` does not name one.
+const DEFAULT_ASKPASS: &str = "/usr/bin/ssh-askpass";
+
+/// What kind of answer is wanted; decides about echo and what an askpass program is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A password or passphrase: not shown while typed.
+    Secret,
+    /// An answer that may be seen, such as a user name or yes/no/fingerprint.
+    Visible,
+    /// Yes or no; an askpass program is told by `SSH_ASKPASS_PROMPT=confirm` and answers by its exit status.
+    Confirm,
+}
+
+/// How questions reach a person.
+#[derive(Debug, Clone, Default)]
+pub struct Prompter {
+    /// Ask nobody (`BatchMode`).
+    pub batch: bool,
+    /// `SSH_ASKPASS`.
+    pub askpass: Option<OsString>,
+    /// `SSH_ASKPASS_REQUIRE`.
+    pub require: Require,
+    /// `DISPLAY` or `WAYLAND_DISPLAY` is set.
+    pub display: bool,
+    /// Read from standard input when there is no terminal (ssh-keygen does; ssh does not).
+    pub allow_stdin: bool,
+}
+
+/// `SSH_ASKPASS_REQUIRE`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Require {
+    /// Not set: an askpass program only without a terminal, with a display.
+    #[default]
+    Auto,
+    /// Never use an askpass program.
+    Never,
+    /// Use it rather than the terminal, if there is a display.
+    Prefer,
+    /// Use it and nothing else, display or not.
+    Force,
+}
+
+/// Nobody could be asked, or nobody answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum PromptError {
+    /// There is no terminal and no askpass program, or prompts are forbidden.
+    #[error("nobody to ask")]
+    Nobody,
+    /// End of file, an interrupted prompt, an answer that is not text, or an askpass program that failed.
+    #[error("no answer")]
+    NoAnswer,
+}
+
+/// Whom to ask.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Route {
+    Askpass,
+    Terminal,
+    Nobody,
+}
+
+impl Prompter {
+    /// From the environment.
+    pub fn from_environment() -> Self {
+        Self::from_variables(|name| std::env::var_os(name))
+    }
+
+    fn from_variables(variable: impl Fn(&str) -> Option<OsString>) -> Self {
+        let set = |name: &str| variable(name).filter(|value| !value.is_empty());
+        let require = set("SSH_ASKPASS_REQUIRE").map(|value| value.to_string_lossy().to_ascii_lowercase());
+        Self {
+            batch: false,
+            askpass: set("SSH_ASKPASS"),
+            require: match require.as_deref() {
+                Some("never") => Require::Never,
+                Some("prefer") => Require::Prefer,
+                Some("force") => Require::Force,
+                _ => Require::Auto,
+            },
+            display: set("DISPLAY").is_some() || set("WAYLAND_DISPLAY").is_some(),
+            allow_stdin: false,
+        }
+    }
+
+    /// Asks one question, on a line of its own. The answer comes without its newline.
+    ///
+    /// A signal that ends or stops the process while it waits puts the terminal back first.
+    ///
+    /// # Errors
+    /// [`PromptError`] when there is no answer.
+    pub fn ask(&self, prompt: &str, kind: Kind) -> Result<Zeroizing<String>, PromptError> {
+        if self.batch {
+            return Err(PromptError::Nobody);
+        }
+        let terminal = || OpenOptions::new().read(true).write(true).open("/dev/tty").ok();
+        let tty = if self.uses_terminal() { terminal() } else { None };
+        match self.route(tty.is_some()) {
+            Route::Askpass => {
+                let program = self.askpass.clone().unwrap_or_else(|| DEFAULT_ASKPASS.into());
+                askpass::ask(&program, prompt, kind)
+            }
+            Route::Terminal => match tty.or_else(terminal) {
+                Some(tty) => {
+                    // Whatever was printed before, the question starts at the beginning of the line.
+                    let prompt = if self.allow_stdin { prompt.to_string() } else { format!("\r{prompt}") };
+                    terminal::ask(tty.as_fd(), tty.as_fd(), &prompt, kind != Kind::Secret)
+                }
+                None if self.allow_stdin => {
+                    let (input, output) = (std::io::stdin(), std::io::stderr());
+                    terminal::ask(input.as_fd(), output.as_fd(), prompt, kind != Kind::Secret)
+                }
+                None => Err(PromptError::Nobody),
+            },
+            Route::Nobody => Err(PromptError::Nobody),
+        }
+    }
+
+    /// Asks until the answer is yes or no. `None` counts as no.
+    ///
+    /// # Errors
+    /// [`PromptError`] when there is no answer.
+    pub fn confirm(&self, prompt: &str) -> Result<bool, PromptError> {
+        let answer = self.ask(prompt, Kind::Confirm)?;
+        Ok(answer.eq_ignore_ascii_case("yes") || answer.eq_ignore_ascii_case("y") || answer.is_empty())
+    }
+
+    /// Whether the terminal comes into question at all.
+    const fn uses_terminal(&self) -> bool {
+        match self.require {
+            Require::Force => false,
+            Require::Prefer => !self.display,
+            Require::Auto | Require::Never => true,
+        }
+    }
+
+    fn route(&self, terminal: bool) -> Route {
+        let allowed = match self.require {
+            Require::Never => false,
+            Require::Force => true,
+            Require::Auto | Require::Prefer => self.display,
+        };
+        let wanted = match self.require {
+            Require::Force => true,
+            Require::Prefer => allowed,
+            Require::Auto | Require::Never => {
+                if self.allow_stdin {
+                    !rustix::termios::isatty(std::io::stdin())
+                } else {
+                    !terminal
+                }
+            }
+        };
+        if wanted && allowed {
+            Route::Askpass
+        } else if terminal || self.allow_stdin {
+            Route::Terminal
+        } else {
+            Route::Nobody
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(pairs: &[(&str, &str)]) -> Prompter {
+        Prompter::from_variables(|name| {
+            pairs.iter().find(|(known, _)| *known == name).map(|(_, value)| OsString::from(value))
+        })
+    }
+
+    #[test]
+    fn an_askpass_program_stands_in_only_where_there_is_a_display() {
+        assert_eq!(with(&[]).route(true), Route::Terminal);
+        assert_eq!(with(&[]).route(false), Route::Nobody);
+        assert_eq!(with(&[("DISPLAY", "")]).route(false), Route::Nobody);
+        assert_eq!(with(&[("DISPLAY", ":0")]).route(true), Route::Terminal);
+        assert_eq!(with(&[("DISPLAY", ":0")]).route(false), Route::Askpass);
+        assert_eq!(with(&[("WAYLAND_DISPLAY", "w")]).route(false), Route::Askpass);
+    }
+
+    #[test]
+    fn the_require_variable_decides() {
+        let require = |value| with(&[("SSH_ASKPASS_REQUIRE", value)]);
+        let shown = |value| with(&[("SSH_ASKPASS_REQUIRE", value), ("DISPLAY", ":0")]);
+        assert_eq!(require("force").route(false), Route::Askpass);
+        assert!(!require("force").uses_terminal());
+        assert_eq!(require("prefer").route(true), Route::Terminal);
+        assert_eq!(shown("PREFER").route(true), Route::Askpass);
+        assert_eq!(shown("never").route(false), Route::Nobody);
+    }
+
+    #[test]
+    fn batch_mode_asks_nobody() {
+        let prompter = Prompter { batch: true, require: Require::Force, ..Prompter::default() };
+        assert_eq!(prompter.ask("? ", Kind::Secret), Err(PromptError::Nobody));
+    }
+}
