@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, IntoRawFd, OwnedFd};
 
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -27,6 +27,21 @@ pub fn set_nonblocking(fd: impl AsFd, on: bool) -> io::Result<()> {
         fcntl_setfl(&fd, wanted)?;
     }
     Ok(())
+}
+
+/// Closes a descriptor and says whether that went well: a network file system may tell only now that what was
+/// written did not fit. Dropping an `OwnedFd` keeps such errors to itself.
+#[expect(unsafe_code, reason = "close(2) with its result is offered by the C library alone")]
+pub fn close(fd: OwnedFd) -> io::Result<()> {
+    // SAFETY: the number comes from an owner that gives it away here, so it is open and nobody else's.
+    match unsafe { libc::close(fd.into_raw_fd()) } {
+        0 => Ok(()),
+        _ => match io::Error::last_os_error() {
+            // The descriptor is gone all the same, and nothing was lost.
+            error if error.kind() == io::ErrorKind::Interrupted => Ok(()),
+            error => Err(error),
+        },
+    }
 }
 
 /// Opens `/dev/null` for both directions.

@@ -48,7 +48,13 @@ pub(crate) fn perform(op: Op<'_>) -> Outcome {
             set_handle(local(handle)?, change)?;
             Ok(Done::Ok)
         }
-        Op::Close(_) => Ok(Done::Ok),
+        Op::Close(Handle::Local(fd)) => {
+            if let Ok(fd) = Arc::try_unwrap(fd) {
+                lh_sys::fd::close(fd).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+            }
+            Ok(Done::Ok)
+        }
+        Op::Close(Handle::Remote(_)) => Err(Errno::BADF.into()),
         Op::RealPath(_) | Op::ListMore(_) | Op::ExpandPath(_) => Err(Errno::NOSYS.into()),
     }
 }

@@ -63,11 +63,6 @@ impl Remote {
         self.queue.len() - self.sent
     }
 
-    /// Requests without an answer.
-    pub(crate) fn outstanding(&self) -> bool {
-        self.pending.iter().any(Option::is_some)
-    }
-
     /// Starts an operation. Answers at once only when there is no connection any more, or no way to ask.
     pub(crate) fn perform(&mut self, op: Op<'_>, token: Token) -> Option<Outcome> {
         if let Some(reason) = &self.lost {

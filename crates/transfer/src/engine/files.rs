@@ -9,7 +9,7 @@ use crate::wording::{self, Deed};
 use super::dirs::Item;
 use super::file::{File, FileStep, Phase};
 use super::prepare::{fault_of, path_of};
-use super::{Engine, Side, Token};
+use super::{Engine, OPEN_AHEAD, Side, Token};
 
 /// Files up to this size are closed without waiting for their WRITEs: CLOSE follows in the same flight. For
 /// larger ones the wait is nothing, and a failure can be repaired on the open handle.
@@ -138,8 +138,10 @@ impl Engine {
 
     fn expect_size(&mut self, key: Key, size: u64) {
         if let Some(file) = self.files.get_mut(key) {
-            self.flow.ahead = self.flow.ahead - file.ahead + size;
-            file.ahead = size;
+            // Bounded, so that no server can make the sum overflow.
+            let ahead = size.min(OPEN_AHEAD);
+            self.flow.ahead = self.flow.ahead - file.ahead + ahead;
+            file.ahead = ahead;
             file.size = size;
         }
     }
@@ -265,7 +267,7 @@ impl Engine {
             change.times = file.item.info.times;
         }
         let set = target.is_some() && change != Change::default();
-        let close = target.is_some() && self.target.is_some();
+        let close = target.is_some();
         file.outstanding += u32::from(set) + u32::from(close);
         if let Some(handle) = source
             && self.source.is_some()

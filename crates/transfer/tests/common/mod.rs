@@ -1,6 +1,6 @@
 //! An engine and the real SFTP server engine, joined by pipes in memory that can be narrow, chop what passes
 //! through, and hand replies to a liar first.
-#![allow(dead_code, unreachable_pub, reason = "each test file uses a part")]
+#![allow(dead_code, unreachable_pub, unused_imports, reason = "each test file uses a part")]
 
 mod files;
 mod fs;
@@ -164,11 +164,11 @@ pub fn copy_with(plan: Plan, options: Options, server_root: &Path, setup: &mut S
                     engine.received(end.side, Bytes::copy_from_slice(piece), now);
                 }
                 moved = true;
-            }
-            if setup.cut_after.is_some_and(|after| passed >= after) && !end.cut {
-                end.cut = true;
-                engine.lost(end.side, "Connection closed", now);
-                moved = true;
+                if setup.cut_after.is_some_and(|after| passed >= after)
+                    && !std::mem::replace(&mut end.cut, true)
+                {
+                    engine.lost(end.side, "Connection closed", now);
+                }
             }
         }
         while let Some(event) = engine.poll_event() {
@@ -213,13 +213,16 @@ fn serve(end: &mut End, setup: &mut Setup) -> bool {
             break;
         }
     }
-    while let Some(length) = end.partial.first_chunk::<4>().map(|bytes| u32::from_be_bytes(*bytes) as usize) {
-        if end.partial.len() < length + 4 {
+    let mut rest = &end.partial[..];
+    while let Some((length, behind)) = rest.split_first_chunk::<4>() {
+        let Some((message, behind)) = behind.split_at_checked(u32::from_be_bytes(*length) as usize) else {
             break;
-        }
-        let message = end.partial.drain(..length + 4).skip(4).collect();
-        end.replies.extend((setup.tamper)(message));
+        };
+        end.replies.extend((setup.tamper)(message.to_vec()));
+        rest = behind;
     }
+    let used = end.partial.len() - rest.len();
+    end.partial.drain(..used);
     moved
 }
 

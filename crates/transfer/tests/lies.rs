@@ -1,0 +1,196 @@
+//! A server that lies: no panic, no endless loop, nothing outside of the target, and a word about it.
+
+mod common;
+
+use std::fs;
+
+use common::{Ended, Faults, Setup, TempTree, copy_with, plan, whole_tree};
+use lh_transfer::{Direction, Options};
+use proptest::prelude::*;
+
+const DATA: u8 = 103;
+const HANDLE: u8 = 102;
+const NAME: u8 = 104;
+const STATUS: u8 = 101;
+
+/// Downloads a small tree while `tamper` rewrites replies of type `kind`.
+fn tampered(
+    direction: Direction,
+    tamper: impl FnMut(Vec<u8>) -> Vec<Vec<u8>> + 'static,
+) -> (TempTree, Ended) {
+    let temp = TempTree::new();
+    temp.file("from/a", 300_000);
+    temp.file("from/sub/b", 10);
+    let mut setup = Setup { tamper: Box::new(tamper), ..Setup::default() };
+    let plan = plan(direction, &temp.join("from"), &temp.join("to"));
+    let ended = copy_with(plan, whole_tree(), temp.path(), &mut setup);
+    (temp, ended)
+}
+
+#[test]
+fn names_in_listings_cannot_lead_out_of_the_target() {
+    let suspects: [&[u8]; 5] = [b"../evil", b"/tmp/evil-of-lhscp", b"", b"a/b", b"nul\0"];
+    for direction in [Direction::Download, Direction::Relay] {
+        let temp = TempTree::new();
+        temp.file("in/from/good", 10);
+        let faults = Faults {
+            extra_entries: suspects.iter().map(|name| name.to_vec()).collect(),
+            ..Faults::default()
+        };
+        let mut setup = Setup { faults, ..Setup::default() };
+        let plan = plan(direction, &temp.join("in/from"), &temp.join("in/to"));
+        let ended = copy_with(plan, whole_tree(), temp.path(), &mut setup);
+        assert_eq!(ended.failures.len(), suspects.len(), "{:?}", ended.failures);
+        for text in &ended.failures {
+            assert!(text.starts_with("Server sent suspect path \"") && text.contains("during readdir of"));
+        }
+        let made: Vec<_> = fs::read_dir(temp.join("in/to")).expect("a listing").collect();
+        assert_eq!(made.len(), 1);
+        assert!(!temp.join("in/evil").exists() && !temp.join("evil").exists());
+    }
+}
+
+#[test]
+fn suspect_names_do_not_match_patterns() {
+    let temp = TempTree::new();
+    temp.file("from/good", 10);
+    temp.dir("in/to");
+    let faults = Faults { extra_entries: vec![b"../evil".to_vec()], ..Faults::default() };
+    let mut setup = Setup { faults, ..Setup::default() };
+    let plan = plan(Direction::Download, &temp.join("from/*"), &temp.join("in/to"));
+    copy_with(plan, Options::default(), temp.path(), &mut setup).well();
+    assert!(!temp.join("in/evil").exists());
+}
+
+#[test]
+fn more_data_than_asked_for_is_refused() {
+    let (temp, ended) = tampered(Direction::Download, |mut message| {
+        if message[0] == DATA {
+            let len = u32::from_be_bytes(message[5..9].try_into().expect("four bytes")) + 5;
+            message[5..9].copy_from_slice(&len.to_be_bytes());
+            message.extend_from_slice(b"extra");
+        }
+        vec![message]
+    });
+    assert_eq!(ended.failures.len(), 2, "{:?}", ended.failures);
+    assert!(ended.failures[0].ends_with("the server sent more data than it was asked for"));
+    assert_eq!(fs::metadata(temp.join("to/a")).map_or(0, |meta| meta.len()), 0);
+}
+
+#[test]
+fn empty_data_is_an_end_and_no_loop() {
+    let (_temp, ended) = tampered(Direction::Download, |mut message| {
+        if message[0] == DATA {
+            message.truncate(5);
+            message.extend_from_slice(&[0; 4]);
+        }
+        vec![message]
+    });
+    assert!(ended.failures.iter().all(|text| text.contains("file shrank")), "{:?}", ended.failures);
+}
+
+#[test]
+fn an_id_nobody_asked_with_ends_the_session() {
+    for direction in [Direction::Upload, Direction::Download, Direction::Relay] {
+        let (_temp, ended) = tampered(direction, |mut message| {
+            if message[0] == HANDLE {
+                message[1] ^= 0x80;
+            }
+            vec![message]
+        });
+        assert!(ended.summary.lost);
+        assert!(ended.failures.iter().all(|text| text.contains("ID mismatch")), "{:?}", ended.failures);
+    }
+}
+
+#[test]
+fn a_second_answer_to_one_request_ends_the_session() {
+    let (_temp, ended) = tampered(Direction::Download, |message| {
+        if message[0] == HANDLE { vec![message.clone(), message] } else { vec![message] }
+    });
+    assert!(ended.summary.lost);
+}
+
+#[test]
+fn listings_without_end_and_without_entries_end() {
+    let (_temp, ended) = tampered(Direction::Download, |message| {
+        if message[0] == NAME && message.len() > 200 {
+            let mut empty = message[..5].to_vec();
+            empty.extend_from_slice(&[0; 4]);
+            return vec![empty];
+        }
+        vec![message]
+    });
+    assert_eq!(ended.summary.files, 0);
+}
+
+#[test]
+fn answers_of_the_wrong_type_fail_what_they_answer() {
+    for direction in [Direction::Upload, Direction::Download, Direction::Relay] {
+        let (_temp, ended) = tampered(direction, |mut message| {
+            if message[0] == HANDLE {
+                // A STATUS that says OK where a handle was asked for.
+                message.truncate(5);
+                message[0] = STATUS;
+                message.extend_from_slice(&[0; 12]);
+            }
+            vec![message]
+        });
+        assert!(!ended.failures.is_empty());
+        assert!(ended.failures.iter().all(|text| text.ends_with("Bad message")), "{:?}", ended.failures);
+    }
+}
+
+#[test]
+fn text_in_front_of_sftp_is_explained() {
+    let mut first = true;
+    let (_temp, ended) = tampered(Direction::Upload, move |message| {
+        if std::mem::take(&mut first) { vec![vec![b'W'; 0x200_000]] } else { vec![message] }
+    });
+    assert!(ended.summary.lost);
+}
+
+#[test]
+fn a_servers_text_cannot_drive_the_terminal() {
+    let (_temp, ended) = tampered(Direction::Download, |mut message| {
+        if message[0] == DATA {
+            message.truncate(5);
+            message[0] = STATUS;
+            message.extend_from_slice(&4_u32.to_be_bytes());
+            message.extend_from_slice(&9_u32.to_be_bytes());
+            message.extend_from_slice(b"a\x1b[2Jb\r\nc");
+            message.extend_from_slice(&[0; 4]);
+        }
+        vec![message]
+    });
+    assert!(ended.failures[0].ends_with("a\\033[2Jb\\015\\012c"), "{:?}", ended.failures);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    /// Whatever bytes of replies are turned over, the copy ends, and what is reported as done is right.
+    #[test]
+    fn any_corruption_of_replies_ends(
+        seed in any::<u64>(),
+        every in 2..40_u64,
+        direction in prop_oneof![Just(Direction::Upload), Just(Direction::Download), Just(Direction::Relay)],
+    ) {
+        let mut state = seed | 1;
+        let mut count = 0;
+        let (temp, ended) = tampered(direction, move |mut message| {
+            count += 1;
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            // File bytes are left alone: the packet layer protects them, SFTP has no way to.
+            let most = if message[0] == DATA { 9 } else { message.len() };
+            if count > 2 && count % every == 0 {
+                let at = (state >> 8) as usize % most;
+                message[at] ^= 1 << (state % 8);
+            }
+            vec![message]
+        });
+        drop((temp, ended));
+    }
+}
