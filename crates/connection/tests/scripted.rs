@@ -150,7 +150,8 @@ fn half_close_leaves_the_other_direction_open() {
 
 #[test]
 fn the_peer_may_not_break_the_rules_of_data() {
-    let rules: [(&dyn Fn(&mut Ours, u32) -> Result<Vec<Event>, ConnectionError>, &str); 7] = [
+    type Rule<'a> = &'a dyn Fn(&mut Ours, u32) -> Result<Vec<Event>, ConnectionError>;
+    let rules: [(Rule<'_>, &str); 7] = [
         (&|ours, id| ours.get(&msg::ChannelData::new(id, &[0; 101])), "packet of 101 bytes, 100 allowed"),
         (
             &|ours, id| {

@@ -56,3 +56,32 @@ impl Keepalive {
         KeepaliveAction::Ask
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn questions_are_counted_until_something_comes() {
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let mut keepalive = Keepalive::new(Duration::from_secs(10), 2, start);
+        assert_eq!(keepalive.on_timeout(at(9)), KeepaliveAction::Wait);
+        assert_eq!(keepalive.on_timeout(at(10)), KeepaliveAction::Ask);
+        assert_eq!(keepalive.next_deadline(), at(20));
+        keepalive.on_traffic(at(11));
+        for time in [21, 31] {
+            assert_eq!(keepalive.on_timeout(at(time)), KeepaliveAction::Ask);
+        }
+        assert_eq!(keepalive.on_timeout(at(41)), KeepaliveAction::Dead);
+    }
+
+    #[test]
+    fn without_a_limit_it_asks_for_ever() {
+        let start = Instant::now();
+        let mut keepalive = Keepalive::new(Duration::from_secs(1), 0, start);
+        for second in 1..1000 {
+            assert_eq!(keepalive.on_timeout(start + Duration::from_secs(second)), KeepaliveAction::Ask);
+        }
+    }
+}

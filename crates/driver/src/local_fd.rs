@@ -181,3 +181,67 @@ fn enlarge(fd: &OwnedFd) {
         let _ = rustix::pipe::fcntl_setpipe_size(fd, lh_sys::fd::PIPE_LEN);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pipe(way: Way) -> (OwnedFd, LocalFd) {
+        let (read, write) = lh_sys::fd::pipe().unwrap();
+        (read, LocalFd { fd: Arc::new(write), way, terminal: false })
+    }
+
+    fn fill(fd: &LocalFd) -> usize {
+        let block = [7; 10_000];
+        let mut total = 0;
+        loop {
+            match fd.write_vectored(&[IoSlice::new(&[]), IoSlice::new(&block)]) {
+                Ok(n) => total += n,
+                Err(error) => {
+                    assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+                    return total;
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_shared_pipe_is_filled_without_blocking() {
+        let (_read, write) = pipe(Way::AskFirst);
+        assert!(fill(&write) >= 65536);
+        let (read, _write) = lh_sys::fd::pipe().unwrap();
+        let read = LocalFd { fd: Arc::new(read), way: Way::AskFirst, terminal: false };
+        let error = read.read_vectored(&mut [IoSliceMut::new(&mut [0; 4])]).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+    }
+
+    #[test]
+    fn sockets_are_not_made_nonblocking() {
+        let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+        let fd = LocalFd::owned(ours.into()).unwrap();
+        assert!(fill(&fd) > 0);
+        assert!(!rustix::fs::fcntl_getfl(fd.as_fd()).unwrap().contains(OFlags::NONBLOCK));
+        drop(theirs);
+        assert!(fd.write_vectored(&[IoSlice::new(b"x")]).is_err(), "an error, not a signal");
+    }
+
+    #[test]
+    fn the_end_of_a_terminal_is_an_end() {
+        let pty = lh_sys::pty::Pty::allocate().unwrap();
+        // Opened and closed again: now the master knows that nobody is left.
+        drop(pty.open_slave().unwrap());
+        let master = LocalFd::owned(pty.as_fd().try_clone_to_owned().unwrap()).unwrap();
+        assert!(master.is_terminal());
+        assert_eq!(master.read_vectored(&mut [IoSliceMut::new(&mut [0; 4])]).unwrap(), 0);
+    }
+
+    #[test]
+    fn files_and_devices_can_be_inherited() {
+        let file = std::fs::File::open("/proc/self/exe").unwrap();
+        let fd = LocalFd::inherited(file.as_fd(), Direction::Read).unwrap();
+        assert_eq!(fd.read_vectored(&mut [IoSliceMut::new(&mut [0; 4])]).unwrap(), 4);
+        let null = std::fs::File::open("/dev/null").unwrap();
+        let fd = LocalFd::inherited(null.as_fd(), Direction::Read).unwrap();
+        assert_eq!(fd.read_vectored(&mut [IoSliceMut::new(&mut [0; 4])]).unwrap(), 0);
+    }
+}

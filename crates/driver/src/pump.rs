@@ -13,8 +13,9 @@ use crate::{ChannelCx, core::SHARE_PER_TURN};
 /// Tells the other side that nobody reads what it sends.
 const EOW_REQUEST: &str = "eow@openssh.com";
 
-/// Read at first, and at least, at a time; doubled while reads fill it.
-const FIRST_READ: usize = 32 << 10;
+/// Read at first, and at least, at a time; doubled while reads fill it. It fits the small buffers of an idle
+/// connection.
+const FIRST_READ: usize = 16 << 10;
 /// A filtered input (a person typing, or text pasted) is read in pieces of this…
 const FILTERED_READ: usize = 4 << 10;
 /// …as long as not more than this waits for the peer's window. It goes on being read while the window is shut, so
@@ -34,11 +35,11 @@ pub trait InputFilter {
 
 /// One descriptor whose bytes go to the peer.
 struct Input {
-    fd: LocalFd,
+    /// `None` when it has ended.
+    fd: Option<LocalFd>,
     ext: Option<u32>,
     /// How much to read at a time.
     chunk: usize,
-    ended: bool,
     read: u64,
 }
 
@@ -46,7 +47,6 @@ struct Filtered {
     filter: Box<dyn InputFilter>,
     /// What it let through and the peer's window has not taken.
     waiting: Vec<u8>,
-    ended: bool,
 }
 
 /// Copies between local descriptors and a channel, with ends and half-closes carried over both ways.
@@ -62,6 +62,8 @@ struct Filtered {
 /// not theirs.
 pub struct FdPump {
     inputs: Vec<Input>,
+    /// Read from inputs that have been dropped.
+    read_before: u64,
     output: Option<Sink>,
     output_ext: Option<Sink>,
     filtered: Option<Filtered>,
@@ -85,6 +87,7 @@ impl FdPump {
     pub const fn new() -> Self {
         Self {
             inputs: Vec::new(),
+            read_before: 0,
             output: None,
             output_ext: None,
             filtered: None,
@@ -106,7 +109,7 @@ impl FdPump {
     /// Sends what can be read from `fd`.
     #[must_use]
     pub fn input(mut self, fd: LocalFd) -> Self {
-        self.inputs.push(Input { fd, ext: None, chunk: FIRST_READ, ended: false, read: 0 });
+        self.inputs.push(Input { fd: Some(fd), ext: None, chunk: FIRST_READ, read: 0 });
         self
     }
 
@@ -114,7 +117,7 @@ impl FdPump {
     /// [`input`](Self::input).
     #[must_use]
     pub fn input_ext(mut self, kind: u32, fd: LocalFd) -> Self {
-        self.inputs.push(Input { fd, ext: Some(kind), chunk: FIRST_READ, ended: false, read: 0 });
+        self.inputs.push(Input { fd: Some(fd), ext: Some(kind), chunk: FIRST_READ, read: 0 });
         self
     }
 
@@ -135,7 +138,7 @@ impl FdPump {
     /// Passes what is read from [`input`](Self::input) through a filter first.
     #[must_use]
     pub fn filter(mut self, filter: Box<dyn InputFilter>) -> Self {
-        self.filtered = Some(Filtered { filter, waiting: Vec::new(), ended: false });
+        self.filtered = Some(Filtered { filter, waiting: Vec::new() });
         self
     }
 
@@ -170,12 +173,21 @@ impl FdPump {
 
     /// Reads no more, drops the inputs and sends EOF: the peer does not want what they give.
     pub fn stop_input(&mut self, cx: &mut ChannelCx<'_>) {
-        for input in &mut self.inputs {
-            input.ended = true;
+        self.drop_inputs(true, cx);
+    }
+
+    /// Drops inputs, so that whoever writes to them finds out (`yes | head`). EOF goes out when none is left.
+    fn drop_inputs(&mut self, extended_too: bool, cx: &mut ChannelCx<'_>) {
+        let had_some = !self.inputs.is_empty();
+        for input in self.inputs.extract_if(.., |input| extended_too || input.ext.is_none()) {
+            self.read_before += input.read;
         }
         if let Some(filtered) = &mut self.filtered {
             filtered.waiting.clear();
-            filtered.ended = true;
+        }
+        if had_some && self.inputs.is_empty() && !self.eof_sent {
+            self.eof_sent = true;
+            cx.eof();
         }
         self.after_input(cx);
     }
@@ -190,7 +202,7 @@ impl FdPump {
 
     /// True when all inputs have ended and everything read from them has been sent.
     pub fn input_ended(&self) -> bool {
-        self.inputs.iter().all(|input| input.ended)
+        self.inputs.iter().all(|input| input.fd.is_none())
             && self.filtered.as_ref().is_none_or(|filtered| filtered.waiting.is_empty())
     }
 
@@ -206,7 +218,7 @@ impl FdPump {
 
     /// Bytes read from all inputs.
     pub fn bytes_read(&self) -> u64 {
-        self.inputs.iter().map(|input| input.read).sum()
+        self.read_before + self.inputs.iter().map(|input| input.read).sum::<u64>()
     }
 
     /// Bytes written to all outputs.
@@ -230,7 +242,7 @@ impl FdPump {
         if !self.started {
             return;
         }
-        let Some(input) = self.inputs.get_mut(index).filter(|input| !input.ended) else { return };
+        let Some(input) = self.inputs.get_mut(index).filter(|input| input.fd.is_some()) else { return };
         if input.ext.is_none()
             && let Some(filtered) = &mut self.filtered
         {
@@ -305,8 +317,9 @@ impl FdPump {
 impl Input {
     /// Reads up to `want` bytes into packets; `None` when nothing was there or it has ended.
     fn read_to(&mut self, want: usize, cx: &mut ChannelCx<'_>) -> Option<usize> {
-        let mut result = Ok(0);
-        let fd = &self.fd;
+        let fd = self.fd.as_ref()?;
+        // Not an end, should nothing be asked of the descriptor.
+        let mut result = Err(io::ErrorKind::WouldBlock.into());
         let mut fill = |bodies: &mut [io::IoSliceMut<'_>]| {
             result = fd.read_vectored(bodies);
             *result.as_ref().unwrap_or(&0)
@@ -323,7 +336,7 @@ impl Input {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
             // Whatever else went wrong, no more comes.
             Ok(0) | Err(_) => {
-                self.ended = true;
+                self.fd = None;
                 None
             }
             Ok(n) => {
@@ -337,8 +350,8 @@ impl Input {
 impl Filtered {
     fn read(&mut self, input: &mut Input, cx: &mut ChannelCx<'_>) {
         let mut buffer = [0; FILTERED_READ];
-        while self.waiting.len() < FILTERED_MAX && !self.ended {
-            let result = input.fd.read_vectored(&mut [io::IoSliceMut::new(&mut buffer)]);
+        while let Some(fd) = input.fd.as_ref().filter(|_| self.waiting.len() < FILTERED_MAX) {
+            let result = fd.read_vectored(&mut [io::IoSliceMut::new(&mut buffer)]);
             let Some(n) = input.note(result) else { break };
             self.filter.filter(&buffer[..n], &mut self.waiting, cx);
             self.send(cx);
@@ -346,7 +359,6 @@ impl Filtered {
                 break;
             }
         }
-        self.ended |= input.ended;
     }
 
     fn send(&mut self, cx: &mut ChannelCx<'_>) {
@@ -369,7 +381,8 @@ impl ChannelHandler for FdPump {
             ChannelEvent::Eof => self.end_output(cx),
             ChannelEvent::Request { name, want_reply, .. } => {
                 if name == EOW_REQUEST {
-                    self.stop_input(cx);
+                    // It is about the main stream; what a program says on stderr is still wanted.
+                    self.drop_inputs(false, cx);
                 }
                 if want_reply {
                     cx.reply(name == EOW_REQUEST);
@@ -377,7 +390,6 @@ impl ChannelHandler for FdPump {
             }
             ChannelEvent::Closed | ChannelEvent::OpenFailed { .. } => {
                 self.stop_input(cx);
-                self.inputs.clear();
                 self.end_output(cx);
             }
             ChannelEvent::RequestReply { .. } => {}
@@ -401,8 +413,8 @@ impl ChannelHandler for FdPump {
                 Some(filtered) if input.ext.is_none() => filtered.waiting.len() < FILTERED_MAX,
                 _ => !self.waits_for_budget,
             };
-            if self.started && !input.ended && room {
-                out.add(token, input.fd.as_fd(), Interest::READ);
+            if let Some(fd) = input.fd.as_ref().filter(|_| self.started && room) {
+                out.add(token, fd.as_fd(), Interest::READ);
             }
         }
         for (token, sink) in [(OUTPUT, &self.output), (OUTPUT_EXT, &self.output_ext)] {

@@ -1,0 +1,340 @@
+//! The loop: what handlers, controls and peers notice.
+
+mod common;
+
+use std::io::{Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use common::{Probe, World, link, links, transport};
+use lh_driver::{
+    ChannelCx, ChannelEvent, ChannelHandler, Control, ControlCx, ControlEvent, Driver, DriverError, Interest,
+    Interests, LinkError, Ready, Source, Stage,
+};
+use lh_transport::Event;
+use lh_wire::PacketSink;
+use lh_wire::msg::disconnect;
+
+#[test]
+fn a_channel_lives_and_ends() {
+    let mut world = World::new();
+    let (ours, theirs) = (Probe::default(), Probe::default());
+    world.serve(vec![Box::new(theirs.clone())]);
+    let id = world.open(ours.clone());
+    let opened = ChannelEvent::Opened { fields: Bytes::new() };
+    world.until("open", |_| ours.saw(&opened));
+    assert!(theirs.saw(&opened));
+
+    let mut control = world.client.control();
+    let mut cx = control.channel(id).unwrap();
+    assert_eq!(cx.send(b"hello"), 5);
+    assert!(cx.request("yes", true, b"f"));
+    assert!(cx.request("no", true, b""));
+    cx.eof();
+    world.until("answers", |_| ours.0.borrow().events.len() == 3);
+    assert_eq!(theirs.0.borrow().data, b"hello");
+    assert!(theirs.saw(&ChannelEvent::Eof));
+    assert_eq!(
+        ours.0.borrow().events[1..],
+        [
+            ChannelEvent::RequestReply { name: "yes".into(), ok: true },
+            ChannelEvent::RequestReply { name: "no".into(), ok: false },
+        ]
+    );
+
+    let theirs_id = world.server_script.accepted[0];
+    world.server.control().channel(theirs_id).unwrap().close();
+    world
+        .until("close", |world| !world.client_script.gone.is_empty() && !world.server_script.gone.is_empty());
+    assert!(ours.saw(&ChannelEvent::Closed) && theirs.saw(&ChannelEvent::Closed));
+    assert_eq!(world.client_script.gone, [id]);
+    assert!(world.client.control().channel(id).is_none());
+    assert_eq!(world.client.control().handler_count(), 0);
+}
+
+#[test]
+fn unknown_channels_are_refused_by_the_control() {
+    let mut world = World::new();
+    let probe = Probe::default();
+    let id = world.open(probe.clone());
+    world.until("refusal", |world| !world.client_script.gone.is_empty());
+    let description = "unknown".to_owned();
+    assert!(probe.saw(&ChannelEvent::OpenFailed { reason: 3, description }));
+    assert_eq!(world.client_script.gone, [id]);
+}
+
+/// Sends zeros for ever, and says how much.
+struct Zeros {
+    probe: Probe,
+    sent: std::rc::Rc<std::cell::Cell<usize>>,
+}
+
+impl ChannelHandler for Zeros {
+    fn on_event(&mut self, event: ChannelEvent, cx: &mut ChannelCx<'_>) {
+        if matches!(event, ChannelEvent::Opened { .. }) {
+            cx.want_writable();
+        }
+        self.probe.on_event(event, cx);
+    }
+
+    fn on_writable(&mut self, cx: &mut ChannelCx<'_>) {
+        loop {
+            let budget = cx.budget();
+            if budget == 0 {
+                break;
+            }
+            let sent = cx.send_in_place(budget, &mut |bodies| {
+                bodies
+                    .iter_mut()
+                    .map(|body| {
+                        body.fill(0);
+                        body.len()
+                    })
+                    .sum()
+            });
+            self.sent.set(self.sent.get() + sent);
+        }
+        assert!(cx.queued_output() < 3 << 20, "bulk stops at the high water mark");
+    }
+}
+
+#[test]
+fn a_full_sink_stops_only_its_own_channel() {
+    let mut world = World::new();
+    let stuck = Probe::default();
+    stuck.0.borrow_mut().hold = true;
+    let flowing = Probe::default();
+    world.serve(vec![Box::new(stuck.clone()), Box::new(flowing.clone())]);
+    let counts: [std::rc::Rc<std::cell::Cell<usize>>; 2] = Default::default();
+    for sent in &counts {
+        world.open(Zeros { probe: Probe::default(), sent: sent.clone() });
+    }
+    world.until("16 MiB on the other channel", |_| flowing.got() >= 16 << 20);
+    // What the stuck one holds is what it was granted.
+    assert_eq!(stuck.got(), 2 << 20);
+    assert_eq!(counts[0].get(), 2 << 20);
+
+    // Credit sets it going again.
+    let id = world.server_script.accepted[0];
+    stuck.0.borrow_mut().hold = false;
+    world.server.control().channel(id).unwrap().consumed(2 << 20);
+    world.until("more on the stuck channel", |_| stuck.got() >= 4 << 20);
+}
+
+#[test]
+fn channels_share_the_connection_fairly() {
+    let mut world = World::new();
+    let sinks: Vec<Probe> = (0..4).map(|_| Probe::default()).collect();
+    world.serve(sinks.iter().map(|sink| Box::new(sink.clone()) as Box<dyn ChannelHandler>).collect());
+    for _ in &sinks {
+        world.open(Zeros { probe: Probe::default(), sent: Default::default() });
+    }
+    world.until("8 MiB on one", |_| sinks.iter().any(|sink| sink.got() >= 8 << 20));
+    for sink in &sinks {
+        assert!(sink.got() >= 4 << 20, "{}", sink.got());
+    }
+}
+
+#[test]
+fn data_flows_on_through_rekeys() {
+    let mut world = World::new();
+    let sink = Probe::default();
+    world.serve(vec![Box::new(sink.clone())]);
+    world.open(Zeros { probe: Probe::default(), sent: Default::default() });
+    for round in 1..=4 {
+        let goal = sink.got() + (4 << 20);
+        if round % 2 == 0 {
+            world.client.link().transport().request_rekey();
+        } else {
+            world.server.link().transport().request_rekey();
+        }
+        world.until("data and keys", |world| {
+            sink.got() >= goal && world.client_script.rekeys >= round && world.server_script.rekeys >= round
+        });
+    }
+}
+
+#[test]
+fn a_peer_that_breaks_the_rules_is_told_and_left() {
+    let mut world = World::new();
+    world.client.link().transport().payload(&[94, 0, 0, 0, 9, 0, 0, 0, 1, b'x']);
+    let error = loop {
+        if let Err(error) = world.turn() {
+            break error;
+        }
+    };
+    assert!(matches!(error, DriverError::Connection(_)), "{error}");
+    assert_eq!(error.to_string(), "channel data for nonexistent channel 9");
+    let error = loop {
+        if let Err(error) = world.client.run_once(&mut world.client_script, None) {
+            break error;
+        }
+    };
+    assert!(matches!(error, DriverError::Disconnected { reason: disconnect::PROTOCOL_ERROR, .. }), "{error}");
+    assert_eq!(
+        world.client_script.disconnected,
+        Some((disconnect::PROTOCOL_ERROR, "channel data for nonexistent channel 9".into()))
+    );
+}
+
+#[test]
+fn goodbyes_and_lost_peers_differ() {
+    let mut world = World::new();
+    world.server.disconnect("bye\u{7}", Duration::from_secs(5));
+    let error = world.client.run(&mut world.client_script).unwrap_err();
+    assert_eq!(error.to_string(), "disconnected by peer: bye?");
+
+    let World { mut client, server, mut client_script, .. } = World::new();
+    drop(server);
+    let error = client.run(&mut client_script).unwrap_err();
+    assert!(matches!(error, DriverError::Link(LinkError::Closed { stage: Stage::Established })), "{error:?}");
+}
+
+#[test]
+fn a_silent_peer_is_asked_and_given_up() {
+    let mut world = World::new();
+    world.client.set_keepalive(Duration::from_millis(20), 2);
+    world.until("questions", |world| world.server_script.global.len() >= 3);
+    assert!(world.server_script.global.iter().all(|name| name == "keepalive@openssh.com"));
+    // From here on the server does not answer.
+    let error = world.client.run(&mut world.client_script).unwrap_err();
+    assert!(matches!(error, DriverError::KeepaliveTimeout), "{error}");
+}
+
+#[test]
+fn handlers_leave_notes_and_stop_the_loop() {
+    struct Stopper;
+    impl ChannelHandler for Stopper {
+        fn on_event(&mut self, event: ChannelEvent, cx: &mut ChannelCx<'_>) {
+            if matches!(event, ChannelEvent::Opened { .. }) {
+                cx.notify("opened");
+                cx.stop(42);
+                cx.stop(43);
+            }
+        }
+    }
+    let mut world = World::new();
+    world.serve(vec![Box::new(Probe::default())]);
+    world.open(Stopper);
+    let code = loop {
+        if let Some(code) = world.client.run_once(&mut world.client_script, Some(Duration::ZERO)).unwrap() {
+            break code;
+        }
+        world.server.run_once(&mut world.server_script, Some(Duration::ZERO)).unwrap();
+    };
+    assert_eq!(code, 42, "the first to stop decides");
+    assert_eq!(world.client_script.notes, ["opened"]);
+}
+
+#[test]
+fn sources_bring_their_own_descriptors_and_timers() {
+    struct Bell {
+        socket: UnixStream,
+        timer: Option<Instant>,
+        rung: bool,
+    }
+    impl Source for Bell {
+        fn interests<'a>(&'a self, out: &mut Interests<'a>) {
+            out.add(5, self.socket.as_fd(), Interest::READ);
+        }
+        fn on_ready(&mut self, token: usize, ready: Ready, cx: &mut ControlCx<'_>) {
+            assert!(token == 5 && ready.readable);
+            self.rung = true;
+            cx.stop(7);
+        }
+        fn next_deadline(&self) -> Option<Instant> {
+            self.timer
+        }
+        fn on_timeout(&mut self, _cx: &mut ControlCx<'_>) {
+            self.timer = None;
+            (&self.socket).write_all(b"to the other end").unwrap();
+        }
+        fn finished(&self) -> bool {
+            self.rung
+        }
+    }
+    let mut world = World::new();
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    world.client.control().add_source(Box::new(Bell {
+        socket: ours,
+        timer: Some(Instant::now()),
+        rung: false,
+    }));
+    let mut text = [0; 16];
+    theirs.set_nonblocking(true).unwrap();
+    world.until("the timer", |_| (&theirs).read(&mut text).is_ok());
+    assert_eq!(&text, b"to the other end");
+    (&theirs).write_all(b"x").unwrap();
+    assert_eq!(world.client.run(&mut world.client_script).unwrap(), 7);
+    // It has finished, so nothing watches its descriptor any more.
+    let quiet = world.client.run_once(&mut world.client_script, Some(Duration::ZERO)).unwrap();
+    assert_eq!(quiet, None);
+}
+
+#[test]
+fn the_control_has_descriptors_of_its_own() {
+    struct Watcher(UnixStream);
+    impl Control for Watcher {
+        fn on_event(&mut self, _event: ControlEvent, _cx: &mut ControlCx<'_>) {}
+        fn interests<'a>(&'a self, out: &mut Interests<'a>) {
+            out.add(1, self.0.as_fd(), Interest::READ);
+        }
+        fn on_ready(&mut self, _token: usize, ready: Ready, cx: &mut ControlCx<'_>) {
+            assert!(ready.hangup);
+            cx.stop(255);
+        }
+    }
+    let (client, _server, _) = links();
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    drop(theirs);
+    assert_eq!(Driver::new(client, Default::default()).run(&mut Watcher(ours)).unwrap(), 255);
+}
+
+#[test]
+fn closing_during_the_handshake_says_how_far_it_came() {
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    drop(theirs);
+    let error = link(transport(None), ours).next_event(None).unwrap_err();
+    assert!(matches!(error, LinkError::Closed { stage: Stage::Identification }), "{error:?}");
+
+    let (ours, mut theirs) = UnixStream::pair().unwrap();
+    theirs.write_all(b"SSH-2.0-OpenSSH_10.0\r\n").unwrap();
+    theirs.shutdown(std::net::Shutdown::Write).unwrap();
+    let mut link = link(transport(None), ours);
+    let event = link.next_event(None).unwrap();
+    assert_eq!(event, Event::PeerIdentification("SSH-2.0-OpenSSH_10.0".into()));
+    let error = link.next_event(None).unwrap_err();
+    assert!(matches!(error, LinkError::Closed { stage: Stage::KeyExchange }), "{error:?}");
+}
+
+#[test]
+fn waiting_has_an_end_and_can_go_on() {
+    let (ours, mut theirs) = UnixStream::pair().unwrap();
+    let mut link = link(transport(None), ours);
+    let error = link.next_event(Some(Instant::now())).unwrap_err();
+    assert!(matches!(error, LinkError::TimedOut), "{error:?}");
+    theirs.write_all(b"SSH-2.0-x\r\n").unwrap();
+    assert_eq!(link.next_event(None).unwrap(), Event::PeerIdentification("SSH-2.0-x".into()));
+}
+
+#[test]
+fn a_link_can_run_over_two_pipes() {
+    let key = lh_crypto::PrivateKey::generate(lh_crypto::KeyType::Ed25519, None).unwrap();
+    let (up, down) = (lh_sys::fd::pipe().unwrap(), lh_sys::fd::pipe().unwrap());
+    let pipes = |read: OwnedFd, write: OwnedFd| lh_driver::Stream::pipes(read, write).unwrap();
+    let server_key = key.clone();
+    let server_end = pipes(up.0, down.1);
+    let server = std::thread::spawn(move || {
+        common::shake(lh_driver::Link::new(transport(Some(&server_key)), server_end), Some(&server_key))
+    });
+    let mut client = common::shake(lh_driver::Link::new(transport(None), pipes(down.0, up.1)), None);
+    server.join().unwrap().disconnect(disconnect::BY_APPLICATION, "done", Duration::from_secs(5));
+    loop {
+        if let Event::Disconnected { reason, .. } = client.next_event(None).unwrap() {
+            assert_eq!(reason, disconnect::BY_APPLICATION);
+            break;
+        }
+    }
+}

@@ -1,0 +1,304 @@
+//! [`FdPump`]: bytes between local descriptors and a channel, and what happens at their ends.
+
+mod common;
+
+use std::io::{Read, Write};
+use std::net::Shutdown;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use common::{Probe, Watched, World};
+use lh_driver::{
+    ChannelCx, ChannelEvent, ChannelOptions, Direction, FdPump, InputFilter, LocalFd, WindowPolicy,
+};
+
+fn owned(fd: impl Into<OwnedFd>) -> LocalFd {
+    LocalFd::owned(fd.into()).unwrap()
+}
+
+fn pipe() -> (OwnedFd, OwnedFd) {
+    lh_sys::fd::pipe().unwrap()
+}
+
+/// Bytes that differ everywhere, so that a lost or doubled block shows.
+fn pattern(length: usize) -> Vec<u8> {
+    (0..length as u32 / 4).flat_map(|n| (n.wrapping_mul(2_654_435_761)).to_be_bytes()).collect()
+}
+
+#[test]
+fn a_large_stream_crosses_from_pipe_to_pipe() {
+    let mut world = World::new();
+    let data = pattern(64 << 20);
+    let (source_end, source) = pipe();
+    let (sink, sink_end) = pipe();
+    world.serve(vec![Box::new(FdPump::new().output(owned(sink_end)))]);
+    let id = world.open(FdPump::new().input(owned(source_end)));
+    let expected = data.clone();
+    let writer = std::thread::spawn(move || std::fs::File::from(source).write_all(&data).unwrap());
+    let reader = std::thread::spawn(move || {
+        let mut got = Vec::new();
+        std::fs::File::from(sink).read_to_end(&mut got).unwrap();
+        got
+    });
+    world.client.link().transport().request_rekey();
+    world.until("the reader to see the end", |_| reader.is_finished());
+    assert!(reader.join().unwrap() == expected, "the bytes that came are not those that went");
+    writer.join().unwrap();
+    assert!(world.client_script.rekeys > 0);
+    // Nobody has closed the channel: that is left to the owners.
+    assert!(world.client.control().channel(id).is_some());
+}
+
+#[test]
+fn a_forwarded_connection_is_half_closed_and_closed() {
+    let mut world = World::new();
+    let (client_end, mut client) = UnixStream::pair().unwrap();
+    let (server_end, mut server) = UnixStream::pair().unwrap();
+    world.serve(vec![Box::new(FdPump::socket(owned(server_end)))]);
+    world.open(FdPump::socket(owned(client_end)));
+    for end in [&client, &server] {
+        end.set_nonblocking(true).unwrap();
+    }
+    client.write_all(b"question").unwrap();
+    client.shutdown(Shutdown::Write).unwrap();
+    let mut got = Vec::new();
+    world.until("question and its end", |_| server.read_to_end(&mut got).is_ok());
+    assert_eq!(got, b"question");
+    // The other direction is still open.
+    server.write_all(b"answer").unwrap();
+    drop(server);
+    let mut got = Vec::new();
+    world.until("answer and its end", |_| client.read_to_end(&mut got).is_ok());
+    assert_eq!(got, b"answer");
+    world.until("close", |world| world.client_script.gone.len() + world.server_script.gone.len() == 2);
+}
+
+#[test]
+fn what_was_sent_before_the_close_still_reaches_a_slow_sink() {
+    let mut world = World::new();
+    let (sink_end, mut sink) = UnixStream::pair().unwrap();
+    world.serve(vec![Box::new(FdPump::new().output(owned(sink_end)))]);
+    let probe = Probe::default();
+    let id = world.open(probe.clone());
+    world.until("open", |_| !probe.0.borrow().events.is_empty());
+    let data = pattern(1 << 20);
+    let mut control = world.client.control();
+    let mut cx = control.channel(id).unwrap();
+    assert_eq!(cx.send(&data), data.len());
+    cx.close();
+    world.until("close", |world| !world.client_script.gone.is_empty());
+    assert!(world.server_script.gone.is_empty(), "the handler still has something to write");
+    let mut got = vec![0; data.len()];
+    let mut filled = 0;
+    sink.set_nonblocking(true).unwrap();
+    world.until("all of it", |_| {
+        while let Ok(n @ 1..) = sink.read(&mut got[filled..]) {
+            filled += n;
+        }
+        filled == data.len()
+    });
+    assert!(got == data);
+    world.until("the handler to go", |world| !world.server_script.gone.is_empty());
+    assert_eq!(sink.read(&mut [0]).unwrap(), 0, "the sink is closed");
+}
+
+#[test]
+fn a_stuck_sink_holds_what_its_window_allows() {
+    let mut world = World::new();
+    let window = WindowPolicy::fixed(1 << 20);
+    world.server_script.options = ChannelOptions { window, ..ChannelOptions::default() };
+    let (stuck_end, mut stuck) = UnixStream::pair().unwrap();
+    let (pump, gauges) = Watched::new(FdPump::new().output(owned(stuck_end)));
+    let flowing = Probe::default();
+    world.serve(vec![Box::new(pump), Box::new(flowing.clone())]);
+    let data = pattern(8 << 20);
+    let sources: Vec<(OwnedFd, OwnedFd)> = vec![pipe(), pipe()];
+    let mut writers = Vec::new();
+    for (read, write) in sources {
+        world.open(FdPump::new().input(owned(read)));
+        let data = data.clone();
+        writers.push(std::thread::spawn(move || std::fs::File::from(write).write_all(&data).unwrap()));
+    }
+    world.until("the other channel to finish", |_| flowing.got() == data.len());
+    for _ in 0..100 {
+        world.turn().unwrap();
+    }
+    assert!(gauges.queued.get() <= 1 << 20, "{}", gauges.queued.get());
+    assert!(gauges.queued.get() > 512 << 10, "{}", gauges.queued.get());
+    // When it is read again, everything comes.
+    let expected = data.clone();
+    let reader = std::thread::spawn(move || {
+        let mut got = vec![0; data.len()];
+        stuck.read_exact(&mut got).unwrap();
+        got
+    });
+    world.until("the reader", |_| reader.is_finished());
+    assert!(reader.join().unwrap() == expected);
+    for writer in writers {
+        writer.join().unwrap();
+    }
+}
+
+#[test]
+fn a_broken_output_tells_the_peer_and_lets_it_go_on() {
+    let mut world = World::new();
+    let (read, write) = pipe();
+    drop(read);
+    let sent = Probe::default();
+    world.serve(vec![Box::new(FdPump::new().output(owned(write)).tell_broken_output())]);
+    let id = world.open(sent.clone());
+    let mut left = 16 << 20;
+    world.until("16 MiB", |world| {
+        if let Some(mut cx) = world.client.control().channel(id) {
+            left -= cx.send(&vec![0; left.min(1 << 20)]);
+        }
+        left == 0
+    });
+    let eow = |event: &ChannelEvent| matches!(event, ChannelEvent::Request { name, want_reply: false, .. } if name == "eow@openssh.com");
+    assert_eq!(sent.0.borrow().events.iter().filter(|event| eow(event)).count(), 1);
+}
+
+#[test]
+fn who_is_told_that_nobody_reads_stops_reading() {
+    let mut world = World::new();
+    let (read, write) = pipe();
+    let (pump, gauges) = Watched::new(FdPump::new().input(owned(read)));
+    world.serve(vec![Box::new(pump)]);
+    let probe = Probe::default();
+    let id = world.open(probe.clone());
+    let mut source = std::fs::File::from(write);
+    source.write_all(b"first").unwrap();
+    world.until("first", |_| probe.got() == 5);
+    world.client.control().channel(id).unwrap().request("eow@openssh.com", false, b"");
+    world.until("EOF", |_| probe.saw(&ChannelEvent::Eof));
+    // So that the program at the other end of the pipe learns of it.
+    assert_eq!(source.write_all(b"second").unwrap_err().kind(), std::io::ErrorKind::BrokenPipe);
+    assert_eq!(gauges.read.get(), 5);
+}
+
+#[test]
+fn stderr_has_its_own_way() {
+    let mut world = World::new();
+    let (out, err) = (pipe(), pipe());
+    let (mut out_got, mut err_got) = (UnixStream::pair().unwrap(), UnixStream::pair().unwrap());
+    world.serve(vec![Box::new(FdPump::new().input(owned(out.0)).input_ext(1, owned(err.0)))]);
+    let pump = FdPump::new().output(owned(out_got.0)).output_ext(owned(err_got.0));
+    let (pump, gauges) = Watched::new(pump);
+    world.open(pump);
+    std::fs::File::from(out.1).write_all(b"to stdout").unwrap();
+    let mut stderr = std::fs::File::from(err.1);
+    stderr.write_all(b"to stderr").unwrap();
+    world.until("both", |_| gauges.written.get() == 18);
+    assert!(!gauges.events.borrow().contains(&ChannelEvent::Eof), "stderr has not ended");
+    drop(stderr);
+    world.until("the end", |_| gauges.events.borrow().contains(&ChannelEvent::Eof));
+    let mut text = String::new();
+    out_got.1.read_to_string(&mut text).unwrap();
+    err_got.1.read_to_string(&mut text).unwrap();
+    assert_eq!(text, "to stdoutto stderr");
+}
+
+#[test]
+fn nothing_is_read_before_the_start() {
+    struct Late(FdPump);
+    impl lh_driver::ChannelHandler for Late {
+        fn on_event(&mut self, event: ChannelEvent, cx: &mut ChannelCx<'_>) {
+            let go = matches!(&event, ChannelEvent::RequestReply { ok: true, .. });
+            self.0.on_event(event, cx);
+            if go {
+                self.0.start(cx);
+            }
+        }
+        fn interests<'a>(&'a self, out: &mut lh_driver::Interests<'a>) {
+            self.0.interests(out);
+        }
+        fn on_ready(&mut self, token: usize, ready: lh_driver::Ready, cx: &mut ChannelCx<'_>) {
+            self.0.on_ready(token, ready, cx);
+        }
+    }
+    let mut world = World::new();
+    let (read, write) = pipe();
+    std::fs::File::from(write).write_all(b"typed ahead").unwrap();
+    let probe = Probe::default();
+    world.serve(vec![Box::new(probe.clone())]);
+    let id = world.open(Late(FdPump::new().input(owned(read)).start_by_hand()));
+    world.until("open", |_| !probe.0.borrow().events.is_empty());
+    for _ in 0..10 {
+        world.turn().unwrap();
+    }
+    assert_eq!(probe.got(), 0);
+    world.client.control().channel(id).unwrap().request("yes", true, b"");
+    world.until("what was typed", |_| probe.got() == 11 && probe.saw(&ChannelEvent::Eof));
+}
+
+/// `~.` ends, `~~` is a tilde; the rest goes through.
+struct Escapes {
+    tilde: bool,
+}
+
+impl InputFilter for Escapes {
+    fn filter(&mut self, input: &[u8], out: &mut Vec<u8>, cx: &mut ChannelCx<'_>) {
+        for &byte in input {
+            match (std::mem::take(&mut self.tilde), byte) {
+                (true, b'.') => cx.stop(255),
+                (false, b'~') => self.tilde = true,
+                _ => out.push(byte),
+            }
+        }
+    }
+}
+
+#[test]
+fn a_filter_sees_what_is_typed_even_when_the_window_is_shut() {
+    let mut world = World::new();
+    world.server_script.options =
+        ChannelOptions { window: WindowPolicy::fixed(10), ..ChannelOptions::default() };
+    let probe = Probe::default();
+    probe.0.borrow_mut().hold = true;
+    world.serve(vec![Box::new(probe.clone())]);
+    let (mut person, terminal) = UnixStream::pair().unwrap();
+    world.open(FdPump::new().input(owned(terminal)).filter(Box::new(Escapes { tilde: false })));
+    person.write_all(b"a~~b and more than ten").unwrap();
+    world.until("ten bytes", |_| probe.got() == 10);
+    assert_eq!(probe.0.borrow().data, b"a~b and mo");
+    person.write_all(b"~.").unwrap();
+    let code = loop {
+        if let Some(code) = world.client.run_once(&mut world.client_script, None).unwrap() {
+            break code;
+        }
+    };
+    assert_eq!(code, 255);
+}
+
+#[test]
+fn inherited_descriptors_stay_as_they_are() {
+    use rustix::fs::{OFlags, fcntl_getfl};
+    let (read, write) = pipe();
+    let ours = LocalFd::inherited(write.as_fd(), Direction::Write).unwrap();
+    let mut world = World::new();
+    world.serve(vec![Box::new(FdPump::new().output(ours))]);
+    let probe = Probe::default();
+    let id = world.open(probe.clone());
+    // More than the pipe holds: if writing blocked, this test would.
+    let data = pattern(2 << 20);
+    let mut sent = 0;
+    world.until("the window to shut", |world| {
+        if let Some(mut cx) = world.client.control().channel(id) {
+            sent += cx.send(&data[sent..]);
+        }
+        sent == data.len()
+    });
+    for _ in 0..10 {
+        world.turn().unwrap();
+    }
+    assert!(!fcntl_getfl(&write).unwrap().contains(OFlags::NONBLOCK));
+    let reader = std::thread::spawn(move || {
+        let mut got = vec![0; 2 << 20];
+        std::fs::File::from(read).read_exact(&mut got).unwrap();
+        got
+    });
+    world.until("the reader", |_| reader.is_finished());
+    assert!(reader.join().unwrap() == data);
+    world.server.finish(Duration::from_secs(1));
+}
