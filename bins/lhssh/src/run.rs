@@ -18,14 +18,14 @@ use lh_sys::termios::{RawMode, encode_modes, is_terminal, window_size};
 use rustix::process::Signal;
 use rustix::stdio::{stderr, stdin, stdout};
 
+use crate::FAILURE;
 use crate::escapes::{Background, Disconnect, Escapes, Terminal, send_window_size};
-use crate::{FAILURE, fail};
 
 /// Everything behind the command line. Returns the exit status.
 pub(crate) fn run(options: &Options, command: Option<Vec<u8>>, ui: &mut TerminalUi) -> u8 {
     let plan = match Plan::new(options, command, ui) {
         Ok(plan) => plan,
-        Err(text) => return fail(&text),
+        Err(text) => return report(options, &ClientError::Config(text), ui),
     };
     let started = Instant::now();
     let mut client = match connect(options, ui) {

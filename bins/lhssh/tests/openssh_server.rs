@@ -1,0 +1,474 @@
+//! `lhssh` against the system's sshd: what a person or script sees. The interoperability tests move the bulk.
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use lh_interop::{Inetd, Lab, Ran, find, me, peers};
+
+/// A bound against hanging, not an expectation.
+const BOUND: Duration = Duration::from_secs(60);
+
+fn lhssh() -> &'static Path {
+    Path::new(env!("CARGO_BIN_EXE_lhssh"))
+}
+
+/// A lab with one server and a configuration file that names it `there`, and `keyless` without a key to log in with.
+struct Scene {
+    lab: Lab,
+    server: Inetd,
+}
+
+impl Scene {
+    /// `None` after saying loudly that there is no sshd.
+    fn new(test: &str, server_config: &str) -> Option<Self> {
+        let [sshd] = peers(test, ["sshd"])?;
+        let lab = Lab::new();
+        let server = Inetd::openssh(&lab, &sshd, server_config);
+        let scene = Self { lab, server };
+        scene.configure("StrictHostKeyChecking yes\n");
+        Some(scene)
+    }
+
+    fn configure(&self, more: &str) {
+        let text = format!(
+            "{more}Host there\n IdentityFile {}\nHost there keyless\n HostName 127.0.0.1\n Port {}\n User {}\n \
+             IdentitiesOnly yes\n UserKnownHostsFile {}\n GlobalKnownHostsFile /dev/null\n",
+            self.lab.arg("user_ed25519"),
+            self.server.port,
+            me(),
+            self.lab.arg("known_hosts")
+        );
+        self.lab.write("config", &text);
+    }
+
+    fn args(&self, more: &[&str]) -> Vec<String> {
+        let mut args = vec!["-F".to_owned(), self.lab.arg("config")];
+        args.extend(more.iter().map(|&each| each.to_owned()));
+        args
+    }
+
+    fn run(&self, more: &[&str]) -> Ran {
+        self.lab.run(lhssh(), &self.args(more))
+    }
+
+    /// Answers every question with the lines of `answers`, one a question.
+    fn run_asked(&self, answers: &[&str], more: &[&str]) -> Ran {
+        let script = "#!/bin/sh\ncd \"$(dirname \"$0\")\"; printf '%s\\n' \"$1\" >> asked\n\
+                      head -n 1 answers; sed -i 1d answers\n";
+        self.lab.write("askpass", script);
+        fs::set_permissions(self.lab.path("askpass"), fs::Permissions::from_mode(0o700)).unwrap();
+        self.lab.write("answers", &answers.iter().map(|a| format!("{a}\n")).collect::<String>());
+        self.lab.write("asked", "");
+        let words: Vec<String> = self.args(more).iter().map(|arg| format!("'{arg}'")).collect();
+        self.lab.sh(&format!(
+            "SSH_ASKPASS='{}' SSH_ASKPASS_REQUIRE=force '{}' {}",
+            self.lab.arg("askpass"),
+            lhssh().display(),
+            words.join(" ")
+        ))
+    }
+
+    fn start(&self, more: &[&str]) -> Child {
+        Command::new(lhssh())
+            .args(self.args(more))
+            .env("HOME", self.lab.path("home"))
+            .env_remove("SSH_AUTH_SOCK")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap()
+    }
+
+    /// The name of the server in known_hosts.
+    fn name(&self) -> String {
+        format!("[127.0.0.1]:{}", self.server.port)
+    }
+}
+
+/// Reads from a child's output until `text` has come.
+fn wait_for(child: &mut Child, text: &str) -> String {
+    let out = child.stdout.as_mut().unwrap();
+    let mut got = String::new();
+    let mut byte = [0];
+    while !got.contains(text) {
+        assert_eq!(out.read(&mut byte).unwrap(), 1, "ended after {got:?}");
+        got.push(char::from(byte[0]));
+    }
+    got
+}
+
+fn finish(mut child: Child) -> (i32, String) {
+    let mut err = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut err).unwrap();
+    let status = child.wait().unwrap();
+    (status.code().unwrap_or(-1), err)
+}
+
+fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !done() {
+        assert!(start.elapsed() < BOUND, "waited in vain for {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn exit_statuses_and_streams() {
+    let Some(scene) = Scene::new("lhssh_exit_statuses", "AcceptEnv LC_*") else { return };
+    let ran = scene.run(&["there", "echo out; echo err >&2; exit 3"]);
+    assert_eq!((ran.code, ran.text().as_str(), ran.err.as_str()), (3, "out\n", "err\n"));
+    assert_eq!(scene.run(&["there", "kill -KILL $$"]).code, 255);
+    let ran = scene.run(&["-s", "there", "nonsense"]);
+    assert_eq!((ran.code, ran.err.as_str()), (255, "subsystem request failed on channel 0\r\n"));
+    let ran = scene.run(&["-o", "SetEnv=LC_ONE=1", "-o", "SendEnv=LC_TWO", "there", "echo $LC_ONE"]);
+    assert_eq!(ran.ok("env").text(), "1\n");
+    // The reader goes after one line, and so does the endless command.
+    let ran =
+        scene.lab.sh(&format!("{} {} there yes | head -n 1", lhssh().display(), scene.args(&[]).join(" ")));
+    assert_eq!(ran.text(), "y\n");
+    let ran = scene.lab.sh(&format!(
+        "echo in | {0} {1} -n there 'cat; echo end'; echo in | {0} {1} there cat",
+        lhssh().display(),
+        scene.args(&[]).join(" ")
+    ));
+    assert_eq!(ran.text(), "end\nin\n");
+}
+
+#[test]
+fn data_survives_both_ways_at_once_with_rekeys() {
+    let Some(scene) = Scene::new("lhssh_both_ways", "RekeyLimit 1M") else { return };
+    lh_interop::make_blob(&scene.lab.path("blob"), 64 << 20);
+    let stdin = Stdio::from(fs::File::open(scene.lab.path("blob")).unwrap());
+    let args = scene.args(&["-o", "RekeyLimit=1M", "there", "cat"]);
+    let ran = scene.lab.run_with(lhssh(), &args, stdin).ok("cat");
+    assert!(ran.out == fs::read(scene.lab.path("blob")).unwrap(), "the data changed on the way");
+}
+
+#[test]
+fn an_unknown_host_is_asked_about_and_remembered() {
+    let Some(scene) = Scene::new("lhssh_first_use", "") else { return };
+    scene.configure("HashKnownHosts yes\n");
+    scene.lab.write("known_hosts", "");
+    let ran = scene.run_asked(&["no"], &["there", "true"]);
+    assert_eq!((ran.code, ran.err.as_str()), (255, "Host key verification failed.\r\n"));
+    let asked = scene.lab.read("asked");
+    let name = scene.name();
+    assert!(
+        asked.starts_with(&format!("The authenticity of host '{name} ({name})' can't be established.\n")),
+        "{asked}"
+    );
+    assert!(asked.contains("\nED25519 key fingerprint is SHA256:"), "{asked}");
+    assert!(
+        asked.contains("Are you sure you want to continue connecting (yes/no/[fingerprint])? "),
+        "{asked}"
+    );
+
+    let ran = scene.run_asked(&["yes"], &["there", "true"]).ok("accepted");
+    let added = format!("Warning: Permanently added '{name}' (ED25519) to the list of known hosts.\r\n");
+    assert_eq!(ran.err, added);
+    assert!(scene.lab.read("known_hosts").starts_with("|1|"), "HashKnownHosts");
+    let ran = scene.run_asked(&[], &["there", "true"]).ok("known");
+    assert_eq!((ran.err.as_str(), scene.lab.read("asked").as_str()), ("", ""));
+    // What we wrote, OpenSSH understands.
+    if let Some(ssh) = find("ssh") {
+        scene.lab.run(&ssh, &scene.args(&["-o", "StrictHostKeyChecking=yes", "there", "true"])).ok("ssh");
+    }
+}
+
+#[test]
+fn a_changed_or_revoked_host_key_is_refused() {
+    let Some(scene) = Scene::new("lhssh_changed_key", "") else { return };
+    let wrong = scene.lab.read("user_ed25519.pub");
+    let name = scene.name();
+    scene.lab.write("known_hosts", &format!("# mine\n{name} {wrong}"));
+    for option in ["StrictHostKeyChecking=ask", "StrictHostKeyChecking=accept-new"] {
+        let ran = scene.run(&["-o", option, "there", "true"]);
+        assert_eq!(ran.code, 255);
+        assert!(
+            ran.err.contains("@    WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED!     @\r\n"),
+            "{}",
+            ran.err
+        );
+        let file = scene.lab.arg("known_hosts");
+        assert!(ran.err.contains(&format!("Offending ED25519 key in {file}:2\r\n")), "{}", ran.err);
+        let end = format!(
+            "Host key for {name} has changed and you have requested strict checking.\r\n\
+             Host key verification failed.\r\n"
+        );
+        assert!(ran.err.ends_with(&end), "{}", ran.err);
+    }
+    // Checking switched off: keys still work, secrets are not typed.
+    let ran = scene.run(&["-o", "StrictHostKeyChecking=no", "there", "true"]).ok("off");
+    assert!(ran.err.contains("Password authentication is disabled"), "{}", ran.err);
+
+    let host = scene.lab.read("host_ed25519.pub");
+    scene.lab.write("known_hosts", &format!("@revoked * {host}{name} {host}"));
+    let ran = scene.run(&["-o", "HostKeyAlgorithms=ssh-ed25519", "there", "true"]);
+    assert_eq!(ran.code, 255);
+    assert!(ran.err.contains("WARNING: REVOKED HOST KEY DETECTED!"), "{}", ran.err);
+}
+
+#[test]
+fn encrypted_keys_ask_for_their_passphrase_and_never_show_it() {
+    let Some(scene) = Scene::new("lhssh_passphrase", "") else { return };
+    let key = scene.lab.arg("user_rsa");
+    let Some(keygen) = find("ssh-keygen") else {
+        return lh_interop::skip("lhssh_passphrase", "no ssh-keygen");
+    };
+    for format in [
+        &["-p", "-f", &key, "-N", "open sesame"][..],
+        &["-p", "-m", "PEM", "-f", &key, "-P", "open sesame", "-N", "open sesame"],
+    ] {
+        scene.lab.run(&keygen, format).ok("encrypt");
+        let options = ["-vvv", "-i", &key, "keyless", "echo in"];
+        let ran = scene.run_asked(&["wrong", "open sesame"], &options).ok("login");
+        assert_eq!(ran.text(), "in\n");
+        let prompt = format!("Enter passphrase for key '{key}': ");
+        assert_eq!(scene.lab.read("asked"), format!("{prompt}\n{prompt}\n"));
+        assert!(!ran.err.contains("sesame"), "{}", ran.err);
+    }
+    // Three wrong ones, and the next method has its turn; in batch mode nobody is asked.
+    let options = ["-o", "PreferredAuthentications=publickey", "-i", &key, "keyless", "true"];
+    let ran = scene.run_asked(&["a", "b", "c", "d"], &options);
+    assert_eq!(ran.code, 255);
+    assert!(ran.err.contains(&format!("{}@127.0.0.1: Permission denied (", me())), "{}", ran.err);
+    assert_eq!(scene.lab.read("answers"), "d\n");
+    let mut batch = vec!["-o", "BatchMode=yes"];
+    batch.extend(options);
+    assert_eq!(scene.run_asked(&["open sesame"], &batch).code, 255);
+    assert_eq!(scene.lab.read("asked"), "");
+}
+
+#[test]
+fn key_files_that_are_open_or_missing_are_told() {
+    let Some(scene) = Scene::new("lhssh_key_files", "") else { return };
+    let key = scene.lab.path("user_rsa");
+    fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).unwrap();
+    let key = scene.lab.arg("user_rsa");
+    let ran = scene.run(&["-i", &key, "-o", "BatchMode=yes", "there", "true"]).ok("the other key");
+    assert!(ran.err.contains("WARNING: UNPROTECTED PRIVATE KEY FILE!"), "{}", ran.err);
+    assert!(ran.err.ends_with(&format!("Load key \"{key}\": bad permissions\r\n")), "{}", ran.err);
+    let ran = scene.run(&["-i", "/nonexistent", "there", "true"]).ok("the configured key");
+    assert_eq!(ran.err, "Warning: Identity file /nonexistent not accessible: No such file or directory.\r\n");
+}
+
+#[test]
+fn endings_are_told_in_the_words_scripts_know() {
+    let Some(scene) = Scene::new("lhssh_endings", "") else { return };
+    // A listener that is gone: nobody answers on its port.
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let ran = scene.run(&["-p", &closed.to_string(), "there", "true"]);
+    let text = format!("ssh: connect to host 127.0.0.1 port {closed}: Connection refused\r\n");
+    assert_eq!((ran.code, ran.err), (255, text));
+    let ran = scene.run(&["no-such-host.invalid", "true"]);
+    assert_eq!(ran.code, 255);
+    assert!(ran.err.starts_with("ssh: Could not resolve hostname no-such-host.invalid: "), "{}", ran.err);
+
+    let ran = scene.run(&[
+        "-o",
+        "KexAlgorithms=diffie-hellman-group18-sha512",
+        "-o",
+        "Ciphers=aes192-ctr",
+        "there",
+        "true",
+    ]);
+    ran.ok("unusual algorithms");
+    let strict = Scene::new("lhssh_endings", "Ciphers aes256-ctr").unwrap();
+    let ran = strict.run(&["-c", "aes128-ctr", "there", "true"]);
+    let port = strict.server.port;
+    let text = format!(
+        "Unable to negotiate with 127.0.0.1 port {port}: no matching cipher found. Their offer: aes256-ctr\r\n"
+    );
+    assert_eq!((ran.code, ran.err), (255, text));
+
+    // The server's process is killed under a session.
+    let mut session = scene.start(&["there", "echo $PPID; exec sleep 100"]);
+    let pid = wait_for(&mut session, "\n").trim().to_owned();
+    scene.lab.sh(&format!("kill -KILL {pid}")).ok("kill");
+    assert_eq!(finish(session), (255, "Connection to 127.0.0.1 closed by remote host.\r\n".to_owned()));
+
+    // It stops answering.
+    let options =
+        ["-o", "ServerAliveInterval=1", "-o", "ServerAliveCountMax=1", "there", "echo $PPID; exec sleep 100"];
+    let mut session = scene.start(&options);
+    let pid = wait_for(&mut session, "\n").trim().to_owned();
+    scene.lab.sh(&format!("kill -STOP {pid}")).ok("stop");
+    let ended = finish(session);
+    scene.lab.sh(&format!("kill -KILL {pid}")).ok("kill");
+    assert_eq!(ended, (255, "Timeout, server 127.0.0.1 not responding.\r\n".to_owned()));
+
+    // We are told to end.
+    let mut session = scene.start(&["there", "echo up; exec sleep 100"]);
+    wait_for(&mut session, "up\n");
+    scene.lab.sh(&format!("kill -TERM {}", session.id())).ok("kill");
+    assert_eq!(finish(session), (255, String::new()));
+}
+
+#[test]
+fn going_to_the_background_and_doing_nothing() {
+    let Some(scene) = Scene::new("lhssh_background", "") else { return };
+    let mark = scene.lab.path("mark");
+    let command = format!("sleep 1; touch '{}'", mark.display());
+    // Output goes to a file: a pipe would be waited for until the background process ends.
+    let line =
+        format!("{} {} -f there \"{command}\" >/dev/null 2>&1", lhssh().display(), scene.args(&[]).join(" "));
+    scene.lab.sh(&line).ok("-f");
+    assert!(!mark.exists(), "returned before the command was done");
+    wait_until("the command in the background", || mark.exists());
+    let ran = scene.run(&["-f", "there"]);
+    let text = "Cannot fork into background without a command to execute.\r\n";
+    assert_eq!((ran.code, ran.err.as_str()), (255, text));
+
+    let mut idle = scene.start(&["-v", "-N", "there"]);
+    wait_until("the login", || scene.server.log().contains("Accepted publickey"));
+    idle.kill().unwrap();
+    idle.wait().unwrap();
+}
+
+#[test]
+fn through_a_command_and_through_hops() {
+    let Some(scene) = Scene::new("lhssh_proxies", "") else { return };
+    let Some(sshd) = find("sshd") else { return };
+    // sshd itself can be the command: it serves its standard input.
+    let conf = fs::read_dir(scene.lab.dir()).unwrap().map(|e| e.unwrap().path());
+    let conf = conf.into_iter().find(|p| p.to_string_lossy().ends_with(".conf")).unwrap();
+    let command = format!("ProxyCommand={} -i -f {}", sshd.display(), conf.display());
+    let ran = scene.run(&["-v", "-o", &command, "there", "echo through"]).ok("command");
+    assert_eq!(ran.text(), "through\n");
+    assert!(ran.err.contains("(via proxy) using \"publickey\""), "{}", ran.err);
+    let ran = scene.run(&["-o", "ProxyCommand=false", "there", "true"]);
+    let text = "kex_exchange_identification: Connection closed by remote host\r\n\
+                Connection closed by UNKNOWN port 65535\r\n";
+    assert_eq!((ran.code, ran.err.as_str()), (255, text));
+
+    let ran = scene.run(&["-J", "there,there", "there", "echo two hops"]).ok("hops");
+    assert_eq!(ran.text(), "two hops\n");
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let ran = scene.run(&["-J", "there", "-p", &closed.to_string(), "there", "true"]);
+    assert_eq!(ran.code, 255);
+    assert!(ran.err.contains("open failed: connect failed: Connection refused"), "{}", ran.err);
+}
+
+/// A session in a terminal of its own.
+struct Terminal {
+    child: Child,
+    master: fs::File,
+    pty: lh_sys::pty::Pty,
+    seen: String,
+}
+
+impl Terminal {
+    fn start(scene: &Scene, more: &[&str]) -> Self {
+        let pty = lh_sys::pty::Pty::allocate().expect("a pseudo terminal");
+        pty.resize(lh_sys::termios::Winsize { ws_row: 33, ws_col: 99, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
+        let slave = || pty.open_slave().unwrap();
+        let mut program = lh_sys::spawn::Program::new(lhssh());
+        for arg in scene.args(more) {
+            program = program.arg(arg);
+        }
+        let env = [
+            ("HOME", scene.lab.arg("home")),
+            ("TERM", "vt220".to_owned()),
+            ("PATH", "/usr/bin:/bin".to_owned()),
+        ];
+        let env = env.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
+        let child =
+            program.env(env).stdio(slave(), slave(), slave()).controlling_terminal().spawn().expect("lhssh");
+        let master = fs::File::from(pty.try_clone_master().unwrap());
+        lh_sys::fd::set_nonblocking(&master, false).unwrap();
+        Self { child, master, pty, seen: String::new() }
+    }
+
+    fn type_in(&mut self, text: &str) {
+        self.master.write_all(text.as_bytes()).unwrap();
+    }
+
+    /// Reads until `text` has come since the last call.
+    fn expect(&mut self, text: &str) {
+        let mut buffer = [0; 1024];
+        let mut got = std::mem::take(&mut self.seen);
+        loop {
+            if let Some(at) = got.find(text) {
+                self.seen = got[at + text.len()..].to_owned();
+                return;
+            }
+            // The end of the other side reads as an error.
+            let n = self.master.read(&mut buffer).unwrap_or(0);
+            assert!(n > 0, "{text:?} did not come, but {got:?}");
+            got.push_str(&String::from_utf8_lossy(&buffer[..n]));
+        }
+    }
+
+    fn status(mut self) -> i32 {
+        self.child.wait().unwrap().code().unwrap_or(-1)
+    }
+
+    fn is_raw(&self) -> bool {
+        let slave = self.pty.open_slave().unwrap();
+        !rustix::termios::tcgetattr(&slave).unwrap().local_modes.contains(rustix::termios::LocalModes::ICANON)
+    }
+}
+
+#[test]
+fn a_terminal_is_carried_over() {
+    let Some(scene) = Scene::new("lhssh_terminal", "") else { return };
+    let mut terminal = Terminal::start(
+        &scene,
+        &["-t", "there", "echo up; stty size; echo $TERM; read x; stty size; read y; exit 5"],
+    );
+    terminal.expect("up\r\n33 99\r\nvt220\r\n");
+    assert!(terminal.is_raw());
+    let size = lh_sys::termios::Winsize { ws_row: 40, ws_col: 120, ws_xpixel: 0, ws_ypixel: 0 };
+    terminal.pty.resize(size).unwrap();
+    // The change travels beside what is typed, in order behind it only once the signal has been seen.
+    std::thread::sleep(Duration::from_millis(300));
+    terminal.type_in("\r");
+    terminal.expect("40 120\r\n");
+    terminal.type_in("\r");
+    terminal.expect("Connection to 127.0.0.1 closed.");
+    assert!(!terminal.is_raw(), "the terminal is itself again");
+    assert_eq!(terminal.status(), 5);
+}
+
+#[test]
+fn escapes_work_at_the_start_of_a_line() {
+    let Some(scene) = Scene::new("lhssh_escapes", "") else { return };
+    let mut terminal = Terminal::start(&scene, &["-t", "there", "echo up; cat"]);
+    terminal.expect("up\r\n");
+    terminal.type_in("~?");
+    terminal.expect("Supported escape sequences:\r\n");
+    terminal.type_in("a~.\r");
+    terminal.expect("a~.\r\na~.\r\n");
+    terminal.type_in("~R~~x\r");
+    terminal.expect("~x\r\n~x\r\n");
+    terminal.type_in("~#");
+    terminal.expect("The following connections are open:\r\n");
+    terminal.type_in("~.");
+    terminal.expect("~.\r\n");
+    terminal.expect("Connection to 127.0.0.1 closed.");
+    assert!(!terminal.is_raw());
+    assert_eq!(terminal.status(), 255);
+
+    let mut terminal =
+        Terminal::start(&scene, &["-e", "none", "-t", "there", "echo up; read x; echo got:$x"]);
+    terminal.expect("up\r\n");
+    terminal.type_in("~.\r");
+    terminal.expect("got:~.\r\n");
+    assert_eq!(terminal.status(), 0);
+}
+
+#[test]
+fn terminals_are_asked_for_only_where_they_make_sense() {
+    let Some(scene) = Scene::new("lhssh_no_terminal", "") else { return };
+    let ran = scene.run(&["-t", "there", "tty"]);
+    assert_eq!(ran.err, "Pseudo-terminal will not be allocated because stdin is not a terminal.\r\n");
+    assert!(ran.text().contains("not a tty"), "{}", ran.text());
+    let ran = scene.run(&["-tt", "there", "tty; exit 4"]);
+    assert!(ran.text().starts_with("/dev/"), "{}", ran.text());
+    assert_eq!(ran.code, 4);
+}
