@@ -3,8 +3,11 @@
 use lh_config::table::find;
 use lh_crypto::{Cipher, KexAlgorithm, Mac};
 
+/// Makes the lines of an answer.
+type List = fn() -> Vec<&'static str>;
+
 /// The queries, each with what it lists.
-const QUERIES: &[(&str, fn() -> Vec<&'static str>)] = &[
+const QUERIES: &[(&str, List)] = &[
     ("cipher", ciphers),
     ("cipher-auth", authenticating_ciphers),
     ("compression", || vec!["none", "zlib@openssh.com"]),

@@ -360,3 +360,6 @@ fn choose_algorithm(key: &PublicKey, allowed: &[String], server: Option<&str>) -
     }
     .map(str::to_owned)
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,219 @@
+use std::collections::VecDeque;
+
+use lh_crypto::{FingerprintHash, KeyType, PrivateKey};
+use lh_wire::msg::{
+    Rest, ServiceAccept, UserauthBanner, UserauthFailure, UserauthInfoRequest, UserauthPkOk, UserauthRequest,
+    UserauthSuccess,
+};
+use lh_wire::{Message, NameList, Writer};
+
+use super::*;
+use crate::testing::FakeUi;
+use crate::ui::LogLevel;
+
+/// A server that answers from a list.
+struct Script {
+    answers: VecDeque<Vec<u8>>,
+    sent: Vec<Vec<u8>>,
+    sig_algs: Option<String>,
+}
+
+impl Packets for Script {
+    fn sink(&mut self) -> &mut dyn PacketSink {
+        &mut self.sent
+    }
+    fn next(&mut self, _log: &mut Log<'_>) -> Result<Bytes, ClientError> {
+        let next = self.answers.pop_front().map(Bytes::from);
+        next.ok_or_else(|| ClientError::Lost("nothing more in the script".to_owned()))
+    }
+    fn server_sig_algs(&self) -> Option<String> {
+        self.sig_algs.clone()
+    }
+}
+
+impl Script {
+    fn new(answers: Vec<Vec<u8>>) -> Self {
+        let mut all = VecDeque::from([ServiceAccept::new(b"ssh-userauth").to_payload()]);
+        all.extend(answers);
+        Self { answers: all, sent: Vec::new(), sig_algs: None }
+    }
+
+    /// Method names of what was sent, the service request left out.
+    fn methods(&self) -> Vec<String> {
+        let request = |payload: &Vec<u8>| match UserauthRequest::decode(payload) {
+            Ok(request) => String::from_utf8_lossy(request.method).into_owned(),
+            Err(_) => format!("message {}", payload[0]),
+        };
+        self.sent.iter().skip(1).map(request).collect()
+    }
+}
+
+fn failure(methods: &str, partial: bool) -> Vec<u8> {
+    let methods = NameList::from_content(methods.as_bytes()).expect("name-list");
+    UserauthFailure::new(methods, partial).to_payload()
+}
+
+fn success() -> Vec<u8> {
+    UserauthSuccess::new().to_payload()
+}
+
+fn question(name: &str, texts: &[(&str, bool)]) -> Vec<u8> {
+    let mut prompts = Vec::new();
+    for (text, echo) in texts {
+        prompts.put_string(text.as_bytes());
+        prompts.put_bool(*echo);
+    }
+    UserauthInfoRequest::new(name.as_bytes(), b"", b"", texts.len() as u32, Rest(&prompts)).to_payload()
+}
+
+fn config() -> LoginConfig {
+    LoginConfig {
+        user: "me".to_owned(),
+        host: "h.example".to_owned(),
+        alias: None,
+        peer: "[192.0.2.1]:22".to_owned(),
+        methods: ["publickey", "keyboard-interactive", "password"].map(str::to_owned).to_vec(),
+        password_prompts: 3,
+        kbd_interactive_devices: String::new(),
+        pubkey_algorithms: crate::algorithms::KEY_DEFAULT.iter().map(|&name| name.to_owned()).collect(),
+        required_rsa_size: 1024,
+        identities: IdentityConfig {
+            files: Vec::new(),
+            explicit: true,
+            only: false,
+            agent: None,
+            passphrase_tries: 3,
+            fingerprint: FingerprintHash::Sha256,
+        },
+    }
+}
+
+/// Logs in against the script, with these answers from the user.
+fn run(script: &mut Script, config: &LoginConfig, answers: &[&str]) -> (Result<(), String>, FakeUi) {
+    let mut ui = FakeUi::answering(answers);
+    let machine = Machine::new(&config.user, b"session", None);
+    let result = log_in(script, machine, config, &mut Log::new(&mut ui, LogLevel::Info, false));
+    (result.map_err(|error| error.to_string()), ui)
+}
+
+fn key_file(folder: &tempfile::TempDir, name: &str, passphrase: Option<&str>) -> std::path::PathBuf {
+    use std::os::unix::fs::PermissionsExt as _;
+    let key = PrivateKey::generate(KeyType::Ed25519, None).expect("a key");
+    let text = key.to_openssh("", passphrase.map(|text| (text.as_bytes(), 1))).expect("a key file");
+    let path = folder.path().join(name);
+    std::fs::write(&path, text.as_bytes()).expect("written");
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).expect("mode");
+    path
+}
+
+#[test]
+fn passwords_are_asked_for_three_times() {
+    let refused = || failure("password", false);
+    let mut script = Script::new(vec![refused(), refused(), refused(), refused()]);
+    let (result, ui) = run(&mut script, &config(), &["a", "b", "c", "d"]);
+    assert_eq!(result, Err("me@h.example: Permission denied (password).".to_owned()));
+    assert_eq!(ui.asked, ["me@h.example's password: "; 3]);
+    assert_eq!(ui.said, ["Permission denied, please try again."; 2]);
+    assert_eq!(script.methods(), ["none", "password", "password", "password"]);
+}
+
+#[test]
+fn a_banner_is_shown_without_its_escape_sequences() {
+    let banner = UserauthBanner::new(b"Welcome\x1b[2J\n", b"").to_payload();
+    let (result, ui) = run(&mut Script::new(vec![banner, success()]), &config(), &[]);
+    assert_eq!(result, Ok(()));
+    assert_eq!(ui.banners, ["Welcome\\033[2J\n"]);
+}
+
+#[test]
+fn questions_are_asked_with_user_and_host_in_front() {
+    let mut script = Script::new(vec![
+        failure("keyboard-interactive,password", false),
+        question("Token", &[("Code: ", true), ("PIN: ", false)]),
+        question("", &[]),
+        success(),
+    ]);
+    let (result, ui) = run(&mut script, &config(), &["123456", "0000"]);
+    assert_eq!(result, Ok(()));
+    assert_eq!(ui.said, ["Token"]);
+    assert_eq!(ui.asked, ["(me@h.example) Code: ", "(me@h.example) PIN: "]);
+    assert_eq!(script.methods(), ["none", "keyboard-interactive", "message 61", "message 61"]);
+}
+
+#[test]
+fn a_server_that_asks_nothing_is_not_asked_for_ever() {
+    let again = || failure("keyboard-interactive", false);
+    let mut script = Script::new(vec![again(), question("", &[]), again()]);
+    let (result, _) = run(&mut script, &config(), &[]);
+    assert_eq!(result, Err("me@h.example: Permission denied (keyboard-interactive).".to_owned()));
+}
+
+#[test]
+fn two_factors_in_a_row() {
+    let folder = tempfile::tempdir().expect("folder");
+    let mut config = config();
+    config.identities.files = vec![key_file(&folder, "id", None)];
+    let mut script = Script::new(vec![failure("publickey", false), failure("password", true), success()]);
+    let (result, ui) = run(&mut script, &config, &["secret"]);
+    assert_eq!(result, Ok(()));
+    assert_eq!(ui.asked, ["me@h.example's password: "]);
+    assert_eq!(script.methods(), ["none", "publickey", "password"]);
+}
+
+#[test]
+fn a_locked_key_is_offered_before_its_passphrase_is_asked_for() {
+    let folder = tempfile::tempdir().expect("folder");
+    let locked = key_file(&folder, "locked", Some("open"));
+    let mut config = config();
+    config.identities.files = vec![locked.clone()];
+    let prompt = format!("Enter passphrase for key '{}': ", locked.display());
+    // Refused: nobody is asked.
+    let refused = failure("publickey", false);
+    let mut script = Script::new(vec![refused.clone(), refused.clone()]);
+    let (result, ui) = run(&mut script, &config, &["open"]);
+    assert_eq!(result, Err("me@h.example: Permission denied (publickey).".to_owned()));
+    assert!(ui.asked.is_empty());
+    // Accepted: asked until it is right.
+    let text = std::fs::read(&locked).expect("key file");
+    let public = PrivateKey::parse_public(&text).expect("public half");
+    let accepted = UserauthPkOk::new(b"ssh-ed25519", public.blob()).to_payload();
+    let mut script = Script::new(vec![refused.clone(), accepted.clone(), success()]);
+    let (result, ui) = run(&mut script, &config, &["wrong", "open"]);
+    assert_eq!(result, Ok(()));
+    assert_eq!(ui.asked, [prompt.clone(), prompt.clone()]);
+    assert_eq!(script.methods(), ["none", "publickey", "publickey"]);
+    // Never right: the next method has its turn, without waiting for an answer that cannot come.
+    let mut script = Script::new(vec![failure("publickey,password", false), accepted, success()]);
+    let (result, ui) = run(&mut script, &config, &["a", "b", "c", "password"]);
+    assert_eq!(result, Ok(()));
+    assert_eq!(ui.asked[3], "me@h.example's password: ");
+    assert_eq!(script.methods(), ["none", "publickey", "password"]);
+}
+
+#[test]
+fn an_offer_the_server_makes_up_signs_nothing() {
+    let folder = tempfile::tempdir().expect("folder");
+    let mut config = config();
+    config.identities.files = vec![key_file(&folder, "locked", Some("open"))];
+    let other = PrivateKey::generate(KeyType::Ed25519, None).expect("a key");
+    let accepted = UserauthPkOk::new(b"ssh-ed25519", other.public().blob()).to_payload();
+    let mut script = Script::new(vec![failure("publickey", false), accepted]);
+    let (result, ui) = run(&mut script, &config, &["open"]);
+    assert!(result.is_err_and(|text| text.contains("Permission denied")));
+    assert!(ui.asked.is_empty());
+}
+
+#[test]
+fn rsa_keys_use_what_the_server_names() {
+    let key = PrivateKey::generate(KeyType::Rsa, Some(2048)).expect("a key");
+    let choose = |allowed: &[&str], server: Option<&str>| {
+        let allowed: Vec<String> = allowed.iter().map(|&name| name.to_owned()).collect();
+        choose_algorithm(key.public(), &allowed, server)
+    };
+    let modern = ["rsa-sha2-512", "rsa-sha2-256"];
+    assert_eq!(choose(&modern, Some("ssh-ed25519,rsa-sha2-256")).as_deref(), Some("rsa-sha2-256"));
+    assert_eq!(choose(&modern, Some("ssh-ed25519")), None);
+    assert_eq!(choose(&modern, None).as_deref(), Some("rsa-sha2-512"));
+    // SHA-1 only where the configuration asks for it, and then it is what an old server knows.
+    assert_eq!(choose(&["rsa-sha2-512", "ssh-rsa"], None).as_deref(), Some("ssh-rsa"));
+}
