@@ -12,6 +12,7 @@ use lh_config::server_values::Ports;
 use lh_config::{ConnectionFacts, ServerConfig};
 use lh_server::{
     DEFAULT_FILES, HandOver, Host, HostKey, HostKeyError, Level, ListenerOptions, LogTarget, SESSION_FLAG,
+    default_algorithms,
 };
 
 /// The file of an installed OpenSSH: what administrators have written there holds here.
@@ -170,7 +171,7 @@ fn port(text: &OsStr) -> Result<u16, Stop> {
 /// `-T` and `-G`, with the `Match` blocks applied that fit `-C`.
 fn dump(config: &ServerConfig, parsed: &Parsed) -> Result<String, Stop> {
     if !parsed.has('C') {
-        return Ok(config.dump(true));
+        return Ok(config.dump(true, &default_algorithms));
     }
     let mut facts = ConnectionFacts::default();
     for spec in parsed.values('C') {
@@ -179,7 +180,7 @@ fn dump(config: &ServerConfig, parsed: &Parsed) -> Result<String, Stop> {
     let config = config
         .for_connection(&facts)
         .map_err(|problem| Stop { lines: problem.lines, status: BAD_CONFIGURATION })?;
-    Ok(config.dump(true))
+    Ok(config.dump(true, &default_algorithms))
 }
 
 /// Loads all keys that can be loaded; none at all is the end.

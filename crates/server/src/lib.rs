@@ -29,4 +29,4 @@ pub use host_keys::{DEFAULT_FILES, HostKey, HostKeyError};
 pub use listener::{ListenError, ListenerOptions, SESSION_FLAG, serve};
 pub use log::{Level, Log};
 pub use session::{inetd, main as session_main};
-pub use surroundings::Host;
+pub use surroundings::{Host, default_algorithms};

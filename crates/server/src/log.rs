@@ -6,7 +6,7 @@ use std::fmt;
 use std::io::Write;
 use std::os::unix::net::UnixDatagram;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 
 /// How much is said; each level includes those before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -101,13 +101,13 @@ enum Sink {
 struct Shared {
     sink: Sink,
     level: AtomicU8,
-    preauth: AtomicBool,
 }
 
 /// Where log lines go. Cheap to clone; all clones are one log.
 #[derive(Clone)]
 pub struct Log {
     shared: Arc<Shared>,
+    preauth: bool,
 }
 
 impl fmt::Debug for Log {
@@ -119,7 +119,7 @@ impl fmt::Debug for Log {
 impl Log {
     fn with(sink: Sink, level: Level) -> Self {
         let level = AtomicU8::new(level as u8);
-        Self { shared: Arc::new(Shared { sink, level, preauth: AtomicBool::new(false) }) }
+        Self { shared: Arc::new(Shared { sink, level }), preauth: false }
     }
 
     /// Writes to descriptor 2.
@@ -170,9 +170,11 @@ impl Log {
         self.shared.level.store(level as u8, Ordering::Relaxed);
     }
 
-    /// While set, lines end in ` [preauth]`: their content came from somebody who has not logged in.
-    pub fn set_preauth(&self, on: bool) {
-        self.shared.preauth.store(on, Ordering::Relaxed);
+    /// The same log for whoever speaks with a client that has not logged in: lines end in ` [preauth]`. (The
+    /// monitor's own lines do not; that is how OpenSSH's two processes show, and scripts know it.)
+    #[must_use]
+    pub fn preauth(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared), preauth: true }
     }
 
     /// Writes one line, if its level is wanted. Control characters are made visible, so that nobody can forge
@@ -188,7 +190,7 @@ impl Log {
                 c => line.push(c),
             }
         }
-        if self.shared.preauth.load(Ordering::Relaxed) {
+        if self.preauth {
             line.push_str(" [preauth]");
         }
         match &self.shared.sink {
@@ -242,8 +244,7 @@ mod tests {
     #[test]
     fn nobody_can_forge_a_line() {
         let log = Log::lines(Level::Info);
-        log.set_preauth(true);
-        info!(log, "Invalid user {} from x", "a\nAccepted password for root\x1b[2J");
+        info!(log.preauth(), "Invalid user {} from x", "a\nAccepted password for root\x1b[2J");
         assert_eq!(log.taken(), ["Invalid user a\\nAccepted password for root\\u{1b}[2J from x [preauth]"]);
     }
 }

@@ -466,7 +466,11 @@ impl Monitor {
             other => other.name(),
         };
         let line = format_args!("{word} {shown} for {invalid}{name} from {ip} port {port} ssh2{key}");
-        self.log.line(level, line);
+        match verdict {
+            // A step on the way, which in OpenSSH the other process logs.
+            Verdict::KeyOk | Verdict::Prompt(_) => self.log.preauth().line(level, line),
+            _ => self.log.line(level, line),
+        }
     }
 
     /// Counts failures; the first `none` is a question and no failure.

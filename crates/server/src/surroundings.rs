@@ -6,6 +6,7 @@ use lh_config::Environment;
 use lh_config::algorithms::AlgorithmKind;
 use lh_config::pattern::{ListMatch, match_list};
 use lh_crypto::{Cipher, Hash, KexAlgorithm, Mac};
+use lh_transport::Algorithms;
 
 /// This host, as [`Environment`].
 #[derive(Debug, Clone, Copy, Default)]
@@ -35,6 +36,18 @@ const KEYS: [&str; 20] = [
     "ssh-rsa",
     "ssh-rsa-cert-v01@openssh.com",
 ];
+
+/// What an algorithm keyword of `sshd_config` means when nobody sets it, for dumps.
+pub fn default_algorithms(keyword: &str) -> Vec<String> {
+    let default = Algorithms::server_default();
+    match keyword {
+        "Ciphers" => default.cipher_c2s,
+        "MACs" => default.mac_c2s,
+        "KexAlgorithms" => default.kex,
+        "HostKeyAlgorithms" => default.host_key,
+        _ => crate::monitor::USER_KEY_ALGORITHMS.map(str::to_owned).to_vec(),
+    }
+}
 
 /// Names that stock configurations hold and that are left out when algorithms are negotiated.
 const FOREIGN_MACS: [&str; 4] =

@@ -228,9 +228,9 @@ mod tests {
 
     #[test]
     fn subsystems() {
-        let config = "Subsystem sftp internal-sftp -R -d '/a b'\nSubsystem git /usr/bin/git-thing -x\n";
+        let config = "Subsystem sftp internal-sftp -R -d /a/b\nSubsystem git /usr/bin/git-thing -x\n";
         let sftp = decided(&Wanted::Subsystem("sftp".to_owned()), config, "");
-        assert_eq!(sftp.plan, Plan::InternalSftp(vec!["-R".into(), "-d".into(), "/a b".into()]));
+        assert_eq!(sftp.plan, Plan::InternalSftp(vec!["-R".into(), "-d".into(), "/a/b".into()]));
         let other = decided(&Wanted::Subsystem("git".to_owned()), config, "");
         assert_eq!(program(&other.plan), ["/bin/zsh", "zsh", "-c", "/usr/bin/git-thing -x"]);
         assert_eq!(decided(&Wanted::Subsystem("x".to_owned()), config, "").plan, Plan::Nothing);

@@ -50,10 +50,13 @@ pub(super) fn log_in(
     address: &super::Address,
     deadline: Option<Instant>,
 ) -> Result<(), NoLogin> {
-    let log = address.log.clone();
+    let log = address.log.preauth();
     let mut server: Option<Server> = None;
     let mut banner_sent = false;
     loop {
+        if address.known {
+            let _ = lh_sys::socket::acknowledge_now(link.stream().read_fd());
+        }
         let event = match link.next_event(deadline) {
             Ok(event) => event,
             Err(problem) => return Err(failed(link, monitor, address, problem)),
@@ -152,7 +155,7 @@ pub(super) fn log_in(
 
 /// Logs the end of a connection in OpenSSH's words.
 fn failed(link: &mut Link, monitor: &Monitor, address: &super::Address, problem: LinkError) -> NoLogin {
-    let log = &address.log;
+    let log = &address.log.preauth();
     let client = Client { monitor, address };
     match problem {
         LinkError::TimedOut => {

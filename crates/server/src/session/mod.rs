@@ -115,7 +115,6 @@ fn serve(hand_over: HandOver, connection: Connection, control: Option<UnixStream
         local.ip(),
         local.port()
     );
-    log.set_preauth(true);
     match prepare(hand_over, connection, &address) {
         Ok((link, monitor)) => run(link, monitor, &address, control),
         Err(problem) => {
@@ -172,7 +171,6 @@ fn run(mut link: Link, mut monitor: Monitor, address: &Address, control: Option<
         Err(NoLogin::GraceTime) => return EXIT_GRACE,
         Err(NoLogin::Ended) => return EXIT_FAILURE,
     }
-    log.set_preauth(false);
     if let Some(mut control) = control {
         // A listener that has been restarted does not count us any more.
         let _ = control.write_all(AUTHENTICATED);
