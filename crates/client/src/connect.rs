@@ -24,7 +24,7 @@ use crate::login::{LoginConfig, log_in};
 use crate::options::{Options, SystemEnvironment};
 use crate::proxy::{ProxyCommand, carry};
 use crate::session::{SessionChannel, SessionSetup};
-use crate::ui::UserInterface;
+use crate::ui::{LogLevel, UserInterface};
 
 /// Longest chain of jump hosts that is followed: a configuration that refers to itself ends here.
 const MAX_HOPS: usize = 8;
@@ -155,6 +155,7 @@ fn connect_link(options: &Options, depth: usize, log: &mut Log<'_>) -> Result<Co
     if let Some(text) = config.refuse_connection.as_deref() {
         return Err(ClientError::Config(format!("Connection refused by configuration: {text}")));
     }
+    check_unsupported(options, log)?;
     let started = Instant::now();
     let reached = reach(options, depth, log)?;
     let peer = reached.address.map_or_else(PeerName::unknown, |address| PeerName {
@@ -193,6 +194,31 @@ fn connect_link(options: &Options, depth: usize, log: &mut Log<'_>) -> Result<Co
     }
     link.transport().set_authenticated();
     Ok(Connected { link, proxy: reached.proxy, peer, address: reached.address, untrusted })
+}
+
+/// Says what the configuration asks for and does not get. Forwards are left out with a warning, because a configuration
+/// file often has them for sessions that do not need them; where their failure is to be fatal, it is.
+fn check_unsupported(options: &Options, log: &mut Log<'_>) -> Result<(), ClientError> {
+    let config = &options.config;
+    for note in &config.notes {
+        log.say(if note.loud { LogLevel::Info } else { LogLevel::Debug1 }, &note.text);
+    }
+    if let Some(interface) = config.bind_interface.as_deref() {
+        return Err(ClientError::Config(format!("BindInterface {interface}: not supported yet")));
+    }
+    let forwards = [
+        ("LocalForward", config.local_forward.0.is_empty()),
+        ("RemoteForward", config.remote_forward.0.is_empty()),
+        ("DynamicForward", config.dynamic_forward.0.is_empty()),
+    ];
+    for (keyword, _) in forwards.iter().filter(|(_, none)| !none && !*config.clear_all_forwardings) {
+        let text = format!("{keyword} is not supported yet");
+        if *config.exit_on_forward_failure {
+            return Err(ClientError::Config(text));
+        }
+        log.info(&format!("Warning: {text}; going on without it."));
+    }
+    Ok(())
 }
 
 /// Gets a stream to the host: through a command, through jump hosts, or directly.

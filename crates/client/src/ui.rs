@@ -37,7 +37,7 @@ pub trait UserInterface {
     /// Shows the server's login banner; `text` keeps its newlines.
     fn banner(&mut self, text: &str);
 
-    /// Asks a question whose answer is shown while typed, such as "… continue connecting (yes/no/[fingerprint])? ".
+    /// Asks a question whose answer is shown while typed, such as `… continue connecting (yes/no/[fingerprint])? `.
     /// `None` when there is nobody to ask.
     fn ask(&mut self, prompt: &str) -> Option<Secret>;
 
