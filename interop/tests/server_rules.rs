@@ -1,0 +1,437 @@
+//! What an administrator and a user tell `lhsshd`, seen from OpenSSH's client: keys with options, accounts, limits, terminals,
+//! forwards, and the server run by an ordinary user.
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::os::unix::fs::{PermissionsExt as _, chown};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use lh_interop::{Lab, Lhsshd, Ran, TestUser, is_root, me, our, peers, skip};
+
+/// A server with a configuration, and OpenSSH's client.
+struct Scene {
+    lab: Lab,
+    server: Lhsshd,
+    ssh: PathBuf,
+}
+
+impl Scene {
+    /// `None` when there is no client. `{lab}` in the configuration stands for the lab's folder.
+    fn new(test: &str, config: &str) -> Option<Self> {
+        let [ssh] = peers(test, ["ssh"])?;
+        let lab = Lab::new();
+        let server = Lhsshd::start(&lab, &config.replace("{lab}", &lab.dir().to_string_lossy()));
+        Some(Self { lab, server, ssh })
+    }
+
+    fn args(&self, options: &[&str], user: &str, command: &[&str]) -> Vec<String> {
+        let mut args = self.lab.client_options();
+        args.extend(options.iter().map(|&each| each.to_owned()));
+        args.extend(["-p".to_owned(), self.server.port_arg(), format!("{user}@127.0.0.1")]);
+        args.extend(command.iter().map(|&each| each.to_owned()));
+        args
+    }
+
+    fn ssh_as(&self, user: &str, options: &[&str], command: &[&str]) -> Ran {
+        self.lab.run(&self.ssh, &self.args(options, user, command))
+    }
+
+    fn ssh(&self, options: &[&str], command: &[&str]) -> Ran {
+        self.ssh_as(&me(), options, command)
+    }
+
+    /// A client that runs beside the test.
+    fn start(&self, options: &[&str], command: &[&str]) -> Child {
+        Command::new(&self.ssh)
+            .args(self.args(options, &me(), command))
+            .env("HOME", self.lab.path("home"))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap()
+    }
+
+    /// Puts options in front of the lab's Ed25519 key, the only one left in `authorized_keys`.
+    fn key_options(&self, options: &str) {
+        let key = self.lab.read("user_ed25519.pub");
+        self.lab.write("authorized_keys", &format!("{options} {key}"));
+    }
+
+    fn logged(&self, text: &str) {
+        // The client may be gone before the server has written its last line.
+        eventually(text, || self.server.log().contains(text));
+    }
+}
+
+/// Waits until something is true; a bound against hanging, not an expectation.
+#[track_caller]
+fn eventually(what: &str, mut is_true: impl FnMut() -> bool) {
+    let end = Instant::now() + Duration::from_secs(60);
+    while !is_true() {
+        assert!(Instant::now() < end, "never came true: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn options_of_a_key_force_and_forbid() {
+    let config = "PermitUserEnvironment yes\nAcceptEnv FOO";
+    let Some(scene) = Scene::new("key_options", config) else { return };
+    scene.key_options(r#"command="echo forced; echo $SSH_ORIGINAL_COMMAND",environment="FOO=key""#);
+    assert_eq!(scene.ssh(&[], &["rm -rf nothing"]).ok("forced").text(), "forced\nrm -rf nothing\n");
+    scene.key_options(r#"no-pty,environment="FOO=a \"b\"""#);
+    assert_eq!(scene.ssh(&[], &["echo $FOO"]).ok("environment").text(), "a \"b\"\n");
+    let refused = scene.ssh(&["-tt"], &["tty"]);
+    assert!(refused.err.contains("PTY allocation request failed"), "{}", refused.err);
+    for options in [r#"from="10.9.8.7""#, r#"expiry-time="20200101""#, "no-such-option", "cert-authority"] {
+        scene.key_options(options);
+        let ran = scene.ssh(&[], &["true"]);
+        assert_eq!(ran.code, 255, "{options}");
+        assert!(ran.err.contains("Permission denied"), "{options}: {}", ran.err);
+    }
+    scene.key_options(r#"from="127.0.0.0/8,!127.0.0.9",expiry-time="20990101Z""#);
+    scene.ssh(&[], &["true"]).ok("from");
+    scene.logged("correct key but not from a permitted host");
+    scene.logged("bad key options: unknown key option");
+}
+
+#[test]
+fn strict_modes_refuse_what_others_can_write() {
+    let Some(scene) = Scene::new("strict_modes", "StrictModes yes\nAuthorizedKeysFile {lab}/keys/authorized")
+    else {
+        return;
+    };
+    fs::create_dir(scene.lab.path("keys")).unwrap();
+    let file = scene.lab.path("keys/authorized");
+    fs::copy(scene.lab.path("authorized_keys"), &file).unwrap();
+    // Outside the home directory every folder up to the root is looked at, and /tmp may be written by everybody.
+    assert_eq!(scene.ssh(&[], &["true"]).code, 255);
+    scene.logged("Authentication refused: bad ownership or modes for directory");
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o664)).unwrap();
+    assert_eq!(scene.ssh(&[], &["true"]).code, 255);
+    scene.logged(&format!("Authentication refused: bad ownership or modes for file {}", file.display()));
+}
+
+#[test]
+fn users_get_their_own_ids_environment_and_rules() {
+    if !is_root() {
+        return skip("user_rules", "needs root to add a user");
+    }
+    let Some([ssh]) = peers("user_rules", ["ssh"]) else { return };
+    let config = "AuthorizedKeysFile .ssh/authorized_keys\nInclude {lab}/match.conf\nSetEnv SET=by-server\nBanner {lab}/banner";
+    let lab = Lab::new();
+    let user = TestUser::new(&lab);
+    lab.write("banner", "Welcome to the lab\n");
+    lab.write("match.conf", &format!("Match User {}\n  PermitTTY no\n  MaxSessions 1\n", user.name));
+    let server = Lhsshd::start(&lab, &config.replace("{lab}", &lab.dir().to_string_lossy()));
+    let scene = Scene { lab, server, ssh };
+    let ran =
+        scene.ssh_as(&user.name, &[], &["id -un; id -G | wc -w; pwd; umask; echo $SET $LOGNAME $SHELL"]);
+    let home = user.home.display();
+    let ran = ran.ok("login");
+    assert_eq!(ran.text(), format!("{0}\n1\n{home}\n0022\nby-server {0} /bin/bash\n", user.name));
+    assert!(ran.err.contains("Welcome to the lab"), "{}", ran.err);
+    assert_eq!(scene.ssh_as(&user.name, &[], &["cat /etc/shadow"]).code, 1);
+    let refused = scene.ssh_as(&user.name, &["-tt"], &["tty"]);
+    assert!(refused.err.contains("PTY allocation request failed"), "{}", refused.err);
+    // The session's processes are the user's, not root's.
+    let owner = scene.ssh_as(&user.name, &[], &["ps -o uid= -p $PPID | tr -d ' '; id -u"]).ok("ps").text();
+    let ids: Vec<&str> = owner.lines().collect();
+    assert_eq!(ids.first(), ids.last(), "the session process runs as somebody else");
+    scene.lab.run(Path::new("usermod"), &["-L", &user.name]).ok("usermod");
+    assert_eq!(scene.ssh_as(&user.name, &[], &["true"]).code, 255);
+    scene.logged(&format!("User {} not allowed because account is locked", user.name));
+    assert_eq!(scene.ssh_as("nobody-of-that-name", &[], &["true"]).code, 255);
+    scene.logged("Invalid user nobody-of-that-name from 127.0.0.1 port ");
+}
+
+#[test]
+fn a_chroot_holds_sftp_and_forced_commands_hold_everybody() {
+    if !is_root() {
+        return skip("chroot", "needs root");
+    }
+    let Some([sftp, ssh]) = peers("chroot", ["sftp", "ssh"]) else { return };
+    let lab = Lab::new();
+    let user = TestUser::new(&lab);
+    // /tmp may be written by everybody, so the chroot has to be elsewhere.
+    let jail = tempfile_in("/var/lib");
+    fs::create_dir(jail.join("inside")).unwrap();
+    fs::write(jail.join("inside/file"), "in the jail").unwrap();
+    let lines = format!(
+        "Match User {}\n  ChrootDirectory {}\n  ForceCommand internal-sftp -d /inside\n",
+        user.name,
+        jail.display()
+    );
+    lab.write("match.conf", &lines);
+    let config = format!("AuthorizedKeysFile .ssh/authorized_keys\nInclude {}", lab.arg("match.conf"));
+    let server = Lhsshd::start(&lab, &config);
+    let scene = Scene { lab, server, ssh };
+    scene.lab.write("batch", "pwd\nget file got\nls /\n");
+    let mut args = scene.lab.client_options();
+    let batch = scene.lab.arg("batch");
+    args.extend(["-b".into(), batch, "-P".into(), scene.server.port_arg()]);
+    args.push(format!("{}@127.0.0.1", user.name));
+    let listing = scene.lab.run(&sftp, &args).ok("sftp").text();
+    assert!(listing.contains("Remote working directory: /inside"), "{listing}");
+    assert!(listing.contains("/inside"), "{listing}");
+    assert_eq!(scene.lab.read("got"), "in the jail");
+    // A command becomes SFTP, which waits for a client that speaks it.
+    let ran = scene.ssh_as(&user.name, &[], &["id"]);
+    assert!(ran.out.is_empty(), "{}", ran.text());
+    fs::set_permissions(&jail, fs::Permissions::from_mode(0o775)).unwrap();
+    assert_ne!(scene.ssh_as(&user.name, &[], &["id"]).code, 0);
+    scene.logged("bad ownership or modes for chroot directory component");
+    fs::remove_dir_all(&jail).unwrap();
+}
+
+fn tempfile_in(folder: &str) -> PathBuf {
+    let path = Path::new(folder).join(format!("longhaul-jail-{}", std::process::id()));
+    fs::create_dir(&path).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    path
+}
+
+#[test]
+fn a_terminal_session_ends_with_its_program() {
+    let Some(scene) = Scene::new("terminal", "") else { return };
+    let ran = scene.ssh(&["-tt"], &["sleep 1000 & echo $!; exit 5"]);
+    assert_eq!(ran.code, 5, "{}", ran.err);
+    let pid: u32 = ran.text().trim().parse().unwrap();
+    // The terminal has gone: whoever kept it was hung up on.
+    eventually("the background process is gone", || !Path::new(&format!("/proc/{pid}")).exists());
+    let modes = scene.ssh(&["-tt"], &["stty -a"]).ok("stty").text();
+    assert!(modes.contains("-iuclc") && modes.contains("intr = ^C"), "{modes}");
+    // All of a program's last words arrive, however much it is.
+    let ran = scene.ssh(&["-tt"], &["seq 1 100000"]).ok("seq");
+    assert_eq!(ran.text().lines().count(), 100_000);
+}
+
+#[test]
+fn a_client_that_vanishes_hangs_up() {
+    let Some(scene) = Scene::new("vanish", "") else { return };
+    let mut client = scene.start(
+        &["-tt"],
+        &["echo pid $$; trap 'echo hup > {lab}/hup; exit' HUP; while :; do sleep 0.1; done"
+            .replace("{lab}", &scene.lab.dir().to_string_lossy())
+            .as_str()],
+    );
+    let mut out = client.stdout.take().unwrap();
+    let mut text = [0; 8];
+    out.read_exact(&mut text).unwrap();
+    client.kill().unwrap();
+    client.wait().unwrap();
+    eventually("the shell was told", || scene.lab.path("hup").exists());
+}
+
+#[test]
+fn data_without_a_terminal_outlives_neither_side() {
+    let Some(scene) = Scene::new("pipes", "") else { return };
+    // Without a terminal the session lasts until nobody has its output open.
+    let ran = scene.ssh(&[], &["(sleep 0.5; echo late) & echo early; exit 3"]);
+    assert_eq!((ran.code, ran.text().as_str()), (3, "early\nlate\n"));
+    let ran = scene.ssh(&[], &["sleep 1000 >/dev/null 2>&1 </dev/null & echo $!"]).ok("detached");
+    let pid = ran.text().trim().to_owned();
+    assert!(Path::new(&format!("/proc/{pid}")).exists(), "a detached process must go on");
+    scene.lab.run(Path::new("kill"), &[&pid]).ok("kill");
+}
+
+#[test]
+fn limits_hold() {
+    let config = "MaxSessions 1\nMaxAuthTries 2\nLoginGraceTime 1\nMaxStartups 3\nClientAliveInterval 1\nClientAliveCountMax 1";
+    let Some(scene) = Scene::new("limits", config) else { return };
+    // A second session on one connection.
+    let socket = scene.lab.arg("mux");
+    let master = ["-o", "ControlMaster=yes", "-S", &socket];
+    let mut client = scene.start(&master, &["echo up; cat"]);
+    let mut up = [0; 3];
+    client.stdout.as_mut().unwrap().read_exact(&mut up).unwrap();
+    let ran = scene.ssh(&["-S", &socket, "-o", "ControlMaster=no"], &["echo second"]);
+    // The client then makes a connection of its own, or fails; it never gets a second session here.
+    assert!(ran.err.contains("open failed") || ran.err.contains("refused"), "{}", ran.err);
+    drop(client.stdin.take());
+    client.wait().unwrap();
+    // Too many keys.
+    let other = scene.lab.arg("user_rsa");
+    scene.lab.write("authorized_keys", "");
+    let many = scene.ssh(&["-i", &other, "-o", "LogLevel=INFO"], &["true"]);
+    assert!(many.err.contains("Too many authentication failures"), "{}", many.err);
+    // Somebody who says nothing.
+    let mut silent = TcpStream::connect(("127.0.0.1", scene.server.port)).unwrap();
+    let mut said = Vec::new();
+    silent.read_to_end(&mut said).unwrap();
+    assert!(said.starts_with(b"SSH-2.0-"));
+    scene.logged("Timeout before authentication for ");
+    // Three wait to log in; the fourth is told why it may not.
+    let waiting: Vec<_> =
+        (0..3).map(|_| TcpStream::connect(("127.0.0.1", scene.server.port)).unwrap()).collect();
+    let mut greeted = [0; 8];
+    for mut each in &waiting {
+        each.read_exact(&mut greeted).unwrap();
+    }
+    let mut fourth = TcpStream::connect(("127.0.0.1", scene.server.port)).unwrap();
+    let mut said = String::new();
+    fourth.read_to_string(&mut said).unwrap();
+    assert_eq!(said, "Exceeded MaxStartups\r\n");
+    drop(waiting);
+}
+
+#[test]
+fn a_client_that_stops_answering_is_given_up() {
+    let Some(scene) = Scene::new("alive", "ClientAliveInterval 1\nClientAliveCountMax 1") else { return };
+    let mut client = scene.start(&[], &["echo up; cat"]);
+    let mut up = [0; 3];
+    client.stdout.as_mut().unwrap().read_exact(&mut up).unwrap();
+    let pid = client.id().to_string();
+    scene.lab.run(Path::new("kill"), &["-STOP", &pid]).ok("stop");
+    scene.logged("Timeout, client not responding from user");
+    client.kill().unwrap();
+    client.wait().unwrap();
+}
+
+#[test]
+fn connections_are_forwarded_where_allowed() {
+    let Some(scene) = Scene::new("forward", "") else { return };
+    let there = format!("127.0.0.1:{}", scene.server.port);
+    let mut client = scene.start(&["-W", &there], &[]);
+    let mut greeting = [0; 8];
+    client.stdout.as_mut().unwrap().read_exact(&mut greeting).unwrap();
+    assert_eq!(&greeting, b"SSH-2.0-");
+    client.kill().unwrap();
+    client.wait().unwrap();
+    // By name, and through two servers.
+    let proxy = format!(
+        "ProxyCommand={} {}",
+        scene.ssh.display(),
+        scene.args(&["-W", "localhost:%p"], &me(), &[]).join(" ")
+    );
+    let ran = scene.ssh(&["-o", &proxy], &["echo through"]).ok("jump");
+    assert_eq!(ran.text(), "through\n");
+    let Some(closed) = Scene::new("forward", &format!("PermitOpen 127.0.0.1:{}", scene.server.port)) else {
+        return;
+    };
+    let elsewhere = closed.ssh(&["-W", "127.0.0.1:1"], &[]);
+    assert!(elsewhere.err.contains("administratively prohibited"), "{}", elsewhere.err);
+    let Some(none) = Scene::new("forward", "AllowTcpForwarding no") else { return };
+    assert!(none.ssh(&["-W", &there], &[]).err.contains("administratively prohibited"));
+    let refused = scene.ssh(&["-W", "127.0.0.1:1"], &[]);
+    assert!(refused.err.contains("Connection refused"), "{}", refused.err);
+}
+
+#[test]
+fn an_ordinary_user_serves_himself() {
+    if !is_root() {
+        return skip(
+            "ordinary_user",
+            "needs root to add a user (every other test runs as an ordinary user then)",
+        );
+    }
+    let Some([ssh]) = peers("ordinary_user", ["ssh"]) else { return };
+    let lab = Lab::new();
+    let user = TestUser::new(&lab);
+    // The user's own keys, in the user's own home, and the program where the user can run it.
+    let home = user.home.clone();
+    let uid = lab.run(Path::new("id"), &["-u", &user.name]).ok("id").text().trim().parse().unwrap();
+    fs::copy(our("lhsshd"), home.join("lhsshd")).unwrap();
+    fs::copy(lab.path("host_ed25519"), home.join("host")).unwrap();
+    for file in ["lhsshd", "host"] {
+        chown(home.join(file), Some(uid), None).unwrap();
+    }
+    fs::set_permissions(home.join("host"), fs::Permissions::from_mode(0o600)).unwrap();
+    fs::set_permissions(home.join("lhsshd"), fs::Permissions::from_mode(0o755)).unwrap();
+    let line = format!(
+        "cd {0} && exec ./lhsshd -D -f none -p 0 -h host -E log -o ListenAddress=127.0.0.1 -o PidFile=none",
+        home.display()
+    );
+    let mut server = Command::new("setpriv")
+        .args(["--reuid", &user.name, "--regid", &uid.to_string(), "--clear-groups", "sh", "-c", &line])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let log = || fs::read_to_string(home.join("log")).unwrap_or_default();
+    eventually("it listens", || log().contains("Server listening on 127.0.0.1 port "));
+    let text = log();
+    let port = text.split(" port ").nth(1).unwrap().split('.').next().unwrap().to_owned();
+    lab.know(port.parse().unwrap());
+    let as_user = |name: &str| {
+        let mut args = lab.client_options();
+        args.extend(["-p".into(), port.clone(), format!("{name}@127.0.0.1"), "id -un; tty".into()]);
+        lab.run(&ssh, &args)
+    };
+    let ran = as_user(&user.name);
+    assert_eq!(ran.text(), format!("{}\nnot a tty\n", user.name), "{}{}", ran.err, log());
+    let other = as_user("root");
+    assert_eq!(other.code, 255);
+    assert!(other.err.contains("Permission denied (publickey)"), "{}", other.err);
+    server.kill().unwrap();
+    server.wait().unwrap();
+}
+
+#[test]
+fn the_listener_is_told_by_signals_and_checks_its_files() {
+    let Some(scene) = Scene::new("signals", "PidFile {lab}/pid") else { return };
+    eventually("pid file", || scene.lab.path("pid").exists());
+    assert_eq!(scene.lab.read("pid").trim(), scene.server.pid().to_string());
+    let pid = scene.server.pid().to_string();
+    // A session survives a restart of the listener.
+    let mut client = scene.start(&[], &["echo up; cat"]);
+    let mut up = [0; 3];
+    client.stdout.as_mut().unwrap().read_exact(&mut up).unwrap();
+    scene.lab.run(Path::new("kill"), &["-HUP", &pid]).ok("hup");
+    scene.logged("Received SIGHUP; restarting.");
+    eventually("listens again", || scene.server.log().matches("Server listening on").count() == 2);
+    client.stdin.as_mut().unwrap().write_all(b"still here\n").unwrap();
+    drop(client.stdin.take());
+    let mut rest = String::new();
+    client.stdout.as_mut().unwrap().read_to_string(&mut rest).unwrap();
+    assert_eq!(rest, "still here\n");
+    assert!(client.wait().unwrap().success());
+    scene.lab.run(Path::new("kill"), &["-TERM", &pid]).ok("term");
+    scene.logged("Received signal 15; terminating.");
+    eventually("pid file is gone", || !scene.lab.path("pid").exists());
+
+    let lhsshd = our("lhsshd");
+    let key = scene.lab.arg("host_ed25519");
+    scene.lab.run(&lhsshd, &["-t", "-f", "none", "-h", &key]).ok("-t");
+    scene.lab.write("bad", "Port 22\nNoSuchKeyword yes\n");
+    let bad = scene.lab.run(&lhsshd, &["-t", "-f", &scene.lab.arg("bad"), "-h", &key]);
+    assert_eq!(bad.code, 255, "{}", bad.err);
+    assert!(bad.err.contains("line 2: Bad configuration option: NoSuchKeyword"), "{}", bad.err);
+    fs::set_permissions(scene.lab.path("host_rsa"), fs::Permissions::from_mode(0o644)).unwrap();
+    let open = scene.lab.run(&lhsshd, &["-t", "-f", "none", "-h", &scene.lab.arg("host_rsa")]);
+    assert_eq!(open.code, 1);
+    assert!(open.err.contains("UNPROTECTED PRIVATE KEY FILE") && open.err.contains("no hostkeys available"));
+    let dump = scene.lab.run(&lhsshd, &["-T", "-f", "none", "-h", &key, "-o", "MaxAuthTries 4"]).ok("-T");
+    assert!(dump.text().lines().any(|line| line == "maxauthtries 4"), "{}", dump.text());
+}
+
+#[test]
+fn one_connection_on_standard_input() {
+    let Some([ssh]) = peers("inetd", ["ssh"]) else { return };
+    let lab = Lab::new();
+    lab.know(22);
+    let known = lab.read("known_hosts").replace("[127.0.0.1]:22", "127.0.0.1");
+    lab.write("known_hosts", &known);
+    let proxy = format!(
+        "ProxyCommand={} -i -q -f none -h {} -o AuthorizedKeysFile={} -o StrictModes=no -o PermitRootLogin=yes",
+        our("lhsshd").display(),
+        lab.arg("host_ed25519"),
+        lab.arg("authorized_keys")
+    );
+    let mut args = lab.client_options();
+    args.extend(["-o".into(), proxy, format!("{}@127.0.0.1", me()), "echo hello; exit 6".into()]);
+    let ran = lab.run(&ssh, &args);
+    assert_eq!((ran.code, ran.text().as_str()), (6, "hello\n"), "{}", ran.err);
+}
+
+#[test]
+fn a_program_killed_by_a_signal_is_reported() {
+    let Some(scene) = Scene::new("exit_signal", "") else { return };
+    let ran = scene.ssh(&["-v"], &["kill -KILL $$"]);
+    assert_eq!(ran.code, 255);
+    assert!(ran.err.contains("exit-signal"), "{}", ran.err);
+}
