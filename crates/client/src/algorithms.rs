@@ -6,12 +6,23 @@ use lh_transport::Algorithms;
 
 use crate::error::ClientError;
 
-/// Signature algorithms users' keys may make when `PubkeyAcceptedAlgorithms` says nothing.
+/// Signature algorithms of users' keys when `PubkeyAcceptedAlgorithms` says nothing: OpenSSH's, in its order. An
+/// agent can sign for all of them.
 pub(crate) const KEY_DEFAULT: &[&str] = &[
+    "ssh-ed25519-cert-v01@openssh.com",
+    "ecdsa-sha2-nistp256-cert-v01@openssh.com",
+    "ecdsa-sha2-nistp384-cert-v01@openssh.com",
+    "ecdsa-sha2-nistp521-cert-v01@openssh.com",
+    "sk-ssh-ed25519-cert-v01@openssh.com",
+    "sk-ecdsa-sha2-nistp256-cert-v01@openssh.com",
+    "rsa-sha2-512-cert-v01@openssh.com",
+    "rsa-sha2-256-cert-v01@openssh.com",
     "ssh-ed25519",
     "ecdsa-sha2-nistp256",
     "ecdsa-sha2-nistp384",
     "ecdsa-sha2-nistp521",
+    "sk-ssh-ed25519@openssh.com",
+    "sk-ecdsa-sha2-nistp256@openssh.com",
     "rsa-sha2-512",
     "rsa-sha2-256",
 ];
@@ -30,7 +41,9 @@ pub(crate) fn offered(settings: &ClientSettings, known_types: &[String]) -> Resu
         lh_crypto::KexAlgorithm::by_name(name).is_some()
     })?;
     let mut host_key =
-        list("HostKeyAlgorithms", &settings.host_key_algorithms, &default.host_key, &known_key)?;
+        list("HostKeyAlgorithms", &settings.host_key_algorithms, &default.host_key, &|name| {
+            default.host_key.iter().any(|each| each == name) || KEY_ON_REQUEST.contains(&name)
+        })?;
     // An order the user wrote down is kept; `+` and `-` only edit ours.
     let ordered_by_user =
         settings.host_key_algorithms.0.as_deref().is_some_and(|text| !text.starts_with(['+', '-']));
@@ -67,7 +80,7 @@ pub(crate) fn user_keys(settings: &ClientSettings) -> Result<Vec<String>, Client
     list("PubkeyAcceptedAlgorithms", &settings.pubkey_accepted_algorithms, KEY_DEFAULT, &known_key)
 }
 
-/// True for signature algorithms this build can check and make.
+/// True for signature algorithms of users' keys that this build knows.
 pub(crate) fn known_key(name: &str) -> bool {
     KEY_DEFAULT.contains(&name) || KEY_ON_REQUEST.contains(&name)
 }
@@ -83,13 +96,16 @@ pub(crate) fn key_type_of(algorithm: &str) -> &str {
 /// The default list of an algorithm keyword, for `-G`; empty for every other keyword.
 pub fn default_algorithms(keyword: &str) -> Vec<String> {
     let all = Algorithms::client_default();
-    let keys = || KEY_DEFAULT.iter().map(|&name| name.to_owned()).collect();
+    let owned = |name: &&str| (*name).to_owned();
     match keyword {
         "Ciphers" => all.cipher_c2s,
         "MACs" => all.mac_c2s,
         "KexAlgorithms" => all.kex,
         "HostKeyAlgorithms" => all.host_key,
-        "PubkeyAcceptedAlgorithms" | "HostbasedAcceptedAlgorithms" | "CASignatureAlgorithms" => keys(),
+        "PubkeyAcceptedAlgorithms" | "HostbasedAcceptedAlgorithms" => KEY_DEFAULT.iter().map(owned).collect(),
+        "CASignatureAlgorithms" => {
+            KEY_DEFAULT.iter().filter(|name| !name.contains("-cert-")).map(owned).collect()
+        }
         _ => Vec::new(),
     }
 }
@@ -125,18 +141,8 @@ const FOREIGN: &[(AlgorithmKind, &[&str])] = &[
     (
         AlgorithmKind::Key,
         &[
-            "ecdsa-sha2-nistp256-cert-v01@openssh.com",
-            "ecdsa-sha2-nistp384-cert-v01@openssh.com",
-            "ecdsa-sha2-nistp521-cert-v01@openssh.com",
-            "rsa-sha2-256-cert-v01@openssh.com",
-            "rsa-sha2-512-cert-v01@openssh.com",
-            "sk-ecdsa-sha2-nistp256-cert-v01@openssh.com",
-            "sk-ecdsa-sha2-nistp256@openssh.com",
-            "sk-ssh-ed25519-cert-v01@openssh.com",
-            "sk-ssh-ed25519@openssh.com",
             "ssh-dss",
             "ssh-dss-cert-v01@openssh.com",
-            "ssh-ed25519-cert-v01@openssh.com",
             "ssh-mldsa44-ed25519@openssh.com",
             "ssh-mldsa44-ed25519-cert-v01@openssh.com",
             "ssh-rsa-cert-v01@openssh.com",
