@@ -140,14 +140,14 @@ impl Driver {
             return Ok(());
         }
 
+        // Before the wait, which must not be long for those who only waited for this.
+        for slot in self.core.slots.iter_mut().flatten() {
+            slot.share = SHARE_PER_TURN;
+        }
         let mut ready = std::mem::take(&mut self.ready);
         ready.clear();
         self.wait(control, timeout, &mut ready)?;
         self.core.now = Instant::now();
-        for slot in self.core.slots.iter_mut().flatten() {
-            slot.share = SHARE_PER_TURN;
-        }
-
         if ready.iter().any(|(owner, _, ready)| *owner == Owner::Link && ready.readable) {
             for _ in 0..Link::reads_per_turn() {
                 let more = self.core.link.read()?;
