@@ -33,7 +33,7 @@ pub static KEYGEN: Program = Program {
         Flag::plain('i', Works, "Import a public key in the format of -m (RFC4716)."),
         Flag::plain('K', NotYet, "Load keys from a security key."),
         Flag::plain('k', NotYet, "Make a list of revoked keys."),
-        Flag::plain('L', NotYet, "Show a certificate."),
+        Flag::plain('L', Works, "Show what certificates say."),
         Flag::plain('l', Works, "Show fingerprints."),
         Flag::with('M', "task", NotYet, "Make primes for group exchange."),
         Flag::with('m', "format", Works, "Key format: RFC4716, PKCS8 or PEM."),

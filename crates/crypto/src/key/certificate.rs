@@ -170,6 +170,11 @@ impl Certificate {
         &self.authority
     }
 
+    /// The algorithm the authority signed with, as the signature names it; empty when it cannot be read.
+    pub fn signature_algorithm(&self) -> &str {
+        Reader::new(&self.signature).text().unwrap_or_default()
+    }
+
     /// Checks the authority's signature. `allowed` says which signature algorithms count (`CASignatureAlgorithms`).
     ///
     /// # Errors

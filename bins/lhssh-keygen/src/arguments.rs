@@ -1,0 +1,139 @@
+//! The command line, checked.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::PathBuf;
+
+use lh_cli::flags::Parsed;
+use lh_crypto::{FingerprintHash, Zeroizing};
+
+use crate::talk::{Outcome, error, fatal, unsupported};
+
+/// Rounds of bcrypt when `-a` says nothing; ssh-keygen's default.
+const ROUNDS: u32 = 24;
+/// Most rounds that we read again.
+const MAX_ROUNDS: u32 = 100_000;
+
+/// A file format (`-m`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Format {
+    /// RFC 4716 public keys; private keys stay in OpenSSH's own format.
+    Rfc4716,
+    Pkcs8,
+    Pem,
+}
+
+/// What all commands share.
+pub(crate) struct Arguments {
+    pub(crate) parsed: Parsed,
+    pub(crate) file: Option<PathBuf>,
+    pub(crate) quiet: bool,
+    pub(crate) verbose: bool,
+    pub(crate) hash: FingerprintHash,
+    pub(crate) rounds: u32,
+    pub(crate) bits: Option<u32>,
+    pub(crate) format: Option<Format>,
+    pub(crate) comment: Option<String>,
+    /// `-N`
+    pub(crate) new_passphrase: Option<Zeroizing<Vec<u8>>>,
+    /// `-P`
+    pub(crate) old_passphrase: Option<Zeroizing<Vec<u8>>>,
+}
+
+impl Arguments {
+    /// Checks the values in the order ssh-keygen does.
+    pub(crate) fn check(parsed: Parsed) -> Outcome<Self> {
+        let text = |flag| parsed.text(flag);
+        let secret = |flag| parsed.value(flag).map(|value: &OsStr| Zeroizing::new(value.as_bytes().to_vec()));
+        let bits = match text('b') {
+            None => None,
+            Some(bits) => Some(
+                number(&bits, u32::MAX)
+                    .map_err(|why| fatal(format!("Bits has bad value {} ({why})", shown(&bits))))?,
+            ),
+        };
+        let rounds = match text('a') {
+            None => ROUNDS,
+            Some(rounds) => number(&rounds, i32::MAX.unsigned_abs())
+                .map_err(|why| fatal(format!("Invalid number: {} ({why})", shown(&rounds))))?,
+        };
+        if rounds > MAX_ROUNDS {
+            return Err(unsupported(format!("more than {MAX_ROUNDS} rounds are")));
+        }
+        let hash = match text('E').map(|name| name.to_ascii_lowercase()).as_deref() {
+            None | Some("sha256") => FingerprintHash::Sha256,
+            Some("md5") => FingerprintHash::Md5,
+            Some("sha1" | "sha384" | "sha512") => return Err(unsupported("fingerprints of this hash are")),
+            Some(_) => {
+                let name = text('E').unwrap_or_default();
+                return Err(fatal(format!("Invalid hash algorithm \"{}\"", shown(&name))));
+            }
+        };
+        let format = match text('m').map(|name| name.to_ascii_uppercase()).as_deref() {
+            None => None,
+            Some("RFC4716" | "SSH2") => Some(Format::Rfc4716),
+            Some("PKCS8") => Some(Format::Pkcs8),
+            Some("PEM") => Some(Format::Pem),
+            Some(_) => {
+                let name = text('m').unwrap_or_default();
+                return Err(fatal(format!("Unsupported conversion format \"{}\"", shown(&name))));
+            }
+        };
+        if let Some(cipher) = text('Z').filter(|cipher| cipher != "aes256-ctr") {
+            return Err(unsupported(format!("cipher {} for private keys is", shown(&cipher))));
+        }
+        let comment = text('C');
+        if comment.as_ref().is_some_and(|comment| comment.contains(['\n', '\r'])) {
+            return Err(error("lhssh-keygen: a comment is one line"));
+        }
+        Ok(Self {
+            file: parsed.value('f').map(PathBuf::from),
+            quiet: parsed.has('q'),
+            verbose: parsed.has('v'),
+            hash,
+            rounds,
+            bits,
+            format,
+            comment,
+            new_passphrase: secret('N'),
+            old_passphrase: secret('P'),
+            parsed,
+        })
+    }
+
+    /// Whether a flag was given.
+    pub(crate) fn has(&self, flag: char) -> bool {
+        self.parsed.has(flag)
+    }
+}
+
+/// A number from 1 to `most`, with the words of strtonum(3).
+fn number(text: &str, most: u32) -> Result<u32, &'static str> {
+    let number: i128 = text.trim_start().parse().map_err(|_| "invalid")?;
+    match u32::try_from(number) {
+        Ok(0) => Err("too small"),
+        Ok(number) if number <= most => Ok(number),
+        Err(_) if number < 0 => Err("too small"),
+        _ => Err("too large"),
+    }
+}
+
+fn shown(text: &str) -> String {
+    lh_client::sanitise(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_refused_with_a_reason() {
+        assert_eq!(number("24", 100), Ok(24));
+        assert_eq!(number("0", 100), Err("too small"));
+        assert_eq!(number("-3", 100), Err("too small"));
+        assert_eq!(number("101", 100), Err("too large"));
+        assert_eq!(number("99999999999999", 100), Err("too large"));
+        assert_eq!(number("12x", 100), Err("invalid"));
+        assert_eq!(number("", 100), Err("invalid"));
+    }
+}

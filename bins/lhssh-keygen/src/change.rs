@@ -1,0 +1,119 @@
+//! Existing private keys: another passphrase (`-p`), another comment (`-c`), the public half (`-y`).
+
+use std::fs;
+use std::path::Path;
+
+use lh_crypto::{PrivateKey, PublicKey, Zeroizing};
+
+use crate::arguments::Arguments;
+use crate::files::{KeyFile, LoadError, Loaded, public_name};
+use crate::generate::{check_format, key_file, save, save_public};
+use crate::talk::{Failure, Outcome, ask, ask_passphrase, error, fatal, print, reason, shown, silent};
+
+/// A key that has been opened, and the passphrase that did it (empty: none was needed).
+struct Opened {
+    key: PrivateKey,
+    comment: Option<String>,
+    passphrase: Zeroizing<Vec<u8>>,
+}
+
+/// Changes the passphrase.
+pub(crate) fn passphrase(arguments: &Arguments) -> Outcome {
+    check_format(arguments)?;
+    let path = key_file(arguments)?;
+    let failed = |why: LoadError| fatal(format!("Failed to load key {}: {why}", shown(&path)));
+    let given = arguments.old_passphrase.as_ref();
+    let opened = open(&path, given, "Enter old passphrase: ", failed)?;
+    if let Some(comment) = &opened.comment {
+        print(format!("Key has comment '{}'\n", lh_client::sanitise(comment)))?;
+    }
+    let new = match &arguments.new_passphrase {
+        Some(new) => new.clone(),
+        None => {
+            let new = ask_passphrase("Enter new passphrase (empty for no passphrase): ")?;
+            if ask_passphrase("Enter same passphrase again: ")? != new {
+                print("Pass phrases do not match.  Try again.\n")?;
+                return Err(silent());
+            }
+            new
+        }
+    };
+    let comment = opened.comment.unwrap_or_default();
+    save(&path, &opened.key, &comment, &new, arguments.rounds)?;
+    print("Your identification has been saved with the new passphrase.\n")
+}
+
+/// Changes the comment, in the private key and beside it.
+pub(crate) fn comment(arguments: &Arguments) -> Outcome {
+    check_format(arguments)?;
+    let path = key_file(arguments)?;
+    let failed = |why: LoadError| fatal(format!("Cannot load private key \"{}\": {why}", shown(&path)));
+    let given = arguments.old_passphrase.as_ref().or(arguments.new_passphrase.as_ref());
+    let opened = open(&path, given, "Enter passphrase: ", failed)?;
+    match &opened.comment {
+        Some(comment) => print(format!("Old comment: {}\n", lh_client::sanitise(comment)))?,
+        None => print("No existing comment\n")?,
+    }
+    let new = match &arguments.comment {
+        Some(comment) => comment.clone(),
+        None => ask("New comment: ")?.ok_or_else(silent)?,
+    };
+    if opened.comment.as_ref() == Some(&new) {
+        return print("No change to comment\n");
+    }
+    save(&path, &opened.key, &new, &opened.passphrase, arguments.rounds)?;
+    save_public(&public_name(&path), &opened.key, &new)?;
+    if new.is_empty() {
+        print("Comment was removed\n")
+    } else {
+        print(format!("Comment '{}' applied\n", lh_client::sanitise(&new)))
+    }
+}
+
+/// Prints the public half.
+pub(crate) fn public(arguments: &Arguments) -> Outcome {
+    let path = key_file(arguments)?;
+    let failed = |why: LoadError| fatal(format!("Load key \"{}\": {why}", shown(&path)));
+    let opened = open(&path, arguments.old_passphrase.as_ref(), "Enter passphrase: ", failed)?;
+    let comment = opened.comment.unwrap_or_default();
+    print(format!("{}\n", opened.key.public().to_openssh_line(&comment)))
+}
+
+/// The public key in a file: of a public key, its first line; of a private one, the half that needs no passphrase, else the
+/// whole key.
+pub(crate) fn public_of(arguments: &Arguments, path: &Path) -> Outcome<PublicKey> {
+    let bytes = fs::read(path)
+        .map_err(|failed| fatal(format!("{}: {}", shown(path), reason(&failed))))
+        .map(Zeroizing::new)?;
+    let line = String::from_utf8_lossy(&bytes);
+    if let Some((key, _)) = line.lines().next().and_then(PublicKey::from_openssh_line) {
+        return Ok(key);
+    }
+    let failed = |why: LoadError| error(format!("Load key \"{}\": {why}", shown(path)));
+    let opened = open(path, arguments.old_passphrase.as_ref(), "Enter passphrase: ", failed)?;
+    Ok(opened.key.public().clone())
+}
+
+/// Opens a private key: without a passphrase, with the one given, or with the one that is entered. One try, as in
+/// ssh-keygen.
+fn open(
+    path: &Path,
+    given: Option<&Zeroizing<Vec<u8>>>,
+    prompt: &str,
+    failed: impl Fn(LoadError) -> Failure,
+) -> Outcome<Opened> {
+    fs::metadata(path).map_err(|missing| fatal(format!("{}: {}", shown(path), reason(&missing))))?;
+    let file = KeyFile::read(path).map_err(&failed)?;
+    let opened = |loaded: Loaded, passphrase| Opened { key: loaded.key, comment: loaded.comment, passphrase };
+    match file.open(None) {
+        Ok(loaded) => return Ok(opened(loaded, Zeroizing::new(Vec::new()))),
+        Err(why) if why.wants_passphrase() => {}
+        Err(why) => return Err(failed(why)),
+    }
+    let passphrase = match given {
+        Some(given) => given.clone(),
+        None => ask_passphrase(prompt)?,
+    };
+    let loaded = file.open(Some(&passphrase)).map_err(&failed)?;
+    Ok(opened(loaded, passphrase))
+}

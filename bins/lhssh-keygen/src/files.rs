@@ -1,0 +1,183 @@
+//! Key files: read with the checks OpenSSH makes, written so that nothing can be lost or seen by others.
+//!
+//! A new file is made under its own name, private from the first instant. One that exists is replaced by renaming a
+//! complete copy over it: a full disk or a crash leaves the old key. What is no regular file (`/dev/stdout`, a named pipe) is
+//! written to as it is.
+
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+use lh_crypto::{KeyFileError, PrivateKey, PublicKey, Random as _, SystemRandom, Zeroizing};
+
+use crate::talk::{reason, shown, warn};
+
+/// Longest key file that is read; OpenSSH's limit.
+pub(crate) const MAX_KEY_FILE: u64 = 1024 * 1024;
+/// Bits that let others at a private key.
+const OTHERS: u32 = 0o077;
+
+/// Why a private key cannot be used. Its text is the end of OpenSSH's messages.
+#[derive(Debug)]
+pub(crate) enum LoadError {
+    /// Others can read or write the file; a warning has been shown.
+    BadPermissions,
+    /// It cannot be read.
+    Io(io::Error),
+    /// It is no key, or needs (another) passphrase.
+    Key(KeyFileError),
+}
+
+impl LoadError {
+    /// Whether a passphrase is all that is missing.
+    pub(crate) fn wants_passphrase(&self) -> bool {
+        matches!(self, Self::Key(KeyFileError::PassphraseNeeded))
+    }
+}
+
+impl std::fmt::Display for LoadError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::BadPermissions => f.write_str("bad permissions"),
+            Self::Io(error) => f.write_str(&reason(error)),
+            Self::Key(error) => error.fmt(f),
+        }
+    }
+}
+
+/// A private key and what its file says about it.
+pub(crate) struct Loaded {
+    pub(crate) key: PrivateKey,
+    /// `None` where the format has no place for one.
+    pub(crate) comment: Option<String>,
+}
+
+/// The bytes of a private key file.
+pub(crate) struct KeyFile(Zeroizing<Vec<u8>>);
+
+impl KeyFile {
+    /// Reads a file that is ours alone; warns about one that is not.
+    pub(crate) fn read(path: &Path) -> Result<Self, LoadError> {
+        let file = File::open(path).map_err(LoadError::Io)?;
+        let about = file.metadata().map_err(LoadError::Io)?;
+        check_permissions(path, &about)?;
+        Self::read_from(file, about.len())
+    }
+
+    /// The same without the check, for what shows public halves only.
+    pub(crate) fn read_from(file: impl io::Read, expected: u64) -> Result<Self, LoadError> {
+        // Room for all of it, so that growing leaves no copies behind.
+        let room = usize::try_from(expected.min(MAX_KEY_FILE) + 1).unwrap_or_default();
+        let mut bytes = Zeroizing::new(Vec::with_capacity(room));
+        file.take(MAX_KEY_FILE + 1).read_to_end(&mut bytes).map_err(LoadError::Io)?;
+        if bytes.len() as u64 > MAX_KEY_FILE {
+            return Err(LoadError::Key(KeyFileError::InvalidFormat));
+        }
+        Ok(Self(bytes))
+    }
+
+    /// The key, opened with this passphrase or none.
+    pub(crate) fn open(&self, passphrase: Option<&[u8]>) -> Result<Loaded, LoadError> {
+        let (key, comment) = PrivateKey::parse(&self.0, passphrase).map_err(LoadError::Key)?;
+        let comment = (self.is_openssh() || !comment.is_empty()).then_some(comment);
+        Ok(Loaded { key, comment })
+    }
+
+    /// The public half, without a passphrase where the format allows it.
+    pub(crate) fn public(&self) -> Option<PublicKey> {
+        PrivateKey::parse_public(&self.0).ok()
+    }
+
+    fn is_openssh(&self) -> bool {
+        const LABEL: &[u8] = b"-----BEGIN OPENSSH PRIVATE KEY-----";
+        self.0.windows(LABEL.len()).any(|window| window == LABEL)
+    }
+}
+
+/// Refuses a private key of ours that others may read or write, with OpenSSH's warning.
+pub(crate) fn check_permissions(path: &Path, about: &fs::Metadata) -> Result<(), LoadError> {
+    if about.uid() != rustix::process::getuid().as_raw() || about.mode() & OTHERS == 0 {
+        return Ok(());
+    }
+    let frame = "@".repeat(59);
+    warn(&format!(
+        "{frame}\n@         WARNING: UNPROTECTED PRIVATE KEY FILE!          @\n{frame}\n\
+         Permissions 0{:03o} for '{}' are too open.\n\
+         It is required that your private key files are NOT accessible by others.\n\
+         This private key will be ignored.",
+        about.mode() & 0o777,
+        shown(path)
+    ));
+    Err(LoadError::BadPermissions)
+}
+
+/// Writes a private key: for its owner only, whatever was there before.
+pub(crate) fn write_private(path: &Path, contents: &[u8]) -> io::Result<()> {
+    write(path, contents, 0o600, OTHERS)
+}
+
+/// Writes a public key: 0644 less the umask, or with the mode the file had.
+pub(crate) fn write_public(path: &Path, contents: &[u8]) -> io::Result<()> {
+    write(path, contents, 0o644, 0)
+}
+
+/// `path.pub`.
+pub(crate) fn public_name(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".pub");
+    name.into()
+}
+
+/// Writes a file with `mode` if it is new, else with the mode it had less the bits in `never`.
+fn write(path: &Path, contents: &[u8], mode: u32, never: u32) -> io::Result<()> {
+    match fs::metadata(path) {
+        Err(missing) if missing.kind() == io::ErrorKind::NotFound => {
+            let file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
+            fill(file, contents).inspect_err(|_| drop(fs::remove_file(path)))
+        }
+        Err(other) => Err(other),
+        Ok(about) if about.is_file() => {
+            // Behind a symbolic link the file itself is replaced, not the link.
+            let real = fs::canonicalize(path)?;
+            let fresh = beside(&real);
+            let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&fresh)?;
+            let done = take_over(&file, &about, never)
+                .and_then(|()| fill(file, contents))
+                .and_then(|()| fs::rename(&fresh, &real));
+            done.inspect_err(|_| drop(fs::remove_file(&fresh)))
+        }
+        Ok(about) if about.is_dir() => {
+            Err(io::Error::from_raw_os_error(rustix::io::Errno::ISDIR.raw_os_error()))
+        }
+        Ok(_) => OpenOptions::new().write(true).open(path)?.write_all(contents),
+    }
+}
+
+/// Gives the new file the owner and the mode of the old.
+fn take_over(file: &File, about: &fs::Metadata, never: u32) -> io::Result<()> {
+    let ours = file.metadata()?;
+    if (ours.uid(), ours.gid()) != (about.uid(), about.gid()) {
+        // Root may change somebody else's key, which stays theirs. For others only the group can differ, which matters little.
+        let done = std::os::unix::fs::fchown(file, Some(about.uid()), Some(about.gid()));
+        if ours.uid() != about.uid() {
+            done?;
+        }
+    }
+    file.set_permissions(fs::Permissions::from_mode(about.mode() & 0o777 & !never))
+}
+
+fn fill(mut file: File, contents: &[u8]) -> io::Result<()> {
+    file.write_all(contents)?;
+    file.sync_all()
+}
+
+/// A name in the same folder that nobody else has.
+fn beside(path: &Path) -> PathBuf {
+    let mut random = [0; 8];
+    SystemRandom.fill(&mut random);
+    let mut name: OsString = path.as_os_str().to_owned();
+    name.push(format!(".{:016x}", u64::from_ne_bytes(random)));
+    name.into()
+}

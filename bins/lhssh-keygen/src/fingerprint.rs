@@ -1,0 +1,169 @@
+//! Fingerprints (`-l`) of keys of every kind, wherever they stand: private and public key files, authorized_keys,
+//! known_hosts, standard input.
+
+use std::fs::{self, File};
+use std::io::{self, Read as _};
+use std::path::Path;
+
+use lh_crypto::{PublicKey, Zeroizing};
+
+use crate::arguments::Arguments;
+use crate::files::{KeyFile, check_permissions, public_name};
+use crate::generate::key_file;
+use crate::talk::{Outcome, fatal, print, reason, shown, warn};
+
+/// Largest list of keys that is read, in bytes.
+const MAX_LIST: u64 = 64 << 20;
+
+/// Prints the fingerprints of all keys in a file.
+pub(crate) fn show(arguments: &Arguments) -> Outcome {
+    let path = key_file(arguments)?;
+    let stdin = path.as_os_str() == "-";
+    let name = if stdin { "(stdin)".to_owned() } else { shown(&path) };
+    let bytes = if stdin { read(io::stdin()) } else { File::open(&path).and_then(read) };
+    let bytes = match bytes {
+        // A folder can be opened but not read.
+        Err(error) if error.kind() == io::ErrorKind::IsADirectory => Zeroizing::new(Vec::new()),
+        Err(error) => return Err(fatal(format!("lhssh-keygen: {name}: {}", reason(&error)))),
+        Ok(bytes) => bytes,
+    };
+    let text = Zeroizing::new(String::from_utf8_lossy(&bytes).into_owned());
+    if !stdin && text.lines().next().is_some_and(|line| line.contains("PRIVATE KEY")) {
+        return private(arguments, &path, &bytes);
+    }
+    let mut found = false;
+    for line in text.lines() {
+        if let Some((key, comment)) = find_key(line) {
+            print(picture(arguments, &key, &comment))?;
+            found = true;
+        }
+    }
+    if found { Ok(()) } else { Err(fatal(format!("{name} is not a public key file."))) }
+}
+
+/// A private key's fingerprint, by the `.pub` file beside it or the public half in it. The comment is in the encrypted part, so
+/// without a `.pub` file an encrypted key shows none.
+fn private(arguments: &Arguments, path: &Path, bytes: &[u8]) -> Outcome {
+    let beside = fs::read_to_string(public_name(path)).ok();
+    let beside = beside.as_deref().and_then(|text| text.lines().find_map(PublicKey::from_openssh_line));
+    let (mut key, mut comment) = match beside {
+        Some((key, comment)) => (Some(key), comment),
+        None => (None, String::new()),
+    };
+    let file = KeyFile::read_from(bytes, bytes.len() as u64).ok();
+    if let Some(file) = file {
+        key = key.or_else(|| file.public());
+        let ours_alone = || fs::metadata(path).is_ok_and(|about| check_permissions(path, &about).is_ok());
+        if comment.is_empty()
+            && let Ok(loaded) = file.open(None)
+            && ours_alone()
+        {
+            comment = loaded.comment.unwrap_or_default();
+        }
+    }
+    match key {
+        Some(key) => print(picture(arguments, &key, &comment)),
+        None => Err(fatal(format!("{} is not a key file.", shown(path)))),
+    }
+}
+
+/// The line of one key, with its picture where `-v` asks for it.
+fn picture(arguments: &Arguments, key: &PublicKey, comment: &str) -> String {
+    let comment = if comment.is_empty() { "no comment".to_owned() } else { lh_client::sanitise(comment) };
+    let mut out =
+        format!("{} {} {comment} ({})\n", key.bits(), key.fingerprint(arguments.hash), key.display_type());
+    if arguments.verbose {
+        out.push_str(&key.randomart(arguments.hash));
+        out.push('\n');
+    }
+    out
+}
+
+/// The key on a line, bare or behind one word of options or host names, and what stands for its comment: what follows the
+/// key, else that word.
+fn find_key(line: &str) -> Option<(PublicKey, String)> {
+    let blank = [' ', '\t'];
+    let line = line.trim_start_matches(blank);
+    if line.is_empty() || line.starts_with('#') {
+        return None;
+    }
+    let known = |text: &str| PublicKey::from_openssh_line(text).filter(|(key, _)| is_known(key));
+    if let Some((key, comment)) = known(line) {
+        return Some((key, without_remark(comment)));
+    }
+    let end = end_of_word(line)?;
+    let (word, rest) = line.split_at(end);
+    let (key, comment) = known(rest)?;
+    let comment = without_remark(comment);
+    Some((key, if comment.is_empty() { word.to_owned() } else { comment }))
+}
+
+/// What begins with `#` is no comment of the key's.
+fn without_remark(comment: String) -> String {
+    if comment.starts_with('#') { String::new() } else { comment }
+}
+
+/// Types this build can say something about.
+fn is_known(key: &PublicKey) -> bool {
+    key.certificate().is_some() || !key.signature_algorithms().is_empty()
+}
+
+/// Where the first word ends, blanks in double quotes included; `None` when nothing follows.
+fn end_of_word(line: &str) -> Option<usize> {
+    let mut quoted = false;
+    let mut escaped = false;
+    for (at, c) in line.char_indices() {
+        match c {
+            '"' if !escaped => quoted = !quoted,
+            ' ' | '\t' if !quoted => return Some(at),
+            _ => {}
+        }
+        escaped = c == '\\' && !escaped;
+    }
+    None
+}
+
+fn read(from: impl io::Read) -> io::Result<Zeroizing<Vec<u8>>> {
+    let mut bytes = Zeroizing::new(Vec::new());
+    from.take(MAX_LIST + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MAX_LIST {
+        warn("The file is too large.");
+        return Err(io::Error::from(io::ErrorKind::FileTooLarge));
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lh_crypto::{KeyType, PrivateKey};
+    use proptest::prelude::*;
+
+    #[test]
+    fn keys_are_found_behind_options_and_host_names() {
+        let key = PrivateKey::generate(KeyType::Ed25519, None).expect("a key").public().clone();
+        let line = key.to_openssh_line("");
+        for (text, comment) in [
+            (line.clone(), ""),
+            (format!("  {line} a b"), "a b"),
+            (format!("{line} # remark"), ""),
+            (
+                format!("from=\"a b\",command=\"say \\\"x y\\\"\" {line}"),
+                "from=\"a b\",command=\"say \\\"x y\\\"\"",
+            ),
+            (format!("host,192.0.2.1 {line} note"), "note"),
+        ] {
+            assert_eq!(find_key(&text), Some((key.clone(), comment.to_owned())), "{text}");
+        }
+        for text in ["# x", "", "ssh-ed25519 AAAA", "@revoked host ssh-ed25519"] {
+            assert_eq!(find_key(text), None, "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_line_is_read_or_refused(text in "(ssh-ed25519 |[\"\\\\ \t#]|AAAA|[a-z=,]|\\PC){0,30}") {
+            let _ = find_key(&text);
+        }
+    }
+}

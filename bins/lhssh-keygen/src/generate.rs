@@ -1,0 +1,246 @@
+//! New keys: one (`-t`), or the host keys that are missing (`-A`).
+
+use std::fs;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+
+use lh_crypto::{KeyType, PrivateKey, Zeroizing};
+
+use crate::arguments::{Arguments, Format};
+use crate::files;
+use crate::talk::{
+    Outcome, ask, ask_file, ask_passphrase, error, fatal, print, reason, shown, silent, ssh_folder,
+    unsupported, user_at_host, warn,
+};
+
+/// What `-t` stands for when it is not given.
+const DEFAULT_TYPE: &str = "ed25519";
+const RSA_BITS: u32 = 3072;
+
+/// A kind of key, with what it is called in file names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Family {
+    Ed25519,
+    Ecdsa,
+    Rsa,
+}
+
+impl Family {
+    const fn file_name(self) -> &'static str {
+        match self {
+            Self::Ed25519 => "id_ed25519",
+            Self::Ecdsa => "id_ecdsa",
+            Self::Rsa => "id_rsa",
+        }
+    }
+
+    /// By short or full name, and the bits that a full name implies.
+    fn by_name(name: &str) -> Outcome<(Self, Option<u32>)> {
+        Ok(match name.to_ascii_lowercase().as_str() {
+            "ed25519" | "ssh-ed25519" => (Self::Ed25519, None),
+            "ecdsa" => (Self::Ecdsa, None),
+            "ecdsa-sha2-nistp256" => (Self::Ecdsa, Some(256)),
+            "ecdsa-sha2-nistp384" => (Self::Ecdsa, Some(384)),
+            "ecdsa-sha2-nistp521" => (Self::Ecdsa, Some(521)),
+            "rsa" | "ssh-rsa" | "rsa-sha2-256" | "rsa-sha2-512" => (Self::Rsa, None),
+            "ed25519-sk"
+            | "ecdsa-sk"
+            | "sk-ssh-ed25519@openssh.com"
+            | "sk-ecdsa-sha2-nistp256@openssh.com"
+            | "mldsa44-ed25519"
+            | "ssh-mldsa44-ed25519@openssh.com" => {
+                return Err(unsupported(format!("key type {} is", name.to_ascii_lowercase())));
+            }
+            _ => return Err(fatal(format!("unknown key type {}", lh_client::sanitise(name)))),
+        })
+    }
+
+    /// Type and size of the key, if there are such.
+    fn sized(self, bits: Option<u32>) -> Outcome<(KeyType, Option<u32>)> {
+        Ok(match self {
+            Self::Ed25519 => (KeyType::Ed25519, None),
+            Self::Ecdsa => match bits {
+                None | Some(256) => (KeyType::EcdsaP256, None),
+                Some(384) => (KeyType::EcdsaP384, None),
+                Some(521) => (KeyType::EcdsaP521, None),
+                Some(_) => {
+                    return Err(fatal("Invalid ECDSA key length: valid lengths are 256, 384 or 521 bits"));
+                }
+            },
+            Self::Rsa => match bits.unwrap_or(RSA_BITS) {
+                ..1024 => return Err(fatal("Invalid RSA key length: minimum is 1024 bits")),
+                16385.. => return Err(fatal("Invalid RSA key length: maximum is 16384 bits")),
+                bits @ (2048 | 3072 | 4096 | 8192) => (KeyType::Rsa, Some(bits)),
+                bits => {
+                    return Err(unsupported(format!(
+                        "RSA keys of {bits} bits (only 2048, 3072, 4096 and 8192) are"
+                    )));
+                }
+            },
+        })
+    }
+}
+
+/// The file that commands propose when none is named.
+pub(crate) fn proposed_file(arguments: &Arguments) -> Outcome<PathBuf> {
+    let family = match arguments.parsed.text('t') {
+        Some(name) => Family::by_name(&name)?.0,
+        None => Family::Ed25519,
+    };
+    Ok(ssh_folder()?.join(family.file_name()))
+}
+
+/// The file named with `-f`, or the one that is entered.
+pub(crate) fn key_file(arguments: &Arguments) -> Outcome<PathBuf> {
+    match &arguments.file {
+        Some(file) => Ok(file.clone()),
+        None => ask_file("Enter file in which the key is", &proposed_file(arguments)?),
+    }
+}
+
+/// Refuses the formats of private keys that cannot be written yet.
+pub(crate) fn check_format(arguments: &Arguments) -> Outcome {
+    match arguments.format {
+        None | Some(Format::Rfc4716) => Ok(()),
+        Some(Format::Pkcs8) => Err(unsupported("writing private keys in PKCS8 format is")),
+        Some(Format::Pem) => Err(unsupported("writing private keys in PEM format is")),
+    }
+}
+
+/// Makes one key.
+pub(crate) fn one(arguments: &Arguments) -> Outcome {
+    check_format(arguments)?;
+    let name = arguments.parsed.text('t').unwrap_or_else(|| DEFAULT_TYPE.to_owned());
+    let (family, implied) = Family::by_name(&name)?;
+    let (key_type, bits) = family.sized(arguments.bits.or(implied))?;
+    if !arguments.quiet {
+        print(format!("Generating public/private {} key pair.\n", lh_client::sanitise(&name)))?;
+    }
+    let path = match &arguments.file {
+        Some(file) => file.clone(),
+        None => ask_file("Enter file in which to save the key", &ssh_folder()?.join(family.file_name()))?,
+    };
+    make_ssh_folder(&path, arguments.quiet)?;
+    if !may_overwrite(&path)? {
+        return Err(silent());
+    }
+    let passphrase = new_passphrase(arguments)?;
+    let comment = arguments.comment.clone().unwrap_or_else(user_at_host);
+    let key = PrivateKey::generate(key_type, bits).map_err(|failed| fatal(failed.to_string()))?;
+    save(&path, &key, &comment, &passphrase, arguments.rounds)?;
+    let public = files::public_name(&path);
+    save_public(&public, &key, &comment)?;
+    if arguments.quiet {
+        return Ok(());
+    }
+    print(format!(
+        "Your identification has been saved in {}\nYour public key has been saved in {}\n\
+         The key fingerprint is:\n{} {}\nThe key's randomart image is:\n{}\n",
+        shown(&path),
+        shown(&public),
+        key.public().fingerprint(arguments.hash),
+        lh_client::sanitise(&comment),
+        key.public().randomart(arguments.hash)
+    ))
+}
+
+/// Makes the host keys that are missing below `-f`, or in `/etc/ssh`.
+pub(crate) fn host_keys(arguments: &Arguments) -> Outcome {
+    let folder = match &arguments.file {
+        Some(prefix) => prefix.join("etc/ssh"),
+        None => PathBuf::from("/etc/ssh"),
+    };
+    let comment = arguments.comment.clone().unwrap_or_else(user_at_host);
+    let mut announced = false;
+    let mut failed = false;
+    for (label, key_type, bits, name) in [
+        ("RSA", KeyType::Rsa, Some(RSA_BITS), "ssh_host_rsa_key"),
+        ("ECDSA", KeyType::EcdsaP256, None, "ssh_host_ecdsa_key"),
+        ("ED25519", KeyType::Ed25519, None, "ssh_host_ed25519_key"),
+    ] {
+        let path = folder.join(name);
+        match fs::metadata(&path) {
+            // An empty file is what a crash at the first boot leaves.
+            Ok(about) if about.len() > 0 => continue,
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                warn(&format!("Could not stat {}: {}", shown(&path), reason(&error)));
+                failed = true;
+                continue;
+            }
+            _ => {}
+        }
+        if !arguments.quiet {
+            print(if announced { "" } else { "lhssh-keygen: generating new host keys: " })?;
+            print(format!("{label} "))?;
+            announced = true;
+        }
+        let key = PrivateKey::generate(key_type, bits).map_err(|failed| fatal(failed.to_string()))?;
+        let saved = save(&path, &key, &comment, &[], arguments.rounds)
+            .and_then(|()| save_public(&files::public_name(&path), &key, &comment));
+        if let Err(failure) = saved {
+            warn(&format!("{}{}", if announced { "\n" } else { "" }, failure.text));
+            announced = false;
+            failed = true;
+        }
+    }
+    if announced {
+        print("\n")?;
+    }
+    if failed { Err(silent()) } else { Ok(()) }
+}
+
+/// Writes a private key in OpenSSH's format; encrypted if the passphrase is not empty.
+pub(crate) fn save(path: &Path, key: &PrivateKey, comment: &str, passphrase: &[u8], rounds: u32) -> Outcome {
+    let failed = |why: &str| error(format!("Saving key \"{}\" failed: {why}", shown(path)));
+    let encrypt = (!passphrase.is_empty()).then_some((passphrase, rounds));
+    let text = key.to_openssh(comment, encrypt).map_err(|error| failed(&error.to_string()))?;
+    files::write_private(path, text.as_bytes()).map_err(|error| failed(&reason(&error)))
+}
+
+/// Writes the public half.
+pub(crate) fn save_public(path: &Path, key: &PrivateKey, comment: &str) -> Outcome {
+    let line = format!("{}\n", key.public().to_openssh_line(comment));
+    files::write_public(path, line.as_bytes())
+        .map_err(|failed| fatal(format!("Unable to save public key to {}: {}", shown(path), reason(&failed))))
+}
+
+/// `~/.ssh`, if the key is to go there and it does not exist.
+fn make_ssh_folder(path: &Path, quiet: bool) -> Outcome {
+    let Ok(folder) = ssh_folder() else { return Ok(()) };
+    if path.parent() != Some(folder.as_path()) || folder.exists() {
+        return Ok(());
+    }
+    match fs::DirBuilder::new().mode(0o700).create(&folder) {
+        Ok(()) if quiet => Ok(()),
+        Ok(()) => print(format!("Created directory '{}'.\n", shown(&folder))),
+        Err(failed) => {
+            // Saving the key will fail too; that ends the program.
+            warn(&format!("Could not create directory '{}' ({}).", shown(&folder), reason(&failed)));
+            Ok(())
+        }
+    }
+}
+
+fn may_overwrite(path: &Path) -> Outcome<bool> {
+    if fs::metadata(path).is_err() {
+        return Ok(true);
+    }
+    print(format!("{} already exists.\n", shown(path)))?;
+    let answer = ask("Overwrite (y/n)? ")?;
+    Ok(answer.is_some_and(|answer| answer.starts_with(['y', 'Y'])))
+}
+
+/// `-P`, `-N`, or what is entered twice.
+fn new_passphrase(arguments: &Arguments) -> Outcome<Zeroizing<Vec<u8>>> {
+    if let Some(given) = arguments.old_passphrase.as_ref().or(arguments.new_passphrase.as_ref()) {
+        return Ok(given.clone());
+    }
+    loop {
+        let passphrase = ask_passphrase("Enter passphrase (empty for no passphrase): ")?;
+        let again = ask_passphrase("Enter same passphrase again: ")?;
+        if passphrase == again {
+            return Ok(passphrase);
+        }
+        print("Passphrases do not match.  Try again.\n")?;
+    }
+}
