@@ -220,20 +220,22 @@ impl KnownHosts {
         (kept, removed)
     }
 
-    /// The contents with every plain name hashed, each on its own line. Patterns and marked lines stay as they are; the line
-    /// numbers of patterns that could not be hashed are returned too, and whether anything changed.
-    pub fn hashed(&self, random: &mut dyn Random) -> (Vec<u8>, Vec<usize>, bool) {
+    /// The contents with every plain name hashed, each on its own line. Patterns and marked lines stay as they are; patterns
+    /// that could not be hashed are returned with their line numbers, and whether anything changed.
+    pub fn hashed(&self, random: &mut dyn Random) -> (Vec<u8>, Vec<(usize, String)>, bool) {
         let mut out = Vec::new();
         let mut patterns = Vec::new();
         let mut changed = false;
         for line in &self.lines {
-            let Some(entry) = line.entry.as_ref().filter(|e| e.marker == Marker::Plain && !e.is_hashed())
-            else {
+            let Some(entry) = line.entry.as_ref().filter(|entry| !entry.is_hashed()) else {
                 out.extend_from_slice(&line.raw);
                 continue;
             };
-            if entry.hosts.contains(['*', '?', '!']) {
-                patterns.push(entry.line);
+            let pattern = entry.hosts.contains(['*', '?', '!']);
+            if pattern {
+                patterns.push((entry.line, entry.hosts.clone()));
+            }
+            if pattern || entry.marker != Marker::Plain {
                 out.extend_from_slice(&line.raw);
                 continue;
             }
