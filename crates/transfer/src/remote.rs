@@ -24,6 +24,8 @@ pub(crate) struct Remote {
     pending: VecDeque<Option<Token>>,
     first_id: u32,
     ready: bool,
+    /// Part of a WRITE is sent; only its rest may follow.
+    mid_message: bool,
     lost: Option<String>,
 }
 
@@ -36,6 +38,7 @@ impl Remote {
             pending: VecDeque::new(),
             first_id: 0,
             ready: false,
+            mid_message: false,
             lost: None,
         }
     }
@@ -131,8 +134,19 @@ impl Remote {
         self.pending[place] = Some(token);
     }
 
+    pub(crate) const fn mid_message(&self) -> bool {
+        self.mid_message
+    }
+
+    pub(crate) const fn set_mid_message(&mut self, mid_message: bool) {
+        self.mid_message = mid_message;
+    }
+
     /// Sends what is queued, as far as the channel takes it; true when nothing is left.
     pub(crate) fn flush(&mut self, out: &mut dyn Output) -> bool {
+        if self.mid_message {
+            return false;
+        }
         while self.sent < self.queue.len() {
             let want = out.budget().min(self.queue.len() - self.sent);
             let taken = if want == 0 { 0 } else { out.send(&self.queue[self.sent..self.sent + want]) };
@@ -184,6 +198,7 @@ impl Remote {
         self.lost.get_or_insert_with(|| reason.to_owned());
         self.queue.clear();
         self.sent = 0;
+        self.mid_message = false;
         self.pending.drain(..).flatten().collect()
     }
 

@@ -37,15 +37,15 @@ fn into_an_existing_directory_the_tree_keeps_its_name() {
 
 #[test]
 fn five_thousand_small_files_arrive() {
+    let temp = TempTree::new();
+    for n in 0..5_000 {
+        temp.file(format!("from/{}/{n}", n % 50), n % 700);
+    }
     for direction in DIRECTIONS {
-        let temp = TempTree::new();
-        for n in 0..5_000 {
-            temp.file(format!("from/{}/{n}", n % 50), n % 700);
-        }
-        let ended =
-            copy(plan(direction, &temp.join("from"), &temp.join("to")), whole_tree(), temp.path()).well();
+        let target = temp.join(format!("to-{direction:?}"));
+        let ended = copy(plan(direction, &temp.join("from"), &target), whole_tree(), temp.path()).well();
         assert_eq!(ended.summary.files, 5_000);
-        same_tree(&temp.join("from"), &temp.join("to"), true);
+        same_tree(&temp.join("from"), &target, true);
     }
 }
 

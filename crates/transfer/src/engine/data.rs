@@ -5,7 +5,6 @@
 
 use std::io::IoSliceMut;
 
-use lh_sftp::in_place::{lay_out, scatter};
 use lh_sftp::server::Output;
 
 use crate::Direction;
@@ -17,13 +16,11 @@ use crate::wording::{Deed, shrank};
 
 use super::file::FileStep;
 use super::prepare::fault_of;
+use super::write::take_front;
 use super::{Engine, Flow, MAX_REQUESTS, QUEUE_LIMIT, Side, Token};
 
 /// WRITEs up to this size are put together in one packet with the requests around them.
-const SMALL_WRITE: u64 = 16 * 1024;
-
-/// With less room than this a WRITE is not laid out in place, but put behind the other requests and sent in parts.
-const LEAST_ROOM: usize = 8 * 1024;
+pub(super) const SMALL_WRITE: u64 = 16 * 1024;
 
 impl Flow {
     /// An answer came: a little more may be in flight.
@@ -87,6 +84,9 @@ impl Engine {
         let chunk = self.request_bytes(Side::Target);
         loop {
             self.settle();
+            if !self.finish_write(out) {
+                return;
+            }
             // Files finish while we send: let the next ones be opened meanwhile.
             if self.sending.is_empty() {
                 self.begin_work();
@@ -115,14 +115,9 @@ impl Engine {
                 if !remote.flush(out) {
                     return;
                 }
-                match out.budget() {
-                    0 => return,
-                    // What is left of a window: fill it to the last byte, or nobody would call us again.
-                    1..LEAST_ROOM => self.queue_small_write(key, SMALL_WRITE),
-                    room => match self.write_in_place(key, want as usize, room, out) {
-                        Some(sent) => sent,
-                        None => return,
-                    },
+                match self.write_from_file(key, want as usize, out) {
+                    Some(sent) => sent,
+                    None => return,
                 }
             };
             self.sent_file_data(key, sent);
@@ -150,7 +145,7 @@ impl Engine {
         }
     }
 
-    fn queue_small_write(&mut self, key: Key, want: u64) -> Result<usize, Fault> {
+    pub(super) fn queue_small_write(&mut self, key: Key, want: u64) -> Result<usize, Fault> {
         let (Some(file), Some(remote)) = (self.files.get(key), &mut self.target) else { return Ok(0) };
         let (Some(source), Some(target)) = (&file.source, &file.target) else { return Ok(0) };
         let mut buffer = [0_u8; SMALL_WRITE as usize];
@@ -163,47 +158,6 @@ impl Engine {
             remote.queue_write(&mut header, &buffer[..n], Token::File(key, step));
         }
         Ok(n)
-    }
-
-    /// Reads the file straight to where it is sealed and sent. `None` when there is no room now.
-    fn write_in_place(
-        &mut self,
-        key: Key,
-        want: usize,
-        room: usize,
-        out: &mut dyn Output,
-    ) -> Option<Result<usize, Fault>> {
-        let (file, remote) = (self.files.get(key)?, self.target.as_mut()?);
-        let (source, target) = (file.source.as_ref()?, file.target.as_ref()?);
-        let offset = file.requested;
-        let mut header = remote.write_header(target, offset)?;
-        let header_len = header.size();
-        let want = want.min(room - header_len);
-        let id = header.id();
-        let mut read = None;
-        out.send_in_place(header_len + want, &mut |slices| {
-            lay_out(
-                slices,
-                header_len,
-                |slices| {
-                    let result = local::read_at(source, offset, slices);
-                    let len = *result.as_ref().unwrap_or(&0);
-                    read = Some(result);
-                    len
-                },
-                |len| header.bytes(len).to_vec(),
-            )
-        });
-        // When nobody read there was no room after all.
-        let len = match read? {
-            Ok(len) => len,
-            Err(fault) => return Some(Err(fault)),
-        };
-        if len > 0 {
-            let step = FileStep::Write { offset, len: len as u32 };
-            remote.expect(id, Token::File(key, step));
-        }
-        Some(Ok(len))
     }
 
     /// Download and relay: READs, file after file.
@@ -322,6 +276,9 @@ impl Engine {
     pub(super) fn send_held_data(&mut self, out: &mut dyn Output) {
         let chunk = self.request_bytes(Side::Target) as usize;
         let mut at = 0;
+        if !self.finish_write(out) {
+            return;
+        }
         while let Some(&key) = self.writing.get(at) {
             let Some(file) = self.files.get_mut(key) else { return };
             if file.failed || file.held.is_empty() {
@@ -338,94 +295,21 @@ impl Engine {
             };
             let held: usize = pieces.iter().map(bytes::Bytes::len).sum();
             let want = held.min(chunk);
-            let (Some(remote), Some(target)) = (&mut self.target, &file.target) else { return };
-            let sent = relay_write(remote, target, next, &pieces, want, out, |len| {
-                Token::File(key, FileStep::Write { offset: next, len })
-            });
-            if sent > 0 {
-                file.write_at += sent as u64;
-                file.writes += 1;
-                self.flow.held -= sent as u64;
-                drop_front(&mut pieces, sent);
+            let first = take_front(&mut pieces, want);
+            if let Err(unsent) = self.write_from_memory(key, next, first, out) {
+                // Put back what there was no room for.
+                if let Some(file) = self.files.get_mut(key) {
+                    file.held.insert(next, unsent.into_iter().chain(pieces).collect());
+                }
+                return;
             }
+            self.flow.held -= want as u64;
+            let Some(file) = self.files.get_mut(key) else { return };
+            file.write_at += want as u64;
+            file.writes += 1;
             if !pieces.is_empty() {
                 file.held.insert(file.write_at, pieces);
             }
-            if sent == 0 {
-                return;
-            }
         }
     }
-}
-
-fn relay_write(
-    remote: &mut crate::remote::Remote,
-    target: &crate::end::Handle,
-    offset: u64,
-    pieces: &[bytes::Bytes],
-    want: usize,
-    out: &mut dyn Output,
-    token: impl FnOnce(u32) -> Token,
-) -> usize {
-    if !remote.flush(out) {
-        return 0;
-    }
-    let room = out.budget();
-    let Some(mut header) = remote.write_header(target, offset).filter(|_| room > 0) else { return 0 };
-    if room < LEAST_ROOM {
-        let want = want.min(SMALL_WRITE as usize);
-        let mut data = vec![0; want];
-        gather(pieces, want, &mut [IoSliceMut::new(&mut data)]);
-        remote.queue_write(&mut header, &data, token(want as u32));
-        return want;
-    }
-    let header_len = header.size();
-    let want = want.min(room - header_len);
-    let sent = out.send_in_place(header_len + want, &mut |slices| {
-        lay_out(slices, header_len, |slices| gather(pieces, want, slices), |len| header.bytes(len).to_vec())
-    });
-    let len = sent.saturating_sub(header_len);
-    if len > 0 {
-        remote.expect(header.id(), token(len as u32));
-    }
-    len
-}
-
-/// Copies the first `want` bytes of `pieces` into `slices`; the one copy a relay needs.
-fn gather(pieces: &[bytes::Bytes], want: usize, slices: &mut [IoSliceMut<'_>]) -> usize {
-    let room: usize = slices.iter().map(|slice| slice.len()).sum();
-    let want = want.min(room);
-    let mut done = 0;
-    let mut rest = slices;
-    let mut skip = 0;
-    for piece in pieces {
-        let take = piece.len().min(want - done);
-        let mut piece = &piece[..take];
-        done += take;
-        while let (Some(slice), false) = (rest.first_mut(), piece.is_empty()) {
-            let (_, free) = slice.split_at_mut(skip);
-            let n = free.len().min(piece.len());
-            scatter(&piece[..n], &mut [IoSliceMut::new(&mut free[..n])]);
-            piece = &piece[n..];
-            skip += n;
-            if skip == slice.len() {
-                rest = &mut rest[1..];
-                skip = 0;
-            }
-        }
-    }
-    done
-}
-
-fn drop_front(pieces: &mut Vec<bytes::Bytes>, mut n: usize) {
-    let mut whole = 0;
-    for piece in pieces.iter_mut() {
-        if piece.len() > n {
-            let _ = piece.split_to(n);
-            break;
-        }
-        n -= piece.len();
-        whole += 1;
-    }
-    pieces.drain(..whole);
 }

@@ -73,6 +73,10 @@ pub(super) struct File {
     /// All bytes before this have been taken; `islands` behind it, from start to end.
     pub(super) prefix: u64,
     islands: BTreeMap<u64, u64>,
+    /// A WRITE of this file is half sent: the source must stay open.
+    pub(super) mid_write: bool,
+    /// Bytes of the source end here, whatever was sent behind them.
+    pub(super) real_end: u64,
     /// Relay: what has come and is not written, and where writing goes on.
     pub(super) held: BTreeMap<u64, Vec<Bytes>>,
     pub(super) write_at: u64,
@@ -106,6 +110,8 @@ impl File {
             confirmed: 0,
             prefix: 0,
             islands: BTreeMap::new(),
+            mid_write: false,
+            real_end: u64::MAX,
             held: BTreeMap::new(),
             write_at: 0,
             in_sending: false,
@@ -137,7 +143,16 @@ impl File {
 
     /// All that was asked for is on the target, or has been given to it.
     pub(super) fn data_sent(&self) -> bool {
-        self.all_requested && self.again.is_empty() && self.reads == 0 && self.held.is_empty()
+        self.all_requested
+            && !self.mid_write
+            && self.again.is_empty()
+            && self.reads == 0
+            && self.held.is_empty()
+    }
+
+    /// How much of the target is known to be right.
+    pub(super) fn good_end(&self) -> u64 {
+        self.prefix.min(self.real_end)
     }
 
     /// Nothing new is left to be asked for.

@@ -219,11 +219,11 @@ impl Engine {
                 let cut_later = self.plan.direction != Direction::Download
                     && file.failed
                     && !file.repaired
-                    && file.prefix < file.requested;
+                    && file.good_end() < file.requested;
                 if cut_later {
                     file.repaired = true;
                     file.outstanding += 1;
-                    let change = Change { size: Some(file.prefix), ..Change::default() };
+                    let change = Change { size: Some(file.good_end()), ..Change::default() };
                     let target = file.item.target.clone();
                     let token = Token::File(key, FileStep::Repair);
                     self.start(Side::Target, Op::SetPath { path: &target, change }, token);
@@ -246,7 +246,7 @@ impl Engine {
         let failed = file.failed;
         // What was asked for past the end of a file of unknown length does not count.
         let size = match self.plan.direction {
-            _ if failed => file.prefix,
+            _ if failed => file.good_end(),
             Direction::Upload => file.requested,
             Direction::Download => file.prefix,
             Direction::Relay => file.write_at,

@@ -6,12 +6,14 @@
 //! | [`dirs`] | directories: listing, making, finishing |
 //! | [`files`] | one file from stat to close |
 //! | [`data`] | file bytes: which READ or WRITE goes next |
+//! | [`write`] | how a WRITE gets into the send buffer |
 
 mod data;
 mod dirs;
 mod file;
 mod files;
 mod prepare;
+mod write;
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -93,6 +95,8 @@ pub struct Engine {
     sending: VecDeque<Key>,
     /// Relay: files with data that have come and are not written, in order of their first data.
     writing: VecDeque<Key>,
+    /// The WRITE that the window ended in the middle of.
+    unfinished: Option<write::Unfinished>,
     flow: Flow,
     next_file_id: u64,
     summary: Summary,
@@ -142,6 +146,7 @@ impl Engine {
             top: VecDeque::new(),
             sending: VecDeque::new(),
             writing: VecDeque::new(),
+            unfinished: None,
             flow,
             next_file_id: 0,
             summary: Summary::default(),
@@ -191,6 +196,9 @@ impl Engine {
             return;
         }
         let tokens = remote.fail(reason);
+        if side == Side::Target {
+            self.unfinished = None;
+        }
         if finished {
             return;
         }
@@ -236,7 +244,7 @@ impl Engine {
             Side::Source => &self.source,
             Side::Target => &self.target,
         };
-        remote.as_ref().is_some_and(|remote| !remote.lost() && remote.queued() > 0)
+        remote.as_ref().is_some_and(|remote| !remote.lost() && (remote.queued() > 0 || remote.mid_message()))
             || match (self.plan.direction, side) {
                 (Direction::Upload, Side::Target) => {
                     !self.sending.is_empty() && self.flow.wait_until.is_none()

@@ -1,0 +1,301 @@
+//! WRITEs: laid out where they are sealed and sent, and finished later when the window ends in the middle.
+//!
+//! A window that opens in drops must not cut the file into crumbs: every WRITE costs the server a reply and us its
+//! opening. So a WRITE says at once how long it is, sends what there is room for, and goes on when there is more.
+//! Nothing else can be sent on the channel meanwhile. Should the file turn out shorter than its WRITE has promised,
+//! zeros complete the message, and the file is cut to what was real.
+
+use std::io::IoSliceMut;
+
+use bytes::Bytes;
+use lh_sftp::in_place::{lay_out, scatter};
+use lh_sftp::server::Output;
+
+use crate::end::Fault;
+use crate::local;
+use crate::table::Key;
+use crate::wording::{Deed, shrank};
+
+use super::data::SMALL_WRITE;
+use super::file::FileStep;
+use super::{Engine, Token};
+
+/// With less room than this the header goes alone.
+const LEAST_ROOM: usize = 1024;
+
+/// A WRITE of which not everything is sent.
+#[derive(Debug)]
+pub(super) struct Unfinished {
+    key: Key,
+    /// What is left of the header.
+    head: Vec<u8>,
+    /// Where in the file the next byte goes.
+    offset: u64,
+    left: usize,
+    rest: Rest,
+}
+
+/// Where the rest of a WRITE comes from.
+#[derive(Debug)]
+enum Rest {
+    File,
+    Memory(Vec<Bytes>),
+    /// There is nothing left that is worth sending.
+    Zeros,
+}
+
+impl Engine {
+    /// Goes on with a WRITE that was begun. False while it is not complete.
+    pub(super) fn finish_write(&mut self, out: &mut dyn Output) -> bool {
+        while let Some(mut write) = self.unfinished.take() {
+            let budget = out.budget();
+            let moved = budget > 0 && self.continue_write(&mut write, budget, out);
+            if !write.head.is_empty() || write.left > 0 {
+                self.unfinished = Some(write);
+                if !moved {
+                    return false;
+                }
+            } else {
+                self.set_mid_write(write.key, false);
+                self.move_on(write.key);
+            }
+        }
+        true
+    }
+
+    /// One step; false when nothing could be sent.
+    fn continue_write(&mut self, write: &mut Unfinished, budget: usize, out: &mut dyn Output) -> bool {
+        if !write.head.is_empty() {
+            let taken = out.send(&write.head[..budget.min(write.head.len())]);
+            write.head.drain(..taken);
+            return taken > 0;
+        }
+        let want = write.left.min(budget);
+        let file = self.files.get(write.key);
+        let source = file.filter(|file| !file.failed).and_then(|file| file.source.as_ref());
+        let mut read = None;
+        let sent = match (&mut write.rest, source) {
+            (Rest::File, Some(source)) => out.send_in_place(want, &mut |slices| {
+                let result = local::read_at(source, write.offset, slices);
+                let len = *result.as_ref().unwrap_or(&0);
+                read = Some(result);
+                len
+            }),
+            (Rest::Memory(pieces), _) => {
+                let sent = out.send_in_place(want, &mut |slices| gather(pieces, slices));
+                take_front(pieces, sent);
+                sent
+            }
+            (Rest::File | Rest::Zeros, _) => out.send_in_place(want, &mut |slices| {
+                slices
+                    .iter_mut()
+                    .map(|slice| {
+                        slice.fill(0);
+                        slice.len()
+                    })
+                    .sum()
+            }),
+        };
+        let fault = match read {
+            Some(Ok(0)) => {
+                let size = self.files.get(write.key).map_or(0, |file| file.size);
+                Some(shrank(write.offset, size))
+            }
+            Some(Err(fault)) => Some(fault),
+            _ => None,
+        };
+        if let Some(fault) = fault {
+            write.rest = Rest::Zeros;
+            if let Some(file) = self.files.get_mut(write.key) {
+                file.real_end = write.offset;
+            }
+            self.file_failed(write.key, Deed::ReadSource, &fault);
+            return true;
+        }
+        write.offset += sent as u64;
+        write.left -= sent;
+        sent > 0
+    }
+
+    /// Begins a WRITE of `want` bytes of the source at its cursor. Returns how many it will have (0: the file ended),
+    /// or `None` when there is no room now.
+    pub(super) fn write_from_file(
+        &mut self,
+        key: Key,
+        want: usize,
+        out: &mut dyn Output,
+    ) -> Option<Result<usize, Fault>> {
+        let room = out.budget();
+        let file = self.files.get(key)?;
+        if room == 0 {
+            return None;
+        }
+        if room < LEAST_ROOM && file.to_eof {
+            // How much there is shows only when it is read.
+            return Some(self.queue_small_write(key, SMALL_WRITE));
+        }
+        let remote = self.target.as_mut()?;
+        let (source, target) = (file.source.as_ref()?, file.target.as_ref()?);
+        let offset = file.requested;
+        let promised = !file.to_eof;
+        let mut header = remote.write_header(target, offset)?;
+        let header_len = header.size();
+        let id = header.id();
+        let mut write = Unfinished { key, head: Vec::new(), offset, left: want, rest: Rest::File };
+        let mut len = want;
+        if room < LEAST_ROOM {
+            write.head = header.bytes(want).to_vec();
+        } else {
+            let mut read = None;
+            let mut head = Vec::new();
+            let now = (header_len + want).min(room);
+            let sent = out.send_in_place(now, &mut |slices| {
+                let room: usize = slices.iter().map(|slice| slice.len()).sum();
+                lay_out(
+                    slices,
+                    header_len,
+                    |slices| {
+                        let result = local::read_at(source, offset, slices);
+                        let len = *result.as_ref().unwrap_or(&0);
+                        read = Some(result);
+                        len
+                    },
+                    |got| {
+                        // Less than there was room for: the file ends here, or will not say more now.
+                        let whole = promised && header_len + got == room;
+                        len = if whole { want } else { got };
+                        head = header.bytes(len).to_vec();
+                        &head
+                    },
+                )
+            });
+            // When nobody read there was no room after all.
+            match read? {
+                Ok(0) => return Some(Ok(0)),
+                Ok(_) => {}
+                Err(fault) => return Some(Err(fault)),
+            }
+            let data = sent.saturating_sub(header_len);
+            write.offset += data as u64;
+            write.left = len - data;
+        }
+        remote.expect(id, Token::File(key, FileStep::Write { offset, len: len as u32 }));
+        self.keep_unfinished(write);
+        Some(Ok(len))
+    }
+
+    /// Begins a WRITE of all of `pieces`; gives them back when there is no room now.
+    pub(super) fn write_from_memory(
+        &mut self,
+        key: Key,
+        offset: u64,
+        pieces: Vec<Bytes>,
+        out: &mut dyn Output,
+    ) -> Result<(), Vec<Bytes>> {
+        let len: usize = pieces.iter().map(Bytes::len).sum();
+        let (Some(remote), Some(file)) = (&mut self.target, self.files.get(key)) else { return Err(pieces) };
+        let Some(target) = &file.target else { return Err(pieces) };
+        if !remote.flush(out) || out.budget() == 0 {
+            return Err(pieces);
+        }
+        let Some(mut header) = remote.write_header(target, offset) else { return Err(pieces) };
+        remote.expect(header.id(), Token::File(key, FileStep::Write { offset, len: len as u32 }));
+        let mut write =
+            Unfinished { key, head: header.bytes(len).to_vec(), offset, left: len, rest: Rest::Zeros };
+        let now = (write.head.len() + len).min(out.budget());
+        let mut pieces = pieces;
+        if now >= LEAST_ROOM.min(write.head.len() + len) && now > write.head.len() {
+            let head = &write.head;
+            let sent = out.send_in_place(now, &mut |slices| {
+                lay_out(slices, head.len(), |slices| gather(&pieces, slices), |_| head)
+            });
+            if let Some(data) = sent.checked_sub(head.len()) {
+                take_front(&mut pieces, data);
+                write.offset += data as u64;
+                write.left -= data;
+                write.head.clear();
+            }
+        }
+        write.rest = Rest::Memory(pieces);
+        self.keep_unfinished(write);
+        Ok(())
+    }
+
+    fn keep_unfinished(&mut self, write: Unfinished) {
+        if write.left > 0 || !write.head.is_empty() {
+            self.set_mid_write(write.key, true);
+            self.unfinished = Some(write);
+        }
+    }
+
+    fn set_mid_write(&mut self, key: Key, on: bool) {
+        if let Some(remote) = &mut self.target {
+            remote.set_mid_message(on);
+        }
+        if let Some(file) = self.files.get_mut(key) {
+            file.mid_write = on;
+        }
+    }
+}
+
+/// Copies as much of `pieces` into `slices` as fits; the one copy that a relay needs.
+fn gather(pieces: &[Bytes], slices: &mut [IoSliceMut<'_>]) -> usize {
+    let (mut done, mut at, mut used) = (0, 0, 0);
+    for piece in pieces {
+        let mut piece = &piece[..];
+        while let (Some(slice), false) = (slices.get_mut(at), piece.is_empty()) {
+            let (_, free) = slice.split_at_mut(used);
+            let n = free.len().min(piece.len());
+            scatter(&piece[..n], &mut [IoSliceMut::new(&mut free[..n])]);
+            piece = &piece[n..];
+            done += n;
+            used += n;
+            if used == slice.len() {
+                (at, used) = (at + 1, 0);
+            }
+        }
+    }
+    done
+}
+
+/// Takes the first `n` bytes off `pieces`.
+pub(super) fn take_front(pieces: &mut Vec<Bytes>, mut n: usize) -> Vec<Bytes> {
+    let mut taken = Vec::new();
+    let mut whole = 0;
+    for piece in pieces.iter_mut() {
+        if piece.len() > n {
+            if n > 0 {
+                taken.push(piece.split_to(n));
+            }
+            break;
+        }
+        n -= piece.len();
+        taken.push(piece.clone());
+        whole += 1;
+    }
+    pieces.drain(..whole);
+    taken
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_are_taken_and_gathered_to_the_byte() {
+        let all: Vec<u8> = (0..100).collect();
+        for size in [1, 7, 33, 100] {
+            for n in 0..=100 {
+                let mut pieces: Vec<Bytes> = all.chunks(size).map(Bytes::copy_from_slice).collect();
+                let front = take_front(&mut pieces, n);
+                assert_eq!(front.concat(), &all[..n]);
+                assert_eq!(pieces.concat(), &all[n..]);
+                let mut room = [[0_u8; 9]; 4];
+                let mut slices: Vec<_> = room.iter_mut().map(|slice| IoSliceMut::new(slice)).collect();
+                let done = gather(&front, &mut slices);
+                assert_eq!(done, n.min(36));
+                assert_eq!(&room.concat()[..done], &all[..done]);
+            }
+        }
+    }
+}
