@@ -22,7 +22,7 @@ pub(crate) enum Strict {
     Ask,
     /// `accept-new`: unknown keys are accepted and remembered, changed ones refused.
     AcceptNew,
-    /// `no` or `off`: as `accept-new`, and changed keys only cost the methods that would give a secret away.
+    /// `no` or `off`: as `accept-new`, and a changed key only costs the methods that would give a secret away.
     Off,
 }
 
@@ -145,15 +145,12 @@ pub(crate) fn decide(
             Ok(Accepted { add: false, untrusted: true })
         }
         Verdict::Revoked(place) => {
+            // Also with checking off: someone wrote down that this very key must never be accepted.
             log.error(&revoked(&kind, place, policy));
-            if policy.strict != Strict::Off {
-                log.error(&format!(
-                    "{kind} host key for {name} was revoked and you have requested strict checking."
-                ));
-                return Err(ClientError::HostKey(FAILED.to_owned()));
-            }
-            forbid_secrets(log);
-            Ok(Accepted { add: false, untrusted: true })
+            log.error(&format!(
+                "{kind} host key for {name} was revoked and you have requested strict checking."
+            ));
+            Err(ClientError::HostKey(FAILED.to_owned()))
         }
     }
 }
@@ -367,9 +364,11 @@ mod tests {
 
     #[test]
     fn a_revoked_key_is_refused() {
-        let (result, ui) = run(&Verdict::Revoked(place()), Strict::AcceptNew, &["yes"]);
-        assert_eq!(result, Err(FAILED.to_owned()));
-        assert!(ui.said[0].contains("REVOKED HOST KEY"));
+        for strict in [Strict::AcceptNew, Strict::Off] {
+            let (result, ui) = run(&Verdict::Revoked(place()), strict, &["yes"]);
+            assert_eq!(result, Err(FAILED.to_owned()));
+            assert!(ui.said[0].contains("REVOKED HOST KEY"));
+        }
     }
 
     #[test]
