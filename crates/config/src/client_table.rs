@@ -25,9 +25,9 @@ keyword_table! {
     /// The port to connect to.
     port: Port = "22", "Port", Match, Works;
     /// Which address families to use.
-    address_family: AddressFamily = "any", "AddressFamily", Match, NotYet;
+    address_family: AddressFamily = "any", "AddressFamily", Match, Works;
     /// Never ask for anything.
-    batch_mode: bool = "no", "BatchMode", Match, NotYet;
+    batch_mode: bool = "no", "BatchMode", Match, Works;
     /// Whether an unresolvable name is an error when canonicalizing.
     canonicalize_fallback_local: bool = "yes", "CanonicalizeFallbackLocal", Match, NotYet;
     /// Complete short names from CanonicalDomains.
@@ -35,17 +35,17 @@ keyword_table! {
     /// Also check the address in known_hosts.
     check_host_ip: bool = "no", "CheckHostIP", Match, NotYet;
     /// Compress the connection.
-    compression: bool = "no", "Compression", Match, NotYet;
+    compression: bool = "no", "Compression", Match, Works;
     /// Share one connection among several sessions.
     control_master: ControlMaster = "no", "ControlMaster", Match, NotYet;
     /// Use ssh-keysign for host-based authentication.
     enable_ssh_keysign: bool = "no", "EnableSSHKeysign", Match, NotYet;
     /// Forget all forwards of files and command line.
-    clear_all_forwardings: bool = "no", "ClearAllForwardings", Match, NotYet;
+    clear_all_forwardings: bool = "no", "ClearAllForwardings", Match, Works;
     /// Give up when a forward cannot be set up.
     exit_on_forward_failure: bool = "no", "ExitOnForwardFailure", Match, NotYet;
     /// Hash of displayed fingerprints.
-    fingerprint_hash: FingerprintHash = "sha256", "FingerprintHash", Match, NotYet;
+    fingerprint_hash: FingerprintHash = "sha256", "FingerprintHash", Match, Works;
     /// Forward X11.
     forward_x11: bool = "no", "ForwardX11", Match, NotYet;
     /// Forwarded X11 clients are trusted.
@@ -65,44 +65,44 @@ keyword_table! {
     /// Kerberos key exchange methods (a Debian addition).
     gssapi_kex_algorithms: Option<String> = "", "GSSAPIKexAlgorithms", Match, AcceptedWithoutEffect("GSSAPI is not built in");
     /// Write hashed names to known_hosts.
-    hash_known_hosts: bool = "no", "HashKnownHosts", Match, NotYet;
+    hash_known_hosts: bool = "no", "HashKnownHosts", Match, Works;
     /// Host-based authentication.
     hostbased_authentication: bool = "no", "HostbasedAuthentication", Match, NotYet;
     /// Use only the configured identities, not everything the agent has.
-    identities_only: bool = "no", "IdentitiesOnly", Match, NotYet;
+    identities_only: bool = "no", "IdentitiesOnly", Match, Works;
     /// Keyboard-interactive authentication.
     kbd_interactive_authentication: bool = "yes", "KbdInteractiveAuthentication"
-        ["ChallengeResponseAuthentication", "SKeyAuthentication", "TISAuthentication"], Match, NotYet;
+        ["ChallengeResponseAuthentication", "SKeyAuthentication", "TISAuthentication"], Match, Works;
     /// No host key check for the loopback address.
-    no_host_authentication_for_localhost: bool = "no", "NoHostAuthenticationForLocalhost", Match, NotYet;
+    no_host_authentication_for_localhost: bool = "no", "NoHostAuthenticationForLocalhost", Match, Works;
     /// Password authentication.
-    password_authentication: bool = "yes", "PasswordAuthentication", Match, NotYet;
+    password_authentication: bool = "yes", "PasswordAuthentication", Match, Works;
     /// Allow LocalCommand.
-    permit_local_command: bool = "no", "PermitLocalCommand", Match, NotYet;
+    permit_local_command: bool = "no", "PermitLocalCommand", Match, Works;
     /// ProxyCommand hands over a connected socket.
-    proxy_use_fdpass: bool = "no", "ProxyUseFdpass", Match, NotYet;
+    proxy_use_fdpass: bool = "no", "ProxyUseFdpass", Match, Works;
     /// Public key authentication.
-    pubkey_authentication: ClientPubkeyAuthentication = "yes", "PubkeyAuthentication" ["DSAAuthentication"], Match, NotYet;
+    pubkey_authentication: ClientPubkeyAuthentication = "yes", "PubkeyAuthentication" ["DSAAuthentication"], Match, Works;
     /// Ask the server for a terminal.
-    request_tty: RequestTty = "auto", "RequestTTY", Match, NotYet;
+    request_tty: RequestTty = "auto", "RequestTTY", Match, Works;
     /// What kind of session.
-    session_type: SessionType = "default", "SessionType", Match, NotYet;
+    session_type: SessionType = "default", "SessionType", Match, Works;
     /// Standard input is /dev/null.
-    stdin_null: bool = "no", "StdinNull", Match, NotYet;
+    stdin_null: bool = "no", "StdinNull", Match, Works;
     /// Go to the background before the command runs.
-    fork_after_authentication: bool = "no", "ForkAfterAuthentication", Match, NotYet;
+    fork_after_authentication: bool = "no", "ForkAfterAuthentication", Match, Works;
     /// Remove an old socket before listening on its path.
     stream_local_bind_unlink: bool = "no", "StreamLocalBindUnlink", Match, NotYet;
     /// What to do about unknown and changed host keys.
-    strict_host_key_checking: StrictHostKeyChecking = "ask", "StrictHostKeyChecking", Match, NotYet;
+    strict_host_key_checking: StrictHostKeyChecking = "ask", "StrictHostKeyChecking", Match, Works;
     /// TCP keepalive probes.
-    tcp_keep_alive: bool = "yes", "TCPKeepAlive" ["KeepAlive"], Match, NotYet;
+    tcp_keep_alive: bool = "yes", "TCPKeepAlive" ["KeepAlive"], Match, Works;
     /// Ask for a network tunnel.
     tunnel: Tunnel = "no", "Tunnel", Match, NotYet;
     /// Look for host keys in DNS.
     verify_host_key_dns: YesNoAsk = "no", "VerifyHostKeyDNS", Match, NotYet;
     /// Show the host key as a picture.
-    visual_host_key: bool = "no", "VisualHostKey", Match, NotYet;
+    visual_host_key: bool = "no", "VisualHostKey", Match, Works;
     /// Learn further host keys from the server.
     update_host_keys: YesNoAsk = "yes", "UpdateHostKeys", Match, NotYet;
     /// Allow the ~C command line.
@@ -112,59 +112,59 @@ keyword_table! {
     /// Most dots of a name that is still completed.
     canonicalize_max_dots: u32 = "1", "CanonicalizeMaxDots", Match, NotYet;
     /// How often to try connecting.
-    connection_attempts: u32 = "1", "ConnectionAttempts", Match, NotYet;
+    connection_attempts: u32 = "1", "ConnectionAttempts", Match, Works;
     /// How long untrusted X11 is allowed, in seconds.
     forward_x11_timeout: Seconds = "1200", "ForwardX11Timeout", Match, NotYet;
     /// How often to ask for a password.
-    number_of_password_prompts: u32 = "3", "NumberOfPasswordPrompts", Match, NotYet;
+    number_of_password_prompts: u32 = "3", "NumberOfPasswordPrompts", Match, Works;
     /// Unanswered keepalives until giving up.
-    server_alive_count_max: u32 = "3", "ServerAliveCountMax", Match, NotYet;
+    server_alive_count_max: u32 = "3", "ServerAliveCountMax", Match, Works;
     /// Time between keepalives when nothing is received.
-    server_alive_interval: Seconds = "0", "ServerAliveInterval", Match, NotYet;
+    server_alive_interval: Seconds = "0", "ServerAliveInterval", Match, Works;
     /// Smallest RSA key accepted, in bits.
-    required_rsa_size: u32 = "1024", "RequiredRSASize" ["RSAMinSize"], Match, NotYet;
+    required_rsa_size: u32 = "1024", "RequiredRSASize" ["RSAMinSize"], Match, Works;
     /// Hide when keys are typed.
     obscure_keystroke_timing: ObscureKeystrokeTiming = "yes", "ObscureKeystrokeTiming", Match, NotYet;
     /// Address to connect from.
-    bind_address: Option<String> = "", "BindAddress", Match, NotYet;
+    bind_address: Option<String> = "", "BindAddress", Match, Works;
     /// Interface to connect from.
     bind_interface: Option<String> = "", "BindInterface", Match, NotYet;
     /// Packet ciphers.
-    ciphers: AlgorithmList = "", "Ciphers", Match, NotYet;
+    ciphers: AlgorithmList = "", "Ciphers", Match, Works;
     /// Socket of the shared connection; tokens.
     control_path: Option<String> = "", "ControlPath", Match, NotYet;
     /// Name of the host in known_hosts.
-    host_key_alias: Option<String> = "", "HostKeyAlias", Match, NotYet;
+    host_key_alias: Option<String> = "", "HostKeyAlias", Match, Works;
     /// Host key algorithms.
-    host_key_algorithms: AlgorithmList = "", "HostKeyAlgorithms", Match, NotYet;
+    host_key_algorithms: AlgorithmList = "", "HostKeyAlgorithms", Match, Works;
     /// Algorithms for host-based authentication.
     hostbased_accepted_algorithms: AlgorithmList = "", "HostbasedAcceptedAlgorithms" ["HostbasedKeyTypes", "HostbasedAcceptedKeyTypes"], Match, NotYet;
     /// Socket of the authentication agent, SSH_AUTH_SOCK, none, or $VARIABLE; tokens.
-    identity_agent: Option<String> = "", "IdentityAgent", Match, NotYet;
+    identity_agent: Option<String> = "", "IdentityAgent", Match, Works;
     /// Keywords to pass over when unknown.
     ignore_unknown: Option<String> = "", "IgnoreUnknown", Match, Works;
     /// Devices for keyboard-interactive authentication.
-    kbd_interactive_devices: Option<String> = "", "KbdInteractiveDevices", Match, NotYet;
+    kbd_interactive_devices: Option<String> = "", "KbdInteractiveDevices", Match, Works;
     /// Key exchange methods.
-    kex_algorithms: AlgorithmList = "", "KexAlgorithms", Match, NotYet;
+    kex_algorithms: AlgorithmList = "", "KexAlgorithms", Match, Works;
     /// Signature algorithms of certificate authorities.
     ca_signature_algorithms: AlgorithmList = "", "CASignatureAlgorithms", Match, NotYet;
     /// Command run here after connecting; tokens.
-    local_command: RestOfLine = "", "LocalCommand", Match, NotYet;
+    local_command: RestOfLine = "", "LocalCommand", Match, Works;
     /// Command run there; tokens.
-    remote_command: RestOfLine = "", "RemoteCommand", Match, NotYet;
+    remote_command: RestOfLine = "", "RemoteCommand", Match, Works;
     /// How much to log.
-    log_level: LogLevel = "INFO", "LogLevel", Match, NotYet;
+    log_level: LogLevel = "INFO", "LogLevel", Match, Works;
     /// Message authentication codes.
-    macs: AlgorithmList = "", "MACs", Match, NotYet;
+    macs: AlgorithmList = "", "MACs", Match, Works;
     /// Library with PKCS#11 keys.
     pkcs11_provider: Option<String> = "", "PKCS11Provider" ["SmartcardDevice"], Match, NotYet;
     /// Order of authentication methods.
-    preferred_authentications: Option<String> = "", "PreferredAuthentications", Match, NotYet;
+    preferred_authentications: Option<String> = "", "PreferredAuthentications", Match, Works;
     /// Command whose input and output are the connection; tokens %% %h %n %p %r.
-    proxy_command: RestOfLine = "", "ProxyCommand", Match, NotYet;
+    proxy_command: RestOfLine = "", "ProxyCommand", Match, Works;
     /// Hosts to go through, separated by commas.
-    proxy_jump: Option<String> = "", "ProxyJump", Match, NotYet;
+    proxy_jump: Option<String> = "", "ProxyJump", Match, Works;
     /// Files of revoked host keys; tokens.
     revoked_host_keys: Words = "", "RevokedHostKeys", Match, NotYet;
     /// Program that says which host keys are valid; tokens.
@@ -172,27 +172,27 @@ keyword_table! {
     /// Library for security keys.
     security_key_provider: Option<String> = "internal", "SecurityKeyProvider", Match, NotYet;
     /// Algorithms for public key authentication.
-    pubkey_accepted_algorithms: AlgorithmList = "", "PubkeyAcceptedAlgorithms" ["PubkeyAcceptedKeyTypes"], Match, NotYet;
+    pubkey_accepted_algorithms: AlgorithmList = "", "PubkeyAcceptedAlgorithms" ["PubkeyAcceptedKeyTypes"], Match, Works;
     /// The xauth program.
     xauth_location: Option<String> = "/usr/bin/xauth", "XAuthLocation", Match, NotYet;
     /// Refuse to connect, with this text.
-    refuse_connection: Option<String> = "", "RefuseConnection", Match, NotYet;
+    refuse_connection: Option<String> = "", "RefuseConnection", Match, Works;
     /// Text after our version in the identification line.
     version_addendum: RestOfLine = "", "VersionAddendum", Match, NotYet;
     /// Key files to try; tokens.
-    identity_file: Files = "", "IdentityFile" ["IdentityFile2"], Match, NotYet;
+    identity_file: Files = "", "IdentityFile" ["IdentityFile2"], Match, Works;
     /// Domains to complete short names with.
     canonical_domains: CanonicalDomains = "none", "CanonicalDomains", Match, NotYet;
     /// Certificates to offer; tokens.
     certificate_file: Files = "", "CertificateFile", Match, NotYet;
     /// Known hosts of the system.
-    global_known_hosts_file: Words = "/etc/ssh/ssh_known_hosts /etc/ssh/ssh_known_hosts2", "GlobalKnownHostsFile", Match, NotYet;
+    global_known_hosts_file: Words = "/etc/ssh/ssh_known_hosts /etc/ssh/ssh_known_hosts2", "GlobalKnownHostsFile", Match, Works;
     /// Known hosts of the user; tokens.
-    user_known_hosts_file: Words = "~/.ssh/known_hosts ~/.ssh/known_hosts2", "UserKnownHostsFile", Match, NotYet;
+    user_known_hosts_file: Words = "~/.ssh/known_hosts ~/.ssh/known_hosts2", "UserKnownHostsFile", Match, Works;
     /// Environment variables to send.
-    send_env: EnvPatterns = "", "SendEnv", Match, NotYet;
+    send_env: EnvPatterns = "", "SendEnv", Match, Works;
     /// Environment variables to set there.
-    set_env: EnvValues = "", "SetEnv", Match, NotYet;
+    set_env: EnvValues = "", "SetEnv", Match, Works;
     /// SOCKS listeners here.
     dynamic_forward: DynamicForwards = "", "DynamicForward", Match, NotYet;
     /// Listeners here that connect from the server.
@@ -210,7 +210,7 @@ keyword_table! {
     /// Forward the agent.
     forward_agent: ForwardAgent = "no", "ForwardAgent", Match, NotYet;
     /// How long connecting may take.
-    connect_timeout: SecondsOrNone = "none", "ConnectTimeout", Match, NotYet;
+    connect_timeout: SecondsOrNone = "none", "ConnectTimeout", Match, Works;
     /// Tunnel units.
     tunnel_device: TunnelDevice = "any:any", "TunnelDevice", Match, NotYet;
     /// CNAMEs that may be followed when canonicalizing.
@@ -218,11 +218,11 @@ keyword_table! {
     /// How long a shared connection outlives its first session.
     control_persist: ControlPersist = "no", "ControlPersist", Match, NotYet;
     /// The escape character of terminal sessions.
-    escape_char: EscapeChar = "~", "EscapeChar", Match, NotYet;
+    escape_char: EscapeChar = "~", "EscapeChar", Match, Works;
     /// DSCP of the connection.
-    ip_qos: IpQos = "ef cs0", "IPQoS", Match, NotYet;
+    ip_qos: IpQos = "ef cs0", "IPQoS", Match, Works;
     /// When to exchange keys again.
-    rekey_limit: RekeyLimit = "default none", "RekeyLimit", Match, NotYet;
+    rekey_limit: RekeyLimit = "default none", "RekeyLimit", Match, Works;
     /// File mode mask of forwarded Unix sockets.
     stream_local_bind_mask: OctalMask = "0177", "StreamLocalBindMask", Match, NotYet;
     /// Where -y logs to.

@@ -19,35 +19,35 @@ keyword_table! {
     pub static SERVER_KEYWORDS;
 
     /// Ports to listen on.
-    port: Ports = "22", "Port", Global, NotYet;
+    port: Ports = "22", "Port", Global, Works;
     /// Address families to listen on.
-    address_family: AddressFamily = "any", "AddressFamily", Global, NotYet;
+    address_family: AddressFamily = "any", "AddressFamily", Global, Works;
     /// Addresses to listen on; none: all.
-    listen_address: ListenAddresses = "", "ListenAddress", Global, NotYet;
+    listen_address: ListenAddresses = "", "ListenAddress", Global, Works;
     /// Use PAM.
     use_pam: bool = "no", "UsePAM", Global, NotYet;
     /// PAM service name.
     pam_service_name: Option<String> = "sshd", "PAMServiceName", Match, NotYet;
     /// Time to log in.
-    login_grace_time: GraceTime = "120", "LoginGraceTime", Global, NotYet;
+    login_grace_time: GraceTime = "120", "LoginGraceTime", Global, Works;
     /// First X11 display number.
     x11_display_offset: u32 = "10", "X11DisplayOffset", Match, NotYet;
     /// Authentication attempts per connection.
-    max_auth_tries: u32 = "6", "MaxAuthTries", Match, NotYet;
+    max_auth_tries: u32 = "6", "MaxAuthTries", Match, Works;
     /// Open sessions per connection.
-    max_sessions: u32 = "10", "MaxSessions", Match, NotYet;
+    max_sessions: u32 = "10", "MaxSessions", Match, Works;
     /// Time between keepalives when nothing is received.
-    client_alive_interval: Seconds = "0", "ClientAliveInterval", Match, NotYet;
+    client_alive_interval: Seconds = "0", "ClientAliveInterval", Match, Works;
     /// Unanswered keepalives until giving up.
-    client_alive_count_max: u32 = "3", "ClientAliveCountMax", Match, NotYet;
+    client_alive_count_max: u32 = "3", "ClientAliveCountMax", Match, Works;
     /// Smallest RSA key accepted, in bits.
-    required_rsa_size: u32 = "1024", "RequiredRSASize" ["RSAMinSize"], Match, NotYet;
+    required_rsa_size: u32 = "1024", "RequiredRSASize" ["RSAMinSize"], Match, Works;
     /// File mode mask of forwarded Unix sockets.
     stream_local_bind_mask: OctalMask = "0177", "StreamLocalBindMask", Match, NotYet;
     /// How long a connection without channels stays.
     unused_connection_timeout: SecondsOrNone = "none", "UnusedConnectionTimeout", Match, NotYet;
     /// Whether and how root may log in.
-    permit_root_login: PermitRootLogin = "prohibit-password", "PermitRootLogin", Match, NotYet;
+    permit_root_login: PermitRootLogin = "prohibit-password", "PermitRootLogin", Match, Works;
     /// Ignore .rhosts and .shosts.
     ignore_rhosts: IgnoreRhosts = "yes", "IgnoreRhosts", Match, NotYet;
     /// Ignore the user's known_hosts for host-based authentication.
@@ -57,7 +57,7 @@ keyword_table! {
     /// Trust the client's name in host-based authentication.
     hostbased_uses_name_from_packet_only: bool = "no", "HostbasedUsesNameFromPacketOnly", Match, NotYet;
     /// Public key authentication.
-    pubkey_authentication: bool = "yes", "PubkeyAuthentication" ["DSAAuthentication"], Match, NotYet;
+    pubkey_authentication: bool = "yes", "PubkeyAuthentication" ["DSAAuthentication"], Match, Works;
     /// Kerberos passwords.
     kerberos_authentication: bool = "no", "KerberosAuthentication", Match, AcceptedWithoutEffect("Kerberos is not built in");
     /// Fall back to local passwords.
@@ -81,12 +81,12 @@ keyword_table! {
     /// Kerberos key exchange methods (a Debian addition).
     gssapi_kex_algorithms: Option<String> = "", "GSSAPIKexAlgorithms", Global, AcceptedWithoutEffect("GSSAPI is not built in");
     /// Password authentication.
-    password_authentication: bool = "yes", "PasswordAuthentication", Match, NotYet;
+    password_authentication: bool = "yes", "PasswordAuthentication", Match, Works;
     /// Keyboard-interactive authentication.
     kbd_interactive_authentication: bool = "yes", "KbdInteractiveAuthentication"
-        ["ChallengeResponseAuthentication", "SKeyAuthentication"], Match, NotYet;
+        ["ChallengeResponseAuthentication", "SKeyAuthentication"], Match, Works;
     /// Show the message of the day.
-    print_motd: bool = "yes", "PrintMotd", Global, NotYet;
+    print_motd: bool = "yes", "PrintMotd", Global, Works;
     /// Show the last login.
     print_last_log: bool = "yes", "PrintLastLog", Global, NotYet;
     /// Allow X11 forwarding.
@@ -94,27 +94,27 @@ keyword_table! {
     /// X11 listens on the loopback address.
     x11_use_localhost: bool = "yes", "X11UseLocalhost", Match, NotYet;
     /// Allow terminals.
-    permit_tty: bool = "yes", "PermitTTY", Match, NotYet;
+    permit_tty: bool = "yes", "PermitTTY", Match, Works;
     /// Run ~/.ssh/rc.
     permit_user_rc: bool = "yes", "PermitUserRC", Match, NotYet;
     /// Check owner and mode of the user's files.
-    strict_modes: bool = "yes", "StrictModes", Global, NotYet;
+    strict_modes: bool = "yes", "StrictModes", Global, Works;
     /// TCP keepalive probes.
-    tcp_keep_alive: bool = "yes", "TCPKeepAlive" ["KeepAlive"], Global, NotYet;
+    tcp_keep_alive: bool = "yes", "TCPKeepAlive" ["KeepAlive"], Global, Works;
     /// Allow accounts without a password.
-    permit_empty_passwords: bool = "no", "PermitEmptyPasswords", Match, NotYet;
+    permit_empty_passwords: bool = "no", "PermitEmptyPasswords", Match, Works;
     /// Allow compression.
-    compression: ServerCompression = "delayed", "Compression", Global, NotYet;
+    compression: ServerCompression = "delayed", "Compression", Global, Works;
     /// Addresses remote forwards listen on.
     gateway_ports: ServerGatewayPorts = "no", "GatewayPorts", Match, NotYet;
     /// Look up client names.
     use_dns: bool = "no", "UseDNS", Global, NotYet;
     /// Allow TCP forwarding.
-    allow_tcp_forwarding: AllowForwarding = "yes", "AllowTcpForwarding", Match, NotYet;
+    allow_tcp_forwarding: AllowForwarding = "yes", "AllowTcpForwarding", Match, Works;
     /// Allow agent forwarding.
     allow_agent_forwarding: bool = "yes", "AllowAgentForwarding", Match, NotYet;
     /// No forwarding of any kind.
-    disable_forwarding: bool = "no", "DisableForwarding", Match, NotYet;
+    disable_forwarding: bool = "no", "DisableForwarding", Match, Works;
     /// Allow Unix socket forwarding.
     allow_stream_local_forwarding: AllowForwarding = "yes", "AllowStreamLocalForwarding", Match, NotYet;
     /// Remove an old socket before listening on its path.
@@ -128,25 +128,25 @@ keyword_table! {
     /// Announce Debian's version (a Debian addition).
     debian_banner: bool = "yes", "DebianBanner", Global, AcceptedWithoutEffect("our identification names no distribution");
     /// Where the process id is written.
-    pid_file: WordOrNone = "/run/lhsshd.pid", "PidFile", Global, NotYet;
+    pid_file: WordOrNone = "/run/lhsshd.pid", "PidFile", Global, Works;
     /// Primes for group exchange.
-    moduli_file: Option<String> = "/etc/ssh/moduli", "ModuliFile", Global, NotYet;
+    moduli_file: Option<String> = "/etc/ssh/moduli", "ModuliFile", Global, Works;
     /// The xauth program.
     xauth_location: Option<String> = "/usr/bin/xauth", "XAuthLocation", Global, NotYet;
     /// Packet ciphers.
-    ciphers: AlgorithmList = "", "Ciphers", Global, NotYet;
+    ciphers: AlgorithmList = "", "Ciphers", Global, Works;
     /// Message authentication codes.
-    macs: AlgorithmList = "", "MACs", Global, NotYet;
+    macs: AlgorithmList = "", "MACs", Global, Works;
     /// File shown before authentication.
-    banner: WordOrNone = "none", "Banner", Match, NotYet;
+    banner: WordOrNone = "none", "Banner", Match, Works;
     /// Command run instead of what the client asks for.
-    force_command: RestOrNone = "", "ForceCommand", Match, NotYet;
+    force_command: RestOrNone = "", "ForceCommand", Match, Works;
     /// Root directory of sessions; tokens.
-    chroot_directory: WordOrNone = "none", "ChrootDirectory", Match, NotYet;
+    chroot_directory: WordOrNone = "none", "ChrootDirectory", Match, Works;
     /// Certificate authorities for users.
     trusted_user_ca_keys: WordOrNone = "none", "TrustedUserCAKeys", Match, NotYet;
     /// Files of revoked keys.
-    revoked_keys: Words = "none", "RevokedKeys", Match, NotYet;
+    revoked_keys: Words = "none", "RevokedKeys", Match, Works;
     /// Library for security keys.
     security_key_provider: Option<String> = "internal", "SecurityKeyProvider", Global, NotYet;
     /// File of certificate principals; tokens.
@@ -164,15 +164,15 @@ keyword_table! {
     /// Agent that holds the host keys.
     host_key_agent: WordOrNone = "none", "HostKeyAgent", Global, NotYet;
     /// Key exchange methods.
-    kex_algorithms: AlgorithmList = "", "KexAlgorithms", Global, NotYet;
+    kex_algorithms: AlgorithmList = "", "KexAlgorithms", Global, Works;
     /// Signature algorithms of certificate authorities.
     ca_signature_algorithms: AlgorithmList = "", "CASignatureAlgorithms", Match, NotYet;
     /// Algorithms for host-based authentication.
     hostbased_accepted_algorithms: AlgorithmList = "", "HostbasedAcceptedAlgorithms" ["HostbasedAcceptedKeyTypes"], Match, NotYet;
     /// Host key algorithms.
-    host_key_algorithms: AlgorithmList = "", "HostKeyAlgorithms", Global, NotYet;
+    host_key_algorithms: AlgorithmList = "", "HostKeyAlgorithms", Global, Works;
     /// Algorithms for public key authentication.
-    pubkey_accepted_algorithms: AlgorithmList = "", "PubkeyAcceptedAlgorithms" ["PubkeyAcceptedKeyTypes"], Match, NotYet;
+    pubkey_accepted_algorithms: AlgorithmList = "", "PubkeyAcceptedAlgorithms" ["PubkeyAcceptedKeyTypes"], Match, Works;
     /// Routing domain of sessions.
     rdomain: WordOrNone = "none", "RDomain", Match, AcceptedWithoutEffect("Linux has no routing domains");
     /// Program for session processes.
@@ -180,41 +180,41 @@ keyword_table! {
     /// Program for the unauthenticated phase.
     sshd_auth_path: Option<String> = "", "SshdAuthPath", Global, AcceptedWithoutEffect("the server re-executes itself");
     /// How much to log.
-    log_level: LogLevel = "INFO", "LogLevel", Match, NotYet;
+    log_level: LogLevel = "INFO", "LogLevel", Match, Works;
     /// Where to log.
-    syslog_facility: SyslogFacility = "AUTH", "SyslogFacility", Global, NotYet;
+    syslog_facility: SyslogFacility = "AUTH", "SyslogFacility", Global, Works;
     /// Files of authorized keys; tokens.
-    authorized_keys_file: Words = ".ssh/authorized_keys .ssh/authorized_keys2", "AuthorizedKeysFile", Match, NotYet;
+    authorized_keys_file: Words = ".ssh/authorized_keys .ssh/authorized_keys2", "AuthorizedKeysFile", Match, Works;
     /// Files of host keys.
-    host_key: Files = "", "HostKey" ["HostDSAKey"], Global, NotYet;
+    host_key: Files = "", "HostKey" ["HostDSAKey"], Global, Works;
     /// Certificates of host keys.
     host_certificate: Files = "", "HostCertificate", Global, NotYet;
     /// Users who may log in.
-    allow_users: Patterns = "", "AllowUsers", Match, NotYet;
+    allow_users: Patterns = "", "AllowUsers", Match, Works;
     /// Users who may not.
-    deny_users: Patterns = "", "DenyUsers", Match, NotYet;
+    deny_users: Patterns = "", "DenyUsers", Match, Works;
     /// Groups whose members may log in.
-    allow_groups: Patterns = "", "AllowGroups", Match, NotYet;
+    allow_groups: Patterns = "", "AllowGroups", Match, Works;
     /// Groups whose members may not.
-    deny_groups: Patterns = "", "DenyGroups", Match, NotYet;
+    deny_groups: Patterns = "", "DenyGroups", Match, Works;
     /// Environment variables clients may set.
-    accept_env: EnvPatterns = "", "AcceptEnv", Match, NotYet;
+    accept_env: EnvPatterns = "", "AcceptEnv", Match, Works;
     /// Environment variables of every session.
-    set_env: EnvValues = "", "SetEnv", Match, NotYet;
+    set_env: EnvValues = "", "SetEnv", Match, Works;
     /// Methods that must succeed, in order.
-    authentication_methods: AuthenticationMethods = "any", "AuthenticationMethods", Match, NotYet;
+    authentication_methods: AuthenticationMethods = "any", "AuthenticationMethods", Match, Works;
     /// Source places that always log.
     log_verbose: LogVerbose = "none", "LogVerbose", Match, NotYet;
     /// Channel types that end when idle.
     channel_timeout: ChannelTimeouts = "none", "ChannelTimeout", Match, NotYet;
     /// Subsystems clients may ask for.
-    subsystem: Subsystems = "", "Subsystem", Match, NotYet;
+    subsystem: Subsystems = "", "Subsystem", Match, Works;
     /// Limits on unauthenticated connections.
-    max_startups: MaxStartups = "10:30:100", "MaxStartups", Global, NotYet;
+    max_startups: MaxStartups = "10:30:100", "MaxStartups", Global, Works;
     /// The same per source address.
-    per_source_max_startups: NumberOrNone = "none", "PerSourceMaxStartups", Global, NotYet;
+    per_source_max_startups: NumberOrNone = "none", "PerSourceMaxStartups", Global, Works;
     /// What counts as one source address.
-    per_source_net_block_size: NetBlockSize = "32:128", "PerSourceNetBlockSize", Global, NotYet;
+    per_source_net_block_size: NetBlockSize = "32:128", "PerSourceNetBlockSize", Global, Works;
     /// Time-outs for sources that misbehave.
     per_source_penalties: Penalties = "yes", "PerSourcePenalties", Global, NotYet;
     /// Sources without penalties.
@@ -222,15 +222,15 @@ keyword_table! {
     /// Allow network tunnels.
     permit_tunnel: PermitTunnel = "no", "PermitTunnel", Match, NotYet;
     /// DSCP of connections.
-    ip_qos: IpQos = "ef cs0", "IPQoS", Match, NotYet;
+    ip_qos: IpQos = "ef cs0", "IPQoS", Match, Works;
     /// When to exchange keys again.
-    rekey_limit: RekeyLimit = "default none", "RekeyLimit", Match, NotYet;
+    rekey_limit: RekeyLimit = "default none", "RekeyLimit", Match, Works;
     /// What forwards may connect to.
-    permit_open: PermitForward = "any", "PermitOpen", Match, NotYet;
+    permit_open: PermitForward = "any", "PermitOpen", Match, Works;
     /// Where remote forwards may listen.
     permit_listen: PermitForward = "any", "PermitListen", Match, NotYet;
     /// Read ~/.ssh/environment.
-    permit_user_environment: PermitUserEnvironment = "no", "PermitUserEnvironment", Global, NotYet;
+    permit_user_environment: PermitUserEnvironment = "no", "PermitUserEnvironment", Global, Works;
     /// What security keys must have done.
     pubkey_auth_options: PubkeyAuthOptions = "none", "PubkeyAuthOptions", Match, NotYet;
 

@@ -50,6 +50,22 @@ pub struct Keyword {
     pub doc: &'static str,
 }
 
+impl Keyword {
+    /// What to say when this value is configured and does less than its manual page promises; `None` when there is nothing to say,
+    /// as for values that only confirm the default or switch something off.
+    pub(crate) fn shortfall(&self, value: &str) -> Option<String> {
+        let value = value.trim();
+        let off = ["no", "none", "false"].iter().any(|word| value.eq_ignore_ascii_case(word));
+        match self.status {
+            Status::AcceptedWithoutEffect(why) => Some(format!("{} has no effect: {why}", self.name)),
+            Status::NotYet if !off && !value.eq_ignore_ascii_case(self.default) => {
+                Some(format!("{} is not supported yet", self.name))
+            }
+            Status::NotYet | Status::Works | Status::Deprecated => None,
+        }
+    }
+}
+
 /// Where a value came from.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Origin {

@@ -114,6 +114,17 @@ fn unknown_words_can_be_ignored_and_old_ones_are() {
     assert_eq!(loud.len(), 1);
     assert!(loud[0].ends_with("given line 5: Unsupported option \"rsaauthentication\""), "{loud:?}");
     assert!(config.notes.iter().any(|note| note.text.contains("GSSAPIAuthentication has no effect")));
+    let config = home
+        .with_text("h", "Tunnel no\nRevokedHostKeys /r\nPKCS11Provider /p\nHost x\nSecurityKeyProvider /s\n")
+        .expect("loads");
+    let notes: Vec<_> = config.notes.iter().map(|note| (note.loud, note.text.rsplit(": ").next())).collect();
+    assert_eq!(
+        notes,
+        [
+            (true, Some("RevokedHostKeys is not supported yet")),
+            (false, Some("PKCS11Provider is not supported yet"))
+        ]
+    );
     assert!(home.with_text("h", "Foo 1\nIgnoreUnknown Foo\n").is_err(), "only from there on");
 }
 

@@ -14,7 +14,7 @@ use crate::error::{ConfigError, errno_text};
 use crate::include::{MAX_DEPTH, glob, read_text};
 use crate::line::{Arguments, Dialect, split_keyword, split_words};
 use crate::pattern::{ListMatch, match_list, wildcard};
-use crate::table::{Origin, Setting, Status, find};
+use crate::table::{Origin, Setting, find};
 use crate::token::{Tokens, expand_tilde};
 
 /// The key files that are tried when none is configured, in OpenSSH's order.
@@ -354,6 +354,7 @@ impl Loader<'_> {
                 return self.bad(place.say(&format!("Invalid ProxyJump \"{spec}\"")));
             }
         }
+        let value = args.clone().rest_of_line();
         if let Err(message) = self.settings.set(row, &mut args, &place.origin, active && !other_proxy) {
             return self.bad(place.say(&message));
         }
@@ -361,8 +362,9 @@ impl Loader<'_> {
             let message = format!("keyword {} extra arguments at end of line", name.to_ascii_lowercase());
             return self.bad(place.say(&message));
         }
-        if let (true, Status::AcceptedWithoutEffect(why)) = (active, keyword.status) {
-            self.notes.push(Note { loud: false, text: place.say(&format!("{name} has no effect: {why}")) });
+        if active && let Some(text) = keyword.shortfall(&value) {
+            // Whoever revokes keys must know that nobody looks.
+            self.notes.push(Note { loud: name == "RevokedHostKeys", text: place.say(&text) });
         }
         true
     }

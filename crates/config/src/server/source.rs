@@ -8,7 +8,7 @@ use super::{ConnectionFacts, ServerConfig};
 use crate::error::ConfigError;
 use crate::line::{Arguments, Dialect};
 use crate::server_table::{SERVER_KEYWORDS, ServerSettings};
-use crate::table::{Origin, Status, find};
+use crate::table::{Origin, find};
 
 /// The host keys that are looked for when none is configured.
 const DEFAULT_HOST_KEYS: [&str; 4] = [
@@ -176,11 +176,12 @@ impl ServerConfig {
             settings.overlay(matched);
         }
         let mut notes = source.notes.clone();
-        for (name, origin) in settings.origins() {
-            let status = find(SERVER_KEYWORDS, name).map(|row| SERVER_KEYWORDS[row].status);
-            if let Some(Status::AcceptedWithoutEffect(why)) = status {
-                notes.push(format!("{origin}: {name} has no effect: {why}"));
-            }
+        let applies = |statement: &&Statement| {
+            statement.conditions.is_empty() || facts.is_some_and(|facts| source.holds(statement, facts))
+        };
+        for statement in source.statements.iter().filter(applies) {
+            let text = SERVER_KEYWORDS.get(statement.row).and_then(|row| row.shortfall(&statement.rest));
+            notes.extend(text.map(|text| format!("{}: {text}", source.origin(statement))));
         }
         settings.fill_defaults();
         if !settings.host_key.is_set() {
