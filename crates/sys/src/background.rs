@@ -10,10 +10,17 @@ use std::io;
 /// The process has more than one thread (only the calling one would live on, with the others' locks held for
 /// ever), or the system has no room for another process. Then nothing has happened.
 pub fn continue_in_background() -> io::Result<()> {
+    let (reader, writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
     match fork()? {
-        Copy::Original => leave(0),
+        Copy::Original => {
+            drop(writer);
+            // Where this process leads the session, its end hangs up on everybody in it: the copy must be gone first.
+            let _ = rustix::io::read(&reader, &mut [0; 1]);
+            leave(0)
+        }
         Copy::Copied => {
             rustix::process::setsid()?;
+            drop(writer);
             Ok(())
         }
     }
