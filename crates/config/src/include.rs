@@ -123,7 +123,12 @@ fn in_class(c: u8, class: &[u8]) -> bool {
 pub fn read_text(path: &Path) -> std::io::Result<String> {
     use std::io::Read;
     let mut bytes = Vec::new();
-    std::fs::File::open(path)?.take(MAX_FILE + 1).read_to_end(&mut bytes)?;
+    let file = std::fs::File::open(path)?;
+    if file.metadata()?.is_dir() {
+        // `Include conf.d/*` may hit a folder; it is as good as an empty file.
+        return Ok(String::new());
+    }
+    file.take(MAX_FILE + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > MAX_FILE {
         return Err(std::io::Error::from(std::io::ErrorKind::FileTooLarge));
     }

@@ -190,6 +190,7 @@ fn includes_take_patterns_and_leave_the_block_as_it_was() {
     let home = Home::new();
     home.write(".ssh/part-a", "Port 1\nHost nobody\nUser wrong\n");
     home.write(".ssh/part-b", "User b\n");
+    std::fs::create_dir(home.path(".ssh/part-folder")).expect("a folder");
     home.write(".ssh/config", "Include part-* nothing-*\nHost h\nCompression yes\nHost x\nInclude loop\n");
     let config = home.load(&home.request("h")).expect("loads");
     assert_eq!((config.port(), config.user()), (1, "b"));

@@ -139,6 +139,10 @@ impl Loader<'_> {
         let mut active = true;
         match &request.user_file {
             UserFile::None => return Ok(()),
+            UserFile::Text(name, text) => {
+                let context = FileContext { user: true, check_owner: false, depth: 0, never: false };
+                return self.text(name, text, context, &mut active);
+            }
             UserFile::Named(path) => {
                 let context = FileContext { user: true, check_owner: false, depth: 0, never: false };
                 return match self.file(path, context, &mut active)? {
@@ -186,6 +190,17 @@ impl Loader<'_> {
         if context.check_owner && (!own || metadata.mode() & 0o022 != 0) {
             return Err(self.fatal(format!("Bad owner or permissions on {}", path.display())));
         }
+        self.text(path, &text, context, active).map(Ok)
+    }
+
+    /// Reads a file's text.
+    fn text(
+        &mut self,
+        path: &Path,
+        text: &str,
+        context: FileContext,
+        active: &mut bool,
+    ) -> Result<(), ConfigError> {
         let file = Arc::new(path.to_path_buf());
         let mut bad = 0;
         for (index, line) in text.split('\n').enumerate() {
@@ -199,7 +214,7 @@ impl Loader<'_> {
             let name = path.display();
             return Err(self.fatal(format!("{name}: terminating, {bad} bad configuration options")));
         }
-        Ok(Ok(()))
+        Ok(())
     }
 
     fn bad(&mut self, line: String) -> bool {

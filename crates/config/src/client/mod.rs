@@ -33,6 +33,8 @@ pub enum UserFile {
     Named(PathBuf),
     /// `-F none`: no file at all.
     None,
+    /// The text of a file that was read already, and its name for messages; no system file.
+    Text(PathBuf, String),
 }
 
 /// What is known before any file is read.

@@ -8,7 +8,7 @@ use super::source::{Source, Statement};
 use crate::algorithms::AlgorithmKind;
 use crate::environment::Environment;
 use crate::error::{ConfigError, errno_text};
-use crate::include::{MAX_DEPTH, glob, read_text};
+use crate::include::{self, MAX_DEPTH, glob};
 use crate::line::{Arguments, Dialect, split_keyword, split_words};
 use crate::server_table::{SERVER_IGNORED, SERVER_KEYWORDS, ServerSettings};
 use crate::table::{Origin, Scope, find};
@@ -32,11 +32,22 @@ pub(super) fn read(
         }
     }
     if let Some(path) = file {
-        match read_text(path) {
+        match include::read_text(path) {
             Ok(text) => loader.file(path, &text, &mut Vec::new(), 0)?,
             Err(error) => return Err(loader.fatal(format!("{}: {}", path.display(), errno_text(&error)))),
         }
     }
+    Ok(loader.source)
+}
+
+/// Reads a text.
+pub(super) fn read_text(
+    name: &Path,
+    text: &str,
+    environment: &dyn Environment,
+) -> Result<Source, ConfigError> {
+    let mut loader = Loader { source: Source::default(), environment, lines: Vec::new() };
+    loader.file(name, text, &mut Vec::new(), 0)?;
     Ok(loader.source)
 }
 
@@ -222,7 +233,7 @@ impl Loader<'_> {
                 return Ok(self.bad(place.say("keyword Include empty argument")));
             }
             for path in glob(&Path::new("/etc/ssh").join(&word).to_string_lossy()) {
-                match read_text(&path) {
+                match include::read_text(&path) {
                     Ok(text) => self.file(&path, &text, conditions, depth + 1)?,
                     Err(error) => {
                         let text = format!("{}: {}", path.display(), errno_text(&error));

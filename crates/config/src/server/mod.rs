@@ -48,6 +48,14 @@ impl ServerConfig {
         Self::from_source(Arc::new(source), None)
     }
 
+    /// The same for the text of a file that was read already; messages call it `name`.
+    ///
+    /// # Errors
+    /// As [`load`](Self::load).
+    pub fn from_text(name: &Path, text: &str, environment: &dyn Environment) -> Result<Self, ConfigError> {
+        Self::from_source(Arc::new(load::read_text(name, text, environment)?), None)
+    }
+
     /// The configuration that holds for a connection: `Match` blocks whose criteria hold for `facts` override the global section.
     ///
     /// # Errors

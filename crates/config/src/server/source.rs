@@ -11,12 +11,8 @@ use crate::server_table::{SERVER_KEYWORDS, ServerSettings};
 use crate::table::{Origin, find};
 
 /// The host keys that are looked for when none is configured.
-const DEFAULT_HOST_KEYS: [&str; 4] = [
-    "/etc/ssh/ssh_host_rsa_key",
-    "/etc/ssh/ssh_host_ecdsa_key",
-    "/etc/ssh/ssh_host_ed25519_key",
-    "/etc/ssh/ssh_host_mldsa44_ed25519_key",
-];
+const DEFAULT_HOST_KEYS: [&str; 3] =
+    ["/etc/ssh/ssh_host_rsa_key", "/etc/ssh/ssh_host_ecdsa_key", "/etc/ssh/ssh_host_ed25519_key"];
 
 /// First bytes of a serialised configuration: a name and a version.
 const MAGIC: &[u8] = b"lh-sshd-config-1\n";
