@@ -73,6 +73,7 @@ pub struct FdPump {
     eow: bool,
     /// No budget when it was last asked for: [`ChannelHandler::on_writable`] will come.
     waits_for_budget: bool,
+    eof_by_hand: bool,
     eof_sent: bool,
 }
 
@@ -96,6 +97,7 @@ impl FdPump {
             close_when_done: false,
             eow: false,
             waits_for_budget: false,
+            eof_by_hand: false,
             eof_sent: false,
         }
     }
@@ -157,6 +159,14 @@ impl FdPump {
         self
     }
 
+    /// Leaves it to the handler around this one to say EOF ([`send_eof`](Self::send_eof)), for it may have something
+    /// to say before: some clients close at EOF and do not hear an exit status that comes behind it.
+    #[must_use]
+    pub const fn eof_by_hand(mut self) -> Self {
+        self.eof_by_hand = true;
+        self
+    }
+
     /// Tells the peer with `eow@openssh.com` when the output breaks (its reader has gone): what sessions do, so
     /// that `yes | head` ends on the far side too.
     #[must_use]
@@ -185,9 +195,8 @@ impl FdPump {
         if let Some(filtered) = &mut self.filtered {
             filtered.waiting.clear();
         }
-        if had_some && self.inputs.is_empty() && !self.eof_sent {
-            self.eof_sent = true;
-            cx.eof();
+        if had_some && self.inputs.is_empty() && !self.eof_by_hand {
+            self.send_eof(cx);
         }
         self.after_input(cx);
     }
@@ -198,6 +207,14 @@ impl FdPump {
             sink.end();
         }
         self.close_if_done(cx);
+    }
+
+    /// Says EOF, unless that has been said.
+    pub fn send_eof(&mut self, cx: &mut ChannelCx<'_>) {
+        if !self.eof_sent {
+            self.eof_sent = true;
+            cx.eof();
+        }
     }
 
     /// True when all inputs have ended and everything read from them has been sent.
@@ -273,9 +290,8 @@ impl FdPump {
         if let Some(filtered) = &mut self.filtered {
             filtered.send(cx);
         }
-        if !self.inputs.is_empty() && self.input_ended() && !self.eof_sent {
-            self.eof_sent = true;
-            cx.eof();
+        if !self.inputs.is_empty() && self.input_ended() && !self.eof_by_hand {
+            self.send_eof(cx);
         }
         self.close_if_done(cx);
     }

@@ -49,9 +49,15 @@ pub fn default_algorithms(keyword: &str) -> Vec<String> {
     }
 }
 
-/// Names that stock configurations hold and that are left out when algorithms are negotiated.
-const FOREIGN_MACS: [&str; 4] =
-    ["umac-64@openssh.com", "umac-128@openssh.com", "umac-64-etm@openssh.com", "umac-128-etm@openssh.com"];
+/// Names that OpenSSH's configurations may hold and that are left out when algorithms are negotiated.
+const FOREIGN_MACS: [&str; 6] = [
+    "hmac-md5",
+    "hmac-md5-96",
+    "hmac-md5-96-etm@openssh.com",
+    "hmac-md5-etm@openssh.com",
+    "hmac-sha1-96",
+    "hmac-sha1-96-etm@openssh.com",
+];
 
 impl Environment for Host {
     /// `sshd_config` has no `Match exec`.

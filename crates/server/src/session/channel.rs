@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::rc::Rc;
+use std::time::Instant;
 
 use bytes::Bytes;
 use lh_driver::{ChannelCx, ChannelEvent, ChannelHandler, Interests, Ready};
@@ -352,6 +353,16 @@ impl ChannelHandler for SessionChannel {
     fn on_ready(&mut self, token: usize, ready: Ready, cx: &mut ChannelCx<'_>) {
         if let Some(handler) = self.running() {
             handler.on_ready(token, ready, cx);
+        }
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        self.running_ref().and_then(ChannelHandler::next_deadline)
+    }
+
+    fn on_timeout(&mut self, cx: &mut ChannelCx<'_>) {
+        if let Some(handler) = self.running() {
+            handler.on_timeout(cx);
         }
     }
 

@@ -180,8 +180,8 @@ fn failed(link: &mut Link, monitor: &Monitor, address: &super::Address, problem:
         LinkError::Transport(TransportError::Closed { .. }) => info!(log, "Connection closed by {client}"),
         LinkError::Transport(problem @ TransportError::NotSsh(_)) => {
             let peer = address.peer;
-            error!(log, "kex_exchange_identification: {problem}");
-            info!(log, "banner exchange: Connection from {} port {}: invalid format", peer.ip(), peer.port());
+            let (ip, port) = (peer.ip(), peer.port());
+            info!(log, "banner exchange: Connection from {ip} port {port}: invalid format: {problem}");
         }
         LinkError::Transport(problem @ TransportError::NoMatch { .. }) => {
             error!(log, "Unable to negotiate with {client}: {problem}");

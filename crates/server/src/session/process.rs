@@ -3,6 +3,7 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
 
 use lh_driver::{ChannelCx, ChannelEvent, ChannelHandler, FdPump, Interest, Interests, LocalFd, Ready};
 use lh_sys::child::{Ended, Watched};
@@ -16,11 +17,18 @@ use rustix::termios::Winsize;
 /// Poll token of the child; the pump's are small.
 const CHILD: usize = 64;
 
+/// How long EOF waits for the end of the program. A program that ends closes its output first, so the two come
+/// together nearly always; and some clients (PuTTY's) close the channel at EOF, deaf to a status behind it.
+const STATUS_BEFORE_EOF: Duration = Duration::from_millis(100);
+
 /// The running program, its descriptors and its terminal.
 pub(super) struct Process {
     child: Watched,
     pump: Option<FdPump>,
     pty: Option<Pty>,
+    /// The output has ended, the program has not: when to say EOF.
+    eof_due: Option<Instant>,
+    eof_said: bool,
     reported: bool,
     closing: bool,
     closed: bool,
@@ -33,7 +41,7 @@ impl Process {
         let child =
             program.stdio(slave.try_clone()?, slave.try_clone()?, slave).controlling_terminal().spawn()?;
         let master = LocalFd::owned(pty.try_clone_master()?)?;
-        let pump = FdPump::new().input(master.clone()).output(master);
+        let pump = FdPump::new().input(master.clone()).output(master).eof_by_hand();
         Self::new(child, pump, Some(pty))
     }
 
@@ -50,13 +58,23 @@ impl Process {
             .input(LocalFd::owned(stdout_ours)?)
             .input_ext(1, LocalFd::owned(stderr_ours)?)
             .output(LocalFd::owned(OwnedFd::from(stdin_ours))?)
+            .eof_by_hand()
             .tell_broken_output();
         Self::new(child, pump, None)
     }
 
     fn new(child: std::process::Child, pump: FdPump, pty: Option<Pty>) -> io::Result<Self> {
         let child = Watched::new(child)?;
-        Ok(Self { child, pump: Some(pump), pty, reported: false, closing: false, closed: false })
+        Ok(Self {
+            child,
+            pump: Some(pump),
+            pty,
+            eof_due: None,
+            eof_said: false,
+            reported: false,
+            closing: false,
+            closed: false,
+        })
     }
 
     /// Begins to copy; the client has been told that its request succeeded.
@@ -90,7 +108,13 @@ impl Process {
 
     /// Reports the end of the program once, and closes the channel when its output has gone out.
     fn settle(&mut self, cx: &mut ChannelCx<'_>) {
-        let Ok(Some(ended)) = self.child.try_wait() else { return };
+        let Ok(Some(ended)) = self.child.try_wait() else {
+            if self.eof_due.is_none() && self.pump.as_ref().is_some_and(FdPump::input_ended) {
+                self.eof_due = Some(cx.now() + STATUS_BEFORE_EOF);
+            }
+            return;
+        };
+        self.eof_due = None;
         if !self.reported {
             self.reported = true;
             report(ended, cx);
@@ -104,7 +128,7 @@ impl Process {
         }
         if pump.input_ended() && !self.closing {
             self.closing = true;
-            cx.eof();
+            pump.send_eof(cx);
             cx.close();
         }
     }
@@ -177,6 +201,17 @@ impl ChannelHandler for Process {
             self.reported |= matches!(self.child.try_wait(), Ok(Some(_)));
         } else {
             self.with_pump(cx, |pump, cx| pump.on_ready(token, ready, cx));
+        }
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        self.eof_due.filter(|_| self.pump.is_some() && !self.eof_said)
+    }
+
+    fn on_timeout(&mut self, cx: &mut ChannelCx<'_>) {
+        if let (Some(pump), false) = (&mut self.pump, self.eof_said) {
+            self.eof_said = true;
+            pump.send_eof(cx);
         }
     }
 
