@@ -85,8 +85,8 @@ impl Driver {
 
     /// Runs until somebody stops it, and returns the value they gave. It can be run again afterwards.
     ///
-    /// Handlers may still hold output when this returns; wait for
-    /// [`ControlEvent::ChannelGone`] before stopping to be sure that they do not.
+    /// Handlers may still hold output when this returns, and when it fails: wait for
+    /// [`ControlEvent::ChannelGone`] before stopping, or call [`drain`](Self::drain) afterwards.
     ///
     /// # Errors
     /// The connection is over.
@@ -128,6 +128,37 @@ impl Driver {
     /// Writes what is queued, for at most `bound`. True when all was written.
     pub fn finish(&mut self, bound: Duration) -> bool {
         self.core.link.finish(bound)
+    }
+
+    /// After the connection has ended: tells every handler that its channel is closed, and lets those who still hold
+    /// output (a slow pipe behind stdout) hand it on, for at most `bound` (`None`: as long as it takes). What the
+    /// peer sent before it left is not lost. True when all have finished.
+    pub fn drain(&mut self, control: &mut dyn Control, bound: Option<Duration>) -> bool {
+        let deadline = bound.map(|bound| Instant::now() + bound);
+        let open: Vec<_> =
+            self.core.slots.iter().flatten().filter(|slot| slot.open).map(|slot| slot.channel).collect();
+        for channel in open {
+            self.core.deliver(channel, ChannelEvent::Closed);
+        }
+        loop {
+            self.settle(control);
+            // There is no loop to stop, and nobody is to be left out because of it.
+            self.core.stop = None;
+            if self.core.slots.iter().all(Option::is_none) {
+                return true;
+            }
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            if left.is_some_and(|left| left.is_zero()) {
+                return false;
+            }
+            let mut ready = Vec::new();
+            let mut interests = Interests::new();
+            self.handlers_interests(&mut interests);
+            if interests.wait(left, &mut ready).is_err() {
+                return false;
+            }
+            self.serve(control, &ready);
+        }
     }
 
     fn turn(&mut self, control: &mut dyn Control, timeout: Option<Duration>) -> Result<(), DriverError> {
@@ -189,19 +220,24 @@ impl Driver {
         self.core.link.interests(read, &mut interests);
         interests.set_owner(Owner::Control);
         control.interests(&mut interests);
-        for (index, slot) in self.core.slots.iter().enumerate() {
-            if let Some(handler) = slot.as_ref().and_then(|slot| slot.handler.as_ref()) {
-                interests.set_owner(Owner::Handler(index));
-                handler.interests(&mut interests);
-            }
-        }
-        for (index, (_, source)) in self.core.sources.iter().enumerate() {
+        self.handlers_interests(&mut interests);
+        for (id, source) in &self.core.sources {
             if let Some(source) = source {
-                interests.set_owner(Owner::Source(index));
+                interests.set_owner(Owner::Source(*id));
                 source.interests(&mut interests);
             }
         }
         interests.wait(timeout, ready).map_err(DriverError::Poll)
+    }
+
+    fn handlers_interests<'a>(&'a self, interests: &mut Interests<'a>) {
+        for (index, slot) in self.core.slots.iter().enumerate() {
+            let Some(slot) = slot else { continue };
+            if let Some(handler) = &slot.handler {
+                interests.set_owner(Owner::Handler(index, slot.id));
+                handler.interests(interests);
+            }
+        }
     }
 
     fn next_deadline(&self, control: &dyn Control) -> Option<Instant> {
@@ -329,12 +365,16 @@ impl Driver {
             match owner {
                 Owner::Link => {}
                 Owner::Control => control.on_ready(token, ready, &mut ControlCx::new(&mut self.core)),
-                Owner::Handler(index) => {
-                    self.core.call(index, |handler, cx| handler.on_ready(token, ready, cx));
-                    self.core.reap(index);
+                Owner::Handler(index, id) => {
+                    if self.core.slots.get(index).and_then(Option::as_ref).is_some_and(|slot| slot.id == id) {
+                        self.core.call(index, |handler, cx| handler.on_ready(token, ready, cx));
+                        self.core.reap(index);
+                    }
                 }
-                Owner::Source(index) => {
-                    self.call_source(index, |source, cx| source.on_ready(token, ready, cx))
+                Owner::Source(id) => {
+                    if let Some(index) = self.core.sources.iter().position(|(other, _)| *other == id) {
+                        self.call_source(index, |source, cx| source.on_ready(token, ready, cx));
+                    }
                 }
             }
         }

@@ -38,4 +38,4 @@ pub use poller::{Interest, Interests, Ready};
 pub use pump::{FdPump, InputFilter};
 pub use stream::Stream;
 
-pub use lh_connection::{ChannelId, ChannelOptions, WindowPolicy};
+pub use lh_connection::{ChannelId, ChannelOptions, Config as ConnectionConfig, WindowPolicy};

@@ -88,8 +88,10 @@ impl Link {
         (self.transport, self.stream)
     }
 
-    /// Waits for the next event, with output flushed first. For the phases where nothing else happens: key
-    /// exchange and authentication.
+    /// Waits for the next event. For the phases where nothing else happens: key exchange and authentication.
+    ///
+    /// Output is flushed before each wait, so not before an event is returned: whoever calls neither this again
+    /// nor runs a [`Driver`](crate::Driver) afterwards calls [`finish`](Self::finish), or the peer never hears the last words.
     ///
     /// # Errors
     /// The connection is over, or `deadline` has passed ([`LinkError::TimedOut`]; waiting again is allowed).

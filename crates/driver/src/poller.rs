@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 
+use crate::handler::{HandlerId, SourceId};
+
 /// What somebody waits for on a descriptor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Interest {
@@ -41,8 +43,9 @@ pub struct Ready {
 pub(crate) enum Owner {
     Link,
     Control,
-    Handler(usize),
-    Source(usize),
+    /// Slot, and who was in it: the slot may have another handler when readiness is served.
+    Handler(usize, HandlerId),
+    Source(SourceId),
 }
 
 /// The descriptors somebody wants to wait for.

@@ -80,6 +80,7 @@ pub(crate) struct Script {
     pub(crate) notes: Vec<&'static str>,
     pub(crate) global: Vec<String>,
     pub(crate) rekeys: usize,
+    pub(crate) stop_when_gone: bool,
     pub(crate) disconnected: Option<(u32, String)>,
 }
 
@@ -94,6 +95,7 @@ impl Script {
             notes: Vec::new(),
             global: Vec::new(),
             rekeys: 0,
+            stop_when_gone: false,
             disconnected: None,
         }
     }
@@ -115,7 +117,12 @@ impl Control for Script {
                     cx.reply_global(false, b"");
                 }
             }
-            ControlEvent::ChannelGone { id, .. } => self.gone.push(id),
+            ControlEvent::ChannelGone { id, .. } => {
+                self.gone.push(id);
+                if self.stop_when_gone {
+                    cx.stop(0);
+                }
+            }
             ControlEvent::Note { note, .. } => self.notes.push(note.downcast_ref::<&'static str>().unwrap()),
             ControlEvent::SignExchangeHash { algorithm, data, .. } => {
                 let signature = self.key.sign(&algorithm, &data).unwrap();
