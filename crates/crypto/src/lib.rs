@@ -18,6 +18,7 @@ mod key;
 mod mac;
 mod packet;
 mod random;
+mod umac;
 
 pub use cipher::Cipher;
 pub use error::{CryptoError, KexError, KeyFileError, OpenError, VerifyError};

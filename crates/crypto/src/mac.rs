@@ -1,8 +1,8 @@
 //! Message authentication codes by name.
 
-use aws_lc_rs::hmac;
+use crate::umac;
 
-/// A MAC that can be negotiated (RFC 6668; the `-etm` forms are OpenSSH's).
+/// A MAC that can be negotiated (RFC 6668; UMAC and the `-etm` forms are OpenSSH's).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mac {
     /// The name in a KEXINIT.
@@ -21,24 +21,19 @@ pub(crate) enum MacKind {
     HmacSha1,
     HmacSha256,
     HmacSha512,
-}
-
-impl MacKind {
-    pub(crate) const fn algorithm(self) -> hmac::Algorithm {
-        match self {
-            Self::HmacSha1 => hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY,
-            Self::HmacSha256 => hmac::HMAC_SHA256,
-            Self::HmacSha512 => hmac::HMAC_SHA512,
-        }
-    }
+    Umac,
 }
 
 impl Mac {
     /// All of them, in OpenSSH's order of preference.
     pub const ALL: &'static [Self] = &[
+        Self::umac("umac-64-etm@openssh.com", 8, true),
+        Self::umac("umac-128-etm@openssh.com", 16, true),
         Self::hmac("hmac-sha2-256-etm@openssh.com", 32, true, MacKind::HmacSha256),
         Self::hmac("hmac-sha2-512-etm@openssh.com", 64, true, MacKind::HmacSha512),
         Self::hmac("hmac-sha1-etm@openssh.com", 20, true, MacKind::HmacSha1),
+        Self::umac("umac-64@openssh.com", 8, false),
+        Self::umac("umac-128@openssh.com", 16, false),
         Self::hmac("hmac-sha2-256", 32, false, MacKind::HmacSha256),
         Self::hmac("hmac-sha2-512", 64, false, MacKind::HmacSha512),
         Self::hmac("hmac-sha1", 20, false, MacKind::HmacSha1),
@@ -52,5 +47,9 @@ impl Mac {
     /// The key is as long as the hash's output, and so is the tag.
     const fn hmac(name: &'static str, len: usize, etm: bool, kind: MacKind) -> Self {
         Self { name, key_len: len, tag_len: len, etm, kind }
+    }
+    /// The tag may be shorter than the key.
+    const fn umac(name: &'static str, tag_len: usize, etm: bool) -> Self {
+        Self { name, key_len: umac::KEY_LEN, tag_len, etm, kind: MacKind::Umac }
     }
 }

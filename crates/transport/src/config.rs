@@ -87,9 +87,13 @@ const CIPHER_AES_FIRST: &[&str] = &[
 ];
 
 const MAC: &[&str] = &[
+    "umac-64-etm@openssh.com",
+    "umac-128-etm@openssh.com",
     "hmac-sha2-256-etm@openssh.com",
     "hmac-sha2-512-etm@openssh.com",
     "hmac-sha1-etm@openssh.com",
+    "umac-64@openssh.com",
+    "umac-128@openssh.com",
     "hmac-sha2-256",
     "hmac-sha2-512",
     "hmac-sha1",

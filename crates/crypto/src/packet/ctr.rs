@@ -1,9 +1,10 @@
-//! AES in counter mode (RFC 4344 section 4) with an HMAC, in both orders.
+//! AES in counter mode (RFC 4344 section 4) with a MAC, in both orders.
 
+use super::mac::{MacKey, PacketTag};
 use super::{LENGTH_LEN, PacketIndex};
 use crate::{CryptoError, Mac, OpenError};
 use aws_lc_rs::cipher::{AES_128, AES_192, AES_256, EncryptingKey, EncryptionContext, UnboundCipherKey};
-use aws_lc_rs::{hmac, iv::FixedLength};
+use aws_lc_rs::iv::FixedLength;
 use subtle::ConstantTimeEq;
 
 const BLOCK_LEN: u64 = 16;
@@ -12,7 +13,7 @@ pub(super) struct CtrKey {
     cipher: EncryptingKey,
     /// The counter block of the first byte after NEWKEYS.
     first_block: u128,
-    mac: hmac::Key,
+    mac: MacKey,
     tag_len: usize,
     etm: bool,
 }
@@ -24,9 +25,6 @@ impl CtrKey {
             24 => &AES_192,
             _ => &AES_256,
         };
-        if mac_key.len() != mac.key_len {
-            return Err(CryptoError::WrongLength { what: "MAC key" });
-        }
         let iv = iv.try_into().map_err(|_| CryptoError::WrongLength { what: "IV" })?;
         let cipher = UnboundCipherKey::new(algorithm, key)
             .and_then(EncryptingKey::ctr)
@@ -34,7 +32,7 @@ impl CtrKey {
         Ok(Self {
             cipher,
             first_block: u128::from_be_bytes(iv),
-            mac: hmac::Key::new(mac.kind.algorithm(), mac_key),
+            mac: MacKey::new(mac, mac_key)?,
             tag_len: mac.tag_len,
             etm: mac.etm,
         })
@@ -74,6 +72,7 @@ impl CtrKey {
                 .map_err(|()| FAILED)?;
             tag
         };
+        let tag = tag.ok_or(CryptoError::WrongLength { what: "packet" })?;
         if tag_out.len() != tag.as_ref().len() {
             return Err(CryptoError::WrongLength { what: "tag" });
         }
@@ -106,13 +105,11 @@ impl CtrKey {
     }
 
     fn check(&self, index: &PacketIndex, body: &[u8], tag: &[u8]) -> Result<(), OpenError> {
-        if bool::from(self.tag(index, body).as_ref().ct_eq(tag)) { Ok(()) } else { Err(OpenError) }
+        let expected = self.tag(index, body).ok_or(OpenError)?;
+        if bool::from(expected.as_ref().ct_eq(tag)) { Ok(()) } else { Err(OpenError) }
     }
 
-    fn tag(&self, index: &PacketIndex, body: &[u8]) -> hmac::Tag {
-        let mut context = hmac::Context::with_key(&self.mac);
-        context.update(&index.seq.to_be_bytes());
-        context.update(body);
-        context.sign()
+    fn tag(&self, index: &PacketIndex, body: &[u8]) -> Option<PacketTag> {
+        self.mac.tag(index.seq, body)
     }
 }

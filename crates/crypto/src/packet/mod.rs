@@ -11,9 +11,12 @@
 //! | ChaCha20-Poly1305 | encrypted with its own key | all the bytes sent |
 //! | AES-CTR with a MAC | encrypted | sequence number, plaintext |
 //! | AES-CTR with an `-etm` MAC | clear | sequence number, length, ciphertext |
+//!
+//! UMAC takes the sequence number as its nonce.
 
 mod ctr;
 mod gcm;
+mod mac;
 #[cfg(test)]
 mod tests;
 

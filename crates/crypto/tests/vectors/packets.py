@@ -42,11 +42,47 @@ def seal_chacha(key, seq, plain):
     return body + Poly1305.generate_tag(chacha(key[:32], 0, seq, bytes(32)), body)
 
 
-def seal_ctr(key, iv, offset, mac_key, digest, etm, seq, plain):
+def encipher(key, block):
+    return Cipher(algorithms.AES(key), modes.ECB()).encryptor().update(block)
+
+
+def umac(key, nonce, message, tag_len):
+    """RFC 4418, for messages of up to 1024 bytes: the second level has nothing to do."""
+    assert len(message) <= 1024
+
+    def kdf(index, length):
+        blocks = (encipher(key, struct.pack(">QQ", index, number)) for number in range(1, 2 + length // 16))
+        return b"".join(blocks)[:length]
+
+    columns = tag_len // 4
+    key1, key3, key4 = kdf(1, 1024 + 16 * (columns - 1)), kdf(3, 64 * columns), kdf(4, 4 * columns)
+    padded = message + bytes(-len(message) % 32 if message else 32)
+    m = struct.unpack(f"<{len(padded) // 4}I", padded)
+    tag = b""
+    for column in range(columns):
+        k = struct.unpack(">256I", key1[16 * column:][:1024])
+        pairs = (at for at in range(len(m)) if at % 8 < 4)
+        y = 8 * len(message) + sum((m[i] + k[i]) % 2**32 * ((m[i + 4] + k[i + 4]) % 2**32) for i in pairs)
+        words = struct.unpack(">8H", (y % 2**64).to_bytes(16, "big"))
+        factors = struct.unpack(">8Q", key3[64 * column:][:64])
+        y = sum(word * (factor % (2**36 - 5)) for word, factor in zip(words, factors)) % (2**36 - 5) % 2**32
+        tag += (y ^ int.from_bytes(key4[4 * column:][:4], "big")).to_bytes(4, "big")
+    half = nonce % (16 // tag_len)
+    pad = encipher(kdf(0, 16), (nonce - half).to_bytes(8, "big") + bytes(8))[half * tag_len:][:tag_len]
+    return bytes(a ^ b for a, b in zip(tag, pad))
+
+
+def authenticate(mac, key, seq, data):
+    if mac.startswith("umac"):
+        return umac(key, seq, data, int(mac.removeprefix("umac-")) // 8)
+    return hmac.new(key, seq.to_bytes(4, "big") + data, mac.replace("hmac-", "").replace("sha2-", "sha")).digest()
+
+
+def seal_ctr(key, iv, offset, mac_key, mac, etm, seq, plain):
     block = (int.from_bytes(iv, "big") + offset // 16) % 2**128
     encryptor = Cipher(algorithms.AES(key), modes.CTR(block.to_bytes(16, "big"))).encryptor()
     body = plain[:4] + encryptor.update(plain[4:]) if etm else encryptor.update(plain)
-    return body + hmac.new(mac_key, seq.to_bytes(4, "big") + (body if etm else plain), digest).digest()
+    return body + authenticate(mac, mac_key, seq, body if etm else plain)
 
 
 def main():
@@ -54,14 +90,16 @@ def main():
         ("aes128-gcm@openssh.com", 16), ("aes256-gcm@openssh.com", 32), ("chacha20-poly1305@openssh.com", 64),
         ("chacha20-poly1305-mt@hpnssh.org", 64), ("aes128-ctr", 16), ("aes192-ctr", 24), ("aes256-ctr", 32),
     ]
-    macs = [("hmac-sha1", 20, "sha1"), ("hmac-sha2-256", 32, "sha256"), ("hmac-sha2-512", 64, "sha512")]
+    macs = [("hmac-sha1", 20), ("hmac-sha2-256", 32), ("hmac-sha2-512", 64)]
+    suites_with_mac = [(mac + end, n, mac, bool(end)) for mac, n in macs for end in ("", "-etm@openssh.com")]
+    suites_with_mac += [(f"umac-{n}{end}@openssh.com", 16, f"umac-{n}", bool(end)) for n in (64, 128) for end in ("", "-etm")]
     with open("packets.txt", "w") as out:
         for name, key_len in ciphers:
             key = stretch("key" + name, key_len)
             suites = [("-", 0, None, False)]
             if name.endswith("ctr"):
-                suites = [(mac + end, n, digest, bool(end)) for mac, n, digest in macs for end in ("", "-etm@openssh.com")]
-            for mac, mac_len, digest, etm in suites:
+                suites = suites_with_mac
+            for mac, mac_len, kind, etm in suites:
                 mac_key = stretch("mac" + mac, mac_len)
                 seq, offset = 2**32 - 2, 0
                 for invocation, payload_len in enumerate((1, 100, 20, 52)):
@@ -76,7 +114,7 @@ def main():
                     else:
                         iv = (2**128 - 4).to_bytes(16, "big")
                         plain = packet(payload_len, 16, not etm)
-                        sealed = seal_ctr(key, iv, offset, mac_key, digest, etm, seq, plain)
+                        sealed = seal_ctr(key, iv, offset, mac_key, kind, etm, seq, plain)
                     fields = [key.hex(), iv.hex() or "-", mac_key.hex() or "-", str(seq), str(invocation), str(offset)]
                     print(name, mac, *fields, plain.hex(), sealed.hex(), file=out)
                     if name.endswith("ctr"):

@@ -16,6 +16,8 @@ fn in_the_middle_of_traffic() {
         ("chacha20-poly1305@openssh.com", "hmac-sha1"),
         ("aes256-ctr", "hmac-sha2-256"),
         ("aes128-ctr", "hmac-sha2-512-etm@openssh.com"),
+        ("aes192-ctr", "umac-64@openssh.com"),
+        ("aes128-ctr", "umac-128-etm@openssh.com"),
     ] {
         let (mut client, mut server) = (Config::client(), server_config());
         set_cipher(&mut client, cipher, mac);

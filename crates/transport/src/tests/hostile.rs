@@ -209,6 +209,8 @@ fn every_changed_byte_of_a_packet_is_noticed() {
         ("chacha20-poly1305@openssh.com", "hmac-sha1"),
         ("aes128-ctr", "hmac-sha2-256"),
         ("aes128-ctr", "hmac-sha2-256-etm@openssh.com"),
+        ("aes128-ctr", "umac-128@openssh.com"),
+        ("aes128-ctr", "umac-64-etm@openssh.com"),
     ] {
         let (mut client, mut server) = (Config::client(), server_config());
         set_cipher(&mut client, cipher, mac);

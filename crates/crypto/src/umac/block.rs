@@ -1,0 +1,69 @@
+//! The block cipher under UMAC: key derivation and the pad that hides the hash (RFC 4418 section 3).
+
+use super::KEY_LEN;
+use crate::CryptoError;
+use aws_lc_rs::cipher::{AES_128, EncryptingKey, EncryptionContext, UnboundCipherKey};
+use zeroize::Zeroizing;
+
+const BLOCK_LEN: usize = 16;
+
+/// AES-128 on whole blocks, each by itself.
+struct Blocks(EncryptingKey);
+
+impl Blocks {
+    fn new(key: &[u8]) -> Result<Self, CryptoError> {
+        UnboundCipherKey::new(&AES_128, key)
+            .and_then(EncryptingKey::ecb)
+            .map(Self)
+            .map_err(|_| CryptoError::Library { what: "set up an AES key" })
+    }
+
+    fn encrypt(&self, blocks: &mut [u8]) -> Result<(), CryptoError> {
+        self.0
+            .less_safe_encrypt(blocks, EncryptionContext::None)
+            .map(|_| ())
+            .map_err(|_| CryptoError::Library { what: "encrypt a block" })
+    }
+}
+
+/// `KDF` (section 3.2.1).
+pub(super) struct Kdf(Blocks);
+
+impl Kdf {
+    pub(super) fn new(key: &[u8]) -> Result<Self, CryptoError> {
+        Blocks::new(key).map(Self)
+    }
+
+    /// `N` bytes, a multiple of the block, for the purpose that `index` stands for.
+    pub(super) fn derive<const N: usize>(&self, index: u8) -> Result<Zeroizing<[u8; N]>, CryptoError> {
+        let mut out = Zeroizing::new([0; N]);
+        for (block, number) in out.as_chunks_mut::<BLOCK_LEN>().0.iter_mut().zip(1u128..) {
+            *block = (u128::from(index) << 64 | number).to_be_bytes();
+        }
+        self.0.encrypt(out.as_mut_slice())?;
+        Ok(out)
+    }
+}
+
+/// `PDF` (section 3.3.1): a block for every nonce.
+pub(super) struct Pad(Blocks);
+
+impl Pad {
+    pub(super) fn new(kdf: &Kdf) -> Result<Self, CryptoError> {
+        let key: Zeroizing<[u8; KEY_LEN]> = kdf.derive(0)?;
+        Blocks::new(key.as_slice()).map(Self)
+    }
+
+    /// The pad of a 128-bit tag. Failing cannot happen; if it did, the packet would be refused.
+    pub(super) fn whole(&self, nonce: u64) -> Option<[u8; BLOCK_LEN]> {
+        let mut block = (u128::from(nonce) << 64).to_be_bytes();
+        self.0.encrypt(&mut block).ok()?;
+        Some(block)
+    }
+
+    /// The pad of a 64-bit tag: two nonces share a block, of which the last bit of the nonce picks a half.
+    pub(super) fn half(&self, nonce: u64) -> Option<[u8; BLOCK_LEN / 2]> {
+        let block = self.whole(nonce & !1)?;
+        if nonce & 1 == 0 { block.first_chunk().copied() } else { block.last_chunk().copied() }
+    }
+}
