@@ -12,7 +12,7 @@ use lh_wire::msg::disconnect;
 use crate::error::ClientError;
 use crate::failure::{PeerName, disconnected, link_failed};
 use crate::hostkey::{self, Policy};
-use crate::known::{KnownFiles, remember};
+use crate::known::{KnownFiles, check_not_revoked, remember};
 use crate::log::{Log, sanitise};
 use crate::login::Packets;
 use crate::ui::LogLevel;
@@ -79,6 +79,7 @@ fn verify(blob: &[u8], policy: &Policy, known: &KnownFiles, log: &mut Log<'_>) -
     let key = PublicKey::from_blob(blob)
         .map_err(|error| ClientError::HostKey(format!("Host key verification failed: {error}.")))?;
     log.debug(|| format!("Server host key: {} {}", key.key_type(), key.fingerprint(policy.fingerprint)));
+    check_not_revoked(policy, &key, log)?;
     let verdict = known.look_up(policy, &key);
     let accepted = hostkey::decide(&verdict, &key, policy, log)?;
     if accepted.add {

@@ -40,6 +40,8 @@ pub(crate) struct Policy {
     pub(crate) user_files: Vec<PathBuf>,
     /// `GlobalKnownHostsFile`.
     pub(crate) global_files: Vec<PathBuf>,
+    /// `RevokedHostKeys`.
+    pub(crate) revoked_files: Vec<PathBuf>,
     /// `HashKnownHosts`.
     pub(crate) hash: bool,
     pub(crate) fingerprint: FingerprintHash,
@@ -84,7 +86,8 @@ pub(crate) struct Accepted {
     pub(crate) untrusted: bool,
 }
 
-const FAILED: &str = "Host key verification failed.";
+/// The last line of every refusal.
+pub(crate) const FAILED: &str = "Host key verification failed.";
 
 /// Decides about a key the server has proved to own.
 ///
@@ -288,6 +291,7 @@ mod tests {
             user_files: vec!["/home/u/.ssh/known_hosts".into()],
             skip_localhost: false,
             global_files: vec![],
+            revoked_files: vec![],
             hash: false,
             fingerprint: FingerprintHash::Sha256,
             visual: false,

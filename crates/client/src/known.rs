@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use lh_crypto::{PublicKey, Random, SystemRandom};
 
 use crate::dial::errno_text;
-use crate::hostkey::{Place, Policy, Verdict};
+use crate::error::ClientError;
+use crate::hostkey::{FAILED, Place, Policy, Verdict};
 use crate::identity::short_type;
 use crate::known_hosts::{self, Entry, KnownHosts, Lookup, Marker};
 use crate::log::Log;
@@ -64,6 +65,38 @@ impl KnownFiles {
     }
 }
 
+/// Looks for the key in the files of `RevokedHostKeys`. A file that cannot be read or understood refuses every key: nobody
+/// knows which ones it means.
+pub(crate) fn check_not_revoked(
+    policy: &Policy,
+    key: &PublicKey,
+    log: &mut Log<'_>,
+) -> Result<(), ClientError> {
+    for file in &policy.revoked_files {
+        let (kind, fingerprint) = (short_type(key.key_type()), key.fingerprint(policy.fingerprint));
+        let (name, what) = (file.display(), format!("host key {kind} {fingerprint}"));
+        let text = match std::fs::read(file) {
+            Ok(bytes) if bytes.starts_with(b"SSHKRL\n\0") => {
+                Err("key revocation lists are not supported yet".to_owned())
+            }
+            Ok(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
+            Err(error) => Err(errno_text(&error)),
+        };
+        match text {
+            Ok(text) => {
+                let mut keys = text.lines().filter_map(|line| PublicKey::from_openssh_line(line.trim()));
+                if !keys.any(|(revoked, _)| revoked == *key) {
+                    continue;
+                }
+                log.error(&format!("Host key {kind} {fingerprint} revoked by file {name}"));
+            }
+            Err(why) => log.error(&format!("Error checking {what} in revoked keys file {name}: {why}")),
+        }
+        return Err(ClientError::HostKey(FAILED.to_owned()));
+    }
+    Ok(())
+}
+
 /// Adds the key to the user's first file and says so. A failure is said too and changes nothing else.
 pub(crate) fn remember(policy: &Policy, key: &PublicKey, log: &mut Log<'_>) {
     let Some(file) = policy.user_files.first() else { return };
@@ -120,6 +153,7 @@ mod tests {
             skip_localhost: false,
             user_files: vec![folder.join("ssh/known_hosts")],
             global_files: vec![folder.join("global")],
+            revoked_files: vec![folder.join("revoked")],
             hash,
             fingerprint: FingerprintHash::Sha256,
             visual: false,
@@ -158,6 +192,22 @@ mod tests {
         std::fs::write(folder.path().join("global"), line).expect("global file");
         let known = KnownFiles::read(&policy, &mut log);
         assert!(matches!(known.look_up(&policy, &key(1)), Verdict::Revoked(_)));
+    }
+
+    #[test]
+    fn keys_in_a_revocation_file_are_refused_and_so_is_everything_when_it_cannot_be_read() {
+        let folder = tempfile::tempdir().expect("folder");
+        let policy = policy(folder.path(), false);
+        let mut ui = FakeUi::default();
+        let mut log = Log::new(&mut ui, LogLevel::Info, false);
+        assert!(check_not_revoked(&policy, &key(2), &mut log).is_err(), "the file is missing");
+        let file = folder.path().join("revoked");
+        std::fs::write(&file, format!("# old\n{}\n", key(1).to_openssh_line("x"))).expect("file");
+        assert!(check_not_revoked(&policy, &key(2), &mut log).is_ok());
+        assert!(check_not_revoked(&policy, &key(1), &mut log).is_err());
+        std::fs::write(&file, b"SSHKRL\n\0").expect("file");
+        assert!(check_not_revoked(&policy, &key(2), &mut log).is_err());
+        assert!(ui.said[1].contains(" revoked by file "), "{:?}", ui.said);
     }
 
     #[test]

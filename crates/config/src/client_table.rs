@@ -166,7 +166,7 @@ keyword_table! {
     /// Hosts to go through, separated by commas.
     proxy_jump: Option<String> = "", "ProxyJump", Match, Works;
     /// Files of revoked host keys; tokens.
-    revoked_host_keys: Words = "", "RevokedHostKeys", Match, NotYet;
+    revoked_host_keys: Words = "", "RevokedHostKeys", Match, Works;
     /// Program that says which host keys are valid; tokens.
     known_hosts_command: RestOfLine = "", "KnownHostsCommand", Match, NotYet;
     /// Library for security keys.
