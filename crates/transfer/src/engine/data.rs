@@ -66,6 +66,9 @@ impl Engine {
             limiter.spend(len);
         }
         if let Some(file) = self.files.get_mut(key) {
+            if file.requested == 0 {
+                file.started = self.now;
+            }
             file.requested += len;
             let no_longer_ahead = file.ahead.min(len);
             file.ahead -= no_longer_ahead;
