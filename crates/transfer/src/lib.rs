@@ -7,7 +7,7 @@
 //! between a file and the packets that carry it: an upload reads the file into the send buffer itself, a
 //! download writes the slices of the received packets.
 //!
-//! **One engine for all directions.** Both ends, local or remote, take the same operations ([`end`]) and
+//! **One engine for all directions.** Both ends, local or remote, take the same operations (the `end` module) and
 //! answer later; a local end merely answers at once. So the walk, the order of things, the preserving of
 //! times and the handling of failures are written once for upload, download, and remote to remote.
 //!

@@ -6,7 +6,7 @@
 //! | [`dirs`] | directories: listing, making, finishing |
 //! | [`files`] | one file from stat to close |
 //! | [`data`] | file bytes: which READ or WRITE goes next |
-//! | [`write`] | how a WRITE gets into the send buffer |
+//! | [`mod@write`] | how a WRITE gets into the send buffer |
 
 mod data;
 mod dirs;
