@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use crate::find;
 
 /// How long one command of a test may take, in seconds. A bound against hanging, not an expectation.
-const LIMIT_S: u32 = 180;
+const LIMIT_S: u32 = 120;
 
 /// What a command did.
 #[derive(Debug)]

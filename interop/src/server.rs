@@ -127,7 +127,7 @@ impl Inetd {
 
     /// dropbear in inetd mode with keys converted from the lab's.
     pub fn dropbear(lab: &Lab, dropbear: &Path, dropbearconvert: &Path, extra: &[&str]) -> Self {
-        let mut args = vec!["-i".to_owned(), "-E".to_owned()];
+        let mut args = vec!["-i".to_owned()];
         for key in ["host_ed25519", "host_rsa", "host_ecdsa"] {
             let ours = lab.arg(key);
             let theirs = lab.arg(&format!("{key}.dropbear"));

@@ -278,7 +278,7 @@ fn passwords_users_and_permissions() {
     let login = |askpass: &str, name: &str, command: &str| {
         lab.sh(&format!(
             "SSH_ASKPASS={} SSH_ASKPASS_REQUIRE=force {} -F none -o UserKnownHostsFile={} -o StrictHostKeyChecking=yes \
-             -o PubkeyAuthentication=no -p {} {name}@127.0.0.1 '{command}'",
+             -o PreferredAuthentications=password -p {} {name}@127.0.0.1 '{command}'",
             lab.arg(askpass),
             our("lhssh").display(),
             lab.arg("known_hosts"),
