@@ -8,7 +8,7 @@ mod data;
 mod lab;
 mod server;
 
-pub use data::{assert_same_file, assert_same_tree, make_blob, make_tree};
+pub use data::{assert_same_file, assert_same_tree, link_folder, make_blob, make_tree};
 pub use lab::{Lab, Ran, TestUser};
 pub use server::{Inetd, Lhsshd};
 

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::process::Stdio;
 
 use lh_interop::{
-    Lab, Lhsshd, TestUser, assert_same_file, assert_same_tree, is_root, make_blob, make_tree, me, our, peers,
-    skip,
+    Lab, Lhsshd, TestUser, assert_same_file, assert_same_tree, is_root, link_folder, make_blob, make_tree,
+    me, our, peers, skip,
 };
 
 struct Scene {
@@ -47,6 +47,7 @@ fn files_trees_and_pipes_arrive_whole() {
     let scene = Scene::new("RekeyLimit 16M");
     make_blob(&scene.lab.path("blob"), 64 << 20);
     make_tree(&scene.lab.path("tree"), 2000);
+    link_folder(&scene.lab.path("tree"));
     for cipher in
         ["aes128-gcm@openssh.com", "aes256-gcm@openssh.com", "chacha20-poly1305@openssh.com", "aes256-ctr"]
     {
