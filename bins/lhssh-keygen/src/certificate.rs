@@ -99,8 +99,10 @@ fn options(options: &[(String, Vec<u8>)]) -> Vec<String> {
             ("force-command" | "source-address", Ok(text)) => format!("{name} {}", lh_client::sanitise(text)),
             _ if value.is_empty() => name,
             _ => {
-                let hex: String = value.iter().map(|byte| format!("{byte:02x}")).collect();
-                format!("{name} UNKNOWN OPTION: {hex} (len {})", value.len())
+                // As it stands in the certificate, with the length of the string inside.
+                let length = u32::try_from(value.len()).unwrap_or_default().to_be_bytes();
+                let hex: String = length.iter().chain(value).map(|byte| format!("{byte:02x}")).collect();
+                format!("{name} UNKNOWN OPTION: {hex} (len {})", value.len() + length.len())
             }
         });
     }

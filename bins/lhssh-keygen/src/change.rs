@@ -8,7 +8,7 @@ use lh_crypto::{PrivateKey, PublicKey, Zeroizing};
 use crate::arguments::Arguments;
 use crate::files::{KeyFile, LoadError, Loaded, public_name};
 use crate::generate::{check_format, key_file, save, save_public};
-use crate::talk::{Failure, Outcome, ask, ask_passphrase, error, fatal, print, reason, shown, silent};
+use crate::talk::{Failure, Outcome, ask, ask_passphrase, fatal, print, reason, shown, silent};
 
 /// A key that has been opened, and the passphrase that did it (empty: none was needed).
 struct Opened {
@@ -83,13 +83,13 @@ pub(crate) fn public(arguments: &Arguments) -> Outcome {
 /// whole key.
 pub(crate) fn public_of(arguments: &Arguments, path: &Path) -> Outcome<PublicKey> {
     let bytes = fs::read(path)
-        .map_err(|failed| fatal(format!("{}: {}", shown(path), reason(&failed))))
+        .map_err(|failed| fatal(format!("lhssh-keygen: {}: {}", shown(path), reason(&failed))))
         .map(Zeroizing::new)?;
     let line = String::from_utf8_lossy(&bytes);
     if let Some((key, _)) = line.lines().next().and_then(PublicKey::from_openssh_line) {
         return Ok(key);
     }
-    let failed = |why: LoadError| error(format!("Load key \"{}\": {why}", shown(path)));
+    let failed = |why: LoadError| fatal(format!("Load key \"{}\": {why}", shown(path)));
     let opened = open(path, arguments.old_passphrase.as_ref(), "Enter passphrase: ", failed)?;
     Ok(opened.key.public().clone())
 }

@@ -32,12 +32,12 @@ pub(crate) fn import(arguments: &Arguments) -> Outcome {
     let mut bytes = Vec::new();
     File::open(&path)
         .and_then(|file| file.take(MAX_KEY_FILE).read_to_end(&mut bytes))
-        .map_err(|failed| fatal(format!("{}: {}", shown(&path), reason(&failed))))?;
+        .map_err(|failed| fatal(format!("lhssh-keygen: {}: {}", shown(&path), reason(&failed))))?;
     let text = String::from_utf8_lossy(&bytes);
     if text.contains("BEGIN SSH2 ENCRYPTED PRIVATE KEY") {
         return Err(unsupported("importing private keys of this format is"));
     }
-    let key = from_rfc4716(&text).ok_or_else(|| fatal("decode blob failed: invalid format"))?;
+    let key = from_rfc4716(&text).ok_or_else(|| fatal("do_convert_from_ssh2: parse key: invalid format"))?;
     print(format!("{}\n", key.to_openssh_line("")))
 }
 

@@ -34,7 +34,8 @@ pub(crate) fn show(arguments: &Arguments) -> Outcome {
     let mut found = false;
     for line in text.lines() {
         if let Some((key, comment)) = find_key(line) {
-            print(picture(arguments, &key, &comment))?;
+            let comment = (!comment.is_empty()).then_some(comment.as_str());
+            print(picture(arguments, &key, comment))?;
             found = true;
         }
     }
@@ -42,34 +43,29 @@ pub(crate) fn show(arguments: &Arguments) -> Outcome {
 }
 
 /// A private key's fingerprint, by the `.pub` file beside it or the public half in it. The comment is in the encrypted part, so
-/// without a `.pub` file an encrypted key shows none.
+/// without a `.pub` file an encrypted key shows none; where that file has no comment, its name is shown.
 fn private(arguments: &Arguments, path: &Path, bytes: &[u8]) -> Outcome {
-    let beside = fs::read_to_string(public_name(path)).ok();
+    let name = public_name(path);
+    let beside = fs::read_to_string(&name).ok();
     let beside = beside.as_deref().and_then(|text| text.lines().find_map(PublicKey::from_openssh_line));
-    let (mut key, mut comment) = match beside {
-        Some((key, comment)) => (Some(key), comment),
-        None => (None, String::new()),
+    if let Some((key, comment)) = beside {
+        let comment = if comment.is_empty() { shown(&name) } else { comment };
+        return print(picture(arguments, &key, Some(&comment)));
+    }
+    let not_a_key = || fatal(format!("{} is not a key file.", shown(path)));
+    let file = KeyFile::read_from(bytes, bytes.len() as u64).map_err(|_| not_a_key())?;
+    let key = file.public().ok_or_else(not_a_key)?;
+    let ours_alone = || fs::metadata(path).is_ok_and(|about| check_permissions(path, &about).is_ok());
+    let comment = match file.open(None) {
+        Ok(loaded) if ours_alone() => loaded.comment,
+        _ => None,
     };
-    let file = KeyFile::read_from(bytes, bytes.len() as u64).ok();
-    if let Some(file) = file {
-        key = key.or_else(|| file.public());
-        let ours_alone = || fs::metadata(path).is_ok_and(|about| check_permissions(path, &about).is_ok());
-        if comment.is_empty()
-            && let Ok(loaded) = file.open(None)
-            && ours_alone()
-        {
-            comment = loaded.comment.unwrap_or_default();
-        }
-    }
-    match key {
-        Some(key) => print(picture(arguments, &key, &comment)),
-        None => Err(fatal(format!("{} is not a key file.", shown(path)))),
-    }
+    print(picture(arguments, &key, comment.as_deref()))
 }
 
 /// The line of one key, with its picture where `-v` asks for it.
-fn picture(arguments: &Arguments, key: &PublicKey, comment: &str) -> String {
-    let comment = if comment.is_empty() { "no comment".to_owned() } else { lh_client::sanitise(comment) };
+fn picture(arguments: &Arguments, key: &PublicKey, comment: Option<&str>) -> String {
+    let comment = lh_client::sanitise(comment.unwrap_or("no comment"));
     let mut out =
         format!("{} {} {comment} ({})\n", key.bits(), key.fingerprint(arguments.hash), key.display_type());
     if arguments.verbose {

@@ -165,7 +165,20 @@ fn has_wildcard(entry: &Entry) -> bool {
     entry.hosts.contains(['*', '?', '!'])
 }
 
-/// Whether a line that is no entry we know looks like something to leave alone: blank, a comment, or names, type and key.
+/// Key types whose lines are taken for entries even where the key itself cannot be read: OpenSSH's, old ones included.
+const KEY_TYPES: [&str; 8] = [
+    "ssh-ed25519",
+    "ssh-rsa",
+    "ssh-dss",
+    "ecdsa-sha2-nistp256",
+    "ecdsa-sha2-nistp384",
+    "ecdsa-sha2-nistp521",
+    "sk-ssh-ed25519@openssh.com",
+    "sk-ecdsa-sha2-nistp256@openssh.com",
+];
+
+/// Whether a line that is no entry looks like something to leave alone: blank, a comment, or names, a known type and something
+/// in the key's place.
 fn is_readable(line: &str) -> bool {
     let mut words = line.split_ascii_whitespace().peekable();
     match words.peek() {
@@ -177,7 +190,9 @@ fn is_readable(line: &str) -> bool {
         Some(first) if first.starts_with('@') => return false,
         _ => {}
     }
-    words.count() >= 3
+    // A hash that could be read would have made it an entry, or its key is broken; which, nobody can say.
+    let Some((hosts, key_type)) = words.next().zip(words.next()) else { return false };
+    !hosts.starts_with('|') && KEY_TYPES.contains(&key_type) && words.next().is_some()
 }
 
 fn read(path: &Path) -> io::Result<Vec<u8>> {
@@ -187,4 +202,28 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
         return Err(io::Error::from(io::ErrorKind::FileTooLarge));
     }
     Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_that_are_no_entries_are_left_alone_or_refused() {
+        for line in
+            ["", "  \t", "# x", "  #", "h ssh-dss AAAAB3NzaC1kc3M=", "@revoked h,i ssh-rsa broken note"]
+        {
+            assert!(is_readable(line), "{line}");
+        }
+        for line in [
+            "what is this",
+            "h ssh-rsa",
+            "@revoked h",
+            "@what h ssh-rsa x",
+            "h 1024 35 123",
+            "|1|x|y ssh-rsa x",
+        ] {
+            assert!(!is_readable(line), "{line}");
+        }
+    }
 }

@@ -1,0 +1,298 @@
+//! `lhssh-keygen` as scripts use it.
+
+mod common;
+
+use common::{OURS, Room, known_hosts};
+
+#[test]
+fn a_new_key_is_announced_and_saved_as_people_know_it() {
+    let room = Room::new();
+    let out = room.ours(&["-t", "ed25519", "-N", "", "-f", "key", "-C", "a comment"]);
+    let lines: Vec<&str> = out.lines().collect();
+    assert_eq!(lines[0], "Generating public/private ed25519 key pair.");
+    assert_eq!(lines[1], "Your identification has been saved in key");
+    assert_eq!(lines[2], "Your public key has been saved in key.pub");
+    assert_eq!(lines[3], "The key fingerprint is:");
+    assert!(lines[4].starts_with("SHA256:") && lines[4].ends_with(" a comment"));
+    assert_eq!(lines[5], "The key's randomart image is:");
+    assert_eq!((lines[6], lines[16], lines.len()), ("+--[ED25519 256]--+", "+----[SHA256]-----+", 17));
+    assert_eq!((room.mode("key"), room.mode("key.pub")), (0o600, 0o644));
+    assert!(room.text("key.pub").ends_with(" a comment\n"));
+    assert_eq!(room.ours(&["-y", "-f", "key"]), room.text("key.pub"));
+    assert_eq!(room.names(), ["key", "key.pub"]);
+}
+
+#[test]
+fn an_existing_key_is_overwritten_only_on_request() {
+    let room = Room::new();
+    assert_eq!(room.ours(&["-q", "-t", "ecdsa", "-N", "", "-f", "key"]), "");
+    let first = room.text("key");
+    for answer in ["n\n", ""] {
+        let said = room.run(OURS, &["-t", "ecdsa", "-N", "", "-f", "key"], answer);
+        assert_eq!(said.status, 1);
+        assert!(said.out.ends_with("key already exists.\nOverwrite (y/n)? "), "{}", said.out);
+        assert_eq!(room.text("key"), first);
+    }
+    let said = room.run(OURS, &["-t", "ecdsa", "-N", "", "-f", "key"], "y\n");
+    assert_eq!(said.status, 0);
+    assert_ne!(room.text("key"), first);
+}
+
+#[test]
+fn the_default_file_is_asked_for_and_its_folder_made() {
+    let room = Room::new();
+    // HOME is not what counts; but an answer is.
+    let said = room.run(OURS, &["-N", "", "-t", "ed25519"], "given\n");
+    assert_eq!(said.status, 0, "{}", said.err);
+    assert!(said.out.contains("Enter file in which to save the key ("), "{}", said.out);
+    assert!(said.out.contains("/.ssh/id_ed25519): "), "{}", said.out);
+    assert!(room.path("given.pub").exists());
+}
+
+#[test]
+fn passphrases_change_and_wrong_ones_are_refused() {
+    let room = Room::new();
+    room.ours(&["-q", "-t", "ed25519", "-N", "first", "-f", "key", "-C", "me", "-a", "2"]);
+    let encrypted = room.text("key");
+    let wrong = room.run(OURS, &["-y", "-P", "wrong", "-f", "key"], "");
+    assert_eq!(
+        (wrong.status, wrong.err.as_str()),
+        (255, "Load key \"key\": incorrect passphrase supplied to decrypt private key\n")
+    );
+    let wrong = room.run(OURS, &["-p", "-P", "wrong", "-N", "x", "-f", "key"], "");
+    assert_eq!(
+        (wrong.status, wrong.err.as_str()),
+        (255, "Failed to load key key: incorrect passphrase supplied to decrypt private key\n")
+    );
+    assert_eq!(room.text("key"), encrypted);
+    let out = room.ours(&["-p", "-P", "first", "-N", "", "-f", "key"]);
+    assert_eq!(out, "Key has comment 'me'\nYour identification has been saved with the new passphrase.\n");
+    assert_eq!(room.ours(&["-y", "-f", "key"]), room.text("key.pub"));
+    assert_eq!(room.mode("key"), 0o600);
+    room.ours(&["-p", "-N", "second", "-f", "key", "-a", "2"]);
+    assert_eq!(room.ours(&["-y", "-P", "second", "-f", "key"]), room.text("key.pub"));
+}
+
+#[test]
+fn comments_change_in_both_files() {
+    let room = Room::new();
+    room.ours(&["-q", "-t", "ed25519", "-N", "pass", "-f", "key", "-C", "old", "-a", "2"]);
+    let out = room.ours(&["-c", "-P", "pass", "-C", "new one", "-f", "key", "-a", "2"]);
+    assert_eq!(out, "Old comment: old\nComment 'new one' applied\n");
+    assert!(room.text("key.pub").ends_with(" new one\n"));
+    assert_eq!(room.ours(&["-y", "-P", "pass", "-f", "key"]), room.text("key.pub"));
+    assert_eq!(
+        room.ours(&["-c", "-P", "pass", "-C", "new one", "-f", "key"]),
+        "Old comment: new one\nNo change to comment\n"
+    );
+}
+
+#[test]
+fn mistakes_get_the_known_answers() {
+    let room = Room::new();
+    room.ours(&["-q", "-t", "ed25519", "-N", "", "-f", "open", "-C", "x"]);
+    room.set_mode("open", 0o644);
+    room.write("junk", "junk\n");
+    for (arguments, status, error) in [
+        (&["-t", "foo"][..], 255, "unknown key type foo"),
+        (
+            &["-t", "rsa", "-b", "512", "-N", "", "-f", "k"],
+            255,
+            "Invalid RSA key length: minimum is 1024 bits",
+        ),
+        (&["-t", "rsa", "-b", "abc", "-N", "", "-f", "k"], 255, "Bits has bad value abc (invalid)"),
+        (
+            &["-t", "ecdsa", "-b", "999", "-N", "", "-f", "k"],
+            255,
+            "Invalid ECDSA key length: valid lengths are 256, 384 or 521 bits",
+        ),
+        (&["-a", "0", "-t", "ed25519"], 255, "Invalid number: 0 (too small)"),
+        (&["-E", "foo", "-l", "-f", "open"], 255, "Invalid hash algorithm \"foo\""),
+        (&["-l", "-f", "nope"], 255, "ssh-keygen: nope: No such file or directory"),
+        (&["-l", "-f", "junk"], 255, "junk is not a public key file."),
+        (&["-y", "-f", "nope"], 255, "nope: No such file or directory"),
+        (&["-p", "-f", "nope", "-N", "x"], 255, "nope: No such file or directory"),
+        (
+            &["-q", "-t", "ed25519", "-N", "", "-f", "/nodir/x"],
+            1,
+            "Saving key \"/nodir/x\" failed: No such file or directory",
+        ),
+        (&["-F", "a", "-f", "nokh"], 255, "Cannot stat nokh: No such file or directory"),
+        (&["-i", "-f", "junk"], 255, "do_convert_from_ssh2: parse key: invalid format"),
+        (&["-e", "-m", "foo", "-f", "open.pub"], 255, "Unsupported conversion format \"foo\""),
+    ] {
+        let ours = room.run(OURS, arguments, "");
+        assert_eq!(
+            (ours.status, ours.err.trim_end().replace("lhssh-keygen", "ssh-keygen")),
+            (status, error.to_owned()),
+            "{arguments:?}"
+        );
+    }
+    let said = room.run(OURS, &["-y", "-f", "open"], "");
+    assert_eq!(said.status, 255);
+    assert!(
+        said.err.contains("@         WARNING: UNPROTECTED PRIVATE KEY FILE!          @\n"),
+        "{}",
+        said.err
+    );
+    assert!(said.err.contains("Permissions 0644 for 'open' are too open.\n"), "{}", said.err);
+    assert!(
+        said.err.ends_with("This private key will be ignored.\nLoad key \"open\": bad permissions\n"),
+        "{}",
+        said.err
+    );
+    let said = room.run(OURS, &["a", "b"], "");
+    assert!(said.status == 1 && said.err.contains("Too many arguments.\nusage: "), "{}", said.err);
+    let said = room.run(OURS, &["-s", "ca", "key.pub"], "");
+    assert_eq!((said.status, said.err.as_str()), (1, "lhssh-keygen: option -s is not supported yet\n"));
+}
+
+#[test]
+fn hosts_are_removed_and_the_rest_stays() {
+    let room = Room::new();
+    known_hosts(&room);
+    let before = room.text("known");
+    let out = room.ours(&["-R", "host1", "-f", "known"]);
+    assert_eq!(
+        out,
+        "# Host host1 found: line 3\n# Host host1 found: line 9\nknown updated.\nOriginal contents retained as known.old\n"
+    );
+    assert_eq!(room.text("known.old"), before);
+    let expected: String =
+        before.lines().filter(|line| !line.starts_with("host1")).map(|line| format!("{line}\n")).collect();
+    assert_eq!(room.text("known"), expected);
+    let said = room.run(OURS, &["-R", "host1", "-f", "known"], "");
+    assert_eq!((said.status, said.err.as_str()), (0, "Host host1 not found in known\n"));
+}
+
+#[test]
+fn missing_host_keys_are_made_below_a_prefix() {
+    let room = Room::new();
+    std::fs::create_dir_all(room.path("root/etc/ssh")).expect("folders");
+    room.write("root/etc/ssh/ssh_host_rsa_key", "kept");
+    let prefix = room.path("root").display().to_string();
+    let out = room.ours(&["-A", "-f", &prefix]);
+    assert_eq!(out, "lhssh-keygen: generating new host keys: ECDSA ED25519 \n");
+    assert_eq!(room.text("root/etc/ssh/ssh_host_rsa_key"), "kept");
+    assert!(room.path("root/etc/ssh/ssh_host_ed25519_key.pub").exists());
+    assert_eq!(room.ours(&["-A", "-f", &prefix]), "");
+}
+
+#[test]
+fn fingerprints_of_authorized_keys_skip_options() {
+    let room = Room::new();
+    room.ours(&["-q", "-t", "ed25519", "-N", "", "-f", "k", "-C", "a b"]);
+    let key = room.text("k.pub");
+    room.write("authorized", format!("# note\nrestrict,command=\"a \\\"b\\\" c\" {key}\n{key}"));
+    let line = room.ours(&["-l", "-f", "k.pub"]);
+    assert_eq!(room.ours(&["-l", "-f", "authorized"]), format!("{line}{line}"));
+}
+
+#[test]
+fn a_private_key_is_never_open_to_others() {
+    let room = Room::new();
+    room.write("loose", "not a key");
+    room.set_mode("loose", 0o666);
+    for name in ["fresh", "loose"] {
+        let command = format!("umask 0; echo y | '{OURS}' -q -t ed25519 -N '' -f {name}");
+        assert_eq!(room.run("/bin/sh", &["-c", &command], "").status, 0);
+        assert_eq!(room.mode(name), 0o600, "{name}");
+    }
+    // The public half stays as its owner wants it.
+    room.set_mode("fresh.pub", 0o640);
+    room.ours(&["-c", "-C", "x", "-f", "fresh"]);
+    assert_eq!(room.mode("fresh.pub"), 0o640);
+}
+
+#[test]
+fn a_full_disk_leaves_the_old_key() {
+    let room = Room::new();
+    room.ours(&["-q", "-t", "ed25519", "-N", "", "-f", "key", "-C", "me"]);
+    let before = (room.text("key"), room.text("key.pub"), room.names());
+    // No file may get any contents, which is how a full disk looks.
+    for arguments in ["-p -N x -a 2", "-c -C new", "-q -t ed25519 -N ''"] {
+        let command = format!("trap '' XFSZ; ulimit -f 0; echo y | '{OURS}' {arguments} -f key");
+        let said = room.run("/bin/sh", &["-c", &command], "");
+        assert_eq!(said.status, 1, "{arguments}: {said:?}");
+        assert!(said.err.starts_with("Saving key \"key\" failed: File too large\n"), "{said:?}");
+        assert_eq!((room.text("key"), room.text("key.pub"), room.names()), before, "{arguments}");
+    }
+    let command = format!("trap '' XFSZ; ulimit -f 0; '{OURS}' -q -t ed25519 -N '' -f another");
+    assert_eq!(room.run("/bin/sh", &["-c", &command], "").status, 1);
+    assert_eq!(room.names(), before.2);
+}
+
+#[test]
+fn links_and_pipes_are_written_through() {
+    let room = Room::new();
+    room.ours(&["-q", "-t", "ed25519", "-N", "", "-f", "key", "-C", "me"]);
+    std::os::unix::fs::symlink("key", room.path("link")).expect("a link");
+    room.ours(&["-p", "-N", "x", "-a", "2", "-f", "link"]);
+    assert!(room.path("link").is_symlink());
+    assert_eq!(room.ours(&["-y", "-P", "x", "-f", "key"]), room.text("key.pub"));
+    let piped = room.run("/bin/sh", &["-c", &format!("cat key | '{OURS}' -y -P x -f /dev/stdin")], "");
+    assert_eq!(piped.out, room.text("key.pub"));
+}
+
+#[test]
+fn files_that_are_no_keys_are_refused_in_words() {
+    let room = Room::new();
+    room.ours(&["-q", "-t", "ed25519", "-N", "", "-f", "key", "-C", "me"]);
+    room.ours(&["-q", "-t", "rsa", "-b", "2048", "-N", "secret", "-a", "2", "-f", "locked", "-C", "me"]);
+    let mut files: Vec<Vec<u8>> = vec![
+        Vec::new(),
+        b"junk\n".to_vec(),
+        vec![0; 2 << 20],
+        vec![0xff; 4096],
+        b"-----BEGIN OPENSSH PRIVATE KEY-----\n".repeat(20_000),
+        b"-----BEGIN RSA PRIVATE KEY-----\nAAAA\n-----END RSA PRIVATE KEY-----\n".to_vec(),
+    ];
+    for name in ["key", "locked"] {
+        let whole = room.text(name).into_bytes();
+        for part in 1..12 {
+            files.push(whole[..whole.len() * part / 12].to_vec());
+            let mut changed = whole.clone();
+            changed[whole.len() * part / 12] ^= 4;
+            files.push(changed);
+        }
+    }
+    for contents in files {
+        room.write("bad", &contents);
+        for arguments in
+            [&["-y", "-P", "secret"][..], &["-p", "-P", "secret", "-N", ""], &["-l"], &["-L"], &["-i"]]
+        {
+            let said = room.run(OURS, &[arguments, &["-f", "bad"]].concat(), "");
+            // Of a damaged file, parts may still be readable; whatever happens is one of three statuses and a word.
+            assert!([0, 1, 255].contains(&said.status), "{arguments:?}: {said:?}");
+            // An empty list of certificates is refused without a word, by ssh-keygen too.
+            let explained = !said.err.is_empty() || (arguments[0] == "-L" && contents.is_empty());
+            assert!(said.status == 0 || explained, "{arguments:?}: {said:?}");
+            if said.status != 0 {
+                assert_eq!(std::fs::read(room.path("bad")).expect("there"), contents, "{arguments:?}");
+            }
+            room.write("bad", &contents);
+        }
+    }
+}
+
+#[test]
+fn what_is_not_written_yet_is_refused() {
+    let room = Room::new();
+    for arguments in [
+        "-t ed25519 -N x -f k -m PEM",
+        "-t ed25519 -N x -f k -m PKCS8",
+        "-t ed25519-sk -N x -f k",
+        "-t rsa -b 1024 -N x -f k",
+        "-t ed25519 -N x -f k -Z aes128-cbc",
+        "-e -m PEM -f k",
+        "-l -E sha512 -f k",
+        "-B -f k",
+        "-s ca k.pub",
+        "-Y sign -f k",
+    ] {
+        let said = room.run(OURS, &arguments.split(' ').collect::<Vec<_>>(), "");
+        assert_eq!(said.status, 1, "{arguments}: {said:?}");
+        assert!(said.err.ends_with("not supported yet\n"), "{arguments}: {said:?}");
+        assert_eq!(room.names(), Vec::<String>::new());
+    }
+}

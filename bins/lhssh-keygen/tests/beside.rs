@@ -1,0 +1,278 @@
+//! `lhssh-keygen` beside the system's ssh-keygen: the same keys, the same words.
+
+mod common;
+
+use std::fs;
+
+use common::{OURS, Room, Theirs, known_hosts};
+
+const KINDS: [(&str, &str); 6] = [
+    ("ed25519", "256"),
+    ("ecdsa", "256"),
+    ("ecdsa", "384"),
+    ("ecdsa", "521"),
+    ("rsa", "2048"),
+    ("rsa", "3072"),
+];
+
+/// Type and key of a line, without the comment.
+fn key_of(line: &str) -> Vec<&str> {
+    line.split_whitespace().take(2).collect()
+}
+
+#[test]
+fn their_program_reads_our_keys() {
+    let Some(theirs) = Theirs::find("their_program_reads_our_keys") else { return };
+    let room = Room::new();
+    for (kind, bits) in KINDS {
+        for passphrase in ["", "open sesame"] {
+            let name = &format!("{kind}-{bits}-{}", passphrase.len());
+            let public = &format!("{name}.pub");
+            room.ours(&[
+                "-q", "-t", kind, "-b", bits, "-N", passphrase, "-f", name, "-C", "from us", "-a", "4",
+            ]);
+            let shown = theirs.run(&room, &["-y", "-P", passphrase, "-f", name]);
+            assert_eq!(shown, room.text(public), "{name}");
+            for file in [name, public] {
+                for extra in ["-l", "-lv", "-lEmd5", "-lvEmd5"] {
+                    theirs.same(&room, &[extra, "-f", file]);
+                }
+            }
+            fs::remove_file(room.path(public)).expect("removed");
+            theirs.same(&room, &["-l", "-f", name]);
+            theirs.run(&room, &["-p", "-P", passphrase, "-N", "from them", "-a", "4", "-f", name]);
+            assert_eq!(room.ours(&["-y", "-P", "from them", "-f", name]), shown);
+        }
+    }
+}
+
+#[test]
+fn we_read_their_keys_in_every_format() {
+    let Some(theirs) = Theirs::find("we_read_their_keys_in_every_format") else { return };
+    let room = Room::new();
+    for (kind, bits) in KINDS {
+        for format in ["RFC4716", "PEM", "PKCS8"] {
+            // Ed25519 has no PEM form of old; asked for one, ssh-keygen 9 writes its own.
+            if kind == "ed25519" && format == "PEM" {
+                continue;
+            }
+            for passphrase in ["", "open sesame"] {
+                let name = &format!("{kind}-{bits}-{format}-{}", passphrase.len());
+                theirs.run(
+                    &room,
+                    &["-qt", kind, "-b", bits, "-m", format, "-N", passphrase, "-f", name, "-C", "me"],
+                );
+                let ours = room.ours(&["-y", "-P", passphrase, "-f", name]);
+                let public = room.text(&format!("{name}.pub"));
+                assert_eq!(key_of(&ours), key_of(&public), "{name}");
+                theirs.same(&room, &["-l", "-f", name]);
+                // And rewritten by us it is theirs again.
+                room.ours(&["-p", "-P", passphrase, "-N", "other one", "-f", name, "-a", "2"]);
+                let shown = theirs.run(&room, &["-y", "-P", "other one", "-f", name]);
+                assert_eq!(key_of(&shown), key_of(&public), "{name}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_other_public_format_goes_both_ways() {
+    let Some(theirs) = Theirs::find("the_other_public_format_goes_both_ways") else { return };
+    let room = Room::new();
+    room.ours(&["-q", "-t", "rsa", "-b", "2048", "-N", "", "-f", "key", "-C", ""]);
+    let exported = theirs.same(&room, &["-e", "-f", "key.pub"]).out;
+    theirs.same(&room, &["-e", "-f", "key"]);
+    room.write("exported", &exported);
+    assert_eq!(theirs.same(&room, &["-i", "-f", "exported"]).out, room.text("key.pub"));
+}
+
+#[test]
+fn hosts_are_found_as_theirs_finds_them() {
+    let Some(theirs) = Theirs::find("hosts_are_found_as_theirs_finds_them") else { return };
+    let room = Room::new();
+    known_hosts(&room);
+    let hosts = [
+        "host1",
+        "192.0.2.1",
+        "host2",
+        "[host2]:2222",
+        "y.bad",
+        "y.lab",
+        "x.lab",
+        "HOST2",
+        "upper",
+        "nobody",
+    ];
+    for host in hosts {
+        for flags in ["-F", "-lF", "-lvF", "-lEmd5", "-qF"] {
+            let split = if flags.ends_with('F') { vec![flags, host] } else { vec![flags, "-F", host] };
+            theirs.same(&room, &[&split[..], &["-f", "known"]].concat());
+        }
+    }
+    for flags in ["-l", "-lEmd5"] {
+        theirs.same(&room, &[flags, "-f", "known"]);
+    }
+    theirs.same(&room, &["-F", "host1", "-f", "missing"]);
+}
+
+#[test]
+fn hosts_are_removed_as_theirs_removes_them() {
+    let Some(theirs) = Theirs::find("hosts_are_removed_as_theirs_removes_them") else { return };
+    let room = Room::new();
+    known_hosts(&room);
+    let before = room.text("known");
+    // The last: a line that is none makes both refuse to touch the file.
+    let broken = format!("{before}what is this\n@what host1 ssh-ed25519 AAAA\n");
+    for contents in [before.clone(), before.trim_end().to_owned(), broken] {
+        for host in ["host1", "host2", "[host2]:2222", "y.bad", "y.lab", "UPPER", "nobody"] {
+            for flags in ["-R", "-qR"] {
+                let mut results = Vec::new();
+                for program in ["ssh-keygen", OURS] {
+                    room.write("known", &contents);
+                    let _ = fs::remove_file(room.path("known.old"));
+                    let said = room.run(program, &[flags, host, "-f", "known"], "");
+                    let old = fs::read_to_string(room.path("known.old")).ok();
+                    results.push((said, room.text("known"), old));
+                }
+                assert_eq!(results[0], results[1], "{flags} {host}");
+            }
+        }
+    }
+    theirs.same(&room, &["-R", "nobody", "-f", "known"]);
+}
+
+#[test]
+fn hashed_files_are_read_by_both() {
+    let Some(theirs) = Theirs::find("hashed_files_are_read_by_both") else { return };
+    let room = Room::new();
+    known_hosts(&room);
+    let before = room.text("known");
+    let lines = |text: &str| -> Vec<String> {
+        // Salts are random: of hashed lines, all but the hash.
+        let line = |line: &str| match line.split_once(' ') {
+            Some((hash, rest)) if hash.starts_with("|1|") => format!("|1| {rest}"),
+            _ => line.to_owned(),
+        };
+        text.lines().map(line).collect()
+    };
+    let mut results = Vec::new();
+    for program in ["ssh-keygen", OURS] {
+        room.write("known", &before);
+        let said = room.run(program, &["-H", "-f", "known"], "");
+        assert_eq!(room.text("known.old"), before);
+        for host in ["host1", "192.0.2.1", "host2", "[host2]:2222", "y.lab", "upper", "nobody"] {
+            theirs.same(&room, &["-F", host, "-f", "known"]);
+            theirs.same(&room, &["-lF", host, "-f", "known"]);
+        }
+        let again = room.run(program, &["-H", "-f", "known"], "");
+        results.push((said, lines(&room.text("known")), again));
+        room.ours(&["-qR", "host2", "-f", "known"]);
+        assert_eq!(theirs.same(&room, &["-F", "host2", "-f", "known"]).status, 1);
+    }
+    assert_eq!(results[0], results[1]);
+    // Asked to, both hash what they find.
+    room.write("known", &before);
+    let found = room.ours(&["-HF", "host2", "-f", "known"]);
+    assert_eq!(lines(&found), lines(&theirs.run(&room, &["-HF", "host2", "-f", "known"])));
+}
+
+#[test]
+fn lists_of_keys_show_the_same_fingerprints() {
+    let Some(theirs) = Theirs::find("lists_of_keys_show_the_same_fingerprints") else { return };
+    let room = Room::new();
+    for (name, kind, comment) in [("k", "ed25519", "a b"), ("r", "rsa", ""), ("e", "ecdsa", "#x")] {
+        room.ours(&["-q", "-t", kind, "-N", "", "-f", name, "-C", comment]);
+        for flags in ["-l", "-lv"] {
+            theirs.same(&room, &[flags, "-f", name]);
+            theirs.same(&room, &[flags, "-f", &format!("{name}.pub")]);
+        }
+    }
+    // Lines of a bare key without a comment are left out: there ssh-keygen 9 shows what an earlier line left in its memory.
+    let (k, r) = (room.text("k.pub"), room.text("r.pub"));
+    room.write(
+        "authorized",
+        format!(
+            "# note\n\nrestrict,command=\"a \\\"b\\\" c\" {k}{k}   {k}from=\"*.x\",restrict {r}ssh-rsa AAAA x\n\
+             ssh-future AAAACnNzaC1mdXR1cmU= new\n\tno-pty {k}"
+        ),
+    );
+    theirs.same(&room, &["-l", "-f", "authorized"]);
+    let ours = room.run(OURS, &["-l", "-f", "-"], &room.text("authorized"));
+    assert_eq!(ours, room.run("ssh-keygen", &["-l", "-f", "-"], &room.text("authorized")));
+    assert_eq!(ours.out, room.ours(&["-l", "-f", "authorized"]));
+    for input in ["", "junk\n"] {
+        let ours = room.run(OURS, &["-l", "-f", "-"], input);
+        assert_eq!(ours, room.run("ssh-keygen", &["-l", "-f", "-"], input));
+    }
+}
+
+#[test]
+fn certificates_are_described_as_theirs() {
+    let Some(theirs) = Theirs::find("certificates_are_described_as_theirs") else { return };
+    let room = Room::new();
+    for (name, kind) in [("ca", "ed25519"), ("user", "ecdsa"), ("host", "rsa"), ("late", "ed25519")] {
+        room.ours(&["-q", "-t", kind, "-N", "", "-f", name, "-C", name]);
+    }
+    let options =
+        ["clear", "permit-pty", "force-command=ls -l", "source-address=192.0.2.0/24", "extension:x@y=z"];
+    let mut arguments =
+        vec!["-q", "-s", "ca", "-I", "an id", "-n", "me,you", "-V", "20200101:20300701", "-z", "7"];
+    arguments.extend(options.iter().flat_map(|option| ["-O", option]));
+    arguments.push("user.pub");
+    theirs.run(&room, &arguments);
+    theirs.run(&room, &["-q", "-s", "ca", "-I", "host", "-h", "host.pub"]);
+    theirs.run(&room, &["-q", "-s", "ca", "-I", "late", "-V", "always:20300101", "late.pub"]);
+    let all: String =
+        ["user-cert.pub", "ca.pub", "host-cert.pub", "late-cert.pub"].map(|name| room.text(name)).concat();
+    room.write("all", format!("{all}junk\n"));
+    for file in ["user-cert.pub", "host-cert.pub", "late-cert.pub", "all", "ca.pub", "missing"] {
+        theirs.same(&room, &["-L", "-f", file]);
+    }
+    for flags in ["-l", "-lv"] {
+        theirs.same(&room, &[flags, "-f", "user-cert.pub"]);
+    }
+}
+
+#[test]
+fn refusals_are_theirs_word_for_word() {
+    let Some(theirs) = Theirs::find("refusals_are_theirs_word_for_word") else { return };
+    let room = Room::new();
+    room.ours(&["-q", "-t", "ed25519", "-N", "", "-f", "open", "-C", "x"]);
+    room.ours(&["-q", "-t", "ed25519", "-N", "secret", "-a", "2", "-f", "locked", "-C", "x"]);
+    room.set_mode("open", 0o640);
+    room.write("junk", "junk\n");
+    for arguments in [
+        "-y -f open",
+        "-p -N x -f open",
+        "-c -C x -f open",
+        "-l -f open",
+        "-y -P wrong -f locked",
+        "-p -P wrong -N x -f locked",
+        "-c -P wrong -C x -f locked",
+        "-y -f missing",
+        "-p -N x -f missing",
+        "-c -C x -f missing",
+        "-l -f missing",
+        "-e -f missing",
+        "-i -f missing",
+        "-l -f junk",
+        "-t foo",
+        "-t rsa -b 512",
+        "-t rsa -b 1023 -N x -f k",
+        "-t rsa -b 16385 -N x -f k",
+        "-t rsa -b abc",
+        "-t rsa -b -5",
+        "-t ecdsa -b 255",
+        "-a 0",
+        "-a 99999999999",
+        "-a x",
+        "-E foo -l",
+        "-m foo",
+        "-q -t ed25519 -N x -f missing/key",
+        "-R host -f missing",
+        "-H -f missing",
+    ] {
+        let said = theirs.same(&room, &arguments.split(' ').collect::<Vec<_>>());
+        assert!(said.status != 0 || arguments == "-l -f open", "{arguments}");
+    }
+}

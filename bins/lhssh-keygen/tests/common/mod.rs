@@ -1,0 +1,127 @@
+//! A folder for each test and a way to run the programs in it.
+
+// Every test program uses its own part of this.
+#![allow(dead_code)]
+
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+/// The program under test.
+pub(crate) const OURS: &str = env!("CARGO_BIN_EXE_lhssh-keygen");
+
+/// A folder of its own for each test, where the programs run.
+pub(crate) struct Room {
+    folder: tempfile::TempDir,
+}
+
+/// What a program said. Line ends are plain newlines: on standard error both programs write `\r\n`.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Said {
+    pub(crate) status: i32,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl Room {
+    pub(crate) fn new() -> Self {
+        Self { folder: tempfile::tempdir().expect("a folder") }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub(crate) fn text(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).expect("a file")
+    }
+
+    pub(crate) fn write(&self, name: &str, contents: impl AsRef<[u8]>) {
+        fs::write(self.path(name), contents).expect("written");
+        self.set_mode(name, 0o600);
+    }
+
+    pub(crate) fn mode(&self, name: &str) -> u32 {
+        fs::metadata(self.path(name)).expect("exists").permissions().mode() & 0o777
+    }
+
+    pub(crate) fn set_mode(&self, name: &str, mode: u32) {
+        fs::set_permissions(self.path(name), fs::Permissions::from_mode(mode)).expect("mode set");
+    }
+
+    /// The names in the folder, sorted.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.folder.path()).expect("a folder");
+        let mut names: Vec<String> = entries
+            .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
+            .collect();
+        names.sort();
+        names
+    }
+
+    pub(crate) fn run(&self, program: impl AsRef<Path>, arguments: &[&str], input: &str) -> Said {
+        let mut command = Command::new(program.as_ref());
+        command.args(arguments).current_dir(self.folder.path());
+        // Nobody is to be asked: no window.
+        command.env_remove("DISPLAY").env_remove("WAYLAND_DISPLAY").env("SSH_ASKPASS_REQUIRE", "never");
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("starts");
+        // A program that asks nothing may be gone already.
+        let _ = child.stdin.take().expect("a pipe").write_all(input.as_bytes());
+        let Output { status, stdout, stderr } = child.wait_with_output().expect("ends");
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text").replace("\r\n", "\n");
+        Said { status: status.code().expect("an exit status"), out: text(stdout), err: text(stderr) }
+    }
+
+    /// Ours, expected to succeed without a word on standard error.
+    pub(crate) fn ours(&self, arguments: &[&str]) -> String {
+        let said = self.run(OURS, arguments, "");
+        assert_eq!((said.status, said.err.as_str()), (0, ""), "{arguments:?}: {}", said.out);
+        said.out
+    }
+}
+
+/// The system's ssh-keygen beside ours.
+pub(crate) struct Theirs(PathBuf);
+
+impl Theirs {
+    /// `None` where there is none, which is said.
+    pub(crate) fn find(test: &str) -> Option<Self> {
+        lh_interop::peers(test, ["ssh-keygen"]).map(|[path]| Self(path))
+    }
+
+    /// Theirs, expected to succeed.
+    pub(crate) fn run(&self, room: &Room, arguments: &[&str]) -> String {
+        let said = room.run(&self.0, arguments, "");
+        assert_eq!(said.status, 0, "ssh-keygen {arguments:?}: {}", said.err);
+        said.out
+    }
+
+    /// Both must say the same in every respect, but for the program's name.
+    pub(crate) fn same(&self, room: &Room, arguments: &[&str]) -> Said {
+        let theirs = room.run(&self.0, arguments, "");
+        let ours = room.run(OURS, arguments, "");
+        assert_eq!(
+            Said { err: ours.err.replace("lhssh-keygen", "ssh-keygen"), ..ours },
+            theirs,
+            "{arguments:?}"
+        );
+        theirs
+    }
+}
+
+/// A known_hosts file `known` with something of everything, and the keys `a`, `b`, `c` in it.
+pub(crate) fn known_hosts(room: &Room) {
+    for name in ["a", "b", "c"] {
+        room.ours(&["-q", "-t", "ed25519", "-N", "", "-f", name, "-C", name]);
+    }
+    let key = |name: &str| room.text(&format!("{name}.pub")).trim_end().to_owned();
+    let (a, b, c) = (key("a"), key("b"), key("c"));
+    let text = format!(
+        "# a note\n\nhost1,192.0.2.1 {a}\nhost2 {b} and more\n[host2]:2222 {b}\n@revoked *.bad {c}\n*.lab,!x.lab {c}\n\
+         @cert-authority host1 {c}\nhost1 {b}\nUPPER {a}\n"
+    );
+    room.write("known", text);
+}
