@@ -23,7 +23,7 @@ async def main():
         "127.0.0.1", 0, server_host_keys=[os.path.join(lab, name) for name in ("host_ed25519", "host_rsa", "host_ecdsa")],
         authorized_client_keys=os.path.join(lab, "authorized_keys"), process_factory=process, sftp_factory=True,
         encoding=None, rekey_bytes=20 << 20)
-    print(server.get_port(), flush=True)
+    print(server.sockets[0].getsockname()[1], flush=True)
     await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
     server.close()
 

@@ -155,8 +155,17 @@ impl Transport {
     }
 
     /// Anything but key exchange: not before the first one, nor between the peer's KEXINIT and its NEWKEYS.
+    ///
+    /// One exception: in a *rekey* the connection protocol's messages are taken, although RFC 4253 section 7.1 forbids
+    /// the peer to send them. asyncssh (2.10 in Debian 12) goes on with channel data after its KEXINIT. They are
+    /// authentic under the old keys, and OpenSSH took them up to 10.3.
     fn check_data(&self, number: u8) -> Result<(), TransportError> {
         match self.kex {
+            KexState::Running { .. } | KexState::ExpectNewKeys { .. }
+                if self.names.is_some() && matches!(number, 80..=127) =>
+            {
+                Ok(())
+            }
             KexState::Running { .. } | KexState::ExpectNewKeys { .. } => {
                 Err(TransportError::Unexpected { number, when: "during key exchange" })
             }
