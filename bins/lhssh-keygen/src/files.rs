@@ -1,12 +1,13 @@
 //! Key files: read with the checks OpenSSH makes, written so that nothing can be lost or seen by others.
 //!
 //! A new file is made under its own name, private from the first instant. One that exists is replaced by renaming a
-//! complete copy over it: a full disk or a crash leaves the old key. What is no regular file (`/dev/stdout`, a named pipe) is
+//! complete copy over it: a full disk or a crash leaves the old key. Only where its folder does not allow that it is written
+//! over. What is no regular file (`/dev/stdout`, a named pipe) is
 //! written to as it is.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Read as _, Seek as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
@@ -141,18 +142,53 @@ fn write(path: &Path, contents: &[u8], mode: u32, never: u32) -> io::Result<()> 
         Ok(about) if about.is_file() => {
             // Behind a symbolic link the file itself is replaced, not the link.
             let real = fs::canonicalize(path)?;
-            let fresh = beside(&real);
-            let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&fresh)?;
-            let done = take_over(&file, &about, never)
-                .and_then(|()| fill(file, contents))
-                .and_then(|()| fs::rename(&fresh, &real));
-            done.inspect_err(|_| drop(fs::remove_file(&fresh)))
+            match replace(&real, contents, &about, never) {
+                Err(why) if is_about_the_folder(&why) => write_over(&real, contents, &about, never),
+                done => done,
+            }
         }
         Ok(about) if about.is_dir() => {
             Err(io::Error::from_raw_os_error(rustix::io::Errno::ISDIR.raw_os_error()))
         }
         Ok(_) => OpenOptions::new().write(true).open(path)?.write_all(contents),
     }
+}
+
+/// Puts a complete new file in the old one's place.
+fn replace(path: &Path, contents: &[u8], about: &fs::Metadata, never: u32) -> io::Result<()> {
+    let fresh = beside(path);
+    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&fresh)?;
+    take_over(&file, about, never)
+        .and_then(|()| fill(file, contents))
+        .and_then(|()| fs::rename(&fresh, path))
+        .inspect_err(|_| drop(fs::remove_file(&fresh)))
+}
+
+/// Whether nothing in the folder can be replaced, though the file itself may be writable: the folder is somebody else's, or
+/// the file is mounted there on its own, as containers have it.
+fn is_about_the_folder(why: &io::Error) -> bool {
+    use io::ErrorKind::{CrossesDevices, PermissionDenied, ReadOnlyFilesystem, ResourceBusy};
+    matches!(why.kind(), PermissionDenied | ReadOnlyFilesystem | ResourceBusy | CrossesDevices)
+}
+
+/// Writes over the old contents and puts them back if that fails, which needs no new room on the disk.
+fn write_over(path: &Path, contents: &[u8], about: &fs::Metadata, never: u32) -> io::Result<()> {
+    let mut file = OpenOptions::new().read(true).write(true).open(path)?;
+    let mut old = Zeroizing::new(Vec::with_capacity(usize::try_from(about.len()).unwrap_or_default() + 1));
+    (&file).take(MAX_KEY_FILE + 1).read_to_end(&mut old)?;
+    if old.len() as u64 > MAX_KEY_FILE {
+        return Err(io::Error::from(io::ErrorKind::FileTooLarge));
+    }
+    if about.mode() & never != 0 {
+        file.set_permissions(fs::Permissions::from_mode(about.mode() & 0o777 & !never))?;
+    }
+    let put = |file: &mut File, bytes: &[u8]| {
+        file.rewind()?;
+        file.write_all(bytes)?;
+        file.set_len(bytes.len() as u64)?;
+        file.sync_all()
+    };
+    put(&mut file, contents).inspect_err(|_| drop(put(&mut file, &old)))
 }
 
 /// Gives the new file the owner and the mode of the old.

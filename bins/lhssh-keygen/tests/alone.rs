@@ -222,6 +222,24 @@ fn a_full_disk_leaves_the_old_key() {
     assert_eq!(room.names(), before.2);
 }
 
+/// A test for users: nobody refuses root a folder.
+#[test]
+fn a_key_in_a_folder_that_cannot_be_written_is_written_over() {
+    let room = Room::new();
+    std::fs::create_dir(room.path("folder")).expect("made");
+    room.ours(&["-q", "-t", "ed25519", "-N", "", "-f", "folder/key", "-C", "me"]);
+    room.set_mode("folder", 0o500);
+    let full = format!("trap '' XFSZ; ulimit -f 0; '{OURS}' -p -N x -a 2 -f folder/key");
+    let before = room.text("folder/key");
+    assert_eq!(room.run("/bin/sh", &["-c", &full], "").status, 1);
+    assert_eq!(room.text("folder/key"), before);
+    for passphrase in ["x", ""] {
+        room.ours(&["-p", "-P", "x", "-N", passphrase, "-a", "2", "-f", "folder/key"]);
+        assert_eq!(room.ours(&["-y", "-P", passphrase, "-f", "folder/key"]), room.text("folder/key.pub"));
+    }
+    room.set_mode("folder", 0o700);
+}
+
 #[test]
 fn links_and_pipes_are_written_through() {
     let room = Room::new();

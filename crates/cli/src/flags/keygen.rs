@@ -36,7 +36,12 @@ pub static KEYGEN: Program = Program {
         Flag::plain('L', Works, "Show what certificates say."),
         Flag::plain('l', Works, "Show fingerprints."),
         Flag::with('M', "task", NotYet, "Make primes for group exchange."),
-        Flag::with('m', "format", Works, "Key format for -e and -i: RFC4716 (PKCS8 and PEM are not supported yet)."),
+        Flag::with(
+            'm',
+            "format",
+            Works,
+            "Key format for -e and -i: RFC4716 (PKCS8 and PEM are not supported yet).",
+        ),
         Flag::with('N', "new_passphrase", Works, "The new passphrase."),
         Flag::with('n', "principals", NotYet, "Names in a certificate."),
         Flag::with('O', "option", NotYet, "Option of a certificate or signature."),
