@@ -120,11 +120,11 @@ keyword_table! {
     /// Remove an old socket before listening on its path.
     stream_local_bind_unlink: bool = "no", "StreamLocalBindUnlink", Match, NotYet;
     /// Hash of logged fingerprints.
-    fingerprint_hash: ServerFingerprintHash = "sha256", "FingerprintHash", Global, NotYet;
+    fingerprint_hash: ServerFingerprintHash = "sha256", "FingerprintHash", Global, Works;
     /// Tell the session how the user authenticated.
     expose_auth_info: bool = "no", "ExposeAuthInfo", Match, NotYet;
     /// Refuse connections that match.
-    refuse_connection: bool = "no", "RefuseConnection", Match, NotYet;
+    refuse_connection: bool = "no", "RefuseConnection", Match, Works;
     /// Announce Debian's version (a Debian addition).
     debian_banner: bool = "yes", "DebianBanner", Global, AcceptedWithoutEffect("our identification names no distribution");
     /// Where the process id is written.

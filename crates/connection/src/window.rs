@@ -7,8 +7,8 @@
 //! nothing: credit goes back as fast as data comes, so on a long path the window looks full here while the peer
 //! stands still. What does say it is time. The first byte beyond a grant cannot have been sent before the grant
 //! arrived, so "grant sent to first byte beyond the old one" is never less than a round trip and is exactly one
-//! when the peer was waiting; the smallest such sample estimates the round trip. When at least half a window
-//! arrives within one round trip, and our sink keeps up, the window doubles. A path that is limited by anything
+//! when the peer was waiting; the smallest such sample estimates the round trip. When data comes at a rate of at least
+//! half a window per round trip, and our sink keeps up, the window doubles. A path that is limited by anything
 //! else stops at two to four times what it holds in flight.
 
 use std::time::{Duration, Instant};
@@ -101,7 +101,11 @@ impl ReceiveWindow {
         if let Some(round_trip) = *round_trip
             && now.saturating_duration_since(start) >= round_trip
         {
-            self.grow |= self.epoch_received >= self.size / 2 && self.backlog() <= self.size / 4;
+            // An epoch lasts longer than a round trip when this process did not get to run, or the path is short:
+            // what counts is the rate.
+            let elapsed = now.saturating_duration_since(start).as_nanos().max(1);
+            let in_flight = u128::from(self.epoch_received) * round_trip.as_nanos() / elapsed;
+            self.grow |= in_flight >= u128::from(self.size / 2) && self.backlog() <= self.size / 4;
             self.epoch = Some(now);
             self.epoch_received = 0;
         }

@@ -7,7 +7,7 @@
 use std::net::SocketAddr;
 
 use lh_auth::server::{Attempt, Method, PublicKeyAttempt};
-use lh_config::enums::PermitRootLogin;
+use lh_config::enums::{PermitRootLogin, ServerFingerprintHash};
 use lh_config::server_table::ServerSettings;
 use lh_config::token::Tokens;
 use lh_config::{ConfigError, ConnectionFacts, ServerConfig};
@@ -396,7 +396,11 @@ impl Monitor {
                         let origin = self.origin();
                         match entry.options.check(origin.address, origin.name, now_unix()) {
                             Ok(()) => {
-                                verbose!(self.log, "Accepted key {} found at {place}", describe(key));
+                                verbose!(
+                                    self.log,
+                                    "Accepted key {} found at {place}",
+                                    describe(settings, key)
+                                );
                                 return Some(entry.options);
                             }
                             Err(why) => {
@@ -419,7 +423,7 @@ impl Monitor {
                 error!(
                     self.log,
                     "Error checking authentication key {} in revoked keys file {path}",
-                    describe(key)
+                    describe(settings, key)
                 );
                 return true;
             };
@@ -431,7 +435,7 @@ impl Monitor {
                 return true;
             }
             if authorized_keys::find(&String::from_utf8_lossy(&text), key).next().is_some() {
-                error!(self.log, "Authentication key {} revoked by file {path}", describe(key));
+                error!(self.log, "Authentication key {} revoked by file {path}", describe(settings, key));
                 return true;
             }
         }
@@ -448,7 +452,7 @@ impl Monitor {
         let invalid = if candidate.user.is_none() { "invalid user " } else { "" };
         let key = match method {
             Method::PublicKey(key) => match PublicKey::from_blob(&key.key) {
-                Ok(key) => format!(": {}", describe(&key)),
+                Ok(key) => format!(": {}", describe(&candidate.settings, &key)),
                 Err(_) => String::new(),
             },
             _ => String::new(),
@@ -500,7 +504,7 @@ enum KeyVerdict {
 }
 
 /// `ED25519 SHA256:…`, as log lines have it.
-pub(crate) fn describe(key: &PublicKey) -> String {
+fn describe(settings: &ServerSettings, key: &PublicKey) -> String {
     let kind = match key.key_type() {
         "ssh-ed25519" => "ED25519",
         "ssh-rsa" => "RSA",
@@ -508,7 +512,11 @@ pub(crate) fn describe(key: &PublicKey) -> String {
         other if other.starts_with("ecdsa-") => "ECDSA",
         other => other,
     };
-    format!("{kind} {}", key.fingerprint(FingerprintHash::Sha256))
+    let hash = match settings.fingerprint_hash.value {
+        ServerFingerprintHash::Sha256 => FingerprintHash::Sha256,
+        ServerFingerprintHash::Md5 => FingerprintHash::Md5,
+    };
+    format!("{kind} {}", key.fingerprint(hash))
 }
 
 /// A method without its submethod (`keyboard-interactive:pam`).

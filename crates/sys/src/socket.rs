@@ -1,8 +1,10 @@
 //! Options and addresses of TCP sockets.
+#![expect(unsafe_code, reason = "TCP_INFO is read with getsockopt into a plain buffer")]
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
+use std::time::Duration;
 
 use rustix::net::sockopt;
 use rustix::net::{AddressFamily, getpeername, getsockname};
@@ -50,6 +52,25 @@ pub fn set_tos(socket: impl AsFd, tos: u8) -> io::Result<()> {
     }
 }
 
+/// The shortest round trip the kernel has seen on this connection (`TCP_INFO`); `None` where it does not say.
+pub fn round_trip(socket: impl AsFd) -> Option<Duration> {
+    /// Where `tcpi_min_rtt` (microseconds) lies in the kernel's `struct tcp_info`, which only ever grows at its end.
+    const MIN_RTT: std::ops::Range<usize> = 148..152;
+    let mut info = [0_u8; 256];
+    let mut length = libc::socklen_t::try_from(info.len()).ok()?;
+    let fd = socket.as_fd().as_raw_fd();
+    // SAFETY: the kernel writes at most `length` bytes, which is the buffer's own size.
+    let status = unsafe {
+        libc::getsockopt(fd, libc::IPPROTO_TCP, libc::TCP_INFO, info.as_mut_ptr().cast(), &mut length)
+    };
+    if status != 0 || (length as usize) < MIN_RTT.end {
+        return None;
+    }
+    let micros = u32::from_ne_bytes(info.get(MIN_RTT)?.try_into().ok()?);
+    // All ones before the first measurement.
+    (micros != u32::MAX && micros > 0).then(|| Duration::from_micros(micros.into()))
+}
+
 /// True when the descriptor is an IPv4 or IPv6 socket; `-i` may hand a server anything.
 pub fn is_internet(socket: impl AsFd) -> bool {
     matches!(sockopt::socket_domain(socket), Ok(AddressFamily::INET | AddressFamily::INET6))
@@ -77,7 +98,10 @@ mod tests {
             set_keepalive(&server, true).unwrap();
             assert!(sockopt::socket_keepalive(&server).unwrap());
             set_tos(&server, 0xb8).unwrap();
+            let round_trip = round_trip(&client).unwrap();
+            assert!(round_trip < Duration::from_secs(5), "{round_trip:?}");
         }
         assert_eq!(peer_address(crate::fd::null().unwrap()), None);
+        assert_eq!(round_trip(crate::fd::null().unwrap()), None);
     }
 }

@@ -140,6 +140,10 @@ fn prepare(
     }
     let monitor = Monitor::new(config, host_keys, address.peer, address.local, address.log.clone());
     let settings = monitor.connection_settings()?;
+    if settings.refuse_connection.value {
+        let (ip, port) = (address.peer.ip(), address.peer.port());
+        return Err(format!("administratively prohibited connection from {ip} port {port}").into());
+    }
     let algorithms = names::algorithms(&settings);
     let sha1 = algorithms.host_key.iter().any(|name| name == "ssh-rsa");
     let needs_moduli = algorithms.kex.iter().any(|name| name.contains("group-exchange"));
@@ -192,7 +196,13 @@ fn run(mut link: Link, mut monitor: Monitor, address: &Address, control: Option<
         link.transport_ref().negotiated().map(|names| names.host_key.clone()).unwrap_or_default();
     let shared = Rc::new(share(login, home_problem, address, &link));
     let mut serving = Serving::new(Rc::clone(&shared), host_keys, &session_id, negotiated);
+    let round_trip = lh_sys::socket::round_trip(link.stream().read_fd());
     let mut driver = Driver::new(link, lh_connection::Config::default());
+    if let Some(round_trip) = round_trip {
+        // Windows grow by what the path holds; told nothing, they would guess it from the first credits, and
+        // a stock client on a short path gets slower by every byte of window it cannot use.
+        driver.control().connection().round_trip_measured(round_trip);
+    }
     if let Some(interval) = shared.settings.client_alive_interval.value.duration() {
         driver.set_keepalive(interval, shared.settings.client_alive_count_max.value);
     }
