@@ -10,15 +10,16 @@ use lh_interop::{
 };
 
 struct Scene {
-    lab: Lab,
+    // First, so that a failing test can still print the server's log from the lab's folder.
     server: Lhsshd,
+    lab: Lab,
 }
 
 impl Scene {
     fn new(config: &str) -> Self {
         let lab = Lab::new();
         let server = Lhsshd::start(&lab, config);
-        Self { lab, server }
+        Self { server, lab }
     }
 
     fn ssh(&self, options: &[&str], command: &[&str]) -> Vec<String> {

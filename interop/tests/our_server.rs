@@ -14,8 +14,9 @@ const SIZE: usize = 64 << 20;
 const REKEY: &str = "RekeyLimit 16M";
 
 struct Scene {
-    lab: Lab,
+    // First, so that a failing test can still print the server's log from the lab's folder.
     server: Lhsshd,
+    lab: Lab,
 }
 
 impl Scene {
@@ -23,7 +24,7 @@ impl Scene {
         let lab = Lab::new();
         let server = Lhsshd::start(&lab, &format!("{REKEY}\n{config}"));
         make_blob(&lab.path("blob"), SIZE);
-        Self { lab, server }
+        Self { server, lab }
     }
 
     fn stdin(&self, name: &str) -> Stdio {

@@ -1,5 +1,6 @@
 //! What would otherwise be typed twice: the test command of the README, the demonstration, the check of the layers.
 
+mod compat;
 mod demo;
 mod fuzz;
 mod layers;
@@ -18,6 +19,8 @@ usage: cargo xtask <command>
   test [--only STEP[,STEP…]]
             everything CI runs; as root it installs the Debian packages it needs
   peers     install the programs of other people that the tests talk to (as root)
+  compat [--check]
+            write the tables of docs/compat.md from the code (or check that they are current)
   layers    check that the crates' dependencies point one way
   fuzz [SECONDS]
             run every fuzz target for that many seconds (default 10)
@@ -34,6 +37,7 @@ fn main() -> ExitCode {
         Some("test") => test::run(rest),
         Some("peers") => peers::install(),
         Some("layers") => layers::check(),
+        Some("compat") => compat::run(rest),
         Some("fuzz") => fuzz::run(rest),
         Some("help" | "--help" | "-h") => {
             print!("{USAGE}");

@@ -10,6 +10,7 @@ const STEPS: &[Step] = &[
     ("peers", install_peers),
     ("format", || call(cargo().args(["fmt", "--all", "--check"]))),
     ("layers", layers::check),
+    ("compat", || crate::compat::run(&["--check".to_owned()])),
     ("clippy", || {
         call(cargo().args(["clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"]))
     }),
