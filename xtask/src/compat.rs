@@ -35,8 +35,8 @@ fn tables() -> String {
     for program in [&SSH, &SCP, &SSHD, &KEYGEN] {
         flags(program, &mut out);
     }
-    keywords("ssh_config", &CLIENT_KEYWORDS, &mut out);
-    keywords("sshd_config", &SERVER_KEYWORDS, &mut out);
+    keywords("ssh_config", CLIENT_KEYWORDS, &mut out);
+    keywords("sshd_config", SERVER_KEYWORDS, &mut out);
     out
 }
 
