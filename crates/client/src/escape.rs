@@ -102,7 +102,6 @@ impl EscapeFilter {
             format!(" {e}.   - terminate connection"),
             format!(" {e}B   - send a BREAK to the remote system"),
             format!(" {e}R   - request rekey"),
-            format!(" {e}V/v - decrease/increase verbosity (LogLevel)"),
             format!(" {e}^Z  - suspend lhssh"),
             format!(" {e}#   - list forwarded connections"),
             format!(" {e}&   - background lhssh (when waiting for connections to terminate)"),
