@@ -9,12 +9,22 @@ import asyncssh
 lab = sys.argv[1]
 
 
+async def pump(source, sink, end):
+    """Copies until the source ends; `end` closes the sink's side."""
+    while data := await source.read(1 << 16):
+        sink.write(data)
+        await sink.drain()
+    end()
+
+
 async def process(proc):
-    shell = await asyncio.create_subprocess_shell(
-        proc.command, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE)
-    await proc.redirect(stdin=shell.stdin, stdout=shell.stdout, stderr=shell.stderr)
+    pipe = asyncio.subprocess.PIPE
+    shell = await asyncio.create_subprocess_shell(proc.command, stdin=pipe, stdout=pipe, stderr=pipe)
+    feed = asyncio.create_task(pump(proc.stdin, shell.stdin, shell.stdin.close))
+    # The exit status goes out behind all output.
+    await asyncio.gather(pump(shell.stdout, proc.stdout, lambda: None), pump(shell.stderr, proc.stderr, lambda: None))
     code = await shell.wait()
-    await proc.stdout.drain()
+    feed.cancel()
     proc.exit(code)
 
 
