@@ -65,7 +65,7 @@ counters! {
     dropped,
     /// Packets for which the ring had no room although the queue had: should be none.
     overrun,
-    /// Packets that the receiving device refused: should be none.
+    /// Packets that the receiving device did not take for packets: should be none.
     refused,
     /// Packets handed over more than a millisecond after they were due.
     late,
@@ -139,8 +139,10 @@ impl<'a> Direction<'a> {
                 add(&self.counters.late, 1);
             }
             self.counters.late_max_us.fetch_max(late / 1000, Ordering::Relaxed);
-            if rustix::io::write(self.to.as_fd(), packet).is_err() {
-                add(&self.counters.refused, 1);
+            match rustix::io::write(self.to.as_fd(), packet) {
+                // A device that is down, as one is for a moment while the path is set up, hears nothing.
+                Ok(_) | Err(Errno::IO) => {}
+                Err(_) => add(&self.counters.refused, 1),
             }
             self.ring.pop();
             // Handing over is receiving, as far as TCP is concerned, and takes its time.

@@ -44,8 +44,6 @@ fn run(args: &[String]) -> Result<(), String> {
     let text = |error: io::Error| error.to_string();
     let (near_in, far_in) = (near.try_clone().map_err(text)?, far.try_clone().map_err(text)?);
 
-    // A packet that waits for the processor is a delay nobody asked for. Where it is not allowed, it goes without.
-    let _ = rustix::process::setpriority_process(None, -20);
     let counters: &'static [Counters; 2] = Box::leak(Box::default());
     let directions = [
         ("near", Direction::new(near, far_in, &shape, seed, &counters[0])),
@@ -53,6 +51,9 @@ fn run(args: &[String]) -> Result<(), String> {
     ];
     for (name, direction) in directions {
         let forward = move || {
+            if let Err(error) = lh_sys::tun::run_before_others() {
+                eprintln!("lh-link: without priority, packets may be late: {error}");
+            }
             // Timers may be late by 50 microseconds otherwise, to save wake-ups.
             let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
             if let Err(error) = direction.run() {

@@ -248,7 +248,16 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_bytes_bring_it_down(packet in prop::collection::vec(any::<u8>(), 0..3000), first in 0u64..50, count in 1u64..50) {
+        fn no_bytes_bring_it_down(
+            mut packet in prop::collection::vec(any::<u8>(), 20..3000),
+            kind in prop::sample::select(vec![(GSO_NONE, 0x45), (GSO_TCPV4, 0x45), (GSO_TCPV6 | GSO_ECN, 0x60)]),
+            transport in 0u16..100,
+            first in 0u64..50,
+            count in 1u64..50,
+        ) {
+            // Most random bytes would not get past the first look.
+            (packet[1], packet[VNET_HEADER_LEN]) = kind;
+            put(&mut packet, 6, &transport.to_ne_bytes());
             let layout = Layout::of(&packet);
             prop_assert!(layout.segments >= 1);
             layout.wire_len(first, count);

@@ -263,11 +263,14 @@ impl Path {
         // Without IPv6 in the kernel the path is good for IPv4.
         let _ = ip(&["address", "add", &format!("{}/64", side.ipv6()), "dev", DEVICE, "nodad"]);
         ip(&["link", "set", DEVICE, "up"])?;
+        // On the route, because a namespace may choose its default only among what the host lets everyone use.
+        let control = ["dev", DEVICE, "congctl", &spec.congestion];
+        ip(&[&["route", "replace", "10.88.0.0/24", "src", side.ipv4()], &control[..]].concat())?;
+        let _ = ip(&[&["-6", "route", "replace", "fd88::/64"], &control[..]].concat());
         let buffer = spec.tcp_buffer();
         let settings = [
             ("tcp_rmem", format!("4096 131072 {buffer}")),
             ("tcp_wmem", format!("4096 16384 {buffer}")),
-            ("tcp_congestion_control", spec.congestion.clone()),
             // A run must not profit from what the one before found out.
             ("tcp_no_metrics_save", "1".to_owned()),
         ];

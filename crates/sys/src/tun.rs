@@ -4,7 +4,7 @@
 //! With the offloads switched on, the kernel hands over what its TCP would give a network card: up to 64 KiB in
 //! one piece with the checksum left to do, and takes the same back. That is what makes ten gigabits a
 //! second through a user-space program possible.
-#![expect(unsafe_code, reason = "rustix has no TUN requests")]
+#![expect(unsafe_code, reason = "rustix has neither TUN requests nor scheduling classes")]
 
 use std::fs::File;
 use std::io;
@@ -44,6 +44,19 @@ pub fn open(name: &str) -> io::Result<OwnedFd> {
     }
     crate::fd::set_nonblocking(&fd, true)?;
     Ok(fd)
+}
+
+/// Lets the calling thread run before every ordinary one (`SCHED_RR` at the lowest of its priorities): a packet
+/// that waits for a processor is a delay nobody asked for.
+pub fn run_before_others() -> io::Result<()> {
+    // SAFETY: sched_param is plain memory that may be zero.
+    let mut param: libc::sched_param = unsafe { std::mem::zeroed() };
+    param.sched_priority = 1;
+    // SAFETY: `param` is initialised and alive for the call, which only reads it; 0 is the calling thread.
+    if unsafe { libc::sched_setscheduler(0, libc::SCHED_RR, &raw const param) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
 }
 
 #[cfg(test)]
