@@ -1,6 +1,8 @@
 //! Runs commands at the two ends of an emulated wide-area path. `docs/wan.md` says what the path does and how well.
 
-use std::os::unix::process::CommandExt;
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::AsFd;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
@@ -8,6 +10,7 @@ use lh_link::path::{Kind, Path, Side, Spec};
 use lh_link::units;
 use lh_sys::child::{Ended, Watched};
 use lh_sys::signals::Signals;
+use lh_sys::spawn::Program;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Signal;
 
@@ -123,25 +126,47 @@ fn serve_and_run(path: &Path, wanted: &Wanted, mut signals: Signals) -> Result<i
         Some((program, args)) => (program, args),
         None => (&shell, &[][..]),
     };
-    let child = path.command(Side::Near, program).args(args).spawn();
+    let child = start(path.command(Side::Near, program).args(args), false);
     attend(child.map_err(|error| format!("{program}: {error}"))?, &mut signals)
 }
 
 /// Starts the server. It ends with its namespace, as whatever it starts itself.
 fn start_server(path: &Path, line: &str) -> Outcome {
-    let mut command: Command = path.command(Side::Far, "sh");
+    let mut command = path.command(Side::Far, "sh");
     // Ctrl-C at the terminal is for the command; the server ends when the command has.
-    command.args(["-c", line]).process_group(0);
-    command.spawn().map_err(|error| format!("--far {line}: {error}"))?;
+    start(command.args(["-c", line]), true).map_err(|error| format!("--far {line}: {error}"))?;
     if !path.wait_for_listener(Side::Far, SERVER_PATIENCE) {
         eprintln!("wan: nothing listens on TCP at the far end after {SERVER_PATIENCE:?}; going on");
     }
     Ok(())
 }
 
+/// Starts a command with all signals as usual: the standard library would hand down that we have ours blocked.
+fn start(command: &Command, own_session: bool) -> io::Result<Child> {
+    // `env` looks the program up in PATH.
+    let mut program = Program::new("/usr/bin/env").arg(command.get_program());
+    for arg in command.get_args() {
+        program = program.arg(arg);
+    }
+    let mut env: Vec<(OsString, OsString)> = std::env::vars_os().collect();
+    let ours = command.get_envs().filter_map(|(name, value)| Some((name, value?)));
+    for (name, value) in ours {
+        env.retain(|(other, _)| other != name);
+        env.push((name.to_owned(), value.to_owned()));
+    }
+    let stdio =
+        [io::stdin().as_fd(), io::stdout().as_fd(), io::stderr().as_fd()].map(|fd| fd.try_clone_to_owned());
+    let [stdin, stdout, stderr] = stdio;
+    program = program.env(env).stdio(stdin?, stdout?, stderr?);
+    if own_session {
+        program = program.new_session();
+    }
+    program.spawn()
+}
+
 /// Waits for the command; a signal for us ends it.
 fn attend(child: Child, signals: &mut Signals) -> Result<i32, String> {
-    let failed = |error: std::io::Error| format!("waiting for the command: {error}");
+    let failed = |error: io::Error| format!("waiting for the command: {error}");
     let mut child = Watched::new(child).map_err(failed)?;
     let mut deadline: Option<Instant> = None;
     loop {
@@ -155,10 +180,10 @@ fn attend(child: Child, signals: &mut Signals) -> Result<i32, String> {
         }
         let timeout = timeout.and_then(|left| Timespec::try_from(left).ok());
         let mut fds = [PollFd::new(signals, PollFlags::IN), PollFd::new(&child, PollFlags::IN)];
-        if let Err(error) = poll(&mut fds, timeout.as_ref()) {
-            if error != rustix::io::Errno::INTR {
-                return Err(failed(error.into()));
-            }
+        if let Err(error) = poll(&mut fds, timeout.as_ref())
+            && error != rustix::io::Errno::INTR
+        {
+            return Err(failed(error.into()));
         }
         while let Some(signal) = signals.take().map_err(failed)? {
             // From the terminal it has it already, and a second one does no harm.

@@ -313,10 +313,11 @@ impl LinkProcess {
 
 impl Drop for Path {
     fn drop(&mut self) {
-        if self.names.iter().any(|name| !name.is_empty()) {
-            if let Err(text) = self.take_down() {
-                eprintln!("wan: {text}");
-            }
+        // Empty names: already down.
+        if self.names.iter().any(|name| !name.is_empty())
+            && let Err(text) = self.take_down()
+        {
+            eprintln!("wan: {text}");
         }
     }
 }

@@ -33,10 +33,10 @@ fn path(spec: &Spec) -> Option<Path> {
 
 fn skip(why: &str) {
     eprintln!("SKIPPED: {why}");
-    if let Some(log) = std::env::var_os("LH_SKIP_LOG") {
-        if let Ok(mut file) = std::fs::File::options().create(true).append(true).open(log) {
-            let _ = writeln!(file, "emulated path: {why}");
-        }
+    if let Some(log) = std::env::var_os("LH_SKIP_LOG")
+        && let Ok(mut file) = std::fs::File::options().create(true).append(true).open(log)
+    {
+        let _ = writeln!(file, "emulated path: {why}");
     }
 }
 
