@@ -6,6 +6,7 @@ mod fuzz;
 mod layers;
 mod peers;
 mod test;
+mod wan;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -24,6 +25,9 @@ usage: cargo xtask <command>
   layers    check that the crates' dependencies point one way
   fuzz [SECONDS]
             run every fuzz target for that many seconds (default 10)
+  wan [--rtt TIME] [--rate RATE] [--loss PART] [--queue BYTES] [--far 'SERVER'] … [--] [COMMAND…]
+            run a command, and a server at the far end, over an emulated wide-area path (as root);
+            docs/wan.md has more, `cargo xtask wan --help` every option
 ";
 
 /// What a command of this program ends with; the text is for a person.
@@ -39,6 +43,7 @@ fn main() -> ExitCode {
         Some("layers") => layers::check(),
         Some("compat") => compat::run(rest),
         Some("fuzz") => fuzz::run(rest),
+        Some("wan") => wan::run(rest),
         Some("help" | "--help" | "-h") => {
             print!("{USAGE}");
             Ok(())

@@ -18,6 +18,7 @@
 //! | [`signals`] | signal names, and signals turned into readable bytes |
 //! | [`socket`] | options and addresses of TCP sockets |
 //! | [`time`] | dates as people write them |
+//! | [`tun`] | TUN devices, for the emulated path of the bench |
 //! | [`fd`] | descriptors: pipes, flags, the standard three |
 
 pub mod background;
@@ -31,4 +32,5 @@ pub mod socket;
 pub mod spawn;
 pub mod termios;
 pub mod time;
+pub mod tun;
 pub mod users;

@@ -1,0 +1,267 @@
+//! The arithmetic of a link: when does a packet arrive that is put in now, if it arrives at all.
+//!
+//! One first-in-first-out queue in front of a line. Bytes leave it at the line's rate, reach the other end one delay
+//! later, and are refused while the queue is full. All of it follows from a single number, the time at which
+//! the line will be free, so nothing has to happen at departure and the link needs a timer for arrivals only.
+//! Time is an argument (nanoseconds from any origin), so that the tests run in virtual time.
+
+use std::time::Duration;
+
+/// What a link does to packets.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Shape {
+    /// Bits a second on the wire, link-layer header included.
+    pub rate: u64,
+    /// From the end of transmission to arrival: half the round-trip time.
+    pub delay: Duration,
+    /// Bytes that may wait for the line, the one being transmitted included.
+    pub queue: u64,
+    /// Probability that a segment which was transmitted does not arrive.
+    pub loss: f64,
+}
+
+impl Shape {
+    /// Bytes on the line when it is busy, without those that wait for it.
+    pub fn in_flight(&self) -> u64 {
+        let bytes = u128::from(self.rate) * self.delay.as_nanos() / 8_000_000_000;
+        u64::try_from(bytes).unwrap_or(u64::MAX)
+    }
+}
+
+/// What becomes of one segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// It is at the other end at this time.
+    Arrives(u64),
+    /// It was transmitted, and took its time on the line, but got lost.
+    Lost,
+    /// There was no room in the queue.
+    Refused,
+}
+
+/// One direction of a link.
+#[derive(Debug)]
+pub struct Link {
+    rate: u128,
+    delay: u64,
+    queue: u128,
+    /// When the line has transmitted everything that was accepted.
+    free_at: u64,
+    /// What `free_at` lacks for being exact, in bit nanoseconds: less than `rate`.
+    carry: u128,
+    loss: Loss,
+}
+
+/// Nanoseconds in a second times bits in a byte.
+const BIT_NANOS: u128 = 8_000_000_000;
+
+impl Link {
+    /// An idle link. The same seed loses the same segments.
+    pub fn new(shape: &Shape, seed: u64) -> Self {
+        Self {
+            rate: u128::from(shape.rate.max(1)),
+            delay: u64::try_from(shape.delay.as_nanos()).unwrap_or(u64::MAX),
+            queue: u128::from(shape.queue),
+            free_at: 0,
+            carry: 0,
+            loss: Loss::new(shape.loss, seed),
+        }
+    }
+
+    /// Bytes that wait for the line or are on their way into it.
+    pub fn backlog(&self, now: u64) -> u64 {
+        let wait = u128::from(self.free_at.saturating_sub(now));
+        u64::try_from((wait * self.rate).div_ceil(BIT_NANOS)).unwrap_or(u64::MAX)
+    }
+
+    /// How many of `count` segments of `len` wire bytes each find room now. An idle line takes one
+    /// whatever its length is: it goes straight out.
+    pub fn room(&self, now: u64, len: u64, count: u64) -> u64 {
+        let backlog = u128::from(self.backlog(now));
+        if backlog == 0 {
+            return count.min(1.max(u64::try_from(self.queue / u128::from(len.max(1))).unwrap_or(u64::MAX)));
+        }
+        let free = self.queue.saturating_sub(backlog) / u128::from(len.max(1));
+        count.min(u64::try_from(free).unwrap_or(u64::MAX))
+    }
+
+    /// Transmits `len` wire bytes that found room, and returns when the last of them is at the other end.
+    pub fn transmit(&mut self, now: u64, len: u64) -> u64 {
+        if self.free_at <= now {
+            self.free_at = now;
+            self.carry = 0;
+        }
+        let total = u128::from(len) * BIT_NANOS + self.carry;
+        self.carry = total % self.rate;
+        let took = u64::try_from(total / self.rate).unwrap_or(u64::MAX);
+        self.free_at = self.free_at.saturating_add(took);
+        self.free_at.saturating_add(self.delay)
+    }
+
+    /// Puts one segment of `len` wire bytes in.
+    pub fn enqueue(&mut self, now: u64, len: u64) -> Fate {
+        if self.room(now, len, 1) == 0 {
+            return Fate::Refused;
+        }
+        let arrival = self.transmit(now, len);
+        if self.loss.next_lost(1).is_some() { Fate::Lost } else { Fate::Arrives(arrival) }
+    }
+
+    /// Of the next `count` transmitted segments, the first that gets lost; asked again for those after it.
+    pub fn next_lost(&mut self, count: u64) -> Option<u64> {
+        self.loss.next_lost(count)
+    }
+}
+
+/// Independent losses: how many segments come through until the next one does not.
+///
+/// Drawing the distance (geometrically distributed) costs a logarithm per loss instead of a random number per
+/// segment.
+#[derive(Debug)]
+struct Loss {
+    /// `ln(1 - p)`; zero when nothing gets lost.
+    log_kept: f64,
+    state: u64,
+    until: u64,
+}
+
+impl Loss {
+    fn new(probability: f64, seed: u64) -> Self {
+        let log_kept = if probability > 0.0 { (-probability).ln_1p() } else { 0.0 };
+        let mut this = Self { log_kept, state: seed, until: u64::MAX };
+        this.draw();
+        this
+    }
+
+    /// SplitMix64: a bijection of a counter, good enough for losses and the same everywhere.
+    fn random(&mut self) -> u64 {
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.state;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn draw(&mut self) {
+        if self.log_kept < 0.0 {
+            // In (0, 1]: the logarithm of zero would never end.
+            let uniform = ((self.random() >> 11) + 1) as f64 / (1u64 << 53) as f64;
+            self.until = (uniform.ln() / self.log_kept) as u64;
+        }
+    }
+
+    fn next_lost(&mut self, count: u64) -> Option<u64> {
+        if self.log_kept == 0.0 {
+            return None;
+        }
+        if self.until >= count {
+            self.until -= count;
+            return None;
+        }
+        let at = self.until;
+        self.draw();
+        Some(at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn shape(rate: u64, delay_ms: u64, queue: u64, loss: f64) -> Shape {
+        Shape { rate, delay: Duration::from_millis(delay_ms), queue, loss }
+    }
+
+    #[test]
+    fn a_lone_packet_takes_transmission_and_delay() {
+        let mut link = Link::new(&shape(100_000_000, 25, 1 << 20, 0.0), 1);
+        // 1250 bytes at 100 Mb/s: 100 µs.
+        assert_eq!(link.enqueue(7 * MS, 1250), Fate::Arrives(7 * MS + 100_000 + 25 * MS));
+        // The line is idle again: nothing is left of the past.
+        assert_eq!(link.enqueue(9 * MS, 1250), Fate::Arrives(9 * MS + 100_000 + 25 * MS));
+    }
+
+    #[test]
+    fn packets_in_a_row_leave_at_the_rate_and_in_order() {
+        let mut link = Link::new(&shape(8_000_000, 10, 1 << 20, 0.0), 1);
+        let arrivals: Vec<Fate> = (0..3).map(|_| link.enqueue(0, 1000)).collect();
+        assert_eq!(arrivals, [1, 2, 3].map(|n| Fate::Arrives(n * MS + 10 * MS)));
+        assert_eq!(link.backlog(0), 3000);
+        assert_eq!(link.backlog(MS + MS / 2), 1500);
+        assert_eq!(link.backlog(3 * MS), 0);
+    }
+
+    #[test]
+    fn the_rate_is_exact_over_a_second_for_rates_that_divide_nothing() {
+        for rate in [1_000_003, 7_777_777, 2_000_000_000, 3_141_592_653, 9_999_999_967] {
+            let mut link = Link::new(&shape(rate, 0, u64::MAX, 0.0), 1);
+            let packets = rate / 8 / 54;
+            let mut last = 0;
+            for _ in 0..packets {
+                let Fate::Arrives(at) = link.enqueue(0, 54) else { panic!("refused") };
+                assert!(at >= last);
+                last = at;
+            }
+            let exact = u128::from(packets) * 54 * BIT_NANOS / u128::from(rate);
+            assert_eq!(u128::from(last), exact, "{rate}");
+        }
+    }
+
+    #[test]
+    fn the_queue_is_bounded_and_drains_at_the_rate() {
+        let mut link = Link::new(&shape(8_000_000, 10, 5_000, 0.0), 1);
+        let taken = (0..20).filter(|_| link.enqueue(0, 1000) != Fate::Refused).count();
+        assert_eq!(taken, 5);
+        assert_eq!(link.enqueue(MS - 1, 1000), Fate::Refused, "not one byte too early");
+        assert_eq!(link.enqueue(MS, 1000), Fate::Arrives(16 * MS));
+        assert_eq!(link.enqueue(MS, 1), Fate::Refused);
+    }
+
+    #[test]
+    fn an_idle_line_takes_a_packet_that_is_longer_than_the_queue() {
+        let mut link = Link::new(&shape(8_000_000, 0, 100, 0.0), 1);
+        assert_eq!(link.enqueue(0, 1000), Fate::Arrives(MS));
+        assert_eq!(link.enqueue(MS / 2, 1000), Fate::Refused);
+        assert_eq!(link.enqueue(MS, 1000), Fate::Arrives(2 * MS));
+        assert_eq!(link.room(5 * MS, 10, 44), 10);
+    }
+
+    #[test]
+    fn losses_come_as_often_as_asked_and_still_take_their_time() {
+        for loss in [0.5, 0.01, 0.0001] {
+            let mut link = Link::new(&shape(8_000_000_000, 0, u64::MAX, loss), 42);
+            let count = 2_000_000u32;
+            let lost = (0..count).filter(|_| link.enqueue(0, 1000) == Fate::Lost).count() as f64;
+            let expected = f64::from(count) * loss;
+            let sigma = (expected * (1.0 - loss)).sqrt();
+            assert!((lost - expected).abs() < 5.0 * sigma, "{loss}: {lost} of {count}");
+            assert_eq!(link.backlog(0), u64::from(count) * 1000);
+        }
+    }
+
+    #[test]
+    fn asking_for_many_segments_at_once_loses_the_same_ones() {
+        let mut one = Link::new(&shape(1 << 30, 0, u64::MAX, 0.03), 9);
+        let mut many = Link::new(&shape(1 << 30, 0, u64::MAX, 0.03), 9);
+        let singly: Vec<u64> = (0..44_000).filter(|_| one.next_lost(1).is_some()).collect();
+        let mut together = Vec::new();
+        for batch in 0..1000 {
+            let mut at = 0;
+            while let Some(lost) = many.next_lost(44 - at) {
+                together.push(batch * 44 + at + lost);
+                at += lost + 1;
+            }
+        }
+        assert_eq!(singly, together);
+        assert!(!singly.is_empty());
+    }
+
+    #[test]
+    fn nothing_is_lost_without_a_loss() {
+        let mut link = Link::new(&shape(1 << 40, 0, u64::MAX, 0.0), 3);
+        assert_eq!(link.next_lost(u64::MAX), None);
+        assert_eq!(shape(2_000_000_000, 25, 0, 0.0).in_flight(), 6_250_000);
+    }
+}

@@ -1,0 +1,153 @@
+//! A real path: it delays, it delivers every byte in order, with loss and queue drops too, and leaves nothing behind.
+//!
+//! Rates and times are not asserted, machines under test are busy: only that nothing arrives too early.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream, UdpSocket};
+use std::path::Path as FsPath;
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use lh_link::forward::Counters;
+use lh_link::netns;
+use lh_link::path::{Kind, Path, Side, Spec};
+
+/// Sets a path up, or says loudly why not.
+fn path(spec: &Spec) -> Option<Path> {
+    let program = FsPath::new(env!("CARGO_BIN_EXE_lh-link"));
+    if !rustix::process::geteuid().is_root() || !FsPath::new("/dev/net/tun").exists() {
+        skip("the emulated path needs root and /dev/net/tun");
+        return None;
+    }
+    // Where the tests run in a container, root may lack the right to make namespaces.
+    match Path::up(spec, program) {
+        Ok(path) => Some(path),
+        Err(text) if text.contains("Operation not permitted") => {
+            skip(&text);
+            None
+        }
+        Err(text) => panic!("{text}"),
+    }
+}
+
+fn skip(why: &str) {
+    eprintln!("SKIPPED: {why}");
+    if let Some(log) = std::env::var_os("LH_SKIP_LOG")
+        && let Ok(mut file) = std::fs::File::options().create(true).append(true).open(log)
+    {
+        let _ = writeln!(file, "emulated path: {why}");
+    }
+}
+
+/// Byte `n` of the stream: no period that a packet's length could hide behind.
+fn pattern(n: u64) -> u8 {
+    (n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8
+}
+
+/// Moves `len` bytes from the near end to the far end; panics at the first that is not what it should be.
+fn transfer(path: &Path, address: &str, len: u64) {
+    let listener = netns::within(path.netns(Side::Far), || TcpListener::bind((address, 0))).unwrap();
+    let to = listener.local_addr().unwrap();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut stream = netns::within(path.netns(Side::Near), || TcpStream::connect(to)).unwrap();
+            let mut buffer = vec![0; 1 << 16];
+            let mut sent = 0;
+            while sent < len {
+                let part = buffer.len().min(usize::try_from(len - sent).unwrap());
+                (sent..).zip(&mut buffer[..part]).for_each(|(n, byte)| *byte = pattern(n));
+                stream.write_all(&buffer[..part]).unwrap();
+                sent += part as u64;
+            }
+            stream.shutdown(Shutdown::Write).unwrap();
+            assert_eq!(stream.read(&mut [0]).unwrap(), 0);
+        });
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut buffer = vec![0; 1 << 16];
+        let mut received = 0u64;
+        loop {
+            let got = stream.read(&mut buffer).unwrap();
+            if got == 0 {
+                break;
+            }
+            for &byte in &buffer[..got] {
+                assert_eq!(byte, pattern(received), "byte {received}");
+                received += 1;
+            }
+        }
+        assert_eq!(received, len);
+    });
+}
+
+fn take_down(path: Path) -> [Counters; 2] {
+    let names = [Side::Near, Side::Far].map(|side| path.netns(side).to_owned());
+    let counters = path.down().unwrap().expect("the link counts");
+    for name in names {
+        assert!(!FsPath::new("/run/netns").join(&name).exists(), "{name} is still there");
+    }
+    counters
+}
+
+fn spec() -> Spec {
+    Spec { rtt: Duration::from_millis(20), rate: 500_000_000, kind: Some(Kind::User), ..Spec::default() }
+}
+
+#[test]
+fn it_delays_and_delivers() {
+    let Some(path) = path(&spec()) else { return };
+    let echo = netns::within(path.netns(Side::Far), || UdpSocket::bind((Side::Far.ipv4(), 0))).unwrap();
+    let to = echo.local_addr().unwrap();
+    let ping = netns::within(path.netns(Side::Near), || UdpSocket::bind((Side::Near.ipv4(), 0))).unwrap();
+    ping.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for _ in 0..5 {
+                let mut buffer = [0; 100];
+                let (len, from) = echo.recv_from(&mut buffer).unwrap();
+                echo.send_to(&buffer[..len], from).unwrap();
+            }
+        });
+        for n in 0..5u8 {
+            let start = Instant::now();
+            ping.send_to(&[n; 64], to).unwrap();
+            let mut buffer = [0; 100];
+            assert_eq!(ping.recv(&mut buffer).unwrap(), 64);
+            assert!(start.elapsed() >= Duration::from_millis(20), "back after {:?}", start.elapsed());
+            assert_eq!(buffer[0], n);
+        }
+    });
+    transfer(&path, Side::Far.ipv4(), 50_000_000);
+    let [there, back] = take_down(path);
+    let moved = there.wire_bytes.load(Ordering::Relaxed);
+    assert!(moved > 50_000_000 * 1514 / 1448, "headers of every segment count: {there}");
+    assert!(back.segments.load(Ordering::Relaxed) > 5, "{back}");
+    assert_eq!(there.lost.load(Ordering::Relaxed), 0);
+    let segments = there.segments.load(Ordering::Relaxed);
+    assert!(there.packets.load(Ordering::Relaxed) < segments / 4, "large segments cross whole: {there}");
+}
+
+#[test]
+fn what_is_lost_or_dropped_in_the_middle_of_large_segments_comes_again() {
+    let lossy = Spec { rtt: Duration::from_millis(4), loss: 0.01, queue: Some(40_000), ..spec() };
+    let Some(path) = path(&lossy) else { return };
+    for address in [Side::Far.ipv4(), Side::Far.ipv6()] {
+        transfer(&path, address, 8_000_000);
+    }
+    let [there, _] = take_down(path);
+    assert!(there.lost.load(Ordering::Relaxed) > 0, "{there}");
+    assert!(there.dropped.load(Ordering::Relaxed) > 0, "{there}");
+    assert_eq!(there.refused.load(Ordering::Relaxed), 0, "every piece is a good packet: {there}");
+}
+
+#[test]
+fn what_runs_in_a_path_ends_with_it() {
+    let Some(path) = path(&spec()) else { return };
+    let mut child = path.command(Side::Far, "sleep").arg("1000").spawn().unwrap();
+    // It is in the namespace once it is `sleep` and no longer `ip`.
+    while std::fs::read_to_string(format!("/proc/{}/comm", child.id())).unwrap().trim() != "sleep" {
+        thread::sleep(Duration::from_millis(5));
+    }
+    take_down(path);
+    assert!(!child.wait().unwrap().success());
+}

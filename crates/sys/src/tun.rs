@@ -1,0 +1,72 @@
+//! TUN devices that pass large TCP segments whole.
+//!
+//! A frame of such a device starts with the ten bytes of `virtio_net_hdr` (native byte order), then the IP packet.
+//! With the offloads switched on, the kernel hands over what its TCP would give a network card: up to 64 KiB in
+//! one piece with the checksum left to do, and takes the same back. That is what makes ten gigabits a
+//! second through a user-space program possible.
+#![expect(unsafe_code, reason = "rustix has neither TUN requests nor scheduling classes")]
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+/// Bytes of `virtio_net_hdr` in front of each packet.
+pub const VNET_HEADER_LEN: usize = 10;
+
+/// The longest name a network device can have.
+const NAME_MAX: usize = libc::IFNAMSIZ - 1;
+
+/// Makes the TUN device `name` in the network namespace of the calling thread and returns its non-blocking
+/// descriptor. The device disappears with the last copy of the descriptor.
+pub fn open(name: &str) -> io::Result<OwnedFd> {
+    if name.is_empty() || name.len() > NAME_MAX || name.contains(['\0', '/', '%']) {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("{name:?} is no name for a device")));
+    }
+    let fd: OwnedFd = File::options().read(true).write(true).open("/dev/net/tun")?.into();
+    // SAFETY: ifreq is plain memory: integers, byte arrays and one raw pointer, all of which may be zero.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
+        *to = from.cast_signed();
+    }
+    // The flags are small constants of the kernel's interface and fit.
+    let flags = libc::IFF_TUN | libc::IFF_NO_PI | libc::IFF_VNET_HDR;
+    request.ifr_ifru.ifru_flags = flags as libc::c_short;
+    // SAFETY: TUNSETIFF reads and writes one ifreq, which `request` is, alive for the length of the call; its name
+    // ends with a zero because it was zeroed and at most IFNAMSIZ - 1 bytes of it were set. The descriptor is open.
+    if unsafe { libc::ioctl(fd.as_raw_fd(), libc::TUNSETIFF, &raw mut request) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let offloads = libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | libc::TUN_F_TSO_ECN;
+    // SAFETY: TUNSETOFFLOAD takes its flags in the argument itself, as an unsigned long, and touches no memory of
+    // ours. The descriptor is open.
+    if unsafe { libc::ioctl(fd.as_raw_fd(), libc::TUNSETOFFLOAD, libc::c_ulong::from(offloads)) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    crate::fd::set_nonblocking(&fd, true)?;
+    Ok(fd)
+}
+
+/// Lets the calling thread run before every ordinary one (`SCHED_RR` at the lowest of its priorities): a packet
+/// that waits for a processor is a delay nobody asked for.
+pub fn run_before_others() -> io::Result<()> {
+    // SAFETY: sched_param is plain memory that may be zero.
+    let mut param: libc::sched_param = unsafe { std::mem::zeroed() };
+    param.sched_priority = 1;
+    // SAFETY: `param` is initialised and alive for the call, which only reads it; 0 is the calling thread.
+    if unsafe { libc::sched_setscheduler(0, libc::SCHED_RR, &raw const param) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_could_mean_something_else_are_refused() {
+        for name in ["", "sixteen-bytes-xx", "wan%d", "a/b", "a\0b"] {
+            assert_eq!(open(name).unwrap_err().kind(), io::ErrorKind::InvalidInput, "{name:?}");
+        }
+    }
+}

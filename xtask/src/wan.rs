@@ -1,0 +1,234 @@
+//! Runs commands at the two ends of an emulated wide-area path. `docs/wan.md` says what the path does and how well.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::AsFd;
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
+
+use lh_link::path::{Kind, Path, Side, Spec};
+use lh_link::units;
+use lh_sys::child::{Ended, Watched};
+use lh_sys::signals::Signals;
+use lh_sys::spawn::Program;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::Signal;
+
+use crate::{Outcome, call, cargo, target_dir};
+
+const USAGE: &str = "\
+usage: cargo xtask wan [options] [--] [COMMAND [ARG…]]
+  --rtt TIME          round-trip time (50ms)
+  --rate RATE         rate in each direction (2gbit)
+  --loss PART         loss in each direction, of packets on the wire: 0.0001 or 0.01% (0)
+  --queue BYTES       queue in front of each direction (rate x rtt, at least 256 KiB)
+  --mtu BYTES         longest IP packet (1500)
+  --congestion NAME   TCP's congestion control at both ends (cubic)
+  --tcp-buffer BYTES  limit for TCP's buffers at both ends (4 x what path and queue hold)
+  --seed N            which packets get lost (1)
+  --link KIND         user or netem (netem where the kernel has it)
+  --far 'COMMAND'     a server for the far end, run by sh; COMMAND starts when it listens
+COMMAND runs at the near end (a shell without one), with LH_WAN_FAR, LH_WAN_FAR6, LH_WAN_NEAR, LH_WAN_NEAR6
+(addresses) and LH_WAN_FAR_NETNS, LH_WAN_NEAR_NETNS (namespaces, for `ip netns exec`) in the environment.";
+
+/// How long a server may take until it listens.
+const SERVER_PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long a command may take to end after a signal.
+const END_PATIENCE: Duration = Duration::from_secs(3);
+
+#[derive(Debug, Default)]
+struct Wanted {
+    spec: Spec,
+    far: Option<String>,
+    command: Vec<String>,
+}
+
+fn parse(args: &[String]) -> Result<Wanted, String> {
+    let mut wanted = Wanted::default();
+    let spec = &mut wanted.spec;
+    let mut rest = args.iter();
+    while let Some(flag) = rest.next() {
+        if flag == "--" {
+            wanted.command = rest.cloned().collect();
+            break;
+        }
+        if !flag.starts_with("--") {
+            wanted.command = std::iter::once(flag).chain(rest).cloned().collect();
+            break;
+        }
+        if flag == "--help" {
+            return Err(USAGE.to_owned());
+        }
+        let value = rest.next().ok_or_else(|| format!("{flag} needs a value\n{USAGE}"))?;
+        match flag.as_str() {
+            "--rtt" => spec.rtt = units::time(value)?,
+            "--rate" => spec.rate = units::rate(value)?,
+            "--loss" => spec.loss = units::loss(value)?,
+            "--queue" => spec.queue = Some(units::size(value)?),
+            "--mtu" => spec.mtu = value.parse().map_err(|error| format!("{flag} {value}: {error}"))?,
+            "--congestion" => spec.congestion.clone_from(value),
+            "--tcp-buffer" => spec.tcp_buffer = Some(units::size(value)?),
+            "--seed" => spec.seed = value.parse().map_err(|error| format!("{flag} {value}: {error}"))?,
+            "--link" => {
+                spec.kind = Some(match value.as_str() {
+                    "user" => Kind::User,
+                    "netem" => Kind::Netem,
+                    _ => return Err(format!("--link {value}: user or netem")),
+                });
+            }
+            "--far" => wanted.far = Some(value.clone()),
+            _ => return Err(format!("{flag}: no such option\n{USAGE}")),
+        }
+    }
+    Ok(wanted)
+}
+
+/// Sets the path up, runs what it was given, takes the path down, and ends as the command did.
+pub(crate) fn run(args: &[String]) -> Outcome {
+    let wanted = parse(args)?;
+    call(cargo().args(["build", "--quiet", "--release", "--locked", "--package", "lh-link"]))?;
+    let program = target_dir().join("release/lh-link");
+    // Before anything is there to be left behind.
+    let signals = Signals::collect(&[Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT])
+        .map_err(|error| format!("signals: {error}"))?;
+    let path = Path::up(&wanted.spec, &program)?;
+    let shape = wanted.spec.shape();
+    eprintln!(
+        "wan: {}: rtt {:?}, {} Mbit/s each way, queue {} kB, loss {}, {} with buffers up to {} MB",
+        path.kind(),
+        wanted.spec.rtt,
+        shape.rate / 1_000_000,
+        shape.queue / 1000,
+        shape.loss,
+        wanted.spec.congestion,
+        wanted.spec.tcp_buffer() / 1_000_000,
+    );
+    let result = serve_and_run(&path, &wanted, signals);
+    // Whatever happened: first clean up, then talk about it.
+    let counters = path.down();
+    for (name, counters) in ["near to far", "far to near"].iter().zip(counters?.into_iter().flatten()) {
+        eprintln!("wan: {name}: {counters}");
+    }
+    match result? {
+        0 => Ok(()),
+        code => std::process::exit(code),
+    }
+}
+
+/// Returns the exit status of the command, as a shell would.
+fn serve_and_run(path: &Path, wanted: &Wanted, mut signals: Signals) -> Result<i32, String> {
+    if let Some(line) = &wanted.far {
+        start_server(path, line)?;
+    }
+    let shell = std::env::var("SHELL").unwrap_or_else(|_| "sh".to_owned());
+    let (program, args) = match wanted.command.split_first() {
+        Some((program, args)) => (program, args),
+        None => (&shell, &[][..]),
+    };
+    let child = start(path.command(Side::Near, program).args(args), false);
+    attend(child.map_err(|error| format!("{program}: {error}"))?, &mut signals)
+}
+
+/// Starts the server. It ends with its namespace, as whatever it starts itself.
+fn start_server(path: &Path, line: &str) -> Outcome {
+    let mut command = path.command(Side::Far, "sh");
+    // Ctrl-C at the terminal is for the command; the server ends when the command has.
+    start(command.args(["-c", line]), true).map_err(|error| format!("--far {line}: {error}"))?;
+    if !path.wait_for_listener(Side::Far, SERVER_PATIENCE) {
+        eprintln!("wan: nothing listens on TCP at the far end after {SERVER_PATIENCE:?}; going on");
+    }
+    Ok(())
+}
+
+/// Starts a command with all signals as usual: the standard library would hand down that we have ours blocked.
+fn start(command: &Command, own_session: bool) -> io::Result<Child> {
+    // `env` looks the program up in PATH.
+    let mut program = Program::new("/usr/bin/env").arg(command.get_program());
+    for arg in command.get_args() {
+        program = program.arg(arg);
+    }
+    let mut env: Vec<(OsString, OsString)> = std::env::vars_os().collect();
+    let ours = command.get_envs().filter_map(|(name, value)| Some((name, value?)));
+    for (name, value) in ours {
+        env.retain(|(other, _)| other != name);
+        env.push((name.to_owned(), value.to_owned()));
+    }
+    let stdio =
+        [io::stdin().as_fd(), io::stdout().as_fd(), io::stderr().as_fd()].map(|fd| fd.try_clone_to_owned());
+    let [stdin, stdout, stderr] = stdio;
+    program = program.env(env).stdio(stdin?, stdout?, stderr?);
+    if own_session {
+        program = program.new_session();
+    }
+    program.spawn()
+}
+
+/// Waits for the command; a signal for us ends it.
+fn attend(child: Child, signals: &mut Signals) -> Result<i32, String> {
+    let failed = |error: io::Error| format!("waiting for the command: {error}");
+    let mut child = Watched::new(child).map_err(failed)?;
+    let mut deadline: Option<Instant> = None;
+    loop {
+        if let Some(ended) = child.try_wait().map_err(failed)? {
+            return Ok(status(ended));
+        }
+        let timeout = deadline.map(|at| at.saturating_duration_since(Instant::now()));
+        if timeout.is_some_and(|left| left.is_zero()) {
+            let _ = child.signal(Signal::KILL, false);
+            return child.wait().map(status).map_err(failed);
+        }
+        let timeout = timeout.and_then(|left| Timespec::try_from(left).ok());
+        let mut fds = [PollFd::new(signals, PollFlags::IN), PollFd::new(&child, PollFlags::IN)];
+        if let Err(error) = poll(&mut fds, timeout.as_ref())
+            && error != rustix::io::Errno::INTR
+        {
+            return Err(failed(error.into()));
+        }
+        while let Some(signal) = signals.take().map_err(failed)? {
+            // From the terminal it has it already, and a second one does no harm.
+            let _ = child.signal(signal, false);
+            deadline = deadline.or_else(|| Some(Instant::now() + END_PATIENCE));
+        }
+    }
+}
+
+/// The exit status as a shell tells it.
+fn status(ended: Ended) -> i32 {
+    match ended {
+        Ended::Exit(code) => i32::from(code),
+        Ended::Signal { number, .. } => 128 + number,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(line: &str) -> Result<Wanted, String> {
+        parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn options_end_where_the_command_starts() {
+        let wanted = parsed("--rtt 20ms --rate 500mbit --loss 0.1% --far sshd iperf3 --rate 3").unwrap();
+        assert_eq!(wanted.spec.rtt, Duration::from_millis(20));
+        assert_eq!(wanted.spec.rate, 500_000_000);
+        assert_eq!(wanted.spec.loss, 0.001);
+        assert_eq!(wanted.far.as_deref(), Some("sshd"));
+        assert_eq!(wanted.command, ["iperf3", "--rate", "3"]);
+        assert_eq!(parsed("--queue 1m -- --odd").unwrap().command, ["--odd"]);
+        assert_eq!(parsed("").unwrap().command, [""; 0]);
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        for line in ["--rate", "--rate fast", "--what 3", "--link copper", "--seed x"] {
+            let error = parsed(line).unwrap_err();
+            assert!(
+                error.starts_with(line.split(' ').next().unwrap()) || error.starts_with("fast"),
+                "{error}"
+            );
+        }
+    }
+}
