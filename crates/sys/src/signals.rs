@@ -37,8 +37,8 @@ pub fn name_of(number: i32) -> &'static str {
 
 /// Signals that no longer interrupt or end this process but wait to be read.
 ///
-/// Make it before any thread is started: threads inherit the mask. Programs started with [`crate::spawn`] or the
-/// standard library get a clean mask.
+/// Make it before any thread is started: threads inherit the mask. Programs started with [`crate::spawn`] get a clean
+/// mask; the standard library's `Command` hands this one on, so that they would be deaf to these signals.
 #[derive(Debug)]
 pub struct Signals {
     fd: OwnedFd,
