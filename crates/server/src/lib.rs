@@ -9,6 +9,7 @@
 mod account;
 pub mod authorized_keys;
 mod facts;
+mod grant;
 mod hand_over;
 mod host_keys;
 mod hosts;
@@ -17,6 +18,7 @@ mod listener;
 mod log;
 mod monitor;
 mod passwords;
+mod questions;
 mod session;
 mod startups;
 mod strict;
