@@ -292,3 +292,92 @@ fn bury(pid: Pid) -> Option<WaitStatus> {
         .flatten()
         .map(|(_, status)| status)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::OwnedFd;
+    use std::os::unix::net::UnixStream;
+
+    use crate::log::{Level, Log};
+    use lh_auth::server::{Attempt, Method};
+
+    /// Tells the test binary, started again as the process before authentication, what to do wrong.
+    const CASE: &str = "LH_SERVER_TEST_CAGE";
+
+    /// What the monitor logs about a process that does `case`, and what becomes of the session.
+    fn session(case: &str) -> (Vec<String>, Option<i32>) {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let child = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "session::supervisor::tests::cage", "--nocapture", "--test-threads=1"])
+            .env(CASE, case)
+            .stdin(OwnedFd::from(theirs))
+            .stdout(std::process::Stdio::null())
+            .stderr(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        let nobody = ([127, 0, 0, 1], 7).into();
+        let log = Log::lines(Level::Info);
+        let address = Address { peer: nobody, local: nobody, known: true, log: log.clone() };
+        let config = crate::testing::config("");
+        let mut monitor = Monitor::new(config, Vec::new(), nobody, nobody, log.clone());
+        let mut signals = Signals::collect(&[Signal::HUP]).unwrap();
+        let cage = Child { pid: Pid::from_child(&child), talk: Talk::new(ours).unwrap() };
+        let deadline = Some(Instant::now() + Duration::from_secs(if case == "hang" { 2 } else { 60 }));
+        let status = before(cage, &mut monitor, &mut signals, deadline, &address).err();
+        let pid = format!(" {} ", child.id());
+        (log.taken().into_iter().map(|line| line.replace(&pid, " PID ")).collect(), status)
+    }
+
+    /// The process that is watched.
+    #[test]
+    fn cage() {
+        let Some(case) = std::env::var_os(CASE) else { return };
+        let (socket, _) = lh_sys::fd::take_stdin_stdout().unwrap();
+        let talk = Talk::new(UnixStream::from(socket)).unwrap();
+        let say = |question: &Question| drop(talk.send(&question.encode()));
+        lh_sys::sandbox::filter_system_calls(lh_sys::sandbox::OnViolation::Kill).unwrap();
+        say(&Question::Log { level: Level::Quiet, text: "here\nI am".into() });
+        match case.to_str().unwrap() {
+            "socket" => drop(std::net::TcpListener::bind("127.0.0.1:0")),
+            "exec" => drop(std::process::Command::new("/bin/sh").arg("-c").arg("true").status()),
+            "open" if std::fs::read("/etc/hostname").is_err() => {
+                say(&Question::Log { level: Level::Info, text: "refused".into() });
+            }
+            "hand over" => say(&Question::HandOver(vec![0; 100].into())),
+            "decide" => say(&Question::Decide(Attempt { user: "root".into(), method: Method::None })),
+            "prove" => say(&Question::Prove { algorithm: "ssh-ed25519".into(), key: vec![] }),
+            "nonsense" => drop(talk.send(&[77; 10])),
+            "long" => drop((&*talk.socket()).write_all(&[0xff; 4])),
+            "hang" => std::thread::sleep(Duration::from_secs(100)),
+            _ => {}
+        }
+        // The connection to the monitor is the last thing an honest process closes.
+        std::process::exit(9);
+    }
+
+    #[test]
+    fn each_misdeed_ends_the_session_with_one_line() {
+        let violation = "error: fatal: pre-authentication process PID of 127.0.0.1 port 7 was killed: forbidden system call";
+        let wrong = "error: fatal: pre-authentication process of 127.0.0.1 port 7: ";
+        for (case, line) in [
+            ("socket", violation.to_owned()),
+            ("exec", violation.to_owned()),
+            ("hand over", format!("{wrong}question at the wrong time")),
+            ("decide", format!("{wrong}question at the wrong time")),
+            ("prove", format!("{wrong}question at the wrong time")),
+            ("nonsense", format!("{wrong}malformed message: invalid kind of question")),
+            ("long", format!("{wrong}message of 4294967295 bytes")),
+        ] {
+            let (lines, status) = session(case);
+            assert_eq!(lines, ["error: here\\nI am [preauth]", &line], "{case}");
+            assert_eq!(status, Some(EXIT_FAILURE), "{case}");
+        }
+        let (lines, status) = session("open");
+        assert_eq!(lines, ["error: here\\nI am [preauth]", "refused [preauth]"]);
+        assert_eq!(status, Some(EXIT_FAILURE));
+        let (lines, status) = session("hang");
+        assert_eq!(lines.last().unwrap(), "error: Timeout before authentication for 127.0.0.1 port 7");
+        assert_eq!(status, Some(EXIT_GRACE));
+    }
+}
