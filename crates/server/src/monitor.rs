@@ -4,31 +4,30 @@
 //! the network, and those who do are other processes (`session/`), which ask over a socket. It believes them nothing: what a
 //! signature must cover, how many attempts there were and what may be asked next it knows itself.
 
+mod keys;
+
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use lh_auth::KeyRequest;
-use lh_auth::server::{Attempt, Method, PublicKeyAttempt};
-use lh_config::enums::{PermitRootLogin, ServerFingerprintHash};
+use lh_auth::server::{Attempt, Method};
+use lh_config::enums::PermitRootLogin;
 use lh_config::server_table::ServerSettings;
-use lh_config::token::Tokens;
 use lh_config::{ConnectionFacts, ServerConfig};
-use lh_crypto::{CryptoError, FingerprintHash, PublicKey};
-use lh_sys::ids::{Ids, with_effective};
+use lh_crypto::{CryptoError, PublicKey};
+use lh_sys::ids::Ids;
 use lh_sys::time::now_unix;
 use lh_sys::users::{self, Shadow, User};
 use lh_wire::Writer;
 use zeroize::Zeroizing;
 
 use crate::account::{self, Origin, PasswordAge};
-use crate::authorized_keys::{self, Line};
 use crate::grant::Grant;
 use crate::host_keys::HostKey;
 use crate::key_options::KeyOptions;
-use crate::log::{Log, debug, error, info, verbose};
+use crate::log::{Log, error, info};
 use crate::passwords;
 use crate::questions::Decision;
-use crate::strict::{self, StrictError};
+use keys::{KeyVerdict, describe};
 
 /// Signature algorithms of users' keys that can be checked here, best first.
 pub(crate) const USER_KEY_ALGORITHMS: [&str; 6] = [
@@ -458,137 +457,6 @@ impl Monitor {
         allowed
     }
 
-    fn key_right(&self, candidate: &Candidate, attempt: &PublicKeyAttempt) -> Option<KeyVerdict> {
-        let settings = &candidate.settings;
-        let accepted = settings.pubkey_accepted_algorithms.apply(&USER_KEY_ALGORITHMS);
-        if !accepted.contains(&attempt.algorithm) {
-            let algorithm = &attempt.algorithm;
-            debug!(self.log, "signature algorithm {algorithm} not in PubkeyAcceptedAlgorithms");
-            return None;
-        }
-        let key = PublicKey::from_blob(&attempt.key).ok()?;
-        if !key.signature_algorithms().contains(&attempt.algorithm.as_str()) {
-            return None;
-        }
-        let least = settings.required_rsa_size.value as usize;
-        if key.key_type() == "ssh-rsa" && key.bits() < least {
-            info!(self.log, "refusing RSA key: Invalid key length");
-            return None;
-        }
-        if self.revoked(settings, &key) {
-            return None;
-        }
-        let user = candidate.user.as_ref()?;
-        let options = self.find_key(settings, user, &key)?;
-        match &attempt.signature {
-            None => Some(KeyVerdict::WouldDo),
-            Some(signature) => {
-                match key.verify(&attempt.algorithm, &self.signed(&user.name, attempt), signature) {
-                    Ok(()) => Some(KeyVerdict::Proven(options)),
-                    Err(problem) => {
-                        debug!(self.log, "signature of user {}: {problem}", user.name);
-                        None
-                    }
-                }
-            }
-        }
-    }
-
-    /// What the signature must cover: this session, this user, this request. Put together here, so that no
-    /// signature for anything else is worth anything, whoever brings it.
-    fn signed(&self, user: &str, attempt: &PublicKeyAttempt) -> Vec<u8> {
-        let request = KeyRequest {
-            algorithm: &attempt.algorithm,
-            key: &attempt.key,
-            host_key: attempt.hostbound.then_some(&self.host_key[..]),
-        };
-        lh_auth::signed_data(&self.session_id, user.as_bytes(), &request)
-    }
-
-    /// Looks for the key in the user's files, with the user's rights.
-    fn find_key(&self, settings: &ServerSettings, user: &User, key: &PublicKey) -> Option<KeyOptions> {
-        let tokens = Tokens::new()
-            .with('h', user.home.to_string_lossy())
-            .with('u', user.name.as_str())
-            .with('U', user.uid.to_string());
-        let ids = Ids::of(user).ok()?;
-        for pattern in settings.authorized_keys_file.list() {
-            let path = match tokens.expand(pattern) {
-                Ok(path) => user.home.join(path),
-                Err(problem) => {
-                    error!(self.log, "AuthorizedKeysFile: {problem}");
-                    continue;
-                }
-            };
-            let strict = settings.strict_modes.value;
-            let content = match with_effective(&ids, || strict::read(&path, &user.home, user.uid, strict)) {
-                Ok(Ok(content)) => content,
-                Ok(Err(problem)) => {
-                    match problem {
-                        StrictError::Missing(_) => debug!(self.log, "{}: {problem}", path.display()),
-                        _ => info!(self.log, "{problem}"),
-                    }
-                    continue;
-                }
-                Err(problem) => {
-                    error!(self.log, "cannot read files as user {}: {problem}", user.name);
-                    return None;
-                }
-            };
-            let text = String::from_utf8_lossy(&content);
-            for (number, line) in authorized_keys::find(&text, key) {
-                let place = format!("{}:{number}", path.display());
-                match line {
-                    Line::Entry(entry) => {
-                        let origin = self.origin();
-                        match entry.options.check(origin.address, origin.name, now_unix()) {
-                            Ok(()) => {
-                                verbose!(
-                                    self.log,
-                                    "Accepted key {} found at {place}",
-                                    describe(settings, key)
-                                );
-                                return Some(entry.options);
-                            }
-                            Err(why) => {
-                                info!(self.log, "Authentication tried for {} with {why}", user.name);
-                            }
-                        }
-                    }
-                    Line::BadOptions(why) => info!(self.log, "{place}: bad key options: {why}"),
-                    Line::Blank | Line::Malformed => {}
-                }
-            }
-        }
-        None
-    }
-
-    /// `RevokedKeys`: a file that cannot be read revokes every key, so that no accident lets a revoked one in.
-    fn revoked(&self, settings: &ServerSettings, key: &PublicKey) -> bool {
-        for path in settings.revoked_keys.list() {
-            let Ok(text) = std::fs::read(path) else {
-                error!(
-                    self.log,
-                    "Error checking authentication key {} in revoked keys file {path}",
-                    describe(settings, key)
-                );
-                return true;
-            };
-            if text.starts_with(b"SSHKRL\n\0") {
-                error!(
-                    self.log,
-                    "revoked keys file {path} is a KRL, which is not supported: all keys are refused"
-                );
-                return true;
-            }
-            if authorized_keys::find(&String::from_utf8_lossy(&text), key).next().is_some() {
-                error!(self.log, "Authentication key {} revoked by file {path}", describe(settings, key));
-                return true;
-            }
-        }
-        false
-    }
-
     fn log_attempt(&self, candidate: &Candidate, method: &Method, verdict: &Verdict) {
         let word = match verdict {
             Verdict::Accept => "Accepted",
@@ -645,27 +513,6 @@ impl Monitor {
     }
 }
 
-enum KeyVerdict {
-    WouldDo,
-    Proven(KeyOptions),
-}
-
-/// `ED25519 SHA256:…`, as log lines have it.
-fn describe(settings: &ServerSettings, key: &PublicKey) -> String {
-    let kind = match key.key_type() {
-        "ssh-ed25519" => "ED25519",
-        "ssh-rsa" => "RSA",
-        "ssh-dss" => "DSA",
-        other if other.starts_with("ecdsa-") => "ECDSA",
-        other => other,
-    };
-    let hash = match settings.fingerprint_hash.value {
-        ServerFingerprintHash::Sha256 => FingerprintHash::Sha256,
-        ServerFingerprintHash::Md5 => FingerprintHash::Md5,
-    };
-    format!("{kind} {}", key.fingerprint(hash))
-}
-
 /// Sleeps until a failed attempt has taken long enough.
 fn wait_out(began: Instant, user: &str) {
     // Any fixed function of the name does; it must only not be known to whoever measures.
@@ -701,153 +548,4 @@ fn advance(chains: &mut [Vec<String>], method: &str) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    use lh_crypto::{KeyType, PrivateKey};
-
-    /// A monitor for whoever runs the tests, with the key that lets him in.
-    struct Scene {
-        monitor: Monitor,
-        key: PrivateKey,
-        user: String,
-        log: Log,
-        _folder: tempfile::TempDir,
-    }
-
-    impl Scene {
-        fn new(lines: &str) -> Self {
-            let folder = tempfile::tempdir().unwrap();
-            let private = |name: &str| {
-                let key = PrivateKey::generate(KeyType::Ed25519, None).unwrap();
-                let path = folder.path().join(name);
-                std::fs::write(&path, key.to_openssh("", None).unwrap().as_bytes()).unwrap();
-                std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
-                (key, path)
-            };
-            let host_keys =
-                vec![HostKey::load(&private("one").1).unwrap(), HostKey::load(&private("two").1).unwrap()];
-            let (key, _) = private("user");
-            let authorized = folder.path().join("authorized");
-            std::fs::write(&authorized, key.public().to_openssh_line("")).unwrap();
-            let config = crate::testing::config(&format!(
-                "StrictModes no\nPermitRootLogin yes\nAuthorizedKeysFile {}\n{lines}",
-                authorized.display()
-            ));
-            let log = Log::lines(crate::log::Level::Info);
-            let peer = ([127, 0, 0, 1], 7).into();
-            let monitor = Monitor::new(config, host_keys, peer, peer, log.clone());
-            let user = users::current().unwrap().unwrap().name;
-            Self { monitor, key, user, log, _folder: folder }
-        }
-
-        fn decide(&mut self, method: Method) -> Result<Verdict, Unexpected> {
-            let attempt = Attempt { user: self.user.clone(), method };
-            self.monitor.decide(&attempt).map(|decision| decision.verdict)
-        }
-
-        /// An attempt with a signature over what a client of the session `session_id` signs.
-        fn signed(&self, session_id: &[u8], user: &str, host_key: Option<&[u8]>) -> Method {
-            let key = self.key.public().blob();
-            let request = KeyRequest { algorithm: "ssh-ed25519", key, host_key };
-            let data = lh_auth::signed_data(session_id, user.as_bytes(), &request);
-            Method::PublicKey(PublicKeyAttempt {
-                algorithm: "ssh-ed25519".into(),
-                key: key.to_vec(),
-                signature: Some(self.key.sign("ssh-ed25519", &data).unwrap()),
-                // A liar's claim, which counts for nothing.
-                signed: data,
-                hostbound: host_key.is_some(),
-            })
-        }
-    }
-
-    #[test]
-    fn one_signature_before_anybody_is_in_and_only_of_hashes() {
-        let mut scene = Scene::new("");
-        let monitor = &mut scene.monitor;
-        assert_eq!(monitor.sign_again(0, "ssh-ed25519", &[1; 32]).unwrap_err(), Unexpected::Time);
-        for length in [0, 1, 31, 33, 65, 1000] {
-            let refused = monitor.sign_first(0, "ssh-ed25519", &vec![1; length]);
-            assert_eq!(refused.unwrap_err(), Unexpected::HashLength(length));
-        }
-        assert_eq!(monitor.sign_first(2, "ssh-ed25519", &[1; 32]).unwrap_err(), Unexpected::HostKey);
-        assert_eq!(monitor.sign_first(0, "rsa-sha2-256", &[1; 32]).unwrap_err(), Unexpected::HostKey);
-        assert!(monitor.sign_first(0, "ssh-ed25519", &[1; 32]).unwrap().is_ok());
-        assert_eq!(monitor.sign_first(0, "ssh-ed25519", &[1; 32]).unwrap_err(), Unexpected::Time);
-        assert_eq!(monitor.prove("ssh-ed25519", b"").unwrap_err(), Unexpected::Time);
-        assert!(monitor.grant(Zeroizing::default()).is_err());
-    }
-
-    #[test]
-    fn a_signature_counts_for_this_session_user_and_host_key() {
-        let id = [3; 32];
-        for hostbound in [false, true] {
-            let mut scene = Scene::new("MaxAuthTries 20");
-            assert_eq!(scene.decide(Method::None).unwrap_err(), Unexpected::Time);
-            scene.monitor.sign_first(1, "ssh-ed25519", &id).unwrap().unwrap();
-            let shown = scene.monitor.host_keys[1].public().blob().to_vec();
-            let other = scene.monitor.host_keys[0].public().blob().to_vec();
-            let user = scene.user.clone();
-            let mut wrong = vec![
-                scene.signed(&[4; 32], &user, None),
-                scene.signed(&[], &user, None),
-                scene.signed(&id, "somebody", None),
-                scene.signed(&id, &user, Some(&other)),
-            ];
-            if let Method::PublicKey(mut attempt) = scene.signed(&id, &user, Some(&shown)) {
-                attempt.hostbound = false;
-                wrong.push(Method::PublicKey(attempt));
-            }
-            for method in wrong {
-                assert!(matches!(scene.decide(method), Ok(Verdict::Reject { partial: false, .. })));
-                assert!(!scene.monitor.accepted());
-            }
-            let right = scene.signed(&id, &user, hostbound.then_some(&shown[..]));
-            assert_eq!(scene.decide(right), Ok(Verdict::Accept));
-            // Nothing more is decided, and the connection moves once.
-            assert_eq!(scene.decide(Method::None).unwrap_err(), Unexpected::Time);
-            let grant = scene.monitor.grant(vec![1, 2].into()).unwrap();
-            assert_eq!(
-                (grant.user.name, grant.session_id, &grant.state[..]),
-                (user, id.to_vec(), &[1, 2][..])
-            );
-            assert!(scene.monitor.grant(Zeroizing::default()).is_err());
-            assert!(scene.monitor.sign_again(0, "ssh-ed25519", &[1; 64]).unwrap().is_ok());
-            assert!(scene.monitor.prove("ssh-ed25519", &other).unwrap().is_ok());
-            assert_eq!(scene.monitor.prove("ssh-ed25519", b"x").unwrap_err(), Unexpected::HostKey);
-        }
-    }
-
-    #[test]
-    fn attempts_are_counted_where_nobody_can_forget_them() {
-        let mut scene = Scene::new("MaxAuthTries 3\nPasswordAuthentication no");
-        scene.monitor.sign_first(0, "ssh-ed25519", &[3; 32]).unwrap().unwrap();
-        let responses = Method::Responses(vec![Zeroizing::new(b"guess".to_vec())]);
-        assert_eq!(scene.decide(responses).unwrap_err(), Unexpected::Time);
-        assert!(matches!(scene.decide(Method::None), Ok(Verdict::Reject { .. })));
-        let attempt = Attempt { user: "another".into(), method: Method::None };
-        assert_eq!(scene.monitor.decide(&attempt).unwrap_err(), Unexpected::User);
-        let guess = || Method::Password(Zeroizing::new(b"guess".to_vec()));
-        assert!(matches!(scene.decide(guess()), Ok(Verdict::Reject { .. })));
-        assert!(matches!(scene.decide(guess()), Ok(Verdict::Reject { .. })));
-        assert_eq!(scene.decide(guess()), Ok(Verdict::TooMany));
-        assert!(
-            scene.log.taken().iter().any(|line| line.contains("maximum authentication attempts exceeded"))
-        );
-        let right = scene.signed(&[3; 32], &scene.user.clone(), None);
-        assert_eq!(scene.decide(right).unwrap_err(), Unexpected::Time);
-    }
-
-    #[test]
-    fn chains_of_methods_end_when_one_is_used_up() {
-        let list = |text: &str| text.split(',').map(str::to_owned).collect::<Vec<_>>();
-        let mut chains = vec![list("publickey,password"), list("publickey,keyboard-interactive:pam")];
-        advance(&mut chains, "password");
-        assert_eq!(chains[0], ["publickey", "password"]);
-        advance(&mut chains, "publickey");
-        assert_eq!(chains, [list("password"), list("keyboard-interactive:pam")]);
-        advance(&mut chains, "keyboard-interactive");
-        assert!(chains[1].is_empty() && !chains[0].is_empty());
-    }
-}
+mod tests;

@@ -76,8 +76,7 @@ pub fn filter_system_calls(on_violation: OnViolation) -> io::Result<()> {
     let mut rules = allowed;
     rules.extend(refused.iter().map(|&call| (call, Vec::new())));
     let refused = refused.into_iter().map(|call| (call, Vec::new())).collect();
-    #[expect(clippy::cast_sign_loss, reason = "error numbers are positive")]
-    let denied = SeccompAction::Errno(libc::EACCES as u32);
+    let denied = SeccompAction::Errno(libc::EACCES.unsigned_abs());
     // The strictest answer of all filters counts. The first one still lets the second be installed.
     install(SeccompFilter::new(refused, SeccompAction::Allow, denied, machine()?))?;
     install(SeccompFilter::new(rules.into_iter().collect(), violation, SeccompAction::Allow, machine()?))

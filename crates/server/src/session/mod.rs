@@ -136,7 +136,7 @@ struct Common {
 }
 
 impl Common {
-    fn new(session: Session, connection: &Connection, log: &Log) -> Result<Self, Failure> {
+    fn new(session: Session, connection: &Connection, log: &Log) -> Result<Box<Self>, Failure> {
         let nobody = SocketAddr::from(([0, 0, 0, 0], 65_535));
         let (peer, local) = match connection {
             Connection::Socket(socket) => {
@@ -159,7 +159,7 @@ impl Common {
         }
         let grace = session.config.login_grace_time.value.0.map(Duration::from_secs);
         let deadline = grace.and_then(|grace| Instant::now().checked_add(grace));
-        Ok(Self { session, facts, settings, peer, local, known, deadline })
+        Ok(Box::new(Self { session, facts, settings, peer, local, known, deadline }))
     }
 
     fn address(&self, log: Log) -> Address {
@@ -212,10 +212,16 @@ fn serve(session: Session, connection: Connection, control: File) -> i32 {
     }
 }
 
+/// What a process does after the split.
+type Rest = fn(Box<Common>, Connection, UnixStream) -> i32;
+
 /// Becomes three; each returns its own exit status.
-fn split(common: Common, connection: Connection, mut control: File) -> Result<i32, (Common, Failure)> {
+fn split(
+    common: Box<Common>,
+    connection: Connection,
+    mut control: File,
+) -> Result<i32, (Box<Common>, Failure)> {
     let mut children = Vec::new();
-    type Rest = fn(Common, Connection, UnixStream) -> i32;
     for rest in [preauth::run as Rest, user::run as Rest] {
         let pair = UnixStream::pair().and_then(|pair| Ok((lh_sys::background::split()?, pair)));
         match pair {
@@ -245,7 +251,7 @@ fn split(common: Common, connection: Connection, mut control: File) -> Result<i3
     };
     let address = common.address(common.session.log());
     let sha1 = offers_sha1(&names::algorithms(&common.settings));
-    let Common { session, deadline, .. } = common;
+    let Common { session, deadline, .. } = *common;
     let monitor = Monitor::new(session.config, host_keys, address.peer, address.local, address.log.clone())
         .with_sha1(sha1);
     Ok(supervisor::run(monitor, Children { cage, user }, control, deadline, &address))

@@ -37,7 +37,7 @@ const NOBODY: u32 = 65_534;
 const REPORT: &str = "LHSSHD_SANDBOX";
 
 /// Serves the connection until somebody has logged in. Returns the exit status.
-pub(super) fn run(common: Common, connection: Connection, monitor: UnixStream) -> i32 {
+pub(super) fn run(common: Box<Common>, connection: Connection, monitor: UnixStream) -> i32 {
     let socket = match monitor.try_clone() {
         Ok(socket) => socket,
         // There is nobody to tell.

@@ -306,6 +306,7 @@ mod tests {
     const CASE: &str = "LH_SERVER_TEST_CAGE";
 
     /// What the monitor logs about a process that does `case`, and what becomes of the session.
+    #[expect(clippy::zombie_processes, reason = "what is tested waits for it")]
     fn session(case: &str) -> (Vec<String>, Option<i32>) {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let child = std::process::Command::new(std::env::current_exe().unwrap())
@@ -348,7 +349,7 @@ mod tests {
             "decide" => say(&Question::Decide(Attempt { user: "root".into(), method: Method::None })),
             "prove" => say(&Question::Prove { algorithm: "ssh-ed25519".into(), key: vec![] }),
             "nonsense" => drop(talk.send(&[77; 10])),
-            "long" => drop((&*talk.socket()).write_all(&[0xff; 4])),
+            "long" => drop({ talk.socket() }.write_all(&[0xff; 4])),
             "hang" => std::thread::sleep(Duration::from_secs(100)),
             _ => {}
         }

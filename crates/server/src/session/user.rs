@@ -41,7 +41,7 @@ pub(super) struct Login {
 }
 
 /// Waits for the monitor's word and serves the session. Returns the exit status.
-pub(super) fn run(common: Common, connection: Connection, monitor: UnixStream) -> i32 {
+pub(super) fn run(common: Box<Common>, connection: Connection, monitor: UnixStream) -> i32 {
     let received = Talk::new(monitor).map_err(TalkError::from).and_then(|mut talk| {
         let grant = Grant::decode(&talk.receive()?)?;
         Ok((talk, grant))
@@ -76,7 +76,12 @@ struct Serves {
 type Begun = (Rc<Shared>, Link, Vec<lh_crypto::PublicKey>);
 
 /// Becomes the user, and only then looks at the connection.
-fn begin(common: Common, connection: Connection, grant: Grant, address: &Address) -> Result<Begun, Failure> {
+fn begin(
+    common: Box<Common>,
+    connection: Connection,
+    grant: Grant,
+    address: &Address,
+) -> Result<Begun, Failure> {
     let Grant { user, ids, groups, options, must_change_password, session_id, state, .. } = grant;
     let facts = crate::facts::with_user(&common.facts, &user.name, Some(&user), &groups);
     let settings = common.session.config.for_connection(&facts)?.settings;
