@@ -422,10 +422,14 @@ fn one_connection_on_standard_input() {
         lab.arg("host_ed25519"),
         lab.arg("authorized_keys")
     );
-    let mut args = lab.client_options();
-    args.extend(["-o".into(), proxy, format!("{}@127.0.0.1", me()), "echo hello; exit 6".into()]);
-    let ran = lab.run(&ssh, &args);
-    assert_eq!((ran.code, ran.text().as_str()), (6, "hello\n"), "{}", ran.err);
+    // A socket for both directions, and two pipes.
+    let pipes = format!("{} | cat", proxy.replace("ProxyCommand=", "ProxyCommand=cat | "));
+    for proxy in [proxy, pipes] {
+        let mut args = lab.client_options();
+        args.extend(["-o".into(), proxy, format!("{}@127.0.0.1", me()), "echo hello; exit 6".into()]);
+        let ran = lab.run(&ssh, &args);
+        assert_eq!((ran.code, ran.text().as_str()), (6, "hello\n"), "{}", ran.err);
+    }
 }
 
 #[test]

@@ -30,7 +30,7 @@ fn main() -> ExitCode {
     }
     let arguments: Vec<OsString> = std::env::args_os().collect();
     if arguments.get(1).is_some_and(|first| first == SESSION_FLAG) {
-        return status(lh_server::session_main());
+        return status(lh_server::session_main(arguments.get(2).map(OsString::as_os_str)));
     }
     let parsed = match SSHD.parse(arguments.iter().skip(1).cloned()) {
         Ok(parsed) => parsed,

@@ -75,6 +75,8 @@ pub struct PublicKeyAttempt {
     pub signature: Option<Vec<u8>>,
     /// What the signature must cover. Empty when there is none.
     pub signed: Vec<u8>,
+    /// The variant of the method that names the host key; it is the right one.
+    pub hostbound: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -196,6 +198,7 @@ impl Server {
                     key: request.key.to_vec(),
                     signature: signature.map(<[u8]>::to_vec),
                     signed,
+                    hostbound: request.host_key.is_some(),
                 })
             }
             "keyboard-interactive" => {

@@ -1,12 +1,14 @@
 //! What the listener tells each session process: everything it has read, so that no session reads it again and all
 //! see the same, whatever happens to the files meanwhile.
 //!
-//! It travels over a socket pair that is the session's standard output at first. Afterwards the same pair tells
-//! the listener how far the login has come.
+//! It travels over a socket pair that is the session's standard output at first, in two parts: what all processes of the
+//! session may know ([`Session`]), and then the private keys, which are read only by the one that keeps them, after the
+//! others have split off. Afterwards the same pair tells the listener how far the login has come.
 
 use std::io::{self, Read, Write};
 
 use lh_config::ServerConfig;
+use lh_crypto::PublicKey;
 use lh_wire::{Reader, WireError, Writer};
 use zeroize::Zeroizing;
 
@@ -41,9 +43,19 @@ pub struct HandOver {
     pub log_level: Option<Level>,
 }
 
+/// The first part as the session reads it.
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(crate) config: ServerConfig,
+    /// The public halves of the host's keys; the private ones follow in the same order.
+    pub(crate) host_keys: Vec<PublicKey>,
+    pub(crate) log_target: LogTarget,
+    pub(crate) log_level: Option<Level>,
+}
+
 /// Why a hand-over cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub enum HandOverError {
+pub(crate) enum HandOverError {
     /// The listener is gone.
     #[error("cannot read the hand-over: {0}")]
     Io(#[from] io::Error),
@@ -55,30 +67,31 @@ pub enum HandOverError {
     Config(#[from] lh_config::ConfigError),
 }
 
-impl HandOver {
-    /// The log both processes write.
-    pub fn log(&self) -> Log {
-        let configured = Level::by_name(self.config.log_level.value.word()).unwrap_or(Level::Info);
-        let level = self.log_level.unwrap_or(configured);
-        match self.log_target {
-            LogTarget::Stderr => Log::stderr(level),
-            LogTarget::Syslog => Log::syslog(level, self.config.syslog_facility.value.word()),
-        }
+/// The log all processes write.
+fn log(config: &ServerConfig, target: LogTarget, level: Option<Level>) -> Log {
+    let configured = Level::by_name(config.log_level.value.word()).unwrap_or(Level::Info);
+    let level = level.unwrap_or(configured);
+    match target {
+        LogTarget::Stderr => Log::stderr(level),
+        LogTarget::Syslog => Log::syslog(level, config.syslog_facility.value.word()),
+    }
+}
+
+impl Session {
+    /// The log; each process opens its own.
+    pub(crate) fn log(&self) -> Log {
+        log(&self.config, self.log_target, self.log_level)
     }
 
-    /// As bytes, with their length in front. They hold private keys.
-    pub fn to_bytes(&self) -> Zeroizing<Vec<u8>> {
-        let mut content = Zeroizing::new(Vec::with_capacity(32 * 1024));
-        content.put_bool(self.log_target == LogTarget::Syslog);
-        content.put_u8(self.log_level.map_or(u8::MAX, |level| level as u8));
-        content.put_string(&self.config.to_bytes());
-        content.put_u32(u32::try_from(self.host_keys.len()).unwrap_or(0));
-        for key in &self.host_keys {
-            key.write_to(&mut content);
-        }
-        let mut framed = Zeroizing::new(Vec::with_capacity(content.len() + 4));
-        framed.put_string(&content);
-        framed
+    /// How much the log takes.
+    pub(crate) fn log_level(&self) -> Level {
+        let configured = Level::by_name(self.config.log_level.value.word()).unwrap_or(Level::Info);
+        self.log_level.unwrap_or(configured)
+    }
+
+    /// Receives it, and nothing of the second part.
+    pub(crate) fn receive(from: &mut impl Read) -> Result<Self, HandOverError> {
+        Self::from_content(&receive_part(from)?)
     }
 
     fn from_content(content: &[u8]) -> Result<Self, HandOverError> {
@@ -89,28 +102,65 @@ impl HandOver {
         let count = reader.u32()?;
         let mut host_keys = Vec::new();
         for _ in 0..count {
-            host_keys.push(HostKey::read_from(&mut reader)?);
+            host_keys.push(PublicKey::from_blob(reader.string()?)?);
         }
         reader.finish()?;
         Ok(Self { config, host_keys, log_target, log_level })
+    }
+}
+
+/// Receives the second part: the keys.
+pub(crate) fn receive_host_keys(from: &mut impl Read) -> Result<Vec<HostKey>, HandOverError> {
+    let content = receive_part(from)?;
+    let mut reader = Reader::new(&content);
+    let mut host_keys = Vec::new();
+    while !reader.is_empty() {
+        host_keys.push(HostKey::read_from(&mut reader)?);
+    }
+    Ok(host_keys)
+}
+
+fn receive_part(from: &mut impl Read) -> Result<Zeroizing<Vec<u8>>, HandOverError> {
+    let mut length = [0; 4];
+    from.read_exact(&mut length)?;
+    let length = u32::from_be_bytes(length);
+    if length > LARGEST {
+        return Err(WireError::Invalid { what: "length" }.into());
+    }
+    let mut content = Zeroizing::new(vec![0; length as usize]);
+    from.read_exact(&mut content)?;
+    Ok(content)
+}
+
+impl HandOver {
+    /// The listener's own log.
+    pub fn log(&self) -> Log {
+        log(&self.config, self.log_target, self.log_level)
+    }
+
+    /// As bytes, each part with its length in front. They hold private keys.
+    pub fn to_bytes(&self) -> Zeroizing<Vec<u8>> {
+        let mut content = Vec::with_capacity(32 * 1024);
+        content.put_bool(self.log_target == LogTarget::Syslog);
+        content.put_u8(self.log_level.map_or(u8::MAX, |level| level as u8));
+        content.put_string(&self.config.to_bytes());
+        content.put_u32(u32::try_from(self.host_keys.len()).unwrap_or(0));
+        for key in &self.host_keys {
+            content.put_string(key.public().blob());
+        }
+        let mut keys = Zeroizing::new(Vec::with_capacity(64 * 1024 * self.host_keys.len().max(1)));
+        for key in &self.host_keys {
+            key.write_to(&mut keys);
+        }
+        let mut framed = Zeroizing::new(Vec::with_capacity(content.len() + keys.len() + 8));
+        framed.put_string(&content);
+        framed.put_string(&keys);
+        framed
     }
 
     /// Sends what [`to_bytes`](Self::to_bytes) made.
     pub fn send(bytes: &[u8], to: &mut impl Write) -> io::Result<()> {
         to.write_all(bytes)
-    }
-
-    /// Receives it.
-    pub fn receive(from: &mut impl Read) -> Result<Self, HandOverError> {
-        let mut length = [0; 4];
-        from.read_exact(&mut length)?;
-        let length = u32::from_be_bytes(length);
-        if length > LARGEST {
-            return Err(WireError::Invalid { what: "length" }.into());
-        }
-        let mut content = Zeroizing::new(vec![0; length as usize]);
-        from.read_exact(&mut content)?;
-        Self::from_content(&content)
     }
 }
 
@@ -129,17 +179,20 @@ mod tests {
             log_level: Some(Level::Debug2),
         };
         let bytes = sent.to_bytes();
-        let received = HandOver::receive(&mut &bytes[..]).unwrap();
+        let mut rest = &bytes[..];
+        let received = Session::receive(&mut rest).unwrap();
+        assert_eq!(receive_host_keys(&mut rest).unwrap().len(), 0);
         assert_eq!(received.log_target, LogTarget::Syslog);
         assert_eq!(received.log_level, Some(Level::Debug2));
         assert_eq!(received.config.port.0, [2022]);
-        assert!(HandOver::receive(&mut &bytes[..bytes.len() - 1]).is_err());
+        assert!(Session::receive(&mut &bytes[..bytes.len() - 5]).is_err());
     }
 
     proptest! {
         #[test]
         fn any_bytes_are_answered(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-            let _ = HandOver::from_content(&bytes);
+            let _ = Session::from_content(&bytes);
+            let _ = receive_host_keys(&mut &bytes[..]);
         }
     }
 }

@@ -58,7 +58,6 @@ pub enum HostKeyError {
 /// One host key.
 pub struct HostKey {
     public: PublicKey,
-    algorithms: Vec<String>,
     file: Zeroizing<Vec<u8>>,
     private: Option<PrivateKey>,
 }
@@ -90,8 +89,7 @@ impl HostKey {
     fn from_file_content(file: Zeroizing<Vec<u8>>) -> Result<Self, KeyFileError> {
         let (private, _comment) = PrivateKey::parse(&file, None)?;
         let public = private.public().clone();
-        let algorithms = algorithms_of(&public);
-        Ok(Self { public, algorithms, file, private: Some(private) })
+        Ok(Self { public, file, private: Some(private) })
     }
 
     /// The public half.
@@ -101,9 +99,7 @@ impl HostKey {
 
     /// What the transport needs to know of it. SHA-1 signatures only when `sha1`.
     pub fn for_transport(&self, sha1: bool) -> lh_transport::HostKey {
-        let algorithms =
-            self.algorithms.iter().filter(|name| sha1 || name.as_str() != "ssh-rsa").cloned().collect();
-        lh_transport::HostKey { algorithms, blob: self.public.blob().to_vec() }
+        for_transport(&self.public, sha1)
     }
 
     /// Signs, parsing the private half now if that has not been done.
@@ -129,13 +125,15 @@ impl HostKey {
     pub fn read_from(reader: &mut Reader<'_>) -> Result<Self, WireError> {
         let public = PublicKey::from_blob(reader.string()?)?;
         let file = Zeroizing::new(reader.string()?.to_vec());
-        let algorithms = algorithms_of(&public);
-        Ok(Self { public, algorithms, file, private: None })
+        Ok(Self { public, file, private: None })
     }
 }
 
-fn algorithms_of(public: &PublicKey) -> Vec<String> {
-    public.signature_algorithms().iter().map(|name| (*name).to_owned()).collect()
+/// What the transport needs to know of a key. SHA-1 signatures only when `sha1`.
+pub(crate) fn for_transport(public: &PublicKey, sha1: bool) -> lh_transport::HostKey {
+    let algorithms = public.signature_algorithms().iter().filter(|name| sha1 || **name != "ssh-rsa");
+    let algorithms = algorithms.map(|name| (*name).to_owned()).collect();
+    lh_transport::HostKey { algorithms, blob: public.blob().to_vec() }
 }
 
 #[cfg(test)]

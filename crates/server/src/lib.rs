@@ -1,14 +1,15 @@
-//! The server: a listener, and for each connection a session process that logs a user in and then becomes that user.
+//! The server: a listener, and for each connection a session that logs a user in and then becomes that user.
 //!
 //! [`serve`] listens and reads no byte from the network. For each connection it starts the program again
 //! ([`SESSION_FLAG`], [`session_main`]) and hands over what it has read ([`HandOver`]): configuration and host keys.
-//! That process does the key exchange and the authentication, becomes the user for good, and then serves channels.
-//! Every decision that needs rights or secrets is asked of the monitor (`monitor.rs`) with values that can cross
-//! a process boundary, so that the part that parses the network's bytes can be taken apart from it.
+//! That process splits in three (`session/`): the monitor, which has the keys and decides (`monitor.rs`); the cage, which
+//! talks with whoever has connected until somebody has logged in; and the user's process, which serves channels. They
+//! talk in values with bounds (`questions.rs`).
 
 mod account;
 pub mod authorized_keys;
 mod facts;
+mod grant;
 mod hand_over;
 mod host_keys;
 mod hosts;
@@ -17,6 +18,7 @@ mod listener;
 mod log;
 mod monitor;
 mod passwords;
+mod questions;
 mod session;
 mod startups;
 mod strict;

@@ -26,7 +26,7 @@ use crate::log::{Log, debug, error, info, verbose};
 /// The hidden first argument that makes the program a session process.
 pub const SESSION_FLAG: &str = "--session-process";
 /// Argument 0 of session processes, for `ps`.
-const SESSION_NAME: &str = "lhsshd-session";
+pub(crate) const SESSION_NAME: &str = "lhsshd-session";
 
 /// A session ends itself when LoginGraceTime is over. One that has not done so this much later is killed.
 const GRACE_OF_GRACE: Duration = Duration::from_secs(20);

@@ -4,9 +4,16 @@
 
 use std::fmt;
 use std::io::Write;
-use std::os::unix::net::UnixDatagram;
+use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
+
+use lh_wire::Writer as _;
+
+use crate::questions::Question;
+
+/// Characters of a line that crosses to the monitor.
+const LONGEST: usize = 4096;
 
 /// How much is said; each level includes those before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -94,6 +101,8 @@ enum Sink {
         // Connected when the first line is written; a session that says nothing saves the trouble.
         socket: Option<UnixDatagram>,
     },
+    /// The monitor, which writes the lines of the process before authentication.
+    Monitor(UnixStream),
     #[cfg(test)]
     Lines(std::sync::Mutex<Vec<String>>),
 }
@@ -146,6 +155,11 @@ impl Log {
         Self::with(Sink::Syslog { facility, socket: socket.ok() }, level)
     }
 
+    /// Hands the lines to the monitor, over the socket it answers questions on.
+    pub(crate) fn monitor(level: Level, socket: UnixStream) -> Self {
+        Self::with(Sink::Monitor(socket), level)
+    }
+
     /// Keeps the lines, for tests.
     #[cfg(test)]
     pub(crate) fn lines(level: Level) -> Self {
@@ -183,6 +197,14 @@ impl Log {
         if level > self.level() {
             return;
         }
+        if let Sink::Monitor(socket) = &self.shared.sink {
+            // Its rules for lines are applied over there, where they cannot be got round.
+            let question = Question::Log { level, text: text.to_string().chars().take(LONGEST).collect() };
+            let mut framed = Vec::new();
+            framed.put_string(&question.encode());
+            let _ = (&mut &*socket).write_all(&framed);
+            return;
+        }
         let mut line = String::new();
         for c in text.to_string().chars() {
             match c {
@@ -205,7 +227,7 @@ impl Log {
                 let line = format!("<{priority}>lhsshd[{pid}]: {}{line}", level.prefix(true));
                 let _ = socket.send(line.as_bytes());
             }
-            Sink::Syslog { socket: None, .. } => {}
+            Sink::Syslog { socket: None, .. } | Sink::Monitor(_) => {}
             #[cfg(test)]
             Sink::Lines(lines) => lines.lock().unwrap().push(format!("{}{line}", level.prefix(true))),
         }

@@ -3,6 +3,8 @@
 
 use std::io;
 
+use rustix::process::Pid;
+
 /// Leaves the terminal's foreground: a copy of this process goes on in a session of its own, and the process that was
 /// waited for exits with status 0 at once, running no destructors. Returns in the copy only.
 ///
@@ -12,7 +14,7 @@ use std::io;
 pub fn continue_in_background() -> io::Result<()> {
     let (reader, writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
     match fork()? {
-        Copy::Original => {
+        Copy::Original(_) => {
             drop(writer);
             // Where this process leads the session, its end hangs up on everybody in it: the copy must be gone first.
             let _ = rustix::io::read(&reader, &mut [0; 1]);
@@ -33,7 +35,7 @@ pub fn continue_in_background() -> io::Result<()> {
 /// As [`continue_in_background`]; then `work` has not been called.
 pub fn in_copy(work: impl FnOnce() -> i32) -> io::Result<()> {
     match fork()? {
-        Copy::Original => Ok(()),
+        Copy::Original(_) => Ok(()),
         Copy::Copied => {
             // A panic must not unwind into the caller's frames, which are the original's business.
             let status = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).unwrap_or(255);
@@ -42,8 +44,20 @@ pub fn in_copy(work: impl FnOnce() -> i32) -> io::Result<()> {
     }
 }
 
+/// Goes on in two processes: the copy gets `None`, the original the copy's id. Everything that is open is open in
+/// both, and every value exists twice: what must not be in one of them is made after the split, or dropped first thing.
+///
+/// # Errors
+/// As [`continue_in_background`]; then there is still one process.
+pub fn split() -> io::Result<Option<Pid>> {
+    match fork()? {
+        Copy::Original(copy) => Ok(Some(copy)),
+        Copy::Copied => Ok(None),
+    }
+}
+
 enum Copy {
-    Original,
+    Original(Pid),
     Copied,
 }
 
@@ -57,13 +71,12 @@ fn fork() -> io::Result<Copy> {
     // thread that does not exist in it.
     match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()),
-        0 => Ok(Copy::Copied),
-        _ => Ok(Copy::Original),
+        pid => Ok(Pid::from_raw(pid).map_or(Copy::Copied, Copy::Original)),
     }
 }
 
 /// Ends this process without running destructors, which belong to the other one.
-fn leave(status: i32) -> ! {
+pub(crate) fn leave(status: i32) -> ! {
     // SAFETY: `_exit` runs nothing of ours.
     unsafe { libc::_exit(status) }
 }
@@ -75,5 +88,6 @@ mod tests {
         // The test harness runs every test on a thread of its own.
         assert!(super::continue_in_background().is_err());
         assert!(super::in_copy(|| 0).is_err());
+        assert!(super::split().is_err());
     }
 }

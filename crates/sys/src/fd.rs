@@ -59,6 +59,17 @@ pub fn take_stdin_stdout() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok((stdin, stdout))
 }
 
+/// A copy of the descriptor that whoever started this process left open under `number`.
+#[expect(unsafe_code, reason = "a number from the command line becomes a descriptor")]
+pub fn inherited(number: std::os::fd::RawFd) -> io::Result<OwnedFd> {
+    if number < 3 {
+        return Err(rustix::io::Errno::BADF.into());
+    }
+    // SAFETY: the number is borrowed for the one call that copies it, which fails where nothing is open there.
+    let borrowed = unsafe { std::os::fd::BorrowedFd::borrow_raw(number) };
+    borrowed.try_clone_to_owned()
+}
+
 /// Puts `/dev/null` in the place of the standard descriptors that are closed, so that no file opened later gets
 /// their numbers. Called first thing in `main`.
 pub fn sanitize_stdio() -> io::Result<()> {

@@ -11,7 +11,8 @@
 //! | [`crypt`] | checking a password against its hash |
 //! | [`ids`] | becoming a user, for a while or for good |
 //! | [`spawn`] | running a program with given fds, session and terminal |
-//! | [`background`] | going on in the background |
+//! | [`background`] | going on in the background, or in two processes |
+//! | [`sandbox`] | a process that may compute and talk, and nothing else |
 //! | [`child`] | waiting for a child through a pollable descriptor |
 //! | [`pty`] | pseudo terminals |
 //! | [`termios`] | raw mode, window sizes, the terminal modes of RFC 4254 section 8 |
@@ -27,6 +28,7 @@ pub mod crypt;
 pub mod fd;
 pub mod ids;
 pub mod pty;
+pub mod sandbox;
 pub mod signals;
 pub mod socket;
 pub mod spawn;

@@ -8,7 +8,7 @@ use lh_config::token::Tokens;
 use lh_sys::ids;
 use rustix::fs::Mode;
 
-use crate::monitor::Login;
+use super::user::Login;
 
 /// Why the process could not become the user. The session ends.
 #[derive(Debug, thiserror::Error)]
@@ -36,7 +36,7 @@ pub(super) fn become_user(login: &Login) -> Result<Option<String>, BecomeError> 
     rustix::process::umask(mask | Mode::from_raw_mode(0o022));
     ids::become_permanently(&login.ids)
         .map_err(|error| BecomeError::Ids { user: login.user.name.clone(), error })?;
-    // Host keys are still in this memory (a rekey needs them): no core files, no ptrace by the user's others.
+    // The keys of the connection are in this memory: no core files, no ptrace by the user's others.
     if login.user.uid != 0 {
         let _ = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
     }

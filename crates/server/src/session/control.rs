@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::rc::Rc;
 
+use lh_crypto::PublicKey;
 use lh_driver::{ChannelId, ChannelOptions, Control, ControlCx, ControlEvent};
 use lh_wire::msg::{disconnect, open_failure};
 use lh_wire::{Reader, Writer};
@@ -10,8 +11,8 @@ use lh_wire::{Reader, Writer};
 use super::channel::SessionChannel;
 use super::direct::{Connecting, Target};
 use super::shared::Shared;
-use crate::host_keys::HostKey;
 use crate::log::{debug, error, info};
+use crate::questions::{Question, Talk};
 
 /// Most connections on their way at a time: each may hold a thread that asks the resolver.
 const MAX_CONNECTING: usize = 64;
@@ -19,10 +20,11 @@ const MAX_CONNECTING: usize = 64;
 /// The server's [`Control`].
 pub(super) struct Serving {
     shared: Rc<Shared>,
-    host_keys: Vec<HostKey>,
+    /// The public halves; the private ones are the monitor's.
+    host_keys: Vec<PublicKey>,
+    monitor: Talk,
     sessions: Vec<ChannelId>,
     no_more_sessions: bool,
-    session_id: Vec<u8>,
     /// The host key algorithm in use, to prove RSA keys with a hash the client knows.
     negotiated: String,
     opened: u32,
@@ -32,16 +34,16 @@ pub(super) struct Serving {
 impl Serving {
     pub(super) fn new(
         shared: Rc<Shared>,
-        host_keys: Vec<HostKey>,
-        session_id: &[u8],
+        host_keys: Vec<PublicKey>,
+        monitor: Talk,
         negotiated: String,
     ) -> Self {
         Self {
             shared,
             host_keys,
+            monitor,
             sessions: Vec::new(),
             no_more_sessions: false,
-            session_id: session_id.to_vec(),
             negotiated,
             opened: 0,
             connecting: 0,
@@ -52,7 +54,7 @@ impl Serving {
     pub(super) fn announce_host_keys(&self, cx: &mut ControlCx<'_>) {
         let mut fields = Vec::new();
         for key in &self.host_keys {
-            fields.put_string(key.public().blob());
+            fields.put_string(key.blob());
         }
         cx.global_request("hostkeys-00@openssh.com", false, &fields);
     }
@@ -124,17 +126,14 @@ impl Serving {
         let mut proofs = Vec::new();
         while !reader.is_empty() {
             let blob = reader.string().ok()?;
-            let key = self.host_keys.iter_mut().find(|key| key.public().blob() == blob)?;
-            let mut data = Vec::new();
-            data.put_string(b"hostkeys-prove-00@openssh.com");
-            data.put_string(&self.session_id);
-            data.put_string(blob);
-            let algorithms = key.public().signature_algorithms();
+            let key = self.host_keys.iter().find(|key| key.blob() == blob)?;
+            let algorithms = key.signature_algorithms();
             let algorithm = match algorithms.iter().find(|name| **name == self.negotiated) {
                 Some(name) => name,
                 None => algorithms.first()?,
             };
-            proofs.put_string(&key.sign(algorithm, &data).ok()?);
+            let question = Question::Prove { algorithm: (*algorithm).to_owned(), key: blob.to_vec() };
+            proofs.put_string(&self.monitor.ask_signature(&question).ok()?);
         }
         Some(proofs)
     }
@@ -158,10 +157,10 @@ impl Control for Serving {
                 }
             }
             ControlEvent::SignExchangeHash { algorithm, key_index, data } => {
-                let signature = self.host_keys.get_mut(key_index).map(|key| key.sign(&algorithm, &data));
-                let signed = match signature {
-                    Some(Ok(signature)) => cx.transport().exchange_hash_signed(&signature).is_ok(),
-                    _ => false,
+                let question = Question::Sign { key_index, algorithm, hash: data };
+                let signed = match self.monitor.ask_signature(&question) {
+                    Ok(signature) => cx.transport().exchange_hash_signed(&signature).is_ok(),
+                    Err(_) => false,
                 };
                 if !signed {
                     error!(self.shared.log, "host key signature failed");

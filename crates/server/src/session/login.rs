@@ -1,22 +1,20 @@
-//! From the first byte to a user who has logged in: key exchange and authentication.
+//! From the first byte to a user who has logged in: key exchange and authentication. Runs in the cage (`preauth.rs`).
 
 use std::time::{Duration, Instant};
 
-use lh_auth::server::{Method, Server};
+use lh_auth::server::{Attempt, Server};
 use lh_driver::{Link, LinkError};
 use lh_transport::{Event, TransportError};
 use lh_wire::msg::disconnect;
+use zeroize::Zeroizing;
 
 use super::names;
-use crate::log::{debug, error, info};
-use crate::monitor::{Monitor, Verdict};
+use crate::log::{Log, debug, error, info};
+use crate::monitor::Verdict;
+use crate::questions::{Decision, Question, Talk, TalkError};
 
 /// How long to try to tell the client why it is turned away.
 const GOODBYE: Duration = Duration::from_secs(2);
-
-/// A failed attempt takes at least this long, plus up to as much again that depends on the user name alone: the
-/// time does not tell whether the user exists. (OpenSSH's numbers.)
-const LEAST_FAIL_TIME: Duration = Duration::from_micros(5000);
 
 /// Why there was no login. It has been logged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,15 +25,41 @@ pub(super) enum NoLogin {
     Ended,
 }
 
+/// The monitor, as this process sees it.
+pub(super) struct Asker {
+    talk: Talk,
+    /// How log lines name the client.
+    client: Option<String>,
+}
+
+impl Asker {
+    pub(super) const fn new(talk: Talk) -> Self {
+        Self { talk, client: None }
+    }
+
+    fn decide(&mut self, attempt: Attempt, log: &Log) -> Result<Decision, TalkError> {
+        let answer = self.talk.ask(&Question::Decide(attempt))?;
+        let decision = Decision::decode(&answer)?;
+        log.set_level(decision.level);
+        self.client.clone_from(&decision.client);
+        Ok(decision)
+    }
+
+    /// The last word: the connection moves to the user's process.
+    pub(super) fn hand_over(&self, state: Zeroizing<Vec<u8>>) -> Result<(), TalkError> {
+        self.talk.send(&Question::HandOver(state).encode())
+    }
+}
+
 /// The address for log lines.
 struct Client<'a> {
-    monitor: &'a Monitor,
+    monitor: &'a Asker,
     address: &'a super::Address,
 }
 
 impl std::fmt::Display for Client<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        if let Some(name) = self.monitor.client_name() {
+        if let Some(name) = &self.monitor.client {
             write!(f, "{name} ")?;
         }
         let peer = self.address.peer;
@@ -46,13 +70,12 @@ impl std::fmt::Display for Client<'_> {
 /// Does the first key exchange and lets the monitor decide about the client's attempts.
 pub(super) fn log_in(
     link: &mut Link,
-    monitor: &mut Monitor,
+    monitor: &mut Asker,
     address: &super::Address,
     deadline: Option<Instant>,
 ) -> Result<(), NoLogin> {
     let log = address.log.preauth();
     let mut server: Option<Server> = None;
-    let mut banner_sent = false;
     loop {
         if address.known {
             let _ = lh_sys::socket::acknowledge_now(link.stream().read_fd());
@@ -70,18 +93,19 @@ pub(super) fn log_in(
                 );
             }
             Event::SignExchangeHash { algorithm, key_index, data } => {
-                let signature = match monitor.sign(key_index, &algorithm, &data) {
-                    Ok(signature) => signature,
-                    Err(problem) => {
-                        error!(log, "host key signature failed: {problem}");
-                        link.disconnect(
-                            disconnect::KEY_EXCHANGE_FAILED,
-                            "host key signature failed",
-                            GOODBYE,
-                        );
-                        return Err(NoLogin::Ended);
-                    }
-                };
+                let signature =
+                    match monitor.talk.ask_signature(&Question::Sign { key_index, algorithm, hash: data }) {
+                        Ok(signature) => signature,
+                        Err(problem) => {
+                            error!(log, "host key signature failed: {problem}");
+                            link.disconnect(
+                                disconnect::KEY_EXCHANGE_FAILED,
+                                "host key signature failed",
+                                GOODBYE,
+                            );
+                            return Err(NoLogin::Ended);
+                        }
+                    };
                 if link.transport().exchange_hash_signed(&signature).is_err() {
                     return Err(NoLogin::Ended);
                 }
@@ -110,13 +134,15 @@ pub(super) fn log_in(
                         return Err(NoLogin::Ended);
                     }
                 };
-                let began = Instant::now();
-                let verdict = monitor.decide(&attempt);
-                if !banner_sent {
-                    banner_sent = true;
-                    if let Some(text) = monitor.banner() {
-                        server.banner(&text, link.transport());
+                let Decision { verdict, banner, .. } = match monitor.decide(attempt, &log) {
+                    Ok(decision) => decision,
+                    Err(problem) => {
+                        error!(log, "the monitor does not answer: {problem}");
+                        return Err(NoLogin::Ended);
                     }
+                };
+                if let Some(text) = banner {
+                    server.banner(&text, link.transport());
                 }
                 match verdict {
                     Verdict::Accept => {
@@ -125,11 +151,9 @@ pub(super) fn log_in(
                         return Ok(());
                     }
                     Verdict::KeyOk => server.key_ok(link.transport()),
-                    Verdict::Prompt(text) => server.prompts("", "", &[(text, false)], link.transport()),
+                    Verdict::Prompt(text) => server.prompts("", "", &[(&text, false)], link.transport()),
                     Verdict::Reject { methods, partial } => {
-                        if !partial && !matches!(attempt.method, Method::None) {
-                            wait_out(began, &attempt.user);
-                        }
+                        let methods: Vec<&str> = methods.iter().map(String::as_str).collect();
                         server.reject(&methods, partial, link.transport());
                     }
                     Verdict::TooMany => {
@@ -154,7 +178,7 @@ pub(super) fn log_in(
 }
 
 /// Logs the end of a connection in OpenSSH's words.
-fn failed(link: &mut Link, monitor: &Monitor, address: &super::Address, problem: LinkError) -> NoLogin {
+fn failed(link: &mut Link, monitor: &Asker, address: &super::Address, problem: LinkError) -> NoLogin {
     let log = &address.log.preauth();
     let client = Client { monitor, address };
     match problem {
@@ -190,24 +214,4 @@ fn failed(link: &mut Link, monitor: &Monitor, address: &super::Address, problem:
     }
     link.finish(GOODBYE);
     NoLogin::Ended
-}
-
-/// Sleeps until a failed attempt has taken long enough.
-fn wait_out(began: Instant, user: &str) {
-    // Any fixed function of the name does; it must only not be known to whoever measures.
-    let mut hasher = std::hash::DefaultHasher::new();
-    std::hash::Hash::hash(&(user, host_secret()), &mut hasher);
-    let extra = std::hash::Hasher::finish(&hasher) % 4000;
-    let mut least = LEAST_FAIL_TIME + Duration::from_micros(extra);
-    let took = began.elapsed();
-    // Work that takes longer (a slow hash) is rounded up to a multiple.
-    while least < took {
-        least *= 2;
-    }
-    std::thread::sleep(least.saturating_sub(took));
-}
-
-/// The same for all sessions of this host, and not known outside.
-fn host_secret() -> Vec<u8> {
-    std::fs::read("/etc/machine-id").unwrap_or_default()
 }

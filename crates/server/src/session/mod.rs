@@ -1,7 +1,10 @@
-//! A session process: one connection from its first byte to its last.
+//! One connection from its first byte to its last, in three processes.
 //!
-//! The order is fixed: key exchange and authentication with root's rights (where the server has them) but without
-//! touching anything of the user's; then the process becomes the user, for good; then channels are served.
+//! The one that was started becomes the *monitor* ([`supervisor`]): it has root's rights (where the server has them) and
+//! the host keys, and reads nothing from the network. Before it knows a key it splits twice. The *cage*
+//! ([`preauth`]) has no rights at all and does key exchange and authentication. The *user's process* ([`user`]) waits until
+//! somebody has logged in, becomes that user for good, and goes on with the connection. Splitting instead of executing
+//! costs a fraction of a millisecond, and none of the three has seen another's secrets.
 
 mod become_user;
 mod channel;
@@ -11,35 +14,39 @@ mod direct;
 mod environment;
 mod login;
 mod names;
+mod preauth;
 mod process;
 mod sftp;
 mod shared;
+mod supervisor;
+mod user;
 
-use std::io::Write;
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{Seek, Write};
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::rc::Rc;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
-use lh_crypto::SystemRandom;
-use lh_driver::{Driver, DriverError, Link, LinkError, Stream};
-use lh_transport::{Config, RekeyLimit, Transport, TransportError};
+use lh_config::ConnectionFacts;
+use lh_config::server_table::ServerSettings;
+use lh_driver::Stream;
+use lh_transport::{Config, RekeyLimit};
 
-use crate::hand_over::{AUTHENTICATED, HandOver};
-use crate::log::{Log, error, info, verbose};
-use crate::monitor::{Login, Monitor};
-use control::Serving;
-use login::NoLogin;
-use shared::Shared;
+use crate::hand_over::{HandOver, Session, receive_host_keys};
+use crate::listener::{SESSION_FLAG, SESSION_NAME};
+use crate::log::{Log, error, verbose};
+use crate::monitor::Monitor;
+use crate::questions::Talk;
+use supervisor::{Child, Children};
 
 /// Exit status when `LoginGraceTime` is over, as sshd-session's.
 const EXIT_GRACE: i32 = 3;
 /// Exit status of every other session that did not end in order, as sshd's.
 const EXIT_FAILURE: i32 = 255;
-
-/// How long the last words to a client may take.
-const GOODBYE: Duration = Duration::from_secs(2);
 
 /// Who is connected, for log lines.
 pub(crate) struct Address {
@@ -50,18 +57,11 @@ pub(crate) struct Address {
     log: Log,
 }
 
-/// `main` of a session process that a listener started. Returns the exit status.
-pub fn main() -> i32 {
-    let (socket, control) = match lh_sys::fd::take_stdin_stdout() {
-        Ok(fds) => fds,
-        Err(problem) => {
-            let _ = writeln!(std::io::stderr(), "session process: {problem}");
-            return EXIT_FAILURE;
-        }
-    };
-    let mut control = UnixStream::from(control);
-    match HandOver::receive(&mut control) {
-        Ok(hand_over) => serve(hand_over, Connection::Socket(socket), Some(control)),
+/// `main` of a session process that a listener started, or [`inetd`]. `write`: the number of the descriptor to write to,
+/// where that is not the one to read from. Returns the exit status.
+pub fn main(write: Option<&OsStr>) -> i32 {
+    match begin(write) {
+        Ok((session, connection, control)) => serve(session, connection, control),
         Err(problem) => {
             let _ = writeln!(std::io::stderr(), "session process: {problem}");
             EXIT_FAILURE
@@ -69,20 +69,40 @@ pub fn main() -> i32 {
     }
 }
 
-/// `-i`: serves the connection on descriptors 0 and 1 in this process.
+fn begin(write: Option<&OsStr>) -> Result<(Session, Connection, File), Failure> {
+    let (read, control) = lh_sys::fd::take_stdin_stdout()?;
+    let mut control = File::from(control);
+    let session = Session::receive(&mut control)?;
+    let connection = match write {
+        None => Connection::Socket(read),
+        Some(number) => {
+            let number = number.to_str().and_then(|number| number.parse().ok()).ok_or("bad descriptor")?;
+            Connection::Pipes(read, lh_sys::fd::inherited(number)?)
+        }
+    };
+    Ok((session, connection, control))
+}
+
+/// `-i`: serves the connection on descriptors 0 and 1. The process starts again as a session, so that the keys it has
+/// read are not in the memory of those that split off. Returns only when that fails.
 pub fn inetd(hand_over: HandOver) -> i32 {
-    match lh_sys::fd::take_stdin_stdout() {
-        Ok((stdin, stdout)) => {
-            let socket = rustix::net::sockopt::socket_type(&stdin).is_ok();
-            let connection =
-                if socket { Connection::Socket(stdin) } else { Connection::Pipes(stdin, stdout) };
-            serve(hand_over, connection, None)
+    let begin_again = || -> Result<std::convert::Infallible, Failure> {
+        let (stdin, stdout) = lh_sys::fd::take_stdin_stdout()?;
+        let mut file = File::from(rustix::fs::memfd_create("hand-over", rustix::fs::MemfdFlags::CLOEXEC)?);
+        file.write_all(&hand_over.to_bytes())?;
+        file.rewind()?;
+        let mut command = Command::new("/proc/self/exe");
+        command.arg0(SESSION_NAME).arg(SESSION_FLAG);
+        let socket = rustix::net::sockopt::socket_type(&stdin).is_ok();
+        if !socket {
+            rustix::io::fcntl_setfd(&stdout, rustix::io::FdFlags::empty())?;
+            command.arg(stdout.as_raw_fd().to_string());
         }
-        Err(problem) => {
-            let _ = writeln!(std::io::stderr(), "{problem}");
-            EXIT_FAILURE
-        }
-    }
+        Err(command.stdin(stdin).stdout(file).exec().into())
+    };
+    let Err(problem) = begin_again();
+    let _ = writeln!(std::io::stderr(), "{problem}");
+    EXIT_FAILURE
 }
 
 /// What the client is connected by.
@@ -91,184 +111,148 @@ enum Connection {
     Pipes(OwnedFd, OwnedFd),
 }
 
-fn address_of(connection: &Connection, log: Log) -> Address {
-    let nobody = SocketAddr::from(([0, 0, 0, 0], 65_535));
-    let (peer, local) = match connection {
-        Connection::Socket(socket) => {
-            (lh_sys::socket::peer_address(socket), lh_sys::socket::local_address(socket))
-        }
-        Connection::Pipes(..) => (None, None),
-    };
-    let known = peer.is_some() && local.is_some();
-    Address { peer: peer.unwrap_or(nobody), local: local.unwrap_or(nobody), known, log }
-}
-
-fn serve(hand_over: HandOver, connection: Connection, control: Option<UnixStream>) -> i32 {
-    let log = hand_over.log();
-    let address = address_of(&connection, log.clone());
-    let (peer, local) = (address.peer, address.local);
-    verbose!(
-        log,
-        "Connection from {} port {} on {} port {}",
-        peer.ip(),
-        peer.port(),
-        local.ip(),
-        local.port()
-    );
-    match prepare(hand_over, connection, &address) {
-        Ok((link, monitor)) => run(link, monitor, &address, control),
-        Err(problem) => {
-            error!(log, "{problem}");
-            EXIT_FAILURE
+impl Connection {
+    fn into_stream(self) -> std::io::Result<Stream> {
+        match self {
+            Self::Socket(socket) => Stream::socket(socket),
+            Self::Pipes(read, write) => Stream::pipes(read, write),
         }
     }
 }
 
 type Failure = Box<dyn std::error::Error>;
 
-/// Puts transport and monitor together.
-fn prepare(
-    hand_over: HandOver,
-    connection: Connection,
-    address: &Address,
-) -> Result<(Link, Monitor), Failure> {
-    let HandOver { config, host_keys, .. } = hand_over;
-    if let Connection::Socket(socket) = &connection
-        && address.known
-    {
-        let _ = lh_sys::socket::set_keepalive(socket, config.tcp_keep_alive.value);
-    }
-    let monitor = Monitor::new(config, host_keys, address.peer, address.local, address.log.clone());
-    let settings = monitor.connection_settings()?;
-    if settings.refuse_connection.value {
-        let (ip, port) = (address.peer.ip(), address.peer.port());
-        return Err(format!("administratively prohibited connection from {ip} port {port}").into());
-    }
-    let algorithms = names::algorithms(&settings);
-    let sha1 = algorithms.host_key.iter().any(|name| name == "ssh-rsa");
-    let needs_moduli = algorithms.kex.iter().any(|name| name.contains("group-exchange"));
-    let moduli = settings.moduli_file.value.as_deref().filter(|_| needs_moduli);
-    let transport_config = Config {
-        algorithms,
-        rekey: RekeyLimit {
-            bytes: settings.rekey_limit.value.bytes,
-            interval: settings.rekey_limit.value.interval,
-        },
-        moduli: moduli.and_then(|path| std::fs::read_to_string(path).ok()),
-        server_sig_algs: names::user_key_algorithms(&settings),
-        ..Config::server(monitor.host_keys(sha1))
-    };
-    let stream = match connection {
-        Connection::Socket(socket) => Stream::socket(socket)?,
-        Connection::Pipes(read, write) => Stream::pipes(read, write)?,
-    };
-    let transport = Transport::new(transport_config, Box::new(SystemRandom), Instant::now());
-    Ok((Link::new(transport, stream), monitor))
+/// What all three processes know.
+struct Common {
+    session: Session,
+    facts: ConnectionFacts,
+    /// The rules for this connection as long as nobody has said who it is.
+    settings: ServerSettings,
+    peer: SocketAddr,
+    local: SocketAddr,
+    known: bool,
+    /// The end of LoginGraceTime.
+    deadline: Option<Instant>,
 }
 
-fn run(mut link: Link, mut monitor: Monitor, address: &Address, control: Option<UnixStream>) -> i32 {
-    let log = &address.log;
-    let grace = monitor.login_grace_time();
-    let deadline = grace.map(|grace| Instant::now() + grace);
-    match login::log_in(&mut link, &mut monitor, address, deadline) {
-        Ok(()) => {}
-        Err(NoLogin::GraceTime) => return EXIT_GRACE,
-        Err(NoLogin::Ended) => return EXIT_FAILURE,
+impl Common {
+    fn new(session: Session, connection: &Connection, log: &Log) -> Result<Box<Self>, Failure> {
+        let nobody = SocketAddr::from(([0, 0, 0, 0], 65_535));
+        let (peer, local) = match connection {
+            Connection::Socket(socket) => {
+                (lh_sys::socket::peer_address(socket), lh_sys::socket::local_address(socket))
+            }
+            Connection::Pipes(..) => (None, None),
+        };
+        let known = peer.is_some() && local.is_some();
+        let (peer, local) = (peer.unwrap_or(nobody), local.unwrap_or(nobody));
+        let (from, to) = (peer.ip(), local.ip());
+        verbose!(log, "Connection from {from} port {} on {to} port {}", peer.port(), local.port());
+        let facts = crate::facts::of_connection(peer, local, None);
+        let settings = session.config.for_connection(&facts)?.settings;
+        if settings.refuse_connection.value {
+            let port = peer.port();
+            return Err(format!("administratively prohibited connection from {from} port {port}").into());
+        }
+        if let (Connection::Socket(socket), true) = (connection, known) {
+            let _ = lh_sys::socket::set_keepalive(socket, session.config.tcp_keep_alive.value);
+        }
+        let grace = session.config.login_grace_time.value.0.map(Duration::from_secs);
+        let deadline = grace.and_then(|grace| Instant::now().checked_add(grace));
+        Ok(Box::new(Self { session, facts, settings, peer, local, known, deadline }))
     }
-    if let Some(mut control) = control {
-        // A listener that has been restarted does not count us any more.
-        let _ = control.write_all(AUTHENTICATED);
+
+    fn address(&self, log: Log) -> Address {
+        Address { peer: self.peer, local: self.local, known: self.known, log }
     }
-    let Some((login, host_keys)) = monitor.into_login() else {
-        error!(log, "login without a user");
-        return EXIT_FAILURE;
-    };
-    let home_problem = match become_user::become_user(&login) {
-        Ok(problem) => problem,
+
+    /// What the transport is told, before the cage and after it. Reads the file of moduli where it may be needed.
+    fn transport_config(&self) -> Config {
+        let settings = &self.settings;
+        let algorithms = names::algorithms(settings);
+        let sha1 = offers_sha1(&algorithms);
+        let needs_moduli = algorithms.kex.iter().any(|name| name.contains("group-exchange"));
+        let moduli = settings.moduli_file.value.as_deref().filter(|_| needs_moduli);
+        let host_keys = &self.session.host_keys;
+        let host_keys = host_keys.iter().map(|key| crate::host_keys::for_transport(key, sha1)).collect();
+        Config {
+            algorithms,
+            rekey: RekeyLimit {
+                bytes: settings.rekey_limit.value.bytes,
+                interval: settings.rekey_limit.value.interval,
+            },
+            moduli: moduli.and_then(|path| std::fs::read_to_string(path).ok()),
+            server_sig_algs: names::user_key_algorithms(settings),
+            ..Config::server(host_keys)
+        }
+    }
+}
+
+fn offers_sha1(algorithms: &lh_transport::Algorithms) -> bool {
+    algorithms.host_key.iter().any(|name| name == "ssh-rsa")
+}
+
+fn serve(session: Session, connection: Connection, control: File) -> i32 {
+    let log = session.log();
+    let common = match Common::new(session, &connection, &log) {
+        Ok(common) => common,
         Err(problem) => {
-            error!(log, "fatal: {problem}");
-            link.disconnect(lh_wire::msg::disconnect::BY_APPLICATION, "cannot start a session", GOODBYE);
+            error!(log, "{problem}");
             return EXIT_FAILURE;
         }
     };
-    let session_id = link.transport_ref().session_id().unwrap_or_default().to_vec();
-    let negotiated =
-        link.transport_ref().negotiated().map(|names| names.host_key.clone()).unwrap_or_default();
-    let shared = Rc::new(share(login, home_problem, address, &link));
-    let mut serving = Serving::new(Rc::clone(&shared), host_keys, &session_id, negotiated);
-    let round_trip = lh_sys::socket::round_trip(link.stream().read_fd());
-    let mut driver = Driver::new(link, lh_connection::Config::default());
-    if let Some(round_trip) = round_trip {
-        // Windows grow by what the path holds; told nothing, they would guess it from the first credits, and
-        // a stock client on a short path gets slower by every byte of window it cannot use.
-        driver.control().connection().round_trip_measured(round_trip);
-    }
-    if let Some(interval) = shared.settings.client_alive_interval.value.duration() {
-        driver.set_keepalive(interval, shared.settings.client_alive_count_max.value);
-    }
-    serving.announce_host_keys(&mut driver.control());
-    let end = driver.run(&mut serving);
-    log_end(&end, &shared);
-    if end.is_ok() || matches!(end, Err(DriverError::Connection(_) | DriverError::KeepaliveTimeout)) {
-        driver.finish(GOODBYE);
-    }
-    // Handlers go here: terminals hang up.
-    drop(driver);
-    if matches!(
-        end,
-        Ok(0) | Err(DriverError::Disconnected { .. } | DriverError::Link(LinkError::Closed { .. }))
-    ) {
-        0
-    } else {
-        EXIT_FAILURE
+    // Each process opens its own, and the cage none: it must not have the descriptor.
+    drop(log);
+    match split(common, connection, control) {
+        Ok(status) => status,
+        Err((common, problem)) => {
+            error!(common.session.log(), "{problem}");
+            EXIT_FAILURE
+        }
     }
 }
 
-fn share(login: Login, home_problem: Option<String>, address: &Address, link: &Link) -> Shared {
-    let Login { user, settings, options, must_change_password, .. } = login;
-    let permit = &settings.permit_user_environment.value;
-    let key_environment = shared::permitted_environment(permit, &options.environment);
-    let user_environment = match permit {
-        lh_config::server_values::PermitUserEnvironment::No => None,
-        // Read with the user's rights: this process is the user by now.
-        _ => std::fs::read_to_string(user.home.join(".ssh/environment")).ok(),
+/// What a process does after the split.
+type Rest = fn(Box<Common>, Connection, UnixStream) -> i32;
+
+/// Becomes three; each returns its own exit status.
+fn split(
+    common: Box<Common>,
+    connection: Connection,
+    mut control: File,
+) -> Result<i32, (Box<Common>, Failure)> {
+    let mut children = Vec::new();
+    for rest in [preauth::run as Rest, user::run as Rest] {
+        let pair = UnixStream::pair().and_then(|pair| Ok((lh_sys::background::split()?, pair)));
+        match pair {
+            Ok((Some(pid), (ours, _theirs))) => children.push((pid, ours)),
+            Ok((None, (_ours, theirs))) => {
+                // What is the monitor's is closed here before anything else happens.
+                drop((control, children, _ours));
+                return Ok(rest(common, connection, theirs));
+            }
+            // What has been started ends when our end of its socket does.
+            Err(problem) => return Err((common, problem.into())),
+        }
+    }
+    drop(connection);
+    let mut talks = Vec::new();
+    for (pid, socket) in children {
+        match Talk::new(socket) {
+            Ok(talk) => talks.push(Child { pid, talk }),
+            Err(problem) => return Err((common, problem.into())),
+        }
+    }
+    let Ok([cage, user]) = <[Child; 2]>::try_from(talks) else { return Ok(EXIT_FAILURE) };
+    // Only now, and only here.
+    let host_keys = match receive_host_keys(&mut control) {
+        Ok(host_keys) => host_keys,
+        Err(problem) => return Err((common, problem.into())),
     };
-    let socket = link.stream().read_fd().try_clone_to_owned().ok().filter(|_| address.known);
-    Shared {
-        connection: address.known.then_some((address.peer, address.local)),
-        peer: address.peer,
-        log: address.log.clone(),
-        user,
-        settings,
-        options,
-        must_change_password,
-        key_environment,
-        user_environment,
-        home_problem,
-        socket: socket.filter(|socket| lh_sys::socket::is_internet(socket.as_fd())),
-    }
-}
-
-/// One line about how the connection ended, in OpenSSH's words.
-fn log_end(end: &Result<i32, DriverError>, shared: &Shared) {
-    let log = &shared.log;
-    let (ip, port) = (shared.peer.ip(), shared.peer.port());
-    let client = format!("user {} {ip} port {port}", shared.user.name);
-    match end {
-        Ok(_) => {}
-        Err(DriverError::Disconnected { reason, description }) => {
-            info!(log, "Received disconnect from {ip} port {port}:{reason}: {description}");
-            info!(log, "Disconnected from {client}");
-        }
-        Err(DriverError::Link(
-            LinkError::Closed { .. } | LinkError::Transport(TransportError::Closed { .. }),
-        )) => info!(log, "Connection closed by {client}"),
-        Err(DriverError::Link(LinkError::Io { source, .. }))
-            if source.raw_os_error() == Some(rustix::io::Errno::CONNRESET.raw_os_error()) =>
-        {
-            info!(log, "Connection reset by {client}");
-        }
-        Err(DriverError::KeepaliveTimeout) => info!(log, "Timeout, client not responding from {client}"),
-        Err(problem) => error!(log, "Disconnecting {client}: {problem}"),
-    }
+    let address = common.address(common.session.log());
+    let sha1 = offers_sha1(&names::algorithms(&common.settings));
+    let Common { session, deadline, .. } = *common;
+    let monitor = Monitor::new(session.config, host_keys, address.peer, address.local, address.log.clone())
+        .with_sha1(sha1);
+    Ok(supervisor::run(monitor, Children { cage, user }, control, deadline, &address))
 }

@@ -1,0 +1,220 @@
+//! What the monitor tells the user's process: who has logged in, under which rules, and the connection itself.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use lh_sys::ids::Ids;
+use lh_sys::users::User;
+use lh_wire::{Reader, WireError, Writer};
+use zeroize::Zeroizing;
+
+use crate::key_options::KeyOptions;
+use crate::log::Level;
+use crate::questions::{put_list, put_option, read_list, read_option, text};
+
+/// See the module documentation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Grant {
+    pub(crate) user: User,
+    pub(crate) ids: Ids,
+    /// Names of the user's groups, which `Match Group` looks at: the settings are worked out anew from the configuration.
+    pub(crate) groups: Vec<String>,
+    pub(crate) options: KeyOptions,
+    /// The password is too old: nothing but changing it is allowed.
+    pub(crate) must_change_password: bool,
+    pub(crate) level: Level,
+    /// The session identifier whose signature the monitor made. The connection that arrives must be that one.
+    pub(crate) session_id: Vec<u8>,
+    /// The frozen transport, which the monitor has not looked into.
+    pub(crate) state: Zeroizing<Vec<u8>>,
+}
+
+impl Grant {
+    pub(crate) fn encode(&self) -> Zeroizing<Vec<u8>> {
+        let Self { user, ids, groups, options, must_change_password, level, session_id, state } = self;
+        let mut out = Zeroizing::new(Vec::with_capacity(state.len() + 64 * 1024));
+        let User { name, uid, gid, home, shell, gecos } = user;
+        out.put_string(name.as_bytes());
+        out.put_u32(*uid);
+        out.put_u32(*gid);
+        put_path(&mut out, home);
+        put_path(&mut out, shell);
+        out.put_string(gecos.as_bytes());
+        out.put_u32(ids.uid);
+        out.put_u32(ids.gid);
+        out.put_u32(u32::try_from(ids.groups.len()).unwrap_or(u32::MAX));
+        ids.groups.iter().for_each(|gid| out.put_u32(*gid));
+        put_list(&mut out, groups);
+        put_options(&mut out, options);
+        out.put_bool(*must_change_password);
+        out.put_u8(*level as u8);
+        out.put_string(session_id);
+        out.put_string(state);
+        out
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, WireError> {
+        let mut reader = Reader::new(bytes);
+        let user = User {
+            name: text(&mut reader)?,
+            uid: reader.u32()?,
+            gid: reader.u32()?,
+            home: path(&mut reader)?,
+            shell: path(&mut reader)?,
+            gecos: text(&mut reader)?,
+        };
+        let (uid, gid, count) = (reader.u32()?, reader.u32()?, reader.u32()?);
+        let mut ids = Ids { uid, gid, groups: Vec::new() };
+        for _ in 0..count {
+            ids.groups.push(reader.u32()?);
+        }
+        let grant = Self {
+            user,
+            ids,
+            groups: read_list(&mut reader)?,
+            options: read_options(&mut reader)?,
+            must_change_password: reader.boolean()?,
+            level: Level::from_number(reader.u8()?),
+            session_id: reader.string()?.to_vec(),
+            state: Zeroizing::new(reader.string()?.to_vec()),
+        };
+        reader.finish()?;
+        Ok(grant)
+    }
+}
+
+fn put_path(out: &mut Vec<u8>, path: &Path) {
+    out.put_string(path.as_os_str().as_bytes());
+}
+
+fn path(reader: &mut Reader<'_>) -> Result<PathBuf, WireError> {
+    Ok(OsString::from_vec(reader.string()?.to_vec()).into())
+}
+
+fn put_options(out: &mut Vec<u8>, options: &KeyOptions) {
+    // By name, so that nobody adds an option that gets lost on the way.
+    let KeyOptions {
+        pty,
+        port_forwarding,
+        agent_forwarding,
+        x11_forwarding,
+        user_rc,
+        cert_authority,
+        command,
+        environment,
+        from,
+        expires,
+        permit_open,
+        permit_listen,
+        principals,
+        tunnel,
+        no_touch_required,
+        verify_required,
+    } = options;
+    let flags = [
+        pty,
+        port_forwarding,
+        agent_forwarding,
+        x11_forwarding,
+        user_rc,
+        cert_authority,
+        no_touch_required,
+        verify_required,
+    ];
+    flags.into_iter().for_each(|flag| out.put_bool(*flag));
+    for value in [command, from, principals, tunnel] {
+        put_option(out, value.as_deref().map(str::as_bytes));
+    }
+    let expires = expires.map(i64::to_be_bytes);
+    put_option(out, expires.as_ref().map(<[u8; 8]>::as_slice));
+    out.put_u32(u32::try_from(environment.len()).unwrap_or(u32::MAX));
+    for (name, value) in environment {
+        out.put_string(name.as_bytes());
+        out.put_string(value.as_bytes());
+    }
+    put_list(out, permit_open);
+    put_list(out, permit_listen);
+}
+
+fn read_options(reader: &mut Reader<'_>) -> Result<KeyOptions, WireError> {
+    let mut flags = [false; 8];
+    for flag in &mut flags {
+        *flag = reader.boolean()?;
+    }
+    let [
+        pty,
+        port_forwarding,
+        agent_forwarding,
+        x11_forwarding,
+        user_rc,
+        cert_authority,
+        no_touch_required,
+        verify_required,
+    ] = flags;
+    let mut value = || -> Result<Option<String>, WireError> {
+        Ok(read_option(reader)?.map(|bytes| String::from_utf8_lossy(bytes).into_owned()))
+    };
+    let (command, from, principals, tunnel) = (value()?, value()?, value()?, value()?);
+    let expires = match read_option(reader)? {
+        None => None,
+        Some(bytes) => Some(i64::from_be_bytes(
+            bytes.try_into().map_err(|_| WireError::Invalid { what: "time of expiry" })?,
+        )),
+    };
+    let mut environment = Vec::new();
+    for _ in 0..reader.u32()? {
+        environment.push((text(reader)?, text(reader)?));
+    }
+    Ok(KeyOptions {
+        pty,
+        port_forwarding,
+        agent_forwarding,
+        x11_forwarding,
+        user_rc,
+        cert_authority,
+        command,
+        environment,
+        from,
+        expires,
+        permit_open: read_list(reader)?,
+        permit_listen: read_list(reader)?,
+        principals,
+        tunnel,
+        no_touch_required,
+        verify_required,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_gets_lost_on_the_way() {
+        let text = "restrict,pty,command=\"echo \\\"x\\\"\",environment=\"A=b\",from=\"10.0.0.0/8\",expiry-time=\"20990101Z\",\
+                    permitopen=\"db:5432\",permitlisten=\"8080\",tunnel=\"1\"";
+        let grant = Grant {
+            user: User {
+                name: "ada".into(),
+                uid: 1000,
+                gid: 100,
+                home: "/home/ada".into(),
+                shell: "/bin/sh".into(),
+                gecos: "Ada".into(),
+            },
+            ids: Ids { uid: 1000, gid: 100, groups: vec![100, 27] },
+            groups: vec!["users".into(), "sudo".into()],
+            options: KeyOptions::parse(text).unwrap(),
+            must_change_password: true,
+            level: Level::Debug1,
+            session_id: vec![4; 32],
+            state: Zeroizing::new(vec![5; 1000]),
+        };
+        let bytes = grant.encode();
+        assert_eq!(Grant::decode(&bytes).unwrap(), grant);
+        for end in 0..bytes.len() {
+            assert!(Grant::decode(&bytes[..end]).is_err());
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! The cage: the process that talks with somebody who may be anybody.
+//!
+//! Whoever takes it over by a mistake in the code that reads packets has an unprivileged process in an empty
+//! directory, which may compute, use the connection, and ask the monitor what any client may ask.
+
+use std::fs::DirBuilder;
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use lh_crypto::{Random, SystemRandom};
+use lh_driver::Link;
+use lh_sys::ids::{Ids, is_root};
+use lh_sys::sandbox::{Cage, OnViolation, confine};
+use lh_sys::users;
+use lh_transport::Transport;
+use lh_wire::msg::disconnect;
+
+use super::login::{Asker, NoLogin, log_in};
+use super::{Address, Common, Connection, EXIT_FAILURE, EXIT_GRACE, Failure};
+use crate::log::{Log, error};
+use crate::questions::Talk;
+
+/// Root directories in which nothing is and nobody but root can put anything, best first.
+const EMPTY_DIRECTORIES: [&str; 2] = ["/run/sshd", "/var/empty"];
+
+/// Users that own nothing. OpenSSH's first: where it is installed, that is what it is for.
+const USERS: [&str; 2] = ["sshd", "nobody"];
+
+/// The ids where there is no such user: the kernel's own for "nobody".
+const NOBODY: u32 = 65_534;
+
+/// In a debug build, this variable with the value `report` makes forbidden system calls show in the kernel's audit
+/// log instead of ending the process.
+const REPORT: &str = "LHSSHD_SANDBOX";
+
+/// Serves the connection until somebody has logged in. Returns the exit status.
+pub(super) fn run(common: Box<Common>, connection: Connection, monitor: UnixStream) -> i32 {
+    let socket = match monitor.try_clone() {
+        Ok(socket) => socket,
+        // There is nobody to tell.
+        Err(_) => return EXIT_FAILURE,
+    };
+    let log = Log::monitor(common.session.log_level(), socket);
+    report_panics(log.clone());
+    let address = common.address(log);
+    match serve(&common, connection, monitor, &address) {
+        Ok(status) => status,
+        Err(problem) => {
+            error!(address.log, "{problem}");
+            EXIT_FAILURE
+        }
+    }
+}
+
+fn serve(
+    common: &Common,
+    connection: Connection,
+    monitor: UnixStream,
+    address: &Address,
+) -> Result<i32, Failure> {
+    let talk = Talk::new(monitor)?;
+    // The log's file must not be written to from here but through the monitor.
+    lh_sys::fd::replace_stderr(lh_sys::fd::null()?)?;
+    let config = common.transport_config();
+    let stream = connection.into_stream()?;
+    let cage = cage()?;
+    // The generator is seeded now: later it could not open what it may want to open.
+    SystemRandom.fill(&mut [0; 32]);
+    confine(&cage).map_err(|problem| format!("cannot confine the pre-authentication process: {problem}"))?;
+
+    let transport = Transport::new(config, Box::new(SystemRandom), Instant::now());
+    let mut link = Link::new(transport, stream);
+    let mut asker = Asker::new(talk);
+    match log_in(&mut link, &mut asker, address, common.deadline) {
+        Ok(()) => {}
+        Err(NoLogin::GraceTime) => return Ok(EXIT_GRACE),
+        Err(NoLogin::Ended) => return Ok(EXIT_FAILURE),
+    }
+    match link.transport().freeze() {
+        Ok(state) => asker.hand_over(state)?,
+        Err(problem) => {
+            // A client that begins another key exchange before it is in: OpenSSH does not have that either.
+            link.disconnect(disconnect::PROTOCOL_ERROR, &problem.to_string(), Duration::from_secs(2));
+            return Err(problem.into());
+        }
+    }
+    Ok(0)
+}
+
+/// Standard error is closed: a panic's message goes where everything else goes.
+fn report_panics(log: Log) {
+    std::panic::set_hook(Box::new(move |panic| error!(log, "{panic}")));
+}
+
+fn cage() -> Result<Cage, Failure> {
+    let report = cfg!(debug_assertions) && std::env::var_os(REPORT).is_some_and(|value| value == "report");
+    let on_violation = if report { OnViolation::Report } else { OnViolation::Kill };
+    let elsewhere = if is_root() { Some((empty_directory()?, ids()?)) } else { None };
+    Ok(Cage { elsewhere, on_violation })
+}
+
+fn ids() -> Result<Ids, Failure> {
+    for name in USERS {
+        if let Some(user) = users::by_name(name.as_ref())? {
+            if user.uid == 0 {
+                return Err(format!("user {name} is root").into());
+            }
+            return Ok(Ids { uid: user.uid, gid: user.gid, groups: Vec::new() });
+        }
+    }
+    Ok(Ids { uid: NOBODY, gid: NOBODY, groups: Vec::new() })
+}
+
+fn empty_directory() -> Result<PathBuf, Failure> {
+    for path in EMPTY_DIRECTORIES {
+        // /run is empty after a boot.
+        match DirBuilder::new().mode(0o755).create(path) {
+            Ok(()) => {}
+            Err(problem) if problem.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(_) => continue,
+        }
+        let metadata = std::fs::symlink_metadata(path)?;
+        if !metadata.is_dir() || metadata.uid() != 0 || metadata.mode() & 0o022 != 0 {
+            return Err(format!("{path} must be owned by root and not group or world-writable.").into());
+        }
+        return Ok(Path::new(path).to_owned());
+    }
+    Err(format!("Missing privilege separation directory: {}", EMPTY_DIRECTORIES.join(", ")).into())
+}

@@ -1,0 +1,384 @@
+//! The monitor's loop: it answers the other two processes, buries them, and tells the listener.
+//!
+//! See [`Monitor`] for what is decided and what is not even answered.
+
+use std::fs::File;
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+use lh_sys::sandbox::VIOLATION;
+use lh_sys::signals::Signals;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, waitpid};
+use zeroize::Zeroizing;
+
+use super::{Address, EXIT_FAILURE, EXIT_GRACE};
+use crate::hand_over::AUTHENTICATED;
+use crate::log::{debug, error, info};
+use crate::monitor::{Monitor, Unexpected};
+use crate::questions::{LARGEST_HAND_OVER, LARGEST_QUESTION, Question, Talk, TalkError};
+
+/// The cage ends itself when LoginGraceTime is over. It is ended when it has not done so this much later.
+const GRACE_OF_GRACE: Duration = Duration::from_secs(3);
+
+/// How long a process that has closed its socket may take to end.
+const FUNERAL: Duration = Duration::from_secs(5);
+
+/// One of the other two processes.
+pub(super) struct Child {
+    pub(super) pid: Pid,
+    pub(super) talk: Talk,
+}
+
+pub(super) struct Children {
+    pub(super) cage: Child,
+    pub(super) user: Child,
+}
+
+/// Serves both to the end. Returns the exit status of the session.
+pub(super) fn run(
+    mut monitor: Monitor,
+    children: Children,
+    mut control: File,
+    deadline: Option<Instant>,
+    address: &Address,
+) -> i32 {
+    let log = &address.log;
+    let Children { cage, mut user } = children;
+    let mut signals = match Signals::collect(&[Signal::TERM, Signal::INT, Signal::HUP]) {
+        Ok(signals) => signals,
+        Err(problem) => {
+            error!(log, "signals: {problem}");
+            return EXIT_FAILURE;
+        }
+    };
+    let deadline = deadline.and_then(|deadline| deadline.checked_add(GRACE_OF_GRACE));
+    let state = match before(cage, &mut monitor, &mut signals, deadline, address) {
+        Ok(state) => state,
+        Err(status) => {
+            let Child { pid, talk } = user;
+            // It waits for a grant, and ends when none can come.
+            drop(talk);
+            let _ = bury(pid);
+            return status;
+        }
+    };
+    let moved = monitor.grant(state).map_err(|problem| problem.to_string()).and_then(|grant| {
+        debug!(log, "User child is on pid {}", user.pid.as_raw_nonzero());
+        user.talk.send(&grant.encode()).map_err(|problem| problem.to_string())
+    });
+    if let Err(problem) = moved {
+        error!(log, "cannot start a session: {problem}");
+        end(user.pid);
+        return EXIT_FAILURE;
+    }
+    // A listener that has been restarted does not count us any more.
+    let _ = control.write_all(AUTHENTICATED);
+    after(&mut user, &mut monitor, &mut signals, address)
+}
+
+/// What a wait has found.
+enum News {
+    Message,
+    Signal,
+    TooLate,
+}
+
+fn wait(talk: &Talk, signals: &mut Signals, deadline: Option<Instant>) -> std::io::Result<News> {
+    loop {
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        if left.is_some_and(|left| left.is_zero()) {
+            return Ok(News::TooLate);
+        }
+        if signals.take()?.is_some() {
+            return Ok(News::Signal);
+        }
+        let timeout = left.map(|left| Timespec {
+            tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: left.subsec_nanos().into(),
+        });
+        let mut fds = [PollFd::new(talk.socket(), PollFlags::IN), PollFd::new(signals, PollFlags::IN)];
+        match poll(&mut fds, timeout.as_ref()) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let [message, _] = fds;
+        if !message.revents().is_empty() {
+            return Ok(News::Message);
+        }
+    }
+}
+
+/// Why the process before authentication is not listened to any more.
+#[derive(Debug, thiserror::Error)]
+enum Stop {
+    #[error(transparent)]
+    Talk(#[from] TalkError),
+    #[error(transparent)]
+    Unexpected(#[from] Unexpected),
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+    #[error("session ended by a signal")]
+    Signal,
+    #[error("too late")]
+    TooLate,
+}
+
+/// Until somebody is in: returns the connection, or the exit status. The process is gone afterwards.
+fn before(
+    cage: Child,
+    monitor: &mut Monitor,
+    signals: &mut Signals,
+    deadline: Option<Instant>,
+    address: &Address,
+) -> Result<Zeroizing<Vec<u8>>, i32> {
+    let log = &address.log;
+    let Child { pid, mut talk } = cage;
+    let (ip, port) = (address.peer.ip(), address.peer.port());
+    match converse(&mut talk, monitor, signals, deadline, address) {
+        Ok(state) => {
+            // It has nothing left to say, whatever it thinks of that.
+            end(pid);
+            Ok(state)
+        }
+        Err(Stop::Talk(TalkError::Closed)) => Err(match bury(pid) {
+            Some(status) if status.terminating_signal() == Some(VIOLATION) => {
+                error!(
+                    log,
+                    "fatal: pre-authentication process {} of {ip} port {port} was killed: forbidden system call",
+                    pid.as_raw_nonzero()
+                );
+                EXIT_FAILURE
+            }
+            Some(status) if status.signaled() => {
+                let signal = status.terminating_signal().unwrap_or_default();
+                error!(
+                    log,
+                    "fatal: pre-authentication process {} of {ip} port {port} was killed by signal {signal}",
+                    pid.as_raw_nonzero()
+                );
+                EXIT_FAILURE
+            }
+            // It has said itself why.
+            Some(status) if status.exit_status() == Some(EXIT_GRACE) => EXIT_GRACE,
+            _ => EXIT_FAILURE,
+        }),
+        Err(problem) => {
+            end(pid);
+            match problem {
+                Stop::TooLate => {
+                    error!(log, "Timeout before authentication for {ip} port {port}");
+                    return Err(EXIT_GRACE);
+                }
+                Stop::Signal => info!(log, "{problem}"),
+                problem => error!(log, "fatal: pre-authentication process of {ip} port {port}: {problem}"),
+            }
+            Err(EXIT_FAILURE)
+        }
+    }
+}
+
+fn converse(
+    talk: &mut Talk,
+    monitor: &mut Monitor,
+    signals: &mut Signals,
+    deadline: Option<Instant>,
+    address: &Address,
+) -> Result<Zeroizing<Vec<u8>>, Stop> {
+    loop {
+        loop {
+            let largest = if monitor.accepted() { LARGEST_HAND_OVER } else { LARGEST_QUESTION };
+            let Some(message) = talk.next(largest)? else { break };
+            match Question::decode(&message).map_err(TalkError::from)? {
+                Question::Log { level, text } => address.log.preauth().line(level, format_args!("{text}")),
+                Question::Sign { key_index, algorithm, hash } => {
+                    let signature = monitor.sign_first(key_index, &algorithm, &hash)?;
+                    answer(talk, signature, address)?;
+                }
+                Question::Decide(attempt) => {
+                    let decision = monitor.decide(&attempt)?;
+                    talk.send(&decision.encode())?;
+                }
+                Question::HandOver(state) if monitor.accepted() => return Ok(state),
+                Question::HandOver(_) | Question::Prove { .. } => return Err(Unexpected::Time.into()),
+            }
+        }
+        match wait(talk, signals, deadline)? {
+            News::Message => talk.read()?,
+            News::Signal => return Err(Stop::Signal),
+            News::TooLate => return Err(Stop::TooLate),
+        }
+    }
+}
+
+/// A signature, or nothing where the key cannot make it.
+fn answer(
+    talk: &Talk,
+    signature: Result<Vec<u8>, lh_crypto::CryptoError>,
+    address: &Address,
+) -> Result<(), TalkError> {
+    match signature {
+        Ok(signature) => talk.send(&signature),
+        Err(problem) => {
+            error!(address.log, "host key signature failed: {problem}");
+            talk.send(b"")
+        }
+    }
+}
+
+/// While the user is in: host keys sign. Returns the exit status.
+fn after(user: &mut Child, monitor: &mut Monitor, signals: &mut Signals, address: &Address) -> i32 {
+    let log = &address.log;
+    let stop = loop {
+        if let Err(stop) = serve_user(&mut user.talk, monitor, signals, address) {
+            break stop;
+        }
+    };
+    match stop {
+        Stop::Talk(TalkError::Closed) => {}
+        Stop::Signal => {
+            let _ = kill_process(user.pid, Signal::TERM);
+        }
+        problem => {
+            error!(log, "fatal: process of the user: {problem}");
+            let _ = kill_process(user.pid, Signal::TERM);
+        }
+    }
+    match bury(user.pid) {
+        Some(status) => status.exit_status().unwrap_or(EXIT_FAILURE),
+        None => EXIT_FAILURE,
+    }
+}
+
+fn serve_user(
+    talk: &mut Talk,
+    monitor: &mut Monitor,
+    signals: &mut Signals,
+    address: &Address,
+) -> Result<(), Stop> {
+    while let Some(message) = talk.next(LARGEST_QUESTION)? {
+        let signature = match Question::decode(&message).map_err(TalkError::from)? {
+            Question::Sign { key_index, algorithm, hash } => {
+                monitor.sign_again(key_index, &algorithm, &hash)?
+            }
+            Question::Prove { algorithm, key } => monitor.prove(&algorithm, &key)?,
+            _ => return Err(Unexpected::Time.into()),
+        };
+        answer(talk, signature, address)?;
+    }
+    match wait(talk, signals, None)? {
+        News::Message => Ok(talk.read()?),
+        News::Signal | News::TooLate => Err(Stop::Signal),
+    }
+}
+
+/// Ends a process that has nothing left to do.
+fn end(pid: Pid) {
+    let _ = kill_process(pid, Signal::KILL);
+    let _ = waitpid(Some(pid), WaitOptions::empty());
+}
+
+/// Waits for a process that is about to end, but not for ever.
+fn bury(pid: Pid) -> Option<WaitStatus> {
+    let ending = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty());
+    if let Ok(ending) = &ending {
+        let timeout = Timespec { tv_sec: i64::try_from(FUNERAL.as_secs()).unwrap_or(1), tv_nsec: 0 };
+        if poll(&mut [PollFd::new(ending, PollFlags::IN)], Some(&timeout)) == Ok(0) {
+            let _ = kill_process(pid, Signal::KILL);
+        }
+    }
+    rustix::io::retry_on_intr(|| waitpid(Some(pid), WaitOptions::empty()))
+        .ok()
+        .flatten()
+        .map(|(_, status)| status)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::OwnedFd;
+    use std::os::unix::net::UnixStream;
+
+    use crate::log::{Level, Log};
+    use lh_auth::server::{Attempt, Method};
+
+    /// Tells the test binary, started again as the process before authentication, what to do wrong.
+    const CASE: &str = "LH_SERVER_TEST_CAGE";
+
+    /// What the monitor logs about a process that does `case`, and what becomes of the session.
+    #[expect(clippy::zombie_processes, reason = "what is tested waits for it")]
+    fn session(case: &str) -> (Vec<String>, Option<i32>) {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let child = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "session::supervisor::tests::cage", "--nocapture", "--test-threads=1"])
+            .env(CASE, case)
+            .stdin(OwnedFd::from(theirs))
+            .stdout(std::process::Stdio::null())
+            .stderr(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        let nobody = ([127, 0, 0, 1], 7).into();
+        let log = Log::lines(Level::Info);
+        let address = Address { peer: nobody, local: nobody, known: true, log: log.clone() };
+        let config = crate::testing::config("");
+        let mut monitor = Monitor::new(config, Vec::new(), nobody, nobody, log.clone());
+        let mut signals = Signals::collect(&[Signal::HUP]).unwrap();
+        let cage = Child { pid: Pid::from_child(&child), talk: Talk::new(ours).unwrap() };
+        let deadline = Some(Instant::now() + Duration::from_secs(if case == "hang" { 2 } else { 60 }));
+        let status = before(cage, &mut monitor, &mut signals, deadline, &address).err();
+        let pid = format!(" {} ", child.id());
+        (log.taken().into_iter().map(|line| line.replace(&pid, " PID ")).collect(), status)
+    }
+
+    /// The process that is watched.
+    #[test]
+    fn cage() {
+        let Some(case) = std::env::var_os(CASE) else { return };
+        let (socket, _) = lh_sys::fd::take_stdin_stdout().unwrap();
+        let talk = Talk::new(UnixStream::from(socket)).unwrap();
+        let say = |question: &Question| drop(talk.send(&question.encode()));
+        lh_sys::sandbox::filter_system_calls(lh_sys::sandbox::OnViolation::Kill).unwrap();
+        say(&Question::Log { level: Level::Quiet, text: "here\nI am".into() });
+        match case.to_str().unwrap() {
+            "socket" => drop(std::net::TcpListener::bind("127.0.0.1:0")),
+            "exec" => drop(std::process::Command::new("/bin/sh").arg("-c").arg("true").status()),
+            "open" if std::fs::read("/etc/hostname").is_err() => {
+                say(&Question::Log { level: Level::Info, text: "refused".into() });
+            }
+            "hand over" => say(&Question::HandOver(vec![0; 100].into())),
+            "decide" => say(&Question::Decide(Attempt { user: "root".into(), method: Method::None })),
+            "prove" => say(&Question::Prove { algorithm: "ssh-ed25519".into(), key: vec![] }),
+            "nonsense" => drop(talk.send(&[77; 10])),
+            "long" => drop({ talk.socket() }.write_all(&[0xff; 4])),
+            "hang" => std::thread::sleep(Duration::from_secs(100)),
+            _ => {}
+        }
+        // The connection to the monitor is the last thing an honest process closes.
+        std::process::exit(9);
+    }
+
+    #[test]
+    fn each_misdeed_ends_the_session_with_one_line() {
+        let violation = "error: fatal: pre-authentication process PID of 127.0.0.1 port 7 was killed: forbidden system call";
+        let wrong = "error: fatal: pre-authentication process of 127.0.0.1 port 7: ";
+        for (case, line) in [
+            ("socket", violation.to_owned()),
+            ("exec", violation.to_owned()),
+            ("hand over", format!("{wrong}question at the wrong time")),
+            ("decide", format!("{wrong}question at the wrong time")),
+            ("prove", format!("{wrong}question at the wrong time")),
+            ("nonsense", format!("{wrong}malformed message: invalid kind of question")),
+            ("long", format!("{wrong}message of 4294967295 bytes")),
+        ] {
+            let (lines, status) = session(case);
+            assert_eq!(lines, ["error: here\\nI am [preauth]", &line], "{case}");
+            assert_eq!(status, Some(EXIT_FAILURE), "{case}");
+        }
+        let (lines, status) = session("open");
+        assert_eq!(lines, ["error: here\\nI am [preauth]", "refused [preauth]"]);
+        assert_eq!(status, Some(EXIT_FAILURE));
+        let (lines, status) = session("hang");
+        assert_eq!(lines.last().unwrap(), "error: Timeout before authentication for 127.0.0.1 port 7");
+        assert_eq!(status, Some(EXIT_GRACE));
+    }
+}

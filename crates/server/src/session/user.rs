@@ -1,0 +1,184 @@
+//! The user's process: waits until somebody has logged in, becomes that user, and serves what the user asks for.
+//!
+//! It splits off before the first byte of the network and before the first key is read, so nothing of either is in its
+//! memory. The connection reaches it as bytes that the cage wrote, and those are read with the user's rights.
+
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use lh_config::server_table::ServerSettings;
+use lh_crypto::SystemRandom;
+use lh_driver::{Driver, DriverError, Link, LinkError};
+use lh_sys::ids::Ids;
+use lh_sys::users::User;
+use lh_transport::{Transport, TransportError};
+use rustix::process::Signal;
+
+use super::control::Serving;
+use super::shared::{self, Shared};
+use super::{Address, Common, Connection, EXIT_FAILURE, Failure, become_user};
+use crate::grant::Grant;
+use crate::key_options::KeyOptions;
+use crate::log::{error, info};
+use crate::questions::{Talk, TalkError};
+
+/// How long the last words to a client may take.
+const GOODBYE: Duration = Duration::from_secs(2);
+
+/// Who has logged in, and under which rules.
+#[derive(Debug)]
+pub(super) struct Login {
+    pub(super) user: User,
+    pub(super) ids: Ids,
+    /// The configuration with the `Match` blocks of this user applied.
+    pub(super) settings: ServerSettings,
+    /// What the key that was used allows and forces.
+    pub(super) options: KeyOptions,
+    /// The password is too old: nothing but changing it is allowed.
+    pub(super) must_change_password: bool,
+}
+
+/// Waits for the monitor's word and serves the session. Returns the exit status.
+pub(super) fn run(common: Box<Common>, connection: Connection, monitor: UnixStream) -> i32 {
+    let received = Talk::new(monitor).map_err(TalkError::from).and_then(|mut talk| {
+        let grant = Grant::decode(&talk.receive()?)?;
+        Ok((talk, grant))
+    });
+    let (talk, grant) = match received {
+        Ok(received) => received,
+        // Nobody has logged in.
+        Err(TalkError::Closed) => return 0,
+        Err(problem) => {
+            error!(common.session.log(), "fatal: {problem}");
+            return EXIT_FAILURE;
+        }
+    };
+    let log = common.session.log();
+    log.set_level(grant.level);
+    let address = common.address(log);
+    match begin(common, connection, grant, &address) {
+        Ok((shared, link, host_keys)) => serve(shared, link, Serves { host_keys, talk }),
+        Err(problem) => {
+            error!(address.log, "fatal: {problem}");
+            EXIT_FAILURE
+        }
+    }
+}
+
+/// What the client is told about host keys, and who signs with them.
+struct Serves {
+    host_keys: Vec<lh_crypto::PublicKey>,
+    talk: Talk,
+}
+
+type Begun = (Rc<Shared>, Link, Vec<lh_crypto::PublicKey>);
+
+/// Becomes the user, and only then looks at the connection.
+fn begin(
+    common: Box<Common>,
+    connection: Connection,
+    grant: Grant,
+    address: &Address,
+) -> Result<Begun, Failure> {
+    let Grant { user, ids, groups, options, must_change_password, session_id, state, .. } = grant;
+    let facts = crate::facts::with_user(&common.facts, &user.name, Some(&user), &groups);
+    let settings = common.session.config.for_connection(&facts)?.settings;
+    let config = common.transport_config();
+    let stream = connection.into_stream()?;
+    let login = Login { user, ids, settings, options, must_change_password };
+    let home_problem = become_user::become_user(&login)?;
+    // Without the monitor there are no more key exchanges, so no session for long. (The change of ids would undo
+    // this.)
+    rustix::process::set_parent_process_death_signal(Some(Signal::TERM))?;
+    let transport = Transport::thaw(&state, config, Box::new(SystemRandom), Instant::now())?;
+    drop(state);
+    if transport.session_id() != Some(&session_id[..]) {
+        return Err("the connection is not the one that was authenticated".into());
+    }
+    let link = Link::new(transport, stream);
+    let shared = Rc::new(share(login, home_problem, address, &link));
+    Ok((shared, link, common.session.host_keys))
+}
+
+fn serve(shared: Rc<Shared>, link: Link, serves: Serves) -> i32 {
+    let negotiated =
+        link.transport_ref().negotiated().map(|names| names.host_key.clone()).unwrap_or_default();
+    let mut serving = Serving::new(Rc::clone(&shared), serves.host_keys, serves.talk, negotiated);
+    let round_trip = lh_sys::socket::round_trip(link.stream().read_fd());
+    let mut driver = Driver::new(link, lh_connection::Config::default());
+    if let Some(round_trip) = round_trip {
+        // Windows grow by what the path holds; told nothing, they would guess it from the first credits, and
+        // a stock client on a short path gets slower by every byte of window it cannot use.
+        driver.control().connection().round_trip_measured(round_trip);
+    }
+    if let Some(interval) = shared.settings.client_alive_interval.value.duration() {
+        driver.set_keepalive(interval, shared.settings.client_alive_count_max.value);
+    }
+    serving.announce_host_keys(&mut driver.control());
+    let end = driver.run(&mut serving);
+    log_end(&end, &shared);
+    if end.is_ok() || matches!(end, Err(DriverError::Connection(_) | DriverError::KeepaliveTimeout)) {
+        driver.finish(GOODBYE);
+    }
+    // Handlers go here: terminals hang up.
+    drop(driver);
+    if matches!(
+        end,
+        Ok(0) | Err(DriverError::Disconnected { .. } | DriverError::Link(LinkError::Closed { .. }))
+    ) {
+        0
+    } else {
+        EXIT_FAILURE
+    }
+}
+
+fn share(login: Login, home_problem: Option<String>, address: &Address, link: &Link) -> Shared {
+    let Login { user, settings, options, must_change_password, .. } = login;
+    let permit = &settings.permit_user_environment.value;
+    let key_environment = shared::permitted_environment(permit, &options.environment);
+    let user_environment = match permit {
+        lh_config::server_values::PermitUserEnvironment::No => None,
+        // Read with the user's rights: this process is the user by now.
+        _ => std::fs::read_to_string(user.home.join(".ssh/environment")).ok(),
+    };
+    let socket = link.stream().read_fd().try_clone_to_owned().ok().filter(|_| address.known);
+    Shared {
+        connection: address.known.then_some((address.peer, address.local)),
+        peer: address.peer,
+        log: address.log.clone(),
+        user,
+        settings,
+        options,
+        must_change_password,
+        key_environment,
+        user_environment,
+        home_problem,
+        socket: socket.filter(|socket| lh_sys::socket::is_internet(socket.as_fd())),
+    }
+}
+
+/// One line about how the connection ended, in OpenSSH's words.
+fn log_end(end: &Result<i32, DriverError>, shared: &Shared) {
+    let log = &shared.log;
+    let (ip, port) = (shared.peer.ip(), shared.peer.port());
+    let client = format!("user {} {ip} port {port}", shared.user.name);
+    match end {
+        Ok(_) => {}
+        Err(DriverError::Disconnected { reason, description }) => {
+            info!(log, "Received disconnect from {ip} port {port}:{reason}: {description}");
+            info!(log, "Disconnected from {client}");
+        }
+        Err(DriverError::Link(
+            LinkError::Closed { .. } | LinkError::Transport(TransportError::Closed { .. }),
+        )) => info!(log, "Connection closed by {client}"),
+        Err(DriverError::Link(LinkError::Io { source, .. }))
+            if source.raw_os_error() == Some(rustix::io::Errno::CONNRESET.raw_os_error()) =>
+        {
+            info!(log, "Connection reset by {client}");
+        }
+        Err(DriverError::KeepaliveTimeout) => info!(log, "Timeout, client not responding from {client}"),
+        Err(problem) => error!(log, "Disconnecting {client}: {problem}"),
+    }
+}
