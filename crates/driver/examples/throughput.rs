@@ -12,7 +12,9 @@ use std::time::{Duration, Instant};
 
 use lh_connection::Config;
 use lh_crypto::{KeyType, PrivateKey, SystemRandom};
-use lh_driver::{ChannelOptions, Control, ControlCx, ControlEvent, Driver, FdPump, Link, LocalFd, Stream};
+use lh_driver::{
+    ChannelOptions, Control, ControlCx, ControlEvent, Driver, FdPump, Link, LocalFd, Stream, Workers,
+};
 use lh_transport::{AcceptedHostKey, Event, HostKey, Transport};
 
 type Result<T> = core::result::Result<T, Box<dyn Error + Send + Sync>>;
@@ -52,7 +54,9 @@ fn main() -> Result<()> {
             HostKey { algorithms: vec!["ssh-ed25519".to_owned()], blob: server_key.public().blob().to_vec() };
         let link = shake(lh_transport::Config::server(vec![host_key]), socket, Some(&server_key))?;
         // The client leaves when it is done.
-        let _ = Driver::new(link, Config::default()).run(&mut End);
+        let mut driver = Driver::new(link, Config::default());
+        driver.set_workers(Workers::from_environment());
+        let _ = driver.run(&mut End);
         Ok(())
     });
 
@@ -71,6 +75,7 @@ fn main() -> Result<()> {
     file.rewind()?;
     let (start, cpu) = (Instant::now(), cpu_time());
     let mut driver = Driver::new(link, Config::default());
+    driver.set_workers(Workers::from_environment());
     let pump = FdPump::new().input(LocalFd::owned(OwnedFd::from(file))?).close_when_done();
     driver.control().open("session", b"", &ChannelOptions::default(), Box::new(pump))?;
     driver.run(&mut End)?;

@@ -23,7 +23,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use lh_crypto::SystemRandom;
-use lh_driver::{Driver, DriverError, Link, LinkError, Stream};
+use lh_driver::{Driver, DriverError, Link, LinkError, Stream, Workers};
 use lh_transport::{Config, RekeyLimit, Transport, TransportError};
 
 use crate::hand_over::{AUTHENTICATED, HandOver};
@@ -193,6 +193,7 @@ fn run(mut link: Link, mut monitor: Monitor, address: &Address, control: Option<
     let shared = Rc::new(share(login, home_problem, address, &link));
     let mut serving = Serving::new(Rc::clone(&shared), host_keys, &session_id, negotiated);
     let mut driver = Driver::new(link, lh_connection::Config::default());
+    driver.set_workers(Workers::from_environment());
     if let Some(interval) = shared.settings.client_alive_interval.value.duration() {
         driver.set_keepalive(interval, shared.settings.client_alive_count_max.value);
     }
