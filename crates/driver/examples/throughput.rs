@@ -1,6 +1,6 @@
 //! What the whole data path costs, from one descriptor to another, over loopback TCP between two threads.
 //!
-//! `cargo run --release -p lh-driver --example throughput [MiB] [cipher]`: a file's bytes are pumped into a channel at one
+//! `cargo run --release -p lh-driver --example throughput [MiB] [cipher] [KiB per packet]`: a file's bytes are pumped into a channel at one
 //! end and into `/dev/null` at the other. CPU time is both ends', user and system.
 
 use std::error::Error;
@@ -32,12 +32,21 @@ impl Control for End {
                     .and_then(|file| LocalFd::owned(file.into()));
                 let Ok(null) = null else { return cx.stop(1) };
                 let pump = FdPump::new().output(null);
-                cx.accept(id, &ChannelOptions::default(), b"", Box::new(pump));
+                cx.accept(id, &options(), b"", Box::new(pump));
             }
             ControlEvent::ChannelGone { .. } => cx.stop(0),
             _ => {}
         }
     }
+}
+
+/// Third argument: data per packet, KiB.
+fn options() -> ChannelOptions {
+    let mut options = ChannelOptions::default();
+    if let Some(kib) = std::env::args().nth(3).and_then(|arg| arg.parse::<u32>().ok()) {
+        options.max_packet = kib << 10;
+    }
+    options
 }
 
 fn main() -> Result<()> {

@@ -35,6 +35,9 @@ const QUIET_READS: u32 = 32;
 /// Used slabs kept until their payloads are dropped and they can serve again.
 const RETIRED: usize = 6;
 
+/// Packets at least this long are those of a stream of bulk.
+const TYPICAL_MIN: usize = 16 * 1024;
+
 /// Not worth a system call below this.
 const LEAST_READ: usize = 4 * 1024;
 
@@ -76,6 +79,8 @@ pub(crate) struct Receiver {
     next_job: u64,
     /// Bytes have come since it was last looked for pieces.
     fresh: bool,
+    /// How long the last packet was.
+    last_total: usize,
     /// Lists of pieces that are delivered, to be used again.
     lists: Vec<Vec<Framed>>,
     max_packet: u32,
@@ -99,6 +104,7 @@ impl Receiver {
             workers: false,
             next_job: 0,
             fresh: false,
+            last_total: 0,
             lists: Vec::new(),
             max_packet,
             slab: BytesMut::new(),
@@ -111,17 +117,31 @@ impl Receiver {
     }
 
     /// Where to read to.
+    ///
+    /// A stream of bulk has packets of one length. The place ends where one of them will, and another slab is started
+    /// where no whole one fits, so that hardly ever the beginning of one must be moved.
     pub(crate) fn space(&mut self) -> &mut [u8] {
-        let missing = self.expected.map_or(0, |total| total.saturating_sub(self.filled));
+        let typical = if self.last_total >= TYPICAL_MIN { self.last_total } else { 0 };
+        let missing = match self.expected {
+            Some(total) => total.saturating_sub(self.filled),
+            None if self.filled < typical => typical - self.filled,
+            None => 0,
+        };
         let free = self.slab.len() - self.filled;
         let shrink = self.quiet >= QUIET_READS && self.slab.len() > SMALL_SLAB && self.filled == 0;
         if free < missing.max(LEAST_READ) || shrink {
             if shrink {
                 self.large = false;
+                self.last_total = 0;
             }
             self.renew(missing);
         }
-        self.slab.get_mut(self.filled..).unwrap_or_default()
+        let free = self.slab.len() - self.filled;
+        let end = match (free.saturating_sub(missing)).checked_div(typical) {
+            Some(more) if missing > 0 => self.filled + missing + more * typical,
+            _ => self.slab.len(),
+        };
+        self.slab.get_mut(self.filled..end).unwrap_or_default()
     }
 
     /// Starts another slab, with room for `missing` bytes behind what is not handled yet.
@@ -236,7 +256,9 @@ impl Receiver {
             let length = self.key.packet_length(&self.framed.index, head);
             self.check_length(length)?;
             // Kept, so that a length that has to be decrypted is decrypted once.
-            self.expected = Some(4 + length as usize + self.key.tag_len());
+            let total = 4 + length as usize + self.key.tag_len();
+            self.expected = Some(total);
+            self.last_total = total;
         }
         Ok(self.expected)
     }
@@ -286,6 +308,8 @@ impl Receiver {
         }
         packets.clear();
         self.lists.push(packets);
+        // To know how much is missing. An error is found again by `next`.
+        let _ = self.total();
     }
 
     /// Makes `packets`, which are the first `end` bytes, a job.
