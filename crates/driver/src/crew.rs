@@ -15,6 +15,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use lh_transport::Job;
+use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::time::{ClockId, clock_gettime};
 
 /// How many threads seal and open packets besides the loop's own.
@@ -130,9 +131,7 @@ impl Crew {
     /// # Errors
     /// Not one.
     pub(crate) fn start(n: usize) -> io::Result<Self> {
-        let (wake, waker) = lh_sys::fd::pipe()?;
-        lh_sys::fd::set_nonblocking(&wake, true)?;
-        lh_sys::fd::set_nonblocking(&waker, true)?;
+        let (wake, waker) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
         let shared =
             Arc::new(Shared { state: Mutex::default(), work: Condvar::new(), done: Condvar::new(), waker });
         let mut threads = Vec::new();
@@ -145,6 +144,11 @@ impl Crew {
             }
         }
         Ok(Self { shared, threads, wake })
+    }
+
+    /// Threads.
+    pub(crate) const fn size(&self) -> usize {
+        self.threads.len()
     }
 
     pub(crate) fn submit(&self, job: Job) {

@@ -26,6 +26,7 @@ mod handler;
 mod keepalive;
 mod link;
 mod local_fd;
+mod pace;
 mod poller;
 mod pump;
 mod sink;

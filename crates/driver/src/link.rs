@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 
 use lh_transport::{Event, Job, Transport, TransportError};
 
+use crate::core::SHARE_PER_TURN;
 use crate::crew::{Advice, Crew, Recruiter, Workers};
+use crate::pace::Pace;
 use crate::poller::{Interest, Interests};
 use crate::stream::Stream;
 
@@ -62,6 +64,7 @@ pub struct Link {
     write_blocked: bool,
     /// Writing has failed: what the peer said before it left is still read, but not for longer than this.
     write_failed: Option<(io::Error, Instant)>,
+    pace: Pace,
     recruiter: Recruiter,
     crew: Option<Crew>,
     /// Empty; kept for its memory.
@@ -83,6 +86,7 @@ impl Link {
             read_ended: false,
             write_blocked: false,
             write_failed: None,
+            pace: Pace::new(),
             recruiter: Recruiter::new(Workers::Auto),
             crew: None,
             done: Vec::new(),
@@ -182,6 +186,7 @@ impl Link {
                 Ok(n) => self.transport.written(n),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     self.write_blocked = true;
+                    self.pace.blocked();
                     return Ok(());
                 }
                 // The peer may have said why before it left: that is worth more than "broken pipe".
@@ -215,6 +220,19 @@ impl Link {
                 Err(_) => self.recruiter = Recruiter::new(Workers::Exactly(0)),
             },
         }
+    }
+
+    /// Measures the path. Once a turn of a running driver.
+    pub(crate) fn measure(&mut self, now: Instant) {
+        if let Some(queue) = self.pace.look(now, self.transport.bytes_out()) {
+            self.stream.set_unsent_limit(queue);
+        }
+    }
+
+    /// What may be queued before producers of bulk wait.
+    pub(crate) fn high_water(&self) -> usize {
+        // What is with workers does not wait for the path.
+        self.pace.queue() + self.crew.as_ref().map_or(0, Crew::size) * SHARE_PER_TURN
     }
 
     /// Ends all threads; what they had is done.

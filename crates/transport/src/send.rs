@@ -21,7 +21,7 @@ const SMALL_SLAB: usize = 32 * 1024;
 /// second-level cache, and one is a piece of work that is worth giving to somebody.
 const LARGE_SLAB: usize = 288 * 1024;
 
-/// Large slabs kept for the next bulk. Producers stop at about 1 MiB queued, so this many circulate.
+/// Large slabs kept for the next bulk. Producers stop at 1 MiB queued at the latest, so this many circulate.
 const POOLED: usize = 6;
 
 /// Less than this in one slab is sealed on the spot: somebody may be waiting for it.
