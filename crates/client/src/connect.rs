@@ -7,7 +7,7 @@ use std::time::Instant;
 use lh_config::client::JumpHost;
 use lh_crypto::{FingerprintHash, SystemRandom};
 use lh_driver::{
-    ChannelHandler, ChannelId, ChannelOptions, Control, Driver, DriverError, Link, LinkError, Stream,
+    ChannelHandler, ChannelId, ChannelOptions, Control, Driver, DriverError, Link, LinkError, Stream, Workers,
 };
 use lh_transport::{Config as TransportConfig, RekeyLimit, Transport};
 
@@ -51,6 +51,7 @@ pub fn connect(options: &Options, ui: &mut dyn UserInterface) -> Result<Client, 
     let Connected { link, proxy, peer, address, untrusted } = connect_link(options, 0, &mut log)?;
     let config = &options.config;
     let mut driver = Driver::new(link, lh_connection::Config::default());
+    driver.set_workers(Workers::from_environment());
     if let Some(interval) = config.server_alive_interval.duration() {
         driver.set_keepalive(interval, *config.server_alive_count_max);
     }

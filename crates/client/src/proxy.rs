@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
 
 use lh_driver::{ChannelCx, ChannelEvent, ChannelHandler, ChannelOptions, Control, ControlCx, ControlEvent};
-use lh_driver::{Driver, FdPump, Link, LocalFd, Stream};
+use lh_driver::{Driver, FdPump, Link, LocalFd, Stream, Workers};
 use lh_wire::Writer;
 use lh_wire::msg::open_failure;
 
@@ -84,6 +84,7 @@ pub(crate) fn carry(link: Link, proxy: Option<ProxyCommand>, host: &str, port: u
 fn serve_hop(hop: (Link, Option<ProxyCommand>, OwnedFd), host: &str, port: u16) -> i32 {
     let (link, _proxy, local) = hop;
     let mut driver = Driver::new(link, lh_connection::Config::default());
+    driver.set_workers(Workers::from_environment());
     let mut fields = Vec::new();
     fields.put_string(host.as_bytes());
     fields.put_u32(port.into());

@@ -7,8 +7,12 @@ use lh_wire::msg;
 use lh_wire::{Message, PacketSink, Reader};
 
 use crate::channel::{Channel, Half, Phase, SendWindow};
+use crate::config::STOCK_MAX_PACKET;
 use crate::window::ReceiveWindow;
 use crate::{ChannelId, Connection, ConnectionError, Event};
+
+/// No transport accepts a packet as long as this with data as long as this in it.
+const TRANSPORT_MAX: u32 = 256 * 1024;
 
 type Result<T> = core::result::Result<T, ConnectionError>;
 
@@ -258,10 +262,11 @@ impl Connection {
     }
 
     fn send_window(&self, window: u32, max_packet: u32) -> Result<SendWindow> {
-        let max_packet = max_packet.min(self.config.max_send_packet) as usize;
         if max_packet == 0 {
             return Err(ConnectionError::ZeroMaxPacket);
         }
+        let meant = if max_packet > TRANSPORT_MAX { STOCK_MAX_PACKET } else { max_packet };
+        let max_packet = meant.min(self.config.max_send_packet.max(1)) as usize;
         Ok(SendWindow { left: u64::from(window), max_packet, blocked: false })
     }
 }

@@ -24,7 +24,7 @@ fn open_says_window_and_packet_size() {
     let open = msg::ChannelOpen::decode(&said).unwrap();
     assert_eq!(
         (open.kind, open.sender, open.window, open.max_packet, open.fields),
-        (&b"direct-tcpip"[..], id.number(), 2 << 20, 32768, Rest(b"fields"))
+        (&b"direct-tcpip"[..], id.number(), 2 << 20, 65_536, Rest(b"fields"))
     );
     let failure = msg::ChannelOpenFailure::new(id.number(), open_failure::CONNECT_FAILED, b"no", b"");
     let events = ours.get(&failure).unwrap();
@@ -32,6 +32,20 @@ fn open_says_window_and_packet_size() {
     assert_eq!(events, [Event::OpenFailed { id, reason: open_failure::CONNECT_FAILED, description }]);
     // The number is free again.
     assert_eq!(ours.connection.open("session", b"", &options, &mut ours.out).unwrap(), id);
+}
+
+#[test]
+fn packets_are_as_large_as_the_peer_takes_and_no_larger() {
+    let mut ours = ours();
+    // HPN-SSH's limit, a large one, and two that no transport can hold.
+    let limits = [(33 << 10, 33 << 10), (256 << 10, 240 << 10), (1 << 31, 32 << 10), (u32::MAX, 32 << 10)];
+    for (said, used) in limits {
+        let id = ours.open(2 << 20, said);
+        assert_eq!(ours.connection.remote_max_packet(id), used);
+        assert_eq!(ours.connection.send(id, None, &vec![7; 1 << 20], &mut ours.out), 1 << 20);
+        let longest = ours.said().iter().map(Vec::len).max();
+        assert_eq!(longest, Some(used + 9));
+    }
 }
 
 #[test]

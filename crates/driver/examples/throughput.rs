@@ -1,6 +1,6 @@
 //! What the whole data path costs, from one descriptor to another, over loopback TCP between two threads.
 //!
-//! `cargo run --release -p lh-driver --example throughput [MiB] [cipher]`: a file's bytes are pumped into a channel at one
+//! `cargo run --release -p lh-driver --example throughput [MiB] [cipher] [KiB per packet]`: a file's bytes are pumped into a channel at one
 //! end and into `/dev/null` at the other. CPU time is both ends', user and system.
 
 use std::error::Error;
@@ -12,7 +12,9 @@ use std::time::{Duration, Instant};
 
 use lh_connection::Config;
 use lh_crypto::{KeyType, PrivateKey, SystemRandom};
-use lh_driver::{ChannelOptions, Control, ControlCx, ControlEvent, Driver, FdPump, Link, LocalFd, Stream};
+use lh_driver::{
+    ChannelOptions, Control, ControlCx, ControlEvent, Driver, FdPump, Link, LocalFd, Stream, Workers,
+};
 use lh_transport::{AcceptedHostKey, Event, HostKey, Transport};
 
 type Result<T> = core::result::Result<T, Box<dyn Error + Send + Sync>>;
@@ -30,12 +32,21 @@ impl Control for End {
                     .and_then(|file| LocalFd::owned(file.into()));
                 let Ok(null) = null else { return cx.stop(1) };
                 let pump = FdPump::new().output(null);
-                cx.accept(id, &ChannelOptions::default(), b"", Box::new(pump));
+                cx.accept(id, &options(), b"", Box::new(pump));
             }
             ControlEvent::ChannelGone { .. } => cx.stop(0),
             _ => {}
         }
     }
+}
+
+/// Third argument: data per packet, KiB.
+fn options() -> ChannelOptions {
+    let mut options = ChannelOptions::default();
+    if let Some(kib) = std::env::args().nth(3).and_then(|arg| arg.parse::<u32>().ok()) {
+        options.max_packet = kib << 10;
+    }
+    options
 }
 
 fn main() -> Result<()> {
@@ -52,7 +63,9 @@ fn main() -> Result<()> {
             HostKey { algorithms: vec!["ssh-ed25519".to_owned()], blob: server_key.public().blob().to_vec() };
         let link = shake(lh_transport::Config::server(vec![host_key]), socket, Some(&server_key))?;
         // The client leaves when it is done.
-        let _ = Driver::new(link, Config::default()).run(&mut End);
+        let mut driver = Driver::new(link, Config::default());
+        driver.set_workers(Workers::from_environment());
+        let _ = driver.run(&mut End);
         Ok(())
     });
 
@@ -71,6 +84,7 @@ fn main() -> Result<()> {
     file.rewind()?;
     let (start, cpu) = (Instant::now(), cpu_time());
     let mut driver = Driver::new(link, Config::default());
+    driver.set_workers(Workers::from_environment());
     let pump = FdPump::new().input(LocalFd::owned(OwnedFd::from(file))?).close_when_done();
     driver.control().open("session", b"", &ChannelOptions::default(), Box::new(pump))?;
     driver.run(&mut End)?;

@@ -10,10 +10,6 @@ use lh_wire::PacketSink;
 use crate::handler::{ChannelEvent, ChannelHandler, HandlerId, Source, SourceId};
 use crate::{ChannelCx, Link};
 
-/// Producers stop when this much output is queued…
-pub(crate) const HIGH_WATER: usize = 1 << 20;
-/// …and go on when it has gone down to this.
-pub(crate) const LOW_WATER: usize = 512 << 10;
 /// What one channel may produce in one turn before the others have theirs. Small enough for the bytes to stay in a
 /// core's cache between being read, sealed and written.
 pub(crate) const SHARE_PER_TURN: usize = 256 << 10;
@@ -51,7 +47,7 @@ pub(crate) struct Core {
     pub(crate) notes: VecDeque<(HandlerId, ChannelId, Box<dyn Any>)>,
     pub(crate) gone: VecDeque<(ChannelId, HandlerId)>,
     pub(crate) batch: Vec<usize>,
-    /// Output went over the high water mark and has not come down to the low one.
+    /// Output went over the high water mark and has not come down to half of it.
     pub(crate) congested: bool,
     pub(crate) stop: Option<i32>,
 }
@@ -166,14 +162,16 @@ impl Core {
     /// Bytes the channel of this slot may produce now; 0 is not remembered here.
     pub(crate) fn budget(&mut self, index: usize) -> usize {
         let queued = self.link.transport_ref().queued_bytes();
-        self.congested = if self.congested { queued > LOW_WATER } else { queued >= HIGH_WATER };
+        // Producers stop when so much is queued, and go on when it has gone down to half.
+        let high = self.link.high_water();
+        self.congested = if self.congested { queued > high / 2 } else { queued >= high };
         if self.congested || !self.link.transport_ref().can_send_bulk() {
             return 0;
         }
         let Some(slot) = self.slots.get(index).and_then(Option::as_ref).filter(|slot| slot.open) else {
             return 0;
         };
-        let room = HIGH_WATER - queued.min(HIGH_WATER);
+        let room = high - queued.min(high);
         self.connection.send_budget(slot.channel).min(room).min(slot.share)
     }
 

@@ -11,8 +11,9 @@ use lh_wire::msg::disconnect;
 use crate::core::{Core, SHARE_PER_TURN};
 use crate::handler::{ChannelEvent, Control, ControlEvent};
 use crate::keepalive::{KEEPALIVE_REQUEST, Keepalive, KeepaliveAction};
+use crate::link::CREW;
 use crate::poller::{Interests, Owner, Ready};
-use crate::{ControlCx, Link, LinkError};
+use crate::{ControlCx, Link, LinkError, Workers};
 
 /// With this much output queued the socket is not read: a peer that asks and asks and never reads the answers
 /// must not fill our memory. Far above the water marks, so that two honest sides never wait for each other.
@@ -91,11 +92,21 @@ impl Driver {
     /// # Errors
     /// The connection is over.
     pub fn run(&mut self, control: &mut dyn Control) -> Result<i32, DriverError> {
-        loop {
-            if let Some(code) = self.run_once(control, None)? {
-                return Ok(code);
+        let result = loop {
+            match self.run_once(control, None) {
+                Ok(None) => {}
+                Ok(Some(code)) => break Ok(code),
+                Err(error) => break Err(error),
             }
-        }
+        };
+        // Whoever called may fork now.
+        self.core.link.dismiss();
+        result
+    }
+
+    /// How many threads may help with ciphers; [`Workers::Auto`] unless told.
+    pub const fn set_workers(&mut self, workers: Workers) {
+        self.core.link.set_workers(workers);
     }
 
     /// One turn: waits (for at most `timeout`) until something can be done, and does it. Returns the value when
@@ -163,6 +174,9 @@ impl Driver {
 
     fn turn(&mut self, control: &mut dyn Control, timeout: Option<Duration>) -> Result<(), DriverError> {
         self.core.now = Instant::now();
+        self.core.link.recruit(self.core.now);
+        self.core.link.measure(self.core.now);
+        self.core.link.take_back();
         // What came together with the end of authentication, or became possible by an answer given elsewhere.
         self.dispatch(control)?;
         self.settle(control);
@@ -179,11 +193,16 @@ impl Driver {
         ready.clear();
         self.wait(control, timeout, &mut ready)?;
         self.core.now = Instant::now();
-        if ready.iter().any(|(owner, _, ready)| *owner == Owner::Link && ready.readable) {
+        if ready.is_empty() {
+            // Nothing else to do.
+            self.core.link.help();
+        }
+        if ready.iter().any(|(owner, token, ready)| *owner == Owner::Link && *token != CREW && ready.readable)
+        {
             for _ in 0..Link::reads_per_turn() {
                 let more = self.core.link.read()?;
                 self.dispatch(control)?;
-                if !more || self.core.stop.is_some() {
+                if !more || self.core.stop.is_some() || !self.core.link.has_room() {
                     break;
                 }
             }
@@ -207,7 +226,8 @@ impl Driver {
         timeout: Option<Duration>,
         ready: &mut Vec<(Owner, usize, Ready)>,
     ) -> Result<(), DriverError> {
-        let timeout = if self.core.someone_can_write() {
+        let now = self.core.someone_can_write() || self.core.link.has_work() || !self.core.link.fall_asleep();
+        let timeout = if now {
             Some(Duration::ZERO)
         } else {
             let until = self.next_deadline(control);
@@ -227,7 +247,9 @@ impl Driver {
                 source.interests(&mut interests);
             }
         }
-        interests.wait(timeout, ready).map_err(DriverError::Poll)
+        let result = interests.wait(timeout, ready).map_err(DriverError::Poll);
+        self.core.link.wake_up();
+        result
     }
 
     fn handlers_interests<'a>(&'a self, interests: &mut Interests<'a>) {
@@ -258,7 +280,14 @@ impl Driver {
         while self.core.stop.is_none() {
             let event = match self.core.link.transport().poll(self.core.now) {
                 Ok(Some(event)) => event,
-                Ok(None) => break,
+                Ok(None) => {
+                    self.core.link.give_out();
+                    // What was done at once, by whomever.
+                    if self.core.link.take_back() {
+                        continue;
+                    }
+                    break;
+                }
                 Err(error) => {
                     self.core.end_batch();
                     return Err(self.core.link.transport_failed(error).into());

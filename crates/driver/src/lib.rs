@@ -8,26 +8,31 @@
 //! * [`FdPump`] is the handler that most channels need: local descriptors on one side, the channel on the other.
 //!
 //! Decisions that shaped this crate:
-//! * One thread, `poll(2)`, rebuilt each turn. A connection has few descriptors; with a thousand forwards the
+//! * One loop, `poll(2)`, rebuilt each turn. A connection has few descriptors; with a thousand forwards the
 //!   rebuild costs tens of microseconds a turn, and nothing can point at a descriptor that was closed since.
 //!   It sits behind [`Interests`], so that it can be changed.
 //! * The socket is always read: a sink that is full stops the credit of its own channel and nothing else.
 //! * Bulk is produced only when there is room. [`ChannelCx::budget`] combines the peer's window, the output queue's
 //!   water marks, a running key exchange and a fair share per turn; whoever finds it 0 is called again.
+//! * Ciphers can be done by other threads ([`Workers`]), the system calls of a connection are made by one. They join
+//!   for sustained bulk only: a keystroke is sealed and sent by the thread that handled it.
 //! * Many packets per system call, both ways; interactive data is flushed at the end of the turn that made it.
 
 mod core;
+mod crew;
 mod cx;
 mod driver;
 mod handler;
 mod keepalive;
 mod link;
 mod local_fd;
+mod pace;
 mod poller;
 mod pump;
 mod sink;
 mod stream;
 
+pub use crew::Workers;
 pub use cx::{ChannelCx, ControlCx};
 pub use driver::{Driver, DriverError};
 pub use handler::{ChannelEvent, ChannelHandler, Control, ControlEvent, HandlerId, Source, SourceId};

@@ -4,8 +4,11 @@ use std::io::{self, IoSlice};
 use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
-use lh_transport::{Event, Transport, TransportError};
+use lh_transport::{Event, Job, Transport, TransportError};
 
+use crate::core::SHARE_PER_TURN;
+use crate::crew::{Advice, Crew, Recruiter, Workers};
+use crate::pace::Pace;
 use crate::poller::{Interest, Interests};
 use crate::stream::Stream;
 
@@ -45,10 +48,14 @@ pub enum LinkError {
     TimedOut,
 }
 
+/// So much that has been received and is still with workers is enough: the socket can wait.
+const AHEAD_STOP: usize = 4 << 20;
+
 /// Reads of the socket in a row before anything else gets its turn.
 const READS_PER_TURN: usize = 8;
 
-/// A transport with its descriptors. Can be sent to another thread.
+/// A transport with its descriptors, and threads that help with its packets while a driver runs. Can be sent to another
+/// thread.
 pub struct Link {
     transport: Transport,
     stream: Stream,
@@ -57,7 +64,15 @@ pub struct Link {
     write_blocked: bool,
     /// Writing has failed: what the peer said before it left is still read, but not for longer than this.
     write_failed: Option<(io::Error, Instant)>,
+    pace: Pace,
+    recruiter: Recruiter,
+    crew: Option<Crew>,
+    /// Empty; kept for its memory.
+    done: Vec<Job>,
 }
+
+/// Token of the crew's descriptor; the others' is 0.
+pub(crate) const CREW: usize = 1;
 
 /// How long the peer's last words are waited for when it does not take ours any more.
 const LAST_WORDS: Duration = Duration::from_secs(2);
@@ -65,7 +80,17 @@ const LAST_WORDS: Duration = Duration::from_secs(2);
 impl Link {
     /// Joins the two.
     pub const fn new(transport: Transport, stream: Stream) -> Self {
-        Self { transport, stream, read_ended: false, write_blocked: false, write_failed: None }
+        Self {
+            transport,
+            stream,
+            read_ended: false,
+            write_blocked: false,
+            write_failed: None,
+            pace: Pace::new(),
+            recruiter: Recruiter::new(Workers::Auto),
+            crew: None,
+            done: Vec::new(),
+        }
     }
 
     /// The protocol side.
@@ -84,7 +109,8 @@ impl Link {
     }
 
     /// Takes the two apart, for a hand-over to another process.
-    pub fn into_parts(self) -> (Transport, Stream) {
+    pub fn into_parts(mut self) -> (Transport, Stream) {
+        self.dismiss();
         (self.transport, self.stream)
     }
 
@@ -96,6 +122,7 @@ impl Link {
     /// # Errors
     /// The connection is over, or `deadline` has passed ([`LinkError::TimedOut`]; waiting again is allowed).
     pub fn next_event(&mut self, deadline: Option<Instant>) -> Result<Event, LinkError> {
+        self.dismiss();
         loop {
             let now = Instant::now();
             match self.transport.poll(now) {
@@ -117,6 +144,7 @@ impl Link {
     /// Writes everything that is queued, for at most `bound`. For goodbyes: errors are the peer's way of having
     /// left already. True when all was written.
     pub fn finish(&mut self, bound: Duration) -> bool {
+        self.dismiss();
         let deadline = Instant::now() + bound;
         loop {
             let now = Instant::now();
@@ -145,7 +173,9 @@ impl Link {
     pub(crate) fn flush(&mut self, now: Instant) -> Result<(), LinkError> {
         self.write_blocked = false;
         loop {
+            self.take_back();
             self.transport.output(now);
+            self.give_out();
             let mut slices: Vec<IoSlice<'_>> = Vec::with_capacity(64);
             self.transport.output_slices(&mut slices);
             let total: usize = slices.iter().map(|slice| slice.len()).sum();
@@ -156,6 +186,7 @@ impl Link {
                 Ok(n) => self.transport.written(n),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     self.write_blocked = true;
+                    self.pace.blocked();
                     return Ok(());
                 }
                 // The peer may have said why before it left: that is worth more than "broken pipe".
@@ -167,6 +198,100 @@ impl Link {
                 }
             }
         }
+    }
+
+    /// How many threads may seal and open packets while a driver runs.
+    pub const fn set_workers(&mut self, workers: Workers) {
+        self.recruiter = Recruiter::new(workers);
+    }
+
+    /// Lets workers join or leave. Once a turn of a running driver.
+    pub(crate) fn recruit(&mut self, now: Instant) {
+        let bytes = self.transport.bytes_in() + self.transport.bytes_out();
+        match self.recruiter.look(now, bytes, self.crew.is_some()) {
+            Advice::Stay => {}
+            Advice::Leave => self.dismiss(),
+            Advice::Join(n) => match Crew::start(n) {
+                Ok(crew) => {
+                    self.crew = Some(crew);
+                    self.transport.set_workers(true);
+                }
+                // It works without, and asking again would not help.
+                Err(_) => self.recruiter = Recruiter::new(Workers::Exactly(0)),
+            },
+        }
+    }
+
+    /// Measures the path. Once a turn of a running driver.
+    pub(crate) fn measure(&mut self, now: Instant) {
+        if let Some(queue) = self.pace.look(now, self.transport.bytes_out()) {
+            self.stream.set_unsent_limit(queue);
+        }
+    }
+
+    /// What may be queued before producers of bulk wait.
+    pub(crate) fn high_water(&self) -> usize {
+        // What is with workers does not wait for the path.
+        self.pace.queue() + self.crew.as_ref().map_or(0, Crew::size) * SHARE_PER_TURN
+    }
+
+    /// Ends all threads; what they had is done.
+    pub(crate) fn dismiss(&mut self) {
+        if let Some(crew) = &self.crew {
+            crew.finish();
+            self.take_back();
+            self.transport.set_workers(false);
+            self.transport.run_jobs();
+            self.crew = None;
+        }
+    }
+
+    /// Hands over what the transport has for workers.
+    pub(crate) fn give_out(&mut self) {
+        let Some(crew) = &self.crew else { return self.transport.run_jobs() };
+        while let Some(job) = self.transport.next_job() {
+            crew.submit(job);
+        }
+    }
+
+    /// Brings back what workers have done; true when there was something.
+    pub(crate) fn take_back(&mut self) -> bool {
+        let Some(crew) = &self.crew else { return false };
+        crew.collect(&mut self.done);
+        let some = !self.done.is_empty();
+        for job in self.done.drain(..) {
+            self.transport.finish_job(job);
+        }
+        some
+    }
+
+    /// A job is done, or could be done here, so that there is no reason to wait.
+    pub(crate) fn has_work(&self) -> bool {
+        self.transport.jobs_out() > 0 && self.crew.as_ref().is_some_and(Crew::is_ready)
+    }
+
+    /// The loop is about to wait; false when it should not.
+    pub(crate) fn fall_asleep(&self) -> bool {
+        self.transport.jobs_out() == 0 || self.crew.as_ref().is_none_or(Crew::fall_asleep)
+    }
+
+    /// The wait is over.
+    pub(crate) fn wake_up(&self) {
+        if let Some(crew) = self.crew.as_ref().filter(|_| self.transport.jobs_out() > 0) {
+            crew.wake_up();
+        }
+    }
+
+    /// Does one job that no worker has taken.
+    pub(crate) fn help(&self) {
+        if let Some(crew) = &self.crew {
+            crew.help();
+        }
+    }
+
+    /// The socket should be read: there is not too much already.
+    pub(crate) fn has_room(&self) -> bool {
+        self.transport.received_ahead() < AHEAD_STOP
     }
 
     /// When [`on_timeout`](Self::on_timeout) wants to be called.
@@ -188,12 +313,15 @@ impl Link {
 
     /// What the loop should wait for. `read`: the caller is ready for more events.
     pub(crate) fn interests<'a>(&'a self, read: bool, out: &mut Interests<'a>) {
-        let read = read && !self.read_ended;
+        let read = read && !self.read_ended && self.has_room();
         if self.stream.write_fd().as_raw_fd() == self.stream.read_fd().as_raw_fd() {
             out.add(0, self.stream.read_fd(), Interest { read, write: self.write_blocked });
         } else {
             out.add(0, self.stream.read_fd(), Interest { read, write: false });
             out.add(0, self.stream.write_fd(), Interest { read: false, write: self.write_blocked });
+        }
+        if let Some(crew) = self.crew.as_ref().filter(|_| self.transport.jobs_out() > 0) {
+            out.add(CREW, crew.fd(), Interest::READ);
         }
     }
 
@@ -232,6 +360,7 @@ impl Link {
 
     /// The transport gave up: its last words go out, without waiting for a peer that does not listen.
     pub(crate) fn transport_failed(&mut self, error: TransportError) -> LinkError {
+        self.dismiss();
         let _ = self.flush(Instant::now());
         match error {
             TransportError::Closed { .. } => LinkError::Closed { stage: self.stage() },

@@ -5,6 +5,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use lh_sys::fd::set_nonblocking;
 
+/// Before anything is known of the path.
+const FIRST_UNSENT: u32 = 256 << 10;
+
 /// A two-way stream of bytes. Reads and writes never block.
 #[derive(Debug)]
 pub struct Stream {
@@ -24,6 +27,7 @@ impl Stream {
         if lh_sys::socket::is_internet(&socket) {
             // Not worth losing the connection over.
             let _ = lh_sys::socket::set_nodelay(&socket, true);
+            let _ = lh_sys::socket::set_unsent_limit(&socket, FIRST_UNSENT);
         }
         Ok(Self { read: socket, write: None })
     }
@@ -37,6 +41,14 @@ impl Stream {
         set_nonblocking(&read, true)?;
         set_nonblocking(&write, true)?;
         Ok(Self { read, write: Some(write) })
+    }
+
+    /// Bytes that may wait in the kernel without having been sent once. Nothing where that cannot be said.
+    pub(crate) fn set_unsent_limit(&self, bytes: usize) {
+        if lh_sys::socket::is_internet(self.write_fd()) {
+            let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+            let _ = lh_sys::socket::set_unsent_limit(self.write_fd(), bytes);
+        }
     }
 
     /// What to wait on for reading.

@@ -63,7 +63,16 @@ enum Copy {
 
 fn fork() -> io::Result<Copy> {
     // Names of threads are directories here, one for each.
-    let threads = std::fs::read_dir("/proc/self/task").map_or(1, Iterator::count);
+    let count = || std::fs::read_dir("/proc/self/task").map_or(1, Iterator::count);
+    let mut threads = count();
+    for _ in 0..50 {
+        if threads == 1 {
+            break;
+        }
+        // A thread that was joined a moment ago may still be listed.
+        std::thread::sleep(std::time::Duration::from_millis(1));
+        threads = count();
+    }
     if threads != 1 {
         return Err(io::Error::other(format!("cannot fork with {threads} threads running")));
     }

@@ -1,5 +1,5 @@
 //! Options and addresses of TCP sockets.
-#![expect(unsafe_code, reason = "TCP_INFO is read with getsockopt into a plain buffer")]
+#![expect(unsafe_code, reason = "two options are offered by the C library alone")]
 
 use std::io;
 use std::net::SocketAddr;
@@ -25,6 +25,25 @@ pub fn local_address(socket: impl AsFd) -> Option<SocketAddr> {
 /// Sends small packets at once (`TCP_NODELAY`): SSH does its own gathering.
 pub fn set_nodelay(socket: impl AsFd, on: bool) -> io::Result<()> {
     Ok(sockopt::set_tcp_nodelay(socket, on)?)
+}
+
+/// Lets no more than about so many bytes wait in the kernel that have not been sent once (`TCP_NOTSENT_LOWAT`): a socket
+/// with more is not writable. What has been sent and waits to be acknowledged does not count, so the path stays full.
+pub fn set_unsent_limit(socket: impl AsFd, bytes: u32) -> io::Result<()> {
+    let value = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
+    let length = libc::socklen_t::try_from(size_of::<libc::c_int>()).unwrap_or(4);
+    // SAFETY: the descriptor is open for the length of the call, and the pointer is to a c_int that lives as long,
+    // with its length.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_NOTSENT_LOWAT,
+            (&raw const value).cast(),
+            length,
+        )
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Acknowledges what has been received now, and for a while at once (`TCP_QUICKACK`, which wears off by itself).
@@ -82,6 +101,26 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
 
     #[test]
+    fn a_peer_that_does_not_read_leaves_little_unsent() {
+        use std::io::Write;
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let _server = listener.accept().unwrap();
+        client.set_nonblocking(true).unwrap();
+        let fill = |client: &TcpStream| {
+            let (mut client, mut total) = (client, 0);
+            while let Ok(n) = client.write(&[0; 16 << 10]) {
+                total += n;
+            }
+            total
+        };
+        set_unsent_limit(&client, 64 << 10).unwrap();
+        let with = fill(&client);
+        set_unsent_limit(&client, u32::MAX).unwrap();
+        assert!(fill(&client) > 256 << 10, "without the limit there is room for more than {with}");
+    }
+
+    #[test]
     fn options_and_addresses() {
         for host in ["127.0.0.1", "::1"] {
             let Ok(listener) = TcpListener::bind((host, 0)) else {
@@ -95,6 +134,7 @@ mod tests {
             set_nodelay(&server, true).unwrap();
             assert!(server.nodelay().unwrap());
             acknowledge_now(&server).unwrap();
+            set_unsent_limit(&server, 128 << 10).unwrap();
             set_keepalive(&server, true).unwrap();
             assert!(sockopt::socket_keepalive(&server).unwrap());
             set_tos(&server, 0xb8).unwrap();

@@ -155,6 +155,9 @@ pub enum FreezeError {
     /// A key exchange is under way, or the first one has not been done.
     #[error("a key exchange is under way")]
     KeyExchange,
+    /// Packets are with workers, or wait to be polled.
+    #[error("packets are under way")]
+    Jobs,
     /// Compression has state that cannot be carried over. Freeze before
     /// [`set_authenticated`](crate::Transport::set_authenticated) and agree on `zlib@openssh.com` only.
     #[error("compression is running")]

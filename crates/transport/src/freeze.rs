@@ -25,8 +25,13 @@ impl Transport {
     /// afterwards: its unwritten output has moved into the bytes, and two copies must never send with the same keys.
     ///
     /// # Errors
-    /// Not while a key exchange is under way, nor with compression running; nothing has changed then.
+    /// Not while a key exchange is under way, nor with compression running, nor with jobs out or events to be polled;
+    /// nothing has changed then.
     pub fn freeze(&mut self) -> Result<Zeroizing<Vec<u8>>, FreezeError> {
+        self.run_jobs();
+        if self.jobs_out() > 0 || self.recv.ahead() > 0 {
+            return Err(FreezeError::Jobs);
+        }
         let open = matches!(self.phase, Phase::Packets) && matches!(self.kex, KexState::Idle);
         let (true, true, Some(names), Some(session_id), Some(host_key), Some(raw_in), Some(raw_out)) = (
             open,
@@ -42,7 +47,9 @@ impl Transport {
         if self.deflater.started() || self.inflater.started() {
             return Err(FreezeError::Compression);
         }
-        self.send.seal().map_err(|_| FreezeError::KeyExchange)?;
+        self.send.set_workers(false);
+        self.recv.set_workers(false);
+        self.send.seal(&mut self.jobs).map_err(|_| FreezeError::KeyExchange)?;
         let mut queued = Vec::new();
         self.send.slices_all(&mut queued);
 
@@ -118,7 +125,8 @@ impl Transport {
             transport.extensions.push((name, reader.string()?.to_vec()));
         }
         let keys = read_keys(&mut reader)?;
-        transport.recv.new_keys(keys.packet_key(Direction::Open).map_err(|_| FreezeError::Algorithm)?, false);
+        let key = keys.packet_key(Direction::Open).map_err(|_| FreezeError::Algorithm)?;
+        transport.recv.new_keys(key, false).map_err(|_| FreezeError::KeyExchange)?;
         transport.raw_in = Some(keys);
         transport.recv.set_position(read_position(&mut reader)?);
         let keys = read_keys(&mut reader)?;

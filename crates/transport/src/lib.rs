@@ -19,6 +19,9 @@
 //!   in a *waiting state* ([`Event::HostKey`], [`Event::SignExchangeHash`]) until an answer is brought.
 //! * Packets are sealed when output is flushed, not when they are queued, so that many can be sealed
 //!   at once; each carries its own key and index.
+//! * There are no threads here, but there may be elsewhere: once [`Transport::set_workers`] says so, bulk is cut into
+//!   [`Job`]s that the owner takes ([`Transport::next_job`]), runs anywhere, and brings back
+//!   ([`Transport::finish_job`]). Bytes and events are the same as without, in the same order.
 //! * Received payloads are slices of the buffer they were read into.
 
 mod compress;
@@ -29,6 +32,7 @@ mod event;
 mod ext_info;
 mod freeze;
 mod ident;
+mod job;
 mod kex;
 mod machine;
 mod negotiate;
@@ -43,4 +47,5 @@ mod tests;
 pub use config::{Algorithms, Config, DEFAULT_MAX_PACKET, HostKey, RekeyLimit, Role, cpu_has_aes};
 pub use error::{Fault, FreezeError, TransportError};
 pub use event::{AcceptedHostKey, Event, Negotiated};
+pub use job::Job;
 pub use transport::Transport;

@@ -85,13 +85,17 @@ impl Transport {
     /// Handles one packet; false when there is none that can be handled now.
     pub(crate) fn packet(&mut self, now: Instant) -> Result<bool, TransportError> {
         if matches!(&self.kex, KexState::Running { state, .. } if state.waits_for_answer()) {
-            if self.recv.unread().len() > MAX_UNREAD {
+            if self.recv.unread().len() + self.recv.ahead() > MAX_UNREAD {
                 return Err(TransportError::TooMany("bytes during key exchange"));
             }
             return Ok(false);
         }
         if self.recv.position().exhausted(self.recv.key(), self.authenticated) {
             return Err(TransportError::KeyExhausted);
+        }
+        // From the peer's KEXINIT to its NEWKEYS packets are taken one at a time.
+        if self.authenticated && matches!(self.kex, KexState::Idle | KexState::InitSent { .. }) {
+            self.recv.cut(self.authenticated, &mut self.jobs);
         }
         let Some(packet) = self.recv.next()? else { return Ok(false) };
         self.dispatch(packet, now)?;
@@ -418,7 +422,7 @@ impl Transport {
             .map_err(|source| TransportError::Malformed { message: "NEWKEYS", source })?;
         let key = keys.packet_key(Direction::Open).map_err(|_| unusable())?;
         let names = agreement.names;
-        self.recv.new_keys(key, names.strict);
+        self.recv.new_keys(key, names.strict)?;
         self.inflater = Inflater::new(match self.config.role {
             Role::Client => &names.compression_s2c,
             Role::Server => &names.compression_c2s,

@@ -3,12 +3,21 @@
 //! A slab is zeroed once when it is made (safe code cannot lend out uninitialised memory). Packets are split off
 //! its front; when it is used up, the next one takes over at most the beginning of one packet. A slab whose
 //! payloads have all been dropped is used again, so that steady traffic stays in the same warm memory.
+//!
+//! With workers, packets that have arrived together are cut off in pieces of many ([`Ahead`]), which others open. The
+//! receiver then has two positions: how far it has cut, and how far it has delivered. Cutting ahead is only done
+//! while no packet can change the keys: NEWKEYS cannot come before we have answered the peer's KEXINIT, for we never
+//! send a guessed key exchange packet, so everything that has arrived when a KEXINIT is found is under the old keys.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use lh_crypto::PacketKey;
 
 use crate::TransportError;
 use crate::epoch::Position;
+use crate::job::{Framed, Job, OpenWork, Work};
 
 /// For handshakes, terminals and idle connections.
 const SMALL_SLAB: usize = 32 * 1024;
@@ -24,10 +33,19 @@ const BULK_READ: usize = 16 * 1024;
 const QUIET_READS: u32 = 32;
 
 /// Used slabs kept until their payloads are dropped and they can serve again.
-const RETIRED: usize = 3;
+const RETIRED: usize = 6;
+
+/// Packets at least this long are those of a stream of bulk.
+const TYPICAL_MIN: usize = 16 * 1024;
 
 /// Not worth a system call below this.
 const LEAST_READ: usize = 4 * 1024;
+
+/// Packets are cut off for a worker as soon as they are this many bytes together.
+const PIECE: usize = 128 * 1024;
+
+/// Less than this is opened on the spot: somebody may be waiting for it.
+const PIECE_MIN: usize = 48 * 1024;
 
 /// Smallest `packet_length`: padding length, 4 bytes of padding. (A payload is checked for separately.)
 const MIN_LENGTH: u32 = 5;
@@ -38,10 +56,33 @@ pub(crate) struct Packet {
     pub(crate) payload: Bytes,
 }
 
+/// Packets that were cut off before those in front of them were delivered.
+enum Ahead {
+    /// A job has them.
+    Out { id: u64, bytes: usize },
+    /// The job is over.
+    Back { data: Bytes, packets: Vec<Framed>, next: usize, opened: usize },
+    /// What stood here was no packet.
+    Broken(TransportError),
+}
+
 /// The receiving half of the packet layer.
 pub(crate) struct Receiver {
-    key: PacketKey,
+    key: Arc<PacketKey>,
+    /// Of the next packet to be delivered.
     position: Position,
+    /// Of the next packet to be cut off; the same while nothing is ahead.
+    framed: Position,
+    ahead: VecDeque<Ahead>,
+    /// Bulk is opened by others.
+    workers: bool,
+    next_job: u64,
+    /// Bytes have come since it was last looked for pieces.
+    fresh: bool,
+    /// How long the last packet was.
+    last_total: usize,
+    /// Lists of pieces that are delivered, to be used again.
+    lists: Vec<Vec<Framed>>,
     max_packet: u32,
     /// All of it is initialised; the first `filled` bytes came from the socket.
     slab: BytesMut,
@@ -56,8 +97,15 @@ pub(crate) struct Receiver {
 impl Receiver {
     pub(crate) fn new(max_packet: u32) -> Self {
         Self {
-            key: PacketKey::plain(),
+            key: Arc::new(PacketKey::plain()),
             position: Position::default(),
+            framed: Position::default(),
+            ahead: VecDeque::new(),
+            workers: false,
+            next_job: 0,
+            fresh: false,
+            last_total: 0,
+            lists: Vec::new(),
             max_packet,
             slab: BytesMut::new(),
             filled: 0,
@@ -69,17 +117,31 @@ impl Receiver {
     }
 
     /// Where to read to.
+    ///
+    /// A stream of bulk has packets of one length. The place ends where one of them will, and another slab is started
+    /// where no whole one fits, so that hardly ever the beginning of one must be moved.
     pub(crate) fn space(&mut self) -> &mut [u8] {
-        let missing = self.expected.map_or(0, |total| total.saturating_sub(self.filled));
+        let typical = if self.last_total >= TYPICAL_MIN { self.last_total } else { 0 };
+        let missing = match self.expected {
+            Some(total) => total.saturating_sub(self.filled),
+            None if self.filled < typical => typical - self.filled,
+            None => 0,
+        };
         let free = self.slab.len() - self.filled;
         let shrink = self.quiet >= QUIET_READS && self.slab.len() > SMALL_SLAB && self.filled == 0;
         if free < missing.max(LEAST_READ) || shrink {
             if shrink {
                 self.large = false;
+                self.last_total = 0;
             }
             self.renew(missing);
         }
-        self.slab.get_mut(self.filled..).unwrap_or_default()
+        let free = self.slab.len() - self.filled;
+        let end = match (free.saturating_sub(missing)).checked_div(typical) {
+            Some(more) if missing > 0 => self.filled + missing + more * typical,
+            _ => self.slab.len(),
+        };
+        self.slab.get_mut(self.filled..end).unwrap_or_default()
     }
 
     /// Starts another slab, with room for `missing` bytes behind what is not handled yet.
@@ -116,6 +178,7 @@ impl Receiver {
     /// `n` bytes were read into [`space`](Self::space).
     pub(crate) fn received(&mut self, n: usize) {
         self.filled = (self.filled + n).min(self.slab.len());
+        self.fresh = true;
         if n >= BULK_READ {
             self.large = true;
             self.quiet = 0;
@@ -145,37 +208,157 @@ impl Receiver {
         self.slab.split_to(n)
     }
 
-    /// The next complete packet, opened.
+    /// Says whether bulk becomes jobs.
+    pub(crate) const fn set_workers(&mut self, workers: bool) {
+        self.workers = workers;
+    }
+
+    /// The next complete packet, opened. `None` also while a job has it.
     pub(crate) fn next(&mut self) -> Result<Option<Packet>, TransportError> {
-        let total = match self.expected {
-            Some(total) => total,
-            None => {
-                let Some(head) = self.unread().get(..self.key.head_len()) else { return Ok(None) };
-                let length = self.key.packet_length(&self.position.index, head);
-                self.check_length(length)?;
-                let total = 4 + length as usize + self.key.tag_len();
-                // Kept, so that a length that has to be decrypted is decrypted once.
-                self.expected = Some(total);
-                total
+        while let Some(ahead) = self.ahead.front_mut() {
+            match ahead {
+                Ahead::Out { .. } => return Ok(None),
+                Ahead::Broken(error) => return Err(error.clone()),
+                Ahead::Back { data, packets, next, opened } => {
+                    if let Some(framed) = packets.get(*next) {
+                        if *next >= *opened {
+                            return Err(TransportError::BadMac);
+                        }
+                        *next += 1;
+                        let without_tag = framed.range.len() - self.key.tag_len();
+                        let index = self.position.take(&self.key, without_tag);
+                        return strip(data.slice(framed.range.clone()), index.seq, without_tag).map(Some);
+                    }
+                    if let Some(Ahead::Back { mut packets, .. }) = self.ahead.pop_front() {
+                        packets.clear();
+                        self.lists.push(packets);
+                    }
+                }
             }
-        };
+        }
+        let Some(total) = self.total()? else { return Ok(None) };
         if self.filled < total {
             return Ok(None);
         }
         self.expected = None;
         let mut packet = self.take(total);
         let without_tag = total - self.key.tag_len();
-        let index = self.position.take(&self.key, without_tag);
+        let index = self.framed.take(&self.key, without_tag);
+        self.position = self.framed;
         self.key.open(&index, &mut packet).map_err(|_| TransportError::BadMac)?;
-        let padding = packet.get(4).copied().unwrap_or_default();
-        let end = without_tag
-            .checked_sub(usize::from(padding))
-            .filter(|&end| end >= 5 && padding >= 4)
-            .ok_or(TransportError::Padding(padding))?;
-        if end == 5 {
-            return Err(TransportError::EmptyPacket);
+        strip(packet.freeze(), index.seq, without_tag).map(Some)
+    }
+
+    /// Total size of the packet at the front of what is not cut off, once its length is there.
+    fn total(&mut self) -> Result<Option<usize>, TransportError> {
+        if self.expected.is_none() {
+            let Some(head) = self.unread().get(..self.key.head_len()) else { return Ok(None) };
+            let length = self.key.packet_length(&self.framed.index, head);
+            self.check_length(length)?;
+            // Kept, so that a length that has to be decrypted is decrypted once.
+            let total = 4 + length as usize + self.key.tag_len();
+            self.expected = Some(total);
+            self.last_total = total;
         }
-        Ok(Some(Packet { seq: index.seq, payload: packet.freeze().slice(5..end) }))
+        Ok(self.expected)
+    }
+
+    /// Cuts packets that have arrived into pieces for workers. Only while no packet can change the keys.
+    pub(crate) fn cut(&mut self, authenticated: bool, jobs: &mut VecDeque<Job>) {
+        let after_broken = matches!(self.ahead.back(), Some(Ahead::Broken(_)));
+        // Too few packets for a piece: they are opened one by one, unless they stand behind pieces.
+        if !self.workers || !self.fresh || after_broken || self.filled < PIECE_MIN {
+            return;
+        }
+        // Not to look at the same small packets once for each of them.
+        self.fresh = false;
+        let mut packets = self.lists.pop().unwrap_or_default();
+        let mut end = 0;
+        let mut position = self.framed;
+        loop {
+            // Found again by the serial path, and in the right place, when everything before it is delivered.
+            if position.exhausted(&self.key, authenticated) {
+                break;
+            }
+            let Some(head) = self.unread().get(end..end + self.key.head_len()) else { break };
+            let length = self.key.packet_length(&position.index, head);
+            if let Err(error) = self.check_length(length) {
+                self.cut_off(&mut packets, &mut end, position, jobs);
+                if self.ahead.is_empty() {
+                    // As it stands, the next call of `next` finds it.
+                    self.lists.push(packets);
+                } else {
+                    self.ahead.push_back(Ahead::Broken(error));
+                }
+                return;
+            }
+            let total = 4 + length as usize + self.key.tag_len();
+            if end + total > self.filled {
+                break;
+            }
+            let index = position.take(&self.key, total - self.key.tag_len());
+            packets.push(Framed { range: end..end + total, index });
+            end += total;
+            if end >= PIECE {
+                self.cut_off(&mut packets, &mut end, position, jobs);
+            }
+        }
+        if end >= PIECE_MIN {
+            self.cut_off(&mut packets, &mut end, position, jobs);
+        }
+        packets.clear();
+        self.lists.push(packets);
+        // To know how much is missing. An error is found again by `next`.
+        let _ = self.total();
+    }
+
+    /// Makes `packets`, which are the first `end` bytes, a job.
+    fn cut_off(
+        &mut self,
+        packets: &mut Vec<Framed>,
+        end: &mut usize,
+        position: Position,
+        jobs: &mut VecDeque<Job>,
+    ) {
+        if packets.is_empty() {
+            return;
+        }
+        let bytes = std::mem::take(end);
+        let packets = std::mem::replace(packets, self.lists.pop().unwrap_or_default());
+        let id = self.next_job;
+        self.next_job += 1;
+        self.framed = position;
+        self.expected = None;
+        let work = OpenWork { data: self.take(bytes), packets, key: Arc::clone(&self.key), opened: 0 };
+        self.ahead.push_back(Ahead::Out { id, bytes });
+        jobs.push_back(Job { id, work: Work::Open(work) });
+    }
+
+    /// A piece comes back opened.
+    pub(crate) fn opened(&mut self, id: u64, work: OpenWork) {
+        let place =
+            self.ahead.iter_mut().find(|ahead| matches!(ahead, Ahead::Out { id: other, .. } if *other == id));
+        if let Some(place) = place {
+            let OpenWork { data, packets, opened, .. } = work;
+            *place = Ahead::Back { data: data.freeze(), packets, next: 0, opened };
+        }
+    }
+
+    /// The next packet is with a worker.
+    pub(crate) fn waits(&self) -> bool {
+        matches!(self.ahead.front(), Some(Ahead::Out { .. }))
+    }
+
+    /// Bytes that were cut off and not delivered.
+    pub(crate) fn ahead(&self) -> usize {
+        let bytes = |ahead: &Ahead| match ahead {
+            Ahead::Out { bytes, .. } => *bytes,
+            Ahead::Back { data, packets, next, .. } => {
+                data.len() - packets.get(*next).map_or(data.len(), |framed| framed.range.start)
+            }
+            Ahead::Broken(_) => 0,
+        };
+        self.ahead.iter().map(bytes).sum()
     }
 
     /// A length that cannot be ends the connection at once, as in OpenSSH: with our ciphers (no CBC) a
@@ -190,9 +373,19 @@ impl Receiver {
     }
 
     /// Packets from now on use these keys.
-    pub(crate) fn new_keys(&mut self, key: PacketKey, strict: bool) {
-        self.key = key;
+    ///
+    /// # Errors
+    /// Packets under the old keys stand behind NEWKEYS. Only a peer that meant it can have sent them: it gets the answer
+    /// that packets under the wrong keys get.
+    pub(crate) fn new_keys(&mut self, key: PacketKey, strict: bool) -> Result<(), TransportError> {
+        if self.framed != self.position || matches!(self.ahead.back(), Some(Ahead::Broken(_))) {
+            return Err(TransportError::BadMac);
+        }
+        self.key = Arc::new(key);
         self.position.new_keys(strict);
+        self.framed = self.position;
+        self.expected = None;
+        Ok(())
     }
 
     /// Memory held for receiving.
@@ -211,5 +404,19 @@ impl Receiver {
 
     pub(crate) fn set_position(&mut self, position: Position) {
         self.position = position;
+        self.framed = position;
     }
+}
+
+/// The payload of a packet that was opened.
+fn strip(packet: Bytes, seq: u32, without_tag: usize) -> Result<Packet, TransportError> {
+    let padding = packet.get(4).copied().unwrap_or_default();
+    let end = without_tag
+        .checked_sub(usize::from(padding))
+        .filter(|&end| end >= 5 && padding >= 4)
+        .ok_or(TransportError::Padding(padding))?;
+    if end == 5 {
+        return Err(TransportError::EmptyPacket);
+    }
+    Ok(Packet { seq, payload: packet.slice(5..end) })
 }

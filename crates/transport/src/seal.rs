@@ -2,8 +2,8 @@
 //!
 //! A slab holds packets side by side, and each packet's [`PacketMeta`] says all that sealing it takes: its place,
 //! its index and its key. No packet depends on another, so [`seal_batch`] may be given any run of neighbouring
-//! packets together with the part of the slab that holds them: a later parallel version cuts the slab with
-//! `split_at_mut` at packet borders and hands each piece to a worker.
+//! packets together with the part of the slab that holds them. With workers, each slab is a piece of its own
+//! ([`Job`](crate::Job)).
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -11,16 +11,21 @@ use std::sync::Arc;
 use lh_crypto::{CryptoError, PacketKey, Random};
 
 use crate::epoch::Position;
+use crate::job::{Job, SealWork, Work};
 use crate::seal::{PacketMeta, seal_batch};
 
 /// Enough for a whole handshake, or for a screenful.
 const SMALL_SLAB: usize = 32 * 1024;
 
-/// 32 packets of a typical channel: large enough that a write is worth its system call, small enough for L2.
-const LARGE_SLAB: usize = 1024 * 1024;
+/// A producer's share of a turn (256 KiB) with the headers of its packets: several fit one write, a few stay in a
+/// second-level cache, and one is a piece of work that is worth giving to somebody.
+const LARGE_SLAB: usize = 288 * 1024;
 
-/// Large slabs kept for the next bulk. Producers stop at about 1 MiB queued, so this many circulate.
-const POOLED: usize = 2;
+/// Large slabs kept for the next bulk. Producers stop at 1 MiB queued at the latest, so this many circulate.
+const POOLED: usize = 6;
+
+/// Less than this in one slab is sealed on the spot: somebody may be waiting for it.
+const JOB_MIN: usize = 48 * 1024;
 
 /// A drain (everything written) that carried less than this is a quiet one.
 const QUIET_BYTES: usize = 16 * 1024;
@@ -89,15 +94,17 @@ struct Slab {
     written: usize,
     /// Packets between `ready` and `filled`.
     pending: Vec<PacketMeta>,
+    /// The job that has the bytes now.
+    job: Option<u64>,
 }
 
 impl Slab {
     fn new(data: Box<[u8]>) -> Self {
-        Self { data, filled: 0, ready: 0, written: 0, pending: Vec::new() }
+        Self { data, filled: 0, ready: 0, written: 0, pending: Vec::new(), job: None }
     }
 
     fn room(&self) -> usize {
-        self.data.len() - self.filled
+        self.data.len().saturating_sub(self.filled)
     }
 }
 
@@ -112,6 +119,11 @@ pub(crate) struct Sender {
     /// Bytes since the queue was last empty, and how many times in a row they were few.
     drained: usize,
     quiet: u32,
+    /// Bulk is sealed by others.
+    workers: bool,
+    next_job: u64,
+    /// Lists of jobs that are done, to be used again.
+    lists: Vec<Vec<PacketMeta>>,
 }
 
 impl Sender {
@@ -125,7 +137,15 @@ impl Sender {
             queued: 0,
             drained: 0,
             quiet: 0,
+            workers: false,
+            next_job: 0,
+            lists: Vec::new(),
         }
+    }
+
+    /// Says whether bulk becomes jobs.
+    pub(crate) const fn set_workers(&mut self, workers: bool) {
+        self.workers = workers;
     }
 
     /// The generator behind the padding.
@@ -203,7 +223,7 @@ impl Sender {
 
     /// A slab with room for `bytes`, at the end of the queue.
     fn slab_for<'s>(slabs: &'s mut VecDeque<Slab>, pool: &mut Vec<Box<[u8]>>, bytes: usize) -> &'s mut Slab {
-        let fits = slabs.back().is_some_and(|slab| slab.room() >= bytes);
+        let fits = slabs.back().is_some_and(|slab| slab.job.is_none() && slab.room() >= bytes);
         if !fits {
             let idle = slabs.back().is_none_or(|slab| slab.filled == 0);
             if idle {
@@ -228,14 +248,23 @@ impl Sender {
         self.position.new_keys(strict);
     }
 
-    /// Seals everything that is queued.
-    pub(crate) fn seal(&mut self) -> Result<(), CryptoError> {
+    /// Seals everything that is queued, or makes it into jobs.
+    pub(crate) fn seal(&mut self, jobs: &mut VecDeque<Job>) -> Result<(), CryptoError> {
         for slab in &mut self.slabs {
             // The last one may be empty behind one that is not: laid out for packets that were all dropped.
-            if slab.ready == slab.filled {
+            if slab.ready == slab.filled || slab.job.is_some() {
                 continue;
             }
             let (ready, filled) = (slab.ready, slab.filled);
+            if self.workers && filled - ready >= JOB_MIN {
+                let id = self.next_job;
+                self.next_job += 1;
+                slab.job = Some(id);
+                let packets = std::mem::replace(&mut slab.pending, self.lists.pop().unwrap_or_default());
+                let data = std::mem::take(&mut slab.data);
+                jobs.push_back(Job { id, work: Work::Seal(SealWork { data, packets, result: Ok(()) }) });
+                continue;
+            }
             if let Some(bytes) = slab.data.get_mut(ready..filled) {
                 seal_batch(bytes, ready, &slab.pending)?;
             }
@@ -245,9 +274,22 @@ impl Sender {
         Ok(())
     }
 
+    /// A slab comes back sealed.
+    pub(crate) fn sealed(&mut self, id: u64, work: SealWork) -> Result<(), CryptoError> {
+        // Not there any more: the connection ended meanwhile.
+        let Some(slab) = self.slabs.iter_mut().find(|slab| slab.job == Some(id)) else { return Ok(()) };
+        work.result?;
+        slab.job = None;
+        slab.data = work.data;
+        slab.ready = slab.filled;
+        self.lists.push(work.packets);
+        Ok(())
+    }
+
     /// Sealed bytes, in order.
     pub(crate) fn slices<'a>(&'a self, out: &mut Vec<IoSlice<'a>>) {
-        let ready = self.slabs.iter().filter_map(|slab| slab.data.get(slab.written..slab.ready));
+        let here = self.slabs.iter().take_while(|slab| slab.job.is_none());
+        let ready = here.filter_map(|slab| slab.data.get(slab.written..slab.ready));
         out.extend(ready.filter(|bytes| !bytes.is_empty()).take(MAX_SLICES).map(IoSlice::new));
     }
 
@@ -271,7 +313,7 @@ impl Sender {
             self.queued -= part;
             self.drained += part;
             n -= part;
-            if slab.written < slab.filled {
+            if slab.written < slab.filled || slab.job.is_some() {
                 // Either all of `n` is used up, or the caller counts bytes that were never sealed.
                 break;
             }

@@ -4,13 +4,14 @@ use std::collections::VecDeque;
 use std::io::{IoSlice, IoSliceMut};
 use std::time::Instant;
 
-use lh_crypto::Random;
+use lh_crypto::{CryptoError, Random};
 use lh_wire::msg::{Disconnect, Unimplemented};
 use lh_wire::{Message, PacketSink};
 
 use crate::compress::{Deflater, Inflater};
 use crate::epoch::RawKeys;
 use crate::ident::{self, Found};
+use crate::job::{Job, Work};
 use crate::machine::{KexState, Phase};
 use crate::recv::Receiver;
 use crate::send::{PaddingPool, Sender};
@@ -70,6 +71,10 @@ pub struct Transport {
     pub(crate) eof: bool,
     pub(crate) bytes_in: u64,
     pub(crate) bytes_out: u64,
+    /// Made, and waiting to be taken or run here.
+    pub(crate) jobs: VecDeque<Job>,
+    /// Taken and not brought back.
+    jobs_out: usize,
 }
 
 impl std::fmt::Debug for Transport {
@@ -128,6 +133,8 @@ impl Transport {
             eof: false,
             bytes_in: 0,
             bytes_out: 0,
+            jobs: VecDeque::new(),
+            jobs_out: 0,
             config,
         }
     }
@@ -175,8 +182,9 @@ impl Transport {
                 Phase::Failed(error) => return Err(error.clone()),
             };
             if !progress && self.events.is_empty() {
-                if self.eof {
-                    return Err(TransportError::Closed { mid_packet: !self.recv.unread().is_empty() });
+                if self.eof && !self.recv.waits() {
+                    let mid_packet = !self.recv.unread().is_empty() || self.recv.ahead() > 0;
+                    return Err(TransportError::Closed { mid_packet });
                 }
                 return Ok(None);
             }
@@ -241,11 +249,68 @@ impl Transport {
     /// Seals what is queued. Call before [`output_slices`](Self::output_slices).
     pub fn output(&mut self, now: Instant) {
         let _ = now;
-        if self.send.seal().is_err() {
+        let sealed = self.send.seal(&mut self.jobs);
+        self.check_sealed(sealed);
+    }
+
+    fn check_sealed(&mut self, sealed: Result<(), CryptoError>) {
+        if sealed.is_err() {
             // Only a mistake in this crate leads here. Nothing half-sealed may leave.
             self.send.abandon();
             self.phase = Phase::Failed(TransportError::Caller("a packet could not be sealed"));
         }
+    }
+
+    /// Says whether there is somebody to take [`Job`]s. With `true`, [`output`](Self::output) and [`poll`](Self::poll)
+    /// make bulk into jobs, and what is in them is neither written nor delivered before they are brought back. At
+    /// first there is nobody. What is little is always done on the spot.
+    pub const fn set_workers(&mut self, workers: bool) {
+        self.send.set_workers(workers);
+        self.recv.set_workers(workers);
+    }
+
+    /// A job to run, the oldest first. Look for jobs after [`output`](Self::output) and after
+    /// [`poll`](Self::poll) returned `None`.
+    pub fn next_job(&mut self) -> Option<Job> {
+        let job = self.jobs.pop_front()?;
+        self.jobs_out += 1;
+        Some(job)
+    }
+
+    /// Brings a job back that has run, in any order. What it makes possible is found by
+    /// [`output_slices`](Self::output_slices) or [`poll`](Self::poll).
+    pub fn finish_job(&mut self, job: Job) {
+        self.jobs_out = self.jobs_out.saturating_sub(1);
+        self.put_back(job);
+    }
+
+    fn put_back(&mut self, job: Job) {
+        match job.work {
+            Work::Seal(work) => {
+                let sealed = self.send.sealed(job.id, work);
+                self.check_sealed(sealed);
+            }
+            Work::Open(work) => self.recv.opened(job.id, work),
+        }
+    }
+
+    /// Jobs that were taken and not brought back.
+    pub const fn jobs_out(&self) -> usize {
+        self.jobs_out
+    }
+
+    /// Runs the jobs nobody has taken here and now.
+    pub fn run_jobs(&mut self) {
+        while let Some(mut job) = self.jobs.pop_front() {
+            job.run();
+            self.put_back(job);
+        }
+    }
+
+    /// Bytes that were received and cut off for jobs, and that [`poll`](Self::poll) has not delivered yet. Stop reading
+    /// when they become many.
+    pub fn received_ahead(&self) -> usize {
+        self.recv.ahead()
     }
 
     /// Appends the sealed bytes that wait to be written, in order. At most 64 slices.

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use lh_config::server_table::ServerSettings;
 use lh_crypto::SystemRandom;
-use lh_driver::{Driver, DriverError, Link, LinkError};
+use lh_driver::{Driver, DriverError, Link, LinkError, Workers};
 use lh_sys::ids::Ids;
 use lh_sys::users::User;
 use lh_transport::{Transport, TransportError};
@@ -108,6 +108,7 @@ fn serve(shared: Rc<Shared>, link: Link, serves: Serves) -> i32 {
     let mut serving = Serving::new(Rc::clone(&shared), serves.host_keys, serves.talk, negotiated);
     let round_trip = lh_sys::socket::round_trip(link.stream().read_fd());
     let mut driver = Driver::new(link, lh_connection::Config::default());
+    driver.set_workers(Workers::from_environment());
     if let Some(round_trip) = round_trip {
         // Windows grow by what the path holds; told nothing, they would guess it from the first credits, and
         // a stock client on a short path gets slower by every byte of window it cannot use.

@@ -4,6 +4,7 @@ mod compression;
 mod freezing;
 mod handshake;
 mod hostile;
+mod jobs;
 mod rekeying;
 mod slabs;
 
@@ -91,11 +92,21 @@ pub(crate) struct End {
     pub(crate) answers: bool,
     /// Moves bytes out to the link.
     pub(crate) writes: bool,
+    /// Seal and open for it.
+    pub(crate) helpers: Option<jobs::Helpers>,
 }
 
 impl End {
     pub(crate) fn new(transport: Transport) -> Self {
-        Self { transport, events: Vec::new(), packets: Vec::new(), error: None, answers: true, writes: true }
+        Self {
+            transport,
+            events: Vec::new(),
+            packets: Vec::new(),
+            error: None,
+            answers: true,
+            writes: true,
+            helpers: None,
+        }
     }
 
     fn flush(&mut self, now: Instant, out: &mut Pipe) -> bool {
@@ -150,6 +161,11 @@ impl End {
                 }
             }
         }
+    }
+
+    /// Has some of the work done that waits for helpers; true when there was some.
+    pub(crate) fn help(&mut self) -> bool {
+        self.helpers.as_mut().is_some_and(|helpers| helpers.work(&mut self.transport))
     }
 
     pub(crate) fn kex_done(&self) -> usize {
@@ -222,6 +238,7 @@ impl Pair {
         progress |= self.server.flush(now, &mut self.link.down);
         progress |= self.client.fetch(now, &mut self.link.down);
         progress |= self.server.fetch(now, &mut self.link.up);
+        progress |= self.client.help() | self.server.help();
         progress |= self.client.poll(now);
         progress |= self.server.poll(now);
         progress

@@ -1,0 +1,415 @@
+//! Threads that seal and open packets for the loop, and when they are worth having.
+//!
+//! The loop's own thread makes the system calls; the crew does the ciphers. A [`Job`] of about a quarter of a megabyte
+//! goes over with all its bytes and comes back the same way: a lock twice per job, a wake-up only where somebody sleeps.
+//!
+//! There is no thread before there is sustained bulk in a running [`Driver`](crate::Driver), and none is left when
+//! [`Driver::run`](crate::Driver::run) returns: a process with threads cannot be forked.
+
+use std::collections::VecDeque;
+use std::io;
+use std::num::NonZero;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use lh_transport::Job;
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::time::{ClockId, clock_gettime};
+
+/// How many threads seal and open packets besides the loop's own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Workers {
+    /// As many as there are cores to spare, while a transfer is limited by the loop's own core, and as long as they
+    /// are seen to help. None with one or two cores: the other end, or the program whose data it is, needs the second.
+    #[default]
+    Auto,
+    /// So many, whenever there is bulk. For tests and measurements.
+    Exactly(usize),
+}
+
+/// Threads beyond this have nothing to do: the loop's thread cannot move more bytes.
+const MOST_WORKERS: usize = 8;
+
+impl Workers {
+    /// Overrides everything: a number in the environment.
+    pub const ENVIRONMENT: &str = "LH_WORKERS";
+
+    /// What the environment variable `LH_WORKERS` says; `Auto` without it.
+    pub fn from_environment() -> Self {
+        let number = std::env::var(Self::ENVIRONMENT).ok().and_then(|text| text.parse().ok());
+        number.map_or(Self::Auto, Self::Exactly)
+    }
+
+    /// The most there will be.
+    fn most(self) -> usize {
+        match self {
+            Self::Exactly(n) => n,
+            Self::Auto => {
+                let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+                (cores / 2).saturating_sub(1).min(MOST_WORKERS)
+            }
+        }
+    }
+}
+
+/// The threads and what they share with the loop.
+pub(crate) struct Crew {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+    /// Readable when a job is done while the loop sleeps.
+    wake: OwnedFd,
+}
+
+struct Shared {
+    state: Mutex<State>,
+    /// There is something to do.
+    work: Condvar,
+    /// A job is done.
+    done: Condvar,
+    waker: OwnedFd,
+}
+
+#[derive(Default)]
+struct State {
+    queue: VecDeque<Job>,
+    done: Vec<Job>,
+    running: usize,
+    idle: usize,
+    /// The loop waits for descriptors, the pipe's among them.
+    asleep: bool,
+    /// There is a byte in the pipe.
+    woken: bool,
+    closing: bool,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Nothing is done under the lock that could leave it half done.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn serve(&self) {
+        let mut state = self.lock();
+        loop {
+            if let Some(mut job) = state.queue.pop_front() {
+                state.running += 1;
+                drop(state);
+                run(&mut job);
+                state = self.lock();
+                state.running -= 1;
+                state.done.push(job);
+                self.done.notify_one();
+                if std::mem::take(&mut state.asleep) {
+                    state.woken = true;
+                    // There is room for one byte.
+                    let _ = rustix::io::write(&self.waker, &[1]);
+                }
+            } else if state.closing {
+                return;
+            } else {
+                state.idle += 1;
+                state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
+                state.idle -= 1;
+            }
+        }
+    }
+}
+
+/// Runs a job. One that panics would be waited for in vain, and half-sealed bytes must not leave: like a panic of the
+/// loop itself, it ends the process.
+fn run(job: &mut Job) {
+    if std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| job.run())).is_err() {
+        std::process::abort();
+    }
+}
+
+impl Crew {
+    /// Starts `n` threads, or as many as the system gives.
+    ///
+    /// # Errors
+    /// Not one.
+    pub(crate) fn start(n: usize) -> io::Result<Self> {
+        let (wake, waker) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
+        let shared =
+            Arc::new(Shared { state: Mutex::default(), work: Condvar::new(), done: Condvar::new(), waker });
+        let mut threads = Vec::new();
+        for _ in 0..n {
+            let shared = Arc::clone(&shared);
+            match std::thread::Builder::new().name("packets".to_owned()).spawn(move || shared.serve()) {
+                Ok(thread) => threads.push(thread),
+                Err(error) if threads.is_empty() => return Err(error),
+                Err(_) => break,
+            }
+        }
+        Ok(Self { shared, threads, wake })
+    }
+
+    /// Threads.
+    pub(crate) const fn size(&self) -> usize {
+        self.threads.len()
+    }
+
+    pub(crate) fn submit(&self, job: Job) {
+        let mut state = self.shared.lock();
+        state.queue.push_back(job);
+        if state.idle > 0 {
+            self.shared.work.notify_one();
+        }
+    }
+
+    /// Jobs that are done.
+    pub(crate) fn collect(&self, into: &mut Vec<Job>) {
+        into.append(&mut self.shared.lock().done);
+    }
+
+    /// Something can be done at once: a job is over, or no thread has taken it yet.
+    pub(crate) fn is_ready(&self) -> bool {
+        let state = self.shared.lock();
+        !state.done.is_empty() || state.queue.len() > state.idle
+    }
+
+    /// Says that the loop is about to wait for [`fd`](Self::fd); false when a job is done already.
+    pub(crate) fn fall_asleep(&self) -> bool {
+        let mut state = self.shared.lock();
+        state.asleep = state.done.is_empty();
+        state.asleep
+    }
+
+    /// The wait is over.
+    pub(crate) fn wake_up(&self) {
+        let mut state = self.shared.lock();
+        state.asleep = false;
+        if std::mem::take(&mut state.woken) {
+            let _ = rustix::io::read(&self.wake, &mut [0; 16]);
+        }
+    }
+
+    /// Readable when a job was done after [`fall_asleep`](Self::fall_asleep).
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.wake.as_fd()
+    }
+
+    /// Does a job that nobody has taken yet; false when there is none.
+    pub(crate) fn help(&self) -> bool {
+        let Some(mut job) = self.shared.lock().queue.pop_front() else { return false };
+        run(&mut job);
+        self.shared.lock().done.push(job);
+        true
+    }
+
+    /// Until every job is done.
+    pub(crate) fn finish(&self) {
+        while self.help() {}
+        let mut state = self.shared.lock();
+        while state.running > 0 {
+            state = self.shared.done.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+impl Drop for Crew {
+    fn drop(&mut self) {
+        self.shared.lock().closing = true;
+        self.shared.work.notify_all();
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// How long the loop is looked at before anything is decided.
+const SPAN: Duration = Duration::from_millis(20);
+/// So many bytes in a span (100 MB/s) are bulk…
+const BULK: u64 = 2 << 20;
+/// …and so few are not.
+const QUIET: u64 = 128 << 10;
+/// Spans in a row before workers join, and before what they bring is judged.
+const SPANS: u32 = 4;
+/// Quiet spans in a row before they leave.
+const QUIET_SPANS: u32 = 25;
+/// After workers that were no help.
+const FIRST_PAUSE: Duration = Duration::from_secs(2);
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
+/// Decides when workers join and leave.
+///
+/// They join when for some spans of time the loop's thread has been busy nearly all the time with bulk: then it had a
+/// core of its own and was what the transfer waited for. A thread that waits for its peer or its disk, or shares its
+/// core with others, is never that busy. They leave when bulk is over, or when it moves no faster with them.
+pub(crate) struct Recruiter {
+    workers: Workers,
+    most: Option<usize>,
+    start: Option<(Instant, Duration, u64)>,
+    busy: u32,
+    quiet: u32,
+    /// Bytes per second before they joined, and since.
+    rate: f64,
+    rates: (f64, u32),
+    pause: Duration,
+    not_before: Option<Instant>,
+}
+
+/// What the [`Recruiter`] says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Advice {
+    Stay,
+    Join(usize),
+    Leave,
+}
+
+impl Recruiter {
+    pub(crate) const fn new(workers: Workers) -> Self {
+        Self {
+            workers,
+            most: None,
+            start: None,
+            busy: 0,
+            quiet: 0,
+            rate: 0.0,
+            rates: (0.0, 0),
+            pause: FIRST_PAUSE,
+            not_before: None,
+        }
+    }
+
+    /// Looks at the loop once a turn. `bytes`: moved so far, both ways. `joined`: there are workers.
+    pub(crate) fn look(&mut self, now: Instant, bytes: u64, joined: bool) -> Advice {
+        let workers = self.workers;
+        let most = *self.most.get_or_insert_with(|| workers.most());
+        if most == 0 {
+            return Advice::Stay;
+        }
+        if let Workers::Exactly(n) = workers {
+            return if joined { Advice::Stay } else { Advice::Join(n) };
+        }
+        let Some((start, _, _)) = self.start else {
+            self.start = Some((now, thread_time(), bytes));
+            return Advice::Stay;
+        };
+        if now.saturating_duration_since(start) < SPAN {
+            return Advice::Stay;
+        }
+        self.judge(now, thread_time(), bytes, joined, most)
+    }
+
+    fn judge(&mut self, now: Instant, cpu: Duration, bytes: u64, joined: bool, most: usize) -> Advice {
+        let (start, cpu_start, bytes_start) =
+            self.start.replace((now, cpu, bytes)).unwrap_or((now, cpu, bytes));
+        let wall = now.saturating_duration_since(start).as_secs_f64().max(1e-6);
+        let moved = bytes.saturating_sub(bytes_start);
+        let rate = moved as f64 / wall;
+        // Spans are longer than they should be when the loop slept.
+        let spans = wall / SPAN.as_secs_f64();
+        if joined {
+            self.quiet = if (moved as f64) < QUIET as f64 * spans { self.quiet + spans as u32 } else { 0 };
+            self.rates = (self.rates.0 + rate, self.rates.1 + 1);
+            if self.quiet >= QUIET_SPANS {
+                (self.busy, self.quiet) = (0, 0);
+                return Advice::Leave;
+            }
+            // The first spans are for warming up.
+            if self.rates.1 == 3 * SPANS && self.rates.0 / f64::from(3 * SPANS) < self.rate * 1.05 {
+                self.busy = 0;
+                self.not_before = Some(now + self.pause);
+                self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+                return Advice::Leave;
+            }
+            return Advice::Stay;
+        }
+        let used = cpu.saturating_sub(cpu_start).as_secs_f64() / wall;
+        if used < 0.85
+            || (moved as f64) < BULK as f64 * spans
+            || self.not_before.is_some_and(|then| now < then)
+        {
+            (self.busy, self.rate) = (0, 0.0);
+            return Advice::Stay;
+        }
+        self.busy += 1;
+        self.rate += (rate - self.rate) / f64::from(self.busy);
+        if self.busy < SPANS {
+            return Advice::Stay;
+        }
+        (self.quiet, self.rates) = (0, (0.0, 0));
+        Advice::Join(most)
+    }
+}
+
+/// CPU time of the calling thread.
+fn thread_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A loop that moves `mib` MiB in each span of 20 ms and is busy for `busy` of it.
+    fn spans(
+        recruiter: &mut Recruiter,
+        from: &mut (Instant, Duration, u64),
+        n: u32,
+        mib: u64,
+        busy: f64,
+        joined: bool,
+    ) -> Vec<Advice> {
+        (0..n)
+            .map(|_| {
+                from.0 += SPAN;
+                from.1 += SPAN.mul_f64(busy);
+                from.2 += mib << 20;
+                recruiter.judge(from.0, from.1, from.2, joined, 3)
+            })
+            .filter(|advice| *advice != Advice::Stay)
+            .collect()
+    }
+
+    fn start() -> (Recruiter, (Instant, Duration, u64)) {
+        let from = (Instant::now(), Duration::ZERO, 0);
+        let mut recruiter = Recruiter::new(Workers::Auto);
+        recruiter.start = Some(from);
+        (recruiter, from)
+    }
+
+    #[test]
+    fn workers_join_a_busy_loop_and_leave_a_quiet_one() {
+        let (mut recruiter, mut from) = start();
+        assert_eq!(spans(&mut recruiter, &mut from, SPANS, 20, 0.99, false), [Advice::Join(3)]);
+        assert_eq!(spans(&mut recruiter, &mut from, 1000, 40, 0.7, true), []);
+        assert_eq!(spans(&mut recruiter, &mut from, QUIET_SPANS, 0, 0.0, true), [Advice::Leave]);
+    }
+
+    #[test]
+    fn workers_that_do_not_help_leave_and_stay_away_for_longer_each_time() {
+        let (mut recruiter, mut from) = start();
+        let mut pauses = Vec::new();
+        for _ in 0..3 {
+            let mut waited = 0;
+            while spans(&mut recruiter, &mut from, 1, 20, 0.99, false).is_empty() {
+                waited += 1;
+            }
+            pauses.push(waited);
+            assert_eq!(spans(&mut recruiter, &mut from, 3 * SPANS, 20, 0.7, true), [Advice::Leave]);
+        }
+        assert!(pauses[0] < pauses[1] && pauses[1] < pauses[2], "{pauses:?}");
+    }
+
+    #[test]
+    fn no_workers_for_a_loop_that_waits_or_shares_its_core_or_moves_little() {
+        let (mut recruiter, mut from) = start();
+        assert_eq!(spans(&mut recruiter, &mut from, 100, 20, 0.7, false), []);
+        assert_eq!(spans(&mut recruiter, &mut from, 100, 1, 0.99, false), []);
+    }
+
+    #[test]
+    fn the_crew_ends_with_its_owner() {
+        let crew = Crew::start(3).unwrap();
+        crew.finish();
+        assert!(crew.fall_asleep());
+        crew.wake_up();
+        assert!(!crew.is_ready() && !crew.help());
+        drop(crew);
+    }
+}

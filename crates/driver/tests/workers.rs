@@ -1,0 +1,137 @@
+//! Bulk with other threads at the ciphers, and beside a channel that is stuck: nothing is lost, nobody waits, memory is
+//! bounded.
+
+mod common;
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use common::{Probe, World};
+use lh_driver::{ChannelCx, ChannelEvent, ChannelHandler, Workers};
+
+/// Sends `left` bytes, each packet full of the number of packets before it.
+struct Source {
+    left: usize,
+    next: u8,
+    /// The most output that was queued after a turn of this.
+    queued: Rc<Cell<usize>>,
+}
+
+impl Source {
+    fn new(left: usize) -> (Self, Rc<Cell<usize>>) {
+        let queued = Rc::new(Cell::new(0));
+        (Self { left, next: 0, queued: queued.clone() }, queued)
+    }
+}
+
+impl ChannelHandler for Source {
+    fn on_event(&mut self, event: ChannelEvent, cx: &mut ChannelCx<'_>) {
+        if matches!(event, ChannelEvent::Opened { .. }) {
+            cx.want_writable();
+        }
+    }
+
+    fn on_writable(&mut self, cx: &mut ChannelCx<'_>) {
+        while self.left > 0 {
+            let budget = cx.budget().min(self.left);
+            if budget == 0 {
+                break;
+            }
+            let next = &mut self.next;
+            self.left -= cx.send_in_place(budget, &mut |bodies| {
+                let mut total = 0;
+                for body in bodies {
+                    body.fill(*next);
+                    *next = next.wrapping_add(1);
+                    total += body.len();
+                }
+                total
+            });
+        }
+        self.queued.set(self.queued.get().max(cx.queued_output()));
+        if self.left == 0 {
+            cx.eof();
+        }
+    }
+}
+
+#[derive(Default)]
+struct Arrived {
+    bytes: usize,
+    packets: u8,
+    eof: bool,
+}
+
+/// Takes everything, and checks that it is what a [`Source`] sends.
+#[derive(Clone, Default)]
+struct Drain(Rc<RefCell<Arrived>>);
+
+impl ChannelHandler for Drain {
+    fn on_event(&mut self, event: ChannelEvent, cx: &mut ChannelCx<'_>) {
+        let mut arrived = self.0.borrow_mut();
+        match event {
+            ChannelEvent::Data { data, .. } => {
+                let expected = [arrived.packets; 2];
+                assert_eq!([data[0], data[data.len() - 1]], expected, "after {} bytes", arrived.bytes);
+                arrived.packets = arrived.packets.wrapping_add(1);
+                arrived.bytes += data.len();
+                cx.consumed(data.len());
+            }
+            ChannelEvent::Eof => arrived.eof = true,
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn nothing_is_lost_between_threads_and_key_exchanges() {
+    const TOTAL: usize = 24 << 20;
+    for (ours, theirs) in [(1, 0), (0, 2), (2, 1), (4, 4)] {
+        let mut world = World::new();
+        world.client.set_workers(Workers::Exactly(ours));
+        world.server.set_workers(Workers::Exactly(theirs));
+        let (up, down) = (Drain::default(), Drain::default());
+        world.serve(vec![Box::new(up.clone()), Box::new(Source::new(TOTAL).0)]);
+        world.open(Source::new(TOTAL).0);
+        world.open(down.clone());
+        for part in 1..4 {
+            world.until("a part", |_| up.0.borrow().bytes >= part * TOTAL / 4);
+            world.client.control().transport().request_rekey();
+            world.until("keys", |world| {
+                world.client_script.rekeys == part && world.server_script.rekeys == part
+            });
+        }
+        world.until("the end", |_| up.0.borrow().eof && down.0.borrow().eof);
+        assert_eq!((up.0.borrow().bytes, down.0.borrow().bytes), (TOTAL, TOTAL));
+    }
+}
+
+#[test]
+fn a_stuck_channel_holds_nobody_up_and_little_memory() {
+    const TOTAL: usize = 256 << 20;
+    let mut world = World::new();
+    let (stuck, other, echo) = (Probe::default(), Drain::default(), Probe::default());
+    stuck.0.borrow_mut().hold = true;
+    world.serve(vec![Box::new(stuck.clone()), Box::new(other.clone()), Box::new(echo.clone())]);
+    world.open(Source::new(TOTAL).0);
+    world.until("the first is stuck", |_| stuck.got() >= 2 << 20);
+    let (bulk, queued) = Source::new(TOTAL);
+    world.open(bulk);
+    let keys = world.open(Probe::default());
+    let mut typed = 0;
+    while !other.0.borrow().eof {
+        // A key now and then, heard before much more of the bulk.
+        let before = other.0.borrow().bytes;
+        let sent = world.client.control().channel(keys).map_or(0, |mut channel| channel.send(b"k"));
+        typed += sent;
+        world.until("a key", |_| echo.got() == typed);
+        let passed = other.0.borrow().bytes - before;
+        assert!(sent == 0 || passed <= 8 << 20, "{passed} bytes went before a key");
+        world.until("more", |_| other.0.borrow().eof || other.0.borrow().bytes >= before + (4 << 20));
+    }
+    assert_eq!(other.0.borrow().bytes, TOTAL);
+    assert!(typed > 10);
+    // The window does not grow for a sink that takes nothing.
+    assert!(stuck.got() <= 2 << 20, "{}", stuck.got());
+    assert!(queued.get() <= 2 << 20, "{}", queued.get());
+}
