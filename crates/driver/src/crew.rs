@@ -21,9 +21,12 @@ use rustix::time::{ClockId, clock_gettime};
 /// How many threads seal and open packets besides the loop's own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Workers {
+    /// None: everything is sealed and opened by the loop's own thread. The default until a stall that was seen once with
+    /// a worker (a session that stopped reading its socket after its client had gone) is understood.
+    #[default]
+    None,
     /// As many as there are cores to spare, while a transfer is limited by the loop's own core, and as long as they
     /// are seen to help. None with one or two cores: the other end, or the program whose data it is, needs the second.
-    #[default]
     Auto,
     /// So many, whenever there is bulk. For tests and measurements.
     Exactly(usize),
@@ -33,18 +36,22 @@ pub enum Workers {
 const MOST_WORKERS: usize = 8;
 
 impl Workers {
-    /// Overrides everything: a number in the environment.
+    /// Overrides everything: `auto` or a number in the environment.
     pub const ENVIRONMENT: &str = "LH_WORKERS";
 
-    /// What the environment variable `LH_WORKERS` says; `Auto` without it.
+    /// What the environment variable `LH_WORKERS` says (`auto` or a number); `None` without it.
     pub fn from_environment() -> Self {
-        let number = std::env::var(Self::ENVIRONMENT).ok().and_then(|text| text.parse().ok());
-        number.map_or(Self::Auto, Self::Exactly)
+        match std::env::var(Self::ENVIRONMENT).as_deref() {
+            Ok("auto") => Self::Auto,
+            Ok(text) => text.parse().map_or(Self::None, Self::Exactly),
+            Err(_) => Self::None,
+        }
     }
 
     /// The most there will be.
     fn most(self) -> usize {
         match self {
+            Self::None => 0,
             Self::Exactly(n) => n,
             Self::Auto => {
                 let cores = std::thread::available_parallelism().map_or(1, NonZero::get);

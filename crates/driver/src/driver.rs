@@ -104,7 +104,7 @@ impl Driver {
         result
     }
 
-    /// How many threads may help with ciphers; [`Workers::Auto`] unless told.
+    /// How many threads may help with ciphers; [`Workers::None`] unless told.
     pub const fn set_workers(&mut self, workers: Workers) {
         self.core.link.set_workers(workers);
     }
