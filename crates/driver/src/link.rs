@@ -87,7 +87,7 @@ impl Link {
             write_blocked: false,
             write_failed: None,
             pace: Pace::new(),
-            recruiter: Recruiter::new(Workers::default()),
+            recruiter: Recruiter::new(Workers::None),
             crew: None,
             done: Vec::new(),
         }
