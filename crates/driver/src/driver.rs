@@ -200,7 +200,15 @@ impl Driver {
         if ready.iter().any(|(owner, token, ready)| *owner == Owner::Link && *token != CREW && ready.readable)
         {
             for _ in 0..Link::reads_per_turn() {
-                let more = self.core.link.read()?;
+                let more = match self.core.link.read() {
+                    Ok(more) => more,
+                    Err(error) => {
+                        // What came before it is not lost, though it may be with workers.
+                        self.core.link.dismiss();
+                        self.dispatch(control)?;
+                        return Err(error.into());
+                    }
+                };
                 self.dispatch(control)?;
                 if !more || self.core.stop.is_some() || !self.core.link.has_room() {
                     break;
@@ -277,6 +285,7 @@ impl Driver {
 
     /// Everything the transport has to say.
     fn dispatch(&mut self, control: &mut dyn Control) -> Result<(), DriverError> {
+        self.core.link.see();
         while self.core.stop.is_none() {
             let event = match self.core.link.transport().poll(self.core.now) {
                 Ok(Some(event)) => event,
@@ -284,6 +293,7 @@ impl Driver {
                     self.core.link.give_out();
                     // What was done at once, by whomever.
                     if self.core.link.take_back() {
+                        self.core.link.see();
                         continue;
                     }
                     break;

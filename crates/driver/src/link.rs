@@ -69,6 +69,8 @@ pub struct Link {
     crew: Option<Crew>,
     /// Empty; kept for its memory.
     done: Vec<Job>,
+    /// Jobs have come back, and nobody has asked the transport since what they mean.
+    unseen: bool,
 }
 
 /// Token of the crew's descriptor; the others' is 0.
@@ -90,6 +92,7 @@ impl Link {
             recruiter: Recruiter::new(Workers::None),
             crew: None,
             done: Vec::new(),
+            unseen: false,
         }
     }
 
@@ -242,6 +245,7 @@ impl Link {
             self.take_back();
             self.transport.set_workers(false);
             self.transport.run_jobs();
+            self.unseen = true;
             self.crew = None;
         }
     }
@@ -262,12 +266,18 @@ impl Link {
         for job in self.done.drain(..) {
             self.transport.finish_job(job);
         }
+        self.unseen |= some;
         some
+    }
+
+    /// Everything that the transport has to say will be asked for now.
+    pub(crate) const fn see(&mut self) {
+        self.unseen = false;
     }
 
     /// A job is done, or could be done here, so that there is no reason to wait.
     pub(crate) fn has_work(&self) -> bool {
-        self.transport.jobs_out() > 0 && self.crew.as_ref().is_some_and(Crew::is_ready)
+        self.unseen || (self.transport.jobs_out() > 0 && self.crew.as_ref().is_some_and(Crew::is_ready))
     }
 
     /// The loop is about to wait; false when it should not.

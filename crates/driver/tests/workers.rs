@@ -6,8 +6,8 @@ mod common;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use common::{Probe, World};
-use lh_driver::{ChannelCx, ChannelEvent, ChannelHandler, Workers};
+use common::{Probe, Script, World, links};
+use lh_driver::{ChannelCx, ChannelEvent, ChannelHandler, ChannelOptions, Driver, Workers};
 
 /// Sends `left` bytes, each packet full of the number of packets before it.
 struct Source {
@@ -60,6 +60,8 @@ struct Arrived {
     bytes: usize,
     packets: u8,
     eof: bool,
+    /// Stop the loop at the end.
+    stop: bool,
 }
 
 /// Takes everything, and checks that it is what a [`Source`] sends.
@@ -77,8 +79,20 @@ impl ChannelHandler for Drain {
                 arrived.bytes += data.len();
                 cx.consumed(data.len());
             }
-            ChannelEvent::Eof => arrived.eof = true,
+            ChannelEvent::Eof => {
+                arrived.eof = true;
+                if arrived.stop {
+                    cx.stop(0);
+                }
+            }
             _ => {}
+        }
+    }
+
+    fn on_batch_end(&mut self, _cx: &mut ChannelCx<'_>) {
+        if self.0.borrow().stop {
+            // As writing it somewhere takes: workers are done in the meantime.
+            std::thread::sleep(std::time::Duration::from_micros(300));
         }
     }
 }
@@ -134,4 +148,33 @@ fn a_stuck_channel_holds_nobody_up_and_little_memory() {
     // The window does not grow for a sink that takes nothing.
     assert!(stuck.got() <= 2 << 20, "{}", stuck.got());
     assert!(queued.get() <= 2 << 20, "{}", queued.get());
+}
+
+/// Loops that sleep, as they do in programs: whoever is done wakes them, and nothing that has come back is slept over.
+#[test]
+fn loops_that_sleep_are_woken() {
+    const TOTAL: usize = 64 << 20;
+    for (ours, theirs) in [(1, 0), (0, 1), (2, 2)] {
+        let (client, server, key) = links();
+        let sender = std::thread::spawn(move || {
+            let mut script = Script::new(&key);
+            script.accept = Box::new(|_| Some(Box::new(Source::new(TOTAL).0)));
+            let mut driver = Driver::new(server, Default::default());
+            driver.set_workers(Workers::Exactly(theirs));
+            // Until the client leaves.
+            driver.run(&mut script).unwrap_err();
+            key
+        });
+        let drain = Drain::default();
+        drain.0.borrow_mut().stop = true;
+        let key = lh_crypto::PrivateKey::generate(lh_crypto::KeyType::Ed25519, None).unwrap();
+        let mut driver = Driver::new(client, Default::default());
+        driver.set_workers(Workers::Exactly(ours));
+        let options = ChannelOptions::default();
+        driver.control().open("session", b"", &options, Box::new(drain.clone())).unwrap();
+        assert_eq!(driver.run(&mut Script::new(&key)).unwrap(), 0);
+        assert_eq!(drain.0.borrow().bytes, TOTAL);
+        drop(driver);
+        sender.join().unwrap();
+    }
 }
