@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-use lh_interop::{Lab, find, make_blob};
+use lh_interop::{Lab, TestUser, find, is_root, make_blob, me};
 
 use crate::args::Options;
 use crate::contestant::{Contestant, field};
@@ -36,6 +36,8 @@ pub(crate) struct Bench {
     data: tempfile::TempDir,
     /// This program, to be started as a helper.
     pub(crate) me: PathBuf,
+    /// Made for the measurement where root can: an ordinary user without start-up files for the shell. Removed at the end.
+    made: Option<TestUser>,
     /// Ours first, then the peers.
     pub(crate) field: Vec<Contestant>,
     counter: AtomicUsize,
@@ -50,11 +52,26 @@ impl Bench {
             .prefix("longhaul-bench-")
             .tempdir_in(&place)
             .map_err(|error| format!("{}: {error}", place.display()))?;
-        // Servers of other users read here.
-        set_mode(data.path(), 0o755)?;
-        let mut bench =
-            Self { options, lab: Lab::new(), data, me, field: Vec::new(), counter: AtomicUsize::new(0) };
+        // The sessions' user reads and writes here.
+        set_mode(data.path(), 0o777)?;
+        let mut bench = Self {
+            options,
+            lab: Lab::new(),
+            data,
+            me,
+            made: None,
+            field: Vec::new(),
+            counter: AtomicUsize::new(0),
+        };
         bench.make_keys()?;
+        if is_root() {
+            let user = TestUser::new(&bench.lab);
+            // A shell that reads no files costs the same on every machine.
+            for file in [".bashrc", ".profile", ".bash_logout"] {
+                remove(&user.home.join(file));
+            }
+            bench.made = Some(user);
+        }
         bench.field = field(&bench)?;
         Ok(bench)
     }
@@ -87,7 +104,23 @@ impl Bench {
         }
         self.lab.write("known_hosts", &known);
         self.lab.write("authorized_keys", &authorized);
-        Ok(())
+        // Servers read it with the rights of the session's user.
+        set_mode(&self.lab.path("authorized_keys"), 0o644)
+    }
+
+    /// Who logs in.
+    pub(crate) fn user(&self) -> String {
+        self.made.as_ref().map_or_else(me, |user| user.name.clone())
+    }
+
+    /// Who logs in, for the report.
+    fn user_text(&self) -> &'static str {
+        match self.made {
+            Some(_) => "Sessions run as an ordinary user made for it, with no start-up files for its shell.",
+            None => {
+                "Sessions run as the user who measures; what that user's shell does at its start is part of every session."
+            }
+        }
     }
 
     /// A path for data.
@@ -148,7 +181,7 @@ pub(crate) fn main(args: &[String]) -> Result<(), String> {
     }
     let started = Instant::now();
     let bench = Bench::new(options)?;
-    let mut machine = Machine::look(&bench.field);
+    let mut machine = Machine::look(&bench.field, bench.user_text());
     if !machine.is_quiet() {
         eprintln!(
             "lh-bench: other work runs on this machine (load {}): the figures are no more than a hint",

@@ -14,6 +14,8 @@ pub(crate) struct Machine {
     pub(crate) memory_gib: f64,
     pub(crate) kernel: String,
     pub(crate) date: String,
+    /// As whom sessions run.
+    pub(crate) user: &'static str,
     /// Load averages before.
     pub(crate) load: String,
     /// Load averages afterwards.
@@ -25,7 +27,7 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    pub(crate) fn look(field: &[Contestant]) -> Self {
+    pub(crate) fn look(field: &[Contestant], user: &'static str) -> Self {
         let meminfo = read("/proc/meminfo");
         Self {
             cpu: cpu_model(&read("/proc/cpuinfo")),
@@ -34,6 +36,7 @@ impl Machine {
             kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
             date: said(Command::new("date").args(["-u", "+%Y-%m-%d %H:%M UTC"])),
             load: load(),
+            user,
             load_after: String::new(),
             commit: said(Command::new("git").args(["describe", "--always", "--dirty"])),
             versions: field.iter().map(|who| (who.name.clone(), who.version.clone())).collect(),

@@ -57,7 +57,7 @@ impl Document<'_> {
             machine.load_after,
             if machine.is_quiet() { "." } else { ": **not quiet, other work was running**." }
         );
-        out.push('\n');
+        let _ = writeln!(out, "{}\n", machine.user);
         for (name, version) in &machine.versions {
             let _ = writeln!(out, "- {name}: {version}");
         }
@@ -93,6 +93,7 @@ impl Document<'_> {
             ("kernel", Json::text(&machine.kernel)),
             ("load_before", Json::text(&machine.load)),
             ("load_after", Json::text(&machine.load_after)),
+            ("user", Json::text(machine.user)),
             ("versions", Json::List(versions.collect())),
             ("tables", Json::List(self.tables.iter().map(json_table).collect())),
         ]);

@@ -7,7 +7,7 @@ pub(crate) use suites::client_options;
 
 use std::path::{Path, PathBuf};
 
-use lh_interop::{TestUser, find, is_root, me};
+use lh_interop::{find, is_root};
 
 use crate::bench::Bench;
 use crate::cipher_suite::CipherSuite;
@@ -69,8 +69,8 @@ pub(crate) enum Mover {
 pub(crate) enum Kind {
     /// Longhaul, or a suite with OpenSSH's command lines.
     Suite { ours: bool, ssh: PathBuf, scp: PathBuf, sshd: PathBuf },
-    /// dropbear, with a user of its own because it reads `authorized_keys` in the home only.
-    Dropbear { dbclient: PathBuf, dropbear: PathBuf, user: Box<TestUser> },
+    /// dropbear: only where a user was made, because it reads `authorized_keys` in the home only.
+    Dropbear { dbclient: PathBuf, dropbear: PathBuf },
     /// A mover, over the system's OpenSSH.
     Mover { which: Mover, program: PathBuf, ssh: PathBuf, sshd: PathBuf },
 }
@@ -110,9 +110,7 @@ impl Contestant {
     pub(crate) fn client(&self, bench: &Bench, with: &Variation, task: &Task<'_>) -> Option<Client> {
         match &self.kind {
             Kind::Suite { ssh, scp, .. } => Some(suites::client(bench, ssh, scp, with, task)),
-            Kind::Dropbear { dbclient, user, .. } => {
-                suites::dropbear_client(bench, dbclient, &user.name, with, task)
-            }
+            Kind::Dropbear { dbclient, .. } => suites::dropbear_client(bench, dbclient, with, task),
             Kind::Mover { which, program, ssh, .. } => {
                 movers::client(bench, *which, program, ssh, with, task)
             }
@@ -173,8 +171,7 @@ pub(crate) fn field(bench: &Bench) -> Result<Vec<Contestant>, String> {
         && suites::dropbear_keys(bench)
     {
         let version = crate::machine::version(&dropbear, "-V");
-        let user = Box::new(TestUser::new(&bench.lab));
-        let kind = Kind::Dropbear { dbclient, dropbear, user };
+        let kind = Kind::Dropbear { dbclient, dropbear };
         field.push(Contestant { name: "dropbear".to_owned(), kind, version });
     }
     Ok(field)
@@ -197,7 +194,7 @@ fn other_suite(name: &str, folder: &Path) -> Result<Contestant, String> {
     Ok(suite(name.to_owned(), false, ssh, scp, program(["sshd", "hpnsshd"])?))
 }
 
-/// `user@address:path` of this user.
-fn remote(path: &Path) -> String {
-    format!("{}@{{address}}:{}", me(), path.display())
+/// `user@address:path`.
+fn remote(bench: &Bench, path: &Path) -> String {
+    format!("{}@{{address}}:{}", bench.user(), path.display())
 }

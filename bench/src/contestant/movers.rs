@@ -2,8 +2,6 @@
 
 use std::path::Path;
 
-use lh_interop::me;
-
 use super::{Mover, Task, Variation, remote, suites};
 use crate::bench::Bench;
 use crate::job::{Client, Program};
@@ -18,8 +16,8 @@ pub(super) fn client(
     task: &Task<'_>,
 ) -> Option<Client> {
     let client = match which {
-        Mover::Rsync => rsync(program, &shell(bench, ssh, with), task)?,
-        Mover::Lftp => lftp(program, &shell(bench, ssh, with), task)?,
+        Mover::Rsync => rsync(bench, program, &shell(bench, ssh, with), task)?,
+        Mover::Lftp => lftp(bench, program, &shell(bench, ssh, with), task)?,
         Mover::Rclone => rclone(bench, program, with, task)?,
         Mover::Mscp => mscp(bench, program, with, task)?,
     };
@@ -39,20 +37,20 @@ fn text(path: &Path) -> String {
 }
 
 /// Whole files always: there is nothing there to compare with.
-fn rsync(program: &Path, shell: &str, task: &Task<'_>) -> Option<Program> {
+fn rsync(bench: &Bench, program: &Path, shell: &str, task: &Task<'_>) -> Option<Program> {
     // A folder's contents go into a folder that is made.
     let inside = |path: &Path| format!("{}/", path.display());
     let (flags, from, to) = match task {
-        Task::Get(from, to) => ("-W", remote(from), text(to)),
-        Task::Put(from, to) => ("-W", text(from), remote(to)),
-        Task::GetTree(from, to) => ("-rW", remote(&from.join("")), inside(to)),
-        Task::PutTree(from, to) => ("-rW", inside(from), remote(to)),
+        Task::Get(from, to) => ("-W", remote(bench, from), text(to)),
+        Task::Put(from, to) => ("-W", text(from), remote(bench, to)),
+        Task::GetTree(from, to) => ("-rW", remote(bench, &from.join("")), inside(to)),
+        Task::PutTree(from, to) => ("-rW", inside(from), remote(bench, to)),
         _ => return None,
     };
     Some(Program::new(program, [flags.to_owned(), "-e".to_owned(), shell.to_owned(), from, to]))
 }
 
-fn lftp(program: &Path, shell: &str, task: &Task<'_>) -> Option<Program> {
+fn lftp(bench: &Bench, program: &Path, shell: &str, task: &Task<'_>) -> Option<Program> {
     let job = match task {
         Task::Get(from, to) => format!("get {} -o {}", text(from), text(to)),
         Task::Put(from, to) => format!("put {} -o {}", text(from), text(to)),
@@ -63,7 +61,7 @@ fn lftp(program: &Path, shell: &str, task: &Task<'_>) -> Option<Program> {
     let script = format!(
         "set cmd:fail-exit yes; set net:max-retries 1; set sftp:connect-program \"{shell} -a -x\"; \
          open -u {},x sftp://{{address}}:{{port}}; {job}",
-        me()
+        bench.user()
     );
     Some(Program::new(program, ["--norc".to_owned(), "-c".to_owned(), script]))
 }
@@ -86,7 +84,7 @@ fn rclone(bench: &Bench, program: &Path, with: &Variation, task: &Task<'_>) -> O
         ("TYPE", "sftp"),
         ("HOST", "{address}"),
         ("PORT", "{port}"),
-        ("USER", &me()),
+        ("USER", &bench.user()),
         ("KEY_FILE", &bench.lab.arg(&format!("user_{}", with.key()))),
         ("SHELL_TYPE", "none"),
         ("DISABLE_HASHCHECK", "true"),
@@ -99,8 +97,8 @@ fn rclone(bench: &Bench, program: &Path, with: &Variation, task: &Task<'_>) -> O
 /// Several connections at once, as many as it likes.
 fn mscp(bench: &Bench, program: &Path, with: &Variation, task: &Task<'_>) -> Option<Program> {
     let (from, to) = match task {
-        Task::Get(from, to) | Task::GetTree(from, to) => (remote(from), text(to)),
-        Task::Put(from, to) | Task::PutTree(from, to) => (text(from), remote(to)),
+        Task::Get(from, to) | Task::GetTree(from, to) => (remote(bench, from), text(to)),
+        Task::Put(from, to) | Task::PutTree(from, to) => (text(from), remote(bench, to)),
         _ => return None,
     };
     bench.lab.write(

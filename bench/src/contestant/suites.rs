@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use lh_interop::{find, me};
+use lh_interop::find;
 
 use super::{Task, Variation, remote};
 use crate::bench::{Bench, HOST_ALIAS};
@@ -58,7 +58,7 @@ pub(super) fn client(bench: &Bench, ssh: &Path, scp: &Path, with: &Variation, ta
     let here = |path: &Path| path.display().to_string();
     let run = |command: String| {
         let mut args = client_options(bench, with);
-        args.extend(["-p".to_owned(), "{port}".to_owned(), format!("{}@{{address}}", me()), command]);
+        args.extend(["-p".to_owned(), "{port}".to_owned(), format!("{}@{{address}}", bench.user()), command]);
         Client::new(Program::new(ssh, args))
     };
     let copy = |flags: &[&str], from: String, to: String| {
@@ -73,11 +73,11 @@ pub(super) fn client(bench: &Bench, ssh: &Path, scp: &Path, with: &Variation, ta
         Task::PipeUp(file) => Client { stdin: Some(file.to_path_buf()), ..run("cat >/dev/null".to_owned()) },
         Task::Nothing(times) => Client { repeat: *times, ..run("true".to_owned()) },
         Task::Command(command) => run((*command).to_owned()),
-        Task::Get(from, to) => copy(&[], remote(from), here(to)),
-        Task::Put(from, to) => copy(&[], here(from), remote(to)),
-        Task::GetTree(from, to) => copy(&["-r"], remote(from), here(to)),
-        Task::PutTree(from, to) => copy(&["-r"], here(from), remote(to)),
-        Task::Glob(dir, pattern, to) => copy(&[], remote(&dir.join(pattern)), here(to)),
+        Task::Get(from, to) => copy(&[], remote(bench, from), here(to)),
+        Task::Put(from, to) => copy(&[], here(from), remote(bench, to)),
+        Task::GetTree(from, to) => copy(&["-r"], remote(bench, from), here(to)),
+        Task::PutTree(from, to) => copy(&["-r"], here(from), remote(bench, to)),
+        Task::Glob(dir, pattern, to) => copy(&[], remote(bench, &dir.join(pattern)), here(to)),
     }
 }
 
@@ -100,14 +100,13 @@ fn dropbear_can(with: &Variation) -> bool {
 }
 
 pub(super) fn dropbear_server(bench: &Bench, dropbear: &Path, with: &Variation) -> Option<Server> {
-    let args = ["-i".to_owned(), "-E".to_owned(), "-r".to_owned(), bench.lab.arg("host_ed25519.dropbear")];
+    let args = ["-i".to_owned(), "-r".to_owned(), bench.lab.arg("host_ed25519.dropbear")];
     dropbear_can(with).then(|| Server { program: Program::new(dropbear, args), listens: false })
 }
 
 pub(super) fn dropbear_client(
     bench: &Bench,
     dbclient: &Path,
-    user: &str,
     with: &Variation,
     task: &Task<'_>,
 ) -> Option<Client> {
@@ -119,7 +118,7 @@ pub(super) fn dropbear_client(
             args.extend(["-m".to_owned(), mac.name.to_owned()]);
         }
     }
-    args.extend(["-p".to_owned(), "{port}".to_owned(), format!("{user}@{{address}}")]);
+    args.extend(["-p".to_owned(), "{port}".to_owned(), format!("{}@{{address}}", bench.user())]);
     let (command, stdin, repeat) = match task {
         Task::PipeDown(file) => (format!("cat {}", file.display()), None, 1),
         Task::PipeUp(file) => ("cat >/dev/null".to_owned(), Some(file.to_path_buf()), 1),

@@ -12,7 +12,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rustix::process::{
-    Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process, set_child_subreaper, waitpid,
+    Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process, set_child_subreaper, wait,
 };
 
 use crate::usage::{Usage, descendants};
@@ -68,7 +68,7 @@ fn adopt_orphans() -> Result<(), String> {
 
 /// Reaps one child that has ended; `None` while all of them run or when there is none.
 fn reap_one() -> Option<(Pid, WaitStatus)> {
-    waitpid(None, WaitOptions::NOHANG).ok().flatten()
+    wait(WaitOptions::NOHANG).ok().flatten()
 }
 
 /// Waits for everything below this process to end; what has not done so after `bound` is killed.
@@ -76,7 +76,7 @@ fn reap_all(bound: Duration) {
     let deadline = Instant::now() + bound;
     let mut pause = Duration::from_micros(500);
     loop {
-        match waitpid(None, WaitOptions::NOHANG) {
+        match wait(WaitOptions::NOHANG) {
             Ok(Some(_)) => continue,
             Ok(None) => {}
             // No children left.

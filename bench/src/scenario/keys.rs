@@ -25,8 +25,9 @@ use crate::job::Running;
 use crate::stats::{Better, percentile};
 use crate::table::{Entry, Measured, Table, interleave};
 
-/// What the terminal runs: the kernel echoes, nobody else writes.
-const TERMINAL: &str = "echo ready; exec cat >/dev/null";
+/// What the terminal runs: like an editor, it takes single characters and writes them itself. All modes are set, because a
+/// client whose own input is no terminal sends modes that leave everything off.
+const TERMINAL: &str = "stty sane -echo -icanon min 1; echo ready; exec cat";
 /// Longest wait for one character.
 const PATIENCE: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
 
@@ -161,6 +162,7 @@ fn library(
         request.command_line.push(CommandLine::Option(option.clone()));
     }
     request.command_line.push(CommandLine::Option(format!("Port={}", running.port)));
+    request.command_line.push(CommandLine::Option(format!("User={}", bench.user())));
     let (keys, typing) = pipe().map_err(text)?;
     let (mut echo, echoed) = pipe().map_err(text)?;
     let (closed, close) = pipe().map_err(text)?;
@@ -240,7 +242,7 @@ fn master(
         program.args(client_options(bench, with)).args(flags).arg("-S").arg(&socket);
         program.args(["-p", &running.port.to_string()]).arg(format!(
             "{}@{}",
-            lh_interop::me(),
+            bench.user(),
             bench.options.address
         ));
         program.args(command).stdin(stdin).stdout(stdout).stderr(Stdio::null());

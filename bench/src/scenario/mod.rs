@@ -10,6 +10,7 @@ use crate::bench::Bench;
 use crate::job::{Client, Program, Sample, Server};
 use crate::stats::Better;
 use crate::table::{Measured, Table};
+use crate::usage::Usage;
 
 /// Runs the scenario of that name.
 pub(crate) fn run(bench: &Bench, name: &str) -> Result<Vec<Table>, String> {
@@ -27,11 +28,14 @@ pub(crate) fn run(bench: &Bench, name: &str) -> Result<Vec<Table>, String> {
 }
 
 /// CPU time and peaks, as every transfer reports them.
-fn ends(sample: &Sample) -> [Measured; 2] {
-    [
-        ("client peak MiB", Better::Lower, sample.client.peak_kib as f64 / 1024.0),
-        ("server peak MiB", Better::Lower, sample.server.peak_kib as f64 / 1024.0),
-    ]
+fn ends(sample: &Sample) -> Vec<Measured> {
+    let mib = |usage: &Usage| usage.peak_kib as f64 / 1024.0;
+    let mut run = vec![("client peak MiB", Better::Lower, mib(&sample.client))];
+    // `cp` has one end only.
+    if sample.server != Usage::default() {
+        run.push(("server peak MiB", Better::Lower, mib(&sample.server)));
+    }
+    run
 }
 
 /// What is reported of moving so many bytes.
