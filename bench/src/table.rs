@@ -105,6 +105,11 @@ impl<'a> Entry<'a> {
     ) -> Self {
         Self { name: name.into(), role, run: Box::new(run) }
     }
+
+    /// Says behind the name what is different with this one.
+    pub fn note(&mut self, text: &str) {
+        self.name = format!("{} ({text})", self.name);
+    }
 }
 
 /// Runs all entries in turn, `rounds` times (A B C, A B C, …), and makes a table of it. An entry that fails is named and

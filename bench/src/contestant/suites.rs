@@ -18,10 +18,12 @@ pub(super) fn server(bench: &Bench, ours: bool, sshd: &Path, with: &Variation) -
         let _ = std::fs::create_dir_all("/run/sshd");
         "UsePAM no\n".to_owned()
     };
+    // Servers of today offer no finite-field exchange of themselves.
+    let kex = with.kex.as_ref().map_or_else(String::new, |kex| format!("KexAlgorithms {kex}\n"));
     bench.lab.write(
         &name,
         &format!(
-            "{own}HostKey {}\nAuthorizedKeysFile {}\nPermitRootLogin yes\nStrictModes no\nPidFile none\n\
+            "{own}{kex}HostKey {}\nAuthorizedKeysFile {}\nPermitRootLogin yes\nStrictModes no\nPidFile none\n\
              PrintMotd no\nMaxStartups 100\nSubsystem sftp internal-sftp\n",
             bench.lab.arg(&format!("host_{}", with.key())),
             bench.lab.arg("authorized_keys"),

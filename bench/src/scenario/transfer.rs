@@ -12,17 +12,29 @@ use crate::job::{self, Client, Program, Sample};
 use crate::stats::Better;
 use crate::table::{Entry, Role, Table, interleave};
 
+/// How much less dropbear has to move: it would take most of the time of all.
+const SLOW: u64 = 16;
+
 /// A command's output and input, all suites.
 pub(super) fn pipe(bench: &Bench) -> Result<Vec<Table>, String> {
     let size = bench.options.size;
     let blob = bench.blob(size)?;
+    let slow_size = (size / SLOW).max(1 << 20);
+    let slow_blob = bench.blob(slow_size)?;
     let mut tables = Vec::new();
     for suite in &bench.options.suites {
         let with = Variation::of(suite);
-        for (way, task) in [("down", Task::PipeDown(&blob)), ("up", Task::PipeUp(&blob))] {
+        for way in ["down", "up"] {
             let mut entries = Vec::new();
             for who in bench.field.iter().filter(|who| !matches!(who.kind, Kind::Mover { .. })) {
-                entries.extend(entry(bench, who, &with, &task, move |sample| Ok(rate(sample, size))));
+                let slow = matches!(who.kind, Kind::Dropbear { .. });
+                let (blob, size) = if slow { (&slow_blob, slow_size) } else { (&blob, size) };
+                let task = if way == "down" { Task::PipeDown(blob) } else { Task::PipeUp(blob) };
+                let mut one = entry(bench, who, &with, &task, move |sample| Ok(rate(sample, size)));
+                if let Some(one) = one.as_mut().filter(|_| slow) {
+                    one.note(&size_text(size));
+                }
+                entries.extend(one);
             }
             entries.extend(tcp_ceilings(bench, suite, size));
             let title = format!("exec pipe {way}, {}, {}", suite.name(), size_text(size));
