@@ -1,5 +1,6 @@
 //! What would otherwise be typed twice: the test command of the README, the demonstration, the check of the layers.
 
+mod bench;
 mod compat;
 mod demo;
 mod fuzz;
@@ -14,6 +15,9 @@ use std::process::{Command, ExitCode};
 const USAGE: &str = "\
 usage: cargo xtask <command>
 
+  bench [--scenario …] [--cipher …] [--size …] [--rounds N] [--peer NAME=PATH …] [--out DIR] [--smoke]
+            build, then measure beside OpenSSH, other peers that are installed, and what the machine
+            can do; reports in target/bench (bench --help shows all options)
   demo [--dir PATH] [--size BYTES] [--files N] [--no-peer]
             build, start a server on loopback, copy a tree and a big file up and down, compare
             checksums, print MB/s (and OpenSSH's beside where installed), clean up
@@ -37,6 +41,7 @@ fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let rest = args.get(1..).unwrap_or_default();
     let outcome = match args.first().map(String::as_str) {
+        Some("bench") => bench::run(rest),
         Some("demo") => demo::run(rest),
         Some("test") => test::run(rest),
         Some("peers") => peers::install(),

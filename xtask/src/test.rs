@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use crate::{Outcome, build_release, call, cargo, fuzz, layers, peers, root, target_dir};
+use crate::{Outcome, bench, build_release, call, cargo, fuzz, layers, peers, root, target_dir};
 
 type Step = (&'static str, fn() -> Outcome);
 
@@ -19,6 +19,7 @@ const STEPS: &[Step] = &[
     ("tests", tests),
     ("docs", docs),
     ("demo", || crate::demo::run(&["--size", "67108864", "--files", "300"].map(str::to_owned))),
+    ("bench", bench::smoke),
     ("fuzz", || fuzz::run(&[])),
 ];
 

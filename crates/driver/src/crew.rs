@@ -21,8 +21,8 @@ use rustix::time::{ClockId, clock_gettime};
 /// How many threads seal and open packets besides the loop's own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Workers {
-    /// None: everything is sealed and opened by the loop's own thread. The default until a stall that was seen once with
-    /// a worker (a session that stopped reading its socket after its client had gone) is understood.
+    /// None: everything is sealed and opened by the loop's own thread. The default until workers have been measured on
+    /// machines with many cores.
     #[default]
     None,
     /// As many as there are cores to spare, while a transfer is limited by the loop's own core, and as long as they

@@ -1,0 +1,166 @@
+//! The command line of a measurement.
+
+use std::path::PathBuf;
+
+use crate::cipher_suite::CipherSuite;
+
+pub(crate) const USAGE: &str = "\
+usage: lh-bench [options]   (usually: cargo xtask bench [options])
+
+  --scenario NAME[,NAME…]   pipe copy setup small list crypto memory keys (default: all)
+  --cipher SUITE[,SUITE…]   CIPHER or CIPHER+MAC, @openssh.com may be left out
+  --size BYTES              for pipe and copy, with K, M or G (powers of 1024; default 512M)
+  --rounds N                rounds of each table (default 3)
+  --peer NAME=PATH          mscp, rclone, lftp, rsync, dropbear: the program; any other name: a folder
+                            with another OpenSSH-like suite (bin/ssh, bin/scp, sbin/sshd; hpnssh… too)
+  --without NAME[,NAME…]    leave these peers out
+  --packet BYTES            payload of a packet for the ceilings and crypto (default 32K)
+  --workers N               most threads for crypto (default: all CPUs)
+  --address IP              where servers listen and clients connect (default 127.0.0.1)
+  --server-prefix COMMAND   runs servers, e.g. 'ip netns exec far'
+  --out DIR                 where report.md and report.json go (default: target/bench)
+  --smoke                   everything once with tiny sizes: does it work?
+";
+
+/// All scenarios in the order in which they run.
+pub(crate) const SCENARIOS: &[&str] = &["pipe", "copy", "setup", "small", "list", "crypto", "memory", "keys"];
+
+const DEFAULT_SUITES: &[&str] =
+    &["aes128-gcm", "chacha20-poly1305", "aes128-ctr+umac-64-etm", "aes128-ctr+hmac-sha2-256-etm"];
+
+/// What to measure.
+#[derive(Debug, Clone)]
+pub(crate) struct Options {
+    pub(crate) scenarios: Vec<String>,
+    pub(crate) suites: Vec<CipherSuite>,
+    pub(crate) size: u64,
+    pub(crate) rounds: usize,
+    pub(crate) peers: Vec<(String, PathBuf)>,
+    pub(crate) without: Vec<String>,
+    pub(crate) packet: usize,
+    pub(crate) workers: usize,
+    pub(crate) address: String,
+    pub(crate) server_prefix: String,
+    pub(crate) out: PathBuf,
+    pub(crate) smoke: bool,
+}
+
+impl Options {
+    pub(crate) fn parse(args: &[String]) -> Result<Self, String> {
+        let suites = |names: &[&str]| -> Result<Vec<CipherSuite>, String> {
+            names.iter().map(|name| CipherSuite::parse(name)).collect()
+        };
+        let mut options = Self {
+            scenarios: SCENARIOS.iter().map(|&name| name.to_owned()).collect(),
+            suites: suites(DEFAULT_SUITES)?,
+            size: 512 << 20,
+            rounds: 3,
+            peers: Vec::new(),
+            without: Vec::new(),
+            packet: 32 << 10,
+            workers: std::thread::available_parallelism().map_or(1, usize::from),
+            address: "127.0.0.1".to_owned(),
+            server_prefix: String::new(),
+            out: PathBuf::from("target/bench"),
+            smoke: args.iter().any(|arg| arg == "--smoke"),
+        };
+        if options.smoke {
+            (options.size, options.rounds) = (4 << 20, 1);
+        }
+        let mut args = args.iter();
+        while let Some(flag) = args.next() {
+            if flag == "--smoke" {
+                continue;
+            }
+            if matches!(flag.as_str(), "--help" | "-h" | "help") {
+                return Err(USAGE.to_owned());
+            }
+            let value = args.next().ok_or_else(|| format!("{flag} needs a value\n{USAGE}"))?;
+            let list = || value.split(',').filter(|name| !name.is_empty());
+            match flag.as_str() {
+                "--scenario" => options.scenarios = list().map(str::to_owned).collect(),
+                "--cipher" => options.suites = suites(&list().collect::<Vec<_>>())?,
+                "--size" => options.size = size(value)?,
+                "--rounds" => options.rounds = count(value)?,
+                "--packet" => options.packet = count(&size(value)?.to_string())?,
+                "--workers" => options.workers = count(value)?,
+                "--peer" => {
+                    let (name, path) =
+                        value.split_once('=').ok_or_else(|| format!("{value}: not NAME=PATH"))?;
+                    options.peers.push((name.to_owned(), PathBuf::from(path)));
+                }
+                "--without" => options.without.extend(list().map(str::to_owned)),
+                "--address" => options.address.clone_from(value),
+                "--server-prefix" => options.server_prefix.clone_from(value),
+                "--out" => options.out = PathBuf::from(value),
+                _ => return Err(format!("unknown option {flag}\n{USAGE}")),
+            }
+        }
+        if let Some(unknown) = options.scenarios.iter().find(|name| !SCENARIOS.contains(&name.as_str())) {
+            return Err(format!("no scenario {unknown}; there are: {}", SCENARIOS.join(" ")));
+        }
+        // A packet of SSH that every peer takes, and what our own slabs hold.
+        if !(16..=256 << 10).contains(&options.packet) || options.suites.is_empty() || options.size == 0 {
+            return Err("nothing can be measured with these values".to_owned());
+        }
+        Ok(options)
+    }
+}
+
+fn count(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|&number| number > 0).ok_or_else(|| format!("{text}: not a number above 0"))
+}
+
+/// Bytes, with K, M or G for powers of 1024.
+fn size(text: &str) -> Result<u64, String> {
+    let (digits, shift) = match text.as_bytes().last() {
+        Some(b'K' | b'k') => (&text[..text.len() - 1], 10),
+        Some(b'M' | b'm') => (&text[..text.len() - 1], 20),
+        Some(b'G' | b'g') => (&text[..text.len() - 1], 30),
+        _ => (text, 0),
+    };
+    let number: u64 = digits.parse().map_err(|_| format!("{text}: not a size"))?;
+    number.checked_mul(1 << shift).ok_or_else(|| format!("{text}: too large"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str) -> Result<Options, String> {
+        Options::parse(&line.split_ascii_whitespace().map(str::to_owned).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn options_are_read() {
+        let options =
+            parse("--scenario pipe,copy --cipher aes256-gcm --size 2G --rounds 5 --peer hpn=/opt/hpn")
+                .unwrap();
+        assert_eq!(options.scenarios, ["pipe", "copy"]);
+        assert_eq!(options.size, 2 << 30);
+        assert_eq!((options.rounds, options.suites.len()), (5, 1));
+        assert_eq!(options.peers, [("hpn".to_owned(), PathBuf::from("/opt/hpn"))]);
+        assert!(!options.smoke);
+    }
+
+    #[test]
+    fn a_smoke_run_is_small_wherever_the_flag_stands() {
+        assert_eq!(parse("--smoke").unwrap().rounds, 1);
+        assert_eq!(parse("--rounds 2 --smoke").unwrap().rounds, 2);
+    }
+
+    #[test]
+    fn wrong_options_are_refused() {
+        for line in [
+            "--scenario nonsense",
+            "--size x",
+            "--size 99999999999G",
+            "--rounds 0",
+            "--peer x",
+            "--what",
+            "--out",
+        ] {
+            assert!(parse(line).is_err(), "{line}");
+        }
+    }
+}

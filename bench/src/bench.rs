@@ -1,0 +1,210 @@
+//! What all scenarios share: options, keys, data, contestants; and the run from the command line to the report.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+use lh_interop::{Lab, TestUser, find, is_root, make_blob, me};
+
+use crate::args::Options;
+use crate::contestant::{Contestant, field};
+use crate::machine::Machine;
+use crate::{report, scenario};
+
+/// The name under which host keys are known, wherever a server listens.
+pub(crate) const HOST_ALIAS: &str = "lhbench";
+
+/// Key types with the arguments of `ssh-keygen`; the first is what every scenario but `setup` uses.
+pub(crate) const KEY_KINDS: &[(&str, &str, &str)] = &[
+    ("ed25519", "ed25519", "256"),
+    ("ecdsa-256", "ecdsa", "256"),
+    ("ecdsa-384", "ecdsa", "384"),
+    ("ecdsa-521", "ecdsa", "521"),
+    ("rsa-2048", "rsa", "2048"),
+    ("rsa-3072", "rsa", "3072"),
+    ("rsa-4096", "rsa", "4096"),
+];
+
+/// Everything a scenario needs.
+pub(crate) struct Bench {
+    pub(crate) options: Options,
+    /// Keys and configuration files.
+    pub(crate) lab: Lab,
+    /// Where data lives: memory, where the machine has `/dev/shm`.
+    data: tempfile::TempDir,
+    /// This program, to be started as a helper.
+    pub(crate) me: PathBuf,
+    /// Made for the measurement where root can: an ordinary user without start-up files for the shell. Removed at the end.
+    made: Option<TestUser>,
+    /// Ours first, then the peers.
+    pub(crate) field: Vec<Contestant>,
+    counter: AtomicUsize,
+}
+
+impl Bench {
+    fn new(options: Options) -> Result<Self, String> {
+        let me = std::env::current_exe().map_err(|error| format!("this program's path: {error}"))?;
+        let memory = Path::new("/dev/shm");
+        let place = if memory.is_dir() { memory.to_path_buf() } else { std::env::temp_dir() };
+        let data = tempfile::Builder::new()
+            .prefix("longhaul-bench-")
+            .tempdir_in(&place)
+            .map_err(|error| format!("{}: {error}", place.display()))?;
+        // The sessions' user reads and writes here.
+        set_mode(data.path(), 0o777)?;
+        let mut bench = Self {
+            options,
+            lab: Lab::new(),
+            data,
+            me,
+            made: None,
+            field: Vec::new(),
+            counter: AtomicUsize::new(0),
+        };
+        bench.make_keys()?;
+        if is_root() {
+            let user = TestUser::new(&bench.lab);
+            // A shell that reads no files costs the same on every machine.
+            for file in [".bashrc", ".profile", ".bash_logout"] {
+                remove(&user.home.join(file));
+            }
+            bench.made = Some(user);
+        }
+        bench.field = field(&bench)?;
+        Ok(bench)
+    }
+
+    fn make_keys(&self) -> Result<(), String> {
+        let keygen = find("ssh-keygen").unwrap_or_else(|| lh_interop::our("lhssh-keygen"));
+        let (mut known, mut authorized) = (String::new(), self.lab.read("authorized_keys"));
+        let wanted = if self.options.scenarios.iter().any(|name| name == "setup") && !self.options.smoke {
+            KEY_KINDS
+        } else {
+            &KEY_KINDS[..1]
+        };
+        for (kind, algorithm, bits) in wanted {
+            for role in ["host", "user"] {
+                let file = self.lab.path(&format!("{role}_{kind}"));
+                if !file.exists() {
+                    let mut command = Command::new(&keygen);
+                    command.args(["-q", "-t", algorithm, "-b", bits, "-N", "", "-C", kind, "-f"]).arg(&file);
+                    let done = command.stdin(Stdio::null()).status().map_err(|error| error.to_string())?;
+                    if !done.success() {
+                        return Err(format!("{}: {done}", keygen.display()));
+                    }
+                }
+                let public = self.lab.read(&format!("{role}_{kind}.pub"));
+                match role {
+                    "host" => known.push_str(&format!("{HOST_ALIAS} {public}")),
+                    _ => authorized.push_str(&public),
+                }
+            }
+        }
+        self.lab.write("known_hosts", &known);
+        self.lab.write("authorized_keys", &authorized);
+        // Servers read it with the rights of the session's user.
+        set_mode(&self.lab.path("authorized_keys"), 0o644)
+    }
+
+    /// Who logs in.
+    pub(crate) fn user(&self) -> String {
+        self.made.as_ref().map_or_else(me, |user| user.name.clone())
+    }
+
+    /// Who logs in, for the report.
+    fn user_text(&self) -> &'static str {
+        match self.made {
+            Some(_) => "Sessions run as an ordinary user made for it, with no start-up files for its shell.",
+            None => {
+                "Sessions run as the user who measures; what that user's shell does at its start is part of every session."
+            }
+        }
+    }
+
+    /// A path for data.
+    pub(crate) fn data(&self, name: &str) -> PathBuf {
+        self.data.path().join(name)
+    }
+
+    /// A file of so many bytes that do not compress.
+    pub(crate) fn blob(&self, size: u64) -> Result<PathBuf, String> {
+        let path = self.data(&format!("blob-{size}"));
+        if !path.exists() {
+            make_blob(&path, usize::try_from(size).map_err(|_| "too large")?);
+        }
+        Ok(path)
+    }
+
+    /// A path in the lab that nothing has used yet.
+    pub(crate) fn fresh(&self, name: &str) -> PathBuf {
+        let number = self.counter.fetch_add(1, Ordering::Relaxed);
+        self.lab.path(&format!("{name}-{number}"))
+    }
+
+    /// The surroundings of every program that is measured: nothing of the user's own configuration.
+    pub(crate) fn surround(&self, command: &mut Command) {
+        command
+            .current_dir(self.lab.dir())
+            .env("HOME", self.lab.path("home"))
+            .env_remove("SSH_AUTH_SOCK")
+            .env_remove("SSH_ASKPASS")
+            .env_remove("LS_COLORS");
+    }
+
+    /// Longhaul.
+    pub(crate) fn ours(&self) -> &Contestant {
+        &self.field[0]
+    }
+}
+
+fn set_mode(path: &Path, mode: u32) -> Result<(), String> {
+    use std::os::unix::fs::PermissionsExt as _;
+    fs::set_permissions(path, fs::Permissions::from_mode(mode))
+        .map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// Removes a file or folder, if it is there.
+pub(crate) fn remove(path: &Path) {
+    let _ = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+}
+
+/// Measures and writes the reports.
+pub(crate) fn main(args: &[String]) -> Result<(), String> {
+    let options = Options::parse(args)?;
+    for program in ["lhssh", "lhscp", "lhsshd"] {
+        let path = lh_interop::bin_dir().join(program);
+        if !path.is_file() {
+            return Err(format!("{} is not built; use `cargo xtask bench`", path.display()));
+        }
+    }
+    let started = Instant::now();
+    let bench = Bench::new(options)?;
+    let mut machine = Machine::look(&bench.field, bench.user_text());
+    if !machine.is_quiet() {
+        eprintln!(
+            "lh-bench: other work runs on this machine (load {}): the figures are no more than a hint",
+            machine.load
+        );
+    }
+    let mut tables = Vec::new();
+    for name in &bench.options.scenarios {
+        tables.extend(scenario::run(&bench, name)?);
+    }
+    machine.finish();
+    let command = report::command_line(args);
+    let seconds = started.elapsed().as_secs();
+    let document = report::Document { machine: &machine, command, seconds, tables: &tables };
+    let out = &bench.options.out;
+    fs::create_dir_all(out).map_err(|error| format!("{}: {error}", out.display()))?;
+    for (name, text) in [("report.md", document.markdown()), ("report.json", document.json())] {
+        let path = out.join(name);
+        fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
+    }
+    println!("{}", document.markdown());
+    println!("written to {0}/report.md and {0}/report.json", out.display());
+    // A peer that fails is the reader's to judge; ours must work.
+    let broken: Vec<String> = tables.iter().filter_map(report::our_failure).collect();
+    if broken.is_empty() { Ok(()) } else { Err(broken.join("\n")) }
+}

@@ -1,0 +1,200 @@
+//! Who takes part, and how each is told to do what.
+
+mod movers;
+mod suites;
+
+pub(crate) use suites::client_options;
+
+use std::path::{Path, PathBuf};
+
+use lh_interop::{find, is_root};
+
+use crate::bench::Bench;
+use crate::cipher_suite::CipherSuite;
+use crate::job::{Client, Server};
+use crate::table::Role;
+
+/// What is to be done. Paths are the same at both ends.
+#[derive(Debug, Clone)]
+pub(crate) enum Task<'a> {
+    /// `cat FILE` there, into nothing here.
+    PipeDown(&'a Path),
+    /// FILE here, into nothing there.
+    PipeUp(&'a Path),
+    /// Copies a file from there.
+    Get(&'a Path, &'a Path),
+    /// Copies a file there.
+    Put(&'a Path, &'a Path),
+    /// Copies a folder from there; the target does not exist.
+    GetTree(&'a Path, &'a Path),
+    /// Copies a folder there; the target does not exist.
+    PutTree(&'a Path, &'a Path),
+    /// Copies what a pattern in a folder there matches into an existing folder.
+    Glob(&'a Path, &'a str, &'a Path),
+    /// `true`, so many times in a row.
+    Nothing(u64),
+    /// Any command there.
+    Command(&'a str),
+}
+
+/// What can be varied about a connection.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Variation {
+    pub(crate) suite: Option<CipherSuite>,
+    pub(crate) kex: Option<String>,
+    /// One of the key kinds, for host and user; `None` is the first.
+    pub(crate) key: Option<&'static str>,
+}
+
+impl Variation {
+    pub(crate) fn of(suite: &CipherSuite) -> Self {
+        Self { suite: Some(*suite), ..Self::default() }
+    }
+
+    pub(crate) fn key(&self) -> &'static str {
+        self.key.unwrap_or(crate::bench::KEY_KINDS[0].0)
+    }
+}
+
+/// A program that moves data over SSH but brings no server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mover {
+    Mscp,
+    Rclone,
+    Lftp,
+    Rsync,
+}
+
+/// The programs of one contestant.
+pub(crate) enum Kind {
+    /// Longhaul, or a suite with OpenSSH's command lines.
+    Suite { ours: bool, ssh: PathBuf, scp: PathBuf, sshd: PathBuf },
+    /// dropbear: only where a user was made, because it reads `authorized_keys` in the home only.
+    Dropbear { dbclient: PathBuf, dropbear: PathBuf },
+    /// A mover, over the system's OpenSSH.
+    Mover { which: Mover, program: PathBuf, ssh: PathBuf, sshd: PathBuf },
+}
+
+/// One contestant.
+pub(crate) struct Contestant {
+    pub(crate) name: String,
+    pub(crate) kind: Kind,
+    /// What it says about its version.
+    pub(crate) version: String,
+}
+
+impl Contestant {
+    pub(crate) const fn role(&self) -> Role {
+        if matches!(self.kind, Kind::Suite { ours: true, .. }) { Role::Ours } else { Role::Peer }
+    }
+
+    /// True for complete suites: those that take part with every cipher.
+    pub(crate) const fn is_suite(&self) -> bool {
+        !matches!(self.kind, Kind::Mover { .. }) || self.is_mscp()
+    }
+
+    const fn is_mscp(&self) -> bool {
+        matches!(self.kind, Kind::Mover { which: Mover::Mscp, .. })
+    }
+
+    /// The server for a variation, `None` where the contestant cannot do it.
+    pub(crate) fn server(&self, bench: &Bench, with: &Variation) -> Option<Server> {
+        match &self.kind {
+            Kind::Suite { ours, sshd, .. } => Some(suites::server(bench, *ours, sshd, with)),
+            Kind::Mover { sshd, .. } => Some(suites::server(bench, false, sshd, with)),
+            Kind::Dropbear { dropbear, .. } => suites::dropbear_server(bench, dropbear, with),
+        }
+    }
+
+    /// The client for a task, `None` where the contestant cannot do it.
+    pub(crate) fn client(&self, bench: &Bench, with: &Variation, task: &Task<'_>) -> Option<Client> {
+        match &self.kind {
+            Kind::Suite { ssh, scp, .. } => Some(suites::client(bench, ssh, scp, with, task)),
+            Kind::Dropbear { dbclient, .. } => suites::dropbear_client(bench, dbclient, with, task),
+            Kind::Mover { which, program, ssh, .. } => {
+                movers::client(bench, *which, program, ssh, with, task)
+            }
+        }
+    }
+}
+
+/// Longhaul and all peers that are there and not left out.
+pub(crate) fn field(bench: &Bench) -> Result<Vec<Contestant>, String> {
+    let bins = lh_interop::bin_dir();
+    let mut field =
+        vec![suite("longhaul".to_owned(), true, bins.join("lhssh"), bins.join("lhscp"), bins.join("lhsshd"))];
+    let wanted = |name: &str| !bench.options.without.iter().any(|other| other == name);
+    let given = |name: &str| {
+        bench.options.peers.iter().find(|(other, _)| other == name).map(|(_, path)| path.clone())
+    };
+    let system = match (find("ssh"), find("scp"), find("sshd")) {
+        (Some(ssh), Some(scp), Some(sshd)) => Some((ssh, scp, sshd)),
+        _ => {
+            eprintln!(
+                "lh-bench: OpenSSH is not installed: no comparison with it nor with what needs its server"
+            );
+            None
+        }
+    };
+    if let Some((ssh, scp, sshd)) = system.clone().filter(|_| wanted("openssh")) {
+        field.push(suite("openssh".to_owned(), false, ssh, scp, sshd));
+    }
+    for (name, path) in &bench.options.peers {
+        if !["mscp", "rclone", "lftp", "rsync", "dropbear"].contains(&name.as_str()) {
+            field.push(other_suite(name, path)?);
+        }
+    }
+    if bench.options.peers.iter().all(|(name, _)| name != "hpn")
+        && wanted("hpn")
+        && let (Some(ssh), Some(scp), Some(sshd)) = (find("hpnssh"), find("hpnscp"), find("hpnsshd"))
+    {
+        field.push(suite("hpn".to_owned(), false, ssh, scp, sshd));
+    }
+    if let Some((ssh, _, sshd)) = system {
+        for (name, which, flag) in [
+            ("mscp", Mover::Mscp, "-h"),
+            ("rsync", Mover::Rsync, "--version"),
+            ("rclone", Mover::Rclone, "--version"),
+            ("lftp", Mover::Lftp, "--version"),
+        ] {
+            if let Some(program) = given(name).or_else(|| find(name)).filter(|_| wanted(name)) {
+                let version = crate::machine::version(&program, flag);
+                let kind = Kind::Mover { which, program, ssh: ssh.clone(), sshd: sshd.clone() };
+                field.push(Contestant { name: name.to_owned(), kind, version });
+            }
+        }
+    }
+    if wanted("dropbear")
+        && is_root()
+        && let (Some(dropbear), Some(dbclient)) =
+            (given("dropbear").or_else(|| find("dropbear")), find("dbclient"))
+        && suites::dropbear_keys(bench)
+    {
+        let version = crate::machine::version(&dropbear, "-V");
+        let kind = Kind::Dropbear { dbclient, dropbear };
+        field.push(Contestant { name: "dropbear".to_owned(), kind, version });
+    }
+    Ok(field)
+}
+
+fn suite(name: String, ours: bool, ssh: PathBuf, scp: PathBuf, sshd: PathBuf) -> Contestant {
+    let version = crate::machine::version(&ssh, "-V");
+    Contestant { name, kind: Kind::Suite { ours, ssh, scp, sshd }, version }
+}
+
+/// A suite below a folder given by `--peer`.
+fn other_suite(name: &str, folder: &Path) -> Result<Contestant, String> {
+    let program = |names: [&str; 2]| {
+        let places = names.iter().flat_map(|name| ["bin", "sbin", ""].map(|dir| folder.join(dir).join(name)));
+        // sshd wants to be started by its full path.
+        let found = places.into_iter().find(|path| path.is_file()).map(std::fs::canonicalize);
+        found.and_then(Result::ok).ok_or_else(|| format!("no {} below {}", names[0], folder.display()))
+    };
+    let (ssh, scp) = (program(["ssh", "hpnssh"])?, program(["scp", "hpnscp"])?);
+    Ok(suite(name.to_owned(), false, ssh, scp, program(["sshd", "hpnsshd"])?))
+}
+
+/// `user@address:path`.
+fn remote(bench: &Bench, path: &Path) -> String {
+    format!("{}@{{address}}:{}", bench.user(), path.display())
+}

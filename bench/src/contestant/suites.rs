@@ -1,0 +1,133 @@
+//! Command lines of suites with OpenSSH's flags (Longhaul among them), and of dropbear.
+
+use std::path::Path;
+
+use lh_interop::find;
+
+use super::{Task, Variation, remote};
+use crate::bench::{Bench, HOST_ALIAS};
+use crate::job::{Client, Program, Server};
+
+/// A server with one host key. Longhaul's is run as it is meant to be, as a listener that starts a session per connection;
+/// the others per connection in inetd mode, which saves them the listener's share of the work.
+pub(super) fn server(bench: &Bench, ours: bool, sshd: &Path, with: &Variation) -> Server {
+    let name = format!("{}.conf", bench.fresh("sshd").file_name().unwrap_or_default().to_string_lossy());
+    let own = if ours {
+        format!("ListenAddress {}\n", bench.options.address)
+    } else {
+        let _ = std::fs::create_dir_all("/run/sshd");
+        "UsePAM no\n".to_owned()
+    };
+    // Servers of today offer no finite-field exchange of themselves.
+    let kex = with.kex.as_ref().map_or_else(String::new, |kex| format!("KexAlgorithms {kex}\n"));
+    bench.lab.write(
+        &name,
+        &format!(
+            "{own}{kex}HostKey {}\nAuthorizedKeysFile {}\nPermitRootLogin yes\nStrictModes no\nPidFile none\n\
+             PrintMotd no\nMaxStartups 100\nSubsystem sftp internal-sftp\n",
+            bench.lab.arg(&format!("host_{}", with.key())),
+            bench.lab.arg("authorized_keys"),
+        ),
+    );
+    let conf = bench.lab.arg(&name);
+    let args: Vec<&str> =
+        if ours { vec!["-D", "-p", "0", "-f", &conf, "-E", "{log}"] } else { vec!["-i", "-e", "-f", &conf] };
+    Server { program: Program::new(sshd, args), listens: ours }
+}
+
+/// Options that keep a client to the lab's keys and to the variation.
+pub(crate) fn client_options(bench: &Bench, with: &Variation) -> Vec<String> {
+    let mut options = vec!["-F".to_owned(), "none".to_owned()];
+    let mut add = |option: String| options.extend(["-o".to_owned(), option]);
+    add(format!("UserKnownHostsFile={}", bench.lab.arg("known_hosts")));
+    add("GlobalKnownHostsFile=/dev/null".to_owned());
+    add("StrictHostKeyChecking=yes".to_owned());
+    add(format!("HostKeyAlias={HOST_ALIAS}"));
+    add("IdentitiesOnly=yes".to_owned());
+    add(format!("IdentityFile={}", bench.lab.arg(&format!("user_{}", with.key()))));
+    add("BatchMode=yes".to_owned());
+    if let Some(kex) = &with.kex {
+        add(format!("KexAlgorithms={kex}"));
+    }
+    if let Some(suite) = &with.suite {
+        options.extend(suite.options());
+    }
+    options
+}
+
+/// The client for a task.
+pub(super) fn client(bench: &Bench, ssh: &Path, scp: &Path, with: &Variation, task: &Task<'_>) -> Client {
+    let here = |path: &Path| path.display().to_string();
+    let run = |command: String| {
+        let mut args = client_options(bench, with);
+        args.extend(["-p".to_owned(), "{port}".to_owned(), format!("{}@{{address}}", bench.user()), command]);
+        Client::new(Program::new(ssh, args))
+    };
+    let copy = |flags: &[&str], from: String, to: String| {
+        let mut args = client_options(bench, with);
+        args.extend(flags.iter().map(|&flag| flag.to_owned()));
+        args.extend(["-q", "-P", "{port}"].map(str::to_owned));
+        args.extend([from, to]);
+        Client::new(Program::new(scp, args))
+    };
+    match task {
+        Task::PipeDown(file) => run(format!("cat {}", file.display())),
+        Task::PipeUp(file) => Client { stdin: Some(file.to_path_buf()), ..run("cat >/dev/null".to_owned()) },
+        Task::Nothing(times) => Client { repeat: *times, ..run("true".to_owned()) },
+        Task::Command(command) => run((*command).to_owned()),
+        Task::Get(from, to) => copy(&[], remote(bench, from), here(to)),
+        Task::Put(from, to) => copy(&[], here(from), remote(bench, to)),
+        Task::GetTree(from, to) => copy(&["-r"], remote(bench, from), here(to)),
+        Task::PutTree(from, to) => copy(&["-r"], here(from), remote(bench, to)),
+        Task::Glob(dir, pattern, to) => copy(&[], remote(bench, &dir.join(pattern)), here(to)),
+    }
+}
+
+/// Converts the lab's keys for dropbear; false where that cannot be done.
+pub(super) fn dropbear_keys(bench: &Bench) -> bool {
+    let Some(convert) = find("dropbearconvert") else { return false };
+    ["host_ed25519", "user_ed25519"].iter().all(|key| {
+        let (from, to) = (bench.lab.arg(key), bench.lab.arg(&format!("{key}.dropbear")));
+        bench.lab.run(&convert, &["openssh", "dropbear", &from, &to]).code == 0
+    })
+}
+
+fn dropbear_can(with: &Variation) -> bool {
+    let suite = with.suite.is_none_or(|suite| {
+        let cipher =
+            ["chacha20-poly1305@openssh.com", "aes128-ctr", "aes256-ctr"].contains(&suite.cipher.name);
+        cipher && suite.mac.is_none_or(|mac| mac.name == "hmac-sha2-256")
+    });
+    suite && with.kex.is_none() && with.key() == "ed25519"
+}
+
+pub(super) fn dropbear_server(bench: &Bench, dropbear: &Path, with: &Variation) -> Option<Server> {
+    let args = ["-i".to_owned(), "-r".to_owned(), bench.lab.arg("host_ed25519.dropbear")];
+    dropbear_can(with).then(|| Server { program: Program::new(dropbear, args), listens: false })
+}
+
+pub(super) fn dropbear_client(
+    bench: &Bench,
+    dbclient: &Path,
+    with: &Variation,
+    task: &Task<'_>,
+) -> Option<Client> {
+    let mut args =
+        vec!["-y".to_owned(), "-y".to_owned(), "-i".to_owned(), bench.lab.arg("user_ed25519.dropbear")];
+    if let Some(suite) = &with.suite {
+        args.extend(["-c".to_owned(), suite.cipher.name.to_owned()]);
+        if let Some(mac) = suite.mac {
+            args.extend(["-m".to_owned(), mac.name.to_owned()]);
+        }
+    }
+    args.extend(["-p".to_owned(), "{port}".to_owned(), format!("{}@{{address}}", bench.user())]);
+    let (command, stdin, repeat) = match task {
+        Task::PipeDown(file) => (format!("cat {}", file.display()), None, 1),
+        Task::PipeUp(file) => ("cat >/dev/null".to_owned(), Some(file.to_path_buf()), 1),
+        Task::Nothing(times) => ("true".to_owned(), None, *times),
+        Task::Command(command) => ((*command).to_owned(), None, 1),
+        _ => return None,
+    };
+    args.push(command);
+    dropbear_can(with).then(|| Client { program: Program::new(dbclient, args), stdin, repeat })
+}

@@ -1,0 +1,77 @@
+//! The client's end: runs a command, once or several times in a row, and reports wall time and usage.
+//!
+//! `lh-bench end-client --report FILE [--stdin FILE] [--repeat N] [--limit SECONDS] -- PROGRAM [ARGUMENT…]`. Standard output
+//! goes to `/dev/null`; the environment is the supervisor's.
+
+use std::fs::File;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, WaitOptions, waitpid};
+
+use super::{EndArgs, Report, adopt_orphans, reap_all, send, signal_all};
+use crate::usage::Usage;
+
+/// How long what a command left behind may take to end.
+const LEFTOVERS: Duration = Duration::from_secs(5);
+
+/// Set when the bound on time was reached.
+static LATE: AtomicBool = AtomicBool::new(false);
+
+/// The helper's main function.
+///
+/// # Errors
+/// The command cannot be started or did not end with status 0; no report is written then.
+pub fn main(args: &[String]) -> Result<(), String> {
+    let args = EndArgs::parse(args)?;
+    let [program, rest @ ..] = args.command else { return Err("no command".to_owned()) };
+    let number = |name: &str, default: u64| {
+        args.value(name).map_or(Ok(default), |text| text.parse().map_err(|_| format!("{name} {text}")))
+    };
+    let (repeat, limit) = (number("--repeat", 1)?, number("--limit", 300)?);
+    let report = args.value("--report").ok_or("no --report")?;
+    adopt_orphans()?;
+    bound(Duration::from_secs(limit));
+
+    let mut wall = Duration::ZERO;
+    for _ in 0..repeat {
+        let stdin = match args.value("--stdin") {
+            Some(path) => Stdio::from(File::open(path).map_err(|error| format!("{path}: {error}"))?),
+            None => Stdio::null(),
+        };
+        let mut command = Command::new(program);
+        command.args(rest).stdin(stdin).stdout(Stdio::null());
+        let start = Instant::now();
+        let child = command.spawn().map_err(|error| format!("{program}: {error}"))?;
+        let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or("no process id")?;
+        let ended =
+            waitpid(Some(pid), WaitOptions::empty()).map_err(|error| format!("{program}: {error}"))?;
+        wall += start.elapsed();
+        let status = ended.and_then(|(_, status)| status.exit_status());
+        if LATE.load(Ordering::Relaxed) {
+            return Err(format!("{program} did not end within {limit} s"));
+        }
+        if status != Some(0) {
+            return Err(format!("{program} ended with {status:?}"));
+        }
+    }
+    reap_all(LEFTOVERS);
+    let text =
+        Report { wall_us: u64::try_from(wall.as_micros()).unwrap_or(u64::MAX), usage: Usage::of_children()? };
+    std::fs::write(report, text.to_text()).map_err(|error| format!("{report}: {error}"))
+}
+
+/// Ends everything when the time is over: a peer that hangs must not hang the bench.
+fn bound(limit: Duration) {
+    std::thread::spawn(move || {
+        std::thread::sleep(limit);
+        LATE.store(true, Ordering::Relaxed);
+        signal_all(Signal::TERM);
+        std::thread::sleep(Duration::from_secs(2));
+        signal_all(Signal::KILL);
+        // A supervisor that still runs waits for something that cannot be killed.
+        std::thread::sleep(Duration::from_secs(2));
+        send(std::process::id(), Signal::KILL);
+    });
+}

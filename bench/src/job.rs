@@ -1,0 +1,192 @@
+//! One run of one contestant: a server under its supervisor, a client under another, and what both used.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+
+use crate::bench::Bench;
+use crate::end::Report;
+use crate::usage::Usage;
+
+/// A program with its arguments. In arguments and environment `{port}`, `{address}` and `{log}` stand for what is known
+/// only when the server runs.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Program {
+    pub(crate) path: PathBuf,
+    pub(crate) args: Vec<String>,
+    pub(crate) env: Vec<(String, String)>,
+}
+
+impl Program {
+    pub(crate) fn new<S: Into<String>>(path: &Path, args: impl IntoIterator<Item = S>) -> Self {
+        Self { path: path.to_path_buf(), args: args.into_iter().map(Into::into).collect(), env: Vec::new() }
+    }
+}
+
+/// How a server is run.
+#[derive(Debug, Clone)]
+pub(crate) struct Server {
+    pub(crate) program: Program,
+    /// It listens itself and says so in the log; otherwise it is run once per connection.
+    pub(crate) listens: bool,
+}
+
+/// What a client does.
+#[derive(Debug, Clone)]
+pub(crate) struct Client {
+    pub(crate) program: Program,
+    pub(crate) stdin: Option<PathBuf>,
+    /// Times in a row.
+    pub(crate) repeat: u64,
+}
+
+impl Client {
+    pub(crate) const fn new(program: Program) -> Self {
+        Self { program, stdin: None, repeat: 1 }
+    }
+}
+
+/// What one run took.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Sample {
+    pub(crate) wall_s: f64,
+    pub(crate) client: Usage,
+    pub(crate) server: Usage,
+}
+
+impl Sample {
+    /// CPU time of both ends, milliseconds.
+    pub(crate) fn cpu_ms(&self) -> f64 {
+        (self.client.cpu_us() + self.server.cpu_us()) as f64 / 1000.0
+    }
+}
+
+/// A server under its supervisor. Dropping it stops both.
+pub(crate) struct Running {
+    supervisor: Child,
+    /// The server runs until this is closed.
+    input: Option<ChildStdin>,
+    pub(crate) port: u16,
+    report: PathBuf,
+    log: PathBuf,
+}
+
+impl Running {
+    pub(crate) fn start(bench: &Bench, server: &Server) -> Result<Self, String> {
+        let (report, log) = (bench.fresh("report"), bench.fresh("log"));
+        let words: Vec<&str> = bench.options.server_prefix.split_ascii_whitespace().collect();
+        let mut command = match words.split_first() {
+            None => Command::new(&bench.me),
+            Some((first, rest)) => {
+                let mut command = Command::new(first);
+                command.args(rest).arg(&bench.me);
+                command
+            }
+        };
+        command.args(["end-server", "--address", &bench.options.address]);
+        command.args([Path::new("--report"), &report, Path::new("--log"), &log]);
+        if server.listens {
+            command.args(["--mode", "listener"]);
+        }
+        let log_text = log.to_string_lossy();
+        let fill =
+            |text: &String| text.replace("{log}", &log_text).replace("{address}", &bench.options.address);
+        command.arg("--").arg(&server.program.path).args(server.program.args.iter().map(fill));
+        command.envs(server.program.env.iter().map(|(name, value)| (name, fill(value))));
+        bench.surround(&mut command);
+        let mut supervisor = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(|error| format!("{}: {error}", bench.me.display()))?;
+        let input = supervisor.stdin.take();
+        let mut line = String::new();
+        if let Some(out) = supervisor.stdout.take() {
+            let _ = BufReader::new(out).read_line(&mut line);
+        }
+        let port = line.trim().strip_prefix("port ").and_then(|port| port.parse().ok());
+        let mut running = Self { supervisor, input, port: port.unwrap_or(0), report, log };
+        if port.is_none() {
+            running.stop();
+            return Err(format!("{} did not start: {}", server.program.path.display(), running.log_end()));
+        }
+        Ok(running)
+    }
+
+    /// The supervisor's process id; the server's processes are below it.
+    pub(crate) fn pid(&self) -> u32 {
+        self.supervisor.id()
+    }
+
+    /// The end of what the server has written.
+    pub(crate) fn log_end(&self) -> String {
+        let text = std::fs::read_to_string(&self.log).unwrap_or_default();
+        let lines: Vec<&str> = text.lines().collect();
+        lines[lines.len().saturating_sub(5)..].join(" | ")
+    }
+
+    fn stop(&mut self) {
+        drop(self.input.take());
+        let _ = self.supervisor.wait();
+    }
+
+    /// Stops the server and says what it used.
+    pub(crate) fn finish(mut self) -> Result<Usage, String> {
+        self.stop();
+        Ok(Report::read(&self.report)?.usage)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stop();
+        let _ = std::fs::remove_file(&self.report);
+        let _ = std::fs::remove_file(&self.log);
+    }
+}
+
+/// The client's command with its placeholders filled in.
+pub(crate) fn client_command(
+    bench: &Bench,
+    program: &Program,
+    port: u16,
+) -> (PathBuf, Vec<String>, Vec<(String, String)>) {
+    let port = port.to_string();
+    let fill = |text: &String| text.replace("{port}", &port).replace("{address}", &bench.options.address);
+    let env = program.env.iter().map(|(name, value)| (name.clone(), fill(value))).collect();
+    (program.path.clone(), program.args.iter().map(fill).collect(), env)
+}
+
+/// Runs a client to its end under a supervisor.
+pub(crate) fn run_client(bench: &Bench, client: &Client, port: u16) -> Result<Report, String> {
+    let report = bench.fresh("report");
+    let mut command = Command::new(&bench.me);
+    command.args(["end-client", "--repeat", &client.repeat.to_string()]).arg("--report").arg(&report);
+    if let Some(path) = &client.stdin {
+        command.arg("--stdin").arg(path);
+    }
+    let (program, args, env) = client_command(bench, &client.program, port);
+    command.arg("--").arg(program).args(args).envs(env);
+    bench.surround(&mut command);
+    let done =
+        command.stdin(Stdio::null()).output().map_err(|error| format!("{}: {error}", bench.me.display()))?;
+    if !done.status.success() {
+        let said = String::from_utf8_lossy(&done.stderr);
+        return Err(said.lines().rev().take(4).collect::<Vec<_>>().join(" | "));
+    }
+    let result = Report::read(&report);
+    let _ = std::fs::remove_file(&report);
+    result
+}
+
+/// One run: start the server, run the client, stop the server.
+pub(crate) fn run(bench: &Bench, server: Option<&Server>, client: &Client) -> Result<Sample, String> {
+    let running = server.map(|server| Running::start(bench, server)).transpose()?;
+    let port = running.as_ref().map_or(0, |running| running.port);
+    let report = run_client(bench, client, port).map_err(|error| match &running {
+        Some(running) => format!("{error} (server: {})", running.log_end()),
+        None => error,
+    })?;
+    let server = running.map(Running::finish).transpose()?.unwrap_or_default();
+    Ok(Sample { wall_s: report.wall_us as f64 / 1e6, client: report.usage, server })
+}

@@ -1,0 +1,271 @@
+//! How long a typed character takes to come back from a terminal there while another channel of the same connection is
+//! full of data.
+//!
+//! Ours: two channels of one connection of the client library. OpenSSH: two sessions through a `ControlMaster`. Both ends of
+//! the typing are pipes of this process, so what is measured is the same: from a `write` here to the echo's `read` here.
+
+use std::io::{PipeReader, PipeWriter, Read, Write, pipe};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use lh_client::{
+    LogLevel, Pty, Secret, SessionSetup, Start, UserInterface, answer_by_default, local_account,
+};
+use lh_config::client::{CommandLine, Request, UserFile};
+use lh_driver::{
+    ChannelOptions, Control, ControlCx, ControlEvent, FdPump, Interest, Interests, LocalFd, Ready,
+};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::bench::Bench;
+use crate::contestant::{Contestant, Kind, Variation, client_options};
+use crate::job::Running;
+use crate::stats::{Better, percentile};
+use crate::table::{Entry, Measured, Table, interleave};
+
+/// What the terminal runs: like an editor, it takes single characters and writes them itself. All modes are set, because a
+/// client whose own input is no terminal sends modes that leave everything off.
+const TERMINAL: &str = "stty sane -echo -icanon min 1; echo ready; exec cat";
+/// Longest wait for one character.
+const PATIENCE: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
+
+/// What the other channel does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Bulk {
+    None,
+    Down,
+    Up,
+}
+
+impl Bulk {
+    const fn command(self) -> Option<&'static str> {
+        match self {
+            Self::None => None,
+            Self::Down => Some("exec cat /dev/zero"),
+            Self::Up => Some("exec cat >/dev/null"),
+        }
+    }
+}
+
+/// Idle, then with data in either direction.
+pub(super) fn run(bench: &Bench) -> Result<Vec<Table>, String> {
+    let with = Variation::of(&bench.options.suites[0]);
+    let count = if bench.options.smoke { 5 } else { 60 };
+    let mut tables = Vec::new();
+    for (bulk, what) in
+        [(Bulk::None, "nothing else"), (Bulk::Down, "bulk downwards"), (Bulk::Up, "bulk upwards")]
+    {
+        let mut entries = Vec::new();
+        for who in &bench.field {
+            let (Kind::Suite { ours, ssh, .. }, Some(server)) = (&who.kind, who.server(bench, &with)) else {
+                continue;
+            };
+            let with = with.clone();
+            entries.push(Entry::new(&who.name, Contestant::role(who), move || {
+                let running = Running::start(bench, &server)?;
+                let times = if *ours {
+                    library(bench, &with, &running, bulk, count)
+                } else {
+                    master(bench, ssh, &with, &running, bulk, count)
+                };
+                times
+                    .map(|times| measured(&times))
+                    .map_err(|error| format!("{error} (server: {})", running.log_end()))
+            }));
+        }
+        let title =
+            format!("keystroke and echo, {what} on the connection, {}", bench.options.suites[0].name());
+        tables.push(interleave("keys", title, bench.options.rounds, entries));
+    }
+    Ok(tables)
+}
+
+fn measured(times: &[f64]) -> Vec<Measured> {
+    [("median ms", 0.5), ("95 % ms", 0.95), ("worst ms", 1.0)]
+        .into_iter()
+        .filter_map(|(name, q)| Some((name, Better::Lower, percentile(times, q)?)))
+        .collect()
+}
+
+/// Types `count` characters and returns how long each took to come back, in milliseconds.
+fn type_and_time<R: Read + AsFd>(mut to: impl Write, from: &mut R, count: usize) -> Result<Vec<f64>, String> {
+    let read = |from: &mut R| -> Result<u8, String> {
+        let mut fds = [PollFd::from_borrowed_fd(from.as_fd(), PollFlags::IN)];
+        let ready = poll(&mut fds, Some(&PATIENCE)).map_err(|error| error.to_string())?;
+        let mut byte = [0];
+        if ready == 0 || from.read(&mut byte).map_err(|error| error.to_string())? == 0 {
+            return Err("nothing comes back from the terminal".to_owned());
+        }
+        Ok(byte[0])
+    };
+    while read(from)? != b'\n' {}
+    let mut times = Vec::with_capacity(count);
+    for index in 0..count {
+        // Not in step with anything.
+        std::thread::sleep(Duration::from_micros(15_000 + (index as u64 * 7919) % 10_000));
+        let start = Instant::now();
+        to.write_all(b"x").map_err(|error| error.to_string())?;
+        while read(from)? != b'x' {}
+        times.push(start.elapsed().as_secs_f64() * 1000.0);
+    }
+    Ok(times)
+}
+
+/// Nobody sits here.
+struct Nobody;
+
+impl UserInterface for Nobody {
+    fn message(&mut self, _level: LogLevel, _text: &str) {}
+
+    fn banner(&mut self, _text: &str) {}
+
+    fn ask(&mut self, _prompt: &str) -> Option<Secret> {
+        None
+    }
+
+    fn ask_secret(&mut self, _prompt: &str) -> Option<Secret> {
+        None
+    }
+}
+
+/// Stops the loop when its pipe is closed.
+struct UntilClosed(PipeReader);
+
+impl Control for UntilClosed {
+    fn on_event(&mut self, event: ControlEvent, cx: &mut ControlCx<'_>) {
+        answer_by_default(event, cx);
+    }
+
+    fn interests<'a>(&'a self, out: &mut Interests<'a>) {
+        out.add(0, self.0.as_fd(), Interest::READ);
+    }
+
+    fn on_ready(&mut self, _token: usize, _ready: Ready, cx: &mut ControlCx<'_>) {
+        cx.stop(0);
+    }
+}
+
+/// Two channels of one connection of ours.
+fn library(
+    bench: &Bench,
+    with: &Variation,
+    running: &Running,
+    bulk: Bulk,
+    count: usize,
+) -> Result<Vec<f64>, String> {
+    let mut request = Request::new(&bench.options.address, local_account()?);
+    (request.user_file, request.system_file) = (UserFile::None, None);
+    let options = client_options(bench, with);
+    for option in options.iter().filter(|option| option.contains('=')) {
+        request.command_line.push(CommandLine::Option(option.clone()));
+    }
+    request.command_line.push(CommandLine::Option(format!("Port={}", running.port)));
+    request.command_line.push(CommandLine::Option(format!("User={}", bench.user())));
+    let (keys, typing) = pipe().map_err(text)?;
+    let (mut echo, echoed) = pipe().map_err(text)?;
+    let (closed, close) = pipe().map_err(text)?;
+    // Handlers stay on the thread that made them.
+    let connection = std::thread::spawn(move || carry(&request, keys, echoed, closed, bulk));
+    let times = type_and_time(&typing, &mut echo, count);
+    drop(close);
+    match connection.join() {
+        Ok(Ok(())) => times,
+        Ok(Err(error)) => Err(error),
+        Err(_) => Err("the connection's thread panicked".to_owned()),
+    }
+}
+
+fn text(error: impl std::fmt::Display) -> String {
+    error.to_string()
+}
+
+fn carry(
+    request: &Request,
+    keys: PipeReader,
+    echoed: PipeWriter,
+    closed: PipeReader,
+    bulk: Bulk,
+) -> Result<(), String> {
+    let options = lh_client::Options::load(request).map_err(text)?;
+    let mut client = lh_client::connect(&options, &mut Nobody).map_err(text)?;
+    let device = |path: &str, write: bool| {
+        let file = std::fs::OpenOptions::new().read(!write).write(write).open(path).map_err(text)?;
+        LocalFd::owned(OwnedFd::from(file)).map_err(text)
+    };
+    if let Some(command) = bulk.command() {
+        let pump = match bulk {
+            Bulk::Up => FdPump::new().input(device("/dev/zero", false)?),
+            _ => FdPump::new().output(device("/dev/null", true)?),
+        };
+        let setup = SessionSetup::new(Start::Exec(command.into()));
+        client.open_session(setup, &ChannelOptions::default(), Box::new(pump)).map_err(text)?;
+    }
+    let mut setup = SessionSetup::new(Start::Exec(TERMINAL.into()));
+    setup.pty =
+        Some(Pty { term: "dumb".to_owned(), columns: 80, rows: 24, modes: vec![0], ..Pty::default() });
+    let pump = FdPump::new()
+        .input(LocalFd::owned(OwnedFd::from(keys)).map_err(text)?)
+        .output(LocalFd::owned(OwnedFd::from(echoed)).map_err(text)?);
+    client.open_session(setup, &ChannelOptions::default(), Box::new(pump)).map_err(text)?;
+    client.run(&mut UntilClosed(closed)).map_err(text)?;
+    client.close();
+    Ok(())
+}
+
+/// Programs that are ended with the measurement.
+struct Programs(Vec<Child>);
+
+impl Drop for Programs {
+    fn drop(&mut self) {
+        for child in self.0.iter_mut().rev() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// Two sessions through a master of OpenSSH's.
+fn master(
+    bench: &Bench,
+    ssh: &Path,
+    with: &Variation,
+    running: &Running,
+    bulk: Bulk,
+    count: usize,
+) -> Result<Vec<f64>, String> {
+    let socket = bench.fresh("master");
+    let mut programs = Programs(Vec::new());
+    let mut start = |flags: &[&str], command: Option<&str>, stdin: Stdio, stdout: Stdio| {
+        let mut program = Command::new(ssh);
+        program.args(client_options(bench, with)).args(flags).arg("-S").arg(&socket);
+        program.args(["-p", &running.port.to_string()]).arg(format!(
+            "{}@{}",
+            bench.user(),
+            bench.options.address
+        ));
+        program.args(command).stdin(stdin).stdout(stdout).stderr(Stdio::null());
+        bench.surround(&mut program);
+        let mut child = program.spawn().map_err(|error| format!("{}: {error}", ssh.display()))?;
+        let pipes = (child.stdin.take(), child.stdout.take());
+        programs.0.push(child);
+        Ok::<_, String>(pipes)
+    };
+    start(&["-M", "-N"], None, Stdio::null(), Stdio::null())?;
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !socket.exists() {
+        if Instant::now() > deadline {
+            return Err("no master".to_owned());
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    if let Some(command) = bulk.command() {
+        let zeros = || std::fs::File::open("/dev/zero").map_err(text);
+        let stdin = if bulk == Bulk::Up { Stdio::from(zeros()?) } else { Stdio::null() };
+        start(&[], Some(command), stdin, Stdio::null())?;
+    }
+    let (to, from) = start(&["-tt"], Some(TERMINAL), Stdio::piped(), Stdio::piped())?;
+    let (Some(to), Some(mut from)) = (to, from) else { return Err("no pipes".to_owned()) };
+    type_and_time(to, &mut from, count)
+}

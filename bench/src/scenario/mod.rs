@@ -1,0 +1,75 @@
+//! The scenarios, one room each.
+
+mod crypto;
+mod keys;
+mod memory;
+mod setup;
+mod transfer;
+
+use crate::bench::Bench;
+use crate::job::{Client, Program, Sample, Server};
+use crate::stats::Better;
+use crate::table::{Measured, Table};
+use crate::usage::Usage;
+
+/// Runs the scenario of that name.
+pub(crate) fn run(bench: &Bench, name: &str) -> Result<Vec<Table>, String> {
+    match name {
+        "pipe" => transfer::pipe(bench),
+        "copy" => transfer::copy(bench),
+        "small" => transfer::small(bench),
+        "list" => transfer::list(bench),
+        "setup" => setup::run(bench),
+        "crypto" => crypto::run(bench),
+        "memory" => memory::run(bench),
+        "keys" => keys::run(bench),
+        _ => Err(format!("no scenario {name}")),
+    }
+}
+
+/// CPU time and peaks, as every transfer reports them.
+fn ends(sample: &Sample) -> Vec<Measured> {
+    let mib = |usage: &Usage| usage.peak_kib as f64 / 1024.0;
+    let mut run = vec![("client peak MiB", Better::Lower, mib(&sample.client))];
+    // `cp` has one end only.
+    if sample.server != Usage::default() {
+        run.push(("server peak MiB", Better::Lower, mib(&sample.server)));
+    }
+    run
+}
+
+/// What is reported of moving so many bytes.
+fn rate(sample: &Sample, bytes: u64) -> Vec<Measured> {
+    let megabytes = bytes as f64 / 1e6;
+    let mut run = vec![
+        ("MB/s", Better::Higher, megabytes / sample.wall_s),
+        ("CPU-ms/MB", Better::Lower, sample.cpu_ms() / megabytes),
+    ];
+    run.extend(ends(sample));
+    run
+}
+
+/// The two ends of a ceiling over TCP: raw, or with a cipher.
+fn ceiling(bench: &Bench, cipher: Option<String>, bytes: u64) -> (Server, Client) {
+    let mut sink = vec!["tcp-sink".to_owned()];
+    let mut source = vec!["tcp-source".to_owned(), "--to".to_owned(), "{address}:{port}".to_owned()];
+    for (name, value) in [("--bytes", bytes.to_string()), ("--packet", bench.options.packet.to_string())] {
+        source.extend([name.to_owned(), value]);
+    }
+    if let Some(cipher) = cipher {
+        for args in [&mut sink, &mut source] {
+            args.extend(["--cipher".to_owned(), cipher.clone()]);
+        }
+    }
+    let server = Server { program: Program::new(&bench.me, sink), listens: false };
+    (server, Client::new(Program::new(&bench.me, source)))
+}
+
+/// Bytes for a heading.
+fn size_text(bytes: u64) -> String {
+    match bytes {
+        b if b >= 1 << 30 && b.is_multiple_of(1 << 30) => format!("{} GiB", b >> 30),
+        b if b >= 1 << 20 => format!("{} MiB", b >> 20),
+        b => format!("{} KiB", b >> 10),
+    }
+}

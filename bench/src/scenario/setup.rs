@@ -1,0 +1,98 @@
+//! What a session costs: connect, key exchange, authentication by key, `true`, end.
+
+use std::process::{Command, Stdio};
+
+use crate::bench::{Bench, KEY_KINDS};
+use crate::contestant::{Kind, Task, Variation};
+use crate::job::{self, Sample};
+use crate::stats::Better;
+use crate::table::{Entry, Measured, Role, Table, interleave};
+
+/// Sessions in a row that one value is the mean of.
+const IN_A_ROW: u64 = 10;
+/// The same for the many variations.
+const FEW_IN_A_ROW: u64 = 3;
+
+/// The programs' own choice first, then every key exchange and every kind of key.
+pub(super) fn run(bench: &Bench) -> Result<Vec<Table>, String> {
+    let rounds = bench.options.rounds;
+    let times = if bench.options.smoke { 1 } else { IN_A_ROW };
+    let mut tables = vec![table(bench, "as the programs choose", &Variation::default(), times, rounds)];
+    let few = FEW_IN_A_ROW.min(times);
+    let kexes = kex_names(bench);
+    for name in kexes.iter().take(if bench.options.smoke { 1 } else { kexes.len() }) {
+        let with = Variation { kex: Some(name.clone()), ..Variation::default() };
+        tables.push(table(bench, &format!("key exchange {name}"), &with, few, rounds));
+    }
+    if !bench.options.smoke {
+        for (kind, ..) in KEY_KINDS {
+            let with = Variation { key: Some(kind), ..Variation::default() };
+            tables.push(table(bench, &format!("host and user key {kind}"), &with, few, rounds));
+        }
+    }
+    Ok(tables)
+}
+
+fn table(bench: &Bench, what: &str, with: &Variation, times: u64, rounds: usize) -> Table {
+    let mut entries = Vec::new();
+    for who in bench.field.iter().filter(|who| !matches!(who.kind, Kind::Mover { .. })) {
+        let supported = match (&who.kind, &with.kex) {
+            (Kind::Suite { ssh, .. }, Some(kex)) => query(ssh, "kex").iter().any(|name| name == kex),
+            _ => true,
+        };
+        let (Some(server), Some(client)) =
+            (who.server(bench, with), who.client(bench, with, &Task::Nothing(times)))
+        else {
+            continue;
+        };
+        if supported {
+            entries.push(Entry::new(&who.name, who.role(), move || {
+                Ok(per_session(&job::run(bench, Some(&server), &client)?, times))
+            }));
+        }
+    }
+    if with.kex.is_none() && with.key.is_none() {
+        let nothing = job::Client {
+            repeat: times,
+            ..job::Client::new(job::Program::new(std::path::Path::new("true"), Vec::<String>::new()))
+        };
+        entries.push(Entry::new("starting true", Role::Ceiling, move || {
+            Ok(per_session(&job::run(bench, None, &nothing)?, times))
+        }));
+    }
+    interleave("setup", format!("session set-up (`true`), {what}"), rounds, entries)
+}
+
+fn per_session(sample: &Sample, times: u64) -> Vec<Measured> {
+    let per = |value: f64| value / times as f64;
+    vec![
+        ("ms", Better::Lower, per(sample.wall_s * 1000.0)),
+        ("CPU-ms", Better::Lower, per(sample.cpu_ms())),
+        ("client CPU-ms", Better::Lower, per(sample.client.cpu_us() as f64 / 1000.0)),
+        ("server CPU-ms", Better::Lower, per(sample.server.cpu_us() as f64 / 1000.0)),
+    ]
+}
+
+/// Key exchanges that Longhaul has, one name each, without those that differ in their hash alone or are obsolete.
+fn kex_names(bench: &Bench) -> Vec<String> {
+    let Kind::Suite { ssh, .. } = &bench.ours().kind else { return Vec::new() };
+    let all = query(ssh, "kex");
+    let second_name = |name: &str| {
+        all.iter().any(|other| name.strip_prefix(other.as_str()).is_some_and(|rest| rest.starts_with('@')))
+    };
+    let old_openssh = |name: &str| name == "sntrup761x25519-sha512";
+    let names = all.iter().filter(|name| !name.ends_with("-sha1"));
+    // OpenSSH before 9.9 knows sntrup761 by its long name only, which everybody else knows too.
+    names
+        .filter(|name| old_openssh(name.trim_end_matches("@openssh.com")) || !second_name(name))
+        .filter(|name| !old_openssh(name))
+        .cloned()
+        .collect()
+}
+
+/// What `ssh -Q` answers.
+fn query(ssh: &std::path::Path, what: &str) -> Vec<String> {
+    let out = Command::new(ssh).args(["-Q", what]).stdin(Stdio::null()).output();
+    let text = out.map(|out| String::from_utf8_lossy(&out.stdout).into_owned()).unwrap_or_default();
+    text.lines().map(str::to_owned).collect()
+}

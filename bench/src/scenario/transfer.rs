@@ -1,0 +1,216 @@
+//! Moving bytes: through pipes, as one big file, as many small ones, and a few out of very many.
+
+use std::fs;
+use std::io::Read as _;
+use std::path::Path;
+
+use super::{ceiling, ends, rate, size_text};
+use crate::bench::{Bench, remove};
+use crate::cipher_suite::CipherSuite;
+use crate::contestant::{Contestant, Kind, Task, Variation};
+use crate::job::{self, Client, Program, Sample};
+use crate::stats::Better;
+use crate::table::{Entry, Role, Table, interleave};
+
+/// How much less dropbear has to move: it would take most of the time of all.
+const SLOW: u64 = 16;
+
+/// A command's output and input, all suites.
+pub(super) fn pipe(bench: &Bench) -> Result<Vec<Table>, String> {
+    let size = bench.options.size;
+    let blob = bench.blob(size)?;
+    let slow_size = (size / SLOW).max(1 << 20);
+    let slow_blob = bench.blob(slow_size)?;
+    let mut tables = Vec::new();
+    for suite in &bench.options.suites {
+        let with = Variation::of(suite);
+        for way in ["down", "up"] {
+            let mut entries = Vec::new();
+            for who in bench.field.iter().filter(|who| !matches!(who.kind, Kind::Mover { .. })) {
+                let slow = matches!(who.kind, Kind::Dropbear { .. });
+                let (blob, size) = if slow { (&slow_blob, slow_size) } else { (&blob, size) };
+                let task = if way == "down" { Task::PipeDown(blob) } else { Task::PipeUp(blob) };
+                let mut one = entry(bench, who, &with, &task, move |sample| Ok(rate(sample, size)));
+                if let Some(one) = one.as_mut().filter(|_| slow) {
+                    one.note(&size_text(size));
+                }
+                entries.extend(one);
+            }
+            entries.extend(tcp_ceilings(bench, suite, size));
+            let title = format!("exec pipe {way}, {}, {}", suite.name(), size_text(size));
+            tables.push(interleave("pipe", title, bench.options.rounds, entries));
+        }
+    }
+    Ok(tables)
+}
+
+/// One run of a contestant, `None` where it cannot do the task.
+fn entry<'a>(
+    bench: &'a Bench,
+    who: &'a Contestant,
+    with: &Variation,
+    task: &Task<'_>,
+    mut judge: impl FnMut(&Sample) -> Result<Vec<crate::table::Measured>, String> + 'a,
+) -> Option<Entry<'a>> {
+    let (server, client) = (who.server(bench, with)?, who.client(bench, with, task)?);
+    Some(Entry::new(&who.name, who.role(), move || judge(&job::run(bench, Some(&server), &client)?)))
+}
+
+fn tcp_ceilings<'a>(bench: &'a Bench, suite: &CipherSuite, size: u64) -> [Entry<'a>; 2] {
+    [("raw TCP".to_owned(), None), (format!("{} over TCP", suite.name()), Some(suite.name()))].map(
+        |(name, cipher)| {
+            let (server, client) = ceiling(bench, cipher, size);
+            Entry::new(name, Role::Ceiling, move || Ok(rate(&job::run(bench, Some(&server), &client)?, size)))
+        },
+    )
+}
+
+/// A big file, all suites; movers that bring no suite of their own take part with the first.
+pub(super) fn copy(bench: &Bench) -> Result<Vec<Table>, String> {
+    let size = bench.options.size;
+    let blob = bench.blob(size)?;
+    let target = bench.data("copied");
+    let mut tables = Vec::new();
+    for (index, suite) in bench.options.suites.iter().enumerate() {
+        let with = Variation::of(suite);
+        for (way, task) in [("up", Task::Put(&blob, &target)), ("down", Task::Get(&blob, &target))] {
+            let mut entries = Vec::new();
+            for who in bench.field.iter().filter(|who| index == 0 || who.is_suite()) {
+                let mut first = true;
+                let (blob, target) = (&blob, &target);
+                entries.extend(entry(bench, who, &with, &task, move |sample| {
+                    let same =
+                        if std::mem::take(&mut first) { same(blob, target) } else { same_len(blob, target) };
+                    remove(target);
+                    if same { Ok(rate(sample, size)) } else { Err("the copy differs".to_owned()) }
+                }));
+            }
+            entries.extend(tcp_ceilings(bench, suite, size));
+            let cp = Client::new(Program::new(Path::new("cp"), [path(&blob), path(&target)]));
+            let target = &target;
+            entries.push(Entry::new("cp", Role::Ceiling, move || {
+                let sample = job::run(bench, None, &cp)?;
+                remove(target);
+                Ok(rate(&sample, size))
+            }));
+            let title = format!("file copy {way}, {}, {}", suite.name(), size_text(size));
+            tables.push(interleave("copy", title, bench.options.rounds, entries));
+        }
+    }
+    Ok(tables)
+}
+
+fn path(path: &Path) -> String {
+    path.display().to_string()
+}
+
+fn same_len(left: &Path, right: &Path) -> bool {
+    matches!((fs::metadata(left), fs::metadata(right)), (Ok(a), Ok(b)) if a.len() == b.len())
+}
+
+fn same(left: &Path, right: &Path) -> bool {
+    let compare = || -> std::io::Result<bool> {
+        let (mut a, mut b) = (fs::File::open(left)?, fs::File::open(right)?);
+        let (mut x, mut y) = (vec![0; 1 << 18], vec![0; 1 << 18]);
+        loop {
+            let count = a.read(&mut x)?;
+            if count == 0 {
+                return Ok(b.read(&mut y)? == 0);
+            }
+            b.read_exact(&mut y[..count])?;
+            if x[..count] != y[..count] {
+                return Ok(false);
+            }
+        }
+    };
+    compare().unwrap_or(false)
+}
+
+/// Two thousand small files in a few folders.
+pub(super) fn small(bench: &Bench) -> Result<Vec<Table>, String> {
+    let files = if bench.options.smoke { 60 } else { 2000 };
+    let tree = bench.data("tree");
+    let mut bytes = 0;
+    for index in 0..files {
+        let dir = tree.join(format!("folder-{:02}", index % 20));
+        let content = vec![b'a' + (index % 26) as u8; 500 + (index * 37) % 7000];
+        bytes += content.len() as u64;
+        fs::create_dir_all(&dir)
+            .and_then(|()| fs::write(dir.join(format!("file-{index:05}.dat")), content))
+            .map_err(|error| format!("{}: {error}", dir.display()))?;
+    }
+    let target = bench.data("tree-copied");
+    let judge = |sample: &Sample| {
+        let arrived = count_files(&target);
+        remove(&target);
+        if arrived != files {
+            return Err(format!("{arrived} of {files} files arrived"));
+        }
+        let mut run = vec![
+            ("files/s", Better::Higher, files as f64 / sample.wall_s),
+            ("CPU-ms in all", Better::Lower, sample.cpu_ms()),
+        ];
+        run.extend(ends(sample));
+        Ok(run)
+    };
+    let with = Variation::of(&bench.options.suites[0]);
+    let mut tables = Vec::new();
+    for (way, task) in [("up", Task::PutTree(&tree, &target)), ("down", Task::GetTree(&tree, &target))] {
+        let mut entries = Vec::new();
+        for who in &bench.field {
+            entries.extend(entry(bench, who, &with, &task, judge));
+        }
+        let cp = Client::new(Program::new(Path::new("cp"), ["-r".to_owned(), path(&tree), path(&target)]));
+        entries.push(Entry::new("cp -r", Role::Ceiling, move || judge(&job::run(bench, None, &cp)?)));
+        let title = format!("{files} small files {way}, {:.1} MB, {}", bytes as f64 / 1e6, suite_name(bench));
+        tables.push(interleave("small", title, bench.options.rounds, entries));
+    }
+    remove(&tree);
+    Ok(tables)
+}
+
+fn suite_name(bench: &Bench) -> String {
+    bench.options.suites[0].name()
+}
+
+fn count_files(dir: &Path) -> usize {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    entries.map(|entry| if entry.path().is_dir() { count_files(&entry.path()) } else { 1 }).sum()
+}
+
+/// Ten files out of a folder of very many, by a wildcard that the client resolves.
+pub(super) fn list(bench: &Bench) -> Result<Vec<Table>, String> {
+    let files: usize = if bench.options.smoke { 1000 } else { 100_000 };
+    let dir = bench.data("many");
+    let failed = |error: std::io::Error| format!("{}: {error}", dir.display());
+    fs::create_dir_all(&dir).map_err(failed)?;
+    for index in 0..files {
+        fs::write(dir.join(format!("entry-{index:06}.txt")), b"x").map_err(failed)?;
+    }
+    let target = bench.data("few");
+    fs::create_dir_all(&target).map_err(failed)?;
+    let pattern = "entry-*0042?.txt";
+    let expected = files / 100_000 * 10 + if files < 100_000 { 10 } else { 0 };
+    let judge = |sample: &Sample| {
+        let arrived = count_files(&target);
+        for entry in fs::read_dir(&target).into_iter().flatten().flatten() {
+            remove(&entry.path());
+        }
+        if arrived != expected {
+            return Err(format!("{arrived} files arrived, not {expected}"));
+        }
+        let mut run =
+            vec![("s", Better::Lower, sample.wall_s), ("CPU-ms in all", Better::Lower, sample.cpu_ms())];
+        run.extend(ends(sample));
+        Ok(run)
+    };
+    let with = Variation::of(&bench.options.suites[0]);
+    let mut entries = Vec::new();
+    for who in &bench.field {
+        entries.extend(entry(bench, who, &with, &Task::Glob(&dir, pattern, &target), judge));
+    }
+    let title = format!("{expected} files by a wildcard out of {files}, {}", suite_name(bench));
+    let table = interleave("list", title, bench.options.rounds, entries);
+    remove(&dir);
+    Ok(vec![table])
+}

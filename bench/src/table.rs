@@ -1,0 +1,166 @@
+//! A table of contestants and what was measured of each, and the rounds that fill it.
+
+use crate::stats::{Better, Spread};
+
+/// What a row is to Longhaul.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Longhaul itself.
+    Ours,
+    /// Another program that does the same.
+    Peer,
+    /// What the machine can do without SSH.
+    Ceiling,
+}
+
+/// One measured quantity.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Series {
+    /// What it is, with its unit: `MB/s`.
+    pub name: &'static str,
+    /// Which way it is good.
+    pub better: Better,
+    /// One value a round.
+    pub values: Vec<f64>,
+}
+
+impl Series {
+    /// Median and bounds.
+    pub fn spread(&self) -> Option<Spread> {
+        Spread::of(&self.values)
+    }
+}
+
+/// One value of one run: name with unit, which way is good, value.
+pub type Measured = (&'static str, Better, f64);
+
+/// A contestant in a table.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Row {
+    /// Its name.
+    pub name: String,
+    /// What it is to Longhaul.
+    pub role: Role,
+    /// What was measured; the first is what the table is about.
+    pub series: Vec<Series>,
+    /// Why it was taken out.
+    pub failure: Option<String>,
+}
+
+impl Row {
+    /// A row without measurements.
+    pub fn new(name: impl Into<String>, role: Role) -> Self {
+        Self { name: name.into(), role, series: Vec::new(), failure: None }
+    }
+
+    /// Adds what one run measured.
+    pub fn add(&mut self, run: &[Measured]) {
+        for &(name, better, value) in run {
+            match self.series.iter_mut().find(|series| series.name == name) {
+                Some(series) => series.values.push(value),
+                None => self.series.push(Series { name, better, values: vec![value] }),
+            }
+        }
+    }
+
+    /// The series of that name.
+    pub fn series(&self, name: &str) -> Option<&Series> {
+        self.series.iter().find(|series| series.name == name)
+    }
+}
+
+/// The result of one scenario with one set of parameters.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Table {
+    /// The scenario's name on the command line.
+    pub scenario: &'static str,
+    /// What was done, for a heading.
+    pub title: String,
+    /// Its rows, ours first.
+    pub rows: Vec<Row>,
+}
+
+impl Table {
+    /// How many times better Longhaul's median is than that of `row` in the series `name`.
+    pub fn advantage(&self, row: &Row, name: &str) -> Option<f64> {
+        let ours = self.rows.iter().find(|row| row.role == Role::Ours)?.series(name)?;
+        let theirs = row.series(name)?;
+        ours.better.advantage(ours.spread()?.median, theirs.spread()?.median)
+    }
+}
+
+/// A contestant that is about to be measured.
+pub struct Entry<'a> {
+    name: String,
+    role: Role,
+    run: Box<dyn FnMut() -> Result<Vec<Measured>, String> + 'a>,
+}
+
+impl<'a> Entry<'a> {
+    /// A contestant and what one run of it is.
+    pub fn new(
+        name: impl Into<String>,
+        role: Role,
+        run: impl FnMut() -> Result<Vec<Measured>, String> + 'a,
+    ) -> Self {
+        Self { name: name.into(), role, run: Box::new(run) }
+    }
+
+    /// Says behind the name what is different with this one.
+    pub fn note(&mut self, text: &str) {
+        self.name = format!("{} ({text})", self.name);
+    }
+}
+
+/// Runs all entries in turn, `rounds` times (A B C, A B C, …), and makes a table of it. An entry that fails is named and
+/// takes no further part; the others go on.
+pub fn interleave(scenario: &'static str, title: String, rounds: usize, entries: Vec<Entry<'_>>) -> Table {
+    eprintln!("--- {scenario}: {title}");
+    let mut rows: Vec<Row> = entries.iter().map(|entry| Row::new(&entry.name, entry.role)).collect();
+    let mut entries = entries;
+    for round in 1..=rounds {
+        for (entry, row) in entries.iter_mut().zip(&mut rows) {
+            if row.failure.is_some() {
+                continue;
+            }
+            match (entry.run)() {
+                Ok(run) => {
+                    let shown: Vec<String> =
+                        run.iter().map(|(name, _, value)| format!("{value:.4} {name}")).collect();
+                    eprintln!("    {round}/{rounds} {:<24} {}", entry.name, shown.join(", "));
+                    row.add(&run);
+                }
+                Err(error) => {
+                    eprintln!("    {round}/{rounds} {:<24} FAILED: {error}", entry.name);
+                    row.failure = Some(error);
+                }
+            }
+        }
+    }
+    Table { scenario, title, rows }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::RefCell;
+
+    #[test]
+    fn rounds_are_interleaved_and_failures_end_one_row_only() {
+        let order = RefCell::new(String::new());
+        let entry = |name: &'static str, value: f64, fails: bool| {
+            let order = &order;
+            Entry::new(name, if name == "a" { Role::Ours } else { Role::Peer }, move || {
+                order.borrow_mut().push_str(name);
+                if fails { Err("no".to_owned()) } else { Ok(vec![("s", Better::Lower, value)]) }
+            })
+        };
+        let entries = vec![entry("a", 2.0, false), entry("b", 5.0, false), entry("c", 1.0, true)];
+        let table = interleave("test", String::new(), 3, entries);
+        assert_eq!(*order.borrow(), "abcabab");
+        assert_eq!(table.rows[0].series("s").unwrap().values.len(), 3);
+        assert_eq!(table.rows[2].failure.as_deref(), Some("no"));
+        assert_eq!(table.advantage(&table.rows[1], "s"), Some(2.5));
+        assert_eq!(table.advantage(&table.rows[2], "s"), None);
+    }
+}

@@ -1,0 +1,85 @@
+//! The supervisors count every process of their end, whatever it does to get away, and nothing else.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use lh_bench::end::Report;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_lh-bench");
+
+fn client(dir: &Path, words: &[&str]) -> Result<Report, String> {
+    let report = dir.join("client");
+    let out = Command::new(PROGRAM)
+        .args(["end-client", "--report"])
+        .arg(&report)
+        .arg("--")
+        .args(words)
+        .output()
+        .unwrap();
+    if !out.status.success() {
+        return Err(String::from_utf8_lossy(&out.stderr).into_owned());
+    }
+    Report::read(&report)
+}
+
+/// What a shell needs to count to so many.
+fn work(count: u32) -> String {
+    format!("i=0; while [ $i -lt {count} ]; do i=$((i+1)); done")
+}
+
+#[test]
+fn processes_that_leave_their_parent_are_counted() {
+    let dir = tempfile::tempdir().unwrap();
+    let busy = work(100_000);
+    let direct = client(dir.path(), &["sh", "-c", &busy]).unwrap();
+    // The parent ends at once; the work is done by an orphan in a session of its own.
+    let line = format!("setsid sh -c '{busy}' & exit 0");
+    let orphan = client(dir.path(), &["sh", "-c", &line]).unwrap();
+    assert!(orphan.usage.cpu_us() > direct.usage.cpu_us() / 3, "{direct:?} {orphan:?}");
+}
+
+#[test]
+fn a_command_that_fails_or_hangs_is_no_measurement() {
+    let dir = tempfile::tempdir().unwrap();
+    assert!(client(dir.path(), &["sh", "-c", "exit 3"]).unwrap_err().contains("Some(3)"));
+    let hanging = Command::new(PROGRAM)
+        .args(["end-client", "--limit", "1", "--report"])
+        .arg(dir.path().join("never"))
+        .args(["--", "sleep", "600"])
+        .output()
+        .unwrap();
+    assert!(!hanging.status.success());
+    assert!(!dir.path().join("never").exists());
+}
+
+#[test]
+fn both_ends_of_a_ceiling_are_measured() {
+    let dir = tempfile::tempdir().unwrap();
+    for cipher in [&[][..], &["--cipher", "aes128-gcm"]] {
+        let report = dir.path().join("server");
+        let mut server = Command::new(PROGRAM)
+            .args(["end-server", "--address", "127.0.0.1", "--report"])
+            .arg(&report)
+            .arg("--log")
+            .arg(dir.path().join("log"))
+            .args(["--", PROGRAM, "tcp-sink"])
+            .args(cipher)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(server.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let to = format!("127.0.0.1:{}", line.trim().strip_prefix("port ").unwrap());
+        let mut words = vec![PROGRAM, "tcp-source", "--to", &to, "--bytes", "20000000"];
+        words.extend(cipher);
+        let here = client(dir.path(), &words).unwrap();
+        // Closing its input is what ends a server.
+        drop(server.stdin.take());
+        assert!(server.wait().unwrap().success());
+        let there = Report::read(&report).unwrap();
+        assert!(here.wall_us > 0 && here.usage.cpu_us() > 0, "{here:?}");
+        assert!(there.usage.cpu_us() > 0 && there.usage.peak_kib > 0, "{there:?}");
+    }
+}

@@ -1,0 +1,27 @@
+//! Builds everything as users get it and runs the bench on it.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::{Outcome, build_release, call, root, target_dir};
+
+/// Runs `lh-bench` with these arguments; reports go to `target/bench` unless `--out` says otherwise.
+pub(crate) fn run(args: &[String]) -> Outcome {
+    let bins = build_release()?;
+    let mut command = Command::new(bins.join("lh-bench"));
+    command.current_dir(root()).env("LH_BIN_DIR", &bins).args(args);
+    if !args.iter().any(|arg| arg == "--out") {
+        command.arg("--out").arg(target_dir().join("bench"));
+    }
+    call(&mut command)
+}
+
+/// Everything once, with tiny sizes: the step of the test command.
+pub(crate) fn smoke() -> Outcome {
+    let out = target_dir().join("bench-smoke");
+    run(&["--smoke".to_owned(), "--out".to_owned(), text(&out)])
+}
+
+fn text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
