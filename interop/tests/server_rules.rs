@@ -215,7 +215,7 @@ fn a_client_that_vanishes_hangs_up() {
     let Some(scene) = Scene::new("vanish", "") else { return };
     let mut client = scene.start(
         &["-tt"],
-        &["echo pid $$; trap 'echo hup > {lab}/hup; exit' HUP; while :; do sleep 0.1; done"
+        &["trap 'echo hup > {lab}/hup; exit' HUP; echo pid $$; while :; do sleep 0.1; done"
             .replace("{lab}", &scene.lab.dir().to_string_lossy())
             .as_str()],
     );
