@@ -84,7 +84,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             max_channels: 16384,
-            growth_budget: 256 << 20,
+            growth_budget: 4 << 30,
             max_send_packet: LARGEST_MAX_PACKET,
             max_unanswered: 1024,
         }
