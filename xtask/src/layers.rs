@@ -20,7 +20,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("driver", &["wire", "transport", "connection", "sys"]),
     ("transfer", &["wire", "sftp", "sys", "connection", "driver"]),
     ("cli", &["config", "sys"]),
-    ("client", &["wire", "crypto", "agent", "transport", "auth", "connection", "driver", "config", "cli", "sys"]),
+    (
+        "client",
+        &["wire", "crypto", "agent", "transport", "auth", "connection", "driver", "config", "cli", "sys"],
+    ),
     ("server", &["wire", "crypto", "transport", "auth", "connection", "driver", "sftp", "config", "sys"]),
 ];
 

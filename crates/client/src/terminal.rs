@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{self, Write};
 
-use lh_cli::prompt::{Kind, Prompter};
+use lh_cli::prompt::{Kind, Prompter, Require};
 
 use crate::ui::{LogLevel, Secret, UserInterface};
 
@@ -77,5 +77,11 @@ impl UserInterface for TerminalUi {
 
     fn ask_secret(&mut self, prompt: &str) -> Option<Secret> {
         self.question(prompt, Kind::Secret)
+    }
+
+    fn confirm(&mut self, prompt: &str) -> bool {
+        // The terminal may belong to the session by now: a program with a window asks, as with ssh.
+        let prompter = Prompter { require: Require::Force, ..self.prompter.clone() };
+        prompter.confirm(prompt).unwrap_or(false)
     }
 }

@@ -26,6 +26,7 @@ pub use hash::{Digest, Hash, Tag};
 pub use kex::{DhGroup, EphemeralKey, KexAlgorithm, KexFamily, SharedSecret, derive_key, kex_respond};
 pub use key::{
     Certificate, CertificateError, CertificateKind, FingerprintHash, KeyType, PrivateKey, PublicKey,
+    bcrypt_kdf,
 };
 pub use mac::Mac;
 pub use packet::{Direction, KeyLimits, PacketIndex, PacketKey};
