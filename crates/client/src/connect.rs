@@ -11,6 +11,7 @@ use lh_driver::{
 };
 use lh_transport::{Config as TransportConfig, RekeyLimit, Transport};
 
+use crate::AgentForward;
 use crate::algorithms;
 use crate::dial::{Dial, Family, errno_text, resolve};
 use crate::error::ClientError;
@@ -19,7 +20,7 @@ use crate::handshake::{GOODBYE, LinkPackets, shake_hands};
 use crate::hostkey::{Policy, Strict, is_loopback, known_name};
 use crate::identity::{IdentityConfig, SessionProof};
 use crate::known::KnownFiles;
-use crate::log::Log;
+use crate::log::{Log, Voice};
 use crate::login::{LoginConfig, log_in};
 use crate::options::{Options, SystemEnvironment};
 use crate::proxy::{ProxyCommand, carry};
@@ -117,6 +118,17 @@ impl Client {
     /// The host as resolved by the configuration.
     pub fn host(&self) -> &str {
         &self.host
+    }
+
+    /// What `ForwardAgent` asks for, for the sessions of this connection.
+    ///
+    /// # Errors
+    /// [`ClientError::Config`].
+    pub fn agent_forward(&mut self, options: &Options, voice: Voice) -> Result<AgentForward, ClientError> {
+        let link = self.driver.link();
+        let registered = link.transport_ref().peer_extension(lh_agent::names::AGENT_FORWARD) == Some(b"0");
+        let session = session_proof(link);
+        AgentForward::new(options, session, registered, voice).map_err(ClientError::Config)
     }
 
     /// Where the TCP connection goes; `None` behind a proxy or jump host.
