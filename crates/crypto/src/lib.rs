@@ -27,7 +27,7 @@ pub use kex::{DhGroup, EphemeralKey, KexAlgorithm, KexFamily, SharedSecret, deri
 pub use key::{
     Certificate, CertificateError, CertificateFields, CertificateKind, Encryption, FingerprintHash, KeyType,
     Krl, KrlCertificates, KrlContents, KrlError, PemFormat, PrivateKey, PublicKey, SshSignature,
-    SshSignatureError, signed_data,
+    SshSignatureError, bcrypt_kdf, signed_data,
 };
 pub use mac::Mac;
 pub use packet::{Direction, KeyLimits, PacketIndex, PacketKey};

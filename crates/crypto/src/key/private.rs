@@ -135,6 +135,22 @@ impl PrivateKey {
         }
     }
 
+    /// The private section of a file in OpenSSH's format, in clear: type and fields of the key, then `string` comment, then
+    /// padding. For keys that [`parse`](Self::parse) cannot make into something that signs: those of security keys.
+    ///
+    /// # Errors
+    /// As [`parse`](Self::parse), and [`KeyFileError::InvalidFormat`] for files in other formats.
+    pub fn private_section(
+        file: &[u8],
+        passphrase: Option<&[u8]>,
+    ) -> Result<Zeroizing<Vec<u8>>, KeyFileError> {
+        let block = pem::Block::find(Self::text_of(file)?)?;
+        if block.label != openssh_format::LABEL {
+            return Err(KeyFileError::InvalidFormat);
+        }
+        openssh_format::private_section(&block.decode()?, passphrase).map(|(section, _)| section)
+    }
+
     /// The key in OpenSSH's file format, ending in a newline. With a passphrase: aes256-ctr and that many rounds of
     /// bcrypt (ssh-keygen's default is 24).
     ///

@@ -78,6 +78,8 @@ pub(crate) struct Sources<'a> {
     pub(crate) user_file: Option<&'a str>,
     /// The client's address, and ours.
     pub(crate) connection: Option<(SocketAddr, SocketAddr)>,
+    /// The socket of the forwarded agent.
+    pub(crate) agent: Option<&'a std::path::Path>,
     /// The terminal's device and type.
     pub(crate) terminal: Option<(&'a std::path::Path, &'a str)>,
     /// What the client asked for, where something else is forced.
@@ -117,6 +119,9 @@ pub(crate) fn build(sources: &Sources<'_>) -> Environment {
         // Over pipes there are no addresses; scripts know OpenSSH's words for that.
         environment.set("SSH_CLIENT", "UNKNOWN 65535 65535");
         environment.set("SSH_CONNECTION", "UNKNOWN 65535 UNKNOWN 65535");
+    }
+    if let Some(socket) = sources.agent {
+        environment.set("SSH_AUTH_SOCK", socket);
     }
     if let Some((device, kind)) = sources.terminal {
         environment.set("SSH_TTY", device);
@@ -159,6 +164,7 @@ mod tests {
             set_env: &set_env,
             user_file: Some("# no\nB=file=1\nbroken\n"),
             connection: Some(("10.0.0.1:4000".parse().unwrap(), "10.0.0.2:22".parse().unwrap())),
+            agent: Some(std::path::Path::new("/home/ada/.ssh/agent/s")),
             terminal: Some((std::path::Path::new("/dev/pts/7"), "xterm")),
             original_command: Some(&"ls -l".into()),
         });
@@ -172,6 +178,7 @@ mod tests {
             ("B", "file=1"),
             ("SSH_CLIENT", "10.0.0.1 4000 22"),
             ("SSH_CONNECTION", "10.0.0.1 4000 10.0.0.2 22"),
+            ("SSH_AUTH_SOCK", "/home/ada/.ssh/agent/s"),
             ("SSH_TTY", "/dev/pts/7"),
             ("TERM", "xterm"),
             ("SSH_ORIGINAL_COMMAND", "ls -l"),

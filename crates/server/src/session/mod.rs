@@ -6,12 +6,13 @@
 //! somebody has logged in, becomes that user for good, and goes on with the connection. Splitting instead of executing
 //! costs a fraction of a millisecond, and none of the three has seen another's secrets.
 
+mod agent;
 mod become_user;
 mod channel;
 mod command;
 mod control;
-mod direct;
 mod environment;
+mod forward;
 mod login;
 mod names;
 mod preauth;
@@ -183,6 +184,8 @@ impl Common {
             },
             moduli: moduli.and_then(|path| std::fs::read_to_string(path).ok()),
             server_sig_algs: names::user_key_algorithms(settings),
+            // The names RFC 9987 registers for agent forwarding are understood.
+            extensions: vec![(lh_agent::names::AGENT_FORWARD.to_owned(), b"0".to_vec())],
             ..Config::server(host_keys)
         }
     }

@@ -150,6 +150,7 @@ fn share(login: Login, home_problem: Option<String>, address: &Address, link: &L
         key_environment,
         user_environment,
         home_problem,
+        agent: std::cell::RefCell::default(),
         socket: socket.filter(|socket| lh_sys::socket::is_internet(socket.as_fd())),
     }
 }
