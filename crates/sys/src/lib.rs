@@ -17,6 +17,7 @@
 //! | [`pty`] | pseudo terminals |
 //! | [`termios`] | raw mode, window sizes, the terminal modes of RFC 4254 section 8 |
 //! | [`signals`] | signal names, and signals turned into readable bytes |
+//! | [`rsa`] | RSA signatures over SHA-1, for old equipment |
 //! | [`socket`] | options and addresses of TCP sockets |
 //! | [`time`] | dates as people write them |
 //! | [`tun`] | TUN devices, for the emulated path of the bench |
@@ -28,6 +29,7 @@ pub mod crypt;
 pub mod fd;
 pub mod ids;
 pub mod pty;
+pub mod rsa;
 pub mod sandbox;
 pub mod signals;
 pub mod socket;
