@@ -83,8 +83,8 @@ impl PrivateKey {
     /// certificate; the blob carries the plain one.
     ///
     /// # Errors
-    /// [`CryptoError::Unsupported`] when `algorithm` is not one of the key's, and for `ssh-rsa`: the library offers no SHA-1
-    /// signatures, and nobody should want one made.
+    /// [`CryptoError::Unsupported`] when `algorithm` is not one of the key's. Whether `ssh-rsa` (SHA-1) is wanted is the
+    /// caller's to know: nothing asks for it unless a configuration names it.
     pub fn sign(&self, algorithm: &str, data: &[u8]) -> Result<Vec<u8>, CryptoError> {
         const FAILED: CryptoError = CryptoError::Library { what: "sign" };
         let algorithm = &*signature::plain_algorithm(algorithm);
