@@ -15,6 +15,9 @@
 //! | [`sandbox`] | a process that may compute and talk, and nothing else |
 //! | [`child`] | waiting for a child through a pollable descriptor |
 //! | [`pty`] | pseudo terminals |
+//! | [`records`] | utmp, wtmp, btmp, lastlog |
+//! | [`resolve`] | names of addresses |
+//! | [`pam`] | pluggable authentication, where the feature of that name is on |
 //! | [`termios`] | raw mode, window sizes, the terminal modes of RFC 4254 section 8 |
 //! | [`signals`] | signal names, and signals turned into readable bytes |
 //! | [`socket`] | options and addresses of TCP sockets |
@@ -27,7 +30,10 @@ pub mod child;
 pub mod crypt;
 pub mod fd;
 pub mod ids;
+pub mod pam;
 pub mod pty;
+pub mod records;
+pub mod resolve;
 pub mod sandbox;
 pub mod signals;
 pub mod socket;
