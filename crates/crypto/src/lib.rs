@@ -27,6 +27,7 @@ pub use kex::{DhGroup, EphemeralKey, KexAlgorithm, KexFamily, SharedSecret, deri
 pub use key::{
     Certificate, CertificateError, CertificateKind, FingerprintHash, KeyType, PrivateKey, PublicKey,
 };
+pub use key::Attested;
 pub use mac::Mac;
 pub use packet::{Direction, KeyLimits, PacketIndex, PacketKey};
 pub use random::{Random, SystemRandom};

@@ -21,3 +21,4 @@ pub use certificate::{Certificate, CertificateError, CertificateKind};
 pub use fingerprint::FingerprintHash;
 pub use private::{KeyType, PrivateKey};
 pub use public::PublicKey;
+pub use security_key::Attested;
