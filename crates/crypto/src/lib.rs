@@ -25,7 +25,8 @@ pub use error::{CryptoError, KexError, KeyFileError, OpenError, VerifyError};
 pub use hash::{Digest, Hash, Tag};
 pub use kex::{DhGroup, EphemeralKey, KexAlgorithm, KexFamily, SharedSecret, derive_key, kex_respond};
 pub use key::{
-    Certificate, CertificateError, CertificateKind, FingerprintHash, KeyType, PrivateKey, PublicKey,
+    Certificate, CertificateError, CertificateKind, FingerprintHash, KeyType, Krl, KrlCertificates,
+    KrlContents, KrlError, PrivateKey, PublicKey,
 };
 pub use key::Attested;
 pub use mac::Mac;

@@ -29,6 +29,7 @@ pub struct Certificate {
     serial: u64,
     kind: CertificateKind,
     key_id: String,
+    key_id_bytes: Vec<u8>,
     principals: Vec<String>,
     valid_after: u64,
     valid_before: u64,
@@ -85,7 +86,8 @@ impl Certificate {
             2 => CertificateKind::Host,
             _ => return Err(WireError::Invalid { what: "certificate type" }),
         };
-        let key_id = lossy(reader.string()?);
+        let key_id_bytes = reader.string()?.to_vec();
+        let key_id = String::from_utf8_lossy(&key_id_bytes).into_owned();
         let mut principals = Vec::new();
         let mut list = Reader::new(reader.string()?);
         while !list.is_empty() {
@@ -112,6 +114,7 @@ impl Certificate {
             serial,
             kind,
             key_id,
+            key_id_bytes,
             principals,
             valid_after,
             valid_before,
@@ -142,6 +145,11 @@ impl Certificate {
     /// escape it before printing.
     pub fn key_id(&self) -> &str {
         &self.key_id
+    }
+
+    /// The same, byte for byte: lists of revoked certificates compare these.
+    pub fn key_id_bytes(&self) -> &[u8] {
+        &self.key_id_bytes
     }
 
     /// The names it is valid for.
@@ -275,8 +283,4 @@ fn wildcard(pattern: &[u8], name: &[u8]) -> bool {
         }
     }
     pattern[at..].iter().all(|each| *each == b'*')
-}
-
-fn lossy(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
 }

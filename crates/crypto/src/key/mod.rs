@@ -9,6 +9,7 @@ mod curve;
 mod der;
 mod file_cipher;
 mod fingerprint;
+mod krl;
 mod openssh_format;
 mod pem;
 mod private;
@@ -19,6 +20,7 @@ mod signature;
 
 pub use certificate::{Certificate, CertificateError, CertificateKind};
 pub use fingerprint::FingerprintHash;
+pub use krl::{Krl, KrlCertificates, KrlContents, KrlError};
 pub use private::{KeyType, PrivateKey};
 pub use public::PublicKey;
 pub use security_key::Attested;

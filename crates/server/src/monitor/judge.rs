@@ -72,7 +72,7 @@ impl Monitor {
         let (peer, local) = (self.peer, self.local);
         Facts {
             service: candidate.settings.pam_service_name.value.as_deref().unwrap_or("sshd"),
-            user: &candidate.name,
+            user: candidate.name.split(':').next().unwrap_or_default(),
             remote: self.origin().to_string(),
             connection: format!("{} {} {} {}", peer.ip(), peer.port(), local.ip(), local.port()),
         }

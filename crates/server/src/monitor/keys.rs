@@ -61,7 +61,7 @@ impl Monitor {
         match &attempt.signature {
             None => Some(KeyVerdict::WouldDo),
             Some(signature) => {
-                let signed = self.signed(&user.name, attempt);
+                let signed = self.signed(&candidate.name, attempt);
                 match key.verify_attested(&attempt.algorithm, &signed, signature) {
                     Ok(attested) => self
                         .attestation_enough(candidate, &options, &key, attested)
