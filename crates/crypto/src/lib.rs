@@ -29,6 +29,7 @@ pub use key::{
     Krl, KrlCertificates, KrlContents, KrlError, PemFormat, PrivateKey, PublicKey, SshSignature,
     SshSignatureError, bcrypt_kdf, signed_data,
 };
+pub use key::Attested;
 pub use mac::Mac;
 pub use packet::{Direction, KeyLimits, PacketIndex, PacketKey};
 pub use random::{Random, SystemRandom};

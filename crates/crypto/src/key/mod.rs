@@ -42,3 +42,4 @@ pub fn bcrypt_kdf(
 ) -> Option<zeroize::Zeroizing<Vec<u8>>> {
     openssh_format::derive(passphrase, salt, rounds, len)
 }
+pub use security_key::Attested;
