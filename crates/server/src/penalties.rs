@@ -11,9 +11,7 @@ use lh_config::cidr;
 use lh_config::pattern::ListMatch;
 use lh_config::server_values::{NetBlockSize, Penalties};
 
-use crate::session::{
-    EXIT_AUTH_ATTEMPTED, EXIT_CRASH, EXIT_GRACE, EXIT_INVALID_USER, EXIT_REFUSED,
-};
+use crate::session::{EXIT_AUTH_ATTEMPTED, EXIT_CRASH, EXIT_GRACE, EXIT_INVALID_USER, EXIT_REFUSED};
 
 /// Addresses that count as one: of one family, equal in the bits that count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -199,8 +197,7 @@ impl Table {
 
     /// Makes room: the one that would be over first goes.
     fn forget_one(&mut self, v6: bool) {
-        let first =
-            self.penalties.iter().filter(|(source, _)| source.v6 == v6).min_by_key(|(_, p)| p.until);
+        let first = self.penalties.iter().filter(|(source, _)| source.v6 == v6).min_by_key(|(_, p)| p.until);
         if let Some(source) = first.map(|(source, _)| *source) {
             self.penalties.remove(&source);
         }

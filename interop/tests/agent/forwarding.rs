@@ -179,9 +179,8 @@ fn through_two_hops() {
                 args.extend(["-h".to_owned(), (*constraint).to_owned()]);
             }
             args.push(lab.arg("user_ed25519"));
-            agent
-                .run(lab, if index == 0 { &ssh_add } else { &our_path(lab, "lhssh-add") }, &args)
-                .ok("added");
+            let add = if index == 0 { ssh_add.clone() } else { our("lhssh-add") };
+            agent.run(lab, &add, &args).ok("added");
             let beyond = constraints.len() != 1;
             for (first, middle, last) in [
                 (first_ours.port, our_path(lab, "lhssh"), second.port),

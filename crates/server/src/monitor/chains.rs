@@ -28,7 +28,8 @@ pub(crate) fn enabled(settings: &ServerSettings) -> Vec<&'static str> {
 /// an alternative that cannot be fulfilled.
 pub(super) fn usable(settings: &ServerSettings, log: &Log) -> Vec<Vec<String>> {
     let configured = &settings.authentication_methods.0;
-    let (good, bad): (Vec<_>, Vec<_>) = configured.iter().cloned().partition(|chain| possible(settings, chain));
+    let (good, bad): (Vec<_>, Vec<_>) =
+        configured.iter().cloned().partition(|chain| possible(settings, chain));
     for chain in &bad {
         error!(log, "Disabled method in AuthenticationMethods list \"{}\"", chain.join(","));
     }

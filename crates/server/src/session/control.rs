@@ -29,11 +29,7 @@ pub(super) struct Serving {
 }
 
 impl Serving {
-    pub(super) fn new(
-        shared: Rc<Shared>,
-        host_keys: Vec<PublicKey>,
-        negotiated: String,
-    ) -> Self {
+    pub(super) fn new(shared: Rc<Shared>, host_keys: Vec<PublicKey>, negotiated: String) -> Self {
         let forwards = Rc::new(RefCell::new(Forwards::new(Rc::clone(&shared))));
         Self {
             shared,
