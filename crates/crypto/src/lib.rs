@@ -22,10 +22,13 @@ mod umac;
 
 pub use cipher::Cipher;
 pub use error::{CryptoError, KexError, KeyFileError, OpenError, VerifyError};
-pub use hash::{Digest, Hash, Tag};
+pub use hash::{Digest, Hash, Hasher, Tag};
 pub use kex::{DhGroup, EphemeralKey, KexAlgorithm, KexFamily, SharedSecret, derive_key, kex_respond};
+pub use key::Attested;
 pub use key::{
-    Certificate, CertificateError, CertificateKind, FingerprintHash, KeyType, PrivateKey, PublicKey,
+    Certificate, CertificateError, CertificateFields, CertificateKind, Encryption, FingerprintHash, KeyType,
+    Krl, KrlCertificates, KrlContents, KrlError, PemFormat, PrivateKey, PublicKey, SshSignature,
+    SshSignatureError, bcrypt_kdf, signed_data,
 };
 pub use mac::Mac;
 pub use packet::{Direction, KeyLimits, PacketIndex, PacketKey};

@@ -265,7 +265,11 @@ impl Receiver {
         let index = self.framed.take(&self.key, without_tag);
         self.position = self.framed;
         if self.key.open(&index, &mut packet).is_err() {
-            return if self.key.conceals_errors() { self.conceal(total) } else { Err(TransportError::BadMac) };
+            return if self.key.conceals_errors() {
+                self.conceal(total)
+            } else {
+                Err(TransportError::BadMac)
+            };
         }
         strip(packet.freeze(), index.seq, without_tag).map(Some)
     }

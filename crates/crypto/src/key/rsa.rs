@@ -1,6 +1,6 @@
 //! RSA private keys: the library's key beside the numbers OpenSSH's format stores.
 
-use super::der::{Der, DerError};
+use super::der::{self, Der, DerError};
 use super::signature::{RSA_SHA2_256, RSA_SHA2_512, SSH_RSA};
 use crate::{CryptoError, Hash, KeyFileError};
 use aws_lc_rs::encoding::{AsDer, Pkcs8V1Der};
@@ -108,6 +108,24 @@ impl RsaNumbers {
         let (d, p, q) = (secret()?, secret()?, secret()?);
         let (_d_p, _d_q, q_inverse) = (secret()?, secret()?, secret()?);
         if key.is_empty() { Ok(Self { n, e, d, p, q, q_inverse }) } else { Err(DerError) }
+    }
+}
+
+impl RsaNumbers {
+    /// `RSAPrivateKey` of RFC 8017 section A.1.2; `None` when a number is too large to belong to a key.
+    pub(super) fn to_pkcs1(&self) -> Option<Zeroizing<Vec<u8>>> {
+        let parts = [
+            der::unsigned(&[]),
+            der::unsigned(&self.n),
+            der::unsigned(&self.e),
+            der::unsigned(&self.d),
+            der::unsigned(&self.p),
+            der::unsigned(&self.q),
+            der::unsigned(&reduce(&self.d, &self.p)?),
+            der::unsigned(&reduce(&self.d, &self.q)?),
+            der::unsigned(&self.q_inverse),
+        ];
+        Some(der::sequence(&parts.each_ref().map(|part| part.as_slice())))
     }
 }
 

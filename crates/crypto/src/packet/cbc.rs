@@ -49,8 +49,8 @@ impl CbcKey {
     ) -> Result<Self, CryptoError> {
         const BAD_IV: CryptoError = CryptoError::WrongLength { what: "IV" };
         let cipher = if kind == CipherKind::TripleDesCbc {
-            let key = TdesEde3::new_from_slice(key)
-                .map_err(|_| CryptoError::WrongLength { what: "cipher key" })?;
+            let key =
+                TdesEde3::new_from_slice(key).map_err(|_| CryptoError::WrongLength { what: "cipher key" })?;
             let chain = Mutex::new(iv.try_into().map_err(|_| BAD_IV)?);
             BlockCipher::Des { key: Box::new(key), seal: direction == Direction::Seal, chain }
         } else {

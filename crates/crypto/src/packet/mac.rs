@@ -9,9 +9,15 @@ use md5::Md5;
 
 /// The key of one direction. Only read, as everything in a packet key.
 pub(super) enum MacKey {
-    Hmac { key: Box<hmac::Key>, tag_len: usize },
+    Hmac {
+        key: Box<hmac::Key>,
+        tag_len: usize,
+    },
     /// AWS-LC offers no HMAC-MD5 through its safe interface.
-    Md5 { key: Box<hmac_rs::Hmac<Md5>>, tag_len: usize },
+    Md5 {
+        key: Box<hmac_rs::Hmac<Md5>>,
+        tag_len: usize,
+    },
     Umac(Box<Umac>),
 }
 

@@ -25,11 +25,21 @@ pub(super) const MODE_BITS: u32 = 0o7777;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Record {
     Times(Times),
-    File { mode: u32, size: u64, name: Vec<u8> },
-    Dir { mode: u32, name: Vec<u8> },
+    File {
+        mode: u32,
+        size: u64,
+        name: Vec<u8>,
+    },
+    Dir {
+        mode: u32,
+        name: Vec<u8>,
+    },
     EndDir,
     /// The peer could not do something. The text is its own.
-    Failed { text: Vec<u8>, fatal: bool },
+    Failed {
+        text: Vec<u8>,
+        fatal: bool,
+    },
 }
 
 /// Why a line is no record.
@@ -132,18 +142,27 @@ fn times(text: &[u8]) -> Result<Times, &'static str> {
     const RANGE: &str = "mtime.sec not present";
     let space = Some(b' ');
     let (mtime, text) = number(text, space, "mtime.sec not present", "mtime.sec not delimited", RANGE)?;
-    let (micros, text) =
-        number(text, space, "mtime.usec not delimited", "mtime.usec not delimited", "mtime.usec not delimited")?;
+    let (micros, text) = number(
+        text,
+        space,
+        "mtime.usec not delimited",
+        "mtime.usec not delimited",
+        "mtime.usec not delimited",
+    )?;
     let (atime, text) =
         number(text, space, "atime.sec not present", "atime.sec not delimited", "atime.sec not present")?;
-    let (amicros, _) =
-        number(text, None, "atime.usec not delimited", "atime.usec not delimited", "atime.usec not delimited")?;
+    let (amicros, _) = number(
+        text,
+        None,
+        "atime.usec not delimited",
+        "atime.usec not delimited",
+        "atime.usec not delimited",
+    )?;
     let part = |micros: u64| u32::try_from(micros).ok().filter(|&micros| micros < 1_000_000);
     match (part(micros), part(amicros)) {
-        (Some(micros), Some(amicros)) => Ok(Times {
-            modification: (mtime as i64, micros * 1000),
-            access: (atime as i64, amicros * 1000),
-        }),
+        (Some(micros), Some(amicros)) => {
+            Ok(Times { modification: (mtime as i64, micros * 1000), access: (atime as i64, amicros * 1000) })
+        }
         (None, _) => Err("mtime.usec not delimited"),
         (_, None) => Err("atime.usec not delimited"),
     }
@@ -181,8 +200,7 @@ mod tests {
 
     #[test]
     fn records_are_read_and_written() {
-        let times =
-            Times { modification: (1_183_828_267, 0), access: (1_183_828_268, 0) };
+        let times = Times { modification: (1_183_828_267, 0), access: (1_183_828_268, 0) };
         for (line, record) in [
             (&b"C0644 12 a b"[..], file(0o644, 12, "a b")),
             (b"C4755 9223372036854775807 -x", file(0o4755, i64::MAX as u64, "-x")),

@@ -188,7 +188,9 @@ mod tests {
 
     #[test]
     fn recursive_requests_are_checked_where_they_are_plain() {
-        let allows = |path: &str, name: &str| Request::of(path.as_bytes(), true).expect("fine").allows(name.as_bytes());
+        let allows = |path: &str, name: &str| {
+            Request::of(path.as_bytes(), true).expect("fine").allows(name.as_bytes())
+        };
         assert!(allows("/srv/tree/", "tree") && !allows("/srv/tree/", ".ssh"));
         for path in ["$HOME", "~", "~joe", "'a b'", "x/.", "a\\ b"] {
             assert!(allows(path, "anything"), "{path}");

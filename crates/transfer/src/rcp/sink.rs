@@ -477,8 +477,10 @@ impl Party for Sink {
 }
 
 fn timestamps(times: Times) -> Timestamps {
-    let spec =
-        |(seconds, nanoseconds): (i64, u32)| Timespec { tv_sec: seconds, tv_nsec: i64::from(nanoseconds) as _ };
+    let spec = |(seconds, nanoseconds): (i64, u32)| Timespec {
+        tv_sec: seconds,
+        tv_nsec: i64::from(nanoseconds) as _,
+    };
     Timestamps { last_access: spec(times.access), last_modification: spec(times.modification) }
 }
 

@@ -204,7 +204,12 @@ fn a_source_that_lies_changes_nothing_here() {
         ("a", Options::default(), b"C0644 1 .bashrc\nx\0", "protocol error: filename does not match request"),
         ("*.c", Options::default(), b"C0644 1 a.h\nx\0", "protocol error: filename does not match request"),
         ("tree", recursive(), b"D0700 0 .ssh\n", "protocol error: filename does not match request"),
-        ("a", Options::default(), b"D0755 0 a\nC0644 1 x\nx\0E\n", "protocol error: received directory without -r"),
+        (
+            "a",
+            Options::default(),
+            b"D0755 0 a\nC0644 1 x\nx\0E\n",
+            "protocol error: received directory without -r",
+        ),
         ("a", Options::default(), b"C0644 99999999999999999999 a\n", "protocol error: size out of range"),
         ("a", Options::default(), b"Cffff 1 a\n", "protocol error: bad mode"),
         ("a", Options::default(), b"\n", "protocol error: unexpected <newline>"),
