@@ -119,7 +119,10 @@ fn sha1_signatures_of_users_where_both_sides_name_them() {
 fn our_client_with_dropbear_s_server() {
     let Some([dropbear, convert]) = peers("legacy_dropbear", ["dropbear", "dropbearconvert"]) else { return };
     if !is_root() {
-        return skip("legacy_dropbear", "needs root: dropbear reads authorized_keys from the home of the user");
+        return skip(
+            "legacy_dropbear",
+            "needs root: dropbear reads authorized_keys from the home of the user",
+        );
     }
     let lab = Lab::new();
     let user = TestUser::new(&lab);
@@ -166,7 +169,11 @@ fn nothing_of_it_is_offered_unless_it_is_named() {
         let ran = lab.run(&our("lhssh"), &args);
         assert_eq!(ran.code, 255, "{option}");
         let words = format!("no matching {what} found. Their offer: ");
-        assert!(ran.err.contains("Unable to negotiate with ") && ran.err.contains(&words), "{option}: {}", ran.err);
+        assert!(
+            ran.err.contains("Unable to negotiate with ") && ran.err.contains(&words),
+            "{option}: {}",
+            ran.err
+        );
     }
     let options = ["-o", "Ciphers=aes128-ctr", "-o", "MACs=hmac-md5"];
     let mut args: Vec<String> = options.map(str::to_owned).to_vec();
@@ -181,7 +188,18 @@ fn nothing_of_it_is_offered_unless_it_is_named() {
 fn queries_list_what_openssh_lists() {
     let Some([ssh]) = peers("queries", ["ssh"]) else { return };
     let lab = Lab::new();
-    for query in ["cipher", "cipher-auth", "mac", "kex", "key", "key-sig", "sig", "key-cert", "key-plain", "compression"] {
+    for query in [
+        "cipher",
+        "cipher-auth",
+        "mac",
+        "kex",
+        "key",
+        "key-sig",
+        "sig",
+        "key-cert",
+        "key-plain",
+        "compression",
+    ] {
         let theirs = lab.run(&ssh, &["-Q", query]).ok(query).text();
         let ours = lab.run(&our("lhssh"), &["-Q", query]).ok(query).text();
         // DSA went with OpenSSH 10; signatures of browsers' keys can be told apart by their name.

@@ -5,9 +5,7 @@ use std::hash::{Hash as _, Hasher as _};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
-use lh_interop::{
-    Inetd, Lab, Lhsshd, TestUser, assert_same_file, is_root, make_blob, me, our, peers, skip,
-};
+use lh_interop::{Inetd, Lab, Lhsshd, TestUser, assert_same_file, is_root, make_blob, me, our, peers, skip};
 
 /// Lines for a server's configuration with which its users find `lhscp` under the name `scp`.
 fn path_to_ours(lab: &Lab) -> String {
@@ -94,7 +92,11 @@ fn exercise(lab: &Lab, program: &Path, port: u16) {
     assert!(ran.err.contains("missing: No such file or directory"), "{}", ran.err);
     let ran = run(&[], &[&remote(lab, "missing"), &lab.arg("x")]);
     assert_eq!(ran.code, 1);
-    assert!(ran.err.contains("scp: ") && ran.err.contains("missing: No such file or directory"), "{}", ran.err);
+    assert!(
+        ran.err.contains("scp: ") && ran.err.contains("missing: No such file or directory"),
+        "{}",
+        ran.err
+    );
     let ran = run(&[], &[&lab.arg("blob"), &lab.arg("up"), &remote(lab, "blob")]);
     assert_eq!(ran.code, 1);
     assert!(ran.err.contains("Not a directory"), "{}", ran.err);
@@ -131,11 +133,15 @@ fn our_scp_with_openssh_s_remote_side() {
 /// Covers: scp -O
 #[test]
 fn our_scp_with_dropbear() {
-    let Some([dropbear, convert, _]) = peers("dropbear_legacy", ["dropbear", "dropbearconvert", "scp"]) else {
+    let Some([dropbear, convert, _]) = peers("dropbear_legacy", ["dropbear", "dropbearconvert", "scp"])
+    else {
         return;
     };
     if !is_root() {
-        return skip("dropbear_legacy", "needs root: dropbear reads authorized_keys from the home of the user");
+        return skip(
+            "dropbear_legacy",
+            "needs root: dropbear reads authorized_keys from the home of the user",
+        );
     }
     let lab = Lab::new();
     let user = TestUser::new(&lab);
@@ -166,7 +172,13 @@ fn putty_s_pscp_with_our_remote_side() {
     let print = lab.sh("ssh-keygen -lf host_ed25519.pub | cut -d' ' -f2").ok("fingerprint").text();
     let run = |flags: &[&str], paths: &[String]| {
         let mut args: Vec<String> = ["-scp", "-batch", "-hostkey"].map(str::to_owned).to_vec();
-        args.extend([print.trim().to_owned(), "-i".into(), lab.arg("user.ppk"), "-P".into(), server.port_arg()]);
+        args.extend([
+            print.trim().to_owned(),
+            "-i".into(),
+            lab.arg("user.ppk"),
+            "-P".into(),
+            server.port_arg(),
+        ]);
         args.extend(flags.iter().map(|&each| each.to_owned()));
         args.extend(paths.iter().cloned());
         lab.run(&pscp, &args)
@@ -188,7 +200,8 @@ fn from_one_host_to_another() {
     let (first, second) = (Lhsshd::start(&lab, &config), Lhsshd::start(&lab, &config));
     make_blob(&lab.path("blob"), 24 << 20);
     difficult_tree(&lab, "tree");
-    let at = |server: &Lhsshd, name: &str| format!("scp://{}@127.0.0.1:{}/{}", me(), server.port, lab.arg(name));
+    let at =
+        |server: &Lhsshd, name: &str| format!("scp://{}@127.0.0.1:{}/{}", me(), server.port, lab.arg(name));
     for (number, flags) in [&["-3"][..], &[], &["-O", "-3"], &["-O"]].into_iter().enumerate() {
         let (blob, tree) = (format!("blob{number}"), format!("tree{number}"));
         scp(&lab, &our("lhscp"), 1, flags, &[&at(&first, "blob"), &at(&second, &blob)]).ok("relay a file");
@@ -231,8 +244,9 @@ fn programs_in_the_place_of_a_connection() {
     difficult_tree(&lab, "tree");
     let lhscp = our("lhscp");
     let run = |args: &[&str]| lab.run(&lhscp, args);
-    if let Some(server) =
-        ["/usr/lib/openssh/sftp-server", "/usr/libexec/sftp-server"].into_iter().find(|path| Path::new(path).exists())
+    if let Some(server) = ["/usr/lib/openssh/sftp-server", "/usr/libexec/sftp-server"]
+        .into_iter()
+        .find(|path| Path::new(path).exists())
     {
         let (blob, up) = (lab.arg("blob"), format!("host:{}", lab.arg("up")));
         run(&["-D", server, "-l", "400000", &blob, &up]).ok("-D up");
@@ -256,12 +270,19 @@ fn programs_in_the_place_of_a_connection() {
         std::fs::set_permissions(lab.path(name), std::fs::Permissions::from_mode(0o755)).unwrap();
         lab.arg(name)
     };
-    let wrapper = script("wrapper", &format!("echo \"$*\" > words\nset -- ${{!#}}\nshift\nexec {} \"$@\"", lhscp.display()));
+    let wrapper = script(
+        "wrapper",
+        &format!("echo \"$*\" > words\nset -- ${{!#}}\nshift\nexec {} \"$@\"", lhscp.display()),
+    );
     let target = format!("me@host:{}", lab.arg("wrapped"));
     run(&["-O", "-S", &wrapper, "-P", "7", "-oX=y", "-4", &lab.arg("blob"), &target]).ok("-S");
     assert_same_file(&lab.path("blob"), &lab.path("wrapped"));
     let words = lab.read("words");
-    assert!(words.contains("-oX=y -4 -p 7 -l me -- host scp -t ") || words.contains("-o X=y -4 -p 7 -l me -- host scp -t "), "{words}");
+    assert!(
+        words.contains("-oX=y -4 -p 7 -l me -- host scp -t ")
+            || words.contains("-o X=y -4 -p 7 -l me -- host scp -t "),
+        "{words}"
+    );
     run(&["-M", "scp", "-S", &wrapper, &target, &lab.arg("unwrapped")]).ok("-M scp -S");
     assert_same_file(&lab.path("blob"), &lab.path("unwrapped"));
 

@@ -105,9 +105,10 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
         options.bits_per_second = Some(kilobits * 1024);
     }
     let port = match parsed.text('P') {
-        Some(text) => {
-            Some(lh_client::destination::parse_port(&text).ok_or_else(|| SCP.error(&format!("bad port \"{text}\"")))?)
-        }
+        Some(text) => Some(
+            lh_client::destination::parse_port(&text)
+                .ok_or_else(|| SCP.error(&format!("bad port \"{text}\"")))?,
+        ),
         None => None,
     };
     let server = parsed.value('D').map(|path| Via::Server(path.to_owned()));

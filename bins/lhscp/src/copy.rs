@@ -239,4 +239,3 @@ const fn exit_status(summary: Summary) -> u8 {
         _ => FAILURE,
     }
 }
-

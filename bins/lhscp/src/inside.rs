@@ -85,16 +85,14 @@ struct Copying {
 impl Control for Copying {
     fn on_event(&mut self, event: ControlEvent, cx: &mut ControlCx<'_>) {
         match event {
-            ControlEvent::Note { note, .. } => {
-                match note.downcast_ref::<SessionNote>() {
-                    Some(SessionNote::StartRefused { request }) => {
-                        self.refused = Some(request);
-                        cx.stop(NO_CONNECTION.into());
-                    }
-                    Some(SessionNote::ExitStatus(status)) => self.status = Some(*status),
-                    _ => {}
+            ControlEvent::Note { note, .. } => match note.downcast_ref::<SessionNote>() {
+                Some(SessionNote::StartRefused { request }) => {
+                    self.refused = Some(request);
+                    cx.stop(NO_CONNECTION.into());
                 }
-            }
+                Some(SessionNote::ExitStatus(status)) => self.status = Some(*status),
+                _ => {}
+            },
             event => answer_by_default(event, cx),
         }
     }

@@ -72,7 +72,13 @@ pub(crate) fn download(
 }
 
 /// Runs one side here, the other there.
-fn run(arguments: &Arguments, host: &Host, command: Vec<u8>, mut party: Box<dyn Party>, kept: &mut Kept) -> u8 {
+fn run(
+    arguments: &Arguments,
+    host: &Host,
+    command: Vec<u8>,
+    mut party: Box<dyn Party>,
+    kept: &mut Kept,
+) -> u8 {
     let mut show = Show::new(arguments.quiet, arguments.verbose > 0);
     let (outcome, well) = match &arguments.via {
         Via::Program(program) => {
@@ -152,10 +158,8 @@ fn relay_programs(mut from: Command, mut to: Command) -> io::Result<bool> {
     let both = [spawn(from.stdin(first.0).stdout(first.1)), spawn(to.stdin(second.0).stdout(second.1))];
     // They hold our copies of the pipes, whose ends the programs must be able to find out about.
     drop((from, to));
-    let ended: Vec<bool> = both
-        .into_iter()
-        .map(|child| child.is_some_and(|mut child| ended_well(&mut child)))
-        .collect();
+    let ended: Vec<bool> =
+        both.into_iter().map(|child| child.is_some_and(|mut child| ended_well(&mut child))).collect();
     Ok(ended.iter().all(|well| *well))
 }
 
@@ -198,13 +202,9 @@ fn pumped(
     (input, output): (OwnedFd, OwnedFd),
     ui: &mut TerminalUi,
 ) -> io::Result<Ended> {
-    let pump = FdPump::new()
-        .input(LocalFd::owned(input)?)
-        .output(LocalFd::owned(output)?)
-        .output_ext(LocalFd::inherited(
-            std::os::fd::AsFd::as_fd(&io::stderr()),
-            lh_driver::Direction::Write,
-        )?);
+    let pump = FdPump::new().input(LocalFd::owned(input)?).output(LocalFd::owned(output)?).output_ext(
+        LocalFd::inherited(std::os::fd::AsFd::as_fd(&io::stderr()), lh_driver::Direction::Write)?,
+    );
     Ok(run_command(client, command, Box::new(UntilClosed { pump, closed: false }), ui))
 }
 

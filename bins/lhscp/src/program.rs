@@ -38,7 +38,11 @@ pub(crate) fn to_host(program: &OsStr, arguments: &Arguments, host: &Host, remot
             Remote::Command(text) => lh_transfer::display_name(text),
         };
         let user = host.user.as_deref().unwrap_or("(unspecified)");
-        eprintln!("Executing: program {} host {}, user {user}, command {shown}", program.display(), host.name);
+        eprintln!(
+            "Executing: program {} host {}, user {user}, command {shown}",
+            program.display(),
+            host.name
+        );
     }
     command
 }

@@ -9,15 +9,18 @@ use std::os::unix::ffi::OsStrExt;
 use std::time::Instant;
 
 use lh_cli::flags::Parsed;
-use lh_transfer::rcp::{self, Options, Party, Request, Sink, Source};
 use lh_transfer::Current;
+use lh_transfer::rcp::{self, Options, Party, Request, Sink, Source};
 
 use crate::FAILURE;
 
 /// Serves one copy; returns the exit status.
 pub(crate) fn run(parsed: &Parsed) -> u8 {
     let streams = || -> io::Result<(File, File)> {
-        Ok((io::stdin().as_fd().try_clone_to_owned()?.into(), io::stdout().as_fd().try_clone_to_owned()?.into()))
+        Ok((
+            io::stdin().as_fd().try_clone_to_owned()?.into(),
+            io::stdout().as_fd().try_clone_to_owned()?.into(),
+        ))
     };
     let Ok((mut input, mut output)) = streams() else { return FAILURE };
     let options = Options {

@@ -203,7 +203,8 @@ mod tests {
     fn what_only_old_equipment_needs_is_in_no_default_list() {
         use lh_crypto::{Cipher, KexAlgorithm, Mac};
         for all in [Algorithms::client_default(), Algorithms::server_default()] {
-            let ciphers = all.cipher_c2s.iter().chain(&all.cipher_s2c).filter_map(|name| Cipher::by_name(name));
+            let ciphers =
+                all.cipher_c2s.iter().chain(&all.cipher_s2c).filter_map(|name| Cipher::by_name(name));
             assert!(ciphers.clone().count() > 0 && !ciphers.into_iter().any(Cipher::is_legacy));
             let macs = all.mac_c2s.iter().chain(&all.mac_s2c).filter_map(|name| Mac::by_name(name));
             assert!(macs.clone().count() > 0 && !macs.into_iter().any(Mac::is_legacy));

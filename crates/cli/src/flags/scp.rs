@@ -36,7 +36,11 @@ pub static SCP: Program = Program {
         Flag::plain('r', Works, "Copy folders with everything in them."),
         Flag::with('S', "program", Works, "Connect with this program, which takes the arguments of ssh."),
         Flag::plain('s', Works, "Use SFTP; the default."),
-        Flag::plain('T', Works, "With -O: take files whatever their names, not only those that were asked for."),
+        Flag::plain(
+            'T',
+            Works,
+            "With -O: take files whatever their names, not only those that were asked for.",
+        ),
         Flag::plain('t', Works, ""),
         Flag::plain('v', Works, "Tell what happens; up to three times for more."),
         Flag::with(
