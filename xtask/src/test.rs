@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use crate::{Outcome, bench, build_release, call, cargo, fuzz, layers, peers, root, target_dir};
+use crate::{Outcome, bench, build_release, call, cargo, fuzz, layers, names, peers, root, target_dir};
 
 type Step = (&'static str, fn() -> Outcome);
 
@@ -15,7 +15,7 @@ const STEPS: &[Step] = &[
         call(cargo().args(["clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"]))
     }),
     ("deny", deny),
-    ("build", || build_release().map(drop)),
+    ("build", || build_release().and_then(|bins| names::link(&bins)).map(drop)),
     ("tests", tests),
     ("docs", docs),
     ("demo", || crate::demo::run(&["--size", "67108864", "--files", "300"].map(str::to_owned))),

@@ -203,7 +203,7 @@ fn host_keys(config: &ServerConfig) -> Result<Vec<HostKey>, Stop> {
         }
     }
     if keys.is_empty() {
-        lines.push("lhsshd: no hostkeys available -- exiting.".to_owned());
+        lines.push(format!("{}: no hostkeys available -- exiting.", SSHD.called()));
         return Err(Stop { lines, status: NO_HOST_KEYS });
     }
     for line in lines {

@@ -13,7 +13,7 @@ pub(super) fn software(line: &str) -> &str {
 }
 
 /// What is offered to the client: the configuration's edits of our defaults, less what is not built in (a stock
-/// configuration may name MACs that we do not have).
+/// configuration may name what we do not have).
 pub(super) fn algorithms(settings: &ServerSettings) -> Algorithms {
     let default = Algorithms::server_default();
     let kex = settings.kex_algorithms.apply(&default.kex);
@@ -57,12 +57,12 @@ mod tests {
         let plain = algorithms(&crate::testing::settings(""));
         assert_eq!(plain, Algorithms::server_default());
         let edited = crate::testing::settings(
-            "Ciphers aes256-ctr,aes128-gcm@openssh.com\nMACs hmac-md5,umac-64@openssh.com,hmac-sha2-256\n\
+            "Ciphers aes256-ctr,aes128-gcm@openssh.com\nMACs hmac-ripemd160,umac-64@openssh.com,hmac-md5\n\
              KexAlgorithms -mlkem*,sntrup*\nCompression no\nHostKeyAlgorithms +ssh-rsa\n",
         );
         let edited = algorithms(&edited);
         assert_eq!(edited.cipher_s2c, ["aes256-ctr", "aes128-gcm@openssh.com"]);
-        assert_eq!(edited.mac_c2s, ["umac-64@openssh.com", "hmac-sha2-256"]);
+        assert_eq!(edited.mac_c2s, ["umac-64@openssh.com", "hmac-md5"]);
         assert_eq!(edited.kex.first().map(String::as_str), Some("curve25519-sha256"));
         assert_eq!(edited.compression_c2s, ["none"]);
         assert_eq!(edited.host_key.last().map(String::as_str), Some("ssh-rsa"));
