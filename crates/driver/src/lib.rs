@@ -34,7 +34,7 @@ mod sink;
 mod spin;
 mod stream;
 
-pub use crew::Workers;
+pub use crew::{Crew, Workers};
 pub use cx::{ChannelCx, ControlCx};
 pub use driver::{Driver, DriverError};
 pub use handler::{ChannelEvent, ChannelHandler, Control, ControlEvent, HandlerId, Source, SourceId};

@@ -108,7 +108,7 @@ fn serve(shared: Rc<Shared>, link: Link, serves: Serves) -> i32 {
     let mut serving = Serving::new(Rc::clone(&shared), serves.host_keys, serves.talk, negotiated);
     let round_trip = lh_sys::socket::round_trip(link.stream().read_fd());
     let mut driver = Driver::new(link, lh_connection::Config::default());
-    driver.set_workers(Workers::from_environment());
+    driver.set_workers(Workers::configured(shared.settings.disable_mt_aes.value));
     if let Some(round_trip) = round_trip {
         // Windows grow by what the path holds; told nothing, they would guess it from the first credits, and
         // a stock client on a short path gets slower by every byte of window it cannot use.
