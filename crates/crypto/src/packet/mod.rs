@@ -14,6 +14,7 @@
 //!
 //! UMAC takes the sequence number as its nonce.
 
+mod chacha;
 mod ctr;
 mod gcm;
 mod mac;
@@ -22,7 +23,7 @@ mod tests;
 
 use crate::cipher::CipherKind;
 use crate::{Cipher, CryptoError, Mac, OpenError};
-use aws_lc_rs::aead::chacha20_poly1305_openssh as chacha;
+use chacha::ChaChaKey;
 use ctr::CtrKey;
 use gcm::GcmKey;
 
@@ -73,8 +74,7 @@ pub struct PacketKey(Suite);
 enum Suite {
     Plain,
     Gcm(GcmKey),
-    ChaChaSeal(Box<chacha::SealingKey>),
-    ChaChaOpen(Box<chacha::OpeningKey>),
+    ChaCha(Box<ChaChaKey>),
     Ctr(Box<CtrKey>),
 }
 
@@ -102,13 +102,7 @@ impl PacketKey {
         }
         let suite = match cipher.kind {
             CipherKind::Aes128Gcm | CipherKind::Aes256Gcm => Suite::Gcm(GcmKey::new(cipher.kind, key, iv)?),
-            CipherKind::ChaCha20Poly1305 => {
-                let key = key.try_into().map_err(|_| CryptoError::WrongLength { what: "cipher key" })?;
-                match direction {
-                    Direction::Seal => Suite::ChaChaSeal(Box::new(chacha::SealingKey::new(key))),
-                    Direction::Open => Suite::ChaChaOpen(Box::new(chacha::OpeningKey::new(key))),
-                }
-            }
+            CipherKind::ChaCha20Poly1305 => Suite::ChaCha(Box::new(ChaChaKey::new(direction, key)?)),
             CipherKind::Aes128Ctr | CipherKind::Aes192Ctr | CipherKind::Aes256Ctr => {
                 let mac = mac.ok_or(CryptoError::Unsupported { what: "a counter mode without a MAC" })?;
                 Suite::Ctr(Box::new(CtrKey::new(key, iv, mac, mac_key)?))
@@ -120,7 +114,7 @@ impl PacketKey {
     /// What padding makes a packet a multiple of, in bytes; at least 8.
     pub const fn block_len(&self) -> usize {
         match &self.0 {
-            Suite::Plain | Suite::ChaChaSeal(_) | Suite::ChaChaOpen(_) => 8,
+            Suite::Plain | Suite::ChaCha(_) => 8,
             Suite::Gcm(_) | Suite::Ctr(_) => 16,
         }
     }
@@ -130,7 +124,7 @@ impl PacketKey {
         match &self.0 {
             Suite::Plain => 0,
             Suite::Gcm(_) => gcm::TAG_LEN,
-            Suite::ChaChaSeal(_) | Suite::ChaChaOpen(_) => chacha::TAG_LEN,
+            Suite::ChaCha(_) => chacha::TAG_LEN,
             Suite::Ctr(ctr) => ctr.tag_len(),
         }
     }
@@ -146,7 +140,7 @@ impl PacketKey {
     pub const fn length_is_padded(&self) -> bool {
         match &self.0 {
             Suite::Plain => true,
-            Suite::Gcm(_) | Suite::ChaChaSeal(_) | Suite::ChaChaOpen(_) => false,
+            Suite::Gcm(_) | Suite::ChaCha(_) => false,
             Suite::Ctr(ctr) => !ctr.is_etm(),
         }
     }
@@ -156,9 +150,9 @@ impl PacketKey {
     pub fn packet_length(&self, index: &PacketIndex, head: &[u8]) -> u32 {
         let Some(head) = head.first_chunk::<LENGTH_LEN>() else { return 0 };
         u32::from_be_bytes(match &self.0 {
-            Suite::ChaChaOpen(key) => key.decrypt_packet_length(index.seq, *head),
+            Suite::ChaCha(key) => key.packet_length(index.seq, *head),
             Suite::Ctr(ctr) if !ctr.is_etm() => ctr.decrypt_head(index, *head),
-            Suite::Plain | Suite::Gcm(_) | Suite::ChaChaSeal(_) | Suite::Ctr(_) => *head,
+            Suite::Plain | Suite::Gcm(_) | Suite::Ctr(_) => *head,
         })
     }
 
@@ -167,7 +161,7 @@ impl PacketKey {
         let clear = match &self.0 {
             Suite::Gcm(_) => LENGTH_LEN,
             Suite::Ctr(ctr) if ctr.is_etm() => LENGTH_LEN,
-            Suite::Plain | Suite::ChaChaSeal(_) | Suite::ChaChaOpen(_) | Suite::Ctr(_) => 0,
+            Suite::Plain | Suite::ChaCha(_) | Suite::Ctr(_) => 0,
         };
         total_without_tag.saturating_sub(clear) as u64
     }
@@ -183,12 +177,7 @@ impl PacketKey {
         match &self.0 {
             Suite::Plain => Ok(()),
             Suite::Gcm(key) => key.seal(index, body, tag),
-            Suite::ChaChaSeal(key) => {
-                let tag = tag.try_into().map_err(|_| CryptoError::WrongLength { what: "tag" })?;
-                key.seal_in_place(index.seq, body, tag);
-                Ok(())
-            }
-            Suite::ChaChaOpen(_) => Err(CryptoError::Unsupported { what: "sealing with an opening key" }),
+            Suite::ChaCha(key) => key.seal(index.seq, body, tag),
             Suite::Ctr(key) => key.seal(index, body, tag),
         }
     }
@@ -203,16 +192,7 @@ impl PacketKey {
         match &self.0 {
             Suite::Plain => Ok(()),
             Suite::Gcm(key) => key.open(index, body, tag),
-            Suite::ChaChaOpen(key) => {
-                let tag: &[u8; chacha::TAG_LEN] = (&*tag).try_into().map_err(|_| OpenError)?;
-                let opened = key.open_in_place(index.seq, body, tag).map_err(|_| OpenError)?;
-                // The library leaves the length field encrypted. It has been authenticated, and a packet that was not
-                // framed by its own length field does not get here with a valid tag.
-                let length = u32::try_from(opened.len()).map_err(|_| OpenError)?;
-                *body.first_chunk_mut().ok_or(OpenError)? = length.to_be_bytes();
-                Ok(())
-            }
-            Suite::ChaChaSeal(_) => Err(OpenError),
+            Suite::ChaCha(key) => key.open(index.seq, body, tag),
             Suite::Ctr(key) => key.open(index, body, tag),
         }
     }
