@@ -52,7 +52,7 @@ pub fn connect(options: &Options, ui: &mut dyn UserInterface) -> Result<Client, 
     let Connected { link, proxy, peer, address, untrusted } = connect_link(options, 0, &mut log)?;
     let config = &options.config;
     let mut driver = Driver::new(link, lh_connection::Config::default());
-    driver.set_workers(Workers::from_environment());
+    driver.set_workers(Workers::configured(*config.disable_mt_aes));
     if let Some(interval) = config.server_alive_interval.duration() {
         driver.set_keepalive(interval, *config.server_alive_count_max);
     }
@@ -271,7 +271,8 @@ fn through_hop(
     let hop_options = options.for_hop(hop, before).map_err(|error| ClientError::Config(error.to_string()))?;
     log.debug(|| format!("Connecting through jump host {}", hop.host));
     let connected = connect_link(&hop_options, depth + 1, log)?;
-    let stream = carry(connected.link, connected.proxy, &options.config.host, options.config.port())
+    let workers = Workers::configured(*hop_options.config.disable_mt_aes);
+    let stream = carry(connected.link, connected.proxy, workers, &options.config.host, options.config.port())
         .map_err(|error| ClientError::Local(format!("jump host {}: {}", hop.host, errno_text(&error))))?;
     Ok(Reached { stream, proxy: None, address: None })
 }

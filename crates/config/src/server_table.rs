@@ -242,8 +242,8 @@ keyword_table! {
     none_enabled: bool = "no", "NoneEnabled", Match, NotYet;
     /// HPN-SSH: allow dropping the MAC with the cipher.
     none_mac_enabled: bool = "no", "NoneMacEnabled", Match, NotYet;
-    /// HPN-SSH: keep to one cipher thread.
-    disable_mt_aes: bool = "no", "DisableMTAES", Match, NotYet;
+    /// HPN-SSH: no threads for ciphers, whichever cipher it is.
+    disable_mt_aes: bool = "no", "DisableMTAES", Match, Works;
     /// HPN-SSH: use multipath TCP.
     use_mptcp: bool = "no", "UseMPTCP", Global, NotYet;
     /// HPN-SSH, removed there: fixed TCP receive buffer in KiB.
