@@ -33,7 +33,8 @@ fn lines_are_those_of_ssh_keyscan() {
         .map(|key| format!("HostCertificate {}\n", lab.arg(&format!("{key}-cert.pub"))))
         .concat();
     let theirs = Inetd::openssh(&lab, &sshd, &config);
-    let ours = Lhsshd::start(&lab, "");
+    // Enough for the connections of scans that have just ended.
+    let ours = Lhsshd::start(&lab, "MaxStartups 100");
     lab.write("hosts", "127.0.0.1 Name,127.0.0.1  # a comment\n\nlocalhost\n");
     for port in [theirs.port_arg(), ours.port_arg()] {
         for args in [
@@ -104,6 +105,7 @@ fn broken_servers_stop_nothing() {
     assert_eq!(ran.code, 0, "{}", ran.err);
     assert_eq!(ran.text().lines().count(), 3, "{}", ran.text());
     assert!(ran.err.contains("connect (`127.0.0.5'): Connection refused"), "{}", ran.err);
+    assert!(ran.err.contains("127.0.0.4: Connection closed by remote host"), "{}", ran.err);
     assert!(ran.err.contains("getaddrinfo no-such-host.invalid: "), "{}", ran.err);
     assert!(ran.err.contains(&format!("# 127.0.0.1:{port} SSH-2.0-Longhaul")), "{}", ran.err);
     // Nothing found is a failure.

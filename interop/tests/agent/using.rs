@@ -113,28 +113,33 @@ fn keys_that_log_in_are_added_to_the_agent() {
         let connect = |key: &str, add: &str| {
             let identity = format!("IdentityFile={}", lab.arg(key));
             let add = format!("AddKeysToAgent={add}");
-            let args = login(&lab, server.port, &me(), &[&identity, &add], "echo in");
-            assert_in(&agent.run_env(&lab, &env, &our("lhssh"), &args), &add);
+            let options = [identity.as_str(), &add, "IdentitiesOnly=yes", "LogLevel=DEBUG1"];
+            let args = login(&lab, server.port, &me(), &options, "echo in");
+            let ran = agent.run_env(&lab, &env, &our("lhssh"), &args);
+            assert_in(&ran, &add);
+            ran.err.contains(&format!("identity added to agent: {}", lab.arg(key)))
         };
-        connect("user_rsa", "no");
+        assert!(!connect("user_rsa", "no"));
         assert_eq!(list(), "The agent has no identities.\n");
-        connect("user_rsa", "yes");
+        assert!(connect("user_rsa", "yes"));
         assert!(list().contains("user_rsa (RSA)"), "{}", list());
         // Now the agent has it: nobody is asked for the passphrase.
         let _ = std::fs::remove_file(lab.path("asked"));
-        connect("user_rsa", "yes");
+        assert!(!connect("user_rsa", "yes"));
         assert!(!lab.path("asked").exists());
-        connect("user_ecdsa", "1");
+        assert!(connect("user_ecdsa", "1"));
         let gone = (0..300).any(|_| {
             std::thread::sleep(std::time::Duration::from_millis(50));
             !list().contains("ECDSA")
         });
         assert!(gone, "added for a second: {}", list());
-        // Any answer but a no is a yes to a program that asks for permission; "secret" is neither.
-        connect("user_ecdsa", "ask");
+        // An answer that is no yes is a no.
+        assert!(!connect("user_ecdsa", "ask"));
         assert!(!list().contains("ECDSA"), "{}", list());
+        let asked = lab.read("asked");
         assert!(
-            lab.read("asked").contains(&format!("Add key {} (user_ecdsa) to agent?", lab.arg("user_ecdsa")))
+            asked.contains(&format!("Add key {} (user_ecdsa) to agent?", lab.arg("user_ecdsa"))),
+            "{asked}"
         );
     }
 }
