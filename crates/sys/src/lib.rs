@@ -17,6 +17,7 @@
 //! | [`pty`] | pseudo terminals |
 //! | [`termios`] | raw mode, window sizes, the terminal modes of RFC 4254 section 8 |
 //! | [`signals`] | signal names, and signals turned into readable bytes |
+//! | [`memory`] | how much memory the machine has left |
 //! | [`socket`] | options and addresses of TCP sockets |
 //! | [`time`] | dates as people write them |
 //! | [`tun`] | TUN devices, for the emulated path of the bench |
@@ -27,6 +28,7 @@ pub mod child;
 pub mod crypt;
 pub mod fd;
 pub mod ids;
+pub mod memory;
 pub mod pty;
 pub mod sandbox;
 pub mod signals;
