@@ -7,6 +7,7 @@
 mod data;
 mod lab;
 mod server;
+pub mod tunnel;
 
 pub use data::{assert_same_file, assert_same_tree, link_folder, make_blob, make_tree};
 pub use lab::{Lab, Ran, TestUser};

@@ -5,10 +5,12 @@ use std::os::fd::AsFd;
 use std::rc::Rc;
 
 use lh_client::{
-    Client, ClientError, Forwards, LogLevel, Options, Pty, SessionNote, SessionSetup, TerminalUi, answer_by_default,
-    sanitise,
+    Client, ClientError, Forwards, LogLevel, Options, Pty, SessionNote, SessionSetup, TerminalUi,
+    answer_by_default, sanitise,
 };
-use lh_driver::{ChannelId, ChannelOptions, Control, ControlCx, ControlEvent, Direction, FdPump, HandlerId, Interest};
+use lh_driver::{
+    ChannelId, ChannelOptions, Control, ControlCx, ControlEvent, Direction, FdPump, HandlerId, Interest,
+};
 use lh_driver::{Interests, LocalFd, Ready};
 use lh_sys::signals::Signals;
 use lh_sys::termios::{RawMode, encode_modes, is_terminal, window_size};
@@ -128,12 +130,7 @@ fn open(
 }
 
 /// Joins the standard descriptors and the channel.
-fn pump(
-    options: &Options,
-    plan: &Plan,
-    terminal: &Terminal,
-    forwards: &Forwards,
-) -> std::io::Result<FdPump> {
+fn pump(options: &Options, plan: &Plan, terminal: &Terminal, forwards: &Forwards) -> std::io::Result<FdPump> {
     let input = input(plan.null_input)?;
     let mut pump = FdPump::new()
         .input(input)

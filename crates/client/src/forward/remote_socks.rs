@@ -36,7 +36,7 @@ type Outbox = Rc<RefCell<Option<io::Result<OwnedFd>>>>;
 enum State {
     Asking(Handshake),
     Dialling(Version, Outbox),
-    Connected(FdPump),
+    Connected(Box<FdPump>),
     Over,
 }
 
@@ -130,7 +130,7 @@ impl RemoteSocks {
             pump.on_event(ChannelEvent::Eof, cx);
         }
         pump.on_batch_end(cx);
-        self.state = State::Connected(pump);
+        self.state = State::Connected(Box::new(pump));
     }
 }
 
@@ -141,7 +141,9 @@ impl ChannelHandler for RemoteSocks {
         }
         match event {
             ChannelEvent::Opened { .. } => self.until = Some(cx.now() + PATIENCE),
-            ChannelEvent::Data { ext: None, data } if !matches!(self.state, State::Over) => self.data(&data, cx),
+            ChannelEvent::Data { ext: None, data } if !matches!(self.state, State::Over) => {
+                self.data(&data, cx)
+            }
             ChannelEvent::Data { data, .. } => cx.consumed(data.len()),
             // Half a handshake, or a client that says goodbye at once but still wants the answer.
             ChannelEvent::Eof => match self.state {

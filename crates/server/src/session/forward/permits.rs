@@ -33,17 +33,25 @@ pub(super) fn may_listen(shared: &Shared, host: &str, port: u16) -> bool {
     let by_server = match &shared.settings.permit_listen.value {
         PermitForward::Any => true,
         PermitForward::None => false,
-        PermitForward::Only(list) => list
-            .iter()
-            .any(|(name, number)| number.is_none_or(|number| number == port) && matches(name.as_deref(), host)),
+        PermitForward::Only(list) => list.iter().any(|(name, number)| {
+            number.is_none_or(|number| number == port) && matches(name.as_deref(), host)
+        }),
     };
     let keys = &shared.options.permit_listen;
     by_server && (keys.is_empty() || keys.iter().any(|permitted| listens(permitted, host, port)))
 }
 
-/// Whether it may forward Unix sockets; `direction` is what `AllowStreamLocalForwarding` says about this one.
-pub(super) fn may_stream_local(shared: &Shared, direction: bool) -> bool {
-    may_forward(shared) && direction
+/// Whether it may connect to Unix sockets. Who may open some ports only (`PermitOpen`, `permitopen=`) may open no socket.
+pub(super) fn may_connect_unix(shared: &Shared) -> bool {
+    may_forward(shared)
+        && shared.settings.allow_stream_local_forwarding.value.local()
+        && shared.settings.permit_open.value == PermitForward::Any
+        && shared.options.permit_open.is_empty()
+}
+
+/// Whether it may have Unix sockets that listen.
+pub(super) fn may_listen_unix(shared: &Shared) -> bool {
+    may_forward(shared) && shared.settings.allow_stream_local_forwarding.value.remote()
 }
 
 /// The addresses to listen on when a client asks for `host` (sshd_config(5), `GatewayPorts`). Without the keyword only
@@ -71,7 +79,8 @@ fn opens(permitted: &str, host: &str, port: u16) -> bool {
 
 /// One `permitlisten=` of a key: a port alone is for every address.
 fn listens(permitted: &str, host: &str, port: u16) -> bool {
-    let (name, number) = split_host_port(permitted).map_or((None, permitted), |(name, port)| (Some(name), port));
+    let (name, number) =
+        split_host_port(permitted).map_or((None, permitted), |(name, port)| (Some(name), port));
     matches(name, host) && is_port(number, port)
 }
 
