@@ -5,8 +5,8 @@ use std::os::fd::AsFd;
 use std::rc::Rc;
 
 use lh_client::{
-    AgentForward, Client, ClientError, Forwards, LogLevel, Options, Pty, SessionNote, SessionSetup, TerminalUi,
-    answer_by_default, sanitise,
+    AgentForward, Client, ClientError, Forwards, LogLevel, Options, Pty, SessionNote, SessionSetup,
+    TerminalUi, answer_by_default, sanitise,
 };
 use lh_driver::{
     ChannelId, ChannelOptions, Control, ControlCx, ControlEvent, Direction, FdPump, HandlerId, Interest,
