@@ -90,7 +90,7 @@ fn the_agent_is_there_at_the_server() {
         // Not asked for, not given.
         let ran =
             place.forwarded(agent, &our("lhssh"), ours.port, &["ForwardAgent=no"], "echo x$SSH_AUTH_SOCK");
-        assert_eq!(ran.ok("-A wins").text().starts_with("x/"), true);
+        assert!(ran.ok("-A wins").text().starts_with("x/"));
         let identity = format!("IdentityFile={}", lab.arg("user_ed25519"));
         let args = login(lab, ours.port, &place.user.name, &[&identity], "echo x$SSH_AUTH_SOCK");
         assert_eq!(agent.run(lab, &our("lhssh"), &args).ok("no -A").text(), "x\n");

@@ -2,7 +2,10 @@
 
 use std::path::Path;
 
+use lh_agent::{IdentityEntry, Reply, Request};
+use lh_crypto::{Hash, KeyType, PrivateKey, PublicKey};
 use lh_interop::{Agent, Inetd, Lab, Ran, me, our, peers};
+use lh_wire::{Reader, Writer as _};
 
 use super::programs::askpass;
 
@@ -88,6 +91,87 @@ fn every_key_type_logs_in_through_every_agent() {
         let args =
             login(&lab, server.port, &me(), &[&none, "IdentityAgent=none", "BatchMode=yes"], "echo in");
         assert_eq!(agent.run(&lab, client, &args).code, 255);
+    }
+}
+
+/// Without the hardware: an agent of ours that signs as a security key does, with a touch.
+///
+/// Covers: wire sk-ssh-ed25519@openssh.com; wire sk-ecdsa-sha2-nistp256@openssh.com; ssh_config PubkeyAcceptedAlgorithms
+#[test]
+fn security_keys_log_in_through_an_agent() {
+    let Some([sshd]) = peers("security_keys_log_in_through_an_agent", ["sshd"]) else { return };
+    let lab = Lab::new();
+    let server = Inetd::openssh(&lab, &sshd, "");
+    for (key_type, curve) in [
+        (KeyType::Ed25519, "sk-ssh-ed25519@openssh.com"),
+        (KeyType::EcdsaP256, "sk-ecdsa-sha2-nistp256@openssh.com"),
+    ] {
+        let inner = PrivateKey::generate(key_type, None).unwrap();
+        let mut fields = Reader::new(inner.public().blob());
+        let _ = fields.text().unwrap();
+        let mut blob = Vec::new();
+        blob.put_string(curve.as_bytes());
+        blob.put_bytes(fields.rest());
+        blob.put_string(b"ssh:");
+        let public = PublicKey::from_blob(&blob).unwrap();
+        lab.write("authorized_keys", &public.to_openssh_line("security key"));
+        lab.write("sk.pub", &public.to_openssh_line("security key"));
+        let socket = lab.path(&format!("agent-{curve}"));
+        let listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+        std::thread::spawn(move || {
+            for client in listener.incoming().flatten() {
+                let _ = answer(client, &inner, &blob);
+            }
+        });
+        let (agent, named) =
+            (format!("IdentityAgent={}", socket.display()), format!("IdentityFile={}", lab.arg("sk.pub")));
+        let args = login(
+            &lab,
+            server.port,
+            &me(),
+            &[&agent, &named, "IdentitiesOnly=yes", "BatchMode=yes"],
+            "echo in",
+        );
+        assert_in(&lab.run(&our("lhssh"), &args), curve);
+    }
+}
+
+/// An agent with one key, whose signatures have the form of a security key's (OpenSSH's PROTOCOL.u2f).
+fn answer(
+    mut client: std::os::unix::net::UnixStream,
+    inner: &PrivateKey,
+    blob: &[u8],
+) -> std::io::Result<()> {
+    use std::io::{Read as _, Write as _};
+    loop {
+        let mut len = [0; 4];
+        client.read_exact(&mut len)?;
+        let mut body = vec![0; u32::from_be_bytes(len) as usize];
+        client.read_exact(&mut body)?;
+        let reply = match Request::parse(&body) {
+            Ok(Request::Identities) => {
+                Reply::Identities(vec![IdentityEntry { blob: blob.to_vec(), comment: "sk".to_owned() }])
+            }
+            Ok(Request::Sign { key, data, .. }) if key == blob => {
+                let (touched, counter) = (1_u8, 7_u32);
+                let mut signed = Hash::Sha256.digest(&[b"ssh:"]).as_ref().to_vec();
+                signed.put_u8(touched);
+                signed.put_u32(counter);
+                signed.put_bytes(Hash::Sha256.digest(&[data]).as_ref());
+                let algorithm = inner.public().signature_algorithms()[0];
+                let plain = inner.sign(algorithm, &signed).unwrap();
+                let mut plain = Reader::new(&plain);
+                let _ = plain.string().unwrap();
+                let mut signature = Vec::new();
+                signature.put_string(Reader::new(blob).string().unwrap());
+                signature.put_string(plain.string().unwrap());
+                signature.put_u8(touched);
+                signature.put_u32(counter);
+                Reply::Signature(signature)
+            }
+            _ => Reply::Failure,
+        };
+        client.write_all(&lh_agent::frame(&reply.encode()))?;
     }
 }
 
