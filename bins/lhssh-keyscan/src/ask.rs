@@ -162,6 +162,12 @@ fn key(
                 show.error(&format!("{name}: Connection closed by remote host"));
                 return Err("closed".to_owned());
             }
+            Err(LinkError::Io { stage: Stage::Identification, source }) => {
+                let text = source.to_string();
+                let words = text.split(" (os error ").next().unwrap_or(&text);
+                show.error(&format!("read ({name}): {words}"));
+                return Err("broken".to_owned());
+            }
             Err(error) => return Err(error.to_string()),
         };
         match event {
