@@ -10,7 +10,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("wire", &[]),
     ("config", &[]),
     ("sys", &[]),
-    ("crypto", &["wire"]),
+    ("crypto", &["wire", "sys"]),
     ("transport", &["wire", "crypto"]),
     ("auth", &["wire", "crypto"]),
     ("agent", &["wire", "crypto"]),

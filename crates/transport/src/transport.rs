@@ -113,7 +113,7 @@ impl Transport {
             held_bytes: 0,
             deflater: Deflater::default(),
             inflater: Inflater::default(),
-            our_ident: ident::ours(&config.software).into_bytes(),
+            our_ident: ident::ours(&config.software, &config.comments).into_bytes(),
             peer_ident: Vec::new(),
             peer_ident_text: None,
             lines: 0,
