@@ -8,6 +8,7 @@ mod agent;
 mod data;
 mod lab;
 mod server;
+pub mod tunnel;
 
 pub use agent::Agent;
 pub use data::{assert_same_file, assert_same_tree, link_folder, make_blob, make_tree};
