@@ -24,11 +24,11 @@ pub use cipher::Cipher;
 pub use error::{CryptoError, KexError, KeyFileError, OpenError, VerifyError};
 pub use hash::{Digest, Hash, Tag};
 pub use kex::{DhGroup, EphemeralKey, KexAlgorithm, KexFamily, SharedSecret, derive_key, kex_respond};
+pub use key::Attested;
 pub use key::{
     Certificate, CertificateError, CertificateKind, FingerprintHash, KeyType, Krl, KrlCertificates,
     KrlContents, KrlError, PrivateKey, PublicKey,
 };
-pub use key::Attested;
 pub use mac::Mac;
 pub use packet::{Direction, KeyLimits, PacketIndex, PacketKey};
 pub use random::{Random, SystemRandom};

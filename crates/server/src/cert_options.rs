@@ -81,7 +81,9 @@ impl KeyOptions {
     /// They force different commands.
     pub(crate) fn merged(&self, other: &Self) -> Result<Self, &'static str> {
         let command = match (&self.command, &other.command) {
-            (Some(ours), Some(theirs)) if ours != theirs => return Err("forced command options do not match"),
+            (Some(ours), Some(theirs)) if ours != theirs => {
+                return Err("forced command options do not match");
+            }
             (ours, theirs) => ours.clone().or_else(|| theirs.clone()),
         };
         let first = |ours: &Option<String>, theirs: &Option<String>| ours.clone().or_else(|| theirs.clone());
@@ -123,7 +125,10 @@ impl KeyOptions {
     ) -> Result<(), (Level, String)> {
         let Comer { user, address, name, now } = *comer;
         if let Some(expires) = self.expires.filter(|expires| now >= *expires) {
-            return Err((Level::Info, format!("{place}: entry expired at {}", lh_sys::time::local_text(expires))));
+            return Err((
+                Level::Info,
+                format!("{place}: entry expired at {}", lh_sys::time::local_text(expires)),
+            ));
         }
         if self.principals.is_some() && !self.cert_authority {
             return Err((Level::Debug1, format!("{place}: principals on non-CA key")));
@@ -173,7 +178,8 @@ mod tests {
     #[test]
     fn where_from_and_until_when() {
         let key = options(r#"from="10.0.0.0/8,!10.1.*",expiry-time="20300102Z""#);
-        let check = |address, now| key.authorise("keys:3", &comer(address, now), true).map_err(|(_, text)| text);
+        let check =
+            |address, now| key.authorise("keys:3", &comer(address, now), true).map_err(|(_, text)| text);
         assert_eq!(check("10.2.0.1", 0), Ok(()));
         assert_eq!(
             check("10.1.0.1", 0),
@@ -199,7 +205,8 @@ mod tests {
     #[test]
     fn the_stricter_side_wins() {
         let line = options(r#"restrict,pty,permitopen="h:1",environment="A=b",verify-required"#);
-        let other = options(r#"no-pty,command="date",expiry-time="20300102Z",permitopen="h:2",no-touch-required"#);
+        let other =
+            options(r#"no-pty,command="date",expiry-time="20300102Z",permitopen="h:2",no-touch-required"#);
         let both = line.merged(&other).unwrap();
         assert!(!both.pty && !both.user_rc && both.verify_required && !both.no_touch_required);
         assert_eq!(both.command.as_deref(), Some("date"));

@@ -36,18 +36,8 @@ pub(crate) struct Grant {
 
 impl Grant {
     pub(crate) fn encode(&self) -> Zeroizing<Vec<u8>> {
-        let Self {
-            user,
-            ids,
-            groups,
-            options,
-            must_change_password,
-            level,
-            proofs,
-            said,
-            session_id,
-            state,
-        } = self;
+        let Self { user, ids, groups, options, must_change_password, level, proofs, said, session_id, state } =
+            self;
         let mut out = Zeroizing::new(Vec::with_capacity(state.len() + 64 * 1024));
         let User { name, uid, gid, home, shell, gecos } = user;
         out.put_string(name.as_bytes());

@@ -55,7 +55,7 @@ pub enum HostKeyError {
     },
 }
 
-/// One host key.
+/// One host key: a key pair, or a certificate with the private half of the key that it certifies.
 pub struct HostKey {
     public: PublicKey,
     file: Zeroizing<Vec<u8>>,
@@ -90,6 +90,35 @@ impl HostKey {
         let (private, _comment) = PrivateKey::parse(&file, None)?;
         let public = private.public().clone();
         Ok(Self { public, file, private: Some(private) })
+    }
+
+    /// The same key, shown to clients with a certificate (`HostCertificate`).
+    ///
+    /// # Errors
+    /// The line to print: the file is none, or certifies no key of `keys`.
+    pub fn certified(keys: &[Self], path: &Path) -> Result<Self, String> {
+        let shown = path.display();
+        let read = || {
+            if std::fs::metadata(path)?.len() > LARGEST_FILE {
+                return Err(io::Error::other("file too large"));
+            }
+            std::fs::read_to_string(path)
+        };
+        let text = read().map_err(|error| {
+            let error = error.to_string();
+            let error = error.split(" (os error").next().unwrap_or_default();
+            format!("Could not load host certificate \"{shown}\": {error}")
+        })?;
+        let (public, _comment) = PublicKey::from_openssh_line(text.lines().next().unwrap_or_default())
+            .ok_or_else(|| format!("Could not load host certificate \"{shown}\": invalid format"))?;
+        if public.certificate().is_none() {
+            return Err(format!("Certificate file is not a certificate: {shown}"));
+        }
+        let key = keys
+            .iter()
+            .find(|key| key.public.certificate().is_none() && key.public == *public.plain())
+            .ok_or_else(|| format!("No matching private key for certificate: {shown}"))?;
+        Ok(Self { public, file: key.file.clone(), private: None })
     }
 
     /// The public half.
@@ -131,7 +160,7 @@ impl HostKey {
 
 /// What the transport needs to know of a key. SHA-1 signatures only when `sha1`.
 pub(crate) fn for_transport(public: &PublicKey, sha1: bool) -> lh_transport::HostKey {
-    let algorithms = public.signature_algorithms().iter().filter(|name| sha1 || **name != "ssh-rsa");
+    let algorithms = public.signature_algorithms().iter().filter(|name| sha1 || !name.starts_with("ssh-rsa"));
     let algorithms = algorithms.map(|name| (*name).to_owned()).collect();
     lh_transport::HostKey { algorithms, blob: public.blob().to_vec() }
 }
@@ -163,6 +192,22 @@ mod tests {
         key.public().verify("ssh-ed25519", b"data", &signature).unwrap();
         assert_eq!(key.for_transport(false).algorithms, ["ssh-ed25519"]);
         assert!(!format!("{key:?}").contains("file"));
+    }
+
+    #[test]
+    fn certificates_need_their_key() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = key_file(folder.path(), "key", 0o600);
+        let keys = [HostKey::load(&file).unwrap()];
+        let public = folder.path().join("key.pub");
+        std::fs::write(&public, keys[0].public().to_openssh_line("x")).unwrap();
+        let text = HostKey::certified(&keys, &public).unwrap_err();
+        assert_eq!(text, format!("Certificate file is not a certificate: {}", public.display()));
+        let missing = folder.path().join("none");
+        let text = HostKey::certified(&keys, &missing).unwrap_err();
+        let expected =
+            format!("Could not load host certificate \"{}\": No such file or directory", missing.display());
+        assert_eq!(text, expected);
     }
 
     #[test]

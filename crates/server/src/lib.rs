@@ -19,8 +19,8 @@ mod listener;
 mod log;
 mod modules;
 mod monitor;
-mod penalties;
 mod passwords;
+mod penalties;
 mod questions;
 mod session;
 mod startups;
@@ -52,7 +52,8 @@ pub fn contradiction(settings: &ServerSettings) -> Option<&'static str> {
     if set(&settings.authorized_keys_command.0, settings.authorized_keys_command_user.as_deref()) {
         return Some("AuthorizedKeysCommand set without AuthorizedKeysCommandUser");
     }
-    if set(&settings.authorized_principals_command.0, settings.authorized_principals_command_user.as_deref()) {
+    if set(&settings.authorized_principals_command.0, settings.authorized_principals_command_user.as_deref())
+    {
         return Some("AuthorizedPrincipalsCommand set without AuthorizedPrincipalsCommandUser");
     }
     if !monitor::satisfiable(settings) {

@@ -11,9 +11,7 @@ use lh_config::cidr;
 use lh_config::pattern::ListMatch;
 use lh_config::server_values::{NetBlockSize, Penalties};
 
-use crate::session::{
-    EXIT_AUTH_ATTEMPTED, EXIT_CRASH, EXIT_GRACE, EXIT_INVALID_USER, EXIT_REFUSED,
-};
+use crate::session::{EXIT_AUTH_ATTEMPTED, EXIT_CRASH, EXIT_GRACE, EXIT_INVALID_USER, EXIT_REFUSED};
 
 /// Addresses that count as one: of one family, equal in the bits that count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -199,8 +197,7 @@ impl Table {
 
     /// Makes room: the one that would be over first goes.
     fn forget_one(&mut self, v6: bool) {
-        let first =
-            self.penalties.iter().filter(|(source, _)| source.v6 == v6).min_by_key(|(_, p)| p.until);
+        let first = self.penalties.iter().filter(|(source, _)| source.v6 == v6).min_by_key(|(_, p)| p.until);
         if let Some(source) = first.map(|(source, _)| *source) {
             self.penalties.remove(&source);
         }
@@ -292,7 +289,7 @@ mod tests {
             scene.punish("192.0.2.3", Misdeed::AuthFail, 2);
             assert_eq!(scene.table.penalties.len(), 2);
             assert_eq!(scene.refuses("192.0.2.99", 3).is_some(), newcomer_refused);
-            assert_eq!(scene.refuses("192.0.2.3", 3).is_some(), true);
+            assert!(scene.refuses("192.0.2.3", 3).is_some());
             // Other families have room of their own, and time makes room too.
             assert_eq!(scene.refuses("2001:db8::1", 3), None);
             assert_eq!(scene.refuses("192.0.2.99", 100), None);

@@ -230,7 +230,10 @@ mod tests {
             return;
         }
         chown(&file, Some(12345), None).unwrap();
-        assert!(matches!(read_keys(&file, home.path(), 0, true), Err(StrictError::Modes { what: "file", .. })));
+        assert!(matches!(
+            read_keys(&file, home.path(), 0, true),
+            Err(StrictError::Modes { what: "file", .. })
+        ));
         assert!(read_keys(&file, home.path(), 12345, true).is_ok());
     }
 
@@ -239,7 +242,13 @@ mod tests {
         let (home, file) = set_up();
         let missing = read_keys(&home.path().join("nothing"), home.path(), uid(), true);
         assert!(matches!(missing, Err(StrictError::Missing(_))));
-        assert!(matches!(read_keys(&file.join("below"), home.path(), uid(), true), Err(StrictError::Missing(_))));
-        assert!(matches!(read_keys(home.path(), home.path(), uid(), true), Err(StrictError::NotRegular { .. })));
+        assert!(matches!(
+            read_keys(&file.join("below"), home.path(), uid(), true),
+            Err(StrictError::Missing(_))
+        ));
+        assert!(matches!(
+            read_keys(home.path(), home.path(), uid(), true),
+            Err(StrictError::NotRegular { .. })
+        ));
     }
 }

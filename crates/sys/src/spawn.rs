@@ -291,7 +291,8 @@ impl First {
                     let mut status = 0;
                     while libc::waitpid(child, &mut status, 0) < 0
                         && io::Error::last_os_error().kind() == io::ErrorKind::Interrupted
-                    {}
+                    {
+                    }
                 }
             }
         }

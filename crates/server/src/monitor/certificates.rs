@@ -67,8 +67,9 @@ impl Monitor {
                 return None;
             }
         };
-        let listed =
-            text.lines().any(|line| matches!(parse_line(line), Line::Entry(entry) if entry.key == *authority));
+        let listed = text
+            .lines()
+            .any(|line| matches!(parse_line(line), Line::Entry(entry) if entry.key == *authority));
         if !listed {
             debug!(self.log, "CA {} is not listed in {file}", describe(settings, authority));
             return None;
@@ -217,7 +218,5 @@ impl Monitor {
 /// Kind, time, principals: the rules that hold everywhere.
 fn in_force(certificate: &Certificate, name: &str) -> Result<(), String> {
     let now = u64::try_from(now_unix()).unwrap_or(0);
-    certificate
-        .check(CertificateKind::User, name, now, &UNDERSTOOD)
-        .map_err(|problem| problem.to_string())
+    certificate.check(CertificateKind::User, name, now, &UNDERSTOOD).map_err(|problem| problem.to_string())
 }

@@ -55,7 +55,8 @@ impl External<'_> {
     pub(super) fn run(&self) -> Result<String, String> {
         let Self { keyword, command, .. } = self;
         let name = self.user.ok_or_else(|| format!("No user for {keyword} specified, skipping"))?;
-        let name = self.tokens.only("u").expand(name).map_err(|problem| format!("{keyword}User: {problem}"))?;
+        let name =
+            self.tokens.only("u").expand(name).map_err(|problem| format!("{keyword}User: {problem}"))?;
         let user = users::by_name(name.as_ref())
             .ok()
             .flatten()
@@ -88,12 +89,7 @@ impl External<'_> {
         }
     }
 
-    fn start(
-        &self,
-        path: &str,
-        arguments: Vec<String>,
-        user: &User,
-    ) -> std::io::Result<(Watched, OwnedFd)> {
+    fn start(&self, path: &str, arguments: Vec<String>, user: &User) -> std::io::Result<(Watched, OwnedFd)> {
         let variables: [(&str, OsString); 4] = [
             ("PATH", PATH.into()),
             ("USER", user.name.clone().into()),

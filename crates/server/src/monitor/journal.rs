@@ -53,8 +53,14 @@ impl Monitor {
     fn record_failure(&self, user: &str) {
         let host = self.origin().to_string();
         let address = Some(self.peer.ip());
-        let entry =
-            Entry { user, line: "ssh:notty", host: &host, address, pid: std::process::id(), time: now_unix() };
+        let entry = Entry {
+            user,
+            line: "ssh:notty",
+            host: &host,
+            address,
+            pid: std::process::id(),
+            time: now_unix(),
+        };
         if let Err(problem) = Records::of_the_system().failure(&entry) {
             debug!(self.log, "btmp: {problem}");
         }
@@ -82,8 +88,7 @@ impl Monitor {
 
     /// Whether somebody has tried in earnest, and whether as a user who exists.
     pub(crate) fn tried(&self) -> Option<bool> {
-        (self.failures > 0)
-            .then(|| self.candidate.as_ref().is_some_and(|candidate| candidate.user.is_some()))
+        (self.failures > 0).then(|| self.candidate.as_ref().is_some_and(|candidate| candidate.user.is_some()))
     }
 }
 

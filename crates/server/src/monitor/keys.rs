@@ -20,7 +20,7 @@ use crate::strict::{self, StrictError};
 /// What a key is worth.
 pub(super) enum KeyVerdict {
     WouldDo,
-    Proven(KeyOptions),
+    Proven(Box<KeyOptions>),
 }
 
 impl Monitor {
@@ -65,7 +65,7 @@ impl Monitor {
                 match key.verify_attested(&attempt.algorithm, &signed, signature) {
                     Ok(attested) => self
                         .attestation_enough(candidate, &options, &key, attested)
-                        .then_some(KeyVerdict::Proven(options)),
+                        .then(|| KeyVerdict::Proven(Box::new(options))),
                     Err(problem) => {
                         debug!(self.log, "signature of user {}: {problem}", user.name);
                         None
@@ -132,7 +132,9 @@ impl Monitor {
     /// Looks for the key where it may be trusted: the user's files, the server's authorities, the server's command.
     fn find_key(&self, settings: &ServerSettings, user: &User, key: &PublicKey) -> Option<KeyOptions> {
         let tokens = user_tokens(user);
-        for pattern in settings.authorized_keys_file.list().filter(|name| !name.eq_ignore_ascii_case("none")) {
+        for pattern in
+            settings.authorized_keys_file.list().iter().filter(|name| !name.eq_ignore_ascii_case("none"))
+        {
             let path = match tokens.expand(pattern) {
                 Ok(path) => user.home.join(path),
                 Err(problem) => {
@@ -184,7 +186,8 @@ impl Monitor {
     /// `AuthorizedKeysCommand`.
     fn ask_for_keys(&self, settings: &ServerSettings, user: &User, key: &PublicKey) -> Option<KeyOptions> {
         let command = settings.authorized_keys_command.0.as_deref()?;
-        let tokens = self.connection_tokens(user_tokens(user))
+        let tokens = self
+            .connection_tokens(user_tokens(user))
             .with('t', key.key_type())
             .with('f', super::fingerprint(settings, key))
             .with('k', key.to_base64());

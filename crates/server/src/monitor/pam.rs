@@ -102,9 +102,8 @@ impl Modules {
         empty_allowed: bool,
     ) -> bool {
         let password = Some(Zeroizing::new(if real { password } else { JUNK }.to_vec()));
-        let result = self
-            .begin(facts)
-            .and_then(|()| self.order(&Order::Authenticate { empty_allowed, password }));
+        let result =
+            self.begin(facts).and_then(|()| self.order(&Order::Authenticate { empty_allowed, password }));
         let good = result.map(|report| matches!(report, Report::Done { outcome: Outcome::Good, .. }));
         self.or_wrong(good, false) && real
     }

@@ -91,7 +91,9 @@ mod tests {
             assert!(is_own_terminal(&name, &me));
             assert!(!is_own_terminal(&name, &nobody));
         }
-        for line in ["", "pts/", "tty1", "pts/../null", "null", "pts/ptmx", "../etc/passwd", "pts/99999999999"] {
+        for line in
+            ["", "pts/", "tty1", "pts/../null", "null", "pts/ptmx", "../etc/passwd", "pts/99999999999"]
+        {
             assert!(!is_own_terminal(line, &me), "{line}");
         }
     }

@@ -15,7 +15,7 @@ const LARGEST: u64 = 64 << 20;
 /// Whether a file revokes the key, or the authority of its certificate. A file that cannot be read revokes every key, so that
 /// no accident lets a revoked one in.
 pub(super) fn is_revoked(settings: &ServerSettings, key: &PublicKey, log: &Log) -> bool {
-    settings.revoked_keys.list().any(|path| match in_file(Path::new(path), key) {
+    settings.revoked_keys.list().iter().any(|path| match in_file(Path::new(path), key) {
         Ok(false) => false,
         Ok(true) => {
             error!(log, "Authentication key {} revoked by file {path}", describe(settings, key));
@@ -39,7 +39,8 @@ fn in_file(path: &Path, key: &PublicKey) -> Result<bool, String> {
         }
         std::fs::read(path)
     };
-    let content = read().map_err(|error| error.to_string().split(" (os error").next().unwrap_or_default().to_owned())?;
+    let content = read()
+        .map_err(|error| error.to_string().split(" (os error").next().unwrap_or_default().to_owned())?;
     if Krl::is_binary(&content) {
         return Ok(Krl::parse(&content).map_err(|error| error.to_string())?.is_revoked(key));
     }

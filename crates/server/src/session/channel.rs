@@ -18,9 +18,9 @@ use super::auth_info::AuthInfo;
 use super::command::{self, Decision, Plan, Wanted};
 use super::environment::{self, ClientVariables, Sources};
 use super::process::Process;
-use super::{greeting, rc};
 use super::sftp::{Arguments, Sftp};
 use super::shared::Shared;
+use super::{greeting, rc};
 use crate::log::{error, info, verbose};
 use crate::questions::{Question, decode_last};
 

@@ -31,11 +31,7 @@ pub(super) struct Serving {
 }
 
 impl Serving {
-    pub(super) fn new(
-        shared: Rc<Shared>,
-        host_keys: Vec<PublicKey>,
-        negotiated: String,
-    ) -> Self {
+    pub(super) fn new(shared: Rc<Shared>, host_keys: Vec<PublicKey>, negotiated: String) -> Self {
         Self {
             shared,
             host_keys,
@@ -50,7 +46,8 @@ impl Serving {
     /// Tells the client all host keys (`hostkeys-00@openssh.com`), so that it can learn new ones before old ones go.
     pub(super) fn announce_host_keys(&self, cx: &mut ControlCx<'_>) {
         let mut fields = Vec::new();
-        for key in &self.host_keys {
+        // Certificates are not learnt: that is what they are for.
+        for key in self.host_keys.iter().filter(|key| key.certificate().is_none()) {
             fields.put_string(key.blob());
         }
         cx.global_request("hostkeys-00@openssh.com", false, &fields);

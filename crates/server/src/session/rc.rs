@@ -30,7 +30,8 @@ fn words(user: &User, allowed: bool, system: &Path) -> Option<Vec<CString>> {
     let own = user.home.join(OF_USER);
     if allowed && own.exists() {
         // By the user's shell, as everything of the user's is run, which then runs it as a script of sh.
-        let quoted = own.as_os_str().as_bytes().split(|byte| *byte == b'\'').collect::<Vec<_>>().join(&b"'\\''"[..]);
+        let quoted =
+            own.as_os_str().as_bytes().split(|byte| *byte == b'\'').collect::<Vec<_>>().join(&b"'\\''"[..]);
         let line = [b"/bin/sh '", &quoted[..], b"'"].concat();
         return strings([user.shell.as_os_str().as_bytes(), b"-c", &line]);
     }

@@ -106,7 +106,8 @@ fn begin(
     monitor: Talk,
     address: &Address,
 ) -> Result<Begun, Failure> {
-    let Grant { user, ids, groups, options, must_change_password, proofs, said, session_id, state, .. } = grant;
+    let Grant { user, ids, groups, options, must_change_password, proofs, said, session_id, state, .. } =
+        grant;
     let facts = crate::facts::with_user(&common.facts, &user.name, Some(&user), &groups);
     let settings = common.session.config.for_connection(&facts)?.settings;
     let config = common.transport_config();

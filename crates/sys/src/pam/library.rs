@@ -276,7 +276,9 @@ extern "C" fn callback(
     // SAFETY: `data` is the pointer that `Pam::start` made, live until `pam_end` has returned, and nobody else uses what it
     // points to while the library runs.
     let talk = unsafe { &mut *data.cast::<Talk>() };
-    let Some(answers) = talk.talk(&asked).filter(|answers| answers.len() == count) else { return PAM_CONV_ERR };
+    let Some(answers) = talk.talk(&asked).filter(|answers| answers.len() == count) else {
+        return PAM_CONV_ERR;
+    };
     match give(&answers) {
         Some(list) => {
             // SAFETY: checked above; the library takes the list over.
