@@ -20,6 +20,7 @@
 //! | [`pam`] | pluggable authentication, where the feature of that name is on |
 //! | [`termios`] | raw mode, window sizes, the terminal modes of RFC 4254 section 8 |
 //! | [`signals`] | signal names, and signals turned into readable bytes |
+//! | [`memory`] | how much memory the machine has left |
 //! | [`socket`] | options and addresses of TCP sockets |
 //! | [`time`] | dates as people write them |
 //! | [`tun`] | TUN devices, for the emulated path of the bench |
@@ -30,6 +31,7 @@ pub mod child;
 pub mod crypt;
 pub mod fd;
 pub mod ids;
+pub mod memory;
 pub mod pam;
 pub mod pty;
 pub mod records;
