@@ -74,10 +74,12 @@ pub(crate) enum HandOverError {
 fn log(config: &ServerConfig, target: LogTarget, level: Option<Level>) -> Log {
     let configured = Level::by_name(config.log_level.value.word()).unwrap_or(Level::Info);
     let level = level.unwrap_or(configured);
-    match target {
+    let log = match target {
         LogTarget::Stderr => Log::stderr(level),
         LogTarget::Syslog => Log::syslog(level, config.syslog_facility.value.word()),
-    }
+    };
+    log.set_places(&config.log_verbose.0);
+    log
 }
 
 impl Session {
