@@ -289,3 +289,30 @@ fn the_configuration_in_force() {
     assert!(run(&["-T", "-C", "user=x,addr=10.1.2.3,invalid-user"]).contains("maxauthtries 2\n"));
     assert_eq!(run(&["-G"]), plain);
 }
+
+/// Covers: sshd_config ChannelTimeout; sshd_config UnusedConnectionTimeout
+#[test]
+fn what_carries_nothing_is_closed() {
+    let config = "ChannelTimeout session:command=1s session:subsystem:*=100\nUnusedConnectionTimeout 1s";
+    let Some(scene) = Scene::new("idle", config) else { return };
+    // Whoever says something now and then stays.
+    let ran = scene.ssh(&[], &["for i in 1 2 3 4 5; do echo $i; sleep 0.4; done"]).ok("not idle");
+    assert_eq!(ran.text(), "1\n2\n3\n4\n5\n");
+    let ran = scene.ssh(&[], &["echo in; sleep 1000"]);
+    assert_eq!((ran.code, ran.text().as_str()), (255, "in\n"), "{}", ran.err);
+    scene.logged("closing after 1 seconds of inactivity");
+    // A connection without channels.
+    let ran = scene.ssh(&["-N"], &[]);
+    assert_eq!(ran.code, 255, "{}", ran.err);
+    scene.logged(&format!("terminating inactive connection from user {} 127.0.0.1 port ", me()));
+}
+
+/// Covers: sshd_config LogVerbose; sshd_config FingerprintHash
+#[test]
+fn lines_of_some_places_and_other_fingerprints() {
+    let Some(scene) = Scene::new("log", "LogLevel ERROR\nLogVerbose keys.rs:*,bind.rs:*\nFingerprintHash md5") else { return };
+    scene.ssh(&[], &["true"]).ok("login");
+    let log = scene.server.log();
+    assert!(!log.contains("Accepted publickey"), "{log}");
+    assert!(log.contains("keys.rs:lh_server::monitor::keys():") && log.contains("Accepted key ED25519 MD5:"), "{log}");
+}

@@ -197,8 +197,7 @@ fn connect_link(options: &Options, depth: usize, log: &mut Log<'_>) -> Result<Co
     Ok(Connected { link, proxy: reached.proxy, peer, address: reached.address, untrusted })
 }
 
-/// Says what the configuration asks for and does not get. Forwards are left out with a warning, because a configuration
-/// file often has them for sessions that do not need them; where their failure is to be fatal, it is.
+/// Says what the configuration asks for and does not get.
 fn check_unsupported(options: &Options, log: &mut Log<'_>) -> Result<(), ClientError> {
     let config = &options.config;
     for note in &config.notes {
@@ -206,18 +205,6 @@ fn check_unsupported(options: &Options, log: &mut Log<'_>) -> Result<(), ClientE
     }
     if let Some(interface) = config.bind_interface.as_deref() {
         return Err(ClientError::Config(format!("BindInterface {interface}: not supported yet")));
-    }
-    let forwards = [
-        ("LocalForward", config.local_forward.0.is_empty()),
-        ("RemoteForward", config.remote_forward.0.is_empty()),
-        ("DynamicForward", config.dynamic_forward.0.is_empty()),
-    ];
-    for (keyword, _) in forwards.iter().filter(|(_, none)| !none && !*config.clear_all_forwardings) {
-        let text = format!("{keyword} is not supported yet");
-        if *config.exit_on_forward_failure {
-            return Err(ClientError::Config(text));
-        }
-        log.info(&format!("Warning: {text}; going on without it."));
     }
     Ok(())
 }

@@ -43,9 +43,9 @@ keyword_table! {
     /// Smallest RSA key accepted, in bits.
     required_rsa_size: u32 = "1024", "RequiredRSASize" ["RSAMinSize"], Match, Works;
     /// File mode mask of forwarded Unix sockets.
-    stream_local_bind_mask: OctalMask = "0177", "StreamLocalBindMask", Match, NotYet;
+    stream_local_bind_mask: OctalMask = "0177", "StreamLocalBindMask", Match, Works;
     /// How long a connection without channels stays.
-    unused_connection_timeout: SecondsOrNone = "none", "UnusedConnectionTimeout", Match, NotYet;
+    unused_connection_timeout: SecondsOrNone = "none", "UnusedConnectionTimeout", Match, Works;
     /// Whether and how root may log in.
     permit_root_login: PermitRootLogin = "prohibit-password", "PermitRootLogin", Match, Works;
     /// Ignore .rhosts and .shosts.
@@ -106,7 +106,7 @@ keyword_table! {
     /// Allow compression.
     compression: ServerCompression = "delayed", "Compression", Global, Works;
     /// Addresses remote forwards listen on.
-    gateway_ports: ServerGatewayPorts = "no", "GatewayPorts", Match, NotYet;
+    gateway_ports: ServerGatewayPorts = "no", "GatewayPorts", Match, Works;
     /// Look up client names.
     use_dns: bool = "no", "UseDNS", Global, Works;
     /// Allow TCP forwarding.
@@ -116,9 +116,9 @@ keyword_table! {
     /// No forwarding of any kind.
     disable_forwarding: bool = "no", "DisableForwarding", Match, Works;
     /// Allow Unix socket forwarding.
-    allow_stream_local_forwarding: AllowForwarding = "yes", "AllowStreamLocalForwarding", Match, NotYet;
+    allow_stream_local_forwarding: AllowForwarding = "yes", "AllowStreamLocalForwarding", Match, Works;
     /// Remove an old socket before listening on its path.
-    stream_local_bind_unlink: bool = "no", "StreamLocalBindUnlink", Match, NotYet;
+    stream_local_bind_unlink: bool = "no", "StreamLocalBindUnlink", Match, Works;
     /// Hash of logged fingerprints.
     fingerprint_hash: ServerFingerprintHash = "sha256", "FingerprintHash", Global, Works;
     /// Tell the session how the user authenticated.
@@ -204,9 +204,9 @@ keyword_table! {
     /// Methods that must succeed, in order.
     authentication_methods: AuthenticationMethods = "any", "AuthenticationMethods", Match, Works;
     /// Source places that always log.
-    log_verbose: LogVerbose = "none", "LogVerbose", Match, NotYet;
+    log_verbose: LogVerbose = "none", "LogVerbose", Match, Works;
     /// Channel types that end when idle.
-    channel_timeout: ChannelTimeouts = "none", "ChannelTimeout", Match, NotYet;
+    channel_timeout: ChannelTimeouts = "none", "ChannelTimeout", Match, Works;
     /// Subsystems clients may ask for.
     subsystem: Subsystems = "", "Subsystem", Match, Works;
     /// Limits on unauthenticated connections.
@@ -228,7 +228,7 @@ keyword_table! {
     /// What forwards may connect to.
     permit_open: PermitForward = "any", "PermitOpen", Match, Works;
     /// Where remote forwards may listen.
-    permit_listen: PermitForward = "any", "PermitListen", Match, NotYet;
+    permit_listen: PermitForward = "any", "PermitListen", Match, Works;
     /// Read ~/.ssh/environment.
     permit_user_environment: PermitUserEnvironment = "no", "PermitUserEnvironment", Global, Works;
     /// What security keys must have done.

@@ -235,7 +235,7 @@ impl SessionChannel {
             .settings
             .channel_timeout
             .of(&kind)
-            .map(|seconds| Idle { limit: Duration::from_secs(seconds), since: cx.now() });
+            .map(|limit| Idle { limit, since: cx.now() });
         shared.set_interactive(has_terminal);
         self.forced = decision.forced;
         let answer = |cx: &mut ChannelCx<'_>, ok: bool| {

@@ -57,24 +57,6 @@ impl Shared {
             let _ = lh_sys::socket::set_tos(socket, tos);
         }
     }
-
-    /// Whether this login may open connections to `host:port` from here.
-    pub(super) fn may_connect(&self, host: &str, port: u16) -> bool {
-        let settings = &self.settings;
-        let allowed = settings.allow_tcp_forwarding.value.local()
-            && !settings.disable_forwarding.value
-            && self.options.port_forwarding
-            && settings.permit_open.value.allows(host, port);
-        let by_key = self.options.permit_open.is_empty()
-            || self.options.permit_open.iter().any(|permitted| permits(permitted, host, port));
-        allowed && by_key
-    }
-}
-
-/// One `permitopen=` of a key.
-fn permits(permitted: &str, host: &str, port: u16) -> bool {
-    let Some((name, number)) = crate::key_options::split_host_port(permitted) else { return false };
-    (name == "*" || name.eq_ignore_ascii_case(host)) && (number == "*" || number.parse() == Ok(port))
 }
 
 /// The variables of a key that `PermitUserEnvironment` lets through.
@@ -93,16 +75,6 @@ pub(super) fn permitted_environment(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn permitopen_of_keys() {
-        assert!(permits("db:5432", "DB", 5432));
-        assert!(permits("*:80", "any", 80));
-        assert!(permits("h:*", "h", 1));
-        assert!(permits("[::1]:22", "::1", 22));
-        assert!(!permits("db:5432", "db", 5433));
-        assert!(!permits("db", "db", 1));
-    }
 
     #[test]
     fn the_server_decides_which_variables_of_a_key_count() {
