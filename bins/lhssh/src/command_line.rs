@@ -31,6 +31,7 @@ pub(crate) struct Arguments {
 const FIXED: &[(char, &str, &str)] = &[
     ('4', "AddressFamily", "inet"),
     ('6', "AddressFamily", "inet6"),
+    ('A', "ForwardAgent", "yes"),
     ('C', "Compression", "yes"),
     ('N', "SessionType", "none"),
     ('T', "RequestTTY", "no"),
@@ -88,7 +89,9 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
                 None => lines.push(CommandLine::Flag("IdentityFile", vec![text()])),
             },
             'L' => lines.push(forward("LocalForward", "local", &text(), |spec| Forward::parse(spec, false))?),
-            'R' => lines.push(forward("RemoteForward", "remote", &text(), |spec| Forward::parse(spec, true))?),
+            'R' => {
+                lines.push(forward("RemoteForward", "remote", &text(), |spec| Forward::parse(spec, true))?)
+            }
             'D' => {
                 let spec = text();
                 let bad = || format!("Bad dynamic forwarding specification '{spec}'");
@@ -301,7 +304,8 @@ mod tests {
 
     #[test]
     fn forwards_become_keywords_and_mistakes_are_named() {
-        let got = interpreted(&["-L", "[::1]:80:h:443", "-R8080", "-D", "localhost:1080", "-g", "h"]).expect("fine");
+        let got = interpreted(&["-L", "[::1]:80:h:443", "-R8080", "-D", "localhost:1080", "-g", "h"])
+            .expect("fine");
         let pairs = keywords(&got);
         assert_eq!(pairs[0], ("LocalForward".to_owned(), "[ :1]:80:h:443".to_owned()));
         assert_eq!(pairs[1], ("RemoteForward".to_owned(), "8080".to_owned()));

@@ -5,10 +5,12 @@ use std::os::fd::AsFd;
 use std::rc::Rc;
 
 use lh_client::{
-    Client, ClientError, Forwards, LogLevel, Options, Pty, SessionNote, SessionSetup, TerminalUi, answer_by_default,
-    sanitise,
+    AgentForward, Client, ClientError, Forwards, LogLevel, Options, Pty, SessionNote, SessionSetup,
+    TerminalUi, answer_by_default, sanitise,
 };
-use lh_driver::{ChannelId, ChannelOptions, Control, ControlCx, ControlEvent, Direction, FdPump, HandlerId, Interest};
+use lh_driver::{
+    ChannelId, ChannelOptions, Control, ControlCx, ControlEvent, Direction, FdPump, HandlerId, Interest,
+};
 use lh_driver::{Interests, LocalFd, Ready};
 use lh_sys::signals::Signals;
 use lh_sys::termios::{RawMode, encode_modes, is_terminal, window_size};
@@ -42,6 +44,7 @@ pub(crate) fn session(
         ending: Ending::Normal,
         terminal: Rc::clone(&terminal),
         forwards: forwards.clone(),
+        agent: client.agent_forward(options, ui.voice(options.log_level))?,
         settling: false,
         over: false,
         note: None,
@@ -111,6 +114,7 @@ fn open(
         control.forwards.open_stdio(target, input, output, &mut cx).map_err(ClientError::Local)?
     } else if let Some(start) = plan.start.take() {
         let mut setup = SessionSetup::new(start).with_environment(&options.config);
+        setup.agent_request = control.agent.request();
         if plan.tty {
             setup.pty = Some(local_pty());
             if is_terminal(stdin()) && !plan.null_input {
@@ -128,12 +132,7 @@ fn open(
 }
 
 /// Joins the standard descriptors and the channel.
-fn pump(
-    options: &Options,
-    plan: &Plan,
-    terminal: &Terminal,
-    forwards: &Forwards,
-) -> std::io::Result<FdPump> {
+fn pump(options: &Options, plan: &Plan, terminal: &Terminal, forwards: &Forwards) -> std::io::Result<FdPump> {
     let input = input(plan.null_input)?;
     let mut pump = FdPump::new()
         .input(input)
@@ -184,6 +183,7 @@ struct Session {
     ending: Ending,
     terminal: Terminal,
     forwards: Forwards,
+    agent: AgentForward,
     /// Nothing is wanted but that the forwards are set up.
     settling: bool,
     /// The session is over, and forwarded connections are not.
@@ -227,6 +227,7 @@ impl Session {
 impl Control for Session {
     fn on_event(&mut self, event: ControlEvent, cx: &mut ControlCx<'_>) {
         let Some(event) = self.forwards.on_event(event, cx) else { return };
+        let Some(event) = self.agent.on_event(event, cx) else { return };
         match event {
             ControlEvent::Note { note, .. } => {
                 if let Some(note) = note.downcast_ref::<SessionNote>() {

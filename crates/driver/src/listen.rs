@@ -182,7 +182,10 @@ impl Listening {
     }
 
     /// The same for a Unix socket; peers have no address.
-    pub fn unix(listener: UnixListener, accepted: impl FnMut(Accepted, &mut ControlCx<'_>) + 'static) -> Self {
+    pub fn unix(
+        listener: UnixListener,
+        accepted: impl FnMut(Accepted, &mut ControlCx<'_>) + 'static,
+    ) -> Self {
         Self { socket: Socket::Unix(listener), paused: None, accepted: Box::new(accepted) }
     }
 }

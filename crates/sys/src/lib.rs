@@ -21,6 +21,7 @@
 //! | [`termios`] | raw mode, window sizes, the terminal modes of RFC 4254 section 8 |
 //! | [`signals`] | signal names, and signals turned into readable bytes |
 //! | [`memory`] | how much memory the machine has left |
+//! | [`rsa`] | RSA signatures over SHA-1, for old equipment |
 //! | [`socket`] | options and addresses of TCP sockets |
 //! | [`time`] | dates as people write them |
 //! | [`tun`] | TUN devices, for the emulated path of the bench |
@@ -36,6 +37,7 @@ pub mod pam;
 pub mod pty;
 pub mod records;
 pub mod resolve;
+pub mod rsa;
 pub mod sandbox;
 pub mod signals;
 pub mod socket;

@@ -65,13 +65,14 @@ impl Forwards {
     ) {
         let (kind, fields) = direct(target, from);
         let voice = self.0.voice.clone();
-        let pump =
-            FdPump::socket(socket).idle_limit(self.0.rules.timeouts.of(kind)).on_outcome(move |result, cx| {
+        let pump = FdPump::socket(socket).idle_limit(self.0.rules.timeouts.of(kind)).on_outcome(
+            move |result, cx| {
                 if let Err((reason, text)) = result {
                     voice.say(LogLevel::Info, &open_failed(cx.id(), reason, text));
                 }
                 outcome(result.is_ok(), cx);
-            });
+            },
+        );
         let (ip, port) = originator(from);
         let to = match target {
             Target::Tcp { host, port } => format!("{host} port {port}"),
@@ -138,8 +139,7 @@ impl Forwards {
     /// The forwarded connections, for `~#`.
     pub fn describe(&self) -> Vec<(ChannelId, String)> {
         let state = self.0.state.borrow();
-        let mut all: Vec<_> =
-            state.names.values().map(|name| (name.channel, sanitise(&name.text))).collect();
+        let mut all: Vec<_> = state.names.values().map(|name| (name.channel, sanitise(&name.text))).collect();
         all.sort();
         all
     }

@@ -4,9 +4,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use lh_config::forward::{Endpoint, Forward};
-use lh_driver::{
-    Accepted, ControlCx, Listening, LocalFd, SourceId, UnixListener, error_words, listen_tcp,
-};
+use lh_driver::{Accepted, ControlCx, Listening, LocalFd, SourceId, UnixListener, error_words, listen_tcp};
 
 use super::{Done, Forwards, target};
 use crate::ui::LogLevel;
@@ -91,10 +89,13 @@ impl Forwards {
         let listener = match UnixListener::bind(Path::new(path), rules.bind_mask, rules.bind_unlink) {
             Ok(listener) => listener,
             Err(problem) => {
-                self.complain(format!("unix_listener: cannot bind to path {path}: {}", error_words(&problem)));
-                return Err(
-                    self.complain(format!("channel_setup_fwd_listener_streamlocal: cannot listen to path: {path}"))
-                );
+                self.complain(format!(
+                    "unix_listener: cannot bind to path {path}: {}",
+                    error_words(&problem)
+                ));
+                return Err(self.complain(format!(
+                    "channel_setup_fwd_listener_streamlocal: cannot listen to path: {path}"
+                )));
             }
         };
         self.0.voice.debug(|| format!("Local forwarding listening on path {path}."));
@@ -113,7 +114,8 @@ impl Forwards {
         let this = self.clone();
         let target = forward.connect.as_ref().map(target);
         move |accepted, cx| {
-            let (socket, from) = match accepted.and_then(|(socket, from)| Ok((LocalFd::owned(socket)?, from))) {
+            let (socket, from) = match accepted.and_then(|(socket, from)| Ok((LocalFd::owned(socket)?, from)))
+            {
                 Ok(accepted) => accepted,
                 Err(problem) => {
                     let text = format!("accept: {}", error_words(&problem));

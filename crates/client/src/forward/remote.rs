@@ -50,7 +50,11 @@ impl Forwards {
             Endpoint::Unix(_) => 0,
         };
         let (tcp, fields) = fields(forward, port);
-        cx.global_request(if tcp { "tcpip-forward" } else { "streamlocal-forward@openssh.com" }, true, &fields);
+        cx.global_request(
+            if tcp { "tcpip-forward" } else { "streamlocal-forward@openssh.com" },
+            true,
+            &fields,
+        );
         let mut state = self.0.state.borrow_mut();
         let id = state.next;
         state.next += 1;

@@ -141,7 +141,9 @@ impl ChannelHandler for RemoteSocks {
         }
         match event {
             ChannelEvent::Opened { .. } => self.until = Some(cx.now() + PATIENCE),
-            ChannelEvent::Data { ext: None, data } if !matches!(self.state, State::Over) => self.data(&data, cx),
+            ChannelEvent::Data { ext: None, data } if !matches!(self.state, State::Over) => {
+                self.data(&data, cx)
+            }
             ChannelEvent::Data { data, .. } => cx.consumed(data.len()),
             // Half a handshake, or a client that says goodbye at once but still wants the answer.
             ChannelEvent::Eof => match self.state {

@@ -49,7 +49,8 @@ impl Forwards {
 /// Answers are a few bytes into a socket that has taken nothing before: if they do not fit, nobody is there.
 pub(super) fn reply(socket: &LocalFd, bytes: &[u8]) -> bool {
     bytes.is_empty()
-        || send(socket, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL).is_ok_and(|sent| sent == bytes.len())
+        || send(socket, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)
+            .is_ok_and(|sent| sent == bytes.len())
 }
 
 impl Negotiation {
@@ -89,11 +90,18 @@ impl Negotiation {
                     let Some(socket) = self.socket.take() else { return false };
                     let target = Target::Tcp { host: request.host, port: request.port };
                     let (version, answered) = (request.version, socket.clone());
-                    self.forwards.open_direct(&target, self.from, socket, &self.listening, cx, move |ok, _| {
-                        let outcome = if ok { Outcome::Connected } else { Outcome::Failed };
-                        // Whoever does not take it has gone, which the channel will find out.
-                        reply(&answered, &answer(version, outcome));
-                    });
+                    self.forwards.open_direct(
+                        &target,
+                        self.from,
+                        socket,
+                        &self.listening,
+                        cx,
+                        move |ok, _| {
+                            let outcome = if ok { Outcome::Connected } else { Outcome::Failed };
+                            // Whoever does not take it has gone, which the channel will find out.
+                            reply(&answered, &answer(version, outcome));
+                        },
+                    );
                     return false;
                 }
             }

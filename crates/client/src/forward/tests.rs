@@ -49,7 +49,10 @@ fn what_is_not_done_is_refused() {
     // Only with a password.
     assert_eq!(run(&[b"\x05\x01\x02"]).0, [Step::Refuse(vec![5, 0xff])]);
     // BIND, UDP, an unknown kind of address, a name that is none.
-    assert_eq!(run(&[b"\x04\x02\x00\x50\x7f\x00\x00\x01\0"]).0, [Step::Refuse(answer(Version::Four, Outcome::Failed))]);
+    assert_eq!(
+        run(&[b"\x04\x02\x00\x50\x7f\x00\x00\x01\0"]).0,
+        [Step::Refuse(answer(Version::Four, Outcome::Failed))]
+    );
     let refused = |bytes: &[u8], code: u8| {
         let (steps, _) = run(&[b"\x05\x01\x00", bytes]);
         assert!(matches!(&steps[1], Step::Refuse(reply) if reply[1] == code), "{steps:?}");

@@ -35,6 +35,8 @@ pub struct Certificate {
     valid_before: u64,
     critical_options: Vec<(String, Vec<u8>)>,
     extensions: Vec<(String, Vec<u8>)>,
+    raw_critical_options: Vec<(String, Vec<u8>)>,
+    raw_extensions: Vec<(String, Vec<u8>)>,
     authority: PublicKey,
     /// What the authority signed, and its signature.
     signed: Vec<u8>,
@@ -97,8 +99,10 @@ impl Certificate {
             principals.push(list.text()?.to_owned());
         }
         let (valid_after, valid_before) = (reader.u64()?, reader.u64()?);
-        let critical_options = options(reader.string()?)?;
-        let extensions = options(reader.string()?)?;
+        let raw_critical_options = options(reader.string()?)?;
+        let raw_extensions = options(reader.string()?)?;
+        let critical_options = unwrapped(&raw_critical_options)?;
+        let extensions = unwrapped(&raw_extensions)?;
         let _reserved = reader.string()?;
         let authority = reader.string()?;
         let signed = blob.get(..blob.len() - reader.remaining()).unwrap_or_default().to_vec();
@@ -120,6 +124,8 @@ impl Certificate {
             valid_before,
             critical_options,
             extensions,
+            raw_critical_options,
+            raw_extensions,
             authority: PublicKey::from_blob(authority)?,
             signed,
             signature,
@@ -166,6 +172,16 @@ impl Certificate {
     /// Values hold a nested `string`, which is taken off here.
     pub fn critical_options(&self) -> &[(String, Vec<u8>)] {
         &self.critical_options
+    }
+
+    /// The critical options as they stand in the certificate, for programs that print what they do not understand.
+    pub fn raw_critical_options(&self) -> &[(String, Vec<u8>)] {
+        &self.raw_critical_options
+    }
+
+    /// The extensions as they stand in the certificate.
+    pub fn raw_extensions(&self) -> &[(String, Vec<u8>)] {
+        &self.raw_extensions
     }
 
     /// What the certificate permits (`permit-pty`, …).
@@ -239,7 +255,7 @@ impl Certificate {
     }
 }
 
-/// `string` name, `string` value, again and again, in the order of the names; a value is empty or one `string`.
+/// `string` name, `string` value, again and again.
 fn options(content: &[u8]) -> Result<Vec<(String, Vec<u8>)>, WireError> {
     let mut reader = Reader::new(content);
     let mut options: Vec<(String, Vec<u8>)> = Vec::new();
@@ -249,12 +265,30 @@ fn options(content: &[u8]) -> Result<Vec<(String, Vec<u8>)>, WireError> {
         if options.len() == MAX_LIST || options.iter().any(|(seen, _)| seen == name) {
             return Err(WireError::Invalid { what: "certificate options" });
         }
-        let mut value = Reader::new(reader.string()?);
-        let inner = if value.is_empty() { &[] } else { value.string()? };
-        value.finish()?;
-        options.push((name.to_owned(), inner.to_vec()));
+        options.push((name.to_owned(), reader.string()?.to_vec()));
     }
     Ok(options)
+}
+
+/// Takes the nested `string` off the values of options. Those that OpenSSH defines must have one; what others put into options
+/// of their own is kept as it is.
+fn unwrapped(options: &[(String, Vec<u8>)]) -> Result<Vec<(String, Vec<u8>)>, WireError> {
+    let unwrap = |content: &[u8]| {
+        let mut value = Reader::new(content);
+        let inner = value.string()?.to_vec();
+        value.finish().map(|()| inner)
+    };
+    options
+        .iter()
+        .map(|(name, content)| {
+            let inner = match unwrap(content) {
+                Ok(inner) => inner,
+                Err(why) if matches!(name.as_str(), "force-command" | "source-address") => return Err(why),
+                Err(_) => content.clone(),
+            };
+            Ok((name.clone(), inner))
+        })
+        .collect()
 }
 
 /// `*` and `?`, in time linear in the product of the lengths.

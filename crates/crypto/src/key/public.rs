@@ -165,6 +165,11 @@ impl PublicKey {
         fingerprint::text(hash, &self.plain().blob)
     }
 
+    /// The SHA-1 fingerprint in Bubble Babble, as `ssh-keygen -B` prints it.
+    pub fn bubblebabble(&self) -> String {
+        fingerprint::bubblebabble(&self.plain().blob)
+    }
+
     /// The picture `ssh-keygen -lv` prints: eleven lines without a trailing newline.
     pub fn randomart(&self, hash: FingerprintHash) -> String {
         let mut title = format!("[{} {}]", self.display_type(), self.bits());

@@ -14,6 +14,7 @@ use lh_sys::spawn::Program;
 use lh_wire::{Reader, Writer};
 use rustix::termios::Winsize;
 
+use super::agent;
 use super::auth_info::AuthInfo;
 use super::command::{self, Decision, Plan, Wanted};
 use super::environment::{self, ClientVariables, Sources};
@@ -124,6 +125,9 @@ impl SessionChannel {
             "env" if preparing => self.set_variable(&fields).unwrap_or(false),
             "window-change" => self.resize(&fields).unwrap_or(false),
             "signal" => self.signal(&fields).unwrap_or(false),
+            name if agent::is_request(name) && preparing => {
+                agent::start(&Rc::clone(&self.shared), name, &mut cx.control())
+            }
             "break" => match &self.state {
                 State::Running(process) => process.send_break(),
                 _ => false,
@@ -322,6 +326,7 @@ impl SessionChannel {
             return Err(std::io::ErrorKind::InvalidInput.into());
         };
         let shared = &self.shared;
+        let agent = shared.agent.borrow();
         let environment = environment::build(&Sources {
             client: &self.variables,
             user: &shared.user,
@@ -330,6 +335,7 @@ impl SessionChannel {
             user_file: &shared.user_environment,
             modules: &shared.modules_environment,
             connection: shared.connection,
+            agent: agent.as_deref(),
             terminal: self.terminal.as_ref().map(|terminal| (terminal.pty.name(), terminal.kind.as_str())),
             original_command: decision.original.as_ref(),
             auth_info: shared.auth_info.as_ref().map(AuthInfo::path),

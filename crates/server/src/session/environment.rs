@@ -80,6 +80,8 @@ pub(crate) struct Sources<'a> {
     pub(crate) set_env: &'a [(String, String)],
     /// The client's address, and ours.
     pub(crate) connection: Option<(SocketAddr, SocketAddr)>,
+    /// The socket of the forwarded agent.
+    pub(crate) agent: Option<&'a std::path::Path>,
     /// The terminal's device and type.
     pub(crate) terminal: Option<(&'a std::path::Path, &'a str)>,
     /// What the client asked for, where something else is forced.
@@ -137,6 +139,9 @@ pub(crate) fn build(sources: &Sources<'_>) -> Environment {
         environment.set("SSH_CLIENT", "UNKNOWN 65535 65535");
         environment.set("SSH_CONNECTION", "UNKNOWN 65535 UNKNOWN 65535");
     }
+    if let Some(socket) = sources.agent {
+        environment.set("SSH_AUTH_SOCK", socket);
+    }
     if let Some((device, _)) = sources.terminal {
         environment.set("SSH_TTY", device);
     }
@@ -183,6 +188,7 @@ mod tests {
             user_file: &lines("# no\nB=file=1\nE=file=1\nbroken\n"),
             modules: &modules,
             connection: Some(("10.0.0.1:4000".parse().unwrap(), "10.0.0.2:22".parse().unwrap())),
+            agent: Some(std::path::Path::new("/home/ada/.ssh/agent/s")),
             terminal: Some((std::path::Path::new("/dev/pts/7"), "xterm")),
             original_command: Some(&"ls -l".into()),
             auth_info: Some(std::path::Path::new("/tmp/sshauth.x")),
@@ -201,6 +207,7 @@ mod tests {
             ("SSH_USER_AUTH", "/tmp/sshauth.x"),
             ("SSH_CLIENT", "10.0.0.1 4000 22"),
             ("SSH_CONNECTION", "10.0.0.1 4000 10.0.0.2 22"),
+            ("SSH_AUTH_SOCK", "/home/ada/.ssh/agent/s"),
             ("SSH_TTY", "/dev/pts/7"),
             ("TERM", "xterm"),
             ("SSH_ORIGINAL_COMMAND", "ls -l"),

@@ -6,6 +6,7 @@
 //! somebody has logged in, becomes that user for good, and goes on with the connection. Splitting instead of executing
 //! costs a fraction of a millisecond, and none of the three has seen another's secrets.
 
+mod agent;
 mod auth_info;
 mod become_user;
 mod channel;
@@ -209,6 +210,8 @@ impl Common {
             },
             moduli: moduli.and_then(|path| std::fs::read_to_string(path).ok()),
             server_sig_algs: names::user_key_algorithms(settings),
+            // The names RFC 9987 registers for agent forwarding are understood.
+            extensions: vec![(lh_agent::names::AGENT_FORWARD.to_owned(), b"0".to_vec())],
             comments: settings.version_addendum.command().map(str::to_owned).unwrap_or_default(),
             ..Config::server(host_keys)
         }

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 
 use lh_config::pattern::{ListMatch, match_list};
 use lh_config::server_table::ServerSettings;
@@ -43,6 +44,8 @@ pub(super) struct Shared {
     pub(super) monitor: RefCell<Talk>,
     /// What to tell the user about his home directory.
     pub(super) home_problem: Option<String>,
+    /// Where programs find the forwarded agent, once a session has asked for it.
+    pub(super) agent: RefCell<Option<PathBuf>>,
     /// The connection's socket, for options that depend on what it is used for.
     pub(super) socket: Option<OwnedFd>,
 }

@@ -201,6 +201,7 @@ fn share(
         auth_info,
         monitor: RefCell::new(monitor),
         home_problem,
+        agent: std::cell::RefCell::default(),
         socket: socket.filter(|socket| lh_sys::socket::is_internet(socket.as_fd())),
     }
 }

@@ -16,8 +16,8 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use lh_driver::{
-    Accepted, ChannelId, ChannelOptions, ControlCx, FdPump, Family, Listening, LocalFd, Resolver, SourceId, Target,
-    UnixListener, dial, error_words, listen_tcp,
+    Accepted, ChannelId, ChannelOptions, ControlCx, Family, FdPump, Listening, LocalFd, Resolver, SourceId,
+    Target, UnixListener, dial, error_words, listen_tcp,
 };
 use lh_wire::Writer;
 use lh_wire::msg::open_failure;

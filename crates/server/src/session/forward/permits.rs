@@ -33,9 +33,9 @@ pub(super) fn may_listen(shared: &Shared, host: &str, port: u16) -> bool {
     let by_server = match &shared.settings.permit_listen.value {
         PermitForward::Any => true,
         PermitForward::None => false,
-        PermitForward::Only(list) => list
-            .iter()
-            .any(|(name, number)| number.is_none_or(|number| number == port) && matches(name.as_deref(), host)),
+        PermitForward::Only(list) => list.iter().any(|(name, number)| {
+            number.is_none_or(|number| number == port) && matches(name.as_deref(), host)
+        }),
     };
     let keys = &shared.options.permit_listen;
     by_server && (keys.is_empty() || keys.iter().any(|permitted| listens(permitted, host, port)))
@@ -71,7 +71,8 @@ fn opens(permitted: &str, host: &str, port: u16) -> bool {
 
 /// One `permitlisten=` of a key: a port alone is for every address.
 fn listens(permitted: &str, host: &str, port: u16) -> bool {
-    let (name, number) = split_host_port(permitted).map_or((None, permitted), |(name, port)| (Some(name), port));
+    let (name, number) =
+        split_host_port(permitted).map_or((None, permitted), |(name, port)| (Some(name), port));
     matches(name, host) && is_port(number, port)
 }
 
