@@ -295,3 +295,34 @@ fn hosts_with_certificates() {
     args.extend(["-p".into(), server.port_arg(), format!("{}@127.0.0.1", me()), "echo in".into()]);
     assert_eq!(lab.run(&ssh, &args).ok("plain").text(), "in\n");
 }
+
+/// Covers: sshd_config HostKeyAgent
+#[test]
+fn host_keys_in_an_agent() {
+    let Some([ssh, agent, add]) = peers("host_key_agent", ["ssh", "ssh-agent", "ssh-add"]) else { return };
+    let lab = Lab::new();
+    let socket = lab.arg("agent");
+    let mut child = std::process::Command::new(agent)
+        .args(["-D", "-a", &socket])
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    lh_interop::eventually("the agent listens", || lab.path("agent").exists());
+    let loaded = lab.sh(&format!("SSH_AUTH_SOCK={socket} {} host_ed25519 host_rsa", add.display()));
+    loaded.ok("ssh-add");
+    // Only the public halves are on the disk.
+    for key in ["host_ed25519", "host_rsa"] {
+        std::fs::remove_file(lab.path(key)).unwrap();
+    }
+    let server = Lhsshd::start(&lab, &format!("HostKeyAgent {socket}"));
+    for algorithm in ["ssh-ed25519", "rsa-sha2-512", "rsa-sha2-256", "ecdsa-sha2-nistp256"] {
+        let mut args = vec!["-o".to_owned(), format!("HostKeyAlgorithms={algorithm}"), "-o".into()];
+        args.push("RekeyLimit=100K".into());
+        args.extend(lab.client_options());
+        args.extend(["-p".into(), server.port_arg(), format!("{}@127.0.0.1", me())]);
+        args.push("head -c 1000000 /dev/zero | wc -c".into());
+        assert_eq!(lab.run(&ssh, &args).ok(algorithm).text(), "1000000\n");
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+}

@@ -310,9 +310,16 @@ fn what_carries_nothing_is_closed() {
 /// Covers: sshd_config LogVerbose; sshd_config FingerprintHash
 #[test]
 fn lines_of_some_places_and_other_fingerprints() {
-    let Some(scene) = Scene::new("log", "LogLevel ERROR\nLogVerbose keys.rs:*,bind.rs:*\nFingerprintHash md5") else { return };
+    let Some(scene) =
+        Scene::new("log", "LogLevel ERROR\nLogVerbose keys.rs:*,bind.rs:*\nFingerprintHash md5")
+    else {
+        return;
+    };
     scene.ssh(&[], &["true"]).ok("login");
     let log = scene.server.log();
     assert!(!log.contains("Accepted publickey"), "{log}");
-    assert!(log.contains("keys.rs:lh_server::monitor::keys():") && log.contains("Accepted key ED25519 MD5:"), "{log}");
+    assert!(
+        log.contains("keys.rs:lh_server::monitor::keys():") && log.contains("Accepted key ED25519 MD5:"),
+        "{log}"
+    );
 }

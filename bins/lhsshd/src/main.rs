@@ -205,8 +205,18 @@ fn host_keys(config: &ServerConfig) -> Result<Vec<HostKey>, Stop> {
         configured.iter().map(String::as_str).collect()
     };
     for file in files {
-        match HostKey::load(Path::new(file)) {
+        let path = Path::new(file);
+        match HostKey::load(path) {
             Ok(key) => keys.push(key),
+            // The private half may be somebody else's to keep.
+            Err(problem) if config.host_key_agent.as_deref().is_some() => {
+                let agent = config.host_key_agent.as_deref().unwrap_or_default();
+                match HostKey::in_agent(path, agent) {
+                    Ok(key) => keys.push(key),
+                    Err(_) if configured.is_empty() && !path.exists() => {}
+                    Err(why) => lines.extend([problem.to_string(), why]),
+                }
+            }
             // Nobody asked for the default files: it is no fault that one is not there.
             Err(HostKeyError::Read { error, .. })
                 if configured.is_empty() && error.kind() == std::io::ErrorKind::NotFound => {}

@@ -162,7 +162,7 @@ keyword_table! {
     /// Who runs it.
     authorized_principals_command_user: WordOrNone = "none", "AuthorizedPrincipalsCommandUser", Match, Works;
     /// Agent that holds the host keys.
-    host_key_agent: WordOrNone = "none", "HostKeyAgent", Global, NotYet;
+    host_key_agent: WordOrNone = "none", "HostKeyAgent", Global, Works;
     /// Key exchange methods.
     kex_algorithms: AlgorithmList = "", "KexAlgorithms", Global, Works;
     /// Signature algorithms of certificate authorities.

@@ -5,8 +5,8 @@
 use std::fmt;
 use std::io::Write;
 use std::os::unix::net::{UnixDatagram, UnixStream};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use lh_config::pattern::{ListMatch, match_list};
 use lh_wire::Writer as _;
@@ -319,7 +319,10 @@ mod tests {
         debug!(log, "said");
         let lines = log.taken();
         let [line] = &lines[..] else { panic!("{lines:?}") };
-        assert!(line.starts_with("debug1: log.rs:lh_server::log::tests():") && line.ends_with(" said"), "{line}");
+        assert!(
+            line.starts_with("debug1: log.rs:lh_server::log::tests():") && line.ends_with(" said"),
+            "{line}"
+        );
         log.set_places(&["listener.rs:*".to_owned()]);
         debug!(log, "not said");
         assert!(log.taken().is_empty());

@@ -235,11 +235,7 @@ impl SessionChannel {
             Wanted::Command(_) => "session:command".to_owned(),
             Wanted::Subsystem(name) => format!("session:subsystem:{name}"),
         };
-        self.idle = shared
-            .settings
-            .channel_timeout
-            .of(&kind)
-            .map(|limit| Idle { limit, since: cx.now() });
+        self.idle = shared.settings.channel_timeout.of(&kind).map(|limit| Idle { limit, since: cx.now() });
         shared.set_interactive(has_terminal);
         self.forced = decision.forced;
         let answer = |cx: &mut ChannelCx<'_>, ok: bool| {

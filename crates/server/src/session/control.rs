@@ -34,6 +34,10 @@ pub(super) struct Serving {
 impl Serving {
     pub(super) fn new(shared: Rc<Shared>, host_keys: Vec<PublicKey>, negotiated: String) -> Self {
         let forwards = Rc::new(RefCell::new(Forwards::new(Rc::clone(&shared))));
+        // From the start: a client that never opens a channel wakes nobody up.
+        let unused = shared.settings.unused_connection_timeout.value.0;
+        let unused_until =
+            unused.and_then(|seconds| Instant::now().checked_add(Duration::from_secs(seconds)));
         Self {
             shared,
             host_keys,
@@ -43,7 +47,7 @@ impl Serving {
             opened: 0,
             forwards,
             replies: Replies::default(),
-            unused_until: None,
+            unused_until,
         }
     }
 
