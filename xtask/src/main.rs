@@ -98,8 +98,14 @@ fn call(command: &mut Command) -> Outcome {
     if status.success() { Ok(()) } else { Err(format!("{shown}: {status}")) }
 }
 
+/// Flags of cargo for the features whose libraries this machine has: `UsePAM` needs libpam's development files.
+fn features() -> &'static [&'static str] {
+    if Path::new("/usr/include/security/pam_appl.h").exists() { &["--features", "lhsshd/pam"] } else { &[] }
+}
+
 /// Builds the programs as users get them and returns their folder.
 fn build_release() -> Result<PathBuf, String> {
-    call(cargo().args(["build", "--release", "--locked", "--bins", "--workspace", "--exclude", "xtask"]))?;
+    let build = ["build", "--release", "--locked", "--bins", "--workspace", "--exclude", "xtask"];
+    call(cargo().args(build).args(features()))?;
     Ok(target_dir().join("release"))
 }

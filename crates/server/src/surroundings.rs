@@ -44,7 +44,8 @@ pub fn default_algorithms(keyword: &str) -> Vec<String> {
         "Ciphers" => default.cipher_c2s,
         "MACs" => default.mac_c2s,
         "KexAlgorithms" => default.kex,
-        "HostKeyAlgorithms" => default.host_key,
+        "HostKeyAlgorithms" => crate::session::names::host_key_algorithms(),
+        "CASignatureAlgorithms" => crate::monitor::CA_ALGORITHMS.map(str::to_owned).to_vec(),
         _ => crate::monitor::USER_KEY_ALGORITHMS.map(str::to_owned).to_vec(),
     }
 }
