@@ -2,7 +2,9 @@
 
 mod bench;
 mod compat;
+mod covers;
 mod demo;
+mod docs;
 mod fuzz;
 mod layers;
 mod peers;
@@ -24,8 +26,12 @@ usage: cargo xtask <command>
   test [--only STEP[,STEP…]]
             everything CI runs; as root it installs the Debian packages it needs
   peers     install the programs of other people that the tests talk to (as root)
-  compat [--check]
-            write the tables of docs/compat.md from the code (or check that they are current)
+  compat [--check] [--uncovered]
+            write the tables of docs/compat.md from the code (or check that they are current, or list
+            what works without a test that says so)
+  docs [--out DIR]
+            write manual pages and shell completions from the tables of flags and keywords
+            (default: target/docs)
   layers    check that the crates' dependencies point one way
   fuzz [SECONDS]
             run every fuzz target for that many seconds (default 10)
@@ -47,6 +53,7 @@ fn main() -> ExitCode {
         Some("peers") => peers::install(),
         Some("layers") => layers::check(),
         Some("compat") => compat::run(rest),
+        Some("docs") => docs::run(rest),
         Some("fuzz") => fuzz::run(rest),
         Some("wan") => wan::run(rest),
         Some("help" | "--help" | "-h") => {

@@ -20,6 +20,10 @@ pub(crate) struct Arguments {
     pub(crate) print_config: bool,
     /// `-E`.
     pub(crate) log_file: Option<PathBuf>,
+    /// `-y`.
+    pub(crate) syslog: bool,
+    /// `-Z`.
+    pub(crate) list_keys: bool,
     /// Things to say once the log is open.
     pub(crate) warnings: Vec<String>,
 }
@@ -41,6 +45,7 @@ const FIXED: &[(char, &str, &str)] = &[
 
 /// Flags whose value is the keyword's.
 const VALUED: &[(char, &str)] = &[
+    ('B', "BindInterface"),
     ('J', "ProxyJump"),
     ('P', "Tag"),
     ('b', "BindAddress"),
@@ -120,6 +125,8 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
         command,
         print_config: parsed.has('G'),
         log_file: parsed.value('E').map(PathBuf::from),
+        syslog: parsed.has('y'),
+        list_keys: parsed.has('Z'),
         warnings,
     })
 }

@@ -2,13 +2,12 @@
 
 use std::cell::RefCell;
 use std::os::fd::AsFd;
-use std::process::Command;
 use std::rc::Rc;
 use std::time::Instant;
 
 use lh_client::{
-    Client, ClientError, LogLevel, Options, Pty, SessionNote, SessionSetup, Start, SystemEnvironment,
-    TerminalUi, UserInterface, answer_by_default, connect, sanitise,
+    Client, ClientError, HostKeyUpdate, LogLevel, Options, Pty, SessionNote, SessionSetup, Start,
+    SystemEnvironment, TerminalUi, UserInterface, Voice, answer_by_default, connect, sanitise,
 };
 use lh_config::enums::{RequestTty, SessionType};
 use lh_driver::{ChannelId, ChannelOptions, Control, ControlCx, ControlEvent, Direction, FdPump, Interest};
@@ -19,6 +18,7 @@ use rustix::process::Signal;
 use rustix::stdio::{stderr, stdin, stdout};
 
 use crate::FAILURE;
+use crate::keystrokes::{SharedTiming, Slots, Timing, Typing};
 use crate::escapes::{Background, Disconnect, Escapes, Terminal, send_window_size};
 
 /// Everything behind the command line. Returns the exit status.
@@ -32,7 +32,7 @@ pub(crate) fn run(options: &Options, command: Option<Vec<u8>>, ui: &mut Terminal
         Ok(client) => client,
         Err(error) => return report(options, &error, ui),
     };
-    run_local_command(options);
+    run_local_command(options, ui);
     if plan.background
         && let Err(error) = lh_sys::background::continue_in_background()
     {
@@ -130,18 +130,27 @@ fn session(
         ending: Ending::Normal,
         terminal: Rc::clone(&terminal),
         note: None,
+        update: client.take_host_key_update(),
+        ui: ui.clone(),
+        voice: ui.voice(options.log_level),
     };
     if let Some(start) = plan.start {
-        let mut setup = SessionSetup::new(start).with_environment(&options.config);
+        let mut setup = SessionSetup::new(start).with_environment(&options.config).with_timeout(&options.config);
         if plan.tty {
             setup.pty = Some(local_pty());
             if is_terminal(stdin()) && !plan.null_input {
                 *terminal.borrow_mut() = RawMode::enter(stdin()).ok();
             }
         }
-        let pump = pump(options, &plan.tty, plan.null_input, &terminal).map_err(local)?;
+        let timing = keystroke_timing(options, &plan, client);
+        let typing = plan.tty.then(|| Keys { terminal: &terminal, timing: timing.as_ref(), voice: &control.voice });
+        let pump = pump(options, typing, plan.null_input).map_err(local)?;
         let channel = client.open_session(setup, &ChannelOptions::default(), Box::new(pump))?;
         control.channel = Some(channel);
+        if let Some(timing) = timing {
+            let slots = Slots { timing, channel, voice: control.voice.clone() };
+            client.driver().control().add_source(Box::new(slots));
+        }
     }
     debug(options, ui, || "Entering interactive session.".to_owned());
     let result = client.run(&mut control);
@@ -177,8 +186,30 @@ fn session(
     Ok(u8::try_from(status).unwrap_or(FAILURE))
 }
 
+/// `ObscureKeystrokeTiming`: only where a person types, and the server answers PINGs.
+fn keystroke_timing(options: &Options, plan: &Plan, client: &mut Client) -> Option<SharedTiming> {
+    let interval = options.config.obscure_keystroke_timing.0?;
+    let typed = plan.tty && !plan.null_input && is_terminal(stdin());
+    let answers = client.driver().link().transport().peer_extension("ping@openssh.com") == Some(b"0");
+    (typed && answers).then(|| {
+        let chance = |below: u32| {
+            let mut bytes = [0; 4];
+            lh_crypto::Random::fill(&mut lh_crypto::SystemRandom, &mut bytes);
+            u32::from_le_bytes(bytes) % below.max(1)
+        };
+        Rc::new(RefCell::new(Timing::new(interval, Box::new(chance))))
+    })
+}
+
+/// What looks at the keys typed in a terminal session.
+struct Keys<'a> {
+    terminal: &'a Terminal,
+    timing: Option<&'a SharedTiming>,
+    voice: &'a Voice,
+}
+
 /// Joins the standard descriptors and the channel.
-fn pump(options: &Options, tty: &bool, null_input: bool, terminal: &Terminal) -> std::io::Result<FdPump> {
+fn pump(options: &Options, keys: Option<Keys<'_>>, null_input: bool) -> std::io::Result<FdPump> {
     let input = if null_input {
         LocalFd::owned(lh_sys::fd::null()?)?
     } else {
@@ -189,8 +220,13 @@ fn pump(options: &Options, tty: &bool, null_input: bool, terminal: &Terminal) ->
         .output(LocalFd::inherited(stdout(), Direction::Write)?)
         .output_ext(LocalFd::inherited(stderr(), Direction::Write)?)
         .tell_broken_output();
-    if *tty {
-        pump = pump.filter(Box::new(Escapes::new(options.config.escape_char.0, Rc::clone(terminal))));
+    if let Some(Keys { terminal, timing, voice }) = keys {
+        let escape = options.config.escape_char.0;
+        let escapes = Box::new(Escapes::new(escape, Rc::clone(terminal), voice.clone()));
+        pump = match timing {
+            Some(timing) => pump.filter(Box::new(Typing::new(escapes, Rc::clone(timing), voice.clone()))),
+            None => pump.filter(escapes),
+        };
     }
     Ok(pump)
 }
@@ -225,9 +261,32 @@ struct Session {
     terminal: Terminal,
     /// What to say when the terminal is itself again.
     note: Option<String>,
+    /// `UpdateHostKeys`, until it has done its work.
+    update: Option<HostKeyUpdate>,
+    ui: TerminalUi,
+    voice: Voice,
 }
 
 impl Session {
+    /// Shows the event to `UpdateHostKeys`; true when it was about that.
+    fn update_host_keys(&mut self, event: &ControlEvent, cx: &mut ControlCx<'_>) -> bool {
+        let Some(update) = &mut self.update else { return false };
+        let mut person = self.ui.clone();
+        let terminal = &self.terminal;
+        let mut ask = |question: &str| {
+            let raw = terminal.borrow();
+            if let Some(raw) = &*raw {
+                let _ = raw.leave();
+            }
+            let answer = person.ask(question).map(|answer| answer.to_string());
+            if let Some(raw) = &*raw {
+                let _ = raw.reenter();
+            }
+            answer
+        };
+        update.on_event(event, cx, &mut self.ui, self.voice.level(), &mut ask)
+    }
+
     fn on_note(&mut self, note: &SessionNote, cx: &mut ControlCx<'_>) {
         match note {
             SessionNote::OpenFailed { reason, description } => {
@@ -241,6 +300,10 @@ impl Session {
                 self.note = Some("PTY allocation request failed on channel 0".to_owned());
                 self.tty = false;
                 self.terminal.borrow_mut().take();
+            }
+            SessionNote::Idle => {
+                let text = "channel 0: closing after the time ChannelTimeout allows without traffic";
+                self.voice.say(LogLevel::Debug1, text);
             }
             SessionNote::Started => {}
             SessionNote::StartRefused { request } => {
@@ -258,6 +321,9 @@ impl Session {
 
 impl Control for Session {
     fn on_event(&mut self, event: ControlEvent, cx: &mut ControlCx<'_>) {
+        if self.update_host_keys(&event, cx) {
+            return;
+        }
         match event {
             ControlEvent::Note { note, .. } => {
                 if let Some(note) = note.downcast_ref::<SessionNote>() {
@@ -308,7 +374,7 @@ fn reason_words(reason: u32) -> &'static str {
 }
 
 /// `LocalCommand`, where permitted.
-fn run_local_command(options: &Options) {
+fn run_local_command(options: &Options, ui: &mut TerminalUi) {
     let config = &options.config;
     if !*config.permit_local_command {
         return;
@@ -316,10 +382,22 @@ fn run_local_command(options: &Options) {
     let Some(command) = config.local_command.command() else { return };
     // No tunnel is ever opened: %T says so.
     let tokens = config.tokens(&SystemEnvironment).with('T', "NONE");
-    if let Ok(command) = tokens.expand(command) {
-        let shell = std::env::var_os("SHELL").filter(|s| !s.is_empty()).unwrap_or_else(|| "/bin/sh".into());
-        let _ = Command::new(shell).arg("-c").arg(command).status();
+    let failed = match tokens.expand(command) {
+        Ok(command) => run_in_shell(&command).err().map(|error| error.to_string()),
+        Err(why) => Some(why),
+    };
+    if let Some(why) = failed.filter(|_| options.log_level >= LogLevel::Error) {
+        ui.say(&format!("LocalCommand: {why}"));
     }
+}
+
+/// Runs a command in the user's shell on our own standard descriptors, and waits for it. Signals that we hold back reach it.
+fn run_in_shell(command: &str) -> std::io::Result<()> {
+    let shell = std::env::var_os("SHELL").filter(|s| !s.is_empty()).unwrap_or_else(|| "/bin/sh".into());
+    let [input, output, error] = [stdin(), stdout(), stderr()]
+        .map(|fd| rustix::io::fcntl_dupfd_cloexec(fd, 3).map_err(std::io::Error::from));
+    let mut child = lh_sys::spawn::Program::new(shell).arg("-c").arg(command).stdio(input?, output?, error?).spawn()?;
+    child.wait().map(|_| ())
 }
 
 /// `IPQoS`: marks the packets of the connection as interactive or bulk.

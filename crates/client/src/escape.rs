@@ -24,6 +24,8 @@ pub enum Action {
     LessVerbose,
     /// `~v`: say more.
     MoreVerbose,
+    /// `~I`: show the connection.
+    ConnectionInformation,
 }
 
 /// Finds escape sequences in what a user types.
@@ -63,6 +65,7 @@ impl EscapeFilter {
                     b'R' => Some(Action::Rekey),
                     b'V' => Some(Action::LessVerbose),
                     b'v' => Some(Action::MoreVerbose),
+                    b'I' => Some(Action::ConnectionInformation),
                     _ => None,
                 };
                 if action.is_some() {
@@ -102,6 +105,8 @@ impl EscapeFilter {
             format!(" {e}.   - terminate connection"),
             format!(" {e}B   - send a BREAK to the remote system"),
             format!(" {e}R   - request rekey"),
+            format!(" {e}V/v - decrease/increase verbosity (LogLevel)"),
+            format!(" {e}I   - show connection information"),
             format!(" {e}^Z  - suspend lhssh"),
             format!(" {e}#   - list forwarded connections"),
             format!(" {e}&   - background lhssh (when waiting for connections to terminate)"),

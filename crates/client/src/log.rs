@@ -1,6 +1,91 @@
 //! Levels and the filter in front of the user interface.
 
+use std::fs::File;
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use crate::syslog::Syslog;
+
 use crate::ui::{LogLevel, Secret, UserInterface};
+
+/// Where messages go.
+#[derive(Debug, Clone, Default)]
+pub enum LogTarget {
+    /// Standard error.
+    #[default]
+    Stderr,
+    /// The end of a file (`-E`).
+    File(Arc<File>),
+    /// The system's log (`-y`).
+    Syslog(Arc<Syslog>),
+}
+
+/// Says things while the loop runs, when the user interface is somebody else's: on standard error or in a log. Clones share
+/// their level, which `~v` and `~V` change.
+#[derive(Debug, Clone)]
+pub struct Voice {
+    level: Arc<AtomicU8>,
+    target: LogTarget,
+}
+
+impl Voice {
+    /// Says what is at most at `level`.
+    pub fn new(level: LogLevel, target: LogTarget) -> Self {
+        Self { level: Arc::new(AtomicU8::new(level as u8)), target }
+    }
+
+    /// True when something at this level is said.
+    pub fn shows(&self, level: LogLevel) -> bool {
+        level as u8 <= self.level.load(Ordering::Relaxed)
+    }
+
+    /// How much is said.
+    pub fn level(&self) -> LogLevel {
+        LogLevel::ALL.into_iter().rev().find(|level| self.shows(*level)).unwrap_or(LogLevel::Quiet)
+    }
+
+    /// Says more or less from now on.
+    pub fn set_level(&self, level: LogLevel) {
+        self.level.store(level as u8, Ordering::Relaxed);
+    }
+
+    /// Says `text`, line by line.
+    pub fn say(&self, level: LogLevel, text: &str) {
+        if !self.shows(level) {
+            return;
+        }
+        let prefix = match level {
+            LogLevel::Debug1 => "debug1: ",
+            LogLevel::Debug2 => "debug2: ",
+            LogLevel::Debug3 => "debug3: ",
+            _ => "",
+        };
+        if let LogTarget::Syslog(syslog) = &self.target {
+            return text.lines().for_each(|line| syslog.line(level, &format!("{prefix}{line}")));
+        }
+        // A terminal may be in raw mode while this is said, so lines end as OpenSSH ends them.
+        let end = if matches!(self.target, LogTarget::File(_)) { "\n" } else { "\r\n" };
+        let mut out = String::new();
+        for line in text.lines() {
+            out.push_str(prefix);
+            out.push_str(line);
+            out.push_str(end);
+        }
+        // Nobody is left to be told when even this fails.
+        let _ = match &self.target {
+            LogTarget::File(file) => (&**file).write_all(out.as_bytes()),
+            _ => io::stderr().write_all(out.as_bytes()),
+        };
+    }
+
+    /// Says what is only made when it will be shown.
+    pub fn debug(&self, text: impl FnOnce() -> String) {
+        if self.shows(LogLevel::Debug1) {
+            self.say(LogLevel::Debug1, &text());
+        }
+    }
+}
 
 /// The user interface behind the level of the configuration.
 pub(crate) struct Log<'u> {

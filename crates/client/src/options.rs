@@ -123,6 +123,22 @@ impl Environment for SystemEnvironment {
         crate::algorithms::exists(kind, name, pattern)
     }
 
+    fn canonical_name(&self, name: &str, family: lh_config::enums::AddressFamily) -> Option<String> {
+        use lh_config::enums::AddressFamily;
+        use lh_sys::resolver::Family;
+        let family = match family {
+            AddressFamily::Any => Family::Any,
+            AddressFamily::Inet => Family::Inet,
+            AddressFamily::Inet6 => Family::Inet6,
+        };
+        lh_sys::resolver::canonical_name(name, family)
+    }
+
+    fn local_addresses(&self) -> Vec<std::net::IpAddr> {
+        let all = lh_sys::interfaces::addresses().unwrap_or_default();
+        all.into_iter().filter(|each| each.up).map(|each| each.address.ip()).collect()
+    }
+
     fn home_of(&self, user: &str) -> Option<PathBuf> {
         lh_sys::users::by_name(user.as_ref()).ok().flatten().map(|user| user.home)
     }

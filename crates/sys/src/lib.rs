@@ -17,6 +17,8 @@
 //! | [`pty`] | pseudo terminals |
 //! | [`termios`] | raw mode, window sizes, the terminal modes of RFC 4254 section 8 |
 //! | [`signals`] | signal names, and signals turned into readable bytes |
+//! | [`interfaces`] | addresses of network interfaces |
+//! | [`resolver`] | what a name is an alias of, and records of the domain name system |
 //! | [`socket`] | options and addresses of TCP sockets |
 //! | [`time`] | dates as people write them |
 //! | [`tun`] | TUN devices, for the emulated path of the bench |
@@ -27,7 +29,9 @@ pub mod child;
 pub mod crypt;
 pub mod fd;
 pub mod ids;
+pub mod interfaces;
 pub mod pty;
+pub mod resolver;
 pub mod sandbox;
 pub mod signals;
 pub mod socket;

@@ -22,6 +22,9 @@ use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
+/// Every program with a flag table: manual pages, completions and `docs/compat.md` are made from these.
+pub static PROGRAMS: &[&Program] = &[&SSH, &SCP, &SSHD, &KEYGEN];
+
 /// What becomes of a flag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Support {
@@ -31,6 +34,8 @@ pub enum Support {
     Accepted(&'static str),
     /// It is known and refused with a message, because it is not written yet.
     NotYet,
+    /// It is known and refused for good, for the reason given.
+    Never(&'static str),
 }
 
 /// One row of a flag table.
@@ -193,8 +198,12 @@ impl Program {
                     let missing = || self.usage_error(&format!("option requires an argument -- {short}"));
                     Some(rest.next().ok_or_else(missing)?)
                 };
-                if flag.support == Support::NotYet {
-                    return Err(self.error(&format!("option -{short} is not supported yet")));
+                match flag.support {
+                    Support::NotYet => {
+                        return Err(self.error(&format!("option -{short} is not supported yet")));
+                    }
+                    Support::Never(why) => return Err(self.error(&format!("option -{short}: {why}"))),
+                    Support::Works | Support::Accepted(_) => {}
                 }
                 parsed.flags.push((short, value));
             }
@@ -255,6 +264,7 @@ impl Program {
                 Support::Works => String::new(),
                 Support::Accepted(why) => format!(" (accepted; {why})"),
                 Support::NotYet => " (not supported yet)".to_string(),
+                Support::Never(why) => format!(" ({why})"),
             };
             let head = format!("  -{}{value:<width$}", flag.short);
             let words: Vec<String> =
@@ -266,8 +276,8 @@ impl Program {
         out
     }
 
-    /// Flags that are shown to people: those without a help text are for other programs.
-    fn shown(&self) -> impl Iterator<Item = &'static Flag> {
+    /// The flags that are shown to people: those without a help text are for other programs.
+    pub fn shown(&self) -> impl Iterator<Item = &'static Flag> {
         self.flags.iter().filter(|flag| !flag.help.is_empty())
     }
 }

@@ -115,6 +115,22 @@ impl ClientConfig {
         self.settings.proxy_jump.as_deref().and_then(JumpHost::parse_list).unwrap_or_default()
     }
 
+    /// The hops of `ProxyJump` with their tokens (`%% %h %n %p %r`) expanded.
+    ///
+    /// # Errors
+    /// Unknown tokens.
+    pub fn expanded_proxy_jump(&self, environment: &dyn Environment) -> Result<Vec<JumpHost>, String> {
+        let tokens = self.tokens(environment).only("hnpr");
+        let mut hops = self.proxy_jump();
+        for hop in &mut hops {
+            hop.host = tokens.expand(&hop.host)?;
+            if let Some(user) = &mut hop.user {
+                *user = tokens.expand(user)?;
+            }
+        }
+        Ok(hops)
+    }
+
     /// `%` tokens of paths and commands: `%C %d %h %i %j %k %L %l %n %p %r %u`.
     pub fn tokens(&self, environment: &dyn Environment) -> Tokens {
         tokens(
