@@ -35,7 +35,10 @@ const WIRE: &[(&str, &str)] = &[
     ("direct-tcpip", "local TCP forwards"),
     ("forwarded-tcpip", "remote TCP forwards, with tcpip-forward and cancel-tcpip-forward"),
     ("direct-streamlocal@openssh.com", "local forwards to Unix sockets"),
-    ("forwarded-streamlocal@openssh.com", "remote forwards of Unix sockets, with streamlocal-forward@openssh.com"),
+    (
+        "forwarded-streamlocal@openssh.com",
+        "remote forwards of Unix sockets, with streamlocal-forward@openssh.com",
+    ),
     ("x11-req", "X11 forwards"),
     ("auth-agent-req@openssh.com", "agent forwarding, also as agent-req"),
     ("tun@openssh.com", "network tunnels"),
@@ -57,7 +60,12 @@ pub(crate) fn run(args: &[String]) -> Outcome {
     let text = fs::read_to_string(&path).map_err(problem)?;
     let (head, _) =
         text.split_once(START).ok_or_else(|| format!("{}: the marker line is gone", path.display()))?;
-    let mut page = Page { out: String::new(), covers: Covers::collect(&root())?, uncovered: Vec::new(), known: Vec::new() };
+    let mut page = Page {
+        out: String::new(),
+        covers: Covers::collect(&root())?,
+        uncovered: Vec::new(),
+        known: Vec::new(),
+    };
     page.tables();
     let wanted = format!("{head}{START}\n{}", page.out);
     for stranger in page.covers.strangers(&|subject| page.known.iter().any(|known| known == subject)) {
@@ -190,7 +198,9 @@ impl Page {
 
     /// Extensions count as working when a test says so.
     fn wire(&mut self) {
-        self.out.push_str("## Extensions of the protocol\n\n| name | what | state | tests |\n|---|---|---|---|\n");
+        self.out.push_str(
+            "## Extensions of the protocol\n\n| name | what | state | tests |\n|---|---|---|---|\n",
+        );
         for (name, what) in WIRE {
             let tests = self.tests(vec![format!("wire {name}")], false);
             let state = if tests.is_empty() { "no test yet" } else { "works" };

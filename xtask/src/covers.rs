@@ -31,7 +31,8 @@ impl Covers {
                     self.folder(&path)?;
                 }
             } else if path.extension().is_some_and(|extension| extension == "rs") {
-                let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+                let text =
+                    fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
                 self.file(&text);
             }
         }

@@ -188,7 +188,9 @@ impl Source for Slots {
             Slot::Chaff => {}
             Slot::Over(chaff) => self.voice.say(
                 LogLevel::Debug3,
-                &format!("obfuscate_keystroke_timing: stopping: chaff time expired ({chaff} chaff packets sent)"),
+                &format!(
+                    "obfuscate_keystroke_timing: stopping: chaff time expired ({chaff} chaff packets sent)"
+                ),
             ),
         }
     }

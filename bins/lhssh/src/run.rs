@@ -18,8 +18,8 @@ use rustix::process::Signal;
 use rustix::stdio::{stderr, stdin, stdout};
 
 use crate::FAILURE;
-use crate::keystrokes::{SharedTiming, Slots, Timing, Typing};
 use crate::escapes::{Background, Disconnect, Escapes, Terminal, send_window_size};
+use crate::keystrokes::{SharedTiming, Slots, Timing, Typing};
 
 /// Everything behind the command line. Returns the exit status.
 pub(crate) fn run(options: &Options, command: Option<Vec<u8>>, ui: &mut TerminalUi) -> u8 {
@@ -134,8 +134,9 @@ fn session(
         ui: ui.clone(),
         voice: ui.voice(options.log_level),
     };
-    if let Some(start) = plan.start {
-        let mut setup = SessionSetup::new(start).with_environment(&options.config).with_timeout(&options.config);
+    if let Some(start) = plan.start.clone() {
+        let mut setup =
+            SessionSetup::new(start).with_environment(&options.config).with_timeout(&options.config);
         if plan.tty {
             setup.pty = Some(local_pty());
             if is_terminal(stdin()) && !plan.null_input {
@@ -143,7 +144,8 @@ fn session(
             }
         }
         let timing = keystroke_timing(options, &plan, client);
-        let typing = plan.tty.then(|| Keys { terminal: &terminal, timing: timing.as_ref(), voice: &control.voice });
+        let typing =
+            plan.tty.then(|| Keys { terminal: &terminal, timing: timing.as_ref(), voice: &control.voice });
         let pump = pump(options, typing, plan.null_input).map_err(local)?;
         let channel = client.open_session(setup, &ChannelOptions::default(), Box::new(pump))?;
         control.channel = Some(channel);
@@ -396,7 +398,8 @@ fn run_in_shell(command: &str) -> std::io::Result<()> {
     let shell = std::env::var_os("SHELL").filter(|s| !s.is_empty()).unwrap_or_else(|| "/bin/sh".into());
     let [input, output, error] = [stdin(), stdout(), stderr()]
         .map(|fd| rustix::io::fcntl_dupfd_cloexec(fd, 3).map_err(std::io::Error::from));
-    let mut child = lh_sys::spawn::Program::new(shell).arg("-c").arg(command).stdio(input?, output?, error?).spawn()?;
+    let mut child =
+        lh_sys::spawn::Program::new(shell).arg("-c").arg(command).stdio(input?, output?, error?).spawn()?;
     child.wait().map(|_| ())
 }
 

@@ -58,7 +58,15 @@ pub fn connect(options: &Options, ui: &mut dyn UserInterface) -> Result<Client, 
     if let Some(interval) = config.server_alive_interval.duration() {
         driver.set_keepalive(interval, *config.server_alive_count_max);
     }
-    Ok(Client { driver, host: config.host.clone(), peer, address, untrusted_host: untrusted, update, _proxy: proxy })
+    Ok(Client {
+        driver,
+        host: config.host.clone(),
+        peer,
+        address,
+        untrusted_host: untrusted,
+        update,
+        _proxy: proxy,
+    })
 }
 
 impl Client {

@@ -219,7 +219,8 @@ mod tests {
         let target = listener.local_addr().expect("address");
         let dial = |interface: &str| {
             let dial = Dial { attempts: 1, interface: Some(interface.to_owned()), ..Dial::default() };
-            dial.connect(&[target], &mut |_, _| {}).map(|(socket, _)| socket.local_addr().expect("address").ip())
+            dial.connect(&[target], &mut |_, _| {})
+                .map(|(socket, _)| socket.local_addr().expect("address").ip())
         };
         assert_eq!(dial("lo").ok(), "127.0.0.1".parse().ok());
         let error = dial("no-such-interface").expect_err("there is none");

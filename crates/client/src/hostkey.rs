@@ -306,8 +306,7 @@ pub(crate) fn decide_address(
             );
             match policy.strict {
                 Strict::Ask => {
-                    let question =
-                        format!("{text}\nAre you sure you want to continue connecting (yes/no)? ");
+                    let question = format!("{text}\nAre you sure you want to continue connecting (yes/no)? ");
                     if confirm(&question, "", log) {
                         return Ok(false);
                     }
@@ -518,7 +517,10 @@ mod tests {
         assert_eq!(at_address(&changed, Strict::Off, &[]).0, Ok(false));
         assert!(at_address(&Verdict::Revoked(place()), Strict::Off, &[]).0.is_err());
         let said = spoofing(&key(), &new_host(), &policy(Strict::Ask)).expect("a warning");
-        assert!(said.contains("POSSIBLE DNS SPOOFING DETECTED") && said.contains("is unknown. This"), "{said}");
+        assert!(
+            said.contains("POSSIBLE DNS SPOOFING DETECTED") && said.contains("is unknown. This"),
+            "{said}"
+        );
         assert_eq!(spoofing(&key(), &changed, &policy(Strict::Ask)), None);
     }
 

@@ -7,8 +7,8 @@ use lh_crypto::{PublicKey, Random, SystemRandom};
 use crate::dial::errno_text;
 use crate::error::ClientError;
 use crate::hostkey::{FAILED, Place, Policy, Verdict};
-use crate::known_command::{NAME, Reason};
 use crate::identity::short_type;
+use crate::known_command::{NAME, Reason};
 use crate::known_hosts::{self, Entry, KnownHosts, Lookup, Marker};
 use crate::log::Log;
 
@@ -160,7 +160,8 @@ pub(crate) fn remember(policy: &Policy, key: &PublicKey, log: &mut Log<'_>) {
     let address = policy.address.as_deref().filter(|address| policy.checks.ip && *address != policy.name);
     let names: Vec<&str> = std::iter::once(policy.name.as_str()).chain(address).collect();
     let kind = short_type(key.key_type());
-    let said = format!("Warning: Permanently added '{}' ({kind}) to the list of known hosts.", names.join(","));
+    let said =
+        format!("Warning: Permanently added '{}' ({kind}) to the list of known hosts.", names.join(","));
     add(policy, &names, key, &said, log);
 }
 

@@ -66,7 +66,8 @@ impl KnownHostsCommand {
             log.error(why);
             ClientError::HostKey("KnownHostsCommand failed".to_owned())
         };
-        let words = self.words(reason, name, key).map_err(|why| failed(log, &format!("KnownHostsCommand {why}")))?;
+        let words =
+            self.words(reason, name, key).map_err(|why| failed(log, &format!("KnownHostsCommand {why}")))?;
         let [path, arguments @ ..] = words.as_slice() else {
             return Err(failed(log, "KnownHostsCommand \"\" has no command"));
         };
@@ -74,9 +75,8 @@ impl KnownHostsCommand {
             return Err(failed(log, "KnownHostsCommand path is not absolute"));
         }
         log.debug(|| format!("{NAME}{}: running {}", reason.word(), words.join(" ")));
-        let output = execute(path, arguments).map_err(|error| {
-            failed(log, &format!("KnownHostsCommand {path}: {}", errno_text(&error)))
-        })?;
+        let output = execute(path, arguments)
+            .map_err(|error| failed(log, &format!("KnownHostsCommand {path}: {}", errno_text(&error))))?;
         match output {
             (bytes, None) => Ok(KnownHosts::parse(&bytes)),
             (_, Some(how)) => Err(failed(log, &format!("KnownHostsCommand {path} failed, {how}"))),
@@ -93,7 +93,8 @@ impl KnownHostsCommand {
             .with('t', key.map_or_else(none, |key| key.key_type().to_owned()))
             .with('f', key.map_or_else(none, |key| key.fingerprint(self.fingerprint)))
             .with('K', key.map_or_else(none, |key| Base64::encode_string(key.blob())));
-        let words = split_words(&self.text, false).map_err(|_| format!("\"{}\" has bad quotes", self.text))?;
+        let words =
+            split_words(&self.text, false).map_err(|_| format!("\"{}\" has bad quotes", self.text))?;
         words.iter().map(|word| tokens.expand(word)).collect()
     }
 }
@@ -132,7 +133,11 @@ mod tests {
         PublicKey::from_blob(&blob).expect("a public key")
     }
 
-    fn run(text: &str, reason: Reason, key: Option<&PublicKey>) -> (Result<Vec<String>, String>, Vec<String>) {
+    fn run(
+        text: &str,
+        reason: Reason,
+        key: Option<&PublicKey>,
+    ) -> (Result<Vec<String>, String>, Vec<String>) {
         let tokens = Tokens::new().with('h', "real").with('n', "a b");
         let command =
             KnownHostsCommand { text: text.to_owned(), tokens, fingerprint: FingerprintHash::Sha256 };

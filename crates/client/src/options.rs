@@ -67,7 +67,8 @@ impl Options {
             Some(text) if text.eq_ignore_ascii_case("none") => Ok(None),
             Some(text) => match text.strip_prefix('$').filter(|name| !name.starts_with('{')) {
                 Some(name) => Ok(variable(name)),
-                None => self.config.expand_path(text, &SystemEnvironment).map(Some),
+                // The loader has expanded it.
+                None => Ok(Some(PathBuf::from(text))),
             },
         }
     }

@@ -170,9 +170,8 @@ mod tests {
     /// Covers: ssh_config VerifyHostKeyDNS
     #[test]
     fn the_strongest_hash_of_the_key_s_type_decides() {
-        let verdict = |authentic, records: &[Record]| {
-            judge(&Answer { authentic, records: records.to_vec() }, &key())
-        };
+        let verdict =
+            |authentic, records: &[Record]| judge(&Answer { authentic, records: records.to_vec() }, &key());
         assert_eq!(verdict(true, &[record(4, 2, true)]), DnsVerdict::Match { secure: true });
         assert_eq!(verdict(false, &[record(4, 1, true)]), DnsVerdict::Match { secure: false });
         assert_eq!(verdict(true, &[record(4, 2, false)]), DnsVerdict::Mismatch);

@@ -148,7 +148,8 @@ impl HostKeyUpdate {
             log.info("The server has updated its host keys.");
             log.info("These changes were verified by the server's existing trusted key.");
         }
-        for (what, keys) in [("Learned new hostkey", &plan.new), ("Deprecating obsolete hostkey", &plan.old)] {
+        for (what, keys) in [("Learned new hostkey", &plan.new), ("Deprecating obsolete hostkey", &plan.old)]
+        {
             for key in keys {
                 let (kind, print) = (short_type(key.key_type()), key.fingerprint(self.policy.fingerprint));
                 log.say(level, &format!("{what}: {kind} {print}"));
@@ -187,7 +188,8 @@ fn survey(policy: &Policy, keys: &[PublicKey]) -> Result<Plan, String> {
     let files: Vec<KnownHosts> =
         policy.user_files.iter().filter_map(|path| KnownHosts::read(path).ok()).collect();
     let address = policy.address.as_deref().filter(|_| policy.checks.ip);
-    let ours = |entry: &Entry| entry.matches(&policy.name) || address.is_some_and(|address| entry.matches(address));
+    let ours =
+        |entry: &Entry| entry.matches(&policy.name) || address.is_some_and(|address| entry.matches(address));
     let entries = || files.iter().flat_map(KnownHosts::entries);
     let mut old: Vec<PublicKey> = Vec::new();
     for entry in entries().filter(|entry| ours(entry)) {
@@ -205,8 +207,9 @@ fn survey(policy: &Policy, keys: &[PublicKey]) -> Result<Plan, String> {
     let known = |key: &PublicKey| entries().any(|entry| ours(entry) && entry.key == *key);
     let elsewhere = |key: &PublicKey| entries().any(|entry| !ours(entry) && entry.key == *key);
     if keys.iter().chain(&old).any(elsewhere) {
-        return Err("host key found matching a different name/address, skipping UserKnownHostsFile update"
-            .to_owned());
+        return Err(
+            "host key found matching a different name/address, skipping UserKnownHostsFile update".to_owned()
+        );
     }
     let new: Vec<PublicKey> = keys.iter().filter(|key| !known(key)).cloned().collect();
     // Somebody who shows keys that we know nothing of is not to make us forget all that we know.

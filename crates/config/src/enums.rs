@@ -223,7 +223,7 @@ enumeration! {
     /// `LogLevel`.
     LogLevel ("log level") {
         /// Nothing.
-        Quiet = "QUIET",
+        Quiet = "SILENT" | "QUIET",
         /// Fatal errors.
         Fatal = "FATAL",
         /// Errors.

@@ -35,7 +35,11 @@ fn short_names_are_completed_from_the_domains_and_the_files_read_again() {
     assert!(*config.compression);
     assert_eq!(config.original_host, "web");
     assert_eq!(config.tokens(&home.world).expand("%h %n").as_deref(), Ok("web.example.org web"));
-    assert_eq!(home.with_text("db", &text).expect("loads").host, "db.lab.example.org", "the first domain that has it");
+    assert_eq!(
+        home.with_text("db", &text).expect("loads").host,
+        "db.lab.example.org",
+        "the first domain that has it"
+    );
     let config = home.with_text("WEB", &text).expect("loads");
     assert_eq!((config.host.as_str(), config.user()), ("web.example.org", "found"));
 }
@@ -81,6 +85,11 @@ fn aliases_are_followed_where_permitted() {
     // Also without canonicalisation.
     assert_eq!(host("short", "CanonicalizePermittedCNAMEs *\n"), "short.elsewhere.net");
     assert_eq!(host("short", "CanonicalizePermittedCNAMEs *\nProxyCommand x\n"), "short");
+    let missing = home.with_text("nowhere", "CanonicalizePermittedCNAMEs *\n");
+    assert_eq!(
+        lines(missing, home.folder.path()),
+        ["ssh: Could not resolve hostname nowhere: Name or service not known"]
+    );
 }
 
 /// Covers: ssh_config Match; ssh_config Hostname
@@ -92,6 +101,9 @@ fn the_second_pass_is_about_the_resolved_name() {
     assert_eq!((config.host.as_str(), config.port(), config.user()), ("real.short", 7, "second"));
     let repeated = "Match final\n Port 7\nHost *\nLocalForward 1 a:2\nSendEnv A\nIdentityFile /k\nRSAAuthentication yes\n";
     let config = home.with_text("h", repeated).expect("loads");
-    assert_eq!((config.local_forward.0.len(), config.send_env.0.len(), config.identity_file.0.len()), (1, 1, 1));
+    assert_eq!(
+        (config.local_forward.0.len(), config.send_env.0.len(), config.identity_file.0.len()),
+        (1, 1, 1)
+    );
     assert_eq!(config.notes.iter().filter(|note| note.text.contains("rsaauthentication")).count(), 1);
 }

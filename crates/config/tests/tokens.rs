@@ -62,7 +62,9 @@ fn a_user_may_be_made_of_tokens_and_variables() {
     let mut home = Home::new();
     home.world.variables.insert("ROLE".to_owned(), "admin".to_owned());
     home.world.variables.insert("EVIL".to_owned(), "x;reboot".to_owned());
-    let user = |text: &str| home.with_text("web1", text).map(|config| config.user().to_owned()).map_err(|e| e.to_string());
+    let user = |text: &str| {
+        home.with_text("web1", text).map(|config| config.user().to_owned()).map_err(|e| e.to_string())
+    };
     assert_eq!(user("User ${ROLE}-%u@%h\n").as_deref(), Ok("admin-alice@web1"));
     assert_eq!(user("User DOM\\\\bob\n").as_deref(), Ok("DOM\\bob"));
     assert_eq!(user("User ${EVIL}\n"), Err("remote username contains invalid characters".to_owned()));
@@ -70,7 +72,10 @@ fn a_user_may_be_made_of_tokens_and_variables() {
     assert!(user("User %r\n").is_err_and(|why| why.contains("unknown key %r")));
     assert!(user("User ${NOPE}\n").is_err());
     let typed = home.with_options(&["User=%u;x"]);
-    assert_eq!(typed.map(|_| ()).map_err(|e| e.to_string()), Err("remote username contains invalid characters".to_owned()));
+    assert_eq!(
+        typed.map(|_| ()).map_err(|e| e.to_string()),
+        Err("remote username contains invalid characters".to_owned())
+    );
 }
 
 /// Covers: ssh_config SetEnv
@@ -91,7 +96,9 @@ fn jump_hosts_are_expanded_when_they_are_used() {
     let config = home.with_text("web", "User bob\nPort 7\nProxyJump %r-%p@gate-%n.%h:22,b\n").expect("loads");
     let hops = config.expanded_proxy_jump(&home.world).expect("expands");
     assert_eq!((hops[0].user.as_deref(), hops[0].host.as_str()), (Some("bob-7"), "gate-web.web"));
-    assert!(home.with_text("web", "ProxyJump %l\n").expect("loads").expanded_proxy_jump(&home.world).is_err());
+    assert!(
+        home.with_text("web", "ProxyJump %l\n").expect("loads").expanded_proxy_jump(&home.world).is_err()
+    );
     assert!(home.with_options(&["ProxyJump=a;b"]).is_err(), "no shell syntax from the command line");
     assert!(home.with_options(&["ProxyJump=-oProxyCommand=x@h"]).is_err());
 }

@@ -56,7 +56,13 @@ pub fn canonical_name(host: &str, family: Family) -> Option<String> {
 
 unsafe extern "C" {
     /// resolver(3).
-    fn res_query(name: *const c_char, class: c_int, kind: c_int, answer: *mut c_uchar, length: c_int) -> c_int;
+    fn res_query(
+        name: *const c_char,
+        class: c_int,
+        kind: c_int,
+        answer: *mut c_uchar,
+        length: c_int,
+    ) -> c_int;
 }
 
 /// Asks the domain name system about `name` (class IN, records of type `kind`) and returns the answer as it came (RFC 1035

@@ -86,7 +86,8 @@ pub(super) fn program(program: &Program) -> String {
     let page = PAGES.iter().find(|page| page.name == program.name);
     let mut out = head(program.name, section(program.name), program.about);
     let _ = write!(out, ".SH SYNOPSIS\n.nh\n.nf\n{}.fi\n.hy\n", preformatted(&program.usage()));
-    let _ = writeln!(out, ".SH DESCRIPTION\n{}", paragraphs(page.map_or(program.about, |page| page.description)));
+    let _ =
+        writeln!(out, ".SH DESCRIPTION\n{}", paragraphs(page.map_or(program.about, |page| page.description)));
     out.push_str(".SH OPTIONS\n");
     for flag in program.shown() {
         let value = flag.value.map_or(String::new(), |value| format!(" \" {}\"", text(value)));

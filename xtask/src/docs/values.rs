@@ -39,13 +39,9 @@ pub(super) fn of_flag(program: &Program, flag: &Flag) -> Values {
         ("lhssh-keygen", 't', _) => Values::Words(&["ed25519", "ecdsa", "rsa", "ed25519-sk", "ecdsa-sk"]),
         ("lhssh-keygen", 'E', _) => Values::Words(&["sha256", "md5"]),
         ("lhssh-keygen", 'm', _) => Values::Words(&["RFC4716", "PKCS8", "PEM"]),
-        ("lhssh-keygen", 'Y', _) => Values::Words(&[
-            "sign",
-            "verify",
-            "check-novalidate",
-            "find-principals",
-            "match-principals",
-        ]),
+        ("lhssh-keygen", 'Y', _) => {
+            Values::Words(&["sign", "verify", "check-novalidate", "find-principals", "match-principals"])
+        }
         (_, _, "option") if program.name.ends_with("sshd") => Values::ServerKeyword,
         (_, 'o', _) if flag.help.contains("keyword") => Values::ClientKeyword,
         (_, _, "cipher_spec" | "cipher") => Values::Query("cipher"),

@@ -104,7 +104,9 @@ fn a_person_may_refuse() {
     let policy = policy(folder.path());
     let (current, fresh) = (private(), private());
     let text = line("[h]:2222", current.public());
-    for (answers, changes) in [(&["what", "yes"][..], true), (&["no"], false), (&["a", "b", "c"], false), (&[], false)] {
+    for (answers, changes) in
+        [(&["what", "yes"][..], true), (&["no"], false), (&["a", "b", "c"], false), (&[], false)]
+    {
         std::fs::write(&policy.user_files[0], &text).expect("written");
         let update = HostKeyUpdate::new(policy.clone(), true, vec![]);
         let plan = Plan { new: vec![fresh.public().clone()], old: vec![] };

@@ -17,7 +17,8 @@ impl Loader<'_> {
     /// The name to go on with: `host` completed, or another that it is an alias of, or `host` itself.
     ///
     /// # Errors
-    /// The name is in none of the domains and `CanonicalizeFallbackLocal` is off.
+    /// The name is in none of the domains and `CanonicalizeFallbackLocal` is off, or there are rules about aliases and the name
+    /// does not exist.
     pub(super) fn canonical_host(&self, host: &str) -> Result<String, ConfigError> {
         let s = &self.settings;
         if let Ok(address) = host.parse::<IpAddr>() {
@@ -29,7 +30,7 @@ impl Loader<'_> {
             return Ok(host.to_string());
         }
         if mode == CanonicalizeHostname::No {
-            return Ok(self.permitted_alias(host, host));
+            return self.permitted_alias(host, host);
         }
         // A proxy resolves names by itself.
         if mode == CanonicalizeHostname::Yes && !self.is_direct() {
@@ -42,38 +43,46 @@ impl Loader<'_> {
             let most =
                 if s.canonicalize_max_dots.is_set() { *s.canonicalize_max_dots } else { MAX_DOTS } as usize;
             if dots > most {
-                return Ok(self.permitted_alias(host, host));
+                return self.permitted_alias(host, host);
             }
             s.canonical_domains.0.iter().map(|domain| format!("{host}.{domain}.")).collect()
         };
         for full in &candidates {
             if self.environment.canonical_name(full, *s.address_family).is_some() {
-                return Ok(self.permitted_alias(full, full.trim_end_matches('.')));
+                return self.permitted_alias(full, full.trim_end_matches('.'));
             }
         }
         if s.canonicalize_fallback_local.is_set() && !*s.canonicalize_fallback_local {
             return Err(ConfigError::new(format!("ssh: Could not resolve host \"{host}\"")));
         }
-        Ok(self.permitted_alias(host, host))
+        self.permitted_alias(host, host)
     }
 
     /// `name`, or what it is an alias of where `CanonicalizePermittedCNAMEs` lets us follow; `asked` is what the resolver is
     /// asked for.
-    fn permitted_alias(&self, asked: &str, name: &str) -> String {
+    ///
+    /// # Errors
+    /// The name has no address, and nobody else is going to resolve it.
+    fn permitted_alias(&self, asked: &str, name: &str) -> Result<String, ConfigError> {
         let s = &self.settings;
         let rules = &s.canonicalize_permitted_cnames.0;
-        if rules.is_empty() || (!self.is_direct() && *s.canonicalize_hostname != CanonicalizeHostname::Always) {
-            return name.to_string();
+        if rules.is_empty() || (!self.is_direct() && *s.canonicalize_hostname != CanonicalizeHostname::Always)
+        {
+            return Ok(name.to_string());
         }
         let Some(alias) = self.environment.canonical_name(asked, *s.address_family) else {
-            return name.to_string();
+            if !self.is_direct() {
+                return Ok(name.to_string());
+            }
+            let line = format!("ssh: Could not resolve hostname {name}: Name or service not known");
+            return Err(ConfigError::new(line));
         };
         let alias = alias.trim_end_matches('.').to_ascii_lowercase();
         let fits = |text: &str, list: &str| match_list(text, list, true) == ListMatch::Yes;
         let permitted = alias != name
             && alias.parse::<IpAddr>().is_err()
             && rules.iter().any(|(source, target)| fits(name, source) && fits(&alias, target));
-        if permitted { alias } else { name.to_string() }
+        Ok(if permitted { alias } else { name.to_string() })
     }
 
     /// Whether the connection will go to the host without a command or a jump host between.

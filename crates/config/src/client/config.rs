@@ -197,6 +197,14 @@ impl ClientConfig {
             let path = self.expand_path(&path, environment)?;
             self.settings.control_path.value = Some(path.to_string_lossy().into_owned());
         }
+        if let Some(text) = self.settings.identity_agent.value.clone()
+            && text != "SSH_AUTH_SOCK"
+            && !text.eq_ignore_ascii_case("none")
+            && (!text.starts_with('$') || text.starts_with("${"))
+        {
+            let path = self.expand_path(&text, environment).map_err(|why| format!("IdentityAgent: {why}"))?;
+            self.settings.identity_agent.value = Some(path.to_string_lossy().into_owned());
+        }
         let files = std::mem::take(&mut self.settings.user_known_hosts_file.value.0);
         let expand = |file: &String| expand_tilde(file, &self.account, environment);
         self.settings.user_known_hosts_file.value.0 = files.iter().map(expand).collect::<Result<_, _>>()?;

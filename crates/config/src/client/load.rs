@@ -14,9 +14,9 @@ use crate::environment::Environment;
 use crate::error::{ConfigError, errno_text};
 use crate::include::{MAX_DEPTH, glob, read_text};
 use crate::line::{Arguments, Dialect, split_keyword, split_words};
+use crate::names::{host_is_safe, user_is_safe};
 use crate::pattern::{ListMatch, match_list, wildcard};
 use crate::table::{Origin, Setting, find};
-use crate::names::{host_is_safe, user_is_safe};
 use crate::token::{Tokens, expand_environment, expand_tilde};
 
 /// The key files that are tried when none is configured, in OpenSSH's order.
@@ -383,9 +383,9 @@ impl Loader<'_> {
             let typed = place.origin == Origin::CommandLine;
             let fits = |hops: Vec<JumpHost>| {
                 !typed
-                    || hops.iter().all(|hop| {
-                        host_is_safe(&hop.host) && hop.user.as_deref().is_none_or(user_is_safe)
-                    })
+                    || hops
+                        .iter()
+                        .all(|hop| host_is_safe(&hop.host) && hop.user.as_deref().is_none_or(user_is_safe))
             };
             if !spec.is_empty() && !JumpHost::parse_list(&spec).is_some_and(fits) {
                 return self.bad(place.say(&format!("Invalid ProxyJump \"{spec}\"")));
