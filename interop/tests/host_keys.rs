@@ -63,7 +63,11 @@ fn learns_and_forgets(lab: &Lab, port: u16) {
         .ok("ssh-keygen");
     let before = client.line("host_ed25519") + &client.line("gone");
     lab.write("known", &before);
-    let ran = client.linger(&["UpdateHostKeys=yes", "LogLevel=VERBOSE", "HostKeyAlgorithms=ssh-ed25519,ecdsa-sha2-nistp256,rsa-sha2-512"]);
+    let ran = client.linger(&[
+        "UpdateHostKeys=yes",
+        "LogLevel=VERBOSE",
+        "HostKeyAlgorithms=ssh-ed25519,ecdsa-sha2-nistp256,rsa-sha2-512",
+    ]);
     for key in ["host_ed25519", "host_rsa", "host_ecdsa"] {
         assert!(client.known().contains(&client.line(key)), "{key} in\n{}\n{}", client.known(), ran.err);
     }
@@ -104,7 +108,11 @@ fn openssh_learns_our_server_s_keys() {
     let server = Lhsshd::start(&lab, "");
     let client = Client { lab: &lab, port: server.port };
     lab.write("known", &client.line("host_ed25519"));
-    let mut args = client.args(&["IgnoreUnknown=WarnWeakCrypto", "UpdateHostKeys=yes", "HostKeyAlgorithms=ssh-ed25519,ecdsa-sha2-nistp256,rsa-sha2-512"]);
+    let mut args = client.args(&[
+        "IgnoreUnknown=WarnWeakCrypto",
+        "UpdateHostKeys=yes",
+        "HostKeyAlgorithms=ssh-ed25519,ecdsa-sha2-nistp256,rsa-sha2-512",
+    ]);
     args.push("sleep 1".to_owned());
     lab.run(&ssh, &args).ok("ssh");
     for key in ["host_rsa", "host_ecdsa"] {
@@ -118,7 +126,11 @@ fn keys_are_not_learned_where_the_known_one_was_not_vouched_for() {
     let server = Lhsshd::start(&lab, "");
     let client = Client { lab: &lab, port: server.port };
     lab.write("known", "");
-    client.linger(&["UpdateHostKeys=yes", "StrictHostKeyChecking=accept-new", "HostKeyAlgorithms=ssh-ed25519"]);
+    client.linger(&[
+        "UpdateHostKeys=yes",
+        "StrictHostKeyChecking=accept-new",
+        "HostKeyAlgorithms=ssh-ed25519",
+    ]);
     assert_eq!(client.known(), client.line("host_ed25519"), "only the key that was shown");
     lab.write("known", &client.line("host_ed25519"));
     client.linger(&["UpdateHostKeys=no"]);
@@ -153,7 +165,12 @@ fn a_command_says_which_host_keys_are_known() {
     assert!(ran.err.contains("Offending ED25519 key in KnownHostsCommand-HOSTNAME:1"), "{}", ran.err);
     let fails = script("fails", "exit 3");
     let ran = client.run(&[&fails], "true");
-    assert_eq!((ran.code, ran.err.trim_end().ends_with("KnownHostsCommand failed")), (255, true), "{}", ran.err);
+    assert_eq!(
+        (ran.code, ran.err.trim_end().ends_with("KnownHostsCommand failed")),
+        (255, true),
+        "{}",
+        ran.err
+    );
 }
 
 /// Covers: ssh_config CheckHostIP
@@ -163,7 +180,12 @@ fn the_address_of_a_host_is_checked_too() {
     let server = Lhsshd::start(&lab, "");
     let client = Client { lab: &lab, port: server.port };
     let by_name = |options: &[&str]| {
-        let mut all = vec!["CheckHostIP=yes", "HostKeyAlgorithms=ssh-ed25519", "AddressFamily=inet", "UpdateHostKeys=no"];
+        let mut all = vec![
+            "CheckHostIP=yes",
+            "HostKeyAlgorithms=ssh-ed25519",
+            "AddressFamily=inet",
+            "UpdateHostKeys=no",
+        ];
         all.extend(options);
         let mut args = client.args(&all);
         args.pop();
@@ -179,7 +201,8 @@ fn the_address_of_a_host_is_checked_too() {
     let name_only = client.known().replace(&both, &format!("[localhost]:{}", server.port));
     lab.write("known", &name_only);
     let ran = by_name(&["StrictHostKeyChecking=yes"]).ok("known by name");
-    let address = format!("Permanently added the ED25519 host key for IP address '[127.0.0.1]:{}'", server.port);
+    let address =
+        format!("Permanently added the ED25519 host key for IP address '[127.0.0.1]:{}'", server.port);
     assert!(ran.err.contains(&address), "{}", ran.err);
     // The address belongs to another key.
     let user_key = client.line("user_ed25519");
@@ -245,16 +268,20 @@ fn fingerprints_in_dns_are_enough_only_when_they_are_secure() {
         return;
     }
     let lab = Lab::new();
-    let allowed = is_root() && Command::new("unshare").args(["-n", "-m", "true"]).status().is_ok_and(|s| s.success());
+    let allowed =
+        is_root() && Command::new("unshare").args(["-n", "-m", "true"]).status().is_ok_and(|s| s.success());
     if !allowed {
         return skip("fingerprints_in_dns", "no name spaces without root");
     }
     lab.write("dns.py", NAME_SERVER);
-    lab.write("server.conf", &format!(
-        "HostKey {}\nAuthorizedKeysFile {}\nStrictModes no\nPermitRootLogin yes\nPidFile none\n",
-        lab.arg("host_ed25519"),
-        lab.arg("authorized_keys")
-    ));
+    lab.write(
+        "server.conf",
+        &format!(
+            "HostKey {}\nAuthorizedKeysFile {}\nStrictModes no\nPermitRootLogin yes\nPidFile none\n",
+            lab.arg("host_ed25519"),
+            lab.arg("authorized_keys")
+        ),
+    );
     let public = lab.read("host_ed25519.pub");
     let blob = public.split_whitespace().nth(1).unwrap_or_default();
     let digest = lab.sh(&format!("echo {blob} | base64 -d | sha256sum")).ok("sha256sum").text();
