@@ -8,6 +8,7 @@ mod docs;
 mod fuzz;
 mod layers;
 mod peers;
+mod regress;
 mod test;
 mod wan;
 
@@ -35,6 +36,9 @@ usage: cargo xtask <command>
   layers    check that the crates' dependencies point one way
   fuzz [SECONDS]
             run every fuzz target for that many seconds (default 10)
+  regress [--bins DIR] [--only PROGRAM,…] [--keep DIR] [TEST…]
+            run OpenSSH's own regression tests (Debian's openssh-tests) with our programs in place
+            of theirs, and compare with interop/regress.list
   wan [--rtt TIME] [--rate RATE] [--loss PART] [--queue BYTES] [--far 'SERVER'] … [--] [COMMAND…]
             run a command, and a server at the far end, over an emulated wide-area path (as root);
             docs/wan.md has more, `cargo xtask wan --help` every option
@@ -55,6 +59,7 @@ fn main() -> ExitCode {
         Some("compat") => compat::run(rest),
         Some("docs") => docs::run(rest),
         Some("fuzz") => fuzz::run(rest),
+        Some("regress") => regress::run(rest),
         Some("wan") => wan::run(rest),
         Some("help" | "--help" | "-h") => {
             print!("{USAGE}");

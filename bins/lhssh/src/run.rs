@@ -145,7 +145,7 @@ fn session(
         }
         let timing = keystroke_timing(options, &plan, client);
         let typing =
-            plan.tty.then(|| Keys { terminal: &terminal, timing: timing.as_ref(), voice: &control.voice });
+            plan.tty.then_some(Keys { terminal: &terminal, timing: timing.as_ref(), voice: &control.voice });
         let pump = pump(options, typing, plan.null_input).map_err(local)?;
         let channel = client.open_session(setup, &ChannelOptions::default(), Box::new(pump))?;
         control.channel = Some(channel);

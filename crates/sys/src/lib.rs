@@ -19,6 +19,7 @@
 //! | [`signals`] | signal names, and signals turned into readable bytes |
 //! | [`interfaces`] | addresses of network interfaces |
 //! | [`resolver`] | what a name is an alias of, and records of the domain name system |
+//! | [`memory`] | how much memory the machine has left |
 //! | [`socket`] | options and addresses of TCP sockets |
 //! | [`time`] | dates as people write them |
 //! | [`tun`] | TUN devices, for the emulated path of the bench |
@@ -30,6 +31,7 @@ pub mod crypt;
 pub mod fd;
 pub mod ids;
 pub mod interfaces;
+pub mod memory;
 pub mod pty;
 pub mod resolver;
 pub mod sandbox;
