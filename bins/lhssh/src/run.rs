@@ -73,10 +73,8 @@ impl Plan {
         }
         let command = match (command, remote) {
             (Some(command), _) => Some(command),
-            (None, Some(text)) => {
-                let expanded = config.tokens(&SystemEnvironment).expand(text);
-                Some(expanded.map_err(|why| format!("RemoteCommand: {why}"))?.into_bytes())
-            }
+            // The loader has expanded it.
+            (None, Some(text)) => Some(text.as_bytes().to_vec()),
             (None, None) => None,
         };
         let start = match (*config.session_type, command) {

@@ -44,10 +44,7 @@ pub(crate) fn offered(settings: &ClientSettings, known_types: &[String]) -> Resu
         list("HostKeyAlgorithms", &settings.host_key_algorithms, &default.host_key, &|name| {
             default.host_key.iter().any(|each| each == name) || KEY_ON_REQUEST.contains(&name)
         })?;
-    // An order the user wrote down is kept; `+` and `-` only edit ours.
-    let ordered_by_user =
-        settings.host_key_algorithms.0.as_deref().is_some_and(|text| !text.starts_with(['+', '-']));
-    if !ordered_by_user {
+    if !ordered_by_user(settings) {
         host_key.sort_by_key(|name| !known_types.iter().any(|known| *known == key_type_of(name)));
     }
     let cipher = list("Ciphers", &settings.ciphers, &default.cipher_c2s, &|name| {
@@ -70,6 +67,11 @@ pub(crate) fn offered(settings: &ClientSettings, known_types: &[String]) -> Resu
         compression_c2s: compression.clone(),
         compression_s2c: compression,
     })
+}
+
+/// Whether the user wrote down an order of host key algorithms, which is kept; `+` and `-` only edit ours.
+pub(crate) fn ordered_by_user(settings: &ClientSettings) -> bool {
+    settings.host_key_algorithms.0.as_deref().is_some_and(|text| !text.starts_with(['+', '-']))
 }
 
 /// Signature algorithms that users' keys may make.

@@ -65,6 +65,8 @@ pub(crate) struct Checks {
     pub(crate) dns_found: Option<bool>,
     /// `KnownHostsCommand`.
     pub(crate) command: Option<KnownHostsCommand>,
+    /// The order of host key algorithms is ours to choose, so the command is asked which types are known.
+    pub(crate) order: bool,
 }
 
 /// `VerifyHostKeyDNS`.

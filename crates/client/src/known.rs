@@ -33,7 +33,9 @@ impl KnownFiles {
             }
         }
         let mut known = Self { files };
-        known.ask_command(policy, Reason::Order, &policy.name, None, log)?;
+        if policy.checks.order {
+            known.ask_command(policy, Reason::Order, &policy.name, None, log)?;
+        }
         Ok(known)
     }
 

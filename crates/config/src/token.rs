@@ -144,5 +144,6 @@ pub fn expand_tilde(text: &str, account: &Account, environment: &dyn Environment
         environment.home_of(user).ok_or_else(|| format!("tilde_expand: No such user {user}"))?
     };
     let home = home.to_string_lossy();
-    Ok(format!("{}{path}", home.trim_end_matches('/')))
+    // A lone `~` gets its slash too.
+    Ok(format!("{}/{}", home.trim_end_matches('/'), path.trim_start_matches('/')))
 }

@@ -129,6 +129,28 @@ fn paths_are_expanded_with_tilde_tokens_and_variables() {
     assert_eq!(known, [std::path::PathBuf::from("/d/h"), home.path("kh")]);
 }
 
+/// Covers: ssh_config LocalForward; ssh_config RemoteForward; ssh_config ForwardAgent; ssh_config IdentityAgent
+#[test]
+fn sockets_are_expanded() {
+    let mut home = Home::new();
+    home.world.variables.insert("D".to_owned(), "/d".to_owned());
+    let text =
+        "LocalForward /l-%p ${D}/x\nRemoteForward /r-%% /y\nForwardAgent ~/agent-%h\nIdentityAgent ~\n";
+    let config = home.with_text("h", text).expect("loads");
+    let dump = config.dump(&|_| Vec::new());
+    let folder = config.account.home.display();
+    for line in [
+        "localforward /l-22 /d/x".to_owned(),
+        "remoteforward /r-% /y".to_owned(),
+        format!("forwardagent {folder}/agent-h"),
+        format!("identityagent {folder}/"),
+    ] {
+        assert!(dump.lines().any(|each| each == line), "{line} in\n{dump}");
+    }
+    let kept = home.with_text("h", "ForwardAgent $SOCK\nIdentityAgent $SOCK\n").expect("loads");
+    assert_eq!(kept.identity_agent.as_deref(), Some("$SOCK"), "a variable that is read when it is used");
+}
+
 /// Covers: ssh_config Port; ssh -p
 #[test]
 fn ports_may_be_names_of_services() {

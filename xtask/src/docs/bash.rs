@@ -104,9 +104,7 @@ fn operand_lines(program: &Program, function: &str) -> String {
     match operands(program) {
         Operands::HostThenCommand => {
             line("if ((operands == 0)); then")
-                + &line(&format!(
-                    "    local user=''; [[ $cur == *@* ]] && user=${{cur%@*}}@ && cur=${{cur##*@}}"
-                ))
+                + &line("    local user=''; [[ $cur == *@* ]] && user=${cur%@*}@ && cur=${cur##*@}")
                 + &line(&format!("    COMPREPLY=({hosts}); COMPREPLY=(\"${{COMPREPLY[@]/#/$user}}\")"))
                 + &line("else")
                 + &line("    COMPREPLY=($(compgen -c -- \"$cur\"))")

@@ -87,6 +87,8 @@ pub struct Parsed {
     pub flags: Vec<(char, Option<OsString>)>,
     /// Everything else.
     pub operands: Vec<OsString>,
+    /// How many of the flags stand before the first operand.
+    pub flags_before_operands: usize,
 }
 
 /// The program is to stop here: help was asked for, or the command line is wrong.
@@ -154,6 +156,9 @@ impl Program {
         let mut rounds = if self.flags_after_first_operand { 2 } else { 1 };
         loop {
             let ended = self.parse_flags(&mut rest, &mut parsed)?;
+            if parsed.operands.is_empty() {
+                parsed.flags_before_operands = parsed.flags.len();
+            }
             rounds -= 1;
             if rounds == 0 || ended {
                 break;
