@@ -240,6 +240,15 @@ fn a_key_in_any_of_several_revocation_files_is_refused() {
     assert_eq!(ran.code, 255);
     let revoked = format!("revoked by file {}", lab.arg("host_ed25519.pub"));
     assert!(ran.err.contains(&revoked), "{}", ran.err);
+    if peers("a_revocation_list_of_openssh", ["ssh-keygen"]).is_some() {
+        let args = ["-q", "-k", "-f", &lab.arg("krl"), &lab.arg("host_ed25519.pub")].map(str::to_owned);
+        lab.run(std::path::Path::new("ssh-keygen"), &args).ok("ssh-keygen -k");
+        let ran = client.run(&[&files("krl"), "HostKeyAlgorithms=ssh-ed25519"], "true");
+        assert_eq!(ran.code, 255);
+        assert!(ran.err.contains(&format!("revoked by file {}", lab.arg("krl"))), "{}", ran.err);
+        lab.write("known", &client.line("host_ecdsa"));
+        client.run(&[&files("krl"), "HostKeyAlgorithms=ecdsa-sha2-nistp256"], "true").ok("another key");
+    }
 }
 
 /// A name server for one name, in the network namespace it runs in.

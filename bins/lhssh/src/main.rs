@@ -1,10 +1,12 @@
 //! `lhssh`: a command or a shell on another host, with the command line, the messages and the exit statuses of ssh(1).
 
 mod command_line;
+mod command_prompt;
 mod escapes;
 mod keystrokes;
 mod query;
 mod run;
+mod session;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -76,7 +78,7 @@ fn go(arguments: Arguments) -> u8 {
             Err(error) => fail(&error.to_string()),
         };
     }
-    run::run(&options, arguments.command, &mut ui)
+    run::run(&options, run::Wanted { command: arguments.command, stdio: arguments.stdio }, &mut ui)
 }
 
 /// The name we were called by, for the system's log.

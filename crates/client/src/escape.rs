@@ -26,6 +26,8 @@ pub enum Action {
     MoreVerbose,
     /// `~I`: show the connection.
     ConnectionInformation,
+    /// `~C`: a command line for forwards.
+    CommandLine,
 }
 
 /// Finds escape sequences in what a user types.
@@ -66,6 +68,7 @@ impl EscapeFilter {
                     b'V' => Some(Action::LessVerbose),
                     b'v' => Some(Action::MoreVerbose),
                     b'I' => Some(Action::ConnectionInformation),
+                    b'C' => Some(Action::CommandLine),
                     _ => None,
                 };
                 if action.is_some() {
@@ -104,6 +107,7 @@ impl EscapeFilter {
             "Supported escape sequences:".to_owned(),
             format!(" {e}.   - terminate connection"),
             format!(" {e}B   - send a BREAK to the remote system"),
+            format!(" {e}C   - open a command line"),
             format!(" {e}R   - request rekey"),
             format!(" {e}V/v - decrease/increase verbosity (LogLevel)"),
             format!(" {e}I   - show connection information"),

@@ -11,6 +11,7 @@ use lh_wire::msg::disconnect;
 
 use crate::error::ClientError;
 use crate::failure::{PeerName, disconnected, link_failed};
+use crate::host_certificate;
 use crate::hostkey::{self, Dns, Policy, Strict, Verdict};
 use crate::known::{KnownFiles, check_not_revoked, remember, remember_address};
 use crate::log::{Log, sanitise};
@@ -98,6 +99,16 @@ fn verify(
     let key = PublicKey::from_blob(blob)
         .map_err(|error| ClientError::HostKey(format!("Host key verification failed: {error}.")))?;
     log.debug(|| format!("Server host key: {} {}", key.key_type(), key.fingerprint(policy.fingerprint)));
+    let key = match key.certificate() {
+        None => key,
+        Some(certificate) => {
+            check_not_revoked(policy, &key, log)?;
+            if host_certificate::is_trusted(&key, certificate, policy, known, log)? {
+                return Ok(Verified::default());
+            }
+            key.plain().clone()
+        }
+    };
     check_not_revoked(policy, &key, log)?;
     let mut policy = policy.clone();
     if ask_dns(&mut policy, &key, log) {

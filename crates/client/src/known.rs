@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use lh_crypto::{PublicKey, Random, SystemRandom};
+use lh_crypto::{Krl, PublicKey, Random, SystemRandom};
 
 use crate::dial::errno_text;
 use crate::error::ClientError;
@@ -96,11 +96,48 @@ impl KnownFiles {
         self.files.iter().flat_map(|(_, known)| known.key_types(&policy.name)).collect()
     }
 
-    /// What the files together say about the key: revoked in one is revoked, known in one is known.
+    /// True when an authority is known that may sign certificates for the policy's host.
+    pub(crate) fn has_authority(&self, policy: &Policy) -> bool {
+        let names = [Some(&policy.name), policy.portless.as_ref()];
+        names
+            .into_iter()
+            .flatten()
+            .any(|name| self.files.iter().any(|(_, known)| !known.authorities(name).is_empty()))
+    }
+
+    /// The line that trusts this authority to sign certificates for `name`.
+    pub(crate) fn authority(&self, name: &str, key: &PublicKey) -> Option<Place> {
+        self.marked(Marker::CertAuthority, name, key)
+    }
+
+    /// The line that revokes the key for `name`.
+    pub(crate) fn revoked(&self, name: &str, key: &PublicKey) -> Option<Place> {
+        self.marked(Marker::Revoked, name, key)
+    }
+
+    fn marked(&self, marker: Marker, name: &str, key: &PublicKey) -> Option<Place> {
+        self.files.iter().find_map(|(path, known)| {
+            let mut about = known.about(name).filter(|entry| entry.marker == marker);
+            about.find(|entry| entry.key == *key).map(|entry| place(path, entry))
+        })
+    }
+
+    /// What the files together say about the key: revoked in one is revoked, known in one is known. A host that is new on its
+    /// port may be known on all ports.
     pub(crate) fn look_up(&self, policy: &Policy, key: &PublicKey) -> Verdict {
+        let verdict = self.look_up_as(&policy.name, key);
+        if let (Verdict::New { .. }, Some(name)) = (&verdict, &policy.portless)
+            && let known @ (Verdict::Known(_) | Verdict::Revoked(_)) = self.look_up_as(name, key)
+        {
+            return known;
+        }
+        verdict
+    }
+
+    fn look_up_as(&self, name: &str, key: &PublicKey) -> Verdict {
         let mut verdict = None;
         for (path, known) in &self.files {
-            match known.lookup_name(&policy.name, key) {
+            match known.lookup_name(name, key) {
                 Lookup::Revoked(entry) => return Verdict::Revoked(place(path, entry)),
                 Lookup::Match(entry) if !matches!(verdict, Some(Verdict::Known(_))) => {
                     verdict = Some(Verdict::Known(place(path, entry)));
@@ -135,26 +172,28 @@ pub(crate) fn check_not_revoked(
     for file in &policy.revoked_files {
         let (kind, fingerprint) = (short_type(key.key_type()), key.fingerprint(policy.fingerprint));
         let (name, what) = (file.display(), format!("host key {kind} {fingerprint}"));
-        let text = match std::fs::read(file) {
-            Ok(bytes) if bytes.starts_with(b"SSHKRL\n\0") => {
-                Err("key revocation lists are not supported yet".to_owned())
-            }
-            Ok(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
-            Err(error) => Err(errno_text(&error)),
-        };
-        match text {
-            Ok(text) => {
-                let mut keys = text.lines().filter_map(|line| PublicKey::from_openssh_line(line.trim()));
-                if !keys.any(|(revoked, _)| revoked == *key) {
-                    continue;
-                }
-                log.error(&format!("Host key {kind} {fingerprint} revoked by file {name}"));
-            }
+        match std::fs::read(file)
+            .map_err(|error| errno_text(&error))
+            .and_then(|bytes| is_revoked_by(&bytes, key))
+        {
+            Ok(false) => continue,
+            Ok(true) => log.error(&format!("Host key {kind} {fingerprint} revoked by file {name}")),
             Err(why) => log.error(&format!("Error checking {what} in revoked keys file {name}: {why}")),
         }
         return Err(ClientError::HostKey(FAILED.to_owned()));
     }
     Ok(())
+}
+
+/// Whether a revocation file, lines or a list as `ssh-keygen -k` makes it, has the key or whoever certified it.
+fn is_revoked_by(bytes: &[u8], key: &PublicKey) -> Result<bool, String> {
+    if Krl::is_binary(bytes) {
+        return Ok(Krl::parse(bytes).map_err(|error| error.to_string())?.is_revoked(key));
+    }
+    let authority = key.certificate().map(lh_crypto::Certificate::authority);
+    let text = String::from_utf8_lossy(bytes);
+    let mut keys = text.lines().filter_map(|line| PublicKey::from_openssh_line(line.trim()));
+    Ok(keys.any(|(revoked, _)| revoked.plain() == key.plain() || Some(&revoked) == authority))
 }
 
 /// Adds the key to the user's first file and says so. A failure is said too and changes nothing else.
@@ -223,6 +262,9 @@ mod tests {
         Policy {
             strict: Strict::AcceptNew,
             name: "[h.example]:2222".to_owned(),
+            portless: Some("h.example".to_owned()),
+            principal: "h.example".to_owned(),
+            ca_algorithms: vec!["ssh-ed25519".to_owned()],
             address: None,
             skip_localhost: false,
             user_files: vec![folder.join("ssh/known_hosts")],
@@ -254,6 +296,20 @@ mod tests {
                 ["Warning: Permanently added '[h.example]:2222' (ED25519) to the list of known hosts."]
             );
         }
+    }
+
+    #[test]
+    fn a_host_known_without_its_port_is_known() {
+        let folder = tempfile::tempdir().expect("folder");
+        let policy = policy(folder.path(), false);
+        let mut ui = FakeUi::default();
+        let mut log = Log::new(&mut ui, LogLevel::Info, false);
+        std::fs::write(folder.path().join("global"), format!("h.example {}\n", key(1).to_openssh_line("")))
+            .expect("global file");
+        let known = KnownFiles::read(&policy, &mut log);
+        assert!(matches!(known.look_up(&policy, &key(1)), Verdict::Known(_)));
+        // Another key says nothing about this port.
+        assert!(matches!(known.look_up(&policy, &key(2)), Verdict::New { .. }));
     }
 
     #[test]

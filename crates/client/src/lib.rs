@@ -10,6 +10,7 @@
 //! driver's readiness loop. Only a jump host needs a thread of its own, because two connections run at once.
 
 pub mod agent;
+mod agent_forward;
 mod algorithms;
 mod connect;
 pub mod destination;
@@ -18,9 +19,12 @@ mod error;
 pub mod escape;
 mod failure;
 mod fdpass;
+pub mod forward;
 mod handshake;
+mod host_certificate;
 mod hostkey;
 mod identity;
+pub mod key_file;
 mod known;
 mod known_command;
 pub mod known_hosts;
@@ -37,10 +41,12 @@ mod testing;
 mod ui;
 mod update_host_keys;
 
+pub use agent_forward::AgentForward;
 pub use algorithms::default_algorithms;
 pub use connect::{Client, connect, public_keys};
 pub use destination::Destination;
 pub use error::ClientError;
+pub use forward::Forwards;
 pub use log::{LogTarget, Voice, sanitise};
 pub use options::{Options, SystemEnvironment, local_account};
 pub use session::{Pty, SessionChannel, SessionNote, SessionSetup, Start, answer_by_default};

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use crate::syslog::Syslog;
-
 use crate::ui::{LogLevel, Secret, UserInterface};
 
 /// Where messages go.
@@ -27,6 +26,12 @@ pub enum LogTarget {
 pub struct Voice {
     level: Arc<AtomicU8>,
     target: LogTarget,
+}
+
+impl Default for Voice {
+    fn default() -> Self {
+        Self::new(LogLevel::default(), LogTarget::Stderr)
+    }
 }
 
 impl Voice {
@@ -148,6 +153,11 @@ impl<'u> Log<'u> {
 
     pub(crate) fn ask_secret(&mut self, prompt: &str) -> Option<Secret> {
         if self.batch { None } else { self.ui.ask_secret(prompt) }
+    }
+
+    /// Permission is given by people only.
+    pub(crate) fn confirm(&mut self, prompt: &str) -> bool {
+        !self.batch && self.ui.confirm(prompt)
     }
 
     pub(crate) fn is_batch(&self) -> bool {

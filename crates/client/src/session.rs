@@ -54,6 +54,8 @@ pub struct SessionSetup {
     pub pty: Option<Pty>,
     /// Environment variables to send; servers drop most of them quietly.
     pub env: Vec<(String, String)>,
+    /// The request that asks for agent forwarding, if there is to be any: see [`AgentForward`](crate::AgentForward).
+    pub agent_request: Option<&'static str>,
     /// What to run.
     pub start: Start,
     /// Close the channel when nothing has moved over it for so long (`ChannelTimeout`).
@@ -63,7 +65,7 @@ pub struct SessionSetup {
 impl SessionSetup {
     /// Runs `start` without a terminal or environment.
     pub const fn new(start: Start) -> Self {
-        Self { pty: None, env: Vec::new(), start, idle: None }
+        Self { pty: None, env: Vec::new(), agent_request: None, start, idle: None }
     }
 
     /// Adds what `ChannelTimeout` says about this kind of session: `session:shell`, `session:command` or
@@ -246,6 +248,10 @@ impl ChannelHandler for SessionChannel {
 }
 
 fn send_requests(setup: &SessionSetup, cx: &mut ChannelCx<'_>) {
+    if let Some(name) = setup.agent_request {
+        // As with ssh, nobody waits for an answer: a server that refuses leaves the session as it is.
+        cx.request(name, false, b"");
+    }
     if let Some(pty) = &setup.pty {
         let mut fields = Vec::new();
         fields.put_string(pty.term.as_bytes());

@@ -9,14 +9,16 @@ pub(crate) const MAX_LINE: usize = 8192;
 /// Most lines a server may send before its identification: OpenSSH's limit.
 pub(crate) const MAX_LINES: usize = 1024;
 
-/// Our line, without line ending: the version, and behind a blank what may be added to it.
-pub(crate) fn ours(software: &str) -> String {
-    let (version, comments) = software.split_at(software.find(' ').unwrap_or(software.len()));
+/// Our line, without line ending.
+pub(crate) fn ours(software: &str, comments: &str) -> String {
     // A hyphen would end the software version for peers that split there; HPN-SSH met some.
     let clean = |c: char| if c.is_ascii_graphic() && c != '-' { c } else { '_' };
-    let clean_comment = |c: char| if c.is_ascii_graphic() || c == ' ' { c } else { '_' };
-    let line = version.chars().map(clean).chain(comments.trim_end().chars().map(clean_comment));
-    format!("SSH-2.0-{}", line.take(200).collect::<String>())
+    let software: String = software.chars().map(clean).take(200).collect();
+    let printable = |c: char| if c.is_ascii_graphic() || c == ' ' { c } else { '_' };
+    // RFC 4253: 255 characters with everything; OpenSSH's clients take more, others need not.
+    let comments: String = comments.trim().chars().map(printable).take(240 - software.len()).collect();
+    let space = if comments.is_empty() { "" } else { " " };
+    format!("SSH-2.0-{software}{space}{comments}")
 }
 
 /// What was found at the front of the received bytes.
@@ -83,8 +85,8 @@ mod tests {
 
     #[test]
     fn software_has_no_hyphen() {
-        assert_eq!(ours("Long-haul_0.1"), "SSH-2.0-Long_haul_0.1");
-        assert_eq!(ours("Longhaul_0.1 built by-us\x07 "), "SSH-2.0-Longhaul_0.1 built by-us_");
+        assert_eq!(ours("Long-haul 0.1\n", ""), "SSH-2.0-Long_haul_0.1_");
+        assert_eq!(ours("Longhaul_0.1", " Debian-3\r\nx "), "SSH-2.0-Longhaul_0.1 Debian-3__x");
     }
 
     #[test]

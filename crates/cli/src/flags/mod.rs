@@ -8,12 +8,18 @@
 //! A flag that a program knows but does not act on yet is an error that says so: silence would let a script believe in a
 //! forward or a restriction that is not there.
 
+mod add;
+mod agent;
 mod keygen;
+mod keyscan;
 mod scp;
 mod ssh;
 mod sshd;
 
+pub use add::ADD;
+pub use agent::AGENT;
 pub use keygen::KEYGEN;
+pub use keyscan::KEYSCAN;
 pub use scp::SCP;
 pub use ssh::SSH;
 pub use sshd::SSHD;
@@ -23,7 +29,7 @@ use std::fmt::Write as _;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 /// Every program with a flag table: manual pages, completions and `docs/compat.md` are made from these.
-pub static PROGRAMS: &[&Program] = &[&SSH, &SCP, &SSHD, &KEYGEN];
+pub static PROGRAMS: &[&Program] = &[&SSH, &SCP, &SSHD, &KEYGEN, &AGENT, &ADD, &KEYSCAN];
 
 /// What becomes of a flag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
