@@ -21,6 +21,10 @@ pub(crate) struct Arguments {
     pub(crate) print_config: bool,
     /// `-E`.
     pub(crate) log_file: Option<PathBuf>,
+    /// `-y`.
+    pub(crate) syslog: bool,
+    /// `-Z`.
+    pub(crate) list_keys: bool,
     /// `-W`.
     pub(crate) stdio: Option<Endpoint>,
     /// Things to say once the log is open.
@@ -46,6 +50,7 @@ const FIXED: &[(char, &str, &str)] = &[
 
 /// Flags whose value is the keyword's.
 const VALUED: &[(char, &str)] = &[
+    ('B', "BindInterface"),
     ('J', "ProxyJump"),
     ('P', "Tag"),
     ('b', "BindAddress"),
@@ -77,7 +82,12 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
     let mut request = Request::new(&destination.host, account);
     let mut warnings = Vec::new();
     let mut stdio = None;
-    for (flag, value) in &parsed.flags {
+    let user = destination.user.clone().map(|user| CommandLine::Flag("User", vec![user]));
+    for (index, (flag, value)) in parsed.flags.iter().enumerate() {
+        if index == parsed.flags_before_operands {
+            // What stands before the destination counts more than the user in it, what stands behind it less.
+            request.command_line.extend(user.clone());
+        }
         let text = || value.as_deref().unwrap_or_default().to_string_lossy().into_owned();
         let lines = &mut request.command_line;
         for (_, keyword, fixed) in FIXED.iter().filter(|(each, ..)| each == flag) {
@@ -145,9 +155,7 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
     if let Some(level) = log_level(parsed) {
         lines.push(CommandLine::Flag("LogLevel", vec![level.to_owned()]));
     }
-    if let Some(user) = destination.user {
-        lines.push(CommandLine::Flag("User", vec![user]));
-    }
+    lines.extend(user);
     if let Some(port) = destination.port {
         lines.push(CommandLine::Flag("Port", vec![port.to_string()]));
     }
@@ -157,6 +165,8 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
         command,
         print_config: parsed.has('G'),
         log_file: parsed.value('E').map(PathBuf::from),
+        syslog: parsed.has('y'),
+        list_keys: parsed.has('Z'),
         stdio,
         warnings,
     })
@@ -277,6 +287,12 @@ mod tests {
         let got = interpreted(&["h", "-l", "you", "cmd", "-l", "x"]).expect("fine");
         assert_eq!(got.command.as_deref(), Some(&b"cmd -l x"[..]));
         assert_eq!(keywords(&got), [("User".to_owned(), "you".to_owned())]);
+        let got = interpreted(&["me@h", "-l", "you"]).expect("fine");
+        assert_eq!(
+            keywords(&got)[0],
+            ("User".to_owned(), "me".to_owned()),
+            "a flag behind the host comes later"
+        );
     }
 
     #[test]

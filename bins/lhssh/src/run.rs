@@ -1,6 +1,5 @@
 //! Connecting, the session, and what becomes of it.
 
-use std::process::Command;
 use std::time::Instant;
 
 use lh_client::{
@@ -10,7 +9,7 @@ use lh_config::enums::{RequestTty, SessionType};
 use lh_config::forward::Endpoint;
 use lh_driver::Target;
 use lh_sys::termios::is_terminal;
-use rustix::stdio::stdin;
+use rustix::stdio::{stderr, stdin, stdout};
 
 use crate::FAILURE;
 use crate::session::session;
@@ -26,7 +25,7 @@ pub(crate) fn run(options: &Options, wanted: Wanted, ui: &mut TerminalUi) -> u8 
         Ok(client) => client,
         Err(error) => return report(options, &error, ui),
     };
-    run_local_command(options);
+    run_local_command(options, ui);
     set_service_quality(options, &mut client, plan.tty);
     let status = match session(options, plan, &mut client, ui) {
         Ok(status) => status,
@@ -73,10 +72,8 @@ impl Plan {
         }
         let command = match (command, remote) {
             (Some(command), _) => Some(command),
-            (None, Some(text)) => {
-                let expanded = config.tokens(&SystemEnvironment).expand(text);
-                Some(expanded.map_err(|why| format!("RemoteCommand: {why}"))?.into_bytes())
-            }
+            // The loader has expanded it.
+            (None, Some(text)) => Some(text.as_bytes().to_vec()),
             (None, None) => None,
         };
         let start = match (*config.session_type, command) {
@@ -112,7 +109,7 @@ impl Plan {
 }
 
 /// `LocalCommand`, where permitted.
-fn run_local_command(options: &Options) {
+fn run_local_command(options: &Options, ui: &mut TerminalUi) {
     let config = &options.config;
     if !*config.permit_local_command {
         return;
@@ -120,10 +117,23 @@ fn run_local_command(options: &Options) {
     let Some(command) = config.local_command.command() else { return };
     // No tunnel is ever opened: %T says so.
     let tokens = config.tokens(&SystemEnvironment).with('T', "NONE");
-    if let Ok(command) = tokens.expand(command) {
-        let shell = std::env::var_os("SHELL").filter(|s| !s.is_empty()).unwrap_or_else(|| "/bin/sh".into());
-        let _ = Command::new(shell).arg("-c").arg(command).status();
+    let failed = match tokens.expand(command) {
+        Ok(command) => run_in_shell(&command).err().map(|error| error.to_string()),
+        Err(why) => Some(why),
+    };
+    if let Some(why) = failed.filter(|_| options.log_level >= LogLevel::Error) {
+        ui.say(&format!("LocalCommand: {why}"));
     }
+}
+
+/// Runs a command in the user's shell on our own standard descriptors, and waits for it. Signals that we hold back reach it.
+fn run_in_shell(command: &str) -> std::io::Result<()> {
+    let shell = std::env::var_os("SHELL").filter(|s| !s.is_empty()).unwrap_or_else(|| "/bin/sh".into());
+    let [input, output, error] = [stdin(), stdout(), stderr()]
+        .map(|fd| rustix::io::fcntl_dupfd_cloexec(fd, 3).map_err(std::io::Error::from));
+    let mut child =
+        lh_sys::spawn::Program::new(shell).arg("-c").arg(command).stdio(input?, output?, error?).spawn()?;
+    child.wait().map(|_| ())
 }
 
 /// `IPQoS`: marks the packets of the connection as interactive or bulk.

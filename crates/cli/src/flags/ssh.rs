@@ -1,6 +1,6 @@
 //! The flags of `lhssh`, which are those of ssh(1).
 
-use super::Support::{Accepted, NotYet, Works};
+use super::Support::{Accepted, Never, NotYet, Works};
 use super::{Flag, Program};
 
 /// `lhssh`.
@@ -17,7 +17,7 @@ pub static SSH: Program = Program {
         Flag::plain('6', Works, "Use IPv6 addresses only."),
         Flag::plain('A', Works, "Forward the authentication agent."),
         Flag::plain('a', Works, "Do not forward the authentication agent."),
-        Flag::with('B', "bind_interface", NotYet, "Connect from the address of this interface."),
+        Flag::with('B', "bind_interface", Works, "Connect from the address of this interface."),
         Flag::with('b', "bind_address", Works, "Connect from this address."),
         Flag::plain('C', Works, "Compress the connection."),
         Flag::with('c', "cipher_spec", Works, "Use these ciphers, best first, separated by commas."),
@@ -43,7 +43,7 @@ pub static SSH: Program = Program {
         Flag::plain('f', Works, "Go to the background just before the command runs. Implies -n."),
         Flag::plain('G', Works, "Print the configuration that would be used and exit."),
         Flag::plain('g', Works, "Let other hosts use local forwards."),
-        Flag::with('I', "pkcs11", NotYet, "Use keys of this PKCS#11 library."),
+        Flag::with('I', "pkcs11", Never("no support for PKCS#11"), "Use keys of this PKCS#11 library."),
         Flag::with('i', "identity_file", Works, "Try this private key; may be repeated."),
         Flag::with(
             'J',
@@ -106,7 +106,7 @@ pub static SSH: Program = Program {
         Flag::plain('X', NotYet, "Forward X11."),
         Flag::plain('x', Works, "Do not forward X11."),
         Flag::plain('Y', NotYet, "Forward X11, trusting its clients."),
-        Flag::plain('y', NotYet, "Log to syslog."),
-        Flag::plain('Z', NotYet, "List the keys that would be tried and exit."),
+        Flag::plain('y', Works, "Log to syslog."),
+        Flag::plain('Z', Works, "List the keys that would be tried and exit."),
     ],
 };

@@ -220,6 +220,14 @@ impl KnownHosts {
         (kept, removed)
     }
 
+    /// The contents without the plain lines that are `unwanted`.
+    pub fn without_entries(&self, unwanted: impl Fn(&Entry) -> bool) -> Vec<u8> {
+        let goes = |line: &&Line| {
+            line.entry.as_ref().is_some_and(|entry| entry.marker == Marker::Plain && unwanted(entry))
+        };
+        self.lines.iter().filter(|line| !goes(line)).flat_map(|line| line.raw.clone()).collect()
+    }
+
     /// The contents with every plain name hashed, each on its own line. Patterns and marked lines stay as they are; patterns
     /// that could not be hashed are returned with their line numbers, and whether anything changed.
     pub fn hashed(&self, random: &mut dyn Random) -> (Vec<u8>, Vec<(usize, String)>, bool) {
