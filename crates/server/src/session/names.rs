@@ -78,7 +78,7 @@ mod tests {
         );
         let edited = algorithms(&edited);
         assert_eq!(edited.cipher_s2c, ["aes256-ctr", "aes128-gcm@openssh.com"]);
-        assert_eq!(edited.mac_c2s, ["umac-64@openssh.com", "hmac-sha2-256"]);
+        assert_eq!(edited.mac_c2s, ["hmac-md5", "umac-64@openssh.com", "hmac-sha2-256"]);
         assert_eq!(edited.kex.first().map(String::as_str), Some("curve25519-sha256"));
         assert_eq!(edited.compression_c2s, ["none"]);
         assert_eq!(edited.host_key.last().map(String::as_str), Some("ssh-rsa"));
