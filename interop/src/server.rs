@@ -34,7 +34,8 @@ impl Lhsshd {
         }
         text.push_str(&format!(
             "\nListenAddress 127.0.0.1\nPidFile none\nLogLevel DEBUG1\nAuthorizedKeysFile {}\n\
-             PermitRootLogin yes\nStrictModes no\nSubsystem sftp internal-sftp\n",
+             PermitRootLogin yes\nStrictModes no\nSubsystem sftp internal-sftp\n\
+             PerSourcePenalties no\n",
             lab.arg("authorized_keys")
         ));
         lab.write(&format!("{name}.conf"), &text);

@@ -189,16 +189,11 @@ fn connect_link(options: &Options, depth: usize, log: &mut Log<'_>) -> Result<Co
     let mut login = login_config(options, reached.address, untrusted)?;
     login.identities.session = session_proof(&link);
     log.debug(|| format!("Authenticating to {} as '{}'", login.host, login.user));
-    let machine = {
-        let transport = link.transport_ref();
-        let session_id = transport.session_id().unwrap_or_default();
-        let unbound =
-            matches!(*config.pubkey_authentication, lh_config::enums::ClientPubkeyAuthentication::Unbound);
-        // The server takes signatures that name its host key, so that they are worth nothing to another host.
-        let bound = !unbound && transport.peer_extension("publickey-hostbound@openssh.com") == Some(b"0");
-        lh_auth::client::Client::new(&login.user, session_id, transport.host_key().filter(|_| bound))
-    };
-    let result = log_in(&mut LinkPackets { link: &mut link, peer: &peer }, machine, &login, log);
+    let host_bound =
+        !matches!(*config.pubkey_authentication, lh_config::enums::ClientPubkeyAuthentication::Unbound);
+    let session_id = link.transport_ref().session_id().unwrap_or_default();
+    let machine = lh_auth::client::Client::new(&login.user, session_id, None);
+    let result = log_in(&mut LinkPackets { link: &mut link, peer: &peer, host_bound }, machine, &login, log);
     if let Err(error) = result {
         if matches!(error, ClientError::Denied(_)) {
             let reason = lh_wire::msg::disconnect::NO_MORE_AUTH_METHODS_AVAILABLE;
