@@ -11,6 +11,9 @@ fn policy(folder: &std::path::Path) -> Policy {
     Policy {
         strict: Strict::Ask,
         name: "[h]:2222".to_owned(),
+        portless: None,
+        principal: "h".to_owned(),
+        ca_algorithms: vec![],
         address: Some("[192.0.2.1]:2222".to_owned()),
         skip_localhost: false,
         user_files: vec![folder.join("known")],
