@@ -7,6 +7,7 @@ mod demo;
 mod docs;
 mod fuzz;
 mod layers;
+mod names;
 mod peers;
 mod regress;
 mod test;
@@ -33,6 +34,8 @@ usage: cargo xtask <command>
   docs [--out DIR]
             write manual pages and shell completions from the tables of flags and keywords
             (default: target/docs)
+  names [--profile PROFILE]
+            make target/release/openssh-names: links with OpenSSH's names to the programs that are built
   layers    check that the crates' dependencies point one way
   fuzz [SECONDS]
             run every fuzz target for that many seconds (default 10)
@@ -56,6 +59,7 @@ fn main() -> ExitCode {
         Some("test") => test::run(rest),
         Some("peers") => peers::install(),
         Some("layers") => layers::check(),
+        Some("names") => names::run(rest),
         Some("compat") => compat::run(rest),
         Some("docs") => docs::run(rest),
         Some("fuzz") => fuzz::run(rest),
@@ -101,8 +105,14 @@ fn call(command: &mut Command) -> Outcome {
     if status.success() { Ok(()) } else { Err(format!("{shown}: {status}")) }
 }
 
+/// Flags of cargo for the features whose libraries this machine has: `UsePAM` needs libpam's development files.
+fn features() -> &'static [&'static str] {
+    if Path::new("/usr/include/security/pam_appl.h").exists() { &["--features", "lhsshd/pam"] } else { &[] }
+}
+
 /// Builds the programs as users get them and returns their folder.
 fn build_release() -> Result<PathBuf, String> {
-    call(cargo().args(["build", "--release", "--locked", "--bins", "--workspace", "--exclude", "xtask"]))?;
+    let build = ["build", "--release", "--locked", "--bins", "--workspace", "--exclude", "xtask"];
+    call(cargo().args(build).args(features()))?;
     Ok(target_dir().join("release"))
 }

@@ -36,7 +36,7 @@ fn everyday(lab: &Lab) -> Vec<Vec<String>> {
         list(&["-q", "-D"]),
         list(&["-l"]),
         list(&["-t", "soon", &key("user_rsa")]),
-        list(&["-E", "sha1", "-l"]),
+        list(&["-E", "rot13", "-l"]),
         list(&["-l", "-D"]),
         // No default key in this home.
         list(&[]),
