@@ -87,7 +87,7 @@ impl KnownFiles {
             return Ok(None);
         }
         self.ask_command(policy, Reason::Address, address, Some(key), log)?;
-        let at_address = Policy { name: address.to_owned(), ..policy.clone() };
+        let at_address = Policy { name: address.to_owned(), portless: None, ..policy.clone() };
         Ok(Some(self.look_up(&at_address, key)))
     }
 
@@ -306,7 +306,7 @@ mod tests {
         let mut log = Log::new(&mut ui, LogLevel::Info, false);
         std::fs::write(folder.path().join("global"), format!("h.example {}\n", key(1).to_openssh_line("")))
             .expect("global file");
-        let known = KnownFiles::read(&policy, &mut log).expect("readable files");
+        let known = KnownFiles::read(&policy, &mut log).expect("read");
         assert!(matches!(known.look_up(&policy, &key(1)), Verdict::Known(_)));
         // Another key says nothing about this port.
         assert!(matches!(known.look_up(&policy, &key(2)), Verdict::New { .. }));

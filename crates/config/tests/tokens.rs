@@ -135,12 +135,12 @@ fn sockets_are_expanded() {
     let mut home = Home::new();
     home.world.variables.insert("D".to_owned(), "/d".to_owned());
     let text =
-        "LocalForward /l-%p ${D}/x\nRemoteForward /r-%% /y\nForwardAgent ~/agent-%h\nIdentityAgent ~\n";
+        "LocalForward /l-%p /${D}/x\nRemoteForward /r-%% /y\nForwardAgent ~/agent-%h\nIdentityAgent ~\n";
     let config = home.with_text("h", text).expect("loads");
     let dump = config.dump(&|_| Vec::new());
     let folder = config.account.home.display();
     for line in [
-        "localforward /l-22 /d/x".to_owned(),
+        "localforward /l-22 //d/x".to_owned(),
         "remoteforward /r-% /y".to_owned(),
         format!("forwardagent {folder}/agent-h"),
         format!("identityagent {folder}/"),
