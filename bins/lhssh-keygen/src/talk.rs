@@ -38,9 +38,21 @@ pub(crate) fn silent() -> Failure {
     error("")
 }
 
+/// Ends with status 255 without a word.
+pub(crate) fn silent_fatal() -> Failure {
+    fatal("")
+}
+
 /// Something that this program does not do yet, though ssh-keygen does.
 pub(crate) fn unsupported(what: impl AsRef<str>) -> Failure {
-    error(format!("lhssh-keygen: {} not supported yet", what.as_ref()))
+    error(format!("{}: {} not supported yet", program(), what.as_ref()))
+}
+
+/// The name this program was started under, which OpenSSH puts before some messages.
+pub(crate) fn program() -> String {
+    let name = std::env::args_os().next().map(PathBuf::from);
+    let name = name.as_deref().and_then(Path::file_name);
+    name.map_or_else(|| "lhssh-keygen".to_owned(), |name| lh_client::sanitise(&name.to_string_lossy()))
 }
 
 /// Says something on standard error.
@@ -52,6 +64,12 @@ pub(crate) fn warn(text: &str) {
     }
     // Nobody is left to be told when even this fails.
     let _ = io::stderr().write_all(out.as_bytes());
+}
+
+/// Says on standard error what is being done.
+pub(crate) fn note(text: &str) {
+    // Nobody is left to be told when even this fails.
+    let _ = io::stderr().write_all(format!("{text}\n").as_bytes());
 }
 
 /// Writes to standard output at once: prompts and errors go elsewhere and must not overtake it.

@@ -13,7 +13,7 @@ mod scp;
 mod ssh;
 mod sshd;
 
-pub use keygen::KEYGEN;
+pub use keygen::{KEYGEN, KEYGEN_FORMS};
 pub use scp::SCP;
 pub use ssh::SSH;
 pub use sshd::SSHD;
