@@ -4,6 +4,7 @@ mod common;
 
 use common::{OURS, Room, known_hosts};
 
+/// Covers: ssh-keygen -t; ssh-keygen -N; ssh-keygen -C; ssh-keygen -f
 #[test]
 fn a_new_key_is_announced_and_saved_as_people_know_it() {
     let room = Room::new();
@@ -22,6 +23,7 @@ fn a_new_key_is_announced_and_saved_as_people_know_it() {
     assert_eq!(room.names(), ["key", "key.pub"]);
 }
 
+/// Covers: ssh-keygen -f
 #[test]
 fn an_existing_key_is_overwritten_only_on_request() {
     let room = Room::new();
@@ -49,6 +51,7 @@ fn the_default_file_is_asked_for_and_its_folder_made() {
     assert!(room.path("given.pub").exists());
 }
 
+/// Covers: ssh-keygen -p; ssh-keygen -P; ssh-keygen -N
 #[test]
 fn passphrases_change_and_wrong_ones_are_refused() {
     let room = Room::new();
@@ -73,6 +76,7 @@ fn passphrases_change_and_wrong_ones_are_refused() {
     assert_eq!(room.ours(&["-y", "-P", "second", "-f", "key"]), room.text("key.pub"));
 }
 
+/// Covers: ssh-keygen -c; ssh-keygen -C
 #[test]
 fn comments_change_in_both_files() {
     let room = Room::new();
@@ -145,6 +149,7 @@ fn mistakes_get_the_known_answers() {
     assert!(said.status == 1 && said.err.contains("Too many arguments.\nusage: "), "{}", said.err);
 }
 
+/// Covers: ssh-keygen -R
 #[test]
 fn hosts_are_removed_and_the_rest_stays() {
     let room = Room::new();
@@ -163,6 +168,7 @@ fn hosts_are_removed_and_the_rest_stays() {
     assert_eq!((said.status, said.err.as_str()), (0, "Host host1 not found in known\n"));
 }
 
+/// Covers: ssh-keygen -A
 #[test]
 fn missing_host_keys_are_made_below_a_prefix() {
     let room = Room::new();
@@ -176,6 +182,7 @@ fn missing_host_keys_are_made_below_a_prefix() {
     assert_eq!(room.ours(&["-A", "-f", &prefix]), "");
 }
 
+/// Covers: ssh-keygen -l
 #[test]
 fn fingerprints_of_authorized_keys_skip_options() {
     let room = Room::new();
@@ -292,6 +299,8 @@ fn files_that_are_no_keys_are_refused_in_words() {
 }
 
 /// Keys in hardware need a library that talks to it; what is missing is said, and nothing is left behind.
+///
+/// Covers: ssh-keygen -K; ssh-keygen -w
 #[test]
 fn what_this_build_cannot_do_is_refused() {
     let room = Room::new();

@@ -43,7 +43,7 @@ keyword_table! {
     /// Smallest RSA key accepted, in bits.
     required_rsa_size: u32 = "1024", "RequiredRSASize" ["RSAMinSize"], Match, Works;
     /// File mode mask of forwarded Unix sockets.
-    stream_local_bind_mask: OctalMask = "0177", "StreamLocalBindMask", Match, NotYet;
+    stream_local_bind_mask: OctalMask = "0177", "StreamLocalBindMask", Match, Works;
     /// How long a connection without channels stays.
     unused_connection_timeout: SecondsOrNone = "none", "UnusedConnectionTimeout", Match, NotYet;
     /// Whether and how root may log in.
@@ -106,19 +106,19 @@ keyword_table! {
     /// Allow compression.
     compression: ServerCompression = "delayed", "Compression", Global, Works;
     /// Addresses remote forwards listen on.
-    gateway_ports: ServerGatewayPorts = "no", "GatewayPorts", Match, NotYet;
+    gateway_ports: ServerGatewayPorts = "no", "GatewayPorts", Match, Works;
     /// Look up client names.
     use_dns: bool = "no", "UseDNS", Global, NotYet;
     /// Allow TCP forwarding.
     allow_tcp_forwarding: AllowForwarding = "yes", "AllowTcpForwarding", Match, Works;
     /// Allow agent forwarding.
-    allow_agent_forwarding: bool = "yes", "AllowAgentForwarding", Match, NotYet;
+    allow_agent_forwarding: bool = "yes", "AllowAgentForwarding", Match, Works;
     /// No forwarding of any kind.
     disable_forwarding: bool = "no", "DisableForwarding", Match, Works;
     /// Allow Unix socket forwarding.
-    allow_stream_local_forwarding: AllowForwarding = "yes", "AllowStreamLocalForwarding", Match, NotYet;
+    allow_stream_local_forwarding: AllowForwarding = "yes", "AllowStreamLocalForwarding", Match, Works;
     /// Remove an old socket before listening on its path.
-    stream_local_bind_unlink: bool = "no", "StreamLocalBindUnlink", Match, NotYet;
+    stream_local_bind_unlink: bool = "no", "StreamLocalBindUnlink", Match, Works;
     /// Hash of logged fingerprints.
     fingerprint_hash: ServerFingerprintHash = "sha256", "FingerprintHash", Global, Works;
     /// Tell the session how the user authenticated.
@@ -228,7 +228,7 @@ keyword_table! {
     /// What forwards may connect to.
     permit_open: PermitForward = "any", "PermitOpen", Match, Works;
     /// Where remote forwards may listen.
-    permit_listen: PermitForward = "any", "PermitListen", Match, NotYet;
+    permit_listen: PermitForward = "any", "PermitListen", Match, Works;
     /// Read ~/.ssh/environment.
     permit_user_environment: PermitUserEnvironment = "no", "PermitUserEnvironment", Global, Works;
     /// What security keys must have done.

@@ -297,6 +297,13 @@ impl<'a> ControlCx<'a> {
         self.core.removed_sources.push(id);
     }
 
+    /// Sends SSH_MSG_DEBUG (RFC 4253 section 11.3): a remark for the person at the other end.
+    pub fn debug_message(&mut self, always_display: bool, text: &str) {
+        let message = lh_wire::msg::Debug::new(always_display, text.as_bytes(), b"");
+        let (_, sink) = self.core.speak();
+        sink.payload(&lh_wire::Message::to_payload(&message));
+    }
+
     /// The transport: answers to host key and signature events, names of algorithms, counters.
     pub const fn transport(&mut self) -> &mut Transport {
         self.core.link.transport()

@@ -31,3 +31,15 @@ pub use pem_write::PemFormat;
 pub use private::{KeyType, PrivateKey};
 pub use public::PublicKey;
 pub use sshsig::{SshSignature, SshSignatureError, signed_data};
+
+/// bcrypt_pbkdf (OpenSSH's key files, the lock of its agent): `len` bytes from a passphrase, slow on purpose. `None` for an empty
+/// passphrase or salt and for zero rounds.
+pub fn bcrypt_kdf(
+    passphrase: &[u8],
+    salt: &[u8],
+    rounds: u32,
+    len: usize,
+) -> Option<zeroize::Zeroizing<Vec<u8>>> {
+    openssh_format::derive(passphrase, salt, rounds, len)
+}
+pub use security_key::Attested;

@@ -65,7 +65,13 @@ pub(super) fn parse_public(bytes: &[u8]) -> Result<PublicKey, KeyFileError> {
     Envelope::open(bytes).map(|envelope| envelope.public)
 }
 
-pub(super) fn parse(bytes: &[u8], passphrase: Option<&[u8]>) -> Result<(PrivateKey, String), KeyFileError> {
+/// The private section in clear, from the key's type on, and the public key the file shows.
+pub(super) fn private_section(
+    bytes: &[u8],
+    passphrase: Option<&[u8]>,
+) -> Result<(Zeroizing<Vec<u8>>, PublicKey), KeyFileError> {
+    /// The same random number twice: the format's check that the passphrase was right.
+    const CHECK: usize = 8;
     let envelope = Envelope::open(bytes)?;
     let mut private = Zeroizing::new(envelope.private.to_vec());
     let encrypted = match (envelope.cipher, envelope.kdf) {
@@ -80,17 +86,26 @@ pub(super) fn parse(bytes: &[u8], passphrase: Option<&[u8]>) -> Result<(PrivateK
     }
 
     let mut reader = Reader::new(&private);
-    // The same random number twice: the format's check that the passphrase was right.
     if reader.u32().map_err(FORMAT)? != reader.u32().map_err(FORMAT)? {
         return Err(if encrypted { KeyFileError::WrongPassphrase } else { KeyFileError::InvalidFormat });
     }
+    private.copy_within(CHECK.., 0);
+    let left = private.len() - CHECK;
+    private.get_mut(left..).into_iter().for_each(|rest| rest.fill(0));
+    private.truncate(left);
+    Ok((private, envelope.public))
+}
+
+pub(super) fn parse(bytes: &[u8], passphrase: Option<&[u8]>) -> Result<(PrivateKey, String), KeyFileError> {
+    let (private, public) = private_section(bytes, passphrase)?;
+    let mut reader = Reader::new(&private);
     let key = PrivateKey::from_wire(&mut reader)?;
     let comment = String::from_utf8_lossy(reader.string().map_err(FORMAT)?).into_owned();
     let padding = reader.rest();
     if padding.iter().zip(1u8..).any(|(byte, expected)| *byte != expected) || padding.len() > 255 {
         return Err(KeyFileError::InvalidFormat);
     }
-    if *key.public() != envelope.public {
+    if *key.public() != public {
         return Err(KeyFileError::InvalidKey { why: "private and public half do not belong together" });
     }
     Ok((key, comment))
@@ -175,7 +190,7 @@ pub(super) fn write(
     Ok(super::pem_write::armor(LABEL, &[], &bytes, 70))
 }
 
-fn derive(passphrase: &[u8], salt: &[u8], rounds: u32, len: usize) -> Option<Zeroizing<Vec<u8>>> {
+pub(super) fn derive(passphrase: &[u8], salt: &[u8], rounds: u32, len: usize) -> Option<Zeroizing<Vec<u8>>> {
     let mut out = Zeroizing::new(vec![0; len]);
     // The function's own buffer would not be wiped.
     let mut memory = Zeroizing::new(vec![0; len.next_multiple_of(32)]);

@@ -83,8 +83,8 @@ impl PrivateKey {
     /// certificate; the blob carries the plain one.
     ///
     /// # Errors
-    /// [`CryptoError::Unsupported`] when `algorithm` is not one of the key's, and for `ssh-rsa`: the library offers no SHA-1
-    /// signatures, and nobody should want one made.
+    /// [`CryptoError::Unsupported`] when `algorithm` is not one of the key's. Whether `ssh-rsa` (SHA-1) is wanted is the
+    /// caller's to know: nothing asks for it unless a configuration names it.
     pub fn sign(&self, algorithm: &str, data: &[u8]) -> Result<Vec<u8>, CryptoError> {
         const FAILED: CryptoError = CryptoError::Library { what: "sign" };
         let algorithm = &*signature::plain_algorithm(algorithm);
@@ -133,6 +133,22 @@ impl PrivateKey {
         } else {
             pem::parse(&block, None).map(|key| key.public)
         }
+    }
+
+    /// The private section of a file in OpenSSH's format, in clear: type and fields of the key, then `string` comment, then
+    /// padding. For keys that [`parse`](Self::parse) cannot make into something that signs: those of security keys.
+    ///
+    /// # Errors
+    /// As [`parse`](Self::parse), and [`KeyFileError::InvalidFormat`] for files in other formats.
+    pub fn private_section(
+        file: &[u8],
+        passphrase: Option<&[u8]>,
+    ) -> Result<Zeroizing<Vec<u8>>, KeyFileError> {
+        let block = pem::Block::find(Self::text_of(file)?)?;
+        if block.label != openssh_format::LABEL {
+            return Err(KeyFileError::InvalidFormat);
+        }
+        openssh_format::private_section(&block.decode()?, passphrase).map(|(section, _)| section)
     }
 
     /// The key in OpenSSH's file format, ending in a newline. With a passphrase: aes256-ctr and that many rounds of

@@ -2,7 +2,7 @@
 
 use super::der::{self, Der, DerError};
 use super::signature::{RSA_SHA2_256, RSA_SHA2_512, SSH_RSA};
-use crate::{CryptoError, KeyFileError};
+use crate::{CryptoError, Hash, KeyFileError};
 use aws_lc_rs::encoding::{AsDer, Pkcs8V1Der};
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::rsa::{KeyPair, KeyPairComponents, KeySize, PublicKeyComponents};
@@ -71,7 +71,7 @@ impl RsaKey {
         let encoding: &'static dyn RsaEncoding = match algorithm {
             RSA_SHA2_512 => &RSA_PKCS1_SHA512,
             RSA_SHA2_256 => &RSA_PKCS1_SHA256,
-            SSH_RSA => return Err(CryptoError::Unsupported { what: "signing with ssh-rsa (SHA-1)" }),
+            SSH_RSA => return self.sign_sha1(data),
             _ => return Err(CryptoError::Unsupported { what: "this signature algorithm with an RSA key" }),
         };
         let mut signature = vec![0; self.pair.public_modulus_len()];
@@ -79,6 +79,19 @@ impl RsaKey {
             .sign(encoding, &SystemRandom::new(), data, &mut signature)
             .map_err(|_| CryptoError::Library { what: "sign" })?;
         Ok(signature)
+    }
+}
+
+impl RsaKey {
+    /// `ssh-rsa` of RFC 4253 section 6.6. The library's safe interface makes no signatures over SHA-1; what it is made
+    /// from does.
+    fn sign_sha1(&self, data: &[u8]) -> Result<Vec<u8>, CryptoError> {
+        const FAILED: CryptoError = CryptoError::Library { what: "sign" };
+        let der: Pkcs8V1Der<'_> = self.pair.as_der().map_err(|_| FAILED)?;
+        let pkcs1 = pkcs8_inner(der.as_ref()).map_err(|_| FAILED)?;
+        let digest = Hash::Sha1.digest(&[data]);
+        let digest = digest.as_ref().try_into().map_err(|_| FAILED)?;
+        lh_sys::rsa::sign_sha1(pkcs1, digest).map_err(|_| FAILED)
     }
 }
 
