@@ -59,6 +59,15 @@ impl Cipher {
         Self::ALL.iter().find(|cipher| cipher.name == name)
     }
 
+    /// Bytes of key that count as its strength: 112 bits for triple DES (NIST SP 800-57 part 1), never more than 256 bits.
+    pub const fn strength_len(&self) -> usize {
+        match self.kind {
+            CipherKind::TripleDesCbc => 14,
+            _ if self.key_len > 32 => 32,
+            _ => self.key_len,
+        }
+    }
+
     /// True when the cipher authenticates by itself, so that the negotiated MAC is not used (RFC 5647
     /// section 5.1 as OpenSSH reads it: the MAC lists are ignored altogether).
     pub const fn is_aead(&self) -> bool {

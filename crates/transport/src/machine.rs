@@ -448,7 +448,7 @@ const fn unusable() -> TransportError {
 /// Bits of group that are as strong as the keys to be derived (NIST SP 800-57 part 1, as OpenSSH reads it).
 fn group_bits(agreement: &Agreement) -> u32 {
     let macs = [agreement.mac_c2s, agreement.mac_s2c].into_iter().flatten().map(|mac| mac.key_len);
-    let longest = [agreement.cipher_c2s, agreement.cipher_s2c].map(|cipher| cipher.key_len.min(32));
+    let longest = [agreement.cipher_c2s, agreement.cipher_s2c].map(|cipher| cipher.strength_len());
     match longest.into_iter().chain(macs).max().unwrap_or(32) {
         ..=14 => 2048,
         15..=16 => 3072,
