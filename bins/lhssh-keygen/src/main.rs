@@ -13,6 +13,7 @@ mod files;
 mod fingerprint;
 mod generate;
 mod hosts;
+mod moduli;
 mod options;
 mod revoke;
 mod signer;
@@ -109,6 +110,8 @@ fn run(parsed: Parsed) -> Outcome {
         change::public(&arguments)
     } else if let Some(host) = text('r') {
         dns::records(&arguments, &host)
+    } else if let Some(task) = text('M') {
+        moduli::run(&arguments, &task)
     } else if has('A') {
         generate::host_keys(&arguments)
     } else {

@@ -49,7 +49,12 @@ pub static KEYGEN: Program = Program {
         Flag::plain('k', Works, "Make a list of revoked keys from files of keys or specifications."),
         Flag::plain('L', Works, "Show what certificates say."),
         Flag::plain('l', Works, "Show fingerprints; with -Q, what a list of revoked keys holds."),
-        Flag::with('M', "task", NotYet, "Make primes for group exchange."),
+        Flag::with(
+            'M',
+            "task",
+            Works,
+            "generate candidates for moduli of group exchange, or screen them for primes.",
+        ),
         Flag::with('m', "format", Works, "Key format: RFC4716, PKCS8 or PEM."),
         Flag::with('N', "new_passphrase", Works, "The new passphrase."),
         Flag::with('n', "principals", Works, "Names in a certificate, with commas; with -Y, the namespace."),
@@ -59,7 +64,8 @@ pub static KEYGEN: Program = Program {
             Works,
             "With -s: clear, critical:NAME[=VALUE], extension:NAME[=VALUE], force-command=COMMAND, \
              source-address=LIST, verify-required, no-touch-required, permit-… and no-…; with -Y: \
-             hashalg=HASH, print-pubkey, verify-time=TIME; with -r: hashalg=HASH.",
+             hashalg=HASH, print-pubkey, verify-time=TIME; with -r: hashalg=HASH; with -M: bits=, start=, \
+             lines=, start-line=, checkpoint=, generator=, prime-tests=.",
         ),
         Flag::with('P', "old_passphrase", Works, "The passphrase of the key."),
         Flag::plain('p', Works, "Change the passphrase of a key."),
@@ -137,6 +143,8 @@ pub static KEYGEN_FORMS: &[&str] = &[
     "-A [-a rounds] [-f prefix]",
     "-k -f list [-u] [-s ca_public] [-z version] file ...",
     "-Q [-l] -f list [file ...]",
+    "-M generate [-O option] output_file",
+    "-M screen [-f input_file] [-O option] output_file",
     "-Y sign -f key -n namespace [-O option] [file ...]",
     "-Y verify -f allowed_signers -I identity -n namespace -s signature [-r list] [-O option]",
     "-Y check-novalidate -n namespace -s signature [-O option]",
