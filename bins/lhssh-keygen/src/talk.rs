@@ -7,6 +7,7 @@ use std::io::{self, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
+use lh_cli::flags::KEYGEN;
 use lh_cli::prompt::{Kind, PromptError, Prompter, Require};
 use lh_crypto::Zeroizing;
 use lh_sys::users;
@@ -48,11 +49,9 @@ pub(crate) fn unsupported(what: impl AsRef<str>) -> Failure {
     error(format!("{}: {} not supported yet", program(), what.as_ref()))
 }
 
-/// The name this program was started under, which OpenSSH puts before some messages.
-pub(crate) fn program() -> String {
-    let name = std::env::args_os().next().map(PathBuf::from);
-    let name = name.as_deref().and_then(Path::file_name);
-    name.map_or_else(|| "lhssh-keygen".to_owned(), |name| lh_client::sanitise(&name.to_string_lossy()))
+/// The name for messages: OpenSSH's where the program was called by that one.
+pub(crate) fn program() -> &'static str {
+    KEYGEN.called()
 }
 
 /// Says something on standard error.

@@ -50,9 +50,8 @@ impl CommandPrompt {
                     return (echo, Typed::Cancelled);
                 }
                 0x08 | 0x7f => {
-                    if self.line.pop().is_some() {
-                        echo.push_str("\x08 \x08");
-                    }
+                    let erased = self.line.pop().is_some();
+                    echo.push_str(if erased { "\x08 \x08" } else { "" });
                 }
                 // ^U
                 0x15 => {

@@ -38,14 +38,14 @@ mod sink;
 mod spin;
 mod stream;
 
-pub use crew::Workers;
+pub use crew::{Crew, Workers};
 pub use cx::{ChannelCx, ControlCx};
 pub use dial::{Family, Target, dial, error_words};
 pub use driver::{Driver, DriverError};
 pub use handler::{ChannelEvent, ChannelHandler, Control, ControlEvent, HandlerId, Source, SourceId};
 pub use keepalive::{Keepalive, KeepaliveAction};
 pub use link::{Link, LinkError, Stage};
-pub use listen::{Accepted, ListenOn, Listening, UnixListener, listen_tcp};
+pub use listen::{Accepted, Bound, ListenOn, Listening, UnixListener, listen_tcp};
 pub use local_fd::{Direction, LocalFd};
 pub use poller::{Interest, Interests, Ready};
 pub use pump::{FdPump, InputFilter};

@@ -54,9 +54,18 @@ impl ListenOn {
     }
 }
 
+/// What became of addresses to listen on.
+#[derive(Debug, Default)]
+pub struct Bound {
+    /// Sockets that listen, and where.
+    pub bound: Vec<(OwnedFd, SocketAddr)>,
+    /// Addresses that cannot be had, and why.
+    pub failed: Vec<(SocketAddr, io::Error)>,
+}
+
 /// Listens on each of these addresses that can be had. Where the port is 0, all get the number the kernel chose for the
 /// first. What could not be had comes back with the reason.
-pub fn listen_tcp(addresses: &[SocketAddr]) -> (Vec<(OwnedFd, SocketAddr)>, Vec<(SocketAddr, io::Error)>) {
+pub fn listen_tcp(addresses: &[SocketAddr]) -> Bound {
     let (mut bound, mut failed) = (Vec::new(), Vec::new());
     let mut chosen = None;
     for address in addresses {
@@ -72,7 +81,7 @@ pub fn listen_tcp(addresses: &[SocketAddr]) -> (Vec<(OwnedFd, SocketAddr)>, Vec<
             Err(error) => failed.push((address, error.into())),
         }
     }
-    (bound, failed)
+    Bound { bound, failed }
 }
 
 fn listen_one(address: &SocketAddr) -> Result<(OwnedFd, SocketAddr), Errno> {
@@ -168,11 +177,14 @@ impl AsFd for Socket {
 /// Who came, or why nobody could be let in (the listener tries again after a second).
 pub type Accepted = io::Result<(OwnedFd, Option<SocketAddr>)>;
 
+/// Who hears of it.
+type Acceptor = Box<dyn FnMut(Accepted, &mut ControlCx<'_>)>;
+
 /// A listener as an event source; dropping it (with [`ControlCx::remove_source`]) ends it.
 pub struct Listening {
     socket: Socket,
     paused: Option<Instant>,
-    accepted: Box<dyn FnMut(Accepted, &mut ControlCx<'_>)>,
+    accepted: Acceptor,
 }
 
 impl Listening {
@@ -235,10 +247,10 @@ mod tests {
 
     #[test]
     fn one_number_serves_both_families() {
-        let (bound, failed) = listen_tcp(&ListenOn::Loopback.addresses(0, Family::Any).unwrap());
+        let Bound { bound, failed } = listen_tcp(&ListenOn::Loopback.addresses(0, Family::Any).unwrap());
         assert!(!bound.is_empty(), "{failed:?}");
         assert!(bound.iter().all(|(_, at)| at.port() == bound[0].1.port() && at.ip().is_loopback()));
-        let (_, taken) = listen_tcp(&[bound[0].1]);
+        let taken = listen_tcp(&[bound[0].1]).failed;
         assert_eq!(taken[0].1.raw_os_error(), Some(Errno::ADDRINUSE.raw_os_error()));
     }
 

@@ -4,7 +4,9 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use lh_config::forward::{Endpoint, Forward};
-use lh_driver::{Accepted, ControlCx, Listening, LocalFd, SourceId, UnixListener, error_words, listen_tcp};
+use lh_driver::{
+    Accepted, Bound, ControlCx, Listening, LocalFd, SourceId, UnixListener, error_words, listen_tcp,
+};
 
 use super::{Done, Forwards, target};
 use crate::ui::LogLevel;
@@ -60,7 +62,7 @@ impl Forwards {
         addresses: &[SocketAddr],
         cx: &mut ControlCx<'_>,
     ) -> Result<u16, String> {
-        let (bound, failed) = listen_tcp(addresses);
+        let Bound { bound, failed } = listen_tcp(addresses);
         for (index, (address, problem)) in failed.iter().enumerate() {
             let text = format!("bind [{}]:{}: {}", address.ip(), address.port(), error_words(problem));
             // As ssh: the last failure is told, the others only where more is wanted.

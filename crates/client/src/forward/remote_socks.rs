@@ -36,7 +36,7 @@ type Outbox = Rc<RefCell<Option<io::Result<OwnedFd>>>>;
 enum State {
     Asking(Handshake),
     Dialling(Version, Outbox),
-    Connected(FdPump),
+    Connected(Box<FdPump>),
     Over,
 }
 
@@ -130,7 +130,7 @@ impl RemoteSocks {
             pump.on_event(ChannelEvent::Eof, cx);
         }
         pump.on_batch_end(cx);
-        self.state = State::Connected(pump);
+        self.state = State::Connected(Box::new(pump));
     }
 }
 

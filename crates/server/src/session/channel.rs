@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
 use std::rc::Rc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use lh_driver::{ChannelCx, ChannelEvent, ChannelHandler, Interests, Ready};
@@ -51,6 +51,21 @@ pub(super) struct SessionChannel {
     number: u32,
     /// The terminal in use, as records name it.
     line: Option<String>,
+    /// Closes a channel that carries nothing (`ChannelTimeout`).
+    idle: Option<Idle>,
+}
+
+/// How long the channel may carry nothing, and since when it has not.
+#[derive(Debug, Clone, Copy)]
+struct Idle {
+    limit: Duration,
+    since: Instant,
+}
+
+impl Idle {
+    fn over(self) -> Option<Instant> {
+        self.since.checked_add(self.limit)
+    }
 }
 
 impl SessionChannel {
@@ -63,6 +78,14 @@ impl SessionChannel {
             forced: false,
             number,
             line: None,
+            idle: None,
+        }
+    }
+
+    /// Something has come or gone.
+    fn moved(&mut self, cx: &ChannelCx<'_>) {
+        if let Some(idle) = &mut self.idle {
+            idle.since = cx.now();
         }
     }
 
@@ -207,6 +230,12 @@ impl SessionChannel {
             notice,
         );
         self.log_start(&decision, wanted);
+        let kind = match wanted {
+            Wanted::Shell => "session:shell".to_owned(),
+            Wanted::Command(_) => "session:command".to_owned(),
+            Wanted::Subsystem(name) => format!("session:subsystem:{name}"),
+        };
+        self.idle = shared.settings.channel_timeout.of(&kind).map(|limit| Idle { limit, since: cx.now() });
         shared.set_interactive(has_terminal);
         self.forced = decision.forced;
         let answer = |cx: &mut ChannelCx<'_>, ok: bool| {
@@ -370,6 +399,9 @@ impl SessionChannel {
 
 impl ChannelHandler for SessionChannel {
     fn on_event(&mut self, event: ChannelEvent, cx: &mut ChannelCx<'_>) {
+        if matches!(event, ChannelEvent::Data { .. }) {
+            self.moved(cx);
+        }
         match event {
             ChannelEvent::Request { name, want_reply, fields } => self.request(&name, want_reply, fields, cx),
             event => {
@@ -397,6 +429,7 @@ impl ChannelHandler for SessionChannel {
     }
 
     fn on_writable(&mut self, cx: &mut ChannelCx<'_>) {
+        self.moved(cx);
         if let Some(handler) = self.running() {
             handler.on_writable(cx);
         }
@@ -409,16 +442,24 @@ impl ChannelHandler for SessionChannel {
     }
 
     fn on_ready(&mut self, token: usize, ready: Ready, cx: &mut ChannelCx<'_>) {
+        self.moved(cx);
         if let Some(handler) = self.running() {
             handler.on_ready(token, ready, cx);
         }
     }
 
     fn next_deadline(&self) -> Option<Instant> {
-        self.running_ref().and_then(ChannelHandler::next_deadline)
+        let running = self.running_ref().and_then(ChannelHandler::next_deadline);
+        [running, self.idle.and_then(Idle::over)].into_iter().flatten().min()
     }
 
     fn on_timeout(&mut self, cx: &mut ChannelCx<'_>) {
+        if let Some(idle) = self.idle.filter(|idle| idle.over().is_some_and(|over| over <= cx.now())) {
+            self.idle = None;
+            let seconds = idle.limit.as_secs();
+            info!(self.shared.log, "channel {}: closing after {seconds} seconds of inactivity", self.number);
+            return cx.close();
+        }
         if let Some(handler) = self.running() {
             handler.on_timeout(cx);
         }

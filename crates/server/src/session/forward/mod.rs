@@ -16,8 +16,8 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use lh_driver::{
-    Accepted, ChannelId, ChannelOptions, ControlCx, Family, FdPump, Listening, LocalFd, Resolver, SourceId,
-    Target, UnixListener, dial, error_words, listen_tcp,
+    Accepted, Bound, ChannelId, ChannelOptions, ControlCx, Family, FdPump, Listening, LocalFd, Resolver,
+    SourceId, Target, UnixListener, dial, error_words, listen_tcp,
 };
 use lh_wire::Writer;
 use lh_wire::msg::open_failure;
@@ -90,8 +90,7 @@ impl Forwards {
     }
 
     fn open_unix(&self, id: ChannelId, path: PathBuf, cx: &mut ControlCx<'_>) {
-        let settings = &self.shared.settings;
-        if !permits::may_stream_local(&self.shared, settings.allow_stream_local_forwarding.value.local()) {
+        if !permits::may_connect_unix(&self.shared) {
             info!(self.shared.log, "refused streamlocal port forward: target {}", path.display());
             return cx.refuse(id, open_failure::ADMINISTRATIVELY_PROHIBITED, "open failed");
         }
@@ -194,8 +193,7 @@ impl Forwards {
         }
         match what {
             Listen::Unix(_) => {
-                let remote = shared.settings.allow_stream_local_forwarding.value.remote();
-                if permits::may_stream_local(shared, remote) {
+                if permits::may_listen_unix(shared) {
                     Ok(())
                 } else {
                     Err("Server has disabled streamlocal forwarding.")
@@ -228,7 +226,7 @@ impl Forwards {
         addresses: &[SocketAddr],
         cx: &mut ControlCx<'_>,
     ) -> Option<u16> {
-        let (bound, failed) = listen_tcp(addresses);
+        let Bound { bound, failed } = listen_tcp(addresses);
         for (address, problem) in &failed {
             let (ip, port, words) = (address.ip(), address.port(), error_words(problem));
             if bound.is_empty() {

@@ -41,9 +41,17 @@ pub(super) fn may_listen(shared: &Shared, host: &str, port: u16) -> bool {
     by_server && (keys.is_empty() || keys.iter().any(|permitted| listens(permitted, host, port)))
 }
 
-/// Whether it may forward Unix sockets; `direction` is what `AllowStreamLocalForwarding` says about this one.
-pub(super) fn may_stream_local(shared: &Shared, direction: bool) -> bool {
-    may_forward(shared) && direction
+/// Whether it may connect to Unix sockets. Who may open some ports only (`PermitOpen`, `permitopen=`) may open no socket.
+pub(super) fn may_connect_unix(shared: &Shared) -> bool {
+    may_forward(shared)
+        && shared.settings.allow_stream_local_forwarding.value.local()
+        && shared.settings.permit_open.value == PermitForward::Any
+        && shared.options.permit_open.is_empty()
+}
+
+/// Whether it may have Unix sockets that listen.
+pub(super) fn may_listen_unix(shared: &Shared) -> bool {
+    may_forward(shared) && shared.settings.allow_stream_local_forwarding.value.remote()
 }
 
 /// The addresses to listen on when a client asks for `host` (sshd_config(5), `GatewayPorts`). Without the keyword only
