@@ -18,7 +18,7 @@ mod sshd;
 
 pub use add::ADD;
 pub use agent::AGENT;
-pub use keygen::KEYGEN;
+pub use keygen::{KEYGEN, KEYGEN_FORMS};
 pub use keyscan::KEYSCAN;
 pub use scp::SCP;
 pub use ssh::SSH;
