@@ -17,6 +17,7 @@
 //! | [`pty`] | pseudo terminals |
 //! | [`termios`] | raw mode, window sizes, the terminal modes of RFC 4254 section 8 |
 //! | [`signals`] | signal names, and signals turned into readable bytes |
+//! | [`syslog`] | the system's log |
 //! | [`socket`] | options and addresses of TCP sockets |
 //! | [`time`] | dates as people write them |
 //! | [`tun`] | TUN devices, for the emulated path of the bench |
@@ -32,6 +33,7 @@ pub mod sandbox;
 pub mod signals;
 pub mod socket;
 pub mod spawn;
+pub mod syslog;
 pub mod termios;
 pub mod time;
 pub mod tun;

@@ -10,11 +10,15 @@
 
 mod keygen;
 mod scp;
+mod sftp;
+mod sftp_server;
 mod ssh;
 mod sshd;
 
 pub use keygen::KEYGEN;
 pub use scp::SCP;
+pub use sftp::SFTP;
+pub use sftp_server::SFTP_SERVER;
 pub use ssh::SSH;
 pub use sshd::SSHD;
 

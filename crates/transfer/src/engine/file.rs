@@ -13,6 +13,8 @@ use super::dirs::Item;
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum FileStep {
     Stat,
+    /// How long the copy is that is to be resumed.
+    TargetStat,
     /// It is a directory behind a symlink: which?
     RealPath,
     OpenSource,
@@ -26,6 +28,7 @@ pub(crate) enum FileStep {
         len: u32,
     },
     Attributes,
+    Sync,
     CloseTarget,
     /// Cutting a file that was closed before its failure was known.
     Repair,
@@ -68,6 +71,8 @@ pub(super) struct File {
     pub(super) writes: u32,
     /// Answers awaited other than data.
     pub(super) outstanding: u32,
+    /// Bytes that were there before: the copy is resumed behind them.
+    pub(super) kept: u64,
     /// Bytes the target has taken.
     pub(super) confirmed: u64,
     /// All bytes before this have been taken; `islands` behind it, from start to end.
@@ -107,6 +112,7 @@ impl File {
             reads: 0,
             writes: 0,
             outstanding: 0,
+            kept: 0,
             confirmed: 0,
             prefix: 0,
             islands: BTreeMap::new(),
@@ -121,6 +127,14 @@ impl File {
             ahead: 0,
             started: now,
         }
+    }
+
+    /// `kept` bytes of the target are right already: copying begins behind them.
+    pub(super) fn resume_at(&mut self, kept: u64) {
+        self.kept = kept;
+        self.requested = kept;
+        self.prefix = kept;
+        self.write_at = kept;
     }
 
     /// Bytes from `offset` on have been taken by the target.
