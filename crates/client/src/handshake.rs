@@ -107,6 +107,10 @@ fn side_event(event: Event, peer: &PeerName, log: &mut Log<'_>) -> Result<(), Cl
                 log.debug(|| format!("kex_ext_info: {}=<{}>", sanitise(&name), lossy(&value)));
             }
         }
+        Event::GroupChosen { asked: (min, preferred, max), bits, public_ones } => {
+            log.debug(|| format!("SSH2_MSG_KEX_DH_GEX_REQUEST({min}<{preferred}<{max}) sent"));
+            log.debug(|| format!("SSH2_MSG_KEX_DH_GEX_GROUP received, bits set: {public_ones}/{bits}"));
+        }
         Event::Debug { always_display, text } => {
             let level = if always_display { LogLevel::Info } else { LogLevel::Debug1 };
             log.say(level, &format!("Remote: {}", lossy(&text)));

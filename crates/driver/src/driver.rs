@@ -56,16 +56,29 @@ pub struct Driver {
     ready: Vec<(Owner, usize, Ready)>,
 }
 
+/// What all windows of a connection may grow by, bytes, given what is left of the machine's memory.
+fn memory_share(available: Option<u64>) -> u64 {
+    /// A path of 10 Gb/s and 50 ms, with room to measure.
+    const UNKNOWN: u64 = 256 << 20;
+    const LEAST: u64 = 64 << 20;
+    available.map_or(UNKNOWN, |bytes| (bytes / 8).max(LEAST))
+}
+
 impl Driver {
     /// Starts serving channels on an authenticated link.
-    pub fn new(link: Link, config: Config) -> Self {
-        Self {
-            core: Core::new(link, Connection::new(config)),
-            keepalive: None,
-            seen: 0,
-            rotation: 0,
-            ready: Vec::new(),
+    ///
+    /// All windows together may grow by `config.growth_budget`, but never by more than an eighth of the memory that the machine has
+    /// left now: that is what slow sinks could cost, and the more connections there are, the less each new one may take.
+    pub fn new(link: Link, mut config: Config) -> Self {
+        config.growth_budget = config.growth_budget.min(memory_share(lh_sys::memory::available()));
+        let round_trip = lh_sys::socket::round_trip(link.stream().read_fd());
+        let mut connection = Connection::new(config);
+        if let Some(round_trip) = round_trip {
+            // Windows grow by what the path holds; told nothing, they would guess it from the first credits, and
+            // a stock sender on a short path gets slower by every byte of window it cannot use.
+            connection.round_trip_measured(round_trip);
         }
+        Self { core: Core::new(link, connection), keepalive: None, seen: 0, rotation: 0, ready: Vec::new() }
     }
 
     /// Asks a silent peer for a sign of life (`keepalive@openssh.com`). A `count_max` of 0 never ends the connection.

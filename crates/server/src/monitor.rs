@@ -314,10 +314,13 @@ impl Monitor {
     }
 
     /// The first word about a user: looks the account up and applies the `Match` blocks that fit it.
+    /// What follows a colon is a style (`name:style`, BSD authentication's), which is part of what a signature covers but not of
+    /// the account's name.
     fn meet(&self, name: &str) -> Candidate {
-        let user = account::look_up(name);
+        let account = name.split_once(':').map_or(name, |(account, _)| account);
+        let user = account::look_up(account);
         let groups = user.as_ref().map(account::group_names).unwrap_or_default();
-        let facts = crate::facts::with_user(&self.facts, name, user.as_ref(), &groups);
+        let facts = crate::facts::with_user(&self.facts, account, user.as_ref(), &groups);
         let (settings, user) = match self.config.for_connection(&facts) {
             Ok(config) => (config.settings, user),
             Err(problem) => {

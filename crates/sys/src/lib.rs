@@ -18,6 +18,7 @@
 //! | [`termios`] | raw mode, window sizes, the terminal modes of RFC 4254 section 8 |
 //! | [`signals`] | signal names, and signals turned into readable bytes |
 //! | [`syslog`] | the system's log |
+//! | [`memory`] | how much memory the machine has left |
 //! | [`socket`] | options and addresses of TCP sockets |
 //! | [`time`] | dates as people write them |
 //! | [`tun`] | TUN devices, for the emulated path of the bench |
@@ -28,6 +29,7 @@ pub mod child;
 pub mod crypt;
 pub mod fd;
 pub mod ids;
+pub mod memory;
 pub mod pty;
 pub mod sandbox;
 pub mod signals;

@@ -113,6 +113,10 @@ pub(crate) fn build(sources: &Sources<'_>) -> Environment {
         environment.set("SSH_CLIENT", format!("{} {} {}", peer.ip(), peer.port(), local.port()));
         let connection = format!("{} {} {} {}", peer.ip(), peer.port(), local.ip(), local.port());
         environment.set("SSH_CONNECTION", connection);
+    } else {
+        // Over pipes there are no addresses; scripts know OpenSSH's words for that.
+        environment.set("SSH_CLIENT", "UNKNOWN 65535 65535");
+        environment.set("SSH_CONNECTION", "UNKNOWN 65535 UNKNOWN 65535");
     }
     if let Some((device, kind)) = sources.terminal {
         environment.set("SSH_TTY", device);

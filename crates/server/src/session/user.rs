@@ -106,14 +106,8 @@ fn serve(shared: Rc<Shared>, link: Link, serves: Serves) -> i32 {
     let negotiated =
         link.transport_ref().negotiated().map(|names| names.host_key.clone()).unwrap_or_default();
     let mut serving = Serving::new(Rc::clone(&shared), serves.host_keys, serves.talk, negotiated);
-    let round_trip = lh_sys::socket::round_trip(link.stream().read_fd());
     let mut driver = Driver::new(link, lh_connection::Config::default());
     driver.set_workers(Workers::from_environment());
-    if let Some(round_trip) = round_trip {
-        // Windows grow by what the path holds; told nothing, they would guess it from the first credits, and
-        // a stock client on a short path gets slower by every byte of window it cannot use.
-        driver.control().connection().round_trip_measured(round_trip);
-    }
     if let Some(interval) = shared.settings.client_alive_interval.value.duration() {
         driver.set_keepalive(interval, shared.settings.client_alive_count_max.value);
     }

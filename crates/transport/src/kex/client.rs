@@ -78,8 +78,11 @@ impl ExpectGexGroup {
         self.group.g = message.g.magnitude().to_vec();
         let ephemeral = EphemeralKey::generate_dh(&self.group.p, &self.group.g).map_err(kex_error)?;
         let init = KexDhGexInit::new(Mpint::from_magnitude(ephemeral.public())).to_payload();
+        let public_ones = ephemeral.public().iter().map(|byte| byte.count_ones()).sum();
+        let asked = (self.group.min, self.group.n, self.group.max);
+        let chosen = Event::GroupChosen { asked, bits, public_ones };
         let next = ExpectGexReply { common: self.common, group: self.group, ephemeral };
-        Ok(Progress::to(State::ClientGexReply(next)).sending(init))
+        Ok(Progress::to(State::ClientGexReply(next)).sending(init).telling(chosen))
     }
 }
 
