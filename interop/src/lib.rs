@@ -6,10 +6,12 @@
 
 mod data;
 mod lab;
+mod pty;
 mod server;
 
 pub use data::{assert_same_file, assert_same_tree, link_folder, make_blob, make_tree};
 pub use lab::{Lab, Ran, TestUser};
+pub use pty::Terminal;
 pub use server::{Inetd, Lhsshd};
 
 use std::path::{Path, PathBuf};

@@ -146,8 +146,7 @@ fn copy_options(parsed: &Parsed) -> Result<Options, Stop> {
     }
     if let Some(size) = parsed.text('B') {
         let bytes = size.parse().ok().filter(|&bytes| bytes > 0);
-        options.request_bytes =
-            Some(bytes.ok_or_else(|| fatal(&format!("Invalid buffer size \"{size}\"")))?);
+        options.request_bytes = Some(bytes.ok_or_else(|| fatal(&format!("Invalid buffer size \"{size}\"")))?);
     }
     if let Some(number) = parsed.text('R') {
         let requests = number.parse().ok().filter(|&requests| requests > 0);
@@ -265,7 +264,8 @@ mod tests {
 
     #[test]
     fn flags_reach_commands_and_configuration() {
-        let words = ["-afpr", "-l800", "-B", "1000", "-R7", "-P2222", "-o", "User=x", "-b-", "u@h:/dir", "to"];
+        let words =
+            ["-afpr", "-l800", "-B", "1000", "-R7", "-P2222", "-o", "User=x", "-b-", "u@h:/dir", "to"];
         let got = interpreted(&words).expect("fine");
         let settings = &got.settings;
         assert!(settings.resume && settings.sync && settings.preserve && settings.recursive);
@@ -289,7 +289,9 @@ mod tests {
         let text: Vec<&str> = words.iter().map(|word| word.to_str().unwrap()).collect();
         assert_eq!(text[0], "/bin/ssh");
         let has = |wanted: &[&str]| text.windows(wanted.len()).any(|window| window == wanted);
-        assert!(has(&["-i", "key"]) && has(&["-v"]) && has(&["-C"]) && has(&["-oPort 22"]) && has(&["-l", "u"]));
+        assert!(
+            has(&["-i", "key"]) && has(&["-v"]) && has(&["-C"]) && has(&["-oPort 22"]) && has(&["-l", "u"])
+        );
         assert!(text.ends_with(&["--", "h", "/usr/lib/sftp-server"]) && !has(&["-s"]));
         let Way::Program { words, .. } = interpreted(&["-S", "x", "h"]).expect("fine").way else { panic!() };
         assert!(words.ends_with(&["-s".into(), "--".into(), "h".into(), "sftp".into()]));

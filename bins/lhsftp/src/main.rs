@@ -124,13 +124,15 @@ fn connect(arguments: &Arguments, console: UnixStream, catch: bool) -> Result<(R
     let signals = || if catch { Signals::collect(&[Signal::INT]).ok() } else { None };
     match &arguments.way {
         Way::Program { words, name } => {
-            let conversation = Rc::new(RefCell::new(Conversation::new(Rc::new(Watch::new(console, signals())))));
+            let conversation =
+                Rc::new(RefCell::new(Conversation::new(Rc::new(Watch::new(console, signals())))));
             let carrier = over_pipes::start(words)?;
             Ok((Remote::greet(conversation, Box::new(carrier))?, name.clone()))
         }
         Way::Ssh { request, server, name } => {
             let client = over_ssh::log_in(request)?;
-            let conversation = Rc::new(RefCell::new(Conversation::new(Rc::new(Watch::new(console, signals())))));
+            let conversation =
+                Rc::new(RefCell::new(Conversation::new(Rc::new(Watch::new(console, signals())))));
             let carrier: Box<dyn Carrier> = Box::new(over_ssh::open(client, server, &conversation)?);
             Ok((Remote::greet(conversation, carrier)?, name.clone()))
         }

@@ -190,9 +190,8 @@ impl ChannelHandler for Handler {
     }
 
     fn next_deadline(&self) -> Option<Instant> {
-        let conversation = self.conversation.borrow();
-        // A command has something to say: at once.
-        if self.open && conversation.is_fresh() { Some(Instant::now()) } else { conversation.next_deadline() }
+        // Before the channel is open nobody can be helped.
+        self.conversation.borrow().next_deadline().filter(|_| self.open)
     }
 
     fn on_timeout(&mut self, cx: &mut ChannelCx<'_>) {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use lh_cli::flags::{Parsed, SFTP_SERVER, Stop};
 use lh_config::token::Tokens;
 use lh_sftp::LocalFs;
-use lh_sftp::server::{Lookup, LogSink, Server, ServerOptions, request_table};
+use lh_sftp::server::{LogSink, Lookup, Server, ServerOptions, request_table};
 use lh_sys::syslog::Facility;
 use lh_sys::users::User;
 
@@ -44,7 +44,11 @@ impl Arguments {
     pub fn parse(words: impl IntoIterator<Item = OsString>, user: &User) -> Result<Self, Stopped> {
         let parsed = SFTP_SERVER.parse(words)?;
         if parsed.has('h') || !parsed.operands.is_empty() {
-            return Err(Stop { out: String::new(), err: SFTP_SERVER.usage(), status: SFTP_SERVER.usage_status });
+            return Err(Stop {
+                out: String::new(),
+                err: SFTP_SERVER.usage(),
+                status: SFTP_SERVER.usage_status,
+            });
         }
         if let Some(feature) = parsed.text('Q') {
             return Err(features(&feature));
@@ -103,7 +107,8 @@ impl Arguments {
         let start = match &self.start {
             Some(start) if directory.join(start).is_dir() => directory.join(start),
             Some(start) => {
-                let text = format_args!("chdir to \"{}\" failed: not a directory", start.display()).to_string();
+                let text =
+                    format_args!("chdir to \"{}\" failed: not a directory", start.display()).to_string();
                 log.line(lh_sftp::server::LogLevel::Error, format_args!("{text}"));
                 directory
             }
@@ -169,8 +174,16 @@ mod tests {
 
     #[test]
     fn mistakes_and_questions_stop() {
-        let words =
-            [&["-Z"][..], &["x"], &["-u", "999"], &["-d"], &["-u", "01000"], &["-l", "loud"], &["-f", "x"], &["-h"]];
+        let words = [
+            &["-Z"][..],
+            &["x"],
+            &["-u", "999"],
+            &["-d"],
+            &["-u", "01000"],
+            &["-l", "loud"],
+            &["-f", "x"],
+            &["-h"],
+        ];
         for bad in words {
             assert_eq!(parsed(bad).expect_err("a mistake").status, 1, "{bad:?}");
         }

@@ -155,17 +155,48 @@ pub enum Command {
     Lls(OsString),
     /// `!`, likewise.
     Escape(OsString),
-    Ls { flags: ListFlags, pattern: Option<Vec<u8>> },
-    Df { human: bool, inodes: bool, path: Option<Vec<u8>> },
-    Get { flags: CopyFlags, source: Vec<u8>, target: Option<Vec<u8>> },
-    Put { flags: CopyFlags, source: Vec<u8>, target: Option<Vec<u8>> },
-    Change { what: Attribute, no_follow: bool, value: u32, pattern: Vec<u8> },
+    Ls {
+        flags: ListFlags,
+        pattern: Option<Vec<u8>>,
+    },
+    Df {
+        human: bool,
+        inodes: bool,
+        path: Option<Vec<u8>>,
+    },
+    Get {
+        flags: CopyFlags,
+        source: Vec<u8>,
+        target: Option<Vec<u8>>,
+    },
+    Put {
+        flags: CopyFlags,
+        source: Vec<u8>,
+        target: Option<Vec<u8>>,
+    },
+    Change {
+        what: Attribute,
+        no_follow: bool,
+        value: u32,
+        pattern: Vec<u8>,
+    },
     Rm(Vec<u8>),
     Mkdir(Vec<u8>),
     Rmdir(Vec<u8>),
-    Rename { legacy: bool, from: Vec<u8>, to: Vec<u8> },
-    Link { symbolic: bool, from: Vec<u8>, to: Vec<u8> },
-    Copy { from: Vec<u8>, to: Vec<u8> },
+    Rename {
+        legacy: bool,
+        from: Vec<u8>,
+        to: Vec<u8>,
+    },
+    Link {
+        symbolic: bool,
+        from: Vec<u8>,
+        to: Vec<u8>,
+    },
+    Copy {
+        from: Vec<u8>,
+        to: Vec<u8>,
+    },
 }
 
 /// A line of input.
@@ -181,7 +212,8 @@ pub struct Line {
 
 /// Reads a line.
 pub fn parse(line: &[u8]) -> Line {
-    let trim = |text: &'_ [u8]| text.iter().position(|byte| !byte.is_ascii_whitespace()).unwrap_or(text.len());
+    let trim =
+        |text: &'_ [u8]| text.iter().position(|byte| !byte.is_ascii_whitespace()).unwrap_or(text.len());
     let mut rest = &line[trim(line)..];
     let (mut ignore_errors, mut no_echo) = (false, false);
     while let [prefix @ (b'-' | b'@'), after @ ..] = rest {
@@ -190,8 +222,7 @@ pub fn parse(line: &[u8]) -> Line {
         rest = after;
     }
     rest = &rest[trim(rest)..];
-    let command =
-        if rest.is_empty() || rest[0] == b'#' { Ok(None) } else { parse_command(rest).map(Some) };
+    let command = if rest.is_empty() || rest[0] == b'#' { Ok(None) } else { parse_command(rest).map(Some) };
     Line { ignore_errors, no_echo, command }
 }
 
@@ -352,9 +383,9 @@ fn parse_copy(mut words: Words<'_>) -> Result<Command, String> {
         }
         true
     })?;
-    let source = words.pattern().ok_or_else(|| {
-        format!("You must specify at least one path after a {} command.", words.name)
-    })?;
+    let source = words
+        .pattern()
+        .ok_or_else(|| format!("You must specify at least one path after a {} command.", words.name))?;
     let target = words.name();
     Ok(if words.name.ends_with("get") {
         Command::Get { flags, source, target }
@@ -397,7 +428,12 @@ mod tests {
         let flags = CopyFlags { resume: true, sync: true, preserve: true, recursive: true };
         let (source, target) = (b"a*".to_vec(), Some(b"b*".to_vec()));
         assert_eq!(command("get -af -Pr a* \"b*\""), Ok(Some(Command::Get { flags, source, target })));
-        assert_eq!(command("reput x").unwrap().map(|found| matches!(found, Command::Put { flags, .. } if flags.resume)), Some(true));
+        assert_eq!(
+            command("reput x")
+                .unwrap()
+                .map(|found| matches!(found, Command::Put { flags, .. } if flags.resume)),
+            Some(true)
+        );
         assert_eq!(command("!  ls -l 'x"), Ok(Some(Command::Escape("ls -l 'x".into()))));
         assert_eq!(command("lls -l  \"a b\""), Ok(Some(Command::Lls("-l  \"a b\"".into()))));
         let flags = ListFlags { long: true, numeric: true, order: Order::Time, ..ListFlags::default() };

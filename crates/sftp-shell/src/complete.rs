@@ -44,7 +44,8 @@ pub fn typing(line: &str) -> Typing {
     }
     let Some(last) = words.pop() else { return Typing::Other };
     let Some(command) = words.first() else { return Typing::Command(last) };
-    let Some(entry) = COMMANDS.iter().find(|entry| command.pattern.eq_ignore_ascii_case(entry.name.as_bytes()))
+    let Some(entry) =
+        COMMANDS.iter().find(|entry| command.pattern.eq_ignore_ascii_case(entry.name.as_bytes()))
     else {
         return Typing::Other;
     };
@@ -89,10 +90,7 @@ type Entry = (Vec<u8>, bool);
 fn local_entries(folder: &[u8]) -> Vec<Entry> {
     let folder = if folder.is_empty() { OsStr::new(".") } else { OsStr::from_bytes(folder) };
     let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
-    entries
-        .flatten()
-        .map(|entry| (entry.file_name().into_vec(), entry.path().is_dir()))
-        .collect()
+    entries.flatten().map(|entry| (entry.file_name().into_vec(), entry.path().is_dir())).collect()
 }
 
 fn remote_entries(remote: &mut Remote, folder: &[u8]) -> Vec<Entry> {

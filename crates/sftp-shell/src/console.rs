@@ -9,6 +9,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use rustix::termios::{OptionalActions, Termios};
 use rustyline::completion::{Completer, Pair};
+use rustyline::config::Configurer;
 use rustyline::error::ReadlineError;
 use rustyline::history::MemHistory;
 use rustyline::{CompletionType, Config, Context, Editor, Helper};
@@ -78,14 +79,16 @@ impl Console {
     /// The terminal cannot be used, or no thread can be made.
     pub fn terminal(wake: UnixStream) -> std::io::Result<Self> {
         let terminal = rustix::termios::tcgetattr(std::io::stdin()).ok();
-        let config = Config::builder()
+        let mut builder = Config::builder()
             .completion_type(CompletionType::List)
             .max_history_size(HISTORY)
             .and_then(|builder| builder.history_ignore_dups(true))
             .map_err(std::io::Error::other)?
             .auto_add_history(true)
-            .bracketed_paste(false)
-            .build();
+            .bracketed_paste(false);
+        // Scripts that drive the prompt look for its plain text.
+        builder.enable_synchronized_output(false);
+        let config = builder.build();
         Self::start(wake, terminal, move |mouth| {
             let history = MemHistory::with_config(&config);
             let Ok(mut editor) = Editor::<Asker, MemHistory>::with_history(config, history) else {
@@ -112,7 +115,9 @@ impl Console {
     ) -> std::io::Result<Self> {
         let (say, said) = channel();
         let (tell, told) = channel();
-        std::thread::Builder::new().name("console".to_owned()).spawn(move || work(Mouth { say, told, wake }))?;
+        std::thread::Builder::new()
+            .name("console".to_owned())
+            .spawn(move || work(Mouth { say, told, wake }))?;
         Ok(Self { tell, said, terminal })
     }
 

@@ -88,8 +88,8 @@ pub struct Conversation {
     wait: Wait,
     woken: bool,
     interrupted: bool,
-    /// Something is to be sent that [`Conversation::advance`] has not seen.
-    fresh: bool,
+    /// Since when something is to be sent that [`Conversation::advance`] has not seen.
+    fresh: Option<Instant>,
     /// Requests that are not sent yet, from `sent` on.
     queue: Vec<u8>,
     sent: usize,
@@ -108,7 +108,7 @@ impl Conversation {
             wait: Wait::Hello,
             woken: false,
             interrupted: false,
-            fresh: true,
+            fresh: Some(Instant::now()),
             queue,
             sent: 0,
             replies: VecDeque::new(),
@@ -185,7 +185,7 @@ impl Conversation {
 
     /// Sends what is to be sent, as far as there is room. Call also when something was received.
     pub fn advance(&mut self, out: &mut dyn Output, now: Instant) {
-        self.fresh = false;
+        self.fresh = None;
         if let Stage::Copying(engine, side, show) = &mut self.stage {
             engine.advance(*side, out, now);
             show.follow(engine, now);
@@ -203,13 +203,12 @@ impl Conversation {
         self.sent = 0;
     }
 
-    /// True when a command has something to send since the last [`advance`](Self::advance).
-    pub const fn is_fresh(&self) -> bool {
-        self.fresh
-    }
-
-    /// When [`advance`](Self::advance) is to be called although nothing has come.
+    /// When [`advance`](Self::advance) is to be called although nothing has come: in the past when a command has
+    /// something to say.
     pub fn next_deadline(&self) -> Option<Instant> {
+        if self.fresh.is_some() {
+            return self.fresh;
+        }
         match &self.stage {
             Stage::Copying(engine, _, show) => {
                 [engine.next_deadline(), show.next_deadline()].into_iter().flatten().min()
@@ -250,7 +249,7 @@ impl Conversation {
             self.interrupted = true;
             if let Stage::Copying(engine, ..) = &mut self.stage {
                 engine.cancel(Instant::now());
-                self.fresh = true;
+                self.fresh = Some(Instant::now());
             }
         }
     }
@@ -276,7 +275,7 @@ impl Conversation {
 
     /// Queues a request; `None` when there is no session to ask on.
     pub(crate) fn ask(&mut self, request: &Request<'_>) -> Option<u32> {
-        self.fresh = true;
+        self.fresh = Some(Instant::now());
         match &mut self.stage {
             Stage::Calm(session) => Some(session.request(request, &mut self.queue)),
             _ => None,
@@ -300,7 +299,7 @@ impl Conversation {
     /// Lends the session to a copy.
     pub(crate) fn begin_copy(&mut self, mut engine: Engine, side: Side, show: Show) {
         self.wait = Wait::Copy;
-        self.fresh = true;
+        self.fresh = Some(Instant::now());
         self.stage = match std::mem::replace(&mut self.stage, Stage::Lost(String::new())) {
             Stage::Calm(session) => {
                 engine.adopt(side, session);

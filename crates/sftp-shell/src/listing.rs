@@ -154,12 +154,8 @@ mod tests {
     use super::*;
 
     fn item(name: &str) -> Item {
-        let attrs = Attrs {
-            size: Some(6),
-            ids: Some((0, 12345)),
-            permissions: Some(0o100_644),
-            times: Some((0, 0)),
-        };
+        let attrs =
+            Attrs { size: Some(6), ids: Some((0, 12345)), permissions: Some(0o100_644), times: Some((0, 0)) };
         Item { name: name.into(), long_name: None, attrs }
     }
 
@@ -181,7 +177,9 @@ mod tests {
         let mut owners = Owners::default();
         owners.users.insert(0, "root".to_owned());
         let line = long_line(&item("a\x1b[2J"), &flags, &owners, 100);
-        assert_eq!(line, "-rw-r--r--    ? root     12345           6 Jan  1 00:00 a\\033[2J");
+        // What the clock said depends on where this runs.
+        assert!(line.starts_with("-rw-r--r--    ? root     12345           6 "), "{line}");
+        assert!(line.ends_with(" a\\033[2J"), "{line}");
         let flags = ListFlags { long: true, numeric: true, human: true, ..ListFlags::default() };
         assert!(long_line(&item("a"), &flags, &owners, 100).contains("? 0        12345          6B "));
     }

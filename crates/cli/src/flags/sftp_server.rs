@@ -12,11 +12,21 @@ pub static SFTP_SERVER: Program = Program {
     usage_status: 1,
     flags: &[
         Flag::plain('c', Accepted("OpenSSH accepts it without an effect too"), ""),
-        Flag::with('d', "start_directory", Works, "Start here; %d, %h and %u are home directory and user name."),
+        Flag::with(
+            'd',
+            "start_directory",
+            Works,
+            "Start here; %d, %h and %u are home directory and user name.",
+        ),
         Flag::plain('e', Works, "Log to standard error."),
         Flag::with('f', "log_facility", Works, "Facility of the system's log; AUTH by default."),
         Flag::plain('h', Works, "Show how this is used."),
-        Flag::with('l', "log_level", Works, "Log down to this level; ERROR by default, INFO and VERBOSE tell of each file."),
+        Flag::with(
+            'l',
+            "log_level",
+            Works,
+            "Log down to this level; ERROR by default, INFO and VERBOSE tell of each file.",
+        ),
         Flag::with('P', "denied_requests", Works, "Refuse these requests, separated by commas."),
         Flag::with('p', "allowed_requests", Works, "Serve only these requests, separated by commas."),
         Flag::with('Q', "protocol_feature", Works, "List what there is of a feature: requests."),

@@ -202,7 +202,8 @@ impl SessionChannel {
                 answer(cx, true);
                 self.say_and_end(text, *status, cx);
             }
-            Plan::InternalSftp(args) => match Arguments::parse(args.iter().map(OsString::from), &shared.user) {
+            Plan::InternalSftp(args) => match Arguments::parse(args.iter().map(OsString::from), &shared.user)
+            {
                 Ok(arguments) => {
                     let address = shared.peer.ip().to_string();
                     let sftp = Sftp::new(&arguments, &shared.user, address, shared.log.clone());

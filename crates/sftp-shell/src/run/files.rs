@@ -137,8 +137,7 @@ impl Shell {
                 return Err(failed);
             }
         };
-        let request =
-            Request::CopyData { from: &source, from_offset: 0, len: 0, to: &target, to_offset: 0 };
+        let request = Request::CopyData { from: &source, from_offset: 0, len: 0, to: &target, to_offset: 0 };
         let copied = self.remote.perform(&request).map_err(|fault| {
             let (from, to) = (printable(&from), printable(&to));
             failed(&format!("Couldn't copy file \"{from}\" to \"{to}\""), fault)

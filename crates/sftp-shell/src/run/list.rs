@@ -93,7 +93,8 @@ impl Shell {
     /// Names for the owners that are to be shown, where the server's own lines do not have them.
     fn owners_of(&mut self, items: &[Item], flags: ListFlags) -> Answer<Owners> {
         let mut owners = Owners::default();
-        let needed = flags.long && !flags.numeric && (flags.human || items.iter().any(|i| i.long_name.is_none()));
+        let needed =
+            flags.long && !flags.numeric && (flags.human || items.iter().any(|i| i.long_name.is_none()));
         if !needed {
             return Ok(owners);
         }

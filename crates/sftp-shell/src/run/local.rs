@@ -67,7 +67,8 @@ pub(super) fn list(arguments: &OsStr) -> Outcome {
 
 /// `!`: the user's shell, or one command in it. How it ends is told and does not count as a failure.
 pub(super) fn run_shell(command: &OsStr) -> Outcome {
-    let shell = std::env::var_os("SHELL").filter(|shell| !shell.is_empty()).unwrap_or_else(|| "/bin/sh".into());
+    let shell =
+        std::env::var_os("SHELL").filter(|shell| !shell.is_empty()).unwrap_or_else(|| "/bin/sh".into());
     let mut program = Program::new(&shell);
     if !command.is_empty() {
         program = program.arg("-c").arg(command);

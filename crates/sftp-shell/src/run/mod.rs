@@ -52,7 +52,11 @@ impl Shell {
             }
             Command::Progress => {
                 self.settings.progress = !self.settings.progress;
-                print(if self.settings.progress { "Progress meter enabled" } else { "Progress meter disabled" });
+                print(if self.settings.progress {
+                    "Progress meter enabled"
+                } else {
+                    "Progress meter disabled"
+                });
                 Ok(())
             }
             Command::Pwd => {

@@ -44,7 +44,12 @@ impl Shell {
     }
 
     /// `get`; the pattern is absolute.
-    pub(crate) fn get_matching(&mut self, flags: CopyFlags, pattern: &[u8], target: Option<&[u8]>) -> Outcome {
+    pub(crate) fn get_matching(
+        &mut self,
+        flags: CopyFlags,
+        pattern: &[u8],
+        target: Option<&[u8]>,
+    ) -> Outcome {
         let found = glob::remote(&mut self.remote, pattern)?;
         if found.is_empty() {
             say(&format!("File \"{}\" not found.", printable(&unescape(pattern))));
@@ -55,7 +60,7 @@ impl Shell {
             && found.len() > 1
             && !into
         {
-            return Err(many_to_one(target));
+            return Err(many_to_one("Multiple source paths", target));
         }
         let pairs = found.into_iter().map(|found| {
             let copy = match target {
@@ -80,7 +85,7 @@ impl Shell {
             && found.len() > 1
             && !into
         {
-            return Err(many_to_one(target));
+            return Err(many_to_one("Multiple paths match", target));
         }
         let mut pairs = Vec::new();
         for path in found {
@@ -134,8 +139,8 @@ impl Shell {
     }
 }
 
-fn many_to_one(target: &[u8]) -> Failed {
+fn many_to_one(what: &str, target: &[u8]) -> Failed {
     let target = printable(target);
-    say(&format!("Multiple paths match, but destination \"{target}\" is not a directory"));
+    say(&format!("{what}, but destination \"{target}\" is not a directory"));
     Failed::Command
 }

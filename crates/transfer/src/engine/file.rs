@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
-use crate::end::Handle;
+use crate::end::{Fault, Handle};
 
 use super::dirs::Item;
 
@@ -28,6 +28,8 @@ pub(crate) enum FileStep {
         len: u32,
     },
     Attributes,
+    /// The server does not let us set the size: perhaps it is right.
+    SizeCheck,
     Sync,
     CloseTarget,
     /// Cutting a file that was closed before its failure was known.
@@ -89,6 +91,8 @@ pub(super) struct File {
     pub(super) in_writing: bool,
     pub(super) failed: bool,
     pub(super) repaired: bool,
+    /// Why the size could not be set, while it is being looked at, and what it is to be.
+    pub(super) uncut: Option<(Fault, u64)>,
     /// Counted in `Flow::ahead`.
     pub(super) ahead: u64,
     pub(super) started: Instant,
@@ -124,6 +128,7 @@ impl File {
             in_writing: false,
             failed: false,
             repaired: false,
+            uncut: None,
             ahead: 0,
             started: now,
         }

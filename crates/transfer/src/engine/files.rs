@@ -72,9 +72,10 @@ impl Engine {
                     FileStep::OpenTarget => self.target_opened(key, outcome),
                     FileStep::Attributes => {
                         if let Err(fault) = outcome {
-                            self.file_failed(key, Deed::FinishTarget, &fault);
+                            self.attributes_refused(key, fault);
                         }
                     }
+                    FileStep::SizeCheck => self.size_answer(key, outcome),
                     FileStep::Sync => {
                         if let Err(fault) = outcome {
                             self.file_failed(key, Deed::SyncTarget, &fault);
@@ -244,7 +245,8 @@ impl Engine {
         file.target = Some(handle);
         file.old_size = info.filter(|info| info.kind == Kind::File).and_then(|info| info.size);
         file.phase = Phase::Copying;
-        let there = file.old_size.filter(|_| self.options.resume && self.plan.direction == Direction::Download);
+        let there =
+            file.old_size.filter(|_| self.options.resume && self.plan.direction == Direction::Download);
         if let Some(there) = there
             && !self.resume_behind(key, there)
         {
@@ -254,6 +256,33 @@ impl Engine {
         file.started = self.now;
         file.in_sending = true;
         self.sending.push_back(key);
+    }
+
+    /// Servers may forbid to set attributes and yet take files. Where only the size was to be set, it may be right as it is.
+    fn attributes_refused(&mut self, key: Key, fault: Fault) {
+        let preserve = self.options.preserve;
+        let Some(file) = self.files.get_mut(key) else { return };
+        if file.failed
+            || preserve
+            || fault.kind == FaultKind::Lost
+            || self.plan.direction == Direction::Download
+        {
+            return self.file_failed(key, Deed::FinishTarget, &fault);
+        }
+        let size = if self.plan.direction == Direction::Relay { file.write_at } else { file.requested };
+        file.uncut = Some((fault, size));
+        file.outstanding += 1;
+        let target = file.item.target.clone();
+        self.start(Side::Target, Op::Stat(&target), Token::File(key, FileStep::SizeCheck));
+    }
+
+    fn size_answer(&mut self, key: Key, outcome: Outcome) {
+        let uncut = self.files.get_mut(key).and_then(|file| file.uncut.take());
+        if let Some((fault, size)) = uncut
+            && !matches!(outcome, Ok(Done::Info(info)) if info.size == Some(size))
+        {
+            self.file_failed(key, Deed::FinishTarget, &fault);
+        }
     }
 
     /// Closes both ends of a file that is not copied after all, without a change to the target.
