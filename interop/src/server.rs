@@ -34,10 +34,13 @@ impl Lhsshd {
         }
         text.push_str(&format!(
             "\nListenAddress 127.0.0.1\nPidFile none\nLogLevel DEBUG1\nAuthorizedKeysFile {}\n\
-             PermitRootLogin yes\nStrictModes no\nSubsystem sftp internal-sftp\n\
-             PerSourcePenalties no\n",
+             PermitRootLogin yes\nStrictModes no\nPerSourcePenalties no\n",
             lab.arg("authorized_keys")
         ));
+        // Twice is an error.
+        if !config.contains("Subsystem sftp ") {
+            text.push_str("Subsystem sftp internal-sftp\n");
+        }
         lab.write(&format!("{name}.conf"), &text);
         let log = lab.path(&format!("{name}.log"));
         let mut child = Command::new(our("lhsshd"))

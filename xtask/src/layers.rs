@@ -20,6 +20,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("driver", &["wire", "transport", "connection", "sys"]),
     ("transfer", &["wire", "sftp", "sys", "connection", "driver"]),
     ("cli", &["config", "sys"]),
+    ("sftp-server", &["sftp", "cli", "config", "sys"]),
+    ("sftp-shell", &["wire", "sftp", "transfer", "cli", "sys"]),
     (
         "client",
         &["wire", "crypto", "agent", "transport", "auth", "connection", "driver", "config", "cli", "sys"],

@@ -18,7 +18,7 @@ impl Show {
     }
 
     fn draw(&mut self, current: Option<Current<'_>>, now: Instant) {
-        if let Some(Current { id, name, done, size }) = current {
+        if let Some(Current { id, name, done, size, .. }) = current {
             self.display.update(id, name, done, size, now);
         }
         self.display.tick(now);
@@ -28,9 +28,10 @@ impl Show {
 impl Report for Show {
     fn event(&mut self, event: Event, now: Instant) {
         match event {
-            Event::FileDone { id, name, size, started } => {
+            Event::FileDone { id, name, size, started, .. } => {
                 self.display.finish(id, &name, size, size, started, now);
             }
+            Event::Started { .. } | Event::Entered { .. } => {}
             Event::Failed { text } | Event::Skipped { text } => {
                 self.display.break_line();
                 say(&text);

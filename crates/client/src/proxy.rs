@@ -65,6 +65,8 @@ pub(crate) fn carry(
     let mut ours = Some(Stream::socket(ours.into())?);
     let mut hop = Some((link, proxy, OwnedFd::from(theirs)));
     let forked = lh_sys::background::in_copy(|| {
+        // ^C at the terminal may be for a command of ours (`lhsftp`), not for the connection.
+        let _ = rustix::process::setsid();
         // Held here too, it would never seem closed from the other side.
         ours = None;
         // A reader of our output must not wait for the copy.

@@ -4,11 +4,12 @@
 
 use std::fmt;
 use std::io::Write;
-use std::os::unix::net::{UnixDatagram, UnixStream};
+use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use lh_config::pattern::{ListMatch, match_list};
+use lh_sys::syslog::{Facility, Severity, Syslog};
 use lh_wire::Writer as _;
 
 use crate::questions::Question;
@@ -87,24 +88,19 @@ impl Level {
         }
     }
 
-    /// Severity of syslog(3).
-    const fn severity(self) -> u8 {
+    const fn severity(self) -> Severity {
         match self {
-            Self::Quiet | Self::Fatal => 2,
-            Self::Error => 3,
-            Self::Info | Self::Verbose => 6,
-            _ => 7,
+            Self::Quiet | Self::Fatal => Severity::Critical,
+            Self::Error => Severity::Error,
+            Self::Info | Self::Verbose => Severity::Info,
+            _ => Severity::Debug,
         }
     }
 }
 
 enum Sink {
     Stderr,
-    Syslog {
-        facility: u8,
-        // Connected when the first line is written; a session that says nothing saves the trouble.
-        socket: Option<UnixDatagram>,
-    },
+    Syslog(Syslog),
     /// The monitor, which writes the lines of the process before authentication.
     Monitor(UnixStream),
     #[cfg(test)]
@@ -144,21 +140,22 @@ impl Log {
 
     /// Writes to the system's log; `facility` is a word of `SyslogFacility`.
     pub fn syslog(level: Level, facility: &str) -> Self {
-        let facility = match facility.to_ascii_uppercase().as_str() {
-            "DAEMON" => 3,
-            "USER" => 1,
-            "AUTHPRIV" => 10,
-            local => match local.strip_prefix("LOCAL").and_then(|n| n.parse::<u8>().ok()) {
-                Some(n @ 0..=7) => 16 + n,
-                _ => 4,
-            },
+        let facility = Facility::by_name(facility).unwrap_or(Facility::AUTH);
+        Self::with(Sink::Syslog(Syslog::open(facility, "lhsshd")), level)
+    }
+
+    /// A log that goes to the same place, in the system's log under a name and facility of its own, and takes every
+    /// line: whoever writes to it has a level of his own.
+    pub(crate) fn of_its_own(&self, name: &str, facility: Option<Facility>) -> Self {
+        let sink = match &self.shared.sink {
+            Sink::Syslog(log) => Sink::Syslog(log.with(facility, name)),
+            Sink::Stderr => Sink::Stderr,
+            // These belong to processes that serve nobody.
+            Sink::Monitor(_) => return self.clone(),
+            #[cfg(test)]
+            Sink::Lines(_) => return self.clone(),
         };
-        let socket = UnixDatagram::unbound().and_then(|socket| {
-            socket.connect("/dev/log")?;
-            socket.set_nonblocking(true)?;
-            Ok(socket)
-        });
-        Self::with(Sink::Syslog { facility, socket: socket.ok() }, level)
+        Self::with(sink, Level::Debug3)
     }
 
     /// Hands the lines to the monitor, over the socket it answers questions on.
@@ -254,13 +251,8 @@ impl Log {
                 let line = format!("{}{line}\r\n", level.prefix(false));
                 let _ = std::io::stderr().write_all(line.as_bytes());
             }
-            Sink::Syslog { facility, socket: Some(socket) } => {
-                let priority = facility * 8 + level.severity();
-                let pid = std::process::id();
-                let line = format!("<{priority}>lhsshd[{pid}]: {}{line}", level.prefix(true));
-                let _ = socket.send(line.as_bytes());
-            }
-            Sink::Syslog { socket: None, .. } | Sink::Monitor(_) => {}
+            Sink::Syslog(log) => log.line(level.severity(), &format!("{}{line}", level.prefix(true))),
+            Sink::Monitor(_) => {}
             #[cfg(test)]
             Sink::Lines(lines) => lines.lock().unwrap().push(format!("{}{line}", level.prefix(true))),
         }

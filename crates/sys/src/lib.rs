@@ -22,6 +22,7 @@
 //! | [`signals`] | signal names, and signals turned into readable bytes |
 //! | [`interfaces`] | addresses of network interfaces |
 //! | [`resolver`] | what a name is an alias of, and records of the domain name system |
+//! | [`syslog`] | the system's log |
 //! | [`memory`] | how much memory the machine has left |
 //! | [`rsa`] | RSA signatures over SHA-1, for old equipment |
 //! | [`socket`] | options and addresses of TCP sockets |
@@ -46,6 +47,7 @@ pub mod sandbox;
 pub mod signals;
 pub mod socket;
 pub mod spawn;
+pub mod syslog;
 pub mod termios;
 pub mod time;
 pub mod tun;

@@ -89,7 +89,7 @@ impl Signals {
     }
 
     /// The next signal that came; `None` when there is none now. Several of one kind may come as one.
-    pub fn take(&mut self) -> io::Result<Option<Signal>> {
+    pub fn take(&self) -> io::Result<Option<Signal>> {
         let mut buffer = [0; size_of::<libc::signalfd_siginfo>()];
         match rustix::io::read(&self.fd, &mut buffer) {
             Ok(0) | Err(rustix::io::Errno::AGAIN) => Ok(None),

@@ -114,6 +114,8 @@ pub(crate) enum Op<'a> {
     SetPath { path: &'a [u8], change: Change },
     /// → `Ok`.
     SetHandle { handle: &'a Handle, change: Change },
+    /// → `Ok`: what was written is on the disk, or the end has no way to see to it.
+    Sync(&'a Handle),
     /// → `Ok`.
     Close(Handle),
     /// → `Listed` with one path: absolute, without symlinks. Remote only.

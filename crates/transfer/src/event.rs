@@ -5,14 +5,28 @@ use std::time::Instant;
 /// Something happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
+    /// Something the user named is begun (only with [`crate::Options::announce`]).
+    Started {
+        /// Its path.
+        source: Vec<u8>,
+        /// The path of its copy.
+        target: Vec<u8>,
+    },
+    /// The files of a directory are begun (only with [`crate::Options::announce`]).
+    Entered {
+        /// Its path on the source; without symlinks where that is known.
+        source: Vec<u8>,
+    },
     /// A file is complete: written, cut to length, closed and confirmed.
     FileDone {
         /// Tells files apart; the same as in [`crate::Engine::current`].
         id: u64,
         /// The last component of its name.
         name: Vec<u8>,
-        /// Bytes copied.
+        /// Its size: bytes copied, and those that were there before.
         size: u64,
+        /// Bytes that were there before, of a copy that was resumed.
+        kept: u64,
         /// When its data began to move.
         started: Instant,
     },

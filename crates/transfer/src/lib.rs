@@ -40,3 +40,4 @@ pub use glob::{has_magic, matches as glob_matches};
 pub use lh_sftp::server::Output;
 pub use names::{base_name, display_name, is_safe_name, join};
 pub use options::{Direction, Options, Plan};
+pub use remote::status_text;

@@ -48,6 +48,13 @@ pub(crate) fn perform(op: Op<'_>) -> Outcome {
             set_handle(local(handle)?, change)?;
             Ok(Done::Ok)
         }
+        Op::Sync(handle) => {
+            match rustix::fs::fsync(local(handle)?) {
+                // Pipes and the like have no disk.
+                Ok(()) | Err(Errno::INVAL | Errno::ROFS) => Ok(Done::Ok),
+                Err(error) => Err(error.into()),
+            }
+        }
         Op::Close(Handle::Local(fd)) => {
             if let Ok(fd) = Arc::try_unwrap(fd) {
                 lh_sys::fd::close(fd).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
@@ -148,7 +155,8 @@ fn info(stat: &rustix::fs::Stat) -> Info {
 fn list(path: &[u8]) -> Result<Vec<Entry>, Fault> {
     let fd = rustix::fs::open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
     let mut entries = Vec::new();
-    for entry in rustix::fs::Dir::new(fd)? {
+    let mut dir = rustix::fs::Dir::new(fd)?;
+    while let Some(entry) = dir.read() {
         let entry = entry?;
         let name = entry.file_name().to_bytes();
         if name == b"." || name == b".." {
@@ -158,7 +166,9 @@ fn list(path: &[u8]) -> Result<Vec<Entry>, Fault> {
             FileType::RegularFile => Kind::File,
             FileType::Directory => Kind::Dir,
             FileType::Symlink => Kind::Symlink,
-            FileType::Unknown => Kind::Unknown,
+            // Some file systems do not say.
+            FileType::Unknown => rustix::fs::statat(dir.fd()?, name, AtFlags::SYMLINK_NOFOLLOW)
+                .map_or(Kind::Unknown, |stat| info(&stat).kind),
             _ => Kind::Special,
         };
         entries.push(Entry { name: name.into(), info: Info { kind, ..Info::UNKNOWN } });

@@ -44,6 +44,16 @@ pub struct Options {
     pub max_bytes_in_flight: u64,
     /// Files being opened, copied or closed at a time. Bounds the handles held on both ends.
     pub max_open_files: usize,
+    /// Go on where a shorter target ends (`-a` of `sftp`): what is there is taken to be right. A target that is
+    /// missing is copied whole. Not between two remote ends.
+    pub resume: bool,
+    /// Have the target written to its disk before it is closed (`-f` of `sftp`), where the end can.
+    pub sync: bool,
+    /// Follow symbolic links found in trees, as `scp` does; `sftp` leaves them out. What is named by the user is
+    /// always followed.
+    pub follow_links: bool,
+    /// Say what is begun ([`crate::Event::Started`], [`crate::Event::Entered`]).
+    pub announce: bool,
 }
 
 impl Default for Options {
@@ -56,6 +66,10 @@ impl Default for Options {
             max_requests: None,
             max_bytes_in_flight: 64 << 20,
             max_open_files: 64,
+            resume: false,
+            sync: false,
+            follow_links: true,
+            announce: false,
         }
     }
 }

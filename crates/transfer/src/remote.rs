@@ -43,6 +43,21 @@ impl Remote {
         }
     }
 
+    /// Goes on with a session whose version and limits are known and that owes no answer.
+    pub(crate) fn with_session(session: Session) -> Self {
+        Self { session, ready: true, ..Self::new() }
+    }
+
+    /// Gives the session back; useful only when it is [`quiet`](Self::quiet).
+    pub(crate) fn into_session(self) -> Session {
+        self.session
+    }
+
+    /// True when nothing waits to be sent and no answer is awaited.
+    pub(crate) fn quiet(&self) -> bool {
+        self.pending.is_empty() && self.queued() == 0 && !self.mid_message
+    }
+
     /// Says hello. Call once, when the channel is open.
     pub(crate) fn start(&mut self) {
         self.session.start(&mut self.queue);
@@ -85,6 +100,12 @@ impl Remote {
             Op::SetPath { path, change } => Request::Setstat { path, attrs: change.to_attrs() },
             Op::SetHandle { handle, change } => {
                 Request::Fsetstat { handle: remote(handle)?, attrs: change.to_attrs() }
+            }
+            Op::Sync(handle) => {
+                if !self.session.supports(extension::FSYNC) {
+                    return Some(Ok(Done::Ok));
+                }
+                Request::Fsync { handle: remote(handle)? }
             }
             Op::Close(handle) => Request::Close { handle: remote(handle)? },
             Op::RealPath(path) => Request::Realpath { path },
@@ -237,14 +258,22 @@ fn outcome(body: ReplyBody) -> Outcome {
     }
 }
 
-/// The words of OpenSSH's client, which scripts know; the server's own where OpenSSH's would say nothing.
 fn fault(status: &Status) -> Fault {
-    let said = status.message.trim();
-    let (kind, text) = match status.code {
-        StatusCode::EOF => (FaultKind::Eof, "End of file".to_owned()),
-        StatusCode::NO_SUCH_FILE => (FaultKind::NotFound, "No such file or directory".to_owned()),
-        StatusCode::FAILURE if !said.is_empty() => (FaultKind::Other, display_name(said.as_bytes())),
-        code => (FaultKind::Other, code.text().to_owned()),
+    let kind = match status.code {
+        StatusCode::EOF => FaultKind::Eof,
+        StatusCode::NO_SUCH_FILE => FaultKind::NotFound,
+        _ => FaultKind::Other,
     };
-    Fault { kind, text }
+    Fault { kind, text: status_text(status) }
+}
+
+/// The words of OpenSSH's client for a status, which scripts know; the server's own, made harmless, where
+/// OpenSSH's would say nothing.
+pub fn status_text(status: &Status) -> String {
+    let said = status.message.trim();
+    match status.code {
+        StatusCode::NO_SUCH_FILE => "No such file or directory".to_owned(),
+        StatusCode::FAILURE if !said.is_empty() => display_name(said.as_bytes()),
+        code => code.text().to_owned(),
+    }
 }

@@ -2,6 +2,7 @@
 
 use crate::Direction;
 use crate::end::Fault;
+use crate::engine::Item;
 use crate::names::display_name;
 
 /// What was being done when it failed. Paths are the source's or the target's, as the name says.
@@ -14,6 +15,7 @@ pub(crate) enum Deed {
     WriteTarget,
     /// Setting size, mode or times of a file.
     FinishTarget,
+    SyncTarget,
     CloseTarget,
     ListSource,
     MakeDir,
@@ -40,6 +42,8 @@ pub(crate) fn failed(direction: Direction, deed: Deed, path: &[u8], fault: &Faul
         Deed::WriteTarget => format!("write remote \"{path}\": {text}"),
         Deed::FinishTarget if target_local => format!("local set attributes of \"{path}\": {text}"),
         Deed::FinishTarget => format!("remote fsetstat \"{path}\": {text}"),
+        Deed::SyncTarget if target_local => format!("local sync \"{path}\": {text}"),
+        Deed::SyncTarget => format!("remote fsync \"{path}\": {text}"),
         Deed::CloseTarget if target_local => format!("close local \"{path}\": {text}"),
         Deed::CloseTarget => format!("close remote \"{path}\": {text}"),
         Deed::ListSource if source_local => format!("local opendir \"{path}\": {text}"),
@@ -67,6 +71,25 @@ pub(crate) fn skipped(direction: Direction, path: &[u8]) -> String {
         format!("{}: not a regular file", display_name(crate::base_name(path)))
     } else {
         format!("download \"{}\": not a regular file", display_name(path))
+    }
+}
+
+/// A copy that was to be resumed is longer than its source.
+pub(crate) fn not_resumable(direction: Direction, item: &Item) -> String {
+    if direction == Direction::Upload {
+        format!("resume \"{}\": destination file same size or larger", display_name(&item.source))
+    } else {
+        let target = display_name(&item.target);
+        format!("Unable to resume download of \"{target}\": local file is larger than remote")
+    }
+}
+
+/// A copy that was to be resumed is as long as its source.
+pub(crate) fn complete(direction: Direction, item: &Item) -> String {
+    if direction == Direction::Upload {
+        not_resumable(direction, item)
+    } else {
+        format!("File \"{}\" was not modified", display_name(&item.target))
     }
 }
 

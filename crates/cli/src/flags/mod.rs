@@ -13,6 +13,8 @@ mod agent;
 mod keygen;
 mod keyscan;
 mod scp;
+mod sftp;
+mod sftp_server;
 mod ssh;
 mod sshd;
 
@@ -21,6 +23,8 @@ pub use agent::AGENT;
 pub use keygen::{KEYGEN, KEYGEN_FORMS};
 pub use keyscan::KEYSCAN;
 pub use scp::SCP;
+pub use sftp::SFTP;
+pub use sftp_server::SFTP_SERVER;
 pub use ssh::SSH;
 pub use sshd::SSHD;
 
@@ -29,7 +33,7 @@ use std::fmt::Write as _;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 /// Every program with a flag table: manual pages, completions and `docs/compat.md` are made from these.
-pub static PROGRAMS: &[&Program] = &[&SSH, &SCP, &SSHD, &KEYGEN, &AGENT, &ADD, &KEYSCAN];
+pub static PROGRAMS: &[&Program] = &[&SSH, &SCP, &SFTP, &SFTP_SERVER, &SSHD, &KEYGEN, &AGENT, &ADD, &KEYSCAN];
 
 /// What becomes of a flag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -34,13 +34,18 @@ impl Display {
 
     /// Tells how far the file `key` is. The first call for a new key makes it the one on display.
     pub fn update(&mut self, key: u64, name: &[u8], done: u64, total: u64, now: Instant) {
+        self.update_resumed(key, name, 0, done, total, now);
+    }
+
+    /// The same for a file of which `kept` bytes, counted in `done`, were there before.
+    pub fn update_resumed(&mut self, key: u64, name: &[u8], kept: u64, done: u64, total: u64, now: Instant) {
         if !self.enabled {
             return;
         }
         match &mut self.current {
             Some((shown, meter)) if *shown == key => meter.update(done, now),
             _ => {
-                let mut meter = Meter::new(name, total, now);
+                let mut meter = Meter::resumed(name, total, kept, now);
                 meter.update(done, now);
                 self.current = Some((key, meter));
             }

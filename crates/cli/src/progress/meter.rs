@@ -31,6 +31,8 @@ pub struct Meter {
     name: String,
     total: u64,
     done: u64,
+    /// What was there before.
+    kept: u64,
     started: Instant,
     interval_start: Instant,
     interval_done: u64,
@@ -46,6 +48,7 @@ impl Meter {
             name: printable(name),
             total,
             done: 0,
+            kept: 0,
             started: now,
             interval_start: now,
             interval_done: 0,
@@ -53,6 +56,11 @@ impl Meter {
             smoothed: None,
             peak: 0.0,
         }
+    }
+
+    /// A meter for a file of which `kept` bytes were there before: they count for the per cent, not for the rates.
+    pub fn resumed(name: &[u8], total: u64, kept: u64, now: Instant) -> Self {
+        Self { done: kept, kept, interval_done: kept, ..Self::new(name, total, now) }
     }
 
     /// Tells how many bytes of the file are done by now. Cheap: may be called for every packet.
@@ -82,7 +90,7 @@ impl Meter {
 
     /// Bytes per second since the start.
     pub fn average(&self, now: Instant) -> f64 {
-        per_second(self.done, now.saturating_duration_since(self.started))
+        per_second(self.done.saturating_sub(self.kept), now.saturating_duration_since(self.started))
     }
 
     /// The highest rate held over one second; the average when the file took less than that.

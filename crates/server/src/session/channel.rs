@@ -19,7 +19,9 @@ use super::auth_info::AuthInfo;
 use super::command::{self, Decision, Plan, Wanted};
 use super::environment::{self, ClientVariables, Sources};
 use super::process::Process;
-use super::sftp::{Arguments, Sftp};
+use lh_sftp_server::Arguments;
+
+use super::sftp::Sftp;
 use super::shared::Shared;
 use super::{greeting, rc};
 use crate::log::{error, info, verbose};
@@ -252,15 +254,17 @@ impl SessionChannel {
                 }
                 self.say_and_end(text, *status, cx);
             }
-            Plan::InternalSftp(args) => match Arguments::parse(args, &shared.user) {
+            Plan::InternalSftp(args) => match Arguments::parse(args.iter().map(OsString::from), &shared.user)
+            {
                 Ok(arguments) => {
                     let address = shared.peer.ip().to_string();
-                    let sftp = Sftp::new(arguments, &shared.user, address, shared.log.clone());
+                    let sftp = Sftp::new(&arguments, &shared.user, address, shared.log.clone());
                     self.state = State::Sftp(Box::new(sftp));
                     answer(cx, true);
                 }
-                Err(problem) => {
-                    error!(shared.log, "{problem}");
+                Err(stop) => {
+                    let problem = stop.err.lines().next().unwrap_or("nothing to serve");
+                    error!(shared.log, "internal-sftp: {problem}");
                     answer(cx, false);
                 }
             },

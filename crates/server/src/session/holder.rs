@@ -288,7 +288,7 @@ impl Session {
 fn wait_for(child: Pid) -> std::io::Result<i32> {
     // The monitor's end is ours; our own end is the child's, which asks for that itself.
     rustix::process::set_parent_process_death_signal(Some(Signal::TERM))?;
-    let mut signals = Signals::collect(&[Signal::TERM, Signal::INT, Signal::HUP])?;
+    let signals = Signals::collect(&[Signal::TERM, Signal::INT, Signal::HUP])?;
     let ended = pidfd_open(child, PidfdFlags::empty())?;
     loop {
         while let Some(signal) = signals.take()? {

@@ -1,118 +1,43 @@
 //! SFTP inside the session process: no second process, no pipe, file bytes straight into packets.
 
+use std::cell::RefCell;
 use std::io::IoSliceMut;
-use std::path::PathBuf;
+use std::rc::Rc;
 
 use lh_driver::{ChannelCx, ChannelEvent, ChannelHandler};
-use lh_sftp::LocalFs;
-use lh_sftp::server::{LogLevel, LogSink, Lookup, Output, Server, ServerOptions};
-use lh_sys::users::{self, User};
+use lh_sftp::server::{LogLevel, LogSink, Output, Server};
+use lh_sftp_server::{Arguments, BAD_CLIENT, Verbosity};
+use lh_sys::users::User;
 use lh_wire::Writer;
 
 use crate::log::{Level, Log, error};
-
-/// sftp-server's exit status when the client does not speak SFTP.
-const BAD_CLIENT: u32 = 11;
 
 /// The handler of a session channel that serves SFTP.
 pub(super) struct Sftp {
     server: Server,
     log: Log,
+    stderr: Stderr,
     eof: bool,
     ended: bool,
 }
 
-/// What the arguments of `internal-sftp` say (sftp-server(8)).
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Arguments {
-    start: Option<PathBuf>,
-    umask: Option<u32>,
-    read_only: bool,
-    allow: Option<Vec<String>>,
-    deny: Vec<String>,
-    level: Option<Level>,
-}
-
-impl Arguments {
-    /// Reads them; the error is for the log.
-    pub(super) fn parse(args: &[String], user: &User) -> Result<Self, String> {
-        let mut parsed = Self::default();
-        let mut args = args.iter();
-        let names = |list: &str| list.split(',').map(str::to_owned).collect::<Vec<_>>();
-        while let Some(arg) = args.next() {
-            let mut chars = arg.chars();
-            let (Some('-'), Some(flag)) = (chars.next(), chars.next()) else {
-                return Err(format!("internal-sftp: unexpected argument {arg:?}"));
-            };
-            let attached = chars.as_str();
-            let mut value = || match attached {
-                "" => args.next().cloned().ok_or_else(|| format!("internal-sftp: -{flag} needs a value")),
-                attached => Ok(attached.to_owned()),
-            };
-            match flag {
-                'R' => parsed.read_only = true,
-                // Our log goes where the server's goes; a facility of its own is for syslog.
-                'e' | 'h' | 'c' => {}
-                'f' => drop(value()?),
-                'l' => parsed.level = Level::by_name(&value()?),
-                'd' => {
-                    let tokens = lh_config::token::Tokens::new()
-                        .with('d', user.home.to_string_lossy())
-                        .with('h', user.home.to_string_lossy())
-                        .with('u', user.name.as_str());
-                    parsed.start = Some(tokens.expand(&value()?)?.into());
-                }
-                'u' => {
-                    let text = value()?;
-                    let mask = u32::from_str_radix(&text, 8).ok().filter(|mask| *mask <= 0o777);
-                    parsed.umask = Some(mask.ok_or_else(|| format!("Invalid umask \"{text}\""))?);
-                }
-                'p' => parsed.allow = Some(names(&value()?)),
-                'P' => parsed.deny = names(&value()?),
-                other => return Err(format!("internal-sftp: unknown option -{other}")),
-            }
-        }
-        Ok(parsed)
-    }
-}
-
-/// Names from the name service switch.
-struct Names {
-    home: PathBuf,
-}
-
-impl Lookup for Names {
-    fn user_name(&mut self, uid: u32) -> Option<String> {
-        users::by_uid(uid).ok().flatten().map(|user| user.name)
-    }
-
-    fn group_name(&mut self, gid: u32) -> Option<String> {
-        users::group_by_gid(gid).ok().flatten().map(|group| group.name)
-    }
-
-    fn home(&mut self, user: &[u8]) -> Option<Vec<u8>> {
-        use std::os::unix::ffi::{OsStrExt, OsStringExt};
-        if user.is_empty() {
-            return Some(self.home.clone().into_os_string().into_vec());
-        }
-        let user = users::by_name(std::ffi::OsStr::from_bytes(user)).ok().flatten()?;
-        Some(user.home.into_os_string().into_vec())
-    }
-
-    fn now(&mut self) -> i64 {
-        lh_sys::time::now_unix()
-    }
-
-    fn utc_offset(&mut self, time: i64) -> i32 {
-        lh_sys::time::utc_offset(time)
-    }
-}
-
-/// The engine's lines go to the server's log. As OpenSSH, only errors unless `-l` asks for more.
+/// The engine's lines go to the server's log, whose level they do not share: as with OpenSSH, only errors unless `-l` asks
+/// for more. With `-e` they go to the client's standard error.
 struct Lines {
-    log: Log,
-    level: Level,
+    verbosity: Verbosity,
+    to: Destination,
 }
+
+enum Destination {
+    Log(Log),
+    Client(Stderr),
+}
+
+/// What is to be sent on the client's standard error.
+type Stderr = Rc<RefCell<Vec<u8>>>;
+
+/// Lines that wait for the client; with more than this waiting, further ones are lost.
+const STDERR: usize = 64 * 1024;
 
 const fn level_of(level: LogLevel) -> Level {
     match level {
@@ -125,17 +50,22 @@ const fn level_of(level: LogLevel) -> Level {
 
 impl LogSink for Lines {
     fn level(&self) -> LogLevel {
-        match self.level {
-            Level::Quiet | Level::Fatal | Level::Error => LogLevel::Error,
-            Level::Info => LogLevel::Info,
-            Level::Verbose => LogLevel::Verbose,
-            _ => LogLevel::Debug,
-        }
+        self.verbosity.level()
     }
 
     fn line(&mut self, level: LogLevel, line: std::fmt::Arguments<'_>) {
-        if level_of(level) <= self.level {
-            self.log.line(level_of(level), line);
+        if !self.verbosity.wants(level) {
+            return;
+        }
+        match &self.to {
+            Destination::Log(log) => log.line(level_of(level), line),
+            Destination::Client(stderr) => {
+                let line = format!("{line}\r\n");
+                let mut stderr = stderr.borrow_mut();
+                if stderr.len() + line.len() <= STDERR {
+                    stderr.extend_from_slice(line.as_bytes());
+                }
+            }
         }
     }
 }
@@ -164,24 +94,16 @@ impl Output for Channel<'_, '_> {
 }
 
 impl Sftp {
-    pub(super) fn new(arguments: Arguments, user: &User, address: String, log: Log) -> Self {
-        let mut fs = LocalFs::new(arguments.start.unwrap_or_else(|| user.home.clone()));
-        if let Some(umask) = arguments.umask {
-            fs = fs.with_umask(umask);
-        }
-        let options = ServerOptions {
-            read_only: arguments.read_only,
-            allow: arguments.allow,
-            deny: arguments.deny,
-            user: user.name.clone(),
-            address,
-            max_handles: None,
+    pub(super) fn new(arguments: &Arguments, user: &User, address: String, log: Log) -> Self {
+        let stderr = Stderr::default();
+        let to = if arguments.stderr {
+            Destination::Client(Rc::clone(&stderr))
+        } else {
+            Destination::Log(log.of_its_own("internal-sftp", arguments.facility))
         };
-        let level = arguments.level.unwrap_or(Level::Error);
-        let lines = Lines { log: log.clone(), level };
-        let names = Names { home: user.home.clone() };
-        let server = Server::new(Box::new(fs), Box::new(names), Box::new(lines), options);
-        Self { server, log, eof: false, ended: false }
+        let lines = Lines { verbosity: arguments.verbosity, to };
+        let server = arguments.server(user, address, user.home.clone(), Box::new(lines));
+        Self { server, log, stderr, eof: false, ended: false }
     }
 
     fn serve(&mut self, cx: &mut ChannelCx<'_>) {
@@ -200,14 +122,25 @@ impl Sftp {
             }
             Err(problem) => {
                 error!(self.log, "sftp: {problem}");
-                self.end(BAD_CLIENT, cx);
+                self.end(BAD_CLIENT.into(), cx);
             }
+        }
+        self.say(cx);
+    }
+
+    /// Sends the log's lines, as far as the client takes them.
+    fn say(&self, cx: &mut ChannelCx<'_>) {
+        let mut stderr = self.stderr.borrow_mut();
+        if !stderr.is_empty() {
+            let sent = cx.send_ext(1, &stderr);
+            stderr.drain(..sent);
         }
     }
 
     fn end(&mut self, status: u32, cx: &mut ChannelCx<'_>) {
         self.ended = true;
         self.server.close();
+        self.say(cx);
         let mut fields = Vec::new();
         fields.put_u32(status);
         cx.request("exit-status", false, &fields);
@@ -237,30 +170,5 @@ impl ChannelHandler for Sftp {
 
     fn on_writable(&mut self, cx: &mut ChannelCx<'_>) {
         self.serve(cx);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn parsed(args: &[&str]) -> Result<Arguments, String> {
-        let user = users::by_uid(0).unwrap().unwrap();
-        Arguments::parse(&args.iter().map(|arg| (*arg).to_owned()).collect::<Vec<_>>(), &user)
-    }
-
-    #[test]
-    fn flags_of_sftp_server() {
-        let all =
-            parsed(&["-R", "-f", "AUTH", "-lINFO", "-d", "%d/x", "-u", "027", "-P", "remove,rmdir"]).unwrap();
-        assert!(all.read_only);
-        assert_eq!(all.level, Some(Level::Info));
-        assert_eq!(all.start, Some(PathBuf::from("/root/x")));
-        assert_eq!(all.umask, Some(0o027));
-        assert_eq!(all.deny, ["remove", "rmdir"]);
-        assert_eq!(parsed(&[]).unwrap(), Arguments::default());
-        for bad in [&["-Z"][..], &["x"], &["-u", "999"], &["-d"], &["-u", "01000"]] {
-            assert!(parsed(bad).is_err(), "{bad:?}");
-        }
     }
 }

@@ -70,7 +70,7 @@ pub(super) fn write(
 }
 
 /// `drwxr-xr-x`, as strmode(3) makes it.
-fn permissions(bits: u32) -> String {
+pub fn permissions(bits: u32) -> String {
     let kind = match bits & mode::TYPE {
         mode::DIRECTORY => 'd',
         mode::CHARACTER => 'c',
@@ -100,7 +100,7 @@ fn permissions(bits: u32) -> String {
 }
 
 /// `Jan  2 15:04`, or `Jan  2  2006` for times more than half a year back or in the future.
-fn write_time(out: &mut Vec<u8>, time: i64, now: i64, utc_offset: i32) {
+pub fn write_time(out: &mut Vec<u8>, time: i64, now: i64, utc_offset: i32) {
     const MONTHS: [&str; 12] =
         ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
     let local = time.saturating_add(utc_offset.into());

@@ -9,7 +9,7 @@ mod dispatch;
 mod engine;
 mod handles;
 mod log;
-mod long_name;
+pub mod long_name;
 mod lookup;
 mod options;
 mod output;
@@ -19,7 +19,7 @@ pub use engine::{Progress, Server, ServerError};
 pub use log::{FileEvent, FileOutcome, LogLevel, LogSink, NoLog};
 pub use lookup::{Lookup, SystemFiles};
 pub use options::ServerOptions;
-pub use output::Output;
+pub use output::{Backlog, Output};
 pub use requests::{RequestInfo, request_table};
 
 #[cfg(doc)]

@@ -41,3 +41,78 @@ impl Output for Vec<u8> {
         used
     }
 }
+
+/// What waits for a pipe that takes bytes as it likes: an output with a bound. Whoever owns the pipe writes
+/// [`Backlog::rest`] and says how much of it went.
+#[derive(Debug)]
+pub struct Backlog {
+    bytes: Vec<u8>,
+    /// Bytes of them that are gone.
+    sent: usize,
+    most: usize,
+}
+
+impl Backlog {
+    /// Holds up to `most` bytes.
+    pub const fn new(most: usize) -> Self {
+        Self { bytes: Vec::new(), sent: 0, most }
+    }
+
+    /// What waits.
+    pub fn rest(&self) -> &[u8] {
+        self.bytes.get(self.sent..).unwrap_or_default()
+    }
+
+    /// True when nothing waits.
+    pub const fn is_empty(&self) -> bool {
+        self.sent == self.bytes.len()
+    }
+
+    /// `count` more bytes have gone.
+    pub fn advance(&mut self, count: usize) {
+        self.sent = (self.sent + count).min(self.bytes.len());
+        if self.is_empty() {
+            self.bytes.clear();
+            self.sent = 0;
+        } else if self.sent > self.most / 2 {
+            // Or the front would grow for as long as there is always something behind it.
+            self.bytes.drain(..self.sent);
+            self.sent = 0;
+        }
+    }
+}
+
+impl Output for Backlog {
+    fn budget(&mut self) -> usize {
+        self.most.saturating_sub(self.rest().len())
+    }
+
+    fn send(&mut self, data: &[u8]) -> usize {
+        let taken = data.len().min(self.budget());
+        self.bytes.extend_from_slice(data.get(..taken).unwrap_or_default());
+        taken
+    }
+
+    fn send_in_place(&mut self, want: usize, fill: &mut dyn FnMut(&mut [IoSliceMut<'_>]) -> usize) -> usize {
+        let want = want.min(self.budget());
+        if want == 0 { 0 } else { self.bytes.send_in_place(want, fill) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_backlog_keeps_order_and_bound() {
+        let mut backlog = Backlog::new(10);
+        assert_eq!(backlog.send(b"abcdefgh"), 8);
+        backlog.advance(6);
+        assert_eq!((backlog.rest(), backlog.budget()), (&b"gh"[..], 8));
+        assert_eq!(backlog.send(b"0123456789"), 8);
+        let sent = backlog.send_in_place(4, &mut |_| 4);
+        assert_eq!((sent, backlog.rest()), (0, &b"gh01234567"[..]));
+        backlog.advance(10);
+        assert!(backlog.is_empty() && backlog.budget() == 10);
+    }
+}

@@ -36,9 +36,9 @@ pub(crate) enum DirStep {
 
 /// Something to copy.
 #[derive(Debug, Clone)]
-pub(super) struct Item {
-    pub(super) source: Vec<u8>,
-    pub(super) target: Vec<u8>,
+pub(crate) struct Item {
+    pub(crate) source: Vec<u8>,
+    pub(crate) target: Vec<u8>,
     pub(super) info: Info,
     /// The directory it is in; none for what the command line names.
     pub(super) parent: Option<Key>,
@@ -208,6 +208,11 @@ impl Engine {
         let key = self.dirs.insert(dir);
         self.starting_dirs += 1;
         self.walk.push(key);
+        if self.options.announce {
+            let shown = self.dirs.get(key).and_then(|dir| dir.real.clone());
+            let source = shown.unwrap_or_else(|| source.clone());
+            self.events.push_back(crate::Event::Entered { source });
+        }
         self.start(Side::Target, Op::Mkdir { path: &target, mode }, Token::Dir(key, DirStep::Mkdir));
         self.start(Side::Source, Op::List(&source), Token::Dir(key, DirStep::List));
     }
@@ -342,6 +347,9 @@ impl Engine {
                 match entry.info.kind {
                     Kind::Dir => dir.subdirs.push_back(entry),
                     Kind::Special => specials.push(join(&dir.item.source, &entry.name)),
+                    Kind::Symlink if !self.options.follow_links => {
+                        specials.push(join(&dir.item.source, &entry.name));
+                    }
                     Kind::File | Kind::Symlink | Kind::Unknown => dir.files.push_back(entry),
                 }
             }
@@ -357,7 +365,7 @@ impl Engine {
     }
 
     /// Keeps the listing of a remote directory going, or ends it.
-    fn list_more(&mut self, key: Key) {
+    pub(super) fn list_more(&mut self, key: Key) {
         let Some(dir) = self.dirs.get_mut(key) else { return };
         let Some(handle) = dir.handle.clone() else { return };
         if dir.listed {

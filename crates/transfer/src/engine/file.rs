@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
-use crate::end::Handle;
+use crate::end::{Fault, Handle};
 
 use super::dirs::Item;
 
@@ -13,6 +13,8 @@ use super::dirs::Item;
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum FileStep {
     Stat,
+    /// How long the copy is that is to be resumed.
+    TargetStat,
     /// It is a directory behind a symlink: which?
     RealPath,
     OpenSource,
@@ -26,6 +28,9 @@ pub(crate) enum FileStep {
         len: u32,
     },
     Attributes,
+    /// The server does not let us set the size: perhaps it is right.
+    SizeCheck,
+    Sync,
     CloseTarget,
     /// Cutting a file that was closed before its failure was known.
     Repair,
@@ -68,6 +73,8 @@ pub(super) struct File {
     pub(super) writes: u32,
     /// Answers awaited other than data.
     pub(super) outstanding: u32,
+    /// Bytes that were there before: the copy is resumed behind them.
+    pub(super) kept: u64,
     /// Bytes the target has taken.
     pub(super) confirmed: u64,
     /// All bytes before this have been taken; `islands` behind it, from start to end.
@@ -84,6 +91,8 @@ pub(super) struct File {
     pub(super) in_writing: bool,
     pub(super) failed: bool,
     pub(super) repaired: bool,
+    /// Why the size could not be set, while it is being looked at, and what it is to be.
+    pub(super) uncut: Option<(Fault, u64)>,
     /// Counted in `Flow::ahead`.
     pub(super) ahead: u64,
     pub(super) started: Instant,
@@ -107,6 +116,7 @@ impl File {
             reads: 0,
             writes: 0,
             outstanding: 0,
+            kept: 0,
             confirmed: 0,
             prefix: 0,
             islands: BTreeMap::new(),
@@ -118,9 +128,18 @@ impl File {
             in_writing: false,
             failed: false,
             repaired: false,
+            uncut: None,
             ahead: 0,
             started: now,
         }
+    }
+
+    /// `kept` bytes of the target are right already: copying begins behind them.
+    pub(super) fn resume_at(&mut self, kept: u64) {
+        self.kept = kept;
+        self.requested = kept;
+        self.prefix = kept;
+        self.write_at = kept;
     }
 
     /// Bytes from `offset` on have been taken by the target.

@@ -17,6 +17,7 @@ const CLOSE_BEHIND: u64 = 256 * 1024;
 
 impl Engine {
     pub(super) fn begin_item(&mut self, item: Item) {
+        self.announce(&item);
         match (item.info.kind, item.info.mode) {
             // What the command line names gets its path looked up first, see `behind_link`.
             (Kind::Dir, Some(_)) if !item.linked && self.options.recursive => self.begin_dir(item, None),
@@ -65,12 +66,19 @@ impl Engine {
                 file.outstanding -= 1;
                 match step {
                     FileStep::Stat => self.stat_answer(key, outcome),
+                    FileStep::TargetStat => self.target_stat_answer(key, outcome),
                     FileStep::RealPath => return self.become_dir(key, path_of(outcome).ok()),
                     FileStep::OpenSource => self.source_opened(key, outcome),
                     FileStep::OpenTarget => self.target_opened(key, outcome),
                     FileStep::Attributes => {
                         if let Err(fault) = outcome {
-                            self.file_failed(key, Deed::FinishTarget, &fault);
+                            self.attributes_refused(key, fault);
+                        }
+                    }
+                    FileStep::SizeCheck => self.size_answer(key, outcome),
+                    FileStep::Sync => {
+                        if let Err(fault) = outcome {
+                            self.file_failed(key, Deed::SyncTarget, &fault);
                         }
                     }
                     FileStep::CloseTarget => {
@@ -87,7 +95,7 @@ impl Engine {
     }
 
     fn stat_answer(&mut self, key: Key, outcome: Outcome) {
-        let Some(file) = self.files.get_mut(key) else { return };
+        let Some(file) = self.files.get_mut(key).filter(|file| !file.failed) else { return };
         let info = match outcome {
             Ok(Done::Info(info)) => info,
             outcome => return self.file_failed(key, Deed::StatSource, &fault_of(outcome)),
@@ -154,14 +162,75 @@ impl Engine {
         };
         file.source = Some(handle);
         file.item.info = info;
+        if file.failed {
+            return;
+        }
         if matches!(info.kind, Kind::Dir | Kind::Special) {
             let text = wording::not_regular(self.plan.direction, &file.item.source);
             return self.file_failed_with(key, text);
         }
         file.to_eof = info.size.unwrap_or(0) == 0;
-        file.outstanding += 1;
-        let target = file.item.target.clone();
         self.expect_size(key, info.size.unwrap_or(0));
+        let Some(file) = self.files.get_mut(key) else { return };
+        if self.options.resume && self.plan.direction == Direction::Upload {
+            file.outstanding += 1;
+            let target = file.item.target.clone();
+            return self.start(Side::Target, Op::Stat(&target), Token::File(key, FileStep::TargetStat));
+        }
+        self.open_target(key);
+    }
+
+    /// Upload that is to be resumed: how much is there?
+    fn target_stat_answer(&mut self, key: Key, outcome: Outcome) {
+        match outcome {
+            Ok(Done::Info(info)) => {
+                if !self.resume_behind(key, info.size.unwrap_or(0)) {
+                    return;
+                }
+            }
+            // Nothing to go on from.
+            Err(fault) if fault.kind == FaultKind::NotFound => {}
+            outcome => return self.file_failed(key, Deed::OpenTarget, &fault_of(outcome)),
+        }
+        if self.files.get(key).is_some_and(|file| !file.failed) {
+            self.open_target(key);
+        }
+    }
+
+    /// Begins behind the `there` bytes of the copy; false when there is nothing to do, or no way to do it.
+    fn resume_behind(&mut self, key: Key, there: u64) -> bool {
+        let direction = self.plan.direction;
+        let Some(file) = self.files.get_mut(key) else { return false };
+        if there == 0 {
+            return true;
+        }
+        match there.cmp(&file.size) {
+            std::cmp::Ordering::Less => {
+                file.resume_at(there);
+                return true;
+            }
+            std::cmp::Ordering::Greater => {
+                let text = wording::not_resumable(direction, &file.item);
+                self.file_failed_with(key, text);
+            }
+            std::cmp::Ordering::Equal => {
+                let text = wording::complete(direction, &file.item);
+                // What OpenSSH's exit status says of a file that was named; in a tree it is no failure.
+                if direction == Direction::Upload && file.item.parent.is_none() {
+                    self.file_failed_with(key, text);
+                } else {
+                    file.failed = true;
+                    self.skip(text);
+                }
+            }
+        }
+        false
+    }
+
+    fn open_target(&mut self, key: Key) {
+        let Some(file) = self.files.get_mut(key) else { return };
+        file.outstanding += 1;
+        let (target, info) = (file.item.target.clone(), file.item.info);
         let mode = info.mode.unwrap_or(0o666) & 0o777;
         let op = Op::OpenWrite { path: &target, mode };
         self.start(Side::Target, op, Token::File(key, FileStep::OpenTarget));
@@ -176,9 +245,52 @@ impl Engine {
         file.target = Some(handle);
         file.old_size = info.filter(|info| info.kind == Kind::File).and_then(|info| info.size);
         file.phase = Phase::Copying;
+        let there =
+            file.old_size.filter(|_| self.options.resume && self.plan.direction == Direction::Download);
+        if let Some(there) = there
+            && !self.resume_behind(key, there)
+        {
+            return self.leave_target_alone(key);
+        }
+        let Some(file) = self.files.get_mut(key) else { return };
         file.started = self.now;
         file.in_sending = true;
         self.sending.push_back(key);
+    }
+
+    /// Servers may forbid to set attributes and yet take files. Where only the size was to be set, it may be right as it is.
+    fn attributes_refused(&mut self, key: Key, fault: Fault) {
+        let preserve = self.options.preserve;
+        let Some(file) = self.files.get_mut(key) else { return };
+        if file.failed
+            || preserve
+            || fault.kind == FaultKind::Lost
+            || self.plan.direction == Direction::Download
+        {
+            return self.file_failed(key, Deed::FinishTarget, &fault);
+        }
+        let size = if self.plan.direction == Direction::Relay { file.write_at } else { file.requested };
+        file.uncut = Some((fault, size));
+        file.outstanding += 1;
+        let target = file.item.target.clone();
+        self.start(Side::Target, Op::Stat(&target), Token::File(key, FileStep::SizeCheck));
+    }
+
+    fn size_answer(&mut self, key: Key, outcome: Outcome) {
+        let uncut = self.files.get_mut(key).and_then(|file| file.uncut.take());
+        if let Some((fault, size)) = uncut
+            && !matches!(outcome, Ok(Done::Info(info)) if info.size == Some(size))
+        {
+            self.file_failed(key, Deed::FinishTarget, &fault);
+        }
+    }
+
+    /// Closes both ends of a file that is not copied after all, without a change to the target.
+    fn leave_target_alone(&mut self, key: Key) {
+        if let Some(file) = self.files.get_mut(key) {
+            // Whose length is not known is not cut.
+            file.old_size = None;
+        }
     }
 
     fn write_answer(&mut self, key: Key, offset: u64, len: u32, outcome: Outcome) {
@@ -268,7 +380,8 @@ impl Engine {
         }
         let set = target.is_some() && change != Change::default();
         let close = target.is_some();
-        file.outstanding += u32::from(set) + u32::from(close);
+        let sync = close && !failed && self.options.sync;
+        file.outstanding += u32::from(set) + u32::from(sync) + u32::from(close);
         if let Some(handle) = source
             && self.source.is_some()
         {
@@ -278,6 +391,9 @@ impl Engine {
             if set {
                 let op = Op::SetHandle { handle: &handle, change };
                 self.start(Side::Target, op, Token::File(key, FileStep::Attributes));
+            }
+            if sync {
+                self.start(Side::Target, Op::Sync(&handle), Token::File(key, FileStep::Sync));
             }
             if close {
                 self.start(Side::Target, Op::Close(handle), Token::File(key, FileStep::CloseTarget));
@@ -295,7 +411,8 @@ impl Engine {
             self.events.push_back(Event::FileDone {
                 id: file.id,
                 name: crate::base_name(&file.item.source).to_vec(),
-                size: file.confirmed,
+                size: file.kept + file.confirmed,
+                kept: file.kept,
                 started: file.started,
             });
         }
@@ -340,7 +457,7 @@ impl Engine {
         self.file_failed_with(key, text);
     }
 
-    fn file_failed_with(&mut self, key: Key, text: String) {
+    pub(super) fn file_failed_with(&mut self, key: Key, text: String) {
         let Some(file) = self.files.get_mut(key) else { return };
         if !std::mem::replace(&mut file.failed, true) {
             file.again.clear();

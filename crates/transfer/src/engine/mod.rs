@@ -2,12 +2,14 @@
 //!
 //! | module | what |
 //! |---|---|
+//! | [`adopt`] | working on a session that somebody else has opened, and giving it back |
 //! | [`prepare`] | the target and the sources: `~`, patterns, is it a directory |
 //! | [`dirs`] | directories: listing, making, finishing |
 //! | [`files`] | one file from stat to close |
 //! | [`data`] | file bytes: which READ or WRITE goes next |
 //! | [`mod@write`] | how a WRITE gets into the send buffer |
 
+mod adopt;
 mod data;
 mod dirs;
 mod file;
@@ -27,6 +29,7 @@ use crate::remote::Remote;
 use crate::table::{Key, Table};
 use crate::{Direction, Event, Options, Plan, Summary, local};
 
+pub(crate) use dirs::Item;
 use dirs::{Dir, DirStep};
 use file::{File, FileStep};
 use prepare::{Prepare, PrepareStep};
@@ -100,6 +103,8 @@ pub struct Engine {
     flow: Flow,
     next_file_id: u64,
     summary: Summary,
+    /// The user has had enough: what fails from now on goes without a word.
+    cancelled: bool,
     now: Instant,
 }
 
@@ -150,6 +155,7 @@ impl Engine {
             flow,
             next_file_id: 0,
             summary: Summary::default(),
+            cancelled: false,
             now,
             plan,
             options,
@@ -277,8 +283,9 @@ impl Engine {
         Some(Current {
             id: file.id,
             name: crate::base_name(&file.item.source),
-            done: file.confirmed,
-            size: file.size.max(file.confirmed),
+            done: file.kept + file.confirmed,
+            size: file.size.max(file.kept + file.confirmed),
+            kept: file.kept,
         })
     }
 
@@ -365,7 +372,9 @@ impl Engine {
 
     fn fail(&mut self, text: String) {
         self.summary.failures += 1;
-        self.events.push_back(Event::Failed { text });
+        if !self.cancelled {
+            self.events.push_back(Event::Failed { text });
+        }
     }
 
     fn skip(&mut self, text: String) {
@@ -380,8 +389,10 @@ pub struct Current<'a> {
     pub id: u64,
     /// The last component of the source's name.
     pub name: &'a [u8],
-    /// Bytes confirmed by the target.
+    /// Bytes confirmed by the target, and those that were there before.
     pub done: u64,
     /// Bytes to be copied; grows when the source turns out longer.
     pub size: u64,
+    /// Bytes that were there before, of a copy that is resumed.
+    pub kept: u64,
 }

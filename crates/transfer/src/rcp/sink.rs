@@ -460,7 +460,7 @@ impl Party for Sink {
 
     fn current(&self) -> Option<Current<'_>> {
         let (State::Data(file) | State::Trailer(file)) = &self.state else { return None };
-        Some(Current { id: file.id, name: &file.name, done: file.size - file.left, size: file.size })
+        Some(Current { id: file.id, name: &file.name, done: file.size - file.left, size: file.size, kept: 0 })
     }
 
     fn is_finished(&self) -> bool {

@@ -176,6 +176,7 @@ pub fn copy_with(plan: Plan, options: Options, server_root: &Path, setup: &mut S
                 Event::Failed { text } => ended.failures.push(text),
                 Event::Skipped { text } => ended.skipped.push(text),
                 Event::FileDone { name, .. } => ended.done.push(String::from_utf8_lossy(&name).into_owned()),
+                Event::Started { .. } | Event::Entered { .. } => {}
             }
         }
         if !moved && !engine.is_finished() {
@@ -190,6 +191,7 @@ pub fn copy_with(plan: Plan, options: Options, server_root: &Path, setup: &mut S
             Event::Failed { text } => ended.failures.push(text),
             Event::Skipped { text } => ended.skipped.push(text),
             Event::FileDone { name, .. } => ended.done.push(String::from_utf8_lossy(&name).into_owned()),
+            Event::Started { .. } | Event::Entered { .. } => {}
         }
     }
     ended.summary = engine.summary();

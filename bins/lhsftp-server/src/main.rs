@@ -1,0 +1,51 @@
+//! `lhsftp-server`: SFTP on standard input and output, with the flags of sftp-server(8), for any SSH server's `Subsystem`.
+
+use std::io;
+use std::process::ExitCode;
+
+use lh_sftp_server::{Arguments, Lines, serve};
+use lh_sys::syslog::Facility;
+
+/// Exit status when the client cannot be spoken with, as sftp-server's.
+const FAILURE: u8 = 1;
+
+fn main() -> ExitCode {
+    // A file opened later must not get the number of a standard descriptor that was closed.
+    let _ = lh_sys::fd::sanitize_stdio();
+    lh_sys::signals::ignore_sigpipe();
+    ExitCode::from(start())
+}
+
+fn start() -> u8 {
+    let user = match lh_sys::users::current() {
+        Ok(Some(user)) => user,
+        Ok(None) | Err(_) => {
+            eprintln!("No user found for uid {}", rustix::process::getuid().as_raw());
+            return FAILURE;
+        }
+    };
+    let arguments = match Arguments::parse(std::env::args_os().skip(1), &user) {
+        Ok(arguments) => arguments,
+        Err(stop) => return stop.print(),
+    };
+    let verbosity = arguments.verbosity;
+    let lines = if arguments.stderr {
+        Lines::stderr(verbosity)
+    } else {
+        Lines::syslog(verbosity, arguments.facility.unwrap_or(Facility::AUTH), "sftp-server")
+    };
+    // Who started us says where the client is: `address port address port`.
+    let connection = std::env::var("SSH_CONNECTION").unwrap_or_default();
+    let address = connection.split(' ').next().filter(|address| !address.is_empty()).unwrap_or("UNKNOWN");
+    let directory = std::env::current_dir().unwrap_or_else(|_| "/".into());
+    let server = arguments.server(&user, address.to_owned(), directory, Box::new(lines));
+    let served = lh_sys::fd::take_stdin_stdout().and_then(|(from, to)| serve(server, &from, &to));
+    match served {
+        Ok(status) => status,
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => FAILURE,
+        Err(error) => {
+            eprintln!("lhsftp-server: {error}");
+            FAILURE
+        }
+    }
+}

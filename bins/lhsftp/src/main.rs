@@ -1,0 +1,140 @@
+//! `lhsftp`: files on another host, with the command line, the commands, the messages and the exit statuses of sftp(1).
+//!
+//! The commands are `lh_sftp_shell`; here are the words of the command line ([`command_line`], [`place`]) and the ways to
+//! a server: over SSH in this process ([`over_ssh`]), or on the pipes of a program ([`over_pipes`]).
+
+mod command_line;
+mod over_pipes;
+mod over_ssh;
+mod place;
+
+use std::cell::RefCell;
+use std::fs::File;
+use std::io::{BufReader, IsTerminal};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::UnixStream;
+use std::process::ExitCode;
+use std::rc::Rc;
+
+use lh_cli::flags::{SFTP, Stop};
+use lh_client::local_account;
+use lh_sftp_shell::{Carrier, Console, Conversation, FAILURE, NO_CONNECTION, Remote, Shell, Watch, say};
+use lh_sys::signals::Signals;
+use rustix::process::Signal;
+
+use command_line::{Arguments, Batch, Way};
+
+fn main() -> ExitCode {
+    // A file opened later must not get the number of a standard descriptor that was closed.
+    let _ = lh_sys::fd::sanitize_stdio();
+    lh_sys::signals::ignore_sigpipe();
+    ExitCode::from(start())
+}
+
+fn start() -> u8 {
+    let parsed = match SFTP.parse(std::env::args_os().skip(1)) {
+        Ok(parsed) => parsed,
+        Err(stop) => return stop.print(),
+    };
+    let account = match local_account() {
+        Ok(account) => account,
+        Err(why) => {
+            eprintln!("lhsftp: {why}");
+            return FAILURE;
+        }
+    };
+    match command_line::interpret(&parsed, account) {
+        Ok(arguments) => run(arguments),
+        Err(stop) => print(&stop),
+    }
+}
+
+fn print(stop: &Stop) -> u8 {
+    stop.print()
+}
+
+/// Where commands come from.
+enum Input {
+    Terminal,
+    File(File),
+    Standard,
+}
+
+fn run(arguments: Arguments) -> u8 {
+    let input = match &arguments.batch {
+        Some(Batch::File(path)) => match File::open(path) {
+            Ok(file) => Input::File(file),
+            Err(error) => {
+                let text = error.to_string();
+                let reason = text.split(" (os error").next().unwrap_or_default();
+                let path = lh_cli::progress::printable(path.as_os_str().as_bytes());
+                say(&format!("{reason} ({path})."));
+                return NO_CONNECTION;
+            }
+        },
+        None if std::io::stdin().is_terminal() => Input::Terminal,
+        Some(Batch::Standard) | None => Input::Standard,
+    };
+    let Ok((ours, theirs)) = UnixStream::pair() else { return NO_CONNECTION };
+    let connected = ours.set_nonblocking(true).map_err(|error| error.to_string()).and_then(|()| {
+        // A program between us and the server must not hear of ^C, which is for the command that runs. Over SSH the
+        // signal is caught only when the connection stands, so that it can be used to give up.
+        connect(&arguments, ours, matches!(input, Input::Terminal))
+    });
+    let (remote, name) = match connected {
+        Ok(connected) => connected,
+        Err(text) => {
+            say(&text);
+            return NO_CONNECTION;
+        }
+    };
+    if !arguments.settings.quiet {
+        eprintln!("{name}");
+    }
+    let mut settings = arguments.settings;
+    settings.echo = !matches!(input, Input::Terminal);
+    let mut shell = match Shell::new(remote, settings) {
+        Ok(shell) => shell,
+        Err(text) => {
+            say(&text);
+            return NO_CONNECTION;
+        }
+    };
+    if let Some(path) = &arguments.path
+        && let Some(status) = shell.open(path, arguments.target.as_deref())
+    {
+        return status;
+    }
+    let console = match input {
+        Input::Terminal => Console::terminal(theirs),
+        Input::File(file) => Console::lines(theirs, Box::new(BufReader::new(file))),
+        Input::Standard => Console::lines(theirs, Box::new(BufReader::new(std::io::stdin()))),
+    };
+    match console {
+        Ok(console) => shell.run(&console),
+        Err(error) => {
+            say(&error.to_string());
+            NO_CONNECTION
+        }
+    }
+}
+
+/// Reaches the server and greets it. The text says to whom we are connected.
+fn connect(arguments: &Arguments, console: UnixStream, catch: bool) -> Result<(Remote, String), String> {
+    let signals = || if catch { Signals::collect(&[Signal::INT]).ok() } else { None };
+    match &arguments.way {
+        Way::Program { words, name } => {
+            let conversation =
+                Rc::new(RefCell::new(Conversation::new(Rc::new(Watch::new(console, signals())))));
+            let carrier = over_pipes::start(words)?;
+            Ok((Remote::greet(conversation, Box::new(carrier))?, name.clone()))
+        }
+        Way::Ssh { request, server, name } => {
+            let (client, agent) = over_ssh::log_in(request)?;
+            let conversation =
+                Rc::new(RefCell::new(Conversation::new(Rc::new(Watch::new(console, signals())))));
+            let carrier: Box<dyn Carrier> = Box::new(over_ssh::open(client, agent, server, &conversation)?);
+            Ok((Remote::greet(conversation, carrier)?, name.clone()))
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! A server behind pipes: a program of this host (`-D`), or an `ssh` of the user's choice (`-S`).
+
+use std::cell::RefCell;
+use std::ffi::OsString;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::rc::Rc;
+use std::time::Instant;
+
+use bytes::BytesMut;
+use lh_sftp::server::Backlog;
+use lh_sftp_shell::{Carrier, Conversation};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+
+/// Bytes that wait for the program at most.
+const PENDING: usize = 1 << 20;
+
+/// Bytes that are read at once.
+const READ: usize = 256 * 1024;
+
+/// See the module documentation.
+pub(crate) struct Pipes {
+    child: Child,
+    /// `None` once the program is told that there is no more.
+    to: Option<OwnedFd>,
+    from: OwnedFd,
+    buffer: BytesMut,
+    /// What the program has not taken yet.
+    pending: Backlog,
+}
+
+/// Starts a program with pipes.
+///
+/// # Errors
+/// The message.
+pub(crate) fn start(words: &[OsString]) -> Result<Pipes, String> {
+    let (program, arguments) = words.split_first().ok_or_else(|| "No program to run".to_owned())?;
+    let reason = |error: std::io::Error| {
+        let text = error.to_string();
+        let text = text.split(" (os error").next().unwrap_or_default();
+        format!("exec: {}: {text}", program.display())
+    };
+    let mut child = Command::new(program)
+        .arg0(program)
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(reason)?;
+    let (Some(to), Some(from)) = (child.stdin.take(), child.stdout.take()) else {
+        return Err("No pipes to the program".to_owned());
+    };
+    let (to, from) = (OwnedFd::from(to), OwnedFd::from(from));
+    lh_sys::fd::set_nonblocking(&to, true).map_err(reason)?;
+    lh_sys::fd::set_nonblocking(&from, true).map_err(reason)?;
+    // Fewer turns per megabyte, where the kernel allows.
+    for fd in [&to, &from] {
+        let _ = rustix::pipe::fcntl_setpipe_size(fd, lh_sys::fd::PIPE_LEN);
+    }
+    let pending = Backlog::new(PENDING);
+    Ok(Pipes { child, to: Some(to), from, buffer: BytesMut::new(), pending })
+}
+
+/// Gives the program what it takes; false when it takes no more for ever.
+fn flush(backlog: &mut Backlog, to: &OwnedFd) -> bool {
+    while !backlog.is_empty() {
+        match rustix::io::write(to, backlog.rest()) {
+            Ok(written) => backlog.advance(written),
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => return true,
+            Err(_) => return false,
+        }
+    }
+    true
+}
+
+impl Pipes {
+    /// Takes what the program has written; false at its end.
+    fn read(&mut self, conversation: &RefCell<Conversation>) -> bool {
+        self.buffer.resize(READ, 0);
+        match rustix::io::read(&self.from, &mut self.buffer[..]) {
+            Ok(0) => return false,
+            Ok(read) => {
+                let data = self.buffer.split_to(read).freeze();
+                conversation.borrow_mut().received(data, Instant::now());
+            }
+            Err(Errno::INTR | Errno::AGAIN) => {}
+            Err(_) => return false,
+        }
+        true
+    }
+}
+
+impl Carrier for Pipes {
+    fn run(&mut self, conversation: &Rc<RefCell<Conversation>>) {
+        let watch = conversation.borrow().watch();
+        loop {
+            conversation.borrow_mut().advance(&mut self.pending, Instant::now());
+            let Some(to) = &self.to else { return };
+            if !flush(&mut self.pending, to) {
+                return conversation.borrow_mut().lose("Connection closed");
+            }
+            let (settled, console, deadline) = {
+                let conversation = conversation.borrow();
+                (conversation.settled(), conversation.wants_console(), conversation.next_deadline())
+            };
+            // Asked once more, because room for more may have come with the flush.
+            if settled {
+                return;
+            }
+            let mut fds = vec![PollFd::from_borrowed_fd(self.from.as_fd(), PollFlags::IN)];
+            // A full queue waits for room; an empty one for something to say.
+            let out = if self.pending.is_empty() { PollFlags::empty() } else { PollFlags::OUT };
+            fds.push(PollFd::from_borrowed_fd(to.as_fd(), out));
+            if let Some(signals) = watch.signals() {
+                fds.push(PollFd::from_borrowed_fd(signals, PollFlags::IN));
+            }
+            if console {
+                fds.push(PollFd::from_borrowed_fd(watch.console(), PollFlags::IN));
+            }
+            let timeout = deadline.map(|deadline| {
+                let left = deadline.saturating_duration_since(Instant::now());
+                Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) }
+            });
+            match poll(&mut fds, timeout.as_ref()) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => {
+                    let text = std::io::Error::from(error).to_string();
+                    return conversation.borrow_mut().lose(&text);
+                }
+            }
+            let readable = fds[0].revents().intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR);
+            let woken = console && fds.last().is_some_and(|fd| !fd.revents().is_empty());
+            drop(fds);
+            if readable && !self.read(conversation) {
+                return conversation.borrow_mut().lose("Connection closed");
+            }
+            let mut conversation = conversation.borrow_mut();
+            conversation.look_for_signals();
+            if woken {
+                conversation.wake();
+            }
+        }
+    }
+}
+
+impl Drop for Pipes {
+    fn drop(&mut self) {
+        // The end of its input is how it is told; an ssh may still have something to say to its server.
+        self.to = None;
+        let deadline = Instant::now() + std::time::Duration::from_secs(5);
+        while let Ok(None) = self.child.try_wait() {
+            if Instant::now() >= deadline {
+                let _ = self.child.kill();
+                let _ = self.child.wait();
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(2));
+        }
+    }
+}

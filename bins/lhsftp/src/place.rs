@@ -1,0 +1,159 @@
+//! The destination: `[user@]host[:path]` or `sftp://[user@]host[:port][/path]`.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+
+use lh_client::destination::{check_host, check_user, parse_port};
+
+/// What the destination says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) user: Option<String>,
+    /// Without brackets.
+    pub(crate) host: String,
+    /// Only the URI form names one.
+    pub(crate) port: Option<u16>,
+    /// Where to start, or what to fetch.
+    pub(crate) path: Option<Vec<u8>>,
+}
+
+impl Place {
+    /// Understands a destination.
+    ///
+    /// # Errors
+    /// The message.
+    pub(crate) fn parse(word: &OsStr) -> Result<Self, String> {
+        let bytes = word.as_bytes();
+        match bytes.strip_prefix(b"sftp://") {
+            Some(rest) => parse_uri(rest).ok_or_else(|| format!("{}: invalid uri", word.display()))?,
+            None => {
+                let (login, path) = match colon(bytes) {
+                    Some(at) => (&bytes[..at], Some(&bytes[at + 1..])),
+                    None => (bytes, None),
+                };
+                let login = std::str::from_utf8(login).map_err(|_| bad_host())?;
+                let (user, host) = match login.rsplit_once('@') {
+                    Some((user, host)) => (Some(user), host),
+                    None => (None, login),
+                };
+                checked(user, host, None, path)
+            }
+        }
+    }
+}
+
+fn bad_host() -> String {
+    "hostname contains invalid characters".to_owned()
+}
+
+fn checked(user: Option<&str>, host: &str, port: Option<u16>, path: Option<&[u8]>) -> Result<Place, String> {
+    let host = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
+    if host.is_empty() {
+        return Err("Missing hostname".to_owned());
+    }
+    check_host(host).map_err(|error| error.to_string())?;
+    if let Some(user) = user {
+        if user.is_empty() {
+            return Err("Missing username".to_owned());
+        }
+        check_user(user).map_err(|_| format!("{user}: invalid user name"))?;
+    }
+    let path = path.filter(|path| !path.is_empty()).map(<[u8]>::to_vec);
+    Ok(Place { user: user.map(str::to_owned), host: host.to_owned(), port, path })
+}
+
+/// Where the host part ends: the first colon outside of brackets.
+fn colon(bytes: &[u8]) -> Option<usize> {
+    let host = bytes.iter().rposition(|&byte| byte == b'@').map_or(0, |at| at + 1);
+    // A user name holds no colon before the at sign; one behind a colon belongs to the path.
+    let first = bytes.iter().position(|&byte| byte == b':');
+    if first.is_some_and(|first| first < host) {
+        return first;
+    }
+    if bytes.get(host) == Some(&b'[') {
+        let close = host + bytes[host..].iter().position(|&byte| byte == b']')?;
+        return (bytes.get(close + 1) == Some(&b':')).then_some(close + 1);
+    }
+    first
+}
+
+/// What follows `sftp://`. The path is relative to the login directory; two slashes make it absolute.
+fn parse_uri(rest: &[u8]) -> Option<Result<Place, String>> {
+    let (login, path) = match rest.iter().position(|&byte| byte == b'/') {
+        Some(at) => (&rest[..at], Some(percent_decoded(&rest[at + 1..])?)),
+        None => (rest, None),
+    };
+    let login = std::str::from_utf8(login).ok()?;
+    let (user, host) = match login.rsplit_once('@') {
+        // Connection parameters behind a semicolon are ignored, as OpenSSH does.
+        Some((user, host)) => (Some(user.split_once(';').map_or(user, |(name, _)| name)), host),
+        None => (None, login),
+    };
+    let user = match user {
+        Some(user) => Some(String::from_utf8(percent_decoded(user.as_bytes())?).ok()?),
+        None => None,
+    };
+    let (host, port) = match host.strip_prefix('[') {
+        Some(inner) => {
+            let (host, behind) = inner.split_once(']')?;
+            let port = if behind.is_empty() { None } else { Some(behind.strip_prefix(':')?) };
+            (host, port)
+        }
+        None => match host.split_once(':') {
+            Some((host, port)) => (host, Some(port)),
+            None => (host, None),
+        },
+    };
+    let port = match port {
+        Some(port) => Some(parse_port(port)?),
+        None => None,
+    };
+    Some(checked(user.as_deref(), host, port, path.as_deref()))
+}
+
+fn percent_decoded(text: &[u8]) -> Option<Vec<u8>> {
+    let mut out = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((&byte, behind)) = rest.split_first() {
+        rest = behind;
+        if byte != b'%' {
+            out.push(byte);
+            continue;
+        }
+        let digits = std::str::from_utf8(rest.get(..2)?).ok()?;
+        out.push(u8::from_str_radix(digits, 16).ok().filter(|&value| value != 0)?);
+        rest = &rest[2..];
+    }
+    Some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(user: Option<&str>, host: &str, port: Option<u16>, path: Option<&str>) -> Place {
+        Place { user: user.map(str::to_owned), host: host.to_owned(), port, path: path.map(Into::into) }
+    }
+
+    #[test]
+    fn destinations_are_sftp_s() {
+        for (word, expected) in [
+            ("h", at(None, "h", None, None)),
+            ("u@h", at(Some("u"), "h", None, None)),
+            ("u@corp@h:x:y", at(Some("u@corp"), "h", None, Some("x:y"))),
+            ("h:a@b:c", at(None, "h", None, Some("a@b:c"))),
+            ("h:", at(None, "h", None, None)),
+            ("[::1]", at(None, "::1", None, None)),
+            ("u@[::1]:/x y", at(Some("u"), "::1", None, Some("/x y"))),
+            ("sftp://h", at(None, "h", None, None)),
+            ("sftp://h/", at(None, "h", None, None)),
+            ("sftp://u@h:2222/a%20b", at(Some("u"), "h", Some(2222), Some("a b"))),
+            ("sftp://[::1]:22//etc", at(None, "::1", Some(22), Some("/etc"))),
+        ] {
+            assert_eq!(Place::parse(word.as_ref()), Ok(expected), "{word}");
+        }
+        for bad in ["", "@h", "u@", "-oX=y", "a;b", "sftp://", "sftp://h:0", "sftp://h:x/", "sftp://h/%zz"] {
+            assert!(Place::parse(bad.as_ref()).is_err(), "{bad}");
+        }
+    }
+}

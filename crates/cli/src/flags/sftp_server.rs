@@ -1,0 +1,36 @@
+//! The flags of `lhsftp-server` and `internal-sftp`, which are those of sftp-server(8).
+
+use super::Support::{Accepted, Works};
+use super::{Flag, Program};
+
+/// `lhsftp-server`.
+pub static SFTP_SERVER: Program = Program {
+    name: "lhsftp-server",
+    about: "serve files over SFTP on standard input and output, started by an SSH server",
+    operands: "",
+    flags_after_first_operand: false,
+    usage_status: 1,
+    flags: &[
+        Flag::plain('c', Accepted("OpenSSH accepts it without an effect too"), ""),
+        Flag::with(
+            'd',
+            "start_directory",
+            Works,
+            "Start here; %d, %h and %u are home directory and user name.",
+        ),
+        Flag::plain('e', Works, "Log to standard error."),
+        Flag::with('f', "log_facility", Works, "Facility of the system's log; AUTH by default."),
+        Flag::plain('h', Works, "Show how this is used."),
+        Flag::with(
+            'l',
+            "log_level",
+            Works,
+            "Log down to this level; ERROR by default, INFO and VERBOSE tell of each file.",
+        ),
+        Flag::with('P', "denied_requests", Works, "Refuse these requests, separated by commas."),
+        Flag::with('p', "allowed_requests", Works, "Serve only these requests, separated by commas."),
+        Flag::with('Q', "protocol_feature", Works, "List what there is of a feature: requests."),
+        Flag::plain('R', Works, "Refuse everything that changes files."),
+        Flag::with('u', "umask", Works, "Make files and directories under this umask."),
+    ],
+};

@@ -1,0 +1,195 @@
+//! The flags.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use lh_cli::flags::{Parsed, SFTP_SERVER, Stop};
+use lh_config::token::Tokens;
+use lh_sftp::LocalFs;
+use lh_sftp::server::{LogSink, Lookup, Server, ServerOptions, request_table};
+use lh_sys::syslog::Facility;
+use lh_sys::users::User;
+
+use crate::{HostNames, Verbosity};
+
+/// Nothing is to be served: help was asked for, or something is wrong.
+pub type Stopped = Stop;
+
+/// What the flags say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Arguments {
+    /// `-d`: where the client starts.
+    pub start: Option<PathBuf>,
+    /// `-u`.
+    pub umask: Option<u32>,
+    /// `-R`.
+    pub read_only: bool,
+    /// `-p`.
+    pub allow: Option<Vec<String>>,
+    /// `-P`.
+    pub deny: Vec<String>,
+    /// `-l`.
+    pub verbosity: Verbosity,
+    /// `-f`, if it was given.
+    pub facility: Option<Facility>,
+    /// `-e`.
+    pub stderr: bool,
+}
+
+impl Arguments {
+    /// Reads the flags of a server for `user`.
+    ///
+    /// # Errors
+    /// What to print and the exit status; for `-Q` and `-h` it is the answer.
+    pub fn parse(words: impl IntoIterator<Item = OsString>, user: &User) -> Result<Self, Stopped> {
+        let parsed = SFTP_SERVER.parse(words)?;
+        if parsed.has('h') || !parsed.operands.is_empty() {
+            return Err(Stop {
+                out: String::new(),
+                err: SFTP_SERVER.usage(),
+                status: SFTP_SERVER.usage_status,
+            });
+        }
+        if let Some(feature) = parsed.text('Q') {
+            return Err(features(&feature));
+        }
+        let wrong = |text: String| Stop { out: String::new(), err: format!("{text}\n"), status: 1 };
+        let umask = match parsed.text('u') {
+            None => None,
+            Some(text) => {
+                let mask = u32::from_str_radix(&text, 8).ok().filter(|mask| *mask <= 0o777);
+                Some(mask.ok_or_else(|| wrong(format!("Invalid umask \"{text}\"")))?)
+            }
+        };
+        let verbosity = match parsed.text('l') {
+            None => Verbosity::default(),
+            Some(name) => {
+                Verbosity::by_name(&name).ok_or_else(|| wrong(format!("Invalid log level \"{name}\"")))?
+            }
+        };
+        let facility = match parsed.text('f') {
+            None => None,
+            Some(name) => Some(
+                Facility::by_name(&name).ok_or_else(|| wrong(format!("Invalid log facility \"{name}\"")))?,
+            ),
+        };
+        let start = match parsed.text('d') {
+            None => None,
+            Some(text) => {
+                let tokens = Tokens::new()
+                    .with('d', user.home.to_string_lossy())
+                    .with('h', user.home.to_string_lossy())
+                    .with('u', user.name.as_str());
+                Some(tokens.expand(&text).map_err(wrong)?.into())
+            }
+        };
+        Ok(Self {
+            start,
+            umask,
+            read_only: parsed.has('R'),
+            allow: names(&parsed, 'p'),
+            deny: names(&parsed, 'P').unwrap_or_default(),
+            verbosity,
+            facility,
+            stderr: parsed.has('e'),
+        })
+    }
+
+    /// A server for `user`, who comes from `address` and starts in `directory` unless `-d` says something else.
+    /// What is wrong with the flags, as far as only the file system knows, is logged.
+    pub fn server(
+        &self,
+        user: &User,
+        address: String,
+        directory: PathBuf,
+        mut log: Box<dyn LogSink>,
+    ) -> Server {
+        let start = match &self.start {
+            Some(start) if directory.join(start).is_dir() => directory.join(start),
+            Some(start) => {
+                let text =
+                    format_args!("chdir to \"{}\" failed: not a directory", start.display()).to_string();
+                log.line(lh_sftp::server::LogLevel::Error, format_args!("{text}"));
+                directory
+            }
+            None => directory,
+        };
+        let mut fs = LocalFs::new(start);
+        if let Some(umask) = self.umask {
+            fs = fs.with_umask(umask);
+        }
+        let options = ServerOptions {
+            read_only: self.read_only,
+            allow: self.allow.clone(),
+            deny: self.deny.clone(),
+            user: user.name.clone(),
+            address,
+            max_handles: None,
+        };
+        if let Some(name) = options.unknown_request() {
+            let text = format!("unknown request \"{name}\" in the list of requests");
+            log.line(lh_sftp::server::LogLevel::Error, format_args!("{text}"));
+        }
+        let names: Box<dyn Lookup> = Box::new(HostNames::new(user));
+        Server::new(Box::new(fs), names, log, options)
+    }
+}
+
+/// A list of requests. Of several flags the last counts.
+fn names(parsed: &Parsed, flag: char) -> Option<Vec<String>> {
+    let list = parsed.text(flag)?;
+    Some(list.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect())
+}
+
+fn features(name: &str) -> Stop {
+    if !name.eq_ignore_ascii_case("requests") {
+        return Stop { out: String::new(), err: "Invalid query type\n".to_owned(), status: 1 };
+    }
+    let out = request_table().iter().map(|info| format!("{}\n", info.name)).collect();
+    Stop { out, err: String::new(), status: 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(words: &[&str]) -> Result<Arguments, Stopped> {
+        let user = lh_sys::users::by_uid(0).unwrap().unwrap();
+        Arguments::parse(words.iter().map(OsString::from), &user)
+    }
+
+    #[test]
+    fn flags_of_sftp_server() {
+        let words = ["-Re", "-f", "LOCAL3", "-lINFO", "-d", "%d/x", "-u", "027", "-P", "remove,rmdir", "-c"];
+        let all = parsed(&words).expect("fine");
+        assert!(all.read_only && all.stderr);
+        assert_eq!(Some(all.verbosity), Verbosity::by_name("info"));
+        assert_eq!(all.facility, Facility::by_name("local3"));
+        assert_eq!(all.start, Some(PathBuf::from("/root/x")));
+        assert_eq!((all.umask, all.allow), (Some(0o027), None));
+        assert_eq!(all.deny, ["remove", "rmdir"]);
+        let none = parsed(&[]).expect("fine");
+        assert!(!none.stderr && none.facility.is_none() && none.verbosity == Verbosity::default());
+    }
+
+    #[test]
+    fn mistakes_and_questions_stop() {
+        let words = [
+            &["-Z"][..],
+            &["x"],
+            &["-u", "999"],
+            &["-d"],
+            &["-u", "01000"],
+            &["-l", "loud"],
+            &["-f", "x"],
+            &["-h"],
+        ];
+        for bad in words {
+            assert_eq!(parsed(bad).expect_err("a mistake").status, 1, "{bad:?}");
+        }
+        let stop = parsed(&["-Q", "requests"]).expect_err("an answer");
+        assert_eq!(stop.status, 0);
+        assert!(stop.out.starts_with("open\nclose\nread\n") && stop.out.contains("posix-rename\n"));
+        assert_eq!(parsed(&["-Q", "x"]).expect_err("a mistake").err, "Invalid query type\n");
+    }
+}

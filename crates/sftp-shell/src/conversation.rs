@@ -1,0 +1,328 @@
+//! What is said on an SFTP session, and what is being waited for.
+//!
+//! A [`Conversation`] is shared between the commands, which put requests and copies into it, and a [`Carrier`], which
+//! moves its bytes until it has [`settled`](Conversation::settled).
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::io::Read;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::rc::Rc;
+use std::time::Instant;
+
+use bytes::Bytes;
+use lh_sftp::server::Output;
+use lh_sftp::{Incoming, Reply, Request, Session};
+use lh_sys::signals::Signals;
+use lh_transfer::{Engine, Side, Summary};
+
+use crate::show::Show;
+
+/// Moves the bytes of a conversation.
+pub trait Carrier {
+    /// Works until the conversation has settled, or is lost (see [`Conversation::lose`]).
+    fn run(&mut self, conversation: &Rc<RefCell<Conversation>>);
+}
+
+/// What ends a wait besides the server: the reader of lines has something, or somebody pressed ^C.
+#[derive(Debug)]
+pub struct Watch {
+    console: UnixStream,
+    signals: Option<Signals>,
+}
+
+impl Watch {
+    /// Watches a non-blocking socket that becomes readable when the console has something, and the signals.
+    pub const fn new(console: UnixStream, signals: Option<Signals>) -> Self {
+        Self { console, signals }
+    }
+
+    /// What the console wakes us with.
+    pub fn console(&self) -> BorrowedFd<'_> {
+        self.console.as_fd()
+    }
+
+    /// Where signals come in.
+    pub fn signals(&self) -> Option<BorrowedFd<'_>> {
+        self.signals.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Takes what woke us.
+    fn drain_console(&self) {
+        while let Ok(1..) = (&self.console).read(&mut [0; 64]) {}
+    }
+
+    /// True when a signal came since the last call.
+    pub fn take_signals(&self) -> bool {
+        let mut came = false;
+        while let Some(Ok(Some(_))) = self.signals.as_ref().map(Signals::take) {
+            came = true;
+        }
+        came
+    }
+}
+
+/// What is going on.
+enum Stage {
+    /// The server has not said its version and limits.
+    Hello(Session),
+    Calm(Session),
+    Copying(Box<Engine>, Side, Box<Show>),
+    /// The connection is gone; the reason is for people.
+    Lost(String),
+}
+
+/// What a carrier is to work for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wait {
+    Hello,
+    Reply,
+    Copy,
+    Console,
+}
+
+/// See the module documentation.
+pub struct Conversation {
+    stage: Stage,
+    wait: Wait,
+    woken: bool,
+    interrupted: bool,
+    /// Since when something is to be sent that [`Conversation::advance`] has not seen.
+    fresh: Option<Instant>,
+    /// Requests that are not sent yet, from `sent` on.
+    queue: Vec<u8>,
+    sent: usize,
+    replies: VecDeque<Reply>,
+    watch: Rc<Watch>,
+}
+
+impl Conversation {
+    /// A conversation that begins with the greeting.
+    pub fn new(watch: Rc<Watch>) -> Self {
+        let mut session = Session::new();
+        let mut queue = Vec::new();
+        session.start(&mut queue);
+        Self {
+            stage: Stage::Hello(session),
+            wait: Wait::Hello,
+            woken: false,
+            interrupted: false,
+            fresh: Some(Instant::now()),
+            queue,
+            sent: 0,
+            replies: VecDeque::new(),
+            watch,
+        }
+    }
+
+    /// What a carrier waits for besides the server.
+    pub fn watch(&self) -> Rc<Watch> {
+        Rc::clone(&self.watch)
+    }
+
+    /// True when what was waited for has come, or never will.
+    pub fn settled(&self) -> bool {
+        match (&self.stage, self.wait) {
+            (Stage::Lost(_), _) => true,
+            (Stage::Hello(_), _) => false,
+            (_, Wait::Hello) => true,
+            (_, Wait::Reply) => !self.replies.is_empty(),
+            (Stage::Copying(engine, ..), Wait::Copy) => engine.is_quiet(),
+            (_, Wait::Copy) => true,
+            (_, Wait::Console) => self.woken,
+        }
+    }
+
+    /// True when the console's socket is to be watched.
+    pub fn wants_console(&self) -> bool {
+        self.wait == Wait::Console
+    }
+
+    /// Bytes came from the server.
+    pub fn received(&mut self, data: Bytes, now: Instant) {
+        match &mut self.stage {
+            Stage::Copying(engine, side, _) => {
+                let side = *side;
+                engine.received(side, data, now);
+            }
+            Stage::Hello(session) | Stage::Calm(session) => session.input(data),
+            Stage::Lost(_) => {}
+        }
+        if !matches!(self.stage, Stage::Copying(..)) {
+            self.read_replies();
+        }
+    }
+
+    fn read_replies(&mut self) {
+        loop {
+            let polled = match &mut self.stage {
+                Stage::Hello(session) | Stage::Calm(session) => session.poll(),
+                Stage::Copying(..) | Stage::Lost(_) => return,
+            };
+            match polled {
+                Ok(None) => return,
+                Ok(Some(Incoming::Reply(reply))) => self.replies.push_back(reply),
+                Ok(Some(Incoming::Version { .. })) => {
+                    if let Stage::Hello(session) = &mut self.stage
+                        && !session.request_limits(&mut self.queue)
+                    {
+                        self.calm_down();
+                    }
+                }
+                Ok(Some(Incoming::Limits(_))) => self.calm_down(),
+                Err(error) => return self.lose(&error.to_string()),
+            }
+        }
+    }
+
+    fn calm_down(&mut self) {
+        self.stage = match std::mem::replace(&mut self.stage, Stage::Lost(String::new())) {
+            Stage::Hello(session) => Stage::Calm(session),
+            other => other,
+        };
+    }
+
+    /// Sends what is to be sent, as far as there is room. Call also when something was received.
+    pub fn advance(&mut self, out: &mut dyn Output, now: Instant) {
+        self.fresh = None;
+        if let Stage::Copying(engine, side, show) = &mut self.stage {
+            engine.advance(*side, out, now);
+            show.follow(engine, now);
+            return;
+        }
+        while self.sent < self.queue.len() {
+            let want = out.budget().min(self.queue.len() - self.sent);
+            let taken = if want == 0 { 0 } else { out.send(&self.queue[self.sent..self.sent + want]) };
+            if taken == 0 {
+                return;
+            }
+            self.sent += taken;
+        }
+        self.queue.clear();
+        self.sent = 0;
+    }
+
+    /// When [`advance`](Self::advance) is to be called although nothing has come: in the past when a command has
+    /// something to say.
+    pub fn next_deadline(&self) -> Option<Instant> {
+        if self.fresh.is_some() {
+            return self.fresh;
+        }
+        match &self.stage {
+            Stage::Copying(engine, _, show) => {
+                [engine.next_deadline(), show.next_deadline()].into_iter().flatten().min()
+            }
+            _ => None,
+        }
+    }
+
+    /// The connection is gone, for a reason that is for people (such as `Connection closed`).
+    pub fn lose(&mut self, reason: &str) {
+        let now = Instant::now();
+        if let Stage::Copying(engine, side, show) = &mut self.stage {
+            engine.lost(*side, reason, now);
+            show.follow(engine, now);
+        }
+        if !matches!(self.stage, Stage::Lost(_)) {
+            self.stage = Stage::Lost(reason.to_owned());
+        }
+    }
+
+    /// Why the connection is gone, if it is.
+    pub fn loss(&self) -> Option<&str> {
+        match &self.stage {
+            Stage::Lost(reason) => Some(reason),
+            _ => None,
+        }
+    }
+
+    /// The console has something.
+    pub fn wake(&mut self) {
+        self.watch.drain_console();
+        self.woken = true;
+    }
+
+    /// A signal may have come: a copy is called off.
+    pub fn look_for_signals(&mut self) {
+        if self.watch.take_signals() {
+            self.interrupted = true;
+            if let Stage::Copying(engine, ..) = &mut self.stage {
+                engine.cancel(Instant::now());
+                self.fresh = Some(Instant::now());
+            }
+        }
+    }
+
+    /// True when somebody pressed ^C since the last [`forget_interrupt`](Self::forget_interrupt).
+    pub const fn interrupted(&self) -> bool {
+        self.interrupted
+    }
+
+    /// A new command begins.
+    pub fn forget_interrupt(&mut self) {
+        let _ = self.watch.take_signals();
+        self.interrupted = false;
+    }
+
+    /// The session, between copies.
+    pub const fn session(&self) -> Option<&Session> {
+        match &self.stage {
+            Stage::Calm(session) => Some(session),
+            _ => None,
+        }
+    }
+
+    /// Queues a request; `None` when there is no session to ask on.
+    pub(crate) fn ask(&mut self, request: &Request<'_>) -> Option<u32> {
+        self.fresh = Some(Instant::now());
+        match &mut self.stage {
+            Stage::Calm(session) => Some(session.request(request, &mut self.queue)),
+            _ => None,
+        }
+    }
+
+    /// A reply that has come.
+    pub(crate) fn take_reply(&mut self) -> Option<Reply> {
+        self.replies.pop_front()
+    }
+
+    pub(crate) const fn wait_for_reply(&mut self) {
+        self.wait = Wait::Reply;
+    }
+
+    pub(crate) const fn wait_for_console(&mut self) {
+        self.wait = Wait::Console;
+        self.woken = false;
+    }
+
+    /// Lends the session to a copy.
+    pub(crate) fn begin_copy(&mut self, mut engine: Engine, side: Side, show: Show) {
+        self.wait = Wait::Copy;
+        self.fresh = Some(Instant::now());
+        self.stage = match std::mem::replace(&mut self.stage, Stage::Lost(String::new())) {
+            Stage::Calm(session) => {
+                engine.adopt(side, session);
+                Stage::Copying(Box::new(engine), side, Box::new(show))
+            }
+            other => other,
+        };
+    }
+
+    /// Takes the session back. The summary is `None` when the connection was lost on the way.
+    pub(crate) fn end_copy(&mut self) -> Option<Summary> {
+        let Stage::Copying(engine, side, _) = &mut self.stage else { return None };
+        let summary = engine.summary();
+        match engine.release(*side) {
+            Some(session) => {
+                self.stage = Stage::Calm(session);
+                Some(summary)
+            }
+            None => {
+                // The engine noticed before us that the server makes no sense.
+                self.stage = Stage::Lost("Connection closed".to_owned());
+                None
+            }
+        }
+    }
+}

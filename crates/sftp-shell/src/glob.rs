@@ -1,0 +1,108 @@
+//! Patterns, on the server's side and on ours.
+//!
+//! SFTP has no patterns: directories are listed and matched here. Attributes come with the listing, so that what
+//! matched need not be asked for again.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+
+use lh_sftp::Attrs;
+use lh_transfer::{glob_matches, has_magic, is_safe_name, join};
+
+use crate::remote::{Answer, Fault, Remote};
+use crate::words::unescape;
+
+/// Something that matched.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Match {
+    /// Its path.
+    pub path: Vec<u8>,
+    /// Its attributes, a symlink's own.
+    pub attrs: Attrs,
+}
+
+/// What to look for: a directory to start at, and components.
+fn parts(pattern: &[u8]) -> (Vec<u8>, Vec<&[u8]>) {
+    let start = if pattern.starts_with(b"/") { b"/".to_vec() } else { Vec::new() };
+    (start, pattern.split(|&byte| byte == b'/').filter(|part| !part.is_empty()).collect())
+}
+
+/// What of the server matches `pattern`, sorted by name. A pattern without magic matches what it names.
+///
+/// # Errors
+/// The connection is gone. Directories that cannot be read hold nothing that matches.
+pub fn remote(remote: &mut Remote, pattern: &[u8]) -> Answer<Vec<Match>> {
+    let mut found = Vec::new();
+    let (start, parts) = parts(pattern);
+    let mut todo = vec![(start, 0, None)];
+    while let Some((mut path, mut part, mut attrs)) = todo.pop() {
+        while let Some(literal) = parts.get(part).filter(|part| !has_magic(part)) {
+            path = join(&path, &unescape(literal));
+            part += 1;
+            attrs = None;
+        }
+        let Some(wanted) = parts.get(part) else {
+            let known = match attrs {
+                Some(attrs) => Ok(attrs),
+                None => remote.attrs(&path, false),
+            };
+            match known {
+                Ok(attrs) => found.push(Match { path, attrs }),
+                Err(Fault::Lost) => return Err(Fault::Lost),
+                Err(_) => {}
+            }
+            continue;
+        };
+        let listed = if path.is_empty() { b"." } else { &path[..] };
+        let mut matched = Vec::new();
+        let listing = remote.list(listed, &mut |entry| {
+            if is_safe_name(&entry.name) && glob_matches(wanted, &entry.name) {
+                matched.push((entry.name, entry.attrs));
+            }
+        });
+        if listing == Err(Fault::Lost) {
+            return Err(Fault::Lost);
+        }
+        for (name, attrs) in matched {
+            // Only directories, and links that may lead to one, have something below them.
+            let last = part + 1 == parts.len();
+            if last || attrs.is_dir() || attrs.is_symlink() || attrs.permissions.is_none() {
+                todo.push((join(&path, &name), part + 1, Some(attrs)));
+            }
+        }
+    }
+    found.sort_by(|a, b| a.path.cmp(&b.path));
+    Ok(found)
+}
+
+/// What of this host matches `pattern`, sorted by name; the plain name when nothing does.
+pub fn local(pattern: &[u8]) -> Vec<Vec<u8>> {
+    let mut found = Vec::new();
+    let (start, parts) = parts(pattern);
+    let mut todo = vec![(start, 0)];
+    while let Some((mut path, mut part)) = todo.pop() {
+        while let Some(literal) = parts.get(part).filter(|part| !has_magic(part)) {
+            path = join(&path, &unescape(literal));
+            part += 1;
+        }
+        let Some(wanted) = parts.get(part) else {
+            if std::fs::symlink_metadata(OsStr::from_bytes(&path)).is_ok() {
+                found.push(path);
+            }
+            continue;
+        };
+        let listed = if path.is_empty() { OsStr::new(".") } else { OsStr::from_bytes(&path) };
+        let Ok(entries) = std::fs::read_dir(listed) else { continue };
+        for entry in entries.flatten() {
+            let name = entry.file_name();
+            if glob_matches(wanted, name.as_bytes()) {
+                todo.push((join(&path, name.as_bytes()), part + 1));
+            }
+        }
+    }
+    if found.is_empty() {
+        found.push(unescape(pattern));
+    }
+    found.sort();
+    found
+}

@@ -1,0 +1,58 @@
+//! `sftp` as a library: the command language, the commands, and the conversation with the server behind them.
+//!
+//! Two decisions shaped it.
+//!
+//! **One thread owns the connection.** Lines are read on a thread of their own ([`Console`]), so that the connection is
+//! served while somebody thinks at the prompt: keepalives are answered, keys are changed, and a server that goes away
+//! is noticed. Commands run on the connection's thread, one after the other.
+//!
+//! **A conversation without I/O.** [`Conversation`] knows SFTP, the [`Carrier`] knows how bytes travel: over a channel of
+//! an SSH connection, or over pipes to a program (`-D`, `-S`). Between copies the session is used for single requests;
+//! for a copy it is lent to the engine of `lh_transfer` and comes back afterwards, so that everything of one
+//! `sftp` goes over one channel.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`words`], [`command`] | a line becomes words, words become a command |
+//! | [`conversation`], [`remote`] | requests and copies, and waiting for them |
+//! | [`glob`] | patterns of either side |
+//! | [`shell`], `run` | what the commands do |
+//! | [`listing`] | what `ls` and `df` print |
+//! | [`console`], [`complete`] | lines from a terminal, a file or a pipe |
+
+pub mod command;
+pub mod complete;
+pub mod console;
+pub mod conversation;
+pub mod glob;
+pub mod listing;
+pub mod remote;
+mod run;
+pub mod shell;
+mod show;
+pub mod words;
+
+pub use console::Console;
+pub use conversation::{Carrier, Conversation, Watch};
+pub use remote::{Fault, Remote};
+pub use shell::{Settings, Shell};
+
+/// Exit status when a command of a batch failed.
+pub const FAILURE: u8 = 1;
+
+/// Exit status when there is no connection, or it was lost.
+pub const NO_CONNECTION: u8 = 255;
+
+/// Says something on standard error. A terminal in raw mode (the line editor is at work) needs both line ends.
+pub fn say(text: &str) {
+    use std::io::Write as _;
+    // Nobody is left to be told when even this fails.
+    let _ = std::io::stderr().write_all(format!("{text}\r\n").as_bytes());
+}
+
+/// Prints a line on standard output. A reader that has gone away is no reason to stop working.
+pub(crate) fn print(text: &str) {
+    use std::io::Write as _;
+    let mut out = std::io::stdout().lock();
+    let _ = writeln!(out, "{text}");
+}

@@ -1,0 +1,286 @@
+//! The server, as the commands see it: questions with answers.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::Instant;
+
+use lh_sftp::{
+    Attrs, Handle, Limits, Name, ReplyBody, Request, Session, StatVfs, Status, StatusCode, extension,
+};
+use lh_transfer::{Direction, Engine, Options, Side, Summary, status_text};
+use lh_wire::Reader;
+
+use crate::conversation::{Carrier, Conversation};
+use crate::show::Show;
+
+/// READDIRs in flight for one directory: begins with 2, one more with each answer.
+const MAX_LISTS: usize = 8;
+
+/// Why there is no answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fault {
+    /// The server said no.
+    Status(Status),
+    /// The connection is gone. Nothing more can be done.
+    Lost,
+}
+
+impl Fault {
+    fn bad_message() -> Self {
+        Self::Status(Status { code: StatusCode::BAD_MESSAGE, message: String::new() })
+    }
+
+    /// The reason, in the words of OpenSSH's `sftp`.
+    pub fn text(&self) -> String {
+        match self {
+            Self::Status(status) => status_text(status),
+            Self::Lost => "Connection closed".to_owned(),
+        }
+    }
+
+    /// True when what was asked for is not there.
+    pub const fn is_missing(&self) -> bool {
+        matches!(self, Self::Status(Status { code: StatusCode::NO_SUCH_FILE, .. }))
+    }
+}
+
+/// The answer to a question.
+pub type Answer<T> = Result<T, Fault>;
+
+/// A server at the other end of a [`Carrier`].
+pub struct Remote {
+    conversation: Rc<RefCell<Conversation>>,
+    carrier: Box<dyn Carrier>,
+}
+
+impl Remote {
+    /// Greets the server.
+    ///
+    /// # Errors
+    /// Why there is no session, for people.
+    pub fn greet(conversation: Rc<RefCell<Conversation>>, carrier: Box<dyn Carrier>) -> Result<Self, String> {
+        let mut remote = Self { conversation, carrier };
+        remote.run();
+        if remote.interrupted() {
+            return Err("Interrupted".to_owned());
+        }
+        match remote.loss() {
+            Some(reason) => Err(reason),
+            None => Ok(remote),
+        }
+    }
+
+    fn run(&mut self) {
+        self.carrier.run(&self.conversation);
+    }
+
+    /// Why the connection is gone, if it is.
+    pub fn loss(&self) -> Option<String> {
+        self.conversation.borrow().loss().map(str::to_owned)
+    }
+
+    /// Serves the connection until the console has something.
+    pub fn wait_for_console(&mut self) {
+        self.conversation.borrow_mut().wait_for_console();
+        self.run();
+    }
+
+    /// True when somebody pressed ^C during this command.
+    pub fn interrupted(&self) -> bool {
+        let mut conversation = self.conversation.borrow_mut();
+        conversation.look_for_signals();
+        conversation.interrupted()
+    }
+
+    /// A new command begins.
+    pub fn forget_interrupt(&mut self) {
+        self.conversation.borrow_mut().forget_interrupt();
+    }
+
+    fn ask_session<T>(&self, ask: impl FnOnce(&Session) -> T) -> Option<T> {
+        self.conversation.borrow().session().map(ask)
+    }
+
+    /// The version of SFTP in use.
+    pub fn version(&self) -> u32 {
+        self.ask_session(Session::version).flatten().unwrap_or_default()
+    }
+
+    /// Whether the server has an extension.
+    pub fn supports(&self, name: &str) -> bool {
+        self.ask_session(|session| session.supports(name)).unwrap_or_default()
+    }
+
+    /// What the server said its limits are.
+    pub fn limits(&self) -> Limits {
+        self.ask_session(|session| *session.limits()).unwrap_or_default()
+    }
+
+    fn send(&mut self, request: &Request<'_>) -> Answer<u32> {
+        self.conversation.borrow_mut().ask(request).ok_or(Fault::Lost)
+    }
+
+    fn receive(&mut self, id: u32) -> Answer<ReplyBody> {
+        loop {
+            let reply = self.conversation.borrow_mut().take_reply();
+            if let Some(reply) = reply {
+                if reply.id == id {
+                    return Ok(reply.body);
+                }
+                // Every request's answer is waited for, so there can be no other one.
+                self.conversation.borrow_mut().lose(&format!("ID mismatch ({} != {id})", reply.id));
+                return Err(Fault::Lost);
+            }
+            self.conversation.borrow_mut().wait_for_reply();
+            self.run();
+            let conversation = self.conversation.borrow();
+            if conversation.loss().is_some() {
+                return Err(Fault::Lost);
+            }
+        }
+    }
+
+    fn ask(&mut self, request: &Request<'_>) -> Answer<ReplyBody> {
+        let id = self.send(request)?;
+        match self.receive(id)? {
+            ReplyBody::Status(status) if status.code != StatusCode::OK => Err(Fault::Status(status)),
+            body => Ok(body),
+        }
+    }
+
+    /// Asks for something that is answered with an outcome.
+    pub fn perform(&mut self, request: &Request<'_>) -> Answer<()> {
+        match self.ask(request)? {
+            ReplyBody::Status(_) => Ok(()),
+            _ => Err(Fault::bad_message()),
+        }
+    }
+
+    /// Attributes of a path, symlinks followed or not.
+    pub fn attrs(&mut self, path: &[u8], follow: bool) -> Answer<Attrs> {
+        let request = if follow { Request::Stat { path } } else { Request::Lstat { path } };
+        match self.ask(&request)? {
+            ReplyBody::Attrs(attrs) => Ok(attrs),
+            _ => Err(Fault::bad_message()),
+        }
+    }
+
+    /// True when `path` is a directory, or a link to one.
+    pub fn is_dir(&mut self, path: &[u8]) -> Answer<bool> {
+        match self.attrs(path, true) {
+            Ok(attrs) => Ok(attrs.is_dir()),
+            Err(Fault::Lost) => Err(Fault::Lost),
+            Err(_) => Ok(false),
+        }
+    }
+
+    /// The absolute path without symlinks.
+    pub fn real_path(&mut self, path: &[u8]) -> Answer<Vec<u8>> {
+        match self.ask(&Request::Realpath { path })? {
+            ReplyBody::Names(names) => {
+                let [name] = <[Name; 1]>::try_from(names).map_err(|_| Fault::bad_message())?;
+                Ok(name.name)
+            }
+            _ => Err(Fault::bad_message()),
+        }
+    }
+
+    /// Space on a file system.
+    pub fn statvfs(&mut self, path: &[u8]) -> Answer<StatVfs> {
+        match self.ask(&Request::Statvfs { path })? {
+            ReplyBody::Extended(fields) => {
+                StatVfs::read(&mut Reader::new(&fields)).map_err(|_| Fault::bad_message())
+            }
+            _ => Err(Fault::bad_message()),
+        }
+    }
+
+    fn open(&mut self, request: &Request<'_>) -> Answer<Handle> {
+        match self.ask(request)? {
+            ReplyBody::Handle(handle) => Ok(handle),
+            _ => Err(Fault::bad_message()),
+        }
+    }
+
+    /// Opens a file.
+    pub fn open_file(&mut self, path: &[u8], flags: lh_sftp::OpenFlags, attrs: Attrs) -> Answer<Handle> {
+        self.open(&Request::Open { path, flags, attrs })
+    }
+
+    /// Reads a directory, several READDIRs in flight, and gives each entry to `each`, in the server's order, as they
+    /// arrive. Ends early when somebody presses ^C.
+    pub fn list(&mut self, path: &[u8], each: &mut dyn FnMut(Name)) -> Answer<()> {
+        let handle = self.open(&Request::Opendir { path })?;
+        let mut in_flight = std::collections::VecDeque::new();
+        let mut allowed = 2;
+        let mut outcome = Ok(());
+        let mut ended = false;
+        while !ended || !in_flight.is_empty() {
+            while !ended && in_flight.len() < allowed {
+                in_flight.push_back(self.send(&Request::Readdir { handle: &handle })?);
+            }
+            let Some(id) = in_flight.pop_front() else { break };
+            match self.receive(id)? {
+                // No entries and no end would go on for ever.
+                ReplyBody::Names(names) if names.is_empty() => ended = true,
+                ReplyBody::Names(names) => names.into_iter().for_each(&mut *each),
+                ReplyBody::Status(status) => {
+                    if status.code != StatusCode::EOF && !ended {
+                        outcome = Err(Fault::Status(status));
+                    }
+                    ended = true;
+                }
+                _ => {
+                    outcome = Err(Fault::bad_message());
+                    ended = true;
+                }
+            }
+            allowed = (allowed + 1).min(MAX_LISTS);
+            ended |= self.interrupted();
+        }
+        // What a CLOSE says of a directory is of no interest.
+        self.perform(&Request::Close { handle: &handle }).or_else(|fault| match fault {
+            Fault::Lost => Err(fault),
+            Fault::Status(_) => Ok(()),
+        })?;
+        outcome
+    }
+
+    /// Names for ids, in the order of the ids; empty where the server knows none. `None` when it cannot be asked.
+    pub fn names_of(&mut self, uids: &[u32], gids: &[u32]) -> Answer<Option<(Vec<String>, Vec<String>)>> {
+        if !self.supports(extension::USERS_GROUPS_BY_ID) {
+            return Ok(None);
+        }
+        let packed = |ids: &[u32]| ids.iter().flat_map(|id| id.to_be_bytes()).collect::<Vec<u8>>();
+        let (users, groups) = (packed(uids), packed(gids));
+        let answer = match self.ask(&Request::UsersGroupsById { users: &users, groups: &groups }) {
+            Ok(ReplyBody::Extended(fields)) => fields,
+            Err(Fault::Lost) => return Err(Fault::Lost),
+            _ => return Ok(None),
+        };
+        let mut reader = Reader::new(&answer);
+        let mut names = |count: usize| -> Option<Vec<String>> {
+            let mut inner = Reader::new(reader.string().ok()?);
+            (0..count).map(|_| Some(String::from_utf8_lossy(inner.string().ok()?).into_owned())).collect()
+        };
+        Ok(names(uids.len()).zip(names(gids.len())))
+    }
+
+    /// Copies `pairs` of source and target, all at a time. Those of one call must have different targets.
+    ///
+    /// # Errors
+    /// The connection is gone.
+    pub(crate) fn copy(
+        &mut self,
+        direction: Direction,
+        pairs: Vec<(Vec<u8>, Vec<u8>)>,
+        options: Options,
+        show: Show,
+    ) -> Answer<Summary> {
+        let side = if direction == Direction::Upload { Side::Target } else { Side::Source };
+        let engine = Engine::for_pairs(direction, pairs, options, Instant::now());
+        self.conversation.borrow_mut().begin_copy(engine, side, show);
+        self.run();
+        self.conversation.borrow_mut().end_copy().ok_or(Fault::Lost)
+    }
+}

@@ -1,0 +1,127 @@
+//! `ls` and `df`.
+
+use std::collections::BTreeSet;
+
+use lh_cli::progress::printable;
+use lh_sftp::extension;
+
+use super::{Outcome, absolute, absolute_pattern, failed};
+use crate::command::ListFlags;
+use crate::listing::{self, Item, Owners};
+use crate::remote::{Answer, Fault};
+use crate::shell::{Failed, Shell};
+use crate::words::unescape;
+use crate::{glob, print, say};
+
+impl Shell {
+    pub(super) fn list(&mut self, flags: ListFlags, pattern: Option<&[u8]>) -> Outcome {
+        let directory = self.directory.clone();
+        let Some(pattern) = pattern.filter(|pattern| !pattern.is_empty()) else {
+            return self.list_directory(flags, &directory, b"");
+        };
+        let wanted = absolute_pattern(pattern, &directory);
+        let found = glob::remote(&mut self.remote, &wanted)?;
+        // What is shown is what was typed: relative names stay relative.
+        let shown = |path: &[u8]| -> Vec<u8> {
+            let inside = if pattern.starts_with(b"/") { None } else { path.strip_prefix(&directory[..]) };
+            match inside {
+                Some(rest) => rest.strip_prefix(b"/").unwrap_or(rest).to_vec(),
+                None => path.to_vec(),
+            }
+        };
+        match &found[..] {
+            [] => {
+                say(&format!("Can't ls: \"{}\" not found", printable(&unescape(&wanted))));
+                Err(Failed::Command)
+            }
+            [one] if one.attrs.is_dir() || (one.attrs.is_symlink() && self.remote.is_dir(&one.path)?) => {
+                let (path, mut prefix) = (one.path.clone(), shown(&one.path));
+                if !prefix.ends_with(b"/") {
+                    prefix.push(b'/');
+                }
+                self.list_directory(flags, &path, &prefix)
+            }
+            _ => {
+                let mut items = Vec::new();
+                for found in &found {
+                    let mut attrs = found.attrs;
+                    // One that was named is shown as what it leads to; those that matched as they were listed.
+                    if flags.long && attrs.is_symlink() && !lh_transfer::has_magic(pattern) {
+                        attrs = match self.remote.attrs(&found.path, true) {
+                            Err(Fault::Lost) => return Err(Failed::Lost),
+                            answer => answer.unwrap_or(attrs),
+                        };
+                    }
+                    items.push(Item { name: shown(&found.path), long_name: None, attrs });
+                }
+                self.print_items(items, flags)
+            }
+        }
+    }
+
+    /// Lists what is in `path`; each name is shown with `prefix` in front.
+    fn list_directory(&mut self, flags: ListFlags, path: &[u8], prefix: &[u8]) -> Outcome {
+        let mut items = Vec::new();
+        let listed = self.remote.list(path, &mut |entry| {
+            if flags.all || !entry.name.starts_with(b".") {
+                let name = [prefix, &entry.name].concat();
+                items.push(Item { name, long_name: Some(entry.long_name), attrs: entry.attrs });
+            }
+        });
+        if let Err(fault) = listed {
+            return Err(failed(&format!("remote readdir(\"{}\")", printable(path)), fault));
+        }
+        if self.remote.interrupted() {
+            return Err(Failed::Command);
+        }
+        self.print_items(items, flags)
+    }
+
+    fn print_items(&mut self, mut items: Vec<Item>, flags: ListFlags) -> Outcome {
+        listing::sort(&mut items, &flags);
+        let owners = self.owners_of(&items, flags)?;
+        let width = match rustix::termios::tcgetwinsize(std::io::stdout()) {
+            Ok(size) if size.ws_col > 0 => usize::from(size.ws_col),
+            _ => 80,
+        };
+        for line in listing::lines(&items, &flags, &owners, lh_sys::time::now_unix(), width) {
+            print(&line);
+        }
+        Ok(())
+    }
+
+    /// Names for the owners that are to be shown, where the server's own lines do not have them.
+    fn owners_of(&mut self, items: &[Item], flags: ListFlags) -> Answer<Owners> {
+        let mut owners = Owners::default();
+        let needed =
+            flags.long && !flags.numeric && (flags.human || items.iter().any(|i| i.long_name.is_none()));
+        if !needed {
+            return Ok(owners);
+        }
+        let ids = items.iter().filter_map(|item| item.attrs.ids);
+        let (uids, gids): (BTreeSet<u32>, BTreeSet<u32>) = ids.unzip();
+        let (uids, gids): (Vec<u32>, Vec<u32>) = (uids.into_iter().collect(), gids.into_iter().collect());
+        if let Some((users, groups)) = self.remote.names_of(&uids, &gids)? {
+            owners.users = uids.into_iter().zip(users).collect();
+            owners.groups = gids.into_iter().zip(groups).collect();
+        }
+        Ok(owners)
+    }
+
+    pub(super) fn disk(&mut self, human: bool, inodes: bool, path: Option<&[u8]>) -> Outcome {
+        if !self.remote.supports(extension::STATVFS) {
+            say("Server does not support statvfs@openssh.com extension");
+            return Err(Failed::Command);
+        }
+        let path = path.map_or_else(|| self.directory.clone(), |path| absolute(path, &self.directory));
+        match self.remote.statvfs(&path) {
+            Ok(stat) => {
+                for line in listing::disk(&stat, human, inodes) {
+                    print(&line);
+                }
+                Ok(())
+            }
+            Err(fault) => Err(failed(&format!("remote statvfs \"{}\"", printable(&path)), fault)),
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! What a person sees of a copy: what is begun, a line of progress per file, and messages.
+
+use std::time::Instant;
+
+use lh_cli::progress::{Display, printable};
+use lh_transfer::{Current, Direction, Engine, Event};
+
+use crate::{print, say};
+
+/// Progress and names on standard output, messages on standard error.
+pub(crate) struct Show {
+    display: Display,
+    direction: Direction,
+    resume: bool,
+    /// Names of what is begun are not shown.
+    quiet: bool,
+}
+
+impl Show {
+    pub(crate) fn new(direction: Direction, resume: bool, quiet: bool, progress: bool) -> Self {
+        Self { display: Display::new(!progress), direction, resume, quiet }
+    }
+
+    /// Tells what has happened in `engine`.
+    pub(crate) fn follow(&mut self, engine: &mut Engine, now: Instant) {
+        while let Some(event) = engine.poll_event() {
+            self.event(event, now);
+        }
+        if !self.display.enabled() {
+            return;
+        }
+        if let Some(Current { id, name, done, size, kept }) = engine.current() {
+            self.display.update_resumed(id, name, kept, done, size, now);
+        }
+        self.display.tick(now);
+    }
+
+    pub(crate) fn next_deadline(&self) -> Option<Instant> {
+        self.display.next_deadline()
+    }
+
+    fn event(&mut self, event: Event, now: Instant) {
+        match event {
+            Event::Started { source, target } => {
+                let (source, target) = (printable(&source), printable(&target));
+                let line = match (self.direction, self.resume) {
+                    (Direction::Upload, false) => format!("Uploading {source} to {target}"),
+                    (Direction::Upload, true) => format!("Resuming upload of {source} to {target}"),
+                    (_, false) => format!("Fetching {source} to {target}"),
+                    (_, true) => format!("Resuming {source} to {target}"),
+                };
+                self.line(&line);
+            }
+            Event::Entered { source } => {
+                let verb = if self.direction == Direction::Upload { "Entering" } else { "Retrieving" };
+                self.line(&format!("{verb} {}", printable(&source)));
+            }
+            Event::FileDone { id, name, size, started, .. } => {
+                self.display.finish(id, &name, size, size, started, now);
+            }
+            Event::Failed { text } | Event::Skipped { text } => {
+                self.display.break_line();
+                say(&text);
+            }
+        }
+    }
+
+    fn line(&mut self, text: &str) {
+        if !self.quiet {
+            self.display.break_line();
+            print(text);
+        }
+    }
+}
+
+impl Drop for Show {
+    fn drop(&mut self) {
+        // A copy that was called off leaves its line in the middle.
+        self.display.break_line();
+    }
+}

@@ -1,0 +1,91 @@
+//! Copies on a session that is open already: `sftp` talks to its server before, between and after them.
+
+use std::time::Instant;
+
+use lh_sftp::Session;
+
+use crate::remote::Remote;
+use crate::{Direction, Options, Plan};
+
+use super::{Engine, Item, Side};
+use crate::end::Info;
+
+impl Engine {
+    /// An engine for copies whose names are settled: each source goes to the path beside it, or into it where both
+    /// are directories. Nothing is a pattern, `~` is a name like any other. Follow with [`Engine::adopt`].
+    pub fn for_pairs(
+        direction: Direction,
+        pairs: impl IntoIterator<Item = (Vec<u8>, Vec<u8>)>,
+        options: Options,
+        now: Instant,
+    ) -> Self {
+        let plan = Plan { direction, sources: Vec::new(), target: Vec::new(), target_must_be_dir: false };
+        let mut engine = Self::new(plan, options, now);
+        engine.top =
+            pairs.into_iter().map(|(source, target)| Item::top(source, target, Info::UNKNOWN)).collect();
+        engine
+    }
+
+    /// Uses `session`, whose version and limits are known and that owes no answer, for the end `side`. Instead
+    /// of [`Engine::open`].
+    pub fn adopt(&mut self, side: Side, session: Session) {
+        self.opened[side as usize] = true;
+        if let Some(remote) = self.remote(side) {
+            *remote = Remote::with_session(session);
+        }
+    }
+
+    /// Gives the session of `side` back, once the copy is finished and every answer has come; `None` before that, and
+    /// for a session that was lost.
+    pub fn release(&mut self, side: Side) -> Option<Session> {
+        if !self.is_quiet() {
+            return None;
+        }
+        let place = match side {
+            Side::Source => &mut self.source,
+            Side::Target => &mut self.target,
+        };
+        place.take_if(|remote| !remote.lost()).map(Remote::into_session)
+    }
+
+    /// Finished, and no answer is awaited that says nothing either.
+    pub fn is_quiet(&self) -> bool {
+        let ends = [&self.source, &self.target];
+        self.is_finished() && ends.into_iter().flatten().all(|remote| remote.lost() || remote.quiet())
+    }
+
+    /// Stops: nothing new is begun, what is open is cut to what is known to be right, and closed. Go on as before until
+    /// [`Engine::is_quiet`]; what had been asked for has to come in first.
+    pub fn cancel(&mut self, now: Instant) {
+        self.now = now;
+        self.cancelled = true;
+        let mut given_up = self.prepare.abandon() + self.top.len();
+        self.top.clear();
+        for key in std::mem::take(&mut self.walk) {
+            if let Some(dir) = self.dirs.get_mut(key) {
+                given_up += dir.waiting();
+                dir.abandon();
+            }
+        }
+        for key in self.dirs.keys() {
+            self.list_more(key);
+            self.finish_dir_if_done(key);
+        }
+        for key in self.files.keys() {
+            self.file_failed_with(key, String::new());
+            self.move_on(key);
+        }
+        self.settle();
+        if given_up > 0 {
+            self.fail(String::new());
+        }
+    }
+
+    /// Says what the user named when it is begun.
+    pub(super) fn announce(&mut self, item: &Item) {
+        if self.options.announce && item.parent.is_none() {
+            let (source, target) = (item.source.clone(), item.target.clone());
+            self.events.push_back(crate::Event::Started { source, target });
+        }
+    }
+}
