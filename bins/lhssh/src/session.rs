@@ -207,7 +207,7 @@ impl Session {
             }
             // A forward of standard input and output has no status but that it was opened.
             SessionNote::Started if self.stdio => self.status = Some(0),
-            SessionNote::Started => {}
+            SessionNote::Opened | SessionNote::Started => {}
             SessionNote::StartRefused { request } => {
                 self.note = Some(format!("{request} request failed on channel 0"));
                 self.status = Some(FAILURE);

@@ -25,6 +25,7 @@ mod known;
 pub mod known_hosts;
 mod log;
 mod login;
+pub mod mux;
 mod options;
 mod proxy;
 mod session;

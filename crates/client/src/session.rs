@@ -91,6 +91,8 @@ pub enum SessionNote {
         /// The server's text. Not trusted.
         description: String,
     },
+    /// The channel is open.
+    Opened,
     /// The server gives no terminal.
     PtyRefused,
     /// The server accepted the program (or shell, or subsystem).
@@ -132,6 +134,7 @@ impl ChannelHandler for SessionChannel {
     fn on_event(&mut self, event: ChannelEvent, cx: &mut ChannelCx<'_>) {
         match &event {
             ChannelEvent::Opened { .. } => {
+                cx.notify(SessionNote::Opened);
                 if let Some(setup) = self.setup.take() {
                     send_requests(&setup, cx);
                 }

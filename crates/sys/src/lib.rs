@@ -27,6 +27,7 @@ pub mod child;
 pub mod crypt;
 pub mod fd;
 pub mod ids;
+pub mod pass;
 pub mod pty;
 pub mod sandbox;
 pub mod signals;
