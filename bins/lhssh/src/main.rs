@@ -3,6 +3,8 @@
 mod command_line;
 mod command_prompt;
 mod escapes;
+mod master;
+mod passenger;
 mod query;
 mod run;
 mod session;
@@ -68,7 +70,14 @@ fn go(arguments: Arguments) -> u8 {
     if arguments.print_config {
         return print(&options.config.dump(&lh_client::default_algorithms));
     }
-    run::run(&options, run::Wanted { command: arguments.command, stdio: arguments.stdio }, &mut ui)
+    let log_file = arguments.log_file.clone();
+    let wanted = run::Wanted {
+        command: arguments.command,
+        stdio: arguments.stdio,
+        control: arguments.control,
+        log_file,
+    };
+    run::run(&options, wanted, &mut ui)
 }
 
 /// Prints to standard output; a reader that has gone is no failure of ours.

@@ -3,11 +3,14 @@
 use std::cell::RefCell;
 use std::os::fd::AsFd;
 use std::rc::Rc;
+use std::time::{Duration, Instant};
 
+use lh_client::mux::Master;
 use lh_client::{
     Client, ClientError, Forwards, LogLevel, Options, Pty, SessionNote, SessionSetup, TerminalUi,
     answer_by_default, sanitise,
 };
+use lh_config::special::ControlPersist;
 use lh_driver::{
     ChannelId, ChannelOptions, Control, ControlCx, ControlEvent, Direction, FdPump, HandlerId, Interest,
 };
@@ -17,9 +20,9 @@ use lh_sys::termios::{RawMode, encode_modes, is_terminal, window_size};
 use rustix::process::Signal;
 use rustix::stdio::{stderr, stdin, stdout};
 
-use crate::FAILURE;
 use crate::escapes::{Background, Disconnect, Escapes, Terminal, send_window_size};
 use crate::run::{Plan, debug};
+use crate::{FAILURE, master};
 
 /// Runs the session to its end.
 pub(crate) fn session(
@@ -44,6 +47,9 @@ pub(crate) fn session(
         ending: Ending::Normal,
         terminal: Rc::clone(&terminal),
         forwards: forwards.clone(),
+        master: None,
+        persist: None,
+        idle_since: None,
         settling: false,
         over: false,
         note: None,
@@ -51,7 +57,9 @@ pub(crate) fn session(
     forwards.start(&mut client.driver().control());
     let fatal = || forwards.fatal().map_or(Ok(()), |text| Err(ClientError::Config(text)));
     fatal()?;
-    if plan.background {
+    control.master = master::listen(options, client, &forwards, ui);
+    let persistent = control.master.is_some() && *options.config.control_persist != ControlPersist::No;
+    if plan.background || persistent {
         if forwards.pending() {
             // Whoever waits for this process to leave the foreground wants to know that the forwards are there.
             control.settling = true;
@@ -59,8 +67,20 @@ pub(crate) fn session(
             control.settling = false;
             fatal()?;
         }
-        lh_sys::background::continue_in_background()
-            .map_err(|error| ClientError::Local(format!("cannot go to the background: {error}")))?;
+        let in_background = |error| ClientError::Local(format!("cannot go to the background: {error}"));
+        if persistent && plan.has_session() {
+            // The session is the first passenger of the master that stays behind.
+            if lh_sys::background::split().map_err(in_background)?.is_some() {
+                master::become_passenger(options, &plan);
+            }
+            plan.forget_session();
+            master::detach(options).map_err(local)?;
+        } else {
+            lh_sys::background::continue_in_background().map_err(in_background)?;
+        }
+        if persistent && let ControlPersist::Seconds(seconds) = *options.config.control_persist {
+            control.persist = Some(Duration::from_secs(seconds));
+        }
     }
     open(options, &mut plan, client, &mut control)?;
     debug(options, ui, || "Entering interactive session.".to_owned());
@@ -112,6 +132,8 @@ fn open(
         let mut cx = client.driver().control();
         control.forwards.open_stdio(target, input, output, &mut cx).map_err(ClientError::Local)?
     } else if let Some(start) = plan.start.take() {
+        let timeouts = &options.config.channel_timeout;
+        let idle = timeouts.of(&start.kind()).or_else(|| timeouts.of("session"));
         let mut setup = SessionSetup::new(start).with_environment(&options.config);
         if plan.tty {
             setup.pty = Some(local_pty());
@@ -119,7 +141,7 @@ fn open(
                 *control.terminal.borrow_mut() = RawMode::enter(stdin()).ok();
             }
         }
-        let pump = pump(options, plan, &control.terminal, &control.forwards).map_err(local)?;
+        let pump = pump(options, plan, &control.terminal, &control.forwards).map_err(local)?.idle_limit(idle);
         client.open_session(setup, &ChannelOptions::default(), Box::new(pump))?
     } else {
         return Ok(());
@@ -181,6 +203,12 @@ struct Session {
     ending: Ending,
     terminal: Terminal,
     forwards: Forwards,
+    /// Others share the connection.
+    master: Option<Master>,
+    /// Ends when nobody has used it for so long…
+    persist: Option<Duration>,
+    /// …since then.
+    idle_since: Option<Instant>,
     /// Nothing is wanted but that the forwards are set up.
     settling: bool,
     /// The session is over, and forwarded connections are not.
@@ -223,7 +251,11 @@ impl Session {
 
 impl Control for Session {
     fn on_event(&mut self, event: ControlEvent, cx: &mut ControlCx<'_>) {
-        let Some(event) = self.forwards.on_event(event, cx) else { return };
+        let event = match &self.master {
+            Some(master) => master.on_event(event, cx),
+            None => Some(event),
+        };
+        let Some(event) = event.and_then(|event| self.forwards.on_event(event, cx)) else { return };
         match event {
             ControlEvent::Note { note, .. } => {
                 if let Some(note) = note.downcast_ref::<SessionNote>() {
@@ -256,6 +288,21 @@ impl Control for Session {
         } else if self.settling && !self.forwards.pending() {
             cx.stop(0);
         }
+        self.idle_since = match self.idle_since {
+            _ if self.persist.is_none() || cx.handler_count() > 0 => None,
+            None => Some(cx.now()),
+            since => since,
+        };
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        self.idle_since.zip(self.persist).map(|(since, persist)| since + persist)
+    }
+
+    fn on_timeout(&mut self, cx: &mut ControlCx<'_>) {
+        self.idle_since = None;
+        self.persist = None;
+        cx.stop(0);
     }
 
     fn interests<'a>(&'a self, out: &mut Interests<'a>) {
@@ -267,6 +314,10 @@ impl Control for Session {
             if signal == Signal::WINCH {
                 if let Some(mut channel) = self.channel.filter(|_| self.tty).and_then(|id| cx.channel(id)) {
                     send_window_size(&mut channel);
+                }
+                if let Some(master) = &self.master {
+                    // A passenger's process sends it to us when it is his terminal's.
+                    master.window_changed(cx);
                 }
             } else {
                 self.ending = Ending::Signal(signal);

@@ -26,6 +26,15 @@ impl Start {
             Self::Subsystem(_) => "subsystem",
         }
     }
+
+    /// The name `ChannelTimeout` knows such a session by.
+    pub fn kind(&self) -> String {
+        match self {
+            Self::Shell => "session:shell".to_owned(),
+            Self::Exec(_) => "session:command".to_owned(),
+            Self::Subsystem(name) => format!("session:subsystem:{name}"),
+        }
+    }
 }
 
 /// A terminal to ask for (RFC 4254 section 6.2).

@@ -206,7 +206,7 @@ keyword_table! {
     /// Source places that always log.
     log_verbose: LogVerbose = "none", "LogVerbose", Match, NotYet;
     /// Channel types that end when idle.
-    channel_timeout: ChannelTimeouts = "none", "ChannelTimeout", Match, NotYet;
+    channel_timeout: ChannelTimeouts = "none", "ChannelTimeout", Match, Works;
     /// Subsystems clients may ask for.
     subsystem: Subsystems = "", "Subsystem", Match, Works;
     /// Limits on unauthenticated connections.

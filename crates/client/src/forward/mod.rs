@@ -79,16 +79,7 @@ impl Forwards {
     /// A socket's path has tokens or variables that mean nothing.
     pub fn new(config: &ClientConfig, voice: Voice) -> Result<Self, String> {
         use lh_config::enums::AddressFamily;
-        let expand = |forward: &Forward| expand(config, forward);
-        let here = config.local_forward.0.iter().chain(&config.dynamic_forward.0);
-        let configured = if *config.clear_all_forwardings {
-            (Vec::new(), Vec::new())
-        } else {
-            (
-                here.map(expand).collect::<Result<_, _>>()?,
-                config.remote_forward.0.iter().map(expand).collect::<Result<_, _>>()?,
-            )
-        };
+        let configured = configured(config)?;
         let rules = Rules {
             gateway_ports: *config.gateway_ports,
             bind_mask: config.stream_local_bind_mask.0,
@@ -166,11 +157,6 @@ impl Forwards {
         self.0.state.borrow().fatal.clone()
     }
 
-    /// True when the configuration has forwards.
-    pub fn configured(&self) -> bool {
-        !self.0.configured.0.is_empty() || !self.0.configured.1.is_empty()
-    }
-
     /// Where a listener here is to be (`-L`, `-D`; `GatewayPorts`).
     fn listen_on(&self, host: Option<&str>) -> ListenOn {
         match host {
@@ -180,6 +166,20 @@ impl Forwards {
             Some(host) => ListenOn::Host(host.to_owned()),
         }
     }
+}
+
+/// The forwards of a configuration: those that listen here, and those that listen at the server.
+///
+/// # Errors
+/// A socket's path has tokens or variables that mean nothing.
+pub fn configured(config: &ClientConfig) -> Result<(Vec<Forward>, Vec<Forward>), String> {
+    if *config.clear_all_forwardings {
+        return Ok((Vec::new(), Vec::new()));
+    }
+    let expand = |forward: &Forward| expand(config, forward);
+    let here = config.local_forward.0.iter().chain(&config.dynamic_forward.0);
+    let there = config.remote_forward.0.iter();
+    Ok((here.map(expand).collect::<Result<_, _>>()?, there.map(expand).collect::<Result<_, _>>()?))
 }
 
 /// The line about a port the server chose.

@@ -114,7 +114,11 @@ impl MuxClient {
     /// # Errors
     /// It refuses, or has gone.
     pub fn terminate(&mut self) -> Result<(), MuxError> {
-        self.expect_ok(&Request::Terminate)
+        match self.expect_ok(&Request::Terminate) {
+            // OpenSSH's is gone before its answer is on its way.
+            Err(MuxError::Io(error)) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(()),
+            result => result,
+        }
     }
 
     /// Asks the master to take no further clients (`-O stop`).

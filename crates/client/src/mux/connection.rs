@@ -39,11 +39,23 @@ impl Line {
 /// Where the dialogue is.
 enum State {
     /// The greeting is awaited, or the next request.
-    Listening { greeted: bool },
+    Listening {
+        greeted: bool,
+    },
     /// Descriptors that belong to a request are awaited.
-    Descriptors { id: u32, request: Request, got: Vec<OwnedFd> },
+    Descriptors {
+        id: u32,
+        request: Request,
+        got: Vec<OwnedFd>,
+    },
     /// Somebody is asked whether the request may be done.
-    Asking { id: u32, request: Request, got: Vec<OwnedFd>, wake: UnixStream, answer: Receiver<bool> },
+    Asking {
+        id: u32,
+        request: Request,
+        got: Vec<OwnedFd>,
+        wake: UnixStream,
+        answer: Receiver<bool>,
+    },
     /// A session runs, and what is left to wait for is the client's end.
     Riding(Ride),
     Over,
@@ -238,7 +250,9 @@ impl Connection {
             Request::CloseForward(kind, forward) => {
                 let forwards = &self.master.0.forwards;
                 let known = match kind {
-                    Kind::Remote => forwards.has_remote(&forward).is_some() && forwards.cancel_remote(&forward, cx),
+                    Kind::Remote => {
+                        forwards.has_remote(&forward).is_some() && forwards.cancel_remote(&forward, cx)
+                    }
                     Kind::Local | Kind::Dynamic => {
                         forwards.has_local(&forward) && forwards.cancel_listener(&forward.listen, cx)
                     }

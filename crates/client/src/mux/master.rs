@@ -8,7 +8,9 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use lh_driver::{Accepted, ControlCx, ControlEvent, HandlerId, Listening, SourceId, UnixListener, error_words};
+use lh_driver::{
+    Accepted, ControlCx, ControlEvent, HandlerId, Listening, SourceId, UnixListener, error_words,
+};
 
 use super::connection::Connection;
 use super::passenger::Passenger;

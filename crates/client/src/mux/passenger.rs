@@ -171,8 +171,7 @@ fn register(
 ) -> Ride {
     let over = Rc::new(Cell::new(false));
     let ride_over = Rc::clone(&over);
-    let passenger =
-        Passenger { line: line.clone(), request: Some(request), channel, terminal, stderr, over };
+    let passenger = Passenger { line: line.clone(), request: Some(request), channel, terminal, stderr, over };
     // It was opened a moment ago, so it is there.
     let handler = cx.handler_of(channel);
     match handler {

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::rc::Rc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use lh_driver::{ChannelCx, ChannelEvent, ChannelHandler, Interests, Ready};
@@ -43,6 +43,10 @@ pub(super) struct SessionChannel {
     variables: ClientVariables,
     forced: bool,
     number: u32,
+    /// Closes when nothing has moved for so long (`ChannelTimeout`)…
+    idle_limit: Option<Duration>,
+    /// …since then.
+    moved: Option<Instant>,
 }
 
 impl SessionChannel {
@@ -54,6 +58,27 @@ impl SessionChannel {
             variables: ClientVariables::default(),
             forced: false,
             number,
+            idle_limit: None,
+            moved: None,
+        }
+    }
+
+    /// `ChannelTimeout` of what runs here, by OpenSSH's name for it.
+    fn limit_idleness(&mut self, wanted: &Wanted, now: Instant) {
+        let timeouts = &self.shared.settings.channel_timeout.value;
+        let limit = match wanted {
+            Wanted::Shell => timeouts.of("session:shell"),
+            Wanted::Command(_) => timeouts.of("session:command"),
+            Wanted::Subsystem(name) => timeouts.of(&format!("session:subsystem:{name}")),
+        };
+        self.idle_limit = limit.or_else(|| timeouts.of("session"));
+        self.moved = self.idle_limit.map(|_| now);
+    }
+
+    /// Something moved.
+    fn touch(&mut self, cx: &ChannelCx<'_>) {
+        if self.moved.is_some() {
+            self.moved = Some(cx.now());
         }
     }
 
@@ -86,6 +111,7 @@ impl SessionChannel {
             _ => None,
         };
         if let Some(wanted) = wanted {
+            self.limit_idleness(&wanted, cx.now());
             return self.start(&wanted, want_reply, cx);
         }
         let done = match name {
@@ -316,7 +342,9 @@ impl ChannelHandler for SessionChannel {
         match event {
             ChannelEvent::Request { name, want_reply, fields } => self.request(&name, want_reply, fields, cx),
             event => {
+                self.touch(cx);
                 if event == ChannelEvent::Closed {
+                    self.moved = None;
                     let (user, peer) = (&self.shared.user.name, self.shared.peer);
                     let (ip, port, number) = (peer.ip(), peer.port(), self.number);
                     verbose!(self.shared.log, "Close session: user {user} from {ip} port {port} id {number}");
@@ -339,6 +367,7 @@ impl ChannelHandler for SessionChannel {
     }
 
     fn on_writable(&mut self, cx: &mut ChannelCx<'_>) {
+        self.touch(cx);
         if let Some(handler) = self.running() {
             handler.on_writable(cx);
         }
@@ -351,17 +380,34 @@ impl ChannelHandler for SessionChannel {
     }
 
     fn on_ready(&mut self, token: usize, ready: Ready, cx: &mut ChannelCx<'_>) {
+        self.touch(cx);
         if let Some(handler) = self.running() {
             handler.on_ready(token, ready, cx);
         }
     }
 
     fn next_deadline(&self) -> Option<Instant> {
-        self.running_ref().and_then(ChannelHandler::next_deadline)
+        let idle = self.moved.zip(self.idle_limit).map(|(moved, limit)| moved + limit);
+        let running = self.running_ref().and_then(ChannelHandler::next_deadline);
+        [idle, running].into_iter().flatten().min()
     }
 
     fn on_timeout(&mut self, cx: &mut ChannelCx<'_>) {
-        if let Some(handler) = self.running() {
+        if let (Some(moved), Some(limit)) = (self.moved, self.idle_limit)
+            && cx.now() >= moved + limit
+        {
+            self.moved = None;
+            verbose!(
+                self.shared.log,
+                "channel {}: closed after {} s without traffic",
+                cx.id(),
+                limit.as_secs()
+            );
+            cx.close();
+        }
+        if let Some(handler) = self.running()
+            && handler.next_deadline().is_some_and(|deadline| deadline <= cx.now())
+        {
             handler.on_timeout(cx);
         }
     }
