@@ -10,17 +10,24 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("wire", &[]),
     ("config", &[]),
     ("sys", &[]),
-    ("crypto", &["wire"]),
+    ("crypto", &["wire", "sys"]),
     ("transport", &["wire", "crypto"]),
     ("auth", &["wire", "crypto"]),
+    ("agent", &["wire", "crypto"]),
     ("connection", &["wire"]),
     ("sftp", &["wire"]),
     ("testkit", &["wire"]),
     ("driver", &["wire", "transport", "connection", "sys"]),
     ("transfer", &["wire", "sftp", "sys", "connection", "driver"]),
     ("cli", &["config", "sys"]),
-    ("client", &["wire", "crypto", "transport", "auth", "connection", "driver", "config", "cli", "sys"]),
-    ("server", &["wire", "crypto", "transport", "auth", "connection", "driver", "sftp", "config", "sys"]),
+    (
+        "client",
+        &["wire", "crypto", "agent", "transport", "auth", "connection", "driver", "config", "cli", "sys"],
+    ),
+    (
+        "server",
+        &["wire", "crypto", "agent", "transport", "auth", "connection", "driver", "sftp", "config", "sys"],
+    ),
 ];
 
 /// Fails with every arrow that is not in the table, every crate that the table forgot, and every `unsafe` outside `sys`.

@@ -6,6 +6,7 @@ mod demo;
 mod fuzz;
 mod layers;
 mod peers;
+mod regress;
 mod test;
 mod wan;
 
@@ -29,6 +30,9 @@ usage: cargo xtask <command>
   layers    check that the crates' dependencies point one way
   fuzz [SECONDS]
             run every fuzz target for that many seconds (default 10)
+  regress [--bins DIR] [--only PROGRAM,…] [--keep DIR] [TEST…]
+            run OpenSSH's own regression tests (Debian's openssh-tests) with our programs in place
+            of theirs, and compare with interop/regress.list
   wan [--rtt TIME] [--rate RATE] [--loss PART] [--queue BYTES] [--far 'SERVER'] … [--] [COMMAND…]
             run a command, and a server at the far end, over an emulated wide-area path (as root);
             docs/wan.md has more, `cargo xtask wan --help` every option
@@ -48,6 +52,7 @@ fn main() -> ExitCode {
         Some("layers") => layers::check(),
         Some("compat") => compat::run(rest),
         Some("fuzz") => fuzz::run(rest),
+        Some("regress") => regress::run(rest),
         Some("wan") => wan::run(rest),
         Some("help" | "--help" | "-h") => {
             print!("{USAGE}");

@@ -9,6 +9,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("/usr/bin/ssh", "openssh-client"),
     ("/usr/sbin/sshd", "openssh-server"),
     ("/usr/lib/openssh/sftp-server", "openssh-sftp-server"),
+    ("/usr/lib/openssh/regress", "openssh-tests"),
     ("/usr/sbin/dropbear", "dropbear-bin"),
     ("/usr/bin/plink", "putty-tools"),
     ("/usr/bin/rsync", "rsync"),

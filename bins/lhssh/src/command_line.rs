@@ -64,6 +64,7 @@ impl ControlCommand {
 const FIXED: &[(char, &str, &str)] = &[
     ('4', "AddressFamily", "inet"),
     ('6', "AddressFamily", "inet6"),
+    ('A', "ForwardAgent", "yes"),
     ('C', "Compression", "yes"),
     ('N', "SessionType", "none"),
     ('T', "RequestTTY", "no"),

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use lh_client::mux::Master;
 use lh_client::{
-    Client, ClientError, Forwards, LogLevel, Options, Pty, SessionNote, SessionSetup, TerminalUi,
-    answer_by_default, sanitise,
+    AgentForward, Client, ClientError, Forwards, LogLevel, Options, Pty, SessionNote, SessionSetup,
+    TerminalUi, answer_by_default, sanitise,
 };
 use lh_config::special::ControlPersist;
 use lh_driver::{
@@ -50,6 +50,7 @@ pub(crate) fn session(
         master: None,
         persist: None,
         idle_since: None,
+        agent: client.agent_forward(options, ui.voice(options.log_level))?,
         settling: false,
         over: false,
         note: None,
@@ -135,6 +136,7 @@ fn open(
         let timeouts = &options.config.channel_timeout;
         let idle = timeouts.of(&start.kind()).or_else(|| timeouts.of("session"));
         let mut setup = SessionSetup::new(start).with_environment(&options.config);
+        setup.agent_request = control.agent.request();
         if plan.tty {
             setup.pty = Some(local_pty());
             if is_terminal(stdin()) && !plan.null_input {
@@ -209,6 +211,7 @@ struct Session {
     persist: Option<Duration>,
     /// …since then.
     idle_since: Option<Instant>,
+    agent: AgentForward,
     /// Nothing is wanted but that the forwards are set up.
     settling: bool,
     /// The session is over, and forwarded connections are not.
@@ -256,6 +259,7 @@ impl Control for Session {
             None => Some(event),
         };
         let Some(event) = event.and_then(|event| self.forwards.on_event(event, cx)) else { return };
+        let Some(event) = self.agent.on_event(event, cx) else { return };
         match event {
             ControlEvent::Note { note, .. } => {
                 if let Some(note) = note.downcast_ref::<SessionNote>() {

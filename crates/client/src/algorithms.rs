@@ -35,20 +35,25 @@ pub(crate) const KEY_ON_REQUEST: &[&str] = &["ssh-rsa"];
 ///
 /// # Errors
 /// [`ClientError::Config`] when a list names nothing that exists here.
-pub(crate) fn offered(settings: &ClientSettings, known_types: &[String]) -> Result<Algorithms, ClientError> {
+pub(crate) fn offered(
+    settings: &ClientSettings,
+    known_types: &[String],
+    known_authority: bool,
+) -> Result<Algorithms, ClientError> {
     let default = Algorithms::client_default();
     let kex = list("KexAlgorithms", &settings.kex_algorithms, &default.kex, &|name| {
         lh_crypto::KexAlgorithm::by_name(name).is_some()
     })?;
-    let mut host_key =
-        list("HostKeyAlgorithms", &settings.host_key_algorithms, &default.host_key, &|name| {
-            default.host_key.iter().any(|each| each == name) || KEY_ON_REQUEST.contains(&name)
-        })?;
+    let mut host_key = list("HostKeyAlgorithms", &settings.host_key_algorithms, KEY_DEFAULT, &known_key)?;
     // An order the user wrote down is kept; `+` and `-` only edit ours.
     let ordered_by_user =
         settings.host_key_algorithms.0.as_deref().is_some_and(|text| !text.starts_with(['+', '-']));
     if !ordered_by_user {
-        host_key.sort_by_key(|name| !known_types.iter().any(|known| *known == key_type_of(name)));
+        // A certificate is of use where an authority is known, and as good as its plain key where that is.
+        host_key.sort_by_key(|name| {
+            let certified = known_authority && name.contains("-cert-v01@");
+            !certified && !known_types.iter().any(|known| *known == key_type_of(name))
+        });
     }
     let cipher = list("Ciphers", &settings.ciphers, &default.cipher_c2s, &|name| {
         lh_crypto::Cipher::by_name(name).is_some()
@@ -85,11 +90,21 @@ pub(crate) fn known_key(name: &str) -> bool {
     KEY_DEFAULT.contains(&name) || KEY_ON_REQUEST.contains(&name)
 }
 
-/// The key type behind a signature algorithm, as known_hosts lists it.
-pub(crate) fn key_type_of(algorithm: &str) -> &str {
-    match algorithm {
-        "rsa-sha2-512" | "rsa-sha2-256" => "ssh-rsa",
-        other => other,
+/// Signature algorithms of certificate authorities that count.
+///
+/// # Errors
+/// [`ClientError::Config`] when the list names nothing that exists here.
+pub(crate) fn authorities(settings: &ClientSettings) -> Result<Vec<String>, ClientError> {
+    let plain: Vec<&str> = KEY_DEFAULT.iter().copied().filter(|name| !name.contains("-cert-")).collect();
+    list("CASignatureAlgorithms", &settings.ca_signature_algorithms, &plain, &known_key)
+}
+
+/// The key type behind a signature algorithm, as known_hosts lists it: of a certificate, that of its key.
+pub(crate) fn key_type_of(algorithm: &str) -> String {
+    match algorithm.strip_suffix("-cert-v01@openssh.com").unwrap_or(algorithm) {
+        "rsa-sha2-512" | "rsa-sha2-256" => "ssh-rsa".to_owned(),
+        plain if plain.starts_with("sk-") && plain != algorithm => format!("{plain}@openssh.com"),
+        plain => plain.to_owned(),
     }
 }
 
@@ -101,8 +116,9 @@ pub fn default_algorithms(keyword: &str) -> Vec<String> {
         "Ciphers" => all.cipher_c2s,
         "MACs" => all.mac_c2s,
         "KexAlgorithms" => all.kex,
-        "HostKeyAlgorithms" => all.host_key,
-        "PubkeyAcceptedAlgorithms" | "HostbasedAcceptedAlgorithms" => KEY_DEFAULT.iter().map(owned).collect(),
+        "HostKeyAlgorithms" | "PubkeyAcceptedAlgorithms" | "HostbasedAcceptedAlgorithms" => {
+            KEY_DEFAULT.iter().map(owned).collect()
+        }
         "CASignatureAlgorithms" => {
             KEY_DEFAULT.iter().filter(|name| !name.contains("-cert-")).map(owned).collect()
         }

@@ -11,15 +11,16 @@ use lh_driver::{
 };
 use lh_transport::{Config as TransportConfig, RekeyLimit, Transport};
 
+use crate::AgentForward;
 use crate::algorithms;
 use crate::dial::{Dial, Family, errno_text, resolve};
 use crate::error::ClientError;
 use crate::failure::{PeerName, link_failed};
 use crate::handshake::{GOODBYE, LinkPackets, shake_hands};
 use crate::hostkey::{Policy, Strict, is_loopback, known_name};
-use crate::identity::IdentityConfig;
+use crate::identity::{IdentityConfig, SessionProof};
 use crate::known::KnownFiles;
-use crate::log::Log;
+use crate::log::{Log, Voice};
 use crate::login::{LoginConfig, log_in};
 use crate::options::{Options, SystemEnvironment};
 use crate::proxy::{ProxyCommand, carry};
@@ -119,6 +120,17 @@ impl Client {
         &self.host
     }
 
+    /// What `ForwardAgent` asks for, for the sessions of this connection.
+    ///
+    /// # Errors
+    /// [`ClientError::Config`].
+    pub fn agent_forward(&mut self, options: &Options, voice: Voice) -> Result<AgentForward, ClientError> {
+        let link = self.driver.link();
+        let registered = link.transport_ref().peer_extension(lh_agent::names::AGENT_FORWARD) == Some(b"0");
+        let session = session_proof(link);
+        AgentForward::new(options, session, registered, voice).map_err(ClientError::Config)
+    }
+
     /// Where the TCP connection goes; `None` behind a proxy or jump host.
     pub const fn address(&self) -> Option<SocketAddr> {
         self.address
@@ -166,7 +178,7 @@ fn connect_link(options: &Options, depth: usize, log: &mut Log<'_>) -> Result<Co
     let policy = host_key_policy(options, reached.address.as_ref())?;
     let known = KnownFiles::read(&policy, log);
     let mut transport = TransportConfig::client();
-    transport.algorithms = algorithms::offered(config, &known.types(&policy))?;
+    transport.algorithms = algorithms::offered(config, &known.types(&policy), known.has_authority(&policy))?;
     transport.rekey = RekeyLimit { bytes: config.rekey_limit.bytes, interval: config.rekey_limit.interval };
     log.debug(|| format!("Local version string SSH-2.0-{}", transport.software));
     let transport = Transport::new(transport, Box::new(SystemRandom), Instant::now());
@@ -174,7 +186,8 @@ fn connect_link(options: &Options, depth: usize, log: &mut Log<'_>) -> Result<Co
     let deadline = config.connect_timeout.duration().map(|timeout| started + timeout);
     let untrusted = shake_hands(&mut link, &policy, &known, &peer, deadline, log)?;
 
-    let login = login_config(options, reached.address, untrusted)?;
+    let mut login = login_config(options, reached.address, untrusted)?;
+    login.identities.session = session_proof(&link);
     log.debug(|| format!("Authenticating to {} as '{}'", login.host, login.user));
     let machine = {
         let transport = link.transport_ref();
@@ -195,6 +208,17 @@ fn connect_link(options: &Options, depth: usize, log: &mut Log<'_>) -> Result<Co
     }
     link.transport().set_authenticated();
     Ok(Connected { link, proxy: reached.proxy, peer, address: reached.address, untrusted })
+}
+
+/// What an agent is shown to prove that it is used for this session.
+fn session_proof(link: &Link) -> Option<SessionProof> {
+    let transport = link.transport_ref();
+    let (host_key, signature) = transport.session_proof()?;
+    Some(SessionProof {
+        host_key: host_key.to_vec(),
+        session_id: transport.session_id()?.to_vec(),
+        signature: signature.to_vec(),
+    })
 }
 
 /// Says what the configuration asks for and does not get.
@@ -315,6 +339,13 @@ fn host_key_policy(options: &Options, address: Option<&SocketAddr>) -> Result<Po
             StrictHostKeyChecking::Ask => Strict::Ask,
             StrictHostKeyChecking::AcceptNew => Strict::AcceptNew,
         },
+        portless: (config.host_key_alias.as_deref().is_none() && port != 22)
+            .then(|| config.host.to_ascii_lowercase()),
+        principal: config
+            .host_key_alias
+            .as_deref()
+            .map_or_else(|| config.host.to_ascii_lowercase(), str::to_owned),
+        ca_algorithms: algorithms::authorities(config)?,
         name,
         address: address.map(|a| known_name(&a.ip().to_canonical().to_string(), port)),
         skip_localhost: *config.no_host_authentication_for_localhost && loopback,
@@ -329,6 +360,12 @@ fn host_key_policy(options: &Options, address: Option<&SocketAddr>) -> Result<Po
 
 /// Methods in OpenSSH's order when `PreferredAuthentications` says nothing.
 const METHODS: [&str; 3] = ["publickey", "keyboard-interactive", "password"];
+
+/// `CertificateFile`s with their tokens expanded.
+fn certificate_files(config: &lh_config::ClientConfig) -> Result<Vec<PathBuf>, ClientError> {
+    let texts = config.certificate_file.0.iter().filter(|text| !text.eq_ignore_ascii_case("none"));
+    texts.map(|text| config.expand_path(text, &SystemEnvironment).map_err(ClientError::Config)).collect()
+}
 
 fn login_config(
     options: &Options,
@@ -349,7 +386,7 @@ fn login_config(
         _ => false,
     };
     let files = config.identity_files(&SystemEnvironment).map_err(ClientError::Config)?;
-    let default_names = ["id_rsa", "id_ecdsa", "id_ed25519"];
+    let default_names = ["id_rsa", "id_ecdsa", "id_ecdsa_sk", "id_ed25519", "id_ed25519_sk"];
     let explicit = files.iter().any(|file| file.configured);
     let paths: Vec<PathBuf> = if files.is_empty() && !config.identity_file.is_set() {
         default_names.iter().map(|name| config.account.home.join(".ssh").join(name)).collect()
@@ -372,7 +409,10 @@ fn login_config(
         identities: IdentityConfig {
             files: paths,
             explicit,
+            certificates: certificate_files(config)?,
             only: *config.identities_only,
+            session: None,
+            add: *config.add_keys_to_agent,
             agent: options.agent_socket().map_err(ClientError::Config)?,
             passphrase_tries: *config.number_of_password_prompts,
             fingerprint: fingerprint_hash(options),

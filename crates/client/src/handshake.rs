@@ -11,6 +11,7 @@ use lh_wire::msg::disconnect;
 
 use crate::error::ClientError;
 use crate::failure::{PeerName, disconnected, link_failed};
+use crate::host_certificate;
 use crate::hostkey::{self, Policy};
 use crate::known::{KnownFiles, check_not_revoked, remember};
 use crate::log::{Log, sanitise};
@@ -79,6 +80,16 @@ fn verify(blob: &[u8], policy: &Policy, known: &KnownFiles, log: &mut Log<'_>) -
     let key = PublicKey::from_blob(blob)
         .map_err(|error| ClientError::HostKey(format!("Host key verification failed: {error}.")))?;
     log.debug(|| format!("Server host key: {} {}", key.key_type(), key.fingerprint(policy.fingerprint)));
+    let key = match key.certificate() {
+        None => key,
+        Some(certificate) => {
+            check_not_revoked(policy, key.plain(), log)?;
+            if host_certificate::is_trusted(&key, certificate, policy, known, log)? {
+                return Ok(false);
+            }
+            key.plain().clone()
+        }
+    };
     check_not_revoked(policy, &key, log)?;
     let verdict = known.look_up(policy, &key);
     let accepted = hostkey::decide(&verdict, &key, policy, log)?;
@@ -106,6 +117,10 @@ fn side_event(event: Event, peer: &PeerName, log: &mut Log<'_>) -> Result<(), Cl
             for (name, value) in extensions {
                 log.debug(|| format!("kex_ext_info: {}=<{}>", sanitise(&name), lossy(&value)));
             }
+        }
+        Event::GroupChosen { asked: (min, preferred, max), bits, public_ones } => {
+            log.debug(|| format!("SSH2_MSG_KEX_DH_GEX_REQUEST({min}<{preferred}<{max}) sent"));
+            log.debug(|| format!("SSH2_MSG_KEX_DH_GEX_GROUP received, bits set: {public_ones}/{bits}"));
         }
         Event::Debug { always_display, text } => {
             let level = if always_display { LogLevel::Info } else { LogLevel::Debug1 };

@@ -10,6 +10,7 @@
 //! driver's readiness loop. Only a jump host needs a thread of its own, because two connections run at once.
 
 pub mod agent;
+mod agent_forward;
 mod algorithms;
 mod connect;
 pub mod destination;
@@ -19,8 +20,10 @@ pub mod escape;
 mod failure;
 pub mod forward;
 mod handshake;
+mod host_certificate;
 mod hostkey;
 mod identity;
+pub mod key_file;
 mod known;
 pub mod known_hosts;
 mod log;
@@ -34,6 +37,7 @@ mod terminal;
 mod testing;
 mod ui;
 
+pub use agent_forward::AgentForward;
 pub use algorithms::default_algorithms;
 pub use connect::{Client, connect};
 pub use destination::Destination;

@@ -121,6 +121,11 @@ impl<'u> Log<'u> {
         if self.batch { None } else { self.ui.ask_secret(prompt) }
     }
 
+    /// Permission is given by people only.
+    pub(crate) fn confirm(&mut self, prompt: &str) -> bool {
+        !self.batch && self.ui.confirm(prompt)
+    }
+
     pub(crate) fn is_batch(&self) -> bool {
         self.batch
     }

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::sync::Arc;
 
-use lh_cli::prompt::{Kind, Prompter};
+use lh_cli::prompt::{Kind, Prompter, Require};
 
 use crate::log::Voice;
 use crate::ui::{LogLevel, Secret, UserInterface};
@@ -62,5 +62,11 @@ impl UserInterface for TerminalUi {
 
     fn ask_secret(&mut self, prompt: &str) -> Option<Secret> {
         self.question(prompt, Kind::Secret)
+    }
+
+    fn confirm(&mut self, prompt: &str) -> bool {
+        // The terminal may belong to the session by now: a program with a window asks, as with ssh.
+        let prompter = Prompter { require: Require::Force, ..self.prompter.clone() };
+        prompter.confirm(prompt).unwrap_or(false)
     }
 }

@@ -148,7 +148,7 @@ keyword_table! {
     /// Key exchange methods.
     kex_algorithms: AlgorithmList = "", "KexAlgorithms", Match, Works;
     /// Signature algorithms of certificate authorities.
-    ca_signature_algorithms: AlgorithmList = "", "CASignatureAlgorithms", Match, NotYet;
+    ca_signature_algorithms: AlgorithmList = "", "CASignatureAlgorithms", Match, Works;
     /// Command run here after connecting; tokens.
     local_command: RestOfLine = "", "LocalCommand", Match, Works;
     /// Command run there; tokens.
@@ -184,7 +184,7 @@ keyword_table! {
     /// Domains to complete short names with.
     canonical_domains: CanonicalDomains = "none", "CanonicalDomains", Match, NotYet;
     /// Certificates to offer; tokens.
-    certificate_file: Files = "", "CertificateFile", Match, NotYet;
+    certificate_file: Files = "", "CertificateFile", Match, Works;
     /// Known hosts of the system.
     global_known_hosts_file: Words = "/etc/ssh/ssh_known_hosts /etc/ssh/ssh_known_hosts2", "GlobalKnownHostsFile", Match, Works;
     /// Known hosts of the user; tokens.
@@ -206,9 +206,9 @@ keyword_table! {
     /// What a remote SOCKS forward may reach.
     permit_remote_open: PermitForward = "any", "PermitRemoteOpen", Match, Works;
     /// Put used keys into the agent.
-    add_keys_to_agent: AddKeysToAgent = "no", "AddKeysToAgent", Match, NotYet;
+    add_keys_to_agent: AddKeysToAgent = "no", "AddKeysToAgent", Match, Works;
     /// Forward the agent.
-    forward_agent: ForwardAgent = "no", "ForwardAgent", Match, NotYet;
+    forward_agent: ForwardAgent = "no", "ForwardAgent", Match, Works;
     /// How long connecting may take.
     connect_timeout: SecondsOrNone = "none", "ConnectTimeout", Match, Works;
     /// Tunnel units.

@@ -112,7 +112,7 @@ keyword_table! {
     /// Allow TCP forwarding.
     allow_tcp_forwarding: AllowForwarding = "yes", "AllowTcpForwarding", Match, Works;
     /// Allow agent forwarding.
-    allow_agent_forwarding: bool = "yes", "AllowAgentForwarding", Match, NotYet;
+    allow_agent_forwarding: bool = "yes", "AllowAgentForwarding", Match, Works;
     /// No forwarding of any kind.
     disable_forwarding: bool = "no", "DisableForwarding", Match, Works;
     /// Allow Unix socket forwarding.

@@ -23,13 +23,14 @@ pub struct WindowPolicy {
     pub initial: u32,
     /// The window never grows beyond this, bytes. A cap below `initial` means: no growth.
     ///
-    /// An OpenSSH sender from 8.9 on gets slower beyond about 15 MiB, so set what is best for the peer.
+    /// Where a large window makes the sender slower (OpenSSH's from 8.9 on, beyond about 15 MiB), a smaller one is found by
+    /// measuring; a cap is for people who want to set it.
     pub cap: u32,
 }
 
 impl WindowPolicy {
-    /// Sessions and everything else that may carry bulk: 2 MiB, growing to 64 MiB.
-    pub const BULK: Self = Self { initial: 2 * MIB, cap: 64 * MIB };
+    /// Everything that may carry bulk: 2 MiB, growing to what the path holds and [`Config::growth_budget`] allows.
+    pub const BULK: Self = Self { initial: 2 * MIB, cap: u32::MAX };
 
     /// A window that stays as it is.
     pub const fn fixed(bytes: u32) -> Self {
@@ -83,7 +84,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             max_channels: 16384,
-            growth_budget: 256 << 20,
+            growth_budget: 4 << 30,
             max_send_packet: LARGEST_MAX_PACKET,
             max_unanswered: 1024,
         }

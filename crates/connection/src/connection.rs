@@ -218,7 +218,7 @@ impl Connection {
         if channel.phase != Phase::Open || channel.local == Half::Closed || channel.remote != Half::Open {
             return;
         }
-        let bytes = channel.receive.credit(now, &mut self.growth_left);
+        let bytes = channel.receive.credit(now, self.round_trip, &mut self.growth_left);
         if bytes > 0 {
             let mut payload = [0; 9];
             put_head(&mut payload, msg::ChannelWindowAdjust::NUMBER, &[channel.remote_id, bytes]);

@@ -20,6 +20,7 @@ mod config;
 mod connection;
 mod error;
 mod event;
+mod growth;
 mod peer;
 mod window;
 

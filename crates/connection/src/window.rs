@@ -7,13 +7,13 @@
 //! nothing: credit goes back as fast as data comes, so on a long path the window looks full here while the peer
 //! stands still. What does say it is time. The first byte beyond a grant cannot have been sent before the grant
 //! arrived, so "grant sent to first byte beyond the old one" is never less than a round trip and is exactly one
-//! when the peer was waiting; the smallest such sample estimates the round trip. When data comes at a rate of at least
-//! half a window per round trip, and our sink keeps up, the window doubles. A path that is limited by anything
-//! else stops at two to four times what it holds in flight.
+//! when the peer was waiting; the smallest such sample estimates the round trip. What follows from rate and round trip is
+//! decided in [`growth`](crate::growth).
 
 use std::time::{Duration, Instant};
 
 use crate::WindowPolicy;
+use crate::growth::{Growth, Present, Wish};
 
 /// The receive side of one channel.
 #[derive(Debug, Clone)]
@@ -28,10 +28,17 @@ pub(crate) struct ReceiveWindow {
     credited: u64,
     /// A grant whose first use is being timed: the end of the grants before it, and when it went out.
     timed_grant: Option<(u64, Instant)>,
-    epoch: Option<Instant>,
-    epoch_received: u64,
-    grow: bool,
+    growth: Growth,
+    wish: Option<Wish>,
+    /// When credit went out last.
+    last_credit: Option<Instant>,
 }
+
+/// Credit goes out at least so often in a round trip while data comes: a lump that waits is window that is not used.
+const CREDITS_PER_ROUND_TRIP: u32 = 32;
+
+/// Between credits for that reason alone there is at least this, or a short path would get one for each packet.
+const LEAST_CREDIT_GAP: Duration = Duration::from_millis(1);
 
 impl ReceiveWindow {
     pub(crate) fn new(policy: WindowPolicy, max_packet: u32) -> Self {
@@ -46,9 +53,9 @@ impl ReceiveWindow {
             consumed: 0,
             credited: 0,
             timed_grant: None,
-            epoch: None,
-            epoch_received: 0,
-            grow: false,
+            growth: Growth::default(),
+            wish: None,
+            last_credit: None,
         }
     }
 
@@ -96,18 +103,15 @@ impl ReceiveWindow {
             *round_trip = Some(round_trip.map_or(sample, |old| old.min(sample)));
             self.timed_grant = None;
         }
-        self.epoch_received += n;
-        let start = *self.epoch.get_or_insert(now);
-        if let Some(round_trip) = *round_trip
-            && now.saturating_duration_since(start) >= round_trip
-        {
-            // An epoch lasts longer than a round trip when this process did not get to run, or the path is short:
-            // what counts is the rate.
-            let elapsed = now.saturating_duration_since(start).as_nanos().max(1);
-            let in_flight = u128::from(self.epoch_received) * round_trip.as_nanos() / elapsed;
-            self.grow |= in_flight >= u128::from(self.size / 2) && self.backlog() <= self.size / 4;
-            self.epoch = Some(now);
-            self.epoch_received = 0;
+        let present = Present {
+            size: self.size,
+            initial: self.initial,
+            cap: self.cap,
+            backlog: self.backlog(),
+            changing: self.wish.is_some(),
+        };
+        if let Some(wish) = self.growth.on_data(n, now, *round_trip, present) {
+            self.wish = Some(wish);
         }
     }
 
@@ -118,34 +122,49 @@ impl ReceiveWindow {
 
     /// The credit to send now, 0 for none yet. `budget` is what all windows together may still grow.
     ///
-    /// Credit is due after three packets (OpenSSH's rule) or a sixteenth of the window, whichever is more, so that
-    /// a big window does not cost an adjust every three packets; and earlier when less than half of the
-    /// window is left, but then in pieces of a packet, unless the sink is empty and nothing larger will come.
-    pub(crate) fn credit(&mut self, now: Instant, budget: &mut u64) -> u32 {
+    /// Credit is due after three packets (OpenSSH's rule) or a sixty-fourth of the window, whichever is more, so that
+    /// a big window does not cost an adjust every three packets; after a fraction of a round trip; and earlier when less than
+    /// half of the window is left, but then in pieces of a packet, unless the sink is empty and nothing larger will come.
+    pub(crate) fn credit(&mut self, now: Instant, round_trip: Option<Duration>, budget: &mut u64) -> u32 {
         let pending = self.consumed - self.credited;
-        let many = pending > (3 * self.max_packet).max(self.size / 16);
+        let many = pending > (3 * self.max_packet).max(self.size / 64);
+        let long = pending >= self.max_packet
+            && self.last_credit.zip(round_trip).is_some_and(|(last, round_trip)| {
+                let gap = (round_trip / CREDITS_PER_ROUND_TRIP).max(LEAST_CREDIT_GAP);
+                now.saturating_duration_since(last) >= gap
+            });
         let low = self.left() < self.size / 2
             && (pending >= self.max_packet.min(self.size / 2) || self.backlog() == 0);
-        if pending == 0 || !(many || low) {
+        if pending == 0 || !(many || long || low) {
             return 0;
         }
-        let mut bytes = pending;
-        if self.grow {
-            self.grow = false;
-            let step = self.size.min(self.cap - self.size).min(*budget);
-            *budget -= step;
-            self.size += step;
-            bytes += step;
-        }
-        if self.timed_grant.is_none() {
-            self.timed_grant = Some((self.received + self.left_before(bytes, pending), now));
-        }
+        self.last_credit = Some(now);
         self.credited += pending;
+        let bytes = match self.wish {
+            Some(Wish::Larger(wanted)) => {
+                self.wish = None;
+                let step = wanted.min(self.cap).saturating_sub(self.size).min(*budget);
+                // What one adjust can say.
+                let step = step.min(u64::from(u32::MAX).saturating_sub(pending));
+                *budget -= step;
+                self.size += step;
+                pending + step
+            }
+            Some(Wish::Smaller(wanted)) => {
+                // Granted credit cannot be taken back, only not be renewed; half of it is, so that data goes on.
+                let kept = self.size.saturating_sub(wanted.max(self.initial)).min(pending / 2);
+                self.size -= kept;
+                *budget += kept;
+                if self.size <= wanted.max(self.initial) || kept == 0 {
+                    self.wish = None;
+                }
+                pending - kept
+            }
+            None => pending,
+        };
+        if self.timed_grant.is_none() {
+            self.timed_grant = Some((self.received + self.left().saturating_sub(bytes), now));
+        }
         u32::try_from(bytes).unwrap_or(u32::MAX)
-    }
-
-    /// What was left before a grant of `bytes` of which `pending` is credit (the size has grown by the rest).
-    const fn left_before(&self, bytes: u64, pending: u64) -> u64 {
-        self.left() - (bytes - pending)
     }
 }

@@ -17,6 +17,7 @@
 //!   water marks, a running key exchange and a fair share per turn; whoever finds it 0 is called again.
 //! * Ciphers can be done by other threads ([`Workers`]), the system calls of a connection are made by one. They join
 //!   for sustained bulk only: a keystroke is sealed and sent by the thread that handled it.
+//! * In the middle of bulk the loop asks again for some microseconds before it sleeps (`spin`).
 //! * Many packets per system call, both ways; interactive data is flushed at the end of the turn that made it.
 
 mod core;
@@ -34,6 +35,7 @@ mod poller;
 mod pump;
 mod resolve;
 mod sink;
+mod spin;
 mod stream;
 
 pub use crew::Workers;

@@ -9,7 +9,7 @@ use crate::handler::{ChannelEvent, ChannelHandler};
 use crate::local_fd::LocalFd;
 use crate::poller::{Interest, Interests, Ready};
 use crate::sink::Sink;
-use crate::{ChannelCx, core::SHARE_PER_TURN};
+use crate::{ChannelCx, core::MOST_PER_READ};
 
 /// Tells the other side that nobody reads what it sends.
 const EOW_REQUEST: &str = "eow@openssh.com";
@@ -308,7 +308,7 @@ impl FdPump {
             }
             let want = budget.min(input.chunk);
             match input.read_to(want, cx) {
-                Some(got) if got == want => input.chunk = (input.chunk * 2).min(SHARE_PER_TURN),
+                Some(got) if got == want => input.chunk = (input.chunk * 2).min(MOST_PER_READ),
                 Some(got) => {
                     if got < input.chunk / 4 {
                         input.chunk = (input.chunk / 2).max(FIRST_READ);

@@ -32,6 +32,15 @@ pub enum Event {
         /// What to sign.
         data: Vec<u8>,
     },
+    /// Client: the server chose a group for diffie-hellman-group-exchange (RFC 4419). Good to know, nothing to answer.
+    GroupChosen {
+        /// Smallest, preferred and largest size that was asked for, in bits.
+        asked: (u32, u32, u32),
+        /// Size of the group's prime, in bits.
+        bits: u32,
+        /// How many bits are set in our public value.
+        public_ones: u32,
+    },
     /// New keys are in use in both directions.
     KexDone {
         /// The first exchange of this connection; others are rekeys.

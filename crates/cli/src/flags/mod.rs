@@ -8,12 +8,18 @@
 //! A flag that a program knows but does not act on yet is an error that says so: silence would let a script believe in a
 //! forward or a restriction that is not there.
 
+mod add;
+mod agent;
 mod keygen;
+mod keyscan;
 mod scp;
 mod ssh;
 mod sshd;
 
+pub use add::ADD;
+pub use agent::AGENT;
 pub use keygen::KEYGEN;
+pub use keyscan::KEYSCAN;
 pub use scp::SCP;
 pub use ssh::SSH;
 pub use sshd::SSHD;

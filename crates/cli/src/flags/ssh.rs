@@ -15,7 +15,7 @@ pub static SSH: Program = Program {
         Flag::plain('2', Accepted("it is the only protocol version"), ""),
         Flag::plain('4', Works, "Use IPv4 addresses only."),
         Flag::plain('6', Works, "Use IPv6 addresses only."),
-        Flag::plain('A', NotYet, "Forward the authentication agent."),
+        Flag::plain('A', Works, "Forward the authentication agent."),
         Flag::plain('a', Works, "Do not forward the authentication agent."),
         Flag::with('B', "bind_interface", NotYet, "Connect from the address of this interface."),
         Flag::with('b', "bind_address", Works, "Connect from this address."),

@@ -112,6 +112,7 @@ impl Login<'_> {
                 // `event` shows banners itself.
                 Event::Banner(_) => {}
                 Event::Success => {
+                    self.key_was_good(log);
                     let (peer, method) = (&self.config.peer, self.method);
                     log.verbose(&format!(
                         "Authenticated to {} ({peer}) using \"{method}\".",
@@ -121,6 +122,7 @@ impl Login<'_> {
                 }
                 Event::ChooseMethod { methods, partial_success } => {
                     if partial_success {
+                        self.key_was_good(log);
                         log.verbose(&format!(
                             "Authenticated using \"{}\" with partial success.",
                             self.method
@@ -145,6 +147,13 @@ impl Login<'_> {
                 }
                 Event::PasswordExpired { prompt } => self.change_password(&prompt, log)?,
             }
+        }
+    }
+
+    /// The last request has been accepted; if it was a key from a file, the agent may be to have it.
+    fn key_was_good(&self, log: &mut Log<'_>) {
+        if let (PUBLICKEY, Some(index), Some(identities)) = (self.method, self.used_key, &self.identities) {
+            identities.add_to_agent(index, log);
         }
     }
 
@@ -213,7 +222,7 @@ impl Login<'_> {
             }
             let Some(identity) = identities.list.get(index) else { break };
             let Some(public) = identity.public.clone() else { continue };
-            if public.key_type() == "ssh-rsa" && public.bits() < config.required_rsa_size as usize {
+            if public.plain().key_type() == "ssh-rsa" && public.bits() < config.required_rsa_size as usize {
                 log.debug(|| format!("Skipping key {}: RSA key too small", identity.name));
                 continue;
             }
@@ -224,7 +233,11 @@ impl Login<'_> {
                 });
                 continue;
             };
-            if identity.is_ready() {
+            if identities.signer(index).is_none() {
+                log.debug(|| format!("no private key for certificate \"{}\"", identity.name));
+                continue;
+            }
+            if identities.is_ready(index) {
                 log.debug(|| {
                     format!("Signing with key: {}", identity.describe(config.identities.fingerprint))
                 });
@@ -345,14 +358,19 @@ impl Login<'_> {
     }
 }
 
-/// The signature algorithm for `key`: the best one that the configuration allows and the server says it takes
-/// (RFC 8308 section 3.1). A server that says nothing is old, and old servers know only the key's own name; for RSA
-/// that is SHA-1, so unless the configuration asks for it a SHA-2 form is tried all the same.
+/// The signature algorithm for `key`: the best one that the configuration allows and, for RSA, the server says it takes
+/// (RFC 8308 section 3.1; a certificate is as good as the plain name there). A server that says nothing is old, and
+/// old servers know only the key's own name; for RSA that is SHA-1, so unless the configuration asks for it a SHA-2
+/// form is tried all the same. Other keys have one algorithm, which is offered whatever the server lists.
 fn choose_algorithm(key: &PublicKey, allowed: &[String], server: Option<&str>) -> Option<String> {
     let mut usable =
         key.signature_algorithms().iter().copied().filter(|name| allowed.iter().any(|each| each == name));
     match server {
-        Some(list) => usable.find(|name| list.split(',').any(|each| each == *name)),
+        Some(list) if key.plain().key_type() == "ssh-rsa" => usable.find(|name| {
+            let plain = name.trim_end_matches("-cert-v01@openssh.com");
+            list.split(',').any(|each| each == *name || each == plain)
+        }),
+        Some(_) => usable.next(),
         None => {
             let all: Vec<&str> = usable.collect();
             all.iter().copied().find(|name| *name == key.key_type()).or_else(|| all.first().copied())

@@ -80,8 +80,11 @@ fn config() -> LoginConfig {
         identities: IdentityConfig {
             files: Vec::new(),
             explicit: true,
+            certificates: Vec::new(),
             only: false,
             agent: None,
+            session: None,
+            add: lh_config::special::AddKeysToAgent::default(),
             passphrase_tries: 3,
             fingerprint: FingerprintHash::Sha256,
         },

@@ -2,22 +2,28 @@
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
+use std::path::Path;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use lh_driver::{ChannelCx, ChannelEvent, ChannelHandler, Interests, Ready};
 use lh_sys::pty::Pty;
+use lh_sys::records::Last;
 use lh_sys::spawn::Program;
 use lh_wire::{Reader, Writer};
 use rustix::termios::Winsize;
 
+use super::agent;
+use super::auth_info::AuthInfo;
 use super::command::{self, Decision, Plan, Wanted};
 use super::environment::{self, ClientVariables, Sources};
 use super::process::Process;
 use super::sftp::{Arguments, Sftp};
 use super::shared::Shared;
+use super::{greeting, rc};
 use crate::log::{error, info, verbose};
+use crate::questions::{Question, decode_last};
 
 /// What runs behind the channel.
 enum State {
@@ -47,6 +53,8 @@ pub(super) struct SessionChannel {
     idle_limit: Option<Duration>,
     /// …since then.
     moved: Option<Instant>,
+    /// The terminal in use, as records name it.
+    line: Option<String>,
 }
 
 impl SessionChannel {
@@ -60,6 +68,7 @@ impl SessionChannel {
             number,
             idle_limit: None,
             moved: None,
+            line: None,
         }
     }
 
@@ -119,6 +128,9 @@ impl SessionChannel {
             "env" if preparing => self.set_variable(&fields).unwrap_or(false),
             "window-change" => self.resize(&fields).unwrap_or(false),
             "signal" => self.signal(&fields).unwrap_or(false),
+            name if agent::is_request(name) && preparing => {
+                agent::start(&Rc::clone(&self.shared), name, &mut cx.control())
+            }
             "break" => match &self.state {
                 State::Running(process) => process.send_break(),
                 _ => false,
@@ -201,7 +213,15 @@ impl SessionChannel {
     /// Starts what was asked for, or what is forced instead of it.
     fn start(&mut self, wanted: &Wanted, want_reply: bool, cx: &mut ChannelCx<'_>) {
         let shared = Rc::clone(&self.shared);
-        let notice = command::nologin_notice(shared.user.uid);
+        let notice = match &shared.session_problem {
+            Some(problem) => Some(format!("{}{problem}\n", shared.said)),
+            // With PAM it is a module's business.
+            None if shared.pam => None,
+            None => command::nologin_notice(shared.user.uid),
+        };
+        if notice.is_some() && !shared.pam {
+            info!(shared.log, "User {} not allowed because /etc/nologin exists", shared.user.name);
+        }
         let has_terminal = self.terminal.is_some();
         let decision = command::decide(
             wanted,
@@ -224,6 +244,9 @@ impl SessionChannel {
             Plan::Nothing => answer(cx, false),
             Plan::Message(text, status) => {
                 answer(cx, true);
+                if shared.must_change_password {
+                    self.say(command::password_warning(has_terminal), cx);
+                }
                 self.say_and_end(text, *status, cx);
             }
             Plan::InternalSftp(args) => match Arguments::parse(args, &shared.user) {
@@ -239,15 +262,19 @@ impl SessionChannel {
                 }
             },
             Plan::Program { login_shell, .. } => {
-                let motd = if *login_shell && has_terminal { self.motd() } else { None };
-                match self.run(&decision) {
+                let login = *login_shell && has_terminal;
+                match self.run(&decision, wanted) {
                     Ok(mut process) => {
                         answer(cx, true);
                         if let Some(problem) = &shared.home_problem {
                             self.say(problem, cx);
                         }
-                        if let Some(motd) = motd {
-                            cx.send(motd.as_bytes());
+                        if shared.must_change_password {
+                            self.say(command::password_warning(has_terminal), cx);
+                        }
+                        let last = self.record(process.pid());
+                        if login {
+                            self.greet(last.as_ref(), cx);
                         }
                         process.start(cx);
                         self.state = State::Running(Box::new(process));
@@ -263,38 +290,68 @@ impl SessionChannel {
         }
     }
 
-    fn run(&mut self, decision: &Decision) -> std::io::Result<Process> {
+    /// Has it recorded that somebody sits at the terminal. Returns when he was here last, if he is to be told.
+    fn record(&mut self, pid: u32) -> Option<Last> {
+        let line = self.line.as_deref()?.to_owned();
+        let mut monitor = self.shared.monitor.borrow_mut();
+        let answer = monitor.ask(&Question::Arrived { line, pid });
+        answer.ok().and_then(|bytes| decode_last(&bytes).ok()).flatten()
+    }
+
+    /// Has it recorded that the terminal is free.
+    fn unrecord(&mut self) {
+        if let Some(line) = self.line.take() {
+            // Nobody may be left to hear it, who then does it by himself.
+            let _ = self.shared.monitor.borrow().send(&Question::Left { line }.encode());
+        }
+    }
+
+    fn greet(&self, last: Option<&Last>, cx: &mut ChannelCx<'_>) {
+        let shared = &self.shared;
+        let motd = shared.settings.print_motd.value.then_some(Path::new("/etc/motd"));
+        if let Some(text) = greeting::text(&shared.user, &shared.said, last, motd) {
+            cx.send(text.as_bytes());
+        }
+    }
+
+    fn run(&mut self, decision: &Decision, wanted: &Wanted) -> std::io::Result<Process> {
         let Plan::Program { path, arg0, args, .. } = &decision.plan else {
             return Err(std::io::ErrorKind::InvalidInput.into());
         };
         let shared = &self.shared;
+        let agent = shared.agent.borrow();
         let environment = environment::build(&Sources {
             client: &self.variables,
             user: &shared.user,
             key: &shared.key_environment,
             set_env: &shared.settings.set_env.0,
-            user_file: shared.user_environment.as_deref(),
+            user_file: &shared.user_environment,
+            modules: &shared.modules_environment,
             connection: shared.connection,
+            agent: agent.as_deref(),
             terminal: self.terminal.as_ref().map(|terminal| (terminal.pty.name(), terminal.kind.as_str())),
             original_command: decision.original.as_ref(),
+            auth_info: shared.auth_info.as_ref().map(AuthInfo::path),
         });
         let mut program = Program::new(path).arg0(arg0).env(environment.into_variables());
         for arg in args {
             program = program.arg(arg);
         }
+        // Forced by the administrator, or a subsystem: then nothing of the user's comes in between.
+        if !matches!(wanted, Wanted::Subsystem(_)) && shared.settings.force_command.command().is_none() {
+            let allowed = shared.options.user_rc && shared.settings.permit_user_rc.value;
+            if let Some(before) = rc::program(&shared.user, allowed, "")? {
+                program = program.before(before);
+            }
+        }
         match self.terminal.take() {
-            Some(terminal) => Process::in_terminal(program, terminal.pty),
+            Some(terminal) => {
+                let name = terminal.pty.name();
+                self.line = name.strip_prefix("/dev").ok().map(|line| line.display().to_string());
+                Process::in_terminal(program, terminal.pty)
+            }
             None => Process::with_pipes(program),
         }
-    }
-
-    /// The message of the day, as a terminal in raw mode wants it.
-    fn motd(&self) -> Option<String> {
-        if !self.shared.settings.print_motd.value || self.shared.user.home.join(".hushlogin").exists() {
-            return None;
-        }
-        let text = std::fs::read("/etc/motd").ok()?;
-        Some(String::from_utf8_lossy(&text).replace('\n', "\r\n"))
     }
 
     fn say(&self, text: &str, cx: &mut ChannelCx<'_>) {
@@ -349,6 +406,7 @@ impl ChannelHandler for SessionChannel {
                     let (ip, port, number) = (peer.ip(), peer.port(), self.number);
                     verbose!(self.shared.log, "Close session: user {user} from {ip} port {port} id {number}");
                     self.terminal = None;
+                    self.unrecord();
                 }
                 match (self.running(), event) {
                     (Some(handler), event) => handler.on_event(event, cx),

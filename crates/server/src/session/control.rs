@@ -12,14 +12,13 @@ use super::channel::SessionChannel;
 use super::forward::{Forwards, Replies};
 use super::shared::Shared;
 use crate::log::{debug, error, info};
-use crate::questions::{Question, Talk};
+use crate::questions::Question;
 
 /// The server's [`Control`].
 pub(super) struct Serving {
     shared: Rc<Shared>,
     /// The public halves; the private ones are the monitor's.
     host_keys: Vec<PublicKey>,
-    monitor: Talk,
     sessions: Vec<ChannelId>,
     no_more_sessions: bool,
     /// The host key algorithm in use, to prove RSA keys with a hash the client knows.
@@ -30,17 +29,11 @@ pub(super) struct Serving {
 }
 
 impl Serving {
-    pub(super) fn new(
-        shared: Rc<Shared>,
-        host_keys: Vec<PublicKey>,
-        monitor: Talk,
-        negotiated: String,
-    ) -> Self {
+    pub(super) fn new(shared: Rc<Shared>, host_keys: Vec<PublicKey>, negotiated: String) -> Self {
         let forwards = Rc::new(RefCell::new(Forwards::new(Rc::clone(&shared))));
         Self {
             shared,
             host_keys,
-            monitor,
             sessions: Vec::new(),
             no_more_sessions: false,
             negotiated,
@@ -106,7 +99,7 @@ impl Serving {
                 None => algorithms.first()?,
             };
             let question = Question::Prove { algorithm: (*algorithm).to_owned(), key: blob.to_vec() };
-            proofs.put_string(&self.monitor.ask_signature(&question).ok()?);
+            proofs.put_string(&self.shared.monitor.borrow_mut().ask_signature(&question).ok()?);
         }
         Some(proofs)
     }
@@ -133,7 +126,7 @@ impl Control for Serving {
             }
             ControlEvent::SignExchangeHash { algorithm, key_index, data } => {
                 let question = Question::Sign { key_index, algorithm, hash: data };
-                let signed = match self.monitor.ask_signature(&question) {
+                let signed = match self.shared.monitor.borrow_mut().ask_signature(&question) {
                     Ok(signature) => cx.transport().exchange_hash_signed(&signature).is_ok(),
                     Err(_) => false,
                 };

@@ -41,9 +41,11 @@ pub(super) fn algorithms(settings: &ServerSettings) -> Algorithms {
     }
 }
 
-/// What `server-sig-algs` says (RFC 8308).
+/// What `server-sig-algs` says (RFC 8308): signature algorithms, so none of the names that certificates go by.
 pub(super) fn user_key_algorithms(settings: &ServerSettings) -> Vec<String> {
-    settings.pubkey_accepted_algorithms.apply(&USER_KEY_ALGORITHMS)
+    let mut names = settings.pubkey_accepted_algorithms.apply(&USER_KEY_ALGORITHMS);
+    names.retain(|name| !name.contains("-cert-v"));
+    names
 }
 
 #[cfg(test)]

@@ -1,15 +1,20 @@
 //! What all channels of one session process share.
 
+use std::cell::RefCell;
+use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 
 use lh_config::pattern::{ListMatch, match_list};
 use lh_config::server_table::ServerSettings;
 use lh_config::server_values::PermitUserEnvironment;
 use lh_sys::users::User;
 
+use super::auth_info::AuthInfo;
 use crate::key_options::KeyOptions;
 use crate::log::Log;
+use crate::questions::Talk;
 
 /// The user who has logged in, and the rules.
 pub(super) struct Shared {
@@ -23,10 +28,24 @@ pub(super) struct Shared {
     pub(super) connection: Option<(SocketAddr, SocketAddr)>,
     /// `environment=` of the key, as far as `PermitUserEnvironment` lets it through.
     pub(super) key_environment: Vec<(String, String)>,
-    /// Content of `~/.ssh/environment`, where that may be read.
-    pub(super) user_environment: Option<String>,
+    /// `~/.ssh/environment`, as far as `PermitUserEnvironment` lets it through.
+    pub(super) user_environment: Vec<(String, String)>,
+    /// What PAM's modules have set.
+    pub(super) modules_environment: Vec<(OsString, OsString)>,
+    /// Why PAM has opened no session.
+    pub(super) session_problem: Option<String>,
+    /// PAM decides about logins here.
+    pub(super) pam: bool,
+    /// What modules want the user to read.
+    pub(super) said: String,
+    /// The file of `ExposeAuthInfo`.
+    pub(super) auth_info: Option<AuthInfo>,
+    /// The monitor, for what only root may do.
+    pub(super) monitor: RefCell<Talk>,
     /// What to tell the user about his home directory.
     pub(super) home_problem: Option<String>,
+    /// Where programs find the forwarded agent, once a session has asked for it.
+    pub(super) agent: RefCell<Option<PathBuf>>,
     /// The connection's socket, for options that depend on what it is used for.
     pub(super) socket: Option<OwnedFd>,
 }

@@ -78,8 +78,11 @@ impl ExpectGexGroup {
         self.group.g = message.g.magnitude().to_vec();
         let ephemeral = EphemeralKey::generate_dh(&self.group.p, &self.group.g).map_err(kex_error)?;
         let init = KexDhGexInit::new(Mpint::from_magnitude(ephemeral.public())).to_payload();
+        let public_ones = ephemeral.public().iter().map(|byte| byte.count_ones()).sum();
+        let asked = (self.group.min, self.group.n, self.group.max);
+        let chosen = Event::GroupChosen { asked, bits, public_ones };
         let next = ExpectGexReply { common: self.common, group: self.group, ephemeral };
-        Ok(Progress::to(State::ClientGexReply(next)).sending(init))
+        Ok(Progress::to(State::ClientGexReply(next)).sending(init).telling(chosen))
     }
 }
 
@@ -129,7 +132,12 @@ impl Common {
             blob: host_key.to_vec(),
             first: self.exchange.first,
         };
-        let verdict = ExpectVerdict { secret, exchange_hash: hash, host_key: host_key.to_vec() };
+        let verdict = ExpectVerdict {
+            secret,
+            exchange_hash: hash,
+            host_key: host_key.to_vec(),
+            signature: signature.to_vec(),
+        };
         if known {
             return Ok(verdict.accepted());
         }
@@ -142,6 +150,7 @@ pub(crate) struct ExpectVerdict {
     secret: SharedSecret,
     exchange_hash: Vec<u8>,
     host_key: Vec<u8>,
+    signature: Vec<u8>,
 }
 
 impl ExpectVerdict {
@@ -150,9 +159,9 @@ impl ExpectVerdict {
     }
 
     pub(super) fn accepted(self) -> Progress {
-        let Self { secret, exchange_hash, host_key } = self;
+        let Self { secret, exchange_hash, host_key, signature } = self;
         Progress {
-            next: Next::Finished(Finished { secret, exchange_hash, host_key }),
+            next: Next::Finished(Finished { secret, exchange_hash, host_key, signature }),
             send: None,
             event: None,
         }

@@ -1,0 +1,281 @@
+//! Whole paths in virtual time: what receive windows make of rates from 1 to 400 Gb/s and round trips from 1 to 200 ms, how channels
+//! share one path, and what a stalled sink and a sender that hates large windows lead to.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use lh_connection::{ChannelId, ChannelOptions, Config, Connection, Event, WindowPolicy};
+use lh_wire::msg::{self, Rest};
+use lh_wire::{Message, PacketSink};
+
+const GIGABIT: f64 = 125e6;
+const MIB: u64 = 1 << 20;
+
+/// Collects credit by the number of the sender's channel.
+#[derive(Default)]
+struct Credits(Vec<(u32, u64)>);
+
+impl PacketSink for Credits {
+    fn payload(&mut self, payload: &[u8]) {
+        if let Ok(adjust) = msg::ChannelWindowAdjust::decode(payload) {
+            self.0.push((adjust.recipient, u64::from(adjust.bytes)));
+        }
+    }
+
+    fn payloads(&mut self, _: &mut [usize], _: &mut dyn FnMut(&mut [std::io::IoSliceMut<'_>], &mut [usize])) {
+        unreachable!("a receiver sends no data");
+    }
+}
+
+/// A sender's program.
+#[derive(Clone, Copy)]
+enum Sender {
+    /// Sends what window and line allow.
+    Willing,
+    /// Takes time for each packet in proportion to what its window holds beyond 15 MiB, as OpenSSH's does since 8.9:
+    /// seconds per packet and per MiB of window.
+    SlowedByWindow(f64),
+}
+
+struct Lane {
+    id: ChannelId,
+    packet: Bytes,
+    /// What the sender may send.
+    allowed: u64,
+    /// What has arrived.
+    delivered: u64,
+    stalled: bool,
+}
+
+/// A path with one bottleneck, and a receiver under test behind it.
+struct Path {
+    /// Bytes per second.
+    rate: f64,
+    round_trip: Duration,
+    channels: usize,
+    /// So many of the channels, from the first, have a sink that takes nothing.
+    stalled: usize,
+    sender: Sender,
+    config: Config,
+    packet_len: u32,
+}
+
+struct Outcome {
+    /// Bytes that arrived in each round trip, all channels together.
+    by_round_trip: Vec<f64>,
+    /// Bytes that each channel got in the second half of the time.
+    late: Vec<u64>,
+    windows: Vec<u64>,
+    most_held: u64,
+}
+
+impl Path {
+    fn new(rate: f64, round_trip_ms: u64) -> Self {
+        Self {
+            rate,
+            round_trip: Duration::from_millis(round_trip_ms),
+            channels: 1,
+            stalled: 0,
+            sender: Sender::Willing,
+            config: Config { growth_budget: u64::MAX, ..Config::default() },
+            packet_len: 240 << 10,
+        }
+    }
+
+    fn capacity(&self) -> f64 {
+        self.rate * self.round_trip.as_secs_f64()
+    }
+
+    fn run(&self, round_trips: u32) -> Outcome {
+        let start = Instant::now();
+        let window = WindowPolicy { cap: u32::MAX, ..WindowPolicy::BULK };
+        let options = ChannelOptions { window, max_packet: self.packet_len };
+        let mut connection = Connection::new(self.config);
+        let mut sink = Credits::default();
+        let mut lanes: Vec<Lane> = (0..self.channels)
+            .map(|number| {
+                let id = connection.open("session", b"", &options, &mut sink).unwrap();
+                let remote = u32::try_from(number).unwrap();
+                let confirmed = msg::ChannelOpenConfirmation::new(id.number(), remote, 0, 1 << 15, Rest(b""))
+                    .to_payload();
+                connection.handle(Bytes::from(confirmed), start, &mut sink).unwrap();
+                connection.poll_event();
+                let data = vec![0; self.packet_len as usize];
+                Lane {
+                    id,
+                    packet: Bytes::from(msg::ChannelData::new(id.number(), &data).to_payload()),
+                    allowed: u64::from(window.initial),
+                    delivered: 0,
+                    stalled: number < self.stalled,
+                }
+            })
+            .collect();
+        let half = self.round_trip.as_secs_f64() / 2.0;
+        let round_trip = self.round_trip.as_secs_f64();
+        let end = round_trip * f64::from(round_trips);
+        let line_time = f64::from(self.packet_len) / self.rate;
+        // (arrival, lane) and (arrival, lane, bytes): both lines keep order.
+        let mut packets: VecDeque<(f64, usize)> = VecDeque::new();
+        let mut credits: VecDeque<(f64, usize, u64)> = VecDeque::new();
+        let mut by_round_trip = vec![0.0; round_trips as usize + 1];
+        let mut at_half: Vec<u64> = Vec::new();
+        let (mut free_at, mut turn, mut most_held, mut now) = (0.0f64, 0usize, 0u64, 0.0f64);
+        while now < end {
+            // The sender: one packet whenever the line is free, channels in turn.
+            while free_at <= now {
+                let ready = (0..lanes.len())
+                    .map(|step| (turn + step) % lanes.len())
+                    .find(|&lane| lanes[lane].allowed >= u64::from(self.packet_len));
+                let Some(lane) = ready else { break };
+                turn = lane + 1;
+                let extra = match self.sender {
+                    Sender::Willing => 0.0,
+                    Sender::SlowedByWindow(cost) => {
+                        cost * (lanes[lane].allowed as f64 / MIB as f64 - 15.0).max(0.0)
+                    }
+                };
+                lanes[lane].allowed -= u64::from(self.packet_len);
+                free_at = free_at.max(now) + line_time.max(extra);
+                packets.push_back((free_at + half, lane));
+            }
+            // Whatever happens next.
+            let arrival = packets.front().map_or(f64::INFINITY, |packet| packet.0);
+            let credit = credits.front().map_or(f64::INFINITY, |credit| credit.0);
+            let can_send = lanes.iter().any(|lane| lane.allowed >= u64::from(self.packet_len));
+            let next = arrival.min(credit).min(if can_send { free_at } else { f64::INFINITY });
+            assert!(next.is_finite(), "nothing moves any more");
+            now = next.max(now);
+            if at_half.is_empty() && now >= end / 2.0 {
+                at_half = lanes.iter().map(|lane| lane.delivered).collect();
+            }
+            while credits.front().is_some_and(|credit| credit.0 <= now) {
+                let (_, lane, bytes) = credits.pop_front().unwrap();
+                lanes[lane].allowed += bytes;
+                assert!(lanes[lane].allowed <= u64::from(u32::MAX), "a window has 32 bits");
+            }
+            while packets.front().is_some_and(|packet| packet.0 <= now) {
+                let (_, number) = packets.pop_front().unwrap();
+                let lane = &mut lanes[number];
+                let at = start + Duration::from_secs_f64(now);
+                connection.handle(lane.packet.clone(), at, &mut sink).unwrap();
+                assert!(matches!(connection.poll_event(), Some(Event::Data { .. })));
+                lane.delivered += u64::from(self.packet_len);
+                by_round_trip[((now / round_trip) as usize).min(round_trips as usize)] +=
+                    f64::from(self.packet_len);
+                if !lane.stalled {
+                    connection.consumed(lane.id, self.packet_len as usize, at, &mut sink);
+                }
+                credits.extend(sink.0.drain(..).map(|(remote, bytes)| (now + half, remote as usize, bytes)));
+            }
+            let held = lanes.iter().map(|lane| connection.backlog(lane.id)).sum();
+            most_held = most_held.max(held);
+        }
+        let late = lanes.iter().zip(&at_half).map(|(lane, before)| lane.delivered - before).collect();
+        let windows = lanes.iter().map(|lane| connection.receive_window(lane.id)).collect();
+        Outcome { by_round_trip, late, windows, most_held }
+    }
+}
+
+impl Outcome {
+    /// The first round trip from which on, on average to the end, this share of `best` bytes per round trip is reached,
+    /// with every single one at least nine tenths of it.
+    fn ramp(&self, best: f64, share: f64) -> Option<usize> {
+        let whole = &self.by_round_trip[..self.by_round_trip.len() - 1];
+        (1..whole.len()).find(|&from| {
+            let rest = &whole[from..];
+            rest.iter().sum::<f64>() / rest.len() as f64 >= best * share && whole[from] >= best * share * 0.9
+        })
+    }
+}
+
+/// Every rate and round trip of the table: the line (or the largest window there is) is used to 97 % and more, after a ramp
+/// that is counted in round trips.
+#[test]
+fn windows_fit_every_path_from_1_to_400_gigabits() {
+    println!(
+        "| Gb/s | RTT ms | path holds MB | window MB | used | ramp, round trips |\n|---:|---:|---:|---:|---:|---:|"
+    );
+    for (gigabits, times) in [
+        (1.0, [1, 10, 100, 200]),
+        (10.0, [1, 10, 100, 200]),
+        (100.0, [1, 10, 100, 200]),
+        (400.0, [1, 10, 100, 200]),
+    ] {
+        for round_trip in times {
+            let path = Path::new(gigabits * GIGABIT, round_trip);
+            let best = path.capacity().min(f64::from(u32::MAX));
+            // Fewer round trips where one is millions of packets; each is at least 40.
+            let round_trips = if path.capacity() > 1e9 { 40 } else { 120 };
+            let outcome = path.run(round_trips);
+            let ramp = outcome.ramp(best, 0.97);
+            let tail = &outcome.by_round_trip[round_trips as usize * 3 / 4..round_trips as usize];
+            let used = tail.iter().sum::<f64>() / tail.len() as f64 / best;
+            println!(
+                "| {gigabits} | {round_trip} | {:.1} | {:.1} | {:.1} % | {} |",
+                path.capacity() / 1e6,
+                outcome.windows[0] as f64 / 1e6,
+                used * 100.0,
+                ramp.map_or("-".to_owned(), |ramp| ramp.to_string())
+            );
+            assert!(used >= 0.97, "{gigabits} Gb/s, {round_trip} ms: {used}");
+            let ramp = ramp.expect("the path is filled");
+            assert!(ramp <= 16, "{gigabits} Gb/s, {round_trip} ms: {ramp} round trips");
+        }
+    }
+}
+
+#[test]
+fn a_window_ends_at_a_small_multiple_of_what_the_path_holds() {
+    let path = Path { packet_len: 64 << 10, ..Path::new(2.0 * GIGABIT, 50) };
+    let outcome = path.run(400);
+    let window = outcome.windows[0] as f64;
+    assert!(window >= path.capacity() && window <= 3.0 * path.capacity(), "{window}");
+}
+
+#[test]
+fn channels_share_a_path_fairly() {
+    let path = Path { channels: 8, packet_len: 64 << 10, ..Path::new(2.0 * GIGABIT, 50) };
+    let outcome = path.run(100);
+    let (least, most) = (outcome.late.iter().min().unwrap(), outcome.late.iter().max().unwrap());
+    assert!(*least * 10 >= *most * 9, "{:?}", outcome.late);
+    let all: u64 = outcome.late.iter().sum();
+    assert!(all as f64 >= 0.97 * path.capacity() * 50.0);
+}
+
+/// Half of the channels have sinks that take nothing: the others lose nothing, and no more than the windows is held.
+#[test]
+fn stalled_sinks_cost_bounded_memory_and_nobody_elses_rate() {
+    let config = Config { growth_budget: 256 * MIB, ..Config::default() };
+    let path = Path { channels: 8, stalled: 4, config, packet_len: 64 << 10, ..Path::new(2.0 * GIGABIT, 50) };
+    let outcome = path.run(100);
+    assert!(outcome.late[..4].iter().all(|&bytes| bytes == 0));
+    let flowing: u64 = outcome.late[4..].iter().sum();
+    assert!(flowing as f64 >= 0.97 * path.capacity() * 50.0, "{flowing}");
+    assert!(
+        outcome.most_held <= 4 * 2 * MIB,
+        "a stalled channel holds its first window: {}",
+        outcome.most_held
+    );
+}
+
+/// A sink that stalls after its window grew holds no more than the budget of the connection.
+#[test]
+fn the_budget_of_the_connection_bounds_all_windows() {
+    let config = Config { growth_budget: 20 * MIB, ..Config::default() };
+    let path = Path { channels: 4, config, packet_len: 64 << 10, ..Path::new(10.0 * GIGABIT, 50) };
+    let outcome = path.run(100);
+    assert!(outcome.windows.iter().sum::<u64>() <= 20 * MIB + 4 * 2 * MIB, "{:?}", outcome.windows);
+    assert!(outcome.windows.iter().all(|&window| window >= 2 * MIB));
+}
+
+/// A sender that needs longer for each packet the larger its window is gets the window it is fastest with.
+#[test]
+fn a_sender_that_hates_large_windows_gets_a_smaller_one() {
+    // With 15 MiB it fills the line (12.5 MB); with 50 MB it gets a third of that.
+    let slow = Sender::SlowedByWindow(8e-6 * 4.0);
+    let path = Path { sender: slow, packet_len: 64 << 10, ..Path::new(2.0 * GIGABIT, 50) };
+    let outcome = path.run(600);
+    let late = outcome.late[0] as f64 / (path.capacity() * 300.0);
+    assert!(late >= 0.93, "{late}, window {}", outcome.windows[0]);
+}

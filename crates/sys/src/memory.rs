@@ -1,0 +1,26 @@
+//! How much memory the machine has left.
+
+/// Memory in bytes that new work could use without swapping, as the kernel estimates it (`MemAvailable`); `None` where it
+/// does not say, as without `/proc`.
+pub fn available() -> Option<u64> {
+    parse(&std::fs::read_to_string("/proc/meminfo").ok()?)
+}
+
+fn parse(meminfo: &str) -> Option<u64> {
+    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kib: u64 = line.split_whitespace().next()?.parse().ok()?;
+    kib.checked_mul(1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernels_estimate_is_found() {
+        let text = "MemTotal:       24576000 kB\nMemFree:         1234 kB\nMemAvailable:   20480000 kB\n";
+        assert_eq!(parse(text), Some(20_480_000 * 1024));
+        assert_eq!(parse("MemTotal: 1 kB\n"), None);
+        assert_eq!(parse("MemAvailable: much kB\n"), None);
+    }
+}

@@ -1,0 +1,303 @@
+//! OpenSSH's own regression tests (Debian's package `openssh-tests`), run with our programs in the place of OpenSSH's.
+//!
+//! Nobody who wrote them had Longhaul in mind, which is their worth. `interop/regress.list` says for each test what is expected
+//! and, where that is not "pass", why: a test that fails unexpectedly is a failure, and so is one that passes unexpectedly, so
+//! that the list cannot rot. Each test gets a copy of the suite and, where we are root, a network namespace of its own, because
+//! the scripts listen on fixed ports.
+
+use std::collections::VecDeque;
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use crate::{Outcome, build_release, root};
+
+const SUITE: &str = "/usr/lib/openssh/regress";
+
+/// Tests at once. Most of them sleep most of the time.
+const LANES: usize = 4;
+
+/// The longest a test may take; OpenSSH's own take up to a minute on an idle machine.
+const LIMIT: Duration = Duration::from_secs(420);
+
+/// OpenSSH's name, ours, where OpenSSH's is, and the suite's variable for it.
+const PROGRAMS: &[(&str, &str, &str, &str)] = &[
+    ("ssh", "lhssh", "/usr/bin/ssh", "TEST_SSH_SSH"),
+    ("sshd", "lhsshd", "/usr/sbin/sshd", "TEST_SSH_SSHD"),
+    ("scp", "lhscp", "/usr/bin/scp", "TEST_SSH_SCP"),
+    ("sftp", "lhsftp", "/usr/bin/sftp", "TEST_SSH_SFTP"),
+    ("sftp-server", "lhsftp-server", "/usr/lib/openssh/sftp-server", "TEST_SSH_SFTPSERVER"),
+    ("ssh-keygen", "lhssh-keygen", "/usr/bin/ssh-keygen", "TEST_SSH_SSHKEYGEN"),
+    ("ssh-agent", "lhssh-agent", "/usr/bin/ssh-agent", "TEST_SSH_SSHAGENT"),
+    ("ssh-add", "lhssh-add", "/usr/bin/ssh-add", "TEST_SSH_SSHADD"),
+    ("ssh-keyscan", "lhssh-keyscan", "/usr/bin/ssh-keyscan", "TEST_SSH_SSHKEYSCAN"),
+];
+
+/// What the list says of a test.
+#[derive(Clone, PartialEq, Eq)]
+enum Expected {
+    Pass,
+    Fail(String),
+    /// Cannot run here, or does not end.
+    Skip(String),
+}
+
+struct Case {
+    name: String,
+    expected: Expected,
+}
+
+struct Ended {
+    name: String,
+    passed: bool,
+    seconds: u64,
+    /// The last line the script printed.
+    last: String,
+}
+
+struct Options {
+    tests: Vec<String>,
+    bins: Option<PathBuf>,
+    /// Only these of our programs; OpenSSH's otherwise. Empty: all.
+    only: Vec<String>,
+    keep: Option<PathBuf>,
+}
+
+/// `cargo xtask regress [--bins DIR] [--only PROGRAM,…] [--keep DIR] [TEST…]`
+pub(crate) fn run(args: &[String]) -> Outcome {
+    let options = parse(args)?;
+    if !Path::new(SUITE).is_dir() {
+        return Err(format!("{SUITE} is missing: apt-get install openssh-tests"));
+    }
+    let cases = cases(&options.tests)?;
+    let bins = match &options.bins {
+        Some(dir) => fs::canonicalize(dir).map_err(|error| format!("{}: {error}", dir.display()))?,
+        None => build_release()?,
+    };
+    let work = match &options.keep {
+        Some(dir) => dir.clone(),
+        None => std::env::temp_dir().join(format!("longhaul-regress-{}", std::process::id())),
+    };
+    fs::create_dir_all(&work).map_err(|error| format!("{}: {error}", work.display()))?;
+    let names = link_programs(&bins, &work, &options.only)?;
+    let own_network = own_network_works();
+    // sshd (theirs) wants its empty folder.
+    let _ = fs::create_dir_all("/run/sshd");
+
+    let queue: Mutex<VecDeque<&Case>> = Mutex::new(cases.iter().collect());
+    let ended = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..if own_network { LANES } else { 1 } {
+            scope.spawn(|| {
+                loop {
+                    let next = queue.lock().ok().and_then(|mut queue| queue.pop_front());
+                    let Some(case) = next else { break };
+                    if let Expected::Skip(_) = case.expected {
+                        continue;
+                    }
+                    let one = run_one(&case.name, &work, &names, own_network);
+                    println!(
+                        "regress: {} {} ({} s) {}",
+                        if one.passed { "ok    " } else { "FAILED" },
+                        one.name,
+                        one.seconds,
+                        one.last
+                    );
+                    if let Ok(mut ended) = ended.lock() {
+                        ended.push(one);
+                    }
+                }
+            });
+        }
+    });
+    let ended = ended.into_inner().map_err(|_| "a lane broke".to_owned())?;
+    let outcome = judge(&cases, &ended);
+    if options.keep.is_none() && outcome.is_ok() {
+        let _ = fs::remove_dir_all(&work);
+    } else {
+        println!("regress: output and logs are in {}", work.display());
+    }
+    outcome
+}
+
+fn parse(args: &[String]) -> Result<Options, String> {
+    let mut options = Options { tests: Vec::new(), bins: None, only: Vec::new(), keep: None };
+    let mut args = args.iter();
+    while let Some(arg) = args.next() {
+        let mut value = || args.next().cloned().ok_or_else(|| format!("{arg} needs a value"));
+        match arg.as_str() {
+            "--bins" => options.bins = Some(PathBuf::from(value()?)),
+            "--keep" => options.keep = Some(PathBuf::from(value()?)),
+            "--only" => options.only = value()?.split(',').map(str::to_owned).collect(),
+            flag if flag.starts_with('-') => return Err(format!("regress: unknown option {flag}")),
+            name => options.tests.push(name.to_owned()),
+        }
+    }
+    if let Some(unknown) = options.only.iter().find(|name| !PROGRAMS.iter().any(|row| row.0 == *name)) {
+        return Err(format!("regress: no program {unknown}"));
+    }
+    Ok(options)
+}
+
+/// Reads the list. Lines: `name`, `name fails: why`, `name skipped: why`, `# comment`.
+fn cases(wanted: &[String]) -> Result<Vec<Case>, String> {
+    let path = root().join("interop/regress.list");
+    let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let mut cases = Vec::new();
+    for line in text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        let (name, rest) = line.split_once(' ').unwrap_or((line, ""));
+        let expected = match rest.split_once(':') {
+            None if rest.is_empty() => Expected::Pass,
+            Some(("fails", why)) => Expected::Fail(why.trim().to_owned()),
+            Some(("skipped", why)) => Expected::Skip(why.trim().to_owned()),
+            _ => return Err(format!("{}: cannot read the line {line:?}", path.display())),
+        };
+        cases.push(Case { name: name.to_owned(), expected });
+    }
+    if !wanted.is_empty() {
+        let unknown = wanted.iter().find(|name| !cases.iter().any(|case| case.name == **name));
+        if let Some(name) = unknown {
+            return Err(format!("{}: no test {name}", path.display()));
+        }
+        cases.retain(|case| wanted.contains(&case.name));
+        // Who names a test wants to see it run.
+        for case in &mut cases {
+            if let Expected::Skip(why) = &case.expected {
+                case.expected = Expected::Fail(why.clone());
+            }
+        }
+    }
+    Ok(cases)
+}
+
+/// A folder with OpenSSH's names that lead to our programs.
+fn link_programs(bins: &Path, work: &Path, only: &[String]) -> Result<PathBuf, String> {
+    let names = work.join("openssh-names");
+    let _ = fs::remove_dir_all(&names);
+    fs::create_dir_all(&names).map_err(|error| format!("{}: {error}", names.display()))?;
+    for (name, ours, theirs, _) in PROGRAMS {
+        let program = bins.join(ours);
+        let target = if only.is_empty() || only.iter().any(|each| each == name) {
+            if !program.is_file() {
+                return Err(format!("{} is not built", program.display()));
+            }
+            program
+        } else {
+            PathBuf::from(theirs)
+        };
+        symlink(&target, names.join(name)).map_err(|error| format!("{name}: {error}"))?;
+    }
+    Ok(names)
+}
+
+/// Whether a test can have a loopback interface for itself.
+fn own_network_works() -> bool {
+    lh_interop::is_root()
+        && Command::new("unshare")
+            .args(["--net", "sh", "-c", "ip link set lo up"])
+            .stderr(Stdio::null())
+            .status()
+            .is_ok_and(|status| status.success())
+}
+
+fn run_one(name: &str, work: &Path, names: &Path, own_network: bool) -> Ended {
+    let start = Instant::now();
+    let outcome = start_and_wait(name, work, names, own_network);
+    let (passed, last) = match outcome {
+        Ok((code, text)) => (code == Some(0), last_line(&text, code)),
+        Err(problem) => (false, problem),
+    };
+    Ended { name: name.to_owned(), passed, seconds: start.elapsed().as_secs(), last }
+}
+
+fn last_line(text: &str, code: Option<i32>) -> String {
+    let line = text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
+    let line: String = line.chars().take(110).collect();
+    match code {
+        Some(124 | 137) => format!("too slow; {line}"),
+        _ => line,
+    }
+}
+
+fn start_and_wait(
+    name: &str,
+    work: &Path,
+    names: &Path,
+    own_network: bool,
+) -> Result<(Option<i32>, String), String> {
+    let suite = work.join(name);
+    let _ = fs::remove_dir_all(&suite);
+    crate::call(Command::new("cp").arg("-a").arg(SUITE).arg(&suite))?;
+    let output = work.join(format!("{name}.out"));
+    let file = fs::File::create(&output).map_err(|error| format!("{}: {error}", output.display()))?;
+    let errors = file.try_clone().map_err(|error| error.to_string())?;
+    let limit = format!("{}", LIMIT.as_secs());
+    let script = suite.join(format!("{name}.sh"));
+    let mut command = Command::new(if own_network { "unshare" } else { "timeout" });
+    if own_network {
+        // A pid namespace too: whatever the script leaves running ends with it.
+        command.args(["--net", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c"]);
+        command.args(["ip link set lo up; exec timeout -k 5 \"$@\"", "sh"]);
+    } else {
+        command.args(["-k", "5"]);
+    }
+    command.arg(limit).arg("sh").arg(suite.join("test-exec.sh")).arg(&suite).arg(script);
+    for (program, _, _, variable) in PROGRAMS {
+        command.env(variable, names.join(program));
+    }
+    command
+        .current_dir(&suite)
+        .env_remove("SSH_AUTH_SOCK")
+        .envs([
+            ("SUDO", ""),
+            ("TEST_SHELL", "sh"),
+            ("TEST_SSH_PLINK", "plink"),
+            ("TEST_SSH_PUTTYGEN", "puttygen"),
+            ("TEST_SSH_IPV6", "yes"),
+            ("TEST_SSH_ECC", "yes"),
+            ("TEST_SSH_UNSAFE_PERMISSIONS", "1"),
+            ("OPENSSL_BIN", "openssl"),
+        ])
+        .stdin(Stdio::null())
+        .stdout(file)
+        .stderr(errors);
+    let status = command.status().map_err(|error| format!("{command:?}: {error}"))?;
+    let text = String::from_utf8_lossy(&fs::read(&output).unwrap_or_default()).into_owned();
+    if status.success() {
+        let _ = fs::remove_dir_all(&suite);
+    }
+    Ok((status.code(), text))
+}
+
+/// Compares what happened with the list.
+fn judge(cases: &[Case], ended: &[Ended]) -> Outcome {
+    let mut wrong = Vec::new();
+    let (mut passed, mut known) = (0, 0);
+    for case in cases {
+        let Some(one) = ended.iter().find(|one| one.name == case.name) else {
+            if let Expected::Skip(why) = &case.expected {
+                println!("regress: SKIPPED {}: {why}", case.name);
+            }
+            continue;
+        };
+        match (&case.expected, one.passed) {
+            (Expected::Pass, true) => passed += 1,
+            (Expected::Pass, false) => wrong.push(format!("{} failed: {}", one.name, one.last)),
+            (Expected::Fail(_), true) => {
+                wrong.push(format!("{} passes now: take its reason out of interop/regress.list", one.name));
+            }
+            (Expected::Fail(why), false) => {
+                known += 1;
+                println!("regress: known to fail: {}: {why}", one.name);
+            }
+            (Expected::Skip(_), _) => {}
+        }
+    }
+    println!("regress: {passed} of OpenSSH's {} tests pass, {known} fail for known reasons", cases.len());
+    let _ = std::io::stdout().flush();
+    if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
+}
