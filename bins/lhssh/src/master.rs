@@ -15,6 +15,7 @@ pub(crate) fn listen(
     options: &Options,
     client: &mut Client,
     forwards: &Forwards,
+    agent: Option<&'static str>,
     ui: &mut TerminalUi,
 ) -> Option<Master> {
     let config = &options.config;
@@ -24,7 +25,7 @@ pub(crate) fn listen(
         ControlMaster::Ask | ControlMaster::AutoAsk => true,
     };
     let path = config.control_path.as_deref()?;
-    let master = Master::new(forwards.clone(), ui.voice(options.log_level), client.host(), ask);
+    let master = Master::new(forwards.clone(), ui.voice(options.log_level), client.host(), ask, agent);
     let text = match master.listen(Path::new(path), &mut client.driver().control()) {
         Ok(Listen::Yes) => return Some(master),
         Ok(Listen::Taken(text)) => text,

@@ -8,6 +8,7 @@ use lh_client::mux::{ConnectError, Ended, MuxClient, MuxError};
 use lh_client::{LogLevel, Options, SessionSetup, Start, TerminalUi};
 use lh_config::enums::ControlMaster;
 use lh_config::forward::Forward;
+use lh_config::special::ForwardAgent;
 use lh_sys::signals::Signals;
 use lh_sys::termios::{RawMode, is_terminal};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -312,7 +313,7 @@ fn new_session(options: &Options, plan: &Plan, start: &Start) -> NewSession {
     NewSession {
         tty: plan.tty,
         x11: false,
-        agent: false,
+        agent: *config.forward_agent != ForwardAgent::No,
         subsystem: matches!(start, Start::Subsystem(_)),
         escape: config.escape_char.0,
         term: std::env::var("TERM").unwrap_or_default(),

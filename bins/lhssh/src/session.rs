@@ -58,7 +58,7 @@ pub(crate) fn session(
     forwards.start(&mut client.driver().control());
     let fatal = || forwards.fatal().map_or(Ok(()), |text| Err(ClientError::Config(text)));
     fatal()?;
-    control.master = master::listen(options, client, &forwards, ui);
+    control.master = master::listen(options, client, &forwards, control.agent.request(), ui);
     let persistent = control.master.is_some() && *options.config.control_persist != ControlPersist::No;
     if plan.background || persistent {
         if forwards.pending() {

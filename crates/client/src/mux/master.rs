@@ -41,6 +41,8 @@ pub(super) struct Shared {
     pub(super) host: String,
     /// Ask before anything is done for a client (`ControlMaster ask`).
     pub(super) ask: bool,
+    /// How the agent is asked for, where the connection forwards it.
+    pub(super) agent: Option<&'static str>,
     pub(super) state: RefCell<State>,
 }
 
@@ -52,10 +54,11 @@ pub(super) struct State {
 }
 
 impl Master {
-    /// A master that does not listen yet.
-    pub fn new(forwards: Forwards, voice: Voice, host: &str, ask: bool) -> Self {
+    /// A master that does not listen yet. `agent` is how the agent is asked for, where it is forwarded at all; with `ask`
+    /// somebody is asked before anything is done for a client.
+    pub fn new(forwards: Forwards, voice: Voice, host: &str, ask: bool, agent: Option<&'static str>) -> Self {
         let state = RefCell::default();
-        Self(Rc::new(Shared { forwards, voice, host: host.to_owned(), ask, state }))
+        Self(Rc::new(Shared { forwards, voice, host: host.to_owned(), ask, agent, state }))
     }
 
     /// Listens on `path`. The socket appears there complete: somebody who finds it can connect.

@@ -120,7 +120,8 @@ pub(super) fn board_session(
     let [stdin, stdout, stderr]: [OwnedFd; 3] =
         descriptors.try_into().map_err(|_| "descriptors are missing".to_owned())?;
     let (stdin, stderr) = (Rc::new(stdin), Rc::new(stderr));
-    let setup = setup(session, &stdin);
+    let mut setup = setup(session, &stdin);
+    setup.agent_request = master.0.agent.filter(|_| session.agent);
     let mut pump = ends(&stdin, &stdout).map_err(|error| error.to_string())?;
     let errors = LocalFd::inherited(stderr.as_fd(), Direction::Write).map_err(|error| error.to_string())?;
     pump = pump.output_ext(errors).tell_broken_output();
