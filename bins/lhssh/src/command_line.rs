@@ -25,10 +25,43 @@ pub(crate) struct Arguments {
     pub(crate) syslog: bool,
     /// `-Z`.
     pub(crate) list_keys: bool,
+    /// `-O`.
+    pub(crate) control: Option<ControlCommand>,
     /// `-W`.
     pub(crate) stdio: Option<Endpoint>,
     /// Things to say once the log is open.
     pub(crate) warnings: Vec<String>,
+}
+
+/// What `-O` tells the master of a shared connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ControlCommand {
+    /// Say whether it runs.
+    Check,
+    /// Add the forwards of this command line.
+    Forward,
+    /// Remove them.
+    Cancel,
+    /// End.
+    Exit,
+    /// Take no further clients.
+    Stop,
+}
+
+impl ControlCommand {
+    fn parse(text: &str) -> Result<Self, String> {
+        Ok(match text {
+            "check" => Self::Check,
+            "forward" => Self::Forward,
+            "cancel" => Self::Cancel,
+            "exit" => Self::Exit,
+            "stop" => Self::Stop,
+            "proxy" | "conninfo" | "channels" => {
+                return Err(format!("-O {text} is not supported yet"));
+            }
+            _ => return Err("Invalid multiplex command.".to_owned()),
+        })
+    }
 }
 
 /// Flags that stand for a keyword with a fixed value.
@@ -81,7 +114,7 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
 
     let mut request = Request::new(&destination.host, account);
     let mut warnings = Vec::new();
-    let mut stdio = None;
+    let (mut stdio, mut control) = (None, None);
     let user = destination.user.clone().map(|user| CommandLine::Flag("User", vec![user]));
     for (index, (flag, value)) in parsed.flags.iter().enumerate() {
         if index == parsed.flags_before_operands {
@@ -118,6 +151,12 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
                         .listen,
                 );
             }
+            'S' => {
+                // Unlike others the last one decides, and not even an earlier -o goes before it.
+                lines.retain(|line| !matches!(line, CommandLine::Flag("ControlPath", _)));
+                lines.insert(0, CommandLine::Flag("ControlPath", vec![text()]));
+            }
+            'O' => control = Some(ControlCommand::parse(&text())?),
             'o' => lines.push(CommandLine::Option(text())),
             'F' => {
                 request.user_file = match text().as_str() {
@@ -147,6 +186,11 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
             lines.push(CommandLine::Flag(keyword, vec![value.to_owned()]));
         }
     }
+    match parsed.count('M') {
+        0 => {}
+        1 => lines.push(CommandLine::Flag("ControlMaster", vec!["yes".to_owned()])),
+        _ => lines.push(CommandLine::Flag("ControlMaster", vec!["ask".to_owned()])),
+    }
     match parsed.count('t') {
         0 => {}
         1 => lines.push(CommandLine::Flag("RequestTTY", vec!["yes".to_owned()])),
@@ -167,6 +211,7 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
         log_file: parsed.value('E').map(PathBuf::from),
         syslog: parsed.has('y'),
         list_keys: parsed.has('Z'),
+        control,
         stdio,
         warnings,
     })

@@ -4,6 +4,8 @@ mod command_line;
 mod command_prompt;
 mod escapes;
 mod keystrokes;
+mod master;
+mod passenger;
 mod query;
 mod run;
 mod session;
@@ -78,7 +80,14 @@ fn go(arguments: Arguments) -> u8 {
             Err(error) => fail(&error.to_string()),
         };
     }
-    run::run(&options, run::Wanted { command: arguments.command, stdio: arguments.stdio }, &mut ui)
+    let log_file = arguments.log_file.clone();
+    let wanted = run::Wanted {
+        command: arguments.command,
+        stdio: arguments.stdio,
+        control: arguments.control,
+        log_file,
+    };
+    run::run(&options, wanted, &mut ui)
 }
 
 /// The name we were called by, for the system's log.

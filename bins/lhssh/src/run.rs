@@ -1,5 +1,6 @@
 //! Connecting, the session, and what becomes of it.
 
+use std::path::PathBuf;
 use std::time::Instant;
 
 use lh_client::{
@@ -11,15 +12,22 @@ use lh_driver::Target;
 use lh_sys::termios::is_terminal;
 use rustix::stdio::{stderr, stdin, stdout};
 
-use crate::FAILURE;
+use crate::command_line::ControlCommand;
 use crate::session::session;
+use crate::{FAILURE, passenger};
 
 /// Everything behind the command line. Returns the exit status.
 pub(crate) fn run(options: &Options, wanted: Wanted, ui: &mut TerminalUi) -> u8 {
+    if let Some(command) = wanted.control {
+        return passenger::command(options, command, ui);
+    }
     let plan = match Plan::new(options, wanted, ui) {
         Ok(plan) => plan,
         Err(text) => return report(options, &ClientError::Config(text), ui),
     };
+    if let Some(status) = passenger::ride_along(options, &plan, ui) {
+        return status;
+    }
     let started = Instant::now();
     let mut client = match connect(options, ui) {
         Ok(client) => client,
@@ -49,6 +57,10 @@ pub(crate) struct Wanted {
     pub(crate) command: Option<Vec<u8>>,
     /// `-W`.
     pub(crate) stdio: Option<Endpoint>,
+    /// `-O`.
+    pub(crate) control: Option<ControlCommand>,
+    /// `-E`.
+    pub(crate) log_file: Option<PathBuf>,
 }
 
 /// What kind of session it is to be.
@@ -60,11 +72,26 @@ pub(crate) struct Plan {
     pub(crate) tty: bool,
     pub(crate) null_input: bool,
     pub(crate) background: bool,
+    /// Where messages go.
+    pub(crate) log_file: Option<PathBuf>,
 }
 
 impl Plan {
+    /// True when there is something to do but forwarding.
+    pub(crate) const fn has_session(&self) -> bool {
+        self.start.is_some() || self.stdio.is_some()
+    }
+
+    /// Leaves nothing to do but forwarding: somebody else does it.
+    pub(crate) fn forget_session(&mut self) {
+        self.start = None;
+        self.stdio = None;
+        self.tty = false;
+        self.null_input = true;
+    }
+
     fn new(options: &Options, wanted: Wanted, ui: &mut TerminalUi) -> Result<Self, String> {
-        let Wanted { command, stdio } = wanted;
+        let Wanted { command, stdio, log_file, .. } = wanted;
         let config = &options.config;
         let remote = config.remote_command.command();
         if command.is_some() && remote.is_some() && !matches!(*config.session_type, SessionType::None) {
@@ -104,7 +131,14 @@ impl Plan {
             }
             tty = false;
         }
-        Ok(Self { start, stdio: stdio.as_ref().map(lh_client::forward::target), tty, null_input, background })
+        Ok(Self {
+            start,
+            stdio: stdio.as_ref().map(lh_client::forward::target),
+            tty,
+            null_input,
+            background,
+            log_file,
+        })
     }
 }
 

@@ -3,11 +3,14 @@
 use std::cell::RefCell;
 use std::os::fd::AsFd;
 use std::rc::Rc;
+use std::time::{Duration, Instant};
 
+use lh_client::mux::Master;
 use lh_client::{
     AgentForward, Client, ClientError, Forwards, HostKeyUpdate, LogLevel, Options, Pty, SessionNote,
     SessionSetup, TerminalUi, UserInterface, Voice, answer_by_default, sanitise,
 };
+use lh_config::special::ControlPersist;
 use lh_driver::{
     ChannelId, ChannelOptions, Control, ControlCx, ControlEvent, Direction, FdPump, HandlerId, Interest,
 };
@@ -17,10 +20,10 @@ use lh_sys::termios::{RawMode, encode_modes, is_terminal, window_size};
 use rustix::process::Signal;
 use rustix::stdio::{stderr, stdin, stdout};
 
-use crate::FAILURE;
 use crate::escapes::{Background, Disconnect, Escapes, Terminal, send_window_size};
 use crate::keystrokes::{SharedTiming, Slots, Timing, Typing};
 use crate::run::{Plan, debug};
+use crate::{FAILURE, master};
 
 /// Runs the session to its end.
 pub(crate) fn session(
@@ -45,6 +48,9 @@ pub(crate) fn session(
         ending: Ending::Normal,
         terminal: Rc::clone(&terminal),
         forwards: forwards.clone(),
+        master: None,
+        persist: None,
+        idle_since: None,
         agent: client.agent_forward(options, voice.clone())?,
         settling: false,
         over: false,
@@ -56,7 +62,9 @@ pub(crate) fn session(
     forwards.start(&mut client.driver().control());
     let fatal = || forwards.fatal().map_or(Ok(()), |text| Err(ClientError::Config(text)));
     fatal()?;
-    if plan.background {
+    control.master = master::listen(options, client, &forwards, control.agent.request(), ui);
+    let persistent = control.master.is_some() && *options.config.control_persist != ControlPersist::No;
+    if plan.background || persistent {
         if forwards.pending() {
             // Whoever waits for this process to leave the foreground wants to know that the forwards are there.
             control.settling = true;
@@ -64,8 +72,20 @@ pub(crate) fn session(
             control.settling = false;
             fatal()?;
         }
-        lh_sys::background::continue_in_background()
-            .map_err(|error| ClientError::Local(format!("cannot go to the background: {error}")))?;
+        let in_background = |error| ClientError::Local(format!("cannot go to the background: {error}"));
+        if persistent && plan.has_session() {
+            // The session is the first passenger of the master that stays behind.
+            if lh_sys::background::split().map_err(in_background)?.is_some() {
+                master::become_passenger(options, &plan);
+            }
+            plan.forget_session();
+            master::detach(options).map_err(local)?;
+        } else {
+            lh_sys::background::continue_in_background().map_err(in_background)?;
+        }
+        if persistent && let ControlPersist::Seconds(seconds) = *options.config.control_persist {
+            control.persist = Some(Duration::from_secs(seconds));
+        }
     }
     open(options, &mut plan, client, &mut control)?;
     debug(options, ui, || "Entering interactive session.".to_owned());
@@ -219,6 +239,12 @@ struct Session {
     ending: Ending,
     terminal: Terminal,
     forwards: Forwards,
+    /// Others share the connection.
+    master: Option<Master>,
+    /// Ends when nobody has used it for so long…
+    persist: Option<Duration>,
+    /// …since then.
+    idle_since: Option<Instant>,
     agent: AgentForward,
     /// Nothing is wanted but that the forwards are set up.
     settling: bool,
@@ -273,7 +299,7 @@ impl Session {
             }
             // A forward of standard input and output has no status but that it was opened.
             SessionNote::Started if self.stdio => self.status = Some(0),
-            SessionNote::Started => {}
+            SessionNote::Opened | SessionNote::Started => {}
             SessionNote::StartRefused { request } => {
                 self.note = Some(format!("{request} request failed on channel 0"));
                 self.status = Some(FAILURE);
@@ -292,7 +318,11 @@ impl Control for Session {
         if self.update_host_keys(&event, cx) {
             return;
         }
-        let Some(event) = self.forwards.on_event(event, cx) else { return };
+        let event = match &self.master {
+            Some(master) => master.on_event(event, cx),
+            None => Some(event),
+        };
+        let Some(event) = event.and_then(|event| self.forwards.on_event(event, cx)) else { return };
         let Some(event) = self.agent.on_event(event, cx) else { return };
         match event {
             ControlEvent::Note { note, .. } => {
@@ -326,6 +356,21 @@ impl Control for Session {
         } else if self.settling && !self.forwards.pending() {
             cx.stop(0);
         }
+        self.idle_since = match self.idle_since {
+            _ if self.persist.is_none() || cx.handler_count() > 0 => None,
+            None => Some(cx.now()),
+            since => since,
+        };
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        self.idle_since.zip(self.persist).map(|(since, persist)| since + persist)
+    }
+
+    fn on_timeout(&mut self, cx: &mut ControlCx<'_>) {
+        self.idle_since = None;
+        self.persist = None;
+        cx.stop(0);
     }
 
     fn interests<'a>(&'a self, out: &mut Interests<'a>) {
@@ -337,6 +382,10 @@ impl Control for Session {
             if signal == Signal::WINCH {
                 if let Some(mut channel) = self.channel.filter(|_| self.tty).and_then(|id| cx.channel(id)) {
                     send_window_size(&mut channel);
+                }
+                if let Some(master) = &self.master {
+                    // A passenger's process sends it to us when it is his terminal's.
+                    master.window_changed(cx);
                 }
             } else {
                 self.ending = Ending::Signal(signal);

@@ -28,6 +28,15 @@ impl Start {
             Self::Subsystem(_) => "subsystem",
         }
     }
+
+    /// The name `ChannelTimeout` knows such a session by.
+    pub fn kind(&self) -> String {
+        match self {
+            Self::Shell => "session:shell".to_owned(),
+            Self::Exec(_) => "session:command".to_owned(),
+            Self::Subsystem(name) => format!("session:subsystem:{name}"),
+        }
+    }
 }
 
 /// A terminal to ask for (RFC 4254 section 6.2).
@@ -117,6 +126,8 @@ pub enum SessionNote {
         /// The server's text. Not trusted.
         description: String,
     },
+    /// The channel is open.
+    Opened,
     /// The server gives no terminal.
     PtyRefused,
     /// Nothing moved for as long as `ChannelTimeout` allows: the channel is being closed.
@@ -175,6 +186,7 @@ impl ChannelHandler for SessionChannel {
             ChannelEvent::Closed => self.moved = None,
             ChannelEvent::Opened { .. } => {
                 self.touch(cx);
+                cx.notify(SessionNote::Opened);
                 if let Some(setup) = self.setup.take() {
                     send_requests(&setup, cx);
                 }

@@ -37,7 +37,7 @@ keyword_table! {
     /// Compress the connection.
     compression: bool = "no", "Compression", Match, Works;
     /// Share one connection among several sessions.
-    control_master: ControlMaster = "no", "ControlMaster", Match, NotYet;
+    control_master: ControlMaster = "no", "ControlMaster", Match, Works;
     /// Use ssh-keysign for host-based authentication.
     enable_ssh_keysign: bool = "no", "EnableSSHKeysign", Match, NotYet;
     /// Forget all forwards of files and command line.
@@ -132,7 +132,7 @@ keyword_table! {
     /// Packet ciphers.
     ciphers: AlgorithmList = "", "Ciphers", Match, Works;
     /// Socket of the shared connection; tokens.
-    control_path: Option<String> = "", "ControlPath", Match, NotYet;
+    control_path: Option<String> = "", "ControlPath", Match, Works;
     /// Name of the host in known_hosts.
     host_key_alias: Option<String> = "", "HostKeyAlias", Match, Works;
     /// Host key algorithms.
@@ -216,7 +216,7 @@ keyword_table! {
     /// CNAMEs that may be followed when canonicalizing.
     canonicalize_permitted_cnames: PermittedCnames = "none", "CanonicalizePermittedCNAMEs", Match, Works;
     /// How long a shared connection outlives its first session.
-    control_persist: ControlPersist = "no", "ControlPersist", Match, NotYet;
+    control_persist: ControlPersist = "no", "ControlPersist", Match, Works;
     /// The escape character of terminal sessions.
     escape_char: EscapeChar = "~", "EscapeChar", Match, Works;
     /// DSCP of the connection.

@@ -38,6 +38,7 @@ pub mod ids;
 pub mod interfaces;
 pub mod memory;
 pub mod pam;
+pub mod pass;
 pub mod pty;
 pub mod records;
 pub mod resolve;

@@ -74,13 +74,7 @@ impl Forwards {
     /// Takes the forwards from the configuration; [`start`](Self::start) sets them up.
     pub fn new(config: &ClientConfig, voice: Voice) -> Self {
         use lh_config::enums::AddressFamily;
-        let here = config.local_forward.0.iter().chain(&config.dynamic_forward.0);
-        let configured = if *config.clear_all_forwardings {
-            (Vec::new(), Vec::new())
-        } else {
-            // Their sockets' paths have been expanded by the loader.
-            (here.cloned().collect(), config.remote_forward.0.clone())
-        };
+        let configured = configured(config);
         let rules = Rules {
             gateway_ports: *config.gateway_ports,
             bind_mask: config.stream_local_bind_mask.0,
@@ -158,11 +152,6 @@ impl Forwards {
         self.0.state.borrow().fatal.clone()
     }
 
-    /// True when the configuration has forwards.
-    pub fn configured(&self) -> bool {
-        !self.0.configured.0.is_empty() || !self.0.configured.1.is_empty()
-    }
-
     /// Where a listener here is to be (`-L`, `-D`; `GatewayPorts`).
     fn listen_on(&self, host: Option<&str>) -> ListenOn {
         match host {
@@ -172,6 +161,16 @@ impl Forwards {
             Some(host) => ListenOn::Host(host.to_owned()),
         }
     }
+}
+
+/// The forwards of a configuration: those that listen here, and those that listen at the server.
+/// The loader has expanded their sockets' paths.
+pub fn configured(config: &ClientConfig) -> (Vec<Forward>, Vec<Forward>) {
+    if *config.clear_all_forwardings {
+        return (Vec::new(), Vec::new());
+    }
+    let here = config.local_forward.0.iter().chain(&config.dynamic_forward.0);
+    (here.cloned().collect(), config.remote_forward.0.clone())
 }
 
 /// The line about a port the server chose.

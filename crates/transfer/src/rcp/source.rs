@@ -369,7 +369,7 @@ impl Party for Source {
 
     fn current(&self) -> Option<Current<'_>> {
         let State::Data(file) = &self.state else { return None };
-        Some(Current { id: file.id, name: base_name(&file.path), done: file.sent, size: file.size })
+        Some(Current { id: file.id, name: base_name(&file.path), done: file.sent, size: file.size, kept: 0 })
     }
 
     fn is_finished(&self) -> bool {
