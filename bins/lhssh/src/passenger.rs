@@ -262,7 +262,7 @@ fn wait(
     if plan.background && lh_sys::background::continue_in_background().is_err() {
         complain(options, ui, "cannot go to the background");
     }
-    let Ok(mut signals) = Signals::collect(&[Signal::HUP, Signal::INT, Signal::TERM, Signal::WINCH]) else {
+    let Ok(signals) = Signals::collect(&[Signal::HUP, Signal::INT, Signal::TERM, Signal::WINCH]) else {
         return Waited::Signal;
     };
     let mut ended = None;

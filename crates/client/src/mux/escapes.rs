@@ -48,6 +48,7 @@ impl PassengerEscapes {
             Action::Suspend
             | Action::Background
             | Action::CommandLine
+            | Action::ConnectionInformation
             | Action::LessVerbose
             | Action::MoreVerbose => {
                 tell(&self.stderr, &format!("{e}: not available to multiplexed sessions\r\n"));

@@ -83,6 +83,8 @@ impl Passenger {
                     channel.close();
                 }
             }
+            // `ChannelTimeout`: the channel closes and the passenger learns of that.
+            SessionNote::Idle => {}
             SessionNote::ExitStatus(status) => say(Said::Exit(session, *status)),
             // As ssh: no status of its own, so the exit status says that something went wrong.
             SessionNote::ExitSignal { .. } => say(Said::Exit(session, 255)),
