@@ -4,14 +4,19 @@
 //! themselves run in inetd mode behind a listener of ours, so that no port is guessed. A missing peer is named loudly; with
 //! `LH_REQUIRE_PEERS=1` (what `cargo xtask test` sets for root) it is a failure.
 
+mod agent;
 mod data;
 mod lab;
 mod pty;
+mod scene;
 mod server;
+pub mod tunnel;
 
+pub use agent::Agent;
 pub use data::{assert_same_file, assert_same_tree, link_folder, make_blob, make_tree};
 pub use lab::{Lab, Ran, TestUser};
 pub use pty::Terminal;
+pub use scene::{Scene, eventually, open_to_all, safe_folder, script};
 pub use server::{Inetd, Lhsshd};
 
 use std::path::{Path, PathBuf};

@@ -105,7 +105,7 @@ impl Terminal {
         let deadline = Instant::now() + PATIENCE;
         loop {
             match self.child.try_wait().unwrap() {
-                Some(Ended::Exit(status)) => return i32::try_from(status).unwrap_or(-1),
+                Some(Ended::Exit(status)) => return status.into(),
                 Some(Ended::Signal { .. }) => return -1,
                 None => assert!(Instant::now() < deadline, "it does not end:\n{}", self.screen()),
             }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::fs;
 
-use lh_cli::flags::{KEYGEN, Program, SCP, SFTP, SFTP_SERVER, SSH, SSHD, Support};
+use lh_cli::flags::{ADD, AGENT, KEYGEN, KEYSCAN, Program, SCP, SFTP, SFTP_SERVER, SSH, SSHD, Support};
 use lh_config::client_table::CLIENT_KEYWORDS;
 use lh_config::server_table::SERVER_KEYWORDS;
 use lh_config::{Keyword, Status};
@@ -32,7 +32,7 @@ pub(crate) fn run(args: &[String]) -> Outcome {
 
 fn tables() -> String {
     let mut out = String::new();
-    for program in [&SSH, &SCP, &SFTP, &SFTP_SERVER, &SSHD, &KEYGEN] {
+    for program in [&SSH, &SCP, &SFTP, &SFTP_SERVER, &SSHD, &KEYGEN, &AGENT, &ADD, &KEYSCAN] {
         flags(program, &mut out);
     }
     keywords("ssh_config", CLIENT_KEYWORDS, &mut out);

@@ -128,6 +128,10 @@ impl UserInterface for Nobody {
     fn ask_secret(&mut self, _prompt: &str) -> Option<Secret> {
         None
     }
+
+    fn confirm(&mut self, _prompt: &str) -> bool {
+        false
+    }
 }
 
 /// Stops the loop when its pipe is closed.

@@ -207,9 +207,7 @@ fn request(parsed: &Parsed, place: &Place, account: Account) -> Request {
     };
     lines.extend(level.map(|level| fixed("LogLevel", level)));
     lines.extend(ALWAYS.iter().map(|(keyword, value)| fixed(keyword, value)));
-    if !parsed.has('A') {
-        lines.push(fixed("ForwardAgent", "no"));
-    }
+    lines.push(fixed("ForwardAgent", if parsed.has('A') { "yes" } else { "no" }));
     lines.extend(place.user.as_deref().map(|user| fixed("User", user)));
     request
 }

@@ -130,10 +130,10 @@ fn connect(arguments: &Arguments, console: UnixStream, catch: bool) -> Result<(R
             Ok((Remote::greet(conversation, Box::new(carrier))?, name.clone()))
         }
         Way::Ssh { request, server, name } => {
-            let client = over_ssh::log_in(request)?;
+            let (client, agent) = over_ssh::log_in(request)?;
             let conversation =
                 Rc::new(RefCell::new(Conversation::new(Rc::new(Watch::new(console, signals())))));
-            let carrier: Box<dyn Carrier> = Box::new(over_ssh::open(client, server, &conversation)?);
+            let carrier: Box<dyn Carrier> = Box::new(over_ssh::open(client, agent, server, &conversation)?);
             Ok((Remote::greet(conversation, carrier)?, name.clone()))
         }
     }

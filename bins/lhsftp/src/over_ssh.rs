@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use lh_client::{
-    Client, LogLevel, Options as ClientOptions, SessionNote, SessionSetup, Start, TerminalUi,
+    AgentForward, Client, LogLevel, Options as ClientOptions, SessionNote, SessionSetup, Start, TerminalUi,
     answer_by_default, connect,
 };
 use lh_config::client::Request;
@@ -30,7 +30,7 @@ pub(crate) enum Server {
 ///
 /// # Errors
 /// The last line to be said.
-pub(crate) fn log_in(request: &Request) -> Result<Client, String> {
+pub(crate) fn log_in(request: &Request) -> Result<(Client, AgentForward), String> {
     let closed = || "Connection closed".to_owned();
     let mut ui = TerminalUi::default();
     let options = ClientOptions::load(request).map_err(|error| {
@@ -48,12 +48,18 @@ pub(crate) fn log_in(request: &Request) -> Result<Client, String> {
     if let (Some(_), Some(service)) = (client.address(), service) {
         let _ = lh_sys::socket::set_tos(client.driver().link().stream().write_fd(), service);
     }
-    Ok(client)
+    let agent = client.agent_forward(&options, ui.voice(options.log_level)).map_err(|error| {
+        ui.say(&error.to_string());
+        closed()
+    })?;
+    Ok((client, agent))
 }
 
 /// A conversation's channel.
 pub(crate) struct Channel {
     client: Client,
+    /// `-A`.
+    agent: AgentForward,
 }
 
 /// Opens the channel.
@@ -62,6 +68,7 @@ pub(crate) struct Channel {
 /// The message.
 pub(crate) fn open(
     mut client: Client,
+    agent: AgentForward,
     server: &Server,
     conversation: &Rc<RefCell<Conversation>>,
 ) -> Result<Channel, String> {
@@ -71,10 +78,11 @@ pub(crate) fn open(
     };
     let watch = conversation.borrow().watch();
     let handler = Handler { conversation: Rc::clone(conversation), watch, open: false };
+    let setup = SessionSetup { agent_request: agent.request(), ..SessionSetup::new(start) };
     client
-        .open_session(SessionSetup::new(start), &ChannelOptions::default(), Box::new(handler))
+        .open_session(setup, &ChannelOptions::default(), Box::new(handler))
         .map_err(|error| error.to_string())?;
-    Ok(Channel { client })
+    Ok(Channel { client, agent })
 }
 
 impl Carrier for Channel {
@@ -82,9 +90,10 @@ impl Carrier for Channel {
         if conversation.borrow().settled() {
             return;
         }
-        let mut control = Conversing { refused: None };
+        let mut control = Conversing { agent: &self.agent, refused: None };
         let result = self.client.run(&mut control);
-        if let Some(request) = control.refused {
+        let refused = control.refused;
+        if let Some(request) = refused {
             say(&format!("{request} request failed on channel 0"));
         }
         if let Err(error) = result {
@@ -93,7 +102,7 @@ impl Carrier for Channel {
             }
             conversation.borrow_mut().lose("Connection closed");
         }
-        if control.refused.is_some() {
+        if refused.is_some() {
             conversation.borrow_mut().lose("Connection closed");
         }
     }
@@ -215,12 +224,13 @@ impl Output for ChannelOutput<'_, '_> {
     }
 }
 
-/// The control of a connection whose server may open nothing.
-struct Conversing {
+/// The control of a connection whose server may open nothing, but to the agent with `-A`.
+struct Conversing<'a> {
+    agent: &'a AgentForward,
     refused: Option<&'static str>,
 }
 
-impl Control for Conversing {
+impl Control for Conversing<'_> {
     fn on_event(&mut self, event: ControlEvent, cx: &mut ControlCx<'_>) {
         match event {
             ControlEvent::Note { note, .. } => {
@@ -229,7 +239,11 @@ impl Control for Conversing {
                     cx.stop(0);
                 }
             }
-            event => answer_by_default(event, cx),
+            event => {
+                if let Some(event) = self.agent.on_event(event, cx) {
+                    answer_by_default(event, cx);
+                }
+            }
         }
     }
 }

@@ -8,6 +8,7 @@ use lh_cli::flags::{Parsed, SSH};
 use lh_client::Destination;
 use lh_config::Account;
 use lh_config::client::{CommandLine, Request, UserFile};
+use lh_config::forward::{Endpoint, Forward};
 
 /// What the command line says.
 #[derive(Debug)]
@@ -20,6 +21,8 @@ pub(crate) struct Arguments {
     pub(crate) print_config: bool,
     /// `-E`.
     pub(crate) log_file: Option<PathBuf>,
+    /// `-W`.
+    pub(crate) stdio: Option<Endpoint>,
     /// Things to say once the log is open.
     pub(crate) warnings: Vec<String>,
 }
@@ -28,12 +31,14 @@ pub(crate) struct Arguments {
 const FIXED: &[(char, &str, &str)] = &[
     ('4', "AddressFamily", "inet"),
     ('6', "AddressFamily", "inet6"),
+    ('A', "ForwardAgent", "yes"),
     ('C', "Compression", "yes"),
     ('N', "SessionType", "none"),
     ('T', "RequestTTY", "no"),
     ('a', "ForwardAgent", "no"),
     ('f', "ForkAfterAuthentication", "yes"),
     ('f', "StdinNull", "yes"),
+    ('g', "GatewayPorts", "yes"),
     ('n', "StdinNull", "yes"),
     ('s', "SessionType", "subsystem"),
     ('x', "ForwardX11", "no"),
@@ -71,6 +76,7 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
 
     let mut request = Request::new(&destination.host, account);
     let mut warnings = Vec::new();
+    let mut stdio = None;
     for (flag, value) in &parsed.flags {
         let text = || value.as_deref().unwrap_or_default().to_string_lossy().into_owned();
         let lines = &mut request.command_line;
@@ -82,6 +88,26 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
                 Some(warning) => warnings.push(warning),
                 None => lines.push(CommandLine::Flag("IdentityFile", vec![text()])),
             },
+            'L' => lines.push(forward("LocalForward", "local", &text(), |spec| Forward::parse(spec, false))?),
+            'R' => {
+                lines.push(forward("RemoteForward", "remote", &text(), |spec| Forward::parse(spec, true))?)
+            }
+            'D' => {
+                let spec = text();
+                let bad = || format!("Bad dynamic forwarding specification '{spec}'");
+                Forward::parse_dynamic(&spec).ok_or_else(bad)?;
+                lines.push(CommandLine::Flag("DynamicForward", vec![spec]));
+            }
+            'W' => {
+                let spec = text();
+                // What a lone remote forward looks like is what this flag wants.
+                stdio = Some(
+                    Forward::parse(&spec, true)
+                        .filter(|forward| forward.connect.is_none() && has_port(&forward.listen))
+                        .ok_or_else(|| format!("Bad stdio forwarding specification '{spec}'"))?
+                        .listen,
+                );
+            }
             'o' => lines.push(CommandLine::Option(text())),
             'F' => {
                 request.user_file = match text().as_str() {
@@ -100,6 +126,17 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
         request.system_file = None;
     }
     let lines = &mut request.command_line;
+    if stdio.is_some() {
+        // Behind everything else on the command line, which wins.
+        for (keyword, value) in [
+            ("SessionType", "none"),
+            ("RequestTTY", "no"),
+            ("ExitOnForwardFailure", "yes"),
+            ("ClearAllForwardings", "yes"),
+        ] {
+            lines.push(CommandLine::Flag(keyword, vec![value.to_owned()]));
+        }
+    }
     match parsed.count('t') {
         0 => {}
         1 => lines.push(CommandLine::Flag("RequestTTY", vec!["yes".to_owned()])),
@@ -120,8 +157,32 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
         command,
         print_config: parsed.has('G'),
         log_file: parsed.value('E').map(PathBuf::from),
+        stdio,
         warnings,
     })
+}
+
+/// A forward as its keyword has it: two words, which the keyword's parser joins again.
+fn forward(
+    keyword: &'static str,
+    kind: &str,
+    spec: &str,
+    parse: impl Fn(&str) -> Option<Forward>,
+) -> Result<CommandLine, String> {
+    parse(spec).ok_or_else(|| format!("Bad {kind} forwarding specification '{spec}'"))?;
+    let words = match spec.split_once(':') {
+        Some((first, rest)) => vec![first.to_owned(), rest.to_owned()],
+        None => vec![spec.to_owned()],
+    };
+    Ok(CommandLine::Flag(keyword, words))
+}
+
+/// A host and its port, or a socket.
+const fn has_port(endpoint: &Endpoint) -> bool {
+    match endpoint {
+        Endpoint::Tcp { host, port } => host.is_some() && *port != 0,
+        Endpoint::Unix(_) => true,
+    }
 }
 
 /// Words as the remote shell gets them: it splits them again, as with ssh.
@@ -239,6 +300,26 @@ mod tests {
             Some("You must specify a subsystem to invoke.")
         );
         assert_eq!(interpreted(&["a;b"]).err().as_deref(), Some("hostname contains invalid characters"));
+    }
+
+    #[test]
+    fn forwards_become_keywords_and_mistakes_are_named() {
+        let got = interpreted(&["-L", "[::1]:80:h:443", "-R8080", "-D", "localhost:1080", "-g", "h"])
+            .expect("fine");
+        let pairs = keywords(&got);
+        assert_eq!(pairs[0], ("LocalForward".to_owned(), "[ :1]:80:h:443".to_owned()));
+        assert_eq!(pairs[1], ("RemoteForward".to_owned(), "8080".to_owned()));
+        assert_eq!(pairs[2], ("DynamicForward".to_owned(), "localhost:1080".to_owned()));
+        assert_eq!(pairs[3], ("GatewayPorts".to_owned(), "yes".to_owned()));
+        for (flag, kind) in [("-L", "local"), ("-R", "remote"), ("-D", "dynamic"), ("-W", "stdio")] {
+            let text = interpreted(&[flag, "no:no:no", "h"]).err();
+            assert_eq!(text, Some(format!("Bad {kind} forwarding specification 'no:no:no'")));
+        }
+        assert!(interpreted(&["-W", "8080", "h"]).is_err());
+        let got = interpreted(&["-W", "[::1]:80", "h"]).expect("fine");
+        assert_eq!(got.stdio, Some(Endpoint::Tcp { host: Some("::1".to_owned()), port: 80 }));
+        let cleared = ("ClearAllForwardings".to_owned(), "yes".to_owned());
+        assert!(keywords(&got).contains(&cleared));
     }
 
     #[test]

@@ -4,10 +4,14 @@ use std::cell::RefCell;
 use std::io::Write;
 use std::rc::Rc;
 
+use lh_client::Forwards;
 use lh_client::escape::{Action, EscapeFilter};
+use lh_config::client_table::ClientSettings;
 use lh_driver::{ChannelCx, InputFilter};
 use lh_sys::termios::{RawMode, window_size};
 use lh_wire::Writer;
+
+use crate::command_prompt::{CommandPrompt, Typed};
 
 /// The user ended the connection with `~.`.
 pub(crate) struct Disconnect;
@@ -22,14 +26,25 @@ pub(crate) type Terminal = Rc<RefCell<Option<RawMode>>>;
 pub(crate) struct Escapes {
     filter: EscapeFilter,
     terminal: Terminal,
+    forwards: Forwards,
+    /// `~C` is allowed.
+    command_line: bool,
+    /// What is typed after `~C`.
+    prompt: Option<CommandPrompt>,
 }
 
 impl Escapes {
-    pub(crate) fn new(escape: Option<u8>, terminal: Terminal) -> Self {
-        Self { filter: EscapeFilter::new(escape), terminal }
+    pub(crate) fn new(settings: &ClientSettings, terminal: Terminal, forwards: Forwards) -> Self {
+        Self {
+            filter: EscapeFilter::new(settings.escape_char.0),
+            terminal,
+            forwards,
+            command_line: *settings.enable_escape_commandline,
+            prompt: None,
+        }
     }
 
-    fn act(&self, action: Action, cx: &mut ChannelCx<'_>) {
+    fn act(&mut self, action: Action, cx: &mut ChannelCx<'_>) {
         let e = self.filter.shown();
         match action {
             Action::Disconnect => {
@@ -45,9 +60,17 @@ impl Escapes {
                 cx.notify(Background);
             }
             Action::ListChannels => {
-                let count = cx.control().handler_count();
                 show(&format!("{e}#\r\nThe following connections are open:\r\n"));
-                show(&format!("  #{} client-session ({count} in all)\r\n", cx.id()));
+                show(&format!("  #{} client-session\r\n", cx.id()));
+                for (id, text) in self.forwards.describe() {
+                    show(&format!("  #{id} {text}\r\n"));
+                }
+            }
+            Action::CommandLine if !self.command_line => show("commandline disabled\r\n"),
+            Action::CommandLine => {
+                let prompt = CommandPrompt::default();
+                show(prompt.greeting());
+                self.prompt = Some(prompt);
             }
             Action::Help => show(&self.filter.help()),
             Action::Break => {
@@ -85,7 +108,18 @@ impl Escapes {
 impl InputFilter for Escapes {
     fn filter(&mut self, mut input: &[u8], out: &mut Vec<u8>, cx: &mut ChannelCx<'_>) {
         while !input.is_empty() {
-            if let Some(action) = self.filter.process(&mut input, out) {
+            if let Some(prompt) = &mut self.prompt {
+                let (echo, typed) = prompt.typed(&mut input);
+                show(&echo);
+                match typed {
+                    Typed::More => {}
+                    Typed::Cancelled => self.prompt = None,
+                    Typed::Line(line) => {
+                        self.prompt = None;
+                        crate::command_prompt::obey(&line, &self.forwards, &mut cx.control());
+                    }
+                }
+            } else if let Some(action) = self.filter.process(&mut input, out) {
                 self.act(action, cx);
             }
         }
@@ -103,6 +137,6 @@ pub(crate) fn send_window_size(cx: &mut ChannelCx<'_>) {
 }
 
 /// Writes to the user past the session's own output.
-fn show(text: &str) {
+pub(crate) fn show(text: &str) {
     let _ = std::io::stderr().write_all(text.as_bytes());
 }

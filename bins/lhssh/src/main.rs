@@ -1,9 +1,11 @@
 //! `lhssh`: a command or a shell on another host, with the command line, the messages and the exit statuses of ssh(1).
 
 mod command_line;
+mod command_prompt;
 mod escapes;
 mod query;
 mod run;
+mod session;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -66,7 +68,7 @@ fn go(arguments: Arguments) -> u8 {
     if arguments.print_config {
         return print(&options.config.dump(&lh_client::default_algorithms));
     }
-    run::run(&options, arguments.command, &mut ui)
+    run::run(&options, run::Wanted { command: arguments.command, stdio: arguments.stdio }, &mut ui)
 }
 
 /// Prints to standard output; a reader that has gone is no failure of ours.

@@ -1,29 +1,23 @@
 //! Connecting, the session, and what becomes of it.
 
-use std::cell::RefCell;
-use std::os::fd::AsFd;
 use std::process::Command;
-use std::rc::Rc;
 use std::time::Instant;
 
 use lh_client::{
-    Client, ClientError, LogLevel, Options, Pty, SessionNote, SessionSetup, Start, SystemEnvironment,
-    TerminalUi, UserInterface, answer_by_default, connect, sanitise,
+    Client, ClientError, LogLevel, Options, Start, SystemEnvironment, TerminalUi, UserInterface, connect,
 };
 use lh_config::enums::{RequestTty, SessionType};
-use lh_driver::{ChannelId, ChannelOptions, Control, ControlCx, ControlEvent, Direction, FdPump, Interest};
-use lh_driver::{Interests, LocalFd, Ready};
-use lh_sys::signals::Signals;
-use lh_sys::termios::{RawMode, encode_modes, is_terminal, window_size};
-use rustix::process::Signal;
-use rustix::stdio::{stderr, stdin, stdout};
+use lh_config::forward::Endpoint;
+use lh_driver::Target;
+use lh_sys::termios::is_terminal;
+use rustix::stdio::stdin;
 
 use crate::FAILURE;
-use crate::escapes::{Background, Disconnect, Escapes, Terminal, send_window_size};
+use crate::session::session;
 
 /// Everything behind the command line. Returns the exit status.
-pub(crate) fn run(options: &Options, command: Option<Vec<u8>>, ui: &mut TerminalUi) -> u8 {
-    let plan = match Plan::new(options, command, ui) {
+pub(crate) fn run(options: &Options, wanted: Wanted, ui: &mut TerminalUi) -> u8 {
+    let plan = match Plan::new(options, wanted, ui) {
         Ok(plan) => plan,
         Err(text) => return report(options, &ClientError::Config(text), ui),
     };
@@ -33,11 +27,6 @@ pub(crate) fn run(options: &Options, command: Option<Vec<u8>>, ui: &mut Terminal
         Err(error) => return report(options, &error, ui),
     };
     run_local_command(options);
-    if plan.background
-        && let Err(error) = lh_sys::background::continue_in_background()
-    {
-        return report(options, &ClientError::Local(format!("cannot go to the background: {error}")), ui);
-    }
     set_service_quality(options, &mut client, plan.tty);
     let status = match session(options, plan, &mut client, ui) {
         Ok(status) => status,
@@ -55,17 +44,28 @@ pub(crate) fn run(options: &Options, command: Option<Vec<u8>>, ui: &mut Terminal
     status
 }
 
+/// What the command line wants besides what the configuration says.
+pub(crate) struct Wanted {
+    /// The command, words joined by blanks.
+    pub(crate) command: Option<Vec<u8>>,
+    /// `-W`.
+    pub(crate) stdio: Option<Endpoint>,
+}
+
 /// What kind of session it is to be.
-struct Plan {
+pub(crate) struct Plan {
     /// `None` for no session at all (`-N`).
-    start: Option<Start>,
-    tty: bool,
-    null_input: bool,
-    background: bool,
+    pub(crate) start: Option<Start>,
+    /// Standard input and output are forwarded there instead.
+    pub(crate) stdio: Option<Target>,
+    pub(crate) tty: bool,
+    pub(crate) null_input: bool,
+    pub(crate) background: bool,
 }
 
 impl Plan {
-    fn new(options: &Options, command: Option<Vec<u8>>, ui: &mut TerminalUi) -> Result<Self, String> {
+    fn new(options: &Options, wanted: Wanted, ui: &mut TerminalUi) -> Result<Self, String> {
+        let Wanted { command, stdio } = wanted;
         let config = &options.config;
         let remote = config.remote_command.command();
         if command.is_some() && remote.is_some() && !matches!(*config.session_type, SessionType::None) {
@@ -107,203 +107,7 @@ impl Plan {
             }
             tty = false;
         }
-        Ok(Self { start, tty, null_input, background })
-    }
-}
-
-/// Runs the session to its end.
-fn session(
-    options: &Options,
-    plan: Plan,
-    client: &mut Client,
-    ui: &mut TerminalUi,
-) -> Result<u8, ClientError> {
-    let local = |error: std::io::Error| ClientError::Local(error.to_string());
-    let signals = Signals::collect(&[Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM, Signal::WINCH])
-        .map_err(local)?;
-    let terminal: Terminal = Rc::new(RefCell::new(None));
-    let mut control = Session {
-        signals,
-        channel: None,
-        tty: plan.tty,
-        status: None,
-        ending: Ending::Normal,
-        terminal: Rc::clone(&terminal),
-        note: None,
-    };
-    if let Some(start) = plan.start {
-        let mut setup = SessionSetup::new(start).with_environment(&options.config);
-        if plan.tty {
-            setup.pty = Some(local_pty());
-            if is_terminal(stdin()) && !plan.null_input {
-                *terminal.borrow_mut() = RawMode::enter(stdin()).ok();
-            }
-        }
-        let pump = pump(options, &plan.tty, plan.null_input, &terminal).map_err(local)?;
-        let channel = client.open_session(setup, &ChannelOptions::default(), Box::new(pump))?;
-        control.channel = Some(channel);
-    }
-    debug(options, ui, || "Entering interactive session.".to_owned());
-    let result = client.run(&mut control);
-    // The terminal is itself again before anything is said.
-    terminal.borrow_mut().take();
-    if let Some(text) = control.note.take()
-        && options.log_level >= LogLevel::Error
-    {
-        ui.say(&text);
-    }
-    match control.ending {
-        Ending::Signal(signal) => {
-            client.close();
-            if options.log_level >= LogLevel::Verbose {
-                ui.say(&format!("Killed by signal {}.", signal.as_raw()));
-            }
-            return Ok(FAILURE);
-        }
-        Ending::Background => {
-            // Output goes on; there is nobody left to type.
-            lh_sys::background::continue_in_background().map_err(local)?;
-            let status = client.run(&mut control)?;
-            client.close();
-            return Ok(u8::try_from(status).unwrap_or(FAILURE));
-        }
-        Ending::Normal => {}
-    }
-    let status = result?;
-    client.close();
-    if plan.tty && options.log_level >= LogLevel::Info {
-        ui.say(&format!("Connection to {} closed.", client.host()));
-    }
-    Ok(u8::try_from(status).unwrap_or(FAILURE))
-}
-
-/// Joins the standard descriptors and the channel.
-fn pump(options: &Options, tty: &bool, null_input: bool, terminal: &Terminal) -> std::io::Result<FdPump> {
-    let input = if null_input {
-        LocalFd::owned(lh_sys::fd::null()?)?
-    } else {
-        LocalFd::inherited(stdin(), Direction::Read)?
-    };
-    let mut pump = FdPump::new()
-        .input(input)
-        .output(LocalFd::inherited(stdout(), Direction::Write)?)
-        .output_ext(LocalFd::inherited(stderr(), Direction::Write)?)
-        .tell_broken_output();
-    if *tty {
-        pump = pump.filter(Box::new(Escapes::new(options.config.escape_char.0, Rc::clone(terminal))));
-    }
-    Ok(pump)
-}
-
-/// The local terminal as the server is to make one like it.
-fn local_pty() -> Pty {
-    let size = window_size(stdin());
-    let modes = rustix::termios::tcgetattr(stdin()).map_or_else(|_| vec![0], |modes| encode_modes(&modes));
-    Pty {
-        term: std::env::var("TERM").unwrap_or_default(),
-        columns: size.ws_col.into(),
-        rows: size.ws_row.into(),
-        width: size.ws_xpixel.into(),
-        height: size.ws_ypixel.into(),
-        modes,
-    }
-}
-
-enum Ending {
-    Normal,
-    Signal(Signal),
-    Background,
-}
-
-/// The control of a session: signals, the exit status, the end.
-struct Session {
-    signals: Signals,
-    channel: Option<ChannelId>,
-    tty: bool,
-    status: Option<u8>,
-    ending: Ending,
-    terminal: Terminal,
-    /// What to say when the terminal is itself again.
-    note: Option<String>,
-}
-
-impl Session {
-    fn on_note(&mut self, note: &SessionNote, cx: &mut ControlCx<'_>) {
-        match note {
-            SessionNote::OpenFailed { reason, description } => {
-                self.note = Some(format!(
-                    "channel 0: open failed: {}: {}",
-                    reason_words(*reason),
-                    sanitise(description)
-                ));
-            }
-            SessionNote::PtyRefused => {
-                self.note = Some("PTY allocation request failed on channel 0".to_owned());
-                self.tty = false;
-                self.terminal.borrow_mut().take();
-            }
-            SessionNote::Started => {}
-            SessionNote::StartRefused { request } => {
-                self.note = Some(format!("{request} request failed on channel 0"));
-                self.status = Some(FAILURE);
-                cx.stop(FAILURE.into());
-            }
-            // Only 8 bits reach a shell anywhere.
-            SessionNote::ExitStatus(status) => self.status = Some((status & 0xff) as u8),
-            // As ssh: no status of its own, so the exit status says that something went wrong.
-            SessionNote::ExitSignal { .. } => self.status = Some(FAILURE),
-        }
-    }
-}
-
-impl Control for Session {
-    fn on_event(&mut self, event: ControlEvent, cx: &mut ControlCx<'_>) {
-        match event {
-            ControlEvent::Note { note, .. } => {
-                if let Some(note) = note.downcast_ref::<SessionNote>() {
-                    self.on_note(note, cx);
-                } else if note.is::<Disconnect>() {
-                    self.status = Some(FAILURE);
-                    cx.stop(FAILURE.into());
-                } else if note.is::<Background>() {
-                    self.ending = Ending::Background;
-                    cx.stop(0);
-                }
-            }
-            ControlEvent::ChannelGone { id, .. } if self.channel == Some(id) => {
-                // A program that ended without a status was killed, or the server is odd: not a success.
-                cx.stop(self.status.unwrap_or(FAILURE).into());
-            }
-            event => answer_by_default(event, cx),
-        }
-    }
-
-    fn interests<'a>(&'a self, out: &mut Interests<'a>) {
-        out.add(0, self.signals.as_fd(), Interest::READ);
-    }
-
-    fn on_ready(&mut self, _token: usize, _ready: Ready, cx: &mut ControlCx<'_>) {
-        while let Ok(Some(signal)) = self.signals.take() {
-            if signal == Signal::WINCH {
-                if let Some(mut channel) = self.channel.filter(|_| self.tty).and_then(|id| cx.channel(id)) {
-                    send_window_size(&mut channel);
-                }
-            } else {
-                self.ending = Ending::Signal(signal);
-                cx.stop(FAILURE.into());
-            }
-        }
-    }
-}
-
-fn reason_words(reason: u32) -> &'static str {
-    use lh_wire::msg::open_failure;
-    match reason {
-        open_failure::ADMINISTRATIVELY_PROHIBITED => "administratively prohibited",
-        open_failure::CONNECT_FAILED => "connect failed",
-        open_failure::UNKNOWN_CHANNEL_TYPE => "unknown channel type",
-        open_failure::RESOURCE_SHORTAGE => "resource shortage",
-        _ => "unknown reason",
+        Ok(Self { start, stdio: stdio.as_ref().map(lh_client::forward::target), tty, null_input, background })
     }
 }
 
@@ -334,7 +138,7 @@ fn set_service_quality(options: &Options, client: &mut Client, tty: bool) {
     }
 }
 
-fn debug(options: &Options, ui: &mut TerminalUi, text: impl FnOnce() -> String) {
+pub(crate) fn debug(options: &Options, ui: &mut TerminalUi, text: impl FnOnce() -> String) {
     if options.log_level >= LogLevel::Debug1 {
         ui.message(LogLevel::Debug1, &text());
     }

@@ -1,54 +1,36 @@
-//! A client of the authentication agent (RFC 9987, formerly draft-miller-ssh-agent).
+//! A client of the authentication agent (RFC 9987).
 //!
-//! The agent is asked over a blocking unix socket: authentication has nothing else to do meanwhile, and an agent
-//! that waits for a touch or a confirmation may take minutes, so there is no timeout.
+//! The agent is asked over a blocking unix socket: whoever asks has nothing else to do meanwhile, and an agent that waits for a
+//! touch or a confirmation may take minutes, so there is no timeout.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-use lh_wire::{Reader, WireError, Writer};
+use lh_agent::{
+    AddedKey, Constraints, Extension, MAX_MESSAGE, ProtocolError, Reply, Request, SessionBind, flags_for,
+    frame, names,
+};
+use lh_wire::Reader;
 
-const FAILURE: u8 = 5;
-const REQUEST_IDENTITIES: u8 = 11;
-const IDENTITIES_ANSWER: u8 = 12;
-const SIGN_REQUEST: u8 = 13;
-const SIGN_RESPONSE: u8 = 14;
-
-/// Ask for `rsa-sha2-256` instead of `ssh-rsa`.
-const RSA_SHA2_256: u32 = 2;
-/// Ask for `rsa-sha2-512` instead of `ssh-rsa`.
-const RSA_SHA2_512: u32 = 4;
-
-/// Longest message taken from an agent, bytes: the limit OpenSSH has on both sides.
-const MAX_REPLY: usize = 256 * 1024;
-/// Most keys taken from an agent: OpenSSH's limit.
-const MAX_KEYS: u32 = 2048;
+/// A key the agent holds.
+pub use lh_agent::IdentityEntry as AgentKey;
 
 /// Why the agent did not do what it was asked.
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
     /// The socket could not be reached or broke.
-    #[error("{0}")]
+    #[error("communication with agent failed")]
     Io(#[from] std::io::Error),
     /// The agent said no.
     #[error("agent refused operation")]
     Refused,
     /// The agent's answer is not one.
     #[error("invalid agent reply: {0}")]
-    Malformed(#[from] WireError),
-    /// The agent's answer is longer than any real one.
-    #[error("agent reply too long")]
-    TooLong,
-}
-
-/// A key the agent holds.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AgentKey {
-    /// Public key or certificate blob.
-    pub blob: Vec<u8>,
-    /// What the user calls it, usually the file it came from.
-    pub comment: String,
+    Malformed(#[from] ProtocolError),
+    /// The agent answered something else than was asked.
+    #[error("invalid agent reply")]
+    Unexpected,
 }
 
 /// A connection to an agent.
@@ -71,7 +53,10 @@ impl Agent {
     /// # Errors
     /// See [`AgentError`].
     pub fn identities(&mut self) -> Result<Vec<AgentKey>, AgentError> {
-        parse_identities(&self.request(&[REQUEST_IDENTITIES])?)
+        match self.ask(&Request::Identities)? {
+            Reply::Identities(keys) => Ok(keys),
+            other => Err(refusal(&other)),
+        }
     }
 
     /// Lets the agent sign `data` with the key `blob`; returns the signature blob. `algorithm` chooses the hash
@@ -80,123 +65,128 @@ impl Agent {
     /// # Errors
     /// See [`AgentError`].
     pub fn sign(&mut self, blob: &[u8], algorithm: &str, data: &[u8]) -> Result<Vec<u8>, AgentError> {
-        let flags = match algorithm.split('@').next().unwrap_or(algorithm).trim_end_matches("-cert-v01") {
-            "rsa-sha2-256" => RSA_SHA2_256,
-            "rsa-sha2-512" => RSA_SHA2_512,
-            _ => 0,
-        };
-        let mut message = vec![SIGN_REQUEST];
-        message.put_string(blob);
-        message.put_string(data);
-        message.put_u32(flags);
-        parse_signature(&self.request(&message)?)
+        match self.ask(&Request::Sign { key: blob, data, flags: flags_for(algorithm) })? {
+            Reply::Signature(signature) => Ok(signature),
+            other => Err(refusal(&other)),
+        }
     }
 
-    fn request(&mut self, message: &[u8]) -> Result<Vec<u8>, AgentError> {
-        let mut framed = Vec::with_capacity(4 + message.len());
-        framed.put_string(message);
-        self.socket.write_all(&framed)?;
+    /// Gives the agent a key.
+    ///
+    /// # Errors
+    /// See [`AgentError`].
+    pub fn add(&mut self, key: AddedKey, comment: &str, constraints: Constraints) -> Result<(), AgentError> {
+        self.done(&Request::Add { key: Box::new(key), comment: comment.to_owned(), constraints })
+    }
+
+    /// Asks for anything that is answered with yes or no.
+    ///
+    /// # Errors
+    /// See [`AgentError`].
+    pub fn done(&mut self, request: &Request<'_>) -> Result<(), AgentError> {
+        match self.ask(request)? {
+            Reply::Success => Ok(()),
+            other => Err(refusal(&other)),
+        }
+    }
+
+    /// Binds this connection to an SSH session, as agents want it before keys with destination constraints are used.
+    ///
+    /// # Errors
+    /// [`AgentError::Refused`] also from agents that do not know the extension.
+    pub fn bind(&mut self, bind: SessionBind<'_>) -> Result<(), AgentError> {
+        self.done(&Request::Extension(Extension::SessionBind(bind)))
+    }
+
+    /// The names of the extensions the agent knows.
+    ///
+    /// # Errors
+    /// [`AgentError::Refused`] also from agents that do not know the question.
+    pub fn extensions(&mut self) -> Result<Vec<String>, AgentError> {
+        let Reply::Extension { name, body } = self.ask(&Request::Extension(Extension::Query))? else {
+            return Err(AgentError::Refused);
+        };
+        if name != names::QUERY {
+            return Err(AgentError::Unexpected);
+        }
+        let mut reader = Reader::new(&body);
+        let mut found = Vec::new();
+        while !reader.is_empty() {
+            found.push(reader.text().map_err(ProtocolError::from)?.to_owned());
+        }
+        Ok(found)
+    }
+
+    fn ask(&mut self, request: &Request<'_>) -> Result<Reply, AgentError> {
+        self.socket.write_all(&frame(&request.encode()))?;
         let mut len = [0; 4];
         self.socket.read_exact(&mut len)?;
-        let len = u32::from_be_bytes(len) as usize;
-        if len > MAX_REPLY {
-            return Err(AgentError::TooLong);
+        let len = u32::from_be_bytes(len);
+        if len == 0 || len as usize > MAX_MESSAGE {
+            return Err(ProtocolError::Length(len).into());
         }
-        let mut reply = vec![0; len];
+        let mut reply = vec![0; len as usize];
         self.socket.read_exact(&mut reply)?;
-        Ok(reply)
+        Ok(Reply::parse(&reply)?)
     }
 }
 
-fn open_reply(reply: &[u8], expected: u8) -> Result<Reader<'_>, AgentError> {
-    let mut reader = Reader::new(reply);
-    match reader.u8()? {
-        got if got == expected => Ok(reader),
-        // 30 and 102 are what PuTTY's and ssh.com's agents say instead of 5.
-        FAILURE | 30 | 102 => Err(AgentError::Refused),
-        got => Err(WireError::WrongMessage { expected, got }.into()),
+fn refusal(reply: &Reply) -> AgentError {
+    match reply {
+        Reply::Failure | Reply::ExtensionFailure => AgentError::Refused,
+        _ => AgentError::Unexpected,
     }
 }
 
-fn parse_identities(reply: &[u8]) -> Result<Vec<AgentKey>, AgentError> {
-    let mut reader = open_reply(reply, IDENTITIES_ANSWER)?;
-    let count = reader.u32()?;
-    if count > MAX_KEYS {
-        return Err(AgentError::TooLong);
-    }
-    let mut keys = Vec::new();
-    for _ in 0..count {
-        let blob = reader.string()?.to_vec();
-        let comment = String::from_utf8_lossy(reader.string()?).into_owned();
-        keys.push(AgentKey { blob, comment });
-    }
-    reader.finish()?;
-    Ok(keys)
-}
-
-fn parse_signature(reply: &[u8]) -> Result<Vec<u8>, AgentError> {
-    let mut reader = open_reply(reply, SIGN_RESPONSE)?;
-    let signature = reader.string()?.to_vec();
-    reader.finish()?;
-    Ok(signature)
+/// An agent that answers from a list and remembers what it was asked.
+#[cfg(test)]
+pub(crate) fn scripted(path: &Path, replies: Vec<Reply>) -> std::thread::JoinHandle<Vec<Vec<u8>>> {
+    let listener = std::os::unix::net::UnixListener::bind(path).expect("agent socket");
+    std::thread::spawn(move || {
+        let (mut socket, _) = listener.accept().expect("a client");
+        let mut asked = Vec::new();
+        for reply in replies {
+            let mut len = [0; 4];
+            if socket.read_exact(&mut len).is_err() {
+                break;
+            }
+            let mut body = vec![0; u32::from_be_bytes(len) as usize];
+            socket.read_exact(&mut body).expect("body");
+            asked.push(body);
+            socket.write_all(&frame(&reply.encode())).expect("reply");
+        }
+        asked
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
+    use lh_agent::SignFlags;
 
     #[test]
-    fn identities_are_read_and_refusals_recognised() {
-        let mut reply = vec![IDENTITIES_ANSWER];
-        reply.put_u32(1);
-        reply.put_string(b"blob");
-        reply.put_string(b"me@host");
-        let keys = parse_identities(&reply).expect("well-formed");
-        assert_eq!(keys, [AgentKey { blob: b"blob".to_vec(), comment: "me@host".to_owned() }]);
-        assert!(matches!(parse_identities(&[FAILURE]), Err(AgentError::Refused)));
-        assert!(matches!(parse_signature(&[FAILURE]), Err(AgentError::Refused)));
-        reply.push(0);
-        assert!(matches!(parse_identities(&reply), Err(AgentError::Malformed(_))));
-    }
-
-    #[test]
-    fn a_count_the_reply_cannot_hold_costs_nothing() {
-        let mut reply = vec![IDENTITIES_ANSWER];
-        reply.put_u32(u32::MAX);
-        assert!(matches!(parse_identities(&reply), Err(AgentError::TooLong)));
-    }
-
-    #[test]
-    fn a_signature_request_carries_the_rsa_hash() {
-        let (ours, mut theirs) = UnixStream::pair().expect("socket pair");
-        let mut agent = Agent { socket: ours };
-        let peer = std::thread::spawn(move || {
-            let mut len = [0; 4];
-            theirs.read_exact(&mut len).expect("length");
-            let mut body = vec![0; u32::from_be_bytes(len) as usize];
-            theirs.read_exact(&mut body).expect("body");
-            let mut reply = vec![SIGN_RESPONSE];
-            reply.put_string(b"signature");
-            let mut framed = Vec::new();
-            framed.put_string(&reply);
-            theirs.write_all(&framed).expect("reply");
-            body
-        });
+    fn a_signature_request_carries_the_rsa_hash_and_refusals_are_recognised() {
+        let folder = tempfile::tempdir().expect("folder");
+        let path = folder.path().join("agent");
+        let peer = scripted(&path, vec![Reply::Signature(b"signature".to_vec()), Reply::Failure]);
+        let mut agent = Agent::connect(&path).expect("connected");
         assert_eq!(agent.sign(b"key", "rsa-sha2-512", b"data").expect("signed"), b"signature");
-        let body = peer.join().expect("peer");
-        let mut reader = Reader::new(&body);
-        assert_eq!(reader.u8(), Ok(SIGN_REQUEST));
-        assert_eq!(reader.string(), Ok(&b"key"[..]));
-        assert_eq!(reader.string(), Ok(&b"data"[..]));
-        assert_eq!(reader.u32(), Ok(RSA_SHA2_512));
+        assert!(matches!(agent.identities(), Err(AgentError::Refused)));
+        let asked = peer.join().expect("peer");
+        match Request::parse(&asked[0]) {
+            Ok(Request::Sign { key: b"key", data: b"data", flags: SignFlags::RSA_SHA2_512 }) => {}
+            _ => panic!("another request"),
+        }
     }
 
-    proptest! {
-        #[test]
-        fn replies_never_panic(reply in proptest::collection::vec(any::<u8>(), 0..200)) {
-            let _ = parse_identities(&reply);
-            let _ = parse_signature(&reply);
-        }
+    #[test]
+    fn an_answer_to_something_else_is_refused() {
+        let folder = tempfile::tempdir().expect("folder");
+        let path = folder.path().join("agent");
+        let peer = scripted(&path, vec![Reply::Success, Reply::Identities(Vec::new())]);
+        let mut agent = Agent::connect(&path).expect("connected");
+        assert!(matches!(agent.identities(), Err(AgentError::Unexpected)));
+        assert!(matches!(agent.done(&Request::RemoveAll), Err(AgentError::Unexpected)));
+        peer.join().expect("peer");
     }
 }

@@ -11,15 +11,16 @@ use lh_driver::{
 };
 use lh_transport::{Config as TransportConfig, RekeyLimit, Transport};
 
+use crate::AgentForward;
 use crate::algorithms;
 use crate::dial::{Dial, Family, errno_text, resolve};
 use crate::error::ClientError;
 use crate::failure::{PeerName, link_failed};
 use crate::handshake::{GOODBYE, LinkPackets, shake_hands};
 use crate::hostkey::{Policy, Strict, is_loopback, known_name};
-use crate::identity::IdentityConfig;
+use crate::identity::{IdentityConfig, SessionProof};
 use crate::known::KnownFiles;
-use crate::log::Log;
+use crate::log::{Log, Voice};
 use crate::login::{LoginConfig, log_in};
 use crate::options::{Options, SystemEnvironment};
 use crate::proxy::{ProxyCommand, carry};
@@ -51,7 +52,7 @@ pub fn connect(options: &Options, ui: &mut dyn UserInterface) -> Result<Client, 
     let Connected { link, proxy, peer, address, untrusted } = connect_link(options, 0, &mut log)?;
     let config = &options.config;
     let mut driver = Driver::new(link, lh_connection::Config::default());
-    driver.set_workers(Workers::from_environment());
+    driver.set_workers(Workers::configured(*config.disable_mt_aes));
     if let Some(interval) = config.server_alive_interval.duration() {
         driver.set_keepalive(interval, *config.server_alive_count_max);
     }
@@ -119,6 +120,17 @@ impl Client {
         &self.host
     }
 
+    /// What `ForwardAgent` asks for, for the sessions of this connection.
+    ///
+    /// # Errors
+    /// [`ClientError::Config`].
+    pub fn agent_forward(&mut self, options: &Options, voice: Voice) -> Result<AgentForward, ClientError> {
+        let link = self.driver.link();
+        let registered = link.transport_ref().peer_extension(lh_agent::names::AGENT_FORWARD) == Some(b"0");
+        let session = session_proof(link);
+        AgentForward::new(options, session, registered, voice).map_err(ClientError::Config)
+    }
+
     /// Where the TCP connection goes; `None` behind a proxy or jump host.
     pub const fn address(&self) -> Option<SocketAddr> {
         self.address
@@ -166,7 +178,7 @@ fn connect_link(options: &Options, depth: usize, log: &mut Log<'_>) -> Result<Co
     let policy = host_key_policy(options, reached.address.as_ref())?;
     let known = KnownFiles::read(&policy, log);
     let mut transport = TransportConfig::client();
-    transport.algorithms = algorithms::offered(config, &known.types(&policy))?;
+    transport.algorithms = algorithms::offered(config, &known.types(&policy), known.has_authority(&policy))?;
     transport.rekey = RekeyLimit { bytes: config.rekey_limit.bytes, interval: config.rekey_limit.interval };
     log.debug(|| format!("Local version string SSH-2.0-{}", transport.software));
     let transport = Transport::new(transport, Box::new(SystemRandom), Instant::now());
@@ -174,18 +186,14 @@ fn connect_link(options: &Options, depth: usize, log: &mut Log<'_>) -> Result<Co
     let deadline = config.connect_timeout.duration().map(|timeout| started + timeout);
     let untrusted = shake_hands(&mut link, &policy, &known, &peer, deadline, log)?;
 
-    let login = login_config(options, reached.address, untrusted)?;
+    let mut login = login_config(options, reached.address, untrusted)?;
+    login.identities.session = session_proof(&link);
     log.debug(|| format!("Authenticating to {} as '{}'", login.host, login.user));
-    let machine = {
-        let transport = link.transport_ref();
-        let session_id = transport.session_id().unwrap_or_default();
-        let unbound =
-            matches!(*config.pubkey_authentication, lh_config::enums::ClientPubkeyAuthentication::Unbound);
-        // The server takes signatures that name its host key, so that they are worth nothing to another host.
-        let bound = !unbound && transport.peer_extension("publickey-hostbound@openssh.com") == Some(b"0");
-        lh_auth::client::Client::new(&login.user, session_id, transport.host_key().filter(|_| bound))
-    };
-    let result = log_in(&mut LinkPackets { link: &mut link, peer: &peer }, machine, &login, log);
+    let host_bound =
+        !matches!(*config.pubkey_authentication, lh_config::enums::ClientPubkeyAuthentication::Unbound);
+    let session_id = link.transport_ref().session_id().unwrap_or_default();
+    let machine = lh_auth::client::Client::new(&login.user, session_id, None);
+    let result = log_in(&mut LinkPackets { link: &mut link, peer: &peer, host_bound }, machine, &login, log);
     if let Err(error) = result {
         if matches!(error, ClientError::Denied(_)) {
             let reason = lh_wire::msg::disconnect::NO_MORE_AUTH_METHODS_AVAILABLE;
@@ -197,8 +205,18 @@ fn connect_link(options: &Options, depth: usize, log: &mut Log<'_>) -> Result<Co
     Ok(Connected { link, proxy: reached.proxy, peer, address: reached.address, untrusted })
 }
 
-/// Says what the configuration asks for and does not get. Forwards are left out with a warning, because a configuration
-/// file often has them for sessions that do not need them; where their failure is to be fatal, it is.
+/// What an agent is shown to prove that it is used for this session.
+fn session_proof(link: &Link) -> Option<SessionProof> {
+    let transport = link.transport_ref();
+    let (host_key, signature) = transport.session_proof()?;
+    Some(SessionProof {
+        host_key: host_key.to_vec(),
+        session_id: transport.session_id()?.to_vec(),
+        signature: signature.to_vec(),
+    })
+}
+
+/// Says what the configuration asks for and does not get.
 fn check_unsupported(options: &Options, log: &mut Log<'_>) -> Result<(), ClientError> {
     let config = &options.config;
     for note in &config.notes {
@@ -206,18 +224,6 @@ fn check_unsupported(options: &Options, log: &mut Log<'_>) -> Result<(), ClientE
     }
     if let Some(interface) = config.bind_interface.as_deref() {
         return Err(ClientError::Config(format!("BindInterface {interface}: not supported yet")));
-    }
-    let forwards = [
-        ("LocalForward", config.local_forward.0.is_empty()),
-        ("RemoteForward", config.remote_forward.0.is_empty()),
-        ("DynamicForward", config.dynamic_forward.0.is_empty()),
-    ];
-    for (keyword, _) in forwards.iter().filter(|(_, none)| !none && !*config.clear_all_forwardings) {
-        let text = format!("{keyword} is not supported yet");
-        if *config.exit_on_forward_failure {
-            return Err(ClientError::Config(text));
-        }
-        log.info(&format!("Warning: {text}; going on without it."));
     }
     Ok(())
 }
@@ -260,7 +266,8 @@ fn through_hop(
     let hop_options = options.for_hop(hop, before).map_err(|error| ClientError::Config(error.to_string()))?;
     log.debug(|| format!("Connecting through jump host {}", hop.host));
     let connected = connect_link(&hop_options, depth + 1, log)?;
-    let stream = carry(connected.link, connected.proxy, &options.config.host, options.config.port())
+    let workers = Workers::configured(*hop_options.config.disable_mt_aes);
+    let stream = carry(connected.link, connected.proxy, workers, &options.config.host, options.config.port())
         .map_err(|error| ClientError::Local(format!("jump host {}: {}", hop.host, errno_text(&error))))?;
     Ok(Reached { stream, proxy: None, address: None })
 }
@@ -328,6 +335,13 @@ fn host_key_policy(options: &Options, address: Option<&SocketAddr>) -> Result<Po
             StrictHostKeyChecking::Ask => Strict::Ask,
             StrictHostKeyChecking::AcceptNew => Strict::AcceptNew,
         },
+        portless: (config.host_key_alias.as_deref().is_none() && port != 22)
+            .then(|| config.host.to_ascii_lowercase()),
+        principal: config
+            .host_key_alias
+            .as_deref()
+            .map_or_else(|| config.host.to_ascii_lowercase(), str::to_owned),
+        ca_algorithms: algorithms::authorities(config)?,
         name,
         address: address.map(|a| known_name(&a.ip().to_canonical().to_string(), port)),
         skip_localhost: *config.no_host_authentication_for_localhost && loopback,
@@ -342,6 +356,12 @@ fn host_key_policy(options: &Options, address: Option<&SocketAddr>) -> Result<Po
 
 /// Methods in OpenSSH's order when `PreferredAuthentications` says nothing.
 const METHODS: [&str; 3] = ["publickey", "keyboard-interactive", "password"];
+
+/// `CertificateFile`s with their tokens expanded.
+fn certificate_files(config: &lh_config::ClientConfig) -> Result<Vec<PathBuf>, ClientError> {
+    let texts = config.certificate_file.0.iter().filter(|text| !text.eq_ignore_ascii_case("none"));
+    texts.map(|text| config.expand_path(text, &SystemEnvironment).map_err(ClientError::Config)).collect()
+}
 
 fn login_config(
     options: &Options,
@@ -362,7 +382,7 @@ fn login_config(
         _ => false,
     };
     let files = config.identity_files(&SystemEnvironment).map_err(ClientError::Config)?;
-    let default_names = ["id_rsa", "id_ecdsa", "id_ed25519"];
+    let default_names = ["id_rsa", "id_ecdsa", "id_ecdsa_sk", "id_ed25519", "id_ed25519_sk"];
     let explicit = files.iter().any(|file| file.configured);
     let paths: Vec<PathBuf> = if files.is_empty() && !config.identity_file.is_set() {
         default_names.iter().map(|name| config.account.home.join(".ssh").join(name)).collect()
@@ -385,7 +405,10 @@ fn login_config(
         identities: IdentityConfig {
             files: paths,
             explicit,
+            certificates: certificate_files(config)?,
             only: *config.identities_only,
+            session: None,
+            add: *config.add_keys_to_agent,
             agent: options.agent_socket().map_err(ClientError::Config)?,
             passphrase_tries: *config.number_of_password_prompts,
             fingerprint: fingerprint_hash(options),

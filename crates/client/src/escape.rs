@@ -24,6 +24,8 @@ pub enum Action {
     LessVerbose,
     /// `~v`: say more.
     MoreVerbose,
+    /// `~C`: a command line for forwards.
+    CommandLine,
 }
 
 /// Finds escape sequences in what a user types.
@@ -63,6 +65,7 @@ impl EscapeFilter {
                     b'R' => Some(Action::Rekey),
                     b'V' => Some(Action::LessVerbose),
                     b'v' => Some(Action::MoreVerbose),
+                    b'C' => Some(Action::CommandLine),
                     _ => None,
                 };
                 if action.is_some() {
@@ -101,6 +104,7 @@ impl EscapeFilter {
             "Supported escape sequences:".to_owned(),
             format!(" {e}.   - terminate connection"),
             format!(" {e}B   - send a BREAK to the remote system"),
+            format!(" {e}C   - open a command line"),
             format!(" {e}R   - request rekey"),
             format!(" {e}^Z  - suspend lhssh"),
             format!(" {e}#   - list forwarded connections"),

@@ -11,6 +11,7 @@ use lh_wire::msg::disconnect;
 
 use crate::error::ClientError;
 use crate::failure::{PeerName, disconnected, link_failed};
+use crate::host_certificate;
 use crate::hostkey::{self, Policy};
 use crate::known::{KnownFiles, check_not_revoked, remember};
 use crate::log::{Log, sanitise};
@@ -79,6 +80,16 @@ fn verify(blob: &[u8], policy: &Policy, known: &KnownFiles, log: &mut Log<'_>) -
     let key = PublicKey::from_blob(blob)
         .map_err(|error| ClientError::HostKey(format!("Host key verification failed: {error}.")))?;
     log.debug(|| format!("Server host key: {} {}", key.key_type(), key.fingerprint(policy.fingerprint)));
+    let key = match key.certificate() {
+        None => key,
+        Some(certificate) => {
+            check_not_revoked(policy, key.plain(), log)?;
+            if host_certificate::is_trusted(&key, certificate, policy, known, log)? {
+                return Ok(false);
+            }
+            key.plain().clone()
+        }
+    };
     check_not_revoked(policy, &key, log)?;
     let verdict = known.look_up(policy, &key);
     let accepted = hostkey::decide(&verdict, &key, policy, log)?;
@@ -129,6 +140,8 @@ fn lossy(bytes: &[u8]) -> String {
 pub(crate) struct LinkPackets<'l> {
     pub(crate) link: &'l mut Link,
     pub(crate) peer: &'l PeerName,
+    /// Signatures may name the host key.
+    pub(crate) host_bound: bool,
 }
 
 impl Packets for LinkPackets<'_> {
@@ -150,6 +163,12 @@ impl Packets for LinkPackets<'_> {
     fn server_sig_algs(&self) -> Option<String> {
         let value = self.link.transport_ref().peer_extension("server-sig-algs")?;
         Some(String::from_utf8_lossy(value).into_owned())
+    }
+
+    fn bound_host_key(&self) -> Option<Vec<u8>> {
+        let transport = self.link.transport_ref();
+        let understood = transport.peer_extension("publickey-hostbound@openssh.com") == Some(b"0");
+        transport.host_key().filter(|_| self.host_bound && understood).map(<[u8]>::to_vec)
     }
 }
 

@@ -32,6 +32,12 @@ pub(crate) struct Policy {
     pub(crate) strict: Strict,
     /// The host as it stands in known_hosts: lower case, `[host]:port` when the port is not 22, or `HostKeyAlias`.
     pub(crate) name: String,
+    /// The same without the port, where it has one that may be left out: entries for the host on all ports.
+    pub(crate) portless: Option<String>,
+    /// The host as certificates name it: without port, or `HostKeyAlias`.
+    pub(crate) principal: String,
+    /// `CASignatureAlgorithms`.
+    pub(crate) ca_algorithms: Vec<String>,
     /// The address as it would stand there; `None` behind a proxy.
     pub(crate) address: Option<String>,
     /// The address is this machine's own and `NoHostAuthenticationForLocalhost` is set.
@@ -156,6 +162,11 @@ pub(crate) fn decide(
             Err(ClientError::HostKey(FAILED.to_owned()))
         }
     }
+}
+
+/// `ED25519`, `RSA`, …: how messages name the key.
+pub(crate) fn kind_of(key: &PublicKey) -> String {
+    short_type(key.key_type())
 }
 
 fn forbid_secrets(log: &mut Log<'_>) {
@@ -287,6 +298,9 @@ mod tests {
         Policy {
             strict,
             name: "[h.example]:2222".to_owned(),
+            portless: Some("h.example".to_owned()),
+            principal: "h.example".to_owned(),
+            ca_algorithms: vec!["ssh-ed25519".to_owned()],
             address: Some("[192.0.2.1]:2222".to_owned()),
             user_files: vec!["/home/u/.ssh/known_hosts".into()],
             skip_localhost: false,

@@ -36,11 +36,48 @@ impl KnownFiles {
         self.files.iter().flat_map(|(_, known)| known.key_types(&policy.name)).collect()
     }
 
-    /// What the files together say about the key: revoked in one is revoked, known in one is known.
+    /// True when an authority is known that may sign certificates for the policy's host.
+    pub(crate) fn has_authority(&self, policy: &Policy) -> bool {
+        let names = [Some(&policy.name), policy.portless.as_ref()];
+        names
+            .into_iter()
+            .flatten()
+            .any(|name| self.files.iter().any(|(_, known)| !known.authorities(name).is_empty()))
+    }
+
+    /// The line that trusts this authority to sign certificates for `name`.
+    pub(crate) fn authority(&self, name: &str, key: &PublicKey) -> Option<Place> {
+        self.marked(Marker::CertAuthority, name, key)
+    }
+
+    /// The line that revokes the key for `name`.
+    pub(crate) fn revoked(&self, name: &str, key: &PublicKey) -> Option<Place> {
+        self.marked(Marker::Revoked, name, key)
+    }
+
+    fn marked(&self, marker: Marker, name: &str, key: &PublicKey) -> Option<Place> {
+        self.files.iter().find_map(|(path, known)| {
+            let mut about = known.about(name).filter(|entry| entry.marker == marker);
+            about.find(|entry| entry.key == *key).map(|entry| place(path, entry))
+        })
+    }
+
+    /// What the files together say about the key: revoked in one is revoked, known in one is known. A host that is new on its
+    /// port may be known on all ports.
     pub(crate) fn look_up(&self, policy: &Policy, key: &PublicKey) -> Verdict {
+        let verdict = self.look_up_as(&policy.name, key);
+        if let (Verdict::New { .. }, Some(name)) = (&verdict, &policy.portless)
+            && let known @ (Verdict::Known(_) | Verdict::Revoked(_)) = self.look_up_as(name, key)
+        {
+            return known;
+        }
+        verdict
+    }
+
+    fn look_up_as(&self, name: &str, key: &PublicKey) -> Verdict {
         let mut verdict = None;
         for (path, known) in &self.files {
-            match known.lookup_name(&policy.name, key) {
+            match known.lookup_name(name, key) {
                 Lookup::Revoked(entry) => return Verdict::Revoked(place(path, entry)),
                 Lookup::Match(entry) if !matches!(verdict, Some(Verdict::Known(_))) => {
                     verdict = Some(Verdict::Known(place(path, entry)));
@@ -149,6 +186,9 @@ mod tests {
         Policy {
             strict: Strict::AcceptNew,
             name: "[h.example]:2222".to_owned(),
+            portless: Some("h.example".to_owned()),
+            principal: "h.example".to_owned(),
+            ca_algorithms: vec!["ssh-ed25519".to_owned()],
             address: None,
             skip_localhost: false,
             user_files: vec![folder.join("ssh/known_hosts")],
@@ -179,6 +219,20 @@ mod tests {
                 ["Warning: Permanently added '[h.example]:2222' (ED25519) to the list of known hosts."]
             );
         }
+    }
+
+    #[test]
+    fn a_host_known_without_its_port_is_known() {
+        let folder = tempfile::tempdir().expect("folder");
+        let policy = policy(folder.path(), false);
+        let mut ui = FakeUi::default();
+        let mut log = Log::new(&mut ui, LogLevel::Info, false);
+        std::fs::write(folder.path().join("global"), format!("h.example {}\n", key(1).to_openssh_line("")))
+            .expect("global file");
+        let known = KnownFiles::read(&policy, &mut log);
+        assert!(matches!(known.look_up(&policy, &key(1)), Verdict::Known(_)));
+        // Another key says nothing about this port.
+        assert!(matches!(known.look_up(&policy, &key(2)), Verdict::New { .. }));
     }
 
     #[test]

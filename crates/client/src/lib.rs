@@ -10,6 +10,7 @@
 //! driver's readiness loop. Only a jump host needs a thread of its own, because two connections run at once.
 
 pub mod agent;
+mod agent_forward;
 mod algorithms;
 mod connect;
 pub mod destination;
@@ -17,9 +18,12 @@ mod dial;
 mod error;
 pub mod escape;
 mod failure;
+pub mod forward;
 mod handshake;
+mod host_certificate;
 mod hostkey;
 mod identity;
+pub mod key_file;
 mod known;
 pub mod known_hosts;
 mod log;
@@ -32,11 +36,13 @@ mod terminal;
 mod testing;
 mod ui;
 
+pub use agent_forward::AgentForward;
 pub use algorithms::default_algorithms;
 pub use connect::{Client, connect};
 pub use destination::Destination;
 pub use error::ClientError;
-pub use log::sanitise;
+pub use forward::Forwards;
+pub use log::{Voice, sanitise};
 pub use options::{Options, SystemEnvironment, local_account};
 pub use session::{Pty, SessionChannel, SessionNote, SessionSetup, Start, answer_by_default};
 pub use terminal::TerminalUi;

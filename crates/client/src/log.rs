@@ -1,6 +1,62 @@
 //! Levels and the filter in front of the user interface.
 
+use std::fs::File;
+use std::io::{self, Write};
+use std::sync::Arc;
+
 use crate::ui::{LogLevel, Secret, UserInterface};
+
+/// Says things while the loop runs, when the user interface is somebody else's: on standard error or in the log file.
+#[derive(Debug, Clone, Default)]
+pub struct Voice {
+    level: LogLevel,
+    file: Option<Arc<File>>,
+}
+
+impl Voice {
+    /// Says what is at most at `level`, in `file` or on standard error.
+    pub const fn new(level: LogLevel, file: Option<Arc<File>>) -> Self {
+        Self { level, file }
+    }
+
+    /// True when something at this level is said.
+    pub fn shows(&self, level: LogLevel) -> bool {
+        level <= self.level
+    }
+
+    /// Says `text`, line by line.
+    pub fn say(&self, level: LogLevel, text: &str) {
+        if !self.shows(level) {
+            return;
+        }
+        let prefix = match level {
+            LogLevel::Debug1 => "debug1: ",
+            LogLevel::Debug2 => "debug2: ",
+            LogLevel::Debug3 => "debug3: ",
+            _ => "",
+        };
+        // A terminal may be in raw mode while this is said, so lines end as OpenSSH ends them.
+        let end = if self.file.is_some() { "\n" } else { "\r\n" };
+        let mut out = String::new();
+        for line in text.lines() {
+            out.push_str(prefix);
+            out.push_str(line);
+            out.push_str(end);
+        }
+        // Nobody is left to be told when even this fails.
+        let _ = match &self.file {
+            Some(file) => (&**file).write_all(out.as_bytes()),
+            None => io::stderr().write_all(out.as_bytes()),
+        };
+    }
+
+    /// Says what is only made when it will be shown.
+    pub fn debug(&self, text: impl FnOnce() -> String) {
+        if self.shows(LogLevel::Debug1) {
+            self.say(LogLevel::Debug1, &text());
+        }
+    }
+}
 
 /// The user interface behind the level of the configuration.
 pub(crate) struct Log<'u> {
@@ -63,6 +119,11 @@ impl<'u> Log<'u> {
 
     pub(crate) fn ask_secret(&mut self, prompt: &str) -> Option<Secret> {
         if self.batch { None } else { self.ui.ask_secret(prompt) }
+    }
+
+    /// Permission is given by people only.
+    pub(crate) fn confirm(&mut self, prompt: &str) -> bool {
+        !self.batch && self.ui.confirm(prompt)
     }
 
     pub(crate) fn is_batch(&self) -> bool {

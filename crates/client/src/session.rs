@@ -52,6 +52,8 @@ pub struct SessionSetup {
     pub pty: Option<Pty>,
     /// Environment variables to send; servers drop most of them quietly.
     pub env: Vec<(String, String)>,
+    /// The request that asks for agent forwarding, if there is to be any: see [`AgentForward`](crate::AgentForward).
+    pub agent_request: Option<&'static str>,
     /// What to run.
     pub start: Start,
 }
@@ -59,7 +61,7 @@ pub struct SessionSetup {
 impl SessionSetup {
     /// Runs `start` without a terminal or environment.
     pub const fn new(start: Start) -> Self {
-        Self { pty: None, env: Vec::new(), start }
+        Self { pty: None, env: Vec::new(), agent_request: None, start }
     }
 
     /// Adds what `SendEnv` and `SetEnv` ask for.
@@ -197,6 +199,10 @@ impl ChannelHandler for SessionChannel {
 }
 
 fn send_requests(setup: &SessionSetup, cx: &mut ChannelCx<'_>) {
+    if let Some(name) = setup.agent_request {
+        // As with ssh, nobody waits for an answer: a server that refuses leaves the session as it is.
+        cx.request(name, false, b"");
+    }
     if let Some(pty) = &setup.pty {
         let mut fields = Vec::new();
         fields.put_string(pty.term.as_bytes());

@@ -2,16 +2,18 @@
 
 use std::fs::File;
 use std::io::{self, Write};
+use std::sync::Arc;
 
-use lh_cli::prompt::{Kind, Prompter};
+use lh_cli::prompt::{Kind, Prompter, Require};
 
+use crate::log::Voice;
 use crate::ui::{LogLevel, Secret, UserInterface};
 
 /// Talks on standard error and asks through `/dev/tty` or an `SSH_ASKPASS` program.
 #[derive(Debug)]
 pub struct TerminalUi {
     prompter: Prompter,
-    log: Option<File>,
+    log: Option<Arc<File>>,
 }
 
 impl Default for TerminalUi {
@@ -26,29 +28,18 @@ impl TerminalUi {
     /// # Errors
     /// The file cannot be opened.
     pub fn log_to(&mut self, path: &std::path::Path) -> io::Result<()> {
-        self.log = Some(File::options().append(true).create(true).open(path)?);
+        self.log = Some(Arc::new(File::options().append(true).create(true).open(path)?));
         Ok(())
     }
 
     /// Says something without a level's prefix; for messages that are not filtered by level.
     pub fn say(&mut self, text: &str) {
-        self.write("", text);
+        self.voice(LogLevel::Info).say(LogLevel::Info, text);
     }
 
-    fn write(&mut self, prefix: &str, text: &str) {
-        // A terminal may be in raw mode while this is said, so lines end as OpenSSH ends them.
-        let end = if self.log.is_some() { "\n" } else { "\r\n" };
-        let mut out = String::new();
-        for line in text.lines() {
-            out.push_str(prefix);
-            out.push_str(line);
-            out.push_str(end);
-        }
-        // Nobody is left to be told when even this fails.
-        let _ = match &mut self.log {
-            Some(file) => file.write_all(out.as_bytes()),
-            None => io::stderr().write_all(out.as_bytes()),
-        };
+    /// What says things while a loop runs, at most at `level`.
+    pub fn voice(&self, level: LogLevel) -> Voice {
+        Voice::new(level, self.log.clone())
     }
 
     fn question(&self, prompt: &str, kind: Kind) -> Option<Secret> {
@@ -58,13 +49,7 @@ impl TerminalUi {
 
 impl UserInterface for TerminalUi {
     fn message(&mut self, level: LogLevel, text: &str) {
-        let prefix = match level {
-            LogLevel::Debug1 => "debug1: ",
-            LogLevel::Debug2 => "debug2: ",
-            LogLevel::Debug3 => "debug3: ",
-            _ => "",
-        };
-        self.write(prefix, text);
+        self.voice(level).say(level, text);
     }
 
     fn banner(&mut self, text: &str) {
@@ -77,5 +62,11 @@ impl UserInterface for TerminalUi {
 
     fn ask_secret(&mut self, prompt: &str) -> Option<Secret> {
         self.question(prompt, Kind::Secret)
+    }
+
+    fn confirm(&mut self, prompt: &str) -> bool {
+        // The terminal may belong to the session by now: a program with a window asks, as with ssh.
+        let prompter = Prompter { require: Require::Force, ..self.prompter.clone() };
+        prompter.confirm(prompt).unwrap_or(false)
     }
 }

@@ -36,4 +36,8 @@ impl UserInterface for FakeUi {
     fn ask_secret(&mut self, prompt: &str) -> Option<Secret> {
         self.ask(prompt)
     }
+
+    fn confirm(&mut self, prompt: &str) -> bool {
+        self.ask(prompt).is_some_and(|answer| *answer == "yes")
+    }
 }

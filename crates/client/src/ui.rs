@@ -43,4 +43,7 @@ pub trait UserInterface {
 
     /// Asks for a password or passphrase, not shown while typed. `None` when there is nobody to ask.
     fn ask_secret(&mut self, prompt: &str) -> Option<Secret>;
+
+    /// Asks for permission, in a window where there is one. No when there is nobody to ask.
+    fn confirm(&mut self, prompt: &str) -> bool;
 }

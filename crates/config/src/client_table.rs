@@ -43,7 +43,7 @@ keyword_table! {
     /// Forget all forwards of files and command line.
     clear_all_forwardings: bool = "no", "ClearAllForwardings", Match, Works;
     /// Give up when a forward cannot be set up.
-    exit_on_forward_failure: bool = "no", "ExitOnForwardFailure", Match, NotYet;
+    exit_on_forward_failure: bool = "no", "ExitOnForwardFailure", Match, Works;
     /// Hash of displayed fingerprints.
     fingerprint_hash: FingerprintHash = "sha256", "FingerprintHash", Match, Works;
     /// Forward X11.
@@ -51,7 +51,7 @@ keyword_table! {
     /// Forwarded X11 clients are trusted.
     forward_x11_trusted: bool = "no", "ForwardX11Trusted", Match, NotYet;
     /// Forwards listen on every address.
-    gateway_ports: bool = "no", "GatewayPorts", Match, NotYet;
+    gateway_ports: bool = "no", "GatewayPorts", Match, Works;
     /// Kerberos authentication.
     gssapi_authentication: bool = "no", "GSSAPIAuthentication", Match, AcceptedWithoutEffect("GSSAPI is not built in");
     /// Kerberos key exchange (a Debian addition).
@@ -92,7 +92,7 @@ keyword_table! {
     /// Go to the background before the command runs.
     fork_after_authentication: bool = "no", "ForkAfterAuthentication", Match, Works;
     /// Remove an old socket before listening on its path.
-    stream_local_bind_unlink: bool = "no", "StreamLocalBindUnlink", Match, NotYet;
+    stream_local_bind_unlink: bool = "no", "StreamLocalBindUnlink", Match, Works;
     /// What to do about unknown and changed host keys.
     strict_host_key_checking: StrictHostKeyChecking = "ask", "StrictHostKeyChecking", Match, Works;
     /// TCP keepalive probes.
@@ -106,7 +106,7 @@ keyword_table! {
     /// Learn further host keys from the server.
     update_host_keys: YesNoAsk = "yes", "UpdateHostKeys", Match, NotYet;
     /// Allow the ~C command line.
-    enable_escape_commandline: bool = "no", "EnableEscapeCommandline", Match, NotYet;
+    enable_escape_commandline: bool = "no", "EnableEscapeCommandline", Match, Works;
     /// Warn about key exchanges that are weak.
     warn_weak_crypto: bool = "yes", "WarnWeakCrypto", Match, NotYet;
     /// Most dots of a name that is still completed.
@@ -148,7 +148,7 @@ keyword_table! {
     /// Key exchange methods.
     kex_algorithms: AlgorithmList = "", "KexAlgorithms", Match, Works;
     /// Signature algorithms of certificate authorities.
-    ca_signature_algorithms: AlgorithmList = "", "CASignatureAlgorithms", Match, NotYet;
+    ca_signature_algorithms: AlgorithmList = "", "CASignatureAlgorithms", Match, Works;
     /// Command run here after connecting; tokens.
     local_command: RestOfLine = "", "LocalCommand", Match, Works;
     /// Command run there; tokens.
@@ -184,7 +184,7 @@ keyword_table! {
     /// Domains to complete short names with.
     canonical_domains: CanonicalDomains = "none", "CanonicalDomains", Match, NotYet;
     /// Certificates to offer; tokens.
-    certificate_file: Files = "", "CertificateFile", Match, NotYet;
+    certificate_file: Files = "", "CertificateFile", Match, Works;
     /// Known hosts of the system.
     global_known_hosts_file: Words = "/etc/ssh/ssh_known_hosts /etc/ssh/ssh_known_hosts2", "GlobalKnownHostsFile", Match, Works;
     /// Known hosts of the user; tokens.
@@ -194,21 +194,21 @@ keyword_table! {
     /// Environment variables to set there.
     set_env: EnvValues = "", "SetEnv", Match, Works;
     /// SOCKS listeners here.
-    dynamic_forward: DynamicForwards = "", "DynamicForward", Match, NotYet;
+    dynamic_forward: DynamicForwards = "", "DynamicForward", Match, Works;
     /// Listeners here that connect from the server.
-    local_forward: LocalForwards = "", "LocalForward", Match, NotYet;
+    local_forward: LocalForwards = "", "LocalForward", Match, Works;
     /// Listeners on the server that connect from here.
-    remote_forward: RemoteForwards = "", "RemoteForward", Match, NotYet;
+    remote_forward: RemoteForwards = "", "RemoteForward", Match, Works;
     /// Source places that always log.
     log_verbose: LogVerbose = "none", "LogVerbose", Match, NotYet;
     /// Channel types that end when idle.
     channel_timeout: ChannelTimeouts = "none", "ChannelTimeout", Match, NotYet;
     /// What a remote SOCKS forward may reach.
-    permit_remote_open: PermitForward = "any", "PermitRemoteOpen", Match, NotYet;
+    permit_remote_open: PermitForward = "any", "PermitRemoteOpen", Match, Works;
     /// Put used keys into the agent.
-    add_keys_to_agent: AddKeysToAgent = "no", "AddKeysToAgent", Match, NotYet;
+    add_keys_to_agent: AddKeysToAgent = "no", "AddKeysToAgent", Match, Works;
     /// Forward the agent.
-    forward_agent: ForwardAgent = "no", "ForwardAgent", Match, NotYet;
+    forward_agent: ForwardAgent = "no", "ForwardAgent", Match, Works;
     /// How long connecting may take.
     connect_timeout: SecondsOrNone = "none", "ConnectTimeout", Match, Works;
     /// Tunnel units.
@@ -224,7 +224,7 @@ keyword_table! {
     /// When to exchange keys again.
     rekey_limit: RekeyLimit = "default none", "RekeyLimit", Match, Works;
     /// File mode mask of forwarded Unix sockets.
-    stream_local_bind_mask: OctalMask = "0177", "StreamLocalBindMask", Match, NotYet;
+    stream_local_bind_mask: OctalMask = "0177", "StreamLocalBindMask", Match, Works;
     /// Where -y logs to.
     syslog_facility: SyslogFacility = "USER", "SyslogFacility", Match, NotYet;
     /// A name that Match tagged looks for.
@@ -240,8 +240,8 @@ keyword_table! {
     none_switch: bool = "no", "NoneSwitch", Match, NotYet;
     /// HPN-SSH: drop the MAC with the cipher.
     none_mac_enabled: bool = "no", "NoneMacEnabled", Match, NotYet;
-    /// HPN-SSH: keep to one cipher thread.
-    disable_mt_aes: bool = "no", "DisableMTAES", Match, NotYet;
+    /// HPN-SSH: no threads for ciphers, whichever cipher it is.
+    disable_mt_aes: bool = "no", "DisableMTAES", Match, Works;
     /// HPN-SSH: use multipath TCP.
     use_mptcp: bool = "no", "UseMPTCP", Match, NotYet;
     /// HPN-SSH: try addresses side by side.

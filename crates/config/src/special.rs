@@ -311,6 +311,17 @@ impl Value for ObscureKeystrokeTiming {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ChannelTimeouts(pub Vec<(String, u64)>);
 
+impl ChannelTimeouts {
+    /// How long a channel of this type may be idle; `None` for ever. The first pattern that matches decides.
+    pub fn of(&self, kind: &str) -> Option<std::time::Duration> {
+        let (_, seconds) = self
+            .0
+            .iter()
+            .find(|(pattern, _)| crate::pattern::wildcard(kind.as_bytes(), pattern.as_bytes()))?;
+        (*seconds > 0).then(|| std::time::Duration::from_secs(*seconds))
+    }
+}
+
 impl Value for ChannelTimeouts {
     const KIND: &'static str = "type=time words or none";
     fn parse(args: &mut Arguments) -> Result<Self, String> {

@@ -22,6 +22,10 @@ pub(crate) enum CipherKind {
     Aes128Ctr,
     Aes192Ctr,
     Aes256Ctr,
+    Aes128Cbc,
+    Aes192Cbc,
+    Aes256Cbc,
+    TripleDesCbc,
 }
 
 const CHACHA: Cipher = Cipher {
@@ -33,7 +37,8 @@ const CHACHA: Cipher = Cipher {
 };
 
 impl Cipher {
-    /// All of them, in OpenSSH's order of preference; HPN-SSH's alias is last because nobody needs to prefer it.
+    /// All of them, in OpenSSH's order of preference; then HPN-SSH's alias, which nobody needs to prefer, and those for old
+    /// equipment ([`is_legacy`](Self::is_legacy)).
     pub const ALL: &'static [Self] = &[
         CHACHA,
         Self::aes("aes128-gcm@openssh.com", 16, 12, CipherKind::Aes128Gcm),
@@ -43,6 +48,10 @@ impl Cipher {
         Self::aes("aes256-ctr", 32, 16, CipherKind::Aes256Ctr),
         // The same bytes on the wire: HPN-SSH lists this name first, and some of its peers list no other.
         Self { name: "chacha20-poly1305-mt@hpnssh.org", ..CHACHA },
+        Self::aes("aes256-cbc", 32, 16, CipherKind::Aes256Cbc),
+        Self::aes("aes192-cbc", 24, 16, CipherKind::Aes192Cbc),
+        Self::aes("aes128-cbc", 16, 16, CipherKind::Aes128Cbc),
+        Self { name: "3des-cbc", key_len: 24, iv_len: 8, block_len: 8, kind: CipherKind::TripleDesCbc },
     ];
 
     /// Finds a cipher by the name in a KEXINIT.
@@ -50,10 +59,27 @@ impl Cipher {
         Self::ALL.iter().find(|cipher| cipher.name == name)
     }
 
+    /// Bytes of key that count as its strength: 112 bits for triple DES (NIST SP 800-57 part 1), never more than 256 bits.
+    pub const fn strength_len(&self) -> usize {
+        match self.kind {
+            CipherKind::TripleDesCbc => 14,
+            _ if self.key_len > 32 => 32,
+            _ => self.key_len,
+        }
+    }
+
     /// True when the cipher authenticates by itself, so that the negotiated MAC is not used (RFC 5647
     /// section 5.1 as OpenSSH reads it: the MAC lists are ignored altogether).
     pub const fn is_aead(&self) -> bool {
         matches!(self.kind, CipherKind::Aes128Gcm | CipherKind::Aes256Gcm | CipherKind::ChaCha20Poly1305)
+    }
+
+    /// True for what only old equipment needs: no default list holds it.
+    pub const fn is_legacy(&self) -> bool {
+        matches!(
+            self.kind,
+            CipherKind::Aes128Cbc | CipherKind::Aes192Cbc | CipherKind::Aes256Cbc | CipherKind::TripleDesCbc
+        )
     }
 
     const fn aes(name: &'static str, key_len: usize, iv_len: usize, kind: CipherKind) -> Self {

@@ -35,6 +35,11 @@ impl Hash {
         Digest(context.finish())
     }
 
+    /// Starts a digest of data that comes in pieces.
+    pub fn start(self) -> Hasher {
+        Hasher(digest::Context::new(self.algorithm()))
+    }
+
     /// HMAC (RFC 2104) of `data`. For checking one, compare in constant time where the key is a secret.
     pub fn hmac(self, key: &[u8], data: &[u8]) -> Tag {
         let algorithm = match self {
@@ -53,6 +58,22 @@ impl Hash {
             Self::Sha384 => &digest::SHA384,
             Self::Sha512 => &digest::SHA512,
         }
+    }
+}
+
+/// A digest in the making.
+#[derive(Clone)]
+pub struct Hasher(digest::Context);
+
+impl Hasher {
+    /// Adds more data.
+    pub fn update(&mut self, data: &[u8]) {
+        self.0.update(data);
+    }
+
+    /// The digest of all of it.
+    pub fn finish(self) -> Digest {
+        Digest(self.0.finish())
     }
 }
 

@@ -1,11 +1,11 @@
 //! Algorithms by the names SSH gives them: packet ciphers, MACs, key exchanges, keys and key files.
 //!
-//! This is the only crate that links a crypto library (AWS-LC through `aws-lc-rs`), so that the choice can
-//! be reviewed, or changed, in one place. Three decisions shaped it:
+//! This is the only crate that uses a crypto library (AWS-LC through `aws-lc-rs`; one call goes through `lh_sys`), so that
+//! the choice can be reviewed, or changed, in one place. Three decisions shaped it:
 //!
 //! - **Packet keys are shared, not advanced.** [`PacketKey`] takes `&self` and an explicit [`PacketIndex`],
 //!   so any number of workers can seal or open different packets of one connection at once. Nothing is
-//!   allocated per packet and everything happens in place.
+//!   allocated per packet and everything happens in place. (CBC, for old equipment, is the exception.)
 //! - **Secrets wipe themselves** ([`zeroize::Zeroizing`]), have no `Debug`, and are compared in constant time.
 //! - **No callbacks.** A private key may live in another process: callers ask for a signature over bytes and
 //!   pass the finished blob on, so nothing here is called back by the protocol state machines.
@@ -22,10 +22,13 @@ mod umac;
 
 pub use cipher::Cipher;
 pub use error::{CryptoError, KexError, KeyFileError, OpenError, VerifyError};
-pub use hash::{Digest, Hash, Tag};
+pub use hash::{Digest, Hash, Hasher, Tag};
 pub use kex::{DhGroup, EphemeralKey, KexAlgorithm, KexFamily, SharedSecret, derive_key, kex_respond};
+pub use key::Attested;
 pub use key::{
-    Certificate, CertificateError, CertificateKind, FingerprintHash, KeyType, PrivateKey, PublicKey,
+    Certificate, CertificateError, CertificateFields, CertificateKind, Encryption, FingerprintHash, KeyType,
+    Krl, KrlCertificates, KrlContents, KrlError, PemFormat, PrivateKey, PublicKey, SshSignature,
+    SshSignatureError, bcrypt_kdf, signed_data,
 };
 pub use mac::Mac;
 pub use packet::{Direction, KeyLimits, PacketIndex, PacketKey};

@@ -18,6 +18,7 @@ pub struct Mac {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MacKind {
+    HmacMd5,
     HmacSha1,
     HmacSha256,
     HmacSha512,
@@ -25,7 +26,7 @@ pub(crate) enum MacKind {
 }
 
 impl Mac {
-    /// All of them, in OpenSSH's order of preference.
+    /// All of them, in OpenSSH's order of preference; last those for old equipment ([`is_legacy`](Self::is_legacy)).
     pub const ALL: &'static [Self] = &[
         Self::umac("umac-64-etm@openssh.com", 8, true),
         Self::umac("umac-128-etm@openssh.com", 16, true),
@@ -37,6 +38,12 @@ impl Mac {
         Self::hmac("hmac-sha2-256", 32, false, MacKind::HmacSha256),
         Self::hmac("hmac-sha2-512", 64, false, MacKind::HmacSha512),
         Self::hmac("hmac-sha1", 20, false, MacKind::HmacSha1),
+        Self::short("hmac-sha1-96-etm@openssh.com", 20, 12, true, MacKind::HmacSha1),
+        Self::short("hmac-sha1-96", 20, 12, false, MacKind::HmacSha1),
+        Self::short("hmac-md5-etm@openssh.com", 16, 16, true, MacKind::HmacMd5),
+        Self::short("hmac-md5-96-etm@openssh.com", 16, 12, true, MacKind::HmacMd5),
+        Self::short("hmac-md5", 16, 16, false, MacKind::HmacMd5),
+        Self::short("hmac-md5-96", 16, 12, false, MacKind::HmacMd5),
     ];
 
     /// Finds a MAC by the name in a KEXINIT.
@@ -44,10 +51,21 @@ impl Mac {
         Self::ALL.iter().find(|mac| mac.name == name)
     }
 
+    /// True for what only old equipment needs (RFC 4253's `hmac-md5` and the tags of 96 bits): no default list holds it.
+    pub const fn is_legacy(&self) -> bool {
+        matches!(self.kind, MacKind::HmacMd5) || self.tag_len == 12
+    }
+
     /// The key is as long as the hash's output, and so is the tag.
     const fn hmac(name: &'static str, len: usize, etm: bool, kind: MacKind) -> Self {
         Self { name, key_len: len, tag_len: len, etm, kind }
     }
+
+    /// As [`hmac`](Self::hmac), with the tag cut to `tag_len`.
+    const fn short(name: &'static str, key_len: usize, tag_len: usize, etm: bool, kind: MacKind) -> Self {
+        Self { name, key_len, tag_len, etm, kind }
+    }
+
     /// The tag may be shorter than the key.
     const fn umac(name: &'static str, tag_len: usize, etm: bool) -> Self {
         Self { name, key_len: umac::KEY_LEN, tag_len, etm, kind: MacKind::Umac }

@@ -148,7 +148,15 @@ fn abusive_certificates_are_refused() {
     assert!(parses(&made_up(&["a"; 256], &[], ca.blob())));
     assert!(!parses(&made_up(&["a"; 257], &[], ca.blob())));
     assert!(!parses(&made_up(&["a"], &[("x", b""), ("x", b"")], ca.blob())));
-    assert!(!parses(&made_up(&["a"], &[("x", b"\0\0")], ca.blob())));
+    assert!(!parses(&made_up(&["a"], &[("force-command", b"\0\0")], ca.blob())));
+    // What others mean by options of their own is theirs to say.
+    let other =
+        PublicKey::from_blob(&made_up(&["a"], &[("x", b"\0\0"), ("y", b"\0\0\0\x01z")], ca.blob())).unwrap();
+    assert_eq!(
+        certificate(&other).extensions(),
+        [("x".to_owned(), b"\0\0".to_vec()), ("y".to_owned(), b"z".to_vec())]
+    );
+    assert_eq!(certificate(&other).raw_extensions()[1].1, b"\0\0\0\x01z");
     // A certificate as authority would recurse.
     assert!(!parses(&made_up(&["a"], &[], &made_up(&["a"], &[], ca.blob()))));
 

@@ -167,13 +167,7 @@ fn signatures_verify_and_nothing_else_does() {
         let key = load(name);
         let other = PrivateKey::generate(KeyType::Ed25519, None).unwrap();
         for algorithm in key.public().signature_algorithms() {
-            let signature = match key.sign(algorithm, b"data") {
-                Ok(signature) => signature,
-                Err(error) => {
-                    assert_eq!(*algorithm, "ssh-rsa", "{error}");
-                    continue;
-                }
-            };
+            let signature = key.sign(algorithm, b"data").unwrap();
             let verify = |data: &[u8], signature: &[u8]| key.public().verify(algorithm, data, signature);
             assert_eq!(verify(b"data", &signature), Ok(()), "{name} {algorithm}");
             assert_eq!(verify(b"Data", &signature), Err(VerifyError::BadSignature));

@@ -10,9 +10,13 @@ use lh_wire::PacketSink;
 use crate::handler::{ChannelEvent, ChannelHandler, HandlerId, Source, SourceId};
 use crate::{ChannelCx, Link};
 
-/// What one channel may produce in one turn before the others have theirs. Small enough for the bytes to stay in a
-/// core's cache between being read, sealed and written.
-pub(crate) const SHARE_PER_TURN: usize = 256 << 10;
+/// What is read at once at most, from a file or a pipe: more is no cheaper by the byte.
+pub(crate) const MOST_PER_READ: usize = 256 << 10;
+
+/// What one channel may produce in one turn before the others have theirs: two large reads with what a protocol puts around
+/// them. Every turn costs a look at all descriptors and mostly a wake-up of the peer, and still the bytes stay in a core's
+/// second-level cache between being read, sealed and written.
+pub(crate) const SHARE_PER_TURN: usize = 2 * MOST_PER_READ + (8 << 10);
 
 /// A handler with what the driver knows about it.
 pub(crate) struct Slot {
@@ -156,6 +160,16 @@ impl Core {
             }
             self.call(index, |handler, cx| handler.on_batch_end(cx));
             self.reap(index);
+        }
+    }
+
+    /// A new turn: everybody has a share of it again. Two who both have much to send take turns in smaller steps.
+    pub(crate) fn share_out(&mut self) {
+        let several =
+            self.slots.iter().flatten().filter(|slot| slot.open && slot.wants_write).nth(1).is_some();
+        let share = if several { MOST_PER_READ } else { SHARE_PER_TURN };
+        for slot in self.slots.iter_mut().flatten() {
+            slot.share = share;
         }
     }
 

@@ -213,6 +213,11 @@ impl<'a> ControlCx<'a> {
         self.core.now
     }
 
+    /// Channels that exist, with their handlers.
+    pub fn channels(&self) -> usize {
+        self.core.slots.iter().flatten().count()
+    }
+
     /// Asks the peer for a channel. The handler hears [`ChannelEvent::Opened`] or [`ChannelEvent::OpenFailed`].
     ///
     /// # Errors
@@ -295,6 +300,13 @@ impl<'a> ControlCx<'a> {
     /// Drops an event source.
     pub fn remove_source(&mut self, id: SourceId) {
         self.core.removed_sources.push(id);
+    }
+
+    /// Sends SSH_MSG_DEBUG (RFC 4253 section 11.3): a remark for the person at the other end.
+    pub fn debug_message(&mut self, always_display: bool, text: &str) {
+        let message = lh_wire::msg::Debug::new(always_display, text.as_bytes(), b"");
+        let (_, sink) = self.core.speak();
+        sink.payload(&lh_wire::Message::to_payload(&message));
     }
 
     /// The transport: answers to host key and signature events, names of algorithms, counters.

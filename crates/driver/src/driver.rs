@@ -8,11 +8,12 @@ use lh_connection::{Config, Connection, ConnectionError, Event as ConnectionEven
 use lh_transport::Event as TransportEvent;
 use lh_wire::msg::disconnect;
 
-use crate::core::{Core, SHARE_PER_TURN};
+use crate::core::Core;
 use crate::handler::{ChannelEvent, Control, ControlEvent};
 use crate::keepalive::{KEEPALIVE_REQUEST, Keepalive, KeepaliveAction};
 use crate::link::CREW;
 use crate::poller::{Interests, Owner, Ready};
+use crate::spin::Spin;
 use crate::{ControlCx, Link, LinkError, Workers};
 
 /// With this much output queued the socket is not read: a peer that asks and asks and never reads the answers
@@ -54,6 +55,7 @@ pub struct Driver {
     /// Whose turn it is to be first.
     rotation: usize,
     ready: Vec<(Owner, usize, Ready)>,
+    spin: Spin,
 }
 
 /// What all windows of a connection may grow by, bytes, given what is left of the machine's memory.
@@ -78,7 +80,14 @@ impl Driver {
             // a stock sender on a short path gets slower by every byte of window it cannot use.
             connection.round_trip_measured(round_trip);
         }
-        Self { core: Core::new(link, connection), keepalive: None, seen: 0, rotation: 0, ready: Vec::new() }
+        Self {
+            core: Core::new(link, connection),
+            keepalive: None,
+            seen: 0,
+            rotation: 0,
+            ready: Vec::new(),
+            spin: Spin::new(),
+        }
     }
 
     /// Asks a silent peer for a sign of life (`keepalive@openssh.com`). A `count_max` of 0 never ends the connection.
@@ -187,7 +196,7 @@ impl Driver {
 
     fn turn(&mut self, control: &mut dyn Control, timeout: Option<Duration>) -> Result<(), DriverError> {
         self.core.now = Instant::now();
-        self.core.link.recruit(self.core.now);
+        self.core.link.recruit(self.core.now, self.spin.spun());
         self.core.link.measure(self.core.now);
         self.core.link.take_back();
         // What came together with the end of authentication, or became possible by an answer given elsewhere.
@@ -199,9 +208,7 @@ impl Driver {
         }
 
         // Before the wait, which must not be long for those who only waited for this.
-        for slot in self.core.slots.iter_mut().flatten() {
-            slot.share = SHARE_PER_TURN;
-        }
+        self.core.share_out();
         let mut ready = std::mem::take(&mut self.ready);
         ready.clear();
         self.wait(control, timeout, &mut ready)?;
@@ -247,13 +254,12 @@ impl Driver {
         timeout: Option<Duration>,
         ready: &mut Vec<(Owner, usize, Ready)>,
     ) -> Result<(), DriverError> {
-        let now = self.core.someone_can_write() || self.core.link.has_work() || !self.core.link.fall_asleep();
-        let timeout = if now {
-            Some(Duration::ZERO)
+        let wait = if self.core.someone_can_write() || self.core.link.has_work() {
+            None
         } else {
-            let until = self.next_deadline(control);
-            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-            [left, timeout].into_iter().flatten().min()
+            let moved =
+                self.core.link.transport_ref().bytes_in() + self.core.link.transport_ref().bytes_out();
+            Some(self.spin.begin(Instant::now(), moved))
         };
         let mut interests = Interests::new();
         interests.set_owner(Owner::Link);
@@ -268,8 +274,27 @@ impl Driver {
                 source.interests(&mut interests);
             }
         }
-        let result = interests.wait(timeout, ready).map_err(DriverError::Poll);
-        self.core.link.wake_up();
+        let Some(wait) = wait else {
+            return interests.ask(Some(Duration::ZERO), ready).map_err(DriverError::Poll);
+        };
+        // Errors are found again by who waits in earnest.
+        let link = &self.core.link;
+        let spun = wait.spin(|| {
+            link.has_work() || interests.ask(Some(Duration::ZERO), ready).is_ok_and(|()| !ready.is_empty())
+        });
+        let result = if spun {
+            Ok(())
+        } else {
+            let awake = !link.fall_asleep();
+            let until = self.next_deadline(control);
+            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            let timeout = [left, timeout, awake.then_some(Duration::ZERO)].into_iter().flatten().min();
+            let result = interests.ask(timeout, ready).map_err(DriverError::Poll);
+            link.wake_up();
+            result
+        };
+        drop(interests);
+        self.spin.end(&wait, Instant::now());
         result
     }
 

@@ -26,7 +26,7 @@ enum Way {
     Nonblocking,
     /// A socket: each call says that it must not block.
     Socket,
-    /// A regular file: never waits for anybody.
+    /// A regular file, or a device that is memory: never waits for anybody.
     File,
     /// A shared open file that could not be opened a second time: asked with `poll` before each call, and written
     /// in pieces that a pipe is sure to take.
@@ -82,6 +82,7 @@ impl LocalFd {
         let (fd, way) = match kind {
             FileType::Socket => (duplicate()?, Way::Socket),
             FileType::RegularFile | FileType::BlockDevice => (duplicate()?, Way::File),
+            FileType::CharacterDevice if is_memory(fd)? => (duplicate()?, Way::File),
             // Other devices may do something on open (a tape rewinds), so only those two are opened again.
             _ if kind == FileType::Fifo || terminal => match reopen(fd, direction) {
                 Ok(own) => (own, Way::Nonblocking),
@@ -165,6 +166,14 @@ fn file_type(fd: impl AsFd) -> io::Result<FileType> {
     Ok(FileType::from_raw_mode(rustix::fs::fstat(fd)?.st_mode))
 }
 
+/// True for `/dev/null`, `zero`, `full`, `random` and `urandom`, which take or give any length at once.
+fn is_memory(fd: BorrowedFd<'_>) -> io::Result<bool> {
+    /// Numbers of such devices (Linux, `Documentation/admin-guide/devices.txt`); others of this kind (`kmsg`) can block.
+    const MEMORY: u32 = 1;
+    let device = rustix::fs::fstat(fd)?.st_rdev;
+    Ok(rustix::fs::major(device) == MEMORY && matches!(rustix::fs::minor(device), 3 | 5 | 7 | 8 | 9))
+}
+
 fn reopen(fd: BorrowedFd<'_>, direction: Direction) -> io::Result<OwnedFd> {
     let access = match direction {
         Direction::Read => OFlags::RDONLY,
@@ -233,6 +242,20 @@ mod tests {
         let master = LocalFd::owned(pty.as_fd().try_clone_to_owned().unwrap()).unwrap();
         assert!(master.is_terminal());
         assert_eq!(master.read_vectored(&mut [IoSliceMut::new(&mut [0; 4])]).unwrap(), 0);
+    }
+
+    #[test]
+    fn what_goes_to_the_null_device_goes_at_once() {
+        let null = std::fs::File::options().write(true).open("/dev/null").unwrap();
+        let fd = LocalFd::inherited(null.as_fd(), Direction::Write).unwrap();
+        assert!(!fd.is_terminal());
+        let much = vec![0; 1 << 20];
+        let written = fd.write_vectored(&[IoSlice::new(&much), IoSlice::new(&much)]).unwrap();
+        assert_eq!(written, 2 << 20, "not in the pieces that a terminal gets");
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        let fd = LocalFd::inherited(full.as_fd(), Direction::Write).unwrap();
+        let error = fd.write_vectored(&[IoSlice::new(&much)]).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::StorageFull);
     }
 
     #[test]

@@ -6,7 +6,7 @@
 
 use std::time::{Duration, Instant};
 
-/// What a queue may hold, in time.
+/// What a queue may hold, in time; rounded down to a power of two of bytes.
 const HOLD: Duration = Duration::from_millis(2);
 /// How long the path is looked at.
 const SPAN: Duration = Duration::from_millis(50);
@@ -14,7 +14,7 @@ const SPAN: Duration = Duration::from_millis(50);
 /// Less would cost a turn of the loop for every packet.
 const LEAST: usize = 64 << 10;
 /// What is allowed before anything is known.
-const FIRST: usize = 256 << 10;
+const FIRST: usize = 512 << 10;
 /// A faster path is not waited for anyway.
 pub(crate) const MOST: usize = 1 << 20;
 
@@ -50,7 +50,7 @@ impl Pace {
         }
         let moved = u128::from(written.saturating_sub(before));
         let fits = moved * HOLD.as_micros() / span.as_micros().max(1);
-        let queue = usize::try_from(fits).unwrap_or(MOST).clamp(LEAST, MOST).next_power_of_two();
+        let queue = 1 << usize::try_from(fits).unwrap_or(MOST).clamp(LEAST, MOST).ilog2();
         (queue != std::mem::replace(&mut self.queue, queue)).then_some(queue)
     }
 
@@ -81,7 +81,7 @@ mod tests {
         };
         assert_eq!(run(1_000_000, false), FIRST, "a slow producer says nothing about the path");
         assert_eq!(run(1_000_000, true), LEAST);
-        assert_eq!(run(100_000_000, true), 256 << 10);
+        assert_eq!(run(100_000_000, true), 128 << 10);
         assert_eq!(run(5_000_000_000, true), MOST);
         assert_eq!(run(1_000, false), MOST);
     }

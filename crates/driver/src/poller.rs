@@ -84,6 +84,15 @@ impl<'a> Interests<'a> {
         timeout: Option<Duration>,
         ready: &mut Vec<(Owner, usize, Ready)>,
     ) -> io::Result<()> {
+        self.ask(timeout, ready)
+    }
+
+    /// [`wait`](Self::wait), as often as one likes.
+    pub(crate) fn ask(
+        &mut self,
+        timeout: Option<Duration>,
+        ready: &mut Vec<(Owner, usize, Ready)>,
+    ) -> io::Result<()> {
         let timeout = timeout.map(|timeout| Timespec {
             tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: i64::from(timeout.subsec_nanos()),
@@ -93,7 +102,7 @@ impl<'a> Interests<'a> {
             Err(rustix::io::Errno::INTR) => return Ok(()),
             Err(error) => return Err(error.into()),
         }
-        for ((owner, token, interest), fd) in self.who.into_iter().zip(&self.fds) {
+        for (&(owner, token, interest), fd) in self.who.iter().zip(&self.fds) {
             let flags = fd.revents();
             if flags.is_empty() {
                 continue;

@@ -1,6 +1,7 @@
 //! The handler most channels need: local descriptors on one side, the channel on the other.
 
 use std::io;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
@@ -8,7 +9,7 @@ use crate::handler::{ChannelEvent, ChannelHandler};
 use crate::local_fd::LocalFd;
 use crate::poller::{Interest, Interests, Ready};
 use crate::sink::Sink;
-use crate::{ChannelCx, core::SHARE_PER_TURN};
+use crate::{ChannelCx, core::MOST_PER_READ};
 
 /// Tells the other side that nobody reads what it sends.
 const EOW_REQUEST: &str = "eow@openssh.com";
@@ -75,7 +76,16 @@ pub struct FdPump {
     waits_for_budget: bool,
     eof_by_hand: bool,
     eof_sent: bool,
+    /// Close when nothing has moved for so long…
+    idle_limit: Option<Duration>,
+    /// …since then.
+    moved: Option<Instant>,
+    /// Hears whether the peer accepted the channel.
+    outcome: Option<Outcome>,
 }
+
+/// What [`FdPump::on_outcome`] calls.
+type Outcome = Box<dyn FnOnce(Result<(), (u32, &str)>, &mut ChannelCx<'_>)>;
 
 impl Default for FdPump {
     fn default() -> Self {
@@ -99,6 +109,9 @@ impl FdPump {
             waits_for_budget: false,
             eof_by_hand: false,
             eof_sent: false,
+            idle_limit: None,
+            moved: None,
+            outcome: None,
         }
     }
 
@@ -175,9 +188,28 @@ impl FdPump {
         self
     }
 
+    /// Closes the channel when it has carried nothing for so long (`ChannelTimeout`); what is held then is dropped.
+    #[must_use]
+    pub const fn idle_limit(mut self, limit: Option<Duration>) -> Self {
+        self.idle_limit = limit;
+        self
+    }
+
+    /// Calls `outcome` when the channel opens, before anything is read, or when the peer refuses it, with its reason
+    /// (one of [`lh_wire::msg::open_failure`]) and its text, which is not trusted.
+    #[must_use]
+    pub fn on_outcome(
+        mut self,
+        outcome: impl FnOnce(Result<(), (u32, &str)>, &mut ChannelCx<'_>) + 'static,
+    ) -> Self {
+        self.outcome = Some(Box::new(outcome));
+        self
+    }
+
     /// Starts reading the inputs of a pump made with [`start_by_hand`](Self::start_by_hand).
     pub fn start(&mut self, cx: &mut ChannelCx<'_>) {
         self.started = true;
+        self.moved = self.idle_limit.map(|_| cx.now());
         self.read_inputs(cx);
     }
 
@@ -260,6 +292,9 @@ impl FdPump {
             return;
         }
         let Some(input) = self.inputs.get_mut(index).filter(|input| input.fd.is_some()) else { return };
+        if self.moved.is_some() {
+            self.moved = Some(cx.now());
+        }
         if input.ext.is_none()
             && let Some(filtered) = &mut self.filtered
         {
@@ -273,7 +308,7 @@ impl FdPump {
             }
             let want = budget.min(input.chunk);
             match input.read_to(want, cx) {
-                Some(got) if got == want => input.chunk = (input.chunk * 2).min(SHARE_PER_TURN),
+                Some(got) if got == want => input.chunk = (input.chunk * 2).min(MOST_PER_READ),
                 Some(got) => {
                     if got < input.chunk / 4 {
                         input.chunk = (input.chunk / 2).max(FIRST_READ);
@@ -324,6 +359,9 @@ impl FdPump {
     fn deliver(&mut self, ext: Option<u32>, data: Bytes, cx: &mut ChannelCx<'_>) {
         let sink = if ext.is_none() { &mut self.output } else { &mut self.output_ext };
         let length = data.len();
+        if self.moved.is_some() {
+            self.moved = Some(cx.now());
+        }
         if !sink.as_mut().is_some_and(|sink| sink.push(data)) {
             cx.consumed(length);
         }
@@ -389,6 +427,9 @@ impl ChannelHandler for FdPump {
     fn on_event(&mut self, event: ChannelEvent, cx: &mut ChannelCx<'_>) {
         match event {
             ChannelEvent::Opened { .. } => {
+                if let Some(outcome) = self.outcome.take() {
+                    outcome(Ok(()), cx);
+                }
                 if !self.start_by_hand {
                     self.start(cx);
                 }
@@ -405,6 +446,11 @@ impl ChannelHandler for FdPump {
                 }
             }
             ChannelEvent::Closed | ChannelEvent::OpenFailed { .. } => {
+                if let (ChannelEvent::OpenFailed { reason, description }, Some(outcome)) =
+                    (&event, self.outcome.take())
+                {
+                    outcome(Err((*reason, description)), cx);
+                }
                 self.stop_input(cx);
                 self.end_output(cx);
             }
@@ -450,9 +496,26 @@ impl ChannelHandler for FdPump {
             }
         };
         let Some(sink) = sink.as_mut().filter(|sink| !sink.is_closed()) else { return };
-        cx.consumed(sink.flush());
+        let flushed = sink.flush();
+        if self.moved.is_some() && flushed > 0 {
+            self.moved = Some(cx.now());
+        }
+        cx.consumed(flushed);
         let broken = sink.error().is_some();
         self.after_output(broken, cx);
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        self.moved.zip(self.idle_limit).map(|(moved, limit)| moved + limit)
+    }
+
+    fn on_timeout(&mut self, cx: &mut ChannelCx<'_>) {
+        self.moved = None;
+        self.stop_input(cx);
+        for sink in self.output.iter_mut().chain(&mut self.output_ext) {
+            cx.consumed(sink.close());
+        }
+        cx.close();
     }
 
     fn finished(&self) -> bool {

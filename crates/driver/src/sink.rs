@@ -10,13 +10,14 @@ use crate::local_fd::LocalFd;
 /// Slices in one write.
 const SLICES: usize = 64;
 
-// A received slice keeps the receive buffer alive that it lies in, about 1 MiB with other channels' bytes in it. As
-// long as a sink keeps up that costs nothing. While it is stuck, only so much is kept by reference, and
-// nothing that is small; the rest is copied, so that memory stays near what the window allows.
-/// Bytes that a stuck sink keeps by reference.
-const SHARED_MAX: usize = 1 << 20;
+// A received slice keeps the receive buffer alive that it lies in, a megabyte with other channels' bytes in it. As
+// long as a sink keeps up that costs nothing. While it is stuck, only so much is kept by reference, and nothing that is
+// small; the rest is copied, so that memory stays near what the window allows.
+/// Bytes that a stuck sink keeps by reference: a window that has not grown, so that a sink which is merely slower than the
+/// path costs no copy.
+const SHARED_MAX: usize = 2 << 20;
 /// Slices smaller than this are copied while the sink is stuck.
-const SHARED_MIN: usize = 16 << 10;
+const SHARED_MIN: usize = 24 << 10;
 /// Size of the buffers that small things are copied to.
 const COPY_CHUNK: usize = 256 << 10;
 

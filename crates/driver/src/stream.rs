@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use lh_sys::fd::set_nonblocking;
 
 /// Before anything is known of the path.
-const FIRST_UNSENT: u32 = 256 << 10;
+const FIRST_UNSENT: u32 = 512 << 10;
 
 /// A two-way stream of bytes. Reads and writes never block.
 #[derive(Debug)]

@@ -69,10 +69,11 @@ pub(crate) fn judge(
     }
     if let Some(shadow) = shadow {
         // With PAM these two are PAM's business.
-        if !settings.use_pam.value && shadow.hash.starts_with(b"!") {
+        let pam = crate::uses_pam(settings);
+        if !pam && shadow.hash.starts_with(b"!") {
             return Err(Refusal::Locked { user: name() });
         }
-        if shadow.expires.is_some_and(|day| now / DAY > day) {
+        if !pam && shadow.expires.is_some_and(|day| now / DAY > day) {
             return Err(Refusal::Expired { user: name() });
         }
     }

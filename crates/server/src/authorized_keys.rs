@@ -53,9 +53,13 @@ pub fn parse_line(line: &str) -> Line {
     }
 }
 
-/// The entries of a file that hold `key`, with their line numbers (from 1). Lines of certificate authorities are
-/// left out: a plain key never matches those.
-pub fn find<'a>(text: &'a str, key: &'a PublicKey) -> impl Iterator<Item = (usize, Line)> + use<'a> {
+/// The entries of a file that hold `key`, with their line numbers (from 1): those of certificate authorities when
+/// `authority`, the others when not. A plain key never matches an authority's line, nor a certificate's authority a plain one.
+pub fn find<'a>(
+    text: &'a str,
+    key: &'a PublicKey,
+    authority: bool,
+) -> impl Iterator<Item = (usize, Line)> + use<'a> {
     let kind = key.key_type();
     text.lines().enumerate().filter_map(move |(number, line)| {
         // Cheap before dear: a file may hold ten thousand keys of which few have the right type.
@@ -63,7 +67,7 @@ pub fn find<'a>(text: &'a str, key: &'a PublicKey) -> impl Iterator<Item = (usiz
             return None;
         }
         match parse_line(line) {
-            Line::Entry(entry) if entry.key == *key && !entry.options.cert_authority => {
+            Line::Entry(entry) if entry.key == *key && entry.options.cert_authority == authority => {
                 Some((number + 1, Line::Entry(entry)))
             }
             // Only where the key would have matched is its broken option worth a line in the log.
@@ -101,13 +105,15 @@ mod tests {
             mine.to_openssh_line("ca"),
             mine.to_openssh_line("broken"),
         );
-        let found: Vec<_> = find(&text, &mine).collect();
+        let found: Vec<_> = find(&text, &mine, false).collect();
         let [(4, Line::Entry(entry)), (6, Line::BadOptions(OptionError::Unknown))] = &found[..] else {
             panic!("{found:?}");
         };
         assert!(!entry.options.pty);
         assert_eq!((entry.options.command.as_deref(), entry.comment.as_str()), (Some("a b"), "mine too"));
-        assert_eq!(find(&text, &key()).count(), 0);
+        assert_eq!(find(&text, &key(), false).count(), 0);
+        let found: Vec<_> = find(&text, &mine, true).map(|(number, _)| number).collect();
+        assert_eq!(found, [5, 6]);
     }
 
     #[test]

@@ -24,6 +24,10 @@ pub(crate) struct Grant {
     /// The password is too old: nothing but changing it is allowed.
     pub(crate) must_change_password: bool,
     pub(crate) level: Level,
+    /// How the user proved who he is, a line for each method that succeeded (`ExposeAuthInfo`).
+    pub(crate) proofs: String,
+    /// What modules want the user to read.
+    pub(crate) said: String,
     /// The session identifier whose signature the monitor made. The connection that arrives must be that one.
     pub(crate) session_id: Vec<u8>,
     /// The frozen transport, which the monitor has not looked into.
@@ -32,7 +36,8 @@ pub(crate) struct Grant {
 
 impl Grant {
     pub(crate) fn encode(&self) -> Zeroizing<Vec<u8>> {
-        let Self { user, ids, groups, options, must_change_password, level, session_id, state } = self;
+        let Self { user, ids, groups, options, must_change_password, level, proofs, said, session_id, state } =
+            self;
         let mut out = Zeroizing::new(Vec::with_capacity(state.len() + 64 * 1024));
         let User { name, uid, gid, home, shell, gecos } = user;
         out.put_string(name.as_bytes());
@@ -49,6 +54,8 @@ impl Grant {
         put_options(&mut out, options);
         out.put_bool(*must_change_password);
         out.put_u8(*level as u8);
+        out.put_string(proofs.as_bytes());
+        out.put_string(said.as_bytes());
         out.put_string(session_id);
         out.put_string(state);
         out
@@ -76,6 +83,8 @@ impl Grant {
             options: read_options(&mut reader)?,
             must_change_password: reader.boolean()?,
             level: Level::from_number(reader.u8()?),
+            proofs: text(&mut reader)?,
+            said: text(&mut reader)?,
             session_id: reader.string()?.to_vec(),
             state: Zeroizing::new(reader.string()?.to_vec()),
         };
@@ -104,6 +113,7 @@ fn put_options(out: &mut Vec<u8>, options: &KeyOptions) {
         command,
         environment,
         from,
+        source_address,
         expires,
         permit_open,
         permit_listen,
@@ -123,7 +133,7 @@ fn put_options(out: &mut Vec<u8>, options: &KeyOptions) {
         verify_required,
     ];
     flags.into_iter().for_each(|flag| out.put_bool(*flag));
-    for value in [command, from, principals, tunnel] {
+    for value in [command, from, source_address, principals, tunnel] {
         put_option(out, value.as_deref().map(str::as_bytes));
     }
     let expires = expires.map(i64::to_be_bytes);
@@ -155,7 +165,8 @@ fn read_options(reader: &mut Reader<'_>) -> Result<KeyOptions, WireError> {
     let mut value = || -> Result<Option<String>, WireError> {
         Ok(read_option(reader)?.map(|bytes| String::from_utf8_lossy(bytes).into_owned()))
     };
-    let (command, from, principals, tunnel) = (value()?, value()?, value()?, value()?);
+    let (command, from, source_address) = (value()?, value()?, value()?);
+    let (principals, tunnel) = (value()?, value()?);
     let expires = match read_option(reader)? {
         None => None,
         Some(bytes) => Some(i64::from_be_bytes(
@@ -176,6 +187,7 @@ fn read_options(reader: &mut Reader<'_>) -> Result<KeyOptions, WireError> {
         command,
         environment,
         from,
+        source_address,
         expires,
         permit_open: read_list(reader)?,
         permit_listen: read_list(reader)?,
@@ -208,6 +220,8 @@ mod tests {
             options: KeyOptions::parse(text).unwrap(),
             must_change_password: true,
             level: Level::Debug1,
+            proofs: "publickey ssh-ed25519 AAAA\n".into(),
+            said: "You have mail.\n".into(),
             session_id: vec![4; 32],
             state: Zeroizing::new(vec![5; 1000]),
         };

@@ -8,16 +8,20 @@
 
 mod account;
 pub mod authorized_keys;
+mod cert_options;
 mod facts;
 mod grant;
 mod hand_over;
+mod host_key_agent;
 mod host_keys;
 mod hosts;
 pub mod key_options;
 mod listener;
 mod log;
+mod modules;
 mod monitor;
 mod passwords;
+mod penalties;
 mod questions;
 mod session;
 mod startups;
@@ -32,3 +36,29 @@ pub use listener::{ListenError, ListenerOptions, SESSION_FLAG, serve};
 pub use log::{Level, Log};
 pub use session::{inetd, main as session_main};
 pub use surroundings::{Host, default_algorithms};
+
+use lh_config::server_table::ServerSettings;
+
+/// Whether PAM decides about logins: it is asked for, built in, and there are the rights to use it.
+pub(crate) fn uses_pam(settings: &ServerSettings) -> bool {
+    lh_sys::pam::SUPPORTED && settings.use_pam.value && lh_sys::ids::is_root()
+}
+
+/// Whether this build can do what `UsePAM` asks for.
+pub const PAM: bool = lh_sys::pam::SUPPORTED;
+
+/// Why a configuration whose words are all right cannot work all the same; `None` when it can.
+pub fn contradiction(settings: &ServerSettings) -> Option<&'static str> {
+    let set = |command: &Option<String>, user: Option<&str>| command.is_some() && user.is_none();
+    if set(&settings.authorized_keys_command.0, settings.authorized_keys_command_user.as_deref()) {
+        return Some("AuthorizedKeysCommand set without AuthorizedKeysCommandUser");
+    }
+    if set(&settings.authorized_principals_command.0, settings.authorized_principals_command_user.as_deref())
+    {
+        return Some("AuthorizedPrincipalsCommand set without AuthorizedPrincipalsCommandUser");
+    }
+    if !monitor::satisfiable(settings) {
+        return Some("AuthenticationMethods cannot be satisfied by enabled authentication methods");
+    }
+    None
+}

@@ -4,12 +4,14 @@
 //! session process itself.
 
 mod bind;
+pub(crate) mod oom;
+mod restart;
 
+use std::collections::HashMap;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -20,8 +22,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process};
 use zeroize::Zeroizing;
 
-use crate::hand_over::{HandOver, LogTarget};
+use crate::hand_over::{AUTHENTICATED, HandOver, LogTarget};
 use crate::log::{Log, debug, error, info, verbose};
+use crate::penalties::{Consequence, Misdeed, Source, Table};
 
 /// The hidden first argument that makes the program a session process.
 pub const SESSION_FLAG: &str = "--session-process";
@@ -30,10 +33,6 @@ pub(crate) const SESSION_NAME: &str = "lhsshd-session";
 
 /// A session ends itself when LoginGraceTime is over. One that has not done so this much later is killed.
 const GRACE_OF_GRACE: Duration = Duration::from_secs(20);
-
-/// Prefix lengths that make two addresses one source.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Source(u128);
 
 /// One connection that has not authenticated.
 struct Startup {
@@ -75,7 +74,19 @@ fn system(what: &'static str) -> impl FnOnce(io::Error) -> ListenError {
     move |error| ListenError::System { what, error }
 }
 
+/// A session process that has not been waited for.
+struct Running {
+    address: IpAddr,
+    source: Source,
+    /// Somebody has logged in: what comes later is no offence.
+    authenticated: bool,
+    /// It was ended because it was late.
+    overdue: bool,
+}
+
 struct Listener {
+    penalties: Table,
+    running: HashMap<Pid, Running>,
     sockets: Vec<OwnedFd>,
     hand_over: HandOver,
     bytes: Zeroizing<Vec<u8>>,
@@ -86,7 +97,7 @@ struct Listener {
 }
 
 /// Listens until SIGTERM; returns the process's exit status.
-pub fn serve(hand_over: HandOver, options: &ListenerOptions) -> Result<i32, ListenError> {
+pub fn serve(mut hand_over: HandOver, options: &ListenerOptions) -> Result<i32, ListenError> {
     let log = hand_over.log();
     // Files made here (pid file) and everything a session starts from: nobody else may write them.
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
@@ -101,16 +112,36 @@ pub fn serve(hand_over: HandOver, options: &ListenerOptions) -> Result<i32, List
     let signals = Signals::collect(&[Signal::TERM, Signal::INT, Signal::QUIT, Signal::HUP, Signal::CHILD])
         .map_err(system("cannot collect signals"))?;
     let pid_file = write_pid_file(&hand_over, options, &log);
+    // Not with -d: that one is somebody's experiment.
+    if !options.once {
+        hand_over.oom_score = oom::spare_this_process();
+    }
     let bytes = hand_over.to_bytes();
-    let mut listener =
-        Listener { sockets, hand_over, bytes, log, startups: Vec::new(), throttling: false, signals };
+    let rules = hand_over.config.per_source_penalties.value.clone();
+    let exempt = hand_over.config.per_source_penalty_exempt_list.as_deref().map(str::to_owned);
+    let mut listener = Listener {
+        penalties: Table::new(rules, exempt),
+        running: HashMap::new(),
+        sockets,
+        hand_over,
+        bytes,
+        log,
+        startups: Vec::new(),
+        throttling: false,
+        signals,
+    };
     let end = listener.run(options);
     if let Some(path) = pid_file {
         let _ = std::fs::remove_file(path);
     }
     match end? {
         End::Status(status) => Ok(status),
-        End::Restart => listener.restart(options),
+        End::Restart => {
+            listener.sockets.clear();
+            let problem = restart::restart(options);
+            error!(listener.log, "RESTART FAILED: {problem}");
+            Ok(1)
+        }
     }
 }
 
@@ -139,6 +170,19 @@ fn write_pid_file(hand_over: &HandOver, options: &ListenerOptions, log: &Log) ->
     }
 }
 
+/// A line for somebody who is not let in. Not worth waiting for: it fits any socket buffer.
+fn turn_away(socket: &OwnedFd, line: &[u8]) {
+    let flags = rustix::net::SendFlags::DONTWAIT | rustix::net::SendFlags::NOSIGNAL;
+    let _ = rustix::net::send(socket, line, flags);
+}
+
+/// Whether the session has said that somebody is in, before it closed its end.
+fn has_authenticated(control: &OwnedFd) -> bool {
+    let mut byte = [0; 1];
+    let got = rustix::net::recv(control, &mut byte, rustix::net::RecvFlags::DONTWAIT);
+    matches!(got, Ok((1, _))) && byte == AUTHENTICATED
+}
+
 enum End {
     Status(i32),
     Restart,
@@ -152,6 +196,14 @@ impl Listener {
                 match signal {
                     Signal::CHILD => self.reap(),
                     Signal::HUP => {
+                        if let Some(problem) = restart::problem(options) {
+                            // A server that ends over a typing error locks everybody out.
+                            error!(
+                                self.log,
+                                "Received SIGHUP; going on with the old configuration: {problem}"
+                            );
+                            continue;
+                        }
                         info!(self.log, "Received SIGHUP; restarting.");
                         return Ok(End::Restart);
                     }
@@ -201,7 +253,10 @@ impl Listener {
     fn hear(&mut self, heard: &[usize]) {
         for &index in heard.iter().rev() {
             if index < self.startups.len() {
-                self.startups.swap_remove(index);
+                let startup = self.startups.swap_remove(index);
+                if let Some(running) = self.running.get_mut(&startup.pid) {
+                    running.authenticated = has_authenticated(&startup.control);
+                }
             }
         }
         if self.throttling && self.startups.len() < self.hand_over.config.max_startups.value.begin as usize {
@@ -217,14 +272,43 @@ impl Listener {
                 startup.deadline = None;
                 let (ip, port) = (startup.peer.ip(), startup.peer.port());
                 info!(self.log, "Timeout before authentication for {ip} port {port}: session process killed");
+                if let Some(running) = self.running.get_mut(&startup.pid) {
+                    running.overdue = true;
+                }
                 let _ = kill_process(startup.pid, Signal::KILL);
             }
         }
     }
 
-    fn reap(&self) {
+    fn reap(&mut self) {
         while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::NOHANG) {
             debug!(self.log, "session process {} ended: {status:?}", pid.as_raw_nonzero());
+            let Some(mut running) = self.running.remove(&pid) else { continue };
+            if let Some(at) = self.startups.iter().position(|startup| startup.pid == pid) {
+                let startup = self.startups.swap_remove(at);
+                running.authenticated = has_authenticated(&startup.control);
+            }
+            let misdeed = match (status.exit_status(), status.terminating_signal()) {
+                _ if running.overdue => Some(Misdeed::GraceExceeded),
+                (Some(status), _) => Misdeed::of_status(status),
+                // Ended from outside.
+                (_, Some(signal)) if [15, 9, 2, 1].contains(&signal) => None,
+                _ => Some(Misdeed::Crash),
+            };
+            if let Some(misdeed) = misdeed.filter(|_| !running.authenticated) {
+                self.punish(&running, misdeed);
+            }
+        }
+    }
+
+    fn punish(&mut self, running: &Running, misdeed: Misdeed) {
+        let address = running.address;
+        match self.penalties.punish(address, running.source, misdeed, Instant::now()) {
+            Consequence::None => {}
+            Consequence::Activated(time, reason) => {
+                let seconds = time.as_secs_f64();
+                info!(self.log, "{address}: activating penalty of {seconds} seconds for {reason}");
+            }
         }
     }
 
@@ -249,7 +333,13 @@ impl Listener {
 
     /// Starts a session, unless too many have not authenticated.
     fn admit(&mut self, socket: OwnedFd, peer: SocketAddr) {
-        let source = self.source_of(peer);
+        let source = Source::of(peer.ip(), self.hand_over.config.per_source_net_block_size.value);
+        if let Some(reason) = self.penalties.refuses(peer.ip(), source, Instant::now()) {
+            let waiting = self.startups.len();
+            verbose!(self.log, "drop connection #{waiting} from [{}]:{} {reason}", peer.ip(), peer.port());
+            turn_away(&socket, b"Not allowed at this time\r\n");
+            return;
+        }
         if let Some(reason) = self.too_many(source) {
             if reason == "Maxstartups" && !self.throttling {
                 self.throttling = true;
@@ -257,12 +347,7 @@ impl Listener {
             }
             let waiting = self.startups.len();
             verbose!(self.log, "drop connection #{waiting} from [{}]:{} {reason}", peer.ip(), peer.port());
-            // Not worth waiting for: the line fits any socket buffer.
-            let _ = rustix::net::send(
-                &socket,
-                b"Exceeded MaxStartups\r\n",
-                rustix::net::SendFlags::DONTWAIT | rustix::net::SendFlags::NOSIGNAL,
-            );
+            turn_away(&socket, b"Exceeded MaxStartups\r\n");
             return;
         }
         match self.start_session(socket) {
@@ -270,6 +355,8 @@ impl Listener {
                 let grace = self.hand_over.config.login_grace_time.value.0;
                 let deadline =
                     grace.map(|seconds| Instant::now() + Duration::from_secs(seconds) + GRACE_OF_GRACE);
+                let address = peer.ip();
+                self.running.insert(pid, Running { address, source, authenticated: false, overdue: false });
                 self.startups.push(Startup { control, pid, peer, source, deadline });
             }
             Err(problem) => error!(self.log, "cannot start a session process: {problem}"),
@@ -293,18 +380,6 @@ impl Listener {
         let per_source = self.hand_over.config.per_source_max_startups.value.0?;
         let same = self.startups.iter().filter(|startup| startup.source == source).count();
         (same >= per_source as usize).then_some("PerSourceMaxStartups")
-    }
-
-    fn source_of(&self, peer: SocketAddr) -> Source {
-        let block = self.hand_over.config.per_source_net_block_size.value;
-        let (address, bits) = match peer.ip() {
-            std::net::IpAddr::V4(v4) => {
-                (u128::from(u32::from(v4.to_ipv6_mapped().to_ipv4().unwrap_or(v4))) << 96, block.ipv4)
-            }
-            std::net::IpAddr::V6(v6) => (u128::from(v6), block.ipv6),
-        };
-        let mask = u128::MAX.checked_shl(128 - u32::from(bits)).unwrap_or(0);
-        Source(address & mask)
     }
 
     /// Starts a session process: the connection is its standard input, our end of the hand-over its output.
@@ -331,24 +406,5 @@ impl Listener {
             .map_err(|error| system("waitpid")(error.into()))?;
         drop(control);
         Ok(End::Status(status.and_then(|(_, status)| status.exit_status()).unwrap_or(255)))
-    }
-
-    /// SIGHUP: the program is started again in this process, with its arguments; sessions go on.
-    fn restart(&mut self, options: &ListenerOptions) -> Result<i32, ListenError> {
-        self.sockets.clear();
-        let Some((program, args)) = &options.restart else {
-            error!(self.log, "RESTART FAILED: arguments are not known");
-            return Ok(1);
-        };
-        // The program's file may have been replaced by a newer one, which is the point of restarting; where it
-        // is gone, the one that runs goes on.
-        let program = if program.exists() { program.clone() } else { PathBuf::from("/proc/self/exe") };
-        let mut command = std::process::Command::new(program);
-        if let Some((name, rest)) = args.split_first() {
-            command.arg0(name).args(rest);
-        }
-        let problem = command.exec();
-        error!(self.log, "RESTART FAILED: {problem}");
-        Ok(1)
     }
 }

@@ -4,13 +4,21 @@
 //! the network, and those who do are other processes (`session/`), which ask over a socket. It believes them nothing: what a
 //! signature must cover, how many attempts there were and what may be asked next it knows itself.
 
+mod certificates;
+mod chains;
+mod external;
+mod journal;
+mod judge;
 mod keys;
+mod pam;
+mod presence;
+mod principals;
+mod revoked;
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use lh_auth::server::{Attempt, Method};
-use lh_config::enums::PermitRootLogin;
 use lh_config::server_table::ServerSettings;
 use lh_config::{ConnectionFacts, ServerConfig};
 use lh_crypto::{CryptoError, PublicKey};
@@ -20,27 +28,48 @@ use lh_sys::users::{self, Shadow, User};
 use lh_wire::Writer;
 use zeroize::Zeroizing;
 
-use crate::account::{self, Origin, PasswordAge};
+use crate::account::{self, Origin};
 use crate::grant::Grant;
 use crate::host_keys::HostKey;
 use crate::key_options::KeyOptions;
 use crate::log::{Log, error, info};
-use crate::passwords;
-use crate::questions::Decision;
-use keys::{KeyVerdict, describe};
+use crate::questions::{Decision, Talk};
+pub(crate) use chains::satisfiable;
+use journal::{describe, fingerprint};
+use pam::Modules;
+use presence::Presence;
 
-/// Signature algorithms of users' keys that can be checked here, best first.
-pub(crate) const USER_KEY_ALGORITHMS: [&str; 6] = [
+/// Signature algorithms of users' keys that can be checked here, best first: OpenSSH's order.
+pub(crate) const USER_KEY_ALGORITHMS: [&str; 16] = [
+    "ssh-ed25519-cert-v01@openssh.com",
+    "ecdsa-sha2-nistp256-cert-v01@openssh.com",
+    "ecdsa-sha2-nistp384-cert-v01@openssh.com",
+    "ecdsa-sha2-nistp521-cert-v01@openssh.com",
+    "sk-ssh-ed25519-cert-v01@openssh.com",
+    "sk-ecdsa-sha2-nistp256-cert-v01@openssh.com",
+    "rsa-sha2-512-cert-v01@openssh.com",
+    "rsa-sha2-256-cert-v01@openssh.com",
     "ssh-ed25519",
     "ecdsa-sha2-nistp256",
     "ecdsa-sha2-nistp384",
     "ecdsa-sha2-nistp521",
+    "sk-ssh-ed25519@openssh.com",
+    "sk-ecdsa-sha2-nistp256@openssh.com",
     "rsa-sha2-512",
     "rsa-sha2-256",
 ];
 
-/// What keyboard-interactive asks.
-const PASSWORD_PROMPT: &str = "Password: ";
+/// Signature algorithms of certificate authorities, best first.
+pub(crate) const CA_ALGORITHMS: [&str; 8] = [
+    "ssh-ed25519",
+    "ecdsa-sha2-nistp256",
+    "ecdsa-sha2-nistp384",
+    "ecdsa-sha2-nistp521",
+    "sk-ssh-ed25519@openssh.com",
+    "sk-ecdsa-sha2-nistp256@openssh.com",
+    "rsa-sha2-512",
+    "rsa-sha2-256",
+];
 
 /// A failed attempt takes at least this long, plus up to as much again that depends on the user name alone: the
 /// time does not tell whether the user exists. (OpenSSH's numbers.)
@@ -55,10 +84,12 @@ pub(crate) enum Verdict {
     Reject { methods: Vec<String>, partial: bool },
     /// The key would do; let the client sign.
     KeyOk,
-    /// Ask the user this.
-    Prompt(String),
+    /// Ask the user this, and show what he types where the second value says so.
+    Prompt(Vec<(String, bool)>),
     /// Too many failures: end the connection.
     TooMany,
+    /// He is who he says, but the account is closed: show the text and end the connection.
+    Denied(String),
 }
 
 /// What the client is expected to do next. What is not expected is not answered.
@@ -89,6 +120,12 @@ pub(crate) enum Unexpected {
     /// The name was another one before.
     #[error("user name changed")]
     User,
+    /// Not the caller's fault: the rules for this user want no connection at all. It has been logged.
+    #[error("administratively prohibited")]
+    Prohibited,
+    /// No such terminal, or another user's.
+    #[error("record for another terminal wanted")]
+    Terminal,
 }
 
 /// The user a client says it is, whether or not there is one.
@@ -102,6 +139,10 @@ struct Candidate {
     chains: Vec<Vec<String>>,
     options: KeyOptions,
     must_change_password: bool,
+    /// Keys that have done their part: where two are asked for, they must be two.
+    used_keys: Vec<PublicKey>,
+    /// The methods that have succeeded, a line each.
+    proofs: String,
 }
 
 /// See the module documentation.
@@ -109,7 +150,13 @@ pub(crate) struct Monitor {
     config: ServerConfig,
     facts: ConnectionFacts,
     peer: SocketAddr,
+    local: SocketAddr,
     host_name: Option<String>,
+    /// The end of LoginGraceTime.
+    deadline: Option<Instant>,
+    /// The process that runs PAM, where PAM is used and nobody is in.
+    modules: Option<Modules>,
+    presence: Presence,
     host_keys: Vec<HostKey>,
     log: Log,
     candidate: Option<Candidate>,
@@ -131,13 +178,16 @@ impl Monitor {
         local: SocketAddr,
         log: Log,
     ) -> Self {
-        let host_name = None;
-        let facts = crate::facts::of_connection(peer, local, host_name.as_deref());
+        let facts = crate::facts::of_connection(peer, local, None);
         Self {
             config,
             facts,
             peer,
-            host_name,
+            local,
+            host_name: None,
+            deadline: None,
+            modules: None,
+            presence: Presence::default(),
             host_keys,
             log,
             candidate: None,
@@ -154,6 +204,28 @@ impl Monitor {
     #[must_use]
     pub(crate) const fn with_sha1(mut self, on: bool) -> Self {
         self.sha1 = on;
+        self
+    }
+
+    /// The client's host name, as `UseDNS` found it.
+    #[must_use]
+    pub(crate) fn with_host_name(mut self, name: Option<String>) -> Self {
+        self.facts = crate::facts::of_connection(self.peer, self.local, name.as_deref());
+        self.host_name = name;
+        self
+    }
+
+    /// What the monitor waits for is not waited for any longer than this.
+    #[must_use]
+    pub(crate) const fn with_deadline(mut self, deadline: Option<Instant>) -> Self {
+        self.deadline = deadline;
+        self
+    }
+
+    /// Has PAM decide, in the process behind `talk`.
+    #[must_use]
+    pub(crate) fn with_modules(mut self, talk: Talk) -> Self {
+        self.modules = Some(Modules::new(talk, self.deadline, self.log.clone()));
         self
     }
 
@@ -264,15 +336,18 @@ impl Monitor {
         self.attempts = self.attempts.saturating_add(1);
         let mut candidate = match self.candidate.take() {
             Some(candidate) => candidate,
-            None => self.meet(&attempt.user),
+            None => self.meet(&attempt.user)?,
         };
         let verdict = self.judge(&mut candidate, &attempt.method);
         self.log_attempt(&candidate, &attempt.method, &verdict);
-        let verdict = self.count(&candidate, &attempt.method, verdict);
+        let mut verdict = self.count(&candidate, &attempt.method, verdict);
+        if verdict == Verdict::Accept {
+            verdict = self.account_in_order(&mut candidate);
+        }
         self.candidate = Some(candidate);
         self.stage = match &verdict {
             Verdict::Accept => Stage::Accepted,
-            Verdict::TooMany => Stage::Over,
+            Verdict::TooMany | Verdict::Denied(_) => Stage::Over,
             verdict => Stage::Attempts { prompted: matches!(verdict, Verdict::Prompt(_)) },
         };
         if matches!(verdict, Verdict::Reject { partial: false, .. })
@@ -297,6 +372,9 @@ impl Monitor {
         let candidate = self.candidate.take().ok_or(Unexpected::Time)?;
         let user = candidate.user.ok_or(Unexpected::User)?;
         let ids = Ids::of(&user).map_err(|_| Unexpected::User)?;
+        self.presence.logged_in(&user, candidate.settings.print_last_log.value);
+        // From here on the process behind it talks to somebody else.
+        let said = self.modules.take().map(|modules| modules.said().to_owned()).unwrap_or_default();
         Ok(Grant {
             groups: account::group_names(&user),
             user,
@@ -304,6 +382,8 @@ impl Monitor {
             options: candidate.options,
             must_change_password: candidate.must_change_password,
             level: self.log.level(),
+            proofs: candidate.proofs,
+            said,
             session_id: self.session_id.clone(),
             state,
         })
@@ -316,7 +396,7 @@ impl Monitor {
     /// The first word about a user: looks the account up and applies the `Match` blocks that fit it.
     /// What follows a colon is a style (`name:style`, BSD authentication's), which is part of what a signature covers but not of
     /// the account's name.
-    fn meet(&self, name: &str) -> Candidate {
+    fn meet(&self, name: &str) -> Result<Candidate, Unexpected> {
         let account = name.split_once(':').map_or(name, |(account, _)| account);
         let user = account::look_up(account);
         let groups = user.as_ref().map(account::group_names).unwrap_or_default();
@@ -332,6 +412,7 @@ impl Monitor {
         if let Some(level) = crate::log::Level::by_name(settings.log_level.value.word()) {
             self.log.set_level(self.log.level().max(level));
         }
+        self.log.set_places(&settings.log_verbose.0);
         let shadow = user.as_ref().and_then(|user| users::shadow(&user.name).ok().flatten());
         let user = match user {
             None => {
@@ -348,8 +429,17 @@ impl Monitor {
                 }
             }
         };
-        let chains = settings.authentication_methods.0.clone();
-        Candidate {
+        if settings.refuse_connection.value {
+            let (ip, port) = (self.peer.ip(), self.peer.port());
+            let invalid = if user.is_none() { "invalid user " } else { "" };
+            info!(
+                self.log,
+                "administratively prohibited connection for {invalid}{name} from {ip} port {port}"
+            );
+            return Err(Unexpected::Prohibited);
+        }
+        let chains = chains::usable(&settings, &self.log);
+        Ok(Candidate {
             name: name.to_owned(),
             user,
             shadow,
@@ -357,162 +447,9 @@ impl Monitor {
             chains,
             options: KeyOptions::default(),
             must_change_password: false,
-        }
-    }
-
-    fn judge(&self, candidate: &mut Candidate, method: &Method) -> Verdict {
-        let name = method.name().to_owned();
-        let right = match method {
-            // An empty password without being asked for one: only where that is allowed, and only for a user.
-            Method::None => {
-                candidate.settings.permit_empty_passwords.value && {
-                    candidate.settings.password_authentication.value && self.password_right(candidate, b"")
-                }
-            }
-            _ if !self.offered(candidate).contains(&name.as_str()) => false,
-            Method::Password(password) => self.password_right(candidate, password),
-            Method::KeyboardInteractive => return Verdict::Prompt(PASSWORD_PROMPT.to_owned()),
-            Method::Responses(responses) => match responses.as_slice() {
-                [password] => self.password_right(candidate, password),
-                _ => false,
-            },
-            Method::PublicKey(key) => match self.key_right(candidate, key) {
-                Some(KeyVerdict::WouldDo) => return Verdict::KeyOk,
-                Some(KeyVerdict::Proven(options)) => {
-                    candidate.options = options;
-                    true
-                }
-                None => false,
-            },
-            Method::PasswordChange | Method::Other(_) => false,
-        };
-        if !right || !self.root_may(candidate, &name) {
-            return Verdict::Reject { methods: self.offered_names(candidate), partial: false };
-        }
-        if candidate.chains.is_empty() {
-            return Verdict::Accept;
-        }
-        advance(&mut candidate.chains, &name);
-        if candidate.chains.iter().any(Vec::is_empty) {
-            return Verdict::Accept;
-        }
-        Verdict::Reject { methods: self.offered_names(candidate), partial: true }
-    }
-
-    /// The methods this user may try now, in OpenSSH's order.
-    fn offered(&self, candidate: &Candidate) -> Vec<&'static str> {
-        let settings = &candidate.settings;
-        let passwords = lh_sys::ids::is_root();
-        let enabled = [
-            ("publickey", settings.pubkey_authentication.value),
-            ("password", settings.password_authentication.value && passwords),
-            ("keyboard-interactive", settings.kbd_interactive_authentication.value && passwords),
-        ];
-        let next = |name: &str| {
-            candidate.chains.is_empty()
-                || candidate.chains.iter().any(|chain| chain.first().is_some_and(|first| base(first) == name))
-        };
-        enabled.into_iter().filter(|(name, on)| *on && next(name)).map(|(name, _)| name).collect()
-    }
-
-    fn offered_names(&self, candidate: &Candidate) -> Vec<String> {
-        self.offered(candidate).into_iter().map(str::to_owned).collect()
-    }
-
-    fn password_right(&self, candidate: &mut Candidate, password: &[u8]) -> bool {
-        let allowed = candidate.user.is_some()
-            && (!password.is_empty() || candidate.settings.permit_empty_passwords.value);
-        // The hash is computed for nobody too, so that the time does not tell who exists.
-        let hash =
-            candidate.shadow.as_ref().filter(|_| candidate.user.is_some()).map(|shadow| &shadow.hash[..]);
-        let right = passwords::check(password, hash, &self.log);
-        if !(right && allowed) {
-            return false;
-        }
-        if let Some(shadow) = &candidate.shadow {
-            candidate.must_change_password =
-                account::password_age(shadow, now_unix()) == PasswordAge::MustChange;
-        }
-        true
-    }
-
-    /// `PermitRootLogin`, applied to what would otherwise be a success.
-    fn root_may(&self, candidate: &Candidate, method: &str) -> bool {
-        if candidate.user.as_ref().is_none_or(|user| user.uid != 0) {
-            return true;
-        }
-        let allowed = match candidate.settings.permit_root_login.value {
-            PermitRootLogin::Yes => true,
-            PermitRootLogin::No => false,
-            PermitRootLogin::ProhibitPassword => method == "publickey",
-            PermitRootLogin::ForcedCommandsOnly => {
-                let forced = candidate.options.command.is_some();
-                if forced {
-                    info!(self.log, "Root login accepted for forced command.");
-                }
-                forced
-            }
-        };
-        if !allowed {
-            let (ip, port) = (self.peer.ip(), self.peer.port());
-            info!(self.log, "ROOT LOGIN REFUSED FROM {ip} port {port}");
-        }
-        allowed
-    }
-
-    fn log_attempt(&self, candidate: &Candidate, method: &Method, verdict: &Verdict) {
-        let word = match verdict {
-            Verdict::Accept => "Accepted",
-            Verdict::Reject { partial: true, .. } => "Partial",
-            Verdict::Reject { .. } | Verdict::TooMany => "Failed",
-            Verdict::KeyOk | Verdict::Prompt(_) => "Postponed",
-        };
-        let invalid = if candidate.user.is_none() { "invalid user " } else { "" };
-        let key = match method {
-            Method::PublicKey(key) => match PublicKey::from_blob(&key.key) {
-                Ok(key) => format!(": {}", describe(&candidate.settings, &key)),
-                Err(_) => String::new(),
-            },
-            _ => String::new(),
-        };
-        let most = candidate.settings.max_auth_tries.value;
-        let loud = matches!(verdict, Verdict::Accept)
-            || !matches!(verdict, Verdict::KeyOk | Verdict::Prompt(_))
-                && (candidate.user.is_none()
-                    || self.failures >= most / 2
-                    || matches!(method, Method::Password(_)));
-        let level = if loud { crate::log::Level::Info } else { crate::log::Level::Verbose };
-        let (name, ip, port) = (&candidate.name, self.peer.ip(), self.peer.port());
-        let shown = match method {
-            Method::KeyboardInteractive | Method::Responses(_) => "keyboard-interactive/pam",
-            other => other.name(),
-        };
-        let line = format_args!("{word} {shown} for {invalid}{name} from {ip} port {port} ssh2{key}");
-        match verdict {
-            // A step on the way, which in OpenSSH the other process logs.
-            Verdict::KeyOk | Verdict::Prompt(_) => self.log.preauth().line(level, line),
-            _ => self.log.line(level, line),
-        }
-    }
-
-    /// Counts failures; the first `none` is a question and no failure.
-    fn count(&mut self, candidate: &Candidate, method: &Method, verdict: Verdict) -> Verdict {
-        if !matches!(verdict, Verdict::Reject { partial: false, .. }) {
-            return verdict;
-        }
-        if self.attempts > 1 || !matches!(method, Method::None) {
-            self.failures += 1;
-        }
-        if self.failures < candidate.settings.max_auth_tries.value {
-            return verdict;
-        }
-        let invalid = if candidate.user.is_none() { "invalid user " } else { "" };
-        let (name, ip, port) = (&candidate.name, self.peer.ip(), self.peer.port());
-        error!(
-            self.log,
-            "maximum authentication attempts exceeded for {invalid}{name} from {ip} port {port} ssh2"
-        );
-        Verdict::TooMany
+            used_keys: Vec::new(),
+            proofs: String::new(),
+        })
     }
 }
 
@@ -534,20 +471,6 @@ fn wait_out(began: Instant, user: &str) {
 /// The same for all sessions of this host, and not known outside.
 fn host_secret() -> Vec<u8> {
     std::fs::read("/etc/machine-id").unwrap_or_default()
-}
-
-/// A method without its submethod (`keyboard-interactive:pam`).
-fn base(method: &str) -> &str {
-    method.split(':').next().unwrap_or(method)
-}
-
-/// One method has succeeded: it is taken off the chains that begin with it.
-fn advance(chains: &mut [Vec<String>], method: &str) {
-    for chain in chains {
-        if chain.first().is_some_and(|first| base(first) == method) {
-            chain.remove(0);
-        }
-    }
 }
 
 #[cfg(test)]

@@ -6,10 +6,12 @@
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use lh_auth::server::{Attempt, Method, PublicKeyAttempt};
+use lh_sys::records::Last;
 use lh_wire::{Reader, WireError, Writer};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use zeroize::Zeroizing;
 
 use crate::log::Level;
@@ -55,6 +57,34 @@ pub(crate) enum Question {
     HandOver(Zeroizing<Vec<u8>>),
     /// A proof that the host has this key (`hostkeys-prove-00@openssh.com`), from the user's process.
     Prove { algorithm: String, key: Vec<u8> },
+    /// Somebody uses this terminal (`pts/3`) now, from the user's process: record it, and tell when he was here last.
+    Arrived { line: String, pid: u32 },
+    /// Nobody uses it any more. No answer.
+    Left { line: String },
+}
+
+/// The answer to [`Question::Arrived`].
+pub(crate) fn encode_last(last: Option<&Last>) -> Vec<u8> {
+    let mut out = Vec::new();
+    out.put_bool(last.is_some());
+    if let Some(Last { time, host }) = last {
+        out.put_u64(u64::try_from(*time).unwrap_or(0));
+        out.put_string(host.as_bytes());
+    }
+    out
+}
+
+/// The reverse of [`encode_last`].
+pub(crate) fn decode_last(bytes: &[u8]) -> Result<Option<Last>, WireError> {
+    let mut reader = Reader::new(bytes);
+    let last = if reader.boolean()? {
+        let time = i64::try_from(reader.u64()?).map_err(|_| WireError::Invalid { what: "time" })?;
+        Some(Last { time, host: text(&mut reader)? })
+    } else {
+        None
+    };
+    reader.finish()?;
+    Ok(last)
 }
 
 /// The monitor's answer to an attempt.
@@ -102,6 +132,15 @@ impl Question {
                 out.put_string(algorithm.as_bytes());
                 out.put_string(key);
             }
+            Self::Arrived { line, pid } => {
+                out.put_u8(6);
+                out.put_string(line.as_bytes());
+                out.put_u32(*pid);
+            }
+            Self::Left { line } => {
+                out.put_u8(7);
+                out.put_string(line.as_bytes());
+            }
         }
         out
     }
@@ -125,6 +164,8 @@ impl Question {
             }
             4 => Self::HandOver(Zeroizing::new(reader.string()?.to_vec())),
             5 => Self::Prove { algorithm: text(&mut reader)?, key: reader.string()?.to_vec() },
+            6 => Self::Arrived { line: text(&mut reader)?, pid: reader.u32()? },
+            7 => Self::Left { line: text(&mut reader)? },
             _ => return Err(WireError::Invalid { what: "kind of question" }),
         };
         reader.finish()?;
@@ -199,11 +240,19 @@ impl Decision {
                 put_list(&mut out, methods);
             }
             Verdict::KeyOk => out.put_u8(2),
-            Verdict::Prompt(prompt) => {
+            Verdict::Prompt(prompts) => {
                 out.put_u8(3);
-                out.put_string(prompt.as_bytes());
+                out.put_u32(u32::try_from(prompts.len()).unwrap_or(u32::MAX));
+                for (prompt, echo) in prompts {
+                    out.put_string(prompt.as_bytes());
+                    out.put_bool(*echo);
+                }
             }
             Verdict::TooMany => out.put_u8(4),
+            Verdict::Denied(text) => {
+                out.put_u8(5);
+                out.put_string(text.as_bytes());
+            }
         }
         put_option(&mut out, self.banner.as_deref().map(str::as_bytes));
         put_option(&mut out, self.client.as_deref().map(str::as_bytes));
@@ -217,8 +266,15 @@ impl Decision {
             0 => Verdict::Accept,
             1 => Verdict::Reject { partial: reader.boolean()?, methods: read_list(&mut reader)? },
             2 => Verdict::KeyOk,
-            3 => Verdict::Prompt(text(&mut reader)?),
+            3 => {
+                let mut prompts = Vec::new();
+                for _ in 0..reader.u32()? {
+                    prompts.push((text(&mut reader)?, reader.boolean()?));
+                }
+                Verdict::Prompt(prompts)
+            }
             4 => Verdict::TooMany,
+            5 => Verdict::Denied(text(&mut reader)?),
             _ => return Err(WireError::Invalid { what: "kind of verdict" }),
         };
         let owned = |bytes: Option<&[u8]>| bytes.map(|bytes| String::from_utf8_lossy(bytes).into_owned());
@@ -297,6 +353,29 @@ impl Talk {
         }
     }
 
+    /// The same, but no longer than until `deadline`.
+    pub(crate) fn receive_until(
+        &mut self,
+        deadline: Option<Instant>,
+    ) -> Result<Zeroizing<Vec<u8>>, TalkError> {
+        loop {
+            if let Some(message) = self.next(LARGEST_ANSWER)? {
+                return Ok(message);
+            }
+            let timeout = deadline.map(|deadline| {
+                let left = deadline.saturating_duration_since(Instant::now());
+                let seconds = i64::try_from(left.as_secs()).unwrap_or(i64::MAX);
+                Timespec { tv_sec: seconds, tv_nsec: left.subsec_nanos().into() }
+            });
+            match poll(&mut [PollFd::new(&self.socket, PollFlags::IN)], timeout.as_ref()) {
+                Ok(0) => return Err(io::Error::from(io::ErrorKind::TimedOut).into()),
+                Ok(_) => self.read()?,
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(io::Error::from(error).into()),
+            }
+        }
+    }
+
     pub(crate) fn ask(&mut self, question: &Question) -> Result<Zeroizing<Vec<u8>>, TalkError> {
         self.send(&question.encode())?;
         self.receive()
@@ -367,6 +446,11 @@ mod tests {
         same(&Question::Sign { key_index: 2, algorithm: "ssh-ed25519".into(), hash: vec![7; 32] });
         same(&Question::HandOver(Zeroizing::new(vec![1; 5000])));
         same(&Question::Prove { algorithm: "ssh-ed25519".into(), key: vec![3; 51] });
+        same(&Question::Arrived { line: "pts/3".into(), pid: 77 });
+        same(&Question::Left { line: "pts/3".into() });
+        for last in [None, Some(Last { time: 1_700_000_000, host: "client.example".into() })] {
+            assert_eq!(decode_last(&encode_last(last.as_ref())).unwrap(), last);
+        }
         let key = |signature| PublicKeyAttempt {
             algorithm: "ssh-ed25519".into(),
             key: vec![1],
@@ -395,8 +479,9 @@ mod tests {
             Verdict::Accept,
             Verdict::Reject { methods, partial: true },
             Verdict::KeyOk,
-            Verdict::Prompt("Password: ".into()),
+            Verdict::Prompt(vec![("Password: ".into(), false), ("Token: ".into(), true)]),
             Verdict::TooMany,
+            Verdict::Denied("Not today\n".into()),
         ] {
             let banner = Some("Welcome\n".to_owned());
             let sent = Decision { verdict, banner, client: None, level: Level::Debug2 };

@@ -15,16 +15,23 @@ pub(crate) enum StrictError {
     #[error("{0}")]
     Missing(io::Error),
     /// It cannot be opened or read.
-    #[error("Could not open user authorized keys '{path}': {error}")]
+    #[error("Could not open user {kind} '{path}': {error}")]
     Open {
+        /// What it holds.
+        kind: &'static str,
         /// The file.
         path: PathBuf,
         /// Why.
         error: io::Error,
     },
     /// It is a directory, a device or a pipe.
-    #[error("authorized keys '{0}' is not a regular file")]
-    NotRegular(PathBuf),
+    #[error("User {kind} '{path}' is not a regular file")]
+    NotRegular {
+        /// What it should hold.
+        kind: &'static str,
+        /// The file.
+        path: PathBuf,
+    },
     /// The file or a directory above it belongs to somebody else, or others may write it.
     #[error("Authentication refused: bad ownership or modes for {what} {path}")]
     Modes {
@@ -34,19 +41,30 @@ pub(crate) enum StrictError {
         path: PathBuf,
     },
     /// Larger than any sensible file.
-    #[error("authorized keys '{0}' is too large")]
-    TooLarge(PathBuf),
+    #[error("User {kind} '{path}' is too large")]
+    TooLarge {
+        /// What it holds.
+        kind: &'static str,
+        /// The file.
+        path: PathBuf,
+    },
 }
 
-/// Reads a file that the user `uid` with this home directory controls.
+/// Reads a file that the user `uid` with this home directory controls. `kind` is what it holds, for messages.
 ///
 /// With `strict`, the file itself and every directory from it up to the home directory (or to `/`, where the file
 /// is not below the home directory) must belong to the user or to root, and nobody else may write them.
 /// The owner's rights are those of the calling process, which therefore runs with the user's ids.
-pub(crate) fn read(path: &Path, home: &Path, uid: u32, strict: bool) -> Result<Vec<u8>, StrictError> {
+pub(crate) fn read(
+    kind: &'static str,
+    path: &Path,
+    home: &Path,
+    uid: u32,
+    strict: bool,
+) -> Result<Vec<u8>, StrictError> {
     let failed = |error: io::Error| match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => StrictError::Missing(error),
-        _ => StrictError::Open { path: path.to_owned(), error },
+        _ => StrictError::Open { kind, path: path.to_owned(), error },
     };
     // Not blocking on a FIFO somebody put there.
     let file: File = rustix::fs::open(
@@ -58,33 +76,64 @@ pub(crate) fn read(path: &Path, home: &Path, uid: u32, strict: bool) -> Result<V
     .into();
     let metadata = file.metadata().map_err(failed)?;
     if !metadata.is_file() {
-        return Err(StrictError::NotRegular(path.to_owned()));
+        return Err(StrictError::NotRegular { kind, path: path.to_owned() });
     }
     if metadata.len() > LARGEST_FILE {
-        return Err(StrictError::TooLarge(path.to_owned()));
+        return Err(StrictError::TooLarge { kind, path: path.to_owned() });
     }
     if strict {
         let real = path.canonicalize().map_err(failed)?;
-        let trusted = |metadata: &std::fs::Metadata| {
-            (metadata.uid() == 0 || metadata.uid() == uid) && metadata.mode() & 0o022 == 0
-        };
         // The open file, not whatever the name means by now.
-        if !trusted(&metadata) {
+        if !trusted(&metadata, uid) {
             return Err(StrictError::Modes { what: "file", path: real });
         }
         let home = home.canonicalize().ok();
-        for directory in real.ancestors().skip(1) {
-            if !std::fs::metadata(directory).is_ok_and(|metadata| trusted(&metadata)) {
-                return Err(StrictError::Modes { what: "directory", path: directory.to_owned() });
-            }
-            if home.as_deref() == Some(directory) {
-                break;
-            }
+        if let Some(directory) = weak_directory(&real, home.as_deref(), uid) {
+            return Err(StrictError::Modes { what: "directory", path: directory.to_owned() });
         }
     }
     let mut content = Vec::new();
     file.take(LARGEST_FILE).read_to_end(&mut content).map_err(failed)?;
     Ok(content)
+}
+
+/// Belongs to the user or to root, and nobody else may write it.
+fn trusted(metadata: &std::fs::Metadata, uid: u32) -> bool {
+    (metadata.uid() == 0 || metadata.uid() == uid) && metadata.mode() & 0o022 == 0
+}
+
+/// The first directory above `path`, up to `home` or the root, that others could change.
+fn weak_directory<'a>(path: &'a Path, home: Option<&Path>, uid: u32) -> Option<&'a Path> {
+    for directory in path.ancestors().skip(1) {
+        if !std::fs::metadata(directory).is_ok_and(|metadata| trusted(&metadata, uid)) {
+            return Some(directory);
+        }
+        if home == Some(directory) {
+            break;
+        }
+    }
+    None
+}
+
+/// Checks a program that the server runs to decide about logins: it must be root's, and so must every directory above it, and
+/// nobody else may write any of them.
+///
+/// # Errors
+/// What to log, without the program's name.
+pub(crate) fn check_program(path: &Path) -> Result<(), String> {
+    let text = |error: io::Error| error.to_string().split(" (os error").next().unwrap_or_default().to_owned();
+    let real = path.canonicalize().map_err(text)?;
+    let metadata = std::fs::metadata(&real).map_err(text)?;
+    if !metadata.is_file() {
+        return Err(format!("{} is not a regular file", real.display()));
+    }
+    if !trusted(&metadata, 0) {
+        return Err(format!("bad ownership or modes for file {}", real.display()));
+    }
+    match weak_directory(&real, None, 0) {
+        Some(directory) => Err(format!("bad ownership or modes for directory {}", directory.display())),
+        None => Ok(()),
+    }
 }
 
 #[cfg(test)]
@@ -101,6 +150,26 @@ mod tests {
         set_permissions(path, Permissions::from_mode(bits)).unwrap();
     }
 
+    fn read_keys(path: &Path, home: &Path, uid: u32, strict: bool) -> Result<Vec<u8>, StrictError> {
+        read("authorized keys", path, home, uid, strict)
+    }
+
+    #[test]
+    fn programs_must_be_root_s_alone() {
+        assert_eq!(check_program(Path::new("/bin/sh")), Ok(()));
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("program");
+        write(&program, "#!/bin/sh").unwrap();
+        mode(&program, 0o775);
+        let text = check_program(&program).unwrap_err();
+        assert_eq!(text, format!("bad ownership or modes for file {}", program.display()));
+        mode(&program, 0o755);
+        // /tmp is everybody's.
+        let text = check_program(&program).unwrap_err();
+        assert!(text.starts_with("bad ownership or modes for"), "{text}");
+        assert_eq!(check_program(Path::new("/no/such")), Err("No such file or directory".to_owned()));
+    }
+
     fn set_up() -> (tempfile::TempDir, PathBuf) {
         let home = tempfile::tempdir().unwrap();
         create_dir(home.path().join(".ssh")).unwrap();
@@ -115,7 +184,7 @@ mod tests {
     fn a_tidy_home_is_read_below_any_parent() {
         let (home, file) = set_up();
         // The directory above the home is /tmp, which everybody may write: the check ends at the home.
-        assert_eq!(read(&file, home.path(), uid(), true).unwrap(), b"keys");
+        assert_eq!(read_keys(&file, home.path(), uid(), true).unwrap(), b"keys");
     }
 
     #[test]
@@ -124,15 +193,15 @@ mod tests {
         let real = file.canonicalize().unwrap();
         for bits in [0o620, 0o602, 0o666] {
             mode(&file, bits);
-            let error = read(&file, home.path(), uid(), true).unwrap_err().to_string();
+            let error = read_keys(&file, home.path(), uid(), true).unwrap_err().to_string();
             let expected = format!("bad ownership or modes for file {}", real.display());
             assert_eq!(error, format!("Authentication refused: {expected}"));
-            assert!(read(&file, home.path(), uid(), false).is_ok());
+            assert!(read_keys(&file, home.path(), uid(), false).is_ok());
         }
         mode(&file, 0o600);
         for directory in [real.parent().unwrap(), real.parent().unwrap().parent().unwrap()] {
             mode(directory, 0o770);
-            let error = read(&file, home.path(), uid(), true).unwrap_err().to_string();
+            let error = read_keys(&file, home.path(), uid(), true).unwrap_err().to_string();
             let expected = format!("bad ownership or modes for directory {}", directory.display());
             assert_eq!(error, format!("Authentication refused: {expected}"));
             mode(directory, 0o755);
@@ -146,9 +215,9 @@ mod tests {
         let link = elsewhere.path().join("link");
         symlink(&file, &link).unwrap();
         // Reached through a link, but really below the home.
-        assert!(read(&link, home.path(), uid(), true).is_ok());
+        assert!(read_keys(&link, home.path(), uid(), true).is_ok());
         assert!(matches!(
-            read(&file, elsewhere.path(), uid(), true),
+            read_keys(&file, elsewhere.path(), uid(), true),
             Err(StrictError::Modes { what: "directory", .. })
         ));
     }
@@ -161,16 +230,25 @@ mod tests {
             return;
         }
         chown(&file, Some(12345), None).unwrap();
-        assert!(matches!(read(&file, home.path(), 0, true), Err(StrictError::Modes { what: "file", .. })));
-        assert!(read(&file, home.path(), 12345, true).is_ok());
+        assert!(matches!(
+            read_keys(&file, home.path(), 0, true),
+            Err(StrictError::Modes { what: "file", .. })
+        ));
+        assert!(read_keys(&file, home.path(), 12345, true).is_ok());
     }
 
     #[test]
     fn missing_and_odd_files() {
         let (home, file) = set_up();
-        let missing = read(&home.path().join("nothing"), home.path(), uid(), true);
+        let missing = read_keys(&home.path().join("nothing"), home.path(), uid(), true);
         assert!(matches!(missing, Err(StrictError::Missing(_))));
-        assert!(matches!(read(&file.join("below"), home.path(), uid(), true), Err(StrictError::Missing(_))));
-        assert!(matches!(read(home.path(), home.path(), uid(), true), Err(StrictError::NotRegular(_))));
+        assert!(matches!(
+            read_keys(&file.join("below"), home.path(), uid(), true),
+            Err(StrictError::Missing(_))
+        ));
+        assert!(matches!(
+            read_keys(home.path(), home.path(), uid(), true),
+            Err(StrictError::NotRegular { .. })
+        ));
     }
 }

@@ -106,7 +106,16 @@ pub fn become_permanently(ids: &Ids) -> io::Result<()> {
     Ok(())
 }
 
-fn current_groups() -> io::Result<Vec<u32>> {
+/// Takes the groups of a login before its other ids: modules that establish credentials add to them.
+///
+/// # Errors
+/// Only root may.
+pub fn take_groups(ids: &Ids) -> io::Result<()> {
+    set_groups(&ids.groups)
+}
+
+/// The supplementary groups of this process.
+pub fn current_groups() -> io::Result<Vec<u32>> {
     Ok(rustix::process::getgroups()?.into_iter().map(|gid| gid.as_raw()).collect())
 }
 

@@ -15,10 +15,14 @@
 //! | [`sandbox`] | a process that may compute and talk, and nothing else |
 //! | [`child`] | waiting for a child through a pollable descriptor |
 //! | [`pty`] | pseudo terminals |
+//! | [`records`] | utmp, wtmp, btmp, lastlog |
+//! | [`resolve`] | names of addresses |
+//! | [`pam`] | pluggable authentication, where the feature of that name is on |
 //! | [`termios`] | raw mode, window sizes, the terminal modes of RFC 4254 section 8 |
 //! | [`signals`] | signal names, and signals turned into readable bytes |
 //! | [`syslog`] | the system's log |
 //! | [`memory`] | how much memory the machine has left |
+//! | [`rsa`] | RSA signatures over SHA-1, for old equipment |
 //! | [`socket`] | options and addresses of TCP sockets |
 //! | [`time`] | dates as people write them |
 //! | [`tun`] | TUN devices, for the emulated path of the bench |
@@ -30,7 +34,11 @@ pub mod crypt;
 pub mod fd;
 pub mod ids;
 pub mod memory;
+pub mod pam;
 pub mod pty;
+pub mod records;
+pub mod resolve;
+pub mod rsa;
 pub mod sandbox;
 pub mod signals;
 pub mod socket;

@@ -4,12 +4,15 @@
 //! calls are allowed. All of those are in this file, so that nobody else has to think about that place.
 #![expect(unsafe_code, reason = "code between fork and exec")]
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::{CString, OsStr, OsString, c_char};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+
+use crate::ids::Ids;
 
 /// What to run and how; made with [`Program::new`], started with [`Program::spawn`].
 #[derive(Debug)]
@@ -22,6 +25,18 @@ pub struct Program {
     stdio: [Option<OwnedFd>; 3],
     session: Session,
     keep: Vec<OwnedFd>,
+    ids: Option<Ids>,
+    before: Option<Before>,
+}
+
+/// A program that runs to its end before the other one starts, in the same place: the same directory, environment, terminal,
+/// output. Only its standard input is its own.
+#[derive(Debug)]
+pub struct Before {
+    /// What to run, with all arguments; the first is the path and argument 0.
+    pub words: Vec<CString>,
+    /// Its standard input: a pipe that holds all there is to read.
+    pub stdin: OwnedFd,
 }
 
 /// Which session and terminal the new process belongs to.
@@ -45,6 +60,8 @@ impl Program {
             stdio: [None, None, None],
             session: Session::Inherited,
             keep: Vec::new(),
+            ids: None,
+            before: None,
         }
     }
 
@@ -104,6 +121,20 @@ impl Program {
         self
     }
 
+    /// Runs it as another user: groups, group id, user id, for good. Needs root's rights.
+    #[must_use]
+    pub fn ids(mut self, ids: Ids) -> Self {
+        self.ids = Some(ids);
+        self
+    }
+
+    /// Runs another program first and waits for its end, whatever that is.
+    #[must_use]
+    pub fn before(mut self, before: Before) -> Self {
+        self.before = Some(before);
+        self
+    }
+
     /// Starts it. Every descriptor from 3 up is closed in the program but those of [`keep`](Self::keep); its
     /// signals have their default actions and none is blocked.
     pub fn spawn(self) -> io::Result<Child> {
@@ -112,6 +143,10 @@ impl Program {
         if let Some(arg0) = &self.arg0 {
             command.arg0(arg0);
         }
+        let first = match self.before {
+            None => None,
+            Some(before) => Some(First::new(before, self.env.as_deref())?),
+        };
         if let Some(env) = self.env {
             command.env_clear().envs(env);
         }
@@ -122,9 +157,21 @@ impl Program {
         command.stdin(stdin).stdout(stdout).stderr(stderr);
         let session = self.session;
         let keep: Vec<RawFd> = self.keep.iter().map(AsRawFd::as_raw_fd).collect();
-        // SAFETY: `in_child` makes system calls only (no allocation, no lock), and it reads the two captured
-        // values, which the fork has copied.
-        unsafe { command.pre_exec(move || in_child(session, &keep)) };
+        let ids = self.ids;
+        // SAFETY: `in_child`, `change_ids` and `First::run` make system calls only (no allocation, no lock), and they
+        // read the captured values, which the fork has copied.
+        unsafe {
+            command.pre_exec(move || {
+                in_child(session, &keep)?;
+                if let Some(ids) = &ids {
+                    change_ids(ids)?;
+                }
+                if let Some(first) = &first {
+                    first.run();
+                }
+                Ok(())
+            });
+        }
         let child = command.spawn();
         // The kept descriptors stay open here until the child has its copies.
         drop(self.keep);
@@ -170,6 +217,86 @@ fn in_child(session: Session, keep: &[RawFd]) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Becomes another user between fork and exec. The system calls themselves: the C library's functions would take locks to
+/// reach all threads, and a child that was just forked has one.
+fn change_ids(ids: &Ids) -> io::Result<()> {
+    // SAFETY: pointer and length belong to the same slice; the other calls involve no memory.
+    let done = unsafe {
+        libc::syscall(libc::SYS_setgroups, ids.groups.len(), ids.groups.as_ptr()) == 0
+            && libc::syscall(libc::SYS_setresgid, ids.gid, ids.gid, ids.gid) == 0
+            && libc::syscall(libc::SYS_setresuid, ids.uid, ids.uid, ids.uid) == 0
+    };
+    if done { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// [`Before`] as the child needs it: everything that would have to be allocated is there.
+struct First {
+    arguments: Vec<*const c_char>,
+    environment: Vec<*const c_char>,
+    stdin: OwnedFd,
+    // What the pointers point into. A CString's bytes stay where they are when the vector moves.
+    _words: Vec<CString>,
+    _variables: Vec<CString>,
+}
+
+// SAFETY: the pointers lead to memory that the value itself owns and nobody changes.
+unsafe impl Send for First {}
+// SAFETY: as above; there is no way to change anything through a shared reference.
+unsafe impl Sync for First {}
+
+impl First {
+    fn new(before: Before, env: Option<&[(OsString, OsString)]>) -> io::Result<Self> {
+        let inherited: Vec<(OsString, OsString)>;
+        let env = match env {
+            Some(env) => env,
+            None => {
+                inherited = std::env::vars_os().collect();
+                &inherited
+            }
+        };
+        let variables = env
+            .iter()
+            .map(|(name, value)| CString::new([name.as_bytes(), b"=", value.as_bytes()].concat()))
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(|_| io::ErrorKind::InvalidInput)?;
+        let list = |texts: &[CString]| {
+            texts.iter().map(|text| text.as_ptr()).chain([std::ptr::null()]).collect::<Vec<_>>()
+        };
+        Ok(Self {
+            arguments: list(&before.words),
+            environment: list(&variables),
+            stdin: before.stdin,
+            _words: before.words,
+            _variables: variables,
+        })
+    }
+
+    /// Forks, executes and waits, all async-signal-safe. What goes wrong concerns only this program.
+    fn run(&self) {
+        let Some(path) = self.arguments.first().copied().filter(|path| !path.is_null()) else { return };
+        // SAFETY: a forked child of a process with one thread (the child of a fork has one) may do this; `_exit` runs nothing
+        // of ours. The argument vectors end in null and point to C strings that live as long as `self`.
+        unsafe {
+            match libc::fork() {
+                -1 => {}
+                0 => {
+                    if libc::dup2(self.stdin.as_raw_fd(), 0) == 0 {
+                        libc::execve(path, self.arguments.as_ptr(), self.environment.as_ptr());
+                    }
+                    libc::_exit(127)
+                }
+                child => {
+                    let mut status = 0;
+                    while libc::waitpid(child, &mut status, 0) < 0
+                        && io::Error::last_os_error().kind() == io::ErrorKind::Interrupted
+                    {
+                    }
+                }
+            }
+        }
+    }
 }
 
 #[cfg(test)]
@@ -231,6 +358,35 @@ mod tests {
         }
         let (_, status) = run(Program::new("/bin/sh").arg("-c").arg("kill -PIPE $$"));
         assert_eq!(status.signal(), Some(libc::SIGPIPE));
+    }
+
+    #[test]
+    fn one_program_after_the_other_in_the_same_place() {
+        let (stdin, writer) = crate::fd::pipe().unwrap();
+        rustix::io::write(&writer, b"given\n").unwrap();
+        drop(writer);
+        let words = ["/bin/sh", "-c", "read x; echo first $x $A; pwd; exit 9"];
+        let words = words.map(|word| CString::new(word).unwrap()).to_vec();
+        let (text, status) = run(Program::new("/bin/sh")
+            .arg("-c")
+            .arg("echo second $A")
+            .env(vec![("A".into(), "b".into())])
+            .dir("/usr")
+            .before(Before { words, stdin })
+            .new_session());
+        assert_eq!(text, "first given b\n/usr\nsecond b\n");
+        assert!(status.success());
+    }
+
+    #[test]
+    fn another_user_s_ids() {
+        if !crate::ids::is_root() {
+            eprintln!("SKIPPED: changing ids needs root");
+            return;
+        }
+        let ids = Ids { uid: 65_534, gid: 65_533, groups: vec![65_532] };
+        let (text, _) = run(Program::new("/bin/sh").arg("-c").arg("id -u; id -g; id -G").ids(ids));
+        assert_eq!(text, "65534\n65533\n65533 65532\n");
     }
 
     #[test]

@@ -49,6 +49,42 @@ pub fn utc_offset(time: i64) -> i32 {
     i32::try_from(tm.tm_gmtoff).unwrap_or(0)
 }
 
+/// `2030-01-02T03:04:05`, local time.
+pub fn local_text(time: i64) -> String {
+    let Civil { year, month, day, hour, minute, second } = local(time).0;
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}")
+}
+
+/// `Wed Jan  2 03:04:05 2030`, local time, as ctime(3) writes it.
+pub fn ctime_text(time: i64) -> String {
+    const DAYS: [&str; 7] = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"];
+    const MONTHS: [&str; 12] =
+        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let (Civil { year, month, day, hour, minute, second }, weekday) = local(time);
+    let name = |names: &[&'static str], index: i32| {
+        usize::try_from(index).ok().and_then(|index| names.get(index)).copied().unwrap_or("???")
+    };
+    let (weekday, month) = (name(&DAYS, weekday), name(&MONTHS, month - 1));
+    format!("{weekday} {month} {day:2} {hour:02}:{minute:02}:{second:02} {year}")
+}
+
+/// Local time and the day of the week (0: Sunday).
+fn local(time: i64) -> (Civil, i32) {
+    // SAFETY: all-zero bytes are a valid `tm`: integers and a null pointer.
+    let mut tm: libc::tm = unsafe { std::mem::zeroed() };
+    // SAFETY: both pointers are valid for the call. Where it fails, `tm` stays what it was.
+    unsafe { libc::localtime_r(&time, &mut tm) };
+    let civil = Civil {
+        year: tm.tm_year.saturating_add(1900),
+        month: tm.tm_mon + 1,
+        day: tm.tm_mday,
+        hour: tm.tm_hour,
+        minute: tm.tm_min,
+        second: tm.tm_sec,
+    };
+    (civil, tm.tm_wday)
+}
+
 /// Seconds since 1970, now.
 pub fn now_unix() -> i64 {
     std::time::SystemTime::now()
@@ -59,6 +95,14 @@ pub fn now_unix() -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn dates_as_text() {
+        let civil = Civil { year: 2024, month: 2, day: 9, hour: 3, minute: 4, second: 5 };
+        let time = to_unix(civil, false).unwrap();
+        assert_eq!(local_text(time), "2024-02-09T03:04:05");
+        assert_eq!(ctime_text(time), "Fri Feb  9 03:04:05 2024");
+    }
 
     #[test]
     fn dates_that_exist() {

@@ -215,7 +215,8 @@ impl ChannelHandler for JobHandler {
     }
 }
 
-struct ChannelOutput<'a, 'b>(&'a mut ChannelCx<'b>);
+/// A channel, as the engine sees it.
+pub(crate) struct ChannelOutput<'a, 'b>(pub(crate) &'a mut ChannelCx<'b>);
 
 impl Output for ChannelOutput<'_, '_> {
     fn budget(&mut self) -> usize {

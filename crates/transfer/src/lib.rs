@@ -28,6 +28,7 @@ mod limiter;
 mod local;
 mod names;
 mod options;
+pub mod rcp;
 mod remote;
 mod table;
 mod wording;

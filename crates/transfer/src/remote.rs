@@ -48,10 +48,9 @@ impl Remote {
         Self { session, ready: true, ..Self::new() }
     }
 
-    /// Gives the session back, with nothing left to be said on either side; `None` as long as there is, and when
-    /// it is lost.
-    pub(crate) fn into_session(self) -> Result<Session, Self> {
-        if self.quiet() && self.lost.is_none() { Ok(self.session) } else { Err(self) }
+    /// Gives the session back; useful only when it is [`quiet`](Self::quiet).
+    pub(crate) fn into_session(self) -> Session {
+        self.session
     }
 
     /// True when nothing waits to be sent and no answer is awaited.

@@ -169,6 +169,9 @@ pub struct Config {
     /// Software version in our identification, such as `Longhaul_0.1`. Hyphens, spaces and anything not
     /// printable are replaced by `_` (RFC 4253 section 4.2).
     pub software: String,
+    /// What stands behind the software version, separated by a space (`VersionAddendum`); empty for nothing. What is not
+    /// printable is replaced by `_`.
+    pub comments: String,
     /// What we offer.
     pub algorithms: Algorithms,
     /// When to renew keys.
@@ -194,6 +197,7 @@ impl Config {
         Self {
             role: Role::Client,
             software: concat!("Longhaul_", env!("CARGO_PKG_VERSION")).to_owned(),
+            comments: String::new(),
             algorithms: Algorithms::client_default(),
             rekey: RekeyLimit::default(),
             host_keys: Vec::new(),

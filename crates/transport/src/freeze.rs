@@ -6,7 +6,7 @@
 
 use std::time::Instant;
 
-use lh_crypto::{Cipher, Direction, Mac, PacketIndex, Random};
+use lh_crypto::{Cipher, Direction, Mac, PacketIndex, PacketKey, Random};
 use lh_wire::{Reader, WireError, Writer};
 use zeroize::Zeroizing;
 
@@ -75,8 +75,11 @@ impl Transport {
             out.put_string(name.as_bytes());
             out.put_string(value);
         }
-        for (keys, position) in [(raw_in, self.recv.position()), (raw_out, self.send.position())] {
-            put_keys(&mut out, keys);
+        for (keys, position, key) in [
+            (raw_in, self.recv.position(), self.recv.key()),
+            (raw_out, self.send.position(), self.send.key()),
+        ] {
+            put_keys(&mut out, keys, key);
             put_position(&mut out, position);
         }
         out.put_u64(self.bytes_in);
@@ -182,11 +185,12 @@ fn read_names(reader: &mut Reader<'_>) -> Result<Negotiated, WireError> {
     })
 }
 
-fn put_keys(out: &mut Vec<u8>, keys: &RawKeys) {
+/// A suite whose packets are chained goes on from where its chain stands.
+fn put_keys(out: &mut Vec<u8>, keys: &RawKeys, key: &PacketKey) {
     out.put_string(keys.cipher.name.as_bytes());
     out.put_string(keys.mac.map_or("", |mac| mac.name).as_bytes());
     out.put_string(&keys.key);
-    out.put_string(&keys.iv);
+    out.put_string(&key.chain().unwrap_or_else(|| keys.iv.to_vec()));
     out.put_string(&keys.mac_key);
 }
 

@@ -10,11 +10,15 @@ pub(crate) const MAX_LINE: usize = 8192;
 pub(crate) const MAX_LINES: usize = 1024;
 
 /// Our line, without line ending.
-pub(crate) fn ours(software: &str) -> String {
+pub(crate) fn ours(software: &str, comments: &str) -> String {
     // A hyphen would end the software version for peers that split there; HPN-SSH met some.
     let clean = |c: char| if c.is_ascii_graphic() && c != '-' { c } else { '_' };
     let software: String = software.chars().map(clean).take(200).collect();
-    format!("SSH-2.0-{software}")
+    let printable = |c: char| if c.is_ascii_graphic() || c == ' ' { c } else { '_' };
+    // RFC 4253: 255 characters with everything; OpenSSH's clients take more, others need not.
+    let comments: String = comments.trim().chars().map(printable).take(240 - software.len()).collect();
+    let space = if comments.is_empty() { "" } else { " " };
+    format!("SSH-2.0-{software}{space}{comments}")
 }
 
 /// What was found at the front of the received bytes.
@@ -81,7 +85,8 @@ mod tests {
 
     #[test]
     fn software_has_no_hyphen() {
-        assert_eq!(ours("Long-haul 0.1\n"), "SSH-2.0-Long_haul_0.1_");
+        assert_eq!(ours("Long-haul 0.1\n", ""), "SSH-2.0-Long_haul_0.1_");
+        assert_eq!(ours("Longhaul_0.1", " Debian-3\r\nx "), "SSH-2.0-Longhaul_0.1 Debian-3__x");
     }
 
     #[test]

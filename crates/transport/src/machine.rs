@@ -374,7 +374,7 @@ impl Transport {
 
     /// Secret and exchange hash are known and the host key is accepted: our NEWKEYS goes out.
     fn finish(&mut self, finished: Finished, agreement: Box<Agreement>) -> Result<(), TransportError> {
-        let Finished { secret, exchange_hash, host_key } = finished;
+        let Finished { secret, exchange_hash, host_key, signature } = finished;
         let first = self.session_id.is_none();
         let session_id = self.session_id.get_or_insert_with(|| exchange_hash.clone());
         let derive = |way| {
@@ -396,6 +396,9 @@ impl Transport {
         self.send.new_keys(key, names.strict);
         self.deflater = Deflater::new(compression);
         self.raw_out = Some(out);
+        if first {
+            self.session_proof = Some((host_key.clone(), signature));
+        }
         self.host_key = Some(host_key);
         let peer_ext_info = agreement.peer_ext_info;
         self.kex = KexState::ExpectNewKeys { keys: Box::new(keys), agreement };
@@ -445,7 +448,7 @@ const fn unusable() -> TransportError {
 /// Bits of group that are as strong as the keys to be derived (NIST SP 800-57 part 1, as OpenSSH reads it).
 fn group_bits(agreement: &Agreement) -> u32 {
     let macs = [agreement.mac_c2s, agreement.mac_s2c].into_iter().flatten().map(|mac| mac.key_len);
-    let longest = [agreement.cipher_c2s, agreement.cipher_s2c].map(|cipher| cipher.key_len.min(32));
+    let longest = [agreement.cipher_c2s, agreement.cipher_s2c].map(|cipher| cipher.strength_len());
     match longest.into_iter().chain(macs).max().unwrap_or(32) {
         ..=14 => 2048,
         15..=16 => 3072,

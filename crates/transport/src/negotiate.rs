@@ -268,8 +268,8 @@ mod tests {
     #[test]
     fn names_nobody_knows_are_not_offered() {
         let mut client = Config::client();
-        set(&mut client.algorithms.cipher_c2s, &["3des-cbc", "aes128-ctr"]);
-        set(&mut client.algorithms.mac_c2s, &["hmac-md5", "hmac-sha1"]);
+        set(&mut client.algorithms.cipher_c2s, &["arcfour", "aes128-ctr"]);
+        set(&mut client.algorithms.mac_c2s, &["hmac-ripemd160", "hmac-sha1"]);
         set(&mut client.algorithms.kex, &["kex-strict-c-v00@openssh.com", "curve25519-sha256"]);
         set(&mut client.algorithms.compression_c2s, &["lz4", "none"]);
         let offer = offer(&client, [0; 16], false);

@@ -256,7 +256,9 @@ impl Sender {
                 continue;
             }
             let (ready, filled) = (slab.ready, slab.filled);
-            if self.workers && filled - ready >= JOB_MIN {
+            // What must be sealed in order is sealed here. A slab may begin with packets of the keys before.
+            let serial = slab.pending.iter().any(|packet| packet.key.is_serial());
+            if self.workers && !serial && filled - ready >= JOB_MIN {
                 let id = self.next_job;
                 self.next_job += 1;
                 slab.job = Some(id);

@@ -50,6 +50,8 @@ pub struct Transport {
     /// Exchange hash of the first exchange.
     pub(crate) session_id: Option<Vec<u8>>,
     pub(crate) host_key: Option<Vec<u8>>,
+    /// Host key and signature of the first exchange.
+    pub(crate) session_proof: Option<(Vec<u8>, Vec<u8>)>,
     /// Of the last exchange both of whose NEWKEYS have passed.
     pub(crate) names: Option<Negotiated>,
     pub(crate) raw_out: Option<RawKeys>,
@@ -111,12 +113,13 @@ impl Transport {
             held_bytes: 0,
             deflater: Deflater::default(),
             inflater: Inflater::default(),
-            our_ident: ident::ours(&config.software).into_bytes(),
+            our_ident: ident::ours(&config.software, &config.comments).into_bytes(),
             peer_ident: Vec::new(),
             peer_ident_text: None,
             lines: 0,
             session_id: None,
             host_key: None,
+            session_proof: None,
             names: None,
             raw_out: None,
             raw_in: None,
@@ -421,6 +424,12 @@ impl Transport {
     /// signs it.
     pub fn host_key(&self) -> Option<&[u8]> {
         self.host_key.as_deref()
+    }
+
+    /// The host key of the first key exchange and its signature over the session identifier: the proof an agent
+    /// wants before it lets a key be used for this session. Not kept when the connection is frozen.
+    pub fn session_proof(&self) -> Option<(&[u8], &[u8])> {
+        self.session_proof.as_ref().map(|(key, signature)| (key.as_slice(), signature.as_slice()))
     }
 
     /// Which end this is.

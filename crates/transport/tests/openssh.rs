@@ -181,6 +181,7 @@ fn everything() -> Vec<String> {
         format!("KexAlgorithms {}", available(SSH, "kex").join(",")),
         format!("Ciphers {}", available(SSH, "cipher").join(",")),
         format!("MACs {}", available(SSH, "mac").join(",")),
+        "HostKeyAlgorithms +ssh-rsa".to_owned(),
         "PermitRootLogin yes".to_owned(),
         "StrictModes no".to_owned(),
     ]
@@ -267,6 +268,8 @@ fn sshd_rekeys_while_data_flows() {
         ("aes128-gcm@openssh.com", &["RekeyLimit 256K"][..], limit),
         ("chacha20-poly1305@openssh.com", &["RekeyLimit 256K"], None),
         ("aes256-ctr", &[], limit),
+        ("aes128-cbc", &["RekeyLimit 256K"], None),
+        ("3des-cbc", &[], limit),
     ] {
         let (mut link, _sshd) = log_in(&keys, options, |config| {
             only(&mut config.algorithms.cipher_c2s, cipher);
@@ -348,9 +351,6 @@ fn sshd_with_every_host_key() {
     let keys = Keys::new();
     for key in &keys.keys {
         for algorithm in key.public().signature_algorithms() {
-            if *algorithm == "ssh-rsa" {
-                continue;
-            }
             let names =
                 talk_to_sshd(&keys, |config| only(&mut config.algorithms.host_key, algorithm)).unwrap();
             assert_eq!(names.host_key, *algorithm);
@@ -425,7 +425,16 @@ fn talk_to_ssh(keys: &Keys, options: &[String], rounds: usize) -> Result<Negotia
         blob: key.public().blob().to_vec(),
     });
     let mut config = Config::server(host_keys.collect());
-    config.algorithms.kex = Config::client().algorithms.kex;
+    // What no default list holds is there all the same.
+    let algorithms = &mut config.algorithms;
+    algorithms.kex = lh_crypto::KexAlgorithm::ALL.iter().map(|kex| kex.name().to_owned()).collect();
+    for list in [&mut algorithms.cipher_c2s, &mut algorithms.cipher_s2c] {
+        *list = lh_crypto::Cipher::ALL.iter().map(|cipher| cipher.name.to_owned()).collect();
+    }
+    for list in [&mut algorithms.mac_c2s, &mut algorithms.mac_s2c] {
+        *list = lh_crypto::Mac::ALL.iter().map(|mac| mac.name.to_owned()).collect();
+    }
+    algorithms.host_key.push("ssh-rsa".to_owned());
     config.rekey.bytes = Some(200 * 1024);
     let mut link = Link::new(config, socket, &keys.keys);
     let names = link.until_kex_done()?;
@@ -472,9 +481,10 @@ fn ssh_with_every_host_key_cipher_and_mac() {
     }
     let keys = Keys::new();
     for key in &keys.keys {
-        let algorithm = key.public().signature_algorithms()[0];
-        let names = talk_to_ssh(&keys, &[format!("HostKeyAlgorithms={algorithm}")], 10).unwrap();
-        assert_eq!(names.host_key, algorithm);
+        for algorithm in key.public().signature_algorithms() {
+            let names = talk_to_ssh(&keys, &[format!("HostKeyAlgorithms={algorithm}")], 10).unwrap();
+            assert_eq!(names.host_key, *algorithm);
+        }
     }
     let (ciphers, macs) = (available(SSH, "cipher"), available(SSH, "mac"));
     for cipher in

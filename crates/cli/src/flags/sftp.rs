@@ -18,7 +18,7 @@ pub static SFTP: Program = Program {
         Flag::plain(
             'A',
             Works,
-            "Let the configuration forward the authentication agent; by default it is not.",
+            "Forward the authentication agent.",
         ),
         Flag::plain('a', Works, "Resume copies: go on where a shorter copy ends."),
         Flag::with('B', "buffer_size", Works, "Bytes of one request; by default what the server allows."),

@@ -15,7 +15,7 @@ pub static SSH: Program = Program {
         Flag::plain('2', Accepted("it is the only protocol version"), ""),
         Flag::plain('4', Works, "Use IPv4 addresses only."),
         Flag::plain('6', Works, "Use IPv6 addresses only."),
-        Flag::plain('A', NotYet, "Forward the authentication agent."),
+        Flag::plain('A', Works, "Forward the authentication agent."),
         Flag::plain('a', Works, "Do not forward the authentication agent."),
         Flag::with('B', "bind_interface", NotYet, "Connect from the address of this interface."),
         Flag::with('b', "bind_address", Works, "Connect from this address."),
@@ -24,7 +24,7 @@ pub static SSH: Program = Program {
         Flag::with(
             'D',
             "[bind_address:]port",
-            NotYet,
+            Works,
             "Listen here as a SOCKS proxy that connects from the server.",
         ),
         Flag::with('E', "log_file", Works, "Append log messages to this file instead of standard error."),
@@ -42,7 +42,7 @@ pub static SSH: Program = Program {
         ),
         Flag::plain('f', Works, "Go to the background just before the command runs. Implies -n."),
         Flag::plain('G', Works, "Print the configuration that would be used and exit."),
-        Flag::plain('g', NotYet, "Let other hosts use local forwards."),
+        Flag::plain('g', Works, "Let other hosts use local forwards."),
         Flag::with('I', "pkcs11", NotYet, "Use keys of this PKCS#11 library."),
         Flag::with('i', "identity_file", Works, "Try this private key; may be repeated."),
         Flag::with(
@@ -60,7 +60,7 @@ pub static SSH: Program = Program {
         Flag::with(
             'L',
             "address",
-            NotYet,
+            Works,
             "Listen here, connect from the server: [bind_address:]port:host:hostport or sockets.",
         ),
         Flag::with('l', "login_name", Works, "Log in as this user."),
@@ -87,7 +87,7 @@ pub static SSH: Program = Program {
         Flag::with(
             'R',
             "address",
-            NotYet,
+            Works,
             "Listen on the server, connect from here: [bind_address:]port[:host:hostport] or sockets.",
         ),
         Flag::with('S', "ctl_path", NotYet, "Socket of a shared connection."),
@@ -99,7 +99,7 @@ pub static SSH: Program = Program {
         Flag::with(
             'W',
             "host:port",
-            NotYet,
+            Works,
             "Connect standard input and output to this address from the server.",
         ),
         Flag::with('w', "local_tun[:remote_tun]", NotYet, "Forward a network tunnel."),

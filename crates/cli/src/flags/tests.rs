@@ -59,8 +59,23 @@ fn what_is_not_written_yet_is_refused_not_ignored() {
 }
 
 #[test]
+fn openssh_s_names_are_used_where_they_were_called() {
+    for (program, called, name) in [
+        (&SCP, "scp", "scp"),
+        (&SCP, "/usr/lib/openssh-names/scp", "scp"),
+        (&SCP, "lhscp", "lhscp"),
+        (&SCP, "./target/lhscp", "lhscp"),
+        (&SCP, "ssh", "lhscp"),
+        (&KEYGEN, "ssh-keygen", "ssh-keygen"),
+        (&SSHD, "", "lhsshd"),
+    ] {
+        assert_eq!(program.name_when_called(OsStr::new(called)), name);
+    }
+}
+
+#[test]
 fn help_names_every_documented_flag() {
-    for program in [&SSH, &SCP, &SSHD, &KEYGEN] {
+    for program in [&SSH, &SCP, &SSHD, &KEYGEN, &AGENT, &ADD, &KEYSCAN] {
         let stop = parse(program, &["--help"]).expect_err("stops");
         assert_eq!(stop.status, 0);
         for flag in program.flags.iter().filter(|flag| !flag.help.is_empty()) {
@@ -88,4 +103,7 @@ fn every_letter_of_openssh_is_known() {
     check(&SCP, "346ABCTpqrsvRD:F:J:P:S:c:i:l:o:X:O");
     check(&SSHD, "46DdeGiqrtTVC:E:b:c:f:g:h:k:o:p:u:QR");
     check(&KEYGEN, "ABHKLQUceghiklpquvyC:D:E:F:I:M:N:O:P:R:V:Y:Z:a:b:f:m:n:r:s:t:w:z:");
+    check(&AGENT, "cDdksTUuVE:a:O:P:t:");
+    check(&ADD, "vkKlLNCcdDTxXqQE:e:h:H:s:S:t:");
+    check(&KEYSCAN, "46cDHqvf:O:p:T:t:");
 }

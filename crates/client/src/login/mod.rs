@@ -25,6 +25,9 @@ pub(crate) trait Packets {
     fn next(&mut self, log: &mut Log<'_>) -> Result<Bytes, ClientError>;
     /// The value of the server's `server-sig-algs`, if it sent one (it may come late).
     fn server_sig_algs(&self) -> Option<String>;
+    /// The host key that signatures are to name, if the server understands that (it may say so late) and the
+    /// configuration wants it: such a signature is worth nothing to another host.
+    fn bound_host_key(&self) -> Option<Vec<u8>>;
 }
 
 /// How to log in.
@@ -112,6 +115,7 @@ impl Login<'_> {
                 // `event` shows banners itself.
                 Event::Banner(_) => {}
                 Event::Success => {
+                    self.key_was_good(log);
                     let (peer, method) = (&self.config.peer, self.method);
                     log.verbose(&format!(
                         "Authenticated to {} ({peer}) using \"{method}\".",
@@ -121,6 +125,7 @@ impl Login<'_> {
                 }
                 Event::ChooseMethod { methods, partial_success } => {
                     if partial_success {
+                        self.key_was_good(log);
                         log.verbose(&format!(
                             "Authenticated using \"{}\" with partial success.",
                             self.method
@@ -145,6 +150,13 @@ impl Login<'_> {
                 }
                 Event::PasswordExpired { prompt } => self.change_password(&prompt, log)?,
             }
+        }
+    }
+
+    /// The last request has been accepted; if it was a key from a file, the agent may be to have it.
+    fn key_was_good(&self, log: &mut Log<'_>) {
+        if let (PUBLICKEY, Some(index), Some(identities)) = (self.method, self.used_key, &self.identities) {
+            identities.add_to_agent(index, log);
         }
     }
 
@@ -198,6 +210,7 @@ impl Login<'_> {
     fn try_key(&mut self, log: &mut Log<'_>) -> bool {
         let config = self.config;
         let server = self.packets.server_sig_algs();
+        self.machine.bind_host_key(self.packets.bound_host_key().as_deref());
         let identities =
             self.identities.get_or_insert_with(|| Identities::gather(config.identities.clone(), log));
         while self.next_key < identities.list.len() {
@@ -213,7 +226,7 @@ impl Login<'_> {
             }
             let Some(identity) = identities.list.get(index) else { break };
             let Some(public) = identity.public.clone() else { continue };
-            if public.key_type() == "ssh-rsa" && public.bits() < config.required_rsa_size as usize {
+            if public.plain().key_type() == "ssh-rsa" && public.bits() < config.required_rsa_size as usize {
                 log.debug(|| format!("Skipping key {}: RSA key too small", identity.name));
                 continue;
             }
@@ -224,7 +237,11 @@ impl Login<'_> {
                 });
                 continue;
             };
-            if identity.is_ready() {
+            if identities.signer(index).is_none() {
+                log.debug(|| format!("no private key for certificate \"{}\"", identity.name));
+                continue;
+            }
+            if identities.is_ready(index) {
                 log.debug(|| {
                     format!("Signing with key: {}", identity.describe(config.identities.fingerprint))
                 });
@@ -345,14 +362,19 @@ impl Login<'_> {
     }
 }
 
-/// The signature algorithm for `key`: the best one that the configuration allows and the server says it takes
-/// (RFC 8308 section 3.1). A server that says nothing is old, and old servers know only the key's own name; for RSA
-/// that is SHA-1, so unless the configuration asks for it a SHA-2 form is tried all the same.
+/// The signature algorithm for `key`: the best one that the configuration allows and, for RSA, the server says it takes
+/// (RFC 8308 section 3.1; a certificate is as good as the plain name there). A server that says nothing is old, and
+/// old servers know only the key's own name; for RSA that is SHA-1, so unless the configuration asks for it a SHA-2
+/// form is tried all the same. Other keys have one algorithm, which is offered whatever the server lists.
 fn choose_algorithm(key: &PublicKey, allowed: &[String], server: Option<&str>) -> Option<String> {
     let mut usable =
         key.signature_algorithms().iter().copied().filter(|name| allowed.iter().any(|each| each == name));
     match server {
-        Some(list) => usable.find(|name| list.split(',').any(|each| each == *name)),
+        Some(list) if key.plain().key_type() == "ssh-rsa" => usable.find(|name| {
+            let plain = name.trim_end_matches("-cert-v01@openssh.com");
+            list.split(',').any(|each| each == *name || each == plain)
+        }),
+        Some(_) => usable.next(),
         None => {
             let all: Vec<&str> = usable.collect();
             all.iter().copied().find(|name| *name == key.key_type()).or_else(|| all.first().copied())

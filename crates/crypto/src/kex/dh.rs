@@ -22,10 +22,16 @@ pub(super) struct Key {
 }
 
 impl Key {
+    /// In a group that was negotiated.
     pub(super) fn generate(group: &DhGroup) -> Result<Self, KexError> {
         if !GROUP_BITS.contains(&group.bits()) {
             return Err(KexError::BadGroup { why: "size out of range" });
         }
+        Self::generate_in_fixed(group)
+    }
+
+    /// In a group that the method's name stands for, whatever its size.
+    pub(super) fn generate_in_fixed(group: &DhGroup) -> Result<Self, KexError> {
         let mut p_minus_1 = group.p.clone();
         match p_minus_1.last_mut() {
             Some(last) if *last & 1 == 1 => *last -= 1,

@@ -14,6 +14,11 @@ pub struct DhGroup {
 }
 
 impl DhGroup {
+    /// RFC 2409 group 2, 1024 bits, which SSH calls group 1. Within reach of those who can spend millions.
+    pub fn group1() -> Self {
+        Self::rfc3526(GROUP1_P)
+    }
+
     /// RFC 3526 group 14, 2048 bits.
     pub fn group14() -> Self {
         Self::rfc3526(GROUP14_P)
@@ -115,6 +120,12 @@ fn hex(text: &str) -> Option<Vec<u8>> {
     bytes.reverse();
     Some(bytes)
 }
+
+const GROUP1_P: &str = concat!(
+    "FFFFFFFFFFFFFFFFC90FDAA22168C234C4C6628B80DC1CD129024E088A67CC74020BBEA63B139B22514A08798E3404DD",
+    "EF9519B3CD3A431B302B0A6DF25F14374FE1356D6D51C245E485B576625E7EC6F44C42E9A637ED6B0BFF5CB6F406B7ED",
+    "EE386BFB5A899FA5AE9F24117C4B1FE649286651ECE65381FFFFFFFFFFFFFFFF",
+);
 
 const GROUP14_P: &str = concat!(
     "FFFFFFFFFFFFFFFFC90FDAA22168C234C4C6628B80DC1CD129024E088A67CC74020BBEA63B139B22514A08798E3404DD",

@@ -42,10 +42,14 @@ pub enum KexAlgorithm {
     DhGroup16Sha512,
     DhGroup18Sha512,
     DhGroup14Sha256,
+    DhGexSha1,
+    DhGroup14Sha1,
+    DhGroup1Sha1,
 }
 
 impl KexAlgorithm {
-    /// All of them, in the order OpenSSH's client prefers them.
+    /// All of them, in the order OpenSSH's client prefers them; last those for old equipment
+    /// ([`is_legacy`](Self::is_legacy)).
     pub const ALL: &'static [Self] = &[
         Self::Mlkem768X25519Sha256,
         Self::Sntrup761X25519Sha512,
@@ -59,6 +63,9 @@ impl KexAlgorithm {
         Self::DhGroup16Sha512,
         Self::DhGroup18Sha512,
         Self::DhGroup14Sha256,
+        Self::DhGexSha1,
+        Self::DhGroup14Sha1,
+        Self::DhGroup1Sha1,
     ];
 
     /// Finds a method by the name in a KEXINIT.
@@ -81,7 +88,15 @@ impl KexAlgorithm {
             Self::DhGroup16Sha512 => "diffie-hellman-group16-sha512",
             Self::DhGroup18Sha512 => "diffie-hellman-group18-sha512",
             Self::DhGroup14Sha256 => "diffie-hellman-group14-sha256",
+            Self::DhGexSha1 => "diffie-hellman-group-exchange-sha1",
+            Self::DhGroup14Sha1 => "diffie-hellman-group14-sha1",
+            Self::DhGroup1Sha1 => "diffie-hellman-group1-sha1",
         }
+    }
+
+    /// True for what only old equipment needs (SHA-1, and a group of 1024 bits): no default list holds it.
+    pub const fn is_legacy(self) -> bool {
+        matches!(self, Self::DhGexSha1 | Self::DhGroup14Sha1 | Self::DhGroup1Sha1)
     }
 
     /// The hash for the exchange hash and for deriving keys.
@@ -99,6 +114,7 @@ impl KexAlgorithm {
             | Self::EcdhNistp521
             | Self::DhGroup16Sha512
             | Self::DhGroup18Sha512 => Hash::Sha512,
+            Self::DhGexSha1 | Self::DhGroup14Sha1 | Self::DhGroup1Sha1 => Hash::Sha1,
         }
     }
 
@@ -113,8 +129,12 @@ impl KexAlgorithm {
             | Self::EcdhNistp256
             | Self::EcdhNistp384
             | Self::EcdhNistp521 => KexFamily::Ecdh,
-            Self::DhGexSha256 => KexFamily::DhGex,
-            Self::DhGroup16Sha512 | Self::DhGroup18Sha512 | Self::DhGroup14Sha256 => KexFamily::DhGroup,
+            Self::DhGexSha256 | Self::DhGexSha1 => KexFamily::DhGex,
+            Self::DhGroup16Sha512
+            | Self::DhGroup18Sha512
+            | Self::DhGroup14Sha256
+            | Self::DhGroup14Sha1
+            | Self::DhGroup1Sha1 => KexFamily::DhGroup,
         }
     }
 }
@@ -146,7 +166,7 @@ impl EphemeralKey {
                 let (key, public) = hybrid::ClientKey::generate(kem)?;
                 Self { public, half: Half::Hybrid(Box::new(key)) }
             }
-            Method::Dh(group) => Self::from_dh(dh::Key::generate(&group)?),
+            Method::Dh(group) => Self::from_dh(dh::Key::generate_in_fixed(&group)?),
         })
     }
 
@@ -221,10 +241,11 @@ impl Method {
             KexAlgorithm::EcdhNistp256 => Self::Ecdh(ecdh::Curve::P256),
             KexAlgorithm::EcdhNistp384 => Self::Ecdh(ecdh::Curve::P384),
             KexAlgorithm::EcdhNistp521 => Self::Ecdh(ecdh::Curve::P521),
-            KexAlgorithm::DhGroup14Sha256 => Self::Dh(DhGroup::group14()),
+            KexAlgorithm::DhGroup14Sha256 | KexAlgorithm::DhGroup14Sha1 => Self::Dh(DhGroup::group14()),
+            KexAlgorithm::DhGroup1Sha1 => Self::Dh(DhGroup::group1()),
             KexAlgorithm::DhGroup16Sha512 => Self::Dh(DhGroup::group16()),
             KexAlgorithm::DhGroup18Sha512 => Self::Dh(DhGroup::group18()),
-            KexAlgorithm::DhGexSha256 => {
+            KexAlgorithm::DhGexSha256 | KexAlgorithm::DhGexSha1 => {
                 return Err(KexError::WrongFamily { what: "a key without the negotiated group" });
             }
         })

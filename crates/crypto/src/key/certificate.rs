@@ -29,11 +29,14 @@ pub struct Certificate {
     serial: u64,
     kind: CertificateKind,
     key_id: String,
+    key_id_bytes: Vec<u8>,
     principals: Vec<String>,
     valid_after: u64,
     valid_before: u64,
     critical_options: Vec<(String, Vec<u8>)>,
     extensions: Vec<(String, Vec<u8>)>,
+    raw_critical_options: Vec<(String, Vec<u8>)>,
+    raw_extensions: Vec<(String, Vec<u8>)>,
     authority: PublicKey,
     /// What the authority signed, and its signature.
     signed: Vec<u8>,
@@ -85,7 +88,8 @@ impl Certificate {
             2 => CertificateKind::Host,
             _ => return Err(WireError::Invalid { what: "certificate type" }),
         };
-        let key_id = lossy(reader.string()?);
+        let key_id_bytes = reader.string()?.to_vec();
+        let key_id = String::from_utf8_lossy(&key_id_bytes).into_owned();
         let mut principals = Vec::new();
         let mut list = Reader::new(reader.string()?);
         while !list.is_empty() {
@@ -95,8 +99,10 @@ impl Certificate {
             principals.push(list.text()?.to_owned());
         }
         let (valid_after, valid_before) = (reader.u64()?, reader.u64()?);
-        let critical_options = options(reader.string()?)?;
-        let extensions = options(reader.string()?)?;
+        let raw_critical_options = options(reader.string()?)?;
+        let raw_extensions = options(reader.string()?)?;
+        let critical_options = unwrapped(&raw_critical_options)?;
+        let extensions = unwrapped(&raw_extensions)?;
         let _reserved = reader.string()?;
         let authority = reader.string()?;
         let signed = blob.get(..blob.len() - reader.remaining()).unwrap_or_default().to_vec();
@@ -112,11 +118,14 @@ impl Certificate {
             serial,
             kind,
             key_id,
+            key_id_bytes,
             principals,
             valid_after,
             valid_before,
             critical_options,
             extensions,
+            raw_critical_options,
+            raw_extensions,
             authority: PublicKey::from_blob(authority)?,
             signed,
             signature,
@@ -144,6 +153,11 @@ impl Certificate {
         &self.key_id
     }
 
+    /// The same, byte for byte: lists of revoked certificates compare these.
+    pub fn key_id_bytes(&self) -> &[u8] {
+        &self.key_id_bytes
+    }
+
     /// The names it is valid for.
     pub fn principals(&self) -> &[String] {
         &self.principals
@@ -158,6 +172,16 @@ impl Certificate {
     /// Values hold a nested `string`, which is taken off here.
     pub fn critical_options(&self) -> &[(String, Vec<u8>)] {
         &self.critical_options
+    }
+
+    /// The critical options as they stand in the certificate, for programs that print what they do not understand.
+    pub fn raw_critical_options(&self) -> &[(String, Vec<u8>)] {
+        &self.raw_critical_options
+    }
+
+    /// The extensions as they stand in the certificate.
+    pub fn raw_extensions(&self) -> &[(String, Vec<u8>)] {
+        &self.raw_extensions
     }
 
     /// What the certificate permits (`permit-pty`, …).
@@ -231,7 +255,7 @@ impl Certificate {
     }
 }
 
-/// `string` name, `string` value, again and again, in the order of the names; a value is empty or one `string`.
+/// `string` name, `string` value, again and again.
 fn options(content: &[u8]) -> Result<Vec<(String, Vec<u8>)>, WireError> {
     let mut reader = Reader::new(content);
     let mut options: Vec<(String, Vec<u8>)> = Vec::new();
@@ -241,12 +265,30 @@ fn options(content: &[u8]) -> Result<Vec<(String, Vec<u8>)>, WireError> {
         if options.len() == MAX_LIST || options.iter().any(|(seen, _)| seen == name) {
             return Err(WireError::Invalid { what: "certificate options" });
         }
-        let mut value = Reader::new(reader.string()?);
-        let inner = if value.is_empty() { &[] } else { value.string()? };
-        value.finish()?;
-        options.push((name.to_owned(), inner.to_vec()));
+        options.push((name.to_owned(), reader.string()?.to_vec()));
     }
     Ok(options)
+}
+
+/// Takes the nested `string` off the values of options. Those that OpenSSH defines must have one; what others put into options
+/// of their own is kept as it is.
+fn unwrapped(options: &[(String, Vec<u8>)]) -> Result<Vec<(String, Vec<u8>)>, WireError> {
+    let unwrap = |content: &[u8]| {
+        let mut value = Reader::new(content);
+        let inner = value.string()?.to_vec();
+        value.finish().map(|()| inner)
+    };
+    options
+        .iter()
+        .map(|(name, content)| {
+            let inner = match unwrap(content) {
+                Ok(inner) => inner,
+                Err(why) if matches!(name.as_str(), "force-command" | "source-address") => return Err(why),
+                Err(_) => content.clone(),
+            };
+            Ok((name.clone(), inner))
+        })
+        .collect()
 }
 
 /// `*` and `?`, in time linear in the product of the lengths.
@@ -275,8 +317,4 @@ fn wildcard(pattern: &[u8], name: &[u8]) -> bool {
         }
     }
     pattern[at..].iter().all(|each| *each == b'*')
-}
-
-fn lossy(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
 }

@@ -34,6 +34,15 @@ impl Curve {
         }
     }
 
+    /// The content of the curve's object identifier (RFC 5480 section 2.1.1.1).
+    pub(super) const fn object_id(self) -> &'static [u8] {
+        match self {
+            Self::P256 => &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07],
+            Self::P384 => &[0x2b, 0x81, 0x04, 0x00, 0x22],
+            Self::P521 => &[0x2b, 0x81, 0x04, 0x00, 0x23],
+        }
+    }
+
     pub(super) const fn bits(self) -> usize {
         match self {
             Self::P256 => 256,

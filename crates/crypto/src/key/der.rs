@@ -1,17 +1,23 @@
-//! Just enough DER to read keys out of PKCS#1 and PKCS#8 structures.
+//! Just enough DER to read and write keys in PKCS#1, SEC1 and PKCS#8 structures.
 //!
-//! Definite lengths only, minimal lengths not enforced (files written by old tools should still open); nothing is
+//! Reading: definite lengths only, minimal lengths not enforced (files written by old tools should still open); nothing is
 //! allocated, and every read is bounded by its parent.
+
+use zeroize::Zeroizing;
 
 /// Something is not the DER that was expected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct DerError;
 
 pub(super) const INTEGER: u8 = 0x02;
+pub(super) const BIT_STRING: u8 = 0x03;
 pub(super) const OCTET_STRING: u8 = 0x04;
 pub(super) const NULL: u8 = 0x05;
 pub(super) const OBJECT_ID: u8 = 0x06;
 pub(super) const SEQUENCE: u8 = 0x30;
+/// `[0]` and `[1]`, explicit.
+pub(super) const CONTEXT_0: u8 = 0xa0;
+pub(super) const CONTEXT_1: u8 = 0xa1;
 
 /// A cursor over the content of a constructed value, or over a whole file.
 #[derive(Clone)]
@@ -81,6 +87,53 @@ impl<'a> Der<'a> {
     pub(super) fn object_id(&mut self) -> Result<&'a [u8], DerError> {
         self.value(OBJECT_ID)
     }
+
+    /// A BIT STRING of whole bytes.
+    pub(super) fn bits(&mut self) -> Result<&'a [u8], DerError> {
+        self.value(BIT_STRING)?.strip_prefix(&[0]).ok_or(DerError)
+    }
+}
+
+/// One value with the contents of `parts`. Wiped, because parts of private keys go through here.
+pub(super) fn value(tag: u8, parts: &[&[u8]]) -> Zeroizing<Vec<u8>> {
+    let len: usize = parts.iter().map(|part| part.len()).sum();
+    let mut out = Zeroizing::new(Vec::with_capacity(len + 10));
+    out.push(tag);
+    if len < 0x80 {
+        out.push(len as u8);
+    } else {
+        let bytes = len.to_be_bytes();
+        let bytes = lh_wire::Mpint::from_magnitude(&bytes).magnitude();
+        out.push(0x80 | bytes.len() as u8);
+        out.extend_from_slice(bytes);
+    }
+    parts.iter().for_each(|part| out.extend_from_slice(part));
+    out
+}
+
+pub(super) fn sequence(parts: &[&[u8]]) -> Zeroizing<Vec<u8>> {
+    value(SEQUENCE, parts)
+}
+
+/// A non-negative INTEGER from its big-endian bytes.
+pub(super) fn unsigned(magnitude: &[u8]) -> Zeroizing<Vec<u8>> {
+    let magnitude = lh_wire::Mpint::from_magnitude(magnitude).magnitude();
+    match magnitude.first() {
+        Some(first) if first & 0x80 == 0 => value(INTEGER, &[magnitude]),
+        _ => value(INTEGER, &[&[0], magnitude]),
+    }
+}
+
+pub(super) fn object_id(content: &[u8]) -> Zeroizing<Vec<u8>> {
+    value(OBJECT_ID, &[content])
+}
+
+pub(super) fn octets(content: &[u8]) -> Zeroizing<Vec<u8>> {
+    value(OCTET_STRING, &[content])
+}
+
+pub(super) fn bits(content: &[u8]) -> Zeroizing<Vec<u8>> {
+    value(BIT_STRING, &[&[0], content])
 }
 
 #[cfg(test)]
@@ -107,6 +160,18 @@ mod tests {
         assert_eq!(Der::new(&[0x04, 0x84, 0xff, 0xff, 0xff, 0xff]).octets(), Err(DerError));
         assert_eq!(Der::new(&[0x04, 0x80, 0, 0]).octets(), Err(DerError));
         assert_eq!(Der::new(&[0x02, 0x01, 0x80]).unsigned(), Err(DerError));
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        for len in [0, 1, 127, 128, 255, 256, 70_000] {
+            let content = vec![7; len];
+            let written = octets(&content);
+            assert_eq!(Der::new(&written).octets(), Ok(content.as_slice()));
+        }
+        assert_eq!(unsigned(&[0, 0, 0x80])[..], [0x02, 0x02, 0x00, 0x80]);
+        assert_eq!(unsigned(&[])[..], [0x02, 0x01, 0x00]);
+        assert_eq!(Der::new(&bits(&[1, 2])).bits(), Ok(&[1, 2][..]));
     }
 
     proptest! {

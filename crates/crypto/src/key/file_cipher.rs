@@ -79,6 +79,25 @@ impl FileCipher {
     }
 }
 
+impl FileCipher {
+    /// Encrypts in place and returns what stands behind the ciphertext. `data` is whole blocks; key and IV are used once.
+    pub(super) fn encrypt(self, key: &[u8], iv: &[u8], data: &mut [u8]) -> Result<Vec<u8>, KeyFileError> {
+        match self.mode {
+            Mode::Cbc => cbc_encrypt(key, iv, data).map(|()| Vec::new()),
+            Mode::Ctr => ctr_apply(key, iv, data).map(|()| Vec::new()),
+            Mode::Gcm => {
+                let algorithm = if key.len() == 16 { &AES_128_GCM } else { &AES_256_GCM };
+                let key = UnboundKey::new(algorithm, key).map_err(|_| FAILED)?;
+                let nonce = Nonce::try_assume_unique_for_key(iv).map_err(|_| FAILED)?;
+                LessSafeKey::new(key)
+                    .seal_in_place_separate_tag(nonce, Aad::empty(), data)
+                    .map(|tag| tag.as_ref().to_vec())
+                    .map_err(|_| FAILED)
+            }
+        }
+    }
+}
+
 const FAILED: KeyFileError = KeyFileError::InvalidKey { why: "the crypto library refused it" };
 
 /// AES-CBC in place, without touching the padding; `data` must be whole blocks.
@@ -89,6 +108,13 @@ pub(super) fn cbc_decrypt(key: &[u8], iv: &[u8], data: &mut [u8]) -> Result<(), 
     let iv = iv.try_into().map_err(|_| KeyFileError::InvalidFormat)?;
     let key = DecryptingKey::cbc(aes(key)?).map_err(|_| FAILED)?;
     key.decrypt(data, DecryptionContext::Iv128(iv)).map(|_| ()).map_err(|_| FAILED)
+}
+
+/// AES-CBC in place; `data` must be whole blocks, padding included.
+pub(super) fn cbc_encrypt(key: &[u8], iv: &[u8], data: &mut [u8]) -> Result<(), KeyFileError> {
+    let iv: FixedLength<BLOCK_LEN> = iv.try_into().map_err(|_| KeyFileError::InvalidFormat)?;
+    let key = EncryptingKey::cbc(aes(key)?).map_err(|_| FAILED)?;
+    key.less_safe_encrypt(data, EncryptionContext::Iv128(iv)).map(|_| ()).map_err(|_| FAILED)
 }
 
 /// AES-CTR in place; encrypts and decrypts.

@@ -11,6 +11,12 @@ pub enum FingerprintHash {
     Sha256,
     /// `MD5:` and hex with colons.
     Md5,
+    /// `SHA1:` and unpadded base64.
+    Sha1,
+    /// `SHA384:` and unpadded base64.
+    Sha384,
+    /// `SHA512:` and unpadded base64.
+    Sha512,
 }
 
 impl FingerprintHash {
@@ -19,24 +25,61 @@ impl FingerprintHash {
         match self {
             Self::Sha256 => "SHA256",
             Self::Md5 => "MD5",
+            Self::Sha1 => "SHA1",
+            Self::Sha384 => "SHA384",
+            Self::Sha512 => "SHA512",
         }
     }
 
     fn digest(self, blob: &[u8]) -> Vec<u8> {
-        match self {
-            Self::Sha256 => Hash::Sha256.digest(&[blob]).as_ref().to_vec(),
-            Self::Md5 => Md5::digest(blob).to_vec(),
-        }
+        let hash = match self {
+            Self::Md5 => return Md5::digest(blob).to_vec(),
+            Self::Sha1 => Hash::Sha1,
+            Self::Sha256 => Hash::Sha256,
+            Self::Sha384 => Hash::Sha384,
+            Self::Sha512 => Hash::Sha512,
+        };
+        hash.digest(&[blob]).as_ref().to_vec()
     }
 }
 
 pub(super) fn text(hash: FingerprintHash, blob: &[u8]) -> String {
     let digest = hash.digest(blob);
     let encoded = match hash {
-        FingerprintHash::Sha256 => Base64Unpadded::encode_string(&digest),
         FingerprintHash::Md5 => digest.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(":"),
+        _ => Base64Unpadded::encode_string(&digest),
     };
     format!("{}:{encoded}", hash.name())
+}
+
+/// Bubble Babble of the SHA-1 digest: five letters for two bytes, vowels and consonants in turn so that it can be spoken, with a
+/// running checksum in the vowels.
+pub(super) fn bubblebabble(blob: &[u8]) -> String {
+    const VOWELS: &[u8; 6] = b"aeiouy";
+    const CONSONANTS: &[u8; 17] = b"bcdfghklmnprstvzx";
+    let digest = Hash::Sha1.digest(&[blob]);
+    let digest = digest.as_ref();
+    let vowel = |at: usize| char::from(VOWELS[at % 6]);
+    let consonant = |at: usize| char::from(CONSONANTS[at % 17]);
+    let mut sum = 1usize;
+    let mut text = String::from("x");
+    let mut pairs = digest.chunks_exact(2);
+    for pair in &mut pairs {
+        let (first, second) = (usize::from(pair[0]), usize::from(pair[1]));
+        text.push(vowel((first >> 6 & 3) + sum));
+        text.push(consonant(first >> 2 & 15));
+        text.push(vowel((first & 3) + sum / 6));
+        text.push(consonant(second >> 4 & 15));
+        text.push('-');
+        text.push(consonant(second & 15));
+        sum = (sum * 5 + first * 7 + second) % 36;
+    }
+    // The digest has an even length, so the last group is the checksum alone.
+    text.push(vowel(sum % 6));
+    text.push(consonant(16));
+    text.push(vowel(sum / 6));
+    text.push('x');
+    text
 }
 
 /// The "drunken bishop": a bishop starts in the middle of a 17 × 9 board and moves diagonally by two bits of the

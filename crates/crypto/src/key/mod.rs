@@ -5,19 +5,41 @@
 //! from, because OpenSSH's file format and the agent protocol want the numbers back.
 
 mod certificate;
+mod certify;
 mod curve;
 mod der;
 mod file_cipher;
 mod fingerprint;
+mod krl;
+mod oid;
 mod openssh_format;
 mod pem;
+mod pem_write;
 mod private;
 mod public;
 mod rsa;
 mod security_key;
 mod signature;
+mod sshsig;
 
 pub use certificate::{Certificate, CertificateError, CertificateKind};
+pub use certify::CertificateFields;
 pub use fingerprint::FingerprintHash;
+pub use krl::{Krl, KrlCertificates, KrlContents, KrlError};
+pub use openssh_format::Encryption;
+pub use pem_write::PemFormat;
 pub use private::{KeyType, PrivateKey};
 pub use public::PublicKey;
+pub use sshsig::{SshSignature, SshSignatureError, signed_data};
+
+/// bcrypt_pbkdf (OpenSSH's key files, the lock of its agent): `len` bytes from a passphrase, slow on purpose. `None` for an empty
+/// passphrase or salt and for zero rounds.
+pub fn bcrypt_kdf(
+    passphrase: &[u8],
+    salt: &[u8],
+    rounds: u32,
+    len: usize,
+) -> Option<zeroize::Zeroizing<Vec<u8>>> {
+    openssh_format::derive(passphrase, salt, rounds, len)
+}
+pub use security_key::Attested;

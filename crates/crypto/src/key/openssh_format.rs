@@ -1,9 +1,8 @@
 //! OpenSSH's private key format (`openssh-key-v1`, OpenSSH's PROTOCOL.key).
 
-use super::file_cipher::{self, BLOCK_LEN, FileCipher};
+use super::file_cipher::{BLOCK_LEN, FileCipher};
 use super::{PrivateKey, PublicKey};
 use crate::{CryptoError, KeyFileError, Random, SystemRandom};
-use base64ct::{Base64, Encoding};
 use lh_wire::{Reader, WireError, Writer};
 use zeroize::Zeroizing;
 
@@ -17,6 +16,24 @@ const SALT_LEN: usize = 16;
 const MAX_ROUNDS: u32 = 100_000;
 
 const FORMAT: fn(WireError) -> KeyFileError = |_| KeyFileError::InvalidFormat;
+
+/// How a private key file in OpenSSH's format is encrypted.
+#[derive(Clone, Copy)]
+pub struct Encryption<'a> {
+    /// Not empty.
+    pub passphrase: &'a [u8],
+    /// Rounds of bcrypt; ssh-keygen's default is 24.
+    pub rounds: u32,
+    /// By its SSH name; ssh-keygen's default is `aes256-ctr`.
+    pub cipher: &'a str,
+}
+
+impl Encryption<'_> {
+    /// Whether private key files can be encrypted with this cipher.
+    pub fn is_cipher(name: &str) -> bool {
+        FileCipher::by_name(name).is_some()
+    }
+}
 
 /// The outer layer, all of it in clear.
 struct Envelope<'a> {
@@ -48,7 +65,13 @@ pub(super) fn parse_public(bytes: &[u8]) -> Result<PublicKey, KeyFileError> {
     Envelope::open(bytes).map(|envelope| envelope.public)
 }
 
-pub(super) fn parse(bytes: &[u8], passphrase: Option<&[u8]>) -> Result<(PrivateKey, String), KeyFileError> {
+/// The private section in clear, from the key's type on, and the public key the file shows.
+pub(super) fn private_section(
+    bytes: &[u8],
+    passphrase: Option<&[u8]>,
+) -> Result<(Zeroizing<Vec<u8>>, PublicKey), KeyFileError> {
+    /// The same random number twice: the format's check that the passphrase was right.
+    const CHECK: usize = 8;
     let envelope = Envelope::open(bytes)?;
     let mut private = Zeroizing::new(envelope.private.to_vec());
     let encrypted = match (envelope.cipher, envelope.kdf) {
@@ -63,17 +86,26 @@ pub(super) fn parse(bytes: &[u8], passphrase: Option<&[u8]>) -> Result<(PrivateK
     }
 
     let mut reader = Reader::new(&private);
-    // The same random number twice: the format's check that the passphrase was right.
     if reader.u32().map_err(FORMAT)? != reader.u32().map_err(FORMAT)? {
         return Err(if encrypted { KeyFileError::WrongPassphrase } else { KeyFileError::InvalidFormat });
     }
+    private.copy_within(CHECK.., 0);
+    let left = private.len() - CHECK;
+    private.get_mut(left..).into_iter().for_each(|rest| rest.fill(0));
+    private.truncate(left);
+    Ok((private, envelope.public))
+}
+
+pub(super) fn parse(bytes: &[u8], passphrase: Option<&[u8]>) -> Result<(PrivateKey, String), KeyFileError> {
+    let (private, public) = private_section(bytes, passphrase)?;
+    let mut reader = Reader::new(&private);
     let key = PrivateKey::from_wire(&mut reader)?;
     let comment = String::from_utf8_lossy(reader.string().map_err(FORMAT)?).into_owned();
     let padding = reader.rest();
     if padding.iter().zip(1u8..).any(|(byte, expected)| *byte != expected) || padding.len() > 255 {
         return Err(KeyFileError::InvalidFormat);
     }
-    if *key.public() != envelope.public {
+    if *key.public() != public {
         return Err(KeyFileError::InvalidKey { why: "private and public half do not belong together" });
     }
     Ok((key, comment))
@@ -111,7 +143,7 @@ fn decrypt(envelope: &Envelope<'_>, data: &mut [u8], passphrase: &[u8]) -> Resul
 pub(super) fn write(
     key: &PrivateKey,
     comment: &str,
-    encrypt: Option<(&[u8], u32)>,
+    encrypt: Option<&Encryption<'_>>,
 ) -> Result<Zeroizing<String>, CryptoError> {
     const FAILED: CryptoError = CryptoError::Library { what: "encrypt a key" };
     let numbers = key.to_wire();
@@ -129,7 +161,10 @@ pub(super) fn write(
     private.extend((1u8..).take(padding));
 
     let mut kdf_options = Vec::new();
-    if let Some((passphrase, rounds)) = encrypt {
+    let mut tag = Vec::new();
+    if let Some(&Encryption { passphrase, rounds, cipher }) = encrypt {
+        let cipher = FileCipher::by_name(cipher)
+            .ok_or(CryptoError::Unsupported { what: "this cipher for private keys" })?;
         if passphrase.is_empty() || rounds == 0 {
             return Err(CryptoError::Unsupported { what: "an empty passphrase" });
         }
@@ -137,40 +172,25 @@ pub(super) fn write(
         SystemRandom.fill(&mut salt);
         kdf_options.put_string(&salt);
         kdf_options.put_u32(rounds);
-        let material = derive(passphrase, &salt, rounds, 32 + BLOCK_LEN).ok_or(FAILED)?;
-        let (key, iv) = material.split_at(32);
-        file_cipher::ctr_apply(key, iv, &mut private).map_err(|_| FAILED)?;
+        let material = derive(passphrase, &salt, rounds, cipher.key_len + cipher.iv_len()).ok_or(FAILED)?;
+        let (key, iv) = material.split_at_checked(cipher.key_len).ok_or(FAILED)?;
+        tag = cipher.encrypt(key, iv, &mut private).map_err(|_| FAILED)?;
     }
 
     let public = key.public().blob();
     let mut bytes = Zeroizing::new(Vec::with_capacity(private.len() + public.len() + 128));
     bytes.put_bytes(MAGIC);
-    bytes.put_string(if encrypt.is_some() { b"aes256-ctr" } else { b"none" });
+    bytes.put_string(encrypt.map_or("none", |encrypt| encrypt.cipher).as_bytes());
     bytes.put_string(if encrypt.is_some() { b"bcrypt" } else { b"none" });
     bytes.put_string(&kdf_options);
     bytes.put_u32(1);
     bytes.put_string(public);
     bytes.put_string(&private);
-
-    let encoded = Zeroizing::new(Base64::encode_string(&bytes));
-    let mut file = Zeroizing::new(String::with_capacity(encoded.len() + encoded.len() / 64 + 128));
-    file.push_str("-----BEGIN ");
-    file.push_str(LABEL);
-    file.push_str("-----\n");
-    let mut rest = encoded.as_str();
-    while !rest.is_empty() {
-        let (line, tail) = rest.split_at(rest.len().min(70));
-        file.push_str(line);
-        file.push('\n');
-        rest = tail;
-    }
-    file.push_str("-----END ");
-    file.push_str(LABEL);
-    file.push_str("-----\n");
-    Ok(file)
+    bytes.put_bytes(&tag);
+    Ok(super::pem_write::armor(LABEL, &[], &bytes, 70))
 }
 
-fn derive(passphrase: &[u8], salt: &[u8], rounds: u32, len: usize) -> Option<Zeroizing<Vec<u8>>> {
+pub(super) fn derive(passphrase: &[u8], salt: &[u8], rounds: u32, len: usize) -> Option<Zeroizing<Vec<u8>>> {
     let mut out = Zeroizing::new(vec![0; len]);
     // The function's own buffer would not be wiped.
     let mut memory = Zeroizing::new(vec![0; len.next_multiple_of(32)]);

@@ -3,23 +3,13 @@
 use super::PrivateKey;
 use super::der::{Der, DerError, NULL, SEQUENCE};
 use super::file_cipher::{cbc_decrypt, unpad};
+use super::oid::{AES_CBC, EC_PUBLIC_KEY, ED25519, HMAC_WITH, PBES2, PBKDF2, RSA_ENCRYPTION};
 use crate::KeyFileError;
 use aws_lc_rs::pbkdf2;
 use base64ct::{Base64, Encoding};
 use core::num::NonZeroU32;
 use md5::{Digest, Md5};
 use zeroize::Zeroizing;
-
-// Object identifiers, DER content.
-const RSA_ENCRYPTION: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01];
-const EC_PUBLIC_KEY: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01];
-const ED25519: &[u8] = &[0x2b, 0x65, 0x70];
-const PBES2: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x05, 0x0d];
-const PBKDF2: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x05, 0x0c];
-/// 1.2.840.113549.2.x: x = 7 SHA-1, 9 SHA-256, 10 SHA-384, 11 SHA-512.
-const HMAC_WITH: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x02];
-/// 2.16.840.1.101.3.4.1.x: x = 2 AES-128-CBC, 22 AES-192-CBC, 42 AES-256-CBC.
-const AES: &[u8] = &[0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x01];
 
 /// Most iterations of PBKDF2 that are run for a file: about ten seconds.
 const MAX_ITERATIONS: u32 = 20_000_000;
@@ -142,7 +132,7 @@ fn decrypt_pbes2(der: &[u8], passphrase: Option<&[u8]>) -> Result<Zeroizing<Vec<
     let mut kdf = parameters.sequence().map_err(FORMAT)?;
     let mut scheme = parameters.sequence().map_err(FORMAT)?;
 
-    let key_len = match scheme.object_id().map_err(FORMAT)?.strip_prefix(AES) {
+    let key_len = match scheme.object_id().map_err(FORMAT)?.strip_prefix(AES_CBC) {
         Some([2]) => 16,
         Some([22]) => 24,
         Some([42]) => 32,
@@ -210,18 +200,24 @@ fn decrypt_traditional(
     for (at, byte) in iv_bytes.iter_mut().enumerate() {
         *byte = u8::from_str_radix(&iv[2 * at..2 * at + 2], 16).map_err(|_| KeyFileError::InvalidFormat)?;
     }
-    let salt = &iv_bytes[..8];
+    let key = traditional_key(passphrase, &iv_bytes, key_len);
+    let mut data = Zeroizing::new(data.to_vec());
+    cbc_decrypt(&key, &iv_bytes, &mut data)?;
+    let len = unpad(&data)?.len();
+    data.truncate(len);
+    Ok(data)
+}
+
+/// The key of OpenSSL's old encryption: MD5 over passphrase and the first half of the IV, extended as far as needed.
+pub(super) fn traditional_key(passphrase: &[u8], iv: &[u8; 16], key_len: usize) -> Zeroizing<Vec<u8>> {
     let mut key = Zeroizing::new(Vec::with_capacity(key_len + 16));
     let mut previous: Zeroizing<Vec<u8>> = Zeroizing::new(Vec::new());
     while key.len() < key_len {
         let digest =
-            Md5::new().chain_update(&*previous).chain_update(passphrase).chain_update(salt).finalize();
+            Md5::new().chain_update(&*previous).chain_update(passphrase).chain_update(&iv[..8]).finalize();
         previous = Zeroizing::new(digest.to_vec());
         key.extend_from_slice(&previous);
     }
-    let mut data = Zeroizing::new(data.to_vec());
-    cbc_decrypt(key.get(..key_len).unwrap_or_default(), &iv_bytes, &mut data)?;
-    let len = unpad(&data)?.len();
-    data.truncate(len);
-    Ok(data)
+    key.truncate(key_len);
+    key
 }

@@ -2,10 +2,12 @@
 
 use super::curve::{Curve, put_padded};
 use super::der::DerError;
+use super::openssh_format::Encryption;
+use super::pem_write::{Numbers, PemFormat};
 use super::public::{Data, PublicKey};
 use super::rsa::{RsaKey, RsaNumbers};
 use super::signature::{self, ED25519, SSH_RSA};
-use super::{openssh_format, pem};
+use super::{openssh_format, pem, pem_write};
 use crate::{CryptoError, KeyFileError};
 use aws_lc_rs::encoding::{AsBigEndian, EcPrivateKeyBin};
 use aws_lc_rs::rand::SystemRandom;
@@ -81,8 +83,8 @@ impl PrivateKey {
     /// certificate; the blob carries the plain one.
     ///
     /// # Errors
-    /// [`CryptoError::Unsupported`] when `algorithm` is not one of the key's, and for `ssh-rsa`: the library offers no SHA-1
-    /// signatures, and nobody should want one made.
+    /// [`CryptoError::Unsupported`] when `algorithm` is not one of the key's. Whether `ssh-rsa` (SHA-1) is wanted is the
+    /// caller's to know: nothing asks for it unless a configuration names it.
     pub fn sign(&self, algorithm: &str, data: &[u8]) -> Result<Vec<u8>, CryptoError> {
         const FAILED: CryptoError = CryptoError::Library { what: "sign" };
         let algorithm = &*signature::plain_algorithm(algorithm);
@@ -133,6 +135,22 @@ impl PrivateKey {
         }
     }
 
+    /// The private section of a file in OpenSSH's format, in clear: type and fields of the key, then `string` comment, then
+    /// padding. For keys that [`parse`](Self::parse) cannot make into something that signs: those of security keys.
+    ///
+    /// # Errors
+    /// As [`parse`](Self::parse), and [`KeyFileError::InvalidFormat`] for files in other formats.
+    pub fn private_section(
+        file: &[u8],
+        passphrase: Option<&[u8]>,
+    ) -> Result<Zeroizing<Vec<u8>>, KeyFileError> {
+        let block = pem::Block::find(Self::text_of(file)?)?;
+        if block.label != openssh_format::LABEL {
+            return Err(KeyFileError::InvalidFormat);
+        }
+        openssh_format::private_section(&block.decode()?, passphrase).map(|(section, _)| section)
+    }
+
     /// The key in OpenSSH's file format, ending in a newline. With a passphrase: aes256-ctr and that many rounds of
     /// bcrypt (ssh-keygen's default is 24).
     ///
@@ -143,7 +161,43 @@ impl PrivateKey {
         comment: &str,
         encrypt: Option<(&[u8], u32)>,
     ) -> Result<Zeroizing<String>, CryptoError> {
+        let encrypt =
+            encrypt.map(|(passphrase, rounds)| Encryption { passphrase, rounds, cipher: "aes256-ctr" });
+        openssh_format::write(self, comment, encrypt.as_ref())
+    }
+
+    /// The same with another cipher.
+    ///
+    /// # Errors
+    /// As [`to_openssh`](Self::to_openssh), and [`CryptoError::Unsupported`] for a cipher that is not offered.
+    pub fn to_openssh_with(
+        &self,
+        comment: &str,
+        encrypt: Option<&Encryption<'_>>,
+    ) -> Result<Zeroizing<String>, CryptoError> {
         openssh_format::write(self, comment, encrypt)
+    }
+
+    /// The key in PEM for other programs, encrypted when there is a passphrase. These formats have no place for a comment.
+    ///
+    /// # Errors
+    /// [`CryptoError::Unsupported`] for an empty passphrase, and for an Ed25519 key in the traditional format, which knows none.
+    pub fn to_pem(
+        &self,
+        format: PemFormat,
+        passphrase: Option<&[u8]>,
+    ) -> Result<Zeroizing<String>, CryptoError> {
+        const NOT_HERE: CryptoError = CryptoError::Unsupported { what: "this key in PEM" };
+        let numbers = match (&*self.secret, self.public.data()) {
+            (Secret::Ed25519 { seed, .. }, _) => Numbers::Ed25519(seed),
+            (Secret::Ecdsa { curve, scalar, .. }, Data::Ecdsa(_, point)) => {
+                Numbers::Ecdsa(*curve, scalar, point)
+            }
+            (Secret::Rsa(key), _) => Numbers::Rsa(key.numbers.to_pkcs1().ok_or(NOT_HERE)?),
+            // Not constructed: the public half is made from the secret.
+            _ => return Err(NOT_HERE),
+        };
+        pem_write::private(&numbers, format, passphrase)
     }
 
     /// Type and numbers as they stand in OpenSSH's key format and, with a comment behind, in the agent protocol's

@@ -3,7 +3,7 @@
 use super::certificate::Certificate;
 use super::curve::Curve;
 use super::fingerprint::{self, FingerprintHash};
-use super::security_key;
+use super::security_key::{self, Attested};
 use super::signature::{self, ED25519, RSA_SHA2_256, RSA_SHA2_512, SK_ECDSA, SK_ED25519, SSH_RSA};
 use crate::VerifyError;
 use aws_lc_rs::rsa::PublicKeyComponents;
@@ -165,6 +165,11 @@ impl PublicKey {
         fingerprint::text(hash, &self.plain().blob)
     }
 
+    /// The SHA-1 fingerprint in Bubble Babble, as `ssh-keygen -B` prints it.
+    pub fn bubblebabble(&self) -> String {
+        fingerprint::bubblebabble(&self.plain().blob)
+    }
+
     /// The picture `ssh-keygen -lv` prints: eleven lines without a trailing newline.
     pub fn randomart(&self, hash: FingerprintHash) -> String {
         let mut title = format!("[{} {}]", self.display_type(), self.bits());
@@ -213,6 +218,24 @@ impl PublicKey {
     /// # Errors
     /// Why the signature is not accepted.
     pub fn verify(&self, algorithm: &str, data: &[u8], signature_blob: &[u8]) -> Result<(), VerifyError> {
+        match self.verify_attested(algorithm, data, signature_blob)? {
+            // A signature made by software that got at a plugged-in key is what these keys are there to prevent.
+            Some(Attested { present: false, .. }) => Err(VerifyError::BadSignature),
+            _ => Ok(()),
+        }
+    }
+
+    /// [`verify`](Self::verify), but whether a security key was touched is for the caller to judge: returns what the key says
+    /// about that, `None` for every other kind of key.
+    ///
+    /// # Errors
+    /// Why the signature is not accepted.
+    pub fn verify_attested(
+        &self,
+        algorithm: &str,
+        data: &[u8],
+        signature_blob: &[u8],
+    ) -> Result<Option<Attested>, VerifyError> {
         if !self.signature_algorithms().contains(&algorithm) {
             return Err(VerifyError::WrongAlgorithm);
         }
@@ -220,12 +243,12 @@ impl PublicKey {
         let (signature, rest) = signature::open_blob(signature_blob, &algorithm)?;
         match &self.plain().data {
             Data::SkEd25519 { point, application } => {
-                let signed = security_key::signed_data(application, data, rest)?;
-                return verify_ed25519(point, &signed, signature);
+                let (signed, attested) = security_key::signed_data(application, data, rest)?;
+                return verify_ed25519(point, &signed, signature).map(|()| Some(attested));
             }
             Data::SkEcdsa { point, application } => {
-                let signed = security_key::signed_data(application, data, rest)?;
-                return verify_ecdsa(Curve::P256, point, &signed, signature);
+                let (signed, attested) = security_key::signed_data(application, data, rest)?;
+                return verify_ecdsa(Curve::P256, point, &signed, signature).map(|()| Some(attested));
             }
             _ => {}
         }
@@ -236,6 +259,7 @@ impl PublicKey {
             Data::Rsa { e, n } => verify_rsa(&algorithm, e, n, data, signature),
             _ => Err(VerifyError::WrongAlgorithm),
         }
+        .map(|()| None)
     }
 
     pub(super) const fn data(&self) -> &Data {

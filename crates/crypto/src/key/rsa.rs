@@ -1,8 +1,8 @@
 //! RSA private keys: the library's key beside the numbers OpenSSH's format stores.
 
-use super::der::{Der, DerError};
+use super::der::{self, Der, DerError};
 use super::signature::{RSA_SHA2_256, RSA_SHA2_512, SSH_RSA};
-use crate::{CryptoError, KeyFileError};
+use crate::{CryptoError, Hash, KeyFileError};
 use aws_lc_rs::encoding::{AsDer, Pkcs8V1Der};
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::rsa::{KeyPair, KeyPairComponents, KeySize, PublicKeyComponents};
@@ -71,7 +71,7 @@ impl RsaKey {
         let encoding: &'static dyn RsaEncoding = match algorithm {
             RSA_SHA2_512 => &RSA_PKCS1_SHA512,
             RSA_SHA2_256 => &RSA_PKCS1_SHA256,
-            SSH_RSA => return Err(CryptoError::Unsupported { what: "signing with ssh-rsa (SHA-1)" }),
+            SSH_RSA => return self.sign_sha1(data),
             _ => return Err(CryptoError::Unsupported { what: "this signature algorithm with an RSA key" }),
         };
         let mut signature = vec![0; self.pair.public_modulus_len()];
@@ -79,6 +79,19 @@ impl RsaKey {
             .sign(encoding, &SystemRandom::new(), data, &mut signature)
             .map_err(|_| CryptoError::Library { what: "sign" })?;
         Ok(signature)
+    }
+}
+
+impl RsaKey {
+    /// `ssh-rsa` of RFC 4253 section 6.6. The library's safe interface makes no signatures over SHA-1; what it is made
+    /// from does.
+    fn sign_sha1(&self, data: &[u8]) -> Result<Vec<u8>, CryptoError> {
+        const FAILED: CryptoError = CryptoError::Library { what: "sign" };
+        let der: Pkcs8V1Der<'_> = self.pair.as_der().map_err(|_| FAILED)?;
+        let pkcs1 = pkcs8_inner(der.as_ref()).map_err(|_| FAILED)?;
+        let digest = Hash::Sha1.digest(&[data]);
+        let digest = digest.as_ref().try_into().map_err(|_| FAILED)?;
+        lh_sys::rsa::sign_sha1(pkcs1, digest).map_err(|_| FAILED)
     }
 }
 
@@ -95,6 +108,24 @@ impl RsaNumbers {
         let (d, p, q) = (secret()?, secret()?, secret()?);
         let (_d_p, _d_q, q_inverse) = (secret()?, secret()?, secret()?);
         if key.is_empty() { Ok(Self { n, e, d, p, q, q_inverse }) } else { Err(DerError) }
+    }
+}
+
+impl RsaNumbers {
+    /// `RSAPrivateKey` of RFC 8017 section A.1.2; `None` when a number is too large to belong to a key.
+    pub(super) fn to_pkcs1(&self) -> Option<Zeroizing<Vec<u8>>> {
+        let parts = [
+            der::unsigned(&[]),
+            der::unsigned(&self.n),
+            der::unsigned(&self.e),
+            der::unsigned(&self.d),
+            der::unsigned(&self.p),
+            der::unsigned(&self.q),
+            der::unsigned(&reduce(&self.d, &self.p)?),
+            der::unsigned(&reduce(&self.d, &self.q)?),
+            der::unsigned(&self.q_inverse),
+        ];
+        Some(der::sequence(&parts.each_ref().map(|part| part.as_slice())))
     }
 }
 

@@ -11,7 +11,7 @@ pub(super) const SSH_RSA: &str = "ssh-rsa";
 pub(super) const SK_ED25519: &str = "sk-ssh-ed25519@openssh.com";
 pub(super) const SK_ECDSA: &str = "sk-ecdsa-sha2-nistp256@openssh.com";
 
-const CERT_SUFFIX: &str = "-cert-v01@openssh.com";
+pub(super) const CERT_SUFFIX: &str = "-cert-v01@openssh.com";
 
 /// The key or signature algorithm that a certificate's name stands for: `ssh-ed25519-cert-v01@openssh.com` →
 /// `ssh-ed25519`. Other names are returned as they are. Signature blobs always carry the plain name.

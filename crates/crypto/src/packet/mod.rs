@@ -2,7 +2,8 @@
 //!
 //! A packet needs nothing of the packet before it: what a suite uses as nonce or counter is an argument
 //! ([`PacketIndex`]). GCM takes the number of packets since NEWKEYS, ChaCha20-Poly1305 and the MACs the sequence
-//! number, CTR the number of bytes since NEWKEYS. So a [`PacketKey`] is only read, and many workers share one.
+//! number, CTR the number of bytes since NEWKEYS. So a [`PacketKey`] is only read, and many workers share one. CBC is the
+//! exception ([`PacketKey::is_serial`]).
 //!
 //! | suite | length field | tag over |
 //! |---|---|---|
@@ -11,9 +12,12 @@
 //! | ChaCha20-Poly1305 | encrypted with its own key | all the bytes sent |
 //! | AES-CTR with a MAC | encrypted | sequence number, plaintext |
 //! | AES-CTR with an `-etm` MAC | clear | sequence number, length, ciphertext |
+//! | CBC with a MAC of either kind | as CTR | as CTR |
 //!
 //! UMAC takes the sequence number as its nonce.
 
+mod cbc;
+mod chacha;
 mod ctr;
 mod gcm;
 mod mac;
@@ -22,7 +26,8 @@ mod tests;
 
 use crate::cipher::CipherKind;
 use crate::{Cipher, CryptoError, Mac, OpenError};
-use aws_lc_rs::aead::chacha20_poly1305_openssh as chacha;
+use cbc::CbcKey;
+use chacha::ChaChaKey;
 use ctr::CtrKey;
 use gcm::GcmKey;
 
@@ -37,6 +42,9 @@ const MAX_PACKETS: u64 = 1 << 31;
 /// analysis of GCM (RFC 8446 section 5.5) arrives at the same order. ChaCha20-Poly1305 would stand more; OpenSSH's rule for
 /// 64-bit blocks (1 GiB) has no meaning for a stream cipher and would stop a 100 Gb/s path ten times a second.
 const MAX_BYTES: u64 = (1 << 32) * 16;
+
+/// The same for blocks of 8 bytes, which Triple DES has: 1 GiB (RFC 4344 section 3.2).
+const MAX_BYTES_SMALL_BLOCKS: u64 = 1 << 30;
 
 /// Which way a [`PacketKey`] works.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,15 +75,16 @@ pub struct KeyLimits {
     pub bytes: u64,
 }
 
-/// The keys of one direction between two NEWKEYS. `Send + Sync`: share it freely among workers.
+/// The keys of one direction between two NEWKEYS. `Send + Sync`: share it freely among workers, unless it is
+/// [serial](Self::is_serial).
 pub struct PacketKey(Suite);
 
 enum Suite {
     Plain,
     Gcm(GcmKey),
-    ChaChaSeal(Box<chacha::SealingKey>),
-    ChaChaOpen(Box<chacha::OpeningKey>),
+    ChaCha(Box<ChaChaKey>),
     Ctr(Box<CtrKey>),
+    Cbc(Box<CbcKey>),
 }
 
 impl PacketKey {
@@ -102,16 +111,17 @@ impl PacketKey {
         }
         let suite = match cipher.kind {
             CipherKind::Aes128Gcm | CipherKind::Aes256Gcm => Suite::Gcm(GcmKey::new(cipher.kind, key, iv)?),
-            CipherKind::ChaCha20Poly1305 => {
-                let key = key.try_into().map_err(|_| CryptoError::WrongLength { what: "cipher key" })?;
-                match direction {
-                    Direction::Seal => Suite::ChaChaSeal(Box::new(chacha::SealingKey::new(key))),
-                    Direction::Open => Suite::ChaChaOpen(Box::new(chacha::OpeningKey::new(key))),
-                }
-            }
+            CipherKind::ChaCha20Poly1305 => Suite::ChaCha(Box::new(ChaChaKey::new(direction, key)?)),
             CipherKind::Aes128Ctr | CipherKind::Aes192Ctr | CipherKind::Aes256Ctr => {
                 let mac = mac.ok_or(CryptoError::Unsupported { what: "a counter mode without a MAC" })?;
                 Suite::Ctr(Box::new(CtrKey::new(key, iv, mac, mac_key)?))
+            }
+            CipherKind::Aes128Cbc
+            | CipherKind::Aes192Cbc
+            | CipherKind::Aes256Cbc
+            | CipherKind::TripleDesCbc => {
+                let mac = mac.ok_or(CryptoError::Unsupported { what: "CBC without a MAC" })?;
+                Suite::Cbc(Box::new(CbcKey::new(direction, cipher.kind, key, iv, mac, mac_key)?))
             }
         };
         Ok(Self(suite))
@@ -120,8 +130,9 @@ impl PacketKey {
     /// What padding makes a packet a multiple of, in bytes; at least 8.
     pub const fn block_len(&self) -> usize {
         match &self.0 {
-            Suite::Plain | Suite::ChaChaSeal(_) | Suite::ChaChaOpen(_) => 8,
+            Suite::Plain | Suite::ChaCha(_) => 8,
             Suite::Gcm(_) | Suite::Ctr(_) => 16,
+            Suite::Cbc(cbc) => cbc.block_len(),
         }
     }
 
@@ -130,15 +141,52 @@ impl PacketKey {
         match &self.0 {
             Suite::Plain => 0,
             Suite::Gcm(_) => gcm::TAG_LEN,
-            Suite::ChaChaSeal(_) | Suite::ChaChaOpen(_) => chacha::TAG_LEN,
+            Suite::ChaCha(_) => chacha::TAG_LEN,
             Suite::Ctr(ctr) => ctr.tag_len(),
+            Suite::Cbc(cbc) => cbc.tag_len(),
         }
     }
 
-    /// Bytes [`packet_length`](Self::packet_length) needs to see. Four with every suite there is: counter mode decrypts
-    /// the length field without the rest of its block.
+    /// Bytes [`packet_length`](Self::packet_length) needs to see. Four, for counter mode decrypts the length field without
+    /// the rest of its block; a whole block with CBC, which cannot.
     pub const fn head_len(&self) -> usize {
-        LENGTH_LEN
+        match &self.0 {
+            Suite::Cbc(cbc) if !cbc.is_etm() => cbc.block_len(),
+            _ => LENGTH_LEN,
+        }
+    }
+
+    /// Packets must be sealed and opened one after the other, each once and in order: a packet's nonce is in the packet
+    /// before it (CBC). No workers then.
+    pub const fn is_serial(&self) -> bool {
+        matches!(self.0, Suite::Cbc(_))
+    }
+
+    /// Where a serial suite stands: the IV with which [`new`](Self::new) makes a key that goes on from here. `None`
+    /// for all others, whose packets say themselves where they stand.
+    pub fn chain(&self) -> Option<Vec<u8>> {
+        match &self.0 {
+            Suite::Cbc(cbc) => Some(cbc.chain()),
+            _ => None,
+        }
+    }
+
+    /// A peer must not learn when a packet was found to be wrong, nor whether its length or its tag was: with CBC and a MAC
+    /// over the plaintext a changed packet would otherwise give away bits of another one (CVE-2008-5161). The answer then
+    /// is to swallow as many bytes as the largest packet has, and the time for their MAC
+    /// ([`waste_time`](Self::waste_time)), before the connection ends.
+    pub const fn conceals_errors(&self) -> bool {
+        match &self.0 {
+            Suite::Cbc(cbc) => !cbc.is_etm(),
+            _ => false,
+        }
+    }
+
+    /// Takes as long as checking the tag of `len` bytes; only where [`conceals_errors`](Self::conceals_errors).
+    pub fn waste_time(&self, len: usize) {
+        if let Suite::Cbc(cbc) = &self.0 {
+            cbc.waste_time(len);
+        }
     }
 
     /// Whether the 4-byte length field counts towards the multiple of [`block_len`](Self::block_len).
@@ -146,19 +194,21 @@ impl PacketKey {
     pub const fn length_is_padded(&self) -> bool {
         match &self.0 {
             Suite::Plain => true,
-            Suite::Gcm(_) | Suite::ChaChaSeal(_) | Suite::ChaChaOpen(_) => false,
+            Suite::Gcm(_) | Suite::ChaCha(_) => false,
             Suite::Ctr(ctr) => !ctr.is_etm(),
+            Suite::Cbc(cbc) => !cbc.is_etm(),
         }
     }
 
     /// The length field of the packet that starts with `head`, not authenticated yet. Decrypts a copy where needed.
     /// Returns 0, which no packet may have, when `head` is shorter than [`head_len`](Self::head_len).
     pub fn packet_length(&self, index: &PacketIndex, head: &[u8]) -> u32 {
-        let Some(head) = head.first_chunk::<LENGTH_LEN>() else { return 0 };
+        let Some(clear) = head.first_chunk::<LENGTH_LEN>() else { return 0 };
         u32::from_be_bytes(match &self.0 {
-            Suite::ChaChaOpen(key) => key.decrypt_packet_length(index.seq, *head),
-            Suite::Ctr(ctr) if !ctr.is_etm() => ctr.decrypt_head(index, *head),
-            Suite::Plain | Suite::Gcm(_) | Suite::ChaChaSeal(_) | Suite::Ctr(_) => *head,
+            Suite::Cbc(cbc) if !cbc.is_etm() => cbc.decrypt_head(head).unwrap_or_default(),
+            Suite::ChaCha(key) => key.packet_length(index.seq, *clear),
+            Suite::Ctr(ctr) if !ctr.is_etm() => ctr.decrypt_head(index, *clear),
+            Suite::Plain | Suite::Gcm(_) | Suite::Ctr(_) | Suite::Cbc(_) => *clear,
         })
     }
 
@@ -167,7 +217,8 @@ impl PacketKey {
         let clear = match &self.0 {
             Suite::Gcm(_) => LENGTH_LEN,
             Suite::Ctr(ctr) if ctr.is_etm() => LENGTH_LEN,
-            Suite::Plain | Suite::ChaChaSeal(_) | Suite::ChaChaOpen(_) | Suite::Ctr(_) => 0,
+            Suite::Cbc(cbc) if cbc.is_etm() => LENGTH_LEN,
+            Suite::Plain | Suite::ChaCha(_) | Suite::Ctr(_) | Suite::Cbc(_) => 0,
         };
         total_without_tag.saturating_sub(clear) as u64
     }
@@ -183,13 +234,9 @@ impl PacketKey {
         match &self.0 {
             Suite::Plain => Ok(()),
             Suite::Gcm(key) => key.seal(index, body, tag),
-            Suite::ChaChaSeal(key) => {
-                let tag = tag.try_into().map_err(|_| CryptoError::WrongLength { what: "tag" })?;
-                key.seal_in_place(index.seq, body, tag);
-                Ok(())
-            }
-            Suite::ChaChaOpen(_) => Err(CryptoError::Unsupported { what: "sealing with an opening key" }),
+            Suite::ChaCha(key) => key.seal(index.seq, body, tag),
             Suite::Ctr(key) => key.seal(index, body, tag),
+            Suite::Cbc(key) => key.seal(index, body, tag),
         }
     }
 
@@ -203,17 +250,9 @@ impl PacketKey {
         match &self.0 {
             Suite::Plain => Ok(()),
             Suite::Gcm(key) => key.open(index, body, tag),
-            Suite::ChaChaOpen(key) => {
-                let tag: &[u8; chacha::TAG_LEN] = (&*tag).try_into().map_err(|_| OpenError)?;
-                let opened = key.open_in_place(index.seq, body, tag).map_err(|_| OpenError)?;
-                // The library leaves the length field encrypted. It has been authenticated, and a packet that was not
-                // framed by its own length field does not get here with a valid tag.
-                let length = u32::try_from(opened.len()).map_err(|_| OpenError)?;
-                *body.first_chunk_mut().ok_or(OpenError)? = length.to_be_bytes();
-                Ok(())
-            }
-            Suite::ChaChaSeal(_) => Err(OpenError),
+            Suite::ChaCha(key) => key.open(index.seq, body, tag),
             Suite::Ctr(key) => key.open(index, body, tag),
+            Suite::Cbc(key) => key.open(index, body, tag),
         }
     }
 
@@ -221,6 +260,9 @@ impl PacketKey {
     pub const fn limits(&self) -> KeyLimits {
         match &self.0 {
             Suite::Plain => KeyLimits { packets: u64::MAX, bytes: u64::MAX },
+            Suite::Cbc(cbc) if cbc.block_len() < 16 => {
+                KeyLimits { packets: MAX_PACKETS, bytes: MAX_BYTES_SMALL_BLOCKS }
+            }
             _ => KeyLimits { packets: MAX_PACKETS, bytes: MAX_BYTES },
         }
     }

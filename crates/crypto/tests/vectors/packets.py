@@ -85,23 +85,37 @@ def seal_ctr(key, iv, offset, mac_key, mac, etm, seq, plain):
     return body + authenticate(mac, mac_key, seq, body if etm else plain)
 
 
+def seal_cbc(algorithm, iv, mac_key, mac, etm, seq, plain):
+    """The tag may be shorter than the hash; the caller cuts it."""
+    encryptor = Cipher(algorithm, modes.CBC(iv)).encryptor()
+    body = plain[:4] + encryptor.update(plain[4:]) if etm else encryptor.update(plain)
+    return body, authenticate(mac, mac_key, seq, body if etm else plain)
+
+
 def main():
     ciphers = [
         ("aes128-gcm@openssh.com", 16), ("aes256-gcm@openssh.com", 32), ("chacha20-poly1305@openssh.com", 64),
         ("chacha20-poly1305-mt@hpnssh.org", 64), ("aes128-ctr", 16), ("aes192-ctr", 24), ("aes256-ctr", 32),
+        ("aes256-cbc", 32), ("aes192-cbc", 24), ("aes128-cbc", 16), ("3des-cbc", 24),
     ]
     macs = [("hmac-sha1", 20), ("hmac-sha2-256", 32), ("hmac-sha2-512", 64)]
     suites_with_mac = [(mac + end, n, mac, bool(end)) for mac, n in macs for end in ("", "-etm@openssh.com")]
     suites_with_mac += [(f"umac-{n}{end}@openssh.com", 16, f"umac-{n}", bool(end)) for n in (64, 128) for end in ("", "-etm")]
+    # Name, length of key, hash, encrypt-then-MAC; those with -96 in their names are cut to 12 bytes.
+    for mac, n in (("hmac-sha1", 20), ("hmac-md5", 16)):
+        for cut in (("-96",) if n == 20 else ("", "-96")):
+            suites_with_mac += [(mac + cut + end, n, mac, bool(end)) for end in ("", "-etm@openssh.com")]
     with open("packets.txt", "w") as out:
         for name, key_len in ciphers:
             key = stretch("key" + name, key_len)
             suites = [("-", 0, None, False)]
-            if name.endswith("ctr"):
+            if name.endswith(("ctr", "cbc")):
                 suites = suites_with_mac
             for mac, mac_len, kind, etm in suites:
                 mac_key = stretch("mac" + mac, mac_len)
                 seq, offset = 2**32 - 2, 0
+                tag_len = 12 if "-96" in mac else None
+                chain = stretch("iv", 8 if name == "3des-cbc" else 16)
                 for invocation, payload_len in enumerate((1, 100, 20, 52)):
                     if "gcm" in name:
                         iv = stretch("iv", 4) + (2**64 - 2).to_bytes(8, "big")
@@ -111,13 +125,22 @@ def main():
                         iv = b""
                         plain = packet(payload_len, 8, False)
                         sealed = seal_chacha(key, seq, plain)
+                    elif name.endswith("cbc"):
+                        # Each line stands for itself: its IV is where the chain has come to.
+                        iv = chain
+                        block = algorithms.TripleDES if name == "3des-cbc" else algorithms.AES
+                        plain = packet(payload_len, len(iv), not etm)
+                        body, tag = seal_cbc(block(key), iv, mac_key, kind, etm, seq, plain)
+                        sealed, chain = body + tag[:tag_len], body[-len(iv):]
                     else:
                         iv = (2**128 - 4).to_bytes(16, "big")
                         plain = packet(payload_len, 16, not etm)
                         sealed = seal_ctr(key, iv, offset, mac_key, kind, etm, seq, plain)
+                        if tag_len:
+                            sealed = sealed[:len(plain) + tag_len]
                     fields = [key.hex(), iv.hex() or "-", mac_key.hex() or "-", str(seq), str(invocation), str(offset)]
                     print(name, mac, *fields, plain.hex(), sealed.hex(), file=out)
-                    if name.endswith("ctr"):
+                    if name.endswith(("ctr", "cbc")):
                         offset += len(plain) - (4 if etm else 0)
                     seq = (seq + 1) % 2**32
 

@@ -1,16 +1,17 @@
 //! Users' public keys: which are in their files, which are revoked, which signatures are right.
 
+use std::path::Path;
+
 use lh_auth::KeyRequest;
 use lh_auth::server::PublicKeyAttempt;
-use lh_config::enums::ServerFingerprintHash;
 use lh_config::server_table::ServerSettings;
 use lh_config::token::Tokens;
-use lh_crypto::{FingerprintHash, PublicKey};
+use lh_crypto::{Attested, Certificate, PublicKey};
 use lh_sys::ids::{Ids, with_effective};
-use lh_sys::time::now_unix;
 use lh_sys::users::User;
 
-use super::{Candidate, Monitor, USER_KEY_ALGORITHMS};
+use super::external::External;
+use super::{CA_ALGORITHMS, Candidate, Monitor, USER_KEY_ALGORITHMS, describe, revoked};
 use crate::authorized_keys::{self, Line};
 use crate::key_options::KeyOptions;
 use crate::log::{debug, error, info, verbose};
@@ -19,7 +20,7 @@ use crate::strict::{self, StrictError};
 /// What a key is worth.
 pub(super) enum KeyVerdict {
     WouldDo,
-    Proven(KeyOptions),
+    Proven(Box<KeyOptions>),
 }
 
 impl Monitor {
@@ -36,20 +37,35 @@ impl Monitor {
             return None;
         }
         let least = settings.required_rsa_size.value as usize;
-        if key.key_type() == "ssh-rsa" && key.bits() < least {
+        if key.plain().key_type() == "ssh-rsa" && key.bits() < least {
             info!(self.log, "refusing RSA key: Invalid key length");
             return None;
         }
-        if self.revoked(settings, &key) {
+        if candidate.used_keys.iter().any(|used| used == key.plain()) {
+            debug!(self.log, "Refusing key, already used: {}", describe(settings, &key));
             return None;
         }
+        if let Some(certificate) = key.certificate() {
+            self.sound(settings, certificate)?;
+        }
         let user = candidate.user.as_ref()?;
+        if revoked::is_revoked(settings, &key, &self.log) {
+            return None;
+        }
+        if let Some(certificate) = key.certificate()
+            && revoked::is_revoked(settings, certificate.authority(), &self.log)
+        {
+            return None;
+        }
         let options = self.find_key(settings, user, &key)?;
         match &attempt.signature {
             None => Some(KeyVerdict::WouldDo),
             Some(signature) => {
-                match key.verify(&attempt.algorithm, &self.signed(&user.name, attempt), signature) {
-                    Ok(()) => Some(KeyVerdict::Proven(options)),
+                let signed = self.signed(&candidate.name, attempt);
+                match key.verify_attested(&attempt.algorithm, &signed, signature) {
+                    Ok(attested) => self
+                        .attestation_enough(candidate, &options, &key, attested)
+                        .then(|| KeyVerdict::Proven(Box::new(options))),
                     Err(problem) => {
                         debug!(self.log, "signature of user {}: {problem}", user.name);
                         None
@@ -57,6 +73,49 @@ impl Monitor {
                 }
             }
         }
+    }
+
+    /// Whether the authority's signature is right and of a kind that counts. Whether anybody trusts the authority is another
+    /// question.
+    fn sound(&self, settings: &ServerSettings, certificate: &Certificate) -> Option<()> {
+        let allowed = settings.ca_signature_algorithms.apply(&CA_ALGORITHMS);
+        let allowed: Vec<&str> = allowed.iter().map(String::as_str).collect();
+        match certificate.verify(&allowed) {
+            Ok(()) => Some(()),
+            Err(problem) => {
+                let algorithm = certificate.signature_algorithm();
+                info!(self.log, "certificate signature algorithm {algorithm}: {problem}");
+                None
+            }
+        }
+    }
+
+    /// Whether a security key has done what is asked of it.
+    fn attestation_enough(
+        &self,
+        candidate: &Candidate,
+        options: &KeyOptions,
+        key: &PublicKey,
+        attested: Option<Attested>,
+    ) -> bool {
+        let Some(attested) = attested else { return true };
+        let wanted = candidate.settings.pubkey_auth_options.value;
+        let touch = wanted.touch_required || !options.no_touch_required;
+        let verify = wanted.verify_required || options.verify_required;
+        let missing = if touch && !attested.present {
+            "user presence (authenticator touch)"
+        } else if verify && !attested.verified {
+            "user verification"
+        } else {
+            return true;
+        };
+        let (name, ip, port) = (&candidate.name, self.peer.ip(), self.peer.port());
+        error!(
+            self.log,
+            "public key {} signature for {name} from {ip} port {port} rejected: {missing} requirement not met",
+            describe(&candidate.settings, key)
+        );
+        false
     }
 
     /// What the signature must cover: this session, this user, this request. Put together here, so that no
@@ -70,14 +129,12 @@ impl Monitor {
         lh_auth::signed_data(&self.session_id, user.as_bytes(), &request)
     }
 
-    /// Looks for the key in the user's files, with the user's rights.
+    /// Looks for the key where it may be trusted: the user's files, the server's authorities, the server's command.
     fn find_key(&self, settings: &ServerSettings, user: &User, key: &PublicKey) -> Option<KeyOptions> {
-        let tokens = Tokens::new()
-            .with('h', user.home.to_string_lossy())
-            .with('u', user.name.as_str())
-            .with('U', user.uid.to_string());
-        let ids = Ids::of(user).ok()?;
-        for pattern in settings.authorized_keys_file.list() {
+        let tokens = user_tokens(user);
+        for pattern in
+            settings.authorized_keys_file.list().iter().filter(|name| !name.eq_ignore_ascii_case("none"))
+        {
             let path = match tokens.expand(pattern) {
                 Ok(path) => user.home.join(path),
                 Err(problem) => {
@@ -85,88 +142,129 @@ impl Monitor {
                     continue;
                 }
             };
-            let strict = settings.strict_modes.value;
-            let content = match with_effective(&ids, || strict::read(&path, &user.home, user.uid, strict)) {
-                Ok(Ok(content)) => content,
-                Ok(Err(problem)) => {
-                    match problem {
-                        StrictError::Missing(_) => debug!(self.log, "{}: {problem}", path.display()),
-                        _ => info!(self.log, "{problem}"),
-                    }
+            let Some(text) = self.user_file(settings, user, "authorized keys", &path) else { continue };
+            if let Some(options) = self.search(settings, user, key, &text, &path.display().to_string()) {
+                return Some(options);
+            }
+        }
+        if let Some(certificate) = key.certificate()
+            && let Some(options) = self.trusted_authority(settings, user, key, certificate)
+        {
+            return Some(options);
+        }
+        self.ask_for_keys(settings, user, key)
+    }
+
+    /// A file of the user's, read with the user's rights. What keeps it from being read is logged.
+    pub(super) fn user_file(
+        &self,
+        settings: &ServerSettings,
+        user: &User,
+        kind: &'static str,
+        path: &Path,
+    ) -> Option<String> {
+        let strict = settings.strict_modes.value;
+        let read = Ids::of(user)
+            .and_then(|ids| with_effective(&ids, || strict::read(kind, path, &user.home, user.uid, strict)));
+        match read {
+            Ok(Ok(content)) => Some(String::from_utf8_lossy(&content).into_owned()),
+            Ok(Err(problem @ StrictError::Missing(_))) => {
+                debug!(self.log, "{}: {problem}", path.display());
+                None
+            }
+            Ok(Err(problem)) => {
+                info!(self.log, "{problem}");
+                None
+            }
+            Err(problem) => {
+                error!(self.log, "cannot read files as user {}: {problem}", user.name);
+                None
+            }
+        }
+    }
+
+    /// `AuthorizedKeysCommand`.
+    fn ask_for_keys(&self, settings: &ServerSettings, user: &User, key: &PublicKey) -> Option<KeyOptions> {
+        let command = settings.authorized_keys_command.0.as_deref()?;
+        let tokens = self
+            .connection_tokens(user_tokens(user))
+            .with('t', key.key_type())
+            .with('f', super::fingerprint(settings, key))
+            .with('k', key.to_base64());
+        let external = External {
+            keyword: "AuthorizedKeysCommand",
+            command,
+            user: settings.authorized_keys_command_user.as_deref(),
+            default_argument: Some(&user.name),
+            tokens: &tokens,
+            deadline: self.deadline,
+        };
+        match external.run() {
+            Ok(text) => self.search(settings, user, key, &text, &external.path()),
+            Err(problem) => {
+                error!(self.log, "{problem}");
+                None
+            }
+        }
+    }
+
+    /// `%C` and `%D`.
+    pub(super) fn connection_tokens(&self, tokens: Tokens) -> Tokens {
+        let (peer, local) = (self.peer, self.local);
+        let endpoints = format!("{} {} {} {}", peer.ip(), peer.port(), local.ip(), local.port());
+        tokens.with('C', endpoints).with('D', "")
+    }
+
+    /// Looks for a key, or the authority of a certificate, in the text of an `authorized_keys` file.
+    fn search(
+        &self,
+        settings: &ServerSettings,
+        user: &User,
+        key: &PublicKey,
+        text: &str,
+        file: &str,
+    ) -> Option<KeyOptions> {
+        let certificate = key.certificate();
+        let wanted = certificate.map_or(key, Certificate::authority);
+        for (number, line) in authorized_keys::find(text, wanted, certificate.is_some()) {
+            let place = format!("{file}:{number}");
+            let options = match line {
+                Line::Entry(entry) => entry.options,
+                Line::BadOptions(why) => {
+                    info!(self.log, "{place}: bad key options: {why}");
                     continue;
                 }
-                Err(problem) => {
-                    error!(self.log, "cannot read files as user {}: {problem}", user.name);
-                    return None;
-                }
+                Line::Blank | Line::Malformed => continue,
             };
-            let text = String::from_utf8_lossy(&content);
-            for (number, line) in authorized_keys::find(&text, key) {
-                let place = format!("{}:{number}", path.display());
-                match line {
-                    Line::Entry(entry) => {
-                        let origin = self.origin();
-                        match entry.options.check(origin.address, origin.name, now_unix()) {
-                            Ok(()) => {
-                                verbose!(
-                                    self.log,
-                                    "Accepted key {} found at {place}",
-                                    describe(settings, key)
-                                );
-                                return Some(entry.options);
-                            }
-                            Err(why) => {
-                                info!(self.log, "Authentication tried for {} with {why}", user.name);
-                            }
-                        }
-                    }
-                    Line::BadOptions(why) => info!(self.log, "{place}: bad key options: {why}"),
-                    Line::Blank | Line::Malformed => {}
+            if let Err((level, why)) = options.authorise(&place, &self.comer(user), true) {
+                self.log.line(level, format_args!("{why}"));
+                continue;
+            }
+            let Some(certificate) = certificate else {
+                verbose!(self.log, "Accepted key {} found at {place}", describe(settings, key));
+                return Some(options);
+            };
+            match self.certificate_of_line(user, certificate, &options) {
+                Ok(options) => {
+                    let (id, serial) = (certificate.key_id(), certificate.serial());
+                    let authority = describe(settings, wanted);
+                    verbose!(
+                        self.log,
+                        "Accepted certificate ID \"{id}\" (serial {serial}) signed by CA {authority} found at {place}"
+                    );
+                    return Some(options);
                 }
+                Err(why) => error!(self.log, "{why}"),
             }
         }
         None
     }
-
-    /// `RevokedKeys`: a file that cannot be read revokes every key, so that no accident lets a revoked one in.
-    fn revoked(&self, settings: &ServerSettings, key: &PublicKey) -> bool {
-        for path in settings.revoked_keys.list() {
-            let Ok(text) = std::fs::read(path) else {
-                error!(
-                    self.log,
-                    "Error checking authentication key {} in revoked keys file {path}",
-                    describe(settings, key)
-                );
-                return true;
-            };
-            if text.starts_with(b"SSHKRL\n\0") {
-                error!(
-                    self.log,
-                    "revoked keys file {path} is a KRL, which is not supported: all keys are refused"
-                );
-                return true;
-            }
-            if authorized_keys::find(&String::from_utf8_lossy(&text), key).next().is_some() {
-                error!(self.log, "Authentication key {} revoked by file {path}", describe(settings, key));
-                return true;
-            }
-        }
-        false
-    }
 }
 
-/// `ED25519 SHA256:…`, as log lines have it.
-pub(super) fn describe(settings: &ServerSettings, key: &PublicKey) -> String {
-    let kind = match key.key_type() {
-        "ssh-ed25519" => "ED25519",
-        "ssh-rsa" => "RSA",
-        "ssh-dss" => "DSA",
-        other if other.starts_with("ecdsa-") => "ECDSA",
-        other => other,
-    };
-    let hash = match settings.fingerprint_hash.value {
-        ServerFingerprintHash::Sha256 => FingerprintHash::Sha256,
-        ServerFingerprintHash::Md5 => FingerprintHash::Md5,
-    };
-    format!("{kind} {}", key.fingerprint(hash))
+/// The tokens of `AuthorizedKeysFile` and its relatives.
+pub(super) fn user_tokens(user: &User) -> Tokens {
+    Tokens::new()
+        .with('h', user.home.to_string_lossy())
+        .with('u', user.name.as_str())
+        .with('U', user.uid.to_string())
 }

@@ -133,15 +133,3 @@ fn attempts_are_counted_where_nobody_can_forget_them() {
     let right = scene.signed(&[3; 32], &scene.user.clone(), None);
     assert_eq!(scene.decide(right).unwrap_err(), Unexpected::Time);
 }
-
-#[test]
-fn chains_of_methods_end_when_one_is_used_up() {
-    let list = |text: &str| text.split(',').map(str::to_owned).collect::<Vec<_>>();
-    let mut chains = vec![list("publickey,password"), list("publickey,keyboard-interactive:pam")];
-    advance(&mut chains, "password");
-    assert_eq!(chains[0], ["publickey", "password"]);
-    advance(&mut chains, "publickey");
-    assert_eq!(chains, [list("password"), list("keyboard-interactive:pam")]);
-    advance(&mut chains, "keyboard-interactive");
-    assert!(chains[1].is_empty() && !chains[0].is_empty());
-}

@@ -2,16 +2,20 @@
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
+use std::path::Path;
 use std::rc::Rc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use lh_driver::{ChannelCx, ChannelEvent, ChannelHandler, Interests, Ready};
 use lh_sys::pty::Pty;
+use lh_sys::records::Last;
 use lh_sys::spawn::Program;
 use lh_wire::{Reader, Writer};
 use rustix::termios::Winsize;
 
+use super::agent;
+use super::auth_info::AuthInfo;
 use super::command::{self, Decision, Plan, Wanted};
 use super::environment::{self, ClientVariables, Sources};
 use super::process::Process;
@@ -19,7 +23,9 @@ use lh_sftp_server::Arguments;
 
 use super::sftp::Sftp;
 use super::shared::Shared;
+use super::{greeting, rc};
 use crate::log::{error, info, verbose};
+use crate::questions::{Question, decode_last};
 
 /// What runs behind the channel.
 enum State {
@@ -45,6 +51,23 @@ pub(super) struct SessionChannel {
     variables: ClientVariables,
     forced: bool,
     number: u32,
+    /// The terminal in use, as records name it.
+    line: Option<String>,
+    /// Closes a channel that carries nothing (`ChannelTimeout`).
+    idle: Option<Idle>,
+}
+
+/// How long the channel may carry nothing, and since when it has not.
+#[derive(Debug, Clone, Copy)]
+struct Idle {
+    limit: Duration,
+    since: Instant,
+}
+
+impl Idle {
+    fn over(self) -> Option<Instant> {
+        self.since.checked_add(self.limit)
+    }
 }
 
 impl SessionChannel {
@@ -56,6 +79,15 @@ impl SessionChannel {
             variables: ClientVariables::default(),
             forced: false,
             number,
+            line: None,
+            idle: None,
+        }
+    }
+
+    /// Something has come or gone.
+    fn moved(&mut self, cx: &ChannelCx<'_>) {
+        if let Some(idle) = &mut self.idle {
+            idle.since = cx.now();
         }
     }
 
@@ -95,6 +127,9 @@ impl SessionChannel {
             "env" if preparing => self.set_variable(&fields).unwrap_or(false),
             "window-change" => self.resize(&fields).unwrap_or(false),
             "signal" => self.signal(&fields).unwrap_or(false),
+            name if agent::is_request(name) && preparing => {
+                agent::start(&Rc::clone(&self.shared), name, &mut cx.control())
+            }
             "break" => match &self.state {
                 State::Running(process) => process.send_break(),
                 _ => false,
@@ -177,7 +212,15 @@ impl SessionChannel {
     /// Starts what was asked for, or what is forced instead of it.
     fn start(&mut self, wanted: &Wanted, want_reply: bool, cx: &mut ChannelCx<'_>) {
         let shared = Rc::clone(&self.shared);
-        let notice = command::nologin_notice(shared.user.uid);
+        let notice = match &shared.session_problem {
+            Some(problem) => Some(format!("{}{problem}\n", shared.said)),
+            // With PAM it is a module's business.
+            None if shared.pam => None,
+            None => command::nologin_notice(shared.user.uid),
+        };
+        if notice.is_some() && !shared.pam {
+            info!(shared.log, "User {} not allowed because /etc/nologin exists", shared.user.name);
+        }
         let has_terminal = self.terminal.is_some();
         let decision = command::decide(
             wanted,
@@ -189,6 +232,12 @@ impl SessionChannel {
             notice,
         );
         self.log_start(&decision, wanted);
+        let kind = match wanted {
+            Wanted::Shell => "session:shell".to_owned(),
+            Wanted::Command(_) => "session:command".to_owned(),
+            Wanted::Subsystem(name) => format!("session:subsystem:{name}"),
+        };
+        self.idle = shared.settings.channel_timeout.of(&kind).map(|limit| Idle { limit, since: cx.now() });
         shared.set_interactive(has_terminal);
         self.forced = decision.forced;
         let answer = |cx: &mut ChannelCx<'_>, ok: bool| {
@@ -200,6 +249,9 @@ impl SessionChannel {
             Plan::Nothing => answer(cx, false),
             Plan::Message(text, status) => {
                 answer(cx, true);
+                if shared.must_change_password {
+                    self.say(command::password_warning(has_terminal), cx);
+                }
                 self.say_and_end(text, *status, cx);
             }
             Plan::InternalSftp(args) => match Arguments::parse(args.iter().map(OsString::from), &shared.user)
@@ -217,15 +269,19 @@ impl SessionChannel {
                 }
             },
             Plan::Program { login_shell, .. } => {
-                let motd = if *login_shell && has_terminal { self.motd() } else { None };
-                match self.run(&decision) {
+                let login = *login_shell && has_terminal;
+                match self.run(&decision, wanted) {
                     Ok(mut process) => {
                         answer(cx, true);
                         if let Some(problem) = &shared.home_problem {
                             self.say(problem, cx);
                         }
-                        if let Some(motd) = motd {
-                            cx.send(motd.as_bytes());
+                        if shared.must_change_password {
+                            self.say(command::password_warning(has_terminal), cx);
+                        }
+                        let last = self.record(process.pid());
+                        if login {
+                            self.greet(last.as_ref(), cx);
                         }
                         process.start(cx);
                         self.state = State::Running(Box::new(process));
@@ -241,38 +297,68 @@ impl SessionChannel {
         }
     }
 
-    fn run(&mut self, decision: &Decision) -> std::io::Result<Process> {
+    /// Has it recorded that somebody sits at the terminal. Returns when he was here last, if he is to be told.
+    fn record(&mut self, pid: u32) -> Option<Last> {
+        let line = self.line.as_deref()?.to_owned();
+        let mut monitor = self.shared.monitor.borrow_mut();
+        let answer = monitor.ask(&Question::Arrived { line, pid });
+        answer.ok().and_then(|bytes| decode_last(&bytes).ok()).flatten()
+    }
+
+    /// Has it recorded that the terminal is free.
+    fn unrecord(&mut self) {
+        if let Some(line) = self.line.take() {
+            // Nobody may be left to hear it, who then does it by himself.
+            let _ = self.shared.monitor.borrow().send(&Question::Left { line }.encode());
+        }
+    }
+
+    fn greet(&self, last: Option<&Last>, cx: &mut ChannelCx<'_>) {
+        let shared = &self.shared;
+        let motd = shared.settings.print_motd.value.then_some(Path::new("/etc/motd"));
+        if let Some(text) = greeting::text(&shared.user, &shared.said, last, motd) {
+            cx.send(text.as_bytes());
+        }
+    }
+
+    fn run(&mut self, decision: &Decision, wanted: &Wanted) -> std::io::Result<Process> {
         let Plan::Program { path, arg0, args, .. } = &decision.plan else {
             return Err(std::io::ErrorKind::InvalidInput.into());
         };
         let shared = &self.shared;
+        let agent = shared.agent.borrow();
         let environment = environment::build(&Sources {
             client: &self.variables,
             user: &shared.user,
             key: &shared.key_environment,
             set_env: &shared.settings.set_env.0,
-            user_file: shared.user_environment.as_deref(),
+            user_file: &shared.user_environment,
+            modules: &shared.modules_environment,
             connection: shared.connection,
+            agent: agent.as_deref(),
             terminal: self.terminal.as_ref().map(|terminal| (terminal.pty.name(), terminal.kind.as_str())),
             original_command: decision.original.as_ref(),
+            auth_info: shared.auth_info.as_ref().map(AuthInfo::path),
         });
         let mut program = Program::new(path).arg0(arg0).env(environment.into_variables());
         for arg in args {
             program = program.arg(arg);
         }
+        // Forced by the administrator, or a subsystem: then nothing of the user's comes in between.
+        if !matches!(wanted, Wanted::Subsystem(_)) && shared.settings.force_command.command().is_none() {
+            let allowed = shared.options.user_rc && shared.settings.permit_user_rc.value;
+            if let Some(before) = rc::program(&shared.user, allowed, "")? {
+                program = program.before(before);
+            }
+        }
         match self.terminal.take() {
-            Some(terminal) => Process::in_terminal(program, terminal.pty),
+            Some(terminal) => {
+                let name = terminal.pty.name();
+                self.line = name.strip_prefix("/dev").ok().map(|line| line.display().to_string());
+                Process::in_terminal(program, terminal.pty)
+            }
             None => Process::with_pipes(program),
         }
-    }
-
-    /// The message of the day, as a terminal in raw mode wants it.
-    fn motd(&self) -> Option<String> {
-        if !self.shared.settings.print_motd.value || self.shared.user.home.join(".hushlogin").exists() {
-            return None;
-        }
-        let text = std::fs::read("/etc/motd").ok()?;
-        Some(String::from_utf8_lossy(&text).replace('\n', "\r\n"))
     }
 
     fn say(&self, text: &str, cx: &mut ChannelCx<'_>) {
@@ -317,6 +403,9 @@ impl SessionChannel {
 
 impl ChannelHandler for SessionChannel {
     fn on_event(&mut self, event: ChannelEvent, cx: &mut ChannelCx<'_>) {
+        if matches!(event, ChannelEvent::Data { .. }) {
+            self.moved(cx);
+        }
         match event {
             ChannelEvent::Request { name, want_reply, fields } => self.request(&name, want_reply, fields, cx),
             event => {
@@ -325,6 +414,7 @@ impl ChannelHandler for SessionChannel {
                     let (ip, port, number) = (peer.ip(), peer.port(), self.number);
                     verbose!(self.shared.log, "Close session: user {user} from {ip} port {port} id {number}");
                     self.terminal = None;
+                    self.unrecord();
                 }
                 match (self.running(), event) {
                     (Some(handler), event) => handler.on_event(event, cx),
@@ -343,6 +433,7 @@ impl ChannelHandler for SessionChannel {
     }
 
     fn on_writable(&mut self, cx: &mut ChannelCx<'_>) {
+        self.moved(cx);
         if let Some(handler) = self.running() {
             handler.on_writable(cx);
         }
@@ -355,16 +446,24 @@ impl ChannelHandler for SessionChannel {
     }
 
     fn on_ready(&mut self, token: usize, ready: Ready, cx: &mut ChannelCx<'_>) {
+        self.moved(cx);
         if let Some(handler) = self.running() {
             handler.on_ready(token, ready, cx);
         }
     }
 
     fn next_deadline(&self) -> Option<Instant> {
-        self.running_ref().and_then(ChannelHandler::next_deadline)
+        let running = self.running_ref().and_then(ChannelHandler::next_deadline);
+        [running, self.idle.and_then(Idle::over)].into_iter().flatten().min()
     }
 
     fn on_timeout(&mut self, cx: &mut ChannelCx<'_>) {
+        if let Some(idle) = self.idle.filter(|idle| idle.over().is_some_and(|over| over <= cx.now())) {
+            self.idle = None;
+            let seconds = idle.limit.as_secs();
+            info!(self.shared.log, "channel {}: closing after {seconds} seconds of inactivity", self.number);
+            return cx.close();
+        }
         if let Some(handler) = self.running() {
             handler.on_timeout(cx);
         }

@@ -51,10 +51,13 @@ pub(crate) struct Decision {
     pub(crate) forced: bool,
 }
 
+/// Exit status of sessions that are not opened, as sshd's.
+const CLOSED: u32 = 254;
+
 /// The name that stands for the server inside this process.
 const INTERNAL_SFTP: &str = "internal-sftp";
 
-/// Decides. `notice` is the text of `/etc/nologin` where that keeps this user out.
+/// Decides. `notice` says why nothing is run, where that is so: `/etc/nologin`, or a module's refusal.
 pub(crate) fn decide(
     wanted: &Wanted,
     user: &User,
@@ -92,7 +95,7 @@ pub(crate) fn decide(
     let original = if is_forced { asked.clone() } else { None };
     let command = forced.map(|(_, command)| OsString::from(command)).or(asked);
     let plan = if let Some(notice) = notice {
-        Plan::Message(notice, 254)
+        Plan::Message(notice, CLOSED)
     } else if must_change_password {
         change_password(has_terminal)
     } else {
@@ -172,6 +175,15 @@ fn change_password(has_terminal: bool) -> Plan {
         }
     } else {
         Plan::Message("Password change required but no TTY available.\n".to_owned(), 1)
+    }
+}
+
+/// What somebody reads whose password is too old.
+pub(crate) fn password_warning(has_terminal: bool) -> &'static str {
+    if has_terminal {
+        "WARNING: Your password has expired.\nYou must change your password now and log in again!\n"
+    } else {
+        "WARNING: Your password has expired.\n"
     }
 }
 

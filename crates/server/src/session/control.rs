@@ -1,7 +1,8 @@
 //! What the client may do besides using its channels: opens, global requests, key exchanges.
 
-use std::net::SocketAddr;
+use std::cell::RefCell;
 use std::rc::Rc;
+use std::time::{Duration, Instant};
 
 use lh_crypto::PublicKey;
 use lh_driver::{ChannelId, ChannelOptions, Control, ControlCx, ControlEvent};
@@ -9,58 +10,55 @@ use lh_wire::msg::{disconnect, open_failure};
 use lh_wire::{Reader, Writer};
 
 use super::channel::SessionChannel;
-use super::direct::{Connecting, Target};
+use super::forward::{Forwards, Replies};
 use super::shared::Shared;
 use crate::log::{debug, error, info};
-use crate::questions::{Question, Talk};
-
-/// Most connections on their way at a time: each may hold a thread that asks the resolver.
-const MAX_CONNECTING: usize = 64;
+use crate::questions::Question;
 
 /// The server's [`Control`].
 pub(super) struct Serving {
     shared: Rc<Shared>,
     /// The public halves; the private ones are the monitor's.
     host_keys: Vec<PublicKey>,
-    monitor: Talk,
     sessions: Vec<ChannelId>,
     no_more_sessions: bool,
     /// The host key algorithm in use, to prove RSA keys with a hash the client knows.
     negotiated: String,
     opened: u32,
-    connecting: usize,
+    forwards: Rc<RefCell<Forwards>>,
+    replies: Replies,
+    /// When a connection without channels is over (`UnusedConnectionTimeout`).
+    unused_until: Option<Instant>,
 }
 
 impl Serving {
-    pub(super) fn new(
-        shared: Rc<Shared>,
-        host_keys: Vec<PublicKey>,
-        monitor: Talk,
-        negotiated: String,
-    ) -> Self {
+    pub(super) fn new(shared: Rc<Shared>, host_keys: Vec<PublicKey>, negotiated: String) -> Self {
+        let forwards = Rc::new(RefCell::new(Forwards::new(Rc::clone(&shared))));
+        // From the start: a client that never opens a channel wakes nobody up.
+        let unused = shared.settings.unused_connection_timeout.value.0;
+        let unused_until =
+            unused.and_then(|seconds| Instant::now().checked_add(Duration::from_secs(seconds)));
         Self {
             shared,
             host_keys,
-            monitor,
             sessions: Vec::new(),
             no_more_sessions: false,
             negotiated,
             opened: 0,
-            connecting: 0,
+            forwards,
+            replies: Replies::default(),
+            unused_until,
         }
     }
 
     /// Tells the client all host keys (`hostkeys-00@openssh.com`), so that it can learn new ones before old ones go.
     pub(super) fn announce_host_keys(&self, cx: &mut ControlCx<'_>) {
         let mut fields = Vec::new();
-        for key in &self.host_keys {
+        // Certificates are not learnt: that is what they are for.
+        for key in self.host_keys.iter().filter(|key| key.certificate().is_none()) {
             fields.put_string(key.blob());
         }
         cx.global_request("hostkeys-00@openssh.com", false, &fields);
-    }
-
-    fn peer(&self) -> SocketAddr {
-        self.shared.peer
     }
 
     fn open(&mut self, id: ChannelId, kind: &str, fields: &[u8], cx: &mut ControlCx<'_>) {
@@ -72,13 +70,11 @@ impl Serving {
                 cx.stop(255);
             }
             "session" => self.open_session(id, fields, cx),
-            "direct-tcpip" => self.open_direct(id, fields, cx),
+            _ if self.forwards.borrow().open(id, kind, fields, cx) => {}
             _ => {
                 debug!(self.shared.log, "refused to open a channel of type {kind}");
                 let (reason, text) = match kind {
-                    "direct-streamlocal@openssh.com" | "tun@openssh.com" => {
-                        (open_failure::ADMINISTRATIVELY_PROHIBITED, "open failed")
-                    }
+                    "tun@openssh.com" => (open_failure::ADMINISTRATIVELY_PROHIBITED, "open failed"),
                     _ => (open_failure::UNKNOWN_CHANNEL_TYPE, "unknown channel type"),
                 };
                 cx.refuse(id, reason, text);
@@ -99,27 +95,6 @@ impl Serving {
         }
     }
 
-    fn open_direct(&mut self, id: ChannelId, fields: &[u8], cx: &mut ControlCx<'_>) {
-        let Ok(target) = Target::decode(fields) else {
-            return cx.refuse(id, open_failure::CONNECT_FAILED, "malformed request");
-        };
-        if !self.shared.may_connect(&target.host, target.port) {
-            let (ip, from) = (self.peer().ip(), self.peer().port());
-            let Target { host, port } = &target;
-            info!(
-                self.shared.log,
-                "Received request from {ip} port {from} to connect to host {host} port {port}, but the request was denied."
-            );
-            return cx.refuse(id, open_failure::ADMINISTRATIVELY_PROHIBITED, "open failed");
-        }
-        if self.connecting >= MAX_CONNECTING {
-            return cx.refuse(id, open_failure::RESOURCE_SHORTAGE, "too many connections being opened");
-        }
-        if let Some(source) = Connecting::start(id, &target, cx) {
-            cx.add_source(Box::new(source));
-        }
-    }
-
     /// Signs for each key the client asks about (`hostkeys-prove-00@openssh.com`).
     fn prove(&mut self, fields: &[u8]) -> Option<Vec<u8>> {
         let mut reader = Reader::new(fields);
@@ -133,7 +108,7 @@ impl Serving {
                 None => algorithms.first()?,
             };
             let question = Question::Prove { algorithm: (*algorithm).to_owned(), key: blob.to_vec() };
-            proofs.put_string(&self.monitor.ask_signature(&question).ok()?);
+            proofs.put_string(&self.shared.monitor.borrow_mut().ask_signature(&question).ok()?);
         }
         Some(proofs)
     }
@@ -144,6 +119,9 @@ impl Control for Serving {
         match event {
             ControlEvent::OpenRequested { id, kind, fields } => self.open(id, &kind, &fields, cx),
             ControlEvent::GlobalRequest { name, want_reply, fields } => {
+                if Forwards::request(&self.forwards, &name, want_reply, &fields, &self.replies, cx) {
+                    return;
+                }
                 let answer = match name.as_str() {
                     "no-more-sessions@openssh.com" => {
                         self.no_more_sessions = true;
@@ -152,13 +130,12 @@ impl Control for Serving {
                     "hostkeys-prove-00@openssh.com" => self.prove(&fields),
                     _ => None,
                 };
-                if want_reply {
-                    cx.reply_global(answer.is_some(), answer.as_deref().unwrap_or_default());
-                }
+                let slot = self.replies.expect(want_reply);
+                self.replies.answer(slot, answer, cx);
             }
             ControlEvent::SignExchangeHash { algorithm, key_index, data } => {
                 let question = Question::Sign { key_index, algorithm, hash: data };
-                let signed = match self.monitor.ask_signature(&question) {
+                let signed = match self.shared.monitor.borrow_mut().ask_signature(&question) {
                     Ok(signature) => cx.transport().exchange_hash_signed(&signature).is_ok(),
                     Err(_) => false,
                 };
@@ -178,5 +155,26 @@ impl Control for Serving {
             }
             _ => {}
         }
+    }
+
+    fn on_turn_end(&mut self, cx: &mut ControlCx<'_>) {
+        let Some(seconds) = self.shared.settings.unused_connection_timeout.value.0 else { return };
+        if cx.channels() > 0 {
+            self.unused_until = None;
+        } else if self.unused_until.is_none() {
+            self.unused_until = cx.now().checked_add(Duration::from_secs(seconds));
+        }
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        self.unused_until
+    }
+
+    fn on_timeout(&mut self, cx: &mut ControlCx<'_>) {
+        self.unused_until = None;
+        let (user, peer) = (&self.shared.user.name, self.shared.peer);
+        let (ip, port) = (peer.ip(), peer.port());
+        info!(self.shared.log, "terminating inactive connection from user {user} {ip} port {port}");
+        cx.stop(255);
     }
 }

@@ -72,16 +72,32 @@ pub(crate) struct Sources<'a> {
     pub(crate) user: &'a User,
     /// `environment=` of the key (already empty unless `PermitUserEnvironment` allows).
     pub(crate) key: &'a [(String, String)],
+    /// `~/.ssh/environment`, as far as permitted.
+    pub(crate) user_file: &'a [(String, String)],
+    /// What PAM's modules have set.
+    pub(crate) modules: &'a [(OsString, OsString)],
     /// `SetEnv` of the server.
     pub(crate) set_env: &'a [(String, String)],
-    /// Content of `~/.ssh/environment`, where permitted.
-    pub(crate) user_file: Option<&'a str>,
     /// The client's address, and ours.
     pub(crate) connection: Option<(SocketAddr, SocketAddr)>,
+    /// The socket of the forwarded agent.
+    pub(crate) agent: Option<&'a std::path::Path>,
     /// The terminal's device and type.
     pub(crate) terminal: Option<(&'a std::path::Path, &'a str)>,
     /// What the client asked for, where something else is forced.
     pub(crate) original_command: Option<&'a OsString>,
+    /// The file of `ExposeAuthInfo`.
+    pub(crate) auth_info: Option<&'a std::path::Path>,
+}
+
+/// The lines of `~/.ssh/environment`: `NAME=value`, comments, blanks.
+pub(crate) fn lines(text: &str) -> Vec<(String, String)> {
+    text.lines()
+        .map(str::trim_start)
+        .filter(|line| !line.starts_with('#'))
+        .filter_map(|line| line.split_once('='))
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect()
 }
 
 /// Puts the environment together, in OpenSSH's order of precedence.
@@ -100,14 +116,19 @@ pub(crate) fn build(sources: &Sources<'_>) -> Environment {
     if let Some(zone) = std::env::var_os("TZ") {
         environment.set("TZ", zone);
     }
-    for (name, value) in sources.key.iter().chain(sources.set_env) {
+    if let Some((_, kind)) = sources.terminal {
+        environment.set("TERM", kind);
+    }
+    for (name, value) in sources.key.iter().chain(sources.user_file) {
         environment.set(name, value);
     }
-    for line in sources.user_file.unwrap_or_default().lines() {
-        let line = line.trim_start();
-        if let Some((name, value)) = line.split_once('=').filter(|_| !line.starts_with('#')) {
-            environment.set(name, value);
-        }
+    // What is only for modules stays with them.
+    let internal = |name: &OsString| name.as_encoded_bytes().starts_with(b"SSH_AUTH_INFO");
+    for (name, value) in sources.modules.iter().filter(|(name, _)| !internal(name)) {
+        environment.set(name, value);
+    }
+    for (name, value) in sources.set_env {
+        environment.set(name, value);
     }
     if let Some((peer, local)) = sources.connection {
         environment.set("SSH_CLIENT", format!("{} {} {}", peer.ip(), peer.port(), local.port()));
@@ -118,12 +139,17 @@ pub(crate) fn build(sources: &Sources<'_>) -> Environment {
         environment.set("SSH_CLIENT", "UNKNOWN 65535 65535");
         environment.set("SSH_CONNECTION", "UNKNOWN 65535 UNKNOWN 65535");
     }
-    if let Some((device, kind)) = sources.terminal {
+    if let Some(socket) = sources.agent {
+        environment.set("SSH_AUTH_SOCK", socket);
+    }
+    if let Some((device, _)) = sources.terminal {
         environment.set("SSH_TTY", device);
-        environment.set("TERM", kind);
     }
     if let Some(command) = sources.original_command {
         environment.set("SSH_ORIGINAL_COMMAND", command);
+    }
+    if let Some(path) = sources.auth_info {
+        environment.set("SSH_USER_AUTH", path);
     }
     environment
 }
@@ -151,16 +177,21 @@ mod tests {
         assert!(client.offer(&patterns, "HOME", "/evil".into()));
         assert!(!client.offer(&patterns, "LD_PRELOAD", "/evil.so".into()));
         let key = [("A".to_owned(), "key".to_owned()), ("SSH_CLIENT".to_owned(), "forged".to_owned())];
-        let set_env = [("A".to_owned(), "server".to_owned())];
+        let set_env = [("A".to_owned(), "server".to_owned()), ("C".to_owned(), "server".to_owned())];
+        let modules = [("C", "modules"), ("D", "modules"), ("B", "modules"), ("SSH_AUTH_INFO_0", "x")];
+        let modules = modules.map(|(name, value)| (name.into(), value.into()));
         let built = build(&Sources {
             client: &client,
             user: &user(1000),
             key: &key,
             set_env: &set_env,
-            user_file: Some("# no\nB=file=1\nbroken\n"),
+            user_file: &lines("# no\nB=file=1\nE=file=1\nbroken\n"),
+            modules: &modules,
             connection: Some(("10.0.0.1:4000".parse().unwrap(), "10.0.0.2:22".parse().unwrap())),
+            agent: Some(std::path::Path::new("/home/ada/.ssh/agent/s")),
             terminal: Some((std::path::Path::new("/dev/pts/7"), "xterm")),
             original_command: Some(&"ls -l".into()),
+            auth_info: Some(std::path::Path::new("/tmp/sshauth.x")),
         });
         for (name, value) in [
             ("LC_ALL", "C"),
@@ -169,15 +200,21 @@ mod tests {
             ("PATH", USER_PATH),
             ("MAIL", "/var/mail/ada"),
             ("A", "server"),
-            ("B", "file=1"),
+            ("B", "modules"),
+            ("C", "server"),
+            ("D", "modules"),
+            ("E", "file=1"),
+            ("SSH_USER_AUTH", "/tmp/sshauth.x"),
             ("SSH_CLIENT", "10.0.0.1 4000 22"),
             ("SSH_CONNECTION", "10.0.0.1 4000 10.0.0.2 22"),
+            ("SSH_AUTH_SOCK", "/home/ada/.ssh/agent/s"),
             ("SSH_TTY", "/dev/pts/7"),
             ("TERM", "xterm"),
             ("SSH_ORIGINAL_COMMAND", "ls -l"),
         ] {
             assert_eq!(built.value(name), Some(value), "{name}");
         }
+        assert_eq!(built.value("SSH_AUTH_INFO_0"), None);
     }
 
     #[test]

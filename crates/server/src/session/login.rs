@@ -151,10 +151,23 @@ pub(super) fn log_in(
                         return Ok(());
                     }
                     Verdict::KeyOk => server.key_ok(link.transport()),
-                    Verdict::Prompt(text) => server.prompts("", "", &[(&text, false)], link.transport()),
+                    Verdict::Prompt(prompts) => {
+                        let prompts: Vec<(&str, bool)> =
+                            prompts.iter().map(|(text, echo)| (text.as_str(), *echo)).collect();
+                        server.prompts("", "", &prompts, link.transport());
+                    }
                     Verdict::Reject { methods, partial } => {
                         let methods: Vec<&str> = methods.iter().map(String::as_str).collect();
                         server.reject(&methods, partial, link.transport());
+                    }
+                    Verdict::Denied(text) => {
+                        if !text.is_empty() {
+                            server.banner(&text, link.transport());
+                        }
+                        let user = String::from_utf8_lossy(server.user().unwrap_or_default()).into_owned();
+                        error!(log, "fatal: Access denied for user {user} by PAM account configuration");
+                        link.finish(GOODBYE);
+                        return Err(NoLogin::Ended);
                     }
                     Verdict::TooMany => {
                         let text = "Too many authentication failures";

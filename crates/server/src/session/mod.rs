@@ -6,16 +6,21 @@
 //! somebody has logged in, becomes that user for good, and goes on with the connection. Splitting instead of executing
 //! costs a fraction of a millisecond, and none of the three has seen another's secrets.
 
+mod agent;
+mod auth_info;
 mod become_user;
 mod channel;
 mod command;
 mod control;
-mod direct;
 mod environment;
+mod forward;
+mod greeting;
+mod holder;
 mod login;
-mod names;
+pub(crate) mod names;
 mod preauth;
 mod process;
+mod rc;
 mod sftp;
 mod shared;
 mod supervisor;
@@ -37,14 +42,22 @@ use lh_driver::Stream;
 use lh_transport::{Config, RekeyLimit};
 
 use crate::hand_over::{HandOver, Session, receive_host_keys};
-use crate::listener::{SESSION_FLAG, SESSION_NAME};
-use crate::log::{Log, error, verbose};
+use crate::listener::{SESSION_FLAG, SESSION_NAME, oom};
+use crate::log::{Log, error, info, verbose};
 use crate::monitor::Monitor;
 use crate::questions::Talk;
 use supervisor::{Child, Children};
 
-/// Exit status when `LoginGraceTime` is over, as sshd-session's.
-const EXIT_GRACE: i32 = 3;
+/// Exit status when `LoginGraceTime` is over. These are sshd-session's, and what the listener's penalties go by.
+pub(crate) const EXIT_GRACE: i32 = 3;
+/// Exit status when the process before authentication has crashed.
+pub(crate) const EXIT_CRASH: i32 = 4;
+/// Exit status when somebody has tried to log in, in vain.
+pub(crate) const EXIT_AUTH_ATTEMPTED: i32 = 5;
+/// Exit status of connections that `RefuseConnection` refuses.
+pub(crate) const EXIT_REFUSED: i32 = 6;
+/// Exit status when somebody has tried to log in as a user who does not exist.
+pub(crate) const EXIT_INVALID_USER: i32 = 7;
 /// Exit status of every other session that did not end in order, as sshd's.
 const EXIT_FAILURE: i32 = 255;
 
@@ -73,6 +86,9 @@ fn begin(write: Option<&OsStr>) -> Result<(Session, Connection, File), Failure> 
     let (read, control) = lh_sys::fd::take_stdin_stdout()?;
     let mut control = File::from(control);
     let session = Session::receive(&mut control)?;
+    if let Some(score) = session.oom_score {
+        oom::restore(score);
+    }
     let connection = match write {
         None => Connection::Socket(read),
         Some(number) => {
@@ -122,6 +138,13 @@ impl Connection {
 
 type Failure = Box<dyn std::error::Error>;
 
+/// `RefuseConnection`, before anybody has said a word.
+#[derive(Debug, thiserror::Error)]
+#[error("administratively prohibited connection from {} port {}", from.ip(), from.port())]
+struct Refused {
+    from: SocketAddr,
+}
+
 /// What all three processes know.
 struct Common {
     session: Session,
@@ -131,6 +154,8 @@ struct Common {
     peer: SocketAddr,
     local: SocketAddr,
     known: bool,
+    /// The client's host name, where `UseDNS` found one.
+    host_name: Option<String>,
     /// The end of LoginGraceTime.
     deadline: Option<Instant>,
 }
@@ -148,18 +173,20 @@ impl Common {
         let (peer, local) = (peer.unwrap_or(nobody), local.unwrap_or(nobody));
         let (from, to) = (peer.ip(), local.ip());
         verbose!(log, "Connection from {from} port {} on {to} port {}", peer.port(), local.port());
-        let facts = crate::facts::of_connection(peer, local, None);
+        let grace = session.config.login_grace_time.value.0.map(Duration::from_secs);
+        let deadline = grace.and_then(|grace| Instant::now().checked_add(grace));
+        // Name servers that do not answer cost the client its time to log in; the listener ends what takes longer.
+        let wanted = known && session.config.use_dns.value;
+        let host_name = wanted.then(|| lh_sys::resolve::checked_host_name(peer.ip())).flatten();
+        let facts = crate::facts::of_connection(peer, local, host_name.as_deref());
         let settings = session.config.for_connection(&facts)?.settings;
         if settings.refuse_connection.value {
-            let port = peer.port();
-            return Err(format!("administratively prohibited connection from {from} port {port}").into());
+            return Err(Refused { from: peer }.into());
         }
         if let (Connection::Socket(socket), true) = (connection, known) {
             let _ = lh_sys::socket::set_keepalive(socket, session.config.tcp_keep_alive.value);
         }
-        let grace = session.config.login_grace_time.value.0.map(Duration::from_secs);
-        let deadline = grace.and_then(|grace| Instant::now().checked_add(grace));
-        Ok(Box::new(Self { session, facts, settings, peer, local, known, deadline }))
+        Ok(Box::new(Self { session, facts, settings, peer, local, known, host_name, deadline }))
     }
 
     fn address(&self, log: Log) -> Address {
@@ -183,6 +210,9 @@ impl Common {
             },
             moduli: moduli.and_then(|path| std::fs::read_to_string(path).ok()),
             server_sig_algs: names::user_key_algorithms(settings),
+            // The names RFC 9987 registers for agent forwarding are understood.
+            extensions: vec![(lh_agent::names::AGENT_FORWARD.to_owned(), b"0".to_vec())],
+            comments: settings.version_addendum.command().map(str::to_owned).unwrap_or_default(),
             ..Config::server(host_keys)
         }
     }
@@ -196,6 +226,10 @@ fn serve(session: Session, connection: Connection, control: File) -> i32 {
     let log = session.log();
     let common = match Common::new(session, &connection, &log) {
         Ok(common) => common,
+        Err(problem) if problem.is::<Refused>() => {
+            info!(log, "{problem}");
+            return EXIT_REFUSED;
+        }
         Err(problem) => {
             error!(log, "{problem}");
             return EXIT_FAILURE;
@@ -251,8 +285,20 @@ fn split(
     };
     let address = common.address(common.session.log());
     let sha1 = offers_sha1(&names::algorithms(&common.settings));
-    let Common { session, deadline, .. } = *common;
-    let monitor = Monitor::new(session.config, host_keys, address.peer, address.local, address.log.clone())
-        .with_sha1(sha1);
+    let Common { session, settings, host_name, deadline, .. } = *common;
+    let mut monitor =
+        Monitor::new(session.config, host_keys, address.peer, address.local, address.log.clone())
+            .with_sha1(sha1)
+            .with_host_name(host_name)
+            .with_deadline(deadline);
+    if crate::uses_pam(&settings) {
+        match user.talk.socket().try_clone().and_then(Talk::new) {
+            Ok(talk) => monitor = monitor.with_modules(talk),
+            Err(problem) => {
+                error!(address.log, "{problem}");
+                return Ok(EXIT_FAILURE);
+            }
+        }
+    }
     Ok(supervisor::run(monitor, Children { cage, user }, control, deadline, &address))
 }

@@ -77,6 +77,11 @@ impl Process {
         })
     }
 
+    /// The program's process id.
+    pub(super) fn pid(&self) -> u32 {
+        self.child.pid()
+    }
+
     /// Begins to copy; the client has been told that its request succeeded.
     pub(super) fn start(&mut self, cx: &mut ChannelCx<'_>) {
         self.with_pump(cx, |pump, cx| pump.start(cx));

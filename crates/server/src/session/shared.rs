@@ -1,15 +1,20 @@
 //! What all channels of one session process share.
 
+use std::cell::RefCell;
+use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 
 use lh_config::pattern::{ListMatch, match_list};
 use lh_config::server_table::ServerSettings;
 use lh_config::server_values::PermitUserEnvironment;
 use lh_sys::users::User;
 
+use super::auth_info::AuthInfo;
 use crate::key_options::KeyOptions;
 use crate::log::Log;
+use crate::questions::Talk;
 
 /// The user who has logged in, and the rules.
 pub(super) struct Shared {
@@ -23,10 +28,24 @@ pub(super) struct Shared {
     pub(super) connection: Option<(SocketAddr, SocketAddr)>,
     /// `environment=` of the key, as far as `PermitUserEnvironment` lets it through.
     pub(super) key_environment: Vec<(String, String)>,
-    /// Content of `~/.ssh/environment`, where that may be read.
-    pub(super) user_environment: Option<String>,
+    /// `~/.ssh/environment`, as far as `PermitUserEnvironment` lets it through.
+    pub(super) user_environment: Vec<(String, String)>,
+    /// What PAM's modules have set.
+    pub(super) modules_environment: Vec<(OsString, OsString)>,
+    /// Why PAM has opened no session.
+    pub(super) session_problem: Option<String>,
+    /// PAM decides about logins here.
+    pub(super) pam: bool,
+    /// What modules want the user to read.
+    pub(super) said: String,
+    /// The file of `ExposeAuthInfo`.
+    pub(super) auth_info: Option<AuthInfo>,
+    /// The monitor, for what only root may do.
+    pub(super) monitor: RefCell<Talk>,
     /// What to tell the user about his home directory.
     pub(super) home_problem: Option<String>,
+    /// Where programs find the forwarded agent, once a session has asked for it.
+    pub(super) agent: RefCell<Option<PathBuf>>,
     /// The connection's socket, for options that depend on what it is used for.
     pub(super) socket: Option<OwnedFd>,
 }
@@ -41,24 +60,6 @@ impl Shared {
             let _ = lh_sys::socket::set_tos(socket, tos);
         }
     }
-
-    /// Whether this login may open connections to `host:port` from here.
-    pub(super) fn may_connect(&self, host: &str, port: u16) -> bool {
-        let settings = &self.settings;
-        let allowed = settings.allow_tcp_forwarding.value.local()
-            && !settings.disable_forwarding.value
-            && self.options.port_forwarding
-            && settings.permit_open.value.allows(host, port);
-        let by_key = self.options.permit_open.is_empty()
-            || self.options.permit_open.iter().any(|permitted| permits(permitted, host, port));
-        allowed && by_key
-    }
-}
-
-/// One `permitopen=` of a key.
-fn permits(permitted: &str, host: &str, port: u16) -> bool {
-    let Some((name, number)) = crate::key_options::split_host_port(permitted) else { return false };
-    (name == "*" || name.eq_ignore_ascii_case(host)) && (number == "*" || number.parse() == Ok(port))
 }
 
 /// The variables of a key that `PermitUserEnvironment` lets through.
@@ -77,16 +78,6 @@ pub(super) fn permitted_environment(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn permitopen_of_keys() {
-        assert!(permits("db:5432", "DB", 5432));
-        assert!(permits("*:80", "any", 80));
-        assert!(permits("h:*", "h", 1));
-        assert!(permits("[::1]:22", "::1", 22));
-        assert!(!permits("db:5432", "db", 5433));
-        assert!(!permits("db", "db", 1));
-    }
 
     #[test]
     fn the_server_decides_which_variables_of_a_key_count() {

@@ -12,11 +12,14 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, waitpid};
 use zeroize::Zeroizing;
 
-use super::{Address, EXIT_FAILURE, EXIT_GRACE};
+use super::{
+    Address, EXIT_AUTH_ATTEMPTED, EXIT_CRASH, EXIT_FAILURE, EXIT_GRACE, EXIT_INVALID_USER, EXIT_REFUSED,
+};
 use crate::hand_over::AUTHENTICATED;
 use crate::log::{debug, error, info};
+use crate::modules::Order;
 use crate::monitor::{Monitor, Unexpected};
-use crate::questions::{LARGEST_HAND_OVER, LARGEST_QUESTION, Question, Talk, TalkError};
+use crate::questions::{LARGEST_HAND_OVER, LARGEST_QUESTION, Question, Talk, TalkError, encode_last};
 
 /// The cage ends itself when LoginGraceTime is over. It is ended when it has not done so this much later.
 const GRACE_OF_GRACE: Duration = Duration::from_secs(3);
@@ -65,7 +68,7 @@ pub(super) fn run(
     };
     let moved = monitor.grant(state).map_err(|problem| problem.to_string()).and_then(|grant| {
         debug!(log, "User child is on pid {}", user.pid.as_raw_nonzero());
-        user.talk.send(&grant.encode()).map_err(|problem| problem.to_string())
+        user.talk.send(&Order::Grant(grant.encode()).encode()).map_err(|problem| problem.to_string())
     });
     if let Err(problem) = moved {
         error!(log, "cannot start a session: {problem}");
@@ -74,7 +77,10 @@ pub(super) fn run(
     }
     // A listener that has been restarted does not count us any more.
     let _ = control.write_all(AUTHENTICATED);
-    after(&mut user, &mut monitor, &mut signals, address)
+    let status = after(&mut user, &mut monitor, &mut signals, address);
+    // A process that was killed has not said goodbye to its terminals.
+    monitor.left(None);
+    status
 }
 
 /// What a wait has found.
@@ -148,7 +154,7 @@ fn before(
                     "fatal: pre-authentication process {} of {ip} port {port} was killed: forbidden system call",
                     pid.as_raw_nonzero()
                 );
-                EXIT_FAILURE
+                EXIT_CRASH
             }
             Some(status) if status.signaled() => {
                 let signal = status.terminating_signal().unwrap_or_default();
@@ -157,12 +163,20 @@ fn before(
                     "fatal: pre-authentication process {} of {ip} port {port} was killed by signal {signal}",
                     pid.as_raw_nonzero()
                 );
-                EXIT_FAILURE
+                EXIT_CRASH
             }
             // It has said itself why.
             Some(status) if status.exit_status() == Some(EXIT_GRACE) => EXIT_GRACE,
-            _ => EXIT_FAILURE,
+            _ => match monitor.tried() {
+                None => EXIT_FAILURE,
+                Some(true) => EXIT_AUTH_ATTEMPTED,
+                Some(false) => EXIT_INVALID_USER,
+            },
         }),
+        Err(Stop::Unexpected(Unexpected::Prohibited)) => {
+            end(pid);
+            Err(EXIT_REFUSED)
+        }
         Err(problem) => {
             end(pid);
             match problem {
@@ -200,7 +214,10 @@ fn converse(
                     talk.send(&decision.encode())?;
                 }
                 Question::HandOver(state) if monitor.accepted() => return Ok(state),
-                Question::HandOver(_) | Question::Prove { .. } => return Err(Unexpected::Time.into()),
+                Question::HandOver(_)
+                | Question::Prove { .. }
+                | Question::Arrived { .. }
+                | Question::Left { .. } => return Err(Unexpected::Time.into()),
             }
         }
         match wait(talk, signals, deadline)? {
@@ -262,6 +279,14 @@ fn serve_user(
                 monitor.sign_again(key_index, &algorithm, &hash)?
             }
             Question::Prove { algorithm, key } => monitor.prove(&algorithm, &key)?,
+            Question::Arrived { line, pid } => {
+                talk.send(&encode_last(monitor.arrived(&line, pid)?.as_ref()))?;
+                continue;
+            }
+            Question::Left { line } => {
+                monitor.left(Some(&line));
+                continue;
+            }
             _ => return Err(Unexpected::Time.into()),
         };
         answer(talk, signature, address)?;
@@ -372,7 +397,8 @@ mod tests {
         ] {
             let (lines, status) = session(case);
             assert_eq!(lines, ["error: here\\nI am [preauth]", &line], "{case}");
-            assert_eq!(status, Some(EXIT_FAILURE), "{case}");
+            let expected = if line == violation { EXIT_CRASH } else { EXIT_FAILURE };
+            assert_eq!(status, Some(expected), "{case}");
         }
         let (lines, status) = session("open");
         assert_eq!(lines, ["error: here\\nI am [preauth]", "refused [preauth]"]);

@@ -3,12 +3,14 @@
 //! It splits off before the first byte of the network and before the first key is read, so nothing of either is in its
 //! memory. The connection reaches it as bytes that the cage wrote, and those are read with the user's rights.
 
+use std::cell::RefCell;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use lh_config::server_table::ServerSettings;
+use lh_config::server_values::PermitUserEnvironment;
 use lh_crypto::SystemRandom;
 use lh_driver::{Driver, DriverError, Link, LinkError, Workers};
 use lh_sys::ids::Ids;
@@ -16,9 +18,11 @@ use lh_sys::users::User;
 use lh_transport::{Transport, TransportError};
 use rustix::process::Signal;
 
+use super::auth_info::AuthInfo;
 use super::control::Serving;
+use super::holder::{Holder, Inherited};
 use super::shared::{self, Shared};
-use super::{Address, Common, Connection, EXIT_FAILURE, Failure, become_user};
+use super::{Address, Common, Connection, EXIT_FAILURE, Failure, become_user, environment};
 use crate::grant::Grant;
 use crate::key_options::KeyOptions;
 use crate::log::{error, info};
@@ -28,7 +32,6 @@ use crate::questions::{Talk, TalkError};
 const GOODBYE: Duration = Duration::from_secs(2);
 
 /// Who has logged in, and under which rules.
-#[derive(Debug)]
 pub(super) struct Login {
     pub(super) user: User,
     pub(super) ids: Ids,
@@ -38,15 +41,22 @@ pub(super) struct Login {
     pub(super) options: KeyOptions,
     /// The password is too old: nothing but changing it is allowed.
     pub(super) must_change_password: bool,
+    /// How the user has proven who he is.
+    pub(super) proofs: String,
+    /// What modules want the user to read.
+    pub(super) said: String,
+    /// What came from PAM, where it is used.
+    pub(super) inherited: Option<Inherited>,
 }
 
 /// Waits for the monitor's word and serves the session. Returns the exit status.
 pub(super) fn run(common: Box<Common>, connection: Connection, monitor: UnixStream) -> i32 {
-    let received = Talk::new(monitor).map_err(TalkError::from).and_then(|mut talk| {
-        let grant = Grant::decode(&talk.receive()?)?;
-        Ok((talk, grant))
+    let received = monitor.try_clone().and_then(Talk::new).map_err(TalkError::from).and_then(|talk| {
+        let mut holder = Holder::new(talk);
+        let grant = Grant::decode(&holder.obey()?)?;
+        Ok((holder, grant, Talk::new(monitor)?))
     });
-    let (talk, grant) = match received {
+    let (holder, mut grant, talk) = match received {
         Ok(received) => received,
         // Nobody has logged in.
         Err(TalkError::Closed) => return 0,
@@ -57,20 +67,32 @@ pub(super) fn run(common: Box<Common>, connection: Connection, monitor: UnixStre
     };
     let log = common.session.log();
     log.set_level(grant.level);
+    let inherited = match holder.open(&mut grant, &log) {
+        None => None,
+        // What modules have opened is closed by a process that is still root: this one. Its copy becomes the user's.
+        Some(session) => match lh_sys::background::split() {
+            Ok(None) => Some(session.inherit()),
+            Ok(Some(child)) => {
+                drop((connection, grant));
+                let status = session.hold(child, &log);
+                // The monitor waits for this end.
+                drop(talk);
+                return status;
+            }
+            Err(problem) => {
+                error!(log, "fatal: {problem}");
+                return EXIT_FAILURE;
+            }
+        },
+    };
     let address = common.address(log);
-    match begin(common, connection, grant, &address) {
-        Ok((shared, link, host_keys)) => serve(shared, link, Serves { host_keys, talk }),
+    match begin(common, connection, grant, inherited, talk, &address) {
+        Ok((shared, link, host_keys)) => serve(shared, link, host_keys),
         Err(problem) => {
             error!(address.log, "fatal: {problem}");
             EXIT_FAILURE
         }
     }
-}
-
-/// What the client is told about host keys, and who signs with them.
-struct Serves {
-    host_keys: Vec<lh_crypto::PublicKey>,
-    talk: Talk,
 }
 
 type Begun = (Rc<Shared>, Link, Vec<lh_crypto::PublicKey>);
@@ -80,14 +102,17 @@ fn begin(
     common: Box<Common>,
     connection: Connection,
     grant: Grant,
+    inherited: Option<Inherited>,
+    monitor: Talk,
     address: &Address,
 ) -> Result<Begun, Failure> {
-    let Grant { user, ids, groups, options, must_change_password, session_id, state, .. } = grant;
+    let Grant { user, ids, groups, options, must_change_password, proofs, said, session_id, state, .. } =
+        grant;
     let facts = crate::facts::with_user(&common.facts, &user.name, Some(&user), &groups);
     let settings = common.session.config.for_connection(&facts)?.settings;
     let config = common.transport_config();
     let stream = connection.into_stream()?;
-    let login = Login { user, ids, settings, options, must_change_password };
+    let login = Login { user, ids, settings, options, must_change_password, proofs, said, inherited };
     let home_problem = become_user::become_user(&login)?;
     // Without the monitor there are no more key exchanges, so no session for long. (The change of ids would undo
     // this.)
@@ -98,16 +123,16 @@ fn begin(
         return Err("the connection is not the one that was authenticated".into());
     }
     let link = Link::new(transport, stream);
-    let shared = Rc::new(share(login, home_problem, address, &link));
+    let shared = Rc::new(share(login, home_problem, monitor, address, &link));
     Ok((shared, link, common.session.host_keys))
 }
 
-fn serve(shared: Rc<Shared>, link: Link, serves: Serves) -> i32 {
+fn serve(shared: Rc<Shared>, link: Link, host_keys: Vec<lh_crypto::PublicKey>) -> i32 {
     let negotiated =
         link.transport_ref().negotiated().map(|names| names.host_key.clone()).unwrap_or_default();
-    let mut serving = Serving::new(Rc::clone(&shared), serves.host_keys, serves.talk, negotiated);
+    let mut serving = Serving::new(Rc::clone(&shared), host_keys, negotiated);
     let mut driver = Driver::new(link, lh_connection::Config::default());
-    driver.set_workers(Workers::from_environment());
+    driver.set_workers(Workers::configured(shared.settings.disable_mt_aes.value));
     if let Some(interval) = shared.settings.client_alive_interval.value.duration() {
         driver.set_keepalive(interval, shared.settings.client_alive_count_max.value);
     }
@@ -129,15 +154,35 @@ fn serve(shared: Rc<Shared>, link: Link, serves: Serves) -> i32 {
     }
 }
 
-fn share(login: Login, home_problem: Option<String>, address: &Address, link: &Link) -> Shared {
-    let Login { user, settings, options, must_change_password, .. } = login;
+fn share(
+    login: Login,
+    home_problem: Option<String>,
+    monitor: Talk,
+    address: &Address,
+    link: &Link,
+) -> Shared {
+    let Login { user, settings, options, must_change_password, proofs, said, inherited, .. } = login;
     let permit = &settings.permit_user_environment.value;
     let key_environment = shared::permitted_environment(permit, &options.environment);
     let user_environment = match permit {
-        lh_config::server_values::PermitUserEnvironment::No => None,
+        PermitUserEnvironment::No => Vec::new(),
         // Read with the user's rights: this process is the user by now.
-        _ => std::fs::read_to_string(user.home.join(".ssh/environment")).ok(),
+        _ => {
+            let text = std::fs::read_to_string(user.home.join(".ssh/environment")).unwrap_or_default();
+            shared::permitted_environment(permit, &environment::lines(&text))
+        }
     };
+    let auth_info = settings.expose_auth_info.value.then(|| AuthInfo::write(&proofs));
+    let auth_info = match auth_info {
+        Some(Ok(info)) => Some(info),
+        Some(Err(problem)) => {
+            error!(address.log, "ExposeAuthInfo: cannot write the file: {problem}");
+            None
+        }
+        None => None,
+    };
+    let (pam, modules) = (inherited.is_some(), inherited.map(|from| (from.environment, from.problem)));
+    let (modules_environment, session_problem) = modules.unwrap_or_default();
     let socket = link.stream().read_fd().try_clone_to_owned().ok().filter(|_| address.known);
     Shared {
         connection: address.known.then_some((address.peer, address.local)),
@@ -149,7 +194,14 @@ fn share(login: Login, home_problem: Option<String>, address: &Address, link: &L
         must_change_password,
         key_environment,
         user_environment,
+        modules_environment,
+        session_problem,
+        pam,
+        said,
+        auth_info,
+        monitor: RefCell::new(monitor),
         home_problem,
+        agent: std::cell::RefCell::default(),
         socket: socket.filter(|socket| lh_sys::socket::is_internet(socket.as_fd())),
     }
 }

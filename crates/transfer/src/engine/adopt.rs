@@ -45,13 +45,7 @@ impl Engine {
             Side::Source => &mut self.source,
             Side::Target => &mut self.target,
         };
-        match place.take()?.into_session() {
-            Ok(session) => Some(session),
-            Err(remote) => {
-                *place = Some(remote);
-                None
-            }
-        }
+        place.take_if(|remote| !remote.lost()).map(Remote::into_session)
     }
 
     /// Finished, and no answer is awaited that says nothing either.

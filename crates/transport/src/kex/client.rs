@@ -132,7 +132,12 @@ impl Common {
             blob: host_key.to_vec(),
             first: self.exchange.first,
         };
-        let verdict = ExpectVerdict { secret, exchange_hash: hash, host_key: host_key.to_vec() };
+        let verdict = ExpectVerdict {
+            secret,
+            exchange_hash: hash,
+            host_key: host_key.to_vec(),
+            signature: signature.to_vec(),
+        };
         if known {
             return Ok(verdict.accepted());
         }
@@ -145,6 +150,7 @@ pub(crate) struct ExpectVerdict {
     secret: SharedSecret,
     exchange_hash: Vec<u8>,
     host_key: Vec<u8>,
+    signature: Vec<u8>,
 }
 
 impl ExpectVerdict {
@@ -153,9 +159,9 @@ impl ExpectVerdict {
     }
 
     pub(super) fn accepted(self) -> Progress {
-        let Self { secret, exchange_hash, host_key } = self;
+        let Self { secret, exchange_hash, host_key, signature } = self;
         Progress {
-            next: Next::Finished(Finished { secret, exchange_hash, host_key }),
+            next: Next::Finished(Finished { secret, exchange_hash, host_key, signature }),
             send: None,
             event: None,
         }

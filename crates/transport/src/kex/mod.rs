@@ -32,6 +32,8 @@ pub(crate) struct Finished {
     pub(crate) exchange_hash: Vec<u8>,
     /// Blob of the server's key.
     pub(crate) host_key: Vec<u8>,
+    /// The server's signature over the exchange hash.
+    pub(crate) signature: Vec<u8>,
 }
 
 /// Between the two KEXINITs and our NEWKEYS.

@@ -150,7 +150,8 @@ impl ExpectSignature {
                 KexEcdhReply::new(&host_key, &server_public, signature).to_payload()
             }
         };
-        let next = Next::Finished(Finished { secret, exchange_hash, host_key });
+        let signature = signature.to_vec();
+        let next = Next::Finished(Finished { secret, exchange_hash, host_key, signature });
         Progress { next, send: Some(reply), event: None }
     }
 }

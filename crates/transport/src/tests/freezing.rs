@@ -18,6 +18,8 @@ fn in_the_middle_of_traffic() {
         ("aes128-ctr", "hmac-sha2-512-etm@openssh.com"),
         ("aes192-ctr", "umac-64@openssh.com"),
         ("aes128-ctr", "umac-128-etm@openssh.com"),
+        ("aes192-cbc", "hmac-md5-96"),
+        ("3des-cbc", "hmac-sha1-96-etm@openssh.com"),
     ] {
         let (mut client, mut server) = (Config::client(), server_config());
         set_cipher(&mut client, cipher, mac);

@@ -211,6 +211,8 @@ fn every_changed_byte_of_a_packet_is_noticed() {
         ("aes128-ctr", "hmac-sha2-256-etm@openssh.com"),
         ("aes128-ctr", "umac-128@openssh.com"),
         ("aes128-ctr", "umac-64-etm@openssh.com"),
+        ("aes128-cbc", "hmac-sha1"),
+        ("3des-cbc", "hmac-md5-etm@openssh.com"),
     ] {
         let (mut client, mut server) = (Config::client(), server_config());
         set_cipher(&mut client, cipher, mac);
@@ -238,6 +240,40 @@ fn every_changed_byte_of_a_packet_is_noticed() {
             assert_eq!(pair.client.disconnected(), Some(expected));
             at += 1;
         }
+    }
+}
+
+/// CVE-2008-5161: with CBC, the moment at which a changed packet is refused gives away bits of another one.
+#[test]
+fn with_cbc_nobody_learns_where_a_packet_was_wrong() {
+    const MOST: usize = 256 * 1024;
+    for (cipher, mac) in [("aes256-cbc", "hmac-sha2-256"), ("3des-cbc", "hmac-md5-96")] {
+        let (mut client, mut server) = (Config::client(), server_config());
+        set_cipher(&mut client, cipher, mac);
+        set_cipher(&mut server, cipher, mac);
+        let mut refused_after = Vec::new();
+        // The first byte of the length makes it impossible, the last one another one; then payload and tag.
+        for at in [0, 3, 9, 50, 60, 70] {
+            let mut pair = Pair::established(client.clone(), server.clone());
+            pair.client.send(&numbered(0, 40));
+            let first = pair.client.transport.queued_bytes();
+            let changed = at.min(first - 1);
+            pair.link.up.set_tap(move |_, bytes| bytes[changed] ^= 0x41);
+            pair.drive();
+            let mut sent = first;
+            while pair.server.error.is_none() {
+                assert_eq!(pair.client.disconnected(), None, "{cipher} byte {at} after {sent}");
+                assert!(sent < 2 * MOST);
+                pair.client.send(&[94; 700]);
+                sent += pair.client.transport.queued_bytes();
+                pair.drive();
+            }
+            assert_eq!(pair.server.error, Some(TransportError::BadMac));
+            assert!(pair.server.packets.is_empty());
+            refused_after.push(sent);
+        }
+        assert!(refused_after.iter().all(|&sent| sent == refused_after[0]), "{refused_after:?}");
+        assert!((MOST..MOST + 1024).contains(&refused_after[0]), "{refused_after:?}");
     }
 }
 

@@ -188,7 +188,9 @@ fn the_first_bad_packet_ends_it_with_workers_as_without() {
     let mut random = Seeded::new(3);
     let aes = ("aes128-ctr", Some("hmac-sha2-256"));
     let etm = ("aes256-ctr", Some("umac-128-etm@openssh.com"));
-    for (cipher, mac) in [("aes128-gcm@openssh.com", None), ("chacha20-poly1305@openssh.com", None), aes, etm]
+    let cbc = ("aes128-cbc", Some("hmac-sha2-256-etm@openssh.com"));
+    for (cipher, mac) in
+        [("aes128-gcm@openssh.com", None), ("chacha20-poly1305@openssh.com", None), aes, etm, cbc]
     {
         let suite = (Cipher::by_name(cipher).unwrap(), mac.map(|mac| Mac::by_name(mac).unwrap()));
         let good = sealed(key(Direction::Seal, suite), &payloads, 1, 0);

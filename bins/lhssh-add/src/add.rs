@@ -1,0 +1,221 @@
+//! Adding keys, and the certificates beside them.
+
+use std::io;
+use std::path::Path;
+
+use lh_agent::{AddedKey, Constraints, SecurityKey};
+use lh_client::agent::Agent;
+use lh_client::key_file::{self, ReadFailure};
+use lh_crypto::{KeyFileError, PrivateKey, PublicKey, Zeroizing};
+use lh_wire::Reader;
+
+use crate::How;
+use crate::talk::{ask, reason, say};
+
+/// How long a certificate stays in the agent after it has expired, seconds: clocks differ.
+const GRACE: u64 = 5 * 60;
+
+/// Adds files one after the other; a passphrase that fitted one is tried on the next.
+pub(crate) struct Adder<'a> {
+    how: &'a How,
+    passphrase: Option<Zeroizing<String>>,
+}
+
+/// A private key, or what stands in for one on a security key.
+enum Opened {
+    Key(PrivateKey),
+    Security(SecurityKey),
+}
+
+impl Opened {
+    fn public(&self) -> &PublicKey {
+        match self {
+            Self::Key(key) => key.public(),
+            Self::Security(key) => &key.public,
+        }
+    }
+
+    fn plain(&self) -> AddedKey {
+        match self {
+            Self::Key(key) => AddedKey::Plain(key.clone()),
+            Self::Security(key) => AddedKey::Security(key.clone()),
+        }
+    }
+
+    fn certified(&self, certificate: PublicKey) -> Option<AddedKey> {
+        match self {
+            Self::Key(key) => AddedKey::new(key.clone(), Some(certificate)).ok(),
+            Self::Security(key) => key.with_certificate(certificate).ok().map(AddedKey::Security),
+        }
+    }
+}
+
+impl<'a> Adder<'a> {
+    pub(crate) const fn new(how: &'a How) -> Self {
+        Self { how, passphrase: None }
+    }
+
+    /// True when the key, and its certificate if there is one, are in the agent.
+    pub(crate) fn file(&mut self, agent: &mut Agent, path: &Path) -> bool {
+        let stdin = path.as_os_str() == "-";
+        let name = if stdin { "(stdin)".to_owned() } else { path.display().to_string() };
+        let bytes = if stdin {
+            key_file::read_limited(io::stdin(), 64 * 1024).map_err(ReadFailure::Open)
+        } else {
+            key_file::read(path)
+        };
+        let bytes = match bytes {
+            Ok(bytes) => bytes,
+            Err(ReadFailure::TooOpen(mode)) => {
+                say(&key_file::unprotected(&name, mode));
+                return false;
+            }
+            Err(ReadFailure::Open(error)) => {
+                say(&format!("{name}: {}", reason(&error)));
+                return false;
+            }
+        };
+        let Some((key, comment)) = self.open(&bytes, &name) else { return false };
+        // Other formats than OpenSSH's have no room for a comment: the one beside the key will do, or the file's name.
+        let comment = Some(comment)
+            .filter(|comment| !comment.is_empty())
+            .or_else(|| {
+                let beside = key_file::public_in(&key_file::with_suffix(path, ".pub"));
+                beside.filter(|(public, _)| public == key.public()).map(|(_, comment)| comment)
+            })
+            .filter(|comment| !comment.is_empty())
+            .unwrap_or_else(|| name.clone());
+        let mut constraints = self.how.constraints.clone();
+        if matches!(key, Opened::Key(_)) {
+            constraints.sk_provider = None;
+        }
+        let mut done = true;
+        if !self.how.certificates_only {
+            done =
+                self.give(agent, key.plain(), &comment, constraints.clone(), |agent_said| match agent_said {
+                    None => format!("Identity added: {name} ({comment})"),
+                    Some(error) => format!("Could not add identity \"{name}\": {error}"),
+                });
+        }
+        if !self.how.keys_only && !stdin {
+            done &= self.certificate(agent, path, &key, &comment, constraints);
+        }
+        done
+    }
+
+    /// Adds the certificate beside the key, if there is one.
+    fn certificate(
+        &self,
+        agent: &mut Agent,
+        path: &Path,
+        key: &Opened,
+        comment: &str,
+        mut constraints: Constraints,
+    ) -> bool {
+        let beside = key_file::with_suffix(path, "-cert.pub");
+        let name = beside.display().to_string();
+        if !beside.exists() {
+            return true;
+        }
+        let Some((public, _)) = key_file::public_in(&beside) else {
+            say(&format!("Failed to load certificate \"{name}\": invalid format"));
+            return false;
+        };
+        let (Some(certificate), Some(added)) = (public.certificate(), key.certified(public.clone())) else {
+            say(&format!("Certificate {name} does not match private key {}", path.display()));
+            return false;
+        };
+        let (_, until) = certificate.validity();
+        if self.how.limit_certificates && until != u64::MAX {
+            let now = u64::try_from(lh_sys::time::now_unix()).unwrap_or(0);
+            let left = (until.saturating_add(GRACE)).saturating_sub(now);
+            if left == 0 {
+                say(&format!("Certificate {name} has already expired"));
+                return false;
+            }
+            let left = u32::try_from(left).unwrap_or(u32::MAX);
+            constraints.lifetime = Some(constraints.lifetime.map_or(left, |limit| limit.min(left)));
+        }
+        let id = certificate.key_id().to_owned();
+        self.give(agent, added, comment, constraints, |agent_said| match agent_said {
+            None => format!("Certificate added: {name} ({id})"),
+            Some(error) => format!("Certificate {name} ({id}) add failed: {error}"),
+        })
+    }
+
+    fn give(
+        &self,
+        agent: &mut Agent,
+        key: AddedKey,
+        comment: &str,
+        constraints: Constraints,
+        words: impl Fn(Option<&str>) -> String,
+    ) -> bool {
+        let (lifetime, confirm) = (constraints.lifetime, constraints.confirm);
+        if let Err(error) = agent.add(key, comment, constraints) {
+            say(&words(Some(&error.to_string())));
+            return false;
+        }
+        if !self.how.quiet {
+            say(&words(None));
+            if let Some(seconds) = lifetime {
+                say(&format!("Lifetime set to {seconds} seconds"));
+            }
+            if confirm {
+                say("The user must confirm each use of the key");
+            }
+        }
+        true
+    }
+
+    /// Opens a key, asking for its passphrase as often as it takes; an empty answer gives up.
+    fn open(&mut self, bytes: &[u8], name: &str) -> Option<(Opened, String)> {
+        let failed = |error: &KeyFileError| {
+            say(&format!("Error loading key \"{name}\": {error}"));
+            None
+        };
+        match parse(bytes, None) {
+            Ok(found) => return Some(found),
+            Err(KeyFileError::PassphraseNeeded | KeyFileError::WrongPassphrase) => {}
+            Err(error) => return failed(&error),
+        }
+        if let Some(passphrase) = &self.passphrase
+            && let Ok(found) = parse(bytes, Some(passphrase.as_bytes()))
+        {
+            return Some(found);
+        }
+        let each_use = if self.how.constraints.confirm { " (will confirm each use)" } else { "" };
+        let mut prompt = format!("Enter passphrase for {name}{each_use}: ");
+        loop {
+            let passphrase = ask(&prompt);
+            if passphrase.is_empty() {
+                return None;
+            }
+            match parse(bytes, Some(passphrase.as_bytes())) {
+                Ok(found) => {
+                    self.passphrase = Some(passphrase);
+                    return Some(found);
+                }
+                Err(KeyFileError::PassphraseNeeded | KeyFileError::WrongPassphrase) => {
+                    prompt = format!("Bad passphrase, try again for {name}{each_use}: ");
+                }
+                Err(error) => return failed(&error),
+            }
+        }
+    }
+}
+
+fn parse(bytes: &[u8], passphrase: Option<&[u8]>) -> Result<(Opened, String), KeyFileError> {
+    match PrivateKey::parse(bytes, passphrase) {
+        Ok((key, comment)) => Ok((Opened::Key(key), comment)),
+        Err(unsupported @ KeyFileError::Unsupported { .. }) => {
+            // A security key's file holds nothing that signs, but all that an agent needs to talk to it.
+            let section = PrivateKey::private_section(bytes, passphrase).map_err(|_| unsupported.clone())?;
+            let mut reader = Reader::new(&section);
+            let key = SecurityKey::read(&mut reader).map_err(|_| unsupported)?;
+            let comment = reader.string().map_err(|_| KeyFileError::InvalidFormat)?;
+            Ok((Opened::Security(key), String::from_utf8_lossy(comment).into_owned()))
+        }
+        Err(error) => Err(error),
+    }
+}

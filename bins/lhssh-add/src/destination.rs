@@ -1,0 +1,112 @@
+//! `-h` and `-H`: for which hosts keys may be used, in the terms of known_hosts.
+
+use std::path::{Path, PathBuf};
+
+use lh_agent::{Destination, Hop, HopKey};
+use lh_client::known_hosts::{KnownHosts, Marker};
+use lh_crypto::PublicKey;
+
+use crate::talk::reason;
+
+/// The files that are looked at when `-H` names none.
+fn default_files() -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    if let Some(home) = lh_sys::users::home() {
+        files.extend(["known_hosts", "known_hosts2"].map(|name| home.join(".ssh").join(name)));
+    }
+    files.extend(["/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2"].map(PathBuf::from));
+    files
+}
+
+/// Reads the values of `-h`.
+///
+/// # Errors
+/// The line to print.
+pub(crate) fn constraints(hosts: &[String], files: &[PathBuf]) -> Result<Vec<Destination>, String> {
+    if hosts.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut known = Vec::new();
+    if files.is_empty() {
+        known.extend(default_files().iter().filter_map(|file| KnownHosts::read_existing(file).ok()));
+    }
+    for file in files {
+        known.push(read(file)?);
+    }
+    hosts.iter().map(|text| destination(text, &known)).collect()
+}
+
+fn read(file: &Path) -> Result<KnownHosts, String> {
+    KnownHosts::read_existing(file).map_err(|error| format!("{}: {}", file.display(), reason(&error)))
+}
+
+/// `[user@]host`, or `host>[user@]host`.
+fn destination(text: &str, known: &[KnownHosts]) -> Result<Destination, String> {
+    match text.split_once('>') {
+        None => Ok(Destination { from: Hop::default(), to: hop(text, known)? }),
+        Some((from, to)) => {
+            let from = hop(from, known)?;
+            if !from.user.is_empty() {
+                return Err(format!("destination constraint {text} may not contain user in \"from\" hop"));
+            }
+            Ok(Destination { from, to: hop(to, known)? })
+        }
+    }
+}
+
+fn hop(text: &str, known: &[KnownHosts]) -> Result<Hop, String> {
+    let (user, host) = text.split_once('@').unwrap_or(("", text));
+    let host = host.to_ascii_lowercase();
+    if host.is_empty() || (text.contains('@') && user.is_empty()) {
+        return Err(format!("invalid destination constraint \"{text}\""));
+    }
+    let mut keys: Vec<HopKey> = Vec::new();
+    for file in known {
+        let revoked = |key: &PublicKey| {
+            file.about(&host).any(|entry| entry.marker == Marker::Revoked && entry.key == *key)
+        };
+        for entry in file.about(&host).filter(|entry| entry.marker != Marker::Revoked && !revoked(&entry.key))
+        {
+            let found = HopKey { key: entry.key.clone(), is_ca: entry.marker == Marker::CertAuthority };
+            if !keys.contains(&found) {
+                keys.push(found);
+            }
+        }
+    }
+    if keys.is_empty() {
+        return Err(format!("No host keys found for destination \"{host}\""));
+    }
+    Ok(Hop { user: user.to_owned(), host, keys })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEY: &str = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl";
+
+    fn known() -> Vec<KnownHosts> {
+        let text = format!(
+            "a,b.example {KEY}\n@cert-authority *.example {KEY}\n[c]:2222 {KEY}\nd {KEY}\n@revoked d {KEY}\n"
+        );
+        vec![KnownHosts::parse(text.as_bytes())]
+    }
+
+    #[test]
+    fn hosts_are_looked_up() {
+        let plain = destination("me@A", &known()).expect("known");
+        assert_eq!(plain.from, Hop::default());
+        assert_eq!((plain.to.user.as_str(), plain.to.host.as_str()), ("me", "a"));
+        assert_eq!(plain.to.keys.iter().map(|key| key.is_ca).collect::<Vec<_>>(), [false]);
+        let way = destination("[c]:2222>b.example", &known()).expect("known");
+        assert_eq!((way.from.host.as_str(), way.to.host.as_str()), ("[c]:2222", "b.example"));
+        assert_eq!(way.to.keys.iter().map(|key| key.is_ca).collect::<Vec<_>>(), [false, true]);
+    }
+
+    #[test]
+    fn unknown_revoked_and_senseless_hosts_are_refused() {
+        for bad in ["unknown", "d", "me@a>b.example", "", "@a", "a>"] {
+            assert!(destination(bad, &known()).is_err(), "{bad}");
+        }
+    }
+}

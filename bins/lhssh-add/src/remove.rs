@@ -1,0 +1,79 @@
+//! `-d`: a key and the certificate beside it leave the agent.
+
+use std::path::{Path, PathBuf};
+
+use lh_agent::Request;
+use lh_client::agent::Agent;
+use lh_client::key_file;
+use lh_crypto::PublicKey;
+
+use crate::How;
+use crate::talk::{reason, say};
+
+/// True when everything that was there is gone.
+pub(crate) fn file(agent: &mut Agent, path: &Path, how: &How) -> bool {
+    if path.as_os_str() == "-" {
+        return from_stdin(agent, how);
+    }
+    let (key, comment) = match key_file::load_public(path) {
+        Ok(found) => found,
+        Err(error) => {
+            crate::talk::print(&format!("Bad key file {}: {}\n", path.display(), reason(&error)));
+            return false;
+        }
+    };
+    let mut done = true;
+    if !how.certificates_only {
+        done = one(agent, &key, path, &comment, how);
+    }
+    if how.keys_only || key.certificate().is_some() {
+        return done;
+    }
+    let private: PathBuf = match path.extension() {
+        Some(end) if end == "pub" => path.with_extension(""),
+        _ => path.to_path_buf(),
+    };
+    let beside = key_file::with_suffix(&private, "-cert.pub");
+    match key_file::public_in(&beside) {
+        None => done,
+        Some((certificate, _)) if *certificate.plain() != *key.plain() => {
+            say(&format!("Certificate {} does not match private key {}", beside.display(), path.display()));
+            false
+        }
+        Some((certificate, comment)) => one(agent, &certificate, &beside, &comment, how) && done,
+    }
+}
+
+/// Public keys, one a line, as `-L` prints them.
+fn from_stdin(agent: &mut Agent, how: &How) -> bool {
+    let mut done = true;
+    for line in std::io::stdin().lines().map_while(Result::ok) {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        match PublicKey::from_openssh_line(line) {
+            Some((key, comment)) => done &= one(agent, &key, Path::new("(stdin)"), &comment, how),
+            None => {
+                say("(stdin): invalid key");
+                done = false;
+            }
+        }
+    }
+    done
+}
+
+fn one(agent: &mut Agent, key: &PublicKey, path: &Path, comment: &str, how: &How) -> bool {
+    match agent.done(&Request::Remove { key: key.blob() }) {
+        Ok(()) => {
+            if !how.quiet {
+                say(&format!("Identity removed: {} {} ({comment})", path.display(), key.display_type()));
+            }
+            true
+        }
+        Err(error) => {
+            say(&format!("Could not remove identity \"{}\": {error}", path.display()));
+            false
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! What becomes of a request.
+
+use std::time::Instant;
+
+use lh_agent::{Extension, IdentityEntry, Reply, Request, SignFlags, algorithm_for, names};
+
+use crate::keyring::{Keyring, Refused};
+use crate::log::Log;
+use crate::permit::Bindings;
+
+/// The answer, or what it waits for.
+pub(crate) enum Outcome {
+    /// It is known.
+    Reply(Reply),
+    /// The user must agree first.
+    Ask(Signing),
+    /// Not before this time.
+    Wait(Instant),
+}
+
+/// A signature that waits for the user.
+pub(crate) struct Signing {
+    /// The key's blob: by the time of the answer the key may be gone.
+    key: Vec<u8>,
+    data: Vec<u8>,
+    flags: SignFlags,
+    /// What to ask.
+    pub(crate) question: String,
+}
+
+/// Longest data that is kept while the user is asked. Login requests are far shorter; others are refused rather than held by the dozen.
+const MOST_DATA_WAITING: usize = 64 * 1024;
+
+/// Answers one request of a connection.
+pub(crate) fn answer(
+    ring: &mut Keyring,
+    bindings: &mut Bindings,
+    request: Request<'_>,
+    now: Instant,
+    log: Log,
+) -> Outcome {
+    ring.expire(now);
+    if ring.lock.is_closed() && !matches!(request, Request::Unlock(_)) {
+        // A locked agent looks empty.
+        return Outcome::Reply(match request {
+            Request::Identities => Reply::Identities(Vec::new()),
+            _ => Reply::Failure,
+        });
+    }
+    let done = |ok: bool| Outcome::Reply(if ok { Reply::Success } else { Reply::Failure });
+    match request {
+        Request::Identities => Outcome::Reply(identities(ring, bindings)),
+        Request::Sign { key, data, flags } => sign(ring, bindings, key, data, flags, log),
+        Request::Add { key, comment, constraints } => {
+            let name = log.name(key.public());
+            let result = ring.add(&key, comment, constraints, now);
+            match result {
+                Ok(()) => log.debug(|| format!("added {name}")),
+                Err(Refused::SecurityKey) => {
+                    log.error(&format!("{name}: this agent does not talk to security keys"));
+                }
+                Err(Refused::Full) => log.error(&format!("{name}: too many keys")),
+            }
+            done(result.is_ok())
+        }
+        Request::Remove { key } => {
+            let seen = ring.find(key).is_some_and(|held| bindings.permit(&held.destinations, None).is_ok());
+            done(seen && ring.remove(key))
+        }
+        Request::RemoveAll => {
+            log.debug(|| "removed all keys".to_owned());
+            ring.clear();
+            done(true)
+        }
+        Request::AddToken { provider, .. } | Request::RemoveToken { provider, .. } => {
+            let from = if bindings.is_remote() { " for another host" } else { "" };
+            log.error(&format!("provider {provider}: this agent does not talk to PKCS#11 tokens{from}"));
+            done(false)
+        }
+        Request::Lock(passphrase) => done(ring.lock.close(passphrase)),
+        Request::Unlock(passphrase) => match ring.lock.wait_until(now) {
+            Some(at) => Outcome::Wait(at),
+            None => done(ring.lock.open(passphrase, now)),
+        },
+        Request::Extension(Extension::Query) => Outcome::Reply(Reply::extensions(&[names::SESSION_BIND])),
+        Request::Extension(Extension::SessionBind(bind)) => match bindings.bind(&bind) {
+            Ok(()) => done(true),
+            Err(why) => {
+                log.error(&format!("{}: {why}", names::SESSION_BIND));
+                Outcome::Reply(Reply::ExtensionFailure)
+            }
+        },
+        Request::Extension(Extension::Other { name, .. }) => {
+            log.debug(|| format!("unsupported extension \"{name}\""));
+            done(false)
+        }
+        Request::Unknown(number) => {
+            // ssh-add goes on sending those of the first protocol, which nobody needs to hear of.
+            if number > 10 {
+                log.error(&format!("unknown message {number}"));
+            }
+            done(false)
+        }
+    }
+}
+
+fn identities(ring: &Keyring, bindings: &Bindings) -> Reply {
+    let seen = ring.iter().filter(|held| bindings.permit(&held.destinations, None).is_ok());
+    let entry = |held: &crate::keyring::Held| IdentityEntry {
+        blob: held.public.blob().to_vec(),
+        comment: held.comment.clone(),
+    };
+    Reply::Identities(seen.map(entry).collect())
+}
+
+fn sign(
+    ring: &Keyring,
+    bindings: &Bindings,
+    blob: &[u8],
+    data: &[u8],
+    flags: SignFlags,
+    log: Log,
+) -> Outcome {
+    let Some(held) = ring.find(blob) else {
+        log.debug(|| "asked to sign with a key that is not here".to_owned());
+        return Outcome::Reply(Reply::Failure);
+    };
+    let mut whom = String::new();
+    if !held.destinations.is_empty() {
+        match bindings.permit_signature(&held.destinations, &held.public, data) {
+            Ok(request) => whom = format!("\nIt is to log in as {}.", request.user.escape_default()),
+            Err(why) => {
+                log.error(&format!("refused to use {}: {why}", log.name(&held.public)));
+                return Outcome::Reply(Reply::Failure);
+            }
+        }
+    }
+    if held.confirm {
+        if data.len() > MOST_DATA_WAITING {
+            log.error("refused to ask about so much data");
+            return Outcome::Reply(Reply::Failure);
+        }
+        let fingerprint = log.fingerprint(&held.public);
+        let comment: String = held.comment.chars().filter(|c| !c.is_control()).collect();
+        let question = format!("Allow use of key {comment}?\nKey fingerprint {fingerprint}.{whom}");
+        return Outcome::Ask(Signing { key: blob.to_vec(), data: data.to_vec(), flags, question });
+    }
+    Outcome::Reply(signature(held, data, flags, log))
+}
+
+/// The user has answered.
+pub(crate) fn after_question(
+    ring: &mut Keyring,
+    asked: &Signing,
+    allowed: bool,
+    now: Instant,
+    log: Log,
+) -> Reply {
+    ring.expire(now);
+    match ring.find(&asked.key) {
+        Some(held) if allowed && !ring.lock.is_closed() => signature(held, &asked.data, asked.flags, log),
+        _ => {
+            log.error("the user refused the key, or it is gone");
+            Reply::Failure
+        }
+    }
+}
+
+fn signature(held: &crate::keyring::Held, data: &[u8], flags: SignFlags, log: Log) -> Reply {
+    let algorithm = algorithm_for(held.public.plain().key_type(), flags);
+    match held.private.sign(algorithm, data) {
+        Ok(signature) => {
+            log.debug(|| format!("signed with {}", log.name(&held.public)));
+            Reply::Signature(signature)
+        }
+        Err(error) => {
+            log.error(&format!("{}: {error}", log.name(&held.public)));
+            Reply::Failure
+        }
+    }
+}

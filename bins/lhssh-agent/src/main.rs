@@ -1,0 +1,144 @@
+//! `lhssh-agent`: holds private keys and signs with them, with the command line, the output and the sockets of ssh-agent(1).
+//!
+//! One thread serves everybody; questions to the user are asked by a thread of their own, so that one key's confirmation does
+//! not keep another from being used. Keys exist in this process only: it cannot be traced, leaves no core, and wipes
+//! what it forgets.
+
+mod answer;
+mod guard;
+mod keyring;
+mod listen;
+mod lock;
+mod log;
+mod options;
+mod permit;
+mod serve;
+mod shell;
+
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Command, ExitCode};
+
+use lh_cli::flags::AGENT;
+
+use crate::keyring::Keyring;
+use crate::listen::Socket;
+use crate::log::Log;
+use crate::options::{Mode, Options};
+use crate::serve::{Server, Until};
+
+/// Exit status of everything that goes wrong before keys are held.
+const FAILURE: u8 = 1;
+
+fn main() -> ExitCode {
+    // A file opened later must not get the number of a standard descriptor that was closed.
+    let _ = lh_sys::fd::sanitize_stdio();
+    lh_sys::signals::ignore_sigpipe();
+    ExitCode::from(start())
+}
+
+fn start() -> u8 {
+    let parsed = match AGENT.parse(std::env::args_os().skip(1)) {
+        Ok(parsed) => parsed,
+        Err(stop) => return stop.print(),
+    };
+    let options = match Options::new(&parsed) {
+        Ok(options) => options,
+        Err(text) => return fail(&text),
+    };
+    match options.mode {
+        Mode::Version => {
+            eprintln!("Longhaul_{}, AWS-LC", env!("CARGO_PKG_VERSION"));
+            0
+        }
+        Mode::Kill => match shell::kill(options.syntax) {
+            Ok(text) => print(&text),
+            Err(why) => fail(&why),
+        },
+        Mode::Clean => match listen::sockets_folder() {
+            Ok(folder) => {
+                listen::remove_stale(&folder, options.clean_all_hosts);
+                0
+            }
+            Err(why) => fail(&why),
+        },
+        Mode::Serve => serve(&options).unwrap_or_else(|why| fail(&why)),
+    }
+}
+
+/// Opens the socket and becomes the agent, or splits into the agent and whoever is to use it.
+fn serve(options: &Options) -> Result<u8, String> {
+    if let Err(error) = guard::protect() {
+        return Err(format!("cannot protect the memory of this process: {error}"));
+    }
+    let socket = Socket::open(options)?;
+    if let Some((program, arguments)) = options.command.split_first() {
+        let path = socket.path().to_path_buf();
+        let parent = rustix::process::getpid();
+        return match lh_sys::background::split() {
+            Err(error) => Err(format!("fork: {error}")),
+            // The agent is the copy, so that the command has the process id that was started.
+            Ok(None) => {
+                let until = Until::process_ends(parent).map_err(|error| format!("pidfd_open: {error}"))?;
+                detach()?;
+                run(options, socket, until, Log::silent(options.fingerprint))
+            }
+            Ok(Some(agent)) => {
+                socket.leave_to_the_copy();
+                let error = Command::new(program)
+                    .args(arguments)
+                    .env(shell::SOCKET, &path)
+                    .env(shell::PID, agent.as_raw_nonzero().to_string())
+                    .exec();
+                let name = Path::new(program).display();
+                Err(format!("{name}: {}", log::reason(&error)))
+            }
+        };
+    }
+    if options.foreground {
+        let pid = rustix::process::getpid().as_raw_nonzero().get();
+        print(&shell::announce_socket(options.syntax, socket.path(), pid));
+        return run(options, socket, Until::told(), Log::new(options.debug, options.fingerprint));
+    }
+    match lh_sys::background::split().map_err(|error| format!("fork: {error}"))? {
+        Some(agent) => {
+            let text = shell::announce(options.syntax, socket.path(), agent.as_raw_nonzero().get());
+            socket.leave_to_the_copy();
+            Ok(print(&text))
+        }
+        None => {
+            detach()?;
+            run(options, socket, Until::told(), Log::silent(options.fingerprint))
+        }
+    }
+}
+
+/// Leaves terminal, folder and standard descriptors to those who need them.
+fn detach() -> Result<(), String> {
+    // A copy never leads a process group, so this cannot fail for the one reason there is.
+    rustix::process::setsid().map_err(|error| format!("setsid: {error}"))?;
+    std::env::set_current_dir("/").map_err(|error| format!("/: {error}"))?;
+    lh_sys::fd::null_stdio().map_err(|error| format!("/dev/null: {error}"))?;
+    // What protects a process is its own and does not come along in every case.
+    guard::protect().map_err(|error| error.to_string())
+}
+
+fn run(options: &Options, socket: Socket, until: Until, log: Log) -> Result<u8, String> {
+    guard::lock_memory();
+    let server = Server::new(socket, Keyring::new(options.lifetime), until, log, options.foreground)
+        .map_err(|error| error.to_string())?;
+    Ok(server.run())
+}
+
+fn print(text: &str) -> u8 {
+    use std::io::Write as _;
+    let mut out = std::io::stdout();
+    // A reader that has gone is no failure of ours.
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    0
+}
+
+fn fail(text: &str) -> u8 {
+    eprintln!("{}", text.trim_end());
+    FAILURE
+}

@@ -1,0 +1,153 @@
+//! What the command line asks for.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use lh_cli::flags::{AGENT, Parsed};
+use lh_crypto::FingerprintHash;
+
+use crate::shell::Syntax;
+
+/// What to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// Be an agent.
+    Serve,
+    /// `-k`: end one.
+    Kill,
+    /// `-u`: remove sockets nobody listens on.
+    Clean,
+    /// `-V`.
+    Version,
+}
+
+/// A command line that makes sense.
+#[derive(Debug)]
+pub(crate) struct Options {
+    pub(crate) mode: Mode,
+    pub(crate) syntax: Syntax,
+    /// `-a`.
+    pub(crate) bind: Option<PathBuf>,
+    /// `-T`: a folder of its own below `$TMPDIR`.
+    pub(crate) temporary: bool,
+    /// `-d` and `-D`.
+    pub(crate) foreground: bool,
+    /// `-d`.
+    pub(crate) debug: bool,
+    pub(crate) fingerprint: FingerprintHash,
+    /// `-t`.
+    pub(crate) lifetime: Option<Duration>,
+    /// `-U` leaves stale sockets where they are.
+    pub(crate) clean: bool,
+    /// `-uu`: those of other machines too.
+    pub(crate) clean_all_hosts: bool,
+    /// Program and arguments to run with the agent at hand.
+    pub(crate) command: Vec<OsString>,
+}
+
+impl Options {
+    /// # Errors
+    /// The lines to print; exit status 1.
+    pub(crate) fn new(parsed: &Parsed) -> Result<Self, String> {
+        let usage = || AGENT.usage();
+        let fingerprint = match parsed.text('E') {
+            None => FingerprintHash::Sha256,
+            Some(name) => match name.to_ascii_lowercase().as_str() {
+                "sha256" => FingerprintHash::Sha256,
+                "md5" => FingerprintHash::Md5,
+                _ => return Err(format!("Invalid hash algorithm \"{name}\"")),
+            },
+        };
+        let lifetime = match parsed.text('t') {
+            None => None,
+            Some(text) => match lh_config::units::parse_time(&text) {
+                Some(0) => None,
+                Some(seconds) => Some(Duration::from_secs(seconds)),
+                None => return Err(format!("Invalid lifetime\n{}", usage())),
+            },
+        };
+        for option in parsed.values('O') {
+            let option = option.to_string_lossy();
+            let known = matches!(&*option, "no-restrict-websafe" | "allow-remote-pkcs11");
+            if !known && !option.starts_with("websafe-allow=") {
+                return Err("Unknown -O option".to_owned());
+            }
+        }
+        if parsed.count('P') > 1 {
+            return Err("-P option already specified".to_owned());
+        }
+        let mode = if parsed.has('V') {
+            Mode::Version
+        } else if parsed.has('k') {
+            Mode::Kill
+        } else if parsed.has('u') {
+            Mode::Clean
+        } else {
+            Mode::Serve
+        };
+        let foreground = parsed.has('d') || parsed.has('D');
+        let command = parsed.operands.clone();
+        let shells = parsed.has('c') && parsed.has('s');
+        let alone = parsed.has('c') || parsed.has('s') || parsed.has('k') || foreground;
+        if shells
+            || (!command.is_empty() && alone)
+            || (mode == Mode::Kill && foreground)
+            || (parsed.has('d') && parsed.has('D'))
+        {
+            return Err(usage());
+        }
+        let syntax = match (parsed.has('c'), parsed.has('s')) {
+            (true, _) => Syntax::Csh,
+            (_, true) => Syntax::Sh,
+            _ => Syntax::of_login_shell(),
+        };
+        Ok(Self {
+            mode,
+            syntax,
+            bind: parsed.value('a').map(PathBuf::from),
+            temporary: parsed.has('T'),
+            foreground,
+            debug: parsed.has('d'),
+            fingerprint,
+            lifetime,
+            clean: !parsed.has('U'),
+            clean_all_hosts: parsed.count('u') > 1,
+            command,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(arguments: &[&str]) -> Result<Options, String> {
+        let parsed = AGENT.parse(arguments.iter().map(OsString::from)).map_err(|stop| stop.err)?;
+        Options::new(&parsed)
+    }
+
+    #[test]
+    fn the_command_takes_its_own_flags() {
+        let found = options(&["-t", "1h30m", "-T", "sh", "-c", "true"]).expect("fine");
+        assert_eq!(found.command, ["sh", "-c", "true"]);
+        assert_eq!((found.lifetime, found.temporary), (Some(Duration::from_secs(5400)), true));
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        for bad in [
+            &["-c", "-s"][..],
+            &["-k", "-D"],
+            &["-d", "true"],
+            &["-t", "soon"],
+            &["-E", "sha1"],
+            &["-O", "x"],
+            &["-P", "a", "-P", "b"],
+            &["-c", "true"],
+        ] {
+            assert!(options(bad).is_err(), "{bad:?}");
+        }
+        assert_eq!(options(&["-O", "no-restrict-websafe", "-k"]).map(|o| o.mode), Ok(Mode::Kill));
+    }
+}

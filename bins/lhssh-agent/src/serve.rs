@@ -1,0 +1,356 @@
+//! The loop: clients, signals, questions to the user, the end.
+
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Instant;
+
+use lh_agent::{Frames, Reply, Request, frame};
+use lh_cli::prompt::{Prompter, Require};
+use lh_sys::signals::Signals;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::sockopt::socket_peercred;
+use rustix::process::{Pid, PidfdFlags, Signal, getuid, pidfd_open};
+use zeroize::Zeroize as _;
+
+use crate::answer::{Outcome, Signing, after_question, answer};
+use crate::keyring::Keyring;
+use crate::listen::Socket;
+use crate::log::{Log, reason};
+use crate::permit::Bindings;
+
+/// Most clients at a time; more wait in the kernel's queue.
+const MOST_CLIENTS: usize = 1000;
+/// Bytes read at a time.
+const READ: usize = 4096;
+/// Exit status of an agent that was told to end; OpenSSH's.
+const ENDED: u8 = 2;
+
+/// What ends the agent besides signals.
+pub(crate) struct Until(Option<OwnedFd>);
+
+impl Until {
+    /// Nothing.
+    pub(crate) const fn told() -> Self {
+        Self(None)
+    }
+
+    /// The end of a process.
+    ///
+    /// # Errors
+    /// The system's.
+    pub(crate) fn process_ends(pid: Pid) -> io::Result<Self> {
+        Ok(Self(Some(pidfd_open(pid, PidfdFlags::empty())?)))
+    }
+}
+
+struct Client {
+    /// Never used again, unlike the place in the list.
+    number: u64,
+    socket: UnixStream,
+    frames: Frames,
+    bindings: Bindings,
+    /// Replies that the client has not taken yet.
+    out: Vec<u8>,
+    state: State,
+    closed: bool,
+}
+
+/// What a client's next request waits for.
+enum State {
+    Open,
+    /// A message that may not be answered before this time.
+    Until(Instant, zeroize::Zeroizing<Vec<u8>>),
+    /// The user's word.
+    Asked(Box<Signing>),
+}
+
+/// See the module documentation.
+pub(crate) struct Server {
+    socket: Socket,
+    ring: Keyring,
+    until: Until,
+    log: Log,
+    signals: Signals,
+    clients: Vec<Client>,
+    next_number: u64,
+    /// Questions go out here and answers come back, with a byte on the socket to wake us.
+    questions: Sender<(u64, String)>,
+    answers: Receiver<(u64, bool)>,
+    wake: UnixStream,
+}
+
+impl Server {
+    /// # Errors
+    /// The system's.
+    pub(crate) fn new(
+        socket: Socket,
+        ring: Keyring,
+        until: Until,
+        log: Log,
+        interruptible: bool,
+    ) -> io::Result<Self> {
+        let mut signals = vec![Signal::HUP, Signal::TERM, Signal::USR1];
+        if interruptible {
+            signals.push(Signal::INT);
+        }
+        // Before the thread starts: it inherits the mask.
+        let signals = Signals::collect(&signals)?;
+        let (wake, waker) = UnixStream::pair()?;
+        wake.set_nonblocking(true)?;
+        let (questions, asked) = channel();
+        let (answered, answers) = channel();
+        std::thread::Builder::new().name("ask".to_owned()).spawn(move || ask(&asked, &answered, waker))?;
+        Ok(Self {
+            socket,
+            ring,
+            until,
+            log,
+            signals,
+            clients: Vec::new(),
+            next_number: 0,
+            questions,
+            answers,
+            wake,
+        })
+    }
+
+    /// Serves until told to end. Returns the exit status.
+    pub(crate) fn run(mut self) -> u8 {
+        loop {
+            let ready = match self.wait() {
+                Ok(ready) => ready,
+                Err(error) => {
+                    self.log.error(&format!("poll: {}", reason(&error)));
+                    return ENDED;
+                }
+            };
+            let now = Instant::now();
+            self.ring.expire(now);
+            if ready.ended || (ready.signal && self.on_signals()) {
+                return ENDED;
+            }
+            if ready.woken {
+                self.on_answers(now);
+            }
+            if ready.listener {
+                self.accept();
+            }
+            for index in 0..self.clients.len() {
+                if ready.clients.contains(&index) {
+                    self.read(index);
+                }
+                self.work(index, now);
+            }
+            self.clients.retain(|client| !client.closed);
+        }
+    }
+
+    fn wait(&self) -> io::Result<ReadyList> {
+        let deadlines = self.clients.iter().filter_map(|client| match &client.state {
+            State::Until(at, _) => Some(*at),
+            _ => None,
+        });
+        let deadline = deadlines.chain(self.ring.next_expiry()).min();
+        let timeout = deadline.map(|at| at.saturating_duration_since(Instant::now()));
+        let timeout = timeout.and_then(|left| Timespec::try_from(left).ok());
+
+        let full = self.clients.len() >= MOST_CLIENTS;
+        let nothing = PollFlags::empty();
+        let end: BorrowedFd<'_> = self.until.0.as_ref().map_or(self.wake.as_fd(), AsFd::as_fd);
+        let mut fds = vec![
+            PollFd::from_borrowed_fd(self.signals.as_fd(), PollFlags::IN),
+            PollFd::from_borrowed_fd(self.wake.as_fd(), PollFlags::IN),
+            PollFd::from_borrowed_fd(
+                self.socket.listener().as_fd(),
+                if full { nothing } else { PollFlags::IN },
+            ),
+            PollFd::from_borrowed_fd(end, if self.until.0.is_some() { PollFlags::IN } else { nothing }),
+        ];
+        for client in &self.clients {
+            let wants = if !client.out.is_empty() {
+                PollFlags::OUT
+            } else if matches!(client.state, State::Open) {
+                PollFlags::IN
+            } else {
+                nothing
+            };
+            fds.push(PollFd::from_borrowed_fd(client.socket.as_fd(), wants));
+        }
+        match poll(&mut fds, timeout.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let ready = |index: usize| fds.get(index).is_some_and(|fd| !fd.revents().is_empty());
+        let told_to_end = self.until.0.is_some() && ready(3);
+        let first = 4;
+        Ok(ReadyList {
+            signal: ready(0),
+            woken: ready(1),
+            listener: ready(2),
+            ended: told_to_end,
+            clients: (0..self.clients.len()).filter(|index| ready(first + index)).collect(),
+        })
+    }
+
+    /// True when one of them ends the agent.
+    fn on_signals(&mut self) -> bool {
+        while let Ok(Some(signal)) = self.signals.take() {
+            if signal == Signal::USR1 {
+                self.log.debug(|| "signal: removing all keys".to_owned());
+                self.ring.clear();
+            } else {
+                return true;
+            }
+        }
+        false
+    }
+
+    fn accept(&mut self) {
+        while self.clients.len() < MOST_CLIENTS {
+            let socket = match self.socket.listener().accept() {
+                Ok((socket, _)) => socket,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) => {
+                    // Out of descriptors, say: those who are here may leave.
+                    self.log.error(&format!("accept: {}", reason(&error)));
+                    return;
+                }
+            };
+            let peer = socket_peercred(&socket).map(|peer| peer.uid);
+            let allowed = peer.is_ok_and(|uid| uid.is_root() || uid == getuid());
+            if !allowed {
+                self.log.error("refused a client of another user");
+                continue;
+            }
+            if let Err(error) = socket.set_nonblocking(true) {
+                self.log.error(&reason(&error));
+                continue;
+            }
+            self.next_number += 1;
+            self.clients.push(Client {
+                number: self.next_number,
+                socket,
+                frames: Frames::default(),
+                bindings: Bindings::default(),
+                out: Vec::new(),
+                state: State::Open,
+                closed: false,
+            });
+        }
+    }
+
+    fn read(&mut self, index: usize) {
+        let Some(client) = self.clients.get_mut(index) else { return };
+        if !client.out.is_empty() {
+            return client.flush();
+        }
+        let mut buffer = [0; READ];
+        match client.socket.read(&mut buffer) {
+            Ok(0) => client.closed = true,
+            Ok(n) => client.frames.push(&buffer[..n]),
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
+            Err(_) => client.closed = true,
+        }
+        buffer.zeroize();
+    }
+
+    /// Answers what has arrived, as long as the client takes the answers.
+    fn work(&mut self, index: usize, now: Instant) {
+        while let Some(client) = self.clients.get_mut(index) {
+            if client.closed || !client.out.is_empty() {
+                return;
+            }
+            let body = match std::mem::replace(&mut client.state, State::Open) {
+                State::Until(at, body) if at <= now => body,
+                State::Open => match client.frames.next_body() {
+                    Ok(Some(body)) => body,
+                    Ok(None) => return,
+                    Err(error) => {
+                        self.log.error(&error.to_string());
+                        client.closed = true;
+                        return;
+                    }
+                },
+                waiting => {
+                    client.state = waiting;
+                    return;
+                }
+            };
+            let outcome = match Request::parse(&body) {
+                Ok(request) => answer(&mut self.ring, &mut client.bindings, request, now, self.log),
+                Err(error) => {
+                    self.log.error(&error.to_string());
+                    Outcome::Reply(Reply::Failure)
+                }
+            };
+            match outcome {
+                Outcome::Reply(reply) => client.reply(&reply),
+                Outcome::Wait(at) => client.state = State::Until(at, body),
+                Outcome::Ask(signing) => {
+                    if self.questions.send((client.number, signing.question.clone())).is_err() {
+                        client.reply(&Reply::Failure);
+                    } else {
+                        client.state = State::Asked(Box::new(signing));
+                    }
+                }
+            }
+        }
+    }
+
+    fn on_answers(&mut self, now: Instant) {
+        let _ = self.wake.read(&mut [0; 64]);
+        while let Ok((number, allowed)) = self.answers.try_recv() {
+            let asker = self.clients.iter_mut().find(|client| client.number == number);
+            let Some(client) = asker else { continue };
+            if let State::Asked(signing) = std::mem::replace(&mut client.state, State::Open) {
+                let reply = after_question(&mut self.ring, &signing, allowed, now, self.log);
+                client.reply(&reply);
+            }
+        }
+    }
+}
+
+struct ReadyList {
+    signal: bool,
+    woken: bool,
+    listener: bool,
+    ended: bool,
+    clients: Vec<usize>,
+}
+
+impl Client {
+    fn reply(&mut self, reply: &Reply) {
+        self.out.extend_from_slice(&frame(&reply.encode()));
+        self.flush();
+    }
+
+    fn flush(&mut self) {
+        while !self.out.is_empty() {
+            match self.socket.write(&self.out) {
+                Ok(0) => self.closed = true,
+                Ok(n) => drop(self.out.drain(..n)),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => self.closed = true,
+            }
+            if self.closed {
+                return;
+            }
+        }
+    }
+}
+
+/// Asks the user, one question after the other.
+fn ask(questions: &Receiver<(u64, String)>, answers: &Sender<(u64, bool)>, mut waker: UnixStream) {
+    while let Ok((number, question)) = questions.recv() {
+        // An agent has no terminal: a program with a window asks.
+        let prompter = Prompter { require: Require::Force, ..Prompter::from_environment() };
+        let allowed = prompter.confirm(&question).unwrap_or(false);
+        if answers.send((number, allowed)).is_err() || waker.write_all(&[1]).is_err() {
+            return;
+        }
+    }
+}

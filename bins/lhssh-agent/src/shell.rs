@@ -1,0 +1,98 @@
+//! Commands for the shell that evaluates our output, and ending an agent it names.
+
+use std::path::Path;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// Names the socket.
+pub(crate) const SOCKET: &str = "SSH_AUTH_SOCK";
+/// Names the process.
+pub(crate) const PID: &str = "SSH_AGENT_PID";
+
+/// Which shell reads the output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Syntax {
+    /// The C shell.
+    Csh,
+    /// The Bourne shell.
+    Sh,
+}
+
+impl Syntax {
+    /// By `$SHELL`.
+    pub(crate) fn of_login_shell() -> Self {
+        match std::env::var("SHELL") {
+            Ok(shell) if shell.ends_with("csh") => Self::Csh,
+            _ => Self::Sh,
+        }
+    }
+
+    fn set(self, name: &str, value: &str) -> String {
+        match self {
+            Self::Csh => format!("setenv {name} {value};\n"),
+            Self::Sh => format!("{name}={value}; export {name};\n"),
+        }
+    }
+
+    fn unset(self, name: &str) -> String {
+        match self {
+            Self::Csh => format!("unsetenv {name};\n"),
+            Self::Sh => format!("unset {name};\n"),
+        }
+    }
+}
+
+/// A path as a shell reads it back; ordinary ones stand there bare, as scripts that cut them out expect.
+fn quoted(path: &Path) -> String {
+    let text = path.to_string_lossy();
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%,".contains(c);
+    if text.chars().all(plain) { text.into_owned() } else { format!("'{}'", text.replace('\'', "'\\''")) }
+}
+
+/// For an agent in the foreground.
+pub(crate) fn announce_socket(syntax: Syntax, socket: &Path, pid: i32) -> String {
+    format!("{}echo Agent pid {pid};\n", syntax.set(SOCKET, &quoted(socket)))
+}
+
+/// For an agent in the background.
+pub(crate) fn announce(syntax: Syntax, socket: &Path, pid: i32) -> String {
+    let process = syntax.set(PID, &pid.to_string());
+    format!("{}{process}echo Agent pid {pid};\n", syntax.set(SOCKET, &quoted(socket)))
+}
+
+/// `-k`: ends the agent and returns the commands that forget it.
+///
+/// # Errors
+/// The line to print.
+pub(crate) fn kill(syntax: Syntax) -> Result<String, String> {
+    let text = std::env::var(PID).map_err(|_| format!("{PID} not set, cannot kill agent"))?;
+    // 1 would be the system itself.
+    let pid = text.parse::<i32>().ok().filter(|pid| *pid > 1).and_then(Pid::from_raw);
+    let pid = pid.ok_or_else(|| format!("{PID}=\"{text}\", which is not a good PID"))?;
+    kill_process(pid, Signal::TERM)
+        .map_err(|error| format!("kill: {}", crate::log::reason(&error.into())))?;
+    Ok(format!("{}{}echo Agent pid {text} killed;\n", syntax.unset(SOCKET), syntax.unset(PID)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn output_is_what_scripts_cut_apart() {
+        let path = Path::new("/home/me/.ssh/agent/s.Ab.agent.Cd");
+        assert_eq!(
+            announce(Syntax::Sh, path, 7),
+            "SSH_AUTH_SOCK=/home/me/.ssh/agent/s.Ab.agent.Cd; export SSH_AUTH_SOCK;\n\
+             SSH_AGENT_PID=7; export SSH_AGENT_PID;\necho Agent pid 7;\n"
+        );
+        assert_eq!(
+            announce(Syntax::Csh, path, 7),
+            "setenv SSH_AUTH_SOCK /home/me/.ssh/agent/s.Ab.agent.Cd;\nsetenv SSH_AGENT_PID 7;\necho Agent pid 7;\n"
+        );
+        assert_eq!(
+            announce_socket(Syntax::Sh, Path::new("/tmp/it's;rm"), 7),
+            "SSH_AUTH_SOCK='/tmp/it'\\''s;rm'; export SSH_AUTH_SOCK;\necho Agent pid 7;\n"
+        );
+    }
+}

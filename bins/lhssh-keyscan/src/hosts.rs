@@ -1,0 +1,145 @@
+//! Who is asked: names, lists of names, ranges of addresses.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use crate::ask::KeyKind;
+
+/// Most addresses of one range.
+const MOST_OF_A_RANGE: u128 = 1 << 20;
+
+/// One line or operand.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Entry {
+    /// Addresses to try one after the other, and the names the key is for.
+    Names { addresses: String, names: String },
+    /// Every address from the first on.
+    Range { first: IpAddr, count: u128 },
+}
+
+/// Everybody.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Hosts {
+    entries: Vec<Entry>,
+}
+
+/// One connection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Job {
+    /// To try one after the other, separated by commas.
+    pub(crate) addresses: String,
+    /// What the key is printed for, separated by commas.
+    pub(crate) names: String,
+    /// The kind of key to ask for.
+    pub(crate) kind: KeyKind,
+}
+
+impl Hosts {
+    /// A line of a file: `addresses [names]`, with a comment behind `#`.
+    ///
+    /// # Errors
+    /// The line to print.
+    pub(crate) fn add_line(&mut self, line: &str) -> Result<(), String> {
+        let line = line.split('#').next().unwrap_or_default();
+        let mut words = line.split([' ', '\t', '\r']).filter(|word| !word.is_empty());
+        match words.next() {
+            Some(addresses) => self.add(addresses, words.next()),
+            None => Ok(()),
+        }
+    }
+
+    /// # Errors
+    /// The line to print.
+    pub(crate) fn add(&mut self, addresses: &str, names: Option<&str>) -> Result<(), String> {
+        let entry = match range(addresses)? {
+            Some((first, count)) => Entry::Range { first, count },
+            None => {
+                Entry::Names { addresses: addresses.to_owned(), names: names.unwrap_or(addresses).to_owned() }
+            }
+        };
+        self.entries.push(entry);
+        Ok(())
+    }
+
+    /// Every connection that is to be made, each host with all kinds before the next.
+    pub(crate) fn jobs(self, kinds: Vec<KeyKind>) -> impl Iterator<Item = Job> + Send {
+        let hosts = self.entries.into_iter().flat_map(|entry| {
+            let (pair, range) = match entry {
+                Entry::Names { addresses, names } => (Some((addresses, names)), None),
+                Entry::Range { first, count } => {
+                    let addresses = (0..count).map(move |offset| {
+                        let text = plus(first, offset).to_string();
+                        (text.clone(), text)
+                    });
+                    (None, Some(addresses))
+                }
+            };
+            pair.into_iter().chain(range.into_iter().flatten())
+        });
+        hosts.flat_map(move |(addresses, names)| {
+            let job = move |kind| Job { addresses: addresses.clone(), names: names.clone(), kind };
+            kinds.clone().into_iter().map(job)
+        })
+    }
+}
+
+fn plus(first: IpAddr, offset: u128) -> IpAddr {
+    match first {
+        IpAddr::V4(v4) => Ipv4Addr::from(u32::from(v4).wrapping_add(offset as u32)).into(),
+        IpAddr::V6(v6) => Ipv6Addr::from(u128::from(v6).wrapping_add(offset)).into(),
+    }
+}
+
+/// `address/bits`; `None` for everything else. As in ssh-keyscan, network and broadcast addresses are asked too.
+fn range(text: &str) -> Result<Option<(IpAddr, u128)>, String> {
+    let Some((address, bits)) = text.split_once('/') else { return Ok(None) };
+    let Ok(address) = address.parse::<IpAddr>() else { return Ok(None) };
+    let width = if address.is_ipv4() { 32 } else { 128 };
+    let bits = bits.parse::<u32>().ok().filter(|bits| *bits <= width);
+    let bits = bits.ok_or_else(|| format!("Invalid address range \"{text}\""))?;
+    let count = 1_u128.checked_shl(width - bits).unwrap_or(u128::MAX);
+    if count > MOST_OF_A_RANGE {
+        return Err(format!("Address range \"{text}\" is too large"));
+    }
+    let mask = !(count - 1);
+    let first = match address {
+        IpAddr::V4(v4) => Ipv4Addr::from(u32::from(v4) & mask as u32).into(),
+        IpAddr::V6(v6) => Ipv6Addr::from(u128::from(v6) & mask).into(),
+    };
+    Ok(Some((first, count)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(lines: &[&str]) -> Vec<(String, String)> {
+        let mut hosts = Hosts::default();
+        for line in lines {
+            hosts.add_line(line).expect("a line");
+        }
+        hosts.jobs(vec![KeyKind::Ed25519]).map(|job| (job.addresses, job.names)).collect()
+    }
+
+    #[test]
+    fn lines_name_addresses_and_what_they_are_called() {
+        let pair = |a: &str, b: &str| (a.to_owned(), b.to_owned());
+        assert_eq!(
+            asked(&["a.example", "1.2.3.4,1.2.3.5\tname,n  # comment", "# nothing", "  "]),
+            [pair("a.example", "a.example"), pair("1.2.3.4,1.2.3.5", "name,n")]
+        );
+    }
+
+    #[test]
+    fn ranges_are_asked_address_by_address() {
+        let addresses: Vec<String> =
+            asked(&["10.0.0.6/30"]).into_iter().map(|(address, _)| address).collect();
+        assert_eq!(addresses, ["10.0.0.4", "10.0.0.5", "10.0.0.6", "10.0.0.7"]);
+        assert_eq!(asked(&["::1/128"]).len(), 1);
+        let mut hosts = Hosts::default();
+        for bad in ["10.0.0.0/33", "::/0", "10.0.0.0/x", "10.0.0.0/4"] {
+            assert!(hosts.add(bad, None).is_err(), "{bad}");
+        }
+        // A name with a slash is a name, which nobody will find.
+        assert!(hosts.add("what/ever", None).is_ok());
+    }
+}

@@ -1,0 +1,152 @@
+//! `lhssh-keyscan`: collects the public keys of hosts, with the command line and the output of ssh-keyscan(1).
+//!
+//! Hosts are asked by a number of threads, each one connection at a time, so that one that answers slowly or
+//! nonsensically costs nobody else anything. A key that is printed has signed a key exchange: the host has it.
+
+mod ask;
+mod hosts;
+mod show;
+
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use lh_cli::flags::{KEYSCAN, Parsed};
+
+use crate::ask::{Family, KeyKind, Query};
+use crate::hosts::Hosts;
+use crate::show::Show;
+
+/// Exit status when no key was found.
+const FAILURE: u8 = 1;
+/// Exit status of what ssh-keyscan calls fatal.
+const FATAL: u8 = 255;
+/// Connections at a time. Most of their time is spent waiting.
+const THREADS: usize = 64;
+
+fn main() -> ExitCode {
+    // A file opened later must not get the number of a standard descriptor that was closed.
+    let _ = lh_sys::fd::sanitize_stdio();
+    lh_sys::signals::ignore_sigpipe();
+    ExitCode::from(start())
+}
+
+fn start() -> u8 {
+    let parsed = match KEYSCAN.parse(std::env::args_os().skip(1)) {
+        Ok(parsed) => parsed,
+        Err(stop) => return stop.print(),
+    };
+    if parsed.operands.is_empty() && !parsed.has('f') {
+        eprint!("{}", KEYSCAN.usage());
+        return FAILURE;
+    }
+    match plan(&parsed) {
+        Ok((query, show, hosts)) => {
+            if scan(&query, &show, hosts) {
+                0
+            } else {
+                FAILURE
+            }
+        }
+        Err(text) => {
+            eprintln!("{text}");
+            FATAL
+        }
+    }
+}
+
+fn plan(parsed: &Parsed) -> Result<(Query, Show, Hosts), String> {
+    let port = match parsed.text('p') {
+        None => 22,
+        Some(text) => {
+            text.parse().ok().filter(|port: &u16| *port > 0).ok_or_else(|| format!("Bad port '{text}'"))?
+        }
+    };
+    let timeout = match parsed.text('T') {
+        None => Duration::from_secs(5),
+        Some(text) => match lh_config::units::parse_time(&text) {
+            Some(seconds) if seconds > 0 => Duration::from_secs(seconds),
+            _ => return Err(format!("Bad timeout '{text}'")),
+        },
+    };
+    let kinds = match parsed.text('t') {
+        None => KeyKind::every(),
+        Some(text) => KeyKind::parse(&text)?,
+    };
+    let family = match (parsed.has('4'), parsed.has('6')) {
+        (true, false) => Family::V4,
+        (false, true) => Family::V6,
+        _ => Family::Any,
+    };
+    let mut hashes = vec![show::SSHFP_SHA1, show::SSHFP_SHA256];
+    for option in parsed.values('O') {
+        hashes = match option.to_string_lossy().split_once('=') {
+            Some(("hashalg", "sha1")) => vec![show::SSHFP_SHA1],
+            Some(("hashalg", "sha256")) => vec![show::SSHFP_SHA256],
+            Some(("hashalg", _)) => return Err("Unsupported hash algorithm".to_owned()),
+            _ => return Err("Unsupported -O option".to_owned()),
+        };
+    }
+    let show = Show {
+        port,
+        quiet: parsed.has('q'),
+        verbose: parsed.has('v'),
+        hash_names: parsed.has('H'),
+        sshfp: parsed.has('D').then_some(hashes),
+        certificates: parsed.has('c'),
+    };
+    let query = Query { port, timeout, family, certificates: parsed.has('c'), kinds };
+    Ok((query, show, hosts(parsed)?))
+}
+
+/// Everybody to ask: from the files, then from the command line.
+fn hosts(parsed: &Parsed) -> Result<Hosts, String> {
+    let mut hosts = Hosts::default();
+    for file in parsed.values('f') {
+        let problem = |error: std::io::Error| {
+            let text = error.to_string();
+            let words = text.split(" (os error ").next().unwrap_or(&text);
+            format!("Could not open \"{}\": {words}", Path::new(file).display())
+        };
+        let lines: Box<dyn std::io::BufRead> = if file == "-" {
+            Box::new(BufReader::new(std::io::stdin()))
+        } else {
+            Box::new(BufReader::new(std::fs::File::open(file).map_err(problem)?))
+        };
+        for line in lines.split(b'\n') {
+            let line = line.map_err(problem)?;
+            hosts.add_line(&String::from_utf8_lossy(&line))?;
+        }
+    }
+    for operand in &parsed.operands {
+        hosts.add(&operand.to_string_lossy(), None)?;
+    }
+    Ok(hosts)
+}
+
+/// Asks everybody. True when a key was found.
+fn scan(query: &Query, show: &Show, hosts: Hosts) -> bool {
+    let jobs = Mutex::new(hosts.jobs(query.kinds.clone()));
+    let found = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            let work = || {
+                while let Some(job) = jobs.lock().ok().and_then(|mut jobs| jobs.next()) {
+                    if let Some(key) = ask::ask(query, &job, show) {
+                        found.store(true, Ordering::Relaxed);
+                        show.key(&job.names, &key);
+                    }
+                }
+            };
+            // Without another thread those that run do the work, and this one, when it is alone.
+            if std::thread::Builder::new().stack_size(1 << 20).spawn_scoped(scope, work).is_err() {
+                work();
+                break;
+            }
+        }
+    });
+    found.into_inner()
+}

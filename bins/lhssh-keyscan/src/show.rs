@@ -1,0 +1,129 @@
+//! What is printed. Each line in one piece: many threads have something to say.
+
+use std::io::{self, Write as _};
+
+use lh_client::{known_hosts, sanitise};
+use lh_crypto::{Hash, PublicKey, SystemRandom};
+
+/// A hash of SSHFP records (RFC 4255 section 3.1.2) and its number there.
+pub(crate) type Sshfp = (u8, Hash);
+pub(crate) const SSHFP_SHA1: Sshfp = (1, Hash::Sha1);
+/// RFC 6594.
+pub(crate) const SSHFP_SHA256: Sshfp = (2, Hash::Sha256);
+
+/// How keys are shown.
+pub(crate) struct Show {
+    pub(crate) port: u16,
+    /// Leave out the comments about servers.
+    pub(crate) quiet: bool,
+    /// Say also what is no news in a scan.
+    pub(crate) verbose: bool,
+    /// `-H`.
+    pub(crate) hash_names: bool,
+    /// `-D`: as DNS records with these hashes.
+    pub(crate) sshfp: Option<Vec<Sshfp>>,
+    /// `-c`: keys are certificates.
+    pub(crate) certificates: bool,
+}
+
+impl Show {
+    /// A server has said what it is.
+    pub(crate) fn server(&self, name: &str, identification: &str) {
+        if !self.quiet {
+            let mark = if self.sshfp.is_some() { ';' } else { '#' };
+            self.error(&format!("{mark} {name}:{} {}", self.port, sanitise(identification)));
+        }
+    }
+
+    /// Something went wrong.
+    #[allow(clippy::unused_self)]
+    pub(crate) fn error(&self, text: &str) {
+        // Nobody is left to be told when even this fails.
+        let _ = io::stderr().write_all(format!("{text}\n").as_bytes());
+    }
+
+    /// Something that happens all the time.
+    pub(crate) fn detail(&self, text: &str) {
+        if self.verbose {
+            self.error(&sanitise(text));
+        }
+    }
+
+    /// A key, for all names of its host.
+    pub(crate) fn key(&self, names: &str, key: &PublicKey) {
+        let text = self.lines(names, key);
+        let mut out = io::stdout().lock();
+        let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    }
+
+    fn lines(&self, names: &str, key: &PublicKey) -> String {
+        if let Some(hashes) = &self.sshfp {
+            return names
+                .split(',')
+                .flat_map(|name| hashes.iter().map(move |hash| record(name, key, *hash)))
+                .collect();
+        }
+        let line = key.to_openssh_line("");
+        if self.certificates {
+            // A certificate says itself for which hosts it is.
+            return format!("{line}\n");
+        }
+        if !self.hash_names && self.port == 22 {
+            return format!("{} {line}\n", names.to_ascii_lowercase());
+        }
+        let each = |name: &str| {
+            let name = known_hosts::name(name, self.port);
+            let shown = if self.hash_names { known_hosts::hash_name(&name, &mut SystemRandom) } else { name };
+            format!("{shown} {line}\n")
+        };
+        names.split(',').map(each).collect()
+    }
+}
+
+/// An SSHFP record; nothing for kinds of key that have no number there.
+fn record(name: &str, key: &PublicKey, (number, hash): Sshfp) -> String {
+    let key = key.plain();
+    let algorithm = match key.key_type() {
+        "ssh-rsa" => 1,
+        name if name.starts_with("ecdsa-sha2-") => 3,
+        "ssh-ed25519" => 4,
+        _ => return String::new(),
+    };
+    let digest = hash.digest(&[key.blob()]);
+    let hex: String = digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("{name} IN SSHFP {algorithm} {number} {hex}\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEY: &str = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl";
+
+    fn show(port: u16) -> Show {
+        Show { port, quiet: false, verbose: false, hash_names: false, sshfp: None, certificates: false }
+    }
+
+    fn key() -> PublicKey {
+        PublicKey::from_openssh_line(KEY).expect("a key").0
+    }
+
+    #[test]
+    fn lines_are_those_of_known_hosts() {
+        assert_eq!(show(22).lines("Host,10.0.0.1", &key()), format!("host,10.0.0.1 {KEY}\n"));
+        assert_eq!(
+            show(2222).lines("h,10.0.0.1", &key()),
+            format!("[h]:2222 {KEY}\n[10.0.0.1]:2222 {KEY}\n")
+        );
+        let hashed = Show { hash_names: true, ..show(22) }.lines("h,i", &key());
+        assert_eq!(hashed.lines().filter(|line| line.starts_with("|1|")).count(), 2);
+    }
+
+    #[test]
+    fn dns_records_have_one_line_a_hash() {
+        let shown = Show { sshfp: Some(vec![SSHFP_SHA1, SSHFP_SHA256]), ..show(22) }.lines("h", &key());
+        let lines: Vec<&str> = shown.lines().collect();
+        assert!(lines[0].starts_with("h IN SSHFP 4 1 ") && lines[0].len() == 15 + 40, "{shown}");
+        assert!(lines[1].starts_with("h IN SSHFP 4 2 ") && lines[1].len() == 15 + 64, "{shown}");
+    }
+}

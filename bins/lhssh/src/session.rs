@@ -1,0 +1,292 @@
+//! The session: its channel, its terminal, its signals, and how it ends.
+
+use std::cell::RefCell;
+use std::os::fd::AsFd;
+use std::rc::Rc;
+
+use lh_client::{
+    AgentForward, Client, ClientError, Forwards, LogLevel, Options, Pty, SessionNote, SessionSetup,
+    TerminalUi, answer_by_default, sanitise,
+};
+use lh_driver::{
+    ChannelId, ChannelOptions, Control, ControlCx, ControlEvent, Direction, FdPump, HandlerId, Interest,
+};
+use lh_driver::{Interests, LocalFd, Ready};
+use lh_sys::signals::Signals;
+use lh_sys::termios::{RawMode, encode_modes, is_terminal, window_size};
+use rustix::process::Signal;
+use rustix::stdio::{stderr, stdin, stdout};
+
+use crate::FAILURE;
+use crate::escapes::{Background, Disconnect, Escapes, Terminal, send_window_size};
+use crate::run::{Plan, debug};
+
+/// Runs the session to its end.
+pub(crate) fn session(
+    options: &Options,
+    mut plan: Plan,
+    client: &mut Client,
+    ui: &mut TerminalUi,
+) -> Result<u8, ClientError> {
+    let local = |error: std::io::Error| ClientError::Local(error.to_string());
+    let signals = Signals::collect(&[Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM, Signal::WINCH])
+        .map_err(local)?;
+    let terminal: Terminal = Rc::new(RefCell::new(None));
+    let forwards =
+        Forwards::new(&options.config, ui.voice(options.log_level)).map_err(ClientError::Config)?;
+    let mut control = Session {
+        signals,
+        channel: None,
+        main: None,
+        stdio: plan.stdio.is_some(),
+        tty: plan.tty,
+        status: None,
+        ending: Ending::Normal,
+        terminal: Rc::clone(&terminal),
+        forwards: forwards.clone(),
+        agent: client.agent_forward(options, ui.voice(options.log_level))?,
+        settling: false,
+        over: false,
+        note: None,
+    };
+    forwards.start(&mut client.driver().control());
+    let fatal = || forwards.fatal().map_or(Ok(()), |text| Err(ClientError::Config(text)));
+    fatal()?;
+    if plan.background {
+        if forwards.pending() {
+            // Whoever waits for this process to leave the foreground wants to know that the forwards are there.
+            control.settling = true;
+            client.run(&mut control)?;
+            control.settling = false;
+            fatal()?;
+        }
+        lh_sys::background::continue_in_background()
+            .map_err(|error| ClientError::Local(format!("cannot go to the background: {error}")))?;
+    }
+    open(options, &mut plan, client, &mut control)?;
+    debug(options, ui, || "Entering interactive session.".to_owned());
+    let result = client.run(&mut control);
+    // The terminal is itself again before anything is said.
+    terminal.borrow_mut().take();
+    if let Some(text) = control.note.take()
+        && options.log_level >= LogLevel::Error
+    {
+        ui.say(&text);
+    }
+    match control.ending {
+        Ending::Signal(signal) => {
+            client.close();
+            if options.log_level >= LogLevel::Verbose {
+                ui.say(&format!("Killed by signal {}.", signal.as_raw()));
+            }
+            return Ok(FAILURE);
+        }
+        Ending::Background => {
+            // Output goes on; there is nobody left to type.
+            lh_sys::background::continue_in_background().map_err(local)?;
+            let status = client.run(&mut control)?;
+            client.close();
+            return Ok(u8::try_from(status).unwrap_or(FAILURE));
+        }
+        Ending::Normal => {}
+    }
+    let status = result?;
+    fatal()?;
+    client.close();
+    if plan.tty && options.log_level >= LogLevel::Info {
+        ui.say(&format!("Connection to {} closed.", client.host()));
+    }
+    Ok(u8::try_from(status).unwrap_or(FAILURE))
+}
+
+/// Opens the channel the session is about, if it is about one.
+fn open(
+    options: &Options,
+    plan: &mut Plan,
+    client: &mut Client,
+    control: &mut Session,
+) -> Result<(), ClientError> {
+    let local = |error: std::io::Error| ClientError::Local(error.to_string());
+    let channel = if let Some(target) = &plan.stdio {
+        let output = LocalFd::inherited(stdout(), Direction::Write).map_err(local)?;
+        let input = input(plan.null_input).map_err(local)?;
+        let mut cx = client.driver().control();
+        control.forwards.open_stdio(target, input, output, &mut cx).map_err(ClientError::Local)?
+    } else if let Some(start) = plan.start.take() {
+        let mut setup = SessionSetup::new(start).with_environment(&options.config);
+        setup.agent_request = control.agent.request();
+        if plan.tty {
+            setup.pty = Some(local_pty());
+            if is_terminal(stdin()) && !plan.null_input {
+                *control.terminal.borrow_mut() = RawMode::enter(stdin()).ok();
+            }
+        }
+        let pump = pump(options, plan, &control.terminal, &control.forwards).map_err(local)?;
+        client.open_session(setup, &ChannelOptions::default(), Box::new(pump))?
+    } else {
+        return Ok(());
+    };
+    control.channel = Some(channel);
+    control.main = client.driver().control().handler_of(channel);
+    Ok(())
+}
+
+/// Joins the standard descriptors and the channel.
+fn pump(options: &Options, plan: &Plan, terminal: &Terminal, forwards: &Forwards) -> std::io::Result<FdPump> {
+    let input = input(plan.null_input)?;
+    let mut pump = FdPump::new()
+        .input(input)
+        .output(LocalFd::inherited(stdout(), Direction::Write)?)
+        .output_ext(LocalFd::inherited(stderr(), Direction::Write)?)
+        .tell_broken_output();
+    if plan.tty {
+        let escapes = Escapes::new(&options.config, Rc::clone(terminal), forwards.clone());
+        pump = pump.filter(Box::new(escapes));
+    }
+    Ok(pump)
+}
+
+/// The local terminal as the server is to make one like it.
+fn local_pty() -> Pty {
+    let size = window_size(stdin());
+    let modes = rustix::termios::tcgetattr(stdin()).map_or_else(|_| vec![0], |modes| encode_modes(&modes));
+    Pty {
+        term: std::env::var("TERM").unwrap_or_default(),
+        columns: size.ws_col.into(),
+        rows: size.ws_row.into(),
+        width: size.ws_xpixel.into(),
+        height: size.ws_ypixel.into(),
+        modes,
+    }
+}
+
+/// What is read and sent.
+fn input(null: bool) -> std::io::Result<LocalFd> {
+    if null { LocalFd::owned(lh_sys::fd::null()?) } else { LocalFd::inherited(stdin(), Direction::Read) }
+}
+
+enum Ending {
+    Normal,
+    Signal(Signal),
+    Background,
+}
+
+/// The control of a session: signals, the exit status, the end.
+struct Session {
+    signals: Signals,
+    channel: Option<ChannelId>,
+    main: Option<HandlerId>,
+    /// The channel is a forward (`-W`).
+    stdio: bool,
+    tty: bool,
+    status: Option<u8>,
+    ending: Ending,
+    terminal: Terminal,
+    forwards: Forwards,
+    agent: AgentForward,
+    /// Nothing is wanted but that the forwards are set up.
+    settling: bool,
+    /// The session is over, and forwarded connections are not.
+    over: bool,
+    /// What to say when the terminal is itself again.
+    note: Option<String>,
+}
+
+impl Session {
+    fn on_note(&mut self, note: &SessionNote, cx: &mut ControlCx<'_>) {
+        match note {
+            SessionNote::OpenFailed { reason, description } => {
+                let (number, words) = (self.channel.map_or(0, ChannelId::number), reason_words(*reason));
+                let mut text = format!("channel {number}: open failed: {words}: {}", sanitise(description));
+                if self.stdio {
+                    text.push_str("\nstdio forwarding failed");
+                }
+                self.note = Some(text);
+            }
+            SessionNote::PtyRefused => {
+                self.note = Some("PTY allocation request failed on channel 0".to_owned());
+                self.tty = false;
+                self.terminal.borrow_mut().take();
+            }
+            // A forward of standard input and output has no status but that it was opened.
+            SessionNote::Started if self.stdio => self.status = Some(0),
+            SessionNote::Started => {}
+            SessionNote::StartRefused { request } => {
+                self.note = Some(format!("{request} request failed on channel 0"));
+                self.status = Some(FAILURE);
+                cx.stop(FAILURE.into());
+            }
+            // Only 8 bits reach a shell anywhere.
+            SessionNote::ExitStatus(status) => self.status = Some((status & 0xff) as u8),
+            // As ssh: no status of its own, so the exit status says that something went wrong.
+            SessionNote::ExitSignal { .. } => self.status = Some(FAILURE),
+        }
+    }
+}
+
+impl Control for Session {
+    fn on_event(&mut self, event: ControlEvent, cx: &mut ControlCx<'_>) {
+        let Some(event) = self.forwards.on_event(event, cx) else { return };
+        let Some(event) = self.agent.on_event(event, cx) else { return };
+        match event {
+            ControlEvent::Note { note, .. } => {
+                if let Some(note) = note.downcast_ref::<SessionNote>() {
+                    self.on_note(note, cx);
+                } else if note.is::<Disconnect>() {
+                    self.status = Some(FAILURE);
+                    cx.stop(FAILURE.into());
+                } else if note.is::<Background>() {
+                    self.ending = Ending::Background;
+                    cx.stop(0);
+                }
+            }
+            ControlEvent::ChannelGone { handler, .. } => {
+                if self.main == Some(handler) {
+                    self.main = None;
+                    self.channel = None;
+                    self.over = true;
+                    // Connections that are forwarded go on to their end; the terminal is the shell's again.
+                    self.terminal.borrow_mut().take();
+                }
+            }
+            event => answer_by_default(event, cx),
+        }
+    }
+
+    fn on_turn_end(&mut self, cx: &mut ControlCx<'_>) {
+        if self.over && cx.handler_count() == 0 {
+            // A program that ended without a status was killed, or the server is odd: not a success.
+            cx.stop(self.status.unwrap_or(FAILURE).into());
+        } else if self.settling && !self.forwards.pending() {
+            cx.stop(0);
+        }
+    }
+
+    fn interests<'a>(&'a self, out: &mut Interests<'a>) {
+        out.add(0, self.signals.as_fd(), Interest::READ);
+    }
+
+    fn on_ready(&mut self, _token: usize, _ready: Ready, cx: &mut ControlCx<'_>) {
+        while let Ok(Some(signal)) = self.signals.take() {
+            if signal == Signal::WINCH {
+                if let Some(mut channel) = self.channel.filter(|_| self.tty).and_then(|id| cx.channel(id)) {
+                    send_window_size(&mut channel);
+                }
+            } else {
+                self.ending = Ending::Signal(signal);
+                cx.stop(FAILURE.into());
+            }
+        }
+    }
+}
+
+fn reason_words(reason: u32) -> &'static str {
+    use lh_wire::msg::open_failure;
+    match reason {
+        open_failure::ADMINISTRATIVELY_PROHIBITED => "administratively prohibited",
+        open_failure::CONNECT_FAILED => "connect failed",
+        open_failure::UNKNOWN_CHANNEL_TYPE => "unknown channel type",
+        open_failure::RESOURCE_SHORTAGE => "resource shortage",
+        _ => "unknown reason",
+    }
+}

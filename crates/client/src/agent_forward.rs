@@ -1,0 +1,163 @@
+//! Agent forwarding, the client's side: programs at the server ask the agent here.
+//!
+//! Each connection that the server passes on gets one of its own to the agent, which is told first through which host it
+//! comes (`session-bind@openssh.com`), so that the agent can refuse keys that are not meant to be used from there. Its
+//! answer is taken off the stream again; nothing of this waits, so an agent that thinks about it stops nobody else.
+
+use std::io::Write;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+
+use lh_agent::{Extension, MAX_MESSAGE, Request, SessionBind, frame, names};
+use lh_config::special::ForwardAgent;
+use lh_driver::{ChannelCx, ChannelOptions, ControlCx, ControlEvent, FdPump, InputFilter, LocalFd};
+use lh_wire::msg::open_failure;
+
+use crate::Options;
+use crate::identity::SessionProof;
+use crate::log::Voice;
+use crate::options::SystemEnvironment;
+use crate::ui::LogLevel;
+
+/// The agent that programs at the server may use.
+pub struct AgentForward {
+    /// `None`: nothing is forwarded, and a server that tries it all the same is told off.
+    agent: Option<Agent>,
+    voice: Voice,
+}
+
+struct Agent {
+    socket: PathBuf,
+    request: &'static str,
+    session: Option<SessionProof>,
+}
+
+impl AgentForward {
+    /// What `ForwardAgent` asks for. Without an agent to forward, nothing is.
+    ///
+    /// # Errors
+    /// The socket's path has tokens or variables that mean nothing.
+    pub(crate) fn new(
+        options: &Options,
+        session: Option<SessionProof>,
+        registered_names: bool,
+        voice: Voice,
+    ) -> Result<Self, String> {
+        let socket = match &*options.config.forward_agent {
+            ForwardAgent::No => None,
+            ForwardAgent::Yes => options.agent_socket()?,
+            ForwardAgent::Path(text) => match text.strip_prefix('$').filter(|name| !name.starts_with('{')) {
+                Some(name) => std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from),
+                None => Some(options.config.expand_path(text, &SystemEnvironment)?),
+            },
+        };
+        let socket = socket.filter(|path| match UnixStream::connect(path) {
+            Ok(_) => true,
+            Err(error) => {
+                let why = crate::dial::errno_text(&error);
+                voice.debug(|| format!("agent {} is not forwarded: {why}", path.display()));
+                false
+            }
+        });
+        let request = if registered_names { names::AGENT_REQ } else { names::AUTH_AGENT_REQ };
+        if socket.is_some() {
+            voice.debug(|| "Requesting authentication agent forwarding.".to_owned());
+        }
+        Ok(Self { agent: socket.map(|socket| Agent { socket, request, session }), voice })
+    }
+
+    /// The channel request that asks the server for it.
+    pub fn request(&self) -> Option<&'static str> {
+        self.agent.as_ref().map(|agent| agent.request)
+    }
+
+    /// Takes the event if it is about the agent, and gives others back.
+    pub fn on_event(&self, event: ControlEvent, cx: &mut ControlCx<'_>) -> Option<ControlEvent> {
+        let ControlEvent::OpenRequested { id, kind, fields } = event else { return Some(event) };
+        if !matches!(kind.as_str(), names::AUTH_AGENT | names::AGENT_CONNECT) {
+            return Some(ControlEvent::OpenRequested { id, kind, fields });
+        }
+        let Some(agent) = &self.agent else {
+            self.voice.say(LogLevel::Error, "Warning: ssh server tried agent forwarding.");
+            self.voice
+                .say(LogLevel::Error, "Warning: this is probably a break-in attempt by a malicious server.");
+            cx.refuse(id, open_failure::ADMINISTRATIVELY_PROHIBITED, "agent forwarding was not asked for");
+            return None;
+        };
+        match agent.connect() {
+            Ok(pump) => {
+                self.voice.debug(|| format!("channel {id}: new [authentication agent connection]"));
+                cx.accept(id, &ChannelOptions::default(), b"", Box::new(pump));
+            }
+            Err(error) => {
+                let why = crate::dial::errno_text(&error);
+                self.voice.debug(|| format!("agent: {why}"));
+                cx.refuse(id, open_failure::CONNECT_FAILED, "agent is not there");
+            }
+        }
+        None
+    }
+}
+
+impl Agent {
+    fn connect(&self) -> std::io::Result<FdPump> {
+        let mut socket = UnixStream::connect(&self.socket)?;
+        let mut answers = 0;
+        if let Some(SessionProof { host_key, session_id, signature }) = &self.session {
+            let bind = SessionBind { host_key, session_id, signature, forwarding: true };
+            // A few hundred bytes: an empty socket takes them at once.
+            socket.write_all(&frame(&Request::Extension(Extension::SessionBind(bind)).encode()))?;
+            answers = 1;
+        }
+        let pump = FdPump::socket(LocalFd::owned(socket.into())?);
+        Ok(if answers > 0 { pump.filter(Box::new(SkipAnswer::default())) } else { pump })
+    }
+}
+
+/// Takes the first message off what the agent says. Agents that know nothing of sessions answer with a failure and go on.
+#[derive(Default)]
+struct SkipAnswer {
+    length: Vec<u8>,
+    /// Bytes of the message that have not come yet; `None` before its length is known.
+    left: Option<usize>,
+}
+
+impl SkipAnswer {
+    /// What of `input` the peer shall have.
+    fn rest<'a>(&mut self, mut input: &'a [u8]) -> &'a [u8] {
+        while self.left.is_none() {
+            let Some((first, behind)) = input.split_first() else { return input };
+            self.length.push(*first);
+            input = behind;
+            if let Ok(length) = <[u8; 4]>::try_from(self.length.as_slice()) {
+                // A length no agent sends ends the connection at the other side, which will not make sense of what follows.
+                self.left = Some((u32::from_be_bytes(length) as usize).min(MAX_MESSAGE));
+            }
+        }
+        let left = self.left.get_or_insert(0);
+        let skipped = input.len().min(*left);
+        *left -= skipped;
+        input.get(skipped..).unwrap_or_default()
+    }
+}
+
+impl InputFilter for SkipAnswer {
+    fn filter(&mut self, input: &[u8], out: &mut Vec<u8>, _cx: &mut ChannelCx<'_>) {
+        out.extend_from_slice(self.rest(input));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_answer_to_the_binding_is_not_the_peer_s() {
+        let stream = [0, 0, 0, 1, 6, 0, 0, 0, 2, 12, 99];
+        for size in 1..=stream.len() {
+            let mut skip = SkipAnswer::default();
+            let passed: Vec<u8> = stream.chunks(size).flat_map(|piece| skip.rest(piece).to_vec()).collect();
+            assert_eq!(passed, stream[5..], "in pieces of {size}");
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! The channels of forwarded connections: what is said when they are opened, and what `~#` shows.
+
+use std::net::SocketAddr;
+use std::os::unix::ffi::OsStrExt;
+
+use lh_driver::{
+    ChannelCx, ChannelHandler, ChannelId, ChannelOptions, ControlCx, ControlEvent, FdPump, LocalFd, Target,
+};
+use lh_wire::Writer;
+
+use super::Forwards;
+use crate::log::sanitise;
+use crate::proxy::open_failure_words;
+use crate::session::SessionNote;
+use crate::ui::LogLevel;
+
+/// Type and description of an open channel.
+pub(super) struct Name {
+    pub(super) channel: ChannelId,
+    pub(super) text: String,
+}
+
+/// Where a connection that is to be forwarded comes from, as the open says it.
+pub(super) fn originator(from: Option<SocketAddr>) -> (String, u32) {
+    // Some servers check that it is an address; OpenSSH says this too where there is none.
+    from.map_or_else(|| ("127.0.0.1".to_owned(), 65_535), |from| (from.ip().to_string(), from.port().into()))
+}
+
+/// The open towards `target`: channel type and fields.
+pub(super) fn direct(target: &Target, from: Option<SocketAddr>) -> (&'static str, Vec<u8>) {
+    let mut fields = Vec::new();
+    let (ip, port) = originator(from);
+    let kind = match target {
+        Target::Tcp { host, port } => {
+            fields.put_string(host.as_bytes());
+            fields.put_u32((*port).into());
+            "direct-tcpip"
+        }
+        Target::Unix(path) => {
+            fields.put_string(path.as_os_str().as_bytes());
+            "direct-streamlocal@openssh.com"
+        }
+    };
+    fields.put_string(ip.as_bytes());
+    fields.put_u32(port);
+    (kind, fields)
+}
+
+/// The line OpenSSH has for a channel the server did not open.
+pub(super) fn open_failed(id: ChannelId, reason: u32, text: &str) -> String {
+    let colon = if text.is_empty() { "" } else { ": " };
+    format!("channel {id}: open failed: {}{colon}{}", open_failure_words(reason), sanitise(text))
+}
+
+impl Forwards {
+    /// Asks the server to connect `socket` to `target`. `outcome` hears of it before data flows.
+    pub(super) fn open_direct(
+        &self,
+        target: &Target,
+        from: Option<SocketAddr>,
+        socket: LocalFd,
+        listening: &str,
+        cx: &mut ControlCx<'_>,
+        outcome: impl FnOnce(bool, &mut ChannelCx<'_>) + 'static,
+    ) {
+        let (kind, fields) = direct(target, from);
+        let voice = self.0.voice.clone();
+        let pump = FdPump::socket(socket).idle_limit(self.0.rules.timeouts.of(kind)).on_outcome(
+            move |result, cx| {
+                if let Err((reason, text)) = result {
+                    voice.say(LogLevel::Info, &open_failed(cx.id(), reason, text));
+                }
+                outcome(result.is_ok(), cx);
+            },
+        );
+        let (ip, port) = originator(from);
+        let to = match target {
+            Target::Tcp { host, port } => format!("{host} port {port}"),
+            Target::Unix(path) => path.display().to_string(),
+        };
+        let text = format!("{kind}: {listening} for {to}, connect from {ip} port {port}");
+        self.0.voice.debug(|| format!("channel: new {text}"));
+        match cx.open(kind, &fields, &ChannelOptions::default(), Box::new(pump)) {
+            Ok(id) => self.name(id, text, cx),
+            Err(problem) => self.0.voice.say(LogLevel::Error, &problem.to_string()),
+        }
+    }
+
+    /// Connects `input` and `output` to `target` (`-W`). Whether the server could connect reaches the control as a
+    /// [`SessionNote`].
+    ///
+    /// # Errors
+    /// All channels are in use.
+    pub fn open_stdio(
+        &self,
+        target: &Target,
+        input: LocalFd,
+        output: LocalFd,
+        cx: &mut ControlCx<'_>,
+    ) -> Result<ChannelId, String> {
+        let (kind, fields) = direct(target, None);
+        let pump = FdPump::new()
+            .input(input)
+            .output(output)
+            .close_when_done()
+            .idle_limit(self.0.rules.timeouts.of(kind))
+            .on_outcome(|result, cx| match result {
+                Ok(()) => cx.notify(SessionNote::Started),
+                Err((reason, text)) => {
+                    cx.notify(SessionNote::OpenFailed { reason, description: text.to_owned() });
+                }
+            });
+        let id = cx
+            .open(kind, &fields, &ChannelOptions::default(), Box::new(pump))
+            .map_err(|error| error.to_string())?;
+        self.name(id, "direct-tcpip: stdio forward".to_owned(), cx);
+        Ok(id)
+    }
+
+    /// Accepts the server's open with this handler.
+    pub(super) fn accept(
+        &self,
+        id: ChannelId,
+        text: String,
+        handler: Box<dyn ChannelHandler>,
+        cx: &mut ControlCx<'_>,
+    ) {
+        if cx.accept(id, &ChannelOptions::default(), b"", handler) {
+            self.name(id, text, cx);
+        }
+    }
+
+    fn name(&self, channel: ChannelId, text: String, cx: &ControlCx<'_>) {
+        if let Some(handler) = cx.handler_of(channel) {
+            self.0.state.borrow_mut().names.insert(handler, Name { channel, text });
+        }
+    }
+
+    /// The forwarded connections, for `~#`.
+    pub fn describe(&self) -> Vec<(ChannelId, String)> {
+        let state = self.0.state.borrow();
+        let mut all: Vec<_> = state.names.values().map(|name| (name.channel, sanitise(&name.text))).collect();
+        all.sort();
+        all
+    }
+
+    /// Takes the events that are about forwards, and gives the others back.
+    pub fn on_event(&self, event: ControlEvent, cx: &mut ControlCx<'_>) -> Option<ControlEvent> {
+        match event {
+            ControlEvent::OpenRequested { id, kind, fields }
+                if matches!(kind.as_str(), "forwarded-tcpip" | "forwarded-streamlocal@openssh.com") =>
+            {
+                self.connect_back(id, &kind, &fields, cx);
+                None
+            }
+            ControlEvent::GlobalReply { name, ok, fields }
+                if matches!(name.as_str(), "tcpip-forward" | "streamlocal-forward@openssh.com") =>
+            {
+                self.answered(ok, &fields, cx);
+                None
+            }
+            ControlEvent::ChannelGone { id, handler } => {
+                self.0.state.borrow_mut().names.remove(&handler);
+                Some(ControlEvent::ChannelGone { id, handler })
+            }
+            event => Some(event),
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! Listeners here: `-L` and `-D`.
+
+use std::net::SocketAddr;
+use std::path::Path;
+
+use lh_config::forward::{Endpoint, Forward};
+use lh_driver::{
+    Accepted, Bound, ControlCx, Listening, LocalFd, SourceId, UnixListener, error_words, listen_tcp,
+};
+
+use super::{Done, Forwards, target};
+use crate::ui::LogLevel;
+
+/// A forward that listens here.
+pub(super) struct Listener {
+    forward: Forward,
+    sources: Vec<SourceId>,
+}
+
+impl Forwards {
+    /// Listens here. With a name as the address `done` is called later, when that has been looked up.
+    pub fn add_local(&self, forward: &Forward, cx: &mut ControlCx<'_>, done: Done) {
+        match &forward.listen {
+            Endpoint::Unix(path) => {
+                let result = self.listen_unix(forward, path, cx);
+                done(result, cx);
+            }
+            Endpoint::Tcp { host, port } => {
+                let on = self.listen_on(host.as_deref());
+                match on.addresses(*port, self.0.rules.family) {
+                    Ok(addresses) => {
+                        let result = self.listen_tcp(forward, &addresses, cx);
+                        done(result, cx);
+                    }
+                    Err(name) => {
+                        let (this, forward) = (self.clone(), forward.clone());
+                        let named = name.to_owned();
+                        let then = move |answer: std::io::Result<Vec<SocketAddr>>, cx: &mut ControlCx<'_>| {
+                            let result = match answer {
+                                Ok(addresses) => this.listen_tcp(&forward, &addresses, cx),
+                                Err(problem) => {
+                                    Err(this.complain(format!("{named}: {}", error_words(&problem))))
+                                }
+                            };
+                            done(result, cx);
+                        };
+                        self.0.resolver.resolve(name, *port, self.0.rules.family, cx, then);
+                    }
+                }
+            }
+        }
+    }
+
+    fn complain(&self, text: String) -> String {
+        self.0.voice.say(LogLevel::Error, &text);
+        text
+    }
+
+    fn listen_tcp(
+        &self,
+        forward: &Forward,
+        addresses: &[SocketAddr],
+        cx: &mut ControlCx<'_>,
+    ) -> Result<u16, String> {
+        let Bound { bound, failed } = listen_tcp(addresses);
+        for (index, (address, problem)) in failed.iter().enumerate() {
+            let text = format!("bind [{}]:{}: {}", address.ip(), address.port(), error_words(problem));
+            // As ssh: the last failure is told, the others only where more is wanted.
+            let last = bound.is_empty() && index + 1 == failed.len();
+            self.0.voice.say(if last { LogLevel::Error } else { LogLevel::Verbose }, &text);
+        }
+        let Some(port) = bound.first().map(|(_, at)| at.port()) else {
+            let port = addresses.first().map_or(0, SocketAddr::port);
+            return Err(
+                self.complain(format!("channel_setup_fwd_listener_tcpip: cannot listen to port: {port}"))
+            );
+        };
+        let mut sources = Vec::new();
+        for (socket, at) in bound {
+            self.0.voice.debug(|| format!("Local forwarding listening on {} port {}.", at.ip(), at.port()));
+            let listening = format!("listening port {}", at.port());
+            let accepted = self.acceptor(forward, listening);
+            sources.push(cx.add_source(Box::new(Listening::tcp(socket, accepted))));
+        }
+        self.0.state.borrow_mut().local.push(Listener { forward: forward.clone(), sources });
+        Ok(port)
+    }
+
+    fn listen_unix(&self, forward: &Forward, path: &str, cx: &mut ControlCx<'_>) -> Result<u16, String> {
+        let rules = &self.0.rules;
+        let listener = match UnixListener::bind(Path::new(path), rules.bind_mask, rules.bind_unlink) {
+            Ok(listener) => listener,
+            Err(problem) => {
+                self.complain(format!(
+                    "unix_listener: cannot bind to path {path}: {}",
+                    error_words(&problem)
+                ));
+                return Err(self.complain(format!(
+                    "channel_setup_fwd_listener_streamlocal: cannot listen to path: {path}"
+                )));
+            }
+        };
+        self.0.voice.debug(|| format!("Local forwarding listening on path {path}."));
+        let accepted = self.acceptor(forward, format!("listening path {path}"));
+        let sources = vec![cx.add_source(Box::new(Listening::unix(listener, accepted)))];
+        self.0.state.borrow_mut().local.push(Listener { forward: forward.clone(), sources });
+        Ok(0)
+    }
+
+    /// What becomes of those who connect.
+    fn acceptor(
+        &self,
+        forward: &Forward,
+        listening: String,
+    ) -> impl FnMut(Accepted, &mut ControlCx<'_>) + 'static {
+        let this = self.clone();
+        let target = forward.connect.as_ref().map(target);
+        move |accepted, cx| {
+            let (socket, from) = match accepted.and_then(|(socket, from)| Ok((LocalFd::owned(socket)?, from)))
+            {
+                Ok(accepted) => accepted,
+                Err(problem) => {
+                    let text = format!("accept: {}", error_words(&problem));
+                    return this.0.voice.say(LogLevel::Error, &text);
+                }
+            };
+            match &target {
+                Some(target) => this.open_direct(target, from, socket, &listening, cx, |_, _| {}),
+                None => this.negotiate_socks(socket, from, &listening, cx),
+            }
+        }
+    }
+
+    /// Stops listening there; connections that were accepted live on. False when nothing listens there.
+    pub fn cancel_listener(&self, listen: &Endpoint, cx: &mut ControlCx<'_>) -> bool {
+        let mut state = self.0.state.borrow_mut();
+        let Some(index) = state.local.iter().position(|each| each.forward.listen == *listen) else {
+            return false;
+        };
+        for source in state.local.swap_remove(index).sources {
+            cx.remove_source(source);
+        }
+        true
+    }
+
+    /// True where this very forward is there already (asking for it again is no failure).
+    pub fn has_local(&self, forward: &Forward) -> bool {
+        self.0.state.borrow().local.iter().any(|each| each.forward == *forward)
+    }
+}

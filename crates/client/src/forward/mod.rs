@@ -1,0 +1,217 @@
+//! Forwards as the client has them: listeners here (`-L`, `-D`), listeners at the server (`-R`), and standard input and
+//! output as one end (`-W`).
+//!
+//! [`Forwards`] is a handle: the control of a connection passes events through it, and whoever wants a forward more or
+//! less (the configuration, `~C`, a mux client) asks it. A forwarded connection is an [`FdPump`] like any session's data:
+//! nothing is read from its socket before the other end has connected, and never more than there is budget for.
+
+mod channels;
+mod local;
+mod remote;
+mod remote_socks;
+pub mod socks;
+mod socks_listener;
+#[cfg(test)]
+mod tests;
+
+use std::cell::RefCell;
+use std::collections::{HashMap, VecDeque};
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::rc::Rc;
+
+use lh_config::client::ClientConfig;
+use lh_config::forward::{Endpoint, Forward};
+use lh_config::special::{ChannelTimeouts, PermitForward};
+use lh_driver::{ControlCx, Family, HandlerId, ListenOn, Resolver, Target};
+
+use crate::SystemEnvironment;
+use crate::log::Voice;
+use crate::ui::LogLevel;
+
+/// What hears whether a forward was set up: the port it listens on (0 for a socket), or why not.
+pub type Done = Box<dyn FnOnce(Result<u16, String>, &mut ControlCx<'_>)>;
+
+/// What the configuration says about forwards in general.
+struct Rules {
+    gateway_ports: bool,
+    bind_mask: u32,
+    bind_unlink: bool,
+    exit_on_failure: bool,
+    permit_remote_open: PermitForward,
+    timeouts: ChannelTimeouts,
+    family: Family,
+}
+
+/// All forwards of one connection. Clones share them.
+#[derive(Clone)]
+pub struct Forwards(Rc<Shared>);
+
+struct Shared {
+    rules: Rules,
+    voice: Voice,
+    resolver: Resolver,
+    /// Those of the configuration, with `%` and `${}` expanded: listening here, and there.
+    configured: (Vec<Forward>, Vec<Forward>),
+    state: RefCell<State>,
+}
+
+#[derive(Default)]
+struct State {
+    local: Vec<local::Listener>,
+    remote: Vec<remote::Listener>,
+    /// Requests to the server whose answers are awaited, oldest first: which remote listener, and who waits.
+    asked: VecDeque<(u64, Done)>,
+    next: u64,
+    /// What the open channels are, for `~#`.
+    names: HashMap<HandlerId, channels::Name>,
+    /// Forwards of the configuration that are not decided yet, and how many of the local ones failed or worked.
+    pending: usize,
+    local_failed: usize,
+    local_works: usize,
+    fatal: Option<String>,
+}
+
+impl Forwards {
+    /// Takes the forwards from the configuration; [`start`](Self::start) sets them up.
+    ///
+    /// # Errors
+    /// A socket's path has tokens or variables that mean nothing.
+    pub fn new(config: &ClientConfig, voice: Voice) -> Result<Self, String> {
+        use lh_config::enums::AddressFamily;
+        let expand = |forward: &Forward| expand(config, forward);
+        let here = config.local_forward.0.iter().chain(&config.dynamic_forward.0);
+        let configured = if *config.clear_all_forwardings {
+            (Vec::new(), Vec::new())
+        } else {
+            (
+                here.map(expand).collect::<Result<_, _>>()?,
+                config.remote_forward.0.iter().map(expand).collect::<Result<_, _>>()?,
+            )
+        };
+        let rules = Rules {
+            gateway_ports: *config.gateway_ports,
+            bind_mask: config.stream_local_bind_mask.0,
+            bind_unlink: *config.stream_local_bind_unlink,
+            exit_on_failure: *config.exit_on_forward_failure,
+            permit_remote_open: config.permit_remote_open.value.clone(),
+            timeouts: config.channel_timeout.value.clone(),
+            family: match *config.address_family {
+                AddressFamily::Any => Family::Any,
+                AddressFamily::Inet => Family::Inet,
+                AddressFamily::Inet6 => Family::Inet6,
+            },
+        };
+        let shared =
+            Shared { rules, voice, resolver: Resolver::new(), configured, state: RefCell::default() };
+        Ok(Self(Rc::new(shared)))
+    }
+
+    /// Sets up what the configuration asks for. What cannot be is said; where that is to be the end, the loop is stopped
+    /// and [`fatal`](Self::fatal) has the reason.
+    pub fn start(&self, cx: &mut ControlCx<'_>) {
+        let (local, remote) = &self.0.configured;
+        self.0.state.borrow_mut().pending = local.len() + remote.len();
+        for forward in local {
+            let this = self.clone();
+            let done: Done = Box::new(move |result, cx| this.local_started(result.is_ok(), cx));
+            self.add_local(forward, cx, done);
+        }
+        for forward in remote {
+            let (this, what) = (self.clone(), forward.clone());
+            self.add_remote(forward, cx, Box::new(move |result, cx| this.remote_started(&what, result, cx)));
+        }
+    }
+
+    fn local_started(&self, ok: bool, cx: &mut ControlCx<'_>) {
+        const TEXT: &str = "Could not request local forwarding.";
+        let mut state = self.0.state.borrow_mut();
+        state.pending -= 1;
+        *if ok { &mut state.local_works } else { &mut state.local_failed } += 1;
+        if state.local_works + state.local_failed < self.0.configured.0.len() || state.local_failed == 0 {
+            return;
+        }
+        if self.0.rules.exit_on_failure {
+            state.fatal.get_or_insert_with(|| TEXT.to_owned());
+            cx.stop(255);
+        } else if state.local_works == 0 {
+            self.0.voice.say(LogLevel::Error, TEXT);
+        }
+    }
+
+    fn remote_started(&self, forward: &Forward, result: Result<u16, String>, cx: &mut ControlCx<'_>) {
+        let mut state = self.0.state.borrow_mut();
+        state.pending -= 1;
+        match result {
+            Ok(port) => {
+                if let Some(text) = allocated(forward, port) {
+                    self.0.voice.say(LogLevel::Info, &text);
+                }
+            }
+            Err(text) if self.0.rules.exit_on_failure => {
+                state.fatal.get_or_insert_with(|| format!("Error: {text}"));
+                cx.stop(255);
+            }
+            Err(text) => self.0.voice.say(LogLevel::Info, &format!("Warning: {text}")),
+        }
+    }
+
+    /// True while it is not known of every forward of the configuration whether it works.
+    pub fn pending(&self) -> bool {
+        self.0.state.borrow().pending > 0
+    }
+
+    /// Why the program is to end (`ExitOnForwardFailure`).
+    pub fn fatal(&self) -> Option<String> {
+        self.0.state.borrow().fatal.clone()
+    }
+
+    /// True when the configuration has forwards.
+    pub fn configured(&self) -> bool {
+        !self.0.configured.0.is_empty() || !self.0.configured.1.is_empty()
+    }
+
+    /// Where a listener here is to be (`-L`, `-D`; `GatewayPorts`).
+    fn listen_on(&self, host: Option<&str>) -> ListenOn {
+        match host {
+            None if self.0.rules.gateway_ports => ListenOn::Everywhere,
+            None | Some("localhost") => ListenOn::Loopback,
+            Some("" | "*") => ListenOn::Everywhere,
+            Some(host) => ListenOn::Host(host.to_owned()),
+        }
+    }
+}
+
+/// The line about a port the server chose.
+pub fn allocated(forward: &Forward, port: u16) -> Option<String> {
+    if !matches!(forward.listen, Endpoint::Tcp { port: 0, .. }) {
+        return None;
+    }
+    let to = match &forward.connect {
+        None => "socks:0".to_owned(),
+        Some(Endpoint::Tcp { host, port }) => format!("{}:{port}", host.as_deref().unwrap_or_default()),
+        Some(Endpoint::Unix(path)) => format!("{path}:-2"),
+    };
+    Some(format!("Allocated port {port} for remote forward to {to}"))
+}
+
+fn expand(config: &ClientConfig, forward: &Forward) -> Result<Forward, String> {
+    let path = |endpoint: &Endpoint| match endpoint {
+        Endpoint::Unix(path) => {
+            let path = config.expand_path(path, &SystemEnvironment)?;
+            Ok(Endpoint::Unix(String::from_utf8_lossy(path.as_os_str().as_bytes()).into_owned()))
+        }
+        tcp => Ok::<_, String>(tcp.clone()),
+    };
+    Ok(Forward { listen: path(&forward.listen)?, connect: forward.connect.as_ref().map(path).transpose()? })
+}
+
+/// What an end of a forward is to connect to.
+pub fn target(endpoint: &Endpoint) -> Target {
+    match endpoint {
+        Endpoint::Tcp { host, port } => {
+            Target::Tcp { host: host.clone().unwrap_or_else(|| "localhost".to_owned()), port: *port }
+        }
+        Endpoint::Unix(path) => Target::Unix(PathBuf::from(path)),
+    }
+}

@@ -1,0 +1,227 @@
+//! Listeners at the server: `-R`.
+
+use lh_config::forward::{Endpoint, Forward};
+use lh_driver::{ChannelId, ControlCx, FdPump, LocalFd, Target, dial, error_words};
+use lh_wire::msg::open_failure;
+use lh_wire::{Reader, Result as WireResult, Writer};
+
+use super::remote_socks::RemoteSocks;
+use super::{Done, Forwards, target};
+use crate::log::sanitise;
+use crate::ui::LogLevel;
+
+/// A forward that listens at the server.
+pub(super) struct Listener {
+    id: u64,
+    forward: Forward,
+    /// The port it listens on, once the server has told.
+    port: u16,
+}
+
+/// The address as the server is told it: nothing said means its loopback address, `*` means every one.
+fn bind_host(host: Option<&str>) -> &str {
+    match host {
+        None => "localhost",
+        Some("*") => "",
+        Some(host) => host,
+    }
+}
+
+fn fields(forward: &Forward, port: u16) -> (bool, Vec<u8>) {
+    let mut fields = Vec::new();
+    match &forward.listen {
+        Endpoint::Tcp { host, .. } => {
+            fields.put_string(bind_host(host.as_deref()).as_bytes());
+            fields.put_u32(port.into());
+            (true, fields)
+        }
+        Endpoint::Unix(path) => {
+            fields.put_string(path.as_bytes());
+            (false, fields)
+        }
+    }
+}
+
+impl Forwards {
+    /// Asks the server to listen; `done` hears its answer.
+    pub fn add_remote(&self, forward: &Forward, cx: &mut ControlCx<'_>, done: Done) {
+        let port = match forward.listen {
+            Endpoint::Tcp { port, .. } => port,
+            Endpoint::Unix(_) => 0,
+        };
+        let (tcp, fields) = fields(forward, port);
+        cx.global_request(
+            if tcp { "tcpip-forward" } else { "streamlocal-forward@openssh.com" },
+            true,
+            &fields,
+        );
+        let mut state = self.0.state.borrow_mut();
+        let id = state.next;
+        state.next += 1;
+        state.remote.push(Listener { id, forward: forward.clone(), port });
+        state.asked.push_back((id, done));
+    }
+
+    /// The server's answer to the oldest request.
+    pub(super) fn answered(&self, ok: bool, fields: &[u8], cx: &mut ControlCx<'_>) {
+        let mut state = self.0.state.borrow_mut();
+        let Some((id, done)) = state.asked.pop_front() else { return };
+        // It may have been cancelled since.
+        let Some(index) = state.remote.iter().position(|each| each.id == id) else {
+            drop(state);
+            return done(Err("cancelled".to_owned()), cx);
+        };
+        let listener = &mut state.remote[index];
+        let result = match &listener.forward.listen {
+            Endpoint::Tcp { port: 0, .. } if ok => match Reader::new(fields).u32().map(u16::try_from) {
+                Ok(Ok(port)) if port != 0 => {
+                    listener.port = port;
+                    Ok(port)
+                }
+                _ => Err("remote port forwarding failed: the server did not say which port".to_owned()),
+            },
+            _ if ok => Ok(listener.port),
+            Endpoint::Tcp { port, .. } => {
+                Err(format!("remote port forwarding failed for listen port {port}"))
+            }
+            Endpoint::Unix(path) => Err(format!("remote port forwarding failed for listen path {path}")),
+        };
+        if result.is_err() {
+            state.remote.swap_remove(index);
+        }
+        drop(state);
+        self.0.voice.debug(|| format!("remote forward {}", if ok { "success" } else { "failure" }));
+        done(result, cx);
+    }
+
+    /// Asks the server to stop listening. False when there is no such forward.
+    pub fn cancel_remote(&self, forward: &Forward, cx: &mut ControlCx<'_>) -> bool {
+        let mut state = self.0.state.borrow_mut();
+        let is_it = |each: &Listener| {
+            each.forward.listen == forward.listen
+                // A port that the server chose is named as it is.
+                || matches!((&each.forward.listen, &forward.listen),
+                    (Endpoint::Tcp { host, port: 0 }, Endpoint::Tcp { host: other, port })
+                        if host == other && each.port == *port)
+        };
+        let Some(index) = state.remote.iter().position(is_it) else { return false };
+        let listener = state.remote.swap_remove(index);
+        let (tcp, fields) = fields(&listener.forward, listener.port);
+        let name = if tcp { "cancel-tcpip-forward" } else { "cancel-streamlocal-forward@openssh.com" };
+        cx.global_request(name, false, &fields);
+        true
+    }
+
+    /// The port of this very forward, where it is there already.
+    pub fn has_remote(&self, forward: &Forward) -> Option<u16> {
+        self.0.state.borrow().remote.iter().find(|each| each.forward == *forward).map(|each| each.port)
+    }
+
+    /// Somebody connected to a listener at the server.
+    pub(super) fn connect_back(&self, id: ChannelId, kind: &str, fields: &[u8], cx: &mut ControlCx<'_>) {
+        let parsed = if kind == "forwarded-tcpip" { read_tcp(fields) } else { read_unix(fields) };
+        let Ok((listen, from)) = parsed else {
+            return cx.refuse(id, open_failure::CONNECT_FAILED, "malformed request");
+        };
+        let Some(forward) = self.find(&listen) else {
+            let text = match &listen {
+                Endpoint::Tcp { port, .. } => format!("unknown listen_port {port}"),
+                Endpoint::Unix(path) => format!("unknown listen_path {path}"),
+            };
+            let text = format!("WARNING: Server requests forwarding for {}", sanitise(&text));
+            self.0.voice.say(LogLevel::Info, &text);
+            return cx.refuse(id, open_failure::ADMINISTRATIVELY_PROHIBITED, "open failed");
+        };
+        self.0.voice.debug(|| format!("client_request_forwarded: {listen:?}, originator {from}"));
+        let limit = self.0.rules.timeouts.of(kind);
+        let Some(connect) = &forward.connect else {
+            let handler = RemoteSocks::new(self.clone(), limit);
+            return self.accept(id, format!("{kind}: dynamic, connect from {from}"), Box::new(handler), cx);
+        };
+        let target = target(connect);
+        let text = format!("{kind}: connect from {from} to {target:?}");
+        let this = self.clone();
+        dial(&target.clone(), self.0.rules.family, &self.0.resolver, cx, move |result, cx| {
+            match result.and_then(LocalFd::owned) {
+                Ok(fd) => this.accept(id, text, Box::new(FdPump::socket(fd).idle_limit(limit)), cx),
+                Err(problem) => {
+                    let words = error_words(&problem);
+                    let to = match &target {
+                        Target::Tcp { host, port } => format!("{host} port {port}"),
+                        Target::Unix(path) => path.display().to_string(),
+                    };
+                    this.0.voice.say(LogLevel::Error, &format!("connect_to {to}: failed: {words}"));
+                    cx.refuse(id, open_failure::CONNECT_FAILED, &words);
+                }
+            }
+        });
+    }
+
+    /// The forward a connection belongs to. Some servers name the address otherwise than we did, but never the port.
+    fn find(&self, listen: &Endpoint) -> Option<Forward> {
+        let state = self.0.state.borrow();
+        let found = match listen {
+            Endpoint::Unix(_) => state.remote.iter().find(|each| each.forward.listen == *listen),
+            Endpoint::Tcp { host, port } => {
+                let tcp = |each: &&Listener| {
+                    matches!(each.forward.listen, Endpoint::Tcp { .. }) && each.port == *port && *port != 0
+                };
+                let exactly = |each: &&Listener| match &each.forward.listen {
+                    Endpoint::Tcp { host: ours, .. } => Some(bind_host(ours.as_deref())) == host.as_deref(),
+                    Endpoint::Unix(_) => false,
+                };
+                let named = state.remote.iter().filter(tcp).find(exactly);
+                named.or_else(|| state.remote.iter().find(tcp))
+            }
+        };
+        found.map(|each| each.forward.clone())
+    }
+}
+
+/// Listening and originating address of a `forwarded-tcpip` open (RFC 4254 section 7.2).
+fn read_tcp(fields: &[u8]) -> WireResult<(Endpoint, String)> {
+    let mut reader = Reader::new(fields);
+    let host = String::from_utf8_lossy(reader.string()?).into_owned();
+    let port = u16::try_from(reader.u32()?).unwrap_or(0);
+    let from = String::from_utf8_lossy(reader.string()?).into_owned();
+    let from = format!("{from} port {}", reader.u32()?);
+    reader.finish()?;
+    Ok((Endpoint::Tcp { host: Some(host), port }, from))
+}
+
+/// Path of a `forwarded-streamlocal@openssh.com` open.
+fn read_unix(fields: &[u8]) -> WireResult<(Endpoint, String)> {
+    let mut reader = Reader::new(fields);
+    let path = String::from_utf8_lossy(reader.string()?).into_owned();
+    let _reserved = reader.string()?;
+    reader.finish()?;
+    Ok((Endpoint::Unix(path), "a socket".to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_server_is_told_what_the_user_meant() {
+        let told = |spec: &str| {
+            let forward = Forward::parse(spec, true).unwrap();
+            let (_, fields) = fields(&forward, 1);
+            String::from_utf8_lossy(Reader::new(&fields).string().unwrap()).into_owned()
+        };
+        assert_eq!(told("8080:h:80"), "localhost");
+        assert_eq!(told(":8080:h:80"), "");
+        assert_eq!(told("*:8080:h:80"), "");
+        assert_eq!(told("10.0.0.1:8080:h:80"), "10.0.0.1");
+        assert_eq!(told("/run/s:h:80"), "/run/s");
+    }
+
+    proptest! {
+        #[test]
+        fn opens_never_panic(fields in proptest::collection::vec(any::<u8>(), 0..60)) {
+            let _ = read_tcp(&fields);
+            let _ = read_unix(&fields);
+        }
+    }
+}

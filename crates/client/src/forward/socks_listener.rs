@@ -1,0 +1,136 @@
+//! `-D`: the handshake with a local SOCKS client, before there is a channel.
+
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use lh_driver::{ControlCx, Interest, Interests, LocalFd, Ready, Source, Target};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, recv, send};
+
+use super::Forwards;
+use super::socks::{Handshake, Outcome, Step, answer};
+
+/// A client that has not said by then where it wants to go is hung up on.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A client that is asked where it wants to go.
+struct Negotiation {
+    forwards: Forwards,
+    /// `None` when it is over.
+    socket: Option<LocalFd>,
+    from: Option<SocketAddr>,
+    listening: String,
+    handshake: Handshake,
+    until: Instant,
+}
+
+impl Forwards {
+    /// Asks a client that connected to a dynamic forward where it wants to go, and opens the channel.
+    pub(super) fn negotiate_socks(
+        &self,
+        socket: LocalFd,
+        from: Option<SocketAddr>,
+        listening: &str,
+        cx: &mut ControlCx<'_>,
+    ) {
+        let negotiation = Negotiation {
+            forwards: self.clone(),
+            socket: Some(socket),
+            from,
+            listening: listening.to_owned(),
+            handshake: Handshake::default(),
+            until: cx.now() + PATIENCE,
+        };
+        cx.add_source(Box::new(negotiation));
+    }
+}
+
+/// Answers are a few bytes into a socket that has taken nothing before: if they do not fit, nobody is there.
+pub(super) fn reply(socket: &LocalFd, bytes: &[u8]) -> bool {
+    bytes.is_empty()
+        || send(socket, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)
+            .is_ok_and(|sent| sent == bytes.len())
+}
+
+impl Negotiation {
+    /// One look at what the client said. False when it is over.
+    fn step(&mut self, cx: &mut ControlCx<'_>) -> bool {
+        let Some(socket) = &self.socket else { return false };
+        let mut buffer = [0; 600];
+        // Looked at first: what lies behind the request is for the channel.
+        let got = match recv(socket, &mut buffer, RecvFlags::PEEK | RecvFlags::DONTWAIT) {
+            Ok((0, _)) => return false,
+            Ok((got, _)) => got,
+            Err(Errno::AGAIN | Errno::INTR) => return true,
+            Err(_) => return false,
+        };
+        let mut rest = &buffer[..got];
+        loop {
+            let step = self.handshake.feed(&mut rest);
+            if !matches!(step, Step::Reply(_)) {
+                let used = got - rest.len();
+                let mut taken = [0; 600];
+                if !recv(socket, &mut taken[..used], RecvFlags::DONTWAIT).is_ok_and(|(n, _)| n == used) {
+                    return false;
+                }
+            }
+            match step {
+                Step::More => return true,
+                Step::Reply(bytes) => {
+                    if !reply(socket, &bytes) {
+                        return false;
+                    }
+                }
+                Step::Refuse(bytes) => {
+                    reply(socket, &bytes);
+                    return false;
+                }
+                Step::Request(request) => {
+                    let Some(socket) = self.socket.take() else { return false };
+                    let target = Target::Tcp { host: request.host, port: request.port };
+                    let (version, answered) = (request.version, socket.clone());
+                    self.forwards.open_direct(
+                        &target,
+                        self.from,
+                        socket,
+                        &self.listening,
+                        cx,
+                        move |ok, _| {
+                            let outcome = if ok { Outcome::Connected } else { Outcome::Failed };
+                            // Whoever does not take it has gone, which the channel will find out.
+                            reply(&answered, &answer(version, outcome));
+                        },
+                    );
+                    return false;
+                }
+            }
+        }
+    }
+}
+
+impl Source for Negotiation {
+    fn interests<'a>(&'a self, out: &mut Interests<'a>) {
+        if let Some(socket) = &self.socket {
+            out.add(0, socket.as_fd(), Interest::READ);
+        }
+    }
+
+    fn on_ready(&mut self, _token: usize, _ready: Ready, cx: &mut ControlCx<'_>) {
+        if !self.step(cx) {
+            self.socket = None;
+        }
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        self.socket.as_ref().map(|_| self.until)
+    }
+
+    fn on_timeout(&mut self, _cx: &mut ControlCx<'_>) {
+        self.socket = None;
+    }
+
+    fn finished(&self) -> bool {
+        self.socket.is_none()
+    }
+}

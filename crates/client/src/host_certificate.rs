@@ -1,0 +1,81 @@
+//! Host certificates: whether an authority that known_hosts trusts (`@cert-authority`) vouches for the host.
+//!
+//! A certificate nobody here trusts, or one that does not apply, is no reason to refuse the host: its plain key
+//! decides then, as it would without the certificate.
+
+use lh_crypto::{Certificate, CertificateKind, PublicKey};
+use lh_sys::time::now_unix;
+
+use crate::error::ClientError;
+use crate::hostkey::{self, Policy, Verdict};
+use crate::known::{KnownFiles, check_not_revoked};
+use crate::log::{Log, sanitise};
+
+/// True when the certificate is to be trusted for the policy's host.
+///
+/// # Errors
+/// The key, or the authority's, is revoked; everything but the last line has been shown.
+pub(crate) fn is_trusted(
+    key: &PublicKey,
+    certificate: &Certificate,
+    policy: &Policy,
+    known: &KnownFiles,
+    log: &mut Log<'_>,
+) -> Result<bool, ClientError> {
+    let authority = certificate.authority();
+    log.debug(|| {
+        format!(
+            "Server host certificate: {} {}, serial {} ID \"{}\" CA {} {}",
+            key.key_type(),
+            key.fingerprint(policy.fingerprint),
+            certificate.serial(),
+            sanitise(certificate.key_id()),
+            authority.key_type(),
+            authority.fingerprint(policy.fingerprint)
+        )
+    });
+    for principal in certificate.principals() {
+        log.debug2(|| format!("Server host certificate hostname: {}", sanitise(principal)));
+    }
+    check_not_revoked(policy, authority, log)?;
+    let names = [Some(&policy.name), policy.portless.as_ref()];
+    for each in [key.plain(), authority] {
+        for name in names.into_iter().flatten() {
+            if let Some(place) = known.revoked(name, each) {
+                hostkey::decide(&Verdict::Revoked(place), each, policy, log)?;
+            }
+        }
+    }
+    let found = names.into_iter().flatten().find_map(|name| known.authority(name, authority));
+    let Some(place) = found else {
+        log.debug(|| "No matching CA found. Retry with plain key".to_owned());
+        return Ok(false);
+    };
+    let kind = hostkey::kind_of(key);
+    log.debug(|| format!("Host '{}' is known and matches the {kind} host certificate.", policy.name));
+    log.debug(|| format!("Found CA key in {}:{}", place.file.display(), place.line));
+    match check(certificate, policy) {
+        Ok(()) => Ok(true),
+        Err(why) => {
+            log.error(&why);
+            log.debug(|| "No matching CA found. Retry with plain key".to_owned());
+            Ok(false)
+        }
+    }
+}
+
+/// Whether the authority signed with an algorithm that counts, and the certificate is for this host and time.
+fn check(certificate: &Certificate, policy: &Policy) -> Result<(), String> {
+    let allowed: Vec<&str> = policy.ca_algorithms.iter().map(String::as_str).collect();
+    certificate.verify(&allowed).map_err(|error| match error {
+        lh_crypto::VerifyError::WrongAlgorithm => format!(
+            "Certificate signed with disallowed algorithm {}",
+            sanitise(certificate.signature_algorithm())
+        ),
+        error => format!("Certificate invalid: {error}"),
+    })?;
+    let now = u64::try_from(now_unix()).unwrap_or(0);
+    certificate
+        .check(CertificateKind::Host, &policy.principal, now, &[])
+        .map_err(|error| sanitise(&error.to_string()))
+}

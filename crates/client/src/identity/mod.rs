@@ -1,0 +1,302 @@
+//! The keys a user can log in with: which ones there are, in which order they are tried, and how they sign.
+//!
+//! Order: certificates the configuration names, keys the agent holds and the configuration names, the agent's other keys,
+//! the files left, each with the certificate beside it. A certificate has no private half of its own: it signs with the
+//! key it is for, wherever that one is.
+
+mod sources;
+
+use std::path::PathBuf;
+
+use lh_agent::{AddedKey, Constraints, SessionBind};
+use lh_config::special::AddKeysToAgent;
+use lh_crypto::{CertificateKind, FingerprintHash, KeyFileError, PrivateKey, PublicKey};
+use zeroize::Zeroizing;
+
+use crate::agent::{Agent, AgentKey};
+use crate::log::Log;
+use crate::ui::LogLevel;
+
+/// A key that may be tried.
+pub(crate) struct Identity {
+    /// How the user knows it: a file name, or the agent's comment.
+    pub(crate) name: String,
+    /// Known for all but encrypted keys in old formats without a `.pub` file beside them.
+    pub(crate) public: Option<PublicKey>,
+    /// Someone named this file; it is not one of the defaults.
+    explicit: bool,
+    from: Source,
+}
+
+enum Source {
+    /// The agent signs, with the key it knows by this blob.
+    Agent(Vec<u8>),
+    /// A file that has not been opened with its passphrase yet.
+    File(PathBuf, Zeroizing<Vec<u8>>),
+    /// A key whose private half is in memory, and its comment.
+    Loaded(PrivateKey, String),
+    /// A certificate: another identity has the private half.
+    Certificate,
+    /// A passphrase was wrong, or the file is no key.
+    Useless,
+}
+
+/// What the configuration says about identities.
+#[derive(Debug, Clone)]
+pub(crate) struct IdentityConfig {
+    /// `IdentityFile`s in order, tokens expanded.
+    pub(crate) files: Vec<PathBuf>,
+    /// The files were configured, so a missing one is worth a word.
+    pub(crate) explicit: bool,
+    /// `CertificateFile`s in order. With any, the certificates beside key files are not looked for.
+    pub(crate) certificates: Vec<PathBuf>,
+    /// `IdentitiesOnly`.
+    pub(crate) only: bool,
+    /// The agent's socket, if there is to be an agent.
+    pub(crate) agent: Option<PathBuf>,
+    /// What the agent is shown before it is used.
+    pub(crate) session: Option<SessionProof>,
+    /// `AddKeysToAgent`.
+    pub(crate) add: AddKeysToAgent,
+    /// `NumberOfPasswordPrompts` also counts tries at a passphrase.
+    pub(crate) passphrase_tries: u32,
+    /// For messages.
+    pub(crate) fingerprint: FingerprintHash,
+}
+
+/// The host's signature from the first key exchange: what binds an agent to this session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SessionProof {
+    pub(crate) host_key: Vec<u8>,
+    pub(crate) session_id: Vec<u8>,
+    pub(crate) signature: Vec<u8>,
+}
+
+impl SessionProof {
+    /// Binds a connection to the agent. An agent that does not know the extension works without.
+    pub(crate) fn bind(&self, agent: &mut Agent, forwarding: bool) -> Result<(), String> {
+        let Self { host_key, session_id, signature } = self;
+        agent
+            .bind(SessionBind { host_key, session_id, signature, forwarding })
+            .map_err(|error| error.to_string())
+    }
+}
+
+/// Why a key did not sign.
+pub(crate) enum SignFailure {
+    /// Go on with the next key; what is to be said has been said.
+    Skip,
+}
+
+/// All identities in the order to try them, and the agent that signs for some.
+pub(crate) struct Identities {
+    pub(crate) list: Vec<Identity>,
+    agent: Option<Agent>,
+    config: IdentityConfig,
+}
+
+impl Identities {
+    /// Finds the keys, see the module documentation for their order.
+    pub(crate) fn gather(config: IdentityConfig, log: &mut Log<'_>) -> Self {
+        let mut files = sources::files(&config, log);
+        let mut list = sources::certificates(&config, log);
+        let (agent, held) = match &config.agent {
+            Some(path) => sources::ask_agent(path, config.session.as_ref(), log),
+            None => (None, Vec::new()),
+        };
+        let mut others = Vec::new();
+        for AgentKey { blob, comment } in held {
+            let Ok(public) = PublicKey::from_blob(&blob) else {
+                continue;
+            };
+            if public.certificate().is_some_and(|certificate| certificate.kind() != CertificateKind::User) {
+                continue;
+            }
+            let at = files.iter().position(|file| file.public.as_ref() == Some(&public));
+            let identity = |name: String, explicit| Identity {
+                name,
+                public: Some(public),
+                explicit,
+                from: Source::Agent(blob),
+            };
+            match at {
+                Some(at) => {
+                    let file = files.remove(at);
+                    list.push(identity(file.name, file.explicit));
+                }
+                None if !config.only => others.push(identity(comment, false)),
+                None => {}
+            }
+        }
+        list.append(&mut others);
+        list.append(&mut files);
+        // A .pub file alone is of use only with an agent that has the key.
+        list.retain(|identity| !matches!(identity.from, Source::Useless));
+        if log.shows(LogLevel::Debug1) {
+            for identity in &list {
+                let line = identity.describe(config.fingerprint);
+                log.debug(|| format!("Will attempt key: {line}"));
+            }
+        }
+        Self { list, agent, config }
+    }
+
+    /// The identity that signs for the one at `index`: itself, or for a certificate the one with its private half.
+    pub(crate) fn signer(&self, index: usize) -> Option<usize> {
+        let identity = self.list.get(index)?;
+        if !matches!(identity.from, Source::Certificate) {
+            return Some(index);
+        }
+        let wanted = identity.public.as_ref()?.plain();
+        let has_it = |other: &Identity| other.public.as_ref() == Some(wanted);
+        // An encrypted key in an old format shows no public half: then the name must do.
+        let named_so = |other: &Identity| other.public.is_none() && other.name == identity.name;
+        self.list.iter().position(has_it).or_else(|| self.list.iter().position(named_so))
+    }
+
+    /// True when signing needs nobody: the private key is in memory, in clear.
+    pub(crate) fn is_ready(&self, index: usize) -> bool {
+        let signer = self.signer(index).and_then(|at| self.list.get(at));
+        signer.is_some_and(|identity| matches!(identity.from, Source::Loaded(..)))
+    }
+
+    /// Signs with the identity at `index`; asks for a passphrase where one is needed.
+    pub(crate) fn sign(
+        &mut self,
+        index: usize,
+        algorithm: &str,
+        data: &[u8],
+        log: &mut Log<'_>,
+    ) -> Result<Vec<u8>, SignFailure> {
+        let config = &self.config;
+        let signer = self.signer(index).ok_or(SignFailure::Skip)?;
+        let Some(identity) = self.list.get_mut(signer) else {
+            return Err(SignFailure::Skip);
+        };
+        if matches!(identity.from, Source::File(..)) {
+            identity.unlock(config, log)?;
+        }
+        let result = match &identity.from {
+            Source::Agent(blob) => match &mut self.agent {
+                Some(agent) => agent.sign(blob, algorithm, data).map_err(|error| error.to_string()),
+                None => return Err(SignFailure::Skip),
+            },
+            Source::Loaded(key, _) => key.sign(algorithm, data).map_err(|error| error.to_string()),
+            Source::File(..) | Source::Certificate | Source::Useless => return Err(SignFailure::Skip),
+        };
+        result.map_err(|why| {
+            let kind = identity.public.as_ref().map_or_else(String::new, |key| short_type(key.key_type()));
+            let agent = if matches!(identity.from, Source::Agent(_)) { " from agent" } else { "" };
+            log.error(&format!(
+                "sign_and_send_pubkey: signing failed for {kind} \"{}\"{agent}: {why}",
+                identity.name
+            ));
+            SignFailure::Skip
+        })
+    }
+
+    /// Makes sure that the public half of the identity at `index` is known, which may take its passphrase.
+    pub(crate) fn load(&mut self, index: usize, log: &mut Log<'_>) -> Result<(), SignFailure> {
+        let identity = self.list.get_mut(index).ok_or(SignFailure::Skip)?;
+        if identity.public.is_some() { Ok(()) } else { identity.unlock(&self.config, log) }
+    }
+
+    /// The identity at `index` has logged in: gives its key to the agent, where `AddKeysToAgent` says so.
+    pub(crate) fn add_to_agent(&self, index: usize, log: &mut Log<'_>) {
+        let add = self.config.add;
+        let signer = self.signer(index).and_then(|at| self.list.get(at));
+        let Some(Identity { name, from: Source::Loaded(key, comment), .. }) = signer.filter(|_| add.add)
+        else {
+            return;
+        };
+        let Some(path) = &self.config.agent else {
+            return log.debug(|| "no authentication agent, not adding key".to_owned());
+        };
+        let comment = if comment.is_empty() { name } else { comment };
+        if add.ask && !log.confirm(&format!("Add key {name} ({comment}) to agent?")) {
+            return log.debug(|| "user denied adding this key".to_owned());
+        }
+        let constraints = Constraints {
+            lifetime: add.lifetime.and_then(|seconds| u32::try_from(seconds).ok()),
+            confirm: add.confirm,
+            ..Constraints::default()
+        };
+        // A connection of its own: what has been bound to this session is for its logins.
+        let added = Agent::connect(path)
+            .and_then(|mut agent| agent.add(AddedKey::Plain(key.clone()), comment, constraints));
+        match added {
+            Ok(()) => log.debug(|| format!("identity added to agent: {name}")),
+            Err(error) => log.debug(|| format!("could not add identity to agent: {name} ({error})")),
+        }
+    }
+}
+
+impl Identity {
+    /// `NAME TYPE FINGERPRINT explicit agent`, as `-v` shows keys.
+    pub(crate) fn describe(&self, hash: FingerprintHash) -> String {
+        let mut line = crate::log::sanitise(&self.name);
+        if let Some(key) = &self.public {
+            line.push_str(&format!(" {} {}", short_type(key.key_type()), key.fingerprint(hash)));
+        }
+        if self.explicit {
+            line.push_str(" explicit");
+        }
+        if matches!(self.from, Source::Agent(_)) {
+            line.push_str(" agent");
+        }
+        line
+    }
+
+    /// Turns a file into a loaded key, asking for its passphrase.
+    fn unlock(&mut self, config: &IdentityConfig, log: &mut Log<'_>) -> Result<(), SignFailure> {
+        let Source::File(path, bytes) = std::mem::replace(&mut self.from, Source::Useless) else {
+            return Err(SignFailure::Skip);
+        };
+        let prompt = format!("Enter passphrase for key '{}': ", path.display());
+        for _ in 0..config.passphrase_tries {
+            let Some(passphrase) = log.ask_secret(&prompt) else {
+                log.debug2(|| "no passphrase given, try next key".to_owned());
+                break;
+            };
+            if passphrase.is_empty() {
+                log.debug2(|| "no passphrase given, try next key".to_owned());
+                break;
+            }
+            match PrivateKey::parse(&bytes, Some(passphrase.as_bytes())) {
+                Ok((key, comment)) => {
+                    self.public.get_or_insert_with(|| key.public().clone());
+                    self.from = Source::Loaded(key, comment);
+                    return Ok(());
+                }
+                Err(KeyFileError::WrongPassphrase | KeyFileError::PassphraseNeeded) => {
+                    log.debug2(|| "bad passphrase given, try again...".to_owned());
+                }
+                Err(error) => {
+                    log.error(&format!("Load key \"{}\": {error}", path.display()));
+                    break;
+                }
+            }
+        }
+        Err(SignFailure::Skip)
+    }
+}
+
+/// `ED25519`, `RSA`, `ECDSA`: key types as messages name them.
+pub(crate) fn short_type(key_type: &str) -> String {
+    let (plain, cert) = match key_type.strip_suffix("-cert-v01@openssh.com") {
+        Some(plain) => (plain, "-CERT"),
+        None => (key_type, ""),
+    };
+    let name = match plain.trim_end_matches("@openssh.com") {
+        "ssh-ed25519" => "ED25519",
+        "ssh-rsa" => "RSA",
+        "sk-ssh-ed25519" => "ED25519-SK",
+        "sk-ecdsa-sha2-nistp256" => "ECDSA-SK",
+        other if other.starts_with("ecdsa-sha2-") => "ECDSA",
+        other => other,
+    };
+    format!("{name}{cert}")
+}
+
+#[cfg(test)]
+mod tests;

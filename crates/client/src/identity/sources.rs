@@ -1,0 +1,168 @@
+//! Where identities come from: files, certificates beside them, the agent.
+
+use std::path::{Path, PathBuf};
+
+use lh_crypto::{CertificateKind, KeyFileError, PrivateKey, PublicKey};
+use zeroize::Zeroizing;
+
+use super::{Identity, IdentityConfig, SessionProof, Source};
+use crate::agent::{Agent, AgentKey};
+use crate::key_file::{self, ReadFailure};
+use crate::log::Log;
+use crate::ui::LogLevel;
+
+/// The keys in `IdentityFile`s, each followed by the certificate beside it.
+pub(super) fn files(config: &IdentityConfig, log: &mut Log<'_>) -> Vec<Identity> {
+    let mut found = Vec::new();
+    for path in &config.files {
+        found.extend(from_file(path, config.explicit, log));
+        if config.certificates.is_empty() {
+            // Of `id` the certificate is in `id-cert.pub`; `-i id.pub` means the same one.
+            let private = path.extension().filter(|end| *end == "pub").map(|_| path.with_extension(""));
+            let beside = key_file::with_suffix(private.as_deref().unwrap_or(path), "-cert.pub");
+            let certificate = key_file::public_in(&beside).map(|(key, _)| key);
+            found.extend(certificate.and_then(|key| user_certificate(key, path, config.explicit, log)));
+        }
+    }
+    found
+}
+
+/// The certificates in `CertificateFile`s.
+pub(super) fn certificates(config: &IdentityConfig, log: &mut Log<'_>) -> Vec<Identity> {
+    let mut found = Vec::new();
+    for path in &config.certificates {
+        match key_file::load_public(path) {
+            Ok((key, _)) => found.extend(user_certificate(key, path, true, log)),
+            Err(error) => {
+                let why = crate::dial::errno_text(&error);
+                log.debug(|| format!("certificate file {}: {why}", path.display()));
+            }
+        }
+    }
+    found
+}
+
+fn user_certificate(key: PublicKey, path: &Path, explicit: bool, log: &mut Log<'_>) -> Option<Identity> {
+    let name = path.display().to_string();
+    if key.certificate().is_none_or(|certificate| certificate.kind() != CertificateKind::User) {
+        log.debug(|| format!("ignoring certificate {name}: not a user certificate"));
+        return None;
+    }
+    Some(Identity { name, public: Some(key), explicit, from: Source::Certificate })
+}
+
+/// Connects to the agent, binds it to the session and asks what it has.
+pub(super) fn ask_agent(
+    path: &Path,
+    session: Option<&SessionProof>,
+    log: &mut Log<'_>,
+) -> (Option<Agent>, Vec<AgentKey>) {
+    let mut agent = match Agent::connect(path) {
+        Ok(agent) => agent,
+        Err(error) => {
+            log.debug(|| format!("get_agent_identities: ssh_get_authentication_socket: {error}"));
+            return (None, Vec::new());
+        }
+    };
+    if let Some(session) = session {
+        match session.bind(&mut agent, false) {
+            Ok(()) => log.debug(|| "get_agent_identities: bound agent to hostkey".to_owned()),
+            Err(error) => log.debug2(|| format!("get_agent_identities: ssh_agent_bind_hostkey: {error}")),
+        }
+    }
+    match agent.identities() {
+        Ok(keys) => {
+            log.debug(|| format!("get_agent_identities: agent returned {} keys", keys.len()));
+            (Some(agent), keys)
+        }
+        Err(error) => {
+            log.debug(|| format!("get_agent_identities: ssh_fetch_identitylist: {error}"));
+            (None, Vec::new())
+        }
+    }
+}
+
+/// Looks at one `IdentityFile`. `None` when there is nothing to try.
+fn from_file(path: &Path, explicit: bool, log: &mut Log<'_>) -> Option<Identity> {
+    let name = path.display().to_string();
+    let (bytes, private_path) = match key_file::read(path) {
+        Ok(bytes) => (Some(bytes), path.to_path_buf()),
+        Err(ReadFailure::Open(error)) => {
+            // `-i key.pub` names the private key beside it, or a key that only the agent has.
+            let beside = (path.extension().is_some_and(|e| e == "pub")).then(|| path.with_extension(""));
+            let found = beside.and_then(|p| key_file::read(&p).ok().map(|bytes| (Some(bytes), p)));
+            match found {
+                Some(found) => found,
+                None if public_file(path).is_some() => (None, path.to_path_buf()),
+                None => {
+                    let level = if explicit { LogLevel::Info } else { LogLevel::Debug3 };
+                    let why = crate::dial::errno_text(&error);
+                    log.say(level, &format!("no such identity: {name}: {why}"));
+                    return None;
+                }
+            }
+        }
+        Err(ReadFailure::TooOpen(mode)) => {
+            let warning = key_file::unprotected(&name, mode);
+            log.error(&format!("{warning}\nLoad key \"{name}\": bad permissions"));
+            return None;
+        }
+    };
+    let Some(bytes) = bytes else {
+        return Some(Identity { name, public: public_file(path), explicit, from: Source::Useless });
+    };
+    // A public key given as identity: only the agent can hold its other half, unless the file is there too.
+    if let Some((public, _)) = key_file::public_line(&bytes) {
+        let beside = path.with_extension("");
+        if path.extension().is_some_and(|e| e == "pub")
+            && let Ok(bytes) = key_file::read(&beside)
+        {
+            return private_identity(beside, bytes, name, explicit, log);
+        }
+        return Some(Identity { name, public: Some(public), explicit, from: Source::Useless });
+    }
+    private_identity(private_path, bytes, name, explicit, log)
+}
+
+fn private_identity(
+    path: PathBuf,
+    bytes: Zeroizing<Vec<u8>>,
+    name: String,
+    explicit: bool,
+    log: &mut Log<'_>,
+) -> Option<Identity> {
+    match PrivateKey::parse(&bytes, None) {
+        Ok((key, comment)) => {
+            let public = Some(key.public().clone());
+            Some(Identity { name, public, explicit, from: Source::Loaded(key, comment) })
+        }
+        Err(KeyFileError::PassphraseNeeded | KeyFileError::WrongPassphrase) => {
+            let public = PrivateKey::parse_public(&bytes).ok().or_else(|| public_file(&path));
+            // The private half of a security key is not in the file: an agent that talks to it may have it.
+            let security = public.as_ref().is_some_and(|key| key.key_type().starts_with("sk-"));
+            let from = if security { Source::Useless } else { Source::File(path, bytes) };
+            Some(Identity { name, public, explicit, from })
+        }
+        Err(error) => {
+            let public = PrivateKey::parse_public(&bytes).ok();
+            if public.as_ref().is_some_and(|key| key.key_type().starts_with("sk-")) {
+                log.debug(|| format!("{name}: a security key, of use through an agent only"));
+                return Some(Identity { name, public, explicit, from: Source::Useless });
+            }
+            log.error(&format!("Load key \"{name}\": {error}"));
+            None
+        }
+    }
+}
+
+/// The key in `path`.pub, or in `path` itself when that is a `.pub` file.
+fn public_file(path: &Path) -> Option<PublicKey> {
+    let beside = if path.extension().is_some_and(|e| e == "pub") {
+        path.to_path_buf()
+    } else {
+        key_file::with_suffix(path, ".pub")
+    };
+    let bytes = std::fs::File::open(beside).ok()?;
+    let size = bytes.metadata().ok()?.len();
+    key_file::public_line(&key_file::read_limited(bytes, size).ok()?).map(|(key, _)| key)
+}

@@ -1,0 +1,233 @@
+use lh_agent::{IdentityEntry, Reply, Request};
+use lh_crypto::KeyType;
+use lh_wire::{Reader, Writer};
+
+use super::*;
+use crate::testing::FakeUi;
+
+struct Place {
+    folder: tempfile::TempDir,
+}
+
+impl Place {
+    fn new() -> Self {
+        Self { folder: tempfile::tempdir().expect("folder") }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// A key file with its `.pub` file.
+    fn key(&self, name: &str) -> PrivateKey {
+        use std::os::unix::fs::PermissionsExt as _;
+        let key = PrivateKey::generate(KeyType::Ed25519, None).expect("a key");
+        let text = key.to_openssh(name, None).expect("a file");
+        std::fs::write(self.path(name), text.as_bytes()).expect("written");
+        std::fs::set_permissions(self.path(name), std::fs::Permissions::from_mode(0o600)).expect("mode");
+        self.public(&format!("{name}.pub"), key.public());
+        key
+    }
+
+    fn public(&self, name: &str, key: &PublicKey) {
+        std::fs::write(self.path(name), key.to_openssh_line(name)).expect("written");
+    }
+
+    fn config(&self, files: &[&str]) -> IdentityConfig {
+        IdentityConfig {
+            files: files.iter().map(|name| self.path(name)).collect(),
+            explicit: true,
+            certificates: Vec::new(),
+            only: false,
+            agent: None,
+            session: None,
+            add: AddKeysToAgent::default(),
+            passphrase_tries: 3,
+            fingerprint: FingerprintHash::Sha256,
+        }
+    }
+}
+
+/// A certificate nobody signed: servers would refuse it, choosing does not look.
+fn certificate(key: &PublicKey, kind: u32) -> PublicKey {
+    let mut fields = Reader::new(key.blob());
+    let plain = fields.text().expect("a type").trim_end_matches("@openssh.com").to_owned();
+    let mut blob = Vec::new();
+    blob.put_string(format!("{plain}-cert-v01@openssh.com").as_bytes());
+    blob.put_string(b"nonce");
+    blob.put_bytes(fields.rest());
+    blob.put_u64(1);
+    blob.put_u32(kind);
+    blob.put_string(b"id");
+    blob.put_string(b"");
+    blob.put_u64(0);
+    blob.put_u64(u64::MAX);
+    for _ in 0..3 {
+        blob.put_string(b"");
+    }
+    blob.put_string(key.blob());
+    blob.put_string(b"signature");
+    PublicKey::from_blob(&blob).expect("a certificate")
+}
+
+fn entry(key: &PublicKey, comment: &str) -> IdentityEntry {
+    IdentityEntry { blob: key.blob().to_vec(), comment: comment.to_owned() }
+}
+
+fn gather(config: IdentityConfig) -> (Identities, FakeUi) {
+    let mut ui = FakeUi::default();
+    let identities = Identities::gather(config, &mut Log::new(&mut ui, LogLevel::Info, false));
+    (identities, ui)
+}
+
+fn shown(identities: &Identities) -> Vec<(String, &'static str)> {
+    let kind = |identity: &Identity| match identity.from {
+        Source::Agent(_) => "agent",
+        Source::File(..) => "file",
+        Source::Loaded(..) => "loaded",
+        Source::Certificate => "certificate",
+        Source::Useless => "useless",
+    };
+    let name = |name: &str| name.rsplit('/').next().unwrap_or_default().to_owned();
+    identities.list.iter().map(|each| (name(&each.name), kind(each))).collect()
+}
+
+fn words(list: &[(&str, &'static str)]) -> Vec<(String, &'static str)> {
+    list.iter().map(|(name, kind)| ((*name).to_owned(), *kind)).collect()
+}
+
+#[test]
+fn order_is_certificates_then_the_agent_s_then_files() {
+    let place = Place::new();
+    let (a, b) = (place.key("a"), place.key("b"));
+    let stranger = PrivateKey::generate(KeyType::EcdsaP256, None).expect("a key");
+    place.public("named-cert.pub", &certificate(a.public(), 1));
+    let replies = vec![Reply::Identities(vec![entry(stranger.public(), "stranger"), entry(b.public(), "b")])];
+    let peer = crate::agent::scripted(&place.path("agent"), replies);
+    let mut config = place.config(&["a", "b"]);
+    config.certificates = vec![place.path("named-cert.pub")];
+    config.agent = Some(place.path("agent"));
+    let (identities, _) = gather(config);
+    assert_eq!(
+        shown(&identities),
+        words(&[("named-cert.pub", "certificate"), ("b", "agent"), ("stranger", "agent"), ("a", "loaded")])
+    );
+    // The certificate signs with the file of its key.
+    assert_eq!(identities.signer(0), Some(3));
+    assert!(identities.is_ready(0) && !identities.is_ready(1));
+    drop(identities);
+    peer.join().expect("agent");
+}
+
+#[test]
+fn a_certificate_beside_a_key_file_follows_it() {
+    let place = Place::new();
+    let (a, b) = (place.key("a"), place.key("b"));
+    place.public("a-cert.pub", &certificate(a.public(), 1));
+    place.public("b-cert.pub", &certificate(b.public(), 2));
+    let (identities, _) = gather(place.config(&["a", "b"]));
+    // One for hosts is none of ours.
+    assert_eq!(shown(&identities), words(&[("a", "loaded"), ("a", "certificate"), ("b", "loaded")]));
+    assert_eq!(identities.signer(1), Some(0));
+}
+
+#[test]
+fn identities_only_keeps_the_agent_to_what_is_named_public_files_included() {
+    let place = Place::new();
+    let (named, other) = (place.key("named"), place.key("other"));
+    let mut fields = Vec::new();
+    fields.put_string(b"sk-ssh-ed25519@openssh.com");
+    fields.put_string(&[7; 32]);
+    fields.put_string(b"ssh:");
+    let security = PublicKey::from_blob(&fields).expect("a key");
+    place.public("sk.pub", &security);
+    std::fs::remove_file(place.path("named")).expect("gone");
+    let keys = vec![entry(other.public(), "other"), entry(&security, "sk"), entry(named.public(), "named")];
+    let peer = crate::agent::scripted(&place.path("agent"), vec![Reply::Identities(keys)]);
+    let mut config = place.config(&["named.pub", "sk"]);
+    config.agent = Some(place.path("agent"));
+    config.only = true;
+    let (identities, ui) = gather(config);
+    assert_eq!(shown(&identities), words(&[("sk", "agent"), ("named.pub", "agent")]));
+    assert!(ui.said.is_empty(), "{:?}", ui.said);
+    drop(identities);
+    peer.join().expect("agent");
+}
+
+#[test]
+fn the_agent_is_bound_to_the_session_before_it_is_asked_anything() {
+    let place = Place::new();
+    let peer =
+        crate::agent::scripted(&place.path("agent"), vec![Reply::Failure, Reply::Identities(Vec::new())]);
+    let mut config = place.config(&[]);
+    config.agent = Some(place.path("agent"));
+    config.session = Some(SessionProof {
+        host_key: b"host".to_vec(),
+        session_id: b"session".to_vec(),
+        signature: b"signature".to_vec(),
+    });
+    // Agents that do not know the extension are used all the same.
+    let (identities, _) = gather(config);
+    drop(identities);
+    let asked = peer.join().expect("agent");
+    match Request::parse(&asked[0]) {
+        Ok(Request::Extension(lh_agent::Extension::SessionBind(bind))) => {
+            assert_eq!(
+                (bind.host_key, bind.session_id, bind.signature),
+                (&b"host"[..], &b"session"[..], &b"signature"[..])
+            );
+            assert!(!bind.forwarding);
+        }
+        _ => panic!("another request first"),
+    }
+    assert!(matches!(Request::parse(&asked[1]), Ok(Request::Identities)));
+}
+
+#[test]
+fn keys_that_logged_in_are_added_as_configured() {
+    let place = Place::new();
+    let key = place.key("a");
+    let add = |config: AddKeysToAgent, answers: &[&str]| {
+        let path = place.path("agent");
+        let _ = std::fs::remove_file(&path);
+        let replies = vec![Reply::Identities(Vec::new())];
+        let asking = crate::agent::scripted(&path, replies);
+        let mut identity_config = place.config(&["a"]);
+        identity_config.agent = Some(path.clone());
+        identity_config.add = config;
+        let mut ui = FakeUi::answering(answers);
+        let mut log = Log::new(&mut ui, LogLevel::Info, false);
+        let identities = Identities::gather(identity_config, &mut log);
+        std::fs::remove_file(&path).expect("socket");
+        let adding = crate::agent::scripted(&path, vec![Reply::Success]);
+        identities.add_to_agent(0, &mut log);
+        drop(identities);
+        asking.join().expect("agent");
+        // Wakes an agent that nobody came to.
+        let _ = std::os::unix::net::UnixStream::connect(&path);
+        (adding.join().expect("agent"), ui.asked)
+    };
+    let yes = AddKeysToAgent { add: true, ..AddKeysToAgent::default() };
+    let (asked, questions) = add(yes, &[]);
+    assert!(questions.is_empty());
+    match Request::parse(&asked[0]) {
+        Ok(Request::Add { key: added, comment, constraints }) => {
+            assert_eq!((added.public(), comment.as_str()), (key.public(), "a"));
+            assert!(constraints.is_empty());
+        }
+        _ => panic!("not added"),
+    }
+    let (asked, _) = add(AddKeysToAgent { confirm: true, lifetime: Some(60), ..yes }, &[]);
+    match Request::parse(&asked[0]) {
+        Ok(Request::Add { constraints, .. }) => {
+            assert_eq!((constraints.confirm, constraints.lifetime), (true, Some(60)));
+        }
+        _ => panic!("not added"),
+    }
+    assert!(add(AddKeysToAgent::default(), &[]).0.is_empty());
+    let ask = AddKeysToAgent { ask: true, ..yes };
+    let (asked, questions) = add(ask, &["no"]);
+    assert!(asked.is_empty());
+    assert_eq!(questions, [format!("Add key {0} (a) to agent?", place.path("a").display())]);
+    assert_eq!(add(ask, &["yes"]).0.len(), 1);
+}

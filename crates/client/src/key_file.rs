@@ -1,0 +1,108 @@
+//! Key files on disk: read with the checks OpenSSH makes, public halves found where it finds them.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use lh_crypto::{PrivateKey, PublicKey};
+use zeroize::Zeroizing;
+
+/// Longest key file that is read, bytes: OpenSSH's limit.
+const MAX_KEY_FILE: u64 = 1024 * 1024;
+
+/// Why a key file cannot be used.
+#[derive(Debug)]
+pub enum ReadFailure {
+    /// It cannot be read.
+    Open(io::Error),
+    /// It is private and others may read it: the file's mode.
+    TooOpen(u32),
+}
+
+/// Reads a file that may hold a private key. One of the user's own that others can read is refused, unless it holds none.
+///
+/// # Errors
+/// See [`ReadFailure`].
+pub fn read(path: &Path) -> Result<Zeroizing<Vec<u8>>, ReadFailure> {
+    let file = File::open(path).map_err(ReadFailure::Open)?;
+    let meta = file.metadata().map_err(ReadFailure::Open)?;
+    if meta.is_dir() {
+        return Err(ReadFailure::Open(io::Error::from(io::ErrorKind::IsADirectory)));
+    }
+    // A public key may be seen by all; so only what claims to be private is judged, as OpenSSH judges
+    // files of the user's own only.
+    let bytes = read_limited(&file, meta.len()).map_err(ReadFailure::Open)?;
+    let marker = b"PRIVATE KEY-----";
+    let private = bytes.windows(marker.len()).any(|window| window == marker);
+    if private && meta.uid() == rustix::process::getuid().as_raw() && meta.mode() & 0o077 != 0 {
+        return Err(ReadFailure::TooOpen(meta.mode() & 0o777));
+    }
+    Ok(bytes)
+}
+
+/// Reads up to the limit of key files, from a descriptor or standard input.
+///
+/// # Errors
+/// The system's.
+pub fn read_limited(input: impl Read, expected: u64) -> io::Result<Zeroizing<Vec<u8>>> {
+    // Sized beforehand: a growing buffer would leave copies of a secret behind.
+    let size = usize::try_from(expected.min(MAX_KEY_FILE)).unwrap_or(0);
+    let mut bytes = Zeroizing::new(Vec::with_capacity(size + 1));
+    input.take(MAX_KEY_FILE).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// The public key in a file and its comment: in its first line that is one, or the public half of a private key that shows it
+/// without a passphrase.
+pub fn public_in(path: &Path) -> Option<(PublicKey, String)> {
+    let file = File::open(path).ok()?;
+    let size = file.metadata().ok().filter(|meta| meta.is_file())?.len();
+    let bytes = read_limited(file, size).ok()?;
+    public_line(&bytes).or_else(|| PrivateKey::parse_public(&bytes).ok().map(|key| (key, String::new())))
+}
+
+/// The first line of a `.pub` file that is a key.
+pub fn public_line(bytes: &[u8]) -> Option<(PublicKey, String)> {
+    let text = std::str::from_utf8(bytes).ok()?;
+    text.lines().find_map(|line| PublicKey::from_openssh_line(line.trim()))
+}
+
+/// The public key that belongs to `path`: in the file itself, or in the `.pub` file beside it.
+///
+/// # Errors
+/// The system's for `path`; [`io::ErrorKind::InvalidData`] when neither file holds a key.
+pub fn load_public(path: &Path) -> io::Result<(PublicKey, String)> {
+    let beside = with_suffix(path, ".pub");
+    // The comment is in the `.pub` file; a private key shows it only when it is opened.
+    let found = public_in(path);
+    if let Some((key, comment)) = &found
+        && comment.is_empty()
+        && let Some((same, comment)) = public_in(&beside).filter(|(other, _)| other == key)
+    {
+        return Ok((same, comment));
+    }
+    match found.or_else(|| public_in(&beside)) {
+        Some(found) => Ok(found),
+        None => Err(File::open(path).err().unwrap_or_else(|| io::ErrorKind::InvalidData.into())),
+    }
+}
+
+/// `path` with something behind its name.
+pub fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
+
+/// The warning about a private key that others can read.
+pub fn unprotected(name: &str, mode: u32) -> String {
+    format!(
+        "@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@\n\
+        @         WARNING: UNPROTECTED PRIVATE KEY FILE!          @\n\
+        @@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@\n\
+        Permissions {mode:04o} for '{name}' are too open.\n\
+        It is required that your private key files are NOT accessible by others.\n\
+        This private key will be ignored."
+    )
+}

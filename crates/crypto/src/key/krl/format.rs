@@ -1,0 +1,263 @@
+//! The binary format (OpenSSH's PROTOCOL.krl).
+
+use super::serials::{BITMAP, LIST, RANGE};
+use super::{Krl, KrlError, Revoked};
+use crate::key::PublicKey;
+use lh_wire::{Reader, WireError, Writer};
+
+pub(super) const MAGIC: &[u8] = b"SSHKRL\n\0";
+const VERSION: u32 = 1;
+
+const CERTIFICATES: u8 = 1;
+const EXPLICIT_KEY: u8 = 2;
+const SHA1: u8 = 3;
+const SIGNATURE: u8 = 4;
+const SHA256: u8 = 5;
+const EXTENSION: u8 = 255;
+
+const KEY_ID: u8 = 0x23;
+const CERTIFICATE_EXTENSION: u8 = 0x39;
+
+pub(super) fn parse(bytes: &[u8]) -> Result<Krl, KrlError> {
+    let mut reader = Reader::new(bytes.strip_prefix(MAGIC).ok_or(KrlError::NotAKrl)?);
+    match reader.u32()? {
+        VERSION => {}
+        other => return Err(KrlError::Version(other)),
+    }
+    let mut krl = Krl { version: reader.u64()?, generated: reader.u64()?, ..Krl::default() };
+    let _flags = reader.u64()?;
+    let _reserved = reader.string()?;
+    krl.comment = String::from_utf8_lossy(reader.string()?).into_owned();
+    while !reader.is_empty() {
+        let kind = reader.u8()?;
+        let mut section = Reader::new(reader.string()?);
+        match kind {
+            CERTIFICATES => read_certificates(&mut krl, section)?,
+            EXPLICIT_KEY => {
+                while !section.is_empty() {
+                    let blob = section.string()?;
+                    PublicKey::from_blob(blob)?;
+                    krl.keys.insert(blob.to_vec());
+                }
+            }
+            SHA1 => {
+                while !section.is_empty() {
+                    krl.sha1.insert(fingerprint(&mut section)?);
+                }
+            }
+            SHA256 => {
+                while !section.is_empty() {
+                    krl.sha256.insert(fingerprint(&mut section)?);
+                }
+            }
+            // The key was the section; here comes the signature.
+            SIGNATURE => {
+                reader.string()?;
+            }
+            EXTENSION => pass_extension(&mut section)?,
+            other => return Err(KrlError::Section(other.to_string())),
+        }
+    }
+    Ok(krl)
+}
+
+fn fingerprint<const N: usize>(section: &mut Reader<'_>) -> Result<[u8; N], WireError> {
+    section.string()?.try_into().map_err(|_| WireError::Invalid { what: "KRL fingerprint" })
+}
+
+/// The certificates of one authority.
+fn read_certificates(krl: &mut Krl, mut section: Reader<'_>) -> Result<(), KrlError> {
+    let authority = section.string()?;
+    if !authority.is_empty() {
+        PublicKey::from_blob(authority)?;
+    }
+    let _reserved = section.string()?;
+    let revoked = krl.certificates.entry(authority.to_vec()).or_default();
+    while !section.is_empty() {
+        let kind = section.u8()?;
+        let mut part = Reader::new(section.string()?);
+        let insert = |revoked: &mut Revoked, first: u64, last: u64| {
+            if first == 0 || first > last {
+                return Err(KrlError::Serial);
+            }
+            revoked.serials.insert(first, last);
+            Ok(())
+        };
+        match kind {
+            LIST => {
+                while !part.is_empty() {
+                    let serial = part.u64()?;
+                    insert(revoked, serial, serial)?;
+                }
+            }
+            RANGE => {
+                let (first, last) = (part.u64()?, part.u64()?);
+                insert(revoked, first, last)?;
+            }
+            BITMAP => revoked.serials.read_bitmap(&mut part)?,
+            KEY_ID => {
+                while !part.is_empty() {
+                    revoked.key_ids.insert(part.string()?.to_vec());
+                }
+            }
+            CERTIFICATE_EXTENSION => pass_extension(&mut part)?,
+            other => return Err(KrlError::Section(format!("{other:#x} for certificates"))),
+        }
+        part.finish()?;
+    }
+    Ok(())
+}
+
+/// Extensions that are not known (none is) are passed over, unless they say that nobody may.
+fn pass_extension(section: &mut Reader<'_>) -> Result<(), KrlError> {
+    let name = String::from_utf8_lossy(section.string()?).into_owned();
+    let critical = section.boolean()?;
+    section.string()?;
+    if critical { Err(KrlError::Section(name.escape_default().to_string())) } else { Ok(()) }
+}
+
+pub(super) fn write(krl: &Krl) -> Vec<u8> {
+    let mut out = Vec::new();
+    out.put_bytes(MAGIC);
+    out.put_u32(VERSION);
+    out.put_u64(krl.version);
+    out.put_u64(krl.generated);
+    out.put_u64(0);
+    out.put_string(b"");
+    out.put_string(krl.comment.as_bytes());
+    for (authority, revoked) in &krl.certificates {
+        out.put_u8(CERTIFICATES);
+        out.nested(|out| {
+            out.put_string(authority);
+            out.put_string(b"");
+            revoked.serials.write(out);
+            if !revoked.key_ids.is_empty() {
+                out.put_u8(KEY_ID);
+                out.nested(|out| revoked.key_ids.iter().for_each(|id| out.put_string(id)));
+            }
+        });
+    }
+    section(&mut out, EXPLICIT_KEY, krl.keys.iter().map(Vec::as_slice));
+    section(&mut out, SHA1, krl.sha1.iter().map(<[u8; 20]>::as_slice));
+    section(&mut out, SHA256, krl.sha256.iter().map(<[u8; 32]>::as_slice));
+    out
+}
+
+/// A section of strings; none when there are none.
+fn section<'a>(out: &mut Vec<u8>, kind: u8, strings: impl ExactSizeIterator<Item = &'a [u8]>) {
+    if strings.len() > 0 {
+        out.put_u8(kind);
+        out.nested(|out| strings.for_each(|string| out.put_string(string)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{KeyType, PrivateKey};
+    use proptest::prelude::*;
+
+    fn header() -> Vec<u8> {
+        write(&Krl::new())
+    }
+
+    #[test]
+    fn sections_that_are_not_known_are_refused_unless_they_may_be_passed_over() {
+        let extension = |critical| {
+            let mut out = header();
+            out.put_u8(EXTENSION);
+            out.nested(|out| {
+                out.put_string(b"new\n");
+                out.put_bool(critical);
+                out.put_string(b"x");
+            });
+            out
+        };
+        assert_eq!(parse(&extension(false)), Ok(Krl::new()));
+        assert_eq!(parse(&extension(true)), Err(KrlError::Section("new\\n".into())));
+        let mut signed = header();
+        signed.put_u8(SIGNATURE);
+        signed.put_string(b"key");
+        signed.put_string(b"signature");
+        assert_eq!(parse(&signed), Ok(Krl::new()));
+        let mut other = header();
+        other.put_u8(17);
+        other.put_string(b"");
+        assert_eq!(parse(&other), Err(KrlError::Section("17".into())));
+        let mut newer = MAGIC.to_vec();
+        newer.put_u32(2);
+        assert_eq!(parse(&newer), Err(KrlError::Version(2)));
+        assert_eq!(parse(b"nothing"), Err(KrlError::NotAKrl));
+    }
+
+    #[test]
+    fn a_bitmap_beyond_the_last_number_is_refused() {
+        let bitmap = |offset: u64, bits: &[u8]| {
+            let mut out = header();
+            out.put_u8(CERTIFICATES);
+            out.nested(|out| {
+                out.put_string(b"");
+                out.put_string(b"");
+                out.put_u8(BITMAP);
+                out.nested(|out| {
+                    out.put_u64(offset);
+                    out.put_mpint(bits);
+                });
+            });
+            parse(&out)
+        };
+        assert!(bitmap(u64::MAX, &[1]).is_ok());
+        assert!(bitmap(u64::MAX, &[2]).is_err());
+        assert!(bitmap(0, &[2]).is_ok());
+        assert!(bitmap(0, &[1]).is_err(), "zero is no serial number");
+    }
+
+    fn lists() -> impl Strategy<Value = Krl> {
+        let runs = || proptest::collection::vec((1u64..1 << 40, 0u64..5000), 0..30);
+        let close = || proptest::collection::vec((1u64..3000, 0u64..20), 0..60);
+        let ids = || proptest::collection::vec("[ -~]{0,8}", 0..4);
+        let sums = || proptest::collection::vec(any::<[u8; 20]>(), 0..4);
+        (runs(), close(), ids(), sums(), any::<bool>(), any::<u64>(), "[a-z ]{0,9}").prop_map(
+            |(runs, close, ids, sums, own, version, comment)| {
+                let key = PrivateKey::generate(KeyType::Ed25519, None).expect("a key");
+                let authority = own.then(|| key.public());
+                let mut krl = Krl { version, generated: 7, comment, ..Krl::default() };
+                for (first, len) in runs {
+                    krl.revoke_serials(authority, first, first + len).expect("in order");
+                }
+                for (first, len) in close {
+                    krl.revoke_serials(None, first, first + len).expect("in order");
+                }
+                ids.iter().for_each(|id| krl.revoke_key_id(authority, id.as_bytes()));
+                sums.into_iter().for_each(|sum| krl.revoke_sha1(sum));
+                krl.revoke_key(key.public());
+                krl.revoke_sha256([9; 32]);
+                krl
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read(krl in lists()) {
+            prop_assert_eq!(parse(&krl.to_bytes()), Ok(krl));
+        }
+
+        #[test]
+        fn damaged_lists_never_panic(krl in lists(), at in any::<prop::sample::Index>(), byte in any::<u8>()) {
+            let mut bytes = krl.to_bytes();
+            let at = at.index(bytes.len());
+            bytes[at] = byte;
+            let _ = parse(&bytes);
+            let _ = parse(&bytes[..at]);
+        }
+
+        #[test]
+        fn any_bytes_end(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let mut list = header();
+            list.extend_from_slice(&bytes);
+            let _ = parse(&list);
+            let _ = Krl::from_lines(&bytes);
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! Connecting to somewhere without blocking the loop.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with, sockopt};
+
+use crate::handler::Source;
+use crate::poller::{Interest, Interests, Ready};
+use crate::{ControlCx, Resolver};
+
+/// A Unix socket whose queue is full says so at once and wakes nobody when it is no more: it is tried again…
+const UNIX_PAUSE: Duration = Duration::from_millis(20);
+/// …for so long.
+const UNIX_PATIENCE: Duration = Duration::from_secs(10);
+
+/// Which addresses may be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Family {
+    /// Either, in the resolver's order.
+    #[default]
+    Any,
+    /// IPv4 only.
+    Inet,
+    /// IPv6 only.
+    Inet6,
+}
+
+impl Family {
+    /// Whether this address may be used.
+    pub const fn allows(self, address: &SocketAddr) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Inet => address.is_ipv4(),
+            Self::Inet6 => address.is_ipv6(),
+        }
+    }
+
+    /// The allowed ones, once each; an error when none is left.
+    pub(crate) fn filter(self, all: Vec<SocketAddr>) -> io::Result<Vec<SocketAddr>> {
+        let mut some: Vec<SocketAddr> = Vec::with_capacity(all.len());
+        for address in all {
+            if self.allows(&address) && !some.contains(&address) {
+                some.push(address);
+            }
+        }
+        if some.is_empty() {
+            return Err(io::Error::other("No address associated with hostname"));
+        }
+        Ok(some)
+    }
+}
+
+/// Where to connect to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    /// A host's port.
+    Tcp {
+        /// Name or address.
+        host: String,
+        /// Port.
+        port: u16,
+    },
+    /// A Unix socket.
+    Unix(PathBuf),
+}
+
+/// What is done with the socket, or the error of the last address tried.
+type Done = Box<dyn FnOnce(io::Result<OwnedFd>, &mut ControlCx<'_>)>;
+
+/// Connects to `target`; `done` hears of it, maybe before this returns. TCP sockets are told to send small packets at once.
+/// There is no time limit but the kernel's.
+pub fn dial(
+    target: &Target,
+    family: Family,
+    resolver: &Resolver,
+    cx: &mut ControlCx<'_>,
+    done: impl FnOnce(io::Result<OwnedFd>, &mut ControlCx<'_>) + 'static,
+) {
+    let done: Done = Box::new(done);
+    match target {
+        Target::Tcp { host, port } => {
+            resolver.resolve(host, *port, family, cx, move |answer, cx| match answer {
+                Ok(addresses) => begin(addresses.into_iter().map(Address::Tcp).collect(), done, cx),
+                Err(error) => done(Err(error), cx),
+            });
+        }
+        Target::Unix(path) => match SocketAddrUnix::new(path) {
+            Ok(address) => begin(vec![Address::Unix(address, cx.now() + UNIX_PATIENCE)], done, cx),
+            Err(error) => done(Err(error.into()), cx),
+        },
+    }
+}
+
+enum Address {
+    Tcp(SocketAddr),
+    /// Until when it is tried again while its queue is full.
+    Unix(SocketAddrUnix, Instant),
+}
+
+/// A connection on its way.
+struct Connecting {
+    step: Step,
+    /// Addresses to try, the next one last.
+    rest: Vec<Address>,
+    last_error: io::Error,
+    done: Option<Done>,
+}
+
+enum Step {
+    Next,
+    Waiting(OwnedFd),
+    Pause(Instant),
+}
+
+fn begin(mut addresses: Vec<Address>, done: Done, cx: &mut ControlCx<'_>) {
+    addresses.reverse();
+    let last_error = io::ErrorKind::NotFound.into();
+    let mut connecting = Connecting { step: Step::Next, rest: addresses, last_error, done: Some(done) };
+    connecting.proceed(cx);
+    if !connecting.finished() {
+        cx.add_source(Box::new(connecting));
+    }
+}
+
+impl Connecting {
+    fn proceed(&mut self, cx: &mut ControlCx<'_>) {
+        while let Some(address) = self.rest.pop() {
+            match try_one(&address) {
+                Ok((socket, true)) => return self.end(Ok(socket), cx),
+                Ok((socket, false)) => {
+                    self.step = Step::Waiting(socket);
+                    return;
+                }
+                Err(Errno::AGAIN) => {
+                    if let Address::Unix(_, until) = &address
+                        && Instant::now() < *until
+                    {
+                        self.rest.push(address);
+                        self.step = Step::Pause(Instant::now() + UNIX_PAUSE);
+                        return;
+                    }
+                    self.last_error = Errno::AGAIN.into();
+                }
+                Err(error) => self.last_error = error.into(),
+            }
+        }
+        let error = std::mem::replace(&mut self.last_error, io::ErrorKind::NotFound.into());
+        self.end(Err(error), cx);
+    }
+
+    fn end(&mut self, result: io::Result<OwnedFd>, cx: &mut ControlCx<'_>) {
+        self.step = Step::Next;
+        if let Some(done) = self.done.take() {
+            done(result, cx);
+        }
+    }
+}
+
+/// Starts to connect. True when that is all that had to be done.
+fn try_one(address: &Address) -> Result<(OwnedFd, bool), Errno> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let (socket, result) = match address {
+        Address::Tcp(address) => {
+            let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+            let socket = socket_with(family, SocketType::STREAM, flags, None)?;
+            let _ = sockopt::set_tcp_nodelay(&socket, true);
+            let result = connect(&socket, address);
+            (socket, result)
+        }
+        Address::Unix(address, _) => {
+            let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+            let result = connect(&socket, address);
+            (socket, result)
+        }
+    };
+    match result {
+        Ok(()) => Ok((socket, true)),
+        Err(Errno::INPROGRESS | Errno::INTR) => Ok((socket, false)),
+        Err(error) => Err(error),
+    }
+}
+
+impl Source for Connecting {
+    fn interests<'a>(&'a self, out: &mut Interests<'a>) {
+        if let Step::Waiting(socket) = &self.step {
+            out.add(0, socket.as_fd(), Interest::WRITE);
+        }
+    }
+
+    fn on_ready(&mut self, _token: usize, _ready: Ready, cx: &mut ControlCx<'_>) {
+        let Step::Waiting(socket) = std::mem::replace(&mut self.step, Step::Next) else { return };
+        match sockopt::socket_error(&socket) {
+            Ok(Ok(())) => self.end(Ok(socket), cx),
+            Ok(Err(error)) | Err(error) => {
+                self.last_error = error.into();
+                self.proceed(cx);
+            }
+        }
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        match self.step {
+            Step::Pause(until) => Some(until),
+            _ => None,
+        }
+    }
+
+    fn on_timeout(&mut self, cx: &mut ControlCx<'_>) {
+        self.step = Step::Next;
+        self.proceed(cx);
+    }
+
+    fn finished(&self) -> bool {
+        self.done.is_none()
+    }
+}
+
+/// The words of an error as the C library has them, without what Rust puts around them.
+pub fn error_words(error: &io::Error) -> String {
+    if error.kind() == io::ErrorKind::TimedOut {
+        return "Connection timed out".to_owned();
+    }
+    let text = error.to_string();
+    let text = text.split_once("lookup address information: ").map_or(text.as_str(), |(_, words)| words);
+    text.split(" (os error").next().unwrap_or_default().to_owned()
+}

@@ -1,0 +1,272 @@
+//! Listening for connections that are to be forwarded.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::fs::Mode;
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, SocketAddrAny, SocketAddrUnix, SocketFlags, SocketType, acceptfrom_with, bind,
+    getsockname, listen, socket_with, sockopt,
+};
+
+use crate::handler::Source;
+use crate::poller::{Interest, Interests, Ready};
+use crate::{ControlCx, Family};
+
+/// Connections the kernel keeps until we accept them.
+const BACKLOG: i32 = 1024;
+/// Accepted in one turn of the loop.
+const PER_TURN: usize = 64;
+/// Without a descriptor or memory to spare, nothing is accepted for so long.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Which local addresses a listener is for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ListenOn {
+    /// This machine only: `::1` and `127.0.0.1`.
+    Loopback,
+    /// Every address.
+    Everywhere,
+    /// A name or an address.
+    Host(String),
+}
+
+impl ListenOn {
+    /// The addresses, where no resolver is needed for them; else the name to look up.
+    ///
+    /// # Errors
+    /// The name.
+    pub fn addresses(&self, port: u16, family: Family) -> Result<Vec<SocketAddr>, &str> {
+        let ips: [IpAddr; 2] = match self {
+            Self::Loopback => [Ipv6Addr::LOCALHOST.into(), Ipv4Addr::LOCALHOST.into()],
+            Self::Everywhere => [Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()],
+            Self::Host(name) => match name.parse::<IpAddr>() {
+                Ok(ip) => return Ok(vec![SocketAddr::new(ip, port)]),
+                Err(_) => return Err(name),
+            },
+        };
+        let all = ips.into_iter().map(|ip| SocketAddr::new(ip, port));
+        Ok(all.filter(|address| family.allows(address)).collect())
+    }
+}
+
+/// What became of addresses to listen on.
+#[derive(Debug, Default)]
+pub struct Bound {
+    /// Sockets that listen, and where.
+    pub bound: Vec<(OwnedFd, SocketAddr)>,
+    /// Addresses that cannot be had, and why.
+    pub failed: Vec<(SocketAddr, io::Error)>,
+}
+
+/// Listens on each of these addresses that can be had. Where the port is 0, all get the number the kernel chose for the
+/// first. What could not be had comes back with the reason.
+pub fn listen_tcp(addresses: &[SocketAddr]) -> Bound {
+    let (mut bound, mut failed) = (Vec::new(), Vec::new());
+    let mut chosen = None;
+    for address in addresses {
+        let mut address = *address;
+        if let Some(port) = chosen.filter(|_| address.port() == 0) {
+            address.set_port(port);
+        }
+        match listen_one(&address) {
+            Ok((fd, at)) => {
+                chosen.get_or_insert(at.port());
+                bound.push((fd, at));
+            }
+            Err(error) => failed.push((address, error.into())),
+        }
+    }
+    Bound { bound, failed }
+}
+
+fn listen_one(address: &SocketAddr) -> Result<(OwnedFd, SocketAddr), Errno> {
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)?;
+    sockopt::set_socket_reuseaddr(&socket, true)?;
+    if address.is_ipv6() {
+        // IPv4 has a socket of its own.
+        sockopt::set_ipv6_v6only(&socket, true)?;
+    }
+    bind(&socket, address)?;
+    listen(&socket, BACKLOG)?;
+    let at = SocketAddr::try_from(getsockname(&socket)?)?;
+    Ok((socket, at))
+}
+
+/// A listening Unix socket; its file goes when it is dropped, if it still is the one that was made.
+#[derive(Debug)]
+pub struct UnixListener {
+    fd: OwnedFd,
+    path: PathBuf,
+    identity: Option<(u64, u64)>,
+}
+
+impl UnixListener {
+    /// Listens on `path`. The file gets the modes that `mask` leaves (octal, as umask); with `unlink`, whatever lies
+    /// there is removed first (no directory).
+    ///
+    /// # Errors
+    /// The path is too long or taken, or its folder cannot be written to.
+    pub fn bind(path: &Path, mask: u32, unlink: bool) -> io::Result<Self> {
+        let address = SocketAddrUnix::new(path)?;
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+        if unlink {
+            match std::fs::remove_file(path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+        }
+        // The mask belongs to the process; nobody else makes files in this one while a loop runs.
+        let before = rustix::process::umask(Mode::from_raw_mode(mask & 0o777));
+        let result = bind(&socket, &address);
+        rustix::process::umask(before);
+        result?;
+        let identity = identity(path);
+        let listener = Self { fd: socket, path: path.to_owned(), identity };
+        listen(&listener.fd, BACKLOG)?;
+        Ok(listener)
+    }
+
+    /// The path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    let stat = rustix::fs::lstat(path).ok()?;
+    #[allow(clippy::unnecessary_cast)]
+    Some((stat.st_dev as u64, stat.st_ino as u64))
+}
+
+impl Drop for UnixListener {
+    fn drop(&mut self) {
+        if self.identity.is_some() && identity(&self.path) == self.identity {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+impl AsFd for UnixListener {
+    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// A listening socket of either kind.
+enum Socket {
+    Tcp(OwnedFd),
+    Unix(UnixListener),
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+        match self {
+            Self::Tcp(fd) => fd.as_fd(),
+            Self::Unix(listener) => listener.as_fd(),
+        }
+    }
+}
+
+/// Who came, or why nobody could be let in (the listener tries again after a second).
+pub type Accepted = io::Result<(OwnedFd, Option<SocketAddr>)>;
+
+/// Who hears of it.
+type Acceptor = Box<dyn FnMut(Accepted, &mut ControlCx<'_>)>;
+
+/// A listener as an event source; dropping it (with [`ControlCx::remove_source`]) ends it.
+pub struct Listening {
+    socket: Socket,
+    paused: Option<Instant>,
+    accepted: Acceptor,
+}
+
+impl Listening {
+    /// `accepted` is called for each connection, with the peer's address. Small packets are sent at once on them.
+    pub fn tcp(socket: OwnedFd, accepted: impl FnMut(Accepted, &mut ControlCx<'_>) + 'static) -> Self {
+        Self { socket: Socket::Tcp(socket), paused: None, accepted: Box::new(accepted) }
+    }
+
+    /// The same for a Unix socket; peers have no address.
+    pub fn unix(
+        listener: UnixListener,
+        accepted: impl FnMut(Accepted, &mut ControlCx<'_>) + 'static,
+    ) -> Self {
+        Self { socket: Socket::Unix(listener), paused: None, accepted: Box::new(accepted) }
+    }
+}
+
+impl Source for Listening {
+    fn interests<'a>(&'a self, out: &mut Interests<'a>) {
+        if self.paused.is_none() {
+            out.add(0, self.socket.as_fd(), Interest::READ);
+        }
+    }
+
+    fn on_ready(&mut self, _token: usize, _ready: Ready, cx: &mut ControlCx<'_>) {
+        for _ in 0..PER_TURN {
+            match acceptfrom_with(&self.socket, SocketFlags::CLOEXEC) {
+                Ok((socket, from)) => {
+                    let from = from.and_then(|from: SocketAddrAny| SocketAddr::try_from(from).ok());
+                    if from.is_some() {
+                        let _ = sockopt::set_tcp_nodelay(&socket, true);
+                    }
+                    let from = from.map(|from| SocketAddr::new(from.ip().to_canonical(), from.port()));
+                    (self.accepted)(Ok((socket, from)), cx);
+                }
+                Err(Errno::AGAIN) => return,
+                // Who hung up before he was let in.
+                Err(Errno::CONNABORTED | Errno::INTR | Errno::PROTO) => {}
+                Err(error) => {
+                    // No descriptor is left, or no memory: those who wait, wait on.
+                    self.paused = Some(cx.now() + PAUSE);
+                    return (self.accepted)(Err(error.into()), cx);
+                }
+            }
+        }
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        self.paused
+    }
+
+    fn on_timeout(&mut self, _cx: &mut ControlCx<'_>) {
+        self.paused = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_number_serves_both_families() {
+        let Bound { bound, failed } = listen_tcp(&ListenOn::Loopback.addresses(0, Family::Any).unwrap());
+        assert!(!bound.is_empty(), "{failed:?}");
+        assert!(bound.iter().all(|(_, at)| at.port() == bound[0].1.port() && at.ip().is_loopback()));
+        let taken = listen_tcp(&[bound[0].1]).failed;
+        assert_eq!(taken[0].1.raw_os_error(), Some(Errno::ADDRINUSE.raw_os_error()));
+    }
+
+    #[test]
+    fn the_file_of_a_socket_goes_with_it_unless_it_is_another_one() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s");
+        let listener = UnixListener::bind(&path, 0o177, false).unwrap();
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(UnixListener::bind(&path, 0o177, false).unwrap_err().kind(), io::ErrorKind::AddrInUse);
+        let second = UnixListener::bind(&path, 0o117, true).unwrap();
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o660);
+        drop(listener);
+        assert!(path.exists(), "it is the second one's by now");
+        drop(second);
+        assert!(!path.exists());
+    }
+}

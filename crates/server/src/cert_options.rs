@@ -1,0 +1,238 @@
+//! What a certificate allows, what it and the line that trusts its authority allow together, and whether a login with
+//! that may go on.
+
+use std::net::IpAddr;
+
+use lh_config::cidr;
+use lh_config::pattern::ListMatch;
+use lh_crypto::Certificate;
+
+use crate::key_options::KeyOptions;
+use crate::log::Level;
+
+/// Who comes from where: what options are judged by.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Comer<'a> {
+    pub(crate) user: &'a str,
+    pub(crate) address: IpAddr,
+    /// The host name, where `UseDNS` looked one up.
+    pub(crate) name: Option<&'a str>,
+    /// Seconds since 1970.
+    pub(crate) now: i64,
+}
+
+impl KeyOptions {
+    /// Nothing is allowed: what a certificate starts from.
+    fn nothing() -> Self {
+        Self {
+            pty: false,
+            port_forwarding: false,
+            agent_forwarding: false,
+            x11_forwarding: false,
+            user_rc: false,
+            ..Self::default()
+        }
+    }
+
+    /// What a user's certificate allows and forces.
+    ///
+    /// # Errors
+    /// The line for the log: a critical option that is not understood, or one whose value makes no sense.
+    pub(crate) fn of_certificate(certificate: &Certificate) -> Result<Self, String> {
+        let mut options = Self::nothing();
+        let text = |name: &str, value: &[u8]| {
+            let text = std::str::from_utf8(value).ok().filter(|text| !text.contains('\0'));
+            text.map(str::to_owned).ok_or_else(|| format!("Unable to parse certificate option \"{name}\""))
+        };
+        for (name, value) in certificate.critical_options() {
+            match name.as_str() {
+                "verify-required" => options.verify_required = true,
+                "force-command" => options.command = Some(text(name, value)?),
+                "source-address" => {
+                    let list = text(name, value)?;
+                    if list.is_empty() || !cidr::check_list(&list) {
+                        return Err("Certificate source-address contents invalid".to_owned());
+                    }
+                    options.source_address = Some(list);
+                }
+                name => {
+                    return Err(format!("Certificate critical option \"{name}\" is not supported"));
+                }
+            }
+        }
+        for (name, _) in certificate.extensions() {
+            match name.as_str() {
+                "no-touch-required" => options.no_touch_required = true,
+                "permit-X11-forwarding" => options.x11_forwarding = true,
+                "permit-agent-forwarding" => options.agent_forwarding = true,
+                "permit-port-forwarding" => options.port_forwarding = true,
+                "permit-pty" => options.pty = true,
+                "permit-user-rc" => options.user_rc = true,
+                // Extensions that nobody here knows may be ignored: that is the difference to options.
+                _ => {}
+            }
+        }
+        Ok(options)
+    }
+
+    /// What both allow; what either forces. `self` is the line in a file, or what an earlier method allowed.
+    ///
+    /// # Errors
+    /// They force different commands.
+    pub(crate) fn merged(&self, other: &Self) -> Result<Self, &'static str> {
+        let command = match (&self.command, &other.command) {
+            (Some(ours), Some(theirs)) if ours != theirs => {
+                return Err("forced command options do not match");
+            }
+            (ours, theirs) => ours.clone().or_else(|| theirs.clone()),
+        };
+        let first = |ours: &Option<String>, theirs: &Option<String>| ours.clone().or_else(|| theirs.clone());
+        let list = |ours: &Vec<String>, theirs: &Vec<String>| {
+            if ours.is_empty() { theirs.clone() } else { ours.clone() }
+        };
+        Ok(Self {
+            pty: self.pty && other.pty,
+            port_forwarding: self.port_forwarding && other.port_forwarding,
+            agent_forwarding: self.agent_forwarding && other.agent_forwarding,
+            x11_forwarding: self.x11_forwarding && other.x11_forwarding,
+            user_rc: self.user_rc && other.user_rc,
+            cert_authority: false,
+            command,
+            environment: if self.environment.is_empty() {
+                other.environment.clone()
+            } else {
+                self.environment.clone()
+            },
+            from: first(&self.from, &other.from),
+            source_address: first(&self.source_address, &other.source_address),
+            expires: [self.expires, other.expires].into_iter().flatten().min(),
+            permit_open: list(&self.permit_open, &other.permit_open),
+            permit_listen: list(&self.permit_listen, &other.permit_listen),
+            principals: None,
+            tunnel: first(&self.tunnel, &other.tunnel),
+            no_touch_required: self.no_touch_required && other.no_touch_required,
+            verify_required: self.verify_required || other.verify_required,
+        })
+    }
+
+    /// Whether a login under these options may go on. `authorities`: the place is one where `cert-authority` makes sense.
+    /// `Err` holds the line for the log, in OpenSSH's words.
+    pub(crate) fn authorise(
+        &self,
+        place: &str,
+        comer: &Comer<'_>,
+        authorities: bool,
+    ) -> Result<(), (Level, String)> {
+        let Comer { user, address, name, now } = *comer;
+        if let Some(expires) = self.expires.filter(|expires| now >= *expires) {
+            return Err((
+                Level::Info,
+                format!("{place}: entry expired at {}", lh_sys::time::local_text(expires)),
+            ));
+        }
+        if self.principals.is_some() && !self.cert_authority {
+            return Err((Level::Debug1, format!("{place}: principals on non-CA key")));
+        }
+        if self.cert_authority && !authorities {
+            return Err((Level::Debug1, format!("{place}: cert-authority flag invalid here")));
+        }
+        if let Some(from) = &self.from
+            && !crate::hosts::matches(from, address, name)
+        {
+            let host = name.map_or_else(|| address.to_string(), str::to_owned);
+            return Err((
+                Level::Info,
+                format!(
+                    "{place}: Authentication tried for {user} with correct key but not from a permitted host \
+                     (host={host}, ip={address}, required={from})."
+                ),
+            ));
+        }
+        match self.source_address.as_deref().map(|list| cidr::match_list(address, list)) {
+            None | Some(Ok(ListMatch::Yes)) => Ok(()),
+            Some(Ok(_)) => Err((
+                Level::Info,
+                format!(
+                    "{place}: Authentication tried for {user} with valid certificate but not from a permitted \
+                     source address ({address})."
+                ),
+            )),
+            Some(Err(())) => Err((Level::Error, format!("{place}: Certificate source-address invalid"))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn options(text: &str) -> KeyOptions {
+        KeyOptions::parse(text).unwrap()
+    }
+
+    fn comer(address: &str, now: i64) -> Comer<'static> {
+        Comer { user: "ada", address: address.parse().unwrap(), name: None, now }
+    }
+
+    #[test]
+    fn where_from_and_until_when() {
+        let key = options(r#"from="10.0.0.0/8,!10.1.*",expiry-time="20300102Z""#);
+        let check =
+            |address, now| key.authorise("keys:3", &comer(address, now), true).map_err(|(_, text)| text);
+        assert_eq!(check("10.2.0.1", 0), Ok(()));
+        assert_eq!(
+            check("10.1.0.1", 0),
+            Err("keys:3: Authentication tried for ada with correct key but not from a permitted host \
+                 (host=10.1.0.1, ip=10.1.0.1, required=10.0.0.0/8,!10.1.*)."
+                .to_owned())
+        );
+        assert!(check("10.2.0.1", 1_893_542_400).unwrap_err().starts_with("keys:3: entry expired at "));
+        let certificate = KeyOptions { source_address: Some("192.0.2.0/24".into()), ..KeyOptions::default() };
+        assert!(certificate.authorise("cert", &comer("192.0.2.7", 0), false).is_ok());
+        let refused = certificate.authorise("cert", &comer("192.0.3.7", 0), false).unwrap_err().1;
+        assert!(refused.contains("valid certificate but not from a permitted source address (192.0.3.7)"));
+    }
+
+    #[test]
+    fn options_in_the_wrong_place() {
+        let nobody = comer("10.2.0.1", 0);
+        assert!(options("principals=\"ada\"").authorise("x", &nobody, true).is_err());
+        assert!(options("cert-authority").authorise("x", &nobody, true).is_ok());
+        assert!(options("cert-authority").authorise("x", &nobody, false).is_err());
+    }
+
+    #[test]
+    fn the_stricter_side_wins() {
+        let line = options(r#"restrict,pty,permitopen="h:1",environment="A=b",verify-required"#);
+        let other =
+            options(r#"no-pty,command="date",expiry-time="20300102Z",permitopen="h:2",no-touch-required"#);
+        let both = line.merged(&other).unwrap();
+        assert!(!both.pty && !both.user_rc && both.verify_required && !both.no_touch_required);
+        assert_eq!(both.command.as_deref(), Some("date"));
+        assert_eq!(both.permit_open, ["h:1"]);
+        assert_eq!(both.environment, line.environment);
+        assert_eq!(both.expires, other.expires);
+        assert!(both.merged(&options("command=\"date\"")).is_ok());
+        assert_eq!(
+            both.merged(&options("command=\"id\"")).unwrap_err(),
+            "forced command options do not match"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn merging_never_allows_more(one in any::<[bool; 5]>(), two in any::<[bool; 5]>()) {
+            let make = |[pty, port_forwarding, agent_forwarding, x11_forwarding, user_rc]: [bool; 5]| KeyOptions {
+                pty, port_forwarding, agent_forwarding, x11_forwarding, user_rc, ..KeyOptions::default()
+            };
+            let both = make(one).merged(&make(two)).unwrap();
+            let flags = [
+                both.pty, both.port_forwarding, both.agent_forwarding, both.x11_forwarding, both.user_rc,
+            ];
+            for (flag, (one, two)) in flags.into_iter().zip(one.into_iter().zip(two)) {
+                prop_assert_eq!(flag, one && two);
+            }
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! `AuthenticationMethods`: which methods must succeed one after the other.
+
+use lh_config::server_table::ServerSettings;
+
+use crate::log::{Log, error};
+
+/// A method without its submethod (`keyboard-interactive:pam`).
+pub(super) fn base(method: &str) -> &str {
+    method.split(':').next().unwrap_or(method)
+}
+
+/// The methods the settings allow at all, in OpenSSH's order.
+fn configured(settings: &ServerSettings) -> Vec<&'static str> {
+    [
+        ("publickey", settings.pubkey_authentication.value),
+        ("password", settings.password_authentication.value),
+        ("keyboard-interactive", settings.kbd_interactive_authentication.value),
+    ]
+    .into_iter()
+    .filter(|(_, on)| *on)
+    .map(|(name, _)| name)
+    .collect()
+}
+
+/// Those of them that can succeed here: without root's rights nobody's password can be checked.
+pub(super) fn enabled(settings: &ServerSettings) -> Vec<&'static str> {
+    let mut methods = configured(settings);
+    methods.retain(|method| *method == "publickey" || lh_sys::ids::is_root());
+    methods
+}
+
+/// The alternatives whose methods are all allowed. Where there were some and none is left, nobody can log in: the answer is then
+/// an alternative that cannot be fulfilled.
+pub(super) fn usable(settings: &ServerSettings, log: &Log) -> Vec<Vec<String>> {
+    let configured = &settings.authentication_methods.0;
+    let (good, bad): (Vec<_>, Vec<_>) =
+        configured.iter().cloned().partition(|chain| possible(settings, chain, &enabled(settings)));
+    for chain in &bad {
+        error!(log, "Disabled method in AuthenticationMethods list \"{}\"", chain.join(","));
+    }
+    if good.is_empty() && !configured.is_empty() {
+        error!(log, "No AuthenticationMethods left after eliminating disabled methods");
+        return vec![vec![String::new()]];
+    }
+    good
+}
+
+fn possible(settings: &ServerSettings, chain: &[String], enabled: &[&str]) -> bool {
+    let pam = lh_sys::pam::SUPPORTED && settings.use_pam.value;
+    chain.iter().all(|method| match method.split_once(':') {
+        None => method == "none" || enabled.contains(&method.as_str()),
+        // The only device there is.
+        Some((base, device)) => enabled.contains(&base) && device == "pam" && pam,
+    })
+}
+
+/// Whether some alternative can be fulfilled (or there is none to fulfil).
+pub(crate) fn satisfiable(settings: &ServerSettings) -> bool {
+    let configured = &settings.authentication_methods.0;
+    configured.is_empty()
+        || configured.iter().any(|chain| possible(settings, chain, &self::configured(settings)))
+}
+
+/// One method has succeeded: it is taken off the chains that begin with it.
+pub(super) fn advance(chains: &mut [Vec<String>], method: &str) {
+    for chain in chains {
+        if chain.first().is_some_and(|first| base(first) == method) {
+            chain.remove(0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log::Level;
+
+    #[test]
+    fn chains_of_methods_end_when_one_is_used_up() {
+        let list = |text: &str| text.split(',').map(str::to_owned).collect::<Vec<_>>();
+        let mut chains = vec![list("publickey,password"), list("publickey,keyboard-interactive:pam")];
+        advance(&mut chains, "password");
+        assert_eq!(chains[0], ["publickey", "password"]);
+        advance(&mut chains, "publickey");
+        assert_eq!(chains, [list("password"), list("keyboard-interactive:pam")]);
+        advance(&mut chains, "keyboard-interactive");
+        assert!(chains[1].is_empty() && !chains[0].is_empty());
+    }
+
+    #[test]
+    fn alternatives_with_methods_that_are_off_do_not_count() {
+        let log = Log::lines(Level::Info);
+        let settings = crate::testing::settings(
+            "PubkeyAuthentication no\nAuthenticationMethods publickey,password password publickey",
+        );
+        if lh_sys::ids::is_root() {
+            assert_eq!(usable(&settings, &log), [["password"]]);
+            assert_eq!(log.taken().len(), 2);
+        }
+        let settings = crate::testing::settings("PubkeyAuthentication no\nAuthenticationMethods publickey");
+        assert!(!satisfiable(&settings));
+        // Nothing that can be done makes this chain empty.
+        let mut left = usable(&settings, &log);
+        for method in ["publickey", "password", "keyboard-interactive", "none"] {
+            advance(&mut left, method);
+        }
+        assert_eq!(left, [[""]]);
+        assert_eq!(usable(&crate::testing::settings(""), &log), Vec::<Vec<String>>::new());
+    }
+}

@@ -1,0 +1,117 @@
+//! What is written down about attempts: log lines in OpenSSH's words, btmp, and the count of failures.
+
+use lh_auth::server::Method;
+use lh_config::enums::ServerFingerprintHash;
+use lh_config::server_table::ServerSettings;
+use lh_crypto::{FingerprintHash, PublicKey};
+use lh_sys::records::{Entry, Records};
+use lh_sys::time::now_unix;
+
+use super::{Candidate, Monitor, Verdict};
+use crate::log::{Level, debug, error};
+
+impl Monitor {
+    pub(super) fn log_attempt(&self, candidate: &Candidate, method: &Method, verdict: &Verdict) {
+        let word = match verdict {
+            Verdict::Accept => "Accepted",
+            Verdict::Reject { partial: true, .. } => "Partial",
+            Verdict::Reject { .. } | Verdict::TooMany | Verdict::Denied(_) => "Failed",
+            Verdict::KeyOk | Verdict::Prompt(_) => "Postponed",
+        };
+        let invalid = if candidate.user.is_none() { "invalid user " } else { "" };
+        let key = match method {
+            Method::PublicKey(key) => match PublicKey::from_blob(&key.key) {
+                Ok(key) => format!(": {}", describe_with_authority(&candidate.settings, &key)),
+                Err(_) => String::new(),
+            },
+            _ => String::new(),
+        };
+        let most = candidate.settings.max_auth_tries.value;
+        let loud = matches!(verdict, Verdict::Accept)
+            || !matches!(verdict, Verdict::KeyOk | Verdict::Prompt(_))
+                && (candidate.user.is_none()
+                    || self.failures >= most / 2
+                    || matches!(method, Method::Password(_)));
+        let level = if loud { Level::Info } else { Level::Verbose };
+        let (name, ip, port) = (&candidate.name, self.peer.ip(), self.peer.port());
+        let shown = match method {
+            Method::KeyboardInteractive | Method::Responses(_) => "keyboard-interactive/pam",
+            other => other.name(),
+        };
+        let line = format_args!("{word} {shown} for {invalid}{name} from {ip} port {port} ssh2{key}");
+        match verdict {
+            // A step on the way, which in OpenSSH the other process logs.
+            Verdict::KeyOk | Verdict::Prompt(_) => self.log.preauth().line(level, line),
+            _ => self.log.line(level, line),
+        }
+        let typed = matches!(method, Method::Password(_) | Method::Responses(_));
+        if typed && matches!(verdict, Verdict::Reject { partial: false, .. }) {
+            self.record_failure(name);
+        }
+    }
+
+    fn record_failure(&self, user: &str) {
+        let host = self.origin().to_string();
+        let address = Some(self.peer.ip());
+        let entry = Entry {
+            user,
+            line: "ssh:notty",
+            host: &host,
+            address,
+            pid: std::process::id(),
+            time: now_unix(),
+        };
+        if let Err(problem) = Records::of_the_system().failure(&entry) {
+            debug!(self.log, "btmp: {problem}");
+        }
+    }
+
+    /// Counts failures; the first `none` is a question and no failure.
+    pub(super) fn count(&mut self, candidate: &Candidate, method: &Method, verdict: Verdict) -> Verdict {
+        if !matches!(verdict, Verdict::Reject { partial: false, .. }) {
+            return verdict;
+        }
+        if self.attempts > 1 || !matches!(method, Method::None) {
+            self.failures += 1;
+        }
+        if self.failures < candidate.settings.max_auth_tries.value {
+            return verdict;
+        }
+        let invalid = if candidate.user.is_none() { "invalid user " } else { "" };
+        let (name, ip, port) = (&candidate.name, self.peer.ip(), self.peer.port());
+        error!(
+            self.log,
+            "maximum authentication attempts exceeded for {invalid}{name} from {ip} port {port} ssh2"
+        );
+        Verdict::TooMany
+    }
+
+    /// Whether somebody has tried in earnest, and whether as a user who exists.
+    pub(crate) fn tried(&self) -> Option<bool> {
+        (self.failures > 0).then(|| self.candidate.as_ref().is_some_and(|candidate| candidate.user.is_some()))
+    }
+}
+
+/// `ED25519 SHA256:…`, as log lines have it.
+pub(super) fn describe(settings: &ServerSettings, key: &PublicKey) -> String {
+    format!("{} {}", key.display_type(), fingerprint(settings, key))
+}
+
+pub(super) fn fingerprint(settings: &ServerSettings, key: &PublicKey) -> String {
+    key.fingerprint(match settings.fingerprint_hash.value {
+        ServerFingerprintHash::Sha256 => FingerprintHash::Sha256,
+        ServerFingerprintHash::Md5 => FingerprintHash::Md5,
+    })
+}
+
+/// `ED25519-CERT SHA256:… ID name (serial 1) CA ED25519 SHA256:…`
+fn describe_with_authority(settings: &ServerSettings, key: &PublicKey) -> String {
+    let plain = describe(settings, key);
+    match key.certificate() {
+        None => plain,
+        Some(certificate) => {
+            let (id, serial) = (certificate.key_id(), certificate.serial());
+            format!("{plain} ID {id} (serial {serial}) CA {}", describe(settings, certificate.authority()))
+        }
+    }
+}

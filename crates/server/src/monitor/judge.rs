@@ -1,0 +1,192 @@
+//! Judging one attempt.
+
+use lh_auth::server::Method;
+use lh_config::enums::PermitRootLogin;
+use lh_crypto::PublicKey;
+use lh_sys::time::now_unix;
+use zeroize::Zeroizing;
+
+use super::chains::{advance, base, enabled};
+use super::keys::KeyVerdict;
+use super::pam::{Facts, Step};
+use super::{Candidate, Monitor, Verdict};
+use crate::account::{self, PasswordAge};
+use crate::log::{error, info};
+use crate::modules::Outcome;
+use crate::passwords;
+
+/// What keyboard-interactive asks where no module asks.
+const PASSWORD_PROMPT: &str = "Password: ";
+
+impl Monitor {
+    pub(super) fn judge(&mut self, candidate: &mut Candidate, method: &Method) -> Verdict {
+        let name = method.name().to_owned();
+        let right = match method {
+            // An empty password without being asked for one: only where that is allowed, and only for a user.
+            Method::None => {
+                candidate.settings.permit_empty_passwords.value && {
+                    candidate.settings.password_authentication.value && self.password_right(candidate, b"")
+                }
+            }
+            _ if !offered(candidate).contains(&name.as_str()) => false,
+            Method::Password(password) => self.password_right(candidate, password),
+            Method::KeyboardInteractive => match self.interactive(candidate, None) {
+                Step::Ask(prompts) => return Verdict::Prompt(prompts),
+                Step::Done(right) => right,
+            },
+            Method::Responses(responses) => match self.interactive(candidate, Some(responses)) {
+                Step::Ask(prompts) => return Verdict::Prompt(prompts),
+                Step::Done(right) => right,
+            },
+            Method::PublicKey(key) => match self.key_right(candidate, key) {
+                Some(KeyVerdict::WouldDo) => return Verdict::KeyOk,
+                Some(KeyVerdict::Proven(options)) => match candidate.options.merged(&options) {
+                    Ok(options) => {
+                        candidate.options = options;
+                        true
+                    }
+                    Err(why) => {
+                        error!(self.log, "Inconsistent authentication options: {why}");
+                        false
+                    }
+                },
+                None => false,
+            },
+            Method::PasswordChange | Method::Other(_) => false,
+        };
+        if !right || !self.root_may(candidate, &name) {
+            return Verdict::Reject { methods: offered_names(candidate), partial: false };
+        }
+        note_proof(candidate, method);
+        if candidate.chains.is_empty() {
+            return Verdict::Accept;
+        }
+        advance(&mut candidate.chains, &name);
+        if candidate.chains.iter().any(Vec::is_empty) {
+            return Verdict::Accept;
+        }
+        Verdict::Reject { methods: offered_names(candidate), partial: true }
+    }
+
+    fn facts_for_modules<'a>(&self, candidate: &'a Candidate) -> Facts<'a> {
+        let (peer, local) = (self.peer, self.local);
+        Facts {
+            service: candidate.settings.pam_service_name.value.as_deref().unwrap_or("sshd"),
+            user: candidate.name.split(':').next().unwrap_or_default(),
+            remote: self.origin().to_string(),
+            connection: format!("{} {} {} {}", peer.ip(), peer.port(), local.ip(), local.port()),
+        }
+    }
+
+    /// Whether a password may be worth anything for this candidate, whatever it is.
+    fn password_may_do(candidate: &Candidate) -> bool {
+        candidate.user.as_ref().is_some_and(|user| {
+            user.uid != 0 || candidate.settings.permit_root_login.value == PermitRootLogin::Yes
+        })
+    }
+
+    fn password_right(&mut self, candidate: &mut Candidate, password: &[u8]) -> bool {
+        let empty_allowed = candidate.settings.permit_empty_passwords.value;
+        let facts = self.facts_for_modules(candidate);
+        if let Some(modules) = &mut self.modules {
+            let real = Self::password_may_do(candidate) && (!password.is_empty() || empty_allowed);
+            return modules.password(&facts, password, real, empty_allowed);
+        }
+        let allowed = candidate.user.is_some() && (!password.is_empty() || empty_allowed);
+        // The hash is computed for nobody too, so that the time does not tell who exists.
+        let hash =
+            candidate.shadow.as_ref().filter(|_| candidate.user.is_some()).map(|shadow| &shadow.hash[..]);
+        let right = passwords::check(password, hash, &self.log);
+        if !(right && allowed) {
+            return false;
+        }
+        if let Some(shadow) = &candidate.shadow {
+            candidate.must_change_password =
+                account::password_age(shadow, now_unix()) == PasswordAge::MustChange;
+        }
+        true
+    }
+
+    /// A step of keyboard-interactive: the first one, or what follows from the responses.
+    fn interactive(&mut self, candidate: &mut Candidate, responses: Option<&[Zeroizing<Vec<u8>>]>) -> Step {
+        let real = Self::password_may_do(candidate);
+        let empty_allowed = candidate.settings.permit_empty_passwords.value;
+        let facts = self.facts_for_modules(candidate);
+        match (&mut self.modules, responses) {
+            (Some(modules), None) => modules.ask(&facts, real, empty_allowed),
+            (Some(modules), Some(responses)) if modules.asking() => modules.answer(responses, real),
+            (Some(_), Some(_)) => Step::Done(false),
+            (None, None) => Step::Ask(vec![(PASSWORD_PROMPT.to_owned(), false)]),
+            (None, Some([password])) => Step::Done(self.password_right(candidate, password)),
+            (None, Some(_)) => Step::Done(false),
+        }
+    }
+
+    /// `PermitRootLogin`, applied to what would otherwise be a success.
+    fn root_may(&self, candidate: &Candidate, method: &str) -> bool {
+        if candidate.user.as_ref().is_none_or(|user| user.uid != 0) {
+            return true;
+        }
+        let allowed = match candidate.settings.permit_root_login.value {
+            PermitRootLogin::Yes => true,
+            PermitRootLogin::No => false,
+            PermitRootLogin::ProhibitPassword => method == "publickey",
+            PermitRootLogin::ForcedCommandsOnly => {
+                let forced = candidate.options.command.is_some();
+                if forced {
+                    info!(self.log, "Root login accepted for forced command.");
+                }
+                forced
+            }
+        };
+        if !allowed {
+            let (ip, port) = (self.peer.ip(), self.peer.port());
+            info!(self.log, "ROOT LOGIN REFUSED FROM {ip} port {port}");
+        }
+        allowed
+    }
+
+    /// The last question about somebody who has proven who he is, where PAM decides about accounts.
+    pub(super) fn account_in_order(&mut self, candidate: &mut Candidate) -> Verdict {
+        let facts = self.facts_for_modules(candidate);
+        let Some(modules) = &mut self.modules else { return Verdict::Accept };
+        match modules.account(&facts, &candidate.proofs) {
+            Outcome::Good => Verdict::Accept,
+            Outcome::MustChange => {
+                candidate.must_change_password = true;
+                Verdict::Accept
+            }
+            Outcome::Bad => Verdict::Denied(modules.said().to_owned()),
+        }
+    }
+}
+
+/// The methods this user may try now, in OpenSSH's order.
+fn offered(candidate: &Candidate) -> Vec<&'static str> {
+    let next = |name: &str| {
+        candidate.chains.is_empty()
+            || candidate.chains.iter().any(|chain| chain.first().is_some_and(|first| base(first) == name))
+    };
+    enabled(&candidate.settings).into_iter().filter(|name| next(name)).collect()
+}
+
+fn offered_names(candidate: &Candidate) -> Vec<String> {
+    offered(candidate).into_iter().map(str::to_owned).collect()
+}
+
+/// Remembers how the user has proven who he is, for `ExposeAuthInfo` and so that no key counts twice.
+fn note_proof(candidate: &mut Candidate, method: &Method) {
+    let proof = match method {
+        Method::PublicKey(attempt) => match PublicKey::from_blob(&attempt.key) {
+            Ok(key) => {
+                candidate.used_keys.push(key.plain().clone());
+                format!("publickey {}", key.to_openssh_line(""))
+            }
+            Err(_) => return,
+        },
+        Method::KeyboardInteractive | Method::Responses(_) => "keyboard-interactive/pam".to_owned(),
+        other => other.name().to_owned(),
+    };
+    candidate.proofs.push_str(&proof);
+    candidate.proofs.push('\n');
+}

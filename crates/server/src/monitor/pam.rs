@@ -1,0 +1,149 @@
+//! The monitor's side of PAM: it orders, waits, and believes the outcome. The modules run in another process (`modules.rs`).
+
+use std::time::Instant;
+
+use zeroize::Zeroizing;
+
+use crate::log::{Log, debug, error};
+use crate::modules::{Order, Outcome, Report};
+use crate::questions::{Talk, TalkError};
+
+/// What is tried in place of the password of somebody who may not log in with one: it can be nobody's, and takes as long.
+const JUNK: &[u8] = b"\x08\n\r\x7fINCORRECT";
+
+/// What the modules are told about the login.
+pub(super) struct Facts<'a> {
+    pub(super) service: &'a str,
+    pub(super) user: &'a str,
+    pub(super) remote: String,
+    pub(super) connection: String,
+}
+
+/// What came of a step of keyboard-interactive.
+pub(super) enum Step {
+    Ask(Vec<(String, bool)>),
+    Done(bool),
+}
+
+/// The other process, as long as nobody is in.
+pub(super) struct Modules {
+    talk: Talk,
+    deadline: Option<Instant>,
+    log: Log,
+    begun: bool,
+    /// A conversation waits for answers.
+    asking: bool,
+    /// What the user is to read at the login, or when it is refused.
+    said: String,
+}
+
+impl Modules {
+    pub(super) const fn new(talk: Talk, deadline: Option<Instant>, log: Log) -> Self {
+        Self { talk, deadline, log, begun: false, asking: false, said: String::new() }
+    }
+
+    /// What modules have said so far.
+    pub(super) fn said(&self) -> &str {
+        &self.said
+    }
+
+    /// True while a conversation waits for answers.
+    pub(super) const fn asking(&self) -> bool {
+        self.asking
+    }
+
+    fn begin(&mut self, facts: &Facts<'_>) -> Result<(), TalkError> {
+        if self.asking {
+            // The client has changed its mind.
+            self.asking = false;
+            self.order(&Order::GiveUp)?;
+        }
+        if !self.begun {
+            self.begun = true;
+            let order = Order::Begin {
+                service: facts.service.to_owned(),
+                user: facts.user.to_owned(),
+                remote: facts.remote.clone(),
+                connection: facts.connection.clone(),
+            };
+            self.talk.send(&order.encode())?;
+        }
+        Ok(())
+    }
+
+    fn order(&mut self, order: &Order) -> Result<Report, TalkError> {
+        self.talk.send(&order.encode())?;
+        let report = Report::decode(&self.talk.receive_until(self.deadline)?)?;
+        if let Report::Done { why, said, .. } = &report {
+            debug!(self.log, "PAM: {why}");
+            /// A login message is a page or two.
+            const MOST: usize = 64 * 1024;
+            if self.said.len() + said.len() <= MOST {
+                self.said.push_str(said);
+            }
+        }
+        Ok(report)
+    }
+
+    /// A conversation that cannot go on counts as a wrong password.
+    fn or_wrong<T>(&self, result: Result<T, TalkError>, wrong: T) -> T {
+        result.unwrap_or_else(|problem| {
+            error!(self.log, "PAM: {problem}");
+            wrong
+        })
+    }
+
+    /// Checks a password. `real`: false for somebody who may not log in that way, whatever he types.
+    pub(super) fn password(
+        &mut self,
+        facts: &Facts<'_>,
+        password: &[u8],
+        real: bool,
+        empty_allowed: bool,
+    ) -> bool {
+        let password = Some(Zeroizing::new(if real { password } else { JUNK }.to_vec()));
+        let result =
+            self.begin(facts).and_then(|()| self.order(&Order::Authenticate { empty_allowed, password }));
+        let good = result.map(|report| matches!(report, Report::Done { outcome: Outcome::Good, .. }));
+        self.or_wrong(good, false) && real
+    }
+
+    /// Begins to ask.
+    pub(super) fn ask(&mut self, facts: &Facts<'_>, real: bool, empty_allowed: bool) -> Step {
+        let result = self
+            .begin(facts)
+            .and_then(|()| self.order(&Order::Authenticate { empty_allowed, password: None }));
+        self.step(result, real)
+    }
+
+    /// Goes on with what the user has answered.
+    pub(super) fn answer(&mut self, answers: &[Zeroizing<Vec<u8>>], real: bool) -> Step {
+        let answers = answers
+            .iter()
+            .map(|answer| if real { answer.clone() } else { Zeroizing::new(JUNK.to_vec()) })
+            .collect();
+        let result = self.order(&Order::Answers(answers));
+        self.step(result, real)
+    }
+
+    fn step(&mut self, result: Result<Report, TalkError>, real: bool) -> Step {
+        let step = result.map(|report| match report {
+            Report::Ask(questions) => Step::Ask(questions),
+            Report::Done { outcome, .. } => Step::Done(outcome == Outcome::Good && real),
+        });
+        let step = self.or_wrong(step, Step::Done(false));
+        self.asking = matches!(step, Step::Ask(_));
+        step
+    }
+
+    /// Whether the account may be used now.
+    pub(super) fn account(&mut self, facts: &Facts<'_>, proofs: &str) -> Outcome {
+        let result =
+            self.begin(facts).and_then(|()| self.order(&Order::Account { proofs: proofs.to_owned() }));
+        let outcome = result.map(|report| match report {
+            Report::Done { outcome, .. } => outcome,
+            Report::Ask(_) => Outcome::Bad,
+        });
+        self.or_wrong(outcome, Outcome::Bad)
+    }
+}

@@ -1,0 +1,73 @@
+//! Which principals of a certificate may log in as a user: lines of `AuthorizedPrincipalsFile`, or what
+//! `AuthorizedPrincipalsCommand` prints.
+
+use lh_crypto::Certificate;
+
+use crate::key_options::{KeyOptions, options_end};
+
+/// Lines longer than this are skipped, as those of `authorized_keys`.
+const MAX_LINE: usize = 16 * 1024;
+
+/// What a matching line says.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Match {
+    /// The principal that certificate and line have in common.
+    pub(super) principal: String,
+    pub(super) options: KeyOptions,
+}
+
+/// The lines of `text` that name a principal of the certificate, with their numbers (from 1). A line whose options cannot be
+/// read is an `Err` with what is wrong with it.
+pub(super) fn find<'a>(
+    text: &'a str,
+    certificate: &'a Certificate,
+) -> impl Iterator<Item = (usize, Result<Match, String>)> + 'a {
+    text.lines().enumerate().filter_map(move |(number, line)| {
+        let (options, principal) = split(line)?;
+        let principal = certificate.principals().iter().find(|listed| *listed == principal)?;
+        let found = match KeyOptions::parse(options) {
+            Ok(options) => Ok(Match { principal: principal.clone(), options }),
+            Err(problem) => Err(format!("bad principals options: {problem}")),
+        };
+        Some((number + 1, found))
+    })
+}
+
+/// Options, which may be empty, and the principal behind them.
+fn split(line: &str) -> Option<(&str, &str)> {
+    // A comment may also stand behind the principal.
+    let line = line.split('#').next().unwrap_or_default().trim_matches([' ', '\t', '\r']);
+    if line.is_empty() || line.len() > MAX_LINE {
+        return None;
+    }
+    match line.rsplit_once([' ', '\t']) {
+        None => Some(("", line)),
+        Some((options, principal)) => {
+            let options = options.trim_matches([' ', '\t']);
+            // Something between options and principal that is neither.
+            (options_end(options) == options.len()).then_some((options, principal))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn lines_with_and_without_options() {
+        assert_eq!(split("  ada # the first\r"), Some(("", "ada")));
+        assert_eq!(split("no-pty,command=\"a b\"\t ada"), Some(("no-pty,command=\"a b\"", "ada")));
+        assert_eq!(split("# ada"), None);
+        assert_eq!(split(""), None);
+        assert_eq!(split("one two three"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn any_line_is_answered(line in "\\PC{0,200}") {
+            split(&line);
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! Agent forwarding, the server's side: a socket at which the user's programs find the agent of whoever has logged in.
+//!
+//! There is one for the whole connection, however many of its sessions ask, in `~/.ssh/agent` as with OpenSSH since 10.1: home
+//! folders are private, while everybody may list `/tmp`. Where the home folder cannot be written to, a private folder below
+//! `/tmp` has to do. The socket goes with the connection.
+
+use std::fs::DirBuilder;
+use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use lh_agent::names;
+use lh_crypto::{Hash, Random as _, SystemRandom};
+use lh_driver::{ChannelOptions, ControlCx, FdPump, Listening, LocalFd, UnixListener};
+
+use super::shared::Shared;
+use crate::log::{debug, error, verbose};
+
+/// Only the user may connect.
+const MASK: u32 = 0o177;
+const LETTERS: &[u8; 62] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+
+/// True for the channel requests that ask for it: OpenSSH's, and the one RFC 9987 registers.
+pub(super) fn is_request(name: &str) -> bool {
+    matches!(name, names::AUTH_AGENT_REQ | names::AGENT_REQ)
+}
+
+/// Opens the socket. False when the login may not have it, has it already, or it cannot be made.
+pub(super) fn start(shared: &Rc<Shared>, request: &str, cx: &mut ControlCx<'_>) -> bool {
+    let settings = &shared.settings;
+    let allowed = settings.allow_agent_forwarding.value
+        && !settings.disable_forwarding.value
+        && shared.options.agent_forwarding;
+    if !allowed {
+        debug!(shared.log, "agent forwarding is not allowed");
+        return false;
+    }
+    if shared.agent.borrow().is_some() {
+        debug!(shared.log, "agent forwarding is there already");
+        return false;
+    }
+    let (listener, folder) = match listen(&shared.user.home) {
+        Ok(made) => made,
+        Err(problem) => {
+            error!(shared.log, "agent forwarding: {problem}");
+            return false;
+        }
+    };
+    let path = listener.path().to_path_buf();
+    verbose!(shared.log, "agent forwarding listens on {}", path.display());
+    // The channels are named as the request was.
+    let kind = if request == names::AGENT_REQ { names::AGENT_CONNECT } else { names::AUTH_AGENT };
+    let owner = Rc::clone(shared);
+    let accept = move |accepted: lh_driver::Accepted, cx: &mut ControlCx<'_>| {
+        // Lives as long as the listener.
+        let _ = &folder;
+        let opened = accepted.and_then(|(socket, _)| LocalFd::owned(socket)).and_then(|socket| {
+            let pump = Box::new(FdPump::socket(socket));
+            cx.open(kind, b"", &ChannelOptions::default(), pump).map_err(io::Error::other)
+        });
+        if let Err(problem) = opened {
+            error!(owner.log, "agent forwarding: {problem}");
+        }
+    };
+    cx.add_source(Box::new(Listening::unix(listener, accept)));
+    *shared.agent.borrow_mut() = Some(path);
+    true
+}
+
+/// A folder that was made for one socket.
+struct Folder(PathBuf);
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir(&self.0);
+    }
+}
+
+fn listen(home: &Path) -> io::Result<(UnixListener, Option<Folder>)> {
+    let folder = home.join(".ssh/agent");
+    for each in [home.join(".ssh"), folder.clone()] {
+        match make_private(&each) {
+            Err(problem) if problem.kind() != io::ErrorKind::AlreadyExists => return in_temporary_folder(),
+            _ => {}
+        }
+    }
+    let name = format!("s.{}.sshd.{}", host_mark(), letters(10));
+    match UnixListener::bind(&folder.join(name), MASK, false) {
+        Ok(listener) => Ok((listener, None)),
+        Err(_) => in_temporary_folder(),
+    }
+}
+
+fn in_temporary_folder() -> io::Result<(UnixListener, Option<Folder>)> {
+    let path = Path::new("/tmp").join(format!("ssh-{}", letters(12)));
+    make_private(&path)?;
+    let folder = Folder(path);
+    let name = format!("agent.{}", std::process::id());
+    // The listener is dropped first, and with it the file that keeps the folder.
+    Ok((UnixListener::bind(&folder.0.join(name), MASK, false)?, Some(folder)))
+}
+
+fn make_private(folder: &Path) -> io::Result<()> {
+    DirBuilder::new().mode(0o700).create(folder)
+}
+
+/// Home folders may be shared by many machines: agents of this one recognise by it which sockets they may clear away.
+fn host_mark() -> String {
+    let name = rustix::system::uname();
+    let digest = Hash::Sha256.digest(&[name.nodename().to_bytes()]);
+    digest.as_ref().iter().take(10).map(|byte| letter(*byte)).collect()
+}
+
+fn letters(count: usize) -> String {
+    let mut bytes = vec![0; count];
+    SystemRandom.fill(&mut bytes);
+    bytes.into_iter().map(letter).collect()
+}
+
+fn letter(byte: u8) -> char {
+    char::from(LETTERS[usize::from(byte) % LETTERS.len()])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    #[test]
+    fn the_socket_is_the_user_s_alone_and_leaves_nothing() {
+        let home = tempfile::tempdir().unwrap();
+        let (listener, folder) = listen(home.path()).unwrap();
+        let path = listener.path().to_path_buf();
+        assert!(path.starts_with(home.path().join(".ssh/agent")) && folder.is_none());
+        let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode(&path), mode(path.parent().unwrap())), (0o600, 0o700));
+        drop(listener);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn without_a_home_a_private_folder_below_tmp_does() {
+        let (listener, folder) = listen(Path::new("/nonexistent")).unwrap();
+        let path = listener.path().to_path_buf();
+        let folder_path = folder.as_ref().unwrap().0.clone();
+        assert!(path.starts_with(&folder_path) && folder_path.starts_with("/tmp"));
+        drop(listener);
+        drop(folder);
+        assert!(!folder_path.exists());
+    }
+}

@@ -1,0 +1,68 @@
+//! `ExposeAuthInfo`: a file that tells the session how its user has logged in, named by `SSH_USER_AUTH`.
+
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use lh_crypto::{Random, SystemRandom};
+
+/// Where it is put; in a chroot, the folder of that name there.
+const FOLDER: &str = "/tmp";
+
+/// The file, removed with this value.
+#[derive(Debug)]
+pub(super) struct AuthInfo {
+    path: PathBuf,
+}
+
+impl AuthInfo {
+    /// Writes the file, readable by the user alone. To be called as the user.
+    ///
+    /// # Errors
+    /// There is no such folder, or nothing can be written to it.
+    pub(super) fn write(proofs: &str) -> io::Result<Self> {
+        Self::write_in(Path::new(FOLDER), proofs)
+    }
+
+    fn write_in(folder: &Path, proofs: &str) -> io::Result<Self> {
+        const LETTERS: &[u8; 64] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_";
+        let mut random = [0; 15];
+        SystemRandom.fill(&mut random);
+        let letter = |byte: u8| char::from(LETTERS[usize::from(byte % 64)]);
+        let path = folder.join(format!("sshauth.{}", random.into_iter().map(letter).collect::<String>()));
+        // Never somebody else's file or link: it is made new or not at all.
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
+        let info = Self { path };
+        file.write_all(proofs.as_bytes())?;
+        Ok(info)
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for AuthInfo {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::MetadataExt;
+
+    #[test]
+    fn the_file_is_private_and_goes_with_its_value() {
+        let folder = tempfile::tempdir().unwrap();
+        let info = AuthInfo::write_in(folder.path(), "password\n").unwrap();
+        assert_eq!(std::fs::read_to_string(info.path()).unwrap(), "password\n");
+        assert_eq!(std::fs::metadata(info.path()).unwrap().mode() & 0o777, 0o600);
+        let other = AuthInfo::write_in(folder.path(), "").unwrap();
+        assert_ne!(info.path(), other.path());
+        drop((info, other));
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+}

@@ -1,0 +1,309 @@
+//! The process that runs PAM's modules: the user's process, before it becomes the user's, and as long as the session lasts its
+//! parent, which is still root and closes what was opened.
+//!
+//! See `modules.rs` for what the monitor orders. Nothing here has seen the network.
+
+use std::cell::{Cell, RefCell};
+use std::mem::ManuallyDrop;
+use std::rc::Rc;
+
+use lh_sys::ids;
+use lh_sys::pam::{Code, Conversation, Credentials, Environment, Item, Pam, Style};
+use lh_sys::signals::Signals;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, kill_process, pidfd_open, waitpid};
+use zeroize::Zeroizing;
+
+use super::EXIT_FAILURE;
+use crate::grant::Grant;
+use crate::log::{Log, error};
+use crate::modules::{Order, Outcome, Report};
+use crate::questions::{Talk, TalkError};
+
+/// Who answers the modules' questions.
+enum Mode {
+    /// Nobody.
+    Alone,
+    /// A password that was typed somewhere else.
+    Password(Zeroizing<Vec<u8>>),
+    /// The user, by way of the monitor.
+    Interactive,
+}
+
+/// What the modules' conversation and the rest of the process share.
+struct Desk {
+    talk: RefCell<Talk>,
+    mode: RefCell<Mode>,
+    /// Texts that wait for the next question, or for the login.
+    texts: RefCell<String>,
+    /// The conversation was ended from outside.
+    given_up: Cell<bool>,
+}
+
+struct Voice(Rc<Desk>);
+
+impl Conversation for Voice {
+    fn talk(&mut self, messages: &[(Style, String)]) -> Option<Vec<Zeroizing<Vec<u8>>>> {
+        let desk = &self.0;
+        let mut answers: Vec<Zeroizing<Vec<u8>>> = vec![Zeroizing::default(); messages.len()];
+        let mut questions = Vec::new();
+        let mut places = Vec::new();
+        for (place, (style, text)) in messages.iter().enumerate() {
+            match style {
+                Style::Error | Style::Info => {
+                    let mut texts = desk.texts.borrow_mut();
+                    texts.push_str(text);
+                    texts.push('\n');
+                }
+                Style::Secret | Style::Visible => {
+                    // As OpenSSH does it: clients show prompts, and not all show anything else.
+                    let before = std::mem::take(&mut *desk.texts.borrow_mut());
+                    questions.push((format!("{before}{text}"), *style == Style::Visible));
+                    places.push(place);
+                }
+            }
+        }
+        if questions.is_empty() {
+            return Some(answers);
+        }
+        let given = match &*desk.mode.borrow() {
+            Mode::Alone => return None,
+            Mode::Password(password) => {
+                // There is one secret to give, and nothing else is known about the user.
+                if questions.iter().any(|(_, visible)| *visible) {
+                    return None;
+                }
+                vec![password.clone(); questions.len()]
+            }
+            Mode::Interactive => desk.ask(questions)?,
+        };
+        if given.len() != places.len() {
+            return None;
+        }
+        for (place, answer) in places.into_iter().zip(given) {
+            if let Some(slot) = answers.get_mut(place) {
+                *slot = answer;
+            }
+        }
+        Some(answers)
+    }
+}
+
+impl Desk {
+    fn ask(&self, questions: Vec<(String, bool)>) -> Option<Vec<Zeroizing<Vec<u8>>>> {
+        let mut talk = self.talk.borrow_mut();
+        talk.send(&Report::Ask(questions).encode()).ok()?;
+        match Order::decode(&talk.receive().ok()?) {
+            Ok(Order::Answers(answers)) => Some(answers),
+            _ => {
+                self.given_up.set(true);
+                None
+            }
+        }
+    }
+
+    fn report(&self, outcome: Outcome, why: String) -> Result<(), TalkError> {
+        let said = std::mem::take(&mut *self.texts.borrow_mut());
+        self.talk.borrow().send(&Report::Done { outcome, why, said }.encode())
+    }
+}
+
+/// The transaction.
+pub(super) struct Holder {
+    desk: Rc<Desk>,
+    pam: Option<Pam>,
+    user: String,
+    /// The account has been found in order already.
+    account: Option<Outcome>,
+}
+
+impl Holder {
+    pub(super) fn new(talk: Talk) -> Self {
+        let desk = Desk {
+            talk: RefCell::new(talk),
+            mode: RefCell::new(Mode::Alone),
+            texts: RefCell::default(),
+            given_up: Cell::new(false),
+        };
+        Self { desk: Rc::new(desk), pam: None, user: String::new(), account: None }
+    }
+
+    /// Does what the monitor says until somebody is in.
+    ///
+    /// # Errors
+    /// The monitor is gone or talks nonsense.
+    pub(super) fn obey(&mut self) -> Result<Zeroizing<Vec<u8>>, TalkError> {
+        loop {
+            let message = self.desk.talk.borrow_mut().receive()?;
+            match Order::decode(&message)? {
+                Order::Grant(grant) => return Ok(grant),
+                Order::Begin { service, user, remote, connection } => {
+                    self.begin(&service, user, &remote, &connection);
+                }
+                Order::Authenticate { empty_allowed, password } => {
+                    self.authenticate(empty_allowed, password)?;
+                }
+                Order::Account { proofs } => self.account(&proofs)?,
+                Order::Answers(_) | Order::GiveUp => {
+                    self.desk.report(Outcome::Bad, "no conversation is open".to_owned())?;
+                }
+            }
+        }
+    }
+
+    fn begin(&mut self, service: &str, user: String, remote: &str, connection: &str) {
+        if let Ok(mut pam) = Pam::start(service, &user, Box::new(Voice(Rc::clone(&self.desk)))) {
+            pam.set_item(Item::RemoteHost, remote);
+            // Some modules want a terminal before there is one.
+            pam.set_item(Item::Terminal, "ssh");
+            pam.put_variable("SSH_CONNECTION", connection);
+            self.pam = Some(pam);
+        }
+        self.user = user;
+        self.account = None;
+    }
+
+    fn authenticate(
+        &mut self,
+        empty_allowed: bool,
+        password: Option<Zeroizing<Vec<u8>>>,
+    ) -> Result<(), TalkError> {
+        let Some(pam) = &mut self.pam else {
+            return self.desk.report(Outcome::Bad, "cannot be started".to_owned());
+        };
+        let interactive = password.is_none();
+        *self.desk.mode.borrow_mut() = password.map_or(Mode::Interactive, Mode::Password);
+        self.desk.given_up.set(false);
+        let mut code = pam.authenticate(empty_allowed);
+        let mut what = "authentication";
+        if interactive && code.ok() {
+            // While there is somebody to talk to, who may have to choose a new password.
+            what = "account";
+            code = pam.account();
+            if code == Code::NEW_TOKEN_REQUIRED {
+                what = "change of password";
+                code = pam.change_expired_password();
+            }
+            self.account = Some(if code.ok() { Outcome::Good } else { Outcome::Bad });
+        }
+        *self.desk.mode.borrow_mut() = Mode::Alone;
+        let why = format!("{what} of {}: {}", self.user, pam.describe(code));
+        let good = code.ok() && !self.desk.given_up.get();
+        self.desk.report(if good { Outcome::Good } else { Outcome::Bad }, why)
+    }
+
+    fn account(&mut self, proofs: &str) -> Result<(), TalkError> {
+        let Some(pam) = &mut self.pam else {
+            return self.desk.report(Outcome::Bad, "cannot be started".to_owned());
+        };
+        pam.put_variable("SSH_AUTH_INFO_0", proofs.trim_end());
+        if self.account == Some(Outcome::Good) {
+            return self.desk.report(Outcome::Good, format!("account of {}: in order", self.user));
+        }
+        let code = pam.account();
+        let outcome = match code {
+            Code::SUCCESS => Outcome::Good,
+            Code::NEW_TOKEN_REQUIRED => Outcome::MustChange,
+            _ => Outcome::Bad,
+        };
+        let mut why = format!("account of {}: {}", self.user, pam.describe(code));
+        let mapped = pam.user().filter(|name| *name != self.user);
+        // The account was judged under the name the client gave.
+        let outcome = match mapped {
+            None => outcome,
+            Some(name) => {
+                why = format!("modules changed the user from {} to {name}", self.user);
+                Outcome::Bad
+            }
+        };
+        self.desk.report(outcome, why)
+    }
+
+    /// Opens the session. `None` where no transaction was begun, because PAM is not used.
+    pub(super) fn open(self, grant: &mut Grant, log: &Log) -> Option<Session> {
+        let mut pam = self.pam?;
+        // The groups first: modules add to them.
+        if let Err(problem) = ids::take_groups(&grant.ids) {
+            error!(log, "PAM: {problem}");
+        }
+        let mut problem = None;
+        let credentials = pam.set_credentials(Credentials::Establish);
+        if !credentials.ok() {
+            error!(log, "PAM: pam_setcred(): {}", pam.describe(credentials));
+        }
+        let opened = pam.open_session();
+        if !opened.ok() {
+            let text = format!("PAM: pam_open_session(): {}", pam.describe(opened));
+            error!(log, "{text}");
+            problem = Some(text);
+        }
+        if let Ok(groups) = ids::current_groups() {
+            grant.ids.groups = groups;
+        }
+        grant.said.push_str(&std::mem::take(&mut *self.desk.texts.borrow_mut()));
+        Some(Session { pam, opened: opened.ok(), problem })
+    }
+}
+
+/// An open session.
+pub(super) struct Session {
+    pam: Pam,
+    opened: bool,
+    problem: Option<String>,
+}
+
+/// What the process that becomes the user takes along.
+pub(super) struct Inherited {
+    pub(super) environment: Environment,
+    /// Why the session could not be opened: nothing must be run then.
+    pub(super) problem: Option<String>,
+}
+
+impl Session {
+    /// For the process that goes on as the user: the transaction is not ended there, for it is the other process's.
+    pub(super) fn inherit(self) -> Inherited {
+        let Self { pam, problem, .. } = self;
+        let environment = pam.environment();
+        let _ = ManuallyDrop::new(pam);
+        Inherited { environment, problem }
+    }
+
+    /// Waits for the user's process, hands on signals to it, and closes the session. Returns the exit status.
+    pub(super) fn hold(mut self, child: Pid, log: &Log) -> i32 {
+        let status = wait_for(child).unwrap_or_else(|problem| {
+            error!(log, "PAM: {problem}");
+            EXIT_FAILURE
+        });
+        if self.opened {
+            let closed = self.pam.close_session();
+            if !closed.ok() {
+                error!(log, "PAM: pam_close_session(): {}", self.pam.describe(closed));
+            }
+        }
+        let _ = self.pam.set_credentials(Credentials::Delete);
+        status
+    }
+}
+
+fn wait_for(child: Pid) -> std::io::Result<i32> {
+    // The monitor's end is ours; our own end is the child's, which asks for that itself.
+    rustix::process::set_parent_process_death_signal(Some(Signal::TERM))?;
+    let signals = Signals::collect(&[Signal::TERM, Signal::INT, Signal::HUP])?;
+    let ended = pidfd_open(child, PidfdFlags::empty())?;
+    loop {
+        while let Some(signal) = signals.take()? {
+            let _ = kill_process(child, signal);
+        }
+        let mut fds = [PollFd::new(&ended, PollFlags::IN), PollFd::new(&signals, PollFlags::IN)];
+        match poll(&mut fds, None) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let [ended, _] = fds;
+        if !ended.revents().is_empty() {
+            break;
+        }
+    }
+    let status = rustix::io::retry_on_intr(|| waitpid(Some(child), WaitOptions::empty()))?;
+    Ok(status.and_then(|(_, status)| status.exit_status()).unwrap_or(EXIT_FAILURE))
+}

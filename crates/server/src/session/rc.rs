@@ -1,0 +1,83 @@
+//! What runs before a session's program: `~/.ssh/rc`, or else `/etc/ssh/sshrc` (sshd(8), SSHRC).
+
+use std::ffi::CString;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use lh_sys::spawn::Before;
+use lh_sys::users::User;
+
+/// The system's.
+const SYSTEM: &str = "/etc/ssh/sshrc";
+/// The user's, below the home directory.
+const OF_USER: &str = ".ssh/rc";
+
+/// The program to run first, if there is one. `input` is what it can read: the X11 cookie, or nothing. `allowed`: the user's own
+/// file may be used.
+///
+/// # Errors
+/// The system has no room for a pipe.
+pub(super) fn program(user: &User, allowed: bool, input: &str) -> io::Result<Option<Before>> {
+    Ok(match words(user, allowed, Path::new(SYSTEM)) {
+        Some(words) => Some(Before { words, stdin: pipe_with(input)? }),
+        None => None,
+    })
+}
+
+fn words(user: &User, allowed: bool, system: &Path) -> Option<Vec<CString>> {
+    let own = user.home.join(OF_USER);
+    if allowed && own.exists() {
+        // By the user's shell, as everything of the user's is run, which then runs it as a script of sh.
+        let quoted =
+            own.as_os_str().as_bytes().split(|byte| *byte == b'\'').collect::<Vec<_>>().join(&b"'\\''"[..]);
+        let line = [b"/bin/sh '", &quoted[..], b"'"].concat();
+        return strings([user.shell.as_os_str().as_bytes(), b"-c", &line]);
+    }
+    system.exists().then(|| strings([b"/bin/sh", system.as_os_str().as_bytes()])).flatten()
+}
+
+fn strings<const N: usize>(words: [&[u8]; N]) -> Option<Vec<CString>> {
+    words.into_iter().map(|word| CString::new(word).ok()).collect()
+}
+
+/// A pipe that holds `input` and nothing else.
+fn pipe_with(input: &str) -> io::Result<OwnedFd> {
+    let (reader, writer) = lh_sys::fd::pipe()?;
+    // A pipe holds 4 KiB at the least without anybody reading; a cookie is shorter.
+    rustix::io::write(&writer, input.get(..4096).unwrap_or(input).as_bytes())?;
+    Ok(reader)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_user_s_file_comes_first() {
+        let home = tempfile::tempdir().unwrap();
+        let user = User {
+            name: "ada".into(),
+            uid: 1,
+            gid: 1,
+            home: home.path().into(),
+            shell: "/bin/zsh".into(),
+            gecos: String::new(),
+        };
+        let text = |words: Option<Vec<CString>>| {
+            words.map(|words| words.iter().map(|word| word.to_str().unwrap().to_owned()).collect::<Vec<_>>())
+        };
+        let system = home.path().join("sshrc");
+        assert_eq!(text(words(&user, true, &system)), None);
+        std::fs::write(&system, "").unwrap();
+        let of_system = vec!["/bin/sh".to_owned(), system.display().to_string()];
+        assert_eq!(text(words(&user, true, &system)), Some(of_system.clone()));
+        std::fs::create_dir(home.path().join(".ssh")).unwrap();
+        std::fs::write(home.path().join(OF_USER), "").unwrap();
+        let line = format!("/bin/sh '{}/.ssh/rc'", home.path().display());
+        let expected = vec!["/bin/zsh".to_owned(), "-c".to_owned(), line];
+        assert_eq!(text(words(&user, true, &system)), Some(expected));
+        assert_eq!(text(words(&user, false, &system)), Some(of_system));
+    }
+}

@@ -1,0 +1,362 @@
+//! The library itself (Linux-PAM's interface, which follows X/Open's).
+#![expect(unsafe_code, reason = "libpam is a C library that calls back")]
+
+use std::ffi::{CStr, CString, OsString, c_char, c_int, c_void};
+use std::os::unix::ffi::OsStringExt;
+
+use zeroize::{Zeroize, Zeroizing};
+
+use super::{Code, Conversation, Credentials, Environment, Item, Style};
+
+/// Most messages at a time; the library's own limit.
+const MOST_MESSAGES: usize = 32;
+/// Longest answer, its end included; the library's own limit.
+const LONGEST_ANSWER: usize = 512;
+
+const PAM_CONV_ERR: c_int = 19;
+const PAM_BUF_ERR: c_int = 5;
+const PAM_USER: c_int = 2;
+const PAM_TTY: c_int = 3;
+const PAM_RHOST: c_int = 4;
+const PAM_DISALLOW_NULL_AUTHTOK: c_int = 0x1;
+const PAM_ESTABLISH_CRED: c_int = 0x2;
+const PAM_DELETE_CRED: c_int = 0x4;
+const PAM_CHANGE_EXPIRED_AUTHTOK: c_int = 0x20;
+
+#[repr(C)]
+struct Handle {
+    _opaque: [u8; 0],
+}
+
+#[repr(C)]
+struct Message {
+    style: c_int,
+    text: *const c_char,
+}
+
+#[repr(C)]
+struct Response {
+    answer: *mut c_char,
+    code: c_int,
+}
+
+type Callback = extern "C" fn(c_int, *mut *const Message, *mut *mut Response, *mut c_void) -> c_int;
+
+#[repr(C)]
+struct Conv {
+    callback: Callback,
+    data: *mut c_void,
+}
+
+#[link(name = "pam")]
+unsafe extern "C" {
+    fn pam_start(
+        service: *const c_char,
+        user: *const c_char,
+        conv: *const Conv,
+        handle: *mut *mut Handle,
+    ) -> c_int;
+    fn pam_end(handle: *mut Handle, status: c_int) -> c_int;
+    fn pam_set_item(handle: *mut Handle, item: c_int, value: *const c_void) -> c_int;
+    fn pam_get_item(handle: *const Handle, item: c_int, value: *mut *const c_void) -> c_int;
+    fn pam_putenv(handle: *mut Handle, variable: *const c_char) -> c_int;
+    fn pam_getenvlist(handle: *mut Handle) -> *mut *mut c_char;
+    fn pam_strerror(handle: *mut Handle, code: c_int) -> *const c_char;
+    fn pam_authenticate(handle: *mut Handle, flags: c_int) -> c_int;
+    fn pam_acct_mgmt(handle: *mut Handle, flags: c_int) -> c_int;
+    fn pam_chauthtok(handle: *mut Handle, flags: c_int) -> c_int;
+    fn pam_setcred(handle: *mut Handle, flags: c_int) -> c_int;
+    fn pam_open_session(handle: *mut Handle, flags: c_int) -> c_int;
+    fn pam_close_session(handle: *mut Handle, flags: c_int) -> c_int;
+}
+
+type Talk = Box<dyn Conversation>;
+
+/// A transaction. Dropping it ends it; a session that is open must be closed before.
+pub struct Pam {
+    handle: *mut Handle,
+    /// What the library was given to call back with; ours to free after the end. Only ever used through this pointer.
+    talk: *mut Talk,
+    last: c_int,
+}
+
+impl std::fmt::Debug for Pam {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Pam").finish_non_exhaustive()
+    }
+}
+
+impl Pam {
+    /// Begins a transaction for `user` by the rules of `service` (a file of `/etc/pam.d`).
+    ///
+    /// # Errors
+    /// The library cannot start.
+    pub fn start(service: &str, user: &str, talk: Box<dyn Conversation>) -> Result<Self, Code> {
+        let (Ok(service), Ok(user)) = (CString::new(service), CString::new(user)) else {
+            return Err(Code::SYSTEM_ERROR);
+        };
+        let talk = Box::into_raw(Box::new(talk));
+        let conv = Conv { callback, data: talk.cast() };
+        let mut handle = std::ptr::null_mut();
+        // SAFETY: the strings and `conv` live during the call, and the library copies what it keeps of them; `talk` lives
+        // until after `pam_end`.
+        let code = unsafe { pam_start(service.as_ptr(), user.as_ptr(), &conv, &mut handle) };
+        if code != 0 || handle.is_null() {
+            // SAFETY: the library did not start, so nobody else has the pointer that `into_raw` gave.
+            drop(unsafe { Box::from_raw(talk) });
+            return Err(Code(code));
+        }
+        Ok(Self { handle, talk, last: 0 })
+    }
+
+    fn keep(&mut self, code: c_int) -> Code {
+        self.last = code;
+        Code(code)
+    }
+
+    /// Tells the modules a fact.
+    pub fn set_item(&mut self, item: Item, value: &str) -> Code {
+        let Ok(value) = CString::new(value) else { return Code::SYSTEM_ERROR };
+        let item = match item {
+            Item::RemoteHost => PAM_RHOST,
+            Item::Terminal => PAM_TTY,
+        };
+        // SAFETY: the handle is live; the library copies the string.
+        Code(unsafe { pam_set_item(self.handle, item, value.as_ptr().cast()) })
+    }
+
+    /// Sets a variable that modules and, later, the session see.
+    pub fn put_variable(&mut self, name: &str, value: &str) -> Code {
+        let Ok(text) = CString::new(format!("{name}={value}")) else { return Code::SYSTEM_ERROR };
+        // SAFETY: the handle is live; the library copies the string.
+        Code(unsafe { pam_putenv(self.handle, text.as_ptr()) })
+    }
+
+    /// Asks the modules whether the user is who he says.
+    pub fn authenticate(&mut self, empty_allowed: bool) -> Code {
+        let flags = if empty_allowed { 0 } else { PAM_DISALLOW_NULL_AUTHTOK };
+        // SAFETY: the handle is live.
+        let code = unsafe { pam_authenticate(self.handle, flags) };
+        self.keep(code)
+    }
+
+    /// Asks whether the account may be used now.
+    pub fn account(&mut self) -> Code {
+        // SAFETY: the handle is live.
+        let code = unsafe { pam_acct_mgmt(self.handle, 0) };
+        self.keep(code)
+    }
+
+    /// Has the user choose a new password in place of one that is too old.
+    pub fn change_expired_password(&mut self) -> Code {
+        // SAFETY: the handle is live.
+        let code = unsafe { pam_chauthtok(self.handle, PAM_CHANGE_EXPIRED_AUTHTOK) };
+        self.keep(code)
+    }
+
+    /// Makes or destroys credentials.
+    pub fn set_credentials(&mut self, what: Credentials) -> Code {
+        let flags = match what {
+            Credentials::Establish => PAM_ESTABLISH_CRED,
+            Credentials::Delete => PAM_DELETE_CRED,
+        };
+        // SAFETY: the handle is live.
+        let code = unsafe { pam_setcred(self.handle, flags) };
+        self.keep(code)
+    }
+
+    /// Opens the session: limits, keyrings and name spaces that modules set hold for this process and those it starts.
+    pub fn open_session(&mut self) -> Code {
+        // SAFETY: the handle is live.
+        let code = unsafe { pam_open_session(self.handle, 0) };
+        self.keep(code)
+    }
+
+    /// Closes it.
+    pub fn close_session(&mut self) -> Code {
+        // SAFETY: the handle is live.
+        let code = unsafe { pam_close_session(self.handle, 0) };
+        self.keep(code)
+    }
+
+    /// The variables that modules have set.
+    pub fn environment(&self) -> Environment {
+        let mut variables = Vec::new();
+        // SAFETY: the handle is live. The list is ours, ends in null, and each entry is a C string from malloc.
+        unsafe {
+            let list = pam_getenvlist(self.handle);
+            if list.is_null() {
+                return variables;
+            }
+            let mut at = list;
+            while !(*at).is_null() {
+                let text = CStr::from_ptr(*at).to_bytes();
+                if let Some(equals) = text.iter().position(|byte| *byte == b'=') {
+                    let (name, value) = (&text[..equals], &text[equals + 1..]);
+                    variables.push((OsString::from_vec(name.to_vec()), OsString::from_vec(value.to_vec())));
+                }
+                libc::free((*at).cast());
+                at = at.add(1);
+            }
+            libc::free(list.cast());
+        }
+        variables
+    }
+
+    /// Who the modules say the user is: they may map names.
+    pub fn user(&self) -> Option<String> {
+        let mut value = std::ptr::null();
+        // SAFETY: the handle is live; on success `value` is null or a C string that belongs to the library.
+        unsafe {
+            if pam_get_item(self.handle, PAM_USER, &mut value) != 0 || value.is_null() {
+                return None;
+            }
+            CStr::from_ptr(value.cast()).to_str().ok().map(str::to_owned)
+        }
+    }
+
+    /// What a code means, in words for the log.
+    pub fn describe(&self, code: Code) -> String {
+        // SAFETY: the handle is live; the text is a constant of the library.
+        let text = unsafe { pam_strerror(self.handle, code.0) };
+        if text.is_null() {
+            return format!("PAM error {}", code.0);
+        }
+        // SAFETY: not null, so a C string.
+        unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
+    }
+}
+
+impl Drop for Pam {
+    fn drop(&mut self) {
+        // SAFETY: the handle is live and not used again; afterwards nobody calls back, so that what was given to the library
+        // is ours alone again.
+        unsafe {
+            pam_end(self.handle, self.last);
+            drop(Box::from_raw(self.talk));
+        }
+    }
+}
+
+/// What the library calls for the modules. (A panic in here ends the process: it cannot unwind through C.)
+extern "C" fn callback(
+    count: c_int,
+    messages: *mut *const Message,
+    responses: *mut *mut Response,
+    data: *mut c_void,
+) -> c_int {
+    let count = match usize::try_from(count) {
+        Ok(count @ 1..=MOST_MESSAGES) => count,
+        _ => return PAM_CONV_ERR,
+    };
+    if messages.is_null() || responses.is_null() || data.is_null() {
+        return PAM_CONV_ERR;
+    }
+    let mut asked = Vec::with_capacity(count);
+    for index in 0..count {
+        // SAFETY: on Linux `messages` is an array of `count` pointers to messages with a C string or null each.
+        let (style, text) = unsafe {
+            let message = *messages.add(index);
+            if message.is_null() {
+                return PAM_CONV_ERR;
+            }
+            let text = (*message).text;
+            let text = if text.is_null() { "".into() } else { CStr::from_ptr(text).to_string_lossy() };
+            ((*message).style, text.into_owned())
+        };
+        let style = match style {
+            1 => Style::Secret,
+            2 => Style::Visible,
+            3 => Style::Error,
+            4 => Style::Info,
+            _ => return PAM_CONV_ERR,
+        };
+        asked.push((style, text));
+    }
+    // SAFETY: `data` is the pointer that `Pam::start` made, live until `pam_end` has returned, and nobody else uses what it
+    // points to while the library runs.
+    let talk = unsafe { &mut *data.cast::<Talk>() };
+    let Some(answers) = talk.talk(&asked).filter(|answers| answers.len() == count) else {
+        return PAM_CONV_ERR;
+    };
+    match give(&answers) {
+        Some(list) => {
+            // SAFETY: checked above; the library takes the list over.
+            unsafe { *responses = list };
+            0
+        }
+        None => PAM_BUF_ERR,
+    }
+}
+
+/// The answers in memory of the C library, which the modules free.
+fn give(answers: &[Zeroizing<Vec<u8>>]) -> Option<*mut Response> {
+    // SAFETY: plain allocation; every pointer is checked before it is used.
+    unsafe {
+        let list: *mut Response = libc::calloc(answers.len(), size_of::<Response>()).cast();
+        if list.is_null() {
+            return None;
+        }
+        for (index, answer) in answers.iter().enumerate() {
+            // A NUL would end the answer early; nothing typed holds one.
+            let length = answer.iter().position(|byte| *byte == 0).unwrap_or(answer.len());
+            let length = length.min(LONGEST_ANSWER - 1);
+            let text: *mut u8 = libc::calloc(length + 1, 1).cast();
+            if text.is_null() {
+                for given in 0..index {
+                    let given = (*list.add(given)).answer;
+                    let bytes = std::slice::from_raw_parts_mut(given.cast::<u8>(), libc::strlen(given));
+                    bytes.zeroize();
+                    libc::free(given.cast());
+                }
+                libc::free(list.cast());
+                return None;
+            }
+            std::ptr::copy_nonoverlapping(answer.as_ptr(), text, length);
+            (*list.add(index)).answer = text.cast();
+        }
+        Some(list)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Answers every question with the same word.
+    struct Answers(&'static [u8]);
+
+    impl Conversation for Answers {
+        fn talk(&mut self, messages: &[(Style, String)]) -> Option<Vec<Zeroizing<Vec<u8>>>> {
+            Some(messages.iter().map(|_| Zeroizing::new(self.0.to_vec())).collect())
+        }
+    }
+
+    #[test]
+    fn a_service_nobody_has_set_up_lets_nobody_in() {
+        // The library falls back to the service `other`, which denies on every sane system.
+        let mut pam = Pam::start("lh-no-such-service", "nobody", Box::new(Answers(b"x"))).unwrap();
+        assert!(pam.set_item(Item::RemoteHost, "192.0.2.1").ok());
+        assert!(pam.put_variable("A", "b=c").ok());
+        assert_eq!(pam.environment(), [("A".into(), "b=c".into())]);
+        assert_eq!(pam.user().as_deref(), Some("nobody"));
+        let code = pam.authenticate(false);
+        assert!(!code.ok());
+        assert!(!pam.describe(code).is_empty());
+        assert!(Pam::start("a\0b", "nobody", Box::new(Answers(b"x"))).is_err());
+    }
+
+    #[test]
+    fn answers_are_copied_whole_and_bounded() {
+        let long = Zeroizing::new(vec![b'x'; 2000]);
+        let list = give(&[Zeroizing::new(b"secret".to_vec()), long]).unwrap();
+        // SAFETY: the list has two entries with C strings from calloc.
+        unsafe {
+            assert_eq!(CStr::from_ptr((*list).answer).to_bytes(), b"secret");
+            assert_eq!(libc::strlen((*list.add(1)).answer), LONGEST_ANSWER - 1);
+            libc::free((*list).answer.cast());
+            libc::free((*list.add(1)).answer.cast());
+            libc::free(list.cast());
+        }
+    }
+}

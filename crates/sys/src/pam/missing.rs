@@ -1,0 +1,69 @@
+//! The interface without the library: nothing can be started, so nothing else is ever called.
+
+use super::{Code, Conversation, Credentials, Environment, Item};
+
+/// See [`Pam::start`].
+#[derive(Debug)]
+pub struct Pam(std::convert::Infallible);
+
+impl Pam {
+    /// Always fails: this build has no PAM.
+    pub fn start(_service: &str, _user: &str, _talk: Box<dyn Conversation>) -> Result<Self, Code> {
+        Err(Code::SYSTEM_ERROR)
+    }
+
+    /// Never called.
+    pub fn set_item(&mut self, _item: Item, _value: &str) -> Code {
+        match self.0 {}
+    }
+
+    /// Never called.
+    pub fn put_variable(&mut self, _name: &str, _value: &str) -> Code {
+        match self.0 {}
+    }
+
+    /// Never called.
+    pub fn authenticate(&mut self, _empty_allowed: bool) -> Code {
+        match self.0 {}
+    }
+
+    /// Never called.
+    pub fn account(&mut self) -> Code {
+        match self.0 {}
+    }
+
+    /// Never called.
+    pub fn change_expired_password(&mut self) -> Code {
+        match self.0 {}
+    }
+
+    /// Never called.
+    pub fn set_credentials(&mut self, _what: Credentials) -> Code {
+        match self.0 {}
+    }
+
+    /// Never called.
+    pub fn open_session(&mut self) -> Code {
+        match self.0 {}
+    }
+
+    /// Never called.
+    pub fn close_session(&mut self) -> Code {
+        match self.0 {}
+    }
+
+    /// Never called.
+    pub fn environment(&self) -> Environment {
+        match self.0 {}
+    }
+
+    /// Never called.
+    pub fn user(&self) -> Option<String> {
+        match self.0 {}
+    }
+
+    /// Never called.
+    pub fn describe(&self, _code: Code) -> String {
+        match self.0 {}
+    }
+}

@@ -1,0 +1,258 @@
+//! The records of logins: who is logged in (utmp), who was (wtmp), who tried and failed (btmp), and when somebody was here last
+//! (lastlog).
+//!
+//! Files that are not there are not made: a system without them keeps its records elsewhere (a PAM module, the journal), or
+//! none, and that was somebody's decision.
+#![expect(unsafe_code, reason = "struct utmpx and pututxline belong to the C library")]
+
+use std::ffi::{CString, c_char};
+use std::io;
+use std::net::IpAddr;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+/// Length of an entry of lastlog: a time of 32 bits, a line of 32 bytes, a host of 256.
+const LASTLOG_ENTRY: u64 = 4 + 32 + 256;
+
+unsafe extern "C" {
+    /// Appends to a file of the wtmp kind, with the lock that others take too. Not in the `libc` crate.
+    fn updwtmpx(file: *const c_char, entry: *const libc::utmpx);
+}
+
+/// One login.
+#[derive(Debug, Clone, Copy)]
+pub struct Entry<'a> {
+    /// The user's name.
+    pub user: &'a str,
+    /// The terminal without `/dev/`: `pts/3`.
+    pub line: &'a str,
+    /// Where the user comes from: a host name or an address.
+    pub host: &'a str,
+    /// The address, where there is one.
+    pub address: Option<IpAddr>,
+    /// The process behind the terminal.
+    pub pid: u32,
+    /// Seconds since 1970.
+    pub time: i64,
+}
+
+/// When and from where somebody logged in last.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Last {
+    /// Seconds since 1970.
+    pub time: i64,
+    /// Host name or address; empty when that is not known.
+    pub host: String,
+}
+
+/// Where the records are.
+#[derive(Debug, Clone)]
+pub struct Records {
+    wtmp: PathBuf,
+    btmp: PathBuf,
+    lastlog: PathBuf,
+    /// Whether the C library's utmp is written; its place is not ours to choose.
+    utmp: bool,
+}
+
+impl Records {
+    /// The system's files.
+    pub fn of_the_system() -> Self {
+        Self {
+            wtmp: "/var/log/wtmp".into(),
+            btmp: "/var/log/btmp".into(),
+            lastlog: "/var/log/lastlog".into(),
+            utmp: true,
+        }
+    }
+
+    /// Files in a folder, and no utmp. For tests.
+    pub fn in_folder(folder: &Path) -> Self {
+        let file = |name| folder.join(name);
+        Self { wtmp: file("wtmp"), btmp: file("btmp"), lastlog: file("lastlog"), utmp: false }
+    }
+
+    /// Records that somebody is here: in utmp, wtmp and lastlog.
+    ///
+    /// # Errors
+    /// The first file that could not be written; the others are written all the same.
+    pub fn login(&self, uid: u32, entry: &Entry<'_>) -> io::Result<()> {
+        let record = utmp_entry(libc::USER_PROCESS, entry);
+        let utmp = self.put(&record);
+        append(&self.wtmp, &record)?;
+        utmp.and(self.set_last(uid, entry))
+    }
+
+    /// Records that somebody has gone.
+    ///
+    /// # Errors
+    /// The file could not be written.
+    pub fn logout(&self, line: &str, pid: u32, time: i64) -> io::Result<()> {
+        let record =
+            utmp_entry(libc::DEAD_PROCESS, &Entry { user: "", line, host: "", address: None, pid, time });
+        let utmp = self.put(&record);
+        append(&self.wtmp, &record)?;
+        utmp
+    }
+
+    /// Records a failed attempt to log in, in btmp: only where that file is root's and closed to others, for it may hold
+    /// passwords that were typed as names.
+    ///
+    /// # Errors
+    /// `PermissionDenied` when the file is open to others; what the system says.
+    pub fn failure(&self, entry: &Entry<'_>) -> io::Result<()> {
+        let metadata = match std::fs::metadata(&self.btmp) {
+            Ok(metadata) => metadata,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        if metadata.uid() != rustix::process::geteuid().as_raw() || metadata.mode() & 0o017 != 0 {
+            let text = format!("Excess permission or bad ownership on file {}", self.btmp.display());
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
+        }
+        append(&self.btmp, &utmp_entry(libc::LOGIN_PROCESS, entry))
+    }
+
+    /// When `uid` was here last; `None` for never, and where nobody keeps such records.
+    pub fn last(&self, uid: u32) -> Option<Last> {
+        let file = std::fs::File::open(&self.lastlog).ok()?;
+        let mut bytes = [0; LASTLOG_ENTRY as usize];
+        file.read_exact_at(&mut bytes, u64::from(uid) * LASTLOG_ENTRY).ok()?;
+        let (time, rest) = bytes.split_first_chunk::<4>()?;
+        let time = i64::from(u32::from_ne_bytes(*time));
+        let host = rest.get(32..)?.split(|byte| *byte == 0).next().unwrap_or_default();
+        (time != 0).then(|| Last { time, host: String::from_utf8_lossy(host).into_owned() })
+    }
+
+    fn set_last(&self, uid: u32, entry: &Entry<'_>) -> io::Result<()> {
+        let file = match std::fs::OpenOptions::new().write(true).open(&self.lastlog) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        let mut bytes = Vec::with_capacity(LASTLOG_ENTRY as usize);
+        bytes.extend_from_slice(&u32::try_from(entry.time).unwrap_or(0).to_ne_bytes());
+        for (text, room) in [(entry.line, 32), (entry.host, 256)] {
+            let text = text.as_bytes();
+            let text = text.get(..room).unwrap_or(text);
+            bytes.extend_from_slice(text);
+            bytes.resize(bytes.len() + room - text.len(), 0);
+        }
+        file.write_all_at(&bytes, u64::from(uid) * LASTLOG_ENTRY)
+    }
+
+    fn put(&self, record: &libc::utmpx) -> io::Result<()> {
+        if !self.utmp {
+            return Ok(());
+        }
+        // SAFETY: the C library's utmp functions keep static state, which no other thread of these processes uses (they have
+        // one thread); `record` is a valid entry for the length of the call.
+        let written = unsafe {
+            libc::setutxent();
+            let written = libc::pututxline(record);
+            libc::endutxent();
+            written
+        };
+        let error = io::Error::last_os_error();
+        // No utmp at all, as in most containers, is no fault.
+        if written.is_null() && error.kind() != io::ErrorKind::NotFound { Err(error) } else { Ok(()) }
+    }
+}
+
+fn append(path: &Path, record: &libc::utmpx) -> io::Result<()> {
+    if !path.exists() {
+        return Ok(());
+    }
+    let name = CString::new(path.as_os_str().as_bytes()).map_err(|_| io::ErrorKind::InvalidInput)?;
+    // SAFETY: a C string and a valid entry, both alive during the call.
+    unsafe { updwtmpx(name.as_ptr(), record) };
+    Ok(())
+}
+
+fn utmp_entry(kind: i16, entry: &Entry<'_>) -> libc::utmpx {
+    // SAFETY: all-zero bytes are a valid entry: integers and arrays of characters.
+    let mut record: libc::utmpx = unsafe { std::mem::zeroed() };
+    record.ut_type = kind;
+    record.ut_pid = i32::try_from(entry.pid).unwrap_or(0);
+    put_text(&mut record.ut_line, entry.line);
+    // The last characters of the line: `s/3` and the like, as everybody does it.
+    let short = entry.line.len().saturating_sub(record.ut_id.len());
+    put_text(&mut record.ut_id, entry.line.get(short..).unwrap_or(entry.line));
+    put_text(&mut record.ut_user, entry.user);
+    put_text(&mut record.ut_host, entry.host);
+    // 32 bits until 2106 on every platform, which is what the file format has room for.
+    record.ut_tv.tv_sec = entry.time as u32 as _;
+    match entry.address {
+        // Network byte order in memory.
+        Some(IpAddr::V4(v4)) => record.ut_addr_v6[0] = i32::from_ne_bytes(v4.octets()),
+        Some(IpAddr::V6(v6)) => {
+            for (word, bytes) in record.ut_addr_v6.iter_mut().zip(v6.octets().as_chunks::<4>().0) {
+                *word = i32::from_ne_bytes(*bytes);
+            }
+        }
+        None => {}
+    }
+    record
+}
+
+fn put_text(field: &mut [c_char], text: &str) {
+    for (to, from) in field.iter_mut().zip(text.bytes()) {
+        *to = from.cast_signed() as c_char;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn entry() -> Entry<'static> {
+        Entry {
+            user: "ada",
+            line: "pts/3",
+            host: "client.example",
+            address: Some([10, 1, 2, 3].into()),
+            pid: 77,
+            time: 1_700_000_000,
+        }
+    }
+
+    #[test]
+    fn a_login_a_logout_and_the_last_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let records = Records::in_folder(folder.path());
+        // Nothing is made that is not there.
+        records.login(1000, &entry()).unwrap();
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+        for name in ["wtmp", "lastlog"] {
+            std::fs::write(folder.path().join(name), "").unwrap();
+        }
+        assert_eq!(records.last(1000), None);
+        records.login(1000, &entry()).unwrap();
+        records.logout("pts/3", 77, 1_700_000_100).unwrap();
+        let last = Last { time: 1_700_000_000, host: "client.example".into() };
+        assert_eq!(records.last(1000), Some(last));
+        assert_eq!(records.last(999), None);
+        let wtmp = std::fs::read(folder.path().join("wtmp")).unwrap();
+        assert_eq!(wtmp.len(), 2 * size_of::<libc::utmpx>());
+        let text = String::from_utf8_lossy(&wtmp);
+        assert!(text.contains("pts/3") && text.contains("ada") && text.contains("client.example"));
+        assert!(wtmp.windows(4).any(|bytes| bytes == [10, 1, 2, 3]));
+    }
+
+    #[test]
+    fn failures_are_recorded_where_nobody_else_can_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let records = Records::in_folder(folder.path());
+        records.failure(&entry()).unwrap();
+        let btmp = folder.path().join("btmp");
+        std::fs::write(&btmp, "").unwrap();
+        std::fs::set_permissions(&btmp, std::fs::Permissions::from_mode(0o644)).unwrap();
+        let refused = records.failure(&entry()).unwrap_err().to_string();
+        assert_eq!(refused, format!("Excess permission or bad ownership on file {}", btmp.display()));
+        std::fs::set_permissions(&btmp, std::fs::Permissions::from_mode(0o660)).unwrap();
+        records.failure(&entry()).unwrap();
+        assert_eq!(std::fs::metadata(&btmp).unwrap().len() as usize, size_of::<libc::utmpx>());
+    }
+}

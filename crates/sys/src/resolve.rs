@@ -1,0 +1,89 @@
+//! The name of an address, through the name service switch.
+#![expect(unsafe_code, reason = "getnameinfo exists only in the C library")]
+
+use std::ffi::{CStr, c_char};
+use std::net::{IpAddr, ToSocketAddrs};
+
+/// Longest name that is taken (`NI_MAXHOST`).
+const LONGEST: usize = 1025;
+
+/// The host name of an address, if that name leads back to the address: whoever owns the reverse zone may write any name there.
+/// Lower case. May wait for name servers for many seconds.
+pub fn checked_host_name(address: IpAddr) -> Option<String> {
+    let address = address.to_canonical();
+    let name = host_name(address)?.to_ascii_lowercase();
+    // A name that is an address would match patterns of addresses.
+    if name.is_empty() || name.parse::<IpAddr>().is_ok() {
+        return None;
+    }
+    let mut forward = (name.as_str(), 0).to_socket_addrs().ok()?;
+    forward.any(|found| found.ip().to_canonical() == address).then_some(name)
+}
+
+fn host_name(address: IpAddr) -> Option<String> {
+    let mut name: [c_char; LONGEST] = [0; LONGEST];
+    let room = libc::socklen_t::try_from(name.len()).ok()?;
+    let status = match address {
+        IpAddr::V4(v4) => {
+            // SAFETY: all-zero bytes are a valid socket address.
+            let mut socket: libc::sockaddr_in = unsafe { std::mem::zeroed() };
+            socket.sin_family = libc::sa_family_t::try_from(libc::AF_INET).ok()?;
+            socket.sin_addr.s_addr = u32::from_ne_bytes(v4.octets());
+            let length = libc::socklen_t::try_from(size_of::<libc::sockaddr_in>()).ok()?;
+            // SAFETY: the address and the buffer are valid for the lengths given.
+            unsafe {
+                libc::getnameinfo(
+                    (&raw const socket).cast(),
+                    length,
+                    name.as_mut_ptr(),
+                    room,
+                    std::ptr::null_mut(),
+                    0,
+                    libc::NI_NAMEREQD,
+                )
+            }
+        }
+        IpAddr::V6(v6) => {
+            // SAFETY: all-zero bytes are a valid socket address.
+            let mut socket: libc::sockaddr_in6 = unsafe { std::mem::zeroed() };
+            socket.sin6_family = libc::sa_family_t::try_from(libc::AF_INET6).ok()?;
+            socket.sin6_addr.s6_addr = v6.octets();
+            let length = libc::socklen_t::try_from(size_of::<libc::sockaddr_in6>()).ok()?;
+            // SAFETY: the address and the buffer are valid for the lengths given.
+            unsafe {
+                libc::getnameinfo(
+                    (&raw const socket).cast(),
+                    length,
+                    name.as_mut_ptr(),
+                    room,
+                    std::ptr::null_mut(),
+                    0,
+                    libc::NI_NAMEREQD,
+                )
+            }
+        }
+    };
+    if status != 0 {
+        return None;
+    }
+    // SAFETY: the call succeeded, so the buffer holds a C string.
+    let name = unsafe { CStr::from_ptr(name.as_ptr()) };
+    Some(name.to_str().ok()?.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loopback_has_a_name_where_the_hosts_file_says_so() {
+        let hosts = std::fs::read_to_string("/etc/hosts").unwrap_or_default();
+        if !hosts.lines().any(|line| line.starts_with("127.0.0.1") && line.contains("localhost")) {
+            eprintln!("SKIPPED: /etc/hosts does not name 127.0.0.1");
+            return;
+        }
+        assert!(checked_host_name(IpAddr::from([127, 0, 0, 1])).is_some());
+        // Documentation addresses have no names.
+        assert_eq!(checked_host_name(IpAddr::from([192, 0, 2, 1])), None);
+    }
+}

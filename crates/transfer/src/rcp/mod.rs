@@ -1,0 +1,138 @@
+//! The protocol `scp` spoke before SFTP, and speaks with `-O`: that of rcp(1) of 4.3BSD.
+//!
+//! One side is the *source*, the other the *sink*; which is which was settled on the command line of the remote `scp`
+//! (`-f` or `-t`). They take turns: the source sends a [record](record) and waits until the sink has acknowledged it. A
+//! file costs several round trips, so nobody should prefer this to SFTP; equipment exists that has nothing else.
+//!
+//! Both are state machines without sockets, as the [engine](crate::Engine) is. A client runs them on a channel
+//! ([`Handler`]), the remote side on its standard input and output ([`run`]).
+//!
+//! What the remote side may do to the local one has a history, and the [`Sink`] takes none of it: names that lead out of the
+//! target, names that were not asked for, directories without `-r`, sizes and lines without end.
+
+mod channel;
+mod inbox;
+mod record;
+mod request;
+mod sink;
+mod source;
+mod stream;
+#[cfg(test)]
+mod tests;
+
+use std::time::Instant;
+
+use bytes::Bytes;
+use lh_sftp::server::Output;
+
+use crate::Current;
+
+pub use channel::{Handler, Outcome, Report};
+pub use request::Request;
+pub use sink::Sink;
+pub use source::Source;
+pub use stream::run;
+
+/// How to copy.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Options {
+    /// Directories too (`-r`).
+    pub recursive: bool,
+    /// Times and modes too (`-p`).
+    pub preserve: bool,
+    /// The target must be a directory (`-d`); for a sink.
+    pub target_must_be_dir: bool,
+    /// This is the remote side: what goes wrong is told to the peer and nobody else.
+    pub remote_side: bool,
+    /// At most this many bits per second.
+    pub bits_per_second: Option<u64>,
+}
+
+/// Something happened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event {
+    /// A file is complete.
+    FileDone {
+        /// Tells files apart; the same as in [`Party::current`].
+        id: u64,
+        /// Its name.
+        name: Vec<u8>,
+        /// Bytes copied.
+        size: u64,
+        /// When its data began to move.
+        started: Instant,
+    },
+    /// Something went wrong, here or there: a line for a person, as it is, control characters escaped.
+    Failed(String),
+    /// Told with `-v`.
+    Debug(String),
+}
+
+/// A source or a sink.
+pub trait Party: Send {
+    /// Bytes came from the peer.
+    fn received(&mut self, data: Bytes, now: Instant);
+
+    /// Nothing more will come from the peer.
+    fn closed(&mut self);
+
+    /// Does what can be done now and sends what can be sent.
+    fn advance(&mut self, out: &mut dyn Output, now: Instant);
+
+    /// What has happened since the last call; call until `None`.
+    fn poll_event(&mut self) -> Option<Event>;
+
+    /// The file whose data move.
+    fn current(&self) -> Option<Current<'_>>;
+
+    /// Nothing is left to do or to send.
+    fn is_finished(&self) -> bool;
+
+    /// When [`advance`](Self::advance) wants to be called although nothing has come: a rate limit.
+    fn next_deadline(&self) -> Option<Instant>;
+
+    /// How many things went wrong. The exit status is 1 if any did.
+    fn failures(&self) -> u64;
+}
+
+/// Bytes that wait to be sent.
+#[derive(Debug, Default)]
+struct Outbox {
+    bytes: Vec<u8>,
+    sent: usize,
+}
+
+impl Outbox {
+    fn push(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    fn is_empty(&self) -> bool {
+        self.sent >= self.bytes.len()
+    }
+
+    /// Sends what the peer takes; true when nothing is left.
+    fn flush(&mut self, out: &mut dyn Output) -> bool {
+        while self.sent < self.bytes.len() {
+            let rest = self.bytes.get(self.sent..).unwrap_or_default();
+            let want = out.budget().min(rest.len());
+            let taken = if want == 0 { 0 } else { out.send(&rest[..want]) };
+            if taken == 0 {
+                return false;
+            }
+            self.sent += taken;
+        }
+        self.bytes.clear();
+        self.sent = 0;
+        true
+    }
+}
+
+/// An error's text without the number.
+fn reason(error: &std::io::Error) -> String {
+    let mut text = error.to_string();
+    if let Some(number) = text.rfind(" (os error") {
+        text.truncate(number);
+    }
+    text
+}

@@ -1,0 +1,386 @@
+//! The side that has the files.
+
+use std::collections::VecDeque;
+use std::fs::{File, Metadata, ReadDir};
+use std::io::IoSliceMut;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::time::Instant;
+
+use bytes::Bytes;
+use lh_sftp::server::Output;
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+
+use crate::Current;
+use crate::end::Times;
+use crate::limiter::Limiter;
+use crate::names::{base_name, display_name, join};
+
+use super::inbox::{Answer, Inbox};
+use super::record::{MODE_BITS, Record};
+use super::{Event, Options, Outbox, Party, reason};
+
+/// Read and sent in one go at most.
+const CHUNK: usize = 256 * 1024;
+
+/// An answer that nobody waits for is at most this long: then the peer does not speak this protocol.
+const UNASKED: usize = 64 * 1024;
+
+/// Sends files and directories to a [`Sink`](super::Sink).
+pub struct Source {
+    options: Options,
+    /// What the command line names, still to be sent.
+    paths: VecDeque<Vec<u8>>,
+    /// Directories that are open, the innermost last.
+    dirs: Vec<(Vec<u8>, ReadDir)>,
+    state: State,
+    inbox: Inbox,
+    out: Outbox,
+    events: VecDeque<Event>,
+    failures: u64,
+    next_id: u64,
+    limiter: Option<Limiter>,
+    wait_until: Option<Instant>,
+    peer_gone: bool,
+}
+
+enum State {
+    /// The peer says that it is there.
+    Greeting,
+    /// Times are sent, the item itself comes next.
+    Times(Item),
+    Header(Item),
+    Data(Sending),
+    /// Everything of a file is sent.
+    Trailer(Option<Sending>),
+    EndDir,
+    /// The next item can be begun.
+    Next,
+    Finished,
+}
+
+/// A file or directory that is open.
+struct Item {
+    path: Vec<u8>,
+    file: File,
+    meta: Metadata,
+}
+
+struct Sending {
+    id: u64,
+    path: Vec<u8>,
+    file: File,
+    size: u64,
+    sent: u64,
+    started: Instant,
+    /// Why the rest is zeros.
+    fault: Option<String>,
+}
+
+impl Source {
+    /// Will send `paths`.
+    pub fn new(paths: Vec<Vec<u8>>, options: Options, now: Instant) -> Self {
+        Self {
+            limiter: options.bits_per_second.map(|rate| Limiter::new(rate, now)),
+            options,
+            paths: paths.into(),
+            dirs: Vec::new(),
+            state: State::Greeting,
+            inbox: Inbox::default(),
+            out: Outbox::default(),
+            events: VecDeque::new(),
+            failures: 0,
+            next_id: 0,
+            wait_until: None,
+            peer_gone: false,
+        }
+    }
+
+    /// Says that something went wrong, to the peer and to whoever is here.
+    fn fail(&mut self, path: &[u8], why: &str) {
+        let mut text = b"scp: ".to_vec();
+        text.extend_from_slice(path);
+        text.extend_from_slice(b": ");
+        text.extend_from_slice(why.as_bytes());
+        self.out.push(&Record::Failed { text, fatal: false }.encode());
+        self.say(format!("{}: {why}", display_name(path)));
+    }
+
+    fn say(&mut self, text: String) {
+        self.failures += 1;
+        if !self.options.remote_side {
+            self.events.push_back(Event::Failed(text));
+        }
+    }
+
+    fn finish(&mut self) {
+        self.dirs.clear();
+        self.paths.clear();
+        self.state = State::Finished;
+    }
+
+    const fn awaits_answer(&self) -> bool {
+        matches!(
+            self.state,
+            State::Greeting | State::Times(_) | State::Header(_) | State::Trailer(_) | State::EndDir
+        )
+    }
+
+    fn handle_answers(&mut self, now: Instant) {
+        if matches!(self.state, State::Finished) {
+            return;
+        }
+        while self.awaits_answer() {
+            let Some(answer) = self.inbox.answer() else { break };
+            let fine = match answer {
+                Answer::Fine => true,
+                Answer::Failed(text) => {
+                    self.say(display_name(&text));
+                    false
+                }
+                Answer::Fatal(text) => {
+                    self.say(display_name(&text));
+                    return self.finish();
+                }
+            };
+            self.state = match std::mem::replace(&mut self.state, State::Next) {
+                State::Greeting if !fine => return self.finish(),
+                State::Times(item) if fine => self.header(item),
+                State::Header(item) if fine => self.begin(item, now),
+                State::Trailer(Some(sent)) if fine && sent.fault.is_none() => {
+                    let name = base_name(&sent.path).to_vec();
+                    let (id, size, started) = (sent.id, sent.size, sent.started);
+                    self.events.push_back(Event::FileDone { id, name, size, started });
+                    State::Next
+                }
+                _ => State::Next,
+            };
+        }
+        if self.peer_gone && !matches!(self.state, State::Finished) && self.inbox.is_empty() {
+            self.say("lost connection".to_owned());
+            self.finish();
+        }
+        if self.inbox.len() > UNASKED {
+            self.say("protocol error: unexpected data".to_owned());
+            self.finish();
+        }
+    }
+
+    /// The next file or directory, or the end of one.
+    fn next(&mut self) -> State {
+        loop {
+            let Some((dir, entries)) = self.dirs.last_mut() else {
+                let Some(path) = self.paths.pop_front() else { return State::Finished };
+                let end = path.iter().rposition(|&byte| byte != b'/').map_or(1, |at| at + 1);
+                let path = path.get(..end.min(path.len())).unwrap_or_default().to_vec();
+                match self.open(path) {
+                    Some(item) => return self.announce(item),
+                    None => continue,
+                }
+            };
+            match entries.next() {
+                Some(Ok(entry)) => {
+                    let path = join(dir, &entry.file_name().into_vec());
+                    if let Some(item) = self.open(path) {
+                        return self.announce(item);
+                    }
+                }
+                Some(Err(error)) => {
+                    let dir = dir.clone();
+                    self.fail(&dir, &reason(&error));
+                }
+                None => {
+                    self.dirs.pop();
+                    self.out.push(&Record::EndDir.encode());
+                    return State::EndDir;
+                }
+            }
+        }
+    }
+
+    /// Opens what is to be sent; says why when it cannot be.
+    fn open(&mut self, path: Vec<u8>) -> Option<Item> {
+        // Not to hang on a FIFO.
+        let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits() as i32;
+        let opened = std::fs::OpenOptions::new()
+            .read(true)
+            .custom_flags(flags)
+            .open(std::ffi::OsStr::from_bytes(&path))
+            .and_then(|file| file.metadata().map(|meta| (file, meta)));
+        match opened {
+            Err(error) => self.fail(&path, &reason(&error)),
+            Ok((_, meta)) if !(meta.is_file() || meta.is_dir() && self.options.recursive) => {
+                self.fail(&path, "not a regular file");
+            }
+            Ok((file, meta)) => return Some(Item { path, file, meta }),
+        }
+        None
+    }
+
+    /// Sends what comes first of an item.
+    fn announce(&mut self, item: Item) -> State {
+        if !self.options.preserve {
+            return self.header(item);
+        }
+        let times = Times { access: (item.meta.atime(), 0), modification: (item.meta.mtime(), 0) };
+        let record = Record::Times(times).encode();
+        self.out.push(&record);
+        State::Times(item)
+    }
+
+    fn header(&mut self, item: Item) -> State {
+        let name = base_name(&item.path).to_vec();
+        let mode = item.meta.mode() & MODE_BITS;
+        let record = if item.meta.is_dir() {
+            Record::Dir { mode, name }
+        } else {
+            // Sticky files mean nothing any more.
+            Record::File { mode: mode & 0o6777, size: item.meta.len(), name }
+        };
+        let line = record.encode();
+        self.events.push_back(Event::Debug(format!(
+            "Sending file modes: {}",
+            display_name(line.strip_suffix(b"\n").unwrap_or(&line))
+        )));
+        self.out.push(&line);
+        State::Header(item)
+    }
+
+    /// The header was taken.
+    fn begin(&mut self, item: Item, now: Instant) -> State {
+        let Item { path, file, meta } = item;
+        if !meta.is_dir() {
+            let id = self.next_id;
+            self.next_id += 1;
+            let size = meta.len();
+            return State::Data(Sending { id, path, file, size, sent: 0, started: now, fault: None });
+        }
+        match std::fs::read_dir(std::ffi::OsStr::from_bytes(&path)) {
+            Ok(entries) => {
+                self.dirs.push((path, entries));
+                State::Next
+            }
+            Err(error) => {
+                self.fail(&path, &reason(&error));
+                self.out.push(&Record::EndDir.encode());
+                State::EndDir
+            }
+        }
+    }
+
+    /// Sends file data; false when nothing more goes now.
+    fn send_data(&mut self, out: &mut dyn Output, now: Instant) -> bool {
+        let State::Data(file) = &mut self.state else { return false };
+        let left = file.size - file.sent;
+        if left == 0 {
+            let State::Data(mut file) = std::mem::replace(&mut self.state, State::Trailer(None)) else {
+                return false;
+            };
+            match file.fault.take() {
+                None => {
+                    self.out.push(&[0]);
+                    self.state = State::Trailer(Some(file));
+                }
+                Some(why) => self.fail(&file.path, &why),
+            }
+            return true;
+        }
+        let mut most = CHUNK;
+        if let Some(limiter) = &mut self.limiter {
+            self.wait_until = limiter.wait(now);
+            if self.wait_until.is_some() {
+                return false;
+            }
+            most = most.min(limiter.request_bytes() as usize);
+        }
+        let want = out.budget().min(most).min(usize::try_from(left).unwrap_or(usize::MAX));
+        if want == 0 {
+            return false;
+        }
+        let sent = out.send_in_place(want, &mut |slices| file.read(slices));
+        file.sent += sent as u64;
+        if let Some(limiter) = &mut self.limiter {
+            limiter.spend(sent as u64);
+        }
+        // A file that ended is found out by a read that gives nothing; the next one gives zeros.
+        sent > 0 || file.fault.is_some()
+    }
+}
+
+impl Sending {
+    /// Fills the slices from the file, or with zeros once it cannot be read: the peer waits for as many bytes as it was
+    /// told, and is told behind them that they are worthless.
+    fn read(&mut self, slices: &mut [IoSliceMut<'_>]) -> usize {
+        if self.fault.is_some() {
+            slices.iter_mut().for_each(|slice| slice.fill(0));
+            return slices.iter().map(|slice| slice.len()).sum();
+        }
+        loop {
+            match rustix::io::preadv(&self.file, slices, self.sent) {
+                Ok(0) => self.fault = Some("file shrank while it was being copied".to_owned()),
+                Ok(read) => return read,
+                Err(Errno::INTR) => continue,
+                Err(errno) => self.fault = Some(reason(&errno.into())),
+            }
+            return 0;
+        }
+    }
+}
+
+impl Party for Source {
+    fn received(&mut self, data: Bytes, now: Instant) {
+        if matches!(self.state, State::Finished) {
+            return;
+        }
+        self.inbox.push(data);
+        self.handle_answers(now);
+    }
+
+    fn closed(&mut self) {
+        self.peer_gone = true;
+        self.handle_answers(Instant::now());
+    }
+
+    fn advance(&mut self, out: &mut dyn Output, now: Instant) {
+        self.wait_until = None;
+        loop {
+            self.handle_answers(now);
+            if matches!(self.state, State::Next) {
+                self.state = self.next();
+            }
+            if !self.out.flush(out) {
+                return;
+            }
+            let go_on = match self.state {
+                State::Data(_) => self.send_data(out, now),
+                State::Next => true,
+                _ => self.awaits_answer() && !self.inbox.is_empty(),
+            };
+            if !go_on {
+                return;
+            }
+        }
+    }
+
+    fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    fn current(&self) -> Option<Current<'_>> {
+        let State::Data(file) = &self.state else { return None };
+        Some(Current { id: file.id, name: base_name(&file.path), done: file.sent, size: file.size, kept: 0 })
+    }
+
+    fn is_finished(&self) -> bool {
+        matches!(self.state, State::Finished) && self.out.is_empty()
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        self.wait_until
+    }
+
+    fn failures(&self) -> u64 {
+        self.failures
+    }
+}

@@ -1,0 +1,74 @@
+//! A party on two streams that block: the remote side's standard input and output, or the pipes of a program that leads there.
+
+use std::io::{ErrorKind, IoSliceMut, Read, Write};
+use std::time::Instant;
+
+use bytes::BytesMut;
+use lh_sftp::server::Output;
+
+use super::{Party, Report};
+
+/// Read and written in one go.
+const CHUNK: usize = 256 * 1024;
+
+/// Runs `party` until it is finished, or the streams break. The two sides take turns, so that nobody waits for somebody
+/// who waits for him.
+pub fn run(party: &mut dyn Party, input: &mut dyn Read, output: &mut dyn Write, report: &mut dyn Report) {
+    let mut output = Stream { output, buffer: Vec::new(), broken: false };
+    let mut space = BytesMut::new();
+    loop {
+        let now = Instant::now();
+        party.advance(&mut output, now);
+        report.tell(party, now);
+        if party.is_finished() || output.broken {
+            return;
+        }
+        if let Some(at) = party.next_deadline() {
+            std::thread::sleep(at.saturating_duration_since(Instant::now()));
+            continue;
+        }
+        if space.len() < CHUNK / 4 {
+            space = BytesMut::zeroed(CHUNK);
+        }
+        match input.read(&mut space) {
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Ok(0) | Err(_) => {
+                party.closed();
+                let now = Instant::now();
+                party.advance(&mut output, now);
+                report.tell(party, now);
+                return;
+            }
+            Ok(read) => party.received(space.split_to(read).freeze(), Instant::now()),
+        }
+    }
+}
+
+struct Stream<'a> {
+    output: &'a mut dyn Write,
+    buffer: Vec<u8>,
+    broken: bool,
+}
+
+impl Output for Stream<'_> {
+    fn budget(&mut self) -> usize {
+        if self.broken { 0 } else { CHUNK }
+    }
+
+    fn send(&mut self, data: &[u8]) -> usize {
+        self.broken |= self.output.write_all(data).and_then(|()| self.output.flush()).is_err();
+        if self.broken { 0 } else { data.len() }
+    }
+
+    fn send_in_place(&mut self, want: usize, fill: &mut dyn FnMut(&mut [IoSliceMut<'_>]) -> usize) -> usize {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        if buffer.len() < want {
+            buffer.resize(want, 0);
+        }
+        let place = buffer.get_mut(..want).unwrap_or_default();
+        let used = fill(&mut [IoSliceMut::new(place)]);
+        let sent = if used == 0 { 0 } else { self.send(buffer.get(..used).unwrap_or_default()) };
+        self.buffer = buffer;
+        sent
+    }
+}

@@ -1,0 +1,414 @@
+//! Source and sink with each other, and each with a script that lies.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, UNIX_EPOCH};
+
+use super::*;
+
+fn path_of(path: &Path) -> Vec<u8> {
+    use std::os::unix::ffi::OsStrExt;
+    path.as_os_str().as_bytes().to_vec()
+}
+
+/// What came of it.
+#[derive(Debug, Default)]
+struct Heard {
+    failed: Vec<String>,
+    files: Vec<(String, u64)>,
+}
+
+impl Heard {
+    fn of(party: &mut dyn Party) -> Self {
+        let mut heard = Self::default();
+        while let Some(event) = party.poll_event() {
+            match event {
+                Event::Failed(text) => heard.failed.push(text),
+                Event::FileDone { name, size, .. } => {
+                    heard.files.push((String::from_utf8_lossy(&name).into_owned(), size));
+                }
+                Event::Debug(_) => {}
+            }
+        }
+        heard
+    }
+}
+
+/// Lets both work until neither has anything to say. Bytes go in pieces of `piece`.
+fn converse(source: &mut Source, sink: &mut Sink, piece: usize) {
+    let now = Instant::now();
+    loop {
+        let mut moved = false;
+        let mut up = Vec::new();
+        source.advance(&mut up, now);
+        for part in up.chunks(piece) {
+            moved = true;
+            sink.received(Bytes::copy_from_slice(part), now);
+        }
+        let mut down = Vec::new();
+        sink.advance(&mut down, now);
+        for part in down.chunks(piece) {
+            moved = true;
+            source.received(Bytes::copy_from_slice(part), now);
+        }
+        if !moved {
+            break;
+        }
+    }
+    assert!(source.is_finished(), "the source waits for something");
+    sink.closed();
+    assert!(sink.is_finished(), "the sink waits for something");
+}
+
+fn copy(from: &[&Path], to: &Path, options: &Options, piece: usize) -> (Heard, Heard) {
+    let paths = from.iter().map(|path| path_of(path)).collect();
+    let mut source = Source::new(paths, options.clone(), Instant::now());
+    let mut sink = Sink::new(path_of(to), Request::anything(), options.clone());
+    converse(&mut source, &mut sink, piece);
+    (Heard::of(&mut source), Heard::of(&mut sink))
+}
+
+fn recursive() -> Options {
+    Options { recursive: true, preserve: true, ..Options::default() }
+}
+
+fn tree(at: &Path) {
+    fs::create_dir_all(at.join("sub/empty")).unwrap();
+    fs::write(at.join("plain"), "plain").unwrap();
+    fs::write(at.join("with space"), vec![7; 300_000]).unwrap();
+    fs::write(at.join("sub/ünï-код"), "").unwrap();
+    fs::write(at.join("sub/-rf"), "x").unwrap();
+    symlink("plain", at.join("link")).unwrap();
+    fs::set_permissions(at.join("plain"), fs::Permissions::from_mode(0o4751)).unwrap();
+    fs::set_permissions(at.join("sub"), fs::Permissions::from_mode(0o500)).unwrap();
+    let then = UNIX_EPOCH + Duration::from_secs(1_000_000_000);
+    fs::File::options().write(true).open(at.join("plain")).unwrap().set_modified(then).unwrap();
+    fs::File::open(at.join("sub/empty")).unwrap().set_modified(then).unwrap();
+}
+
+fn listing(at: &Path) -> Vec<(PathBuf, u32, u64, i64, Vec<u8>)> {
+    let mut found = Vec::new();
+    let mut open = vec![at.to_path_buf()];
+    while let Some(path) = open.pop() {
+        let meta = fs::metadata(&path).unwrap();
+        let mut data = Vec::new();
+        if meta.is_dir() {
+            open.extend(fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+        } else {
+            data = fs::read(&path).unwrap();
+        }
+        let inner = path.strip_prefix(at).unwrap().to_path_buf();
+        found.push((inner, meta.mode(), data.len() as u64, meta.mtime(), data));
+    }
+    found.sort();
+    found
+}
+
+#[test]
+fn a_tree_arrives_with_modes_and_times_whatever_the_pieces() {
+    let folder = tempfile::tempdir().unwrap();
+    tree(&folder.path().join("tree"));
+    for piece in [1 << 20, 4096, 7, 1] {
+        let target = folder.path().join(format!("copy{piece}"));
+        let (source, sink) = copy(&[&folder.path().join("tree")], &target, &recursive(), piece);
+        assert_eq!((source.failed.len(), sink.failed.len()), (0, 0), "{source:?} {sink:?}");
+        assert_eq!(source.files.len(), 5);
+        assert_eq!(sink.files.len(), 5);
+        assert_eq!(listing(&folder.path().join("tree")), listing(&target));
+    }
+}
+
+#[test]
+fn without_preserving_there_are_no_privileges_and_a_mask() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, copied) = (folder.path().join("file"), folder.path().join("copied"));
+    fs::write(&file, "x").unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o4555)).unwrap();
+    copy(&[&file], &copied, &Options::default(), 100);
+    let mode = fs::metadata(&copied).unwrap().mode() & 0o7777;
+    assert_eq!(mode & 0o7222, 0, "{mode:o}");
+    // What exists keeps its mode, and is cut to length.
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
+    fs::set_permissions(&copied, fs::Permissions::from_mode(0o600)).unwrap();
+    fs::write(&copied, "longer than before").unwrap();
+    copy(&[&file], &copied, &Options::default(), 100);
+    assert_eq!(fs::metadata(&copied).unwrap().mode() & 0o777, 0o600);
+    assert_eq!(fs::read(&copied).unwrap(), b"x");
+}
+
+#[test]
+fn one_file_that_fails_does_not_stop_the_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let (good, missing, dir) =
+        (folder.path().join("good"), folder.path().join("missing"), folder.path().join("dir"));
+    fs::write(&good, "good").unwrap();
+    fs::create_dir(&dir).unwrap();
+    let target = folder.path().join("target");
+    fs::create_dir_all(target.join("taken")).unwrap();
+    let taken = folder.path().join("taken");
+    fs::write(&taken, "file").unwrap();
+    let (source, sink) = copy(&[&missing, &dir, &taken, &good], &target, &Options::default(), 1000);
+    assert_eq!(fs::read(target.join("good")).unwrap(), b"good");
+    let (missing, dir) = (missing.display(), dir.display());
+    assert_eq!(source.failed[0], format!("{missing}: No such file or directory"));
+    assert_eq!(source.failed[1], format!("{dir}: not a regular file"));
+    let blocked = target.join("taken");
+    assert_eq!(source.failed[2], format!("scp: {}: Is a directory", blocked.display()));
+    // The sink hears of what the source could not send, and says what it could not take.
+    assert_eq!(sink.failed[0], format!("scp: {missing}: No such file or directory"));
+    assert_eq!(sink.failed[2], format!("{}: Is a directory", blocked.display()));
+    assert_eq!(sink.files, [("good".to_owned(), 4)]);
+}
+
+#[test]
+fn a_target_that_must_be_a_directory_is_checked_first() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    fs::write(&file, "x").unwrap();
+    let options = Options { target_must_be_dir: true, ..Options::default() };
+    let (source, _) = copy(&[&file], &file, &options, 100);
+    assert_eq!(source.failed, [format!("scp: {}: Not a directory", file.display())]);
+    let missing = folder.path().join("missing");
+    let (source, _) = copy(&[&file], &missing, &options, 100);
+    assert_eq!(source.failed, [format!("scp: {}: No such file or directory", missing.display())]);
+}
+
+/// Feeds a sink what a lying source says; what it answered, and what it told.
+fn lied_to(target: &Path, request: &str, options: Options, said: &[u8]) -> (Vec<u8>, Heard) {
+    let request = Request::of(request.as_bytes(), options.recursive).unwrap();
+    let mut sink = Sink::new(path_of(target), request, options);
+    let now = Instant::now();
+    for byte in said {
+        sink.received(Bytes::copy_from_slice(&[*byte]), now);
+    }
+    let mut answer = Vec::new();
+    sink.advance(&mut answer, now);
+    sink.closed();
+    sink.advance(&mut answer, now);
+    assert!(sink.is_finished());
+    (answer, Heard::of(&mut sink))
+}
+
+#[test]
+fn a_source_that_lies_changes_nothing_here() {
+    let outer = tempfile::tempdir().unwrap();
+    let folder = outer.path().join("target");
+    fs::create_dir(&folder).unwrap();
+    let recursive = || Options { recursive: true, ..Options::default() };
+    for (request, options, said, complaint) in [
+        ("a", Options::default(), &b"C0644 1 ../x\nx\0"[..], "error: unexpected filename: ../x"),
+        ("a", Options::default(), b"C0644 1 /etc/x\nx\0", "error: unexpected filename: /etc/x"),
+        ("*", recursive(), b"D0755 0 ..\nC0644 1 x\nx\0E\n", "error: unexpected filename: .."),
+        ("*", recursive(), b"D0755 0 .\nC0644 1 x\nx\0E\n", "error: unexpected filename: ."),
+        ("a", Options::default(), b"C0644 1 .bashrc\nx\0", "protocol error: filename does not match request"),
+        ("*.c", Options::default(), b"C0644 1 a.h\nx\0", "protocol error: filename does not match request"),
+        ("tree", recursive(), b"D0700 0 .ssh\n", "protocol error: filename does not match request"),
+        (
+            "a",
+            Options::default(),
+            b"D0755 0 a\nC0644 1 x\nx\0E\n",
+            "protocol error: received directory without -r",
+        ),
+        ("a", Options::default(), b"C0644 99999999999999999999 a\n", "protocol error: size out of range"),
+        ("a", Options::default(), b"Cffff 1 a\n", "protocol error: bad mode"),
+        ("a", Options::default(), b"\n", "protocol error: unexpected <newline>"),
+        ("a", Options::default(), b"T0 0 0 0\nhello\n", "protocol error: expected control record"),
+        ("a", Options::default(), b"a: No match.\n", "a: No match."),
+        ("a", Options::default(), b"\x1b]0;title\x07\n", "\\033]0;title\\007"),
+        ("a", Options::default(), b"\x01\x1b[2J\n", "\\033[2J"),
+        ("a", Options::default(), b"C0644", "protocol error: lost connection"),
+    ] {
+        let (answer, heard) = lied_to(&folder, request, options, said);
+        assert_eq!(heard.failed, [complaint], "{}", said.escape_ascii());
+        assert_eq!(answer[0], 0, "it says that it is there");
+        assert!(heard.files.is_empty());
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 0, "{}", said.escape_ascii());
+        assert_eq!(fs::read_dir(outer.path()).unwrap().count(), 1);
+    }
+}
+
+#[test]
+fn a_line_without_end_is_not_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut sink = Sink::new(path_of(folder.path()), Request::anything(), Options::default());
+    for _ in 0..100 {
+        sink.received(Bytes::from(vec![b'C'; 1000]), Instant::now());
+    }
+    assert_eq!(Heard::of(&mut sink).failed, ["protocol error: control record too long"]);
+}
+
+#[test]
+fn a_source_that_stops_in_the_middle_leaves_a_prefix_and_a_failure() {
+    let folder = tempfile::tempdir().unwrap();
+    let (answer, heard) = lied_to(folder.path(), "a", Options::default(), b"C0600 10 a\n01234");
+    assert_eq!(heard.failed, ["dropped connection"]);
+    assert!(answer.starts_with(&[0, 0, 1]));
+    assert_eq!(fs::read(folder.path().join("a")).unwrap(), b"01234");
+    // Everything came, the verdict did not.
+    let (_, heard) = lied_to(folder.path(), "a", Options::default(), b"C0600 2 a\nxy");
+    assert_eq!(heard.failed, ["lost connection"]);
+}
+
+#[test]
+fn names_inside_of_a_directory_that_was_asked_for_are_free() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = Options { recursive: true, ..Options::default() };
+    let (_, heard) = lied_to(folder.path(), "tree", options, b"D0755 0 tree\nC0644 1 any\nx\0E\n");
+    assert!(heard.failed.is_empty(), "{heard:?}");
+    assert_eq!(fs::read(folder.path().join("tree/any")).unwrap(), b"x");
+}
+
+/// What a source says to these answers, each given when it has nothing more to say.
+fn source_hears(path: &Path, answers: &[&[u8]], close: bool) -> (Vec<u8>, Heard, bool) {
+    let mut source = Source::new(vec![path_of(path)], Options::default(), Instant::now());
+    let mut said = Vec::new();
+    for answer in answers {
+        source.received(Bytes::copy_from_slice(answer), Instant::now());
+        source.advance(&mut said, Instant::now());
+    }
+    if close {
+        source.closed();
+        source.advance(&mut said, Instant::now());
+    }
+    let finished = source.is_finished();
+    (said, Heard::of(&mut source), finished)
+}
+
+#[test]
+fn what_a_sink_answers_decides_how_it_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("f");
+    fs::write(&file, "data").unwrap();
+    let mode = fs::metadata(&file).unwrap().mode() & 0o777;
+    let header = format!("C{mode:04o} 4 f\n").into_bytes();
+
+    let (said, heard, finished) = source_hears(&file, &[b"\0", b"\0", b"\0"], false);
+    assert_eq!(said, [&header[..], b"data\0"].concat());
+    assert!(finished && heard.files.len() == 1 && heard.failed.is_empty());
+    // Refused: no data.
+    let (said, heard, finished) = source_hears(&file, &[b"\0", b"\x01scp: f: no\n"], false);
+    assert_eq!((said, &heard.failed[..], finished), (header.clone(), &["scp: f: no".to_owned()][..], true));
+    // The end of everything, a shell's words, and silence.
+    let (_, heard, finished) = source_hears(&file, &[b"\x02scp: over\n"], false);
+    assert_eq!((&heard.failed[..], finished), (&["scp: over".to_owned()][..], true));
+    let (_, heard, _) = source_hears(&file, &[b"sh: scp: not found\n"], false);
+    assert_eq!(heard.failed, ["sh: scp: not found"]);
+    let (_, heard, finished) = source_hears(&file, &[b"\0"], true);
+    assert_eq!((&heard.failed[..], finished), (&["lost connection".to_owned()][..], true));
+    // Somebody who talks without being asked.
+    let (_, heard, finished) = source_hears(&file, &[&[0; 100_000]], false);
+    assert_eq!((&heard.failed[..], finished), (&["protocol error: unexpected data".to_owned()][..], true));
+}
+
+#[test]
+fn a_file_that_shrinks_is_filled_up_and_called_worthless() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("f");
+    fs::write(&file, vec![b'x'; 1000]).unwrap();
+    let mut source = Source::new(vec![path_of(&file)], Options::default(), Instant::now());
+    let now = Instant::now();
+    let mut said = Vec::new();
+    source.received(Bytes::from_static(b"\0"), now);
+    source.advance(&mut said, now);
+    fs::File::options().write(true).open(&file).unwrap().set_len(10).unwrap();
+    said.clear();
+    source.received(Bytes::from_static(b"\0"), now);
+    source.advance(&mut said, now);
+    assert_eq!(said[..10], [b'x'; 10]);
+    assert!(said[10..1000].iter().all(|byte| *byte == 0));
+    assert!(said[1000..].starts_with(b"\x01scp: "), "{}", said[1000..].escape_ascii());
+    source.received(Bytes::from_static(b"\0"), now);
+    source.advance(&mut said, now);
+    assert!(source.is_finished() && source.failures() == 1);
+}
+
+#[test]
+fn the_remote_side_tells_its_peer_and_nobody_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = Options { remote_side: true, ..Options::default() };
+    let missing = folder.path().join("missing");
+    let mut source = Source::new(vec![path_of(&missing)], options, Instant::now());
+    let mut said = Vec::new();
+    source.received(Bytes::from_static(b"\0"), Instant::now());
+    source.advance(&mut said, Instant::now());
+    assert_eq!(said, format!("\x01scp: {}: No such file or directory\n", missing.display()).as_bytes());
+    assert!(Heard::of(&mut source).failed.is_empty());
+    assert_eq!(source.failures(), 1);
+}
+
+#[test]
+fn streams_that_block_carry_a_copy_too() {
+    struct Silent;
+    impl Report for Silent {
+        fn event(&mut self, _: Event, _: Instant) {}
+        fn progress(&mut self, _: Option<Current<'_>>, _: Instant) {}
+        fn next_deadline(&self) -> Option<Instant> {
+            None
+        }
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (from, to) = (folder.path().join("tree"), folder.path().join("copy"));
+    tree(&from);
+    let (here, there) = std::os::unix::net::UnixStream::pair().unwrap();
+    let limited = Options { bits_per_second: Some(80_000_000), ..recursive() };
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut source = Source::new(vec![path_of(&from)], limited, Instant::now());
+            run(&mut source, &mut &here, &mut &here, &mut Silent);
+            here.shutdown(std::net::Shutdown::Write).unwrap();
+            assert!(source.is_finished() && source.failures() == 0);
+        });
+        let mut sink = Sink::new(path_of(&to), Request::anything(), recursive());
+        run(&mut sink, &mut &there, &mut &there, &mut Silent);
+        assert_eq!(sink.failures(), 0);
+    });
+    assert_eq!(listing(&from), listing(&to));
+}
+
+proptest::proptest! {
+    /// Whatever a source says, nothing appears outside of the target, and it ends.
+    #[test]
+    fn any_bytes_stay_inside(parts in proptest::collection::vec(
+        proptest::prop_oneof![
+            "[CD]0[0-7]{3} [0-9]{1,2} [a./]{1,4}\n".prop_map(String::into_bytes),
+            proptest::strategy::Just(b"E\n".to_vec()),
+            proptest::strategy::Just(b"T1 0 1 0\n".to_vec()),
+            proptest::collection::vec(proptest::prelude::any::<u8>(), 0..20),
+            proptest::strategy::Just(vec![0]),
+        ],
+        0..12,
+    )) {
+        let outer = tempfile::tempdir().unwrap();
+        let target = outer.path().join("target");
+        fs::create_dir(&target).unwrap();
+        let options = Options { recursive: true, preserve: false, ..Options::default() };
+        let mut sink = Sink::new(path_of(&target), Request::anything(), options);
+        for part in parts {
+            sink.received(part.into(), Instant::now());
+            sink.advance(&mut Vec::new(), Instant::now());
+        }
+        sink.closed();
+        sink.advance(&mut Vec::new(), Instant::now());
+        assert!(sink.is_finished());
+        assert_eq!(fs::read_dir(outer.path()).unwrap().count(), 1);
+    }
+
+    /// Whatever a sink answers, the source ends or waits.
+    #[test]
+    fn any_answers(answers in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..40)) {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("f"), "x").unwrap();
+        let options = Options { recursive: true, ..Options::default() };
+        let mut source = Source::new(vec![path_of(folder.path())], options, Instant::now());
+        for answer in answers {
+            source.received(vec![answer].into(), Instant::now());
+            source.advance(&mut Vec::new(), Instant::now());
+        }
+        source.closed();
+        source.advance(&mut Vec::new(), Instant::now());
+        assert!(source.is_finished());
+    }
+}
+
+use proptest::strategy::Strategy as _;

@@ -1,0 +1,266 @@
+//! Tunnels and the servers at their ends.
+
+use std::hash::{DefaultHasher, Hasher as _};
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use crate::{Inetd, Lab, Lhsshd, me, our, peers};
+
+/// A client program and the server it logs in to.
+pub struct Pair<'a> {
+    /// Keys and files.
+    pub lab: &'a Lab,
+    /// The client program.
+    pub client: PathBuf,
+    port: u16,
+}
+
+impl<'a> Pair<'a> {
+    /// The client that logs in to the server on `port`.
+    pub fn new(lab: &'a Lab, client: PathBuf, port: u16) -> Self {
+        Self { lab, client, port }
+    }
+
+    /// True for our own client.
+    pub fn is_ours(&self) -> bool {
+        self.client == our("lhssh")
+    }
+
+    /// The client's arguments; the host comes last, or where `@host` stands.
+    pub fn args(&self, given: &[&str]) -> Vec<String> {
+        let mut args = self.lab.client_options();
+        args.extend(["-p".to_owned(), self.port.to_string()]);
+        let host = format!("{}@127.0.0.1", me());
+        args.extend(given.iter().map(|&word| if word == "@host" { host.clone() } else { word.to_owned() }));
+        if !given.contains(&"@host") {
+            args.push(host);
+        }
+        args
+    }
+
+    /// A client that does nothing but forward.
+    pub fn tunnel(&self, forwards: &[&str]) -> Tunnel {
+        let mut args = vec!["-N"];
+        args.extend(forwards);
+        Tunnel::start(self.lab, &self.client, &self.args(&args))
+    }
+}
+
+/// Runs `check` with our client at our server, and with each of ours at OpenSSH's other end.
+pub fn each_pair(test: &str, config: &str, check: impl Fn(&Pair<'_>)) {
+    let lab = Lab::new();
+    let server = Lhsshd::start(&lab, config);
+    println!("{test}: lhssh and lhsshd");
+    check(&Pair::new(&lab, our("lhssh"), server.port));
+    if let Some([ssh]) = peers(test, ["ssh"]) {
+        let lab = Lab::new();
+        let server = Lhsshd::start(&lab, config);
+        println!("{test}: ssh and lhsshd");
+        check(&Pair::new(&lab, ssh, server.port));
+    }
+    if let Some([sshd]) = peers(test, ["sshd"]) {
+        let lab = Lab::new();
+        let server = Inetd::openssh(&lab, &sshd, config);
+        println!("{test}: lhssh and sshd");
+        check(&Pair::new(&lab, our("lhssh"), server.port));
+    }
+}
+
+/// A running client; killed when dropped.
+pub struct Tunnel {
+    child: Child,
+    log: PathBuf,
+}
+
+impl Tunnel {
+    /// Starts the client.
+    pub fn start(lab: &Lab, program: &Path, args: &[String]) -> Self {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        let log = lab.path(&format!("tunnel-{}.log", NEXT.fetch_add(1, Ordering::Relaxed)));
+        let child = Command::new(program)
+            .args(args)
+            .env("HOME", lab.path("home"))
+            .env_remove("SSH_AUTH_SOCK")
+            .current_dir(lab.dir())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(std::fs::File::create(&log).unwrap())
+            .spawn()
+            .unwrap();
+        Self { child, log }
+    }
+
+    /// What it has said on standard error.
+    pub fn said(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    /// Waits for a line that begins like this.
+    pub fn wait_for_line(&self, start: &str) -> String {
+        let find = || {
+            self.said().lines().find(|line| line.starts_with(start)).map(|line| line.trim_end().to_owned())
+        };
+        eventually(start, || find().is_some());
+        find().unwrap()
+    }
+
+    /// Waits until somebody listens on 127.0.0.1.
+    pub fn wait_for_port(&self, port: u16) {
+        self.wait_for("127.0.0.1", port);
+    }
+
+    /// Waits until somebody listens there.
+    pub fn wait_for(&self, host: &str, port: u16) {
+        for _ in 0..600 {
+            if TcpStream::connect((host, port)).is_ok() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        panic!("nobody listens on {host} port {port}: {}", self.said());
+    }
+
+    /// Waits until somebody listens on a socket.
+    pub fn wait_for_path(&self, path: &Path) {
+        for _ in 0..600 {
+            if UnixStream::connect(path).is_ok() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        panic!("nobody listens on {}: {}", path.display(), self.said());
+    }
+
+    /// Open descriptors.
+    pub fn descriptors(&self) -> usize {
+        std::fs::read_dir(format!("/proc/{}/fd", self.child.id())).map_or(0, Iterator::count)
+    }
+
+    /// Resident memory.
+    pub fn memory_kib(&self) -> usize {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
+        let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap_or_default();
+        line.split_whitespace().nth(1).and_then(|word| word.parse().ok()).unwrap_or(0)
+    }
+}
+
+impl Drop for Tunnel {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if std::thread::panicking() {
+            eprintln!("--- client said\n{}", self.said());
+        }
+    }
+}
+
+/// Waits for something that is sure to come; a bound against hanging, not an expectation.
+#[track_caller]
+pub fn eventually(what: &str, mut is_true: impl FnMut() -> bool) {
+    for _ in 0..600 {
+        if is_true() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    panic!("waited in vain: {what}");
+}
+
+/// A port that nobody has now.
+pub fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// What a sum server answers: length and hash of all it got.
+pub fn sum(data: &[u8]) -> Vec<u8> {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(data);
+    format!("{} {:016x}\n", data.len(), hasher.finish()).into_bytes()
+}
+
+fn serve(mut read: impl Read, mut write: impl Write) {
+    let mut data = Vec::new();
+    if read.read_to_end(&mut data).is_ok() {
+        let _ = write.write_all(&sum(&data));
+        // And the data itself, so that both directions carry bulk.
+        let _ = write.write_all(&data);
+    }
+}
+
+/// Reads to the end, then answers with the sum and all it got. Lives as long as the test's process.
+pub fn sum_server() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            std::thread::spawn(move || serve(&stream, &stream));
+        }
+    });
+    port
+}
+
+/// The same on a socket.
+pub fn sum_server_unix(path: &Path) -> PathBuf {
+    let _ = std::fs::remove_file(path);
+    let listener = UnixListener::bind(path).unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            std::thread::spawn(move || serve(&stream, &stream));
+        }
+    });
+    path.to_owned()
+}
+
+fn blob(size: usize) -> Vec<u8> {
+    let mut state = size as u64 | 1;
+    (0..size.div_ceil(8))
+        .flat_map(|_| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state.to_le_bytes()
+        })
+        .take(size)
+        .collect()
+}
+
+fn check(mut read: impl Read, data: &[u8]) {
+    let mut got = Vec::new();
+    read.read_to_end(&mut got).unwrap();
+    let expected = sum(data);
+    assert!(got.starts_with(&expected), "{}", String::from_utf8_lossy(&got[..got.len().min(60)]));
+    assert!(got[expected.len()..] == *data, "the data came back changed");
+}
+
+/// Sends `size` bytes to a sum server behind `port`, ends its half, and checks what comes back.
+#[track_caller]
+pub fn round_trip(port: u16, size: usize) {
+    round_trip_after(TcpStream::connect(("127.0.0.1", port)).unwrap(), 0, size);
+}
+
+/// The same on a connection that has `skip` bytes of something else in front.
+#[track_caller]
+pub fn round_trip_after(mut stream: TcpStream, skip: usize, size: usize) {
+    stream.set_read_timeout(Some(Duration::from_secs(100))).unwrap();
+    stream.read_exact(&mut vec![0; skip]).unwrap();
+    let data = blob(size);
+    stream.write_all(&data).unwrap();
+    stream.shutdown(Shutdown::Write).unwrap();
+    check(&stream, &data);
+}
+
+/// The same through a socket.
+#[track_caller]
+pub fn round_trip_unix(path: &Path, size: usize) {
+    let mut stream = UnixStream::connect(path).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(100))).unwrap();
+    let data = blob(size);
+    stream.write_all(&data).unwrap();
+    stream.shutdown(Shutdown::Write).unwrap();
+    check(&stream, &data);
+}

@@ -1,0 +1,386 @@
+//! What forwards may do, what they do when they cannot, and that they leave nothing behind.
+
+use std::io::Read as _;
+use std::io::Write as _;
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use lh_interop::tunnel::{
+    Pair, each_pair, eventually, free_port, round_trip_after, round_trip_unix, sum_server, sum_server_unix,
+};
+use lh_interop::{Lab, Lhsshd, our, skip};
+
+/// Covers: ssh_config ExitOnForwardFailure; ssh_config ClearAllForwardings; ssh -R; ssh -L
+#[test]
+fn what_cannot_be_forwarded_is_said() {
+    each_pair("forward_failures", "", |pair| {
+        let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = taken.local_addr().unwrap().port();
+        let local = format!("127.0.0.1:{port}:127.0.0.1:1");
+        let ran = pair.lab.run(&pair.client, &pair.args(&["-L", &local, "@host", "echo on"])).ok("goes on");
+        assert_eq!(ran.text(), "on\n");
+        let complaint = format!("bind [127.0.0.1]:{port}: Address already in use");
+        assert!(ran.err.contains(&complaint), "{}", ran.err);
+        assert!(ran.err.contains(&format!("cannot listen to port: {port}")), "{}", ran.err);
+        assert!(ran.err.contains("Could not request local forwarding."), "{}", ran.err);
+        let exit = "ExitOnForwardFailure=yes";
+        let ran = pair.lab.run(&pair.client, &pair.args(&["-o", exit, "-L", &local, "@host", "echo on"]));
+        assert_eq!((ran.code, ran.text().as_str()), (255, ""), "{}", ran.err);
+        assert!(ran.err.contains("Could not request local forwarding."), "{}", ran.err);
+        // The same port at the server's side.
+        let ran = pair.lab.run(&pair.client, &pair.args(&["-R", &local, "@host", "echo on"])).ok("goes on");
+        let text = format!("remote port forwarding failed for listen port {port}");
+        assert!(ran.err.contains(&format!("Warning: {text}")), "{}", ran.err);
+        let ran = pair.lab.run(&pair.client, &pair.args(&["-o", exit, "-NR", &local]));
+        assert_eq!(ran.code, 255);
+        assert!(ran.err.contains(&format!("Error: {text}")), "{}", ran.err);
+        let path = "/nonexistent/folder/sock";
+        let ran =
+            pair.lab.run(&pair.client, &pair.args(&["-o", exit, "-NR", &format!("{path}:localhost:1")]));
+        assert!(
+            ran.err.contains(&format!("Error: remote port forwarding failed for listen path {path}")),
+            "{}",
+            ran.err
+        );
+        let clear = "ClearAllForwardings=yes";
+        let ran =
+            pair.lab.run(&pair.client, &pair.args(&["-o", exit, "-L", &local, "-o", clear, "@host", "true"]));
+        ran.ok("no forwards at all");
+    });
+}
+
+/// Covers: sshd_config PermitOpen; sshd_config PermitListen; sshd_config AllowTcpForwarding; sshd_config AllowStreamLocalForwarding; sshd_config DisableForwarding
+#[test]
+fn the_server_allows_what_it_is_told_to() {
+    let server = sum_server();
+    let (listen, other) = (free_port(), free_port());
+    let rules = format!(
+        "PermitOpen 127.0.0.1:{server}\nPermitListen localhost:{listen}\nAllowStreamLocalForwarding local\n"
+    );
+    let connects = |pair: &Pair<'_>, target: &str| {
+        let ran = pair.lab.run(&pair.client, &pair.args(&["-W", target]));
+        ran.code == 0
+    };
+    let listens = |pair: &Pair<'_>, what: &str| {
+        let exit = "ExitOnForwardFailure=yes";
+        let ran = pair.lab.run(&pair.client, &pair.args(&["-o", exit, "-R", what, "@host", "true"]));
+        ran.code == 0
+    };
+    let there = format!("127.0.0.1:{server}");
+    each_pair("server_rules", &rules, |pair| {
+        assert!(connects(pair, &there));
+        assert!(!connects(pair, &format!("localhost:{server}")), "the name is not in the list");
+        assert!(listens(pair, &format!("{listen}:h:1")));
+        assert!(!listens(pair, &format!("{other}:h:1")));
+        assert!(!listens(pair, &format!("127.0.0.1:{listen}:h:1")));
+        let socket = pair.lab.path("s");
+        let _unix = sum_server_unix(&socket);
+        // Who may open some ports may open no sockets.
+        assert!(!pair.is_ours() || !connects(pair, &socket.display().to_string()));
+        assert!(!listens(pair, &format!("{}:h:1", pair.lab.path("t").display())));
+    });
+    for (rules, may_connect, may_listen) in [
+        ("AllowTcpForwarding local", true, false),
+        ("AllowTcpForwarding remote", false, true),
+        ("AllowTcpForwarding no", false, false),
+        ("DisableForwarding yes", false, false),
+        ("PermitOpen none\nPermitListen none", false, false),
+    ] {
+        let lab = Lab::new();
+        let daemon = Lhsshd::start(&lab, rules);
+        let pair = Pair::new(&lab, our("lhssh"), daemon.port);
+        assert_eq!((connects(&pair, &there), listens(&pair, "0:h:1")), (may_connect, may_listen), "{rules}");
+        let refused = pair.lab.run(&pair.client, &pair.args(&["-W", "127.0.0.1:1"]));
+        if !may_connect {
+            assert!(refused.err.contains("administratively prohibited: open failed"), "{}", refused.err);
+        }
+    }
+}
+
+/// Covers: sshd_config AuthorizedKeysFile permitopen=; sshd_config AuthorizedKeysFile permitlisten=; sshd_config AuthorizedKeysFile restrict
+#[test]
+fn a_key_allows_what_its_options_say() {
+    let server = sum_server();
+    let port = free_port();
+    let lab = Lab::new();
+    let key = lab.read("user_ed25519.pub");
+    let cases = [
+        (format!("permitopen=\"127.0.0.1:{server}\",permitlisten=\"{port}\" "), true, true),
+        ("permitopen=\"127.0.0.1:1\",permitlisten=\"localhost:1\" ".to_owned(), false, false),
+        ("restrict ".to_owned(), false, false),
+        ("restrict,port-forwarding ".to_owned(), true, true),
+        ("no-port-forwarding ".to_owned(), false, false),
+    ];
+    let daemon = Lhsshd::start(&lab, "");
+    let pair = Pair::new(&lab, our("lhssh"), daemon.port);
+    for (options, may_connect, may_listen) in cases {
+        lab.write("authorized_keys", &format!("{options}{key}"));
+        let connect = lab.run(&pair.client, &pair.args(&["-W", &format!("127.0.0.1:{server}")]));
+        let exit = "ExitOnForwardFailure=yes";
+        let listen =
+            lab.run(&pair.client, &pair.args(&["-o", exit, "-R", &format!("{port}:h:1"), "@host", "true"]));
+        assert_eq!(
+            (connect.code == 0, listen.code == 0),
+            (may_connect, may_listen),
+            "{options}\n{}",
+            listen.err
+        );
+    }
+}
+
+/// Covers: sshd_config GatewayPorts; ssh_config GatewayPorts; ssh -g
+#[test]
+fn gateway_ports_open_listeners_to_others() {
+    let server = sum_server();
+    // Any address of this machine that is not the one loopback address will do as "others".
+    let others = "127.0.0.9";
+    each_pair("gateway_ports", "GatewayPorts clientspecified", |pair| {
+        for (spec, reachable) in
+            [(String::new(), false), ("*:".to_owned(), true), ("127.0.0.9:".to_owned(), true)]
+        {
+            let port = free_port();
+            let tunnel = pair.tunnel(&["-R", &format!("{spec}{port}:127.0.0.1:{server}")]);
+            let at = if spec.starts_with("127.0.0.9") { others } else { "127.0.0.1" };
+            tunnel.wait_for(at, port);
+            assert_eq!(TcpStream::connect((others, port)).is_ok(), reachable, "{spec:?}");
+        }
+    });
+    each_pair("gateway_ports", "GatewayPorts yes", |pair| {
+        let (back, local) = (free_port(), free_port());
+        let spec = format!("127.0.0.1:{back}:127.0.0.1:{server}");
+        let tunnel = pair.tunnel(&["-R", &spec, "-g", "-L", &format!("{local}:127.0.0.1:{server}")]);
+        tunnel.wait_for(others, back);
+        tunnel.wait_for(others, local);
+    });
+}
+
+/// Covers: ssh_config StreamLocalBindMask; ssh_config StreamLocalBindUnlink; sshd_config StreamLocalBindMask; sshd_config StreamLocalBindUnlink
+#[test]
+fn sockets_have_the_modes_that_are_wanted() {
+    let server = sum_server();
+    each_pair("bind_mask", "StreamLocalBindMask 0117\nStreamLocalBindUnlink yes", |pair| {
+        let (here, there) = (pair.lab.path("here"), pair.lab.path("there"));
+        let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        // Left over from somebody else.
+        drop(UnixListener::bind(&here).unwrap());
+        drop(UnixListener::bind(&there).unwrap());
+        let (to, back) = (
+            format!("{}:127.0.0.1:{server}", here.display()),
+            format!("{}:127.0.0.1:{server}", there.display()),
+        );
+        let options =
+            ["-o", "StreamLocalBindMask=0111", "-o", "StreamLocalBindUnlink=yes", "-L", &to, "-R", &back];
+        let tunnel = pair.tunnel(&options);
+        eventually("both listen", || {
+            UnixStream::connect(&here).is_ok() && UnixStream::connect(&there).is_ok()
+        });
+        assert_eq!((mode(&here), mode(&there)), (0o666, 0o660));
+        round_trip_unix(&here, 1000);
+        round_trip_unix(&there, 1000);
+        drop(tunnel);
+    });
+}
+
+/// Covers: ssh_config ChannelTimeout; sshd_config ChannelTimeout
+#[test]
+fn idle_connections_end() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let server = listener.local_addr().unwrap().port();
+    for (config, option) in [("ChannelTimeout direct-*=1s", "none"), ("", "direct-tcpip=1s")] {
+        let lab = Lab::new();
+        let daemon = Lhsshd::start(&lab, config);
+        let pair = Pair::new(&lab, our("lhssh"), daemon.port);
+        let port = free_port();
+        let forward = format!("{port}:127.0.0.1:{server}");
+        let tunnel = pair.tunnel(&["-o", &format!("ChannelTimeout={option}"), "-L", &forward]);
+        tunnel.wait_for_port(port);
+        // The one that looked whether somebody listens.
+        drop(listener.accept().unwrap());
+        let mut idle = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        let _held = listener.accept().unwrap();
+        idle.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        assert_eq!(idle.read(&mut [0; 1]).unwrap(), 0, "{config}{option}");
+    }
+}
+
+/// Covers: ssh -L; ssh -N
+#[test]
+fn half_closes_resets_and_slow_ends_are_carried_over() {
+    each_pair("half_close", "", |pair| {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let server = listener.local_addr().unwrap().port();
+        let port = free_port();
+        let tunnel = pair.tunnel(&["-L", &format!("127.0.0.1:{port}:127.0.0.1:{server}")]);
+        tunnel.wait_for_port(port);
+        drop(listener.accept().unwrap());
+        let connect = || {
+            let near = TcpStream::connect(("127.0.0.1", port)).unwrap();
+            let far = listener.accept().unwrap().0;
+            for each in [&near, &far] {
+                each.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+            }
+            (near, far)
+        };
+        // Each side ends its half first, and the other half goes on.
+        for swap in [false, true] {
+            let (near, far) = connect();
+            let (mut first, mut second) = if swap { (far, near) } else { (near, far) };
+            first.write_all(b"question").unwrap();
+            first.shutdown(Shutdown::Write).unwrap();
+            let mut got = Vec::new();
+            second.read_to_end(&mut got).unwrap();
+            assert_eq!(got, b"question");
+            second.write_all(b"answer").unwrap();
+            drop(second);
+            got.clear();
+            first.read_to_end(&mut got).unwrap();
+            assert_eq!(got, b"answer");
+        }
+        // A reset ends both sides.
+        let (near, mut far) = connect();
+        near_reset(near);
+        eventually("a reset arrives as an end", || {
+            far.write_all(b"x").is_err() || matches!(far.read(&mut [0; 1]), Ok(0) | Err(_))
+        });
+        // Somebody who does not read stops his own connection and no other.
+        let (near, far) = connect();
+        far.set_nonblocking(true).unwrap();
+        let mut stuffed = 0;
+        let stuck = Instant::now();
+        let mut last = Instant::now();
+        while last.elapsed() < Duration::from_millis(700) && stuck.elapsed() < Duration::from_secs(40) {
+            match (&far).write(&[1; 65536]) {
+                Ok(n) => {
+                    stuffed += n;
+                    last = Instant::now();
+                }
+                Err(_) => std::thread::sleep(Duration::from_millis(20)),
+            }
+        }
+        assert!(stuffed < 200 << 20, "{stuffed} bytes for somebody who does not read");
+        let (mut other, mut there) = connect();
+        there.write_all(b"alive").unwrap();
+        other.read_exact(&mut [0; 5]).unwrap();
+        drop(near);
+    });
+}
+
+/// Makes the socket's end a reset instead of a goodbye.
+fn near_reset(stream: TcpStream) {
+    rustix::net::sockopt::set_socket_linger(&stream, Some(Duration::ZERO)).unwrap();
+}
+
+/// Covers: ssh -L; ssh -R
+#[test]
+fn a_thousand_connections_at_once_leave_nothing_behind() {
+    // Both ends need a descriptor each; so do we, for two.
+    rustix::process::setrlimit(
+        rustix::process::Resource::Nofile,
+        rustix::process::Rlimit { current: Some(8192), maximum: Some(8192) },
+    )
+    .unwrap_or_else(|error| skip("a_thousand_connections", &error.to_string()));
+    let lab = Lab::new();
+    let daemon = Lhsshd::start(&lab, "");
+    let pair = Pair::new(&lab, our("lhssh"), daemon.port);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let server = listener.local_addr().unwrap().port();
+    let (local, back) = (free_port(), free_port());
+    let tunnel = pair.tunnel(&[
+        "-L",
+        &format!("127.0.0.1:{local}:localhost:{server}"),
+        "-R",
+        &format!("127.0.0.1:{back}:127.0.0.1:{server}"),
+    ]);
+    tunnel.wait_for_port(local);
+    tunnel.wait_for_port(back);
+    let echo = std::thread::spawn(move || {
+        let mut held = Vec::new();
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut byte = [0; 1];
+            if stream.read(&mut byte).unwrap_or(0) == 1 {
+                if byte == *b"Q" {
+                    return;
+                }
+                stream.write_all(&byte).unwrap();
+                held.push(stream);
+            }
+            if byte == *b"." {
+                held.clear();
+            }
+        }
+    });
+    let crowd = |port: u16, count: usize| {
+        let mut streams: Vec<TcpStream> =
+            (0..count).map(|_| TcpStream::connect(("127.0.0.1", port)).unwrap()).collect();
+        for stream in &mut streams {
+            stream.write_all(b"x").unwrap();
+        }
+        for stream in &mut streams {
+            stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+            stream.read_exact(&mut [0; 1]).unwrap();
+        }
+        let mut end = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        end.write_all(b".").unwrap();
+        end.read_exact(&mut [0; 1]).unwrap();
+    };
+    // Once for whatever is allocated once.
+    crowd(local, 50);
+    let server_session = daemon_sessions(daemon.pid());
+    let quiet = |what: &str, count: usize| {
+        eventually(what, || {
+            tunnel.descriptors() <= count && server_session.iter().all(|pid| descriptors(*pid) <= 40)
+        });
+    };
+    let before = tunnel.descriptors();
+    crowd(local, 1000);
+    quiet("descriptors of -L are given back", before);
+    let memory = tunnel.memory_kib();
+    crowd(back, 1000);
+    crowd(local, 1000);
+    quiet("descriptors of -R are given back", before);
+    let grown = tunnel.memory_kib().saturating_sub(memory);
+    assert!(grown < 16 << 10, "{grown} KiB more after as many connections again");
+    TcpStream::connect(("127.0.0.1", server)).unwrap().write_all(b"Q").unwrap();
+    echo.join().unwrap();
+}
+
+fn descriptors(pid: u32) -> usize {
+    std::fs::read_dir(format!("/proc/{pid}/fd")).map_or(0, Iterator::count)
+}
+
+/// Processes below the listener.
+fn daemon_sessions(pid: u32) -> Vec<u32> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    let mut all: Vec<u32> = text.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    for child in all.clone() {
+        all.extend(daemon_sessions(child));
+    }
+    all
+}
+
+/// Covers: ssh -L
+#[test]
+fn without_descriptors_connections_wait_and_are_served_later() {
+    let lab = Lab::new();
+    let daemon = Lhsshd::start(&lab, "");
+    let server = sum_server();
+    let port = free_port();
+    // So few that the tunnel runs out with a handful of connections.
+    let ulimit = lab.path("few");
+    lab.write("few", &format!("#!/bin/sh\nulimit -n 24\nexec '{}' \"$@\"\n", our("lhssh").display()));
+    std::fs::set_permissions(&ulimit, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let pair = Pair::new(&lab, ulimit, daemon.port);
+    let tunnel = pair.tunnel(&["-L", &format!("127.0.0.1:{port}:127.0.0.1:{server}")]);
+    tunnel.wait_for_port(port);
+    let streams: Vec<TcpStream> = (0..40).map(|_| TcpStream::connect(("127.0.0.1", port)).unwrap()).collect();
+    tunnel.wait_for_line("accept: Too many open files");
+    let threads: Vec<_> = streams
+        .into_iter()
+        .map(|stream| std::thread::spawn(move || round_trip_after(stream, 0, 1000)))
+        .collect();
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+}
