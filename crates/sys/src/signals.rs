@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn collected_signals_are_read_and_do_not_kill() {
-        let mut signals = Signals::collect(&[Signal::USR2]).unwrap();
+        let signals = Signals::collect(&[Signal::USR2]).unwrap();
         assert_eq!(signals.take().unwrap(), None);
         // Sent to this thread, which has it blocked; the threads of other tests may not.
         // SAFETY: no memory is involved.
