@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Json {
     Null,
+    Bool(bool),
     Number(f64),
     Text(String),
     List(Vec<Self>),
@@ -30,6 +31,7 @@ impl Json {
         };
         match self {
             Self::Null => out.push_str("null"),
+            Self::Bool(value) => out.push_str(if *value { "true" } else { "false" }),
             Self::Number(value) => {
                 let _ = write!(out, "{value}");
             }

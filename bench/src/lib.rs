@@ -25,6 +25,7 @@ mod report;
 mod scenario;
 pub mod stats;
 pub mod table;
+mod targets;
 pub mod usage;
 pub mod wire;
 

@@ -6,6 +6,7 @@ use crate::json::Json;
 use crate::machine::Machine;
 use crate::stats::{Better, Spread};
 use crate::table::{Role, Row, Series, Table};
+use crate::targets;
 
 /// Everything a report is made of.
 pub(crate) struct Document<'a> {
@@ -65,6 +66,7 @@ impl Document<'_> {
             "\nMedians over the rounds, smallest to largest in brackets. *Longhaul is*: how many times better than that row \
              (for a ceiling: the share of it that Longhaul reaches).\n",
         );
+        out.push_str(&targets::markdown(&targets::judge(self.tables)));
         let mut scenario = "";
         for table in self.tables {
             if table.scenario != scenario {
@@ -95,6 +97,7 @@ impl Document<'_> {
             ("load_after", Json::text(&machine.load_after)),
             ("user", Json::text(machine.user)),
             ("versions", Json::List(versions.collect())),
+            ("targets", targets::json(&targets::judge(self.tables))),
             ("tables", Json::List(self.tables.iter().map(json_table).collect())),
         ]);
         let mut out = String::new();
@@ -158,7 +161,7 @@ fn cell(series: &Series, with_spread: bool) -> String {
 }
 
 /// Three digits that mean something.
-fn shown(value: f64) -> String {
+pub(crate) fn shown(value: f64) -> String {
     match value.abs() {
         v if v >= 100.0 => format!("{value:.0}"),
         v if v >= 10.0 => format!("{value:.1}"),

@@ -93,6 +93,7 @@ impl Table {
 pub struct Entry<'a> {
     name: String,
     role: Role,
+    before: Option<Box<dyn FnMut() + 'a>>,
     run: Box<dyn FnMut() -> Result<Vec<Measured>, String> + 'a>,
 }
 
@@ -103,7 +104,12 @@ impl<'a> Entry<'a> {
         role: Role,
         run: impl FnMut() -> Result<Vec<Measured>, String> + 'a,
     ) -> Self {
-        Self { name: name.into(), role, run: Box::new(run) }
+        Self { name: name.into(), role, before: None, run: Box::new(run) }
+    }
+
+    /// Something to be done before each run, for all alike.
+    pub fn before(&mut self, prepare: impl FnMut() + 'a) {
+        self.before = Some(Box::new(prepare));
     }
 
     /// Says behind the name what is different with this one.
@@ -122,6 +128,9 @@ pub fn interleave(scenario: &'static str, title: String, rounds: usize, entries:
         for (entry, row) in entries.iter_mut().zip(&mut rows) {
             if row.failure.is_some() {
                 continue;
+            }
+            if let Some(prepare) = &mut entry.before {
+                prepare();
             }
             match (entry.run)() {
                 Ok(run) => {

@@ -7,12 +7,14 @@
 mod agent;
 mod data;
 mod lab;
+mod scene;
 mod server;
 pub mod tunnel;
 
 pub use agent::Agent;
 pub use data::{assert_same_file, assert_same_tree, link_folder, make_blob, make_tree};
 pub use lab::{Lab, Ran, TestUser};
+pub use scene::{Scene, eventually, open_to_all, safe_folder, script};
 pub use server::{Inetd, Lhsshd};
 
 use std::path::{Path, PathBuf};

@@ -22,6 +22,11 @@ pub struct Lhsshd {
 impl Lhsshd {
     /// Starts `lhsshd` with the lab's host keys, `authorized_keys` and these further configuration lines.
     pub fn start(lab: &Lab, config: &str) -> Self {
+        Self::start_with(lab, config, &[])
+    }
+
+    /// [`start`](Self::start) with more in the environment.
+    pub fn start_with(lab: &Lab, config: &str, environment: &[(&str, &str)]) -> Self {
         let name = format!("lhsshd-{}", unique());
         let mut text = String::from(config);
         for key in ["host_ed25519", "host_rsa", "host_ecdsa"] {
@@ -29,7 +34,8 @@ impl Lhsshd {
         }
         text.push_str(&format!(
             "\nListenAddress 127.0.0.1\nPidFile none\nLogLevel DEBUG1\nAuthorizedKeysFile {}\n\
-             PermitRootLogin yes\nStrictModes no\nSubsystem sftp internal-sftp\n",
+             PermitRootLogin yes\nStrictModes no\nSubsystem sftp internal-sftp\n\
+             PerSourcePenalties no\n",
             lab.arg("authorized_keys")
         ));
         lab.write(&format!("{name}.conf"), &text);
@@ -37,6 +43,7 @@ impl Lhsshd {
         let mut child = Command::new(our("lhsshd"))
             .args(["-D", "-p", "0", "-f", &lab.arg(&format!("{name}.conf")), "-E"])
             .arg(&log)
+            .envs(environment.iter().copied())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())

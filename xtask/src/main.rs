@@ -5,6 +5,7 @@ mod compat;
 mod demo;
 mod fuzz;
 mod layers;
+mod names;
 mod peers;
 mod regress;
 mod test;
@@ -27,6 +28,8 @@ usage: cargo xtask <command>
   peers     install the programs of other people that the tests talk to (as root)
   compat [--check]
             write the tables of docs/compat.md from the code (or check that they are current)
+  names [--profile PROFILE]
+            make target/release/openssh-names: links with OpenSSH's names to the programs that are built
   layers    check that the crates' dependencies point one way
   fuzz [SECONDS]
             run every fuzz target for that many seconds (default 10)
@@ -50,6 +53,7 @@ fn main() -> ExitCode {
         Some("test") => test::run(rest),
         Some("peers") => peers::install(),
         Some("layers") => layers::check(),
+        Some("names") => names::run(rest),
         Some("compat") => compat::run(rest),
         Some("fuzz") => fuzz::run(rest),
         Some("regress") => regress::run(rest),
@@ -94,8 +98,14 @@ fn call(command: &mut Command) -> Outcome {
     if status.success() { Ok(()) } else { Err(format!("{shown}: {status}")) }
 }
 
+/// Flags of cargo for the features whose libraries this machine has: `UsePAM` needs libpam's development files.
+fn features() -> &'static [&'static str] {
+    if Path::new("/usr/include/security/pam_appl.h").exists() { &["--features", "lhsshd/pam"] } else { &[] }
+}
+
 /// Builds the programs as users get them and returns their folder.
 fn build_release() -> Result<PathBuf, String> {
-    call(cargo().args(["build", "--release", "--locked", "--bins", "--workspace", "--exclude", "xtask"]))?;
+    let build = ["build", "--release", "--locked", "--bins", "--workspace", "--exclude", "xtask"];
+    call(cargo().args(build).args(features()))?;
     Ok(target_dir().join("release"))
 }

@@ -24,6 +24,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("/usr/share/gocode/src/golang.org/x/crypto/ssh", "golang-golang-x-crypto-dev"),
     ("/usr/share/gocode/src/github.com/pkg/sftp", "golang-github-pkg-sftp-dev"),
     ("/usr/bin/c++", "g++"),
+    ("/usr/include/security/pam_appl.h", "libpam0g-dev"),
 ];
 
 fn missing() -> Vec<&'static str> {

@@ -14,6 +14,7 @@ use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use crate::names::PROGRAMS;
 use crate::{Outcome, build_release, root};
 
 const SUITE: &str = "/usr/lib/openssh/regress";
@@ -23,19 +24,6 @@ const LANES: usize = 4;
 
 /// The longest a test may take; OpenSSH's own take up to a minute on an idle machine.
 const LIMIT: Duration = Duration::from_secs(420);
-
-/// OpenSSH's name, ours, where OpenSSH's is, and the suite's variable for it.
-const PROGRAMS: &[(&str, &str, &str, &str)] = &[
-    ("ssh", "lhssh", "/usr/bin/ssh", "TEST_SSH_SSH"),
-    ("sshd", "lhsshd", "/usr/sbin/sshd", "TEST_SSH_SSHD"),
-    ("scp", "lhscp", "/usr/bin/scp", "TEST_SSH_SCP"),
-    ("sftp", "lhsftp", "/usr/bin/sftp", "TEST_SSH_SFTP"),
-    ("sftp-server", "lhsftp-server", "/usr/lib/openssh/sftp-server", "TEST_SSH_SFTPSERVER"),
-    ("ssh-keygen", "lhssh-keygen", "/usr/bin/ssh-keygen", "TEST_SSH_SSHKEYGEN"),
-    ("ssh-agent", "lhssh-agent", "/usr/bin/ssh-agent", "TEST_SSH_SSHAGENT"),
-    ("ssh-add", "lhssh-add", "/usr/bin/ssh-add", "TEST_SSH_SSHADD"),
-    ("ssh-keyscan", "lhssh-keyscan", "/usr/bin/ssh-keyscan", "TEST_SSH_SSHKEYSCAN"),
-];
 
 /// What the list says of a test.
 #[derive(Clone, PartialEq, Eq)]

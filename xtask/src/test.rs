@@ -2,7 +2,9 @@
 
 use std::time::Instant;
 
-use crate::{Outcome, bench, build_release, call, cargo, fuzz, layers, peers, root, target_dir};
+use crate::{
+    Outcome, bench, build_release, call, cargo, features, fuzz, layers, names, peers, root, target_dir,
+};
 
 type Step = (&'static str, fn() -> Outcome);
 
@@ -12,10 +14,11 @@ const STEPS: &[Step] = &[
     ("layers", layers::check),
     ("compat", || crate::compat::run(&["--check".to_owned()])),
     ("clippy", || {
-        call(cargo().args(["clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"]))
+        let clippy = ["clippy", "--locked", "--workspace", "--all-targets"];
+        call(cargo().args(clippy).args(features()).args(["--", "-D", "warnings"]))
     }),
     ("deny", deny),
-    ("build", || build_release().map(drop)),
+    ("build", || build_release().and_then(|bins| names::link(&bins)).map(drop)),
     ("tests", tests),
     ("docs", docs),
     ("demo", || crate::demo::run(&["--size", "67108864", "--files", "300"].map(str::to_owned))),
@@ -65,6 +68,7 @@ fn tests() -> Outcome {
     let mut command = cargo();
     command
         .args(["test", "--locked", "--workspace", "--no-fail-fast"])
+        .args(features())
         .env("LH_BIN_DIR", target_dir().join("release"))
         .env("LH_SKIP_LOG", &skipped);
     // Root could install every peer, so none may be missing.

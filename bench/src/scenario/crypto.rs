@@ -1,4 +1,4 @@
-//! Sealing and opening packets in memory, with one key shared by 1 to N threads.
+//! Sealing and opening packets in memory, with one key shared by 1 to N threads: the ciphers alone, and the pipeline.
 
 use std::cell::Cell;
 use std::sync::Barrier;
@@ -28,8 +28,7 @@ pub(super) fn run(bench: &Bench) -> Result<Vec<Table>, String> {
         let mut entries = Vec::new();
         for &workers in &counts {
             let (suite, single) = (*suite, &single);
-            let name = if workers == 1 { "1 worker".to_owned() } else { format!("{workers} workers") };
-            entries.push(Entry::new(name, Role::Peer, move || {
+            entries.push(Entry::new(super::workers_text(workers), Role::Peer, move || {
                 let seal = together(&suite, Direction::Seal, workers, payload, time)?;
                 let open = together(&suite, Direction::Open, workers, payload, time)?;
                 if workers == 1 {
@@ -39,14 +38,15 @@ pub(super) fn run(bench: &Bench) -> Result<Vec<Table>, String> {
                 Ok(vec![
                     ("seal MB/s", Better::Higher, seal),
                     ("open MB/s", Better::Higher, open),
-                    ("seal, times 1 worker", Better::Higher, seal / one_seal),
-                    ("open, times 1 worker", Better::Higher, open / one_open),
+                    (super::SEAL_TIMES, Better::Higher, seal / one_seal),
+                    (super::OPEN_TIMES, Better::Higher, open / one_open),
                 ])
             }));
         }
-        let title = format!("in memory, {}, packets of {payload} bytes", suite.name());
+        let title = format!("ciphers in memory, {}, packets of {payload} bytes", suite.name());
         tables.push(interleave("crypto", title, bench.options.rounds, entries));
     }
+    tables.extend(super::pipeline::run(bench, &counts)?);
     Ok(tables)
 }
 

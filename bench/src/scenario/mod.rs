@@ -3,6 +3,8 @@
 mod crypto;
 mod keys;
 mod memory;
+mod pipeline;
+mod scale;
 mod setup;
 mod transfer;
 
@@ -23,7 +25,22 @@ pub(crate) fn run(bench: &Bench, name: &str) -> Result<Vec<Table>, String> {
         "crypto" => crypto::run(bench),
         "memory" => memory::run(bench),
         "keys" => keys::run(bench),
+        "scale" => scale::run(bench),
         _ => Err(format!("no scenario {name}")),
+    }
+}
+
+/// Series of the `crypto` scenario that the targets are about.
+pub(crate) const SEAL_TIMES: &str = "seal, times 1 worker";
+/// The other one.
+pub(crate) const OPEN_TIMES: &str = "open, times 1 worker";
+
+/// The name of a row.
+pub(crate) fn workers_text(workers: usize) -> String {
+    match workers {
+        0 => "no workers".to_owned(),
+        1 => "1 worker".to_owned(),
+        n => format!("{n} workers"),
     }
 }
 

@@ -1,5 +1,6 @@
 //! From flags to places, options of the copy, and requests for a configuration.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use lh_cli::flags::{Parsed, SCP, Stop};
@@ -9,6 +10,25 @@ use lh_transfer::Options;
 
 use crate::place::{Host, Place};
 
+/// The protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    Sftp,
+    /// `-O`.
+    Legacy,
+}
+
+/// How hosts are reached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Via {
+    /// By this process.
+    Inside,
+    /// `-S`: by a program that takes the arguments of ssh(1).
+    Program(OsString),
+    /// `-D`: not at all. This SFTP server runs here.
+    Server(OsString),
+}
+
 /// What the command line says.
 #[derive(Debug)]
 pub(crate) struct Arguments {
@@ -17,6 +37,18 @@ pub(crate) struct Arguments {
     pub(crate) options: Options,
     /// `-q`.
     pub(crate) quiet: bool,
+    /// How many `-v`.
+    pub(crate) verbose: usize,
+    pub(crate) mode: Mode,
+    pub(crate) via: Via,
+    /// `-R`: the first of two remote hosts copies to the second by itself.
+    pub(crate) direct: bool,
+    /// `-T`: take what comes, whatever was asked for.
+    pub(crate) unchecked_names: bool,
+    /// The flags that a program like ssh(1) is to be given too.
+    pub(crate) ssh_words: Vec<OsString>,
+    /// `-P`.
+    pub(crate) port: Option<u16>,
     /// Flags that stand for keywords, in the order given.
     lines: Vec<CommandLine>,
     user_file: UserFile,
@@ -72,6 +104,15 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
             .ok_or_else(|| SCP.usage_error(&format!("invalid limit \"{limit}\"")))?;
         options.bits_per_second = Some(kilobits * 1024);
     }
+    let port = match parsed.text('P') {
+        Some(text) => Some(
+            lh_client::destination::parse_port(&text)
+                .ok_or_else(|| SCP.error(&format!("bad port \"{text}\"")))?,
+        ),
+        None => None,
+    };
+    let server = parsed.value('D').map(|path| Via::Server(path.to_owned()));
+    let program = parsed.value('S').map(|path| Via::Program(path.to_owned()));
     for option in parsed.values('X') {
         tune(&mut options, &option.to_string_lossy()).map_err(|text| SCP.error(&text))?;
     }
@@ -80,6 +121,13 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
         target,
         options,
         quiet: parsed.has('q'),
+        verbose: parsed.count('v'),
+        mode: mode(parsed)?,
+        via: server.or(program).unwrap_or(Via::Inside),
+        direct: last_of(parsed, "3R") == Some('R'),
+        unchecked_names: parsed.has('T'),
+        ssh_words: ssh_words(parsed),
+        port,
         lines: lines(parsed),
         user_file: match parsed.text('F').as_deref() {
             None => UserFile::Default,
@@ -88,6 +136,41 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
         },
         account,
     })
+}
+
+/// The one of these flags that was given last.
+fn last_of(parsed: &Parsed, flags: &str) -> Option<char> {
+    parsed.flags.iter().rev().map(|(flag, _)| *flag).find(|flag| flags.contains(*flag))
+}
+
+/// The last of `-O`, `-s` and `-M` decides.
+fn mode(parsed: &Parsed) -> Result<Mode, Stop> {
+    match last_of(parsed, "OsM") {
+        Some('O') => Ok(Mode::Legacy),
+        Some('M') => match parsed.text('M').as_deref() {
+            Some("scp") => Ok(Mode::Legacy),
+            Some("sftp") => Ok(Mode::Sftp),
+            _ => Err(SCP.usage_error("invalid mode")),
+        },
+        _ => Ok(Mode::Sftp),
+    }
+}
+
+/// Flags that mean the same to ssh(1).
+fn ssh_words(parsed: &Parsed) -> Vec<OsString> {
+    let mut words = Vec::new();
+    for (flag, value) in &parsed.flags {
+        match flag {
+            '4' | '6' | 'A' | 'C' | 'q' | 'v' => words.push(format!("-{flag}").into()),
+            'B' => words.push("-oBatchMode=yes".into()),
+            'c' | 'F' | 'i' | 'J' | 'o' => {
+                words.push(format!("-{flag}").into());
+                words.extend(value.clone());
+            }
+            _ => {}
+        }
+    }
+    words
 }
 
 fn lines(parsed: &Parsed) -> Vec<CommandLine> {
@@ -120,7 +203,7 @@ fn lines(parsed: &Parsed) -> Vec<CommandLine> {
 fn tune(options: &mut Options, text: &str) -> Result<(), String> {
     let (name, value) = text.split_once('=').ok_or_else(|| format!("Invalid sftp option \"{text}\""))?;
     let number = |most: u64| {
-        let number = value.parse().ok().filter(|number| (1..=most).contains(number));
+        let number = scaled(value).filter(|number| (1..=most).contains(number));
         number.ok_or_else(|| format!("Invalid {name} \"{value}\": must be 1 to {most}"))
     };
     match name {
@@ -129,6 +212,15 @@ fn tune(options: &mut Options, text: &str) -> Result<(), String> {
         _ => return Err(format!("Invalid sftp option \"{text}\"")),
     }
     Ok(())
+}
+
+/// A number, perhaps with a unit of 1024s behind it.
+fn scaled(text: &str) -> Option<u64> {
+    let (digits, unit) = match text.strip_suffix(['k', 'K']) {
+        Some(digits) => (digits, 1024),
+        None => (text, 1),
+    };
+    digits.parse::<u64>().ok()?.checked_mul(unit)
 }
 
 impl Arguments {
@@ -146,7 +238,7 @@ impl Arguments {
             request.system_file = None;
         }
         if let Some(port) = host.port {
-            // Before -P, which is for hosts that say nothing themselves.
+            // Before -P (and -o), which is for hosts that say nothing themselves.
             request.command_line.insert(0, CommandLine::Flag("Port", vec![port.to_string()]));
         }
         if let Some(user) = &host.user {
@@ -212,6 +304,29 @@ mod tests {
             assert_eq!(interpreted(words).expect_err("a mistake").status, 1, "{words:?}");
         }
         assert!(interpreted(&["a"]).expect_err("a mistake").err.starts_with("usage: lhscp"));
-        assert!(interpreted(&["-O", "a", "h:b"]).expect_err("not yet").err.contains("not supported yet"));
+        for words in [&["-P", "x", "a", "h:b"][..], &["-M", "ftp", "a", "h:b"]] {
+            assert_eq!(interpreted(words).expect_err("a mistake").status, 1, "{words:?}");
+        }
+    }
+
+    #[test]
+    fn the_last_flag_decides_about_protocol_and_route() {
+        let mode = |flags: &[&str]| interpreted(&[flags, &["a", "h:b"]].concat()).expect("fine").mode;
+        assert_eq!(mode(&[]), Mode::Sftp);
+        assert_eq!(mode(&["-O"]), Mode::Legacy);
+        assert_eq!(mode(&["-Os"]), Mode::Sftp);
+        assert_eq!(mode(&["-s", "-M", "scp"]), Mode::Legacy);
+        assert!(interpreted(&["-R", "g:a", "h:b"]).expect("fine").direct);
+        assert!(!interpreted(&["-R3", "g:a", "h:b"]).expect("fine").direct);
+        let both = interpreted(&["-S", "ssh", "-D", "server", "g:a", "h:b"]).expect("fine");
+        assert_eq!(both.via, Via::Server("server".into()));
+    }
+
+    #[test]
+    fn a_program_like_ssh_gets_the_flags_that_mean_something_to_it() {
+        let got = interpreted(&["-4Cpqr", "-i", "key", "-oUser=x", "-B", "-l", "8", "-P", "22", "a", "h:b"]);
+        let got = got.expect("fine");
+        assert_eq!(got.ssh_words, ["-4", "-C", "-q", "-i", "key", "-o", "User=x", "-oBatchMode=yes"]);
+        assert_eq!(got.port, Some(22));
     }
 }

@@ -4,17 +4,14 @@ use std::ffi::{OsStr, OsString};
 use std::process::Command;
 use std::sync::mpsc;
 
-use lh_client::{
-    Client, LogLevel, Options as ClientOptions, SessionNote, SessionSetup, Start, TerminalUi,
-    answer_by_default, connect,
-};
-use lh_driver::{ChannelOptions, Control, ControlCx, ControlEvent};
+use lh_client::{Client, TerminalUi};
 use lh_transfer::{Direction, Job, Plan, Side, Summary};
 
-use crate::command_line::Arguments;
+use crate::command_line::{Arguments, Mode, Via};
+use crate::inside::{carry_out, log_in};
 use crate::place::{Host, Place, bytes};
 use crate::show::{Show, say};
-use crate::{FAILURE, NO_CONNECTION};
+use crate::{FAILURE, NO_CONNECTION, direct, legacy, pipes};
 
 /// One step of the command line.
 #[derive(Debug, PartialEq, Eq)]
@@ -28,6 +25,9 @@ enum Step {
     /// Sources on one remote host, for a target on another.
     Relay(Host, Vec<Vec<u8>>),
 }
+
+/// The connection of the last step, for the next one.
+pub(crate) type Kept = Option<(Host, Client)>;
 
 /// Copies everything; returns the exit status.
 pub(crate) fn run(arguments: &Arguments) -> u8 {
@@ -45,15 +45,29 @@ pub(crate) fn run(arguments: &Arguments) -> u8 {
             Step::Local(source) => copy_locally(arguments, &source),
             Step::Upload(sources) => {
                 let Place::Remote { host, path } = &arguments.target else { continue };
-                one_remote(arguments, Direction::Upload, host, sources, path.clone(), &mut kept)
+                match arguments.mode {
+                    Mode::Sftp => {
+                        one_remote(arguments, Direction::Upload, host, sources, path.clone(), &mut kept)
+                    }
+                    Mode::Legacy => legacy::upload(arguments, sources, host, path, &mut kept),
+                }
             }
             Step::Download(host, sources) => {
                 let Place::Local(target) = &arguments.target else { continue };
-                one_remote(arguments, Direction::Download, &host, sources, bytes(target), &mut kept)
+                match arguments.mode {
+                    Mode::Sftp => {
+                        one_remote(arguments, Direction::Download, &host, sources, bytes(target), &mut kept)
+                    }
+                    Mode::Legacy => legacy::download(arguments, &host, &sources, target, &mut kept),
+                }
             }
             Step::Relay(host, sources) => {
                 let Place::Remote { host: target, path } = &arguments.target else { continue };
-                relay(arguments, &host, sources, target, path.clone())
+                match arguments.mode {
+                    _ if arguments.direct => direct::run(arguments, &host, &sources, target, path),
+                    Mode::Sftp => relay(arguments, &host, sources, target, path.clone()),
+                    Mode::Legacy => legacy::relay(arguments, &host, &sources, target, path),
+                }
             }
         };
         status = status.max(ended);
@@ -128,31 +142,41 @@ fn one_remote(
     host: &Host,
     sources: Vec<Vec<u8>>,
     target: Vec<u8>,
-    kept: &mut Option<(Host, Client)>,
+    kept: &mut Kept,
 ) -> u8 {
     let plan = Plan { direction, sources, target, target_must_be_dir: arguments.needs_directory() };
+    if arguments.via != Via::Inside {
+        return exit_status(pipes::copy(arguments, plan, &[host]));
+    }
     let side = if direction == Direction::Upload { Side::Target } else { Side::Source };
     let job = match new_job(plan, arguments) {
         Ok(job) => job,
         Err(status) => return status,
     };
     let mut ui = TerminalUi::default();
-    let mut client = match kept.take() {
-        Some((same, client)) if same == *host => client,
-        other => {
-            if let Some((_, mut client)) = other {
-                client.close();
-            }
-            match log_in(arguments, host, &mut ui) {
-                Some(client) => client,
-                None => return NO_CONNECTION,
-            }
-        }
-    };
+    let Some(mut client) = connected(arguments, host, kept, &mut ui) else { return NO_CONNECTION };
     if carry_out(&mut client, &job, side, &mut ui) {
         *kept = Some((host.clone(), client));
     }
     exit_status(job.summary())
+}
+
+/// The connection to `host`: the one that was kept, or a new one.
+pub(crate) fn connected(
+    arguments: &Arguments,
+    host: &Host,
+    kept: &mut Kept,
+    ui: &mut TerminalUi,
+) -> Option<Client> {
+    match kept.take() {
+        Some((same, client)) if same == *host => Some(client),
+        other => {
+            if let Some((_, mut client)) = other {
+                client.close();
+            }
+            log_in(arguments, host, ui)
+        }
+    }
 }
 
 /// Remote to remote through this host: one connection here, the other on a thread of its own.
@@ -169,6 +193,9 @@ fn relay(
         target: target_path,
         target_must_be_dir: arguments.needs_directory(),
     };
+    if arguments.via != Via::Inside {
+        return exit_status(pipes::copy(arguments, plan, &[source, target]));
+    }
     let job = match new_job(plan, arguments) {
         Ok(job) => job,
         Err(status) => return status,
@@ -198,7 +225,7 @@ fn relay(
 }
 
 fn new_job(plan: Plan, arguments: &Arguments) -> Result<Job, u8> {
-    let show = Box::new(Show::new(arguments.quiet));
+    let show = Box::new(Show::new(arguments.quiet, arguments.verbose > 0));
     Job::new(plan, arguments.options.clone(), show).map_err(|error| {
         say(&error.to_string());
         FAILURE
@@ -210,83 +237,5 @@ const fn exit_status(summary: Summary) -> u8 {
         Summary { lost: true, .. } => NO_CONNECTION,
         Summary { failures: 0, .. } => 0,
         _ => FAILURE,
-    }
-}
-
-/// Connects and logs in; says why when it cannot.
-fn log_in(arguments: &Arguments, host: &Host, ui: &mut TerminalUi) -> Option<Client> {
-    let options = match ClientOptions::load(&arguments.request(host)) {
-        Ok(options) => options,
-        Err(error) => {
-            ui.say(error.to_string().trim_end());
-            say("Connection closed");
-            return None;
-        }
-    };
-    match connect(&options, ui) {
-        Ok(mut client) => {
-            // `IPQoS`: a copy is bulk. 0 is what a new socket has.
-            let service = options.config.ip_qos.bulk.filter(|&service| service != 0);
-            if let (Some(_), Some(service)) = (client.address(), service) {
-                let _ = lh_sys::socket::set_tos(client.driver().link().stream().write_fd(), service);
-            }
-            Some(client)
-        }
-        Err(error) => {
-            if options.log_level >= LogLevel::Fatal {
-                ui.say(&error.to_string());
-            }
-            say("Connection closed");
-            None
-        }
-    }
-}
-
-/// Runs one side of the job; false when the connection is of no more use.
-fn carry_out(client: &mut Client, job: &Job, side: Side, ui: &mut TerminalUi) -> bool {
-    let setup = SessionSetup::new(Start::Subsystem("sftp".to_owned()));
-    let handler = Box::new(job.handler(side));
-    if let Err(error) = client.open_session(setup, &ChannelOptions::default(), handler) {
-        job.lost(side, &error.to_string());
-        return false;
-    }
-    let mut control = Copying { refused: None };
-    let result = client.run(&mut control);
-    if let Some(request) = control.refused {
-        ui.say(&format!("{request} request failed on channel 0"));
-    }
-    match result {
-        Ok(_) if job.is_finished() => true,
-        Ok(_) => {
-            job.lost(side, "Connection closed");
-            false
-        }
-        Err(error) => {
-            // The other side's failure may have ended the copy before this one's news came.
-            if !job.is_finished() {
-                ui.say(&error.to_string());
-                job.lost(side, "Connection closed");
-            }
-            false
-        }
-    }
-}
-
-/// The control of a connection that copies: the server may open nothing.
-struct Copying {
-    refused: Option<&'static str>,
-}
-
-impl Control for Copying {
-    fn on_event(&mut self, event: ControlEvent, cx: &mut ControlCx<'_>) {
-        match event {
-            ControlEvent::Note { note, .. } => {
-                if let Some(SessionNote::StartRefused { request }) = note.downcast_ref::<SessionNote>() {
-                    self.refused = Some(request);
-                    cx.stop(NO_CONNECTION.into());
-                }
-            }
-            event => answer_by_default(event, cx),
-        }
     }
 }

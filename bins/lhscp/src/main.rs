@@ -1,11 +1,19 @@
 //! `lhscp`: files and folders between hosts, with the command line, the messages and the exit statuses of scp(1).
 //!
-//! The copy itself is `lh_transfer`; here are the words of the command line ([`place`], [`command_line`]), who is
-//! connected to whom ([`copy`]), and what a person sees ([`show`]).
+//! The copy itself is `lh_transfer`, for SFTP and for the old protocol; here are the words of the command line
+//! ([`place`], [`command_line`]), who is connected to whom ([`copy`]), the ways to get there ([`inside`] this process,
+//! [`pipes`] to another program, [`direct`] from host to host), the old protocol over each of them ([`legacy`]), its remote
+//! side ([`remote_side`]), and what a person sees ([`show`]).
 
 mod command_line;
 mod copy;
+mod direct;
+mod inside;
+mod legacy;
+mod pipes;
 mod place;
+mod program;
+mod remote_side;
 mod show;
 
 use std::process::ExitCode;
@@ -31,10 +39,13 @@ fn start() -> u8 {
         Ok(parsed) => parsed,
         Err(stop) => return stop.print(),
     };
+    if parsed.has('t') || parsed.has('f') {
+        return remote_side::run(&parsed);
+    }
     let account = match local_account() {
         Ok(account) => account,
         Err(why) => {
-            eprintln!("lhscp: {why}");
+            show::say(&why);
             return FAILURE;
         }
     };

@@ -191,7 +191,7 @@ fn carry_out(plan: &Plan, agent: &mut Agent) -> bool {
         Action::Unlock => lock::unlock(agent),
         Action::List { public } => list::identities(agent, *public, how),
         Action::Extensions => list::extensions(agent),
-        Action::Test => plan.files.iter().fold(true, |all, file| list::test(agent, file, how) && all),
+        Action::Test => all_of(&plan.files, |file| list::test(agent, file, how)),
         Action::AddToken(provider) => token::add(agent, provider, &plan.files, how),
         Action::RemoveToken(provider) => token::remove(agent, provider),
         Action::RemoveAll => match agent.done(&Request::RemoveAll) {
@@ -214,10 +214,16 @@ fn carry_out(plan: &Plan, agent: &mut Agent) -> bool {
     }
 }
 
+/// Does it for each, whatever became of those before; true when all went well.
+fn all_of(files: &[PathBuf], mut work: impl FnMut(&Path) -> bool) -> bool {
+    let failures = files.iter().filter(|file| !work(file)).count();
+    failures == 0
+}
+
 /// Does it for every file named, or else for the default ones that exist, of which there must be one.
 fn each_file(plan: &Plan, mut work: impl FnMut(&Path) -> bool) -> bool {
     if !plan.files.is_empty() {
-        return plan.files.iter().fold(true, |all, file| work(file) && all);
+        return all_of(&plan.files, work);
     }
     let home = lh_sys::users::current().ok().flatten().map(|user| user.home).or_else(lh_sys::users::home);
     let Some(home) = home else {

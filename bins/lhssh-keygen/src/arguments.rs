@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
-use lh_cli::flags::Parsed;
+use lh_cli::flags::{KEYGEN, Parsed};
 use lh_crypto::{FingerprintHash, Zeroizing};
 
 use crate::talk::{Outcome, error, fatal, unsupported};
@@ -84,7 +84,7 @@ impl Arguments {
         }
         let comment = text('C');
         if comment.as_ref().is_some_and(|comment| comment.contains(['\n', '\r'])) {
-            return Err(error("lhssh-keygen: a comment is one line"));
+            return Err(error(format!("{}: a comment is one line", KEYGEN.called())));
         }
         Ok(Self {
             file: parsed.value('f').map(PathBuf::from),

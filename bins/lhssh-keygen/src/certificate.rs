@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{self, Read as _};
 
+use lh_cli::flags::KEYGEN;
 use lh_crypto::{Certificate, CertificateKind, PublicKey};
 
 use crate::arguments::Arguments;
@@ -25,7 +26,7 @@ pub(crate) fn show(arguments: &Arguments) -> Outcome {
     } else {
         fs::File::open(&path).and_then(|file| file.take(MAX_FILE).read_to_end(&mut bytes))
     };
-    read.map_err(|failed| fatal(format!("lhssh-keygen: {name}: {}", reason(&failed))))?;
+    read.map_err(|failed| fatal(format!("{}: {name}: {}", KEYGEN.called(), reason(&failed))))?;
     let text = String::from_utf8_lossy(&bytes);
     let mut found = false;
     for (number, line) in (1..).zip(text.lines()) {

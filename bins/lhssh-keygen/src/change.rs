@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use lh_cli::flags::KEYGEN;
 use lh_crypto::{PrivateKey, PublicKey, Zeroizing};
 
 use crate::arguments::Arguments;
@@ -83,7 +84,7 @@ pub(crate) fn public(arguments: &Arguments) -> Outcome {
 /// whole key.
 pub(crate) fn public_of(arguments: &Arguments, path: &Path) -> Outcome<PublicKey> {
     let bytes = fs::read(path)
-        .map_err(|failed| fatal(format!("lhssh-keygen: {}: {}", shown(path), reason(&failed))))
+        .map_err(|failed| fatal(format!("{}: {}: {}", KEYGEN.called(), shown(path), reason(&failed))))
         .map(Zeroizing::new)?;
     let line = String::from_utf8_lossy(&bytes);
     if let Some((key, _)) = line.lines().next().and_then(PublicKey::from_openssh_line) {

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::Read as _;
 
+use lh_cli::flags::KEYGEN;
 use lh_crypto::PublicKey;
 
 use crate::arguments::{Arguments, Format};
@@ -32,7 +33,7 @@ pub(crate) fn import(arguments: &Arguments) -> Outcome {
     let mut bytes = Vec::new();
     File::open(&path)
         .and_then(|file| file.take(MAX_KEY_FILE).read_to_end(&mut bytes))
-        .map_err(|failed| fatal(format!("lhssh-keygen: {}: {}", shown(&path), reason(&failed))))?;
+        .map_err(|failed| fatal(format!("{}: {}: {}", KEYGEN.called(), shown(&path), reason(&failed))))?;
     let text = String::from_utf8_lossy(&bytes);
     if text.contains("BEGIN SSH2 ENCRYPTED PRIVATE KEY") {
         return Err(unsupported("importing private keys of this format is"));

@@ -5,6 +5,7 @@ use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::Path;
 
+use lh_cli::flags::KEYGEN;
 use lh_crypto::{PublicKey, Zeroizing};
 
 use crate::arguments::Arguments;
@@ -24,7 +25,7 @@ pub(crate) fn show(arguments: &Arguments) -> Outcome {
     let bytes = match bytes {
         // A folder can be opened but not read.
         Err(error) if error.kind() == io::ErrorKind::IsADirectory => Zeroizing::new(Vec::new()),
-        Err(error) => return Err(fatal(format!("lhssh-keygen: {name}: {}", reason(&error)))),
+        Err(error) => return Err(fatal(format!("{}: {name}: {}", KEYGEN.called(), reason(&error)))),
         Ok(bytes) => bytes,
     };
     let text = Zeroizing::new(String::from_utf8_lossy(&bytes).into_owned());

@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
+use lh_cli::flags::KEYGEN;
 use lh_crypto::{KeyType, PrivateKey, Zeroizing};
 
 use crate::arguments::{Arguments, Format};
@@ -170,7 +171,9 @@ pub(crate) fn host_keys(arguments: &Arguments) -> Outcome {
             _ => {}
         }
         if !arguments.quiet {
-            print(if announced { "" } else { "lhssh-keygen: generating new host keys: " })?;
+            if !announced {
+                print(format!("{}: generating new host keys: ", KEYGEN.called()))?;
+            }
             print(format!("{label} "))?;
             announced = true;
         }

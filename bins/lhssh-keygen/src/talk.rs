@@ -7,6 +7,7 @@ use std::io::{self, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
+use lh_cli::flags::KEYGEN;
 use lh_cli::prompt::{Kind, PromptError, Prompter, Require};
 use lh_crypto::Zeroizing;
 use lh_sys::users;
@@ -40,7 +41,7 @@ pub(crate) fn silent() -> Failure {
 
 /// Something that this program does not do yet, though ssh-keygen does.
 pub(crate) fn unsupported(what: impl AsRef<str>) -> Failure {
-    error(format!("lhssh-keygen: {} not supported yet", what.as_ref()))
+    error(format!("{}: {} not supported yet", KEYGEN.called(), what.as_ref()))
 }
 
 /// Says something on standard error.

@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
 use lh_crypto::{PublicKey, SystemRandom};
-use lh_driver::{Link, Stream};
+use lh_driver::{Link, LinkError, Stage, Stream};
 use lh_transport::{Config, Event, Transport};
 
 use crate::hosts::Job;
@@ -42,7 +42,9 @@ pub(crate) enum KeyKind {
 
 impl KeyKind {
     /// What is asked for without `-t`, in the order of ssh-keyscan.
-    pub(crate) const DEFAULT: [Self; 3] = [Self::Rsa, Self::Ecdsa, Self::Ed25519];
+    pub(crate) fn every() -> Vec<Self> {
+        Self::ALL.iter().map(|(_, kind)| *kind).collect()
+    }
 
     const ALL: [(&'static str, Self); 5] = [
         ("rsa", Self::Rsa),
@@ -153,7 +155,22 @@ fn key(
     let mut link = Link::new(transport, stream);
     loop {
         let deadline = Instant::now() + query.timeout;
-        match link.next_event(Some(deadline)).map_err(|error| error.to_string())? {
+        let event = match link.next_event(Some(deadline)) {
+            Ok(event) => event,
+            Err(LinkError::Closed { stage: Stage::Identification }) => {
+                // A server with too much to do says no more than this: worth knowing.
+                show.error(&format!("{name}: Connection closed by remote host"));
+                return Err("closed".to_owned());
+            }
+            Err(LinkError::Io { stage: Stage::Identification, source }) => {
+                let text = source.to_string();
+                let words = text.split(" (os error ").next().unwrap_or(&text);
+                show.error(&format!("read ({name}): {words}"));
+                return Err("broken".to_owned());
+            }
+            Err(error) => return Err(error.to_string()),
+        };
+        match event {
             Event::PeerIdentification(line) => show.server(name, &line),
             Event::HostKey { blob, .. } => {
                 return PublicKey::from_blob(&blob).map_err(|error| error.to_string());

@@ -73,7 +73,7 @@ fn plan(parsed: &Parsed) -> Result<(Query, Show, Hosts), String> {
         },
     };
     let kinds = match parsed.text('t') {
-        None => KeyKind::DEFAULT.to_vec(),
+        None => KeyKind::every(),
         Some(text) => KeyKind::parse(&text)?,
     };
     let family = match (parsed.has('4'), parsed.has('6')) {

@@ -6,21 +6,108 @@ use lh_crypto::{Cipher, KexAlgorithm, Mac};
 /// Makes the lines of an answer.
 type List = fn() -> Vec<&'static str>;
 
-/// The queries, each with what it lists.
+/// The queries, each with what it lists, in OpenSSH's order.
 const QUERIES: &[(&str, List)] = &[
-    ("cipher", ciphers),
-    ("cipher-auth", authenticating_ciphers),
-    ("compression", || vec!["none", "zlib@openssh.com"]),
-    ("kex", kex),
-    ("key", keys),
-    ("key-ca-sign", plain_signatures),
-    ("key-cert", Vec::new),
-    ("key-plain", keys),
-    ("key-sig", signatures),
-    ("mac", macs),
+    ("cipher", || known(CIPHERS, |name| Cipher::by_name(name).is_some())),
+    ("cipher-auth", || known(CIPHERS, |name| Cipher::by_name(name).is_some_and(Cipher::is_aead))),
+    ("compression", || vec!["none", "zlib@openssh.com", "zlib"]),
+    ("kex", || known(KEX, |name| KexAlgorithm::by_name(name).is_some())),
+    ("kex-gss", Vec::new),
+    ("key", || known(KEYS, |name| !is_hash_of_rsa(name))),
+    ("key-ca-sign", || known(KEYS, |name| !is_certificate(name) && name != "ssh-rsa")),
+    ("key-cert", || known(KEYS, |name| is_certificate(name) && !is_hash_of_rsa(name))),
+    ("key-plain", || known(KEYS, |name| !is_certificate(name) && !is_hash_of_rsa(name))),
+    ("key-sig", || KEYS.to_vec()),
+    ("mac", || known(MACS, |name| Mac::by_name(name).is_some())),
     ("protocol-version", || vec!["2"]),
-    ("sig", signatures),
+    ("sig", || known(KEYS, |name| !is_certificate(name))),
 ];
+
+/// Names in the order in which OpenSSH prints them; what is not built in is left out of an answer.
+const CIPHERS: &[&str] = &[
+    "3des-cbc",
+    "aes128-cbc",
+    "aes192-cbc",
+    "aes256-cbc",
+    "aes128-ctr",
+    "aes192-ctr",
+    "aes256-ctr",
+    "aes128-gcm@openssh.com",
+    "aes256-gcm@openssh.com",
+    "chacha20-poly1305@openssh.com",
+    "chacha20-poly1305-mt@hpnssh.org",
+];
+
+const MACS: &[&str] = &[
+    "hmac-sha1",
+    "hmac-sha1-96",
+    "hmac-sha2-256",
+    "hmac-sha2-512",
+    "hmac-md5",
+    "hmac-md5-96",
+    "umac-64@openssh.com",
+    "umac-128@openssh.com",
+    "hmac-sha1-etm@openssh.com",
+    "hmac-sha1-96-etm@openssh.com",
+    "hmac-sha2-256-etm@openssh.com",
+    "hmac-sha2-512-etm@openssh.com",
+    "hmac-md5-etm@openssh.com",
+    "hmac-md5-96-etm@openssh.com",
+    "umac-64-etm@openssh.com",
+    "umac-128-etm@openssh.com",
+];
+
+const KEX: &[&str] = &[
+    "diffie-hellman-group1-sha1",
+    "diffie-hellman-group14-sha1",
+    "diffie-hellman-group14-sha256",
+    "diffie-hellman-group16-sha512",
+    "diffie-hellman-group18-sha512",
+    "diffie-hellman-group-exchange-sha1",
+    "diffie-hellman-group-exchange-sha256",
+    "ecdh-sha2-nistp256",
+    "ecdh-sha2-nistp384",
+    "ecdh-sha2-nistp521",
+    "curve25519-sha256",
+    "curve25519-sha256@libssh.org",
+    "sntrup761x25519-sha512",
+    "sntrup761x25519-sha512@openssh.com",
+    "mlkem768x25519-sha256",
+];
+
+const KEYS: &[&str] = &[
+    "ssh-ed25519",
+    "ssh-ed25519-cert-v01@openssh.com",
+    "sk-ssh-ed25519@openssh.com",
+    "sk-ssh-ed25519-cert-v01@openssh.com",
+    "ecdsa-sha2-nistp256",
+    "ecdsa-sha2-nistp256-cert-v01@openssh.com",
+    "ecdsa-sha2-nistp384",
+    "ecdsa-sha2-nistp384-cert-v01@openssh.com",
+    "ecdsa-sha2-nistp521",
+    "ecdsa-sha2-nistp521-cert-v01@openssh.com",
+    "sk-ecdsa-sha2-nistp256@openssh.com",
+    "sk-ecdsa-sha2-nistp256-cert-v01@openssh.com",
+    "ssh-rsa",
+    "ssh-rsa-cert-v01@openssh.com",
+    "rsa-sha2-256",
+    "rsa-sha2-256-cert-v01@openssh.com",
+    "rsa-sha2-512",
+    "rsa-sha2-512-cert-v01@openssh.com",
+];
+
+fn known(names: &[&'static str], is: impl Fn(&str) -> bool) -> Vec<&'static str> {
+    names.iter().copied().filter(|name| is(name)).collect()
+}
+
+fn is_certificate(name: &str) -> bool {
+    name.contains("-cert-")
+}
+
+/// A signature algorithm that is no key type.
+fn is_hash_of_rsa(name: &str) -> bool {
+    name.starts_with("rsa-sha2-")
+}
 
 /// Keywords that may be asked for instead of a query.
 const KEYWORDS: &[(&str, &str)] = &[
@@ -46,36 +133,6 @@ pub(crate) fn answer(query: &str) -> Option<Vec<&'static str>> {
     QUERIES.iter().find(|(each, _)| *each == name).map(|(_, list)| list())
 }
 
-fn ciphers() -> Vec<&'static str> {
-    Cipher::ALL.iter().map(|cipher| cipher.name).collect()
-}
-
-fn authenticating_ciphers() -> Vec<&'static str> {
-    Cipher::ALL.iter().filter(|cipher| cipher.is_aead()).map(|cipher| cipher.name).collect()
-}
-
-fn kex() -> Vec<&'static str> {
-    KexAlgorithm::ALL.iter().map(|kex| kex.name()).collect()
-}
-
-fn macs() -> Vec<&'static str> {
-    Mac::ALL.iter().map(|mac| mac.name).collect()
-}
-
-fn keys() -> Vec<&'static str> {
-    vec!["ssh-ed25519", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521", "ssh-rsa"]
-}
-
-fn plain_signatures() -> Vec<&'static str> {
-    signatures().into_iter().filter(|name| *name != "ssh-rsa").collect()
-}
-
-fn signatures() -> Vec<&'static str> {
-    let mut all = keys();
-    all.extend(["rsa-sha2-256", "rsa-sha2-512"]);
-    all
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -88,5 +145,17 @@ mod tests {
         assert_eq!(answer("protocol-version"), Some(vec!["2"]));
         assert!(answer("help").is_some_and(|list| list.contains(&"kex")));
         assert_eq!(answer("nonsense"), None);
+    }
+
+    #[test]
+    fn every_algorithm_there_is_can_be_found_out() {
+        let listed = |query: &str| answer(query).unwrap_or_default();
+        assert_eq!(listed("cipher").len(), Cipher::ALL.len());
+        assert_eq!(listed("mac").len(), Mac::ALL.len());
+        assert_eq!(listed("kex").len(), KexAlgorithm::ALL.len());
+        assert!(listed("cipher").contains(&"3des-cbc") && !listed("cipher-auth").contains(&"3des-cbc"));
+        assert!(listed("key-sig").contains(&"rsa-sha2-512") && !listed("key").contains(&"rsa-sha2-512"));
+        assert!(listed("key-cert").iter().all(|name| name.contains("-cert-")));
+        assert!(!listed("key-ca-sign").contains(&"ssh-rsa") && listed("sig").contains(&"ssh-rsa"));
     }
 }

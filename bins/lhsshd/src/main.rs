@@ -94,6 +94,12 @@ fn run(parsed: &Parsed, arguments: &[OsString]) -> Result<ExitCode, Stop> {
     for note in config.notes.iter().filter(|_| !quiet) {
         complain(note);
     }
+    if config.use_pam.value && !lh_server::PAM {
+        complain(&format!("{}: Unsupported option UsePAM", config.use_pam.origin));
+    }
+    if let Some(problem) = lh_server::contradiction(&config) {
+        return Err(Stop::new(problem, BAD_CONFIGURATION));
+    }
     let host_keys = host_keys(&config)?;
     if parsed.has('T') {
         say(&dump(&config, parsed)?);
@@ -105,7 +111,7 @@ fn run(parsed: &Parsed, arguments: &[OsString]) -> Result<ExitCode, Stop> {
     let to_stderr = debug > 0 || parsed.has('e') || parsed.has('E');
     let log_level = if parsed.has('q') { Some(Level::Quiet) } else { Level::debug(debug) };
     let log_target = if to_stderr { LogTarget::Stderr } else { LogTarget::Syslog };
-    let hand_over = HandOver { config, host_keys, log_target, log_level };
+    let hand_over = HandOver { config, host_keys, log_target, log_level, oom_score: None };
     if parsed.has('i') {
         return Ok(status(lh_server::inetd(hand_over)));
     }
@@ -150,6 +156,11 @@ fn command_line(parsed: &Parsed) -> Result<Vec<String>, Stop> {
         match flag {
             '4' => options.push("AddressFamily inet".to_owned()),
             '6' => options.push("AddressFamily inet6".to_owned()),
+            'c' => {
+                let path = std::path::absolute(text.as_ref())
+                    .map_err(|problem| Stop::new(format!("{text}: {problem}"), 1))?;
+                options.push(format!("HostCertificate \"{}\"", path.display()));
+            }
             'g' => options.push(format!("LoginGraceTime {text}")),
             'h' => {
                 let path = std::path::absolute(text.as_ref())
@@ -194,8 +205,18 @@ fn host_keys(config: &ServerConfig) -> Result<Vec<HostKey>, Stop> {
         configured.iter().map(String::as_str).collect()
     };
     for file in files {
-        match HostKey::load(Path::new(file)) {
+        let path = Path::new(file);
+        match HostKey::load(path) {
             Ok(key) => keys.push(key),
+            // The private half may be somebody else's to keep.
+            Err(problem) if config.host_key_agent.as_deref().is_some() => {
+                let agent = config.host_key_agent.as_deref().unwrap_or_default();
+                match HostKey::in_agent(path, agent) {
+                    Ok(key) => keys.push(key),
+                    Err(_) if configured.is_empty() && !path.exists() => {}
+                    Err(why) => lines.extend([problem.to_string(), why]),
+                }
+            }
             // Nobody asked for the default files: it is no fault that one is not there.
             Err(HostKeyError::Read { error, .. })
                 if configured.is_empty() && error.kind() == std::io::ErrorKind::NotFound => {}
@@ -203,8 +224,14 @@ fn host_keys(config: &ServerConfig) -> Result<Vec<HostKey>, Stop> {
         }
     }
     if keys.is_empty() {
-        lines.push("lhsshd: no hostkeys available -- exiting.".to_owned());
+        lines.push(format!("{}: no hostkeys available -- exiting.", SSHD.called()));
         return Err(Stop { lines, status: NO_HOST_KEYS });
+    }
+    for file in &config.host_certificate.0 {
+        match HostKey::certified(&keys, Path::new(file)) {
+            Ok(key) => keys.push(key),
+            Err(problem) => lines.push(problem),
+        }
     }
     for line in lines {
         complain(&line);

@@ -99,6 +99,12 @@ impl Client {
         }
     }
 
+    /// From now on signatures name this host key (`publickey-hostbound-v00@openssh.com`), or none. For callers that hear of the
+    /// server's `publickey-hostbound@openssh.com` only after [`new`](Self::new).
+    pub fn bind_host_key(&mut self, host_key: Option<&[u8]>) {
+        self.host_key = host_key.map(<[u8]>::to_vec);
+    }
+
     /// Asks for the `ssh-userauth` service.
     pub fn start(&mut self, sink: &mut dyn PacketSink) {
         sink.payload(&ServiceRequest::new(USERAUTH_SERVICE).to_payload());

@@ -28,7 +28,7 @@ pub(crate) const KEY_DEFAULT: &[&str] = &[
 ];
 
 /// Names that exist here but are offered only on request.
-pub(crate) const KEY_ON_REQUEST: &[&str] = &["ssh-rsa"];
+pub(crate) const KEY_ON_REQUEST: &[&str] = &["ssh-rsa", "ssh-rsa-cert-v01@openssh.com"];
 
 /// The lists for KEXINIT. `known_types` are the types of the keys known_hosts has for the host: where the
 /// configuration leaves the order to us, their algorithms come first, so that the server shows a key that can be checked.
@@ -62,7 +62,9 @@ pub(crate) fn offered(
         list("MACs", &settings.macs, &default.mac_c2s, &|name| lh_crypto::Mac::by_name(name).is_some())?;
     let mut compression = default.compression_c2s;
     if *settings.compression {
-        // Wanted first, but a server without it is still good enough.
+        // Wanted first, but a server without it is still good enough. Old equipment only knows the form that begins
+        // before anybody has logged in.
+        compression.push("zlib".to_owned());
         compression.sort_by_key(|name| name == "none");
     }
     Ok(Algorithms {
@@ -129,27 +131,7 @@ pub fn default_algorithms(keyword: &str) -> Vec<String> {
 /// Names of OpenSSH's that this build lacks. They may stand in a configuration, which is often one for both, and
 /// are left out of what is offered.
 const FOREIGN: &[(AlgorithmKind, &[&str])] = &[
-    (AlgorithmKind::Cipher, &["3des-cbc", "aes128-cbc", "aes192-cbc", "aes256-cbc"]),
-    (
-        AlgorithmKind::Mac,
-        &[
-            "hmac-md5",
-            "hmac-md5-96",
-            "hmac-md5-96-etm@openssh.com",
-            "hmac-md5-etm@openssh.com",
-            "hmac-sha1-96",
-            "hmac-sha1-96-etm@openssh.com",
-        ],
-    ),
-    (
-        AlgorithmKind::Kex,
-        &[
-            "diffie-hellman-group1-sha1",
-            "diffie-hellman-group14-sha1",
-            "diffie-hellman-group-exchange-sha1",
-            "mlkem768nistp256-sha256",
-        ],
-    ),
+    (AlgorithmKind::Kex, &["mlkem768nistp256-sha256"]),
     (
         AlgorithmKind::Key,
         &[
@@ -157,7 +139,6 @@ const FOREIGN: &[(AlgorithmKind, &[&str])] = &[
             "ssh-dss-cert-v01@openssh.com",
             "ssh-mldsa44-ed25519@openssh.com",
             "ssh-mldsa44-ed25519-cert-v01@openssh.com",
-            "ssh-rsa-cert-v01@openssh.com",
             "webauthn-sk-ecdsa-sha2-nistp256-cert-v01@openssh.com",
             "webauthn-sk-ecdsa-sha2-nistp256@openssh.com",
         ],
@@ -202,18 +183,35 @@ mod tests {
 
     #[test]
     fn a_configuration_for_both_names_what_only_openssh_has() {
+        assert!(exists(AlgorithmKind::Key, "ssh-mldsa44-ed25519@openssh.com", false));
         assert!(exists(AlgorithmKind::Mac, "hmac-md5-etm@openssh.com", false));
         assert!(exists(AlgorithmKind::Cipher, "aes*-cbc", true));
         assert!(!exists(AlgorithmKind::Cipher, "rot13", false));
         assert!(!exists(AlgorithmKind::Kex, "rot*", true));
-        let list = AlgorithmList(Some("hmac-md5,hmac-sha2-256".to_owned()));
-        let default = default_algorithms("MACs");
+        let list = AlgorithmList(Some("mlkem768nistp256-sha256,curve25519-sha256".to_owned()));
+        let default = default_algorithms("KexAlgorithms");
         let names = list_of(&list, &default);
-        assert_eq!(names.ok(), Some(vec!["hmac-sha2-256".to_owned()]));
-        assert!(list_of(&AlgorithmList(Some("hmac-md5".to_owned())), &default).is_err());
+        assert_eq!(names.ok(), Some(vec!["curve25519-sha256".to_owned()]));
+        assert!(list_of(&AlgorithmList(Some("mlkem768nistp256-sha256".to_owned())), &default).is_err());
     }
 
     fn list_of(configured: &AlgorithmList, default: &[String]) -> Result<Vec<String>, ClientError> {
-        list("MACs", configured, default, &|name| lh_crypto::Mac::by_name(name).is_some())
+        list("KexAlgorithms", configured, default, &|name| lh_crypto::KexAlgorithm::by_name(name).is_some())
+    }
+
+    #[test]
+    fn what_only_old_equipment_needs_is_in_no_default_list() {
+        use lh_crypto::{Cipher, KexAlgorithm, Mac};
+        for all in [Algorithms::client_default(), Algorithms::server_default()] {
+            let ciphers =
+                all.cipher_c2s.iter().chain(&all.cipher_s2c).filter_map(|name| Cipher::by_name(name));
+            assert!(ciphers.clone().count() > 0 && !ciphers.into_iter().any(Cipher::is_legacy));
+            let macs = all.mac_c2s.iter().chain(&all.mac_s2c).filter_map(|name| Mac::by_name(name));
+            assert!(macs.clone().count() > 0 && !macs.into_iter().any(Mac::is_legacy));
+            let mut kex = all.kex.iter().filter_map(|name| KexAlgorithm::by_name(name));
+            assert!(!kex.any(KexAlgorithm::is_legacy));
+            assert!(!all.host_key.iter().any(|name| name == "ssh-rsa"));
+        }
+        assert!(!KEY_DEFAULT.iter().any(|name| name.starts_with("ssh-rsa")));
     }
 }

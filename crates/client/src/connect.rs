@@ -52,7 +52,7 @@ pub fn connect(options: &Options, ui: &mut dyn UserInterface) -> Result<Client, 
     let Connected { link, proxy, peer, address, untrusted } = connect_link(options, 0, &mut log)?;
     let config = &options.config;
     let mut driver = Driver::new(link, lh_connection::Config::default());
-    driver.set_workers(Workers::from_environment());
+    driver.set_workers(Workers::configured(*config.disable_mt_aes));
     if let Some(interval) = config.server_alive_interval.duration() {
         driver.set_keepalive(interval, *config.server_alive_count_max);
     }
@@ -189,16 +189,11 @@ fn connect_link(options: &Options, depth: usize, log: &mut Log<'_>) -> Result<Co
     let mut login = login_config(options, reached.address, untrusted)?;
     login.identities.session = session_proof(&link);
     log.debug(|| format!("Authenticating to {} as '{}'", login.host, login.user));
-    let machine = {
-        let transport = link.transport_ref();
-        let session_id = transport.session_id().unwrap_or_default();
-        let unbound =
-            matches!(*config.pubkey_authentication, lh_config::enums::ClientPubkeyAuthentication::Unbound);
-        // The server takes signatures that name its host key, so that they are worth nothing to another host.
-        let bound = !unbound && transport.peer_extension("publickey-hostbound@openssh.com") == Some(b"0");
-        lh_auth::client::Client::new(&login.user, session_id, transport.host_key().filter(|_| bound))
-    };
-    let result = log_in(&mut LinkPackets { link: &mut link, peer: &peer }, machine, &login, log);
+    let host_bound =
+        !matches!(*config.pubkey_authentication, lh_config::enums::ClientPubkeyAuthentication::Unbound);
+    let session_id = link.transport_ref().session_id().unwrap_or_default();
+    let machine = lh_auth::client::Client::new(&login.user, session_id, None);
+    let result = log_in(&mut LinkPackets { link: &mut link, peer: &peer, host_bound }, machine, &login, log);
     if let Err(error) = result {
         if matches!(error, ClientError::Denied(_)) {
             let reason = lh_wire::msg::disconnect::NO_MORE_AUTH_METHODS_AVAILABLE;
@@ -271,7 +266,8 @@ fn through_hop(
     let hop_options = options.for_hop(hop, before).map_err(|error| ClientError::Config(error.to_string()))?;
     log.debug(|| format!("Connecting through jump host {}", hop.host));
     let connected = connect_link(&hop_options, depth + 1, log)?;
-    let stream = carry(connected.link, connected.proxy, &options.config.host, options.config.port())
+    let workers = Workers::configured(*hop_options.config.disable_mt_aes);
+    let stream = carry(connected.link, connected.proxy, workers, &options.config.host, options.config.port())
         .map_err(|error| ClientError::Local(format!("jump host {}: {}", hop.host, errno_text(&error))))?;
     Ok(Reached { stream, proxy: None, address: None })
 }

@@ -140,6 +140,8 @@ fn lossy(bytes: &[u8]) -> String {
 pub(crate) struct LinkPackets<'l> {
     pub(crate) link: &'l mut Link,
     pub(crate) peer: &'l PeerName,
+    /// Signatures may name the host key.
+    pub(crate) host_bound: bool,
 }
 
 impl Packets for LinkPackets<'_> {
@@ -161,6 +163,12 @@ impl Packets for LinkPackets<'_> {
     fn server_sig_algs(&self) -> Option<String> {
         let value = self.link.transport_ref().peer_extension("server-sig-algs")?;
         Some(String::from_utf8_lossy(value).into_owned())
+    }
+
+    fn bound_host_key(&self) -> Option<Vec<u8>> {
+        let transport = self.link.transport_ref();
+        let understood = transport.peer_extension("publickey-hostbound@openssh.com") == Some(b"0");
+        transport.host_key().filter(|_| self.host_bound && understood).map(<[u8]>::to_vec)
     }
 }
 

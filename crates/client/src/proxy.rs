@@ -54,7 +54,13 @@ impl Drop for ProxyCommand {
 /// runs in another one.
 ///
 /// `proxy` is what leads to the jump host, which must live as long as the connection through it.
-pub(crate) fn carry(link: Link, proxy: Option<ProxyCommand>, host: &str, port: u16) -> io::Result<Stream> {
+pub(crate) fn carry(
+    link: Link,
+    proxy: Option<ProxyCommand>,
+    workers: Workers,
+    host: &str,
+    port: u16,
+) -> io::Result<Stream> {
     let (ours, theirs) = UnixStream::pair()?;
     let mut ours = Some(Stream::socket(ours.into())?);
     let mut hop = Some((link, proxy, OwnedFd::from(theirs)));
@@ -63,7 +69,7 @@ pub(crate) fn carry(link: Link, proxy: Option<ProxyCommand>, host: &str, port: u
         ours = None;
         // A reader of our output must not wait for the copy.
         drop(lh_sys::fd::take_stdin_stdout());
-        hop.take().map_or(255, |hop| serve_hop(hop, host, port))
+        hop.take().map_or(255, |hop| serve_hop(hop, workers, host, port))
     });
     match (forked, hop.take()) {
         (Ok(()), Some((link, proxy, _))) => {
@@ -73,7 +79,9 @@ pub(crate) fn carry(link: Link, proxy: Option<ProxyCommand>, host: &str, port: u
         }
         (Err(_), Some(hop)) => {
             let host = host.to_owned();
-            std::thread::Builder::new().name("jump".to_owned()).spawn(move || serve_hop(hop, &host, port))?;
+            std::thread::Builder::new()
+                .name("jump".to_owned())
+                .spawn(move || serve_hop(hop, workers, &host, port))?;
         }
         (_, None) => {}
     }
@@ -81,10 +89,10 @@ pub(crate) fn carry(link: Link, proxy: Option<ProxyCommand>, host: &str, port: u
 }
 
 /// Runs the connection to a jump host until its one channel is closed.
-fn serve_hop(hop: (Link, Option<ProxyCommand>, OwnedFd), host: &str, port: u16) -> i32 {
+fn serve_hop(hop: (Link, Option<ProxyCommand>, OwnedFd), workers: Workers, host: &str, port: u16) -> i32 {
     let (link, _proxy, local) = hop;
     let mut driver = Driver::new(link, lh_connection::Config::default());
-    driver.set_workers(Workers::from_environment());
+    driver.set_workers(workers);
     let mut fields = Vec::new();
     fields.put_string(host.as_bytes());
     fields.put_u32(port.into());

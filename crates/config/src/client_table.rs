@@ -240,8 +240,8 @@ keyword_table! {
     none_switch: bool = "no", "NoneSwitch", Match, NotYet;
     /// HPN-SSH: drop the MAC with the cipher.
     none_mac_enabled: bool = "no", "NoneMacEnabled", Match, NotYet;
-    /// HPN-SSH: keep to one cipher thread.
-    disable_mt_aes: bool = "no", "DisableMTAES", Match, NotYet;
+    /// HPN-SSH: no threads for ciphers, whichever cipher it is.
+    disable_mt_aes: bool = "no", "DisableMTAES", Match, Works;
     /// HPN-SSH: use multipath TCP.
     use_mptcp: bool = "no", "UseMPTCP", Match, NotYet;
     /// HPN-SSH: try addresses side by side.

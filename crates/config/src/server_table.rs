@@ -25,9 +25,9 @@ keyword_table! {
     /// Addresses to listen on; none: all.
     listen_address: ListenAddresses = "", "ListenAddress", Global, Works;
     /// Use PAM.
-    use_pam: bool = "no", "UsePAM", Global, NotYet;
+    use_pam: bool = "no", "UsePAM", Global, Works;
     /// PAM service name.
-    pam_service_name: Option<String> = "sshd", "PAMServiceName", Match, NotYet;
+    pam_service_name: Option<String> = "sshd", "PAMServiceName", Match, Works;
     /// Time to log in.
     login_grace_time: GraceTime = "120", "LoginGraceTime", Global, Works;
     /// First X11 display number.
@@ -45,7 +45,7 @@ keyword_table! {
     /// File mode mask of forwarded Unix sockets.
     stream_local_bind_mask: OctalMask = "0177", "StreamLocalBindMask", Match, Works;
     /// How long a connection without channels stays.
-    unused_connection_timeout: SecondsOrNone = "none", "UnusedConnectionTimeout", Match, NotYet;
+    unused_connection_timeout: SecondsOrNone = "none", "UnusedConnectionTimeout", Match, Works;
     /// Whether and how root may log in.
     permit_root_login: PermitRootLogin = "prohibit-password", "PermitRootLogin", Match, Works;
     /// Ignore .rhosts and .shosts.
@@ -88,7 +88,7 @@ keyword_table! {
     /// Show the message of the day.
     print_motd: bool = "yes", "PrintMotd", Global, Works;
     /// Show the last login.
-    print_last_log: bool = "yes", "PrintLastLog", Global, NotYet;
+    print_last_log: bool = "yes", "PrintLastLog", Global, Works;
     /// Allow X11 forwarding.
     x11_forwarding: bool = "no", "X11Forwarding", Match, NotYet;
     /// X11 listens on the loopback address.
@@ -96,7 +96,7 @@ keyword_table! {
     /// Allow terminals.
     permit_tty: bool = "yes", "PermitTTY", Match, Works;
     /// Run ~/.ssh/rc.
-    permit_user_rc: bool = "yes", "PermitUserRC", Match, NotYet;
+    permit_user_rc: bool = "yes", "PermitUserRC", Match, Works;
     /// Check owner and mode of the user's files.
     strict_modes: bool = "yes", "StrictModes", Global, Works;
     /// TCP keepalive probes.
@@ -108,7 +108,7 @@ keyword_table! {
     /// Addresses remote forwards listen on.
     gateway_ports: ServerGatewayPorts = "no", "GatewayPorts", Match, Works;
     /// Look up client names.
-    use_dns: bool = "no", "UseDNS", Global, NotYet;
+    use_dns: bool = "no", "UseDNS", Global, Works;
     /// Allow TCP forwarding.
     allow_tcp_forwarding: AllowForwarding = "yes", "AllowTcpForwarding", Match, Works;
     /// Allow agent forwarding.
@@ -122,7 +122,7 @@ keyword_table! {
     /// Hash of logged fingerprints.
     fingerprint_hash: ServerFingerprintHash = "sha256", "FingerprintHash", Global, Works;
     /// Tell the session how the user authenticated.
-    expose_auth_info: bool = "no", "ExposeAuthInfo", Match, NotYet;
+    expose_auth_info: bool = "no", "ExposeAuthInfo", Match, Works;
     /// Refuse connections that match.
     refuse_connection: bool = "no", "RefuseConnection", Match, Works;
     /// Announce Debian's version (a Debian addition).
@@ -144,29 +144,29 @@ keyword_table! {
     /// Root directory of sessions; tokens.
     chroot_directory: WordOrNone = "none", "ChrootDirectory", Match, Works;
     /// Certificate authorities for users.
-    trusted_user_ca_keys: WordOrNone = "none", "TrustedUserCAKeys", Match, NotYet;
+    trusted_user_ca_keys: WordOrNone = "none", "TrustedUserCAKeys", Match, Works;
     /// Files of revoked keys.
     revoked_keys: Words = "none", "RevokedKeys", Match, Works;
     /// Library for security keys.
-    security_key_provider: Option<String> = "internal", "SecurityKeyProvider", Global, NotYet;
+    security_key_provider: Option<String> = "internal", "SecurityKeyProvider", Global, AcceptedWithoutEffect("signatures of security keys need no library to be checked");
     /// File of certificate principals; tokens.
-    authorized_principals_file: WordOrNone = "none", "AuthorizedPrincipalsFile", Match, NotYet;
+    authorized_principals_file: WordOrNone = "none", "AuthorizedPrincipalsFile", Match, Works;
     /// Text after our version in the identification line.
-    version_addendum: RestOrNone = "", "VersionAddendum", Global, NotYet;
+    version_addendum: RestOrNone = "", "VersionAddendum", Global, Works;
     /// Program that prints authorized keys; tokens.
-    authorized_keys_command: AbsoluteCommand = "none", "AuthorizedKeysCommand", Match, NotYet;
+    authorized_keys_command: AbsoluteCommand = "none", "AuthorizedKeysCommand", Match, Works;
     /// Who runs it.
-    authorized_keys_command_user: WordOrNone = "none", "AuthorizedKeysCommandUser", Match, NotYet;
+    authorized_keys_command_user: WordOrNone = "none", "AuthorizedKeysCommandUser", Match, Works;
     /// Program that prints principals; tokens.
-    authorized_principals_command: AbsoluteCommand = "none", "AuthorizedPrincipalsCommand", Match, NotYet;
+    authorized_principals_command: AbsoluteCommand = "none", "AuthorizedPrincipalsCommand", Match, Works;
     /// Who runs it.
-    authorized_principals_command_user: WordOrNone = "none", "AuthorizedPrincipalsCommandUser", Match, NotYet;
+    authorized_principals_command_user: WordOrNone = "none", "AuthorizedPrincipalsCommandUser", Match, Works;
     /// Agent that holds the host keys.
-    host_key_agent: WordOrNone = "none", "HostKeyAgent", Global, NotYet;
+    host_key_agent: WordOrNone = "none", "HostKeyAgent", Global, Works;
     /// Key exchange methods.
     kex_algorithms: AlgorithmList = "", "KexAlgorithms", Global, Works;
     /// Signature algorithms of certificate authorities.
-    ca_signature_algorithms: AlgorithmList = "", "CASignatureAlgorithms", Match, NotYet;
+    ca_signature_algorithms: AlgorithmList = "", "CASignatureAlgorithms", Match, Works;
     /// Algorithms for host-based authentication.
     hostbased_accepted_algorithms: AlgorithmList = "", "HostbasedAcceptedAlgorithms" ["HostbasedAcceptedKeyTypes"], Match, NotYet;
     /// Host key algorithms.
@@ -188,7 +188,7 @@ keyword_table! {
     /// Files of host keys.
     host_key: Files = "", "HostKey" ["HostDSAKey"], Global, Works;
     /// Certificates of host keys.
-    host_certificate: Files = "", "HostCertificate", Global, NotYet;
+    host_certificate: Files = "", "HostCertificate", Global, Works;
     /// Users who may log in.
     allow_users: Patterns = "", "AllowUsers", Match, Works;
     /// Users who may not.
@@ -204,7 +204,7 @@ keyword_table! {
     /// Methods that must succeed, in order.
     authentication_methods: AuthenticationMethods = "any", "AuthenticationMethods", Match, Works;
     /// Source places that always log.
-    log_verbose: LogVerbose = "none", "LogVerbose", Match, NotYet;
+    log_verbose: LogVerbose = "none", "LogVerbose", Match, Works;
     /// Channel types that end when idle.
     channel_timeout: ChannelTimeouts = "none", "ChannelTimeout", Match, Works;
     /// Subsystems clients may ask for.
@@ -216,9 +216,9 @@ keyword_table! {
     /// What counts as one source address.
     per_source_net_block_size: NetBlockSize = "32:128", "PerSourceNetBlockSize", Global, Works;
     /// Time-outs for sources that misbehave.
-    per_source_penalties: Penalties = "yes", "PerSourcePenalties", Global, NotYet;
+    per_source_penalties: Penalties = "yes", "PerSourcePenalties", Global, Works;
     /// Sources without penalties.
-    per_source_penalty_exempt_list: WordOrNone = "none", "PerSourcePenaltyExemptList", Global, NotYet;
+    per_source_penalty_exempt_list: WordOrNone = "none", "PerSourcePenaltyExemptList", Global, Works;
     /// Allow network tunnels.
     permit_tunnel: PermitTunnel = "no", "PermitTunnel", Match, NotYet;
     /// DSCP of connections.
@@ -232,7 +232,7 @@ keyword_table! {
     /// Read ~/.ssh/environment.
     permit_user_environment: PermitUserEnvironment = "no", "PermitUserEnvironment", Global, Works;
     /// What security keys must have done.
-    pubkey_auth_options: PubkeyAuthOptions = "none", "PubkeyAuthOptions", Match, NotYet;
+    pubkey_auth_options: PubkeyAuthOptions = "none", "PubkeyAuthOptions", Match, Works;
 
     /// HPN-SSH: grow windows with the path. Ours always grow; `no` fixes them.
     tcp_rcv_buf_poll: bool = "yes", "TcpRcvBufPoll", Match, NotYet;
@@ -242,8 +242,8 @@ keyword_table! {
     none_enabled: bool = "no", "NoneEnabled", Match, NotYet;
     /// HPN-SSH: allow dropping the MAC with the cipher.
     none_mac_enabled: bool = "no", "NoneMacEnabled", Match, NotYet;
-    /// HPN-SSH: keep to one cipher thread.
-    disable_mt_aes: bool = "no", "DisableMTAES", Match, NotYet;
+    /// HPN-SSH: no threads for ciphers, whichever cipher it is.
+    disable_mt_aes: bool = "no", "DisableMTAES", Match, Works;
     /// HPN-SSH: use multipath TCP.
     use_mptcp: bool = "no", "UseMPTCP", Global, NotYet;
     /// HPN-SSH, removed there: fixed TCP receive buffer in KiB.

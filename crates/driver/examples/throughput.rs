@@ -64,7 +64,7 @@ fn main() -> Result<()> {
         let link = shake(lh_transport::Config::server(vec![host_key]), socket, Some(&server_key))?;
         // The client leaves when it is done.
         let mut driver = Driver::new(link, Config::default());
-        driver.set_workers(Workers::from_environment());
+        driver.set_workers(Workers::configured(false));
         let _ = driver.run(&mut End);
         Ok(())
     });
@@ -84,7 +84,7 @@ fn main() -> Result<()> {
     file.rewind()?;
     let (start, cpu) = (Instant::now(), cpu_time());
     let mut driver = Driver::new(link, Config::default());
-    driver.set_workers(Workers::from_environment());
+    driver.set_workers(Workers::configured(false));
     let pump = FdPump::new().input(LocalFd::owned(OwnedFd::from(file))?).close_when_done();
     driver.control().open("session", b"", &ChannelOptions::default(), Box::new(pump))?;
     driver.run(&mut End)?;

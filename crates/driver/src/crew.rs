@@ -21,12 +21,11 @@ use rustix::time::{ClockId, clock_gettime};
 /// How many threads seal and open packets besides the loop's own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Workers {
-    /// None: everything is sealed and opened by the loop's own thread. The default until workers have been measured on
-    /// machines with many cores.
-    #[default]
+    /// None: everything is sealed and opened by the loop's own thread.
     None,
     /// As many as there are cores to spare, while a transfer is limited by the loop's own core, and as long as they
     /// are seen to help. None with one or two cores: the other end, or the program whose data it is, needs the second.
+    #[default]
     Auto,
     /// So many, whenever there is bulk. For tests and measurements.
     Exactly(usize),
@@ -36,33 +35,32 @@ pub enum Workers {
 const MOST_WORKERS: usize = 8;
 
 impl Workers {
-    /// Overrides everything: `auto` or a number in the environment.
+    /// A number of workers for tests and measurements, in the environment.
     pub const ENVIRONMENT: &str = "LH_WORKERS";
 
-    /// What the environment variable `LH_WORKERS` says (`auto` or a number); `None` without it.
-    pub fn from_environment() -> Self {
-        match std::env::var(Self::ENVIRONMENT).as_deref() {
-            Ok("auto") => Self::Auto,
-            Ok(text) => text.parse().map_or(Self::None, Self::Exactly),
-            Err(_) => Self::None,
+    /// What a connection gets: none where the configuration says `disabled` (HPN-SSH's `DisableMTAES`), else what the
+    /// environment variable `LH_WORKERS` says (a number, or `auto`), else [`Auto`](Self::Auto).
+    pub fn configured(disabled: bool) -> Self {
+        if disabled {
+            return Self::None;
         }
+        let number = std::env::var(Self::ENVIRONMENT).ok().and_then(|text| text.parse().ok());
+        number.map_or(Self::Auto, Self::Exactly)
     }
 
-    /// The most there will be.
-    fn most(self) -> usize {
+    /// The most there will be, with so many `cores` to run on.
+    fn most(self, cores: usize) -> usize {
         match self {
             Self::None => 0,
-            Self::Exactly(n) => n,
-            Self::Auto => {
-                let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
-                (cores / 2).saturating_sub(1).min(MOST_WORKERS)
-            }
+            Self::Exactly(n) => n.min(MOST_WORKERS),
+            Self::Auto => cores.saturating_sub(2).min(MOST_WORKERS),
         }
     }
 }
 
-/// The threads and what they share with the loop.
-pub(crate) struct Crew {
+/// The threads and what they share with whoever drives a transport. [`Driver`](crate::Driver) has one by itself; this is for
+/// those who do without it. Dropping it ends the threads.
+pub struct Crew {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
     /// Readable when a job is done while the loop sleeps.
@@ -137,7 +135,7 @@ impl Crew {
     ///
     /// # Errors
     /// Not one.
-    pub(crate) fn start(n: usize) -> io::Result<Self> {
+    pub fn start(n: usize) -> io::Result<Self> {
         let (wake, waker) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
         let shared =
             Arc::new(Shared { state: Mutex::default(), work: Condvar::new(), done: Condvar::new(), waker });
@@ -154,11 +152,12 @@ impl Crew {
     }
 
     /// Threads.
-    pub(crate) const fn size(&self) -> usize {
+    pub const fn size(&self) -> usize {
         self.threads.len()
     }
 
-    pub(crate) fn submit(&self, job: Job) {
+    /// Gives a job to whoever is free first.
+    pub fn submit(&self, job: Job) {
         let mut state = self.shared.lock();
         state.queue.push_back(job);
         if state.idle > 0 {
@@ -167,25 +166,25 @@ impl Crew {
     }
 
     /// Jobs that are done.
-    pub(crate) fn collect(&self, into: &mut Vec<Job>) {
+    pub fn collect(&self, into: &mut Vec<Job>) {
         into.append(&mut self.shared.lock().done);
     }
 
     /// Something can be done at once: a job is over, or no thread has taken it yet.
-    pub(crate) fn is_ready(&self) -> bool {
+    pub fn is_ready(&self) -> bool {
         let state = self.shared.lock();
         !state.done.is_empty() || state.queue.len() > state.idle
     }
 
     /// Says that the loop is about to wait for [`fd`](Self::fd); false when a job is done already.
-    pub(crate) fn fall_asleep(&self) -> bool {
+    pub fn fall_asleep(&self) -> bool {
         let mut state = self.shared.lock();
         state.asleep = state.done.is_empty();
         state.asleep
     }
 
     /// The wait is over.
-    pub(crate) fn wake_up(&self) {
+    pub fn wake_up(&self) {
         let mut state = self.shared.lock();
         state.asleep = false;
         if std::mem::take(&mut state.woken) {
@@ -194,12 +193,12 @@ impl Crew {
     }
 
     /// Readable when a job was done after [`fall_asleep`](Self::fall_asleep).
-    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+    pub fn fd(&self) -> BorrowedFd<'_> {
         self.wake.as_fd()
     }
 
     /// Does a job that nobody has taken yet; false when there is none.
-    pub(crate) fn help(&self) -> bool {
+    pub fn help(&self) -> bool {
         let Some(mut job) = self.shared.lock().queue.pop_front() else { return false };
         run(&mut job);
         self.shared.lock().done.push(job);
@@ -207,7 +206,7 @@ impl Crew {
     }
 
     /// Until every job is done.
-    pub(crate) fn finish(&self) {
+    pub fn finish(&self) {
         while self.help() {}
         let mut state = self.shared.lock();
         while state.running > 0 {
@@ -282,9 +281,13 @@ impl Recruiter {
     }
 
     /// Looks at the loop once a turn. `bytes`: moved so far, both ways. `joined`: there are workers.
-    pub(crate) fn look(&mut self, now: Instant, bytes: u64, joined: bool) -> Advice {
+    /// `spun`: how much of its time the loop has only looked busy.
+    pub(crate) fn look(&mut self, now: Instant, spun: Duration, bytes: u64, joined: bool) -> Advice {
         let workers = self.workers;
-        let most = *self.most.get_or_insert_with(|| workers.most());
+        let most = *self.most.get_or_insert_with(|| {
+            // What this process may run on: affinity and quotas count.
+            workers.most(std::thread::available_parallelism().map_or(1, NonZero::get))
+        });
         if most == 0 {
             return Advice::Stay;
         }
@@ -292,13 +295,13 @@ impl Recruiter {
             return if joined { Advice::Stay } else { Advice::Join(n) };
         }
         let Some((start, _, _)) = self.start else {
-            self.start = Some((now, thread_time(), bytes));
+            self.start = Some((now, thread_time().saturating_sub(spun), bytes));
             return Advice::Stay;
         };
         if now.saturating_duration_since(start) < SPAN {
             return Advice::Stay;
         }
-        self.judge(now, thread_time(), bytes, joined, most)
+        self.judge(now, thread_time().saturating_sub(spun), bytes, joined, most)
     }
 
     fn judge(&mut self, now: Instant, cpu: Duration, bytes: u64, joined: bool, most: usize) -> Advice {
@@ -408,6 +411,14 @@ mod tests {
         let (mut recruiter, mut from) = start();
         assert_eq!(spans(&mut recruiter, &mut from, 100, 20, 0.7, false), []);
         assert_eq!(spans(&mut recruiter, &mut from, 100, 1, 0.99, false), []);
+    }
+
+    #[test]
+    fn two_cores_are_for_the_two_ends_and_the_rest_for_workers() {
+        let most = |cores| Workers::Auto.most(cores);
+        assert_eq!([1, 2, 3, 4, 8, 16, 128].map(most), [0, 0, 1, 2, 6, 8, 8]);
+        assert_eq!(Workers::None.most(64), 0);
+        assert_eq!(Workers::configured(true), Workers::None);
     }
 
     #[test]

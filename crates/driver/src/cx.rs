@@ -213,6 +213,11 @@ impl<'a> ControlCx<'a> {
         self.core.now
     }
 
+    /// Channels that exist, with their handlers.
+    pub fn channels(&self) -> usize {
+        self.core.slots.iter().flatten().count()
+    }
+
     /// Asks the peer for a channel. The handler hears [`ChannelEvent::Opened`] or [`ChannelEvent::OpenFailed`].
     ///
     /// # Errors

@@ -196,7 +196,7 @@ impl Driver {
 
     fn turn(&mut self, control: &mut dyn Control, timeout: Option<Duration>) -> Result<(), DriverError> {
         self.core.now = Instant::now();
-        self.core.link.recruit(self.core.now);
+        self.core.link.recruit(self.core.now, self.spin.spun());
         self.core.link.measure(self.core.now);
         self.core.link.take_back();
         // What came together with the end of authentication, or became possible by an answer given elsewhere.

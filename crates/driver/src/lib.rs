@@ -38,7 +38,7 @@ mod sink;
 mod spin;
 mod stream;
 
-pub use crew::Workers;
+pub use crew::{Crew, Workers};
 pub use cx::{ChannelCx, ControlCx};
 pub use dial::{Family, Target, dial, error_words};
 pub use driver::{Driver, DriverError};

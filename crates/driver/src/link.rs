@@ -209,9 +209,10 @@ impl Link {
     }
 
     /// Lets workers join or leave. Once a turn of a running driver.
-    pub(crate) fn recruit(&mut self, now: Instant) {
+    /// `spun`: how long the loop has only looked busy.
+    pub(crate) fn recruit(&mut self, now: Instant, spun: Duration) {
         let bytes = self.transport.bytes_in() + self.transport.bytes_out();
-        match self.recruiter.look(now, bytes, self.crew.is_some()) {
+        match self.recruiter.look(now, spun, bytes, self.crew.is_some()) {
             Advice::Stay => {}
             Advice::Leave => self.dismiss(),
             Advice::Join(n) => match Crew::start(n) {

@@ -10,7 +10,7 @@ use crate::local_fd::LocalFd;
 /// Slices in one write.
 const SLICES: usize = 64;
 
-// A received slice keeps the receive buffer alive that it lies in, half a megabyte with other channels' bytes in it. As
+// A received slice keeps the receive buffer alive that it lies in, a megabyte with other channels' bytes in it. As
 // long as a sink keeps up that costs nothing. While it is stuck, only so much is kept by reference, and nothing that is
 // small; the rest is copied, so that memory stays near what the window allows.
 /// Bytes that a stuck sink keeps by reference: a window that has not grown, so that a sink which is merely slower than the

@@ -27,11 +27,13 @@ pub(crate) struct Spin {
     moved: u64,
     /// The last wait in the middle of bulk was a short one.
     promising: bool,
+    /// Time spent asking, at most.
+    spun: Duration,
 }
 
 impl Spin {
     pub(crate) const fn new() -> Self {
-        Self { possible: None, moved: 0, promising: false }
+        Self { possible: None, moved: 0, promising: false, spun: Duration::ZERO }
     }
 
     /// A wait begins; `moved`: bytes so far, both ways. Until when it should be asked again, if at all.
@@ -49,6 +51,14 @@ impl Spin {
         // What comes between bursts says nothing about them, unless it was long.
         let short = now.saturating_duration_since(wait.began) < SHORT;
         self.promising = short && (wait.bulk || self.promising);
+        if wait.until.is_some() {
+            self.spun += now.saturating_duration_since(wait.began).min(LONGEST);
+        }
+    }
+
+    /// How long the loop has asked instead of sleeping: it looks busy and has nothing to do.
+    pub(crate) const fn spun(&self) -> Duration {
+        self.spun
     }
 }
 
@@ -103,6 +113,7 @@ mod tests {
         assert!(wait(1 << 20, 40), "and does not end it");
         assert!(!wait(100, 5000));
         assert!(!wait(1 << 20, 40));
+        assert_eq!(spin.spun(), Duration::from_micros(3 * 40) + LONGEST);
     }
 
     #[test]

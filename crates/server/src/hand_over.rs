@@ -41,6 +41,8 @@ pub struct HandOver {
     pub log_target: LogTarget,
     /// `-d` or `-q`, over what `LogLevel` says.
     pub log_level: Option<Level>,
+    /// What sessions put back that the listener has changed: how soon the kernel kills when memory is short.
+    pub oom_score: Option<i32>,
 }
 
 /// The first part as the session reads it.
@@ -51,6 +53,7 @@ pub(crate) struct Session {
     pub(crate) host_keys: Vec<PublicKey>,
     pub(crate) log_target: LogTarget,
     pub(crate) log_level: Option<Level>,
+    pub(crate) oom_score: Option<i32>,
 }
 
 /// Why a hand-over cannot be used.
@@ -71,10 +74,12 @@ pub(crate) enum HandOverError {
 fn log(config: &ServerConfig, target: LogTarget, level: Option<Level>) -> Log {
     let configured = Level::by_name(config.log_level.value.word()).unwrap_or(Level::Info);
     let level = level.unwrap_or(configured);
-    match target {
+    let log = match target {
         LogTarget::Stderr => Log::stderr(level),
         LogTarget::Syslog => Log::syslog(level, config.syslog_facility.value.word()),
-    }
+    };
+    log.set_places(&config.log_verbose.0);
+    log
 }
 
 impl Session {
@@ -98,6 +103,7 @@ impl Session {
         let mut reader = Reader::new(content);
         let log_target = if reader.boolean()? { LogTarget::Syslog } else { LogTarget::Stderr };
         let log_level = Some(reader.u8()?).filter(|level| *level != u8::MAX).map(Level::from_number);
+        let oom_score = if reader.boolean()? { Some(reader.u32()?.cast_signed()) } else { None };
         let config = ServerConfig::from_bytes(reader.string()?)?;
         let count = reader.u32()?;
         let mut host_keys = Vec::new();
@@ -105,7 +111,7 @@ impl Session {
             host_keys.push(PublicKey::from_blob(reader.string()?)?);
         }
         reader.finish()?;
-        Ok(Self { config, host_keys, log_target, log_level })
+        Ok(Self { config, host_keys, log_target, log_level, oom_score })
     }
 }
 
@@ -143,6 +149,10 @@ impl HandOver {
         let mut content = Vec::with_capacity(32 * 1024);
         content.put_bool(self.log_target == LogTarget::Syslog);
         content.put_u8(self.log_level.map_or(u8::MAX, |level| level as u8));
+        content.put_bool(self.oom_score.is_some());
+        if let Some(score) = self.oom_score {
+            content.put_u32(score.cast_unsigned());
+        }
         content.put_string(&self.config.to_bytes());
         content.put_u32(u32::try_from(self.host_keys.len()).unwrap_or(0));
         for key in &self.host_keys {
@@ -177,6 +187,7 @@ mod tests {
             host_keys: Vec::new(),
             log_target: LogTarget::Syslog,
             log_level: Some(Level::Debug2),
+            oom_score: Some(-17),
         };
         let bytes = sent.to_bytes();
         let mut rest = &bytes[..];
@@ -184,6 +195,7 @@ mod tests {
         assert_eq!(receive_host_keys(&mut rest).unwrap().len(), 0);
         assert_eq!(received.log_target, LogTarget::Syslog);
         assert_eq!(received.log_level, Some(Level::Debug2));
+        assert_eq!(received.oom_score, Some(-17));
         assert_eq!(received.config.port.0, [2022]);
         assert!(Session::receive(&mut &bytes[..bytes.len() - 5]).is_err());
     }

@@ -3,13 +3,17 @@
 //! A session parses only the one key its client chose, and only when it has to sign: most of the cost of a key
 //! file is in the private half.
 
+use std::ffi::OsStr;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use lh_crypto::{CryptoError, KeyFileError, PrivateKey, PublicKey};
 use lh_wire::{Reader, WireError, Writer};
 use zeroize::Zeroizing;
+
+use crate::host_key_agent;
 
 /// Host key files of an installed OpenSSH, in the order in which sshd looks for them.
 pub const DEFAULT_FILES: [&str; 3] =
@@ -55,11 +59,13 @@ pub enum HostKeyError {
     },
 }
 
-/// One host key.
+/// One host key: a key pair, or a certificate with the private half of the key that it certifies.
 pub struct HostKey {
     public: PublicKey,
     file: Zeroizing<Vec<u8>>,
     private: Option<PrivateKey>,
+    /// The socket of the agent that has the private half; then there is no file.
+    agent: Option<PathBuf>,
 }
 
 impl std::fmt::Debug for HostKey {
@@ -89,7 +95,62 @@ impl HostKey {
     fn from_file_content(file: Zeroizing<Vec<u8>>) -> Result<Self, KeyFileError> {
         let (private, _comment) = PrivateKey::parse(&file, None)?;
         let public = private.public().clone();
-        Ok(Self { public, file, private: Some(private) })
+        Ok(Self { public, file, private: Some(private), agent: None })
+    }
+
+    /// Finds a key in an agent (`HostKeyAgent`): the public half is in the file, or in the file of that name with `.pub` behind it.
+    ///
+    /// # Errors
+    /// The line to print: there is no public key, no agent, or the agent does not have the key.
+    pub fn in_agent(path: &Path, agent: &str) -> Result<Self, String> {
+        let socket = match agent {
+            host_key_agent::VARIABLE => std::env::var_os(agent).unwrap_or_default().into(),
+            path => PathBuf::from(path),
+        };
+        let shown = path.display();
+        let mut beside = path.as_os_str().to_owned();
+        beside.push(".pub");
+        let public = [path, Path::new(&beside)]
+            .into_iter()
+            .filter_map(|path| std::fs::read_to_string(path).ok())
+            .find_map(|text| PublicKey::from_openssh_line(text.lines().next().unwrap_or_default()))
+            .map(|(public, _comment)| public)
+            .ok_or_else(|| format!("Unable to load host key: {shown}"))?;
+        let keys = host_key_agent::keys(&socket)
+            .map_err(|problem| format!("Could not connect to agent \"{}\": {problem}", socket.display()))?;
+        if !keys.contains(&public) {
+            return Err(format!("The agent does not hold host key {shown}"));
+        }
+        Ok(Self { public, file: Zeroizing::default(), private: None, agent: Some(socket) })
+    }
+
+    /// The same key, shown to clients with a certificate (`HostCertificate`).
+    ///
+    /// # Errors
+    /// The line to print: the file is none, or certifies no key of `keys`.
+    pub fn certified(keys: &[Self], path: &Path) -> Result<Self, String> {
+        let shown = path.display();
+        let read = || {
+            if std::fs::metadata(path)?.len() > LARGEST_FILE {
+                return Err(io::Error::other("file too large"));
+            }
+            std::fs::read_to_string(path)
+        };
+        let text = read().map_err(|error| {
+            let error = error.to_string();
+            let error = error.split(" (os error").next().unwrap_or_default();
+            format!("Could not load host certificate \"{shown}\": {error}")
+        })?;
+        let (public, _comment) = PublicKey::from_openssh_line(text.lines().next().unwrap_or_default())
+            .ok_or_else(|| format!("Could not load host certificate \"{shown}\": invalid format"))?;
+        if public.certificate().is_none() {
+            return Err(format!("Certificate file is not a certificate: {shown}"));
+        }
+        let key = keys
+            .iter()
+            .find(|key| key.public.certificate().is_none() && key.public == *public.plain())
+            .ok_or_else(|| format!("No matching private key for certificate: {shown}"))?;
+        Ok(Self { public, file: key.file.clone(), private: None, agent: key.agent.clone() })
     }
 
     /// The public half.
@@ -104,6 +165,9 @@ impl HostKey {
 
     /// Signs, parsing the private half now if that has not been done.
     pub fn sign(&mut self, algorithm: &str, data: &[u8]) -> Result<Vec<u8>, CryptoError> {
+        if let Some(socket) = &self.agent {
+            return host_key_agent::sign(socket, &self.public, algorithm, data);
+        }
         if self.private.is_none() {
             let (private, _comment) = PrivateKey::parse(&self.file, None)
                 .map_err(|_| CryptoError::Unsupported { what: "this host key" })?;
@@ -119,19 +183,23 @@ impl HostKey {
     pub fn write_to(&self, out: &mut Vec<u8>) {
         out.put_string(self.public.blob());
         out.put_string(&self.file);
+        let agent = self.agent.as_ref().map(|path| path.as_os_str().as_bytes());
+        out.put_string(agent.unwrap_or_default());
     }
 
     /// The opposite of [`write_to`](Self::write_to). The private half is parsed when it is needed.
     pub fn read_from(reader: &mut Reader<'_>) -> Result<Self, WireError> {
         let public = PublicKey::from_blob(reader.string()?)?;
         let file = Zeroizing::new(reader.string()?.to_vec());
-        Ok(Self { public, file, private: None })
+        let agent = OsStr::from_bytes(reader.string()?);
+        let agent = (!agent.is_empty()).then(|| agent.into());
+        Ok(Self { public, file, private: None, agent })
     }
 }
 
 /// What the transport needs to know of a key. SHA-1 signatures only when `sha1`.
 pub(crate) fn for_transport(public: &PublicKey, sha1: bool) -> lh_transport::HostKey {
-    let algorithms = public.signature_algorithms().iter().filter(|name| sha1 || **name != "ssh-rsa");
+    let algorithms = public.signature_algorithms().iter().filter(|name| sha1 || !name.starts_with("ssh-rsa"));
     let algorithms = algorithms.map(|name| (*name).to_owned()).collect();
     lh_transport::HostKey { algorithms, blob: public.blob().to_vec() }
 }
@@ -163,6 +231,22 @@ mod tests {
         key.public().verify("ssh-ed25519", b"data", &signature).unwrap();
         assert_eq!(key.for_transport(false).algorithms, ["ssh-ed25519"]);
         assert!(!format!("{key:?}").contains("file"));
+    }
+
+    #[test]
+    fn certificates_need_their_key() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = key_file(folder.path(), "key", 0o600);
+        let keys = [HostKey::load(&file).unwrap()];
+        let public = folder.path().join("key.pub");
+        std::fs::write(&public, keys[0].public().to_openssh_line("x")).unwrap();
+        let text = HostKey::certified(&keys, &public).unwrap_err();
+        assert_eq!(text, format!("Certificate file is not a certificate: {}", public.display()));
+        let missing = folder.path().join("none");
+        let text = HostKey::certified(&keys, &missing).unwrap_err();
+        let expected =
+            format!("Could not load host certificate \"{}\": No such file or directory", missing.display());
+        assert_eq!(text, expected);
     }
 
     #[test]

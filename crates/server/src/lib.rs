@@ -12,6 +12,7 @@ mod cert_options;
 mod facts;
 mod grant;
 mod hand_over;
+mod host_key_agent;
 mod host_keys;
 mod hosts;
 pub mod key_options;

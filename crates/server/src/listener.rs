@@ -4,13 +4,14 @@
 //! session process itself.
 
 mod bind;
+pub(crate) mod oom;
+mod restart;
 
 use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -96,7 +97,7 @@ struct Listener {
 }
 
 /// Listens until SIGTERM; returns the process's exit status.
-pub fn serve(hand_over: HandOver, options: &ListenerOptions) -> Result<i32, ListenError> {
+pub fn serve(mut hand_over: HandOver, options: &ListenerOptions) -> Result<i32, ListenError> {
     let log = hand_over.log();
     // Files made here (pid file) and everything a session starts from: nobody else may write them.
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
@@ -111,6 +112,10 @@ pub fn serve(hand_over: HandOver, options: &ListenerOptions) -> Result<i32, List
     let signals = Signals::collect(&[Signal::TERM, Signal::INT, Signal::QUIT, Signal::HUP, Signal::CHILD])
         .map_err(system("cannot collect signals"))?;
     let pid_file = write_pid_file(&hand_over, options, &log);
+    // Not with -d: that one is somebody's experiment.
+    if !options.once {
+        hand_over.oom_score = oom::spare_this_process();
+    }
     let bytes = hand_over.to_bytes();
     let rules = hand_over.config.per_source_penalties.value.clone();
     let exempt = hand_over.config.per_source_penalty_exempt_list.as_deref().map(str::to_owned);
@@ -131,7 +136,12 @@ pub fn serve(hand_over: HandOver, options: &ListenerOptions) -> Result<i32, List
     }
     match end? {
         End::Status(status) => Ok(status),
-        End::Restart => listener.restart(options),
+        End::Restart => {
+            listener.sockets.clear();
+            let problem = restart::restart(options);
+            error!(listener.log, "RESTART FAILED: {problem}");
+            Ok(1)
+        }
     }
 }
 
@@ -186,6 +196,14 @@ impl Listener {
                 match signal {
                     Signal::CHILD => self.reap(),
                     Signal::HUP => {
+                        if let Some(problem) = restart::problem(options) {
+                            // A server that ends over a typing error locks everybody out.
+                            error!(
+                                self.log,
+                                "Received SIGHUP; going on with the old configuration: {problem}"
+                            );
+                            continue;
+                        }
                         info!(self.log, "Received SIGHUP; restarting.");
                         return Ok(End::Restart);
                     }
@@ -388,24 +406,5 @@ impl Listener {
             .map_err(|error| system("waitpid")(error.into()))?;
         drop(control);
         Ok(End::Status(status.and_then(|(_, status)| status.exit_status()).unwrap_or(255)))
-    }
-
-    /// SIGHUP: the program is started again in this process, with its arguments; sessions go on.
-    fn restart(&mut self, options: &ListenerOptions) -> Result<i32, ListenError> {
-        self.sockets.clear();
-        let Some((program, args)) = &options.restart else {
-            error!(self.log, "RESTART FAILED: arguments are not known");
-            return Ok(1);
-        };
-        // The program's file may have been replaced by a newer one, which is the point of restarting; where it
-        // is gone, the one that runs goes on.
-        let program = if program.exists() { program.clone() } else { PathBuf::from("/proc/self/exe") };
-        let mut command = std::process::Command::new(program);
-        if let Some((name, rest)) = args.split_first() {
-            command.arg0(name).args(rest);
-        }
-        let problem = command.exec();
-        error!(self.log, "RESTART FAILED: {problem}");
-        Ok(1)
     }
 }

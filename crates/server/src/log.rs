@@ -5,9 +5,10 @@
 use std::fmt;
 use std::io::Write;
 use std::os::unix::net::{UnixDatagram, UnixStream};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
+use lh_config::pattern::{ListMatch, match_list};
 use lh_wire::Writer as _;
 
 use crate::questions::Question;
@@ -104,12 +105,14 @@ enum Sink {
     /// The monitor, which writes the lines of the process before authentication.
     Monitor(UnixStream),
     #[cfg(test)]
-    Lines(std::sync::Mutex<Vec<String>>),
+    Lines(Mutex<Vec<String>>),
 }
 
 struct Shared {
     sink: Sink,
     level: AtomicU8,
+    /// `LogVerbose`: places whose lines are written whatever their level.
+    places: Mutex<Vec<String>>,
 }
 
 /// Where log lines go. Cheap to clone; all clones are one log.
@@ -128,7 +131,7 @@ impl fmt::Debug for Log {
 impl Log {
     fn with(sink: Sink, level: Level) -> Self {
         let level = AtomicU8::new(level as u8);
-        Self { shared: Arc::new(Shared { sink, level }), preauth: false }
+        Self { shared: Arc::new(Shared { sink, level, places: Mutex::default() }), preauth: false }
     }
 
     /// Writes to descriptor 2.
@@ -163,7 +166,7 @@ impl Log {
     /// Keeps the lines, for tests.
     #[cfg(test)]
     pub(crate) fn lines(level: Level) -> Self {
-        Self::with(Sink::Lines(std::sync::Mutex::new(Vec::new())), level)
+        Self::with(Sink::Lines(Mutex::default()), level)
     }
 
     #[cfg(test)]
@@ -184,6 +187,30 @@ impl Log {
         self.shared.level.store(level as u8, Ordering::Relaxed);
     }
 
+    /// Lines of places that match one of these patterns (`file:module:line`) are written whatever their level: `LogVerbose`.
+    pub fn set_places(&self, patterns: &[String]) {
+        *self.shared.places.lock().unwrap_or_else(PoisonError::into_inner) = patterns.to_vec();
+    }
+
+    /// A line and where it comes from in the source.
+    pub(crate) fn line_of(&self, place: Place, level: Level, text: fmt::Arguments<'_>) {
+        if level > self.level() {
+            let places = self.shared.places.lock().unwrap_or_else(PoisonError::into_inner);
+            if places.is_empty() {
+                return;
+            }
+            let Place { file, module, line } = place;
+            let file = file.rsplit('/').next().unwrap_or(file);
+            let place = format!("{file}:{module}():{line}");
+            if !places.iter().any(|patterns| match_list(&place, patterns, false) == ListMatch::Yes) {
+                return;
+            }
+            drop(places);
+            return self.write(level, format_args!("{place} {text}"));
+        }
+        self.write(level, text);
+    }
+
     /// The same log for whoever speaks with a client that has not logged in: lines end in ` [preauth]`. (The
     /// monitor's own lines do not; that is how OpenSSH's two processes show, and scripts know it.)
     #[must_use]
@@ -194,9 +221,12 @@ impl Log {
     /// Writes one line, if its level is wanted. Control characters are made visible, so that nobody can forge
     /// a second line or talk to a terminal.
     pub fn line(&self, level: Level, text: fmt::Arguments<'_>) {
-        if level > self.level() {
-            return;
+        if level <= self.level() {
+            self.write(level, text);
         }
+    }
+
+    fn write(&self, level: Level, text: fmt::Arguments<'_>) {
         if let Sink::Monitor(socket) = &self.shared.sink {
             // Its rules for lines are applied over there, where they cannot be got round.
             let question = Question::Log { level, text: text.to_string().chars().take(LONGEST).collect() };
@@ -234,14 +264,33 @@ impl Log {
     }
 }
 
+/// A place in the source.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Place {
+    pub(crate) file: &'static str,
+    pub(crate) module: &'static str,
+    pub(crate) line: u32,
+}
+
+/// A line at a level, with its place.
+macro_rules! at_level {
+    ($log:expr, $level:ident, $($arg:tt)*) => {
+        $log.line_of(
+            $crate::log::Place { file: file!(), module: module_path!(), line: line!() },
+            $crate::log::Level::$level,
+            format_args!($($arg)*),
+        )
+    };
+}
 /// `info!(log, "…")`: a line at level INFO.
-macro_rules! info { ($log:expr, $($arg:tt)*) => { $log.line($crate::log::Level::Info, format_args!($($arg)*)) }; }
+macro_rules! info { ($log:expr, $($arg:tt)*) => { $crate::log::at_level!($log, Info, $($arg)*) }; }
 /// A line at level ERROR.
-macro_rules! error { ($log:expr, $($arg:tt)*) => { $log.line($crate::log::Level::Error, format_args!($($arg)*)) }; }
+macro_rules! error { ($log:expr, $($arg:tt)*) => { $crate::log::at_level!($log, Error, $($arg)*) }; }
 /// A line at level VERBOSE.
-macro_rules! verbose { ($log:expr, $($arg:tt)*) => { $log.line($crate::log::Level::Verbose, format_args!($($arg)*)) }; }
+macro_rules! verbose { ($log:expr, $($arg:tt)*) => { $crate::log::at_level!($log, Verbose, $($arg)*) }; }
 /// A line at level DEBUG1.
-macro_rules! debug { ($log:expr, $($arg:tt)*) => { $log.line($crate::log::Level::Debug1, format_args!($($arg)*)) }; }
+macro_rules! debug { ($log:expr, $($arg:tt)*) => { $crate::log::at_level!($log, Debug1, $($arg)*) }; }
+pub(crate) use at_level;
 pub(crate) use {debug, error, info, verbose};
 
 #[cfg(test)]
@@ -261,6 +310,22 @@ mod tests {
         assert_eq!(Level::by_name("QUIET"), Some(Level::Quiet));
         assert_eq!(Level::by_name("Debug3"), Some(Level::Debug3));
         assert_eq!(Level::by_name("loud"), None);
+    }
+
+    #[test]
+    fn places_that_always_speak() {
+        let log = Log::lines(Level::Error);
+        log.set_places(&["other.rs:*,log.rs:*:*,!*:*:1".to_owned()]);
+        debug!(log, "said");
+        let lines = log.taken();
+        let [line] = &lines[..] else { panic!("{lines:?}") };
+        assert!(
+            line.starts_with("debug1: log.rs:lh_server::log::tests():") && line.ends_with(" said"),
+            "{line}"
+        );
+        log.set_places(&["listener.rs:*".to_owned()]);
+        debug!(log, "not said");
+        assert!(log.taken().is_empty());
     }
 
     #[test]

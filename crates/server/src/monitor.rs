@@ -412,6 +412,7 @@ impl Monitor {
         if let Some(level) = crate::log::Level::by_name(settings.log_level.value.word()) {
             self.log.set_level(self.log.level().max(level));
         }
+        self.log.set_places(&settings.log_verbose.0);
         let shadow = user.as_ref().and_then(|user| users::shadow(&user.name).ok().flatten());
         let user = match user {
             None => {

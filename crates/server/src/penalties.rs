@@ -289,7 +289,7 @@ mod tests {
             scene.punish("192.0.2.3", Misdeed::AuthFail, 2);
             assert_eq!(scene.table.penalties.len(), 2);
             assert_eq!(scene.refuses("192.0.2.99", 3).is_some(), newcomer_refused);
-            assert_eq!(scene.refuses("192.0.2.3", 3).is_some(), true);
+            assert!(scene.refuses("192.0.2.3", 3).is_some());
             // Other families have room of their own, and time makes room too.
             assert_eq!(scene.refuses("2001:db8::1", 3), None);
             assert_eq!(scene.refuses("192.0.2.99", 100), None);

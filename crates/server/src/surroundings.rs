@@ -44,20 +44,14 @@ pub fn default_algorithms(keyword: &str) -> Vec<String> {
         "Ciphers" => default.cipher_c2s,
         "MACs" => default.mac_c2s,
         "KexAlgorithms" => default.kex,
-        "HostKeyAlgorithms" => default.host_key,
+        "HostKeyAlgorithms" => crate::session::names::host_key_algorithms(),
+        "CASignatureAlgorithms" => crate::monitor::CA_ALGORITHMS.map(str::to_owned).to_vec(),
         _ => crate::monitor::USER_KEY_ALGORITHMS.map(str::to_owned).to_vec(),
     }
 }
 
-/// Names that OpenSSH's configurations may hold and that are left out when algorithms are negotiated.
-const FOREIGN_MACS: [&str; 6] = [
-    "hmac-md5",
-    "hmac-md5-96",
-    "hmac-md5-96-etm@openssh.com",
-    "hmac-md5-etm@openssh.com",
-    "hmac-sha1-96",
-    "hmac-sha1-96-etm@openssh.com",
-];
+/// A name that OpenSSH's configurations may hold and that is left out when algorithms are negotiated.
+const FOREIGN_KEX: &str = "mlkem768nistp256-sha256";
 
 impl Environment for Host {
     /// `sshd_config` has no `Match exec`.
@@ -79,8 +73,8 @@ impl Environment for Host {
         };
         match kind {
             AlgorithmKind::Cipher => Cipher::ALL.iter().any(|cipher| is(cipher.name)),
-            AlgorithmKind::Mac => Mac::ALL.iter().any(|mac| is(mac.name)) || FOREIGN_MACS.into_iter().any(is),
-            AlgorithmKind::Kex => KexAlgorithm::ALL.iter().any(|kex| is(kex.name())),
+            AlgorithmKind::Mac => Mac::ALL.iter().any(|mac| is(mac.name)),
+            AlgorithmKind::Kex => KexAlgorithm::ALL.iter().any(|kex| is(kex.name())) || is(FOREIGN_KEX),
             AlgorithmKind::Key => KEYS.into_iter().any(is),
         }
     }

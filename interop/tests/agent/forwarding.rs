@@ -19,6 +19,8 @@ impl Place {
         for program in ["lhssh", "lhssh-add"] {
             std::fs::copy(our(program), lab.path(program)).unwrap();
         }
+        // Servers read them with the user's rights.
+        lab.sh("chmod 644 authorized_keys known_hosts 2>/dev/null; true").ok("chmod");
         Self { lab, user }
     }
 
@@ -88,7 +90,7 @@ fn the_agent_is_there_at_the_server() {
         // Not asked for, not given.
         let ran =
             place.forwarded(agent, &our("lhssh"), ours.port, &["ForwardAgent=no"], "echo x$SSH_AUTH_SOCK");
-        assert_eq!(ran.ok("-A wins").text().starts_with("x/"), true);
+        assert!(ran.ok("-A wins").text().starts_with("x/"));
         let identity = format!("IdentityFile={}", lab.arg("user_ed25519"));
         let args = login(lab, ours.port, &place.user.name, &[&identity], "echo x$SSH_AUTH_SOCK");
         assert_eq!(agent.run(lab, &our("lhssh"), &args).ok("no -A").text(), "x\n");
@@ -125,7 +127,6 @@ fn the_server_s_rules_about_it() {
         ("", "no-agent-forwarding ", false),
         ("", "restrict ", false),
         ("", "restrict,agent-forwarding ", true),
-        ("AllowAgentForwarding no\nMatch User *\nAllowAgentForwarding yes\nMatch all", "", true),
     ] {
         lab.write("authorized_keys", &format!("{option}{keys}"));
         let _ = lab.sh(&format!("chmod 644 {}", lab.arg("authorized_keys")));

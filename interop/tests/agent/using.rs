@@ -2,7 +2,10 @@
 
 use std::path::Path;
 
+use lh_agent::{IdentityEntry, Reply, Request};
+use lh_crypto::{Hash, KeyType, PrivateKey, PublicKey};
 use lh_interop::{Agent, Inetd, Lab, Ran, me, our, peers};
+use lh_wire::{Reader, Writer as _};
 
 use super::programs::askpass;
 
@@ -91,6 +94,87 @@ fn every_key_type_logs_in_through_every_agent() {
     }
 }
 
+/// Without the hardware: an agent of ours that signs as a security key does, with a touch.
+///
+/// Covers: wire sk-ssh-ed25519@openssh.com; wire sk-ecdsa-sha2-nistp256@openssh.com; ssh_config PubkeyAcceptedAlgorithms
+#[test]
+fn security_keys_log_in_through_an_agent() {
+    let Some([sshd]) = peers("security_keys_log_in_through_an_agent", ["sshd"]) else { return };
+    let lab = Lab::new();
+    let server = Inetd::openssh(&lab, &sshd, "");
+    for (key_type, curve) in [
+        (KeyType::Ed25519, "sk-ssh-ed25519@openssh.com"),
+        (KeyType::EcdsaP256, "sk-ecdsa-sha2-nistp256@openssh.com"),
+    ] {
+        let inner = PrivateKey::generate(key_type, None).unwrap();
+        let mut fields = Reader::new(inner.public().blob());
+        let _ = fields.text().unwrap();
+        let mut blob = Vec::new();
+        blob.put_string(curve.as_bytes());
+        blob.put_bytes(fields.rest());
+        blob.put_string(b"ssh:");
+        let public = PublicKey::from_blob(&blob).unwrap();
+        lab.write("authorized_keys", &public.to_openssh_line("security key"));
+        lab.write("sk.pub", &public.to_openssh_line("security key"));
+        let socket = lab.path(&format!("agent-{curve}"));
+        let listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+        std::thread::spawn(move || {
+            for client in listener.incoming().flatten() {
+                let _ = answer(client, &inner, &blob);
+            }
+        });
+        let (agent, named) =
+            (format!("IdentityAgent={}", socket.display()), format!("IdentityFile={}", lab.arg("sk.pub")));
+        let args = login(
+            &lab,
+            server.port,
+            &me(),
+            &[&agent, &named, "IdentitiesOnly=yes", "BatchMode=yes"],
+            "echo in",
+        );
+        assert_in(&lab.run(&our("lhssh"), &args), curve);
+    }
+}
+
+/// An agent with one key, whose signatures have the form of a security key's (OpenSSH's PROTOCOL.u2f).
+fn answer(
+    mut client: std::os::unix::net::UnixStream,
+    inner: &PrivateKey,
+    blob: &[u8],
+) -> std::io::Result<()> {
+    use std::io::{Read as _, Write as _};
+    loop {
+        let mut len = [0; 4];
+        client.read_exact(&mut len)?;
+        let mut body = vec![0; u32::from_be_bytes(len) as usize];
+        client.read_exact(&mut body)?;
+        let reply = match Request::parse(&body) {
+            Ok(Request::Identities) => {
+                Reply::Identities(vec![IdentityEntry { blob: blob.to_vec(), comment: "sk".to_owned() }])
+            }
+            Ok(Request::Sign { key, data, .. }) if key == blob => {
+                let (touched, counter) = (1_u8, 7_u32);
+                let mut signed = Hash::Sha256.digest(&[b"ssh:"]).as_ref().to_vec();
+                signed.put_u8(touched);
+                signed.put_u32(counter);
+                signed.put_bytes(Hash::Sha256.digest(&[data]).as_ref());
+                let algorithm = inner.public().signature_algorithms()[0];
+                let plain = inner.sign(algorithm, &signed).unwrap();
+                let mut plain = Reader::new(&plain);
+                let _ = plain.string().unwrap();
+                let mut signature = Vec::new();
+                signature.put_string(Reader::new(blob).string().unwrap());
+                signature.put_string(plain.string().unwrap());
+                signature.put_u8(touched);
+                signature.put_u32(counter);
+                Reply::Signature(signature)
+            }
+            _ => Reply::Failure,
+        };
+        client.write_all(&lh_agent::frame(&reply.encode()))?;
+    }
+}
+
 /// Covers: ssh_config AddKeysToAgent
 #[test]
 fn keys_that_log_in_are_added_to_the_agent() {
@@ -113,28 +197,33 @@ fn keys_that_log_in_are_added_to_the_agent() {
         let connect = |key: &str, add: &str| {
             let identity = format!("IdentityFile={}", lab.arg(key));
             let add = format!("AddKeysToAgent={add}");
-            let args = login(&lab, server.port, &me(), &[&identity, &add], "echo in");
-            assert_in(&agent.run_env(&lab, &env, &our("lhssh"), &args), &add);
+            let options = [identity.as_str(), &add, "IdentitiesOnly=yes", "LogLevel=DEBUG1"];
+            let args = login(&lab, server.port, &me(), &options, "echo in");
+            let ran = agent.run_env(&lab, &env, &our("lhssh"), &args);
+            assert_in(&ran, &add);
+            ran.err.contains(&format!("identity added to agent: {}", lab.arg(key)))
         };
-        connect("user_rsa", "no");
+        assert!(!connect("user_rsa", "no"));
         assert_eq!(list(), "The agent has no identities.\n");
-        connect("user_rsa", "yes");
+        assert!(connect("user_rsa", "yes"));
         assert!(list().contains("user_rsa (RSA)"), "{}", list());
         // Now the agent has it: nobody is asked for the passphrase.
         let _ = std::fs::remove_file(lab.path("asked"));
-        connect("user_rsa", "yes");
+        assert!(!connect("user_rsa", "yes"));
         assert!(!lab.path("asked").exists());
-        connect("user_ecdsa", "1");
+        assert!(connect("user_ecdsa", "1"));
         let gone = (0..300).any(|_| {
             std::thread::sleep(std::time::Duration::from_millis(50));
             !list().contains("ECDSA")
         });
         assert!(gone, "added for a second: {}", list());
-        // Any answer but a no is a yes to a program that asks for permission; "secret" is neither.
-        connect("user_ecdsa", "ask");
+        // An answer that is no yes is a no.
+        assert!(!connect("user_ecdsa", "ask"));
         assert!(!list().contains("ECDSA"), "{}", list());
+        let asked = lab.read("asked");
         assert!(
-            lab.read("asked").contains(&format!("Add key {} (user_ecdsa) to agent?", lab.arg("user_ecdsa")))
+            asked.contains(&format!("Add key {} (user_ecdsa) to agent?", lab.arg("user_ecdsa"))),
+            "{asked}"
         );
     }
 }

@@ -145,6 +145,21 @@ impl Program {
         self.flags.iter().find(|flag| flag.short == short)
     }
 
+    /// The name for messages: OpenSSH's where the program was called by that one, as through a link, for scripts look
+    /// for `scp: …` in what `scp` says.
+    pub fn called(&self) -> &'static str {
+        let called = std::env::args_os().next().unwrap_or_default();
+        self.name_when_called(&called)
+    }
+
+    fn name_when_called(&self, called: &OsStr) -> &'static str {
+        let called = std::path::Path::new(called).file_name().unwrap_or_default();
+        match self.name.strip_prefix("lh") {
+            Some(theirs) if called == theirs => theirs,
+            _ => self.name,
+        }
+    }
+
     /// Takes the arguments (without the program's name) apart.
     ///
     /// # Errors
@@ -179,7 +194,7 @@ impl Program {
                 b"--" => return Ok(true),
                 b"--help" => return Err(Stop { out: self.help(), err: String::new(), status: 0 }),
                 b"--version" => {
-                    let out = format!("{} {}\n", self.name, env!("CARGO_PKG_VERSION"));
+                    let out = format!("{} {}\n", self.called(), env!("CARGO_PKG_VERSION"));
                     return Err(Stop { out, err: String::new(), status: 0 });
                 }
                 _ => {}
@@ -210,7 +225,7 @@ impl Program {
 
     /// Stops with one line on standard error.
     pub fn error(&self, message: &str) -> Stop {
-        Stop { out: String::new(), err: format!("{}: {message}\n", self.name), status: self.usage_status }
+        Stop { out: String::new(), err: format!("{}: {message}\n", self.called()), status: self.usage_status }
     }
 
     /// Stops with a line and the usage text on standard error.
@@ -242,13 +257,13 @@ impl Program {
                 part.split_whitespace().map(str::to_string).collect()
             }
         }));
-        let first = format!("usage: {}", self.name);
+        let first = format!("usage: {}", self.called());
         wrap(&first, &words, 80)
     }
 
     /// The text of `--help`.
     pub fn help(&self) -> String {
-        let mut out = format!("{}: {}\n\n{}\n", self.name, self.about, self.usage());
+        let mut out = format!("{}: {}\n\n{}\n", self.called(), self.about, self.usage());
         let width = self
             .shown()
             .map(|flag| flag.value.map_or(0, |value| value.chars().count() + 1))

@@ -1,6 +1,6 @@
 //! The flags of `lhsshd`, which are those of sshd(8).
 
-use super::Support::{Accepted, NotYet, Works};
+use super::Support::{Accepted, Works};
 use super::{Flag, Program};
 
 /// `lhsshd`.
@@ -20,7 +20,7 @@ pub static SSHD: Program = Program {
             Works,
             "With -T: the connection that Match blocks are applied to: user=…,host=…,addr=…",
         ),
-        Flag::with('c', "host_cert_file", NotYet, "Certificate of a host key."),
+        Flag::with('c', "host_cert_file", Works, "Certificate of a host key; may be repeated."),
         Flag::plain('D', Works, "Stay in the foreground."),
         Flag::plain(
             'd',
@@ -39,7 +39,7 @@ pub static SSHD: Program = Program {
         Flag::with('p', "port", Works, "Listen on this port; may be repeated."),
         Flag::plain('Q', Accepted("it has no meaning any more"), ""),
         Flag::plain('q', Works, "Log nothing."),
-        Flag::plain('R', NotYet, ""),
+        Flag::plain('R', Accepted("session processes are told by other means"), ""),
         Flag::plain('r', Accepted("each connection gets a new process"), ""),
         Flag::plain('T', Works, "Check the configuration, print it and exit."),
         Flag::plain('t', Works, "Check the configuration and the keys and exit."),

@@ -59,6 +59,21 @@ fn what_is_not_written_yet_is_refused_not_ignored() {
 }
 
 #[test]
+fn openssh_s_names_are_used_where_they_were_called() {
+    for (program, called, name) in [
+        (&SCP, "scp", "scp"),
+        (&SCP, "/usr/lib/openssh-names/scp", "scp"),
+        (&SCP, "lhscp", "lhscp"),
+        (&SCP, "./target/lhscp", "lhscp"),
+        (&SCP, "ssh", "lhscp"),
+        (&KEYGEN, "ssh-keygen", "ssh-keygen"),
+        (&SSHD, "", "lhsshd"),
+    ] {
+        assert_eq!(program.name_when_called(OsStr::new(called)), name);
+    }
+}
+
+#[test]
 fn help_names_every_documented_flag() {
     for program in [&SSH, &SCP, &SSHD, &KEYGEN, &AGENT, &ADD, &KEYSCAN] {
         let stop = parse(program, &["--help"]).expect_err("stops");

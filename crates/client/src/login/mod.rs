@@ -25,6 +25,9 @@ pub(crate) trait Packets {
     fn next(&mut self, log: &mut Log<'_>) -> Result<Bytes, ClientError>;
     /// The value of the server's `server-sig-algs`, if it sent one (it may come late).
     fn server_sig_algs(&self) -> Option<String>;
+    /// The host key that signatures are to name, if the server understands that (it may say so late) and the
+    /// configuration wants it: such a signature is worth nothing to another host.
+    fn bound_host_key(&self) -> Option<Vec<u8>>;
 }
 
 /// How to log in.
@@ -207,6 +210,7 @@ impl Login<'_> {
     fn try_key(&mut self, log: &mut Log<'_>) -> bool {
         let config = self.config;
         let server = self.packets.server_sig_algs();
+        self.machine.bind_host_key(self.packets.bound_host_key().as_deref());
         let identities =
             self.identities.get_or_insert_with(|| Identities::gather(config.identities.clone(), log));
         while self.next_key < identities.list.len() {

@@ -16,6 +16,7 @@ struct Script {
     answers: VecDeque<Vec<u8>>,
     sent: Vec<Vec<u8>>,
     sig_algs: Option<String>,
+    bound: Option<Vec<u8>>,
 }
 
 impl Packets for Script {
@@ -29,13 +30,16 @@ impl Packets for Script {
     fn server_sig_algs(&self) -> Option<String> {
         self.sig_algs.clone()
     }
+    fn bound_host_key(&self) -> Option<Vec<u8>> {
+        self.bound.clone()
+    }
 }
 
 impl Script {
     fn new(answers: Vec<Vec<u8>>) -> Self {
         let mut all = VecDeque::from([ServiceAccept::new(b"ssh-userauth").to_payload()]);
         all.extend(answers);
-        Self { answers: all, sent: Vec::new(), sig_algs: None }
+        Self { answers: all, sent: Vec::new(), sig_algs: None, bound: None }
     }
 
     /// Method names of what was sent, the service request left out.
@@ -149,6 +153,19 @@ fn a_server_that_asks_nothing_is_not_asked_for_ever() {
     let mut script = Script::new(vec![again(), question("", &[]), again()]);
     let (result, _) = run(&mut script, &config(), &[]);
     assert_eq!(result, Err("me@h.example: Permission denied (keyboard-interactive).".to_owned()));
+}
+
+/// The server says that it takes such signatures after the key exchange, when the login has begun.
+#[test]
+fn signatures_name_the_host_as_soon_as_the_server_understands_it() {
+    let folder = tempfile::tempdir().expect("folder");
+    let mut config = config();
+    config.identities.files = vec![key_file(&folder, "id", None)];
+    let mut script = Script::new(vec![failure("publickey", false), success()]);
+    script.bound = Some(b"host key".to_vec());
+    let (result, _) = run(&mut script, &config, &[]);
+    assert_eq!(result, Ok(()));
+    assert_eq!(script.methods(), ["none", "publickey-hostbound-v00@openssh.com"]);
 }
 
 #[test]

@@ -17,6 +17,7 @@
 //! UMAC takes the sequence number as its nonce.
 
 mod cbc;
+mod chacha;
 mod ctr;
 mod gcm;
 mod mac;
@@ -25,8 +26,8 @@ mod tests;
 
 use crate::cipher::CipherKind;
 use crate::{Cipher, CryptoError, Mac, OpenError};
-use aws_lc_rs::aead::chacha20_poly1305_openssh as chacha;
 use cbc::CbcKey;
+use chacha::ChaChaKey;
 use ctr::CtrKey;
 use gcm::GcmKey;
 
@@ -81,8 +82,7 @@ pub struct PacketKey(Suite);
 enum Suite {
     Plain,
     Gcm(GcmKey),
-    ChaChaSeal(Box<chacha::SealingKey>),
-    ChaChaOpen(Box<chacha::OpeningKey>),
+    ChaCha(Box<ChaChaKey>),
     Ctr(Box<CtrKey>),
     Cbc(Box<CbcKey>),
 }
@@ -111,13 +111,7 @@ impl PacketKey {
         }
         let suite = match cipher.kind {
             CipherKind::Aes128Gcm | CipherKind::Aes256Gcm => Suite::Gcm(GcmKey::new(cipher.kind, key, iv)?),
-            CipherKind::ChaCha20Poly1305 => {
-                let key = key.try_into().map_err(|_| CryptoError::WrongLength { what: "cipher key" })?;
-                match direction {
-                    Direction::Seal => Suite::ChaChaSeal(Box::new(chacha::SealingKey::new(key))),
-                    Direction::Open => Suite::ChaChaOpen(Box::new(chacha::OpeningKey::new(key))),
-                }
-            }
+            CipherKind::ChaCha20Poly1305 => Suite::ChaCha(Box::new(ChaChaKey::new(direction, key)?)),
             CipherKind::Aes128Ctr | CipherKind::Aes192Ctr | CipherKind::Aes256Ctr => {
                 let mac = mac.ok_or(CryptoError::Unsupported { what: "a counter mode without a MAC" })?;
                 Suite::Ctr(Box::new(CtrKey::new(key, iv, mac, mac_key)?))
@@ -136,7 +130,7 @@ impl PacketKey {
     /// What padding makes a packet a multiple of, in bytes; at least 8.
     pub const fn block_len(&self) -> usize {
         match &self.0 {
-            Suite::Plain | Suite::ChaChaSeal(_) | Suite::ChaChaOpen(_) => 8,
+            Suite::Plain | Suite::ChaCha(_) => 8,
             Suite::Gcm(_) | Suite::Ctr(_) => 16,
             Suite::Cbc(cbc) => cbc.block_len(),
         }
@@ -147,7 +141,7 @@ impl PacketKey {
         match &self.0 {
             Suite::Plain => 0,
             Suite::Gcm(_) => gcm::TAG_LEN,
-            Suite::ChaChaSeal(_) | Suite::ChaChaOpen(_) => chacha::TAG_LEN,
+            Suite::ChaCha(_) => chacha::TAG_LEN,
             Suite::Ctr(ctr) => ctr.tag_len(),
             Suite::Cbc(cbc) => cbc.tag_len(),
         }
@@ -200,7 +194,7 @@ impl PacketKey {
     pub const fn length_is_padded(&self) -> bool {
         match &self.0 {
             Suite::Plain => true,
-            Suite::Gcm(_) | Suite::ChaChaSeal(_) | Suite::ChaChaOpen(_) => false,
+            Suite::Gcm(_) | Suite::ChaCha(_) => false,
             Suite::Ctr(ctr) => !ctr.is_etm(),
             Suite::Cbc(cbc) => !cbc.is_etm(),
         }
@@ -212,9 +206,9 @@ impl PacketKey {
         let Some(clear) = head.first_chunk::<LENGTH_LEN>() else { return 0 };
         u32::from_be_bytes(match &self.0 {
             Suite::Cbc(cbc) if !cbc.is_etm() => cbc.decrypt_head(head).unwrap_or_default(),
-            Suite::ChaChaOpen(key) => key.decrypt_packet_length(index.seq, *clear),
+            Suite::ChaCha(key) => key.packet_length(index.seq, *clear),
             Suite::Ctr(ctr) if !ctr.is_etm() => ctr.decrypt_head(index, *clear),
-            Suite::Plain | Suite::Gcm(_) | Suite::ChaChaSeal(_) | Suite::Ctr(_) | Suite::Cbc(_) => *clear,
+            Suite::Plain | Suite::Gcm(_) | Suite::Ctr(_) | Suite::Cbc(_) => *clear,
         })
     }
 
@@ -224,7 +218,7 @@ impl PacketKey {
             Suite::Gcm(_) => LENGTH_LEN,
             Suite::Ctr(ctr) if ctr.is_etm() => LENGTH_LEN,
             Suite::Cbc(cbc) if cbc.is_etm() => LENGTH_LEN,
-            Suite::Plain | Suite::ChaChaSeal(_) | Suite::ChaChaOpen(_) | Suite::Ctr(_) | Suite::Cbc(_) => 0,
+            Suite::Plain | Suite::ChaCha(_) | Suite::Ctr(_) | Suite::Cbc(_) => 0,
         };
         total_without_tag.saturating_sub(clear) as u64
     }
@@ -240,12 +234,7 @@ impl PacketKey {
         match &self.0 {
             Suite::Plain => Ok(()),
             Suite::Gcm(key) => key.seal(index, body, tag),
-            Suite::ChaChaSeal(key) => {
-                let tag = tag.try_into().map_err(|_| CryptoError::WrongLength { what: "tag" })?;
-                key.seal_in_place(index.seq, body, tag);
-                Ok(())
-            }
-            Suite::ChaChaOpen(_) => Err(CryptoError::Unsupported { what: "sealing with an opening key" }),
+            Suite::ChaCha(key) => key.seal(index.seq, body, tag),
             Suite::Ctr(key) => key.seal(index, body, tag),
             Suite::Cbc(key) => key.seal(index, body, tag),
         }
@@ -261,16 +250,7 @@ impl PacketKey {
         match &self.0 {
             Suite::Plain => Ok(()),
             Suite::Gcm(key) => key.open(index, body, tag),
-            Suite::ChaChaOpen(key) => {
-                let tag: &[u8; chacha::TAG_LEN] = (&*tag).try_into().map_err(|_| OpenError)?;
-                let opened = key.open_in_place(index.seq, body, tag).map_err(|_| OpenError)?;
-                // The library leaves the length field encrypted. It has been authenticated, and a packet that was not
-                // framed by its own length field does not get here with a valid tag.
-                let length = u32::try_from(opened.len()).map_err(|_| OpenError)?;
-                *body.first_chunk_mut().ok_or(OpenError)? = length.to_be_bytes();
-                Ok(())
-            }
-            Suite::ChaChaSeal(_) => Err(OpenError),
+            Suite::ChaCha(key) => key.open(index.seq, body, tag),
             Suite::Ctr(key) => key.open(index, body, tag),
             Suite::Cbc(key) => key.open(index, body, tag),
         }

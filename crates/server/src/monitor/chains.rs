@@ -10,13 +10,11 @@ pub(super) fn base(method: &str) -> &str {
 }
 
 /// The methods the settings allow at all, in OpenSSH's order.
-pub(crate) fn enabled(settings: &ServerSettings) -> Vec<&'static str> {
-    // Without root's rights nobody's password can be checked.
-    let passwords = lh_sys::ids::is_root();
+fn configured(settings: &ServerSettings) -> Vec<&'static str> {
     [
         ("publickey", settings.pubkey_authentication.value),
-        ("password", settings.password_authentication.value && passwords),
-        ("keyboard-interactive", settings.kbd_interactive_authentication.value && passwords),
+        ("password", settings.password_authentication.value),
+        ("keyboard-interactive", settings.kbd_interactive_authentication.value),
     ]
     .into_iter()
     .filter(|(_, on)| *on)
@@ -24,12 +22,19 @@ pub(crate) fn enabled(settings: &ServerSettings) -> Vec<&'static str> {
     .collect()
 }
 
+/// Those of them that can succeed here: without root's rights nobody's password can be checked.
+pub(super) fn enabled(settings: &ServerSettings) -> Vec<&'static str> {
+    let mut methods = configured(settings);
+    methods.retain(|method| *method == "publickey" || lh_sys::ids::is_root());
+    methods
+}
+
 /// The alternatives whose methods are all allowed. Where there were some and none is left, nobody can log in: the answer is then
 /// an alternative that cannot be fulfilled.
 pub(super) fn usable(settings: &ServerSettings, log: &Log) -> Vec<Vec<String>> {
     let configured = &settings.authentication_methods.0;
     let (good, bad): (Vec<_>, Vec<_>) =
-        configured.iter().cloned().partition(|chain| possible(settings, chain));
+        configured.iter().cloned().partition(|chain| possible(settings, chain, &enabled(settings)));
     for chain in &bad {
         error!(log, "Disabled method in AuthenticationMethods list \"{}\"", chain.join(","));
     }
@@ -40,9 +45,8 @@ pub(super) fn usable(settings: &ServerSettings, log: &Log) -> Vec<Vec<String>> {
     good
 }
 
-fn possible(settings: &ServerSettings, chain: &[String]) -> bool {
-    let enabled = enabled(settings);
-    let pam = crate::uses_pam(settings);
+fn possible(settings: &ServerSettings, chain: &[String], enabled: &[&str]) -> bool {
+    let pam = lh_sys::pam::SUPPORTED && settings.use_pam.value;
     chain.iter().all(|method| match method.split_once(':') {
         None => method == "none" || enabled.contains(&method.as_str()),
         // The only device there is.
@@ -53,7 +57,8 @@ fn possible(settings: &ServerSettings, chain: &[String]) -> bool {
 /// Whether some alternative can be fulfilled (or there is none to fulfil).
 pub(crate) fn satisfiable(settings: &ServerSettings) -> bool {
     let configured = &settings.authentication_methods.0;
-    configured.is_empty() || configured.iter().any(|chain| possible(settings, chain))
+    configured.is_empty()
+        || configured.iter().any(|chain| possible(settings, chain, &self::configured(settings)))
 }
 
 /// One method has succeeded: it is taken off the chains that begin with it.

@@ -20,7 +20,7 @@ use crate::strict::{self, StrictError};
 /// What a key is worth.
 pub(super) enum KeyVerdict {
     WouldDo,
-    Proven(KeyOptions),
+    Proven(Box<KeyOptions>),
 }
 
 impl Monitor {
@@ -65,7 +65,7 @@ impl Monitor {
                 match key.verify_attested(&attempt.algorithm, &signed, signature) {
                     Ok(attested) => self
                         .attestation_enough(candidate, &options, &key, attested)
-                        .then_some(KeyVerdict::Proven(options)),
+                        .then(|| KeyVerdict::Proven(Box::new(options))),
                     Err(problem) => {
                         debug!(self.log, "signature of user {}: {problem}", user.name);
                         None

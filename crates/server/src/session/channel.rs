@@ -49,12 +49,23 @@ pub(super) struct SessionChannel {
     variables: ClientVariables,
     forced: bool,
     number: u32,
-    /// Closes when nothing has moved for so long (`ChannelTimeout`)…
-    idle_limit: Option<Duration>,
-    /// …since then.
-    moved: Option<Instant>,
     /// The terminal in use, as records name it.
     line: Option<String>,
+    /// Closes a channel that carries nothing (`ChannelTimeout`).
+    idle: Option<Idle>,
+}
+
+/// How long the channel may carry nothing, and since when it has not.
+#[derive(Debug, Clone, Copy)]
+struct Idle {
+    limit: Duration,
+    since: Instant,
+}
+
+impl Idle {
+    fn over(self) -> Option<Instant> {
+        self.since.checked_add(self.limit)
+    }
 }
 
 impl SessionChannel {
@@ -66,28 +77,15 @@ impl SessionChannel {
             variables: ClientVariables::default(),
             forced: false,
             number,
-            idle_limit: None,
-            moved: None,
             line: None,
+            idle: None,
         }
     }
 
-    /// `ChannelTimeout` of what runs here, by OpenSSH's name for it.
-    fn limit_idleness(&mut self, wanted: &Wanted, now: Instant) {
-        let timeouts = &self.shared.settings.channel_timeout.value;
-        let limit = match wanted {
-            Wanted::Shell => timeouts.of("session:shell"),
-            Wanted::Command(_) => timeouts.of("session:command"),
-            Wanted::Subsystem(name) => timeouts.of(&format!("session:subsystem:{name}")),
-        };
-        self.idle_limit = limit.or_else(|| timeouts.of("session"));
-        self.moved = self.idle_limit.map(|_| now);
-    }
-
-    /// Something moved.
-    fn touch(&mut self, cx: &ChannelCx<'_>) {
-        if self.moved.is_some() {
-            self.moved = Some(cx.now());
+    /// Something has come or gone.
+    fn moved(&mut self, cx: &ChannelCx<'_>) {
+        if let Some(idle) = &mut self.idle {
+            idle.since = cx.now();
         }
     }
 
@@ -120,7 +118,6 @@ impl SessionChannel {
             _ => None,
         };
         if let Some(wanted) = wanted {
-            self.limit_idleness(&wanted, cx.now());
             return self.start(&wanted, want_reply, cx);
         }
         let done = match name {
@@ -233,6 +230,12 @@ impl SessionChannel {
             notice,
         );
         self.log_start(&decision, wanted);
+        let kind = match wanted {
+            Wanted::Shell => "session:shell".to_owned(),
+            Wanted::Command(_) => "session:command".to_owned(),
+            Wanted::Subsystem(name) => format!("session:subsystem:{name}"),
+        };
+        self.idle = shared.settings.channel_timeout.of(&kind).map(|limit| Idle { limit, since: cx.now() });
         shared.set_interactive(has_terminal);
         self.forced = decision.forced;
         let answer = |cx: &mut ChannelCx<'_>, ok: bool| {
@@ -396,12 +399,13 @@ impl SessionChannel {
 
 impl ChannelHandler for SessionChannel {
     fn on_event(&mut self, event: ChannelEvent, cx: &mut ChannelCx<'_>) {
+        if matches!(event, ChannelEvent::Data { .. }) {
+            self.moved(cx);
+        }
         match event {
             ChannelEvent::Request { name, want_reply, fields } => self.request(&name, want_reply, fields, cx),
             event => {
-                self.touch(cx);
                 if event == ChannelEvent::Closed {
-                    self.moved = None;
                     let (user, peer) = (&self.shared.user.name, self.shared.peer);
                     let (ip, port, number) = (peer.ip(), peer.port(), self.number);
                     verbose!(self.shared.log, "Close session: user {user} from {ip} port {port} id {number}");
@@ -425,7 +429,7 @@ impl ChannelHandler for SessionChannel {
     }
 
     fn on_writable(&mut self, cx: &mut ChannelCx<'_>) {
-        self.touch(cx);
+        self.moved(cx);
         if let Some(handler) = self.running() {
             handler.on_writable(cx);
         }
@@ -438,34 +442,25 @@ impl ChannelHandler for SessionChannel {
     }
 
     fn on_ready(&mut self, token: usize, ready: Ready, cx: &mut ChannelCx<'_>) {
-        self.touch(cx);
+        self.moved(cx);
         if let Some(handler) = self.running() {
             handler.on_ready(token, ready, cx);
         }
     }
 
     fn next_deadline(&self) -> Option<Instant> {
-        let idle = self.moved.zip(self.idle_limit).map(|(moved, limit)| moved + limit);
         let running = self.running_ref().and_then(ChannelHandler::next_deadline);
-        [idle, running].into_iter().flatten().min()
+        [running, self.idle.and_then(Idle::over)].into_iter().flatten().min()
     }
 
     fn on_timeout(&mut self, cx: &mut ChannelCx<'_>) {
-        if let (Some(moved), Some(limit)) = (self.moved, self.idle_limit)
-            && cx.now() >= moved + limit
-        {
-            self.moved = None;
-            verbose!(
-                self.shared.log,
-                "channel {}: closed after {} s without traffic",
-                cx.id(),
-                limit.as_secs()
-            );
-            cx.close();
+        if let Some(idle) = self.idle.filter(|idle| idle.over().is_some_and(|over| over <= cx.now())) {
+            self.idle = None;
+            let seconds = idle.limit.as_secs();
+            info!(self.shared.log, "channel {}: closing after {seconds} seconds of inactivity", self.number);
+            return cx.close();
         }
-        if let Some(handler) = self.running()
-            && handler.next_deadline().is_some_and(|deadline| deadline <= cx.now())
-        {
+        if let Some(handler) = self.running() {
             handler.on_timeout(cx);
         }
     }

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::time::{Duration, Instant};
 
 use lh_crypto::PublicKey;
 use lh_driver::{ChannelId, ChannelOptions, Control, ControlCx, ControlEvent};
@@ -26,11 +27,17 @@ pub(super) struct Serving {
     opened: u32,
     forwards: Rc<RefCell<Forwards>>,
     replies: Replies,
+    /// When a connection without channels is over (`UnusedConnectionTimeout`).
+    unused_until: Option<Instant>,
 }
 
 impl Serving {
     pub(super) fn new(shared: Rc<Shared>, host_keys: Vec<PublicKey>, negotiated: String) -> Self {
         let forwards = Rc::new(RefCell::new(Forwards::new(Rc::clone(&shared))));
+        // From the start: a client that never opens a channel wakes nobody up.
+        let unused = shared.settings.unused_connection_timeout.value.0;
+        let unused_until =
+            unused.and_then(|seconds| Instant::now().checked_add(Duration::from_secs(seconds)));
         Self {
             shared,
             host_keys,
@@ -40,13 +47,15 @@ impl Serving {
             opened: 0,
             forwards,
             replies: Replies::default(),
+            unused_until,
         }
     }
 
     /// Tells the client all host keys (`hostkeys-00@openssh.com`), so that it can learn new ones before old ones go.
     pub(super) fn announce_host_keys(&self, cx: &mut ControlCx<'_>) {
         let mut fields = Vec::new();
-        for key in &self.host_keys {
+        // Certificates are not learnt: that is what they are for.
+        for key in self.host_keys.iter().filter(|key| key.certificate().is_none()) {
             fields.put_string(key.blob());
         }
         cx.global_request("hostkeys-00@openssh.com", false, &fields);
@@ -146,5 +155,26 @@ impl Control for Serving {
             }
             _ => {}
         }
+    }
+
+    fn on_turn_end(&mut self, cx: &mut ControlCx<'_>) {
+        let Some(seconds) = self.shared.settings.unused_connection_timeout.value.0 else { return };
+        if cx.channels() > 0 {
+            self.unused_until = None;
+        } else if self.unused_until.is_none() {
+            self.unused_until = cx.now().checked_add(Duration::from_secs(seconds));
+        }
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        self.unused_until
+    }
+
+    fn on_timeout(&mut self, cx: &mut ControlCx<'_>) {
+        self.unused_until = None;
+        let (user, peer) = (&self.shared.user.name, self.shared.peer);
+        let (ip, port) = (peer.ip(), peer.port());
+        info!(self.shared.log, "terminating inactive connection from user {user} {ip} port {port}");
+        cx.stop(255);
     }
 }

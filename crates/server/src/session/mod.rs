@@ -17,7 +17,7 @@ mod forward;
 mod greeting;
 mod holder;
 mod login;
-mod names;
+pub(crate) mod names;
 mod preauth;
 mod process;
 mod rc;
@@ -42,7 +42,7 @@ use lh_driver::Stream;
 use lh_transport::{Config, RekeyLimit};
 
 use crate::hand_over::{HandOver, Session, receive_host_keys};
-use crate::listener::{SESSION_FLAG, SESSION_NAME};
+use crate::listener::{SESSION_FLAG, SESSION_NAME, oom};
 use crate::log::{Log, error, info, verbose};
 use crate::monitor::Monitor;
 use crate::questions::Talk;
@@ -86,6 +86,9 @@ fn begin(write: Option<&OsStr>) -> Result<(Session, Connection, File), Failure> 
     let (read, control) = lh_sys::fd::take_stdin_stdout()?;
     let mut control = File::from(control);
     let session = Session::receive(&mut control)?;
+    if let Some(score) = session.oom_score {
+        oom::restore(score);
+    }
     let connection = match write {
         None => Connection::Socket(read),
         Some(number) => {

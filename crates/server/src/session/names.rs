@@ -12,14 +12,30 @@ pub(super) fn software(line: &str) -> &str {
     line.splitn(3, '-').nth(2).unwrap_or(line)
 }
 
+/// Signature algorithms of host keys, best first: those of certificates, where there are any, before the others.
+pub(crate) fn host_key_algorithms() -> Vec<String> {
+    const CERTIFICATES: [&str; 6] = [
+        "ssh-ed25519-cert-v01@openssh.com",
+        "ecdsa-sha2-nistp256-cert-v01@openssh.com",
+        "ecdsa-sha2-nistp384-cert-v01@openssh.com",
+        "ecdsa-sha2-nistp521-cert-v01@openssh.com",
+        "rsa-sha2-512-cert-v01@openssh.com",
+        "rsa-sha2-256-cert-v01@openssh.com",
+    ];
+    let plain = Algorithms::server_default().host_key;
+    let mut all: Vec<String> = CERTIFICATES.map(str::to_owned).to_vec();
+    all.extend(plain.into_iter().filter(|name| !CERTIFICATES.contains(&name.as_str())));
+    all
+}
+
 /// What is offered to the client: the configuration's edits of our defaults, less what is not built in (a stock
-/// configuration may name MACs that we do not have).
+/// configuration may name what we do not have).
 pub(super) fn algorithms(settings: &ServerSettings) -> Algorithms {
     let default = Algorithms::server_default();
     let kex = settings.kex_algorithms.apply(&default.kex);
     let ciphers = settings.ciphers.apply(&default.cipher_c2s);
     let macs = settings.macs.apply(&default.mac_c2s);
-    let host_key = settings.host_key_algorithms.apply(&default.host_key);
+    let host_key = settings.host_key_algorithms.apply(&host_key_algorithms());
     let known = |names: Vec<String>, known: &dyn Fn(&str) -> bool| -> Vec<String> {
         names.into_iter().filter(|name| known(name)).collect()
     };
@@ -55,14 +71,14 @@ mod tests {
     #[test]
     fn configurations_edit_the_defaults() {
         let plain = algorithms(&crate::testing::settings(""));
-        assert_eq!(plain, Algorithms::server_default());
+        assert_eq!(plain, Algorithms { host_key: host_key_algorithms(), ..Algorithms::server_default() });
         let edited = crate::testing::settings(
-            "Ciphers aes256-ctr,aes128-gcm@openssh.com\nMACs hmac-md5,umac-64@openssh.com,hmac-sha2-256\n\
+            "Ciphers aes256-ctr,aes128-gcm@openssh.com\nMACs hmac-ripemd160,umac-64@openssh.com,hmac-md5\n\
              KexAlgorithms -mlkem*,sntrup*\nCompression no\nHostKeyAlgorithms +ssh-rsa\n",
         );
         let edited = algorithms(&edited);
         assert_eq!(edited.cipher_s2c, ["aes256-ctr", "aes128-gcm@openssh.com"]);
-        assert_eq!(edited.mac_c2s, ["umac-64@openssh.com", "hmac-sha2-256"]);
+        assert_eq!(edited.mac_c2s, ["umac-64@openssh.com", "hmac-md5"]);
         assert_eq!(edited.kex.first().map(String::as_str), Some("curve25519-sha256"));
         assert_eq!(edited.compression_c2s, ["none"]);
         assert_eq!(edited.host_key.last().map(String::as_str), Some("ssh-rsa"));

@@ -397,7 +397,8 @@ mod tests {
         ] {
             let (lines, status) = session(case);
             assert_eq!(lines, ["error: here\\nI am [preauth]", &line], "{case}");
-            assert_eq!(status, Some(EXIT_FAILURE), "{case}");
+            let expected = if line == violation { EXIT_CRASH } else { EXIT_FAILURE };
+            assert_eq!(status, Some(expected), "{case}");
         }
         let (lines, status) = session("open");
         assert_eq!(lines, ["error: here\\nI am [preauth]", "refused [preauth]"]);

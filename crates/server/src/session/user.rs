@@ -132,7 +132,7 @@ fn serve(shared: Rc<Shared>, link: Link, host_keys: Vec<lh_crypto::PublicKey>) -
         link.transport_ref().negotiated().map(|names| names.host_key.clone()).unwrap_or_default();
     let mut serving = Serving::new(Rc::clone(&shared), host_keys, negotiated);
     let mut driver = Driver::new(link, lh_connection::Config::default());
-    driver.set_workers(Workers::from_environment());
+    driver.set_workers(Workers::configured(shared.settings.disable_mt_aes.value));
     if let Some(interval) = shared.settings.client_alive_interval.value.duration() {
         driver.set_keepalive(interval, shared.settings.client_alive_count_max.value);
     }

@@ -1,0 +1,216 @@
+//! The packet pipeline of a connection, in memory: packets laid out in the send buffer of a transport, and packets that have
+//! arrived in the receive buffer of another, made into jobs and done by a crew of 1 to N workers, as the loop has it done.
+//!
+//! Laying out and receiving (copies that a real end does with the kernel) are not counted. Counted is everything from cutting
+//! jobs to having their results back in order: hand-over, ciphers, waking up, framing and delivery.
+
+use std::cell::Cell;
+use std::io::IoSlice;
+use std::time::{Duration, Instant};
+
+use lh_crypto::{KeyType, PrivateKey, SystemRandom};
+use lh_driver::Crew;
+use lh_transport::{AcceptedHostKey, Config, Event, HostKey, Transport};
+use lh_wire::PacketSink as _;
+use rustix::event::{PollFd, PollFlags, poll};
+
+use crate::bench::Bench;
+use crate::cipher_suite::CipherSuite;
+use crate::stats::Better;
+use crate::table::{Entry, Role, Table, interleave};
+
+/// Packets laid out together: what a connection puts into one slab.
+const SLAB: usize = 256 << 10;
+/// Bytes sealed or opened between two looks at the clock. They do not fit a second-level cache, as a fast path's do not.
+const SPELL: usize = 8 << 20;
+
+/// All suites, each with 1, 2, 4, … workers up to the limit.
+pub(super) fn run(bench: &Bench, counts: &[usize]) -> Result<Vec<Table>, String> {
+    let time = Duration::from_millis(if bench.options.smoke { 10 } else { 200 });
+    let payload = bench.options.packet;
+    let mut tables = Vec::new();
+    for suite in &bench.options.suites {
+        // What one worker did in this round.
+        let single = Cell::new((f64::NAN, f64::NAN));
+        let mut entries = Vec::new();
+        for &workers in counts {
+            let (suite, single) = (*suite, &single);
+            entries.push(Entry::new(super::workers_text(workers), Role::Peer, move || {
+                let (seal, open) = measure(&suite, workers, payload, time)?;
+                if workers == 1 {
+                    single.set((seal, open));
+                }
+                let (one_seal, one_open) = single.get();
+                Ok(vec![
+                    ("seal MB/s", Better::Higher, seal),
+                    ("open MB/s", Better::Higher, open),
+                    (super::SEAL_TIMES, Better::Higher, seal / one_seal),
+                    (super::OPEN_TIMES, Better::Higher, open / one_open),
+                ])
+            }));
+        }
+        let title = format!("pipeline in memory, {}, packets of {payload} bytes", suite.name());
+        tables.push(interleave("crypto", title, bench.options.rounds, entries));
+    }
+    Ok(tables)
+}
+
+/// MB/s of payload sealed and opened by so many workers.
+fn measure(
+    suite: &CipherSuite,
+    workers: usize,
+    payload: usize,
+    time: Duration,
+) -> Result<(f64, f64), String> {
+    let (mut client, mut server) = connected(suite)?;
+    let crew = Crew::start(workers).map_err(|error| format!("threads: {error}"))?;
+    let (mut sealing, mut opening, mut bytes) = (Duration::ZERO, Duration::ZERO, 0);
+    let mut wire = Vec::new();
+    while sealing + opening < time {
+        client.set_workers(true);
+        server.set_workers(true);
+        while client.queued_bytes() < SPELL {
+            let mut sizes = vec![payload; (SLAB / payload).max(1)];
+            client.payloads(&mut sizes, &mut |slices, _| {
+                for slice in slices {
+                    // A message that is not the transport's own.
+                    slice[0] = 94;
+                }
+            });
+            bytes += payload * sizes.len();
+        }
+        let start = Instant::now();
+        client.output(start);
+        through(&crew, &mut client)?;
+        sealing += start.elapsed();
+
+        wire.clear();
+        while client.queued_bytes() > 0 {
+            let mut slices: Vec<IoSlice<'_>> = Vec::new();
+            client.output_slices(&mut slices);
+            let before = wire.len();
+            slices.iter().for_each(|slice| wire.extend_from_slice(slice));
+            let count = wire.len() - before;
+            client.written(count);
+        }
+        let mut rest = &wire[..];
+        while !rest.is_empty() {
+            let space = server.recv_space();
+            let count = space.len().min(rest.len());
+            space[..count].copy_from_slice(&rest[..count]);
+            rest = &rest[count..];
+            server.received(count);
+            let start = Instant::now();
+            // Cuts what has arrived; nothing is opened yet.
+            deliver(&mut server)?;
+            opening += start.elapsed();
+        }
+        let start = Instant::now();
+        through(&crew, &mut server)?;
+        deliver(&mut server)?;
+        opening += start.elapsed();
+    }
+    let rate = |time: Duration| bytes as f64 / 1e6 / time.as_secs_f64();
+    Ok((rate(sealing), rate(opening)))
+}
+
+/// Has every job of `transport` done, and sleeps meanwhile as the loop does.
+fn through(crew: &Crew, transport: &mut Transport) -> Result<(), String> {
+    let mut done = Vec::new();
+    loop {
+        while let Some(job) = transport.next_job() {
+            crew.submit(job);
+        }
+        if transport.jobs_out() == 0 {
+            return Ok(());
+        }
+        if crew.fall_asleep() {
+            poll(&mut [PollFd::from_borrowed_fd(crew.fd(), PollFlags::IN)], None)
+                .map_err(|error| error.to_string())?;
+        }
+        crew.wake_up();
+        crew.collect(&mut done);
+        for job in done.drain(..) {
+            transport.finish_job(job);
+        }
+    }
+}
+
+/// Takes everything that `transport` has to say.
+fn deliver(transport: &mut Transport) -> Result<(), String> {
+    loop {
+        match transport.poll(Instant::now()).map_err(|error| error.to_string())? {
+            Some(_) => {}
+            None => return Ok(()),
+        }
+    }
+}
+
+/// Two transports with keys of `suite`.
+fn connected(suite: &CipherSuite) -> Result<(Transport, Transport), String> {
+    let key = PrivateKey::generate(KeyType::Ed25519, None).map_err(|error| error.to_string())?;
+    let host_key = HostKey { algorithms: vec!["ssh-ed25519".to_owned()], blob: key.public().blob().to_vec() };
+    let mut config = Config::client();
+    config.algorithms.cipher_c2s = vec![suite.cipher.name.to_owned()];
+    config.algorithms.mac_c2s = suite.mac.iter().map(|mac| mac.name.to_owned()).collect();
+    if suite.mac.is_none() {
+        config.algorithms.mac_c2s = vec!["hmac-sha2-256".to_owned()];
+    }
+    // Keys last for as long as it is measured.
+    let now = Instant::now();
+    let mut client = Transport::new(config, Box::new(SystemRandom), now);
+    let mut server = Transport::new(Config::server(vec![host_key]), Box::new(SystemRandom), now);
+    while client.negotiated().is_none() || server.negotiated().is_none() {
+        carry(&mut client, &mut server, &key)?;
+        carry(&mut server, &mut client, &key)?;
+    }
+    Ok((client, server))
+}
+
+/// Moves what one end has to say to the other, and answers what it asks.
+fn carry(from: &mut Transport, to: &mut Transport, key: &PrivateKey) -> Result<(), String> {
+    let now = Instant::now();
+    from.output(now);
+    let mut slices: Vec<IoSlice<'_>> = Vec::new();
+    from.output_slices(&mut slices);
+    let wire: Vec<u8> = slices.iter().flat_map(|slice| slice.iter().copied()).collect();
+    from.written(wire.len());
+    let mut rest = &wire[..];
+    while !rest.is_empty() {
+        let space = to.recv_space();
+        let count = space.len().min(rest.len());
+        space[..count].copy_from_slice(&rest[..count]);
+        rest = &rest[count..];
+        to.received(count);
+    }
+    let failed = |error: &dyn std::fmt::Display| format!("key exchange in memory: {error}");
+    while let Some(event) = to.poll(now).map_err(|error| failed(&error))? {
+        match event {
+            Event::HostKey { blob, .. } => to
+                .host_key_accepted(&AcceptedHostKey::dangerous_vouch_for(&blob))
+                .map_err(|error| failed(&error))?,
+            Event::SignExchangeHash { algorithm, data, .. } => {
+                let signature = key.sign(&algorithm, &data).map_err(|error| failed(&error))?;
+                to.exchange_hash_signed(&signature).map_err(|error| failed(&error))?;
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packets_go_through_a_crew_and_arrive() {
+        for name in ["aes128-gcm", "chacha20-poly1305", "aes128-ctr+umac-64-etm"] {
+            let suite = CipherSuite::parse(name).unwrap();
+            for payload in [1000, 32 << 10] {
+                let (seal, open) = measure(&suite, 2, payload, Duration::from_millis(1)).unwrap();
+                assert!(seal > 0.0 && open > 0.0, "{name}");
+            }
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! One connection over loopback with 1, 2, 4 and 8 workers at each end: what more cores bring.
+
+use std::cell::Cell;
+
+use super::rate;
+use crate::bench::Bench;
+use crate::cipher_suite::CipherSuite;
+use crate::contestant::{Task, Variation};
+use crate::job;
+use crate::stats::Better;
+use crate::table::{Entry, Role, Table, interleave};
+
+/// What the other suites do is between these.
+const SUITES: &[&str] = &["chacha20-poly1305", "aes256-gcm"];
+/// Workers at each end, besides the thread of the loop.
+const WORKERS: &[usize] = &[0, 1, 2, 4, 8];
+
+/// Bytes of a file to standard output. Without workers it is done once, whatever the machine; more of them than there are cores
+/// for both ends are left out.
+pub(super) fn run(bench: &Bench) -> Result<Vec<Table>, String> {
+    let size = bench.options.size;
+    let blob = bench.blob(size)?;
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let ours = bench.ours();
+    let mut tables = Vec::new();
+    for name in SUITES {
+        let suite = CipherSuite::parse(name)?;
+        let with = Variation::of(&suite);
+        // What it took without workers in this round.
+        let alone = Cell::new(f64::NAN);
+        let mut entries = Vec::new();
+        // One worker is always there, to show what it does where there is no room for it.
+        for &workers in WORKERS.iter().filter(|&&workers| workers <= 1 || 2 * (workers + 1) <= cores) {
+            let (server, client) =
+                (ours.server(bench, &with), ours.client(bench, &with, &Task::PipeDown(&blob)));
+            let (Some(mut server), Some(mut client)) = (server, client) else { continue };
+            for program in [&mut server.program, &mut client.program] {
+                program.env.push(("LH_WORKERS".to_owned(), workers.to_string()));
+            }
+            let alone = &alone;
+            entries.push(Entry::new(super::workers_text(workers), Role::Peer, move || {
+                let sample = job::run(bench, Some(&server), &client)?;
+                if workers == 0 {
+                    alone.set(sample.wall_s);
+                }
+                let mut run = vec![
+                    ("GB/s", Better::Higher, size as f64 / 1e9 / sample.wall_s),
+                    ("times no workers", Better::Higher, alone.get() / sample.wall_s),
+                ];
+                run.extend(rate(&sample, size).into_iter().skip(1));
+                Ok(run)
+            }));
+        }
+        let title = format!("one connection, {name}, {}, {cores} cores", super::size_text(size));
+        tables.push(interleave("scale", title, bench.options.rounds, entries));
+    }
+    Ok(tables)
+}

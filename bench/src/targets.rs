@@ -1,0 +1,229 @@
+//! The project's own targets, judged by what one run measured.
+
+use crate::json::Json;
+use crate::stats::Better;
+use crate::table::{Role, Row, Table};
+
+/// A target and what became of it.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Verdict {
+    /// The table it is about.
+    pub(crate) what: String,
+    /// What is asked.
+    pub(crate) target: String,
+    /// What was measured; the unit is in the target.
+    pub(crate) value: f64,
+    pub(crate) met: bool,
+}
+
+/// Peers that bring a protocol engine of their own over OpenSSH's server. The targets name suites (and mscp).
+const MOVERS: &[&str] = &["rsync", "rclone", "lftp"];
+
+/// Everything that can be judged by these tables.
+pub(crate) fn judge(tables: &[Table]) -> Vec<Verdict> {
+    let mut verdicts = Verdicts(Vec::new());
+    for table in tables {
+        match table.scenario {
+            "pipe" | "copy" => verdicts.transfer(table),
+            "crypto" => verdicts.workers(table),
+            "setup" if table.title.contains("as the programs choose") => {
+                for (name, unit) in [("ms", "wall"), ("CPU-ms", "CPU of both ends")] {
+                    let best = best_peer(table, name, |row| row.name == "openssh");
+                    verdicts.at_least(table, &format!("{unit}: OpenSSH's, times"), 10.0, best);
+                }
+            }
+            "keys" => verdicts.keystrokes(table, tables),
+            _ => {}
+        }
+    }
+    verdicts.0
+}
+
+struct Verdicts(Vec<Verdict>);
+
+impl Verdicts {
+    fn push(&mut self, table: &Table, target: String, value: Option<f64>, met: impl Fn(f64) -> bool) {
+        if let Some(value) = value {
+            let what = format!("{}: {}", table.scenario, table.title);
+            self.0.push(Verdict { what, target, value, met: met(value) });
+        }
+    }
+
+    fn at_least(&mut self, table: &Table, what: &str, least: f64, value: Option<f64>) {
+        self.push(table, format!("{what} ≥ {least}"), value, |value| value >= least);
+    }
+
+    fn at_most(&mut self, table: &Table, what: &str, most: f64, value: Option<f64>) {
+        self.push(table, format!("{what} ≤ {most}"), value, |value| value <= most);
+    }
+
+    /// Pipes and copies of one suite.
+    fn transfer(&mut self, table: &Table) {
+        const RATE: &str = "MB/s";
+        let copy = table.scenario == "copy";
+        // The suite is what stands between two commas.
+        let suite = table.title.split(", ").nth(1).unwrap_or_default();
+        let suites_only = |row: &Row| !MOVERS.contains(&row.name.as_str());
+        let best = best_peer(table, RATE, suites_only);
+        let ceiling = |name: &str| {
+            let row = table.rows.iter().find(|row| row.role == Role::Ceiling && row.name == name)?;
+            table.advantage(row, RATE)
+        };
+        match suite {
+            "aes128-gcm" => {
+                self.at_least(table, "the best suite's MB/s, times", if copy { 3.0 } else { 2.0 }, best);
+                let tcp = ceiling(&format!("{suite} over TCP"));
+                if copy {
+                    // The larger share is that of the lower ceiling.
+                    let share = tcp.into_iter().chain(ceiling("cp")).reduce(f64::max);
+                    self.at_least(table, "share of the lower of suite over TCP and cp", 0.8, share);
+                    let openssh = best_peer(table, "CPU-ms/MB", |row| row.name == "openssh");
+                    self.at_most(
+                        table,
+                        "CPU-ms/MB, share of OpenSSH's",
+                        0.35,
+                        openssh.map(|times| 1.0 / times),
+                    );
+                    self.at_most(table, "peak MiB of either end", 64.0, peak(table));
+                } else {
+                    self.at_least(table, "share of suite over TCP", 0.75, tcp);
+                }
+            }
+            "chacha20-poly1305" => self.at_least(table, "the best peer's MB/s, times", 2.5, best),
+            _ => self.at_least(table, "the best peer's MB/s, times", 2.0, best),
+        }
+    }
+
+    /// Two workers beside one.
+    fn workers(&mut self, table: &Table) {
+        if !table.title.contains("gcm") && !table.title.contains("chacha20") {
+            return;
+        }
+        let Some(row) = table.rows.iter().find(|row| row.name == crate::scenario::workers_text(2)) else {
+            return;
+        };
+        let median = |name| row.series(name).and_then(|series| Some(series.spread()?.median));
+        let times = [crate::scenario::SEAL_TIMES, crate::scenario::OPEN_TIMES].into_iter().filter_map(median);
+        self.at_least(table, "2 workers : 1, the lower of sealing and opening", 1.85, times.reduce(f64::min));
+    }
+
+    /// A round trip beside bulk, compared with one alone.
+    fn keystrokes(&mut self, table: &Table, tables: &[Table]) {
+        let median = |table: &Table| {
+            let series = table.rows.iter().find(|row| row.role == Role::Ours)?.series("median ms")?;
+            Some(series.spread()?.median)
+        };
+        let alone = tables.iter().find(|other| other.scenario == "keys").and_then(median);
+        if let (Some(alone), Some(beside), true) = (alone, median(table), table.title.contains("bulk")) {
+            self.at_most(table, "ms more than with nothing else", 5.0, Some(beside - alone));
+        }
+    }
+}
+
+/// How many times better ours is than the best of the peers that `counts`.
+fn best_peer(table: &Table, series: &str, counts: impl Fn(&Row) -> bool) -> Option<f64> {
+    let peers = table.rows.iter().filter(|row| row.role == Role::Peer && counts(row));
+    peers.filter_map(|row| table.advantage(row, series)).reduce(f64::min)
+}
+
+/// The largest process of ours at either end, in any round.
+fn peak(table: &Table) -> Option<f64> {
+    let ours = table.rows.iter().find(|row| row.role == Role::Ours)?;
+    let peaks = ours
+        .series
+        .iter()
+        .filter(|series| series.name.ends_with("peak MiB") && series.better == Better::Lower);
+    peaks.filter_map(|series| Some(series.spread()?.max)).reduce(f64::max)
+}
+
+/// The section of the report for people.
+pub(crate) fn markdown(verdicts: &[Verdict]) -> String {
+    let mut out = String::new();
+    if verdicts.is_empty() {
+        return out;
+    }
+    let met = verdicts.iter().filter(|verdict| verdict.met).count();
+    out.push_str(&format!(
+        "\n## targets: {met} of {} met\n\n| | target | measured | |\n|---|---|---:|---|\n",
+        verdicts.len()
+    ));
+    for Verdict { what, target, value, met } in verdicts {
+        let met = if *met { "met" } else { "**not met**" };
+        out.push_str(&format!("| {what} | {target} | {} | {met} |\n", crate::report::shown(*value)));
+    }
+    out
+}
+
+/// The same for programs.
+pub(crate) fn json(verdicts: &[Verdict]) -> Json {
+    let verdict = |verdict: &Verdict| {
+        Json::Object(vec![
+            ("what", Json::text(&verdict.what)),
+            ("target", Json::text(&verdict.target)),
+            ("measured", Json::Number(verdict.value)),
+            ("met", Json::Bool(verdict.met)),
+        ])
+    };
+    Json::List(verdicts.iter().map(verdict).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(name: &str, role: Role, rate: f64, cpu: f64) -> Row {
+        let mut row = Row::new(name, role);
+        row.add(&[("MB/s", Better::Higher, rate), ("CPU-ms/MB", Better::Lower, cpu)]);
+        row.add(&[("client peak MiB", Better::Lower, 7.0), ("server peak MiB", Better::Lower, 70.0)]);
+        row
+    }
+
+    fn copy() -> Table {
+        let rows = vec![
+            row("longhaul", Role::Ours, 1000.0, 1.0),
+            row("openssh", Role::Peer, 300.0, 4.0),
+            row("rsync", Role::Peer, 900.0, 4.0),
+            row("hpn", Role::Peer, 400.0, 1.0),
+            row("raw TCP", Role::Ceiling, 4000.0, 0.5),
+            row("aes128-gcm over TCP", Role::Ceiling, 3000.0, 0.5),
+            row("cp", Role::Ceiling, 1100.0, 0.5),
+        ];
+        Table { scenario: "copy", title: "file copy up, aes128-gcm, 512 MiB".to_owned(), rows }
+    }
+
+    #[test]
+    fn a_copy_is_judged_by_suites_the_lower_ceiling_cpu_and_memory() {
+        let verdicts = judge(&[copy()]);
+        let found: Vec<(f64, bool)> = verdicts.iter().map(|verdict| (verdict.value, verdict.met)).collect();
+        assert_eq!(found, [(2.5, false), (1000.0 / 1100.0, true), (0.25, true), (70.0, false)]);
+        let text = markdown(&verdicts);
+        assert!(text.contains("targets: 2 of 4 met"), "{text}");
+        assert!(
+            text.contains("≥ 3 | 2.50 | **not met** |") && text.contains("≥ 0.8 | 0.909 | met |"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn two_workers_are_judged_by_the_worse_direction() {
+        let mut two = Row::new(crate::scenario::workers_text(2), Role::Peer);
+        two.add(&[
+            (crate::scenario::SEAL_TIMES, Better::Higher, 1.9),
+            (crate::scenario::OPEN_TIMES, Better::Higher, 1.8),
+        ]);
+        let table =
+            |title: &str| Table { scenario: "crypto", title: title.to_owned(), rows: vec![two.clone()] };
+        let verdicts = judge(&[table("aes128-gcm"), table("aes128-ctr+umac-64")]);
+        assert_eq!(verdicts.len(), 1);
+        assert_eq!((verdicts[0].value, verdicts[0].met), (1.8, false));
+    }
+
+    #[test]
+    fn what_was_not_measured_is_not_judged() {
+        let mut alone = copy();
+        alone.rows.truncate(1);
+        assert_eq!(judge(&[alone]).len(), 1, "memory needs nobody else");
+        assert!(judge(&[]).is_empty());
+        assert_eq!(markdown(&[]), "");
+    }
+}

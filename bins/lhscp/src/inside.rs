@@ -1,0 +1,145 @@
+//! Connections of this process's own, and what runs on their channels.
+
+use std::sync::PoisonError;
+
+use lh_client::{
+    Client, LogLevel, Options as ClientOptions, SessionNote, SessionSetup, Start, TerminalUi,
+    answer_by_default, connect,
+};
+use lh_driver::{ChannelHandler, ChannelOptions, Control, ControlCx, ControlEvent};
+use lh_transfer::rcp::{self, Outcome, Party};
+use lh_transfer::{Job, Side};
+
+use crate::NO_CONNECTION;
+use crate::command_line::Arguments;
+use crate::place::Host;
+use crate::show::{Show, say};
+
+/// Connects and logs in; says why when it cannot.
+pub(crate) fn log_in(arguments: &Arguments, host: &Host, ui: &mut TerminalUi) -> Option<Client> {
+    let options = match ClientOptions::load(&arguments.request(host)) {
+        Ok(options) => options,
+        Err(error) => {
+            ui.say(error.to_string().trim_end());
+            say("Connection closed");
+            return None;
+        }
+    };
+    match connect(&options, ui) {
+        Ok(mut client) => {
+            // `IPQoS`: a copy is bulk. 0 is what a new socket has.
+            let service = options.config.ip_qos.bulk.filter(|&service| service != 0);
+            if let (Some(_), Some(service)) = (client.address(), service) {
+                let _ = lh_sys::socket::set_tos(client.driver().link().stream().write_fd(), service);
+            }
+            Some(client)
+        }
+        Err(error) => {
+            if options.log_level >= LogLevel::Fatal {
+                ui.say(&error.to_string());
+            }
+            say("Connection closed");
+            None
+        }
+    }
+}
+
+/// Runs one side of the job; false when the connection is of no more use.
+pub(crate) fn carry_out(client: &mut Client, job: &Job, side: Side, ui: &mut TerminalUi) -> bool {
+    let setup = SessionSetup::new(Start::Subsystem("sftp".to_owned()));
+    let handler = Box::new(job.handler(side));
+    if let Err(error) = client.open_session(setup, &ChannelOptions::default(), handler) {
+        job.lost(side, &error.to_string());
+        return false;
+    }
+    let mut control = Copying::default();
+    let result = client.run(&mut control);
+    if let Some(request) = control.refused {
+        ui.say(&format!("{request} request failed on channel 0"));
+    }
+    match result {
+        Ok(_) if job.is_finished() => true,
+        Ok(_) => {
+            job.lost(side, "Connection closed");
+            false
+        }
+        Err(error) => {
+            // The other side's failure may have ended the copy before this one's news came.
+            if !job.is_finished() {
+                ui.say(&error.to_string());
+                job.lost(side, "Connection closed");
+            }
+            false
+        }
+    }
+}
+
+/// The control of a connection that copies: the server may open nothing.
+#[derive(Default)]
+struct Copying {
+    refused: Option<&'static str>,
+    /// Of the remote program.
+    status: Option<u32>,
+}
+
+impl Control for Copying {
+    fn on_event(&mut self, event: ControlEvent, cx: &mut ControlCx<'_>) {
+        match event {
+            ControlEvent::Note { note, .. } => match note.downcast_ref::<SessionNote>() {
+                Some(SessionNote::StartRefused { request }) => {
+                    self.refused = Some(request);
+                    cx.stop(NO_CONNECTION.into());
+                }
+                Some(SessionNote::ExitStatus(status)) => self.status = Some(*status),
+                _ => {}
+            },
+            event => answer_by_default(event, cx),
+        }
+    }
+}
+
+/// How a remote `scp` ended.
+pub(crate) struct Ended {
+    /// The connection is still good.
+    pub(crate) connected: bool,
+    /// The program ended, with status 0.
+    pub(crate) well: bool,
+}
+
+/// Runs `party` with `command` at the other end.
+pub(crate) fn run_party(
+    client: &mut Client,
+    command: Vec<u8>,
+    party: Box<dyn Party>,
+    show: Show,
+    receive_limit: Option<u64>,
+    ui: &mut TerminalUi,
+) -> (Outcome, Ended) {
+    let handler = rcp::Handler::new(party, Box::new(show), receive_limit);
+    let outcome = handler.outcome();
+    let ended = run_command(client, command, Box::new(handler), ui);
+    let outcome = *outcome.lock().unwrap_or_else(PoisonError::into_inner);
+    (outcome, ended)
+}
+
+/// Runs `command` with `handler` for its channel, until that stops the driver.
+pub(crate) fn run_command(
+    client: &mut Client,
+    command: Vec<u8>,
+    handler: Box<dyn ChannelHandler>,
+    ui: &mut TerminalUi,
+) -> Ended {
+    let setup = SessionSetup::new(Start::Exec(command));
+    let mut control = Copying::default();
+    let result = client
+        .open_session(setup, &ChannelOptions::default(), handler)
+        .map_err(|error| error.to_string())
+        .and_then(|_| client.run(&mut control).map_err(|error| error.to_string()));
+    if let Err(why) = &result {
+        ui.say(why);
+    }
+    if let Some(request) = control.refused {
+        ui.say(&format!("{request} request failed on channel 0"));
+    }
+    Ended { connected: result.is_ok() && control.refused.is_none(), well: control.status == Some(0) }
+}

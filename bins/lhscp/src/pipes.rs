@@ -1,0 +1,182 @@
+//! SFTP over the pipes of programs: `-S` names one that leads to the host, `-D` a server that runs here.
+
+use std::io::{IoSliceMut, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use bytes::BytesMut;
+use lh_transfer::{Direction, Engine, Output, Plan, Report, Side, Summary};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::command_line::{Arguments, Via};
+use crate::place::Host;
+use crate::program::{Remote, ended_well, spawn, to_host};
+use crate::show::Show;
+
+/// Bytes that wait for a program at most; a little more where one message needs it.
+const QUEUE: usize = 1 << 20;
+
+/// Read in one go.
+const CHUNK: usize = 256 * 1024;
+
+/// One program, and what goes to it and comes from it.
+struct End {
+    side: Side,
+    child: Child,
+    stdin: Option<ChildStdin>,
+    stdout: ChildStdout,
+    queue: Queue,
+}
+
+#[derive(Default)]
+struct Queue {
+    bytes: Vec<u8>,
+    sent: usize,
+}
+
+/// Carries out `plan` with a program for each of `hosts`: the source's first where there are two.
+pub(crate) fn copy(arguments: &Arguments, plan: Plan, hosts: &[&Host]) -> Summary {
+    let lost = Summary { lost: true, failures: 1, ..Summary::default() };
+    let sides: &[Side] = match plan.direction {
+        Direction::Upload => &[Side::Target],
+        Direction::Download => &[Side::Source],
+        Direction::Relay => &[Side::Source, Side::Target],
+    };
+    let mut ends = Vec::new();
+    for (&side, host) in sides.iter().zip(hosts) {
+        match End::start(arguments, host, side) {
+            Some(end) => ends.push(end),
+            None => return lost,
+        }
+    }
+    let mut show = Show::new(arguments.quiet, arguments.verbose > 0);
+    let mut engine = Engine::new(plan, arguments.options.clone(), Instant::now());
+    for end in &ends {
+        engine.open(end.side);
+    }
+    run(&mut engine, &mut ends, &mut show);
+    let mut summary = engine.summary();
+    for mut end in ends {
+        drop(end.stdin.take());
+        drop(end.stdout);
+        if !ended_well(&mut end.child) && summary.failures == 0 {
+            summary.failures = 1;
+        }
+    }
+    summary
+}
+
+impl End {
+    fn start(arguments: &Arguments, host: &Host, side: Side) -> Option<Self> {
+        let mut command = match &arguments.via {
+            Via::Server(path) => Command::new(path),
+            Via::Program(path) => to_host(path, arguments, host, &Remote::Sftp),
+            Via::Inside => return None,
+        };
+        let mut child = spawn(command.stdin(Stdio::piped()).stdout(Stdio::piped()))?;
+        let (stdin, stdout) = (child.stdin.take()?, child.stdout.take()?);
+        for fd in [stdin.as_fd(), stdout.as_fd()] {
+            let _ = rustix::pipe::fcntl_setpipe_size(fd, QUEUE);
+            lh_sys::fd::set_nonblocking(fd, true).ok()?;
+        }
+        Some(Self { side, child, stdin: Some(stdin), stdout, queue: Queue::default() })
+    }
+
+    /// Writes what waits; an error is the end of the connection.
+    fn flush(&mut self) -> Result<(), ()> {
+        let Some(stdin) = &mut self.stdin else { return Err(()) };
+        while self.queue.sent < self.queue.bytes.len() {
+            match stdin.write(self.queue.bytes.get(self.queue.sent..).unwrap_or_default()) {
+                Ok(written) => self.queue.sent += written,
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(_) => return Err(()),
+            }
+        }
+        self.queue.bytes.clear();
+        self.queue.sent = 0;
+        Ok(())
+    }
+}
+
+fn run(engine: &mut Engine, ends: &mut [End], show: &mut Show) {
+    let mut space = BytesMut::new();
+    loop {
+        let now = Instant::now();
+        for end in ends.iter_mut() {
+            engine.advance(end.side, &mut end.queue, now);
+            if end.flush().is_err() && !engine.is_finished() {
+                engine.lost(end.side, "Connection closed", now);
+            }
+        }
+        while let Some(event) = engine.poll_event() {
+            Report::event(show, event, now);
+        }
+        if engine.is_finished() {
+            return;
+        }
+        let mut deadline = engine.next_deadline();
+        if show.wants_progress() {
+            Report::progress(show, engine.current(), now);
+            deadline = deadline.into_iter().chain(Report::next_deadline(show)).min();
+        }
+        for (end, readable) in wait(ends, deadline, now).into_iter().enumerate() {
+            let Some(end) = ends.get_mut(end).filter(|_| readable) else { continue };
+            if space.len() < CHUNK / 4 {
+                space = BytesMut::zeroed(CHUNK);
+            }
+            match end.stdout.read(&mut space) {
+                Ok(0) => engine.lost(end.side, "Connection closed", now),
+                Ok(read) => engine.received(end.side, space.split_to(read).freeze(), now),
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        std::io::ErrorKind::WouldBlock | std::io::ErrorKind::Interrupted
+                    ) => {}
+                Err(_) => engine.lost(end.side, "Connection closed", now),
+            }
+        }
+    }
+}
+
+/// Waits until something can be read or written; says for each end whether it can be read.
+fn wait(ends: &[End], deadline: Option<Instant>, now: Instant) -> Vec<bool> {
+    let mut fds: Vec<PollFd<'_>> =
+        ends.iter().map(|end| PollFd::from_borrowed_fd(end.stdout.as_fd(), PollFlags::IN)).collect();
+    let writable: Vec<BorrowedFd<'_>> = ends
+        .iter()
+        .filter(|end| end.queue.sent < end.queue.bytes.len())
+        .filter_map(|end| end.stdin.as_ref().map(AsFd::as_fd))
+        .collect();
+    fds.extend(writable.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::OUT)));
+    // A millisecond more: a deadline that has nearly come must not make the loop spin.
+    let left = deadline.map(|at| at.saturating_duration_since(now) + Duration::from_millis(1));
+    let left = left.and_then(|left| Timespec::try_from(left).ok());
+    let _ = poll(&mut fds, left.as_ref());
+    fds.iter().take(ends.len()).map(|fd| !fd.revents().is_empty()).collect()
+}
+
+impl Output for Queue {
+    fn budget(&mut self) -> usize {
+        QUEUE.saturating_sub(self.bytes.len() - self.sent)
+    }
+
+    fn send(&mut self, data: &[u8]) -> usize {
+        let taken = data.len().min(self.budget());
+        self.bytes.extend_from_slice(data.get(..taken).unwrap_or_default());
+        taken
+    }
+
+    fn send_in_place(&mut self, want: usize, fill: &mut dyn FnMut(&mut [IoSliceMut<'_>]) -> usize) -> usize {
+        let want = want.min(self.budget());
+        if want == 0 {
+            return 0;
+        }
+        if self.sent > 0 {
+            self.bytes.drain(..self.sent);
+            self.sent = 0;
+        }
+        self.bytes.send_in_place(want, fill)
+    }
+}

@@ -1,0 +1,64 @@
+//! SIGHUP: the program is started again in the same process, with its arguments; sessions go on.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::Command;
+
+use lh_sys::spawn::Program;
+
+use super::ListenerOptions;
+
+/// Longest text of the check that is logged.
+const LONGEST: usize = 2048;
+
+/// The program's file may have been replaced by a newer one, which is the point of restarting; where it is gone, the one that
+/// runs goes on.
+fn program(options: &ListenerOptions) -> Option<(PathBuf, &[OsString])> {
+    let (program, arguments) = options.restart.as_ref()?;
+    let program = if program.exists() { program.clone() } else { PathBuf::from("/proc/self/exe") };
+    Some((program, arguments))
+}
+
+/// Why the program would not start again with what its files say now; `None` when it would. It checks that itself (`-t`).
+pub(super) fn problem(options: &ListenerOptions) -> Option<String> {
+    let (path, arguments) = program(options)?;
+    let check = || -> io::Result<Option<String>> {
+        let (output, theirs) = lh_sys::fd::pipe()?;
+        let mut check = Program::new(path).stdio(lh_sys::fd::null()?, lh_sys::fd::null()?, theirs).arg("-t");
+        // Only the log file's name must not be looked at: what is wrong is for us to log.
+        let mut skip = false;
+        for argument in arguments.iter().skip(1) {
+            if std::mem::take(&mut skip) {
+                continue;
+            }
+            match argument.to_str() {
+                Some("-E") => skip = true,
+                Some(text) if text.starts_with("-E") => {}
+                _ => check = check.arg(argument),
+            }
+        }
+        let mut child = check.spawn()?;
+        let text = io::read_to_string(std::fs::File::from(output))?;
+        if child.wait()?.success() {
+            return Ok(None);
+        }
+        let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+        Ok(Some(lines.join("; ").chars().take(LONGEST).collect()))
+    };
+    // What cannot even be asked is found out by trying, as it always was.
+    check().ok().flatten()
+}
+
+/// Starts the program again. Returns only when that fails.
+pub(super) fn restart(options: &ListenerOptions) -> io::Error {
+    let Some((path, arguments)) = program(options) else {
+        return io::Error::other("arguments are not known");
+    };
+    let mut command = Command::new(path);
+    if let Some((name, rest)) = arguments.split_first() {
+        command.arg0(name).args(rest);
+    }
+    command.exec()
+}

@@ -1,0 +1,193 @@
+//! Much data: with other threads at the ciphers, and beside a channel that is stuck.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use lh_interop::{Lab, Lhsshd, bin_dir, me, our, peers};
+
+/// Longest wait for anything.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A process that does not outlive its test.
+struct Guard(Child);
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Process `pid` and all below it.
+fn family(pid: u32) -> Vec<u32> {
+    let mut all = vec![pid];
+    let mut at = 0;
+    while let Some(&parent) = all.get(at) {
+        for task in fs::read_dir(format!("/proc/{parent}/task")).into_iter().flatten().flatten() {
+            let children = fs::read_to_string(task.path().join("children")).unwrap_or_default();
+            all.extend(children.split_ascii_whitespace().filter_map(|pid| pid.parse::<u32>().ok()));
+        }
+        at += 1;
+    }
+    all
+}
+
+/// Threads for ciphers in these processes.
+fn workers(pids: &[u32]) -> usize {
+    let names = |pid: &u32| {
+        let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+        tasks.filter_map(|task| fs::read_to_string(task.path().join("comm")).ok()).collect::<Vec<_>>()
+    };
+    pids.iter().flat_map(names).filter(|name| name.trim() == "packets").count()
+}
+
+/// Workers at the client and at the server, each with this value of `DisableMTAES`, while a session runs that has moved data.
+fn workers_with(client_says: &str, server_says: &str) -> (usize, usize) {
+    let lab = Lab::new();
+    let server = Lhsshd::start_with(&lab, &format!("DisableMTAES {server_says}"), &[("LH_WORKERS", "2")]);
+    let mut command = Command::new(our("lhssh"));
+    command.args(lab.client_options()).args(["-o", &format!("DisableMTAES={client_says}")]);
+    command.args(["-p", &server.port_arg(), &format!("{}@127.0.0.1", me())]);
+    command.arg("head -c 20000000 /dev/zero | tr '\\0' x; echo; echo there; cat");
+    command.env("LH_WORKERS", "2").env("HOME", lab.path("home"));
+    let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut client = Guard(child);
+    let mut output = BufReader::new(client.0.stdout.take().unwrap());
+    let (mut zeros, mut line) = (Vec::new(), String::new());
+    output.read_until(b'\n', &mut zeros).unwrap();
+    assert_eq!(zeros.len(), 20_000_001);
+    assert!(zeros.iter().rev().skip(1).all(|&byte| byte == b'x'), "what arrives is what was sent");
+    output.read_line(&mut line).unwrap();
+    assert_eq!(line, "there\n");
+    let found = (workers(&family(client.0.id())), workers(&family(server.pid())));
+    drop(client.0.stdin.take());
+    let mut rest = String::new();
+    output.read_to_string(&mut rest).unwrap();
+    assert_eq!(rest, "");
+    found
+}
+
+/// Covers: ssh_config DisableMTAES; sshd_config DisableMTAES
+#[test]
+fn whoever_says_so_has_no_threads_for_ciphers() {
+    assert_eq!(workers_with("no", "no"), (2, 2));
+    assert_eq!(workers_with("yes", "no"), (0, 2));
+    assert_eq!(workers_with("no", "yes"), (2, 0));
+}
+
+/// Megabytes (2^20 bytes) that pass a stuck channel: all of it where the programs are built for use, less where they are not.
+fn much() -> u64 {
+    let asked = std::env::var("LH_FLOW_MIB").ok().and_then(|text| text.parse().ok());
+    asked.unwrap_or(if bin_dir().ends_with("release") { 2048 } else { 192 })
+}
+
+/// Two sessions on one connection of OpenSSH's client.
+struct Shared {
+    lab: Lab,
+    server: Lhsshd,
+    ssh: std::path::PathBuf,
+}
+
+impl Shared {
+    fn new(test: &str) -> Option<Self> {
+        let [ssh] = peers(test, ["ssh"])?;
+        let lab = Lab::new();
+        let server = Lhsshd::start(&lab, "");
+        Some(Self { lab, server, ssh })
+    }
+
+    fn session(&self, master: &str, command: &str, input: Stdio, output: Stdio) -> Guard {
+        let mut ssh = Command::new(&self.ssh);
+        ssh.args(self.lab.client_options()).args(["-o", &format!("ControlMaster={master}")]);
+        ssh.args(["-o", &format!("ControlPath={}", self.lab.arg("control"))]);
+        ssh.args(["-p", &self.server.port_arg(), &format!("{}@127.0.0.1", me()), command]);
+        ssh.env("HOME", self.lab.path("home"));
+        Guard(ssh.stdin(input).stdout(output).stderr(Stdio::null()).spawn().unwrap())
+    }
+
+    /// Until the first session can be joined.
+    fn wait_for_master(&self) {
+        let start = Instant::now();
+        while !Path::new(&self.lab.arg("control")).exists() {
+            assert!(start.elapsed() < PATIENCE, "the first session does not start");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// The largest process of the server so far, MiB.
+    fn peak_mib(&self) -> u64 {
+        let peak = |pid: &u32| -> Option<u64> {
+            let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+            let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+            line.split_ascii_whitespace().next()?.parse().ok()
+        };
+        family(self.server.pid()).iter().filter_map(peak).max().unwrap_or_default() / 1024
+    }
+}
+
+/// The sender of one channel stands still for the whole of a long transfer on another.
+///
+/// Covers: wire channel-data
+#[test]
+fn a_reader_that_stops_does_not_slow_another_session() {
+    let Some(shared) = Shared::new("a_reader_that_stops_does_not_slow_another_session") else { return };
+    // Nobody reads this pipe beyond its first byte.
+    let mut stuck = shared.session("yes", "cat /dev/zero", Stdio::null(), Stdio::piped());
+    let mut never_read = stuck.0.stdout.take().unwrap();
+    never_read.read_exact(&mut [0]).unwrap();
+    shared.wait_for_master();
+    let bytes = much() << 20;
+    let start = Instant::now();
+    let mut flowing =
+        shared.session("no", &format!("head -c {bytes} /dev/zero"), Stdio::null(), Stdio::piped());
+    let mut output = flowing.0.stdout.take().unwrap();
+    let arrived = std::io::copy(&mut output, &mut std::io::sink()).unwrap();
+    assert_eq!(arrived, bytes);
+    assert!(flowing.0.wait().unwrap().success());
+    assert!(start.elapsed() < PATIENCE, "{:?}", start.elapsed());
+    assert!(stuck.0.try_wait().unwrap().is_none(), "the other one is still there");
+    assert!(shared.peak_mib() < 64, "{} MiB", shared.peak_mib());
+    // And goes on when it is read again: what has waited comes first.
+    never_read.read_exact(&mut vec![0; 8 << 20]).unwrap();
+}
+
+/// The sink of one channel takes nothing for the whole of a long transfer on another.
+///
+/// Covers: wire channel-data
+#[test]
+fn a_program_that_does_not_read_does_not_slow_another_session() {
+    let Some(shared) = Shared::new("a_program_that_does_not_read_does_not_slow_another_session") else {
+        return;
+    };
+    let go = shared.lab.path("go");
+    let patient = format!("while [ ! -e {} ]; do sleep 0.1; done; wc -c", go.display());
+    let mut stuck = shared.session("yes", &patient, Stdio::piped(), Stdio::piped());
+    shared.wait_for_master();
+    // More than a window and all pipes hold, from a thread that waits for most of the test.
+    let mut input = stuck.0.stdin.take().unwrap();
+    let total: usize = 16 << 20;
+    let writer = std::thread::spawn(move || input.write_all(&vec![b'x'; total]));
+    let bytes = much() << 20;
+    let start = Instant::now();
+    let mut flowing = shared.session("no", "wc -c", Stdio::piped(), Stdio::piped());
+    let mut input = flowing.0.stdin.take().unwrap();
+    let block = vec![0; 1 << 20];
+    for _ in 0..much() {
+        input.write_all(&block).unwrap();
+    }
+    drop(input);
+    let mut counted = String::new();
+    flowing.0.stdout.take().unwrap().read_to_string(&mut counted).unwrap();
+    assert_eq!(counted.trim(), bytes.to_string());
+    assert!(start.elapsed() < PATIENCE, "{:?}", start.elapsed());
+    assert!(shared.peak_mib() < 64, "{} MiB", shared.peak_mib());
+    assert!(!writer.is_finished(), "the stuck one has taken everything");
+    fs::write(&go, "").unwrap();
+    let mut counted = String::new();
+    stuck.0.stdout.take().unwrap().read_to_string(&mut counted).unwrap();
+    assert_eq!(counted.trim(), total.to_string());
+    writer.join().unwrap().unwrap();
+}

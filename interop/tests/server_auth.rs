@@ -1,0 +1,455 @@
+//! How users prove to `lhsshd` who they are, seen from OpenSSH's client: keys from commands, several methods in a row, PAM, and what
+//! becomes of those who cannot.
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use lh_interop::{Lab, Scene, TestUser, eventually, is_root, me, safe_folder, script, skip};
+
+/// Options of the client for a login without a key.
+const NO_KEY: [&str; 2] = ["-o", "PubkeyAuthentication=no"];
+
+/// A file of `/etc/pam.d` for one test, removed with the value.
+struct Service {
+    name: String,
+}
+
+impl Service {
+    /// `None`, said loudly, where the server has no PAM or there is no root to set it up.
+    fn new(test: &str, rules: &str) -> Option<Self> {
+        if !is_root() {
+            skip(test, "needs root to set up a PAM service");
+            return None;
+        }
+        if !Path::new("/etc/pam.d").is_dir() || !has_pam() {
+            skip(test, "lhsshd is built without PAM");
+            return None;
+        }
+        let name = format!("lhtest-{test}-{}", std::process::id());
+        fs::write(Path::new("/etc/pam.d").join(&name), rules).unwrap();
+        Some(Self { name })
+    }
+
+    fn rules(&self, rules: &str) {
+        fs::write(Path::new("/etc/pam.d").join(&self.name), rules).unwrap();
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(Path::new("/etc/pam.d").join(&self.name));
+    }
+}
+
+/// Whether the server that is tested was built with the feature.
+fn has_pam() -> bool {
+    let lab = Lab::new();
+    let ran = lab.run(
+        &lh_interop::our("lhsshd"),
+        &["-t", "-f", "none", "-o", "UsePAM yes", "-h", &lab.arg("host_ed25519")],
+    );
+    !ran.err.contains("Unsupported option UsePAM")
+}
+
+fn write(path: PathBuf, text: &str) {
+    fs::write(path, text).unwrap();
+}
+
+/// Covers: sshd_config AuthorizedKeysCommand; sshd_config AuthorizedKeysCommandUser; token sshd %t; token sshd %k; token sshd %f; token sshd %U; token sshd %C
+#[test]
+fn keys_from_a_command() {
+    if !is_root() {
+        return skip("keys_command", "the program must be root's");
+    }
+    let folder = safe_folder();
+    let program = folder.path().join("keys");
+    script(&program, "exit 0");
+    let lab = Lab::new();
+    lab.write("authorized_keys", "");
+    let key = lab.read("user_ed25519.pub");
+    let config = format!(
+        "AuthorizedKeysCommand {} %u %U %t %k %f \"%C\" %%\nAuthorizedKeysCommandUser nobody",
+        program.display()
+    );
+    let Some(scene) = Scene::with_lab("keys_command", lab, &config) else { return };
+    scene.refused("Failed publickey");
+    let [kind, blob] = [0, 1].map(|at| key.split_whitespace().nth(at).unwrap());
+    let fingerprint = scene.lab.run(&scene.keygen, &["-l", "-f", "user_ed25519.pub"]).ok("ssh-keygen").text();
+    let fingerprint = fingerprint.split_whitespace().nth(1).unwrap();
+    let port = scene.server.port;
+    script(
+        &program,
+        &format!(
+            "test $# = 7 -a $1 = {} -a $2 = 0 -a $3 = {kind} -a $4 = {blob} -a $5 = {fingerprint} -a $7 = % || exit 1\n\
+             case \"$6\" in '127.0.0.1 '*' 127.0.0.1 {port}') ;; *) exit 2;; esac\n\
+             test $(id -un) = nobody || exit 3\ntest -z \"$SSH_AUTH_SOCK$SUDO_USER$CARGO\" || exit 4\n\
+             echo '# a comment'\necho 'environment=\"X=1\",command=\"echo by command\" {key}'",
+            me()
+        ),
+    );
+    assert_eq!(scene.ssh(&[], &["id"]).ok("command").text(), "by command\n");
+    scene.logged(&format!("found at {}:2", program.display()));
+    script(&program, &format!("echo '{key}'; exit 9"));
+    scene.refused("failed, status 9");
+    // A program that others may write is not run.
+    script(&program, &format!("touch {}/ran; echo '{key}'", folder.path().display()));
+    fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o775)).unwrap();
+    scene.refused("Unsafe AuthorizedKeysCommand");
+    assert!(!folder.path().join("ran").exists());
+    let text = scene.lab.run(
+        &lh_interop::our("lhsshd"),
+        &["-t", "-f", "none", "-h", &scene.lab.arg("host_rsa"), "-o", "AuthorizedKeysCommand /bin/true"],
+    );
+    assert_eq!(
+        (text.code, text.err.trim()),
+        (255, "AuthorizedKeysCommand set without AuthorizedKeysCommandUser")
+    );
+}
+
+/// Covers: sshd_config LoginGraceTime
+#[test]
+fn a_command_that_hangs_ends_with_the_time_to_log_in() {
+    if !is_root() {
+        return skip("hanging_command", "the program must be root's");
+    }
+    let folder = safe_folder();
+    let program = folder.path().join("keys");
+    script(&program, "sleep 1000");
+    let lab = Lab::new();
+    lab.write("authorized_keys", "");
+    let config = format!(
+        "LoginGraceTime 2\nAuthorizedKeysCommand {}\nAuthorizedKeysCommandUser root",
+        program.display()
+    );
+    let Some(scene) = Scene::with_lab("hanging_command", lab, &config) else { return };
+    assert_eq!(scene.ssh(&[], &["true"]).code, 255);
+    scene.logged("timed out");
+}
+
+/// Covers: sshd_config AuthenticationMethods; sshd_config ExposeAuthInfo
+#[test]
+fn several_methods_one_after_the_other() {
+    if !is_root() {
+        return skip("several_methods", "needs root to check passwords");
+    }
+    let lab = Lab::new();
+    let user = TestUser::new(&lab);
+    let config = "AuthorizedKeysFile .ssh/authorized_keys\nExposeAuthInfo yes\nInclude {lab}/methods.conf";
+    let methods =
+        |lab: &Lab, line: &str| lab.write("methods.conf", &format!("AuthenticationMethods {line}\n"));
+    methods(&lab, "publickey,password keyboard-interactive");
+    let Some(scene) = Scene::with_lab("several_methods", lab, config) else { return };
+    let (name, password) = (&user.name, user.password);
+    let ran = scene.ssh_as(name, &["-o", "PreferredAuthentications=publickey"], &["true"]);
+    assert!(ran.err.contains("Permission denied (password,keyboard-interactive)"), "{}", ran.err);
+    scene.logged(&format!("Partial publickey for {name} from 127.0.0.1 port "));
+    let show = "cat $SSH_USER_AUTH; stat -c %a $SSH_USER_AUTH; echo $SSH_USER_AUTH";
+    let order = ["-o", "PreferredAuthentications=publickey,password"];
+    let ran = scene.ssh_typing(name, &[password], &order, &[show]).ok("key and password");
+    let key = scene.lab.read("user_ed25519.pub");
+    let key: Vec<&str> = key.split_whitespace().take(2).collect();
+    let shown = ran.text();
+    let expected = format!("publickey {}\npassword\n600\n/tmp/sshauth.", key.join(" "));
+    assert!(shown.starts_with(&expected), "{shown}");
+    let file = shown.lines().last().unwrap().to_owned();
+    eventually("the file goes with the session", || !Path::new(&file).exists());
+    let options = [&NO_KEY[..], &["-o", "PreferredAuthentications=keyboard-interactive"]].concat();
+    let ran = scene.ssh_typing(name, &[password], &options, &["cat $SSH_USER_AUTH"]).ok("the other way");
+    assert_eq!(ran.text(), "keyboard-interactive/pam\n");
+    let ran = scene.ssh_typing(name, &[password], &NO_KEY, &["true"]);
+    assert_eq!(ran.code, 0, "keyboard-interactive alone: {}", ran.err);
+    drop(scene);
+
+    // Two keys, which must be two.
+    let lab = Lab::new();
+    let user = TestUser::new(&lab);
+    methods(&lab, "publickey,publickey");
+    let Some(scene) = Scene::with_lab("several_methods", lab, config) else { return };
+    let [ed25519, rsa] = ["user_ed25519", "user_rsa"].map(|key| scene.lab.arg(key));
+    assert_eq!(scene.ssh_as(&user.name, &[], &["true"]).code, 255);
+    scene.logged("Refusing key, already used");
+    let ran = scene.ssh_as(&user.name, &["-i", &ed25519, "-i", &rsa], &["cat $SSH_USER_AUTH"]).ok("two keys");
+    assert_eq!(
+        ran.text().lines().map(|line| line.split(' ').nth(1).unwrap()).collect::<Vec<_>>(),
+        ["ssh-ed25519", "ssh-rsa"]
+    );
+}
+
+/// Covers: sshd_config AuthenticationMethods (methods that are off)
+#[test]
+fn methods_that_are_off_cannot_be_demanded() {
+    let lab = Lab::new();
+    let ran = lab.run(
+        &lh_interop::our("lhsshd"),
+        &[
+            "-t",
+            "-f",
+            "none",
+            "-h",
+            &lab.arg("host_rsa"),
+            "-o",
+            "PubkeyAuthentication no",
+            "-o",
+            "AuthenticationMethods publickey publickey,password",
+        ],
+    );
+    let text = "AuthenticationMethods cannot be satisfied by enabled authentication methods";
+    assert_eq!((ran.code, ran.err.trim()), (255, text));
+}
+
+/// Covers: sshd_config UsePAM; sshd_config PAMServiceName; sshd_config PasswordAuthentication; sshd_config KbdInteractiveAuthentication
+#[test]
+fn pam_checks_passwords_and_asks_questions() {
+    let Some(service) = Service::new(
+        "passwords",
+        "auth required pam_unix.so\naccount required pam_unix.so\nsession required pam_permit.so\n",
+    ) else {
+        return;
+    };
+    let lab = Lab::new();
+    let user = TestUser::new(&lab);
+    let config =
+        format!("UsePAM yes\nPAMServiceName {}\nAuthorizedKeysFile .ssh/authorized_keys", service.name);
+    let Some(scene) = Scene::with_lab("passwords", lab, &config) else { return };
+    let (name, password) = (&user.name, user.password);
+    for method in ["password", "keyboard-interactive"] {
+        let options = [&NO_KEY[..], &["-o"]].concat();
+        let preferred = format!("PreferredAuthentications={method}");
+        let options = [&options[..], &[preferred.as_str()]].concat();
+        assert_eq!(scene.ssh_typing(name, &[password], &options, &["echo in"]).ok(method).text(), "in\n");
+        let ran = scene.ssh_typing(name, &["wrong"], &options, &["echo in"]);
+        assert_eq!(ran.code, 255, "{method}: {}", ran.err);
+        let ran = scene.ssh_typing("nobody-of-that-name", &[password], &options, &["echo in"]);
+        assert_eq!(ran.code, 255, "{method}: {}", ran.err);
+    }
+    assert!(scene.asked().contains("Password: "), "{}", scene.asked());
+    scene.logged(&format!("Accepted password for {name} from"));
+    scene.logged(&format!("Accepted keyboard-interactive/pam for {name} from"));
+    scene.logged(&format!("Failed password for {name} from"));
+    scene.logged("Failed password for invalid user nobody-of-that-name from");
+    // Root's password is not even tried where root may not use one.
+    drop(scene);
+    service.rules(
+        "auth required pam_permit.so\naccount required pam_permit.so\nsession required pam_permit.so\n",
+    );
+    let lab = Lab::new();
+    let config = format!("UsePAM yes\nPAMServiceName {}\nPermitRootLogin prohibit-password", service.name);
+    let Some(scene) = Scene::with_lab("passwords", lab, &config) else { return };
+    let ran = scene.ssh_typing("root", &["anything"], &NO_KEY, &["id"]);
+    assert_eq!(ran.code, 255, "{}", ran.err);
+    // And nobody who does not exist gets in, whatever modules say.
+    let ran = scene.ssh_typing("nobody-of-that-name", &["anything"], &NO_KEY, &["id"]);
+    assert_eq!(ran.code, 255, "{}", ran.err);
+    assert_eq!(scene.ssh(&[], &["echo in"]).ok("root by key").text(), "in\n");
+}
+
+/// Covers: sshd_config UsePAM (account, session, credentials, environment, limits)
+#[test]
+fn pam_opens_and_closes_sessions() {
+    let Some(service) = Service::new("sessions", "") else { return };
+    let folder = safe_folder();
+    let lab = Lab::new();
+    let user = TestUser::new(&lab);
+    let journal = folder.path().join("journal");
+    let note = folder.path().join("note");
+    script(
+        &note,
+        &format!(
+            "echo \"$PAM_TYPE $PAM_USER $PAM_RHOST $PAM_TTY $PAM_SERVICE $SSH_AUTH_INFO_0\" >>{}",
+            journal.display()
+        ),
+    );
+    write(folder.path().join("env"), "FROM_PAM DEFAULT=yes\nOVERRIDDEN DEFAULT=pam\n");
+    write(folder.path().join("limits"), &format!("{} hard nofile 321\n{0} soft nofile 321\n", user.name));
+    let rules = format!(
+        "auth required pam_deny.so\naccount required pam_unix.so\naccount required pam_exec.so {note}\n\
+         session required pam_limits.so conf={folder}/limits\nsession required pam_env.so conffile={folder}/env\n\
+         session required pam_exec.so {note}\n",
+        note = note.display(),
+        folder = folder.path().display()
+    );
+    service.rules(&rules);
+    let config = format!(
+        "UsePAM yes\nPAMServiceName {}\nAuthorizedKeysFile .ssh/authorized_keys\nSetEnv OVERRIDDEN=server",
+        service.name
+    );
+    let Some(scene) = Scene::with_lab("sessions", lab, &config) else { return };
+    let name = &user.name;
+    let show = "echo $FROM_PAM $OVERRIDDEN; ulimit -n; id -un; env | grep -c SSH_AUTH_INFO";
+    let ran = scene.ssh_as(name, &[], &[show]);
+    assert_eq!(ran.text(), format!("yes server\n321\n{name}\n0\n"), "{}", ran.err);
+    eventually("the session is closed", || {
+        fs::read_to_string(&journal).is_ok_and(|text| text.contains("close_session"))
+    });
+    let text = fs::read_to_string(&journal).unwrap();
+    let kinds: Vec<&str> = text.lines().filter_map(|line| line.split(' ').next()).collect();
+    assert_eq!(kinds, ["account", "open_session", "close_session"], "{text}");
+    let expected = format!("account {name} 127.0.0.1 ssh {} publickey ssh-ed25519 ", service.name);
+    assert!(text.starts_with(&expected), "{text}");
+    // A session nobody ends in order is closed too.
+    let mut client = std::process::Command::new(&scene.ssh)
+        .args(scene.args(&[], name, &["echo started; sleep 1000"]))
+        .stdin(std::process::Stdio::null())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut first = [0; 8];
+    client.stdout.as_mut().unwrap().read_exact(&mut first).unwrap();
+    client.kill().unwrap();
+    client.wait().unwrap();
+    eventually("the second session is closed", || {
+        fs::read_to_string(&journal).is_ok_and(|text| text.matches("close_session").count() == 2)
+    });
+    // A module that refuses the session keeps everything from being run.
+    service
+        .rules("auth required pam_deny.so\naccount required pam_permit.so\nsession required pam_deny.so\n");
+    let ran = scene.ssh_as(name, &[], &["echo ran"]);
+    assert_eq!((ran.code, ran.text().as_str()), (254, ""), "{}", ran.err);
+    scene.logged("PAM: pam_open_session(): ");
+}
+
+/// Covers: sshd_config UsePAM (accounts that are closed, nologin, expired passwords)
+#[test]
+fn pam_closes_accounts() {
+    let rules = "auth required pam_unix.so\naccount required pam_unix.so\nsession required pam_permit.so\n\
+                 password required pam_unix.so\n";
+    let Some(service) = Service::new("accounts", rules) else { return };
+    let folder = safe_folder();
+    let lab = Lab::new();
+    let user = TestUser::new(&lab);
+    let config =
+        format!("UsePAM yes\nPAMServiceName {}\nAuthorizedKeysFile .ssh/authorized_keys", service.name);
+    let Some(scene) = Scene::with_lab("accounts", lab, &config) else { return };
+    let name = &user.name;
+    scene.lab.run(Path::new("chage"), &["-E", "1", name]).ok("chage");
+    let ran = scene.ssh_as(name, &[], &["true"]);
+    assert_eq!(ran.code, 255, "{}", ran.err);
+    assert!(ran.err.contains("account has expired"), "{}", ran.err);
+    scene.logged(&format!("fatal: Access denied for user {name} by PAM account configuration [preauth]"));
+    scene.lab.run(Path::new("chage"), &["-E", "-1", name]).ok("chage");
+    scene.ssh_as(name, &[], &["true"]).ok("open again");
+    // An old password must be changed: by questions where there are some, else before anything is run.
+    scene.lab.run(Path::new("chage"), &["-d", "0", name]).ok("chage");
+    let ran = scene.ssh_as(name, &[], &["echo ran"]);
+    assert_eq!((ran.code, ran.text().as_str()), (1, ""), "{}", ran.err);
+    assert!(ran.err.contains("WARNING: Your password has expired."), "{}", ran.err);
+    assert!(ran.err.contains("Password change required but no TTY available."), "{}", ran.err);
+    let new = "a much longer horse 42";
+    let options = [&NO_KEY[..], &["-o", "PreferredAuthentications=keyboard-interactive"]].concat();
+    let ran = scene.ssh_typing(name, &[user.password, user.password, new, new], &options, &["echo in"]);
+    assert_eq!((ran.code, ran.text().as_str()), (0, "in\n"), "{}\n{}", ran.err, scene.asked());
+    let ran = scene.ssh_typing(name, &[new], &options, &["echo in"]);
+    assert_eq!((ran.code, ran.text().as_str()), (0, "in\n"), "{}", ran.err);
+    // nologin, with its text.
+    let file = folder.path().join("nologin");
+    write(file.clone(), "Down for repairs.\n");
+    service.rules(&format!(
+        "account required pam_nologin.so file={}\nsession required pam_permit.so\n",
+        file.display()
+    ));
+    let ran = scene.ssh_as(name, &[], &["true"]);
+    assert_eq!(ran.code, 255, "{}", ran.err);
+    assert!(ran.err.contains("Down for repairs."), "{}", ran.err);
+}
+
+/// Covers: sshd_config LoginGraceTime (modules that hang)
+#[test]
+fn a_module_that_hangs_does_not_hold_anybody_up() {
+    let Some(service) = Service::new("hanging", "auth required pam_exec.so /bin/sleep 1000\n") else {
+        return;
+    };
+    let lab = Lab::new();
+    let user = TestUser::new(&lab);
+    let config = format!("LoginGraceTime 2\nUsePAM yes\nPAMServiceName {}", service.name);
+    let Some(scene) = Scene::with_lab("hanging", lab, &config) else { return };
+    let ran = scene.ssh_typing(&user.name, &[user.password], &NO_KEY, &["true"]);
+    assert_eq!(ran.code, 255, "{}", ran.err);
+    scene.logged("PAM: timed out");
+    // Others are let in meanwhile, and nothing of the session is left.
+    eventually("no process is left", || {
+        let listed = scene.lab.sh(&format!("pgrep -P {} | wc -l", scene.server.pid())).text();
+        listed.trim() == "0"
+    });
+}
+
+/// Reads what a server says to somebody who only connects.
+fn greeting(port: u16) -> String {
+    let mut text = Vec::new();
+    let mut socket = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    let mut byte = [0];
+    while !text.ends_with(b"\n") {
+        match socket.read(&mut byte) {
+            Ok(1) => text.push(byte[0]),
+            _ => break,
+        }
+    }
+    let _ = socket.write_all(b"SSH-2.0-x\r\n");
+    String::from_utf8(text).unwrap()
+}
+
+/// Covers: sshd_config PerSourcePenalties; sshd_config PerSourcePenaltyExemptList; sshd_config PerSourceNetBlockSize
+#[test]
+fn who_fails_too_often_has_to_wait() {
+    for (exempt, refused) in [("none", true), ("127.0.0.0/8", false)] {
+        let config = format!(
+            "PerSourcePenalties authfail:40 min:60 max:100\nPerSourcePenaltyExemptList {exempt}\nPasswordAuthentication no\n\
+             KbdInteractiveAuthentication no\nPerSourceNetBlockSize 8:64"
+        );
+        let Some(scene) = Scene::new("penalties", &config) else { return };
+        scene.ssh(&[], &["true"]).ok("the right key");
+        scene.lab.write("authorized_keys", "");
+        for _ in 0..2 {
+            assert_eq!(scene.ssh(&[], &["true"]).code, 255);
+        }
+        if refused {
+            scene.logged("127.0.0.1: activating penalty of ");
+            scene.logged(" seconds for penalty: failed authentication");
+            assert_eq!(greeting(scene.server.port), "Not allowed at this time\r\n");
+            assert_eq!(scene.ssh(&[], &["true"]).code, 255);
+            scene.logged("drop connection #0 from [127.0.0.1]:");
+        } else {
+            assert!(greeting(scene.server.port).starts_with("SSH-2.0-"));
+        }
+    }
+}
+
+/// Covers: sshd_config RefuseConnection; sshd_config PerSourcePenalties (refuseconnection, invaliduser, grace-exceeded, noauth)
+#[test]
+fn other_misdeeds() {
+    let user = "nobody-of-that-name";
+    for (rules, reason, provoke) in [
+        ("refuseconnection:90", "connection prohibited by RefuseConnection", "refused"),
+        ("invaliduser:90", "attempted authentication by invalid user", user),
+        ("noauth:90", "connections without attempting authentication", ""),
+        ("grace-exceeded:90", "exceeded LoginGraceTime", "wait"),
+    ] {
+        let lab = Lab::new();
+        lab.write("match.conf", "Match User refused\n  RefuseConnection yes\n");
+        let config = format!(
+            "LoginGraceTime 2\nInclude {{lab}}/match.conf\nPerSourcePenalties crash:0 authfail:0 invaliduser:0 noauth:0 \
+             refuseconnection:0 grace-exceeded:0 {rules} min:60"
+        );
+        let Some(scene) = Scene::with_lab("misdeeds", lab, &config) else { return };
+        match provoke {
+            "" => drop(TcpStream::connect(("127.0.0.1", scene.server.port)).unwrap()),
+            "wait" => {
+                let mut socket = TcpStream::connect(("127.0.0.1", scene.server.port)).unwrap();
+                socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+                let end = Instant::now() + Duration::from_secs(60);
+                while Instant::now() < end && !matches!(socket.read(&mut [0; 100]), Ok(0) | Err(_)) {}
+            }
+            name => assert_eq!(scene.ssh_as(name, &[], &["true"]).code, 255),
+        }
+        scene.logged(&format!("seconds for penalty: {reason}"));
+        assert_eq!(greeting(scene.server.port), "Not allowed at this time\r\n", "{rules}");
+        if provoke == "refused" {
+            scene.logged(
+                "administratively prohibited connection for invalid user refused from 127.0.0.1 port ",
+            );
+        }
+    }
+}

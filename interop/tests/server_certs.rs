@@ -1,0 +1,328 @@
+//! Certificates at `lhsshd`, issued by OpenSSH's ssh-keygen and shown by OpenSSH's client: whose are trusted, for which accounts,
+//! with which rights, and which are revoked.
+
+use std::ops::Deref;
+
+use lh_interop::{Lab, Lhsshd, Ran, is_root, me, peers, safe_folder, script};
+
+/// A server, OpenSSH's programs, and three authorities: `ca`, `ca_rsa`, `other_ca`.
+struct Scene(lh_interop::Scene);
+
+impl Deref for Scene {
+    type Target = lh_interop::Scene;
+    fn deref(&self) -> &lh_interop::Scene {
+        &self.0
+    }
+}
+
+impl Scene {
+    fn new(test: &str, config: &str) -> Option<Self> {
+        let [keygen] = peers(test, ["ssh-keygen"])?;
+        let lab = Lab::new();
+        for (name, kind) in [("ca", "ed25519"), ("ca_rsa", "rsa"), ("other_ca", "ecdsa")] {
+            lab.run(&keygen, &["-q", "-t", kind, "-N", "", "-C", name, "-f", &lab.arg(name)])
+                .ok("ssh-keygen");
+        }
+        // Nobody gets in by a plain key.
+        lab.write("authorized_keys", "");
+        lh_interop::Scene::with_lab(test, lab, config).map(Self)
+    }
+
+    /// Certifies `user_ed25519` with these options of ssh-keygen; the certificate is the client's from then on.
+    fn certify(&self, ca: &str, options: &[&str]) {
+        self.certify_key(ca, options, "user_ed25519");
+    }
+
+    fn certify_key(&self, ca: &str, options: &[&str], key: &str) {
+        let mut args = vec!["-q", "-s", ca, "-I", "the key's id", "-z", "77"];
+        args.extend(options);
+        let key = format!("{key}.pub");
+        args.push(&key);
+        self.lab.run(&self.keygen, &args).ok("certify");
+    }
+
+    fn ssh_with(&self, key: &str, command: &[&str]) -> Ran {
+        self.ssh(&["-i", &self.lab.arg(key), "-o", "IdentityFile=none"], command)
+    }
+}
+
+/// Covers: sshd_config TrustedUserCAKeys; wire *-cert-v01@openssh.com (users)
+#[test]
+fn authorities_of_the_server() {
+    let Some(scene) = Scene::new("authorities", "TrustedUserCAKeys {lab}/cas") else { return };
+    scene.lab.write("cas", &format!("# ours\n{}{}", scene.lab.read("ca.pub"), scene.lab.read("ca_rsa.pub")));
+    let me = me();
+    scene.certify("ca", &["-n", &format!("{me},somebody")]);
+    assert_eq!(scene.ssh(&[], &["echo in"]).ok("certificate").text(), "in\n");
+    scene.logged("Accepted certificate ID \"the key's id\" (serial 77) signed by ED25519 CA SHA256:");
+    scene.logged(&format!("Accepted publickey for {me} from 127.0.0.1 port "));
+    scene.logged(" ssh2: ED25519-CERT SHA256:");
+    scene.logged(" ID the key's id (serial 77) CA ED25519 SHA256:");
+    for (ca, key) in [("ca_rsa", "user_rsa"), ("ca", "user_ecdsa")] {
+        scene.certify_key(ca, &["-n", &me], key);
+        assert_eq!(scene.ssh_with(key, &["echo in"]).ok(key).text(), "in\n");
+    }
+    scene.certify("other_ca", &["-n", &me]);
+    scene.refused("is not listed in");
+    scene.certify("ca", &["-n", "somebody"]);
+    scene.refused("Certificate invalid: name is not a listed principal");
+    scene.certify("ca", &[]);
+    scene.refused("Certificate lacks principal list");
+    scene.certify("ca", &["-n", &me, "-V", "20200101:20200102"]);
+    scene.refused("Certificate invalid: expired");
+    scene.certify("ca", &["-n", &me, "-V", "20900101:20900102"]);
+    scene.refused("Certificate invalid: not yet valid");
+    scene.certify("ca", &["-n", &me, "-O", "critical:frobnicate@example.com"]);
+    scene.refused("unsupported critical option");
+    scene.certify("ca", &["-n", &me, "-O", "extension:frobnicate@example.com"]);
+    scene.ssh(&[], &["true"]).ok("an extension nobody knows");
+}
+
+/// Covers: sshd_config PermitTTY; wire certificate options force-command, source-address, permit-*
+#[test]
+fn what_a_certificate_allows() {
+    let Some(scene) = Scene::new("certificate_options", "TrustedUserCAKeys {lab}/ca.pub") else { return };
+    let me = me();
+    scene.certify("ca", &["-n", &me, "-O", "force-command=echo forced $SSH_ORIGINAL_COMMAND"]);
+    assert_eq!(scene.ssh(&[], &["id"]).ok("forced").text(), "forced id\n");
+    scene.certify("ca", &["-n", &me, "-O", "source-address=127.0.0.0/8,::1/128"]);
+    scene.ssh(&[], &["true"]).ok("source");
+    scene.certify("ca", &["-n", &me, "-O", "source-address=192.0.2.0/24"]);
+    scene.refused("Refused by certificate options");
+    scene.logged("with valid certificate but not from a permitted source address (127.0.0.1).");
+    scene.certify("ca", &["-n", &me]);
+    assert!(scene.ssh(&["-tt"], &["tty"]).ok("pty").text().contains("/dev/pts/"));
+    scene.certify("ca", &["-n", &me, "-O", "clear"]);
+    let ran = scene.ssh(&["-tt"], &["tty"]);
+    assert!(ran.err.contains("PTY allocation request failed"), "{}", ran.err);
+    let port = scene.server.port_arg();
+    let ran = scene.ssh(&["-W", &format!("127.0.0.1:{port}")], &[]);
+    assert!(ran.err.contains("administratively prohibited"), "{}", ran.err);
+}
+
+/// Covers: sshd_config AuthorizedKeysFile; authorized_keys cert-authority; authorized_keys principals; authorized_keys expiry-time
+#[test]
+fn authorities_of_the_user() {
+    let Some(scene) = Scene::new("user_authorities", "") else { return };
+    let (me, ca) = (me(), scene.lab.read("ca.pub"));
+    let line = |options: &str| scene.lab.write("authorized_keys", &format!("{options} {ca}"));
+    line("cert-authority");
+    scene.certify("ca", &["-n", &me]);
+    assert_eq!(scene.ssh(&[], &["echo in"]).ok("cert-authority").text(), "in\n");
+    scene.logged("Accepted certificate ID \"the key's id\" (serial 77) signed by CA ED25519 SHA256:");
+    scene.logged("/authorized_keys:1");
+    // Without the option the line is a plain key's, and the authority is no user.
+    line("no-pty");
+    scene.refused("Failed publickey");
+    line(r#"cert-authority,principals="admin,operator""#);
+    scene.refused("Certificate does not contain an authorized principal");
+    scene.certify("ca", &["-n", "operator"]);
+    scene.ssh(&[], &["true"]).ok("principals=");
+    line(r#"cert-authority,principals="operator",command="echo line""#);
+    assert_eq!(scene.ssh(&[], &["id"]).ok("command=").text(), "line\n");
+    scene.certify("ca", &["-n", "operator", "-O", "force-command=echo certificate"]);
+    scene.refused("forced command options do not match");
+    line(r#"cert-authority,principals="operator",expiry-time="20200101""#);
+    scene.refused("entry expired at 2020-01-01T00:00:00");
+    line(r#"cert-authority,principals="operator",from="10.9.8.7""#);
+    scene.refused("correct key but not from a permitted host");
+}
+
+/// Covers: sshd_config AuthorizedPrincipalsFile; token sshd %u; token sshd %h
+#[test]
+fn principals_in_a_file() {
+    let config = "TrustedUserCAKeys {lab}/ca.pub\nAuthorizedPrincipalsFile {lab}/principals.%u";
+    let Some(scene) = Scene::new("principals_file", config) else { return };
+    let me = me();
+    let file = format!("principals.{me}");
+    scene.certify("ca", &["-n", &me]);
+    scene.refused("Certificate does not contain an authorized principal");
+    scene.lab.write(&file, "# who may\n\noperator\nno-pty,command=\"echo by file\" admin # with less\n");
+    scene.refused("Certificate does not contain an authorized principal");
+    scene.certify("ca", &["-n", "operator"]);
+    assert_eq!(scene.ssh(&[], &["echo in"]).ok("principal").text(), "in\n");
+    scene.certify("ca", &["-n", "admin"]);
+    assert_eq!(scene.ssh(&[], &["id"]).ok("options").text(), "by file\n");
+    let ran = scene.ssh(&["-tt"], &["id"]);
+    assert!(ran.err.contains("PTY allocation request failed"), "{}", ran.err);
+    scene.lab.write(&file, "cert-authority operator\n");
+    scene.certify("ca", &["-n", "operator"]);
+    scene.refused("cert-authority flag invalid here");
+}
+
+/// Covers: sshd_config AuthorizedPrincipalsCommand; sshd_config AuthorizedPrincipalsCommandUser; token sshd %i; token sshd %s; token sshd %F; token sshd %T; token sshd %K
+#[test]
+fn principals_from_a_command() {
+    if !is_root() {
+        return lh_interop::skip("principals_command", "the program must be root's");
+    }
+    let folder = safe_folder();
+    let program = folder.path().join("principals");
+    let config = format!(
+        "TrustedUserCAKeys {{lab}}/ca.pub\nAuthorizedPrincipalsCommand {} %u %i %s %t %T %F %f %K %k\n\
+         AuthorizedPrincipalsCommandUser nobody",
+        program.display()
+    );
+    script(&program, "exit 0");
+    let Some(scene) = Scene::new("principals_command", &config) else { return };
+    let me = me();
+    scene.certify("ca", &["-n", "operator"]);
+    scene.refused("Certificate does not contain an authorized principal");
+    let ca = scene.lab.read("ca.pub").split_whitespace().nth(1).unwrap().to_owned();
+    let fingerprint = scene.lab.run(&scene.keygen, &["-l", "-f", "ca.pub"]).ok("ssh-keygen").text();
+    let fingerprint = fingerprint.split_whitespace().nth(1).unwrap().to_owned();
+    script(
+        &program,
+        &format!(
+            "test $# = 9 -a \"$1\" = {me} -a \"$2\" = \"the key's id\" -a $3 = 77 || exit 1\n\
+             test $4 = ssh-ed25519-cert-v01@openssh.com -a $5 = ssh-ed25519 -a $6 = {fingerprint} -a $8 = {ca} || exit 2\n\
+             test \"$(id -un)\" = nobody || exit 3\necho operator"
+        ),
+    );
+    assert_eq!(scene.ssh(&[], &["echo in"]).ok("command").text(), "in\n");
+    script(&program, "echo operator; exit 1");
+    scene.refused("failed, status 1");
+}
+
+/// Covers: sshd_config CASignatureAlgorithms; sshd_config PubkeyAcceptedAlgorithms
+#[test]
+fn kinds_of_signatures() {
+    let config = "TrustedUserCAKeys {lab}/cas\nCASignatureAlgorithms ssh-ed25519,rsa-sha2-512\n\
+                  PubkeyAcceptedAlgorithms ssh-ed25519-cert-v01@openssh.com,ecdsa*";
+    let Some(scene) = Scene::new("kinds_of_signatures", config) else { return };
+    let me = me();
+    let cas = ["ca.pub", "ca_rsa.pub", "other_ca.pub"].map(|name| scene.lab.read(name)).concat();
+    scene.lab.write("cas", &cas);
+    scene.certify("ca_rsa", &["-n", &me, "-t", "rsa-sha2-512"]);
+    scene.ssh(&[], &["true"]).ok("rsa-sha2-512");
+    scene.certify("ca_rsa", &["-n", &me, "-t", "rsa-sha2-256"]);
+    scene.refused("certificate signature algorithm rsa-sha2-256");
+    scene.certify("other_ca", &["-n", &me]);
+    scene.refused("certificate signature algorithm ecdsa-sha2-nistp256");
+    scene.certify_key("ca", &["-n", &me], "user_rsa");
+    let ran = scene.ssh_with("user_rsa", &["true"]);
+    assert_eq!(ran.code, 255, "{}", ran.err);
+}
+
+/// Covers: sshd_config RevokedKeys; ssh-keygen -k (read by sshd)
+#[test]
+fn revoked_keys_and_lists() {
+    let config = "TrustedUserCAKeys {lab}/ca.pub\nRevokedKeys {lab}/revoked {lab}/more";
+    let Some(scene) = Scene::new("revoked", config) else { return };
+    let me = me();
+    let (lab, keygen) = (&scene.lab, &scene.keygen);
+    let nothing = || {
+        lab.write("revoked", "# nobody\n");
+        lab.write("more", "");
+    };
+    nothing();
+    scene.certify("ca", &["-n", &me]);
+    scene.ssh(&[], &["true"]).ok("nobody revoked");
+    // The key, its certificate's authority, the certificate, in plain files.
+    for public in ["user_ed25519.pub", "ca.pub"] {
+        lab.write("more", &lab.read(public));
+        scene.refused("revoked by file");
+        nothing();
+    }
+    for (what, options) in [
+        ("serial: 77\n", &["-s", "ca.pub"][..]),
+        ("serial: 70-80\n", &["-s", "ca.pub"]),
+        ("id: the key's id\n", &["-s", "ca.pub"]),
+        ("hash: SHA256:{fp}\n", &[]),
+    ] {
+        let fingerprint = lab.run(keygen, &["-l", "-f", "user_ed25519.pub"]).ok("ssh-keygen").text();
+        let fingerprint =
+            fingerprint.split_whitespace().nth(1).unwrap().trim_start_matches("SHA256:").to_owned();
+        lab.write("spec", &what.replace("{fp}", &fingerprint));
+        let mut args = vec!["-q", "-k", "-f", "krl"];
+        args.extend(options);
+        args.push("spec");
+        lab.run(keygen, &args).ok("ssh-keygen -k");
+        std::fs::copy(lab.path("krl"), lab.path("revoked")).unwrap();
+        scene.refused("revoked by file");
+        nothing();
+    }
+    lab.run(keygen, &["-q", "-k", "-f", "krl", "user_rsa.pub"]).ok("ssh-keygen -k");
+    std::fs::copy(lab.path("krl"), lab.path("revoked")).unwrap();
+    scene.ssh(&[], &["true"]).ok("another key revoked");
+    // What cannot be read revokes everything.
+    std::fs::remove_file(lab.path("more")).unwrap();
+    scene.refused("Error checking authentication key");
+    lab.write("more", "SSHKRL\n");
+    std::fs::write(lab.path("more"), b"SSHKRL\n\0\0\0").unwrap();
+    scene.refused("Error checking authentication key");
+}
+
+/// Covers: sshd_config HostCertificate; sshd -c; wire *-cert-v01@openssh.com (hosts)
+#[test]
+fn hosts_with_certificates() {
+    let Some([ssh, keygen]) = peers("host_certificates", ["ssh", "ssh-keygen"]) else { return };
+    let lab = Lab::new();
+    lab.run(&keygen, &["-q", "-t", "ed25519", "-N", "", "-f", &lab.arg("ca")]).ok("ssh-keygen");
+    for key in ["host_ed25519", "host_rsa"] {
+        let public = format!("{key}.pub");
+        lab.run(&keygen, &["-q", "-h", "-s", "ca", "-I", key, "-n", "127.0.0.1", &public]).ok("certify");
+    }
+    let config = format!(
+        "HostCertificate {}\nHostCertificate {}",
+        lab.arg("host_ed25519-cert.pub"),
+        lab.arg("host_rsa-cert.pub")
+    );
+    let server = Lhsshd::start(&lab, &config);
+    let ca = lab.read("ca.pub");
+    lab.write("cas", &format!("@cert-authority [127.0.0.1]:{} {ca}", server.port));
+    for algorithm in [
+        "ssh-ed25519-cert-v01@openssh.com",
+        "rsa-sha2-512-cert-v01@openssh.com",
+        "rsa-sha2-256-cert-v01@openssh.com",
+    ] {
+        let mut args = lab.client_options();
+        for arg in &mut args {
+            if arg.starts_with("UserKnownHostsFile=") {
+                *arg = format!("UserKnownHostsFile={}", lab.arg("cas"));
+            }
+        }
+        args.extend(["-o".into(), format!("HostKeyAlgorithms={algorithm}"), "-v".into()]);
+        // Rekeying signs with the certified key too.
+        args.extend(["-o".into(), "RekeyLimit=100K".into(), "-p".into(), server.port_arg()]);
+        args.extend([format!("{}@127.0.0.1", me()), "head -c 1000000 /dev/zero | wc -c; echo in".into()]);
+        let ran = lab.run(&ssh, &args).ok(algorithm);
+        assert_eq!(ran.text(), "1000000\nin\n");
+        assert!(ran.err.contains(&format!("host key algorithm: {algorithm}")), "{}", ran.err);
+    }
+    // Who knows the plain key gets that.
+    let mut args = lab.client_options();
+    args.extend(["-p".into(), server.port_arg(), format!("{}@127.0.0.1", me()), "echo in".into()]);
+    assert_eq!(lab.run(&ssh, &args).ok("plain").text(), "in\n");
+}
+
+/// Covers: sshd_config HostKeyAgent
+#[test]
+fn host_keys_in_an_agent() {
+    let Some([ssh, agent, add]) = peers("host_key_agent", ["ssh", "ssh-agent", "ssh-add"]) else { return };
+    let lab = Lab::new();
+    let socket = lab.arg("agent");
+    let mut child = std::process::Command::new(agent)
+        .args(["-D", "-a", &socket])
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    lh_interop::eventually("the agent listens", || lab.path("agent").exists());
+    let loaded = lab.sh(&format!("SSH_AUTH_SOCK={socket} {} host_ed25519 host_rsa", add.display()));
+    loaded.ok("ssh-add");
+    // Only the public halves are on the disk.
+    for key in ["host_ed25519", "host_rsa"] {
+        std::fs::remove_file(lab.path(key)).unwrap();
+    }
+    let server = Lhsshd::start(&lab, &format!("HostKeyAgent {socket}"));
+    for algorithm in ["ssh-ed25519", "rsa-sha2-512", "rsa-sha2-256", "ecdsa-sha2-nistp256"] {
+        let mut args = vec!["-o".to_owned(), format!("HostKeyAlgorithms={algorithm}"), "-o".into()];
+        args.push("RekeyLimit=100K".into());
+        args.extend(lab.client_options());
+        args.extend(["-p".into(), server.port_arg(), format!("{}@127.0.0.1", me())]);
+        args.push("head -c 1000000 /dev/zero | wc -c".into());
+        assert_eq!(lab.run(&ssh, &args).ok(algorithm).text(), "1000000\n");
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+}

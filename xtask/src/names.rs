@@ -1,0 +1,83 @@
+//! A folder with OpenSSH's names that lead to our programs: `target/release/openssh-names/`. Put it in front on PATH, or give
+//! it to somebody else's test suite, and everything that calls `ssh` calls `lhssh`.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use crate::{Outcome, target_dir};
+
+/// OpenSSH's name, ours, where Debian has OpenSSH's, and the variable that OpenSSH's test suite has for it.
+pub(crate) const PROGRAMS: &[(&str, &str, &str, &str)] = &[
+    ("ssh", "lhssh", "/usr/bin/ssh", "TEST_SSH_SSH"),
+    ("sshd", "lhsshd", "/usr/sbin/sshd", "TEST_SSH_SSHD"),
+    ("scp", "lhscp", "/usr/bin/scp", "TEST_SSH_SCP"),
+    ("sftp", "lhsftp", "/usr/bin/sftp", "TEST_SSH_SFTP"),
+    ("sftp-server", "lhsftp-server", "/usr/lib/openssh/sftp-server", "TEST_SSH_SFTPSERVER"),
+    ("ssh-keygen", "lhssh-keygen", "/usr/bin/ssh-keygen", "TEST_SSH_SSHKEYGEN"),
+    ("ssh-agent", "lhssh-agent", "/usr/bin/ssh-agent", "TEST_SSH_SSHAGENT"),
+    ("ssh-add", "lhssh-add", "/usr/bin/ssh-add", "TEST_SSH_SSHADD"),
+    ("ssh-keyscan", "lhssh-keyscan", "/usr/bin/ssh-keyscan", "TEST_SSH_SSHKEYSCAN"),
+];
+
+/// `cargo xtask names [--profile PROFILE]`
+pub(crate) fn run(args: &[String]) -> Outcome {
+    let profile = match args {
+        [] => "release",
+        [flag, profile] if flag == "--profile" => profile,
+        _ => return Err("usage: cargo xtask names [--profile PROFILE]".to_owned()),
+    };
+    // Cargo calls the folder of the profile `dev` so.
+    let bins = target_dir().join(if profile == "dev" { "debug" } else { profile });
+    let folder = link(&bins)?;
+    println!("names: {}", folder.display());
+    Ok(())
+}
+
+/// Makes the folder beside the programs in `bins`. A program that is not built is named loudly and left out.
+pub(crate) fn link(bins: &Path) -> Result<PathBuf, String> {
+    let folder = bins.join("openssh-names");
+    let failed = |path: &Path| {
+        let path = path.display().to_string();
+        move |error: std::io::Error| format!("{path}: {error}")
+    };
+    if !bins.is_dir() {
+        return Err(format!("{}: nothing is built there", bins.display()));
+    }
+    fs::create_dir_all(&folder).map_err(failed(&folder))?;
+    for (name, ours, ..) in PROGRAMS {
+        let path = folder.join(name);
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(failed(&path)(error)),
+            _ => {}
+        }
+        if bins.join(ours).is_file() {
+            // Relative, so that the whole folder can be moved.
+            symlink(Path::new("..").join(ours), &path).map_err(failed(&path))?;
+        } else {
+            eprintln!("names: LEFT OUT {name}: {} is not built", bins.join(ours).display());
+        }
+    }
+    Ok(folder)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_built_gets_a_name_and_what_is_gone_loses_it() {
+        let bins = std::env::temp_dir().join(format!("longhaul-names-{}", std::process::id()));
+        fs::create_dir_all(&bins).unwrap();
+        fs::write(bins.join("lhssh"), "").unwrap();
+        fs::write(bins.join("lhscp"), "").unwrap();
+        let folder = link(&bins).unwrap();
+        assert!(
+            folder.join("ssh").is_file() && folder.join("scp").is_file() && !folder.join("sshd").exists()
+        );
+        fs::remove_file(bins.join("lhscp")).unwrap();
+        link(&bins).unwrap();
+        assert!(folder.join("ssh").is_file() && folder.join("scp").symlink_metadata().is_err());
+        fs::remove_dir_all(&bins).unwrap();
+    }
+}
