@@ -15,11 +15,7 @@ pub static SFTP: Program = Program {
         Flag::plain('2', Accepted("it is the only protocol version"), ""),
         Flag::plain('4', Works, "Use IPv4 addresses only."),
         Flag::plain('6', Works, "Use IPv6 addresses only."),
-        Flag::plain(
-            'A',
-            Works,
-            "Forward the authentication agent.",
-        ),
+        Flag::plain('A', Works, "Forward the authentication agent."),
         Flag::plain('a', Works, "Resume copies: go on where a shorter copy ends."),
         Flag::with('B', "buffer_size", Works, "Bytes of one request; by default what the server allows."),
         Flag::with(
