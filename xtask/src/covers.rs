@@ -43,7 +43,9 @@ impl Covers {
         let mut claims: Vec<String> = Vec::new();
         for line in text.lines().map(str::trim) {
             if let Some(list) = line.strip_prefix("/// Covers:") {
-                claims.extend(list.split(';').map(|claim| claim.trim().to_owned()));
+                // A remark in parentheses says which part of the subject it is.
+                let subject = |claim: &str| claim.split(" (").next().unwrap_or_default().trim().to_owned();
+                claims.extend(list.split(';').map(subject));
             } else if let Some(rest) = line.strip_prefix("fn ").or_else(|| line.strip_prefix("async fn ")) {
                 let name: String = rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
                 for claim in claims.drain(..).filter(|claim| !claim.is_empty()) {
@@ -79,7 +81,7 @@ impl Covers {
         self.tests.keys().filter_map(move |subject| subject.strip_prefix(prefix))
     }
 
-    /// Claims about nothing that `known` knows: a typing error in a test.
+    /// Subjects that `known` does not know: what no table has a row for.
     pub(crate) fn strangers(&self, known: &dyn Fn(&str) -> bool) -> Vec<String> {
         self.tests.keys().filter(|subject| !known(subject)).cloned().collect()
     }
@@ -96,7 +98,7 @@ mod tests {
     fn claims_are_those_above_the_next_function() {
         let mut covers = Covers::default();
         covers.file(
-            "/// Says something.\n/// Covers: ssh -L; token %C\n#[test]\nfn one() {}\n\n    /// Covers: ssh -L;\n    #[test]\n    \
+            "/// Says something.\n/// Covers: ssh -L (two of them); token %C\n#[test]\nfn one() {}\n\n    /// Covers: ssh -L;\n    #[test]\n    \
              fn two() {}\n\n/// Covers: ssh -X\n\nfn three() {}\n",
         );
         assert_eq!(covers.cell(&["ssh -L".to_owned()]), "`one`, `two`");
