@@ -484,6 +484,28 @@ fn other_ways_lead_to_a_server_too() {
     assert!(ran.ok("-J").text().contains("Remote working directory: /"));
 }
 
+/// Covers: sftp -A
+#[test]
+fn the_agent_is_forwarded_when_asked_for() {
+    let lab = Lab::new();
+    // Whoever listens will do: what counts is whether the other side has a way to it.
+    let agent = lab.path("agent");
+    let listener = std::os::unix::net::UnixListener::bind(&agent).unwrap();
+    std::thread::spawn(move || listener.incoming().for_each(drop));
+    let server = Lhsshd::start(&lab, "");
+    let command =
+        format!("echo \"[$SSH_AUTH_SOCK]\" > {}; exec {}", lab.arg("seen"), our("lhsftp-server").display());
+    lab.write("script", "pwd\n");
+    for (flags, forwarded) in [(&["-A"][..], true), (&[], false), (&["-o", "ForwardAgent=yes"], true)] {
+        let mut args: Vec<String> = flags.iter().map(|&flag| flag.to_owned()).collect();
+        args.extend(ssh_flags(&lab, server.port));
+        args.extend(["-o".into(), format!("IdentityAgent={}", agent.display())]);
+        args.extend(["-s".into(), command.clone(), format!("{}@127.0.0.1", me())]);
+        lab.run_with(&our("lhsftp"), &args, fs::File::open(lab.path("script")).unwrap().into()).ok("pwd");
+        assert_eq!(lab.read("seen") != "[]\n", forwarded, "{flags:?}: {}", lab.read("seen"));
+    }
+}
+
 #[test]
 fn no_connection_is_status_255() {
     let lab = Lab::new();
