@@ -206,6 +206,21 @@ fn idle_connections_end() {
     }
 }
 
+/// Covers: ssh_config ChannelTimeout; sshd_config ChannelTimeout
+#[test]
+fn idle_sessions_end() {
+    for (config, option) in [("ChannelTimeout session:command=1s", "none"), ("", "session=1s")] {
+        let lab = Lab::new();
+        let daemon = Lhsshd::start(&lab, config);
+        let pair = Pair::new(&lab, our("lhssh"), daemon.port);
+        let option = format!("ChannelTimeout={option}");
+        let ran = lab.run(&pair.client, &pair.args(&["-o", &option, "@host", "echo on; exec sleep 1000"]));
+        assert_eq!((ran.code, ran.text().as_str()), (255, "on\n"), "{config}{option}: {}", ran.err);
+        let busy = "for i in 1 2 3 4 5 6; do echo on; sleep 0.4; done; exit 3";
+        assert_eq!(lab.run(&pair.client, &pair.args(&["-o", &option, "@host", busy])).code, 3);
+    }
+}
+
 /// Covers: ssh -L; ssh -N
 #[test]
 fn half_closes_resets_and_slow_ends_are_carried_over() {

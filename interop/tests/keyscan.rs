@@ -33,8 +33,8 @@ fn lines_are_those_of_ssh_keyscan() {
         .map(|key| format!("HostCertificate {}\n", lab.arg(&format!("{key}-cert.pub"))))
         .concat();
     let theirs = Inetd::openssh(&lab, &sshd, &config);
-    // Enough for the connections of scans that have just ended.
-    let ours = Lhsshd::start(&lab, "MaxStartups 100");
+    // Scans look like guessing: they connect often and never log in.
+    let ours = Lhsshd::start(&lab, "MaxStartups 100\nPerSourcePenalties no");
     lab.write("hosts", "127.0.0.1 Name,127.0.0.1  # a comment\n\nlocalhost\n");
     for port in [theirs.port_arg(), ours.port_arg()] {
         for args in [
@@ -68,7 +68,7 @@ fn lines_are_those_of_ssh_keyscan() {
 fn hashed_names_are_found_again() {
     let Some([keygen]) = peers("hashed_names_are_found_again", ["ssh-keygen"]) else { return };
     let lab = Lab::new();
-    let server = Lhsshd::start(&lab, "");
+    let server = Lhsshd::start(&lab, "PerSourcePenalties no");
     let port = server.port_arg();
     let hashed = scan(&lab, &["-H", "-q", "-p", &port, "127.0.0.1"]).ok("-H").text();
     assert!(hashed.lines().count() == 3 && hashed.lines().all(|line| line.starts_with("|1|")), "{hashed}");
@@ -89,7 +89,7 @@ fn hashed_names_are_found_again() {
 #[test]
 fn broken_servers_stop_nothing() {
     let lab = Lab::new();
-    let server = Lhsshd::start(&lab, "");
+    let server = Lhsshd::start(&lab, "PerSourcePenalties no");
     // All must be at one port: addresses differ.
     let at = |ip: &str| TcpListener::bind((ip, server.port)).unwrap();
     let silent = at("127.0.0.2");

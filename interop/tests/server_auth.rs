@@ -453,3 +453,96 @@ fn other_misdeeds() {
         }
     }
 }
+
+/// Covers: sshd_config AllowUsers; sshd_config DenyUsers; sshd_config AllowGroups; sshd_config DenyGroups; sshd_config PubkeyAuthentication
+#[test]
+fn who_may_log_in_at_all() {
+    if !is_root() {
+        return skip("who_may", "needs root to add a user");
+    }
+    let lab = Lab::new();
+    let user = TestUser::new(&lab);
+    let name = &user.name;
+    let mut lab = Some(lab);
+    for (rules, allowed, why) in [
+        (format!("AllowUsers {name}@127.0.0.0/8"), true, ""),
+        (format!("AllowUsers {name}@10.0.0.0/8"), false, "not listed in AllowUsers"),
+        (format!("AllowUsers root\nAllowUsers {name}"), true, ""),
+        (format!("AllowUsers *\nDenyUsers {}*", &name[..3]), false, "listed in DenyUsers"),
+        (format!("AllowGroups root {name}"), true, ""),
+        ("AllowGroups root".to_owned(), false, "none of user's groups are listed in AllowGroups"),
+        (format!("DenyGroups {name}"), false, "a group is listed in DenyGroups"),
+        ("PubkeyAuthentication no".to_owned(), false, "Failed none"),
+    ] {
+        let config = format!("AuthorizedKeysFile .ssh/authorized_keys\n{rules}");
+        let Some(scene) = Scene::with_lab("who_may", lab.take().unwrap(), &config) else { return };
+        let ran = scene.ssh_as(name, &[], &["true"]);
+        assert_eq!(ran.code == 0, allowed, "{rules}: {}", ran.err);
+        if !allowed {
+            scene.logged(why);
+        }
+        lab = Some(scene.lab);
+    }
+}
+
+/// Covers: sshd_config PermitRootLogin
+#[test]
+fn root_s_own_rules() {
+    if !is_root() {
+        return skip("root_s_rules", "needs root");
+    }
+    let mut lab = Some(Lab::new());
+    let key = lab.as_ref().unwrap().read("user_ed25519.pub");
+    for (rule, options, allowed) in [
+        ("no", "", false),
+        ("prohibit-password", "", true),
+        ("without-password", "", true),
+        ("yes", "", true),
+        ("forced-commands-only", "", false),
+        ("forced-commands-only", "command=\"true\" ", true),
+    ] {
+        let used = lab.take().unwrap();
+        used.write("authorized_keys", &format!("{options}{key}"));
+        let Some(scene) = Scene::with_lab("root_s_rules", used, &format!("PermitRootLogin {rule}")) else {
+            return;
+        };
+        let ran = scene.ssh_as("root", &[], &["true"]);
+        assert_eq!(ran.code == 0, allowed, "{rule}: {}", ran.err);
+        if !allowed {
+            scene.logged("ROOT LOGIN REFUSED FROM 127.0.0.1 port ");
+        }
+        lab = Some(scene.lab);
+    }
+}
+
+/// Covers: sshd_config PermitEmptyPasswords; sshd_config PasswordAuthentication; sshd_config UsePAM (no); sshd btmp
+#[test]
+fn passwords_without_pam() {
+    if !is_root() {
+        return skip("passwords_without_pam", "needs root to check passwords");
+    }
+    let btmp = Path::new("/var/log/btmp");
+    if !btmp.exists() {
+        write(btmp.to_owned(), "");
+    }
+    fs::set_permissions(btmp, std::os::unix::fs::PermissionsExt::from_mode(0o660)).unwrap();
+    let lab = Lab::new();
+    let user = TestUser::new(&lab);
+    let name = &user.name;
+    let Some(scene) = Scene::with_lab("passwords_without_pam", lab, "PermitEmptyPasswords no") else {
+        return;
+    };
+    assert_eq!(scene.ssh_typing(name, &[user.password], &NO_KEY, &["echo in"]).ok("password").text(), "in\n");
+    assert_eq!(scene.ssh_typing(name, &["wrong"], &NO_KEY, &["true"]).code, 255);
+    let failed =
+        || fs::read(btmp).unwrap().windows(name.len()).filter(|part| *part == name.as_bytes()).count();
+    eventually("the failure is recorded", || failed() > 0);
+    scene.lab.run(Path::new("passwd"), &["-d", name]).ok("passwd -d");
+    assert_eq!(scene.ssh_typing(name, &[""], &NO_KEY, &["true"]).code, 255);
+    let lab = scene.lab;
+    drop(scene.server);
+    let Some(scene) = Scene::with_lab("passwords_without_pam", lab, "PermitEmptyPasswords yes") else {
+        return;
+    };
+    assert_eq!(scene.ssh_as(name, &NO_KEY, &["echo in"]).ok("no password").text(), "in\n");
+}

@@ -77,6 +77,7 @@ fn eventually(what: &str, mut is_true: impl FnMut() -> bool) {
     }
 }
 
+/// Covers: authorized_keys command; authorized_keys from; authorized_keys expiry-time; authorized_keys no-pty; authorized_keys environment
 #[test]
 fn options_of_a_key_force_and_forbid() {
     let config = "PermitUserEnvironment yes\nAcceptEnv FOO";
@@ -99,6 +100,7 @@ fn options_of_a_key_force_and_forbid() {
     scene.logged("bad key options: unknown key option");
 }
 
+/// Covers: sshd_config StrictModes
 #[test]
 fn strict_modes_refuse_what_others_can_write() {
     let Some(scene) = Scene::new("strict_modes", "StrictModes yes\nAuthorizedKeysFile {lab}/keys/authorized")
@@ -116,6 +118,7 @@ fn strict_modes_refuse_what_others_can_write() {
     scene.logged(&format!("Authentication refused: bad ownership or modes for file {}", file.display()));
 }
 
+/// Covers: sshd_config Include; sshd_config Banner; sshd_config SetEnv; sshd_config PermitTTY; sshd_config Match
 #[test]
 fn users_get_their_own_ids_environment_and_rules() {
     if !is_root() {
@@ -149,6 +152,7 @@ fn users_get_their_own_ids_environment_and_rules() {
     scene.logged("Invalid user nobody-of-that-name from 127.0.0.1 port ");
 }
 
+/// Covers: sshd_config ChrootDirectory; sshd_config ForceCommand; sshd_config Subsystem
 #[test]
 fn a_chroot_holds_sftp_and_forced_commands_hold_everybody() {
     if !is_root() {
@@ -239,6 +243,7 @@ fn data_without_a_terminal_outlives_neither_side() {
     scene.lab.run(Path::new("kill"), &[&pid]).ok("kill");
 }
 
+/// Covers: sshd_config MaxSessions; sshd_config MaxStartups; sshd_config MaxAuthTries; sshd_config LoginGraceTime
 #[test]
 fn limits_hold() {
     let config = "MaxSessions 1\nMaxAuthTries 2\nLoginGraceTime 1\nMaxStartups 3\nClientAliveInterval 1\nClientAliveCountMax 1";
@@ -279,6 +284,7 @@ fn limits_hold() {
     drop(waiting);
 }
 
+/// Covers: sshd_config ClientAliveInterval; sshd_config ClientAliveCountMax
 #[test]
 fn a_client_that_stops_answering_is_given_up() {
     let Some(scene) = Scene::new("alive", "ClientAliveInterval 1\nClientAliveCountMax 1") else { return };
@@ -371,6 +377,7 @@ fn an_ordinary_user_serves_himself() {
     server.wait().unwrap();
 }
 
+/// Covers: sshd_config PidFile; sshd -t; sshd -D
 #[test]
 fn the_listener_is_told_by_signals_and_checks_its_files() {
     let Some(scene) = Scene::new("signals", "PidFile {lab}/pid") else { return };
@@ -409,6 +416,7 @@ fn the_listener_is_told_by_signals_and_checks_its_files() {
     assert!(dump.text().lines().any(|line| line == "maxauthtries 4"), "{}", dump.text());
 }
 
+/// Covers: sshd -i
 #[test]
 fn one_connection_on_standard_input() {
     let Some([ssh]) = peers("inetd", ["ssh"]) else { return };

@@ -2,7 +2,9 @@
 
 mod bench;
 mod compat;
+mod covers;
 mod demo;
+mod docs;
 mod fuzz;
 mod layers;
 mod names;
@@ -26,8 +28,12 @@ usage: cargo xtask <command>
   test [--only STEP[,STEP…]]
             everything CI runs; as root it installs the Debian packages it needs
   peers     install the programs of other people that the tests talk to (as root)
-  compat [--check]
-            write the tables of docs/compat.md from the code (or check that they are current)
+  compat [--check] [--uncovered]
+            write the tables of docs/compat.md from the code (or check that they are current, or list
+            what works without a test that says so)
+  docs [--out DIR]
+            write manual pages and shell completions from the tables of flags and keywords
+            (default: target/docs)
   names [--profile PROFILE]
             make target/release/openssh-names: links with OpenSSH's names to the programs that are built
   layers    check that the crates' dependencies point one way
@@ -55,6 +61,7 @@ fn main() -> ExitCode {
         Some("layers") => layers::check(),
         Some("names") => names::run(rest),
         Some("compat") => compat::run(rest),
+        Some("docs") => docs::run(rest),
         Some("fuzz") => fuzz::run(rest),
         Some("regress") => regress::run(rest),
         Some("wan") => wan::run(rest),

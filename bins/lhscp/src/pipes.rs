@@ -124,7 +124,12 @@ fn run(engine: &mut Engine, ends: &mut [End], show: &mut Show) {
         for (end, readable) in wait(ends, deadline, now).into_iter().enumerate() {
             let Some(end) = ends.get_mut(end).filter(|_| readable) else { continue };
             if space.len() < CHUNK / 4 {
-                space = BytesMut::zeroed(CHUNK);
+                // The same memory again, once everything that was read into it has been handed on.
+                space.clear();
+                if !space.try_reclaim(CHUNK) {
+                    space = BytesMut::with_capacity(CHUNK);
+                }
+                space.resize(CHUNK, 0);
             }
             match end.stdout.read(&mut space) {
                 Ok(0) => engine.lost(end.side, "Connection closed", now),

@@ -4,13 +4,15 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
-use lh_cli::flags::{KEYGEN, Parsed};
-use lh_crypto::{FingerprintHash, Zeroizing};
+use lh_cli::flags::Parsed;
+use lh_crypto::{Encryption, FingerprintHash, Zeroizing};
 
-use crate::talk::{Outcome, error, fatal, unsupported};
+use crate::talk::{Outcome, error, fatal, program, unsupported};
 
 /// Rounds of bcrypt when `-a` says nothing; ssh-keygen's default.
 const ROUNDS: u32 = 24;
+/// Cipher of private keys when `-Z` says nothing; ssh-keygen's default.
+const CIPHER: &str = "aes256-ctr";
 /// Most rounds that we read again.
 const MAX_ROUNDS: u32 = 100_000;
 
@@ -33,6 +35,8 @@ pub(crate) struct Arguments {
     pub(crate) rounds: u32,
     pub(crate) bits: Option<u32>,
     pub(crate) format: Option<Format>,
+    /// Of private keys with a passphrase.
+    pub(crate) cipher: String,
     pub(crate) comment: Option<String>,
     /// `-N`
     pub(crate) new_passphrase: Option<Zeroizing<Vec<u8>>>,
@@ -63,7 +67,9 @@ impl Arguments {
         let hash = match text('E').map(|name| name.to_ascii_lowercase()).as_deref() {
             None | Some("sha256") => FingerprintHash::Sha256,
             Some("md5") => FingerprintHash::Md5,
-            Some("sha1" | "sha384" | "sha512") => return Err(unsupported("fingerprints of this hash are")),
+            Some("sha1") => FingerprintHash::Sha1,
+            Some("sha384") => FingerprintHash::Sha384,
+            Some("sha512") => FingerprintHash::Sha512,
             Some(_) => {
                 let name = text('E').unwrap_or_default();
                 return Err(fatal(format!("Invalid hash algorithm \"{}\"", shown(&name))));
@@ -79,12 +85,13 @@ impl Arguments {
                 return Err(fatal(format!("Unsupported conversion format \"{}\"", shown(&name))));
             }
         };
-        if let Some(cipher) = text('Z').filter(|cipher| cipher != "aes256-ctr") {
-            return Err(unsupported(format!("cipher {} for private keys is", shown(&cipher))));
+        let cipher = text('Z').unwrap_or_else(|| CIPHER.to_owned());
+        if !Encryption::is_cipher(&cipher) {
+            return Err(fatal(format!("Invalid OpenSSH-format cipher '{}'", shown(&cipher))));
         }
         let comment = text('C');
         if comment.as_ref().is_some_and(|comment| comment.contains(['\n', '\r'])) {
-            return Err(error(format!("{}: a comment is one line", KEYGEN.called())));
+            return Err(error(format!("{}: a comment is one line", program())));
         }
         Ok(Self {
             file: parsed.value('f').map(PathBuf::from),
@@ -94,6 +101,7 @@ impl Arguments {
             rounds,
             bits,
             format,
+            cipher,
             comment,
             new_passphrase: secret('N'),
             old_passphrase: secret('P'),

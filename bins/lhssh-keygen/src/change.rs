@@ -3,13 +3,14 @@
 use std::fs;
 use std::path::Path;
 
-use lh_cli::flags::KEYGEN;
 use lh_crypto::{PrivateKey, PublicKey, Zeroizing};
 
-use crate::arguments::Arguments;
+use crate::arguments::{Arguments, Format};
 use crate::files::{KeyFile, LoadError, Loaded, public_name};
-use crate::generate::{check_format, key_file, save, save_public};
-use crate::talk::{Failure, Outcome, ask, ask_passphrase, fatal, print, reason, shown, silent};
+use crate::generate::{key_file, save, save_public};
+use crate::talk::{
+    Failure, Outcome, ask, ask_passphrase, error, fatal, print, program, reason, shown, silent,
+};
 
 /// A key that has been opened, and the passphrase that did it (empty: none was needed).
 struct Opened {
@@ -20,7 +21,6 @@ struct Opened {
 
 /// Changes the passphrase.
 pub(crate) fn passphrase(arguments: &Arguments) -> Outcome {
-    check_format(arguments)?;
     let path = key_file(arguments)?;
     let failed = |why: LoadError| fatal(format!("Failed to load key {}: {why}", shown(&path)));
     let given = arguments.old_passphrase.as_ref();
@@ -40,17 +40,20 @@ pub(crate) fn passphrase(arguments: &Arguments) -> Outcome {
         }
     };
     let comment = opened.comment.unwrap_or_default();
-    save(&path, &opened.key, &comment, &new, arguments.rounds)?;
+    save(arguments, &path, &opened.key, &comment, &new)?;
     print("Your identification has been saved with the new passphrase.\n")
 }
 
 /// Changes the comment, in the private key and beside it.
 pub(crate) fn comment(arguments: &Arguments) -> Outcome {
-    check_format(arguments)?;
     let path = key_file(arguments)?;
     let failed = |why: LoadError| fatal(format!("Cannot load private key \"{}\": {why}", shown(&path)));
     let given = arguments.old_passphrase.as_ref().or(arguments.new_passphrase.as_ref());
     let opened = open(&path, given, "Enter passphrase: ", failed)?;
+    let foreign = matches!(arguments.format, Some(Format::Pem | Format::Pkcs8));
+    if foreign && opened.key.public().key_type() != "ssh-ed25519" {
+        return Err(error("Comments are only supported for keys stored in the new format (-o)."));
+    }
     match &opened.comment {
         Some(comment) => print(format!("Old comment: {}\n", lh_client::sanitise(comment)))?,
         None => print("No existing comment\n")?,
@@ -62,7 +65,7 @@ pub(crate) fn comment(arguments: &Arguments) -> Outcome {
     if opened.comment.as_ref() == Some(&new) {
         return print("No change to comment\n");
     }
-    save(&path, &opened.key, &new, &opened.passphrase, arguments.rounds)?;
+    save(arguments, &path, &opened.key, &new, &opened.passphrase)?;
     save_public(&public_name(&path), &opened.key, &new)?;
     if new.is_empty() {
         print("Comment was removed\n")
@@ -84,7 +87,7 @@ pub(crate) fn public(arguments: &Arguments) -> Outcome {
 /// whole key.
 pub(crate) fn public_of(arguments: &Arguments, path: &Path) -> Outcome<PublicKey> {
     let bytes = fs::read(path)
-        .map_err(|failed| fatal(format!("{}: {}: {}", KEYGEN.called(), shown(path), reason(&failed))))
+        .map_err(|failed| fatal(format!("{}: {}: {}", program(), shown(path), reason(&failed))))
         .map(Zeroizing::new)?;
     let line = String::from_utf8_lossy(&bytes);
     if let Some((key, _)) = line.lines().next().and_then(PublicKey::from_openssh_line) {
@@ -93,6 +96,19 @@ pub(crate) fn public_of(arguments: &Arguments, path: &Path) -> Outcome<PublicKey
     let failed = |why: LoadError| fatal(format!("Load key \"{}\": {why}", shown(path)));
     let opened = open(path, arguments.old_passphrase.as_ref(), "Enter passphrase: ", failed)?;
     Ok(opened.key.public().clone())
+}
+
+/// Opens a private key for those who want nothing but the key.
+pub(crate) fn open_key(
+    path: &Path,
+    given: Option<&Zeroizing<Vec<u8>>>,
+    prompt: &str,
+    failed: impl Fn(LoadError) -> Failure,
+) -> Outcome<PrivateKey> {
+    if let Err(missing) = fs::metadata(path) {
+        return Err(failed(LoadError::Io(missing)));
+    }
+    Ok(open(path, given, prompt, failed)?.key)
 }
 
 /// Opens a private key: without a passphrase, with the one given, or with the one that is entered. One try, as in

@@ -1,16 +1,12 @@
-//! Public keys in the format of RFC 4716, which other SSH programs write: export (`-e`) and import (`-i`).
+//! Public keys in formats of other programs, RFC 4716, PKCS#8 and PEM: export (`-e`) and import (`-i`).
 
-use std::fs::File;
-use std::io::Read as _;
-
-use lh_cli::flags::KEYGEN;
 use lh_crypto::PublicKey;
 
 use crate::arguments::{Arguments, Format};
 use crate::change::public_of;
-use crate::files::MAX_KEY_FILE;
+use crate::files::read_limited;
 use crate::generate::key_file;
-use crate::talk::{Outcome, fatal, print, reason, shown, unsupported, user_at_host};
+use crate::talk::{Outcome, fatal, print, program, reason, shown, unsupported, user_at_host};
 
 const BEGIN: &str = "---- BEGIN SSH2 PUBLIC KEY ----";
 const END: &str = "---- END SSH2 PUBLIC KEY ----";
@@ -19,35 +15,48 @@ const COLUMNS: usize = 70;
 /// Longest comment ssh-keygen writes.
 const MAX_COMMENT: usize = 60;
 
-/// Prints a public key in RFC 4716's format.
+/// Prints a public key as `-m` says.
 pub(crate) fn export(arguments: &Arguments) -> Outcome {
-    check(arguments, "exporting to")?;
     let path = key_file(arguments)?;
-    print(rfc4716(&public_of(arguments, &path)?))
+    let key = public_of(arguments, &path)?;
+    let unknown = |function: &str| {
+        let kind = lh_client::sanitise(&key.plain().display_type());
+        fatal(format!("{function}: unsupported key type {kind}"))
+    };
+    print(match arguments.format {
+        None | Some(Format::Rfc4716) => rfc4716(&key),
+        Some(Format::Pkcs8) => key.to_spki_pem().ok_or_else(|| unknown("do_convert_to_pkcs8"))?,
+        // Only RSA keys have a format of their own in PEM; for curves it is the general one.
+        Some(Format::Pem) => match key.plain().key_type() {
+            "ssh-rsa" => key.to_pkcs1_pem(),
+            kind if kind.starts_with("ecdsa-") => key.to_spki_pem(),
+            _ => None,
+        }
+        .ok_or_else(|| unknown("do_convert_to_pem"))?,
+    })
 }
 
-/// Prints a key of RFC 4716's format as OpenSSH has it.
+/// Prints a key of another format as OpenSSH has it.
 pub(crate) fn import(arguments: &Arguments) -> Outcome {
-    check(arguments, "importing from")?;
     let path = key_file(arguments)?;
-    let mut bytes = Vec::new();
-    File::open(&path)
-        .and_then(|file| file.take(MAX_KEY_FILE).read_to_end(&mut bytes))
-        .map_err(|failed| fatal(format!("{}: {}: {}", KEYGEN.called(), shown(&path), reason(&failed))))?;
+    let bytes = read_limited(&path)
+        .map_err(|failed| fatal(format!("{}: {}: {}", program(), shown(&path), reason(&failed))))?;
     let text = String::from_utf8_lossy(&bytes);
-    if text.contains("BEGIN SSH2 ENCRYPTED PRIVATE KEY") {
-        return Err(unsupported("importing private keys of this format is"));
-    }
-    let key = from_rfc4716(&text).ok_or_else(|| fatal("do_convert_from_ssh2: parse key: invalid format"))?;
+    let key = match arguments.format {
+        None | Some(Format::Rfc4716) => {
+            if text.contains("BEGIN SSH2 ENCRYPTED PRIVATE KEY") {
+                return Err(unsupported("importing private keys of this format is"));
+            }
+            from_rfc4716(&text).ok_or_else(|| fatal("do_convert_from_ssh2: parse key: invalid format"))?
+        }
+        Some(Format::Pkcs8) => PublicKey::from_public_pem(&text).ok_or_else(|| {
+            fatal(format!("do_convert_from_pkcs8: {} is not a recognised public key format", shown(&path)))
+        })?,
+        Some(Format::Pem) => PublicKey::from_public_pem(&text)
+            .filter(|_| text.contains("BEGIN RSA PUBLIC KEY"))
+            .ok_or_else(|| fatal("do_convert_from_pem: unrecognised raw private key format"))?,
+    };
     print(format!("{}\n", key.to_openssh_line("")))
-}
-
-fn check(arguments: &Arguments, what: &str) -> Outcome {
-    match arguments.format {
-        None | Some(Format::Rfc4716) => Ok(()),
-        Some(Format::Pkcs8) => Err(unsupported(format!("{what} PKCS8 is"))),
-        Some(Format::Pem) => Err(unsupported(format!("{what} PEM is"))),
-    }
 }
 
 fn rfc4716(key: &PublicKey) -> String {

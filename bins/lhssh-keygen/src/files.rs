@@ -124,6 +124,26 @@ pub(crate) fn write_public(path: &Path, contents: &[u8]) -> io::Result<()> {
     write(path, contents, 0o644, 0)
 }
 
+/// Writes a file that is no secret and no key: as the umask has it.
+pub(crate) fn write_plain(path: &Path, contents: &[u8]) -> io::Result<()> {
+    write(path, contents, 0o666, 0)
+}
+
+/// Reads a key file of either kind.
+pub(crate) fn read_limited(path: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
+    read_up_to(path, MAX_KEY_FILE)
+}
+
+/// Reads a file that is not longer than it may be.
+pub(crate) fn read_up_to(path: &Path, most: u64) -> io::Result<Zeroizing<Vec<u8>>> {
+    let file = File::open(path)?;
+    let expected = file.metadata()?.len().min(most) + 1;
+    // In full, so that growing leaves no copies of a key behind.
+    let mut bytes = Zeroizing::new(Vec::with_capacity(usize::try_from(expected).unwrap_or_default()));
+    file.take(most + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > most { Err(io::ErrorKind::FileTooLarge.into()) } else { Ok(bytes) }
+}
+
 /// `path.pub`.
 pub(crate) fn public_name(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();

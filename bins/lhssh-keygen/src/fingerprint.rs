@@ -1,17 +1,16 @@
-//! Fingerprints (`-l`) of keys of every kind, wherever they stand: private and public key files, authorized_keys,
+//! Fingerprints (`-l`, `-B`) of keys of every kind, wherever they stand: private and public key files, authorized_keys,
 //! known_hosts, standard input.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::Path;
 
-use lh_cli::flags::KEYGEN;
 use lh_crypto::{PublicKey, Zeroizing};
 
 use crate::arguments::Arguments;
 use crate::files::{KeyFile, check_permissions, public_name};
 use crate::generate::key_file;
-use crate::talk::{Outcome, fatal, print, reason, shown, warn};
+use crate::talk::{Outcome, fatal, print, program, reason, shown, warn};
 
 /// Largest list of keys that is read, in bytes.
 const MAX_LIST: u64 = 64 << 20;
@@ -25,7 +24,7 @@ pub(crate) fn show(arguments: &Arguments) -> Outcome {
     let bytes = match bytes {
         // A folder can be opened but not read.
         Err(error) if error.kind() == io::ErrorKind::IsADirectory => Zeroizing::new(Vec::new()),
-        Err(error) => return Err(fatal(format!("{}: {name}: {}", KEYGEN.called(), reason(&error)))),
+        Err(error) => return Err(fatal(format!("{}: {name}: {}", program(), reason(&error)))),
         Ok(bytes) => bytes,
     };
     let text = Zeroizing::new(String::from_utf8_lossy(&bytes).into_owned());
@@ -67,8 +66,8 @@ fn private(arguments: &Arguments, path: &Path, bytes: &[u8]) -> Outcome {
 /// The line of one key, with its picture where `-v` asks for it.
 fn picture(arguments: &Arguments, key: &PublicKey, comment: Option<&str>) -> String {
     let comment = lh_client::sanitise(comment.unwrap_or("no comment"));
-    let mut out =
-        format!("{} {} {comment} ({})\n", key.bits(), key.fingerprint(arguments.hash), key.display_type());
+    let fingerprint = if arguments.has('B') { key.bubblebabble() } else { key.fingerprint(arguments.hash) };
+    let mut out = format!("{} {fingerprint} {comment} ({})\n", key.bits(), key.display_type());
     if arguments.verbose {
         out.push_str(&key.randomart(arguments.hash));
         out.push('\n');

@@ -4,19 +4,20 @@ use std::fs;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
-use lh_cli::flags::KEYGEN;
-use lh_crypto::{KeyType, PrivateKey, Zeroizing};
+use lh_crypto::{Encryption, KeyType, PemFormat, PrivateKey, Zeroizing};
 
 use crate::arguments::{Arguments, Format};
 use crate::files;
 use crate::talk::{
-    Outcome, ask, ask_file, ask_passphrase, error, fatal, print, reason, shown, silent, ssh_folder,
-    unsupported, user_at_host, warn,
+    Failure, Outcome, ask, ask_file, ask_passphrase, error, fatal, print, program, reason, shown, silent,
+    ssh_folder, unsupported, user_at_host, warn,
 };
 
 /// What `-t` stands for when it is not given.
 const DEFAULT_TYPE: &str = "ed25519";
 const RSA_BITS: u32 = 3072;
+/// Shortest passphrase of PEM files; OpenSSL's limit, which ssh-keygen keeps.
+const MIN_PEM_PASSPHRASE: usize = 5;
 
 /// A kind of key, with what it is called in file names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,11 +48,7 @@ impl Family {
             "ed25519-sk"
             | "ecdsa-sk"
             | "sk-ssh-ed25519@openssh.com"
-            | "sk-ecdsa-sha2-nistp256@openssh.com"
-            | "mldsa44-ed25519"
-            | "ssh-mldsa44-ed25519@openssh.com" => {
-                return Err(unsupported(format!("key type {} is", name.to_ascii_lowercase())));
-            }
+            | "sk-ecdsa-sha2-nistp256@openssh.com" => return Err(no_security_key()),
             _ => return Err(fatal(format!("unknown key type {}", lh_client::sanitise(name)))),
         })
     }
@@ -82,6 +79,11 @@ impl Family {
     }
 }
 
+/// Keys in hardware are made by the hardware, through a library that talks to it, and this program has none.
+pub(crate) fn no_security_key() -> Failure {
+    fatal("Key enrollment failed: this build has no support for FIDO security keys (-w provider)")
+}
+
 /// The file that commands propose when none is named.
 pub(crate) fn proposed_file(arguments: &Arguments) -> Outcome<PathBuf> {
     let family = match arguments.parsed.text('t') {
@@ -99,18 +101,8 @@ pub(crate) fn key_file(arguments: &Arguments) -> Outcome<PathBuf> {
     }
 }
 
-/// Refuses the formats of private keys that cannot be written yet.
-pub(crate) fn check_format(arguments: &Arguments) -> Outcome {
-    match arguments.format {
-        None | Some(Format::Rfc4716) => Ok(()),
-        Some(Format::Pkcs8) => Err(unsupported("writing private keys in PKCS8 format is")),
-        Some(Format::Pem) => Err(unsupported("writing private keys in PEM format is")),
-    }
-}
-
 /// Makes one key.
 pub(crate) fn one(arguments: &Arguments) -> Outcome {
-    check_format(arguments)?;
     let name = arguments.parsed.text('t').unwrap_or_else(|| DEFAULT_TYPE.to_owned());
     let (family, implied) = Family::by_name(&name)?;
     let (key_type, bits) = family.sized(arguments.bits.or(implied))?;
@@ -128,7 +120,7 @@ pub(crate) fn one(arguments: &Arguments) -> Outcome {
     let passphrase = new_passphrase(arguments)?;
     let comment = arguments.comment.clone().unwrap_or_else(user_at_host);
     let key = PrivateKey::generate(key_type, bits).map_err(|failed| fatal(failed.to_string()))?;
-    save(&path, &key, &comment, &passphrase, arguments.rounds)?;
+    save(arguments, &path, &key, &comment, &passphrase)?;
     let public = files::public_name(&path);
     save_public(&public, &key, &comment)?;
     if arguments.quiet {
@@ -172,13 +164,13 @@ pub(crate) fn host_keys(arguments: &Arguments) -> Outcome {
         }
         if !arguments.quiet {
             if !announced {
-                print(format!("{}: generating new host keys: ", KEYGEN.called()))?;
+                print(format!("{}: generating new host keys: ", program()))?;
             }
             print(format!("{label} "))?;
             announced = true;
         }
         let key = PrivateKey::generate(key_type, bits).map_err(|failed| fatal(failed.to_string()))?;
-        let saved = save(&path, &key, &comment, &[], arguments.rounds)
+        let saved = save(arguments, &path, &key, &comment, &[])
             .and_then(|()| save_public(&files::public_name(&path), &key, &comment));
         if let Err(failure) = saved {
             warn(&format!("{}{}", if announced { "\n" } else { "" }, failure.text));
@@ -192,11 +184,33 @@ pub(crate) fn host_keys(arguments: &Arguments) -> Outcome {
     if failed { Err(silent()) } else { Ok(()) }
 }
 
-/// Writes a private key in OpenSSH's format; encrypted if the passphrase is not empty.
-pub(crate) fn save(path: &Path, key: &PrivateKey, comment: &str, passphrase: &[u8], rounds: u32) -> Outcome {
+/// Writes a private key as `-m` says; encrypted if the passphrase is not empty.
+pub(crate) fn save(
+    arguments: &Arguments,
+    path: &Path,
+    key: &PrivateKey,
+    comment: &str,
+    passphrase: &[u8],
+) -> Outcome {
     let failed = |why: &str| error(format!("Saving key \"{}\" failed: {why}", shown(path)));
-    let encrypt = (!passphrase.is_empty()).then_some((passphrase, rounds));
-    let text = key.to_openssh(comment, encrypt).map_err(|error| failed(&error.to_string()))?;
+    let ed25519 = key.public().key_type() == "ssh-ed25519";
+    let format = match arguments.format {
+        Some(Format::Pkcs8) => Some(PemFormat::Pkcs8),
+        // The traditional format has no room for them: OpenSSH writes its own.
+        Some(Format::Pem) if !ed25519 => Some(PemFormat::Traditional),
+        _ => None,
+    };
+    let text = match format {
+        Some(_) if (1..MIN_PEM_PASSPHRASE).contains(&passphrase.len()) => {
+            return Err(failed("passphrase is too short (minimum five characters)"));
+        }
+        Some(format) => key.to_pem(format, (!passphrase.is_empty()).then_some(passphrase)),
+        None => {
+            let encryption = Encryption { passphrase, rounds: arguments.rounds, cipher: &arguments.cipher };
+            key.to_openssh_with(comment, (!passphrase.is_empty()).then_some(&encryption))
+        }
+    };
+    let text = text.map_err(|error| failed(&error.to_string()))?;
     files::write_private(path, text.as_bytes()).map_err(|error| failed(&reason(&error)))
 }
 
@@ -224,7 +238,8 @@ fn make_ssh_folder(path: &Path, quiet: bool) -> Outcome {
     }
 }
 
-fn may_overwrite(path: &Path) -> Outcome<bool> {
+/// Asks before a file is written over.
+pub(crate) fn may_overwrite(path: &Path) -> Outcome<bool> {
     if fs::metadata(path).is_err() {
         return Ok(true);
     }

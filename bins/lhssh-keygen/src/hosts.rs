@@ -1,14 +1,15 @@
 //! known_hosts files: find (`-F`), remove (`-R`), hash (`-H`).
+//!
+//! Lines are taken as text here: a line whose key is damaged can still be found and removed by its name, and what is printed or
+//! written again is what stood there.
 
-use std::collections::HashSet;
-use std::fs;
-use std::io::{self, Read as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use lh_client::known_hosts::{self, Entry, KnownHosts, Marker};
-use lh_crypto::SystemRandom;
+use lh_client::known_hosts::{self, Marker};
+use lh_crypto::{PublicKey, SystemRandom};
 
 use crate::arguments::Arguments;
+use crate::files;
 use crate::talk::{Outcome, error, fatal, print, reason, shown, silent, ssh_folder, warn};
 
 /// Largest file that is read, in bytes.
@@ -18,7 +19,24 @@ const MAX_FILE: u64 = 64 << 20;
 struct File {
     path: PathBuf,
     bytes: Vec<u8>,
-    known: KnownHosts,
+}
+
+/// A line that names hosts and a type of key.
+struct Entry {
+    number: usize,
+    marker: Marker,
+    /// Names and patterns with commas, or a hash.
+    hosts: String,
+    /// Type, key and comment.
+    key: String,
+}
+
+/// What a line is.
+enum Line {
+    /// Blank, or a comment.
+    Nothing,
+    Entry(Entry),
+    Broken,
 }
 
 impl File {
@@ -27,24 +45,34 @@ impl File {
             Some(path) => path.clone(),
             None => ssh_folder()?.join("known_hosts"),
         };
-        let bytes =
-            read(&path).map_err(|why| fatal(format!("Cannot stat {}: {}", shown(&path), reason(&why))))?;
-        let known = KnownHosts::parse(&bytes);
-        Ok(Self { path, bytes, known })
+        let bytes = files::read_up_to(&path, MAX_FILE)
+            .map_err(|why| fatal(format!("Cannot stat {}: {}", shown(&path), reason(&why))))?;
+        Ok(Self { path, bytes: bytes.to_vec() })
     }
 
-    /// Lines without their ends.
-    fn lines(&self) -> Vec<&[u8]> {
+    /// Number, bytes (without the end) and meaning of each line.
+    fn lines(&self) -> impl Iterator<Item = (usize, &[u8], Line)> {
         let text = self.bytes.strip_suffix(b"\n").unwrap_or(&self.bytes);
-        text.split(|byte| *byte == b'\n').collect()
+        let lines = (!self.bytes.is_empty()).then(|| text.split(|byte| *byte == b'\n'));
+        (1..).zip(lines.into_iter().flatten()).map(|(number, raw)| {
+            // Comments may be in any encoding.
+            (number, raw, parse(number, &String::from_utf8_lossy(raw)))
+        })
+    }
+
+    /// Number, bytes and entry of the lines that are about somebody.
+    fn entries(&self) -> impl Iterator<Item = (&[u8], Entry)> {
+        self.lines().filter_map(|(_, raw, line)| match line {
+            Line::Entry(entry) => Some((raw, entry)),
+            _ => None,
+        })
     }
 
     /// Names lines that are neither entries nor comments; a file with such is not rewritten, for who knows what it is.
     fn check(&self) -> Outcome {
-        let entries: HashSet<usize> = self.known.entries().map(|entry| entry.line).collect();
         let mut broken = false;
-        for (number, line) in (1..).zip(self.lines()) {
-            if !entries.contains(&number) && !is_readable(&String::from_utf8_lossy(line)) {
+        for (number, _, line) in self.lines() {
+            if matches!(line, Line::Broken) {
                 warn(&format!("{}:{number}: invalid line", shown(&self.path)));
                 broken = true;
             }
@@ -65,12 +93,44 @@ impl File {
     }
 }
 
+impl Entry {
+    fn is_about(&self, host: &str) -> bool {
+        known_hosts::hosts_match(&self.hosts, host)
+    }
+
+    fn is_hashed(&self) -> bool {
+        self.hosts.starts_with('|')
+    }
+
+    fn has_wildcard(&self) -> bool {
+        self.hosts.contains(['*', '?', '!'])
+    }
+
+    fn is_hashable(&self) -> bool {
+        self.marker == Marker::Plain && !self.is_hashed() && !self.has_wildcard()
+    }
+
+    /// A line for each name, hashed.
+    fn hashed(&self) -> String {
+        let names = self.hosts.split(',').filter(|name| !name.is_empty());
+        names
+            .map(|name| format!("{} {}\n", known_hosts::hash_name(name, &mut SystemRandom), self.key))
+            .collect()
+    }
+}
+
 /// Prints the entries about a host; status 1 when there are none.
 pub(crate) fn find(arguments: &Arguments, host: &str) -> Outcome {
     let file = File::open(arguments)?;
-    let lines = file.lines();
     let mut found = false;
-    for entry in file.known.about(host) {
+    for (raw, entry) in file.entries().filter(|(_, entry)| entry.is_about(host)) {
+        let fingerprint = if arguments.has('l') {
+            // Nothing can be said of a key that cannot be read.
+            let Some(line) = fingerprint(arguments, &entry, host) else { continue };
+            Some(line)
+        } else {
+            None
+        };
         found = true;
         if !arguments.quiet {
             let marker = match entry.marker {
@@ -79,14 +139,14 @@ pub(crate) fn find(arguments: &Arguments, host: &str) -> Outcome {
                 Marker::Revoked => "REVOKED",
             };
             // The blank at the end of the line is ssh-keygen's.
-            print(format!("# Host {host} found: line {} {marker}\n", entry.line))?;
+            print(format!("# Host {host} found: line {} {marker}\n", entry.number))?;
         }
-        if arguments.has('H') && is_hashable(entry) {
-            print(known_hosts_line(entry, host))?;
-        } else if arguments.has('l') {
-            print(fingerprint(arguments, entry, host))?;
+        if arguments.has('H') && entry.is_hashable() {
+            print(entry.hashed())?;
+        } else if let Some(line) = fingerprint {
+            print(line)?;
         } else {
-            print(lines.get(entry.line - 1).copied().unwrap_or_default())?;
+            print(raw)?;
             print("\n")?;
         }
     }
@@ -96,19 +156,27 @@ pub(crate) fn find(arguments: &Arguments, host: &str) -> Outcome {
 /// Removes the entries about a host. That there are none is said but is no failure: scripts remove before they add.
 pub(crate) fn remove(arguments: &Arguments, host: &str) -> Outcome {
     let file = File::open(arguments)?;
-    let (mut kept, removed) = file.known.without(host);
-    if !arguments.quiet {
-        for entry in &removed {
-            print(format!("# Host {host} found: line {}\n", entry.line))?;
+    let mut kept = Vec::new();
+    let mut removed = false;
+    for (number, raw, line) in file.lines() {
+        match line {
+            // Lines with a marker say more than what a host's key is; they stay.
+            Line::Entry(entry) if entry.marker == Marker::Plain && entry.is_about(host) => {
+                removed = true;
+                if !arguments.quiet {
+                    print(format!("# Host {host} found: line {number}\n"))?;
+                }
+            }
+            _ => {
+                kept.extend_from_slice(raw);
+                kept.push(b'\n');
+            }
         }
     }
     file.check()?;
-    if removed.is_empty() {
+    if !removed {
         warn(&format!("Host {host} not found in {}", shown(&file.path)));
         return Ok(());
-    }
-    if kept.last().is_some_and(|last| *last != b'\n') {
-        kept.push(b'\n');
     }
     file.replace(&kept).map(drop)
 }
@@ -116,13 +184,26 @@ pub(crate) fn remove(arguments: &Arguments, host: &str) -> Outcome {
 /// Hashes all names.
 pub(crate) fn hash(arguments: &Arguments) -> Outcome {
     let file = File::open(arguments)?;
-    for entry in file.known.entries().filter(|entry| !entry.is_hashed() && has_wildcard(entry)) {
+    for (_, entry) in file.entries().filter(|(_, entry)| !entry.is_hashed() && entry.has_wildcard()) {
         let (path, hosts) = (shown(&file.path), lh_client::sanitise(&entry.hosts));
-        warn(&format!("{path}:{}: ignoring host name with wildcard: {hosts}", entry.line));
+        warn(&format!("{path}:{}: ignoring host name with wildcard: {hosts}", entry.number));
     }
     file.check()?;
-    let (contents, _, changed) = file.known.hashed(&mut SystemRandom);
-    let old = file.replace(&contents)?;
+    let mut out = Vec::new();
+    let mut changed = false;
+    for (_, raw, line) in file.lines() {
+        match line {
+            Line::Entry(entry) if entry.is_hashable() => {
+                changed = true;
+                out.extend_from_slice(entry.hashed().as_bytes());
+            }
+            _ => {
+                out.extend_from_slice(raw);
+                out.push(b'\n');
+            }
+        }
+    }
+    let old = file.replace(&out)?;
     if changed {
         warn(&format!(
             "WARNING: {} contains unhashed entries\nDelete this file to ensure privacy of hostnames",
@@ -132,40 +213,24 @@ pub(crate) fn hash(arguments: &Arguments) -> Outcome {
     Ok(())
 }
 
-/// The line of `-lF`, with its picture where `-v` asks for it.
-fn fingerprint(arguments: &Arguments, entry: &Entry, host: &str) -> String {
-    let gap = if entry.comment.is_empty() { "" } else { " " };
+/// The line of `-lF`, with its picture where `-v` asks for it; `None` for a key that cannot be read.
+fn fingerprint(arguments: &Arguments, entry: &Entry, host: &str) -> Option<String> {
+    let (key, comment) = PublicKey::from_openssh_line(&entry.key)?;
+    let gap = if comment.is_empty() { "" } else { " " };
     let mut out = format!(
         "{host} {} {}{gap}{}\n",
-        entry.key.display_type(),
-        entry.key.fingerprint(arguments.hash),
-        lh_client::sanitise(&entry.comment)
+        key.display_type(),
+        key.fingerprint(arguments.hash),
+        lh_client::sanitise(&comment)
     );
     if arguments.verbose {
-        out.push_str(&entry.key.randomart(arguments.hash));
+        out.push_str(&key.randomart(arguments.hash));
         out.push('\n');
     }
-    out
+    Some(out)
 }
 
-/// The entry with the name hashed that was asked for.
-fn known_hosts_line(entry: &Entry, host: &str) -> String {
-    format!(
-        "{} {}\n",
-        known_hosts::hash_name(host, &mut SystemRandom),
-        entry.key.to_openssh_line(&entry.comment)
-    )
-}
-
-fn is_hashable(entry: &Entry) -> bool {
-    entry.marker == Marker::Plain && !entry.is_hashed() && !has_wildcard(entry)
-}
-
-fn has_wildcard(entry: &Entry) -> bool {
-    entry.hosts.contains(['*', '?', '!'])
-}
-
-/// Key types whose lines are taken for entries even where the key itself cannot be read: OpenSSH's, old ones included.
+/// Key types whose lines are entries even where the key itself cannot be read: OpenSSH's, old ones included.
 const KEY_TYPES: [&str; 8] = [
     "ssh-ed25519",
     "ssh-rsa",
@@ -177,43 +242,47 @@ const KEY_TYPES: [&str; 8] = [
     "sk-ecdsa-sha2-nistp256@openssh.com",
 ];
 
-/// Whether a line that is no entry looks like something to leave alone: blank, a comment, or names, a known type and something
-/// in the key's place.
-fn is_readable(line: &str) -> bool {
-    let mut words = line.split_ascii_whitespace().peekable();
-    match words.peek() {
-        None => return true,
-        Some(first) if first.starts_with('#') => return true,
-        Some(&("@cert-authority" | "@revoked")) => {
-            words.next();
-        }
-        Some(first) if first.starts_with('@') => return false,
-        _ => {}
+fn parse(number: usize, raw: &str) -> Line {
+    const BLANK: [char; 2] = [' ', '\t'];
+    let rest = raw.trim_matches([' ', '\t', '\r']);
+    if rest.is_empty() || rest.starts_with('#') {
+        return Line::Nothing;
     }
-    // A hash that could be read would have made it an entry, or its key is broken; which, nobody can say.
-    let Some((hosts, key_type)) = words.next().zip(words.next()) else { return false };
-    !hosts.starts_with('|') && KEY_TYPES.contains(&key_type) && words.next().is_some()
-}
-
-fn read(path: &Path) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    fs::File::open(path)?.take(MAX_FILE + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > MAX_FILE {
-        return Err(io::Error::from(io::ErrorKind::FileTooLarge));
+    let word = |text: &'_ str| text.find(BLANK).unwrap_or(text.len());
+    let (marker, rest) = match rest.split_at(word(rest)) {
+        ("@cert-authority", rest) => (Marker::CertAuthority, rest.trim_start_matches(BLANK)),
+        ("@revoked", rest) => (Marker::Revoked, rest.trim_start_matches(BLANK)),
+        (first, _) if first.starts_with('@') => return Line::Broken,
+        _ => (Marker::Plain, rest),
+    };
+    let (hosts, key) = rest.split_at(word(rest));
+    let key = key.trim_start_matches(BLANK);
+    let (key_type, blob) = key.split_at(word(key));
+    let known = KEY_TYPES.contains(&key_type) && !blob.trim_start_matches(BLANK).is_empty();
+    // A hash that cannot be read is about nobody knows whom.
+    if hosts.starts_with('|') && !known_hosts::is_hash(hosts) {
+        return Line::Broken;
     }
-    Ok(bytes)
+    if known || PublicKey::from_openssh_line(key).is_some() {
+        Line::Entry(Entry { number, marker, hosts: hosts.to_owned(), key: key.to_owned() })
+    } else {
+        Line::Broken
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
-    fn lines_that_are_no_entries_are_left_alone_or_refused() {
-        for line in
-            ["", "  \t", "# x", "  #", "h ssh-dss AAAAB3NzaC1kc3M=", "@revoked h,i ssh-rsa broken note"]
-        {
-            assert!(is_readable(line), "{line}");
+    fn lines_are_entries_by_their_shape() {
+        for line in ["", "  \t", "# x", "  #"] {
+            assert!(matches!(parse(1, line), Line::Nothing), "{line}");
+        }
+        for line in ["h ssh-dss AAAAB3NzaC1kc3M=", "@revoked h,i ssh-rsa broken note", "h ssh-ed25519 AAAA"] {
+            let Line::Entry(entry) = parse(1, line) else { panic!("{line}") };
+            assert!(entry.is_about("h") && !entry.is_about("j"), "{line}");
         }
         for line in [
             "what is this",
@@ -223,7 +292,17 @@ mod tests {
             "h 1024 35 123",
             "|1|x|y ssh-rsa x",
         ] {
-            assert!(!is_readable(line), "{line}");
+            assert!(matches!(parse(1, line), Line::Broken), "{line}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_line_is_something(line in "(@revoked |@cert-authority |\\|1\\||ssh-rsa |AAAA|[a-z*!,]| |\\PC){0,12}") {
+            if let Line::Entry(entry) = parse(1, &line) {
+                let _ = entry.is_about("a");
+                let _ = entry.hashed();
+            }
         }
     }
 }

@@ -5,20 +5,30 @@
 
 mod arguments;
 mod certificate;
+mod certify;
 mod change;
 mod convert;
+mod dns;
 mod files;
 mod fingerprint;
 mod generate;
 mod hosts;
+mod moduli;
+mod options;
+mod revoke;
+mod signer;
+mod signers;
+mod sshsig;
 mod talk;
+mod times;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use lh_cli::flags::{KEYGEN, Parsed};
 
 use arguments::Arguments;
-use talk::{Outcome, error};
+use talk::{Outcome, error, fatal};
 
 fn main() -> ExitCode {
     // A file opened later must not get the number of a standard descriptor that was closed.
@@ -26,7 +36,10 @@ fn main() -> ExitCode {
     lh_sys::signals::ignore_sigpipe();
     let parsed = match KEYGEN.parse(std::env::args_os().skip(1)) {
         Ok(parsed) => parsed,
-        Err(stop) => return ExitCode::from(stop.print()),
+        Err(mut stop) => {
+            stop.err = stop.err.replace(&KEYGEN.usage(), &usage());
+            return ExitCode::from(stop.print());
+        }
     };
     match run(parsed) {
         Ok(()) => ExitCode::SUCCESS,
@@ -39,43 +52,80 @@ fn main() -> ExitCode {
 
 /// Does the one thing that was asked for. Where flags ask for several, the order is ssh-keygen's.
 fn run(parsed: Parsed) -> Outcome {
-    let usage = |message: &str| error(format!("{message}\n{}", KEYGEN.usage()));
+    let wrong = |message: &str| error(format!("{message}\n{}", usage()));
     let arguments = Arguments::check(parsed)?;
-    let find = arguments.parsed.text('F');
-    let remove = arguments.parsed.text('R');
-    if !arguments.parsed.operands.is_empty() {
-        return Err(usage("Too many arguments."));
+    let has = |flag| arguments.has(flag);
+    let text = |flag| arguments.parsed.text(flag);
+    if let Some(task) = text('Y') {
+        let unknown = || wrong(&format!("Unsupported operation for -Y: \"{}\"", lh_client::sanitise(&task)));
+        return sshsig::run(&arguments, &task).unwrap_or_else(|| Err(unknown()));
     }
-    if arguments.has('p') && arguments.has('c') {
-        return Err(usage("Can only have one of -p and -c."));
+    let authority = arguments.parsed.value('s').map(PathBuf::from);
+    let operands = !arguments.parsed.operands.is_empty();
+    if authority.is_some() && !operands && !has('k') {
+        return Err(wrong("Too few arguments."));
     }
-    if arguments.has('L') {
+    if operands && authority.is_none() && !has('k') && !has('Q') && text('M').is_none() {
+        return Err(wrong("Too many arguments."));
+    }
+    if has('p') && has('c') {
+        return Err(wrong("Can only have one of -p and -c."));
+    }
+    if has('l') && (has('H') || text('R').is_some()) {
+        return Err(wrong("Cannot use -l with -H or -R."));
+    }
+    if has('k') {
+        return revoke::make(&arguments);
+    }
+    if has('Q') {
+        return revoke::ask(&arguments);
+    }
+    if let Some(authority) = authority {
+        return certify::sign(&arguments, &authority);
+    }
+    if has('L') {
         return certificate::show(&arguments);
     }
-    if find.is_some() && remove.is_some() {
-        return Err(usage("Can only have one of -F and -R."));
-    }
-    if let Some(host) = find {
-        hosts::find(&arguments, &host)
-    } else if let Some(host) = remove {
+    if let Some(host) = text('R') {
         hosts::remove(&arguments, &host)
-    } else if arguments.has('H') {
+    } else if let Some(host) = text('F') {
+        hosts::find(&arguments, &host)
+    } else if has('H') {
         hosts::hash(&arguments)
-    } else if arguments.has('l') {
+    } else if has('K') {
+        Err(fatal(
+            "Unable to load resident keys: this build has no support for FIDO security keys (-w provider)",
+        ))
+    } else if has('l') || has('B') {
         fingerprint::show(&arguments)
-    } else if arguments.has('p') {
+    } else if has('p') {
         change::passphrase(&arguments)
-    } else if arguments.has('c') {
+    } else if has('c') {
         change::comment(&arguments)
-    } else if arguments.has('e') {
+    } else if has('e') {
         convert::export(&arguments)
-    } else if arguments.has('i') {
+    } else if has('i') {
         convert::import(&arguments)
-    } else if arguments.has('y') {
+    } else if has('y') {
         change::public(&arguments)
-    } else if arguments.has('A') {
+    } else if let Some(host) = text('r') {
+        dns::records(&arguments, &host)
+    } else if let Some(task) = text('M') {
+        moduli::run(&arguments, &task)
+    } else if has('A') {
         generate::host_keys(&arguments)
     } else {
         generate::one(&arguments)
     }
+}
+
+/// The forms of the command line.
+fn usage() -> String {
+    let program = talk::program();
+    let mut out = String::new();
+    for (position, form) in lh_cli::flags::KEYGEN_FORMS.iter().enumerate() {
+        let head = if position == 0 { "usage: " } else { "       " };
+        out.push_str(&format!("{head}{program} {form}\n"));
+    }
+    out
 }

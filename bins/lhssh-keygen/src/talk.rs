@@ -39,9 +39,19 @@ pub(crate) fn silent() -> Failure {
     error("")
 }
 
+/// Ends with status 255 without a word.
+pub(crate) fn silent_fatal() -> Failure {
+    fatal("")
+}
+
 /// Something that this program does not do yet, though ssh-keygen does.
 pub(crate) fn unsupported(what: impl AsRef<str>) -> Failure {
-    error(format!("{}: {} not supported yet", KEYGEN.called(), what.as_ref()))
+    error(format!("{}: {} not supported yet", program(), what.as_ref()))
+}
+
+/// The name for messages: OpenSSH's where the program was called by that one.
+pub(crate) fn program() -> &'static str {
+    KEYGEN.called()
 }
 
 /// Says something on standard error.
@@ -53,6 +63,12 @@ pub(crate) fn warn(text: &str) {
     }
     // Nobody is left to be told when even this fails.
     let _ = io::stderr().write_all(out.as_bytes());
+}
+
+/// Says on standard error what is being done.
+pub(crate) fn note(text: &str) {
+    // Nobody is left to be told when even this fails.
+    let _ = io::stderr().write_all(format!("{text}\n").as_bytes());
 }
 
 /// Writes to standard output at once: prompts and errors go elsewhere and must not overtake it.

@@ -20,6 +20,7 @@ fn key_of(line: &str) -> Vec<&str> {
     line.split_whitespace().take(2).collect()
 }
 
+/// Covers: ssh-keygen -t; ssh-keygen -b; ssh-keygen -a; ssh-keygen -y; ssh-keygen -q
 #[test]
 fn their_program_reads_our_keys() {
     let Some(theirs) = Theirs::find("their_program_reads_our_keys") else { return };
@@ -46,6 +47,7 @@ fn their_program_reads_our_keys() {
     }
 }
 
+/// Covers: ssh-keygen -y; ssh-keygen -p
 #[test]
 fn we_read_their_keys_in_every_format() {
     let Some(theirs) = Theirs::find("we_read_their_keys_in_every_format") else { return };
@@ -75,6 +77,7 @@ fn we_read_their_keys_in_every_format() {
     }
 }
 
+/// Covers: ssh-keygen -e; ssh-keygen -i
 #[test]
 fn the_other_public_format_goes_both_ways() {
     let Some(theirs) = Theirs::find("the_other_public_format_goes_both_ways") else { return };
@@ -86,6 +89,7 @@ fn the_other_public_format_goes_both_ways() {
     assert_eq!(theirs.same(&room, &["-i", "-f", "exported"]).out, room.text("key.pub"));
 }
 
+/// Covers: ssh-keygen -F; ssh-keygen -l; ssh-keygen -v
 #[test]
 fn hosts_are_found_as_theirs_finds_them() {
     let Some(theirs) = Theirs::find("hosts_are_found_as_theirs_finds_them") else { return };
@@ -115,6 +119,7 @@ fn hosts_are_found_as_theirs_finds_them() {
     theirs.same(&room, &["-F", "host1", "-f", "missing"]);
 }
 
+/// Covers: ssh-keygen -R
 #[test]
 fn hosts_are_removed_as_theirs_removes_them() {
     let Some(theirs) = Theirs::find("hosts_are_removed_as_theirs_removes_them") else { return };
@@ -141,6 +146,7 @@ fn hosts_are_removed_as_theirs_removes_them() {
     theirs.same(&room, &["-R", "nobody", "-f", "known"]);
 }
 
+/// Covers: ssh-keygen -H; ssh-keygen -F
 #[test]
 fn hashed_files_are_read_by_both() {
     let Some(theirs) = Theirs::find("hashed_files_are_read_by_both") else { return };
@@ -176,6 +182,7 @@ fn hashed_files_are_read_by_both() {
     assert_eq!(lines(&found), lines(&theirs.run(&room, &["-HF", "host2", "-f", "known"])));
 }
 
+/// Covers: ssh-keygen -l; ssh-keygen -v
 #[test]
 fn lists_of_keys_show_the_same_fingerprints() {
     let Some(theirs) = Theirs::find("lists_of_keys_show_the_same_fingerprints") else { return };
@@ -206,6 +213,7 @@ fn lists_of_keys_show_the_same_fingerprints() {
     }
 }
 
+/// Covers: ssh-keygen -L
 #[test]
 fn certificates_are_described_as_theirs() {
     let Some(theirs) = Theirs::find("certificates_are_described_as_theirs") else { return };

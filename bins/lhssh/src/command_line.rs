@@ -21,10 +21,47 @@ pub(crate) struct Arguments {
     pub(crate) print_config: bool,
     /// `-E`.
     pub(crate) log_file: Option<PathBuf>,
+    /// `-y`.
+    pub(crate) syslog: bool,
+    /// `-Z`.
+    pub(crate) list_keys: bool,
+    /// `-O`.
+    pub(crate) control: Option<ControlCommand>,
     /// `-W`.
     pub(crate) stdio: Option<Endpoint>,
     /// Things to say once the log is open.
     pub(crate) warnings: Vec<String>,
+}
+
+/// What `-O` tells the master of a shared connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ControlCommand {
+    /// Say whether it runs.
+    Check,
+    /// Add the forwards of this command line.
+    Forward,
+    /// Remove them.
+    Cancel,
+    /// End.
+    Exit,
+    /// Take no further clients.
+    Stop,
+}
+
+impl ControlCommand {
+    fn parse(text: &str) -> Result<Self, String> {
+        Ok(match text {
+            "check" => Self::Check,
+            "forward" => Self::Forward,
+            "cancel" => Self::Cancel,
+            "exit" => Self::Exit,
+            "stop" => Self::Stop,
+            "proxy" | "conninfo" | "channels" => {
+                return Err(format!("-O {text} is not supported yet"));
+            }
+            _ => return Err("Invalid multiplex command.".to_owned()),
+        })
+    }
 }
 
 /// Flags that stand for a keyword with a fixed value.
@@ -46,6 +83,7 @@ const FIXED: &[(char, &str, &str)] = &[
 
 /// Flags whose value is the keyword's.
 const VALUED: &[(char, &str)] = &[
+    ('B', "BindInterface"),
     ('J', "ProxyJump"),
     ('P', "Tag"),
     ('b', "BindAddress"),
@@ -76,8 +114,13 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
 
     let mut request = Request::new(&destination.host, account);
     let mut warnings = Vec::new();
-    let mut stdio = None;
-    for (flag, value) in &parsed.flags {
+    let (mut stdio, mut control) = (None, None);
+    let user = destination.user.clone().map(|user| CommandLine::Flag("User", vec![user]));
+    for (index, (flag, value)) in parsed.flags.iter().enumerate() {
+        if index == parsed.flags_before_operands {
+            // What stands before the destination counts more than the user in it, what stands behind it less.
+            request.command_line.extend(user.clone());
+        }
         let text = || value.as_deref().unwrap_or_default().to_string_lossy().into_owned();
         let lines = &mut request.command_line;
         for (_, keyword, fixed) in FIXED.iter().filter(|(each, ..)| each == flag) {
@@ -108,6 +151,12 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
                         .listen,
                 );
             }
+            'S' => {
+                // Unlike others the last one decides, and not even an earlier -o goes before it.
+                lines.retain(|line| !matches!(line, CommandLine::Flag("ControlPath", _)));
+                lines.insert(0, CommandLine::Flag("ControlPath", vec![text()]));
+            }
+            'O' => control = Some(ControlCommand::parse(&text())?),
             'o' => lines.push(CommandLine::Option(text())),
             'F' => {
                 request.user_file = match text().as_str() {
@@ -137,6 +186,11 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
             lines.push(CommandLine::Flag(keyword, vec![value.to_owned()]));
         }
     }
+    match parsed.count('M') {
+        0 => {}
+        1 => lines.push(CommandLine::Flag("ControlMaster", vec!["yes".to_owned()])),
+        _ => lines.push(CommandLine::Flag("ControlMaster", vec!["ask".to_owned()])),
+    }
     match parsed.count('t') {
         0 => {}
         1 => lines.push(CommandLine::Flag("RequestTTY", vec!["yes".to_owned()])),
@@ -145,9 +199,7 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
     if let Some(level) = log_level(parsed) {
         lines.push(CommandLine::Flag("LogLevel", vec![level.to_owned()]));
     }
-    if let Some(user) = destination.user {
-        lines.push(CommandLine::Flag("User", vec![user]));
-    }
+    lines.extend(user);
     if let Some(port) = destination.port {
         lines.push(CommandLine::Flag("Port", vec![port.to_string()]));
     }
@@ -157,6 +209,9 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
         command,
         print_config: parsed.has('G'),
         log_file: parsed.value('E').map(PathBuf::from),
+        syslog: parsed.has('y'),
+        list_keys: parsed.has('Z'),
+        control,
         stdio,
         warnings,
     })
@@ -277,6 +332,12 @@ mod tests {
         let got = interpreted(&["h", "-l", "you", "cmd", "-l", "x"]).expect("fine");
         assert_eq!(got.command.as_deref(), Some(&b"cmd -l x"[..]));
         assert_eq!(keywords(&got), [("User".to_owned(), "you".to_owned())]);
+        let got = interpreted(&["me@h", "-l", "you"]).expect("fine");
+        assert_eq!(
+            keywords(&got)[0],
+            ("User".to_owned(), "me".to_owned()),
+            "a flag behind the host comes later"
+        );
     }
 
     #[test]

@@ -4,8 +4,8 @@ use std::cell::RefCell;
 use std::io::Write;
 use std::rc::Rc;
 
-use lh_client::Forwards;
 use lh_client::escape::{Action, EscapeFilter};
+use lh_client::{Forwards, Voice};
 use lh_config::client_table::ClientSettings;
 use lh_driver::{ChannelCx, InputFilter};
 use lh_sys::termios::{RawMode, window_size};
@@ -27,6 +27,7 @@ pub(crate) struct Escapes {
     filter: EscapeFilter,
     terminal: Terminal,
     forwards: Forwards,
+    voice: Voice,
     /// `~C` is allowed.
     command_line: bool,
     /// What is typed after `~C`.
@@ -34,11 +35,17 @@ pub(crate) struct Escapes {
 }
 
 impl Escapes {
-    pub(crate) fn new(settings: &ClientSettings, terminal: Terminal, forwards: Forwards) -> Self {
+    pub(crate) fn new(
+        settings: &ClientSettings,
+        terminal: Terminal,
+        forwards: Forwards,
+        voice: Voice,
+    ) -> Self {
         Self {
             filter: EscapeFilter::new(settings.escape_char.0),
             terminal,
             forwards,
+            voice,
             command_line: *settings.enable_escape_commandline,
             prompt: None,
         }
@@ -81,11 +88,21 @@ impl Escapes {
                 cx.request("break", false, &fields);
             }
             Action::Rekey => cx.control().transport().request_rekey(),
-            Action::LessVerbose | Action::MoreVerbose => {
-                show(&format!(
-                    "{e}{}: the level is fixed\r\n",
-                    if action == Action::MoreVerbose { 'v' } else { 'V' }
-                ));
+            Action::LessVerbose => {
+                let level = self.voice.level().less();
+                self.voice.set_level(level);
+                show(&format!("{e}V [LogLevel {}]\r\n", level.word()));
+            }
+            Action::MoreVerbose => {
+                let level = self.voice.level().more();
+                self.voice.set_level(level);
+                show(&format!("{e}v [LogLevel {}]\r\n", level.word()));
+            }
+            Action::ConnectionInformation => {
+                show(&format!("{e}I\r\n"));
+                for line in connection_information(cx) {
+                    show(&format!("  {line}\r\n"));
+                }
             }
         }
     }
@@ -124,6 +141,28 @@ impl InputFilter for Escapes {
             }
         }
     }
+}
+
+/// What `~I` shows: who is connected to whom, and with which algorithms.
+fn connection_information(cx: &mut ChannelCx<'_>) -> Vec<String> {
+    let mut control = cx.control();
+    let transport = control.transport();
+    let mut lines = Vec::new();
+    if let Some(peer) = transport.peer_identification() {
+        lines.push(format!("server version {}", lh_client::sanitise(peer)));
+    }
+    if let Some(names) = transport.negotiated() {
+        lines.push(format!("kexalgorithm {}", names.kex));
+        lines.push(format!("hostkeyalgorithm {}", names.host_key));
+        for (way, cipher, mac, compression) in [
+            ("client->server", &names.cipher_c2s, &names.mac_c2s, &names.compression_c2s),
+            ("server->client", &names.cipher_s2c, &names.mac_s2c, &names.compression_s2c),
+        ] {
+            lines.push(format!("{way} cipher {cipher} mac {mac} compression {compression}"));
+        }
+    }
+    lines.push(format!("sent {} bytes, received {} bytes", transport.bytes_out(), transport.bytes_in()));
+    lines
 }
 
 /// Tells the server the size of the local terminal (RFC 4254 section 6.7).

@@ -3,6 +3,9 @@
 mod command_line;
 mod command_prompt;
 mod escapes;
+mod keystrokes;
+mod master;
+mod passenger;
 mod query;
 mod run;
 mod session;
@@ -62,13 +65,36 @@ fn go(arguments: Arguments) -> u8 {
         Ok(options) => options,
         Err(error) => return fail(error.to_string().trim_end()),
     };
+    if arguments.syslog {
+        ui.log_to_syslog(&program_name(), options.config.syslog_facility.word());
+    }
     for warning in &arguments.warnings {
         ui.say(warning);
     }
     if arguments.print_config {
         return print(&options.config.dump(&lh_client::default_algorithms));
     }
-    run::run(&options, run::Wanted { command: arguments.command, stdio: arguments.stdio }, &mut ui)
+    if arguments.list_keys {
+        return match lh_client::public_keys(&options, &mut ui) {
+            Ok(lines) => print(&lines.concat()),
+            Err(error) => fail(&error.to_string()),
+        };
+    }
+    let log_file = arguments.log_file.clone();
+    let wanted = run::Wanted {
+        command: arguments.command,
+        stdio: arguments.stdio,
+        control: arguments.control,
+        log_file,
+    };
+    run::run(&options, wanted, &mut ui)
+}
+
+/// The name we were called by, for the system's log.
+fn program_name() -> String {
+    let path = std::env::args_os().next().unwrap_or_default();
+    let name = std::path::Path::new(&path).file_name().map(|name| name.to_string_lossy().into_owned());
+    name.unwrap_or_else(|| "lhssh".to_owned())
 }
 
 /// Prints to standard output; a reader that has gone is no failure of ours.

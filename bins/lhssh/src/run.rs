@@ -1,6 +1,6 @@
 //! Connecting, the session, and what becomes of it.
 
-use std::process::Command;
+use std::path::PathBuf;
 use std::time::Instant;
 
 use lh_client::{
@@ -10,23 +10,30 @@ use lh_config::enums::{RequestTty, SessionType};
 use lh_config::forward::Endpoint;
 use lh_driver::Target;
 use lh_sys::termios::is_terminal;
-use rustix::stdio::stdin;
+use rustix::stdio::{stderr, stdin, stdout};
 
-use crate::FAILURE;
+use crate::command_line::ControlCommand;
 use crate::session::session;
+use crate::{FAILURE, passenger};
 
 /// Everything behind the command line. Returns the exit status.
 pub(crate) fn run(options: &Options, wanted: Wanted, ui: &mut TerminalUi) -> u8 {
+    if let Some(command) = wanted.control {
+        return passenger::command(options, command, ui);
+    }
     let plan = match Plan::new(options, wanted, ui) {
         Ok(plan) => plan,
         Err(text) => return report(options, &ClientError::Config(text), ui),
     };
+    if let Some(status) = passenger::ride_along(options, &plan, ui) {
+        return status;
+    }
     let started = Instant::now();
     let mut client = match connect(options, ui) {
         Ok(client) => client,
         Err(error) => return report(options, &error, ui),
     };
-    run_local_command(options);
+    run_local_command(options, ui);
     set_service_quality(options, &mut client, plan.tty);
     let status = match session(options, plan, &mut client, ui) {
         Ok(status) => status,
@@ -50,6 +57,10 @@ pub(crate) struct Wanted {
     pub(crate) command: Option<Vec<u8>>,
     /// `-W`.
     pub(crate) stdio: Option<Endpoint>,
+    /// `-O`.
+    pub(crate) control: Option<ControlCommand>,
+    /// `-E`.
+    pub(crate) log_file: Option<PathBuf>,
 }
 
 /// What kind of session it is to be.
@@ -61,11 +72,26 @@ pub(crate) struct Plan {
     pub(crate) tty: bool,
     pub(crate) null_input: bool,
     pub(crate) background: bool,
+    /// Where messages go.
+    pub(crate) log_file: Option<PathBuf>,
 }
 
 impl Plan {
+    /// True when there is something to do but forwarding.
+    pub(crate) const fn has_session(&self) -> bool {
+        self.start.is_some() || self.stdio.is_some()
+    }
+
+    /// Leaves nothing to do but forwarding: somebody else does it.
+    pub(crate) fn forget_session(&mut self) {
+        self.start = None;
+        self.stdio = None;
+        self.tty = false;
+        self.null_input = true;
+    }
+
     fn new(options: &Options, wanted: Wanted, ui: &mut TerminalUi) -> Result<Self, String> {
-        let Wanted { command, stdio } = wanted;
+        let Wanted { command, stdio, log_file, .. } = wanted;
         let config = &options.config;
         let remote = config.remote_command.command();
         if command.is_some() && remote.is_some() && !matches!(*config.session_type, SessionType::None) {
@@ -73,10 +99,8 @@ impl Plan {
         }
         let command = match (command, remote) {
             (Some(command), _) => Some(command),
-            (None, Some(text)) => {
-                let expanded = config.tokens(&SystemEnvironment).expand(text);
-                Some(expanded.map_err(|why| format!("RemoteCommand: {why}"))?.into_bytes())
-            }
+            // The loader has expanded it.
+            (None, Some(text)) => Some(text.as_bytes().to_vec()),
             (None, None) => None,
         };
         let start = match (*config.session_type, command) {
@@ -107,12 +131,19 @@ impl Plan {
             }
             tty = false;
         }
-        Ok(Self { start, stdio: stdio.as_ref().map(lh_client::forward::target), tty, null_input, background })
+        Ok(Self {
+            start,
+            stdio: stdio.as_ref().map(lh_client::forward::target),
+            tty,
+            null_input,
+            background,
+            log_file,
+        })
     }
 }
 
 /// `LocalCommand`, where permitted.
-fn run_local_command(options: &Options) {
+fn run_local_command(options: &Options, ui: &mut TerminalUi) {
     let config = &options.config;
     if !*config.permit_local_command {
         return;
@@ -120,10 +151,23 @@ fn run_local_command(options: &Options) {
     let Some(command) = config.local_command.command() else { return };
     // No tunnel is ever opened: %T says so.
     let tokens = config.tokens(&SystemEnvironment).with('T', "NONE");
-    if let Ok(command) = tokens.expand(command) {
-        let shell = std::env::var_os("SHELL").filter(|s| !s.is_empty()).unwrap_or_else(|| "/bin/sh".into());
-        let _ = Command::new(shell).arg("-c").arg(command).status();
+    let failed = match tokens.expand(command) {
+        Ok(command) => run_in_shell(&command).err().map(|error| error.to_string()),
+        Err(why) => Some(why),
+    };
+    if let Some(why) = failed.filter(|_| options.log_level >= LogLevel::Error) {
+        ui.say(&format!("LocalCommand: {why}"));
     }
+}
+
+/// Runs a command in the user's shell on our own standard descriptors, and waits for it. Signals that we hold back reach it.
+fn run_in_shell(command: &str) -> std::io::Result<()> {
+    let shell = std::env::var_os("SHELL").filter(|s| !s.is_empty()).unwrap_or_else(|| "/bin/sh".into());
+    let [input, output, error] = [stdin(), stdout(), stderr()]
+        .map(|fd| rustix::io::fcntl_dupfd_cloexec(fd, 3).map_err(std::io::Error::from));
+    let mut child =
+        lh_sys::spawn::Program::new(shell).arg("-c").arg(command).stdio(input?, output?, error?).spawn()?;
+    child.wait().map(|_| ())
 }
 
 /// `IPQoS`: marks the packets of the connection as interactive or bulk.

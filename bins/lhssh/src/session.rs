@@ -3,11 +3,14 @@
 use std::cell::RefCell;
 use std::os::fd::AsFd;
 use std::rc::Rc;
+use std::time::{Duration, Instant};
 
+use lh_client::mux::Master;
 use lh_client::{
-    AgentForward, Client, ClientError, Forwards, LogLevel, Options, Pty, SessionNote, SessionSetup,
-    TerminalUi, answer_by_default, sanitise,
+    AgentForward, Client, ClientError, Forwards, HostKeyUpdate, LogLevel, Options, Pty, SessionNote,
+    SessionSetup, TerminalUi, UserInterface, Voice, answer_by_default, sanitise,
 };
+use lh_config::special::ControlPersist;
 use lh_driver::{
     ChannelId, ChannelOptions, Control, ControlCx, ControlEvent, Direction, FdPump, HandlerId, Interest,
 };
@@ -17,9 +20,10 @@ use lh_sys::termios::{RawMode, encode_modes, is_terminal, window_size};
 use rustix::process::Signal;
 use rustix::stdio::{stderr, stdin, stdout};
 
-use crate::FAILURE;
 use crate::escapes::{Background, Disconnect, Escapes, Terminal, send_window_size};
+use crate::keystrokes::{SharedTiming, Slots, Timing, Typing};
 use crate::run::{Plan, debug};
+use crate::{FAILURE, master};
 
 /// Runs the session to its end.
 pub(crate) fn session(
@@ -32,8 +36,8 @@ pub(crate) fn session(
     let signals = Signals::collect(&[Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM, Signal::WINCH])
         .map_err(local)?;
     let terminal: Terminal = Rc::new(RefCell::new(None));
-    let forwards =
-        Forwards::new(&options.config, ui.voice(options.log_level)).map_err(ClientError::Config)?;
+    let voice = ui.voice(options.log_level);
+    let forwards = Forwards::new(&options.config, voice.clone());
     let mut control = Session {
         signals,
         channel: None,
@@ -44,15 +48,23 @@ pub(crate) fn session(
         ending: Ending::Normal,
         terminal: Rc::clone(&terminal),
         forwards: forwards.clone(),
-        agent: client.agent_forward(options, ui.voice(options.log_level))?,
+        master: None,
+        persist: None,
+        idle_since: None,
+        agent: client.agent_forward(options, voice.clone())?,
         settling: false,
         over: false,
         note: None,
+        update: client.take_host_key_update(),
+        ui: ui.clone(),
+        voice,
     };
     forwards.start(&mut client.driver().control());
     let fatal = || forwards.fatal().map_or(Ok(()), |text| Err(ClientError::Config(text)));
     fatal()?;
-    if plan.background {
+    control.master = master::listen(options, client, &forwards, control.agent.request(), ui);
+    let persistent = control.master.is_some() && *options.config.control_persist != ControlPersist::No;
+    if plan.background || persistent {
         if forwards.pending() {
             // Whoever waits for this process to leave the foreground wants to know that the forwards are there.
             control.settling = true;
@@ -60,8 +72,20 @@ pub(crate) fn session(
             control.settling = false;
             fatal()?;
         }
-        lh_sys::background::continue_in_background()
-            .map_err(|error| ClientError::Local(format!("cannot go to the background: {error}")))?;
+        let in_background = |error| ClientError::Local(format!("cannot go to the background: {error}"));
+        if persistent && plan.has_session() {
+            // The session is the first passenger of the master that stays behind.
+            if lh_sys::background::split().map_err(in_background)?.is_some() {
+                master::become_passenger(options, &plan);
+            }
+            plan.forget_session();
+            master::detach(options).map_err(local)?;
+        } else {
+            lh_sys::background::continue_in_background().map_err(in_background)?;
+        }
+        if persistent && let ControlPersist::Seconds(seconds) = *options.config.control_persist {
+            control.persist = Some(Duration::from_secs(seconds));
+        }
     }
     open(options, &mut plan, client, &mut control)?;
     debug(options, ui, || "Entering interactive session.".to_owned());
@@ -113,7 +137,8 @@ fn open(
         let mut cx = client.driver().control();
         control.forwards.open_stdio(target, input, output, &mut cx).map_err(ClientError::Local)?
     } else if let Some(start) = plan.start.take() {
-        let mut setup = SessionSetup::new(start).with_environment(&options.config);
+        let mut setup =
+            SessionSetup::new(start).with_environment(&options.config).with_timeout(&options.config);
         setup.agent_request = control.agent.request();
         if plan.tty {
             setup.pty = Some(local_pty());
@@ -121,8 +146,14 @@ fn open(
                 *control.terminal.borrow_mut() = RawMode::enter(stdin()).ok();
             }
         }
-        let pump = pump(options, plan, &control.terminal, &control.forwards).map_err(local)?;
-        client.open_session(setup, &ChannelOptions::default(), Box::new(pump))?
+        let timing = keystroke_timing(options, plan, client);
+        let pump = pump(options, plan, control, timing.as_ref()).map_err(local)?;
+        let channel = client.open_session(setup, &ChannelOptions::default(), Box::new(pump))?;
+        if let Some(timing) = timing {
+            let slots = Slots { timing, channel, voice: control.voice.clone() };
+            client.driver().control().add_source(Box::new(slots));
+        }
+        channel
     } else {
         return Ok(());
     };
@@ -131,8 +162,28 @@ fn open(
     Ok(())
 }
 
+/// `ObscureKeystrokeTiming`: only where a person types, and the server answers PINGs.
+fn keystroke_timing(options: &Options, plan: &Plan, client: &mut Client) -> Option<SharedTiming> {
+    let interval = options.config.obscure_keystroke_timing.0?;
+    let typed = plan.tty && !plan.null_input && is_terminal(stdin());
+    let answers = client.driver().link().transport().peer_extension("ping@openssh.com") == Some(b"0");
+    (typed && answers).then(|| {
+        let chance = |below: u32| {
+            let mut bytes = [0; 4];
+            lh_crypto::Random::fill(&mut lh_crypto::SystemRandom, &mut bytes);
+            u32::from_le_bytes(bytes) % below.max(1)
+        };
+        Rc::new(RefCell::new(Timing::new(interval, Box::new(chance))))
+    })
+}
+
 /// Joins the standard descriptors and the channel.
-fn pump(options: &Options, plan: &Plan, terminal: &Terminal, forwards: &Forwards) -> std::io::Result<FdPump> {
+fn pump(
+    options: &Options,
+    plan: &Plan,
+    control: &Session,
+    timing: Option<&SharedTiming>,
+) -> std::io::Result<FdPump> {
     let input = input(plan.null_input)?;
     let mut pump = FdPump::new()
         .input(input)
@@ -140,8 +191,13 @@ fn pump(options: &Options, plan: &Plan, terminal: &Terminal, forwards: &Forwards
         .output_ext(LocalFd::inherited(stderr(), Direction::Write)?)
         .tell_broken_output();
     if plan.tty {
-        let escapes = Escapes::new(&options.config, Rc::clone(terminal), forwards.clone());
-        pump = pump.filter(Box::new(escapes));
+        let (terminal, voice) = (Rc::clone(&control.terminal), control.voice.clone());
+        let escapes =
+            Box::new(Escapes::new(&options.config, terminal, control.forwards.clone(), voice.clone()));
+        pump = match timing {
+            Some(timing) => pump.filter(Box::new(Typing::new(escapes, Rc::clone(timing), voice))),
+            None => pump.filter(escapes),
+        };
     }
     Ok(pump)
 }
@@ -183,6 +239,12 @@ struct Session {
     ending: Ending,
     terminal: Terminal,
     forwards: Forwards,
+    /// Others share the connection.
+    master: Option<Master>,
+    /// Ends when nobody has used it for so long…
+    persist: Option<Duration>,
+    /// …since then.
+    idle_since: Option<Instant>,
     agent: AgentForward,
     /// Nothing is wanted but that the forwards are set up.
     settling: bool,
@@ -190,9 +252,32 @@ struct Session {
     over: bool,
     /// What to say when the terminal is itself again.
     note: Option<String>,
+    /// `UpdateHostKeys`, until it has done its work.
+    update: Option<HostKeyUpdate>,
+    ui: TerminalUi,
+    voice: Voice,
 }
 
 impl Session {
+    /// Shows the event to `UpdateHostKeys`; true when it was about that.
+    fn update_host_keys(&mut self, event: &ControlEvent, cx: &mut ControlCx<'_>) -> bool {
+        let Some(update) = &mut self.update else { return false };
+        let mut person = self.ui.clone();
+        let terminal = &self.terminal;
+        let mut ask = |question: &str| {
+            let raw = terminal.borrow();
+            if let Some(raw) = &*raw {
+                let _ = raw.leave();
+            }
+            let answer = person.ask(question).map(|answer| answer.to_string());
+            if let Some(raw) = &*raw {
+                let _ = raw.reenter();
+            }
+            answer
+        };
+        update.on_event(event, cx, &mut self.ui, self.voice.level(), &mut ask)
+    }
+
     fn on_note(&mut self, note: &SessionNote, cx: &mut ControlCx<'_>) {
         match note {
             SessionNote::OpenFailed { reason, description } => {
@@ -208,9 +293,13 @@ impl Session {
                 self.tty = false;
                 self.terminal.borrow_mut().take();
             }
+            SessionNote::Idle => {
+                let text = "channel 0: closing after the time ChannelTimeout allows without traffic";
+                self.voice.say(LogLevel::Debug1, text);
+            }
             // A forward of standard input and output has no status but that it was opened.
             SessionNote::Started if self.stdio => self.status = Some(0),
-            SessionNote::Started => {}
+            SessionNote::Opened | SessionNote::Started => {}
             SessionNote::StartRefused { request } => {
                 self.note = Some(format!("{request} request failed on channel 0"));
                 self.status = Some(FAILURE);
@@ -226,7 +315,14 @@ impl Session {
 
 impl Control for Session {
     fn on_event(&mut self, event: ControlEvent, cx: &mut ControlCx<'_>) {
-        let Some(event) = self.forwards.on_event(event, cx) else { return };
+        if self.update_host_keys(&event, cx) {
+            return;
+        }
+        let event = match &self.master {
+            Some(master) => master.on_event(event, cx),
+            None => Some(event),
+        };
+        let Some(event) = event.and_then(|event| self.forwards.on_event(event, cx)) else { return };
         let Some(event) = self.agent.on_event(event, cx) else { return };
         match event {
             ControlEvent::Note { note, .. } => {
@@ -260,6 +356,21 @@ impl Control for Session {
         } else if self.settling && !self.forwards.pending() {
             cx.stop(0);
         }
+        self.idle_since = match self.idle_since {
+            _ if self.persist.is_none() || cx.handler_count() > 0 => None,
+            None => Some(cx.now()),
+            since => since,
+        };
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        self.idle_since.zip(self.persist).map(|(since, persist)| since + persist)
+    }
+
+    fn on_timeout(&mut self, cx: &mut ControlCx<'_>) {
+        self.idle_since = None;
+        self.persist = None;
+        cx.stop(0);
     }
 
     fn interests<'a>(&'a self, out: &mut Interests<'a>) {
@@ -271,6 +382,10 @@ impl Control for Session {
             if signal == Signal::WINCH {
                 if let Some(mut channel) = self.channel.filter(|_| self.tty).and_then(|id| cx.channel(id)) {
                     send_window_size(&mut channel);
+                }
+                if let Some(master) = &self.master {
+                    // A passenger's process sends it to us when it is his terminal's.
+                    master.window_changed(cx);
                 }
             } else {
                 self.ending = Ending::Signal(signal);

@@ -16,7 +16,6 @@ use lh_wire::msg::open_failure;
 use crate::Options;
 use crate::identity::SessionProof;
 use crate::log::Voice;
-use crate::options::SystemEnvironment;
 use crate::ui::LogLevel;
 
 /// The agent that programs at the server may use.
@@ -48,7 +47,8 @@ impl AgentForward {
             ForwardAgent::Yes => options.agent_socket()?,
             ForwardAgent::Path(text) => match text.strip_prefix('$').filter(|name| !name.starts_with('{')) {
                 Some(name) => std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from),
-                None => Some(options.config.expand_path(text, &SystemEnvironment)?),
+                // The loader has expanded it.
+                None => Some(PathBuf::from(text)),
             },
         };
         let socket = socket.filter(|path| match UnixStream::connect(path) {

@@ -45,10 +45,7 @@ pub(crate) fn offered(
         lh_crypto::KexAlgorithm::by_name(name).is_some()
     })?;
     let mut host_key = list("HostKeyAlgorithms", &settings.host_key_algorithms, KEY_DEFAULT, &known_key)?;
-    // An order the user wrote down is kept; `+` and `-` only edit ours.
-    let ordered_by_user =
-        settings.host_key_algorithms.0.as_deref().is_some_and(|text| !text.starts_with(['+', '-']));
-    if !ordered_by_user {
+    if !ordered_by_user(settings) {
         // A certificate is of use where an authority is known, and as good as its plain key where that is.
         host_key.sort_by_key(|name| {
             let certified = known_authority && name.contains("-cert-v01@");
@@ -77,6 +74,11 @@ pub(crate) fn offered(
         compression_c2s: compression.clone(),
         compression_s2c: compression,
     })
+}
+
+/// Whether the user wrote down an order of host key algorithms, which is kept; `+` and `-` only edit ours.
+pub(crate) fn ordered_by_user(settings: &ClientSettings) -> bool {
+    settings.host_key_algorithms.0.as_deref().is_some_and(|text| !text.starts_with(['+', '-']))
 }
 
 /// Signature algorithms that users' keys may make.

@@ -17,15 +17,17 @@ use crate::dial::{Dial, Family, errno_text, resolve};
 use crate::error::ClientError;
 use crate::failure::{PeerName, link_failed};
 use crate::handshake::{GOODBYE, LinkPackets, shake_hands};
-use crate::hostkey::{Policy, Strict, is_loopback, known_name};
+use crate::hostkey::{Checks, Dns, Policy, Strict, is_loopback, known_name};
 use crate::identity::{IdentityConfig, SessionProof};
 use crate::known::KnownFiles;
+use crate::known_command::KnownHostsCommand;
 use crate::log::{Log, Voice};
 use crate::login::{LoginConfig, log_in};
 use crate::options::{Options, SystemEnvironment};
 use crate::proxy::{ProxyCommand, carry};
 use crate::session::{SessionChannel, SessionSetup};
 use crate::ui::{LogLevel, UserInterface};
+use crate::update_host_keys::HostKeyUpdate;
 
 /// Longest chain of jump hosts that is followed: a configuration that refers to itself ends here.
 const MAX_HOPS: usize = 8;
@@ -39,6 +41,7 @@ pub struct Client {
     /// Where the TCP connection goes; `None` behind a proxy.
     address: Option<SocketAddr>,
     untrusted_host: bool,
+    update: Option<HostKeyUpdate>,
     /// Ends with the connection.
     _proxy: Option<ProxyCommand>,
 }
@@ -49,14 +52,22 @@ pub struct Client {
 /// See [`ClientError`]: its text is what OpenSSH prints, and each means exit status 255.
 pub fn connect(options: &Options, ui: &mut dyn UserInterface) -> Result<Client, ClientError> {
     let mut log = Log::new(ui, options.log_level, *options.config.batch_mode);
-    let Connected { link, proxy, peer, address, untrusted } = connect_link(options, 0, &mut log)?;
+    let Connected { link, proxy, peer, address, untrusted, update } = connect_link(options, 0, &mut log)?;
     let config = &options.config;
     let mut driver = Driver::new(link, lh_connection::Config::default());
     driver.set_workers(Workers::configured(*config.disable_mt_aes));
     if let Some(interval) = config.server_alive_interval.duration() {
         driver.set_keepalive(interval, *config.server_alive_count_max);
     }
-    Ok(Client { driver, host: config.host.clone(), peer, address, untrusted_host: untrusted, _proxy: proxy })
+    Ok(Client {
+        driver,
+        host: config.host.clone(),
+        peer,
+        address,
+        untrusted_host: untrusted,
+        update,
+        _proxy: proxy,
+    })
 }
 
 impl Client {
@@ -142,6 +153,12 @@ impl Client {
         self.untrusted_host
     }
 
+    /// What is to become of further host keys the server announces (`UpdateHostKeys`): whoever runs the session shows it the
+    /// control's events. `None` when nothing is to be learned on this connection.
+    pub const fn take_host_key_update(&mut self) -> Option<HostKeyUpdate> {
+        self.update.take()
+    }
+
     /// Says goodbye and writes what is queued, briefly.
     pub fn close(&mut self) {
         self.driver.disconnect("disconnected by user", GOODBYE);
@@ -154,6 +171,7 @@ struct Connected {
     peer: PeerName,
     address: Option<SocketAddr>,
     untrusted: bool,
+    update: Option<HostKeyUpdate>,
 }
 
 /// A stream towards the host, and what is known about the other end.
@@ -168,7 +186,7 @@ fn connect_link(options: &Options, depth: usize, log: &mut Log<'_>) -> Result<Co
     if let Some(text) = config.refuse_connection.as_deref() {
         return Err(ClientError::Config(format!("Connection refused by configuration: {text}")));
     }
-    check_unsupported(options, log)?;
+    say_notes(options, log);
     let started = Instant::now();
     let reached = reach(options, depth, log)?;
     let peer = reached.address.map_or_else(PeerName::unknown, |address| PeerName {
@@ -176,15 +194,22 @@ fn connect_link(options: &Options, depth: usize, log: &mut Log<'_>) -> Result<Co
         port: address.port(),
     });
     let policy = host_key_policy(options, reached.address.as_ref())?;
-    let known = KnownFiles::read(&policy, log);
+    let mut known = KnownFiles::read(&policy, log)?;
     let mut transport = TransportConfig::client();
     transport.algorithms = algorithms::offered(config, &known.types(&policy), known.has_authority(&policy))?;
+    let host_key_types = host_key_types(&transport.algorithms);
+    if let Some(addendum) = version_addendum(options)? {
+        transport.comments = addendum;
+    }
     transport.rekey = RekeyLimit { bytes: config.rekey_limit.bytes, interval: config.rekey_limit.interval };
     log.debug(|| format!("Local version string SSH-2.0-{}", transport.software));
     let transport = Transport::new(transport, Box::new(SystemRandom), Instant::now());
     let mut link = Link::new(transport, reached.stream);
     let deadline = config.connect_timeout.duration().map(|timeout| started + timeout);
-    let untrusted = shake_hands(&mut link, &policy, &known, &peer, deadline, log)?;
+    let warn_weak = *config.warn_weak_crypto == lh_config::enums::WarnWeakCrypto::Yes;
+    let verified = shake_hands(&mut link, &policy, &mut known, &peer, deadline, warn_weak, log)?;
+    let untrusted = verified.untrusted;
+    let update = host_key_update(options, policy, verified.vouched_for, host_key_types);
 
     let mut login = login_config(options, reached.address, untrusted)?;
     login.identities.session = session_proof(&link);
@@ -202,7 +227,38 @@ fn connect_link(options: &Options, depth: usize, log: &mut Log<'_>) -> Result<Co
         return Err(error);
     }
     link.transport().set_authenticated();
-    Ok(Connected { link, proxy: reached.proxy, peer, address: reached.address, untrusted })
+    Ok(Connected { link, proxy: reached.proxy, peer, address: reached.address, untrusted, update })
+}
+
+/// `VersionAddendum`, expanded.
+fn version_addendum(options: &Options) -> Result<Option<String>, ClientError> {
+    let Some(text) = options.config.version_addendum.command() else { return Ok(None) };
+    let expanded = options.config.tokens(&SystemEnvironment).expand(text);
+    expanded.map(Some).map_err(|why| ClientError::Config(format!("VersionAddendum: {why}")))
+}
+
+/// The types of key behind the signature algorithms that are offered.
+fn host_key_types(algorithms: &lh_transport::Algorithms) -> Vec<String> {
+    algorithms.host_key.iter().map(|name| algorithms::key_type_of(name).to_owned()).collect()
+}
+
+/// `UpdateHostKeys`, where the key in use is one the user's own files vouch for.
+fn host_key_update(
+    options: &Options,
+    policy: Policy,
+    vouched_for: bool,
+    types: Vec<String>,
+) -> Option<HostKeyUpdate> {
+    use lh_config::enums::YesNoAsk;
+    let config = &options.config;
+    let ask = match *config.update_host_keys {
+        YesNoAsk::No => return None,
+        YesNoAsk::Yes => false,
+        // Nobody can be asked.
+        YesNoAsk::Ask if *config.batch_mode || *config.fork_after_authentication => return None,
+        YesNoAsk::Ask => true,
+    };
+    (vouched_for && !policy.user_files.is_empty()).then(|| HostKeyUpdate::new(policy, ask, types))
 }
 
 /// What an agent is shown to prove that it is used for this session.
@@ -217,15 +273,10 @@ fn session_proof(link: &Link) -> Option<SessionProof> {
 }
 
 /// Says what the configuration asks for and does not get.
-fn check_unsupported(options: &Options, log: &mut Log<'_>) -> Result<(), ClientError> {
-    let config = &options.config;
-    for note in &config.notes {
+fn say_notes(options: &Options, log: &mut Log<'_>) {
+    for note in &options.config.notes {
         log.say(if note.loud { LogLevel::Info } else { LogLevel::Debug1 }, &note.text);
     }
-    if let Some(interface) = config.bind_interface.as_deref() {
-        return Err(ClientError::Config(format!("BindInterface {interface}: not supported yet")));
-    }
-    Ok(())
 }
 
 /// Gets a stream to the host: through a command, through jump hosts, or directly.
@@ -239,14 +290,21 @@ fn reach(options: &Options, depth: usize, log: &mut Log<'_>) -> Result<Reached, 
             .expand(command)
             .map_err(|why| ClientError::Config(format!("ProxyCommand: {why}")))?;
         if *config.proxy_use_fdpass {
-            return Err(ClientError::Config("ProxyUseFdpass is not supported".to_owned()));
+            log.debug(|| format!("Executing proxy dialer command: {command}"));
+            let socket = crate::fdpass::dial(&command)
+                .map_err(|error| ClientError::Local(format!("proxy dialer: {}", errno_text(&error))))?;
+            let address = lh_sys::socket::peer_address(&socket);
+            let stream = Stream::socket(socket).map_err(|error| ClientError::Local(errno_text(&error)))?;
+            return Ok(Reached { stream, proxy: None, address });
         }
         log.debug(|| format!("Executing proxy command: exec {command}"));
         let (proxy, stream) = ProxyCommand::start(&command)
             .map_err(|error| ClientError::Local(format!("proxy command: {}", errno_text(&error))))?;
         return Ok(Reached { stream, proxy: Some(proxy), address: None });
     }
-    let hops = config.proxy_jump();
+    let hops = config
+        .expanded_proxy_jump(&SystemEnvironment)
+        .map_err(|why| ClientError::Config(format!("ProxyJump: {why}")))?;
     if let Some((last, before)) = hops.split_last() {
         return through_hop(options, last, before, depth, log);
     }
@@ -286,6 +344,7 @@ fn dial(options: &Options, log: &mut Log<'_>) -> Result<Reached, ClientError> {
     })?;
     let dial = Dial {
         bind: config.bind_address.value.clone(),
+        interface: config.bind_interface.value.clone(),
         timeout: config.connect_timeout.duration(),
         attempts: *config.connection_attempts,
         keepalive: *config.tcp_keep_alive,
@@ -351,7 +410,47 @@ fn host_key_policy(options: &Options, address: Option<&SocketAddr>) -> Result<Po
         hash: *config.hash_known_hosts,
         fingerprint: fingerprint_hash(options),
         visual: *config.visual_host_key,
+        checks: checks(options),
     })
+}
+
+/// Where to look for a host's key besides the files.
+fn checks(options: &Options) -> Checks {
+    use lh_config::enums::YesNoAsk;
+    let config = &options.config;
+    Checks {
+        // An alias has no address of its own.
+        ip: *config.check_host_ip && config.host_key_alias.is_none(),
+        dns: match *config.verify_host_key_dns {
+            YesNoAsk::No => Dns::No,
+            YesNoAsk::Ask => Dns::Ask,
+            YesNoAsk::Yes => Dns::Yes,
+        },
+        dns_name: config.host.parse::<std::net::IpAddr>().is_err().then(|| config.host.clone()),
+        dns_found: None,
+        order: !algorithms::ordered_by_user(config),
+        command: config.known_hosts_command.command().map(|text| KnownHostsCommand {
+            text: text.to_owned(),
+            tokens: config.tokens(&SystemEnvironment),
+            fingerprint: fingerprint_hash(options),
+        }),
+    }
+}
+
+/// The public keys that would be tried on the host, in order (`-Z`), as lines of `authorized_keys`. Nothing is connected to but the
+/// agent.
+///
+/// # Errors
+/// The configuration is wrong.
+pub fn public_keys(options: &Options, ui: &mut dyn UserInterface) -> Result<Vec<String>, ClientError> {
+    let mut log = Log::new(ui, options.log_level, true);
+    let login = login_config(options, None, false)?;
+    let identities = crate::identity::Identities::gather(login.identities, &mut log);
+    let line = |identity: &crate::identity::Identity| {
+        let line = identity.public.as_ref()?.to_openssh_line(&identity.name);
+        Some(format!("{}\n", line.trim_end()))
+    };
+    Ok(identities.list.iter().filter_map(line).collect())
 }
 
 /// Methods in OpenSSH's order when `PreferredAuthentications` says nothing.

@@ -90,8 +90,7 @@ impl Destination {
 /// # Errors
 /// [`DestinationError::HostCharacters`].
 pub fn check_host(host: &str) -> Result<(), DestinationError> {
-    let bad = |c: char| "'`\"$\\;&<>|(){}".contains(c) || c.is_whitespace() || c.is_control();
-    if host.starts_with('-') || host.contains(bad) { Err(DestinationError::HostCharacters) } else { Ok(()) }
+    if lh_config::names::host_is_safe(host) { Ok(()) } else { Err(DestinationError::HostCharacters) }
 }
 
 /// Refuses users that could be taken for an option or for shell syntax.
@@ -99,14 +98,7 @@ pub fn check_host(host: &str) -> Result<(), DestinationError> {
 /// # Errors
 /// [`DestinationError::UserCharacters`].
 pub fn check_user(user: &str) -> Result<(), DestinationError> {
-    let bad = |c: char| "'`\";&<>|(){}".contains(c) || c.is_control();
-    // A blank before a dash starts an option; a final backslash would quote what follows.
-    let option = user.split(char::is_whitespace).any(|word| word.starts_with('-'));
-    if option || user.ends_with('\\') || user.contains(bad) {
-        Err(DestinationError::UserCharacters)
-    } else {
-        Ok(())
-    }
+    if lh_config::names::user_is_safe(user) { Ok(()) } else { Err(DestinationError::UserCharacters) }
 }
 
 /// A decimal port, 1 to 65535.

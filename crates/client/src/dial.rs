@@ -36,6 +36,8 @@ impl Family {
 pub(crate) struct Dial {
     /// Local address to come from.
     pub(crate) bind: Option<String>,
+    /// Local interface to come from; an address has precedence.
+    pub(crate) interface: Option<String>,
     /// Per address; `None` leaves it to the kernel.
     pub(crate) timeout: Option<Duration>,
     /// Rounds through all addresses, one second apart; at least 1.
@@ -122,6 +124,8 @@ impl Dial {
         let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
         if let Some(bind) = &self.bind {
             rustix::net::bind(&socket, &bind_address(bind, address)?)?;
+        } else if let Some(interface) = &self.interface {
+            rustix::net::bind(&socket, &interface_address(interface, address)?)?;
         }
         if self.keepalive {
             sockopt::set_socket_keepalive(&socket, true)?;
@@ -150,6 +154,15 @@ fn bind_address(bind: &str, target: &SocketAddr) -> io::Result<SocketAddr> {
     let family = if target.is_ipv4() { Family::Inet } else { Family::Inet6 };
     let found = resolve(bind, 0, family).map_err(io::Error::other)?;
     found.first().copied().ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())
+}
+
+/// An address of the interface `BindInterface` names, of the same family as the one to reach; one that works beyond this machine
+/// and wire where there is one.
+fn interface_address(interface: &str, target: &SocketAddr) -> io::Result<SocketAddr> {
+    let mut all = lh_sys::interfaces::addresses()?;
+    all.retain(|each| each.up && each.name == interface && each.address.is_ipv4() == target.is_ipv4());
+    let best = all.iter().find(|each| !each.is_local()).or_else(|| all.first());
+    best.map(|each| each.address).ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())
 }
 
 /// Waits until `fd` is writable; `None` waits for ever.
@@ -197,6 +210,21 @@ mod tests {
             .expect("second address answers");
         assert_eq!(address, good);
         assert_eq!(failures, [(closed, "Connection refused".to_owned())]);
+    }
+
+    /// Covers: ssh -B; ssh_config BindInterface
+    #[test]
+    fn the_address_of_an_interface_is_used() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("listener");
+        let target = listener.local_addr().expect("address");
+        let dial = |interface: &str| {
+            let dial = Dial { attempts: 1, interface: Some(interface.to_owned()), ..Dial::default() };
+            dial.connect(&[target], &mut |_, _| {})
+                .map(|(socket, _)| socket.local_addr().expect("address").ip())
+        };
+        assert_eq!(dial("lo").ok(), "127.0.0.1".parse().ok());
+        let error = dial("no-such-interface").expect_err("there is none");
+        assert_eq!(error.kind(), io::ErrorKind::AddrNotAvailable);
     }
 
     #[test]

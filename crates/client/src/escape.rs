@@ -24,6 +24,8 @@ pub enum Action {
     LessVerbose,
     /// `~v`: say more.
     MoreVerbose,
+    /// `~I`: show the connection.
+    ConnectionInformation,
     /// `~C`: a command line for forwards.
     CommandLine,
 }
@@ -65,6 +67,7 @@ impl EscapeFilter {
                     b'R' => Some(Action::Rekey),
                     b'V' => Some(Action::LessVerbose),
                     b'v' => Some(Action::MoreVerbose),
+                    b'I' => Some(Action::ConnectionInformation),
                     b'C' => Some(Action::CommandLine),
                     _ => None,
                 };
@@ -106,6 +109,8 @@ impl EscapeFilter {
             format!(" {e}B   - send a BREAK to the remote system"),
             format!(" {e}C   - open a command line"),
             format!(" {e}R   - request rekey"),
+            format!(" {e}V/v - decrease/increase verbosity (LogLevel)"),
+            format!(" {e}I   - show connection information"),
             format!(" {e}^Z  - suspend lhssh"),
             format!(" {e}#   - list forwarded connections"),
             format!(" {e}&   - background lhssh (when waiting for connections to terminate)"),

@@ -12,25 +12,36 @@ use lh_wire::msg::disconnect;
 use crate::error::ClientError;
 use crate::failure::{PeerName, disconnected, link_failed};
 use crate::host_certificate;
-use crate::hostkey::{self, Policy};
-use crate::known::{KnownFiles, check_not_revoked, remember};
+use crate::hostkey::{self, Dns, Policy, Strict, Verdict};
+use crate::known::{KnownFiles, check_not_revoked, remember, remember_address};
 use crate::log::{Log, sanitise};
 use crate::login::Packets;
+use crate::sshfp::{self, DnsVerdict};
 use crate::ui::LogLevel;
 
-/// Exchanges keys and checks the host's. True when the host key was accepted although it is not to be trusted.
+/// What came of looking at the host key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Verified {
+    /// The key was accepted although it is not to be trusted.
+    pub(crate) untrusted: bool,
+    /// The user's files vouch for the key, so that it may vouch for others of the host.
+    pub(crate) vouched_for: bool,
+}
+
+/// Exchanges keys and checks the host's.
 ///
 /// # Errors
 /// The line or lines to show; the peer has been told.
 pub(crate) fn shake_hands(
     link: &mut Link,
     policy: &Policy,
-    known: &KnownFiles,
+    known: &mut KnownFiles,
     peer: &PeerName,
     deadline: Option<Instant>,
+    warn_weak: bool,
     log: &mut Log<'_>,
-) -> Result<bool, ClientError> {
-    let mut untrusted = false;
+) -> Result<Verified, ClientError> {
+    let mut verified = Verified::default();
     let mut deadline = deadline;
     loop {
         match link.next_event(deadline).map_err(|error| link_failed(&error, peer))? {
@@ -46,8 +57,8 @@ pub(crate) fn shake_hands(
                 });
             }
             Event::HostKey { algorithm, blob, .. } => match verify(&blob, policy, known, log) {
-                Ok(suspicious) => {
-                    untrusted = suspicious;
+                Ok(result) => {
+                    verified = result;
                     log.debug(|| format!("Server host key algorithm: {algorithm}"));
                     let accepted = AcceptedHostKey::dangerous_vouch_for(&blob);
                     link.transport()
@@ -65,7 +76,10 @@ pub(crate) fn shake_hands(
             },
             Event::KexDone { names, .. } => {
                 show_names(&names, log);
-                return Ok(untrusted);
+                if warn_weak {
+                    warn_of_weak_exchange(&names, log);
+                }
+                return Ok(verified);
             }
             event => side_event(event, peer, log)?,
         }
@@ -76,27 +90,86 @@ pub(crate) fn shake_hands(
 pub(crate) const GOODBYE: std::time::Duration = std::time::Duration::from_millis(500);
 
 /// Looks the key up, lets the user decide where that is theirs to do, and remembers a new key.
-fn verify(blob: &[u8], policy: &Policy, known: &KnownFiles, log: &mut Log<'_>) -> Result<bool, ClientError> {
+fn verify(
+    blob: &[u8],
+    policy: &Policy,
+    known: &mut KnownFiles,
+    log: &mut Log<'_>,
+) -> Result<Verified, ClientError> {
     let key = PublicKey::from_blob(blob)
         .map_err(|error| ClientError::HostKey(format!("Host key verification failed: {error}.")))?;
     log.debug(|| format!("Server host key: {} {}", key.key_type(), key.fingerprint(policy.fingerprint)));
     let key = match key.certificate() {
         None => key,
         Some(certificate) => {
-            check_not_revoked(policy, key.plain(), log)?;
+            check_not_revoked(policy, &key, log)?;
             if host_certificate::is_trusted(&key, certificate, policy, known, log)? {
-                return Ok(false);
+                return Ok(Verified::default());
             }
             key.plain().clone()
         }
     };
     check_not_revoked(policy, &key, log)?;
-    let verdict = known.look_up(policy, &key);
+    let mut policy = policy.clone();
+    if ask_dns(&mut policy, &key, log) {
+        return Ok(Verified::default());
+    }
+    let policy = &policy;
+    let verdict = known.judge(policy, &key, log)?;
+    let at_address = known.judge_address(policy, &key, log)?;
+    if let (Verdict::Changed(_), Some(at_address)) = (&verdict, &at_address)
+        && let Some(text) = hostkey::spoofing(&key, at_address, policy)
+    {
+        log.error(&text);
+    }
     let accepted = hostkey::decide(&verdict, &key, policy, log)?;
     if accepted.add {
         remember(policy, &key, log);
     }
-    Ok(accepted.untrusted)
+    if let (Verdict::Known(place), Some(at_address), false) = (&verdict, &at_address, policy.skip_localhost)
+        && hostkey::decide_address(place, at_address, &key, policy, log)?
+    {
+        remember_address(policy, &key, log);
+    }
+    let vouched_for = match &verdict {
+        Verdict::Known(place) => policy.user_files.contains(&place.file),
+        // Somebody has looked at it.
+        Verdict::New { .. } => policy.strict == Strict::Ask,
+        Verdict::Changed(_) | Verdict::Revoked(_) => false,
+    };
+    Ok(Verified { untrusted: accepted.untrusted, vouched_for: vouched_for && !policy.skip_localhost })
+}
+
+/// `VerifyHostKeyDNS`. True when a secure answer has the key's fingerprint and that is to be enough.
+fn ask_dns(policy: &mut Policy, key: &PublicKey, log: &mut Log<'_>) -> bool {
+    let Some(name) = policy.checks.dns_name.as_deref().filter(|_| policy.checks.dns != Dns::No) else {
+        return false;
+    };
+    match sshfp::look_up(name, key, log) {
+        DnsVerdict::Match { secure: true } if policy.checks.dns == Dns::Yes => {
+            log.debug(|| "matching host key fingerprint found in DNS".to_owned());
+            return true;
+        }
+        verdict => {
+            policy.checks.dns_found = Some(matches!(verdict, DnsVerdict::Match { .. }));
+            if verdict == DnsVerdict::Mismatch {
+                let kind = crate::identity::short_type(key.key_type());
+                log.error(&hostkey::warning(&kind, &key.fingerprint(policy.fingerprint)));
+                log.error("Update the SSHFP RR in DNS with the new host key to get rid of this message.");
+            }
+        }
+    }
+    false
+}
+
+/// `WarnWeakCrypto`: says that who records the connection now may read it when there are quantum computers.
+fn warn_of_weak_exchange(names: &Negotiated, log: &mut Log<'_>) {
+    let family = lh_crypto::KexAlgorithm::by_name(&names.kex).map(lh_crypto::KexAlgorithm::family);
+    if family != Some(lh_crypto::KexFamily::Hybrid) {
+        log.info("** WARNING: connection is not using a post-quantum key exchange algorithm.");
+        log.info("** This session may be vulnerable to \"store now, decrypt later\" attacks.");
+        log.info("** The server may need to be upgraded. See https://openssh.com/pq.html");
+    }
 }
 
 fn show_names(names: &Negotiated, log: &mut Log<'_>) {

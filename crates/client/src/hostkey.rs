@@ -10,6 +10,7 @@ use lh_crypto::{FingerprintHash, PublicKey};
 
 use crate::error::ClientError;
 use crate::identity::short_type;
+use crate::known_command::KnownHostsCommand;
 use crate::log::Log;
 
 /// `StrictHostKeyChecking`.
@@ -53,6 +54,37 @@ pub(crate) struct Policy {
     pub(crate) fingerprint: FingerprintHash,
     /// `VisualHostKey`.
     pub(crate) visual: bool,
+    /// Where else to look.
+    pub(crate) checks: Checks,
+}
+
+/// Sources of knowledge about a host besides the files, all off by default.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Checks {
+    /// `CheckHostIP`: the address must fit too.
+    pub(crate) ip: bool,
+    /// `VerifyHostKeyDNS`.
+    pub(crate) dns: Dns,
+    /// The name to ask the domain name system about; `None` for addresses.
+    pub(crate) dns_name: Option<String>,
+    /// What it said, once it has been asked: whether the fingerprint is there.
+    pub(crate) dns_found: Option<bool>,
+    /// `KnownHostsCommand`.
+    pub(crate) command: Option<KnownHostsCommand>,
+    /// The order of host key algorithms is ours to choose, so the command is asked which types are known.
+    pub(crate) order: bool,
+}
+
+/// `VerifyHostKeyDNS`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Dns {
+    /// Do not ask.
+    #[default]
+    No,
+    /// Tell the user what was found.
+    Ask,
+    /// A fingerprint from a secure answer is enough.
+    Yes,
 }
 
 /// A line of a known_hosts file.
@@ -212,6 +244,10 @@ fn first_use(key: &PublicKey, policy: &Policy, other_names: &[Place]) -> String 
             text.push_str(&format!("    ({} additional names omitted)\n", other_names.len() - 20));
         }
     }
+    if let Some(found) = policy.checks.dns_found {
+        let what = if found { "Matching" } else { "No matching" };
+        text.push_str(&format!("{what} host key fingerprint found in DNS.\n"));
+    }
     text.push_str("Are you sure you want to continue connecting (yes/no/[fingerprint])? ");
     text
 }
@@ -222,17 +258,10 @@ fn changed(kind: &str, fingerprint: &str, place: &Place, policy: &Policy) -> Str
     let file = place.file.display();
     let own = policy.user_files.first().map_or_else(String::new, |file| file.display().to_string());
     let mut text = format!(
-        "{RULE}\n\
-         @    WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED!     @\n\
-         {RULE}\n\
-         IT IS POSSIBLE THAT SOMEONE IS DOING SOMETHING NASTY!\n\
-         Someone could be eavesdropping on you right now (man-in-the-middle attack)!\n\
-         It is also possible that a host key has just been changed.\n\
-         The fingerprint for the {kind} key sent by the remote host is\n\
-         {fingerprint}.\n\
-         Please contact your system administrator.\n\
+        "{}\n\
          Add correct host key in {own} to get rid of this message.\n\
          Offending {} key in {file}:{}",
+        warning(kind, fingerprint),
         short_type(&place.key_type),
         place.line
     );
@@ -241,6 +270,98 @@ fn changed(kind: &str, fingerprint: &str, place: &Place, policy: &Policy) -> Str
         text.push_str(&format!("\n  remove with:\n  ssh-keygen -f '{file}' -R '{}'", policy.name));
     }
     text
+}
+
+/// What is said about a key that is not the expected one, whoever expected another.
+pub(crate) fn warning(kind: &str, fingerprint: &str) -> String {
+    format!(
+        "{RULE}\n\
+         @    WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED!     @\n\
+         {RULE}\n\
+         IT IS POSSIBLE THAT SOMEONE IS DOING SOMETHING NASTY!\n\
+         Someone could be eavesdropping on you right now (man-in-the-middle attack)!\n\
+         It is also possible that a host key has just been changed.\n\
+         The fingerprint for the {kind} key sent by the remote host is\n\
+         {fingerprint}.\n\
+         Please contact your system administrator."
+    )
+}
+
+/// Decides about the address of a host whose key is known by its name (`CheckHostIP`). True: the address is to be remembered too.
+///
+/// # Errors
+/// As [`decide`].
+pub(crate) fn decide_address(
+    named: &Place,
+    at_address: &Verdict,
+    key: &PublicKey,
+    policy: &Policy,
+    log: &mut Log<'_>,
+) -> Result<bool, ClientError> {
+    let address = policy.address.as_deref().unwrap_or_default();
+    let kind = short_type(key.key_type());
+    match at_address {
+        Verdict::Known(_) => Ok(false),
+        Verdict::New { .. } => Ok(true),
+        Verdict::Revoked(place) => {
+            log.error(&revoked(&kind, place, policy));
+            Err(ClientError::HostKey(FAILED.to_owned()))
+        }
+        Verdict::Changed(place) => {
+            let text = format!(
+                "Warning: the {kind} host key for '{}' differs from the key for the IP address '{address}'\n\
+                 Offending key for IP in {}:{}\nMatching host key in {}:{}",
+                policy.name,
+                place.file.display(),
+                place.line,
+                named.file.display(),
+                named.line
+            );
+            match policy.strict {
+                Strict::Ask => {
+                    let question = format!("{text}\nAre you sure you want to continue connecting (yes/no)? ");
+                    if confirm(&question, "", log) {
+                        return Ok(false);
+                    }
+                }
+                Strict::Yes | Strict::AcceptNew => {
+                    log.info(&text);
+                    log.error("Exiting, you have requested strict checking.");
+                }
+                Strict::Off => {
+                    log.info(&text);
+                    return Ok(false);
+                }
+            }
+            Err(ClientError::HostKey(FAILED.to_owned()))
+        }
+    }
+}
+
+/// What to say first about a changed key when the address is watched too and tells another story.
+pub(crate) fn spoofing(key: &PublicKey, at_address: &Verdict, policy: &Policy) -> Option<String> {
+    let (story, place) = match at_address {
+        Verdict::Changed(_) | Verdict::Revoked(_) => return None,
+        Verdict::New { .. } => ("is unknown", None),
+        Verdict::Known(place) => ("is unchanged", Some(place)),
+    };
+    let mut text = format!(
+        "{RULE}\n\
+         @       WARNING: POSSIBLE DNS SPOOFING DETECTED!          @\n\
+         {RULE}\n\
+         The {} host key for {} has changed,\n\
+         and the key for the corresponding IP address {}\n\
+         {story}. This could either mean that\n\
+         DNS SPOOFING is happening or the IP address for the host\n\
+         and its host key have changed at the same time.",
+        short_type(key.key_type()),
+        policy.name,
+        policy.address.as_deref().unwrap_or_default(),
+    );
+    if let Some(place) = place {
+        text.push_str(&format!("\nOffending key for IP in {}:{}", place.file.display(), place.line));
+    }
+    Some(text)
 }
 
 fn revoked(kind: &str, place: &Place, policy: &Policy) -> String {
@@ -309,6 +430,7 @@ mod tests {
             hash: false,
             fingerprint: FingerprintHash::Sha256,
             visual: false,
+            checks: Checks::default(),
         }
     }
 
@@ -387,6 +509,35 @@ mod tests {
             assert_eq!(result, Err(FAILED.to_owned()));
             assert!(ui.said[0].contains("REVOKED HOST KEY"));
         }
+    }
+
+    /// Covers: ssh_config CheckHostIP
+    #[test]
+    fn an_address_with_another_key_is_a_question_or_the_end() {
+        let at_address = |verdict: &Verdict, strict, answers: &[&str]| {
+            let mut ui = FakeUi::answering(answers);
+            let mut log = Log::new(&mut ui, LogLevel::Info, false);
+            let result = decide_address(&place(), verdict, &key(), &policy(strict), &mut log);
+            (result.map_err(|error| error.to_string()), ui)
+        };
+        assert_eq!(at_address(&Verdict::Known(place()), Strict::Yes, &[]).0, Ok(false));
+        assert_eq!(at_address(&new_host(), Strict::Yes, &[]).0, Ok(true));
+        let changed = Verdict::Changed(place());
+        let (result, ui) = at_address(&changed, Strict::Ask, &["yes"]);
+        assert_eq!(result, Ok(false));
+        assert!(ui.asked[0].starts_with(
+            "Warning: the ED25519 host key for '[h.example]:2222' differs from the key for the IP address '[192.0.2.1]:2222'\n"
+        ));
+        assert!(at_address(&changed, Strict::Ask, &["no"]).0.is_err());
+        assert!(at_address(&changed, Strict::Yes, &[]).0.is_err());
+        assert_eq!(at_address(&changed, Strict::Off, &[]).0, Ok(false));
+        assert!(at_address(&Verdict::Revoked(place()), Strict::Off, &[]).0.is_err());
+        let said = spoofing(&key(), &new_host(), &policy(Strict::Ask)).expect("a warning");
+        assert!(
+            said.contains("POSSIBLE DNS SPOOFING DETECTED") && said.contains("is unknown. This"),
+            "{said}"
+        );
+        assert_eq!(spoofing(&key(), &changed, &policy(Strict::Ask)), None);
     }
 
     #[test]

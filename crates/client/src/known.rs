@@ -2,12 +2,13 @@
 
 use std::path::PathBuf;
 
-use lh_crypto::{PublicKey, Random, SystemRandom};
+use lh_crypto::{Krl, PublicKey, Random, SystemRandom};
 
 use crate::dial::errno_text;
 use crate::error::ClientError;
 use crate::hostkey::{FAILED, Place, Policy, Verdict};
 use crate::identity::short_type;
+use crate::known_command::{NAME, Reason};
 use crate::known_hosts::{self, Entry, KnownHosts, Lookup, Marker};
 use crate::log::Log;
 
@@ -18,7 +19,10 @@ pub(crate) struct KnownFiles {
 
 impl KnownFiles {
     /// Reads all files; one that cannot be read is as good as empty.
-    pub(crate) fn read(policy: &Policy, log: &mut Log<'_>) -> Self {
+    ///
+    /// # Errors
+    /// `KnownHostsCommand` failed; it is asked which types of key are known.
+    pub(crate) fn read(policy: &Policy, log: &mut Log<'_>) -> Result<Self, ClientError> {
         let mut files = Vec::new();
         for path in policy.user_files.iter().chain(&policy.global_files) {
             match KnownHosts::read(path) {
@@ -28,7 +32,63 @@ impl KnownFiles {
                 }
             }
         }
-        Self { files }
+        let mut known = Self { files };
+        if policy.checks.order {
+            known.ask_command(policy, Reason::Order, &policy.name, None, log)?;
+        }
+        Ok(known)
+    }
+
+    /// Adds what `KnownHostsCommand` says, in place of what it said before.
+    fn ask_command(
+        &mut self,
+        policy: &Policy,
+        reason: Reason,
+        name: &str,
+        key: Option<&PublicKey>,
+        log: &mut Log<'_>,
+    ) -> Result<(), ClientError> {
+        if let Some(command) = &policy.checks.command {
+            let lines = command.run(reason, name, key, log)?;
+            self.files.retain(|(path, _)| !path.to_string_lossy().starts_with(NAME));
+            self.files.push((PathBuf::from(format!("{NAME}{}", reason.word())), lines));
+        }
+        Ok(())
+    }
+
+    /// What files and command together say about the key of the policy's host.
+    ///
+    /// # Errors
+    /// `KnownHostsCommand` failed.
+    pub(crate) fn judge(
+        &mut self,
+        policy: &Policy,
+        key: &PublicKey,
+        log: &mut Log<'_>,
+    ) -> Result<Verdict, ClientError> {
+        self.ask_command(policy, Reason::HostName, &policy.name, Some(key), log)?;
+        Ok(self.look_up(policy, key))
+    }
+
+    /// The same about its address, where `CheckHostIP` asks for that and there is one.
+    ///
+    /// # Errors
+    /// `KnownHostsCommand` failed.
+    pub(crate) fn judge_address(
+        &mut self,
+        policy: &Policy,
+        key: &PublicKey,
+        log: &mut Log<'_>,
+    ) -> Result<Option<Verdict>, ClientError> {
+        let Some(address) = policy.address.as_deref().filter(|address| *address != policy.name) else {
+            return Ok(None);
+        };
+        if !policy.checks.ip {
+            return Ok(None);
+        }
+        self.ask_command(policy, Reason::Address, address, Some(key), log)?;
+        let at_address = Policy { name: address.to_owned(), portless: None, ..policy.clone() };
+        Ok(Some(self.look_up(&at_address, key)))
     }
 
     /// The key types known for the policy's host.
@@ -112,21 +172,12 @@ pub(crate) fn check_not_revoked(
     for file in &policy.revoked_files {
         let (kind, fingerprint) = (short_type(key.key_type()), key.fingerprint(policy.fingerprint));
         let (name, what) = (file.display(), format!("host key {kind} {fingerprint}"));
-        let text = match std::fs::read(file) {
-            Ok(bytes) if bytes.starts_with(b"SSHKRL\n\0") => {
-                Err("key revocation lists are not supported yet".to_owned())
-            }
-            Ok(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
-            Err(error) => Err(errno_text(&error)),
-        };
-        match text {
-            Ok(text) => {
-                let mut keys = text.lines().filter_map(|line| PublicKey::from_openssh_line(line.trim()));
-                if !keys.any(|(revoked, _)| revoked == *key) {
-                    continue;
-                }
-                log.error(&format!("Host key {kind} {fingerprint} revoked by file {name}"));
-            }
+        match std::fs::read(file)
+            .map_err(|error| errno_text(&error))
+            .and_then(|bytes| is_revoked_by(&bytes, key))
+        {
+            Ok(false) => continue,
+            Ok(true) => log.error(&format!("Host key {kind} {fingerprint} revoked by file {name}")),
             Err(why) => log.error(&format!("Error checking {what} in revoked keys file {name}: {why}")),
         }
         return Err(ClientError::HostKey(FAILED.to_owned()));
@@ -134,28 +185,53 @@ pub(crate) fn check_not_revoked(
     Ok(())
 }
 
+/// Whether a revocation file, lines or a list as `ssh-keygen -k` makes it, has the key or whoever certified it.
+fn is_revoked_by(bytes: &[u8], key: &PublicKey) -> Result<bool, String> {
+    if Krl::is_binary(bytes) {
+        return Ok(Krl::parse(bytes).map_err(|error| error.to_string())?.is_revoked(key));
+    }
+    let authority = key.certificate().map(lh_crypto::Certificate::authority);
+    let text = String::from_utf8_lossy(bytes);
+    let mut keys = text.lines().filter_map(|line| PublicKey::from_openssh_line(line.trim()));
+    Ok(keys.any(|(revoked, _)| revoked.plain() == key.plain() || Some(&revoked) == authority))
+}
+
 /// Adds the key to the user's first file and says so. A failure is said too and changes nothing else.
 pub(crate) fn remember(policy: &Policy, key: &PublicKey, log: &mut Log<'_>) {
+    let address = policy.address.as_deref().filter(|address| policy.checks.ip && *address != policy.name);
+    let names: Vec<&str> = std::iter::once(policy.name.as_str()).chain(address).collect();
+    let kind = short_type(key.key_type());
+    let said =
+        format!("Warning: Permanently added '{}' ({kind}) to the list of known hosts.", names.join(","));
+    add(policy, &names, key, &said, log);
+}
+
+/// Adds the address of a known host to the user's first file.
+pub(crate) fn remember_address(policy: &Policy, key: &PublicKey, log: &mut Log<'_>) {
+    let Some(address) = policy.address.as_deref() else { return };
+    let kind = short_type(key.key_type());
+    let said = format!(
+        "Warning: Permanently added the {kind} host key for IP address '{address}' to the list of known hosts."
+    );
+    add(policy, &[address], key, &said, log);
+}
+
+fn add(policy: &Policy, names: &[&str], key: &PublicKey, said: &str, log: &mut Log<'_>) {
     let Some(file) = policy.user_files.first() else { return };
     // What is to be forgotten needs no line.
     if file.as_os_str() == "/dev/null" {
-        return say_added(policy, key, log);
+        return log.info(said);
     }
     let mut random = SystemRandom;
     let hash: Option<&mut dyn Random> = if policy.hash { Some(&mut random) } else { None };
-    match known_hosts::append(file, &[&policy.name], key, hash) {
-        Ok(()) => say_added(policy, key, log),
+    match known_hosts::append(file, names, key, hash) {
+        Ok(()) => log.info(said),
         Err(error) => log.info(&format!(
             "Failed to add the host to the list of known hosts ({}): {}",
             file.display(),
             errno_text(&error)
         )),
     }
-}
-
-fn say_added(policy: &Policy, key: &PublicKey, log: &mut Log<'_>) {
-    let kind = short_type(key.key_type());
-    log.info(&format!("Warning: Permanently added '{}' ({kind}) to the list of known hosts.", policy.name));
 }
 
 fn place(file: &std::path::Path, entry: &Entry) -> Place {
@@ -197,6 +273,7 @@ mod tests {
             hash,
             fingerprint: FingerprintHash::Sha256,
             visual: false,
+            checks: crate::hostkey::Checks::default(),
         }
     }
 
@@ -207,10 +284,10 @@ mod tests {
             let policy = policy(folder.path(), hash);
             let mut ui = FakeUi::default();
             let mut log = Log::new(&mut ui, LogLevel::Info, false);
-            let before = KnownFiles::read(&policy, &mut log);
+            let before = KnownFiles::read(&policy, &mut log).expect("read");
             assert_eq!(before.look_up(&policy, &key(1)), Verdict::New { other_names: vec![] });
             remember(&policy, &key(1), &mut log);
-            let after = KnownFiles::read(&policy, &mut log);
+            let after = KnownFiles::read(&policy, &mut log).expect("read");
             assert!(matches!(after.look_up(&policy, &key(1)), Verdict::Known(place) if place.line == 1));
             assert!(matches!(after.look_up(&policy, &key(2)), Verdict::Changed(_)));
             assert_eq!(after.types(&policy), ["ssh-ed25519"]);
@@ -229,7 +306,7 @@ mod tests {
         let mut log = Log::new(&mut ui, LogLevel::Info, false);
         std::fs::write(folder.path().join("global"), format!("h.example {}\n", key(1).to_openssh_line("")))
             .expect("global file");
-        let known = KnownFiles::read(&policy, &mut log);
+        let known = KnownFiles::read(&policy, &mut log).expect("read");
         assert!(matches!(known.look_up(&policy, &key(1)), Verdict::Known(_)));
         // Another key says nothing about this port.
         assert!(matches!(known.look_up(&policy, &key(2)), Verdict::New { .. }));
@@ -244,7 +321,7 @@ mod tests {
         remember(&policy, &key(1), &mut log);
         let line = format!("@revoked * {}", key(1).to_openssh_line(""));
         std::fs::write(folder.path().join("global"), line).expect("global file");
-        let known = KnownFiles::read(&policy, &mut log);
+        let known = KnownFiles::read(&policy, &mut log).expect("read");
         assert!(matches!(known.look_up(&policy, &key(1)), Verdict::Revoked(_)));
     }
 
@@ -265,6 +342,26 @@ mod tests {
     }
 
     #[test]
+    fn the_address_is_looked_up_and_remembered_where_asked_for() {
+        let folder = tempfile::tempdir().expect("folder");
+        let mut policy = policy(folder.path(), false);
+        policy.address = Some("192.0.2.1".to_owned());
+        let mut ui = FakeUi::default();
+        let mut log = Log::new(&mut ui, LogLevel::Info, false);
+        let mut known = KnownFiles::read(&policy, &mut log).expect("read");
+        assert_eq!(known.judge_address(&policy, &key(1), &mut log).expect("judged"), None);
+        policy.checks.ip = true;
+        let verdict = known.judge_address(&policy, &key(1), &mut log).expect("judged");
+        assert!(matches!(verdict, Some(Verdict::New { .. })));
+        remember(&policy, &key(1), &mut log);
+        let text = std::fs::read_to_string(&policy.user_files[0]).expect("readable");
+        assert!(text.starts_with("[h.example]:2222,192.0.2.1 ssh-ed25519 "), "{text}");
+        let mut known = KnownFiles::read(&policy, &mut log).expect("read");
+        let verdict = known.judge_address(&policy, &key(1), &mut log).expect("judged");
+        assert!(matches!(verdict, Some(Verdict::Known(_))));
+    }
+
+    #[test]
     fn the_same_key_under_another_name_is_pointed_out() {
         let folder = tempfile::tempdir().expect("folder");
         let mut policy = policy(folder.path(), false);
@@ -272,8 +369,8 @@ mod tests {
         let mut log = Log::new(&mut ui, LogLevel::Info, false);
         remember(&policy, &key(1), &mut log);
         policy.name = "elsewhere".to_owned();
-        let Verdict::New { other_names } = KnownFiles::read(&policy, &mut log).look_up(&policy, &key(1))
-        else {
+        let known = KnownFiles::read(&policy, &mut log).expect("read");
+        let Verdict::New { other_names } = known.look_up(&policy, &key(1)) else {
             panic!("the host is not known")
         };
         assert_eq!(other_names[0].hosts, "[h.example]:2222");

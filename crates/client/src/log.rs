@@ -3,25 +3,56 @@
 use std::fs::File;
 use std::io::{self, Write};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 
+use crate::syslog::Syslog;
 use crate::ui::{LogLevel, Secret, UserInterface};
 
-/// Says things while the loop runs, when the user interface is somebody else's: on standard error or in the log file.
+/// Where messages go.
 #[derive(Debug, Clone, Default)]
+pub enum LogTarget {
+    /// Standard error.
+    #[default]
+    Stderr,
+    /// The end of a file (`-E`).
+    File(Arc<File>),
+    /// The system's log (`-y`).
+    Syslog(Arc<Syslog>),
+}
+
+/// Says things while the loop runs, when the user interface is somebody else's: on standard error or in a log. Clones share
+/// their level, which `~v` and `~V` change.
+#[derive(Debug, Clone)]
 pub struct Voice {
-    level: LogLevel,
-    file: Option<Arc<File>>,
+    level: Arc<AtomicU8>,
+    target: LogTarget,
+}
+
+impl Default for Voice {
+    fn default() -> Self {
+        Self::new(LogLevel::default(), LogTarget::Stderr)
+    }
 }
 
 impl Voice {
-    /// Says what is at most at `level`, in `file` or on standard error.
-    pub const fn new(level: LogLevel, file: Option<Arc<File>>) -> Self {
-        Self { level, file }
+    /// Says what is at most at `level`.
+    pub fn new(level: LogLevel, target: LogTarget) -> Self {
+        Self { level: Arc::new(AtomicU8::new(level as u8)), target }
     }
 
     /// True when something at this level is said.
     pub fn shows(&self, level: LogLevel) -> bool {
-        level <= self.level
+        level as u8 <= self.level.load(Ordering::Relaxed)
+    }
+
+    /// How much is said.
+    pub fn level(&self) -> LogLevel {
+        LogLevel::ALL.into_iter().rev().find(|level| self.shows(*level)).unwrap_or(LogLevel::Quiet)
+    }
+
+    /// Says more or less from now on.
+    pub fn set_level(&self, level: LogLevel) {
+        self.level.store(level as u8, Ordering::Relaxed);
     }
 
     /// Says `text`, line by line.
@@ -35,8 +66,11 @@ impl Voice {
             LogLevel::Debug3 => "debug3: ",
             _ => "",
         };
+        if let LogTarget::Syslog(syslog) = &self.target {
+            return text.lines().for_each(|line| syslog.line(level, &format!("{prefix}{line}")));
+        }
         // A terminal may be in raw mode while this is said, so lines end as OpenSSH ends them.
-        let end = if self.file.is_some() { "\n" } else { "\r\n" };
+        let end = if matches!(self.target, LogTarget::File(_)) { "\n" } else { "\r\n" };
         let mut out = String::new();
         for line in text.lines() {
             out.push_str(prefix);
@@ -44,9 +78,9 @@ impl Voice {
             out.push_str(end);
         }
         // Nobody is left to be told when even this fails.
-        let _ = match &self.file {
-            Some(file) => (&**file).write_all(out.as_bytes()),
-            None => io::stderr().write_all(out.as_bytes()),
+        let _ = match &self.target {
+            LogTarget::File(file) => (&**file).write_all(out.as_bytes()),
+            _ => io::stderr().write_all(out.as_bytes()),
         };
     }
 

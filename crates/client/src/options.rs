@@ -67,7 +67,8 @@ impl Options {
             Some(text) if text.eq_ignore_ascii_case("none") => Ok(None),
             Some(text) => match text.strip_prefix('$').filter(|name| !name.starts_with('{')) {
                 Some(name) => Ok(variable(name)),
-                None => self.config.expand_path(text, &SystemEnvironment).map(Some),
+                // The loader has expanded it.
+                None => Ok(Some(PathBuf::from(text))),
             },
         }
     }
@@ -121,6 +122,22 @@ impl Environment for SystemEnvironment {
 
     fn knows_algorithm(&self, kind: lh_config::algorithms::AlgorithmKind, name: &str, pattern: bool) -> bool {
         crate::algorithms::exists(kind, name, pattern)
+    }
+
+    fn canonical_name(&self, name: &str, family: lh_config::enums::AddressFamily) -> Option<String> {
+        use lh_config::enums::AddressFamily;
+        use lh_sys::resolver::Family;
+        let family = match family {
+            AddressFamily::Any => Family::Any,
+            AddressFamily::Inet => Family::Inet,
+            AddressFamily::Inet6 => Family::Inet6,
+        };
+        lh_sys::resolver::canonical_name(name, family)
+    }
+
+    fn local_addresses(&self) -> Vec<std::net::IpAddr> {
+        let all = lh_sys::interfaces::addresses().unwrap_or_default();
+        all.into_iter().filter(|each| each.up).map(|each| each.address.ip()).collect()
     }
 
     fn home_of(&self, user: &str) -> Option<PathBuf> {

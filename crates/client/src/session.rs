@@ -1,5 +1,7 @@
 //! Session channels: what is asked for when one opens, and what the server says about its program.
 
+use std::time::{Duration, Instant};
+
 use bytes::Bytes;
 use lh_config::client_table::ClientSettings;
 use lh_driver::{ChannelCx, ChannelEvent, ChannelHandler, ControlCx, ControlEvent, Interests, Ready};
@@ -24,6 +26,15 @@ impl Start {
             Self::Shell => "shell",
             Self::Exec(_) => "exec",
             Self::Subsystem(_) => "subsystem",
+        }
+    }
+
+    /// The name `ChannelTimeout` knows such a session by.
+    pub fn kind(&self) -> String {
+        match self {
+            Self::Shell => "session:shell".to_owned(),
+            Self::Exec(_) => "session:command".to_owned(),
+            Self::Subsystem(name) => format!("session:subsystem:{name}"),
         }
     }
 }
@@ -56,12 +67,34 @@ pub struct SessionSetup {
     pub agent_request: Option<&'static str>,
     /// What to run.
     pub start: Start,
+    /// Close the channel when nothing has moved over it for so long (`ChannelTimeout`).
+    pub idle: Option<Duration>,
 }
 
 impl SessionSetup {
     /// Runs `start` without a terminal or environment.
     pub const fn new(start: Start) -> Self {
-        Self { pty: None, env: Vec::new(), agent_request: None, start }
+        Self { pty: None, env: Vec::new(), agent_request: None, start, idle: None }
+    }
+
+    /// Adds what `ChannelTimeout` says about this kind of session: `session:shell`, `session:command` or
+    /// `session:subsystem:NAME` before `session` before `global` (a session is all that goes on where there are no
+    /// forwards). The first pattern that fits counts; 0 is for ever.
+    #[must_use]
+    pub fn with_timeout(mut self, settings: &ClientSettings) -> Self {
+        let kind = match &self.start {
+            Start::Shell => "session:shell".to_owned(),
+            Start::Exec(_) => "session:command".to_owned(),
+            Start::Subsystem(name) => format!("session:subsystem:{name}"),
+        };
+        let rules = &settings.channel_timeout.0;
+        let limit = |name: &str| {
+            let fits = |pattern: &str| lh_config::pattern::wildcard(name.as_bytes(), pattern.as_bytes());
+            rules.iter().find(|(pattern, _)| fits(pattern)).map(|(_, seconds)| *seconds)
+        };
+        let seconds = limit(&kind).or_else(|| limit("session")).or_else(|| limit("global"));
+        self.idle = seconds.filter(|seconds| *seconds > 0).map(Duration::from_secs);
+        self
     }
 
     /// Adds what `SendEnv` and `SetEnv` ask for.
@@ -93,8 +126,12 @@ pub enum SessionNote {
         /// The server's text. Not trusted.
         description: String,
     },
+    /// The channel is open.
+    Opened,
     /// The server gives no terminal.
     PtyRefused,
+    /// Nothing moved for as long as `ChannelTimeout` allows: the channel is being closed.
+    Idle,
     /// The server accepted the program (or shell, or subsystem).
     Started,
     /// The server does not run it.
@@ -121,19 +158,35 @@ pub struct SessionChannel {
     setup: Option<SessionSetup>,
     start: &'static str,
     inner: Box<dyn ChannelHandler>,
+    /// `ChannelTimeout`: how long nothing may move, and since when nothing has.
+    idle: Option<Duration>,
+    moved: Option<Instant>,
 }
 
 impl SessionChannel {
     /// Wraps the handler of the channel's data.
     pub fn new(setup: SessionSetup, inner: Box<dyn ChannelHandler>) -> Self {
-        Self { start: setup.start.request(), setup: Some(setup), inner }
+        Self { start: setup.start.request(), idle: setup.idle, setup: Some(setup), inner, moved: None }
+    }
+
+    /// Something moves.
+    fn touch(&mut self, cx: &ChannelCx<'_>) {
+        self.moved = self.idle.map(|_| cx.now());
+    }
+
+    fn idle_deadline(&self) -> Option<Instant> {
+        self.moved.zip(self.idle).map(|(moved, idle)| moved + idle)
     }
 }
 
 impl ChannelHandler for SessionChannel {
     fn on_event(&mut self, event: ChannelEvent, cx: &mut ChannelCx<'_>) {
         match &event {
+            ChannelEvent::Data { .. } => self.touch(cx),
+            ChannelEvent::Closed => self.moved = None,
             ChannelEvent::Opened { .. } => {
+                self.touch(cx);
+                cx.notify(SessionNote::Opened);
                 if let Some(setup) = self.setup.take() {
                     send_requests(&setup, cx);
                 }
@@ -182,15 +235,23 @@ impl ChannelHandler for SessionChannel {
     }
 
     fn on_ready(&mut self, token: usize, ready: Ready, cx: &mut ChannelCx<'_>) {
+        self.touch(cx);
         self.inner.on_ready(token, ready, cx);
     }
 
-    fn next_deadline(&self) -> Option<std::time::Instant> {
-        self.inner.next_deadline()
+    fn next_deadline(&self) -> Option<Instant> {
+        [self.inner.next_deadline(), self.idle_deadline()].into_iter().flatten().min()
     }
 
     fn on_timeout(&mut self, cx: &mut ChannelCx<'_>) {
-        self.inner.on_timeout(cx);
+        if self.idle_deadline().is_some_and(|deadline| deadline <= cx.now()) {
+            self.moved = None;
+            cx.notify(SessionNote::Idle);
+            cx.close();
+        }
+        if self.inner.next_deadline().is_some_and(|deadline| deadline <= cx.now()) {
+            self.inner.on_timeout(cx);
+        }
     }
 
     fn finished(&self) -> bool {
@@ -282,6 +343,25 @@ mod tests {
         assert_eq!(exit_note("exit-signal", &fields.into()), Some(note));
         assert_eq!(exit_note("exit-status", &Bytes::new()), None);
         assert_eq!(exit_note("eow@openssh.com", &Bytes::new()), None);
+    }
+
+    /// Covers: ssh_config ChannelTimeout
+    #[test]
+    fn the_most_particular_timeout_counts() {
+        let idle = |start, rules: &[(&str, u64)]| {
+            let mut request = lh_config::client::Request::new("h", crate::local_account().expect("a user"));
+            request.user_file = lh_config::client::UserFile::None;
+            request.system_file = None;
+            let mut config = lh_config::client::load(&request, &crate::SystemEnvironment).expect("loads");
+            config.channel_timeout.value.0 = rules.iter().map(|(kind, s)| ((*kind).to_owned(), *s)).collect();
+            SessionSetup::new(start).with_timeout(&config).idle.map(|idle| idle.as_secs())
+        };
+        assert_eq!(idle(Start::Shell, &[]), None);
+        assert_eq!(idle(Start::Shell, &[("session", 5), ("session:shell", 3)]), Some(3));
+        assert_eq!(idle(Start::Exec(vec![]), &[("session", 5), ("session:shell", 3)]), Some(5));
+        assert_eq!(idle(Start::Subsystem("sftp".to_owned()), &[("session:subsystem:s*", 7)]), Some(7));
+        assert_eq!(idle(Start::Shell, &[("global", 9), ("direct-tcpip", 1)]), Some(9));
+        assert_eq!(idle(Start::Shell, &[("session:*", 0), ("global", 9)]), None);
     }
 
     proptest! {

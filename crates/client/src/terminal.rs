@@ -6,19 +6,20 @@ use std::sync::Arc;
 
 use lh_cli::prompt::{Kind, Prompter, Require};
 
-use crate::log::Voice;
+use crate::log::{LogTarget, Voice};
+use crate::syslog::Syslog;
 use crate::ui::{LogLevel, Secret, UserInterface};
 
 /// Talks on standard error and asks through `/dev/tty` or an `SSH_ASKPASS` program.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct TerminalUi {
     prompter: Prompter,
-    log: Option<Arc<File>>,
+    log: LogTarget,
 }
 
 impl Default for TerminalUi {
     fn default() -> Self {
-        Self { prompter: Prompter::from_environment(), log: None }
+        Self { prompter: Prompter::from_environment(), log: LogTarget::Stderr }
     }
 }
 
@@ -28,8 +29,14 @@ impl TerminalUi {
     /// # Errors
     /// The file cannot be opened.
     pub fn log_to(&mut self, path: &std::path::Path) -> io::Result<()> {
-        self.log = Some(Arc::new(File::options().append(true).create(true).open(path)?));
+        self.log = LogTarget::File(Arc::new(File::options().append(true).create(true).open(path)?));
         Ok(())
+    }
+
+    /// Sends messages to the system's log instead (`-y`), under the name `ident`; `facility` is a word of
+    /// `SyslogFacility`.
+    pub fn log_to_syslog(&mut self, ident: &str, facility: &str) {
+        self.log = LogTarget::Syslog(Arc::new(Syslog::open(ident, facility)));
     }
 
     /// Says something without a level's prefix; for messages that are not filtered by level.

@@ -27,6 +27,46 @@ pub enum LogLevel {
     Debug3,
 }
 
+impl LogLevel {
+    /// All of them, the quietest first.
+    pub const ALL: [Self; 8] = [
+        Self::Quiet,
+        Self::Fatal,
+        Self::Error,
+        Self::Info,
+        Self::Verbose,
+        Self::Debug1,
+        Self::Debug2,
+        Self::Debug3,
+    ];
+
+    /// The level as `LogLevel` spells it.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Quiet => "QUIET",
+            Self::Fatal => "FATAL",
+            Self::Error => "ERROR",
+            Self::Info => "INFO",
+            Self::Verbose => "VERBOSE",
+            Self::Debug1 => "DEBUG1",
+            Self::Debug2 => "DEBUG2",
+            Self::Debug3 => "DEBUG3",
+        }
+    }
+
+    /// The next level up, as `-v` and `~v` take it.
+    #[must_use]
+    pub fn more(self) -> Self {
+        Self::ALL.into_iter().find(|level| *level > self).unwrap_or(Self::Debug3)
+    }
+
+    /// The next level down.
+    #[must_use]
+    pub fn less(self) -> Self {
+        Self::ALL.into_iter().rev().find(|level| *level < self).unwrap_or(Self::Quiet)
+    }
+}
+
 /// The person at the other end of the library, or what stands in for one.
 ///
 /// Texts come without a final newline and are already free of control characters from the peer.

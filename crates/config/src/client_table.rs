@@ -29,15 +29,15 @@ keyword_table! {
     /// Never ask for anything.
     batch_mode: bool = "no", "BatchMode", Match, Works;
     /// Whether an unresolvable name is an error when canonicalizing.
-    canonicalize_fallback_local: bool = "yes", "CanonicalizeFallbackLocal", Match, NotYet;
+    canonicalize_fallback_local: bool = "yes", "CanonicalizeFallbackLocal", Match, Works;
     /// Complete short names from CanonicalDomains.
-    canonicalize_hostname: CanonicalizeHostname = "no", "CanonicalizeHostname", Match, NotYet;
+    canonicalize_hostname: CanonicalizeHostname = "no", "CanonicalizeHostname", Match, Works;
     /// Also check the address in known_hosts.
-    check_host_ip: bool = "no", "CheckHostIP", Match, NotYet;
+    check_host_ip: bool = "no", "CheckHostIP", Match, Works;
     /// Compress the connection.
     compression: bool = "no", "Compression", Match, Works;
     /// Share one connection among several sessions.
-    control_master: ControlMaster = "no", "ControlMaster", Match, NotYet;
+    control_master: ControlMaster = "no", "ControlMaster", Match, Works;
     /// Use ssh-keysign for host-based authentication.
     enable_ssh_keysign: bool = "no", "EnableSSHKeysign", Match, NotYet;
     /// Forget all forwards of files and command line.
@@ -100,17 +100,17 @@ keyword_table! {
     /// Ask for a network tunnel.
     tunnel: Tunnel = "no", "Tunnel", Match, NotYet;
     /// Look for host keys in DNS.
-    verify_host_key_dns: YesNoAsk = "no", "VerifyHostKeyDNS", Match, NotYet;
+    verify_host_key_dns: YesNoAsk = "no", "VerifyHostKeyDNS", Match, Works;
     /// Show the host key as a picture.
     visual_host_key: bool = "no", "VisualHostKey", Match, Works;
     /// Learn further host keys from the server.
-    update_host_keys: YesNoAsk = "yes", "UpdateHostKeys", Match, NotYet;
+    update_host_keys: YesNoAsk = "yes", "UpdateHostKeys", Match, Works;
     /// Allow the ~C command line.
     enable_escape_commandline: bool = "no", "EnableEscapeCommandline", Match, Works;
     /// Warn about key exchanges that are weak.
-    warn_weak_crypto: bool = "yes", "WarnWeakCrypto", Match, NotYet;
+    warn_weak_crypto: WarnWeakCrypto = "yes", "WarnWeakCrypto", Match, Works;
     /// Most dots of a name that is still completed.
-    canonicalize_max_dots: u32 = "1", "CanonicalizeMaxDots", Match, NotYet;
+    canonicalize_max_dots: u32 = "1", "CanonicalizeMaxDots", Match, Works;
     /// How often to try connecting.
     connection_attempts: u32 = "1", "ConnectionAttempts", Match, Works;
     /// How long untrusted X11 is allowed, in seconds.
@@ -124,15 +124,15 @@ keyword_table! {
     /// Smallest RSA key accepted, in bits.
     required_rsa_size: u32 = "1024", "RequiredRSASize" ["RSAMinSize"], Match, Works;
     /// Hide when keys are typed.
-    obscure_keystroke_timing: ObscureKeystrokeTiming = "yes", "ObscureKeystrokeTiming", Match, NotYet;
+    obscure_keystroke_timing: ObscureKeystrokeTiming = "yes", "ObscureKeystrokeTiming", Match, Works;
     /// Address to connect from.
     bind_address: Option<String> = "", "BindAddress", Match, Works;
     /// Interface to connect from.
-    bind_interface: Option<String> = "", "BindInterface", Match, NotYet;
+    bind_interface: Option<String> = "", "BindInterface", Match, Works;
     /// Packet ciphers.
     ciphers: AlgorithmList = "", "Ciphers", Match, Works;
     /// Socket of the shared connection; tokens.
-    control_path: Option<String> = "", "ControlPath", Match, NotYet;
+    control_path: Option<String> = "", "ControlPath", Match, Works;
     /// Name of the host in known_hosts.
     host_key_alias: Option<String> = "", "HostKeyAlias", Match, Works;
     /// Host key algorithms.
@@ -158,7 +158,7 @@ keyword_table! {
     /// Message authentication codes.
     macs: AlgorithmList = "", "MACs", Match, Works;
     /// Library with PKCS#11 keys.
-    pkcs11_provider: Option<String> = "", "PKCS11Provider" ["SmartcardDevice"], Match, NotYet;
+    pkcs11_provider: Option<String> = "", "PKCS11Provider" ["SmartcardDevice"], Match, AcceptedWithoutEffect("no support for PKCS#11; keys on a token can be used through an agent");
     /// Order of authentication methods.
     preferred_authentications: Option<String> = "", "PreferredAuthentications", Match, Works;
     /// Command whose input and output are the connection; tokens %% %h %n %p %r.
@@ -168,7 +168,7 @@ keyword_table! {
     /// Files of revoked host keys; tokens.
     revoked_host_keys: Words = "", "RevokedHostKeys", Match, Works;
     /// Program that says which host keys are valid; tokens.
-    known_hosts_command: RestOfLine = "", "KnownHostsCommand", Match, NotYet;
+    known_hosts_command: RestOfLine = "", "KnownHostsCommand", Match, Works;
     /// Library for security keys.
     security_key_provider: Option<String> = "internal", "SecurityKeyProvider", Match, NotYet;
     /// Algorithms for public key authentication.
@@ -178,11 +178,11 @@ keyword_table! {
     /// Refuse to connect, with this text.
     refuse_connection: Option<String> = "", "RefuseConnection", Match, Works;
     /// Text after our version in the identification line.
-    version_addendum: RestOfLine = "", "VersionAddendum", Match, NotYet;
+    version_addendum: RestOfLine = "", "VersionAddendum", Match, Works;
     /// Key files to try; tokens.
     identity_file: Files = "", "IdentityFile" ["IdentityFile2"], Match, Works;
     /// Domains to complete short names with.
-    canonical_domains: CanonicalDomains = "none", "CanonicalDomains", Match, NotYet;
+    canonical_domains: CanonicalDomains = "none", "CanonicalDomains", Match, Works;
     /// Certificates to offer; tokens.
     certificate_file: Files = "", "CertificateFile", Match, Works;
     /// Known hosts of the system.
@@ -200,9 +200,9 @@ keyword_table! {
     /// Listeners on the server that connect from here.
     remote_forward: RemoteForwards = "", "RemoteForward", Match, Works;
     /// Source places that always log.
-    log_verbose: LogVerbose = "none", "LogVerbose", Match, NotYet;
+    log_verbose: LogVerbose = "none", "LogVerbose", Match, AcceptedWithoutEffect("its patterns name places in OpenSSH's source; -vvv shows everything");
     /// Channel types that end when idle.
-    channel_timeout: ChannelTimeouts = "none", "ChannelTimeout", Match, NotYet;
+    channel_timeout: ChannelTimeouts = "none", "ChannelTimeout", Match, Works;
     /// What a remote SOCKS forward may reach.
     permit_remote_open: PermitForward = "any", "PermitRemoteOpen", Match, Works;
     /// Put used keys into the agent.
@@ -214,9 +214,9 @@ keyword_table! {
     /// Tunnel units.
     tunnel_device: TunnelDevice = "any:any", "TunnelDevice", Match, NotYet;
     /// CNAMEs that may be followed when canonicalizing.
-    canonicalize_permitted_cnames: PermittedCnames = "none", "CanonicalizePermittedCNAMEs", Match, NotYet;
+    canonicalize_permitted_cnames: PermittedCnames = "none", "CanonicalizePermittedCNAMEs", Match, Works;
     /// How long a shared connection outlives its first session.
-    control_persist: ControlPersist = "no", "ControlPersist", Match, NotYet;
+    control_persist: ControlPersist = "no", "ControlPersist", Match, Works;
     /// The escape character of terminal sessions.
     escape_char: EscapeChar = "~", "EscapeChar", Match, Works;
     /// DSCP of the connection.
@@ -226,7 +226,7 @@ keyword_table! {
     /// File mode mask of forwarded Unix sockets.
     stream_local_bind_mask: OctalMask = "0177", "StreamLocalBindMask", Match, Works;
     /// Where -y logs to.
-    syslog_facility: SyslogFacility = "USER", "SyslogFacility", Match, NotYet;
+    syslog_facility: SyslogFacility = "USER", "SyslogFacility", Match, Works;
     /// A name that Match tagged looks for.
     tag: Option<String> = "", "Tag", Match, Works;
 

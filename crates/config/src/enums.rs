@@ -185,6 +185,19 @@ enumeration! {
 }
 
 enumeration! {
+    /// `WarnWeakCrypto`.
+    WarnWeakCrypto ("yes, no or no-pq-kex") {
+        /// Warn about everything that is weak.
+        Yes = "yes" | "true",
+        /// Warn about nothing.
+        No = "no" | "false",
+        /// Do not warn about key exchanges that a quantum computer could undo.
+        NoPqKex = "no-pq-kex",
+    }
+    default Yes; error unsupported;
+}
+
+enumeration! {
     /// `FingerprintHash`.
     FingerprintHash ("sha256 or md5") {
         /// SHA-256, base64.
@@ -210,7 +223,7 @@ enumeration! {
     /// `LogLevel`.
     LogLevel ("log level") {
         /// Nothing.
-        Quiet = "QUIET",
+        Quiet = "SILENT" | "QUIET",
         /// Fatal errors.
         Fatal = "FATAL",
         /// Errors.

@@ -40,6 +40,12 @@ pub trait Environment {
         true
     }
 
+    /// Asks the resolver for a name: `None` when it has no address there, otherwise the name it is an alias of (or its
+    /// own). For `CanonicalizeHostname`.
+    fn canonical_name(&self, _name: &str, _family: crate::enums::AddressFamily) -> Option<String> {
+        None
+    }
+
     /// The addresses of our network interfaces, for `Match localnetwork`.
     fn local_addresses(&self) -> Vec<std::net::IpAddr> {
         Vec::new()

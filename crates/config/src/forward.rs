@@ -31,7 +31,7 @@ pub fn parse_port(text: &str) -> Option<u16> {
     if text.bytes().all(|b| b.is_ascii_digit()) {
         return text.parse().ok();
     }
-    None
+    crate::services::port(text)
 }
 
 /// Splits at the next `:` or `/` outside brackets (`/` is OpenSSH's older separator); a field starting with `/` is a path that

@@ -1,6 +1,12 @@
 //! Which files an `Include` line names.
 
+use std::io::{ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::OFlags;
+use rustix::io::Errno;
 
 use crate::pattern::wildcard;
 
@@ -116,19 +122,37 @@ fn in_class(c: u8, class: &[u8]) -> bool {
     hit != negated
 }
 
-/// Reads a configuration file as text; bytes that are not UTF-8 become replacement characters.
+/// How long a pipe or terminal that stands in for a file may say nothing. OpenSSH waits for ever, which a name that slipped into
+/// `Include conf.d/*` turns into a program that hangs without a word.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Reads a configuration file as text; bytes that are not UTF-8 become replacement characters. A pipe will do
+/// (`-F <(…)`), if its writer does not keep us waiting.
 ///
 /// # Errors
-/// The operating system's, and `FileTooLarge` past [`MAX_FILE`].
+/// The operating system's, `FileTooLarge` past [`MAX_FILE`], and `TimedOut` for a pipe that says nothing for ten seconds.
 pub fn read_text(path: &Path) -> std::io::Result<String> {
-    use std::io::Read;
+    read_patiently(path, PATIENCE)
+}
+
+fn read_patiently(path: &Path, patience: Duration) -> std::io::Result<String> {
+    use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
     let mut bytes = Vec::new();
-    let file = std::fs::File::open(path)?;
-    if file.metadata()?.is_dir() {
+    // Without the flag, opening a pipe would already wait for its writer.
+    let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
+    let file = std::fs::OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path)?;
+    let kind = file.metadata()?.file_type();
+    if kind.is_dir() {
         // `Include conf.d/*` may hit a folder; it is as good as an empty file.
         return Ok(String::new());
     }
-    file.take(MAX_FILE + 1).read_to_end(&mut bytes)?;
+    if kind.is_file() {
+        file.take(MAX_FILE + 1).read_to_end(&mut bytes)?;
+    } else if kind.is_fifo() || kind.is_char_device() {
+        read_stream(&file, patience, &mut bytes)?;
+    } else {
+        return Err(std::io::ErrorKind::InvalidInput.into());
+    }
     if bytes.len() as u64 > MAX_FILE {
         return Err(std::io::Error::from(std::io::ErrorKind::FileTooLarge));
     }
@@ -136,4 +160,58 @@ pub fn read_text(path: &Path) -> std::io::Result<String> {
         Ok(text) => text,
         Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
     })
+}
+
+/// Reads what is no file to its end, one wait of at most `patience` at a time.
+fn read_stream(mut file: &std::fs::File, patience: Duration, bytes: &mut Vec<u8>) -> std::io::Result<()> {
+    let mut buffer = [0; 16 << 10];
+    let patience = Timespec::try_from(patience).map_err(|_| std::io::ErrorKind::InvalidInput)?;
+    while bytes.len() as u64 <= MAX_FILE {
+        match poll(&mut [PollFd::new(&file, PollFlags::IN)], Some(&patience)) {
+            Ok(0) => return Err(std::io::ErrorKind::TimedOut.into()),
+            Ok(_) => {}
+            Err(Errno::INTR) => continue,
+            Err(error) => return Err(error.into()),
+        }
+        match file.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(n) => bytes.extend_from_slice(&buffer[..n]),
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pipe(folder: &tempfile::TempDir) -> PathBuf {
+        let path = folder.path().join("pipe");
+        rustix::fs::mkfifoat(rustix::fs::CWD, &path, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR)
+            .expect("a pipe");
+        path
+    }
+
+    #[test]
+    fn a_pipe_is_read_to_its_end() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = pipe(&folder);
+        let there = path.clone();
+        let writer = std::thread::spawn(move || std::fs::write(there, "Port 7\n".repeat(20_000)));
+        assert_eq!(read_text(&path).expect("reads").len(), 140_000);
+        writer.join().expect("joins").expect("written");
+    }
+
+    #[test]
+    fn a_pipe_without_a_writer_and_an_endless_file_end_too() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let error = read_patiently(&pipe(&folder), Duration::from_millis(20)).expect_err("nobody writes");
+        assert_eq!(error.kind(), ErrorKind::TimedOut);
+        let error = read_text(Path::new("/dev/zero")).expect_err("too long");
+        assert_eq!(error.kind(), ErrorKind::FileTooLarge);
+        assert_eq!(read_text(Path::new("/dev/null")).expect("reads"), "");
+        assert_eq!(read_text(folder.path()).expect("reads"), "");
+    }
 }

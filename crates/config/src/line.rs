@@ -96,6 +96,26 @@ pub fn split_words(text: &str, comments: bool) -> Result<Vec<String>, BadQuotes>
     }
 }
 
+/// The opposite of [`split_words`]: words with blanks are quoted, quotes and backslashes get a backslash.
+pub fn join_words(words: &[String]) -> String {
+    let mut out = String::new();
+    for (index, word) in words.iter().enumerate() {
+        if index > 0 {
+            out.push(' ');
+        }
+        let quote = if word.contains([' ', '\t']) { "\"" } else { "" };
+        out.push_str(quote);
+        for c in word.chars() {
+            if matches!(c, '\\' | '\'' | '"') {
+                out.push('\\');
+            }
+            out.push(c);
+        }
+        out.push_str(quote);
+    }
+    out
+}
+
 impl Arguments {
     /// Splits the value of `keyword` into words.
     ///

@@ -89,7 +89,7 @@ impl Value for ListenAddresses {
     }
 }
 
-/// `Subsystem` lines: name and command with its arguments as written.
+/// `Subsystem` lines: name and command with its arguments, quoted for a shell where they must be.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Subsystems(pub Vec<(String, String)>);
 
@@ -105,12 +105,12 @@ impl Value for Subsystems {
     const ACCUMULATES: bool = true;
     fn parse(args: &mut Arguments) -> Result<Self, String> {
         let name = args.next_word().ok_or_else(|| "Missing subsystem name.".to_string())?;
-        let mut command = args.next_word().ok_or_else(|| "Missing subsystem command.".to_string())?;
-        for word in args.remaining() {
-            command.push(' ');
-            command.push_str(&word);
+        let words = args.remaining();
+        if words.is_empty() {
+            return Err("Missing subsystem command.".to_string());
         }
-        Ok(Self(vec![(name, command)]))
+        // A shell splits it again, so what was quoted is quoted once more.
+        Ok(Self(vec![(name, crate::line::join_words(&words))]))
     }
     fn append(&mut self, later: Self) {
         for (name, command) in later.0 {

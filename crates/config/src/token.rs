@@ -4,6 +4,51 @@ use std::path::PathBuf;
 
 use crate::environment::{Account, Environment};
 
+/// Tokens of `ssh_config`: the letter, what it stands for, and where it is known besides the keywords that know all of the first
+/// part (`CertificateFile`, `ControlPath`, `IdentityAgent`, `IdentityFile`, `Include`, `KnownHostsCommand`, `LocalCommand`, `LocalForward`,
+/// `Match exec`, `RemoteCommand`, `RemoteForward`, `RevokedHostKeys`, `SetEnv`, `UserKnownHostsFile`, `VersionAddendum`, and `User`,
+/// which knows all but %C and %r).
+pub static CLIENT_TOKENS: &[(char, &str, &str)] = &[
+    ('%', "a percent sign", "also Hostname, ProxyCommand and ProxyJump"),
+    ('C', "hash of %l%h%p%r%j", ""),
+    ('d', "the local home folder", ""),
+    ('h', "the host to connect to", "also ProxyCommand and ProxyJump; in Hostname the name as typed"),
+    ('i', "the local user's number", ""),
+    ('j', "the value of ProxyJump, or nothing", ""),
+    ('k', "HostKeyAlias, or the host as typed", ""),
+    ('L', "the local host name up to the first dot", ""),
+    ('l', "the local host name", ""),
+    ('n', "the host as typed", "also ProxyCommand and ProxyJump"),
+    ('p', "the port", "also ProxyCommand and ProxyJump"),
+    ('r', "the remote user", "also ProxyCommand and ProxyJump"),
+    ('u', "the local user", ""),
+    ('f', "fingerprint of the host key", "only KnownHostsCommand"),
+    ('H', "the name or address that is looked up", "only KnownHostsCommand"),
+    ('I', "why: ADDRESS, HOSTNAME or ORDER", "only KnownHostsCommand"),
+    ('K', "the host key, base64", "only KnownHostsCommand"),
+    ('t', "type of the host key", "only KnownHostsCommand"),
+    ('T', "the local tunnel interface, or NONE", "only LocalCommand"),
+];
+
+/// Tokens of `sshd_config`, as [`CLIENT_TOKENS`]; known to `AuthorizedKeysCommand`, `AuthorizedKeysFile`, `AuthorizedPrincipalsCommand`,
+/// `AuthorizedPrincipalsFile` and `ChrootDirectory` as far as the last part says.
+pub static SERVER_TOKENS: &[(char, &str, &str)] = &[
+    ('%', "a percent sign", "all"),
+    ('h', "the user's home folder", "all"),
+    ('U', "the user's number", "all"),
+    ('u', "the user's name", "all"),
+    ('C', "addresses and ports of the connection", "the commands"),
+    ('D', "the routing domain", "the commands"),
+    ('f', "fingerprint of the key or certificate", "the commands"),
+    ('k', "the key or certificate, base64", "the commands"),
+    ('t', "type of the key or certificate", "the commands"),
+    ('F', "fingerprint of the authority's key", "AuthorizedPrincipalsCommand"),
+    ('i', "the certificate's identity", "AuthorizedPrincipalsCommand"),
+    ('K', "the authority's key, base64", "AuthorizedPrincipalsCommand"),
+    ('s', "the certificate's serial number", "AuthorizedPrincipalsCommand"),
+    ('T', "type of the authority's key", "AuthorizedPrincipalsCommand"),
+];
+
 /// Values of `%` tokens.
 #[derive(Debug, Clone, Default)]
 pub struct Tokens {
@@ -99,5 +144,6 @@ pub fn expand_tilde(text: &str, account: &Account, environment: &dyn Environment
         environment.home_of(user).ok_or_else(|| format!("tilde_expand: No such user {user}"))?
     };
     let home = home.to_string_lossy();
-    Ok(format!("{}{path}", home.trim_end_matches('/')))
+    // A lone `~` gets its slash too.
+    Ok(format!("{}/{}", home.trim_end_matches('/'), path.trim_start_matches('/')))
 }

@@ -153,7 +153,7 @@ fn sshd_t_agrees() {
         "Port 22\nPort 2222\nAddressFamily inet\nListenAddress 127.0.0.1\nListenAddress 127.0.0.1:99\n",
         "PermitRootLogin yes\nMaxAuthTries 3\nMaxSessions 5\nMaxStartups 5:50:60\nLoginGraceTime 1m\nStrictModes no\n",
         "PasswordAuthentication no\nKbdInteractiveAuthentication no\nPubkeyAuthentication yes\nPermitEmptyPasswords yes\n",
-        "Subsystem sftp internal-sftp -f AUTH -l INFO\nSubsystem other /bin/x \"a b\"\nAcceptEnv LANG LC_*\nSetEnv A=1\n",
+        "Subsystem sftp internal-sftp -f AUTH -l INFO\nSubsystem other /bin/x a b\nAcceptEnv LANG LC_*\nSetEnv A=1\n",
         "AllowUsers a b@c\nAllowUsers d\nDenyUsers e\nAllowGroups f\nDenyGroups g h\n",
         "ClientAliveInterval 30\nClientAliveCountMax 2\nTCPKeepAlive no\nCompression no\nRekeyLimit 1G 1h\nUseDNS yes\n",
         "AllowTcpForwarding local\nAllowStreamLocalForwarding no\nGatewayPorts clientspecified\nX11Forwarding yes\n\

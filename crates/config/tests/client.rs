@@ -118,7 +118,10 @@ fn unknown_words_can_be_ignored_and_old_ones_are() {
         .with_text("h", "Tunnel no\nRevokedHostKeys /r\nPKCS11Provider /p\nHost x\nSecurityKeyProvider /s\n")
         .expect("loads");
     let notes: Vec<_> = config.notes.iter().map(|note| (note.loud, note.text.rsplit(": ").next())).collect();
-    assert_eq!(notes, [(false, Some("PKCS11Provider is not supported yet"))]);
+    assert_eq!(
+        notes,
+        [(false, Some("no support for PKCS#11; keys on a token can be used through an agent"))]
+    );
     assert!(home.with_text("h", "Foo 1\nIgnoreUnknown Foo\n").is_err(), "only from there on");
 }
 

@@ -17,6 +17,7 @@ mod kex;
 mod key;
 mod mac;
 mod packet;
+mod prime;
 mod random;
 mod umac;
 
@@ -32,5 +33,6 @@ pub use key::{
 };
 pub use mac::Mac;
 pub use packet::{Direction, KeyLimits, PacketIndex, PacketKey};
+pub use prime::is_probable_prime;
 pub use random::{Random, SystemRandom};
 pub use zeroize::Zeroizing;

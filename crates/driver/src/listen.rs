@@ -133,6 +133,17 @@ impl UnixListener {
         Ok(listener)
     }
 
+    /// Gives the socket's file another name, at which nothing may lie yet.
+    ///
+    /// # Errors
+    /// `AlreadyExists`, or the folder cannot be written to. The socket is gone then.
+    pub fn link_to(mut self, path: &Path) -> io::Result<Self> {
+        std::fs::hard_link(&self.path, path)?;
+        let _ = std::fs::remove_file(&self.path);
+        path.clone_into(&mut self.path);
+        Ok(self)
+    }
+
     /// The path.
     pub fn path(&self) -> &Path {
         &self.path

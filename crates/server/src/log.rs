@@ -51,10 +51,13 @@ impl Level {
         Self::Debug3,
     ];
 
-    /// The level of a configuration word; `DEBUG` is `DEBUG1`.
+    /// The level of a configuration word; `DEBUG` is `DEBUG1`, `SILENT` is `QUIET`.
     pub fn by_name(name: &str) -> Option<Self> {
         if name.eq_ignore_ascii_case("DEBUG") {
             return Some(Self::Debug1);
+        }
+        if name.eq_ignore_ascii_case("SILENT") {
+            return Some(Self::Quiet);
         }
         Self::ALL.into_iter().find(|level| format!("{level:?}").eq_ignore_ascii_case(name))
     }
@@ -300,6 +303,7 @@ mod tests {
         assert_eq!(log.taken(), ["one 1", "error: three", "debug1: four"]);
         assert_eq!(Level::by_name("debug"), Some(Level::Debug1));
         assert_eq!(Level::by_name("QUIET"), Some(Level::Quiet));
+        assert_eq!(Level::by_name("silent"), Some(Level::Quiet));
         assert_eq!(Level::by_name("Debug3"), Some(Level::Debug3));
         assert_eq!(Level::by_name("loud"), None);
     }

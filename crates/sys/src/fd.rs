@@ -44,6 +44,21 @@ pub fn close(fd: OwnedFd) -> io::Result<()> {
     }
 }
 
+/// Closes every descriptor from 3 up, whoever owns it: for a process that has just split from another one which goes on
+/// with all that was open, while this one starts anew with the standard descriptors. Values that owned descriptors must not
+/// be used or dropped any more: end with [`std::process::exit`].
+///
+/// # Errors
+/// The kernel (before 5.9) cannot do it.
+#[expect(unsafe_code, reason = "close_range(2) is offered by the C library alone")]
+pub fn close_all() -> io::Result<()> {
+    // SAFETY: no memory is involved; what becomes of descriptors that others own is said above.
+    match unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, 0) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 /// Opens `/dev/null` for both directions.
 pub fn null() -> io::Result<OwnedFd> {
     Ok(File::options().read(true).write(true).open("/dev/null")?.into())

@@ -20,6 +20,8 @@
 //! | [`pam`] | pluggable authentication, where the feature of that name is on |
 //! | [`termios`] | raw mode, window sizes, the terminal modes of RFC 4254 section 8 |
 //! | [`signals`] | signal names, and signals turned into readable bytes |
+//! | [`interfaces`] | addresses of network interfaces |
+//! | [`resolver`] | what a name is an alias of, and records of the domain name system |
 //! | [`syslog`] | the system's log |
 //! | [`memory`] | how much memory the machine has left |
 //! | [`rsa`] | RSA signatures over SHA-1, for old equipment |
@@ -33,11 +35,14 @@ pub mod child;
 pub mod crypt;
 pub mod fd;
 pub mod ids;
+pub mod interfaces;
 pub mod memory;
 pub mod pam;
+pub mod pass;
 pub mod pty;
 pub mod records;
 pub mod resolve;
+pub mod resolver;
 pub mod rsa;
 pub mod sandbox;
 pub mod signals;

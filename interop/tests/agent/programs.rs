@@ -23,7 +23,7 @@ fn everyday(lab: &Lab) -> Vec<Vec<String>> {
         list(&["-l"]),
         list(&["-L"]),
         list(&["-l", "-E", "md5"]),
-        list(&["-T", &key("user_ed25519.pub"), &key("user_ecdsa.pub")]),
+        list(&["-T", &key("user_ed25519.pub"), &key("user_rsa.pub"), &key("user_ecdsa.pub")]),
         list(&["-d", &key("user_rsa")]),
         list(&["-d", &key("user_rsa")]),
         list(&["-d", &key("user_ecdsa.pub")]),

@@ -62,10 +62,23 @@ impl Room {
     }
 
     pub(crate) fn run(&self, program: impl AsRef<Path>, arguments: &[&str], input: &str) -> Said {
+        self.run_with(program, arguments, input, &[])
+    }
+
+    /// The same with more in the environment.
+    pub(crate) fn run_with(
+        &self,
+        program: impl AsRef<Path>,
+        arguments: &[&str],
+        input: &str,
+        environment: &[(&str, &str)],
+    ) -> Said {
         let mut command = Command::new(program.as_ref());
         command.args(arguments).current_dir(self.folder.path());
         // Nobody is to be asked: no window.
+        command.env_remove("SSH_AUTH_SOCK").env("TZ", "Europe/Berlin");
         command.env_remove("DISPLAY").env_remove("WAYLAND_DISPLAY").env("SSH_ASKPASS_REQUIRE", "never");
+        command.envs(environment.iter().copied());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("starts");
         // A program that asks nothing may be gone already.
@@ -101,8 +114,13 @@ impl Theirs {
 
     /// Both must say the same in every respect, but for the program's name.
     pub(crate) fn same(&self, room: &Room, arguments: &[&str]) -> Said {
-        let theirs = room.run(&self.0, arguments, "");
-        let ours = room.run(OURS, arguments, "");
+        self.same_with(room, arguments, "")
+    }
+
+    /// The same with something on standard input. Ours comes last: what is left behind is ours.
+    pub(crate) fn same_with(&self, room: &Room, arguments: &[&str], input: &str) -> Said {
+        let theirs = room.run(&self.0, arguments, input);
+        let ours = room.run(OURS, arguments, input);
         assert_eq!(
             Said { err: ours.err.replace("lhssh-keygen", "ssh-keygen"), ..ours },
             theirs,

@@ -20,7 +20,7 @@ mod sshd;
 
 pub use add::ADD;
 pub use agent::AGENT;
-pub use keygen::KEYGEN;
+pub use keygen::{KEYGEN, KEYGEN_FORMS};
 pub use keyscan::KEYSCAN;
 pub use scp::SCP;
 pub use sftp::SFTP;
@@ -32,6 +32,9 @@ use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
+/// Every program with a flag table: manual pages, completions and `docs/compat.md` are made from these.
+pub static PROGRAMS: &[&Program] = &[&SSH, &SCP, &SFTP, &SFTP_SERVER, &SSHD, &KEYGEN, &AGENT, &ADD, &KEYSCAN];
+
 /// What becomes of a flag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Support {
@@ -41,6 +44,8 @@ pub enum Support {
     Accepted(&'static str),
     /// It is known and refused with a message, because it is not written yet.
     NotYet,
+    /// It is known and refused for good, for the reason given.
+    Never(&'static str),
 }
 
 /// One row of a flag table.
@@ -92,6 +97,8 @@ pub struct Parsed {
     pub flags: Vec<(char, Option<OsString>)>,
     /// Everything else.
     pub operands: Vec<OsString>,
+    /// How many of the flags stand before the first operand.
+    pub flags_before_operands: usize,
 }
 
 /// The program is to stop here: help was asked for, or the command line is wrong.
@@ -174,6 +181,9 @@ impl Program {
         let mut rounds = if self.flags_after_first_operand { 2 } else { 1 };
         loop {
             let ended = self.parse_flags(&mut rest, &mut parsed)?;
+            if parsed.operands.is_empty() {
+                parsed.flags_before_operands = parsed.flags.len();
+            }
             rounds -= 1;
             if rounds == 0 || ended {
                 break;
@@ -218,8 +228,12 @@ impl Program {
                     let missing = || self.usage_error(&format!("option requires an argument -- {short}"));
                     Some(rest.next().ok_or_else(missing)?)
                 };
-                if flag.support == Support::NotYet {
-                    return Err(self.error(&format!("option -{short} is not supported yet")));
+                match flag.support {
+                    Support::NotYet => {
+                        return Err(self.error(&format!("option -{short} is not supported yet")));
+                    }
+                    Support::Never(why) => return Err(self.error(&format!("option -{short}: {why}"))),
+                    Support::Works | Support::Accepted(_) => {}
                 }
                 parsed.flags.push((short, value));
             }
@@ -280,6 +294,7 @@ impl Program {
                 Support::Works => String::new(),
                 Support::Accepted(why) => format!(" (accepted; {why})"),
                 Support::NotYet => " (not supported yet)".to_string(),
+                Support::Never(why) => format!(" ({why})"),
             };
             let head = format!("  -{}{value:<width$}", flag.short);
             let words: Vec<String> =
@@ -291,8 +306,8 @@ impl Program {
         out
     }
 
-    /// Flags that are shown to people: those without a help text are for other programs.
-    fn shown(&self) -> impl Iterator<Item = &'static Flag> {
+    /// The flags that are shown to people: those without a help text are for other programs.
+    pub fn shown(&self) -> impl Iterator<Item = &'static Flag> {
         self.flags.iter().filter(|flag| !flag.help.is_empty())
     }
 }

@@ -1,6 +1,6 @@
 //! The flags of `lhssh`, which are those of ssh(1).
 
-use super::Support::{Accepted, NotYet, Works};
+use super::Support::{Accepted, Never, NotYet, Works};
 use super::{Flag, Program};
 
 /// `lhssh`.
@@ -17,7 +17,7 @@ pub static SSH: Program = Program {
         Flag::plain('6', Works, "Use IPv6 addresses only."),
         Flag::plain('A', Works, "Forward the authentication agent."),
         Flag::plain('a', Works, "Do not forward the authentication agent."),
-        Flag::with('B', "bind_interface", NotYet, "Connect from the address of this interface."),
+        Flag::with('B', "bind_interface", Works, "Connect from the address of this interface."),
         Flag::with('b', "bind_address", Works, "Connect from this address."),
         Flag::plain('C', Works, "Compress the connection."),
         Flag::with('c', "cipher_spec", Works, "Use these ciphers, best first, separated by commas."),
@@ -43,7 +43,7 @@ pub static SSH: Program = Program {
         Flag::plain('f', Works, "Go to the background just before the command runs. Implies -n."),
         Flag::plain('G', Works, "Print the configuration that would be used and exit."),
         Flag::plain('g', Works, "Let other hosts use local forwards."),
-        Flag::with('I', "pkcs11", NotYet, "Use keys of this PKCS#11 library."),
+        Flag::with('I', "pkcs11", Never("no support for PKCS#11"), "Use keys of this PKCS#11 library."),
         Flag::with('i', "identity_file", Works, "Try this private key; may be repeated."),
         Flag::with(
             'J',
@@ -64,14 +64,14 @@ pub static SSH: Program = Program {
             "Listen here, connect from the server: [bind_address:]port:host:hostport or sockets.",
         ),
         Flag::with('l', "login_name", Works, "Log in as this user."),
-        Flag::plain('M', NotYet, "Be the master of a shared connection."),
+        Flag::plain('M', Works, "Be the master of a shared connection."),
         Flag::with('m', "mac_spec", Works, "Use these MACs, best first, separated by commas."),
         Flag::plain('N', Works, "Run no command."),
         Flag::plain('n', Works, "Read nothing from standard input."),
         Flag::with(
             'O',
             "ctl_cmd",
-            NotYet,
+            Works,
             "Tell the master of a shared connection: check, forward, cancel, exit, stop, …",
         ),
         Flag::with('o', "option", Works, "Set a keyword as in the configuration file; may be repeated."),
@@ -90,7 +90,7 @@ pub static SSH: Program = Program {
             Works,
             "Listen on the server, connect from here: [bind_address:]port[:host:hostport] or sockets.",
         ),
-        Flag::with('S', "ctl_path", NotYet, "Socket of a shared connection."),
+        Flag::with('S', "ctl_path", Works, "Socket of a shared connection."),
         Flag::plain('s', Works, "The command is the name of a subsystem."),
         Flag::plain('T', Works, "Ask for no terminal."),
         Flag::plain('t', Works, "Ask for a terminal; twice: even when there is none here."),
@@ -106,7 +106,7 @@ pub static SSH: Program = Program {
         Flag::plain('X', NotYet, "Forward X11."),
         Flag::plain('x', Works, "Do not forward X11."),
         Flag::plain('Y', NotYet, "Forward X11, trusting its clients."),
-        Flag::plain('y', NotYet, "Log to syslog."),
-        Flag::plain('Z', NotYet, "List the keys that would be tried and exit."),
+        Flag::plain('y', Works, "Log to syslog."),
+        Flag::plain('Z', Works, "List the keys that would be tried and exit."),
     ],
 };

@@ -16,7 +16,6 @@ mod tests;
 
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
-use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::rc::Rc;
 
@@ -25,7 +24,6 @@ use lh_config::forward::{Endpoint, Forward};
 use lh_config::special::{ChannelTimeouts, PermitForward};
 use lh_driver::{ControlCx, Family, HandlerId, ListenOn, Resolver, Target};
 
-use crate::SystemEnvironment;
 use crate::log::Voice;
 use crate::ui::LogLevel;
 
@@ -74,21 +72,9 @@ struct State {
 
 impl Forwards {
     /// Takes the forwards from the configuration; [`start`](Self::start) sets them up.
-    ///
-    /// # Errors
-    /// A socket's path has tokens or variables that mean nothing.
-    pub fn new(config: &ClientConfig, voice: Voice) -> Result<Self, String> {
+    pub fn new(config: &ClientConfig, voice: Voice) -> Self {
         use lh_config::enums::AddressFamily;
-        let expand = |forward: &Forward| expand(config, forward);
-        let here = config.local_forward.0.iter().chain(&config.dynamic_forward.0);
-        let configured = if *config.clear_all_forwardings {
-            (Vec::new(), Vec::new())
-        } else {
-            (
-                here.map(expand).collect::<Result<_, _>>()?,
-                config.remote_forward.0.iter().map(expand).collect::<Result<_, _>>()?,
-            )
-        };
+        let configured = configured(config);
         let rules = Rules {
             gateway_ports: *config.gateway_ports,
             bind_mask: config.stream_local_bind_mask.0,
@@ -104,7 +90,7 @@ impl Forwards {
         };
         let shared =
             Shared { rules, voice, resolver: Resolver::new(), configured, state: RefCell::default() };
-        Ok(Self(Rc::new(shared)))
+        Self(Rc::new(shared))
     }
 
     /// Sets up what the configuration asks for. What cannot be is said; where that is to be the end, the loop is stopped
@@ -166,11 +152,6 @@ impl Forwards {
         self.0.state.borrow().fatal.clone()
     }
 
-    /// True when the configuration has forwards.
-    pub fn configured(&self) -> bool {
-        !self.0.configured.0.is_empty() || !self.0.configured.1.is_empty()
-    }
-
     /// Where a listener here is to be (`-L`, `-D`; `GatewayPorts`).
     fn listen_on(&self, host: Option<&str>) -> ListenOn {
         match host {
@@ -180,6 +161,16 @@ impl Forwards {
             Some(host) => ListenOn::Host(host.to_owned()),
         }
     }
+}
+
+/// The forwards of a configuration: those that listen here, and those that listen at the server.
+/// The loader has expanded their sockets' paths.
+pub fn configured(config: &ClientConfig) -> (Vec<Forward>, Vec<Forward>) {
+    if *config.clear_all_forwardings {
+        return (Vec::new(), Vec::new());
+    }
+    let here = config.local_forward.0.iter().chain(&config.dynamic_forward.0);
+    (here.cloned().collect(), config.remote_forward.0.clone())
 }
 
 /// The line about a port the server chose.
@@ -193,17 +184,6 @@ pub fn allocated(forward: &Forward, port: u16) -> Option<String> {
         Some(Endpoint::Unix(path)) => format!("{path}:-2"),
     };
     Some(format!("Allocated port {port} for remote forward to {to}"))
-}
-
-fn expand(config: &ClientConfig, forward: &Forward) -> Result<Forward, String> {
-    let path = |endpoint: &Endpoint| match endpoint {
-        Endpoint::Unix(path) => {
-            let path = config.expand_path(path, &SystemEnvironment)?;
-            Ok(Endpoint::Unix(String::from_utf8_lossy(path.as_os_str().as_bytes()).into_owned()))
-        }
-        tcp => Ok::<_, String>(tcp.clone()),
-    };
-    Ok(Forward { listen: path(&forward.listen)?, connect: forward.connect.as_ref().map(path).transpose()? })
 }
 
 /// What an end of a forward is to connect to.

@@ -75,11 +75,7 @@ pub struct KnownHosts {
 impl Entry {
     /// Whether the line is about this name, as [`name`] makes it: by hash, or by pattern with `!` exceptions.
     pub fn matches(&self, name: &str) -> bool {
-        let name = name.to_ascii_lowercase();
-        if let Some((salt, hash)) = self.hash() {
-            return hmac_sha1(&salt, name.as_bytes()) == hash;
-        }
-        match_list(&name, &self.hosts, true) == ListMatch::Yes
+        hosts_match(&self.hosts, name)
     }
 
     /// Whether its name is hashed.
@@ -89,12 +85,7 @@ impl Entry {
 
     /// Salt and hash.
     fn hash(&self) -> Option<([u8; SALT], [u8; SALT])> {
-        let (salt, hash) = self.hosts.strip_prefix(HASH_MAGIC)?.split_once('|')?;
-        let decode = |text: &str| {
-            let mut out = [0; SALT];
-            (Base64::decode(text, &mut out).ok()?.len() == SALT).then_some(out)
-        };
-        Some((decode(salt)?, decode(hash)?))
+        hash_of(&self.hosts)
     }
 
     /// Reads a line; `None` for blank lines, comments and everything that is no entry.
@@ -220,6 +211,14 @@ impl KnownHosts {
         (kept, removed)
     }
 
+    /// The contents without the plain lines that are `unwanted`.
+    pub fn without_entries(&self, unwanted: impl Fn(&Entry) -> bool) -> Vec<u8> {
+        let goes = |line: &&Line| {
+            line.entry.as_ref().is_some_and(|entry| entry.marker == Marker::Plain && unwanted(entry))
+        };
+        self.lines.iter().filter(|line| !goes(line)).flat_map(|line| line.raw.clone()).collect()
+    }
+
     /// The contents with every plain name hashed, each on its own line. Patterns and marked lines stay as they are; patterns
     /// that could not be hashed are returned with their line numbers, and whether anything changed.
     pub fn hashed(&self, random: &mut dyn Random) -> (Vec<u8>, Vec<(usize, String)>, bool) {
@@ -249,6 +248,31 @@ impl KnownHosts {
         }
         (out, patterns, changed)
     }
+}
+
+/// Whether the hosts field of a line is about this name: by hash, or by pattern with `!` exceptions. A hash that cannot be read
+/// is about nobody.
+pub fn hosts_match(hosts: &str, name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    if hosts.starts_with(HASH_MAGIC) {
+        return hash_of(hosts).is_some_and(|(salt, hash)| hmac_sha1(&salt, name.as_bytes()) == hash);
+    }
+    match_list(&name, hosts, true) == ListMatch::Yes
+}
+
+/// Whether a hosts field is a hash that can be read.
+pub fn is_hash(hosts: &str) -> bool {
+    hash_of(hosts).is_some()
+}
+
+/// Salt and hash of a hosts field.
+fn hash_of(hosts: &str) -> Option<([u8; SALT], [u8; SALT])> {
+    let (salt, hash) = hosts.strip_prefix(HASH_MAGIC)?.split_once('|')?;
+    let decode = |text: &str| {
+        let mut out = [0; SALT];
+        (Base64::decode(text, &mut out).ok()?.len() == SALT).then_some(out)
+    };
+    Some((decode(salt)?, decode(hash)?))
 }
 
 /// The name of `host` in known_hosts: lower case, `[host]:port` unless the port is 22.

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use crate::client_table::ClientSettings;
 use crate::environment::{Account, Environment};
+use crate::forward::Endpoint;
+use crate::special::ForwardAgent;
 use crate::token::{Tokens, expand_environment, expand_tilde};
 
 /// The client's configuration for one destination. Dereferences to [`ClientSettings`], one field a keyword.
@@ -115,6 +117,22 @@ impl ClientConfig {
         self.settings.proxy_jump.as_deref().and_then(JumpHost::parse_list).unwrap_or_default()
     }
 
+    /// The hops of `ProxyJump` with their tokens (`%% %h %n %p %r`) expanded.
+    ///
+    /// # Errors
+    /// Unknown tokens.
+    pub fn expanded_proxy_jump(&self, environment: &dyn Environment) -> Result<Vec<JumpHost>, String> {
+        let tokens = self.tokens(environment).only("hnpr");
+        let mut hops = self.proxy_jump();
+        for hop in &mut hops {
+            hop.host = tokens.expand(&hop.host)?;
+            if let Some(user) = &mut hop.user {
+                *user = tokens.expand(user)?;
+            }
+        }
+        Ok(hops)
+    }
+
     /// `%` tokens of paths and commands: `%C %d %h %i %j %k %L %l %n %p %r %u`.
     pub fn tokens(&self, environment: &dyn Environment) -> Tokens {
         tokens(
@@ -175,11 +193,44 @@ impl ClientConfig {
         self.settings.global_known_hosts_file.list().iter().map(PathBuf::from).collect()
     }
 
-    /// Expands the paths that `ssh -G` shows expanded.
+    /// Expands the paths and commands that `ssh -G` shows expanded.
     pub(super) fn expand_shared_paths(&mut self, environment: &dyn Environment) -> Result<(), String> {
+        let tokens = self.tokens(environment);
         if let Some(path) = self.settings.control_path.value.take() {
             let path = self.expand_path(&path, environment)?;
             self.settings.control_path.value = Some(path.to_string_lossy().into_owned());
+        }
+        // Its variables are the remote shell's.
+        if let Some(text) = &self.settings.remote_command.value.0 {
+            let command = tokens.expand(text).map_err(|why| format!("RemoteCommand: {why}"))?;
+            self.settings.remote_command.value.0 = Some(command);
+        }
+        if let Some(text) = self.settings.identity_agent.value.clone()
+            && text != "SSH_AUTH_SOCK"
+            && !text.eq_ignore_ascii_case("none")
+            && (!text.starts_with('$') || text.starts_with("${"))
+        {
+            let path = self.expand_path(&text, environment).map_err(|why| format!("IdentityAgent: {why}"))?;
+            self.settings.identity_agent.value = Some(path.to_string_lossy().into_owned());
+        }
+        if let ForwardAgent::Path(text) = &self.settings.forward_agent.value
+            && (!text.starts_with('$') || text.starts_with("${"))
+        {
+            let path = self.expand_path(text, environment).map_err(|why| format!("ForwardAgent: {why}"))?;
+            self.settings.forward_agent.value = ForwardAgent::Path(path.to_string_lossy().into_owned());
+        }
+        let expand = |endpoint: &mut Endpoint| -> Result<(), String> {
+            if let Endpoint::Unix(path) = endpoint {
+                let text = tokens.expand(path)?;
+                *path = expand_environment(&text, environment)?;
+            }
+            Ok(())
+        };
+        let s = &mut self.settings;
+        let forwards = s.local_forward.value.0.iter_mut().chain(&mut s.remote_forward.value.0);
+        for forward in forwards.chain(&mut s.dynamic_forward.value.0) {
+            expand(&mut forward.listen)?;
+            forward.connect.as_mut().map_or(Ok(()), expand)?;
         }
         let files = std::mem::take(&mut self.settings.user_known_hosts_file.value.0);
         let expand = |file: &String| expand_tilde(file, &self.account, environment);

@@ -112,7 +112,7 @@ impl Loader<'_> {
 
     /// The host name as far as it is known now.
     pub(super) fn current_host(&self) -> String {
-        match self.settings.hostname.as_deref() {
+        match self.settings.hostname.as_deref().filter(|_| !self.final_pass) {
             Some(name) => {
                 Tokens::new().with('h', &self.request.host).expand(name).unwrap_or_else(|_| name.to_string())
             }
@@ -120,7 +120,7 @@ impl Loader<'_> {
         }
     }
 
-    fn current_tokens(&self) -> Tokens {
+    pub(super) fn current_tokens(&self) -> Tokens {
         let user = self.settings.user.as_deref().unwrap_or(&self.request.account.name);
         let port = self.settings.port.value.0;
         let alias = self.settings.host_key_alias.as_deref().unwrap_or(&self.request.host);

@@ -9,13 +9,15 @@ use super::config::{ClientConfig, JumpHost, Note};
 use super::{CommandLine, Request, UserFile};
 use crate::algorithms::AlgorithmKind;
 use crate::client_table::{CLIENT_IGNORED, CLIENT_KEYWORDS, ClientSettings};
+use crate::enums::CanonicalizeHostname;
 use crate::environment::Environment;
 use crate::error::{ConfigError, errno_text};
 use crate::include::{MAX_DEPTH, glob, read_text};
 use crate::line::{Arguments, Dialect, split_keyword, split_words};
+use crate::names::{host_is_safe, user_is_safe};
 use crate::pattern::{ListMatch, match_list, wildcard};
 use crate::table::{Origin, Setting, find};
-use crate::token::{Tokens, expand_tilde};
+use crate::token::{Tokens, expand_environment, expand_tilde};
 
 /// The key files that are tried when none is configured, in OpenSSH's order.
 const DEFAULT_IDENTITIES: [&str; 6] = [
@@ -44,9 +46,17 @@ pub fn load(request: &Request, environment: &dyn Environment) -> Result<ClientCo
     };
     loader.command_line()?;
     loader.files()?;
+    let resolved = loader.resolved_host()?;
+    loader.host = loader.canonical_host(&resolved)?;
+    if *loader.settings.canonicalize_hostname != CanonicalizeHostname::No {
+        loader.notes.push(Note {
+            loud: false,
+            text: "hostname canonicalisation enabled, will re-parse configuration".to_string(),
+        });
+        loader.final_wanted = true;
+    }
     if loader.final_wanted {
         loader.final_pass = true;
-        loader.host = loader.resolved_host()?;
         loader.files()?;
     }
     loader.finish()
@@ -316,7 +326,10 @@ impl Loader<'_> {
             if word.starts_with('~') && !context.user {
                 return Ok(self.bad(place.say(&format!("bad include path {word}."))));
             }
-            let expanded = match expand_tilde(&word, &self.request.account, self.environment) {
+            let expanded = expand_tilde(&word, &self.request.account, self.environment)
+                .and_then(|path| self.current_tokens().expand(&path))
+                .and_then(|path| expand_environment(&path, self.environment));
+            let expanded = match expanded {
                 Ok(path) => path,
                 Err(message) => return Ok(self.bad(place.say(&message))),
             };
@@ -352,6 +365,8 @@ impl Loader<'_> {
             self.notes.push(Note { loud: true, text: place.say(text) });
             active = false;
         }
+        // The second pass is about the name that the first one led to.
+        active &= !(self.final_pass && name == "Hostname");
         // Whichever of these two comes first wins over the other.
         let other_proxy = match name {
             "ProxyJump" => self.settings.proxy_command.is_set(),
@@ -365,7 +380,14 @@ impl Loader<'_> {
         }
         if name == "ProxyJump" {
             let spec = args.clone().next_word().unwrap_or_default();
-            if !spec.is_empty() && JumpHost::parse_list(&spec).is_none() {
+            let typed = place.origin == Origin::CommandLine;
+            let fits = |hops: Vec<JumpHost>| {
+                !typed
+                    || hops
+                        .iter()
+                        .all(|hop| host_is_safe(&hop.host) && hop.user.as_deref().is_none_or(user_is_safe))
+            };
+            if !spec.is_empty() && !JumpHost::parse_list(&spec).is_some_and(fits) {
                 return self.bad(place.say(&format!("Invalid ProxyJump \"{spec}\"")));
             }
         }
@@ -402,8 +424,47 @@ impl Loader<'_> {
         Ok(host.to_ascii_lowercase())
     }
 
+    /// `User` with its tokens and variables expanded. What a file says literally is the user's own business; what comes from the
+    /// command line or from outside must not be shell syntax.
+    fn resolve_user(&mut self) -> Result<(), ConfigError> {
+        let Some(text) = self.settings.user.value.clone() else { return Ok(()) };
+        let from_flag = self.settings.user.origin == Origin::CommandLine;
+        let user = if from_flag {
+            text.clone()
+        } else {
+            // %r would be the user itself, and %C contains it.
+            let tokens = self.current_tokens().only("Ldhijklnpu");
+            let expanded = tokens.expand(&text).and_then(|text| expand_environment(&text, self.environment));
+            expanded.map_err(|why| self.fatal(format!("User: {why}")))?
+        };
+        if (from_flag || user != text) && !user_is_safe(&user) {
+            return Err(self.fatal("remote username contains invalid characters".to_string()));
+        }
+        self.settings.user.value = Some(user);
+        Ok(())
+    }
+
+    /// The values of `SetEnv` with their tokens and variables expanded.
+    fn resolve_set_env(&mut self) -> Result<(), ConfigError> {
+        let tokens = self.current_tokens();
+        let mut pairs = std::mem::take(&mut self.settings.set_env.value.0);
+        for (name, value) in &mut pairs {
+            let expanded = tokens.expand(value).and_then(|text| expand_environment(&text, self.environment));
+            *value = expanded.map_err(|why| self.fatal(format!("SetEnv {name}: {why}")))?;
+        }
+        self.settings.set_env.value.0 = pairs;
+        Ok(())
+    }
+
     fn finish(mut self) -> Result<ClientConfig, ConfigError> {
-        let host = self.resolved_host()?;
+        let host = self.host.clone();
+        // Every criterion below and every token from here on is about the host as it was found.
+        self.final_pass = true;
+        self.resolve_user()?;
+        self.resolve_set_env()?;
+        // Two passes say some things twice.
+        let mut said = std::collections::HashSet::new();
+        self.notes.retain(|note| said.insert(note.text.clone()));
         let s = &mut self.settings;
         if s.metrics_path.is_set() && !s.metrics.is_set() {
             s.metrics = Setting { value: true, origin: s.metrics_path.origin.clone() };

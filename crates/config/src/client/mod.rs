@@ -3,6 +3,7 @@
 //! First value wins, in this order: command line, the user's file, the system's file. Keywords inside `Host` and `Match` blocks
 //! that do not apply are still checked, and never take effect.
 
+mod canonical;
 mod config;
 mod criteria;
 mod load;

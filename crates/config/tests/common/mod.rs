@@ -21,6 +21,8 @@ pub(crate) struct World {
     /// Commands that were run.
     pub(crate) ran: RefCell<Vec<String>>,
     pub(crate) addresses: Vec<IpAddr>,
+    /// Names the resolver knows, and what they are aliases of.
+    pub(crate) names: HashMap<String, String>,
 }
 
 impl Environment for World {
@@ -44,6 +46,9 @@ impl Environment for World {
     }
     fn knows_algorithm(&self, _kind: AlgorithmKind, name: &str, _pattern: bool) -> bool {
         !name.contains("bogus")
+    }
+    fn canonical_name(&self, name: &str, _family: lh_config::enums::AddressFamily) -> Option<String> {
+        self.names.get(name).cloned()
     }
     fn local_addresses(&self) -> Vec<IpAddr> {
         self.addresses.clone()

@@ -31,6 +31,15 @@ impl FingerprintHash {
         }
     }
 
+    /// The bytes behind the base64 of a fingerprint (what follows `SHA256:`), padded or not.
+    pub fn decode(text: &str) -> Option<Vec<u8>> {
+        // No digest is longer; the text may come from anywhere.
+        if text.len() > 100 {
+            return None;
+        }
+        Base64Unpadded::decode_vec(text.trim_end_matches('=')).ok()
+    }
+
     fn digest(self, blob: &[u8]) -> Vec<u8> {
         let hash = match self {
             Self::Md5 => return Md5::digest(blob).to_vec(),

@@ -115,7 +115,8 @@ impl SshSignature {
             .ok_or_else(|| SshSignatureError::Hash(self.hash.escape_default().to_string()))
     }
 
-    /// Checks the signature over data with this digest (by [`hash`](Self::hash)). Says nothing about whose key it is.
+    /// Checks the signature over data with this digest (by [`hash`](Self::hash)), and of a certificate, that its authority signed
+    /// it. Says nothing about whose key it is.
     ///
     /// # Errors
     /// Why it does not count.
@@ -128,6 +129,10 @@ impl SshSignature {
         let rsa = self.key.plain().key_type() == super::signature::SSH_RSA;
         if rsa && ![RSA_SHA2_256, RSA_SHA2_512].contains(&algorithm) {
             return Err(SshSignatureError::Algorithm(algorithm.escape_default().to_string()));
+        }
+        // A certificate that its authority did not sign says nothing, and must not look as if it did.
+        if let Some(certificate) = self.key.certificate() {
+            certificate.verify(&[certificate.signature_algorithm()])?;
         }
         let signed = signed_data(namespace, self.hash()?, digest);
         Ok(self.key.plain().verify(algorithm, &signed, &self.signature)?)

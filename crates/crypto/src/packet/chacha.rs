@@ -87,10 +87,8 @@ mod wide {
     use subtle::ConstantTimeEq;
     use zeroize::Zeroizing;
 
-    /// Shorter packets are not faster this way.
-    pub(super) const LEAST: usize = 4096;
-    /// Encrypted, then authenticated, while it is in the first-level cache.
-    const PIECE: usize = 16 * 1024;
+    /// Shorter packets are not faster this way: setting up takes two microseconds more.
+    pub(super) const LEAST: usize = 16 * 1024;
     const BLOCK: usize = 16;
 
     pub(super) struct WideKey {
@@ -129,16 +127,10 @@ mod wide {
         pub(super) fn seal(&self, seq: u32, body: &mut [u8]) -> [u8; TAG_LEN] {
             let (mut cipher, mut mac) = self.start(seq);
             self.crypt_length(seq, body);
-            let (mut encrypted, mut authenticated) = (LENGTH_LEN, 0);
-            while encrypted < body.len() {
-                let end = body.len().min(encrypted + PIECE);
-                cipher.apply_keystream(body.get_mut(encrypted..end).unwrap_or_default());
-                encrypted = end;
-                let whole = end - end % BLOCK;
-                mac.update_padded(body.get(authenticated..whole).unwrap_or_default());
-                authenticated = whole;
-            }
-            mac.compute_unpadded(body.get(authenticated..).unwrap_or_default()).into()
+            cipher.apply_keystream(body.get_mut(LENGTH_LEN..).unwrap_or_default());
+            let (blocks, rest) = body.split_at(body.len() - body.len() % BLOCK);
+            mac.update_padded(blocks);
+            mac.compute_unpadded(rest).into()
         }
 
         /// `body` is at least [`LEAST`] long. Nothing is decrypted that is not authentic.
@@ -201,8 +193,7 @@ mod tests {
             eprintln!("SKIPPED: this processor or this build has one way only");
         }
         let around = |n: usize| n - 9..n + 9;
-        let lengths =
-            around(4096).chain(around(16 * 1024)).chain(around(32 * 1024)).chain([64 << 10, 250_001]);
+        let lengths = around(16 * 1024).chain(around(32 * 1024)).chain([64 << 10, 250_001]);
         for (seq, len) in (u32::MAX - 20..=u32::MAX).chain(0..).zip(lengths) {
             let mut clear: Vec<u8> = (0..len).map(|at| (at * at) as u8).collect();
             clear[..4].copy_from_slice(&u32::try_from(len - 4).unwrap().to_be_bytes());

@@ -133,3 +133,77 @@ fn attempts_are_counted_where_nobody_can_forget_them() {
     let right = scene.signed(&[3; 32], &scene.user.clone(), None);
     assert_eq!(scene.decide(right).unwrap_err(), Unexpected::Time);
 }
+
+/// A security key made of software: an Ed25519 key whose owner says what the hardware would.
+struct Token {
+    key: PrivateKey,
+    blob: Vec<u8>,
+}
+
+impl Token {
+    const KIND: &str = "sk-ssh-ed25519@openssh.com";
+
+    fn new() -> Self {
+        let key = PrivateKey::generate(KeyType::Ed25519, None).unwrap();
+        let mut reader = lh_wire::Reader::new(key.public().blob());
+        let (_, point) = (reader.string().unwrap(), reader.string().unwrap());
+        let mut blob = Vec::new();
+        blob.put_string(Self::KIND.as_bytes());
+        blob.put_string(point);
+        blob.put_string(b"ssh:");
+        Self { key, blob }
+    }
+
+    fn sign(&self, data: &[u8], flags: u8) -> Vec<u8> {
+        let hash = |data: &[u8]| lh_crypto::Hash::Sha256.digest(&[data]).as_ref().to_vec();
+        let signed = [&hash(b"ssh:")[..], &[flags, 0, 0, 0, 9], &hash(data)].concat();
+        let blob = self.key.sign("ssh-ed25519", &signed).unwrap();
+        let mut reader = lh_wire::Reader::new(&blob);
+        let (_, signature) = (reader.string().unwrap(), reader.string().unwrap());
+        let mut out = Vec::new();
+        out.put_string(Self::KIND.as_bytes());
+        out.put_string(signature);
+        out.put_u8(flags);
+        out.put_u32(9);
+        out
+    }
+}
+
+/// Covers: sshd_config PubkeyAuthOptions; authorized_keys no-touch-required; authorized_keys verify-required
+#[test]
+fn security_keys_must_have_done_what_is_asked() {
+    const TOUCHED: u8 = 1;
+    const VERIFIED: u8 = 4;
+    let id = [3; 32];
+    for (config, options, flags, enough) in [
+        ("", "", TOUCHED, true),
+        ("", "", 0, false),
+        ("", "", VERIFIED, false),
+        ("", "no-touch-required ", 0, true),
+        ("PubkeyAuthOptions touch-required", "no-touch-required ", 0, false),
+        ("", "verify-required ", TOUCHED, false),
+        ("", "verify-required ", TOUCHED | VERIFIED, true),
+        ("PubkeyAuthOptions verify-required", "", TOUCHED, false),
+        ("PubkeyAuthOptions verify-required", "", TOUCHED | VERIFIED, true),
+    ] {
+        let mut scene = Scene::new(config);
+        let token = Token::new();
+        let line = PublicKey::from_blob(&token.blob).unwrap().to_openssh_line("");
+        std::fs::write(scene._folder.path().join("authorized"), format!("{options}{line}\n")).unwrap();
+        scene.monitor.sign_first(0, "ssh-ed25519", &id).unwrap().unwrap();
+        let request = KeyRequest { algorithm: Token::KIND, key: &token.blob, host_key: None };
+        let data = lh_auth::signed_data(&id, scene.user.as_bytes(), &request);
+        let method = Method::PublicKey(PublicKeyAttempt {
+            algorithm: Token::KIND.into(),
+            key: token.blob.clone(),
+            signature: Some(token.sign(&data, flags)),
+            signed: Vec::new(),
+            hostbound: false,
+        });
+        let verdict = scene.decide(method).unwrap();
+        let log = scene.log.taken();
+        assert_eq!(verdict == Verdict::Accept, enough, "{config} {options} {flags}: {log:?}");
+        let said = log.iter().any(|line| line.contains("requirement not met"));
+        assert_eq!(said, !enough, "{config} {options} {flags}: {log:?}");
+    }
+}

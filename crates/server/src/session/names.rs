@@ -73,7 +73,7 @@ mod tests {
         let plain = algorithms(&crate::testing::settings(""));
         assert_eq!(plain, Algorithms { host_key: host_key_algorithms(), ..Algorithms::server_default() });
         let edited = crate::testing::settings(
-            "Ciphers aes256-ctr,aes128-gcm@openssh.com\nMACs hmac-ripemd160,umac-64@openssh.com,hmac-md5\n\
+            "Ciphers aes256-ctr,aes128-gcm@openssh.com\nMACs umac-64@openssh.com,hmac-md5\n\
              KexAlgorithms -mlkem*,sntrup*\nCompression no\nHostKeyAlgorithms +ssh-rsa\n",
         );
         let edited = algorithms(&edited);

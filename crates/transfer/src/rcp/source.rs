@@ -210,10 +210,10 @@ impl Source {
             .and_then(|file| file.metadata().map(|meta| (file, meta)));
         match opened {
             Err(error) => self.fail(&path, &reason(&error)),
-            Ok((_, meta)) if !(meta.is_file() || meta.is_dir() && self.options.recursive) => {
-                self.fail(&path, "not a regular file");
+            Ok((file, meta)) if meta.is_file() || (meta.is_dir() && self.options.recursive) => {
+                return Some(Item { path, file, meta });
             }
-            Ok((file, meta)) => return Some(Item { path, file, meta }),
+            Ok(_) => self.fail(&path, "not a regular file"),
         }
         None
     }

@@ -28,7 +28,12 @@ pub fn run(party: &mut dyn Party, input: &mut dyn Read, output: &mut dyn Write, 
             continue;
         }
         if space.len() < CHUNK / 4 {
-            space = BytesMut::zeroed(CHUNK);
+            // The same memory again, once everything that was read into it has been handed on.
+            space.clear();
+            if !space.try_reclaim(CHUNK) {
+                space = BytesMut::with_capacity(CHUNK);
+            }
+            space.resize(CHUNK, 0);
         }
         match input.read(&mut space) {
             Err(error) if error.kind() == ErrorKind::Interrupted => {}

@@ -1,0 +1,88 @@
+//! Who signs: a key in a file, or one that an agent holds.
+
+use std::path::{Path, PathBuf};
+
+use lh_client::agent::Agent;
+use lh_crypto::{PrivateKey, PublicKey};
+
+use crate::arguments::Arguments;
+use crate::change;
+use crate::files::{self, LoadError};
+use crate::talk::{Failure, Outcome, fatal, shown};
+
+/// Something that makes signatures.
+pub(crate) enum Signer {
+    File(PrivateKey),
+    /// The connection, and the key or certificate to name to the agent.
+    Agent(Agent, PublicKey),
+}
+
+impl Signer {
+    /// A private key file, opened with the passphrase of `-P` or one that is asked for.
+    pub(crate) fn from_file(arguments: &Arguments, path: &Path) -> Outcome<Self> {
+        let failed = |why: LoadError| load_failed(path, &why);
+        let given = arguments.old_passphrase.as_ref();
+        Ok(Self::File(change::open_key(path, given, "Enter passphrase: ", failed)?))
+    }
+
+    /// A key or certificate that an agent holds.
+    pub(crate) fn from_agent(key: &PublicKey) -> Result<Self, NoAgent> {
+        let path = std::env::var_os("SSH_AUTH_SOCK").filter(|path| !path.is_empty()).map(PathBuf::from);
+        let mut agent = path.and_then(|path| Agent::connect(&path).ok()).ok_or(NoAgent::NotPresent)?;
+        let keys = agent.identities().map_err(|why| NoAgent::Failed(why.to_string()))?;
+        // An agent that holds the key but not its certificate can sign as well.
+        match [key, key.plain()].into_iter().find(|key| keys.iter().any(|held| held.blob == key.blob())) {
+            Some(held) => Ok(Self::Agent(agent, held.clone())),
+            None => Err(NoAgent::NotHeld),
+        }
+    }
+
+    /// The key that signs, without a certificate.
+    pub(crate) fn public(&self) -> &PublicKey {
+        match self {
+            Self::File(key) => key.public(),
+            Self::Agent(_, key) => key.plain(),
+        }
+    }
+
+    /// A signature blob.
+    pub(crate) fn sign(&mut self, algorithm: &str, data: &[u8]) -> Result<Vec<u8>, String> {
+        match self {
+            Self::File(key) => key.sign(algorithm, data).map_err(|why| why.to_string()),
+            Self::Agent(agent, key) => agent.sign(key.blob(), algorithm, data).map_err(|why| why.to_string()),
+        }
+    }
+}
+
+/// Why an agent cannot sign.
+#[derive(Debug)]
+pub(crate) enum NoAgent {
+    /// There is none.
+    NotPresent,
+    /// It does not hold the key.
+    NotHeld,
+    /// It does not answer as an agent does.
+    Failed(String),
+}
+
+fn load_failed(path: &Path, why: &LoadError) -> Failure {
+    fatal(format!("Load key \"{}\": {why}", shown(path)))
+}
+
+/// A public key by the name of its file, of its private key's file, or of the file that has `.pub` behind that; and its
+/// comment, which is the file's name where it has none. `None` when there is no key.
+pub(crate) fn load_public(path: &Path) -> Option<(PublicKey, String)> {
+    let with_suffix = files::public_name(path);
+    for candidate in [path, &with_suffix] {
+        let Ok(bytes) = files::read_limited(candidate) else { continue };
+        let text = String::from_utf8_lossy(&bytes);
+        let lines = text.lines().take_while(|line| !line.starts_with("-----BEGIN"));
+        let lines = lines.filter(|line| !line.starts_with('#'));
+        if let Some((key, comment)) = lines.filter_map(PublicKey::from_openssh_line).next() {
+            let comment = if comment.is_empty() { shown(candidate) } else { comment };
+            return Some((key, comment));
+        }
+    }
+    let bytes = files::read_limited(path).ok()?;
+    PrivateKey::parse_public(&bytes).ok().map(|key| (key, String::new()))
+}

@@ -1,0 +1,353 @@
+//! Lists of those whose signatures count (`allowed_signers` files).
+//!
+//! A line is: principals (patterns with commas), options, a key. What is wrong with a line is said, and the line is passed over.
+
+use std::fs;
+use std::io::Read as _;
+use std::path::Path;
+
+use lh_client::sanitise;
+use lh_config::pattern::{ListMatch, match_list, wildcard};
+use lh_crypto::{Certificate, CertificateKind, PublicKey};
+
+use crate::talk::{reason, shown, warn};
+use crate::times;
+
+/// Largest list that is read, in bytes.
+const MAX_FILE: u64 = 64 << 20;
+
+/// What a line says besides the key.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Options {
+    authority: bool,
+    namespaces: Option<String>,
+    valid_after: Option<u64>,
+    valid_before: Option<u64>,
+}
+
+/// A line that could be read.
+struct Line {
+    /// `file:line`, for messages.
+    place: String,
+    principals: String,
+    options: Options,
+    key: PublicKey,
+}
+
+/// A list.
+pub(crate) struct Signers {
+    name: String,
+    text: String,
+}
+
+impl Signers {
+    /// Reads a list; what is wrong is said.
+    pub(crate) fn read(path: &Path) -> Option<Self> {
+        let mut bytes = Vec::new();
+        let read = fs::File::open(path).and_then(|file| file.take(MAX_FILE).read_to_end(&mut bytes));
+        if let Err(why) = read {
+            warn(&format!("Unable to open allowed keys file \"{}\": {}", shown(path), reason(&why)));
+            return None;
+        }
+        Some(Self { name: shown(path), text: String::from_utf8_lossy(&bytes).into_owned() })
+    }
+
+    /// Whether `principal` may sign things of a namespace with this key or certificate, at that time.
+    pub(crate) fn allow(&self, key: &PublicKey, principal: &str, namespace: &str, time: u64) -> bool {
+        self.lines(Some(principal)).any(|line| {
+            if line.is_authority_of(key) {
+                let authorised = key.certificate().map(|cert| check(cert, Some(principal), time));
+                if let Some(Err(why)) = authorised {
+                    warn(&format!("{}: certificate not authorized: {}", line.place, sanitise(&why)));
+                    return false;
+                }
+            } else if line.options.authority || line.key != *key {
+                return false;
+            }
+            if let Some(allowed) = &line.options.namespaces
+                && match_list(namespace, allowed, false) != ListMatch::Yes
+            {
+                warn(&format!(
+                    "{}: key is not permitted for use in signature namespace \"{}\"",
+                    line.place,
+                    sanitise(namespace)
+                ));
+                return false;
+            }
+            line.is_in_time(time)
+        })
+    }
+
+    /// The principals of the first line that is about this key: as they stand there, or for a certificate of an authority, those
+    /// of the certificate that the line allows.
+    pub(crate) fn find(&self, key: &PublicKey, time: u64) -> Option<Vec<String>> {
+        self.lines(None).find_map(|line| {
+            let split = |list: &str| list.split(',').map(str::to_owned).collect::<Vec<_>>();
+            let principals = match key.certificate() {
+                Some(certificate) if line.is_authority_of(key) => {
+                    let found = certified(certificate, &split(&line.principals), time);
+                    if found.is_empty() {
+                        warn(&format!("{}: no valid principals found", line.place));
+                        return None;
+                    }
+                    found
+                }
+                _ if !line.options.authority && line.key == *key => split(&line.principals),
+                _ => return None,
+            };
+            line.is_in_time(time).then_some(principals)
+        })
+    }
+
+    /// The principals fields that a name matches, whatever their keys; `None` when one of their lines cannot be read.
+    pub(crate) fn matching(&self, principal: &str) -> Option<Vec<String>> {
+        self.parsed(Some(principal)).map(|line| line.map(|line| line.principals)).collect()
+    }
+
+    /// Number, principals and rest of each line.
+    fn fields(&self) -> impl Iterator<Item = (usize, String, &str)> {
+        (1..).zip(self.text.lines()).filter_map(|(number, line)| {
+            let line = line.trim_matches([' ', '\t', '\r']);
+            if line.is_empty() || line.starts_with('#') {
+                return None;
+            }
+            let (principals, rest) = match line.strip_prefix('"') {
+                Some(quoted) => quoted.split_once('"').unwrap_or((quoted, "")),
+                None => line.split_once([' ', '\t']).unwrap_or((line, "")),
+            };
+            Some((number, principals.to_owned(), rest.trim_start_matches([' ', '\t'])))
+        })
+    }
+
+    /// Lines that can be read; about one principal, or about all.
+    fn lines(&self, principal: Option<&str>) -> impl Iterator<Item = Line> {
+        self.parsed(principal).flatten()
+    }
+
+    /// The same, with `None` for each line that cannot be read, after what is wrong has been said.
+    fn parsed(&self, principal: Option<&str>) -> impl Iterator<Item = Option<Line>> {
+        self.fields().filter_map(move |(number, principals, rest)| {
+            if principal.is_some_and(|name| match_list(name, &principals, false) != ListMatch::Yes) {
+                return None;
+            }
+            let place = format!("{}:{number}", self.name);
+            if let Some((key, _)) = PublicKey::from_openssh_line(rest) {
+                return Some(Some(Line { place, principals, options: Options::default(), key }));
+            }
+            let (options, rest) = rest.split_at(end_of_options(rest));
+            let Some((key, _)) = PublicKey::from_openssh_line(rest) else {
+                let what = if rest.trim().is_empty() { "missing" } else { "invalid" };
+                warn(&format!("{place}: {what} key"));
+                return Some(None);
+            };
+            match Options::parse(options) {
+                Ok(options) => Some(Some(Line { place, principals, options, key })),
+                Err(why) => {
+                    warn(&format!("{place}: bad options: {why}"));
+                    Some(None)
+                }
+            }
+        })
+    }
+}
+
+impl Line {
+    /// Whether the line's key may certify, and has certified this one.
+    fn is_authority_of(&self, key: &PublicKey) -> bool {
+        self.options.authority
+            && key.certificate().is_some_and(|certificate| *certificate.authority() == self.key)
+    }
+
+    fn is_in_time(&self, time: u64) -> bool {
+        let shown = times::show;
+        if let Some(after) = self.options.valid_after.filter(|after| time < *after) {
+            let (time, after) = (shown(time), shown(after));
+            warn(&format!("{}: key is not yet valid: verify time {time} < valid-after {after}", self.place));
+            return false;
+        }
+        if let Some(before) = self.options.valid_before.filter(|before| time > *before) {
+            let (time, before) = (shown(time), shown(before));
+            warn(&format!("{}: key has expired: verify time {time} > valid-before {before}", self.place));
+            return false;
+        }
+        true
+    }
+}
+
+/// Whether a certificate is a user's, in its time, and for this principal.
+fn check(certificate: &Certificate, principal: Option<&str>, time: u64) -> Result<(), String> {
+    // What a session may do is no matter of signatures.
+    let options: Vec<&str> = certificate.critical_options().iter().map(|(name, _)| name.as_str()).collect();
+    let anybody = certificate.principals().first().map_or("", String::as_str);
+    let name = principal.unwrap_or(anybody);
+    certificate.check(CertificateKind::User, name, time, &options).map_err(|why| why.to_string())
+}
+
+/// The principals of a certificate that one of the patterns allows, if it is valid at all.
+fn certified(certificate: &Certificate, patterns: &[String], time: u64) -> Vec<String> {
+    if check(certificate, None, time).is_err() {
+        return Vec::new();
+    }
+    let named = |pattern: &String| {
+        let names = certificate.principals().iter();
+        names.filter(|name| wildcard(name.as_bytes(), pattern.as_bytes())).cloned().collect::<Vec<_>>()
+    };
+    patterns.iter().flat_map(named).collect()
+}
+
+impl Options {
+    fn parse(text: &str) -> Result<Self, String> {
+        let mut options = Self::default();
+        let mut rest = text.trim_matches([' ', '\t']);
+        loop {
+            let (name, after) = rest.split_at(rest.find(['=', ',']).unwrap_or(rest.len()));
+            let name = name.to_ascii_lowercase();
+            let mut value = None;
+            rest = after;
+            if let Some(quoted) = after.strip_prefix('=') {
+                let (unquoted, after) = unquote(quoted)?;
+                value = Some(unquoted);
+                rest = after;
+            }
+            let once = |set: bool| if set { Err(format!("multiple \"{name}\" clauses")) } else { Ok(()) };
+            let time = |value: String| {
+                times::parse_absolute(&value).ok_or_else(|| format!("invalid \"{name}\" time"))
+            };
+            match (name.as_str(), value) {
+                ("cert-authority", None) => options.authority = true,
+                ("namespaces", Some(list)) => {
+                    once(options.namespaces.is_some())?;
+                    options.namespaces = Some(list);
+                }
+                ("valid-after", Some(value)) => {
+                    once(options.valid_after.is_some())?;
+                    options.valid_after = Some(time(value)?);
+                }
+                ("valid-before", Some(value)) => {
+                    once(options.valid_before.is_some())?;
+                    options.valid_before = Some(time(value)?);
+                }
+                _ => return Err("unknown key option".to_owned()),
+            }
+            match rest.strip_prefix(',') {
+                Some("") => return Err("unexpected end-of-options".to_owned()),
+                Some(more) => rest = more,
+                None if rest.is_empty() => break,
+                None => return Err("unknown key option".to_owned()),
+            }
+        }
+        match (options.valid_after, options.valid_before) {
+            (Some(after), Some(before)) if before <= after => {
+                Err("\"valid-before\" time is before \"valid-after\"".to_owned())
+            }
+            _ => Ok(options),
+        }
+    }
+}
+
+/// The content of double quotes, with `\"` for a quote in it, and what follows.
+fn unquote(text: &str) -> Result<(String, &str), String> {
+    let inner = text.strip_prefix('"').ok_or("missing start quote")?;
+    let mut out = String::new();
+    let mut chars = inner.char_indices().peekable();
+    while let Some((at, c)) = chars.next() {
+        match c {
+            '"' => return Ok((out, &inner[at + 1..])),
+            '\\' if chars.peek().is_some_and(|(_, next)| *next == '"') => {
+                chars.next();
+                out.push('"');
+            }
+            c => out.push(c),
+        }
+    }
+    Err("missing end quote".to_owned())
+}
+
+/// Where the options end: at the first blank outside of quotes.
+fn end_of_options(text: &str) -> usize {
+    let mut quoted = false;
+    let mut escaped = false;
+    for (at, c) in text.char_indices() {
+        match c {
+            '"' if !escaped => quoted = !quoted,
+            ' ' | '\t' if !quoted => return at,
+            _ => {}
+        }
+        escaped = c == '\\' && !escaped;
+    }
+    text.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lh_crypto::{KeyType, PrivateKey};
+    use proptest::prelude::*;
+
+    fn signers(text: &str) -> Signers {
+        Signers { name: "list".into(), text: text.into() }
+    }
+
+    #[test]
+    fn options_are_read_strictly() {
+        let options =
+            Options::parse("cert-authority,namespaces=\"a,\\\"b\",valid-after=\"19700102Z\"").expect("good");
+        assert_eq!(
+            options,
+            Options {
+                authority: true,
+                namespaces: Some("a,\"b".into()),
+                valid_after: Some(86_400),
+                valid_before: None
+            }
+        );
+        for text in [
+            "octopus",
+            "cert-authority=\"x\"",
+            "namespaces",
+            "namespaces=a",
+            "namespaces=\"a",
+            "cert-authority,",
+            "cert-authority x",
+            "namespaces=\"a\"b",
+            "valid-before=\"x\"",
+            "namespaces=\"a\",namespaces=\"b\"",
+            "valid-after=\"19700103Z\",valid-before=\"19700102Z\"",
+            "",
+        ] {
+            assert!(Options::parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_line_counts_for_its_key_names_namespace_and_time() {
+        let key = PrivateKey::generate(KeyType::Ed25519, None).expect("a key").public().clone();
+        let line = key.to_openssh_line("");
+        let list = signers(&format!(
+            "# note\n\nme,*@x,!bad@x namespaces=\"file,g*\",valid-after=\"19700102Z\" {line} note\n\
+             \"other one\" {line}\n"
+        ));
+        assert!(list.allow(&key, "me", "file", 100_000));
+        assert!(list.allow(&key, "you@x", "git", 100_000));
+        assert!(list.allow(&key, "other one", "whatever", 0));
+        assert!(!list.allow(&key, "bad@x", "file", 100_000));
+        assert!(!list.allow(&key, "me", "other", 100_000));
+        assert!(!list.allow(&key, "me", "file", 0));
+        assert_eq!(list.find(&key, 100_000).expect("found"), ["me", "*@x", "!bad@x"]);
+        assert_eq!(list.find(&key, 0).expect("found"), ["other one"]);
+        assert_eq!(list.matching("me"), Some(vec!["me,*@x,!bad@x".to_owned()]));
+        assert_eq!(list.matching("nobody"), Some(Vec::new()));
+        let authority = signers(&format!("me cert-authority {line}\n"));
+        assert!(!authority.allow(&key, "me", "file", 0), "it certifies, it does not sign");
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read(text in "([a-z*!, ]|\"|\\\\|=|\n|cert-authority|namespaces|valid-after|ssh-ed25519 |\\PC){0,30}") {
+            let list = signers(&text);
+            let _ = list.matching("a");
+            let _ = list.lines(None).count();
+            let _ = Options::parse(&text);
+        }
+    }
+}

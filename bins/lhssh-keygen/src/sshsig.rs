@@ -1,0 +1,331 @@
+//! Signatures of files (`-Y`), as `git` and others use them.
+
+use std::fs;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use lh_crypto::{Hash, Hasher, Krl, PublicKey, SshSignature, SshSignatureError, VerifyError, signed_data};
+
+use crate::arguments::Arguments;
+use crate::files;
+use crate::generate::may_overwrite;
+use crate::signer::{NoAgent, Signer, load_public};
+use crate::signers::Signers;
+use crate::talk::{Failure, Outcome, error, fatal, note, print, reason, shown, silent_fatal, warn};
+use crate::times;
+
+/// Longest signature file that is read, in bytes.
+const MAX_SIGNATURE: u64 = 1024 * 1024;
+/// Largest list of revoked keys, in bytes.
+const MAX_REVOKED: u64 = 128 << 20;
+
+/// What `-O` says.
+struct Options {
+    hash: String,
+    print_key: bool,
+    time: u64,
+}
+
+impl Options {
+    fn parse(arguments: &Arguments, signing: bool) -> Result<Self, String> {
+        let mut options = Self { hash: "sha512".into(), print_key: false, time: times::now() };
+        for option in arguments.parsed.values('O') {
+            let option = option.to_string_lossy();
+            let lower = option.to_ascii_lowercase();
+            if let Some(hash) = lower.strip_prefix("hashalg=").filter(|_| signing) {
+                options.hash = hash.to_owned();
+            } else if lower == "print-pubkey" && !signing {
+                options.print_key = true;
+            } else if lower.starts_with("verify-time=") && !signing {
+                options.time = times::parse_absolute(&option["verify-time=".len()..])
+                    .ok_or("Invalid \"verify-time\" option")?;
+            } else {
+                return Err(format!("Invalid option \"{}\"", lh_client::sanitise(&option)));
+            }
+        }
+        Ok(options)
+    }
+}
+
+/// Does what `-Y` says. `None` for a task that is not known.
+pub(crate) fn run(arguments: &Arguments, task: &str) -> Option<Outcome> {
+    let text = |flag| arguments.parsed.text(flag);
+    let path = |flag| arguments.parsed.value(flag).map(PathBuf::from);
+    let missing = |task: &str, what: &str| error(format!("Too few arguments for {task}: missing {what}"));
+    // The words of some of these have no blank behind the colon in OpenSSH, which scripts may match.
+    let unspaced = |task: &str, what: &str| error(format!("Too few arguments for {task}:missing {what}"));
+    let namespace = text('n').filter(|name| !name.is_empty());
+    Some(match task {
+        "sign" => (|| {
+            let namespace = namespace.ok_or_else(|| missing(task, "namespace"))?;
+            let key = arguments.file.as_ref().ok_or_else(|| missing(task, "key"))?;
+            sign(arguments, key, &namespace)
+        })(),
+        "verify" => (|| {
+            let namespace = namespace.ok_or_else(|| missing(task, "namespace"))?;
+            let signature = path('s').ok_or_else(|| missing(task, "signature file"))?;
+            let list = arguments.file.as_ref().ok_or_else(|| missing("sign", "allowed keys file"))?;
+            let principal = text('I').ok_or_else(|| missing(task, "principal identity"))?;
+            let revoked = path('r');
+            verify(arguments, &signature, &namespace, Some((&principal, list)), revoked.as_deref())
+        })(),
+        "check-novalidate" => (|| {
+            let namespace = namespace.ok_or_else(|| missing(task, "namespace"))?;
+            let signature = path('s').ok_or_else(|| missing(task, "signature file"))?;
+            verify(arguments, &signature, &namespace, None, None)
+        })(),
+        "find-principals" => (|| {
+            let signature = path('s').ok_or_else(|| unspaced(task, "signature file"))?;
+            let list = arguments.file.as_ref().ok_or_else(|| unspaced(task, "allowed keys file"))?;
+            find_principals(arguments, &signature, list)
+        })(),
+        "match-principals" => (|| {
+            let list = arguments.file.as_ref().ok_or_else(|| unspaced(task, "allowed keys file"))?;
+            let principal = text('I').ok_or_else(|| missing(task, "principal ID"))?;
+            match_principals(&principal, list)
+        })(),
+        _ => return None,
+    })
+}
+
+/// Signs files, or standard input.
+fn sign(arguments: &Arguments, key_path: &Path, namespace: &str) -> Outcome {
+    let options = Options::parse(arguments, true).map_err(fatal)?;
+    let (key, _) = load_public(key_path).ok_or_else(|| {
+        fatal(format!("Couldn't load public key {}: No such file or directory", shown(key_path)))
+    })?;
+    let mut signer = open_signer(arguments, key_path, &key)?;
+    let files = &arguments.parsed.operands;
+    if files.is_empty() {
+        if !arguments.quiet {
+            note("Signing data on standard input");
+        }
+        let armor = sign_stream(&mut signer, &key, &options, namespace, "(stdin)", io::stdin())?;
+        return print(armor);
+    }
+    for file in files {
+        let path = Path::new(file);
+        let name = shown(path);
+        let opened = fs::File::open(path)
+            .map_err(|why| fatal(format!("Cannot open {name} for signing: {}", reason(&why))))?;
+        if !arguments.quiet {
+            note(&format!("Signing file {name}"));
+        }
+        let armor = sign_stream(&mut signer, &key, &options, namespace, &name, opened)?;
+        let mut out = file.clone();
+        out.push(".sig");
+        let out = PathBuf::from(out);
+        if !may_overwrite(&out)? {
+            continue;
+        }
+        files::write_plain(&out, armor.as_bytes())
+            .map_err(|why| fatal(format!("Unable to write {}: {}", shown(&out), reason(&why))))?;
+        if !arguments.quiet {
+            note(&format!("Write signature to {}", shown(&out)));
+        }
+    }
+    Ok(())
+}
+
+/// The agent's key if it holds it, else the private key that belongs to the file.
+fn open_signer(arguments: &Arguments, path: &Path, key: &PublicKey) -> Outcome<Signer> {
+    match Signer::from_agent(key) {
+        Ok(signer) => return Ok(signer),
+        Err(NoAgent::NotPresent) if arguments.has('U') => return Err(fatal("Couldn't get agent socket")),
+        Err(NoAgent::NotHeld | NoAgent::Failed(_)) if arguments.has('U') => {
+            return Err(fatal("Couldn't find key in agent"));
+        }
+        Err(_) => {}
+    }
+    let name = path.as_os_str().to_string_lossy().into_owned();
+    let private = ["-cert.pub", ".pub"].into_iter().find_map(|suffix| name.strip_suffix(suffix));
+    let private = private.map_or_else(|| path.to_owned(), PathBuf::from);
+    let signer = Signer::from_file(arguments, &private)?;
+    if signer.public() != key.plain() {
+        return Err(fatal(format!("Public key {} doesn't match private {}", shown(path), shown(&private))));
+    }
+    Ok(signer)
+}
+
+/// The armored signature of what a reader gives.
+fn sign_stream(
+    signer: &mut Signer,
+    key: &PublicKey,
+    options: &Options,
+    namespace: &str,
+    name: &str,
+    from: impl Read,
+) -> Outcome<String> {
+    let failed = |why: String| fatal(format!("Signing {name} failed: {why}"));
+    let hash = match options.hash.as_str() {
+        "sha256" => Hash::Sha256,
+        "sha512" => Hash::Sha512,
+        other => {
+            warn(&format!(
+                "sshsig_check_hashalg: unsupported hash algorithm \"{}\"\n\
+                 sshsig_sign_fd: hash_file: signature algorithm not supported",
+                lh_client::sanitise(other)
+            ));
+            return Err(failed("signature algorithm not supported".into()));
+        }
+    };
+    let digest = hash_all(hash.start(), from).map_err(|why| failed(reason(&why)))?;
+    let algorithm = key.plain().signature_algorithms().first().copied().unwrap_or_default();
+    let signature = signer.sign(algorithm, &signed_data(namespace, hash, &digest)).map_err(failed)?;
+    let signature = SshSignature {
+        key: key.clone(),
+        namespace: namespace.to_owned(),
+        hash: options.hash.clone(),
+        signature,
+    };
+    Ok(signature.to_armor())
+}
+
+fn hash_all(mut hasher: Hasher, mut from: impl Read) -> io::Result<Vec<u8>> {
+    let mut buffer = vec![0; 64 * 1024];
+    loop {
+        match from.read(&mut buffer) {
+            Ok(0) => return Ok(hasher.finish().as_ref().to_vec()),
+            Ok(count) => hasher.update(&buffer[..count]),
+            Err(why) if why.kind() == io::ErrorKind::Interrupted => {}
+            Err(why) => return Err(why),
+        }
+    }
+}
+
+/// Checks a signature of standard input; with a list, also whose it is.
+fn verify(
+    arguments: &Arguments,
+    signature: &Path,
+    namespace: &str,
+    whose: Option<(&str, &Path)>,
+    revoked: Option<&Path>,
+) -> Outcome {
+    let checked = Options::parse(arguments, false).map_err(Some).and_then(|options| {
+        let signature = check_signature(signature, namespace)?;
+        let key = &signature.key;
+        if let Some(path) = revoked {
+            match files::read_up_to(path, MAX_REVOKED).map(|bytes| Krl::read(&bytes)) {
+                Ok(Ok(list)) if !list.is_revoked(key) => {}
+                Ok(Ok(_)) => return Err(None),
+                // A list that cannot be read might have the key on it.
+                Ok(Err(why)) => return Err(Some(format!("Invalid KRL file {}: {why}", shown(path)))),
+                Err(_) => return Err(None),
+            }
+        }
+        if let Some((principal, list)) = whose {
+            let list = Signers::read(list).ok_or(None)?;
+            if !list.allow(key, principal, namespace, options.time) {
+                return Err(None);
+            }
+        }
+        Ok((options, signature))
+    });
+    let (options, signature) = match checked {
+        Ok(checked) => checked,
+        Err(why) => {
+            why.iter().for_each(|why| warn(why));
+            if !arguments.quiet {
+                print("Could not verify signature.\n")?;
+            }
+            return Err(silent_fatal());
+        }
+    };
+    let key = &signature.key;
+    if !arguments.quiet {
+        let by =
+            whose.map_or(String::new(), |(principal, _)| format!(" for {}", lh_client::sanitise(principal)));
+        print(format!(
+            "Good \"{}\" signature{by} with {} key {}\n",
+            lh_client::sanitise(namespace),
+            key.display_type(),
+            key.fingerprint(arguments.hash)
+        ))?;
+    }
+    if options.print_key {
+        print(format!("{}\n", key.to_openssh_line("")))?;
+    }
+    Ok(())
+}
+
+/// Reads a signature and checks it against standard input. The error is what is to be said of it, if anything.
+fn check_signature(path: &Path, namespace: &str) -> Result<SshSignature, Option<String>> {
+    let signature = read_signature(path, "sig_verify")?;
+    let failed = |why: SshSignatureError| match why {
+        SshSignatureError::Namespace => "Couldn't verify signature: namespace does not match".to_owned(),
+        SshSignatureError::Verify(VerifyError::BadSignature) => {
+            "Signature verification failed: incorrect signature".to_owned()
+        }
+        other => format!("Couldn't verify signature: {other}"),
+    };
+    let hash = signature.hash().map_err(failed)?;
+    let digest =
+        hash_all(hash.start(), io::stdin()).map_err(|why| format!("Couldn't read data: {}", reason(&why)))?;
+    signature.verify(namespace, &digest).map_err(failed)?;
+    Ok(signature)
+}
+
+fn read_signature(path: &Path, task: &str) -> Result<SshSignature, String> {
+    let bytes = files::read_up_to(path, MAX_SIGNATURE)
+        .map_err(|why| format!("Couldn't read signature file: {}", reason(&why)))?;
+    let text = String::from_utf8_lossy(&bytes);
+    SshSignature::from_armor(&text).map_err(|why| match why {
+        SshSignatureError::Format if !text.starts_with("-----BEGIN SSH SIGNATURE-----") => {
+            format!("Couldn't parse signature: missing header\n{task}: sshsig_armor: incomplete message")
+        }
+        SshSignatureError::Format if !text.contains("\n-----END SSH SIGNATURE-----") => {
+            format!("Couldn't parse signature: missing footer\n{task}: sshsig_armor: incomplete message")
+        }
+        why => format!("{task}: sshsig_armor: {why}"),
+    })
+}
+
+/// Says whose signature it would be.
+fn find_principals(arguments: &Arguments, signature: &Path, list: &Path) -> Outcome {
+    let found = Options::parse(arguments, false)
+        .and_then(|options| Ok((options.time, read_signature(signature, "sig_find_principals")?)))
+        .and_then(|(time, signature)| {
+            let authentic = signature
+                .key
+                .certificate()
+                .is_none_or(|cert| cert.verify(&[cert.signature_algorithm()]).is_ok());
+            if !authentic {
+                return Err("sig_find_principals: sshsig_get_pubkey: incorrect signature".to_owned());
+            }
+            match Signers::read(list) {
+                Some(list) => Ok(list.find(&signature.key, time)),
+                None => {
+                    Err("sig_find_principals: sshsig_find_principal: No such file or directory".to_owned())
+                }
+            }
+        });
+    match found {
+        Ok(Some(principals)) => print(
+            principals.iter().map(|name| format!("{}\n", lh_client::sanitise(name))).collect::<String>(),
+        ),
+        Ok(None) => Err(no_principal(255)),
+        Err(why) => {
+            warn(&why);
+            Err(no_principal(255))
+        }
+    }
+}
+
+/// Says which lines are about a name.
+fn match_principals(principal: &str, list: &Path) -> Outcome {
+    // OpenSSH ends with its error's number, negative as it is.
+    const SYSTEM_ERROR: u8 = 232;
+    const KEY_NOT_FOUND: u8 = 210;
+    const INVALID_FORMAT: u8 = 252;
+    let Some(list) = Signers::read(list) else { return Err(no_principal(SYSTEM_ERROR)) };
+    let Some(found) = list.matching(principal) else { return Err(no_principal(INVALID_FORMAT)) };
+    if found.is_empty() {
+        return Err(no_principal(KEY_NOT_FOUND));
+    }
+    print(found.iter().map(|name| format!("{}\n", lh_client::sanitise(name))).collect::<String>())
+}
+
+fn no_principal(status: u8) -> Failure {
+    note("No principal matched.");
+    Failure { status, text: String::new() }
+}

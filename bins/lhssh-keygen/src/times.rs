@@ -1,0 +1,173 @@
+//! Dates on the command line and in files: absolute, relative to now, and how they are printed.
+
+use lh_config::units::parse_time;
+use lh_sys::time::{Civil, now_unix, to_unix, utc_offset};
+
+use crate::talk::{Outcome, fatal};
+
+/// From when and until when something is valid: seconds since 1970.
+pub(crate) type Validity = (u64, u64);
+
+/// Now, in seconds since 1970.
+pub(crate) fn now() -> u64 {
+    u64::try_from(now_unix()).unwrap_or(0)
+}
+
+/// `YYYYMMDD`, `YYYYMMDDHHMM` or `YYYYMMDDHHMMSS` in local time, or in UTC with `Z` (or `UTC`) behind it.
+pub(crate) fn parse_absolute(text: &str) -> Option<u64> {
+    let (digits, utc) = match text.strip_suffix("UTC").or_else(|| text.strip_suffix(['Z', 'z'])) {
+        Some(digits) => (digits, true),
+        None => (text, false),
+    };
+    if ![8, 12, 14].contains(&digits.len()) || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let field = |from: usize, to: usize| digits.get(from..to).unwrap_or("0").parse::<i32>().ok();
+    let civil = Civil {
+        year: field(0, 4)?,
+        month: field(4, 6)?,
+        day: field(6, 8)?,
+        hour: field(8, 10)?,
+        minute: field(10, 12)?,
+        second: field(12, 14)?,
+    };
+    to_unix(civil, utc).and_then(|time| u64::try_from(time).ok())
+}
+
+/// What `-V` says: `+1w`, or two times with a colon between, each absolute, relative, a number in hexadecimal, or `always` and
+/// `forever`.
+pub(crate) fn parse_validity(text: &str) -> Outcome<Validity> {
+    let now = now();
+    let shown = lh_client::sanitise(text);
+    if let Some(interval) = text.strip_prefix('+').filter(|interval| !interval.contains(':')) {
+        let interval = parse_time(interval)
+            .ok_or_else(|| fatal(format!("Invalid relative certificate life {shown}")))?;
+        // From the minute before, for hosts whose clocks are a little behind.
+        return Ok((now.saturating_sub(59) / 60 * 60, now + interval));
+    }
+    let (from, to) = text
+        .split_once(':')
+        .filter(|(from, to)| !from.is_empty() && !to.is_empty())
+        .ok_or_else(|| fatal(format!("Invalid certificate life specification {shown}")))?;
+    let from = match from {
+        "always" => 0,
+        from => parse_end(from, now, "from")?,
+    };
+    let to = match to {
+        "forever" => u64::MAX,
+        to => parse_end(to, now, "to")?,
+    };
+    if to <= from {
+        return Err(fatal("Empty certificate validity interval"));
+    }
+    Ok((from, to))
+}
+
+/// One end of an interval.
+fn parse_end(text: &str, now: u64, which: &str) -> Outcome<u64> {
+    let shown = lh_client::sanitise(text);
+    if let Some(rest) = text.strip_prefix(['-', '+']) {
+        let seconds =
+            parse_time(rest).ok_or_else(|| fatal(format!("Invalid relative certificate time {shown}")))?;
+        if text.starts_with('+') {
+            return Ok(now + seconds);
+        }
+        return now
+            .checked_sub(seconds)
+            .ok_or_else(|| fatal(format!("Certificate time {shown} cannot be represented")));
+    }
+    if let Some(digits) = text.strip_prefix("0x") {
+        return u64::from_str_radix(digits, 16)
+            .ok()
+            .filter(|_| !digits.starts_with('+'))
+            .ok_or_else(|| fatal("Invalid certificate time: not a number"));
+    }
+    parse_absolute(text).ok_or_else(|| fatal(format!("Invalid {which} time \"{shown}\"")))
+}
+
+/// `forever`, `before …`, `after …` or `from … to …`, in local time.
+pub(crate) fn show_validity((after, before): Validity) -> String {
+    match (after, before) {
+        (0, u64::MAX) => "forever".to_owned(),
+        (0, before) => format!("before {}", show(before)),
+        (after, u64::MAX) => format!("after {}", show(after)),
+        (after, before) => format!("from {} to {}", show(after), show(before)),
+    }
+}
+
+/// `2030-01-31T12:00:00` in local time.
+pub(crate) fn show(time: u64) -> String {
+    let [year, month, day, hour, minute, second] = local(time);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}")
+}
+
+/// `20300131T120000` in local time.
+pub(crate) fn show_compact(time: u64) -> String {
+    let [year, month, day, hour, minute, second] = local(time);
+    format!("{year:04}{month:02}{day:02}T{hour:02}{minute:02}{second:02}")
+}
+
+/// Year, month, day, hour, minute and second in local time. Beyond the year 9999 it stays there.
+fn local(time: u64) -> [i64; 6] {
+    const LAST: i64 = 253_402_300_799 - 86_400;
+    let time = i64::try_from(time).unwrap_or(LAST).min(LAST);
+    let local = time + i64::from(utc_offset(time));
+    let (days, seconds) = (local.div_euclid(86_400), local.rem_euclid(86_400));
+    let (year, month, day) = civil(days);
+    [year, month, day, seconds / 3600, seconds / 60 % 60, seconds % 60]
+}
+
+/// Year, month and day of a day counted from 1970-01-01. Years are counted from March here, so that the leap day is the last.
+fn civil(days: i64) -> (i64, i64, i64) {
+    let days = days + 719_468;
+    let era = days.div_euclid(146_097);
+    let day_of_era = days.rem_euclid(146_097);
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted = (5 * day_of_year + 2) / 153;
+    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
+    let year = era * 400 + year_of_era + i64::from(month <= 2);
+    (year, month, day_of_year - (153 * shifted + 2) / 5 + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn days_are_dates() {
+        assert_eq!(civil(0), (1970, 1, 1));
+        assert_eq!(civil(11_016), (2000, 2, 29));
+        assert_eq!(civil(11_017), (2000, 3, 1));
+        assert_eq!(civil(21_914), (2029, 12, 31));
+        assert_eq!(civil(-1), (1969, 12, 31));
+    }
+
+    #[test]
+    fn absolute_times_have_three_lengths() {
+        assert_eq!(parse_absolute("19700102Z"), Some(86_400));
+        assert_eq!(parse_absolute("197001020001Z"), Some(86_460));
+        assert_eq!(parse_absolute("19700102000102UTC"), Some(86_462));
+        for text in ["", "Z", "1970", "1970010200", "1970010x", "19701301", "197001021", "+1970102"] {
+            assert_eq!(parse_absolute(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn intervals_are_read_in_every_form() {
+        assert_eq!(parse_validity("0x10:0x20").expect("valid"), (16, 32));
+        assert_eq!(parse_validity("always:forever").expect("valid"), (0, u64::MAX));
+        let (from, to) = parse_validity("-1d:+1w2d").expect("valid");
+        assert_eq!(to - from, 10 * 86_400);
+        let (from, to) = parse_validity("+1h").expect("valid");
+        assert!(from % 60 == 0 && (3659..=3720).contains(&(to - from)), "{from} {to}");
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read_or_refused(text in "([-+:xzZ]|always|forever|0x|[0-9]{1,14}|[smhdw]|\\PC){0,8}") {
+            let _ = parse_validity(&text);
+        }
+    }
+}

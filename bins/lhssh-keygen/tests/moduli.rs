@@ -1,0 +1,67 @@
+//! Moduli beside the system's ssh-keygen: candidates of one, screened by the other.
+
+mod common;
+
+use common::{OURS, Room, Theirs};
+
+/// The moduli of a file, in order.
+fn moduli(text: &str) -> Vec<String> {
+    text.lines().map(|line| line.split(' ').skip(4).collect::<Vec<_>>().join(" ")).collect()
+}
+
+/// Covers: ssh-keygen -M; ssh-keygen -O
+#[test]
+fn candidates_are_made_and_screened_by_either() {
+    let Some(_theirs) = Theirs::find("candidates_are_made_and_screened_by_either") else { return };
+    let room = Room::new();
+    let said = room.run(OURS, &["-M", "generate", "-O", "bits=512", "candidates"], "");
+    assert_eq!((said.status, said.out.as_str()), (0, ""), "{said:?}");
+    let all = room.text("candidates");
+    let few: String = all.lines().take(1000).map(|line| format!("{line}\n")).collect();
+    assert!(few.lines().all(|line| line.contains(" 4 2 0 511 0 ")), "{few}");
+    room.write("few", format!("# note\njunk\n{few}"));
+    let mut results = Vec::new();
+    for (program, out) in [("ssh-keygen", "theirs"), (OURS, "ours")] {
+        let screen = ["-M", "screen", "-f", "few", "-O", "prime-tests=5", out];
+        let said = room.run(program, &screen, "");
+        assert_eq!(said.status, 0, "{said:?}");
+        results.push(moduli(&room.text(out)));
+    }
+    assert_eq!(results[0], results[1]);
+    // What has been screened can be screened again, and in parts.
+    if let Some(first) = room.text("ours").lines().next() {
+        room.write("again", format!("{first}\n{first}\n{first}\n"));
+        for (options, lines) in [
+            (&["-O", "lines=1"][..], 1),
+            (&["-O", "start-line=1", "-O", "lines=1"], 1),
+            (&["-O", "start-line=2", "-O", "checkpoint=place"], 1),
+            (&["-O", "generator=7"], 0),
+        ] {
+            let arguments =
+                [&["-M", "screen", "-f", "again", "-O", "prime-tests=3"], options, &["out"]].concat();
+            assert_eq!(room.run(OURS, &arguments, "").status, 0);
+            assert_eq!(room.text("out").lines().count(), lines, "{options:?}");
+            assert!(!room.path("place").exists());
+        }
+    }
+}
+
+/// Covers: ssh-keygen -M
+#[test]
+fn refusals_are_theirs_word_for_word() {
+    let Some(theirs) = Theirs::find("refusals_are_theirs_word_for_word") else { return };
+    let room = Room::new();
+    for arguments in [
+        "-M screen",
+        "-M generate",
+        "-M dance out",
+        "-M screen a b",
+        "-M screen -f missing out",
+        "-M screen -O foo out",
+        "-M generate -O foo out",
+        "-M generate -O bits=100 out",
+    ] {
+        let said = theirs.same(&room, &arguments.split(' ').collect::<Vec<_>>());
+        assert_eq!(said.status, 255, "{arguments}");
+    }
+}

@@ -1,0 +1,66 @@
+//! Being the master of a shared connection.
+
+use std::path::Path;
+
+use lh_client::mux::{Listen, Master};
+use lh_client::{Client, Forwards, LogLevel, Options, TerminalUi};
+use lh_config::enums::ControlMaster;
+use lh_driver::error_words;
+
+use crate::passenger::ride_along_with_new_master;
+use crate::run::Plan;
+
+/// Listens on the control socket, where the configuration asks for that.
+pub(crate) fn listen(
+    options: &Options,
+    client: &mut Client,
+    forwards: &Forwards,
+    agent: Option<&'static str>,
+    ui: &mut TerminalUi,
+) -> Option<Master> {
+    let config = &options.config;
+    let ask = match *config.control_master {
+        ControlMaster::No => return None,
+        ControlMaster::Yes | ControlMaster::Auto => false,
+        ControlMaster::Ask | ControlMaster::AutoAsk => true,
+    };
+    let path = config.control_path.as_deref()?;
+    let master = Master::new(forwards.clone(), ui.voice(options.log_level), client.host(), ask, agent);
+    let text = match master.listen(Path::new(path), &mut client.driver().control()) {
+        Ok(Listen::Yes) => return Some(master),
+        Ok(Listen::Taken(text)) => text,
+        Err(error) => format!("ControlPath {path}: cannot listen: {}", error_words(&error)),
+    };
+    if options.log_level >= LogLevel::Error {
+        ui.say(&text);
+    }
+    None
+}
+
+/// The half of the process that the user waits for: does what was asked for as a passenger of the other half.
+pub(crate) fn become_passenger(options: &Options, plan: &Plan) -> ! {
+    // The other half has all of it, and must be the only one: a master that dies must not seem to live.
+    if let Err(error) = lh_sys::fd::close_all() {
+        eprintln!("cannot close descriptors: {error}");
+        std::process::exit(255);
+    }
+    let mut ui = TerminalUi::default();
+    if let Some(path) = &plan.log_file {
+        let _ = ui.log_to(path);
+    }
+    std::process::exit(ride_along_with_new_master(options, plan, &mut ui).into());
+}
+
+/// The half that stays: nobody's child, without a terminal.
+pub(crate) fn detach(options: &Options) -> std::io::Result<()> {
+    rustix::process::setsid()?;
+    // Somebody who debugs wants to hear of it.
+    if options.log_level >= LogLevel::Debug1 {
+        let null = lh_sys::fd::null()?;
+        rustix::stdio::dup2_stdin(&null)?;
+        rustix::stdio::dup2_stdout(&null)?;
+    } else {
+        lh_sys::fd::null_stdio()?;
+    }
+    Ok(())
+}

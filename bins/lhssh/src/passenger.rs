@@ -1,0 +1,330 @@
+//! Using the connection that another process has: sessions through its control socket, and `-O`.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+use lh_client::mux::wire::{Kind, NewSession};
+use lh_client::mux::{ConnectError, Ended, MuxClient, MuxError};
+use lh_client::{LogLevel, Options, SessionSetup, Start, TerminalUi};
+use lh_config::enums::ControlMaster;
+use lh_config::forward::Forward;
+use lh_config::special::ForwardAgent;
+use lh_sys::signals::Signals;
+use lh_sys::termios::{RawMode, is_terminal};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{Pid, Signal, kill_process};
+use rustix::stdio::{stderr, stdin, stdout};
+
+use crate::FAILURE;
+use crate::command_line::ControlCommand;
+use crate::run::{Plan, debug};
+
+/// `-O`. Returns the exit status.
+pub(crate) fn command(options: &Options, command: ControlCommand, ui: &mut TerminalUi) -> u8 {
+    let Some(path) = options.config.control_path.as_deref() else {
+        ui.say("No ControlPath specified for \"-O\" command");
+        return FAILURE;
+    };
+    let mut master = match MuxClient::connect(Path::new(path)) {
+        Ok(master) => master,
+        Err(error) => {
+            ui.say(&format!("Control socket connect({path}): {error}"));
+            return FAILURE;
+        }
+    };
+    let result = master.greet().and_then(|()| obey(options, command, &mut master, ui));
+    match result {
+        Ok(()) => 0,
+        Err(error) => {
+            ui.say(&error.to_string());
+            FAILURE
+        }
+    }
+}
+
+fn obey(
+    options: &Options,
+    command: ControlCommand,
+    master: &mut MuxClient,
+    ui: &mut TerminalUi,
+) -> Result<(), MuxError> {
+    match command {
+        ControlCommand::Check => ui.say(&format!("Master running (pid={})", master.pid())),
+        ControlCommand::Exit => {
+            master.terminate()?;
+            told(options, ui, "Exit request sent.");
+        }
+        ControlCommand::Stop => {
+            master.stop_listening()?;
+            told(options, ui, "Stop listening request sent.");
+        }
+        ControlCommand::Forward => {
+            for (kind, forward) in forwards(options)? {
+                if let Some(port) = request(master, kind, &forward)? {
+                    println!("{port}");
+                }
+            }
+        }
+        ControlCommand::Cancel => {
+            for (kind, forward) in forwards(options)? {
+                master.close_forward(kind, &forward).map_err(|error| {
+                    MuxError::Failed(format!("forwarding cancellation request failed: {error}"))
+                })?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn told(options: &Options, ui: &mut TerminalUi, text: &str) {
+    if options.log_level >= LogLevel::Info {
+        ui.say(text);
+    }
+}
+
+fn request(master: &mut MuxClient, kind: Kind, forward: &Forward) -> Result<Option<u16>, MuxError> {
+    master
+        .open_forward(kind, forward)
+        .map_err(|error| MuxError::Failed(format!("forwarding request failed: {error}")))
+}
+
+/// The forwards of the configuration.
+fn forwards(options: &Options) -> Result<Vec<(Kind, Forward)>, MuxError> {
+    let (local, remote) = lh_client::forward::configured(&options.config);
+    let local = local
+        .into_iter()
+        .map(|forward| (if forward.connect.is_some() { Kind::Local } else { Kind::Dynamic }, forward));
+    Ok(local.chain(remote.into_iter().map(|forward| (Kind::Remote, forward))).collect())
+}
+
+/// Uses the connection of a master, if there is one and the configuration does not say to be one. `None`: connect.
+pub(crate) fn ride_along(options: &Options, plan: &Plan, ui: &mut TerminalUi) -> Option<u8> {
+    let config = &options.config;
+    let path = config.control_path.as_deref()?;
+    match *config.control_master {
+        ControlMaster::Yes | ControlMaster::Ask => return None,
+        ControlMaster::Auto | ControlMaster::AutoAsk => {
+            debug(options, ui, || format!("auto-mux: Trying existing master at '{path}'"));
+        }
+        ControlMaster::No => {}
+    }
+    let master = match MuxClient::connect(Path::new(path)) {
+        Ok(master) => master,
+        Err(ConnectError::Missing(_)) => {
+            debug(options, ui, || format!("Control socket \"{path}\" does not exist"));
+            return None;
+        }
+        Err(ConnectError::Stale(_)) if *config.control_master != ControlMaster::No => {
+            debug(options, ui, || format!("Stale control socket {path}, unlinking"));
+            let _ = std::fs::remove_file(path);
+            return None;
+        }
+        Err(error) => {
+            complain(options, ui, &format!("Control socket connect({path}): {error}"));
+            return None;
+        }
+    };
+    ride(options, plan, master, ui)
+}
+
+/// The same with the master that has just split off from this process.
+pub(crate) fn ride_along_with_new_master(options: &Options, plan: &Plan, ui: &mut TerminalUi) -> u8 {
+    let path = options.config.control_path.as_deref().unwrap_or_default();
+    let status = match MuxClient::connect(Path::new(path)) {
+        Ok(master) => ride(options, plan, master, ui),
+        Err(_) => None,
+    };
+    status.unwrap_or_else(|| {
+        complain(options, ui, "Failed to connect to new control master");
+        FAILURE
+    })
+}
+
+fn complain(options: &Options, ui: &mut TerminalUi, text: &str) {
+    if options.log_level >= LogLevel::Error {
+        ui.say(text);
+    }
+}
+
+/// `None`: the master cannot do it, so a connection of our own is to be tried.
+fn ride(options: &Options, plan: &Plan, mut master: MuxClient, ui: &mut TerminalUi) -> Option<u8> {
+    if let Err(error) = master.greet() {
+        complain(options, ui, &format!("muxclient: master hello exchange failed: {error}"));
+        return None;
+    }
+    let requested = forwards(options).and_then(|all| {
+        all.into_iter().try_for_each(|(kind, forward)| {
+            let port = request(&mut master, kind, &forward)?;
+            if let Some(text) = port.and_then(|port| lh_client::forward::allocated(&forward, port)) {
+                debug(options, ui, || text);
+            }
+            Ok(())
+        })
+    });
+    if let Err(error) = requested {
+        complain(options, ui, &format!("mux_client_forward: {error}"));
+        complain(options, ui, "muxclient: master forward request failed");
+        return None;
+    }
+    if let Some(target) = &plan.stdio {
+        return Some(ride_stdio(options, plan, target, master, ui));
+    }
+    let Some(start) = &plan.start else {
+        // Forwards were all that was wanted.
+        return Some(wait(options, plan, &mut master, None, ui).status());
+    };
+    let null = lh_sys::fd::null().ok()?;
+    let input = input(plan, &null);
+    let terminal = (plan.tty && is_terminal(stdin()) && !plan.null_input)
+        .then(|| RawMode::enter(stdin()).ok())
+        .flatten();
+    let session = new_session(options, plan, start);
+    match master.open_session(session, [input, stdout(), stderr()]) {
+        Ok(session) => {
+            let status = wait(options, plan, &mut master, Some(session), ui).status();
+            drop(terminal);
+            if plan.tty {
+                told(options, ui, &format!("Shared connection to {} closed.", options.config.host));
+            }
+            Some(status)
+        }
+        Err(error) => {
+            drop(terminal);
+            complain(
+                options,
+                ui,
+                &match error {
+                    MuxError::Denied(why) => format!("Master refused session request: {why}"),
+                    error => format!("mux_client_request_session: session request failed: {error}"),
+                },
+            );
+            None
+        }
+    }
+}
+
+fn ride_stdio(
+    options: &Options,
+    plan: &Plan,
+    target: &lh_driver::Target,
+    mut master: MuxClient,
+    ui: &mut TerminalUi,
+) -> u8 {
+    let Ok(null) = lh_sys::fd::null() else { return FAILURE };
+    match master.open_stdio(target, [input(plan, &null), stdout()]) {
+        Ok(session) => match wait(options, plan, &mut master, Some(session), ui) {
+            // It has no status but that it was opened.
+            Waited::Gone => 0,
+            waited => waited.status(),
+        },
+        Err(error) => {
+            complain(
+                options,
+                ui,
+                &match error {
+                    MuxError::Denied(why) => format!("Master refused stdio forwarding request: {why}"),
+                    error => format!("Stdio forwarding request failed: {error}"),
+                },
+            );
+            FAILURE
+        }
+    }
+}
+
+/// How waiting ended.
+enum Waited {
+    /// The program ended with this status.
+    Exit(u32),
+    /// The master closed the control connection without telling of any.
+    Gone,
+    /// A signal told this process to end.
+    Signal,
+}
+
+impl Waited {
+    fn status(&self) -> u8 {
+        match self {
+            // Only 8 bits reach a shell anywhere.
+            Self::Exit(status) => (status & 0xff) as u8,
+            Self::Gone | Self::Signal => FAILURE,
+        }
+    }
+}
+
+/// Waits until the session is over. The master has our descriptors and does all the rest.
+fn wait(
+    options: &Options,
+    plan: &Plan,
+    master: &mut MuxClient,
+    session: Option<u32>,
+    ui: &mut TerminalUi,
+) -> Waited {
+    if plan.background && lh_sys::background::continue_in_background().is_err() {
+        complain(options, ui, "cannot go to the background");
+    }
+    let Ok(signals) = Signals::collect(&[Signal::HUP, Signal::INT, Signal::TERM, Signal::WINCH]) else {
+        return Waited::Signal;
+    };
+    let mut ended = None;
+    loop {
+        let ready = {
+            let mut fds = [
+                PollFd::from_borrowed_fd(master.socket(), PollFlags::IN),
+                PollFd::new(&signals, PollFlags::IN),
+            ];
+            match poll(&mut fds, None) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(_) => return Waited::Gone,
+            }
+            !fds[0].revents().is_empty()
+        };
+        while let Ok(Some(signal)) = signals.take() {
+            if signal != Signal::WINCH {
+                return Waited::Signal;
+            }
+            // It is the master who can ask our terminal for its size and tell the server.
+            if let Some(pid) = i32::try_from(master.pid()).ok().and_then(Pid::from_raw) {
+                let _ = kill_process(pid, Signal::WINCH);
+            }
+        }
+        if !ready {
+            continue;
+        }
+        match master.next(session.unwrap_or(u32::MAX)) {
+            Ok(Some(Ended::Exit(status))) => ended = Some(status),
+            // What is written by now has been written.
+            Ok(Some(Ended::Lost)) => return ended.map_or(Waited::Gone, Waited::Exit),
+            Ok(None) => complain(options, ui, "PTY allocation request failed"),
+            Err(error) => {
+                complain(options, ui, &format!("mux_client_read_packet: {error}"));
+                return Waited::Gone;
+            }
+        }
+    }
+}
+
+fn input<'a>(plan: &Plan, null: &'a OwnedFd) -> BorrowedFd<'a> {
+    if plan.null_input { null.as_fd() } else { stdin() }
+}
+
+fn new_session(options: &Options, plan: &Plan, start: &Start) -> NewSession {
+    let config = &options.config;
+    let environment = SessionSetup::new(start.clone()).with_environment(config).env;
+    NewSession {
+        tty: plan.tty,
+        x11: false,
+        agent: *config.forward_agent != ForwardAgent::No,
+        subsystem: matches!(start, Start::Subsystem(_)),
+        escape: config.escape_char.0,
+        term: std::env::var("TERM").unwrap_or_default(),
+        command: match start {
+            Start::Shell => Vec::new(),
+            Start::Exec(command) => command.clone(),
+            Start::Subsystem(name) => name.clone().into_bytes(),
+        },
+        environment: environment
+            .into_iter()
+            .map(|(name, value)| format!("{name}={value}").into_bytes())
+            .collect(),
+    }
+}

@@ -1,0 +1,121 @@
+//! Configuration files as they are found on people's machines: `lhssh -G` and OpenSSH's `ssh -G` must mean the same.
+//!
+//! Each file of `wild/` names in its first line the hosts it is asked about. What differs by version or distribution
+//! and not by the file (defaults of lists, keywords the installed version does not have) is left out.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use lh_interop::{our, peers};
+
+/// Lists whose defaults follow the version: an edited default (`+`, `-`, `^`) follows it too.
+const LISTS: &[&str] = &[
+    "ciphers",
+    "macs",
+    "kexalgorithms",
+    "hostkeyalgorithms",
+    "hostbasedacceptedalgorithms",
+    "pubkeyacceptedalgorithms",
+    "casignaturealgorithms",
+];
+
+fn by_keyword(dump: &str) -> BTreeMap<String, Vec<String>> {
+    let mut map: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for line in dump.lines() {
+        let (keyword, value) = line.split_once(' ').unwrap_or((line, ""));
+        map.entry(keyword.to_ascii_lowercase()).or_default().push(value.to_owned());
+    }
+    map
+}
+
+/// Whether the file edits the default of a list.
+fn edits(text: &str, keyword: &str) -> bool {
+    // `KeyTypes` is what `AcceptedAlgorithms` was called once.
+    let old = keyword.replace("algorithms", "keytypes");
+    text.lines().any(|line| {
+        let mut words = line.split_whitespace();
+        let name = words.next().unwrap_or_default().to_ascii_lowercase();
+        (name == keyword || name == old) && words.next().is_some_and(|list| list.starts_with(['+', '-', '^']))
+    })
+}
+
+struct Files {
+    folder: tempfile::TempDir,
+}
+
+impl Files {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).expect("written");
+        write("part-1.conf", "Host inc1\n  Port 11\n  HostName one.example\nHost inc2\n  Port 22\n");
+        write("part-2.conf", "Host inc*\n  Port 99\n  Compression yes\n");
+        write("inner.conf", "User inner\nHost other\n  User wrong\nHost inc?\n  StdinNull yes\n");
+        Self { folder }
+    }
+
+    /// The file with its placeholder filled in.
+    fn place(&self, source: &Path) -> (PathBuf, String) {
+        let text = std::fs::read_to_string(source).expect("readable");
+        let text = text.replace("{DIR}", &self.folder.path().to_string_lossy());
+        let path = self.folder.path().join(source.file_name().expect("a name"));
+        std::fs::write(&path, &text).expect("written");
+        (path, text)
+    }
+
+    fn dump(&self, program: &Path, file: &Path, host: &str) -> String {
+        let done = Command::new(program)
+            .arg("-F")
+            .arg(file)
+            .args(["-G", host])
+            .env("SSH_AUTH_SOCK", "/run/agent")
+            .output()
+            .expect("runs");
+        let said = String::from_utf8_lossy(&done.stderr);
+        assert!(done.status.success(), "{} -F {} -G {host}: {said}", program.display(), file.display());
+        String::from_utf8_lossy(&done.stdout).into_owned()
+    }
+}
+
+/// Covers: ssh -G; ssh -F; ssh_config Host; ssh_config Match; ssh_config Include; ssh_config IgnoreUnknown
+#[test]
+fn files_found_in_the_wild_mean_what_openssh_says() {
+    let Some([ssh]) = peers("files_found_in_the_wild", ["ssh"]) else { return };
+    let files = Files::new();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/wild");
+    let (our_default, their_default) = {
+        let empty = files.folder.path().join("empty");
+        std::fs::write(&empty, "").expect("written");
+        (by_keyword(&files.dump(&our("lhssh"), &empty, "h")), by_keyword(&files.dump(&ssh, &empty, "h")))
+    };
+    let mut compared = 0;
+    let mut wrong = Vec::new();
+    for entry in std::fs::read_dir(folder).expect("the folder").flatten() {
+        let (path, text) = files.place(&entry.path());
+        let first = text.lines().next().unwrap_or_default();
+        let hosts = first.trim_end().strip_prefix("# hosts: ").expect("a line with hosts");
+        for host in hosts.split_whitespace() {
+            let ours = by_keyword(&files.dump(&our("lhssh"), &path, host));
+            let theirs = by_keyword(&files.dump(&ssh, &path, host));
+            for (keyword, values) in &theirs {
+                // Nobody has touched it, or only its default.
+                let untouched = their_default.get(keyword) == Some(values)
+                    && our_default.get(keyword) == ours.get(keyword);
+                // OpenSSH's dump takes a forward to a Unix socket for a dynamic one as well.
+                let misprint =
+                    keyword == "dynamicforward" && values.iter().all(|value| value.starts_with('/'));
+                let edited = misprint || LISTS.contains(&keyword.as_str()) && edits(&text, keyword);
+                if !untouched && !edited && ours.get(keyword) != Some(values) {
+                    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                    wrong.push(format!(
+                        "{name} {host}: {keyword}: {:?}, OpenSSH {values:?}",
+                        ours.get(keyword)
+                    ));
+                }
+                compared += 1;
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(compared > 1000, "only {compared} values compared");
+}

@@ -1,0 +1,77 @@
+//! `ProxyUseFdpass`: the proxy command connects, hands us the socket over its standard output, and ends.
+
+use std::io::{self, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+
+use lh_sys::spawn::Program;
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
+
+use crate::options::user_shell;
+
+/// Runs `command` in the user's shell and returns the connected socket it passes.
+///
+/// # Errors
+/// The command cannot be run, passes nothing, or ends with a failure.
+pub(crate) fn dial(command: &str) -> io::Result<OwnedFd> {
+    let (ours, theirs) = UnixStream::pair()?;
+    let theirs = OwnedFd::from(theirs);
+    let stderr = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stderr(), 3)?;
+    let mut child = Program::new(user_shell())
+        .arg("-c")
+        .arg(format!("exec {command}"))
+        .stdio(theirs.try_clone()?, theirs, stderr)
+        .spawn()?;
+    let socket = receive(&ours);
+    drop(ours);
+    let status = child.wait()?;
+    match socket? {
+        Some(socket) => Ok(socket),
+        None => Err(io::Error::other(format!("proxy dialer did not pass back a connection ({status})"))),
+    }
+}
+
+/// The descriptor that comes with the next byte; `None` when the other side closes without one.
+fn receive(socket: &UnixStream) -> io::Result<Option<OwnedFd>> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let mut byte = [0];
+    let flags = RecvFlags::CMSG_CLOEXEC;
+    rustix::io::retry_on_intr(|| {
+        recvmsg(socket.as_fd(), &mut [IoSliceMut::new(&mut byte)], &mut ancillary, flags).map(|_| ())
+    })?;
+    Ok(ancillary.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
+        _ => None,
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read as _;
+
+    /// Covers: ssh_config ProxyUseFdpass
+    #[test]
+    fn a_passed_socket_is_used_and_its_absence_an_error() {
+        let script = "import socket, array, sys\n\
+            a, b = socket.socketpair()\n\
+            b.sendall(b'hello')\n\
+            out = socket.socket(fileno=1)\n\
+            out.sendmsg([b'x'], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array('i', [a.fileno()]))])\n";
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("dialer.py");
+        std::fs::write(&file, script).expect("written");
+        if !std::process::Command::new("python3").arg("-V").output().is_ok_and(|out| out.status.success()) {
+            eprintln!("SKIPPED: no python3 here to pass a descriptor");
+            return;
+        }
+        let socket = dial(&format!("python3 {}", file.display())).expect("a socket");
+        let mut text = String::new();
+        UnixStream::from(socket).read_to_string(&mut text).expect("readable");
+        assert_eq!(text, "hello");
+        let error = dial("true").expect_err("nothing is passed").to_string();
+        assert!(error.starts_with("proxy dialer did not pass back a connection"), "{error}");
+    }
+}

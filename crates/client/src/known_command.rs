@@ -1,0 +1,180 @@
+//! `KnownHostsCommand`: a program that says which host keys are known, line by line as known_hosts has them.
+
+use std::io::Read as _;
+
+use base64ct::{Base64, Encoding as _};
+use lh_config::line::split_words;
+use lh_config::token::Tokens;
+use lh_crypto::{FingerprintHash, PublicKey};
+use lh_sys::spawn::Program;
+
+use crate::dial::errno_text;
+use crate::error::ClientError;
+use crate::known_hosts::KnownHosts;
+use crate::log::Log;
+
+/// The most that is taken from the command, in bytes.
+const MAX_OUTPUT: u64 = 16 << 20;
+
+/// How the command is named in messages about its lines.
+pub(crate) const NAME: &str = "KnownHostsCommand-";
+
+/// Why the command is asked (`%I`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reason {
+    /// Which types of key are known, before there is one.
+    Order,
+    /// Is this key known for the name?
+    HostName,
+    /// Is this key known for the address?
+    Address,
+}
+
+impl Reason {
+    pub(crate) const fn word(self) -> &'static str {
+        match self {
+            Self::Order => "ORDER",
+            Self::HostName => "HOSTNAME",
+            Self::Address => "ADDRESS",
+        }
+    }
+}
+
+/// The command as it is configured.
+#[derive(Debug, Clone)]
+pub(crate) struct KnownHostsCommand {
+    /// As written; split into words before tokens are expanded, so that no value of a token makes two words.
+    pub(crate) text: String,
+    /// The tokens that every command knows.
+    pub(crate) tokens: Tokens,
+    pub(crate) fingerprint: FingerprintHash,
+}
+
+impl KnownHostsCommand {
+    /// Runs the command and reads what it prints. `name` is what is looked up (`%H`), `key` what the server shows.
+    ///
+    /// # Errors
+    /// The command cannot be run, or fails: then nobody knows which keys are good.
+    pub(crate) fn run(
+        &self,
+        reason: Reason,
+        name: &str,
+        key: Option<&PublicKey>,
+        log: &mut Log<'_>,
+    ) -> Result<KnownHosts, ClientError> {
+        let failed = |log: &mut Log<'_>, why: &str| {
+            log.error(why);
+            ClientError::HostKey("KnownHostsCommand failed".to_owned())
+        };
+        let words =
+            self.words(reason, name, key).map_err(|why| failed(log, &format!("KnownHostsCommand {why}")))?;
+        let [path, arguments @ ..] = words.as_slice() else {
+            return Err(failed(log, "KnownHostsCommand \"\" has no command"));
+        };
+        if !path.starts_with('/') {
+            return Err(failed(log, "KnownHostsCommand path is not absolute"));
+        }
+        log.debug(|| format!("{NAME}{}: running {}", reason.word(), words.join(" ")));
+        let output = execute(path, arguments)
+            .map_err(|error| failed(log, &format!("KnownHostsCommand {path}: {}", errno_text(&error))))?;
+        match output {
+            (bytes, None) => Ok(KnownHosts::parse(&bytes)),
+            (_, Some(how)) => Err(failed(log, &format!("KnownHostsCommand {path} failed, {how}"))),
+        }
+    }
+
+    fn words(&self, reason: Reason, name: &str, key: Option<&PublicKey>) -> Result<Vec<String>, String> {
+        let none = || "NONE".to_owned();
+        let tokens = self
+            .tokens
+            .clone()
+            .with('H', name)
+            .with('I', reason.word())
+            .with('t', key.map_or_else(none, |key| key.key_type().to_owned()))
+            .with('f', key.map_or_else(none, |key| key.fingerprint(self.fingerprint)))
+            .with('K', key.map_or_else(none, |key| Base64::encode_string(key.blob())));
+        let words =
+            split_words(&self.text, false).map_err(|_| format!("\"{}\" has bad quotes", self.text))?;
+        words.iter().map(|word| tokens.expand(word)).collect()
+    }
+}
+
+/// What the program printed, and how it ended when that was not well. No shell, no standard input.
+fn execute(path: &str, arguments: &[String]) -> std::io::Result<(Vec<u8>, Option<String>)> {
+    let (mut reader, writer) = std::io::pipe()?;
+    let stderr = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stderr(), 3)?;
+    let mut program = Program::new(path).stdio(lh_sys::fd::null()?, writer.into(), stderr);
+    for argument in arguments {
+        program = program.arg(argument);
+    }
+    let mut child = program.spawn()?;
+    let mut bytes = Vec::new();
+    let read = (&mut reader).take(MAX_OUTPUT + 1).read_to_end(&mut bytes);
+    // A program that goes on printing hears that nobody listens.
+    drop(reader);
+    let status = child.wait()?;
+    read?;
+    if bytes.len() as u64 > MAX_OUTPUT {
+        return Ok((Vec::new(), Some("its output is too long".to_owned())));
+    }
+    Ok((bytes, (!status.success()).then(|| status.to_string())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::FakeUi;
+    use crate::ui::LogLevel;
+
+    fn key() -> PublicKey {
+        let mut blob = Vec::new();
+        lh_wire::Writer::put_string(&mut blob, b"ssh-ed25519");
+        lh_wire::Writer::put_string(&mut blob, &[7; 32]);
+        PublicKey::from_blob(&blob).expect("a public key")
+    }
+
+    fn run(
+        text: &str,
+        reason: Reason,
+        key: Option<&PublicKey>,
+    ) -> (Result<Vec<String>, String>, Vec<String>) {
+        let tokens = Tokens::new().with('h', "real").with('n', "a b");
+        let command =
+            KnownHostsCommand { text: text.to_owned(), tokens, fingerprint: FingerprintHash::Sha256 };
+        let mut ui = FakeUi::default();
+        let result = command.run(reason, "name", key, &mut Log::new(&mut ui, LogLevel::Info, false));
+        let hosts = |known: KnownHosts| known.entries().map(|entry| entry.hosts.clone()).collect();
+        (result.map(hosts).map_err(|error| error.to_string()), ui.said)
+    }
+
+    /// Covers: ssh_config KnownHostsCommand; token %f; token %H; token %I; token %K; token %t
+    #[test]
+    fn the_key_and_the_reason_are_handed_over_and_the_lines_read() {
+        let key = key();
+        let (lines, _) = run("/bin/echo %H,%I,%h %t %K", Reason::HostName, Some(&key));
+        assert_eq!(lines, Ok(vec!["name,HOSTNAME,real".to_owned()]));
+        let script = "/bin/sh -c 'test \"$1\" = \"$2\" && echo ok $3 $4' sh %f";
+        let fingerprint = key.fingerprint(FingerprintHash::Sha256);
+        let (lines, _) = run(&format!("{script} {fingerprint} %t %K"), Reason::Address, Some(&key));
+        assert_eq!(lines, Ok(vec!["ok".to_owned()]));
+        let script = "/bin/sh -c 'test \"$*\" = \"NONE NONE NONE ORDER\"' sh %f %K %t %I";
+        assert_eq!(run(script, Reason::Order, None).0, Ok(vec![]));
+        // A value is one word, whatever is in it.
+        assert_eq!(run("/usr/bin/test %n = 'a b'", Reason::Order, None).0, Ok(vec![]));
+    }
+
+    #[test]
+    fn a_command_that_fails_or_cannot_be_run_ends_the_connection() {
+        for (text, said) in [
+            ("/bin/false", "KnownHostsCommand /bin/false failed, exit status: 1"),
+            ("false", "KnownHostsCommand path is not absolute"),
+            ("/no/such/thing", "KnownHostsCommand /no/such/thing: No such file or directory"),
+            ("/bin/echo %z", "KnownHostsCommand unknown key %z"),
+            ("/bin/echo 'x", "KnownHostsCommand \"/bin/echo 'x\" has bad quotes"),
+        ] {
+            let (result, lines) = run(text, Reason::Order, None);
+            assert_eq!(result, Err("KnownHostsCommand failed".to_owned()));
+            assert_eq!(lines, [said]);
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! The client: asks a master, hands over descriptors, waits for the end. All of it blocks; there is nothing else to do.
+
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+use lh_config::forward::Forward;
+use lh_driver::{Target, error_words};
+
+use super::wire::{self, Kind, NewSession, Reply, Request, Said};
+
+/// A master that does not greet for so long is stopped or stuck.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Why a master did not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum MuxError {
+    /// The control connection failed.
+    #[error("{}", error_words(.0))]
+    Io(#[from] io::Error),
+    /// The master broke the protocol.
+    #[error("master said something unexpected: {0}")]
+    Protocol(String),
+    /// It speaks another version.
+    #[error("unsupported multiplexing protocol version {0} (expected {version})", version = wire::VERSION)]
+    Version(u32),
+    /// It is not allowed.
+    #[error("{0}")]
+    Denied(String),
+    /// It is not possible.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// Why there is no master at a path.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// Nothing is there.
+    #[error("{}", error_words(.0))]
+    Missing(io::Error),
+    /// A socket is there and nobody behind it: a master that has died.
+    #[error("{}", error_words(.0))]
+    Stale(io::Error),
+    /// Something else.
+    #[error("{}", error_words(.0))]
+    Other(io::Error),
+}
+
+/// How a session ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// With this status.
+    Exit(u32),
+    /// The master has gone, or the program was killed.
+    Lost,
+}
+
+/// A connection to a master.
+#[derive(Debug)]
+pub struct MuxClient {
+    socket: UnixStream,
+    next: u32,
+    pid: u32,
+}
+
+impl MuxClient {
+    /// Connects and nothing more.
+    ///
+    /// # Errors
+    /// There is no master.
+    pub fn connect(path: &Path) -> Result<Self, ConnectError> {
+        let socket = UnixStream::connect(path).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => ConnectError::Missing(error),
+            io::ErrorKind::ConnectionRefused => ConnectError::Stale(error),
+            _ => ConnectError::Other(error),
+        })?;
+        Ok(Self { socket, next: 0, pid: 0 })
+    }
+
+    /// Exchanges greetings and learns the master's process id.
+    ///
+    /// # Errors
+    /// It hangs up (it is somebody else's), says nothing, or speaks another version.
+    pub fn greet(&mut self) -> Result<(), MuxError> {
+        self.socket.set_read_timeout(Some(PATIENCE))?;
+        self.send(&wire::hello())?;
+        match self.receive()? {
+            Said::Hello(wire::VERSION) => {}
+            Said::Hello(version) => return Err(MuxError::Version(version)),
+            said => return Err(unexpected(&said)),
+        }
+        match self.ask(&Request::Alive)? {
+            Reply::Alive(pid) => self.pid = pid,
+            reply => return Err(unexpected(&reply)),
+        }
+        self.socket.set_read_timeout(None)?;
+        Ok(())
+    }
+
+    /// The master's process id.
+    pub const fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// To wait for the master's end beside other things.
+    pub fn socket(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    /// Asks the master to end (`-O exit`).
+    ///
+    /// # Errors
+    /// It refuses, or has gone.
+    pub fn terminate(&mut self) -> Result<(), MuxError> {
+        match self.expect_ok(&Request::Terminate) {
+            // OpenSSH's is gone before its answer is on its way.
+            Err(MuxError::Io(error)) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(()),
+            result => result,
+        }
+    }
+
+    /// Asks the master to take no further clients (`-O stop`).
+    ///
+    /// # Errors
+    /// It refuses, or has gone.
+    pub fn stop_listening(&mut self) -> Result<(), MuxError> {
+        self.expect_ok(&Request::StopListening)
+    }
+
+    /// Adds a forward; where the server chose the port, it comes back.
+    ///
+    /// # Errors
+    /// It cannot be.
+    pub fn open_forward(&mut self, kind: Kind, forward: &Forward) -> Result<Option<u16>, MuxError> {
+        match self.ask(&Request::OpenForward(kind, forward.clone()))? {
+            Reply::Ok => Ok(None),
+            Reply::RemotePort(port) => Ok(Some(port)),
+            reply => Err(unexpected(&reply)),
+        }
+    }
+
+    /// Removes a forward.
+    ///
+    /// # Errors
+    /// There is none like it.
+    pub fn close_forward(&mut self, kind: Kind, forward: &Forward) -> Result<(), MuxError> {
+        self.expect_ok(&Request::CloseForward(kind, forward.clone()))
+    }
+
+    /// Starts a session on these descriptors: standard input, output and error.
+    ///
+    /// # Errors
+    /// The master or the server refuses it.
+    pub fn open_session(
+        &mut self,
+        session: NewSession,
+        descriptors: [BorrowedFd<'_>; 3],
+    ) -> Result<u32, MuxError> {
+        self.open(&Request::NewSession(Box::new(session)), &descriptors)
+    }
+
+    /// Connects these descriptors, input and output, to `target` (`-W`).
+    ///
+    /// # Errors
+    /// The master or the server refuses it.
+    pub fn open_stdio(&mut self, target: &Target, descriptors: [BorrowedFd<'_>; 2]) -> Result<u32, MuxError> {
+        self.open(&Request::StdioForward(target.clone()), &descriptors)
+    }
+
+    fn open(&mut self, request: &Request, descriptors: &[BorrowedFd<'_>]) -> Result<u32, MuxError> {
+        let id = self.request(request)?;
+        for descriptor in descriptors {
+            lh_sys::pass::send_fd(&self.socket, *descriptor)?;
+        }
+        match self.reply(id)? {
+            Reply::SessionOpened(session) => Ok(session),
+            reply => Err(unexpected(&reply)),
+        }
+    }
+
+    /// Waits for the next thing the master says about the session. `Ok(None)` is no terminal.
+    ///
+    /// # Errors
+    /// The master broke the protocol.
+    pub fn next(&mut self, session: u32) -> Result<Option<Ended>, MuxError> {
+        loop {
+            match self.receive() {
+                Ok(Said::Exit(id, status)) if id == session => return Ok(Some(Ended::Exit(status))),
+                Ok(Said::NoTerminal(id)) if id == session => return Ok(None),
+                Ok(Said::Unknown(_)) => {}
+                Ok(said) => return Err(unexpected(&said)),
+                Err(MuxError::Io(_)) => return Ok(Some(Ended::Lost)),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn expect_ok(&mut self, request: &Request) -> Result<(), MuxError> {
+        match self.ask(request)? {
+            Reply::Ok => Ok(()),
+            reply => Err(unexpected(&reply)),
+        }
+    }
+
+    fn ask(&mut self, request: &Request) -> Result<Reply, MuxError> {
+        let id = self.request(request)?;
+        self.reply(id)
+    }
+
+    fn request(&mut self, request: &Request) -> Result<u32, MuxError> {
+        let id = self.next;
+        self.next = self.next.wrapping_add(1);
+        self.send(&request.encode(id))?;
+        Ok(id)
+    }
+
+    fn reply(&mut self, id: u32) -> Result<Reply, MuxError> {
+        match self.receive()? {
+            Said::Reply(to, Reply::PermissionDenied(why)) if to == id => Err(MuxError::Denied(why)),
+            Said::Reply(to, Reply::Failure(why)) if to == id => Err(MuxError::Failed(why)),
+            Said::Reply(to, reply) if to == id => Ok(reply),
+            said => Err(unexpected(&said)),
+        }
+    }
+
+    fn send(&mut self, message: &[u8]) -> Result<(), MuxError> {
+        let mut framed = Vec::with_capacity(message.len() + 4);
+        lh_wire::Writer::put_string(&mut framed, message);
+        self.socket.write_all(&framed)?;
+        Ok(())
+    }
+
+    fn receive(&mut self) -> Result<Said, MuxError> {
+        let mut length = [0; 4];
+        self.socket.read_exact(&mut length)?;
+        let length = u32::from_be_bytes(length) as usize;
+        if length > wire::MESSAGE_MAX {
+            return Err(MuxError::Protocol(format!("a message of {length} bytes")));
+        }
+        let mut message = vec![0; length];
+        self.socket.read_exact(&mut message)?;
+        Said::decode(&message).map_err(|error| MuxError::Protocol(error.to_string()))
+    }
+}
+
+fn unexpected(said: &dyn std::fmt::Debug) -> MuxError {
+    MuxError::Protocol(format!("{said:?}"))
+}

@@ -1,0 +1,367 @@
+//! One client's control connection, from the master's side.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::rc::Rc;
+use std::sync::mpsc::{Receiver, channel};
+
+use lh_cli::prompt::{Kind as PromptKind, Prompter};
+use lh_driver::{ControlCx, Interest, Interests, Ready, Source};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, recv, send};
+
+use super::Master;
+use super::passenger::{Ride, board_session, board_stdio};
+use super::wire::{self, Kind, Reply, Request};
+use crate::ui::LogLevel;
+
+/// The socket, which others write to as well: replies come when forwards are set up, exit statuses when programs end.
+#[derive(Clone)]
+pub(super) struct Line(Rc<UnixStream>);
+
+impl Line {
+    /// Sends one message. A client that does not read its few bytes loses them, and with them its place in the protocol.
+    pub(super) fn say(&self, message: &[u8]) {
+        let mut framed = Vec::with_capacity(message.len() + 4);
+        lh_wire::Writer::put_string(&mut framed, message);
+        let sent = send(&*self.0, &framed, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+        if sent != Ok(framed.len()) {
+            let _ = rustix::net::shutdown(&*self.0, rustix::net::Shutdown::Both);
+        }
+    }
+
+    pub(super) fn reply(&self, id: u32, reply: &Reply) {
+        self.say(&reply.encode(id));
+    }
+}
+
+/// Where the dialogue is.
+enum State {
+    /// The greeting is awaited, or the next request.
+    Listening {
+        greeted: bool,
+    },
+    /// Descriptors that belong to a request are awaited.
+    Descriptors {
+        id: u32,
+        request: Request,
+        got: Vec<OwnedFd>,
+    },
+    /// Somebody is asked whether the request may be done.
+    Asking {
+        id: u32,
+        request: Request,
+        got: Vec<OwnedFd>,
+        wake: UnixStream,
+        answer: Receiver<bool>,
+    },
+    /// A session runs, and what is left to wait for is the client's end.
+    Riding(Ride),
+    Over,
+}
+
+pub(super) struct Connection {
+    master: Master,
+    line: Line,
+    /// The message that is being read: its length first.
+    partial: Vec<u8>,
+    state: State,
+}
+
+impl Connection {
+    pub(super) fn start(master: &Master, socket: UnixStream, cx: &mut ControlCx<'_>) {
+        let line = Line(Rc::new(socket));
+        line.say(&wire::hello());
+        let state = State::Listening { greeted: false };
+        let connection = Self { master: master.clone(), line, partial: Vec::new(), state };
+        cx.add_source(Box::new(connection));
+    }
+
+    /// Reads what is there, and no byte more than belongs to the message: descriptors may follow it.
+    fn read(&mut self, cx: &mut ControlCx<'_>) -> io::Result<()> {
+        loop {
+            match &mut self.state {
+                State::Listening { .. } => {
+                    let want = match self.partial.first_chunk::<4>() {
+                        None => 4,
+                        Some(length) => u32::from_be_bytes(*length) as usize + 4,
+                    };
+                    if want > wire::MESSAGE_MAX + 4 {
+                        return Err(io::Error::other("message too long"));
+                    }
+                    if self.partial.len() == want && want > 4 {
+                        let message = std::mem::take(&mut self.partial);
+                        self.on_message(&message[4..], cx)?;
+                        continue;
+                    }
+                    let mut buffer = [0; 4096];
+                    let room = (want - self.partial.len()).min(buffer.len());
+                    match recv(&*self.line.0, &mut buffer[..room], RecvFlags::DONTWAIT) {
+                        Ok((0, _)) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                        Ok((got, _)) => self.partial.extend_from_slice(&buffer[..got]),
+                        Err(Errno::INTR) => {}
+                        Err(Errno::AGAIN) => return Ok(()),
+                        Err(error) => return Err(error.into()),
+                    }
+                    if self.partial == [0, 0, 0, 0] {
+                        return Err(io::Error::other("empty message"));
+                    }
+                }
+                State::Descriptors { request, got, .. } => {
+                    match lh_sys::pass::receive_fd(&*self.line.0) {
+                        Ok(Some(fd)) => got.push(fd),
+                        Ok(None) => return Err(io::Error::other("no descriptor")),
+                        Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                        Err(error) => return Err(error),
+                    }
+                    if got.len() == needed(request) {
+                        self.complete(cx);
+                    }
+                }
+                // Nothing is said while somebody thinks, and nothing any more while a session runs.
+                State::Asking { .. } | State::Riding(_) | State::Over => {
+                    return match recv(&*self.line.0, &mut [0; 1], RecvFlags::DONTWAIT | RecvFlags::PEEK) {
+                        Err(Errno::AGAIN | Errno::INTR) => Ok(()),
+                        Ok((n, _)) if n > 0 => Err(io::Error::other("unexpected message")),
+                        _ => Err(io::ErrorKind::UnexpectedEof.into()),
+                    };
+                }
+            }
+        }
+    }
+
+    fn on_message(&mut self, message: &[u8], cx: &mut ControlCx<'_>) -> io::Result<()> {
+        let bad = |error: lh_wire::WireError| io::Error::other(error.to_string());
+        let State::Listening { greeted } = &mut self.state else { return Ok(()) };
+        if !*greeted {
+            let version = wire::read_hello(message).map_err(bad)?;
+            if version != wire::VERSION {
+                let ours = wire::VERSION;
+                return Err(io::Error::other(format!("client version mismatch: {ours} vs {version}")));
+            }
+            *greeted = true;
+            return Ok(());
+        }
+        let (id, request) = Request::decode(message).map_err(bad)?;
+        let Some(request) = request else {
+            self.line.reply(id, &Reply::Failure("unsupported request".to_owned()));
+            return Ok(());
+        };
+        self.master.0.voice.debug(|| format!("mux request {id}"));
+        self.state = State::Descriptors { id, request, got: Vec::new() };
+        if matches!(&self.state, State::Descriptors { request, .. } if needed(request) == 0) {
+            self.complete(cx);
+        }
+        Ok(())
+    }
+
+    /// The request is here with all its descriptors.
+    fn complete(&mut self, cx: &mut ControlCx<'_>) {
+        let State::Descriptors { id, request, got } =
+            std::mem::replace(&mut self.state, State::Listening { greeted: true })
+        else {
+            return;
+        };
+        let Some(question) = self.question(&request) else {
+            return self.perform(id, request, got, cx);
+        };
+        match ask(question) {
+            Ok((wake, answer)) => self.state = State::Asking { id, request, got, wake, answer },
+            Err(_) => self.denied(id),
+        }
+    }
+
+    fn denied(&self, id: u32) {
+        self.line.reply(id, &Reply::PermissionDenied("Permission denied".to_owned()));
+    }
+
+    /// What somebody is to be asked before this is done.
+    fn question(&self, request: &Request) -> Option<String> {
+        let shared = &self.master.0;
+        let host = &shared.host;
+        if !shared.ask {
+            return None;
+        }
+        match request {
+            Request::NewSession(_) => Some(format!("Allow shared connection to {host}? ")),
+            Request::StdioForward(target) => {
+                Some(format!("Allow forward to {} through shared connection to {host}? ", shown(target)))
+            }
+            Request::OpenForward(_, forward) => {
+                Some(format!("Open forward {forward:?} on shared connection to {host}? "))
+            }
+            Request::Terminate => Some(format!("Terminate shared connection to {host}? ")),
+            Request::StopListening => {
+                Some(format!("Disable further multiplexing on shared connection to {host}? "))
+            }
+            Request::CloseForward(..) | Request::Alive => None,
+        }
+    }
+
+    fn perform(&mut self, id: u32, request: Request, got: Vec<OwnedFd>, cx: &mut ControlCx<'_>) {
+        let line = self.line.clone();
+        match request {
+            Request::Alive => line.reply(id, &Reply::Alive(std::process::id())),
+            Request::Terminate => {
+                line.reply(id, &Reply::Ok);
+                self.master.0.state.borrow_mut().terminate = true;
+                cx.stop(255);
+            }
+            Request::StopListening => {
+                self.master.stop_listening(cx);
+                line.reply(id, &Reply::Ok);
+            }
+            Request::OpenForward(kind, forward) => {
+                let forwards = &self.master.0.forwards;
+                let done = move |result: Result<u16, String>, chosen: bool| {
+                    line.reply(
+                        id,
+                        &match result {
+                            Ok(port) if chosen => Reply::RemotePort(port),
+                            Ok(_) => Reply::Ok,
+                            Err(why) => Reply::Failure(why),
+                        },
+                    );
+                };
+                match kind {
+                    Kind::Remote => {
+                        use lh_config::forward::Endpoint;
+                        let chosen = matches!(forward.listen, Endpoint::Tcp { port: 0, .. });
+                        if let Some(port) = forwards.has_remote(&forward) {
+                            return done(Ok(port), chosen);
+                        }
+                        forwards.add_remote(&forward, cx, Box::new(move |result, _| done(result, chosen)));
+                    }
+                    Kind::Local | Kind::Dynamic => {
+                        if forwards.has_local(&forward) {
+                            return done(Ok(0), false);
+                        }
+                        forwards.add_local(
+                            &forward,
+                            cx,
+                            Box::new(move |result, _| {
+                                done(result.map_err(|_| "Port forwarding failed".to_owned()), false);
+                            }),
+                        );
+                    }
+                }
+            }
+            Request::CloseForward(kind, forward) => {
+                let forwards = &self.master.0.forwards;
+                let known = match kind {
+                    Kind::Remote => {
+                        forwards.has_remote(&forward).is_some() && forwards.cancel_remote(&forward, cx)
+                    }
+                    Kind::Local | Kind::Dynamic => {
+                        forwards.has_local(&forward) && forwards.cancel_listener(&forward.listen, cx)
+                    }
+                };
+                line.reply(
+                    id,
+                    &if known { Reply::Ok } else { Reply::Failure("port not forwarded".to_owned()) },
+                );
+            }
+            Request::NewSession(session) => {
+                let boarded = board_session(&self.master, &session, got, id, &line, cx);
+                self.ride(id, boarded);
+            }
+            Request::StdioForward(target) => {
+                let boarded = board_stdio(&self.master, &target, got, id, &line, cx);
+                self.ride(id, boarded);
+            }
+        }
+    }
+
+    fn ride(&mut self, id: u32, boarded: Result<Ride, String>) {
+        match boarded {
+            Ok(ride) => self.state = State::Riding(ride),
+            Err(why) => self.line.reply(id, &Reply::Failure(why)),
+        }
+    }
+}
+
+/// Descriptors that follow a request.
+const fn needed(request: &Request) -> usize {
+    match request {
+        Request::NewSession(_) => 3,
+        Request::StdioForward(_) => 2,
+        _ => 0,
+    }
+}
+
+fn shown(target: &lh_driver::Target) -> String {
+    match target {
+        lh_driver::Target::Tcp { host, port } => format!("{host}:{port}"),
+        lh_driver::Target::Unix(path) => path.display().to_string(),
+    }
+}
+
+/// Asks in a thread, for people think slowly.
+fn ask(question: String) -> io::Result<(UnixStream, Receiver<bool>)> {
+    let (wake, waker) = UnixStream::pair()?;
+    let (sender, answer) = channel();
+    std::thread::Builder::new().name("ask".to_owned()).spawn(move || {
+        let prompter = Prompter::from_environment();
+        let yes = prompter.ask(&question, PromptKind::Confirm).is_ok_and(|answer| {
+            let answer = answer.trim();
+            answer.is_empty() || answer.eq_ignore_ascii_case("yes") || answer.eq_ignore_ascii_case("y")
+        });
+        let _ = sender.send(yes);
+        drop(waker);
+    })?;
+    Ok((wake, answer))
+}
+
+/// Poll tokens.
+const CLIENT: usize = 0;
+const ANSWER: usize = 1;
+
+impl Source for Connection {
+    fn interests<'a>(&'a self, out: &mut Interests<'a>) {
+        match &self.state {
+            State::Over => {}
+            State::Asking { wake, .. } => out.add(ANSWER, wake.as_fd(), Interest::READ),
+            _ => out.add(CLIENT, self.line.0.as_fd(), Interest::READ),
+        }
+    }
+
+    fn on_ready(&mut self, token: usize, _ready: Ready, cx: &mut ControlCx<'_>) {
+        if token == ANSWER {
+            let State::Asking { id, request, got, answer, .. } =
+                std::mem::replace(&mut self.state, State::Listening { greeted: true })
+            else {
+                return;
+            };
+            if answer.recv().unwrap_or(false) {
+                self.perform(id, request, got, cx);
+            } else {
+                self.denied(id);
+            }
+            return;
+        }
+        if let Err(error) = self.read(cx) {
+            if error.kind() != io::ErrorKind::UnexpectedEof {
+                self.master.0.voice.say(LogLevel::Error, &format!("multiplex client: {error}"));
+            }
+            if let State::Riding(ride) = &self.state {
+                ride.abandon(cx);
+            }
+            self.state = State::Over;
+        }
+    }
+
+    fn finished(&self) -> bool {
+        match &self.state {
+            State::Over => true,
+            // The passenger has closed the line behind himself.
+            State::Riding(ride) => ride.is_over(),
+            _ => false,
+        }
+    }
+}
+
+/// Ends a connection from outside its own calls.
+pub(super) fn hang_up(line: &Line) {
+    let _ = rustix::net::shutdown(&*line.0, rustix::net::Shutdown::Both);
+}

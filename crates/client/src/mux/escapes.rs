@@ -1,0 +1,77 @@
+//! Escape sequences in what a passenger types. His terminal is in raw mode by his own doing, his descriptors are ours.
+
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+
+use lh_driver::{ChannelCx, InputFilter};
+use lh_wire::Writer;
+
+use crate::Forwards;
+use crate::escape::{Action, EscapeFilter};
+
+/// Looks for escape sequences; answers go to the passenger's standard error.
+pub(super) struct PassengerEscapes {
+    filter: EscapeFilter,
+    forwards: Forwards,
+    stderr: Rc<OwnedFd>,
+}
+
+impl PassengerEscapes {
+    pub(super) const fn new(escape: u8, forwards: Forwards, stderr: Rc<OwnedFd>) -> Self {
+        Self { filter: EscapeFilter::new(Some(escape)), forwards, stderr }
+    }
+
+    fn act(&self, action: Action, cx: &mut ChannelCx<'_>) {
+        let e = self.filter.shown();
+        match action {
+            Action::Disconnect => {
+                tell(&self.stderr, &format!("{e}.\r\n"));
+                cx.close();
+            }
+            Action::ListChannels => {
+                let mut text = format!("{e}#\r\nThe following connections are open:\r\n");
+                text.push_str(&format!("  #{} mux-session\r\n", cx.id()));
+                for (id, name) in self.forwards.describe() {
+                    text.push_str(&format!("  #{id} {name}\r\n"));
+                }
+                tell(&self.stderr, &text);
+            }
+            Action::Help => tell(&self.stderr, &self.filter.help()),
+            Action::Break => {
+                tell(&self.stderr, &format!("{e}B\r\n"));
+                // RFC 4335: the server's default length.
+                let mut fields = Vec::new();
+                fields.put_u32(1000);
+                cx.request("break", false, &fields);
+            }
+            Action::Rekey => cx.control().transport().request_rekey(),
+            Action::Suspend
+            | Action::Background
+            | Action::CommandLine
+            | Action::ConnectionInformation
+            | Action::LessVerbose
+            | Action::MoreVerbose => {
+                tell(&self.stderr, &format!("{e}: not available to multiplexed sessions\r\n"));
+            }
+        }
+    }
+}
+
+/// A few words for a person; where they do not fit at once, nobody reads them.
+pub(super) fn tell(fd: &OwnedFd, text: &str) {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let mut fds = [PollFd::new(fd, PollFlags::OUT)];
+    if poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|ready| ready > 0) {
+        let _ = rustix::io::write(fd, text.as_bytes());
+    }
+}
+
+impl InputFilter for PassengerEscapes {
+    fn filter(&mut self, mut input: &[u8], out: &mut Vec<u8>, cx: &mut ChannelCx<'_>) {
+        while !input.is_empty() {
+            if let Some(action) = self.filter.process(&mut input, out) {
+                self.act(action, cx);
+            }
+        }
+    }
+}

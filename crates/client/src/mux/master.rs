@@ -1,0 +1,167 @@
+//! The master: listens on the control socket and serves those who connect.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use lh_driver::{
+    Accepted, ControlCx, ControlEvent, HandlerId, Listening, SourceId, UnixListener, error_words,
+};
+
+use super::connection::Connection;
+use super::passenger::Passenger;
+use crate::Forwards;
+use crate::log::Voice;
+use crate::ui::LogLevel;
+
+/// Files of control sockets are for their owner alone.
+const MASK: u32 = 0o177;
+
+/// Whether there is a control socket now.
+#[derive(Debug)]
+pub enum Listen {
+    /// There is.
+    Yes,
+    /// Somebody else's is there; OpenSSH's line about it.
+    Taken(String),
+}
+
+/// A master of a shared connection. Clones share it.
+#[derive(Clone)]
+pub struct Master(pub(super) Rc<Shared>);
+
+pub(super) struct Shared {
+    pub(super) forwards: Forwards,
+    pub(super) voice: Voice,
+    /// The host, for questions.
+    pub(super) host: String,
+    /// Ask before anything is done for a client (`ControlMaster ask`).
+    pub(super) ask: bool,
+    /// How the agent is asked for, where the connection forwards it.
+    pub(super) agent: Option<&'static str>,
+    pub(super) state: RefCell<State>,
+}
+
+#[derive(Default)]
+pub(super) struct State {
+    listener: Option<SourceId>,
+    pub(super) passengers: HashMap<HandlerId, Passenger>,
+    pub(super) terminate: bool,
+}
+
+impl Master {
+    /// A master that does not listen yet. `agent` is how the agent is asked for, where it is forwarded at all; with `ask`
+    /// somebody is asked before anything is done for a client.
+    pub fn new(forwards: Forwards, voice: Voice, host: &str, ask: bool, agent: Option<&'static str>) -> Self {
+        let state = RefCell::default();
+        Self(Rc::new(Shared { forwards, voice, host: host.to_owned(), ask, agent, state }))
+    }
+
+    /// Listens on `path`. The socket appears there complete: somebody who finds it can connect.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    pub fn listen(&self, path: &Path, cx: &mut ControlCx<'_>) -> io::Result<Listen> {
+        let listener = match bind(path) {
+            Ok(listener) => listener,
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                let path = path.display();
+                let text = format!("ControlSocket {path} already exists, disabling multiplexing");
+                return Ok(Listen::Taken(text));
+            }
+            Err(error) => return Err(error),
+        };
+        self.0.voice.debug(|| format!("setting up multiplex master socket: {}", path.display()));
+        let master = self.clone();
+        let accepted = move |accepted: Accepted, cx: &mut ControlCx<'_>| master.accepted(accepted, cx);
+        let source = cx.add_source(Box::new(Listening::unix(listener, accepted)));
+        self.0.state.borrow_mut().listener = Some(source);
+        Ok(Listen::Yes)
+    }
+
+    fn accepted(&self, accepted: Accepted, cx: &mut ControlCx<'_>) {
+        let socket = match accepted {
+            Ok((socket, _)) => socket,
+            Err(error) => {
+                let text = format!("multiplex: accept: {}", error_words(&error));
+                return self.0.voice.say(LogLevel::Error, &text);
+            }
+        };
+        let here = rustix::process::getuid().as_raw();
+        match lh_sys::pass::peer_uid(&socket) {
+            Ok(there) if there == here || there == 0 => Connection::start(self, UnixStream::from(socket), cx),
+            Ok(there) => {
+                let text = format!("multiplex uid mismatch: peer euid {there} != uid {here}");
+                self.0.voice.say(LogLevel::Error, &text);
+            }
+            Err(error) => {
+                self.0.voice.say(LogLevel::Error, &format!("multiplex: {}", error_words(&error)));
+            }
+        }
+    }
+
+    /// Takes no further clients.
+    pub(super) fn stop_listening(&self, cx: &mut ControlCx<'_>) {
+        if let Some(source) = self.0.state.borrow_mut().listener.take() {
+            cx.remove_source(source);
+        }
+    }
+
+    /// True once a client has asked for the end of the connection.
+    pub fn terminated(&self) -> bool {
+        self.0.state.borrow().terminate
+    }
+
+    /// Takes the events that are about passengers, and gives the others back.
+    pub fn on_event(&self, event: ControlEvent, cx: &mut ControlCx<'_>) -> Option<ControlEvent> {
+        match event {
+            ControlEvent::Note { handler, id, note } => {
+                let mut state = self.0.state.borrow_mut();
+                let Some(passenger) = state.passengers.get_mut(&handler) else {
+                    return Some(ControlEvent::Note { handler, id, note });
+                };
+                if let Some(note) = note.downcast_ref() {
+                    passenger.on_note(note, cx);
+                }
+                None
+            }
+            ControlEvent::ChannelGone { id, handler } => {
+                let passenger = self.0.state.borrow_mut().passengers.remove(&handler);
+                if let Some(passenger) = passenger {
+                    passenger.end();
+                }
+                // Others count channels.
+                Some(ControlEvent::ChannelGone { id, handler })
+            }
+            event => Some(event),
+        }
+    }
+
+    /// A terminal has changed its size: maybe a passenger's.
+    pub fn window_changed(&self, cx: &mut ControlCx<'_>) {
+        for passenger in self.0.state.borrow().passengers.values() {
+            passenger.send_window_size(cx);
+        }
+    }
+}
+
+/// Makes the socket under another name first and links it to its own, so that it is complete when it is found, and nobody
+/// else's is touched.
+fn bind(path: &Path) -> io::Result<UnixListener> {
+    let mut tries = 0;
+    loop {
+        let suffix = RandomState::new().build_hasher().finish();
+        let mut name = path.as_os_str().to_owned();
+        name.push(format!(".{suffix:016x}"));
+        let temporary = PathBuf::from(name);
+        match UnixListener::bind(&temporary, MASK, false) {
+            Ok(listener) => return listener.link_to(path),
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse && tries < 8 => tries += 1,
+            Err(error) => return Err(error),
+        }
+    }
+}

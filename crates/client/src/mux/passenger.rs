@@ -1,0 +1,215 @@
+//! A session or a stdio forward that a client's descriptors are the ends of.
+
+use std::cell::Cell;
+use std::os::fd::{AsFd, OwnedFd};
+use std::rc::Rc;
+
+use lh_driver::{ChannelId, ChannelOptions, ControlCx, Direction, FdPump, HandlerId, LocalFd, Target};
+use lh_sys::termios::{encode_modes, is_terminal, window_size};
+use lh_wire::Writer;
+
+use super::Master;
+use super::connection::{Line, hang_up};
+use super::escapes::{PassengerEscapes, tell};
+use super::wire::{NewSession, Reply, Said};
+use crate::log::sanitise;
+use crate::proxy::open_failure_words;
+use crate::session::{Pty, SessionChannel, SessionNote, SessionSetup, Start};
+
+/// What a control connection knows of its passenger.
+pub(super) struct Ride {
+    handler: Option<HandlerId>,
+    channel: ChannelId,
+    over: Rc<Cell<bool>>,
+}
+
+impl Ride {
+    pub(super) fn is_over(&self) -> bool {
+        self.over.get()
+    }
+
+    /// The client has gone: its session is closed.
+    pub(super) fn abandon(&self, cx: &mut ControlCx<'_>) {
+        if self.handler.is_some()
+            && cx.handler_of(self.channel) == self.handler
+            && let Some(mut channel) = cx.channel(self.channel)
+        {
+            channel.close();
+        }
+    }
+}
+
+/// What the master knows of it.
+pub(super) struct Passenger {
+    line: Line,
+    /// The request, until it is answered.
+    request: Option<u32>,
+    channel: ChannelId,
+    /// Standard input, where that is a terminal whose size is told.
+    terminal: Option<Rc<OwnedFd>>,
+    stderr: Option<Rc<OwnedFd>>,
+    over: Rc<Cell<bool>>,
+}
+
+impl Passenger {
+    /// How the channel or its program is doing.
+    pub(super) fn on_note(&mut self, note: &SessionNote, cx: &mut ControlCx<'_>) {
+        let session = self.channel.number();
+        let say = |said: Said| {
+            if let Some(message) = said.encode() {
+                self.line.say(&message);
+            }
+        };
+        match note {
+            // A stdio forward has no program that could start but says so when it is open.
+            SessionNote::Opened | SessionNote::Started => {
+                if let Some(id) = self.request.take() {
+                    self.line.reply(id, &Reply::SessionOpened(session));
+                }
+            }
+            SessionNote::OpenFailed { reason, description } => {
+                if let Some(id) = self.request.take() {
+                    let words = open_failure_words(*reason);
+                    let why = format!("Session open refused by peer: {words}: {}", sanitise(description));
+                    self.line.reply(id, &Reply::Failure(why));
+                }
+            }
+            SessionNote::PtyRefused => say(Said::NoTerminal(session)),
+            SessionNote::StartRefused { request } => {
+                if let Some(stderr) = &self.stderr {
+                    tell(stderr, &format!("{request} request failed on channel {session}\r\n"));
+                }
+                if let Some(mut channel) = cx.channel(self.channel) {
+                    channel.close();
+                }
+            }
+            // `ChannelTimeout`: the channel closes and the passenger learns of that.
+            SessionNote::Idle => {}
+            SessionNote::ExitStatus(status) => say(Said::Exit(session, *status)),
+            // As ssh: no status of its own, so the exit status says that something went wrong.
+            SessionNote::ExitSignal { .. } => say(Said::Exit(session, 255)),
+        }
+    }
+
+    /// The channel is gone and its output written.
+    pub(super) fn end(self) {
+        self.over.set(true);
+        hang_up(&self.line);
+    }
+
+    pub(super) fn send_window_size(&self, cx: &mut ControlCx<'_>) {
+        let Some(terminal) = &self.terminal else { return };
+        if let Some(mut channel) = cx.channel(self.channel) {
+            let size = window_size(terminal);
+            let mut fields = Vec::new();
+            for value in [size.ws_col, size.ws_row, size.ws_xpixel, size.ws_ypixel] {
+                fields.put_u32(value.into());
+            }
+            channel.request("window-change", false, &fields);
+        }
+    }
+}
+
+/// Opens a session on these descriptors.
+pub(super) fn board_session(
+    master: &Master,
+    session: &NewSession,
+    descriptors: Vec<OwnedFd>,
+    request: u32,
+    line: &Line,
+    cx: &mut ControlCx<'_>,
+) -> Result<Ride, String> {
+    let [stdin, stdout, stderr]: [OwnedFd; 3] =
+        descriptors.try_into().map_err(|_| "descriptors are missing".to_owned())?;
+    let (stdin, stderr) = (Rc::new(stdin), Rc::new(stderr));
+    let mut setup = setup(session, &stdin);
+    setup.agent_request = master.0.agent.filter(|_| session.agent);
+    let mut pump = ends(&stdin, &stdout).map_err(|error| error.to_string())?;
+    let errors = LocalFd::inherited(stderr.as_fd(), Direction::Write).map_err(|error| error.to_string())?;
+    pump = pump.output_ext(errors).tell_broken_output();
+    if let Some(escape) = session.escape.filter(|_| session.tty) {
+        let forwards = master.0.forwards.clone();
+        pump = pump.filter(Box::new(PassengerEscapes::new(escape, forwards, Rc::clone(&stderr))));
+    }
+    let handler = Box::new(SessionChannel::new(setup, Box::new(pump)));
+    let channel =
+        cx.open("session", b"", &ChannelOptions::default(), handler).map_err(|error| error.to_string())?;
+    let terminal = (session.tty && is_terminal(&*stdin)).then_some(stdin);
+    Ok(register(master, channel, line, request, terminal, Some(stderr), cx))
+}
+
+/// Connects these descriptors to `target`.
+pub(super) fn board_stdio(
+    master: &Master,
+    target: &Target,
+    descriptors: Vec<OwnedFd>,
+    request: u32,
+    line: &Line,
+    cx: &mut ControlCx<'_>,
+) -> Result<Ride, String> {
+    let [stdin, stdout]: [OwnedFd; 2] =
+        descriptors.try_into().map_err(|_| "descriptors are missing".to_owned())?;
+    let local = |fd: &OwnedFd, direction| {
+        LocalFd::inherited(fd.as_fd(), direction).map_err(|error| error.to_string())
+    };
+    let (input, output) = (local(&stdin, Direction::Read)?, local(&stdout, Direction::Write)?);
+    let channel = master.0.forwards.open_stdio(target, input, output, cx)?;
+    Ok(register(master, channel, line, request, None, None, cx))
+}
+
+fn ends(stdin: &OwnedFd, stdout: &OwnedFd) -> std::io::Result<FdPump> {
+    Ok(FdPump::new()
+        .input(LocalFd::inherited(stdin.as_fd(), Direction::Read)?)
+        .output(LocalFd::inherited(stdout.as_fd(), Direction::Write)?))
+}
+
+fn register(
+    master: &Master,
+    channel: ChannelId,
+    line: &Line,
+    request: u32,
+    terminal: Option<Rc<OwnedFd>>,
+    stderr: Option<Rc<OwnedFd>>,
+    cx: &ControlCx<'_>,
+) -> Ride {
+    let over = Rc::new(Cell::new(false));
+    let ride_over = Rc::clone(&over);
+    let passenger = Passenger { line: line.clone(), request: Some(request), channel, terminal, stderr, over };
+    // It was opened a moment ago, so it is there.
+    let handler = cx.handler_of(channel);
+    match handler {
+        Some(handler) => {
+            master.0.state.borrow_mut().passengers.insert(handler, passenger);
+        }
+        None => passenger.end(),
+    }
+    Ride { handler, channel, over: ride_over }
+}
+
+fn setup(session: &NewSession, stdin: &OwnedFd) -> SessionSetup {
+    let start = match (&session.command[..], session.subsystem) {
+        (name, true) => Start::Subsystem(String::from_utf8_lossy(name).into_owned()),
+        ([], false) => Start::Shell,
+        (command, false) => Start::Exec(command.to_vec()),
+    };
+    let mut setup = SessionSetup::new(start);
+    if session.tty {
+        let size = window_size(stdin);
+        let modes = rustix::termios::tcgetattr(stdin).map_or_else(|_| vec![0], |modes| encode_modes(&modes));
+        setup.pty = Some(Pty {
+            term: session.term.clone(),
+            columns: size.ws_col.into(),
+            rows: size.ws_row.into(),
+            width: size.ws_xpixel.into(),
+            height: size.ws_ypixel.into(),
+            modes,
+        });
+    }
+    for variable in &session.environment {
+        let variable = String::from_utf8_lossy(variable);
+        if let Some((name, value)) = variable.split_once('=') {
+            setup.env.push((name.to_owned(), value.to_owned()));
+        }
+    }
+    setup
+}

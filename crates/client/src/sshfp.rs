@@ -1,0 +1,207 @@
+//! `VerifyHostKeyDNS`: fingerprints of host keys in the domain name system (SSHFP records, RFC 4255, 6594 and 7479).
+
+use lh_crypto::{Hash, PublicKey};
+
+use crate::log::Log;
+
+/// The number of SSHFP among record types.
+const SSHFP: u16 = 44;
+/// "Authentic data" in the flags of an answer (RFC 4035 section 3.2.3).
+const AUTHENTIC: u16 = 0x0020;
+/// The response code within them.
+const RCODE: u16 = 0x000f;
+
+/// What the domain name system says about a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum DnsVerdict {
+    /// Nothing about keys of this type.
+    Nothing,
+    /// The fingerprint is there; `secure` when a resolver that the administrator trusts has checked the answer (DNSSEC).
+    Match {
+        /// See above.
+        secure: bool,
+    },
+    /// There are fingerprints of this type, and not this one.
+    Mismatch,
+}
+
+/// One record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Record {
+    algorithm: u8,
+    hash: u8,
+    fingerprint: Vec<u8>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Answer {
+    authentic: bool,
+    records: Vec<Record>,
+}
+
+/// Asks about `host`, which is a name and no address.
+pub(crate) fn look_up(host: &str, key: &PublicKey, log: &mut Log<'_>) -> DnsVerdict {
+    let answer = match lh_sys::resolver::query(host, SSHFP) {
+        Ok(bytes) => parse(&bytes),
+        Err(error) => {
+            log.debug(|| format!("DNS lookup error: {error}"));
+            return DnsVerdict::Nothing;
+        }
+    };
+    let Some(answer) = answer else {
+        log.debug(|| "DNS lookup error: malformed answer".to_owned());
+        return DnsVerdict::Nothing;
+    };
+    log.debug(|| {
+        let trust = if answer.authentic { "secure" } else { "insecure" };
+        format!("found {} {trust} fingerprints in DNS", answer.records.len())
+    });
+    judge(&answer, key)
+}
+
+fn judge(answer: &Answer, key: &PublicKey) -> DnsVerdict {
+    let algorithm = match key.key_type() {
+        "ssh-rsa" => 1,
+        "ssh-dss" => 2,
+        "ssh-ed25519" => 4,
+        name if name.starts_with("ecdsa-sha2-") => 3,
+        _ => return DnsVerdict::Nothing,
+    };
+    let about: Vec<&Record> = answer.records.iter().filter(|record| record.algorithm == algorithm).collect();
+    // Where there is a SHA-256 fingerprint, one of SHA-1 says nothing (RFC 6594 section 4.1).
+    for (number, hash) in [(2, Hash::Sha256), (1, Hash::Sha1)] {
+        let mut given = about.iter().filter(|record| record.hash == number).peekable();
+        if given.peek().is_some() {
+            let digest = hash.digest(&[key.blob()]);
+            return if given.any(|record| record.fingerprint == digest.as_ref()) {
+                DnsVerdict::Match { secure: answer.authentic }
+            } else {
+                DnsVerdict::Mismatch
+            };
+        }
+    }
+    DnsVerdict::Nothing
+}
+
+/// Reads an answer (RFC 1035 section 4.1). `None` when it is malformed.
+fn parse(bytes: &[u8]) -> Option<Answer> {
+    let mut rest = Bytes { all: bytes, at: 2 };
+    let flags = rest.u16()?;
+    let (questions, answers) = (rest.u16()?, rest.u16()?);
+    rest.skip(4)?;
+    if flags & RCODE != 0 {
+        return Some(Answer { authentic: false, records: Vec::new() });
+    }
+    for _ in 0..questions {
+        rest.skip_name()?;
+        rest.skip(4)?;
+    }
+    let mut records = Vec::new();
+    for _ in 0..answers {
+        rest.skip_name()?;
+        let (kind, class) = (rest.u16()?, rest.u16()?);
+        rest.skip(4)?;
+        let length = rest.u16()?.into();
+        let data = rest.take(length)?;
+        // Aliases on the way to the records are answers too.
+        if let (SSHFP, 1, [algorithm, hash, fingerprint @ ..]) = (kind, class, data) {
+            records.push(Record { algorithm: *algorithm, hash: *hash, fingerprint: fingerprint.to_vec() });
+        }
+    }
+    Some(Answer { authentic: flags & AUTHENTIC != 0, records })
+}
+
+/// A place in an answer.
+struct Bytes<'a> {
+    all: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Bytes<'a> {
+    fn take(&mut self, length: usize) -> Option<&'a [u8]> {
+        let end = self.at.checked_add(length)?;
+        let part = self.all.get(self.at..end)?;
+        self.at = end;
+        Some(part)
+    }
+
+    fn skip(&mut self, length: usize) -> Option<()> {
+        self.take(length).map(|_| ())
+    }
+
+    fn u16(&mut self) -> Option<u16> {
+        Some(u16::from_be_bytes(self.take(2)?.try_into().ok()?))
+    }
+
+    /// A name: labels to an empty one, or to a reference to an earlier name, which is not followed.
+    fn skip_name(&mut self) -> Option<()> {
+        loop {
+            match self.take(1)?[0] {
+                0 => return Some(()),
+                length @ 1..=63 => self.skip(length.into())?,
+                0xc0.. => return self.skip(1),
+                _ => return None,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn key() -> PublicKey {
+        let mut blob = Vec::new();
+        lh_wire::Writer::put_string(&mut blob, b"ssh-ed25519");
+        lh_wire::Writer::put_string(&mut blob, &[7; 32]);
+        PublicKey::from_blob(&blob).expect("a public key")
+    }
+
+    fn record(algorithm: u8, hash: u8, good: bool) -> Record {
+        let kind = if hash == 2 { Hash::Sha256 } else { Hash::Sha1 };
+        let mut fingerprint = kind.digest(&[key().blob()]).as_ref().to_vec();
+        if !good {
+            fingerprint[0] ^= 1;
+        }
+        Record { algorithm, hash, fingerprint }
+    }
+
+    /// Covers: ssh_config VerifyHostKeyDNS
+    #[test]
+    fn the_strongest_hash_of_the_key_s_type_decides() {
+        let verdict =
+            |authentic, records: &[Record]| judge(&Answer { authentic, records: records.to_vec() }, &key());
+        assert_eq!(verdict(true, &[record(4, 2, true)]), DnsVerdict::Match { secure: true });
+        assert_eq!(verdict(false, &[record(4, 1, true)]), DnsVerdict::Match { secure: false });
+        assert_eq!(verdict(true, &[record(4, 2, false)]), DnsVerdict::Mismatch);
+        assert_eq!(verdict(true, &[record(4, 1, true), record(4, 2, false)]), DnsVerdict::Mismatch);
+        let rolled_over = [record(4, 2, false), record(4, 2, true)];
+        assert_eq!(verdict(true, &rolled_over), DnsVerdict::Match { secure: true });
+        assert_eq!(verdict(true, &[record(1, 2, true), record(3, 2, true)]), DnsVerdict::Nothing);
+        assert_eq!(verdict(true, &[record(4, 9, true)]), DnsVerdict::Nothing);
+    }
+
+    #[test]
+    fn an_answer_with_an_alias_is_read() {
+        let mut bytes = vec![0, 1, 0x81, 0xa0, 0, 1, 0, 2, 0, 0, 0, 0];
+        bytes.extend(b"\x01h\x07example\0\0\x2c\0\x01");
+        bytes.extend(b"\xc0\x0c\0\x05\0\x01\0\0\0\x3c\0\x04\x01r\xc0\x0e");
+        bytes.extend(b"\x01r\xc0\x0e\0\x2c\0\x01\0\0\0\x3c\0\x05\x04\x02abc");
+        let expected = Record { algorithm: 4, hash: 2, fingerprint: b"abc".to_vec() };
+        assert_eq!(parse(&bytes), Some(Answer { authentic: true, records: vec![expected] }));
+        bytes[3] = 0x83;
+        assert_eq!(parse(&bytes), Some(Answer { authentic: false, records: vec![] }), "no such name");
+        for length in 0..bytes.len() {
+            bytes[3] = 0xa0;
+            assert_eq!(parse(&bytes[..length]), None, "{length} bytes");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn answers_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let _ = parse(&bytes);
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! `-y`: messages to the system's log (RFC 3164, over the local socket).
+
+use std::os::unix::net::UnixDatagram;
+use std::path::Path;
+
+use crate::ui::LogLevel;
+
+/// Where the system's log listens.
+const SOCKET: &str = "/dev/log";
+
+/// A connection to the system's log. Where there is none, lines are dropped, as syslog(3) drops them.
+#[derive(Debug)]
+pub struct Syslog {
+    ident: String,
+    facility: u8,
+    socket: Option<UnixDatagram>,
+}
+
+impl Syslog {
+    pub(crate) fn open(ident: &str, facility: &str) -> Self {
+        Self::open_at(Path::new(SOCKET), ident, facility)
+    }
+
+    fn open_at(path: &Path, ident: &str, facility: &str) -> Self {
+        let socket = UnixDatagram::unbound().and_then(|socket| {
+            socket.connect(path)?;
+            // A log that is full must not stop a session.
+            socket.set_nonblocking(true)?;
+            Ok(socket)
+        });
+        Self { ident: ident.to_owned(), facility: number(facility), socket: socket.ok() }
+    }
+
+    pub(crate) fn line(&self, level: LogLevel, text: &str) {
+        let Some(socket) = &self.socket else { return };
+        let priority = self.facility * 8 + severity(level);
+        let pid = std::process::id();
+        let text: String = text.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
+        let _ = socket.send(format!("<{priority}>{}[{pid}]: {text}", self.ident).as_bytes());
+    }
+}
+
+/// The number of a facility (RFC 3164 section 4.1.1).
+fn number(facility: &str) -> u8 {
+    match facility.to_ascii_uppercase().as_str() {
+        "DAEMON" => 3,
+        "AUTH" => 4,
+        "AUTHPRIV" => 10,
+        word => match word.strip_prefix("LOCAL").and_then(|n| n.parse::<u8>().ok()) {
+            Some(n @ 0..=7) => 16 + n,
+            _ => 1,
+        },
+    }
+}
+
+const fn severity(level: LogLevel) -> u8 {
+    match level {
+        LogLevel::Quiet | LogLevel::Fatal => 2,
+        LogLevel::Error => 3,
+        LogLevel::Info | LogLevel::Verbose => 6,
+        _ => 7,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Covers: ssh_config SyslogFacility
+    #[test]
+    fn lines_arrive_with_facility_severity_and_name() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("log");
+        let server = UnixDatagram::bind(&path).expect("bound");
+        let log = Syslog::open_at(&path, "ssh", "local3");
+        log.line(LogLevel::Error, "bad\nthing");
+        let mut buffer = [0; 100];
+        let length = server.recv(&mut buffer).expect("a line");
+        let expected = format!("<{}>ssh[{}]: bad?thing", 19 * 8 + 3, std::process::id());
+        assert_eq!(std::str::from_utf8(&buffer[..length]), Ok(expected.as_str()));
+        Syslog::open_at(&folder.path().join("none"), "ssh", "USER").line(LogLevel::Info, "nobody hears this");
+        assert_eq!((number("USER"), number("auth"), number("AUTHPRIV"), number("LOCAL9")), (1, 4, 10, 1));
+    }
+}

@@ -1,0 +1,124 @@
+use super::*;
+use crate::hostkey::{Checks, Strict};
+use crate::testing::FakeUi;
+use lh_crypto::{KeyType, PrivateKey};
+
+fn private() -> PrivateKey {
+    PrivateKey::generate(KeyType::Ed25519, None).expect("a key")
+}
+
+fn policy(folder: &std::path::Path) -> Policy {
+    Policy {
+        strict: Strict::Ask,
+        name: "[h]:2222".to_owned(),
+        portless: None,
+        principal: "h".to_owned(),
+        ca_algorithms: vec![],
+        address: Some("[192.0.2.1]:2222".to_owned()),
+        skip_localhost: false,
+        user_files: vec![folder.join("known")],
+        global_files: vec![],
+        revoked_files: vec![],
+        hash: false,
+        fingerprint: FingerprintHash::Sha256,
+        visual: false,
+        checks: Checks::default(),
+    }
+}
+
+fn line(hosts: &str, key: &PublicKey) -> String {
+    format!("{hosts} {}\n", key.to_openssh_line("").trim_end())
+}
+
+#[test]
+fn new_keys_are_added_and_old_ones_removed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let policy = policy(folder.path());
+    let (current, old, fresh) = (private(), private(), private());
+    let (current, old, fresh) = (current.public(), old.public(), fresh.public());
+    let text = format!(
+        "# mine\n{}{}{}",
+        line("[h]:2222", current),
+        line("other", private().public()),
+        line("[h]:2222", old)
+    );
+    std::fs::write(&policy.user_files[0], &text).expect("written");
+    let plan = survey(&policy, &[current.clone(), fresh.clone()]).expect("something to do");
+    assert_eq!((&plan.new[..], &plan.old[..]), (&[fresh.clone()][..], &[old.clone()][..]));
+    write(&policy, &plan).expect("written");
+    let after = std::fs::read_to_string(&policy.user_files[0]).expect("readable");
+    let expected = text.replace(&line("[h]:2222", old), "") + &line("[h]:2222", fresh);
+    assert_eq!(after, expected);
+    assert!(survey(&policy, &[current.clone(), fresh.clone()]).is_err_and(|why| why.starts_with("no new")));
+}
+
+#[test]
+fn files_arranged_by_hand_and_strangers_change_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let policy = policy(folder.path());
+    let (current, fresh) = (private(), private());
+    let (current, fresh) = (current.public(), fresh.public());
+    let keys = [current.clone(), fresh.clone()];
+    let why = |text: String| {
+        std::fs::write(&policy.user_files[0], text).expect("written");
+        survey(&policy, &keys).err().unwrap_or_default()
+    };
+    assert_eq!(why(line("[h]:2222", current)), "");
+    for hosts in ["[h]:*", "[h]:2222,alias", "@revoked [h]:2222", "@cert-authority *"] {
+        assert!(why(line("[h]:2222", current) + &line(hosts, fresh)).starts_with("CA/revocation"), "{hosts}");
+    }
+    let elsewhere = line("[h]:2222", current) + &line("other", fresh);
+    assert!(why(elsewhere).starts_with("host key found matching a different name"));
+    assert!(why(line("[h]:2222", private().public())).starts_with("none of the server's keys"));
+    assert!(survey(&policy, &[]).is_err());
+}
+
+#[test]
+fn only_signatures_over_this_session_by_these_keys_prove_anything() {
+    let (one, two) = (private(), private());
+    let sign = |key: &PrivateKey, session: &[u8]| {
+        let mut signed = Vec::new();
+        for part in [PROVE.as_bytes(), session, key.public().blob()] {
+            signed.put_string(part);
+        }
+        key.sign("ssh-ed25519", &signed).expect("signs")
+    };
+    let answer = |signatures: &[Vec<u8>]| {
+        let mut out = Vec::new();
+        signatures.iter().for_each(|signature| out.put_string(signature));
+        out
+    };
+    let keys = [one.public().clone(), two.public().clone()];
+    let mut ui = FakeUi::default();
+    let mut log = Log::new(&mut ui, LogLevel::Quiet, false);
+    let mut good = |fields: &[u8]| proven(&keys, fields, b"session", &mut log);
+    let (first, second) = (sign(&one, b"session"), sign(&two, b"session"));
+    assert!(good(&answer(&[first.clone(), second.clone()])));
+    assert!(!good(&answer(&[second.clone(), first.clone()])), "in the wrong order");
+    assert!(!good(&answer(std::slice::from_ref(&first))), "one is missing");
+    assert!(!good(&answer(&[first.clone(), second.clone(), second])), "one too many");
+    assert!(!good(&answer(&[first, sign(&two, b"another")])), "of another session");
+    assert!(!good(b"\0\0"));
+}
+
+#[test]
+fn a_person_may_refuse() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let policy = policy(folder.path());
+    let (current, fresh) = (private(), private());
+    let text = line("[h]:2222", current.public());
+    for (answers, changes) in
+        [(&["what", "yes"][..], true), (&["no"], false), (&["a", "b", "c"], false), (&[], false)]
+    {
+        std::fs::write(&policy.user_files[0], &text).expect("written");
+        let update = HostKeyUpdate::new(policy.clone(), true, vec![]);
+        let plan = Plan { new: vec![fresh.public().clone()], old: vec![] };
+        let mut ui = FakeUi::default();
+        let mut answers = answers.iter().map(|answer| (*answer).to_owned());
+        update.change(&plan, &mut Log::new(&mut ui, LogLevel::Info, false), &mut |_| answers.next());
+        let after = std::fs::read_to_string(&policy.user_files[0]).expect("readable");
+        assert_eq!(after != text, changes);
+        assert_eq!(ui.said[0], "The server has updated its host keys.");
+        assert!(ui.said[2].starts_with("Learned new hostkey: ED25519 SHA256:"), "{:?}", ui.said);
+    }
+}

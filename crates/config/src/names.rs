@@ -1,0 +1,15 @@
+//! Which host and user names are fit for commands: `ProxyCommand`, `Match exec` and others hand them to a shell.
+
+/// Whether a host name can be taken neither for an option nor for shell syntax.
+pub fn host_is_safe(host: &str) -> bool {
+    let bad = |c: char| "'`\"$\\;&<>|(){}".contains(c) || c.is_whitespace() || c.is_control();
+    !host.starts_with('-') && !host.contains(bad)
+}
+
+/// Whether a user name can be taken neither for an option nor for shell syntax.
+pub fn user_is_safe(user: &str) -> bool {
+    let bad = |c: char| "'`\";&<>|(){}".contains(c) || c.is_control();
+    // A blank before a dash starts an option; a final backslash would quote what follows.
+    let option = user.split(char::is_whitespace).any(|word| word.starts_with('-'));
+    !option && !user.ends_with('\\') && !user.contains(bad)
+}

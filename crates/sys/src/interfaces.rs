@@ -1,0 +1,94 @@
+//! The addresses of this machine's network interfaces.
+#![expect(unsafe_code, reason = "getifaddrs exists only in the C library")]
+
+use std::ffi::CStr;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
+use std::ptr;
+
+/// An address of an interface.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InterfaceAddress {
+    /// The interface, such as `eth0`.
+    pub name: String,
+    /// The address, with the scope of link-local ones, and port 0.
+    pub address: SocketAddr,
+    /// Whether the interface is up.
+    pub up: bool,
+}
+
+impl InterfaceAddress {
+    /// Whether the address is of use only on this machine or this wire.
+    pub fn is_local(&self) -> bool {
+        match self.address.ip() {
+            IpAddr::V4(v4) => v4.is_loopback() || v4.is_link_local(),
+            IpAddr::V6(v6) => v6.is_loopback() || v6.is_unicast_link_local(),
+        }
+    }
+}
+
+/// All IPv4 and IPv6 addresses of all interfaces.
+///
+/// # Errors
+/// The operating system's.
+pub fn addresses() -> io::Result<Vec<InterfaceAddress>> {
+    let mut list: *mut libc::ifaddrs = ptr::null_mut();
+    // SAFETY: the call fills the pointer with a list that lives until `freeifaddrs` below.
+    if unsafe { libc::getifaddrs(&mut list) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let mut found = Vec::new();
+    let mut next = list;
+    while !next.is_null() {
+        // SAFETY: `next` is a node of the list, which has not been freed.
+        let node = unsafe { &*next };
+        next = node.ifa_next;
+        // SAFETY: the address of a node is null or that of a socket address of the list, as the function asks.
+        let Some(address) = (unsafe { address(node.ifa_addr) }) else { continue };
+        // SAFETY: the name of a node is a string that ends in a zero byte.
+        let name = unsafe { CStr::from_ptr(node.ifa_name) }.to_string_lossy().into_owned();
+        let up = node.ifa_flags & libc::IFF_UP.cast_unsigned() != 0;
+        found.push(InterfaceAddress { name, address, up });
+    }
+    // SAFETY: the list came from `getifaddrs` and nothing refers to it any more.
+    unsafe { libc::freeifaddrs(list) };
+    Ok(found)
+}
+
+/// # Safety
+/// `address` is null or points to a socket address that is as long as its family says.
+unsafe fn address(address: *const libc::sockaddr) -> Option<SocketAddr> {
+    if address.is_null() {
+        return None;
+    }
+    // SAFETY: every socket address begins with its family.
+    match i32::from(unsafe { ptr::addr_of!((*address).sa_family).read_unaligned() }) {
+        libc::AF_INET => {
+            // SAFETY: this family's addresses are of this type; alignment is not assumed.
+            let v4 = unsafe { address.cast::<libc::sockaddr_in>().read_unaligned() };
+            let ip = Ipv4Addr::from(u32::from_be(v4.sin_addr.s_addr));
+            Some(SocketAddr::new(ip.into(), 0))
+        }
+        libc::AF_INET6 => {
+            // SAFETY: this family's addresses are of this type; alignment is not assumed.
+            let v6 = unsafe { address.cast::<libc::sockaddr_in6>().read_unaligned() };
+            let ip = Ipv6Addr::from(v6.sin6_addr.s6_addr);
+            Some(SocketAddrV6::new(ip, 0, 0, v6.sin6_scope_id).into())
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_loopback_interface_is_among_them() {
+        let all = super::addresses().unwrap();
+        let Some(loopback) = all.iter().find(|each| each.address.ip().is_loopback()) else {
+            eprintln!("SKIPPED: no loopback interface here");
+            return;
+        };
+        assert!(loopback.is_local(), "{loopback:?}");
+        assert!(loopback.name.starts_with("lo"), "{loopback:?}");
+    }
+}

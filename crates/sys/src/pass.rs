@@ -1,0 +1,86 @@
+//! Handing descriptors to another process through a Unix socket.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags, recvmsg, sendmsg, sockopt,
+};
+
+/// Sends one descriptor, with the byte that has to go with it.
+///
+/// # Errors
+/// The other side has gone, or the socket is none.
+pub fn send_fd(socket: impl AsFd, fd: BorrowedFd<'_>) -> io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    let fds = [fd];
+    if !control.push(SendAncillaryMessage::ScmRights(&fds)) {
+        return Err(io::Error::other("no room for a descriptor"));
+    }
+    let sent = rustix::io::retry_on_intr(|| {
+        sendmsg(&socket, &[IoSlice::new(&[0])], &mut control, SendFlags::NOSIGNAL)
+    })?;
+    if sent == 1 { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
+}
+
+/// Takes one descriptor and its byte without waiting; `None` for a byte that has no descriptor with it. What else a
+/// sender may have put into the same message is closed.
+///
+/// # Errors
+/// `WouldBlock` when nothing is there, `UnexpectedEof` when the other side has closed.
+pub fn receive_fd(socket: impl AsFd) -> io::Result<Option<OwnedFd>> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(8))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let mut byte = [0];
+    let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
+    let got = recvmsg(&socket, &mut [IoSliceMut::new(&mut byte)], &mut control, flags)?;
+    let mut first = None;
+    for message in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(fds) = message {
+            for fd in fds {
+                first.get_or_insert(fd);
+            }
+        }
+    }
+    if got.bytes == 0 {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    Ok(first)
+}
+
+/// The user id of the process at the other end of a connected Unix socket.
+///
+/// # Errors
+/// The socket is none.
+pub fn peer_uid(socket: impl AsFd) -> io::Result<u32> {
+    Ok(sockopt::socket_peercred(socket)?.uid.as_raw())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+    use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn a_descriptor_arrives_and_works() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        assert_eq!(receive_fd(&theirs).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        let (mut reader, writer) = std::io::pipe().unwrap();
+        send_fd(&ours, writer.as_fd()).unwrap();
+        drop(writer);
+        let passed = receive_fd(&theirs).unwrap().unwrap();
+        std::fs::File::from(passed).write_all(b"through").unwrap();
+        let mut got = String::new();
+        reader.read_to_string(&mut got).unwrap();
+        assert_eq!(got, "through");
+        (&ours).write_all(b"x").unwrap();
+        assert!(receive_fd(&theirs).unwrap().is_none());
+        assert_eq!(peer_uid(&theirs).unwrap(), rustix::process::getuid().as_raw());
+        drop(ours);
+        assert_eq!(receive_fd(&theirs).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+    }
+}

@@ -1,0 +1,103 @@
+//! Questions to the resolver that the standard library does not ask.
+#![expect(unsafe_code, reason = "the resolver lives in the C library")]
+
+use std::ffi::{CStr, CString, c_char, c_int, c_uchar};
+use std::io;
+use std::net::IpAddr;
+use std::ptr;
+
+/// The longest answer that is taken, in bytes: what fits a UDP datagram or one message over TCP.
+const LONGEST: usize = 65_535;
+
+/// Which addresses a name must have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Family {
+    /// Any.
+    #[default]
+    Any,
+    /// IPv4.
+    Inet,
+    /// IPv6.
+    Inet6,
+}
+
+/// The name that `host` is an alias of (or its own) as the resolver spells it; `None` when it has no address of this family.
+pub fn canonical_name(host: &str, family: Family) -> Option<String> {
+    if host.parse::<IpAddr>().is_ok() {
+        return Some(host.to_owned());
+    }
+    let name = CString::new(host).ok()?;
+    // SAFETY: all fields of addrinfo may be zero; the ones that matter are set.
+    let mut hints: libc::addrinfo = unsafe { std::mem::zeroed() };
+    hints.ai_flags = libc::AI_CANONNAME;
+    hints.ai_socktype = libc::SOCK_STREAM;
+    hints.ai_family = match family {
+        Family::Any => libc::AF_UNSPEC,
+        Family::Inet => libc::AF_INET,
+        Family::Inet6 => libc::AF_INET6,
+    };
+    let mut list: *mut libc::addrinfo = ptr::null_mut();
+    // SAFETY: name and hints outlive the call, which fills `list` when it returns 0.
+    if unsafe { libc::getaddrinfo(name.as_ptr(), ptr::null(), &hints, &mut list) } != 0 || list.is_null() {
+        return None;
+    }
+    // SAFETY: the list is that of the call above and has at least one node.
+    let canonical = unsafe { (*list).ai_canonname };
+    let found = if canonical.is_null() {
+        host.to_owned()
+    } else {
+        // SAFETY: a canonical name is a string that ends in a zero byte and lives as long as the list.
+        unsafe { CStr::from_ptr(canonical) }.to_string_lossy().into_owned()
+    };
+    // SAFETY: the list came from `getaddrinfo` and nothing refers to it any more.
+    unsafe { libc::freeaddrinfo(list) };
+    Some(found)
+}
+
+unsafe extern "C" {
+    /// resolver(3).
+    fn res_query(
+        name: *const c_char,
+        class: c_int,
+        kind: c_int,
+        answer: *mut c_uchar,
+        length: c_int,
+    ) -> c_int;
+}
+
+/// Asks the domain name system about `name` (class IN, records of type `kind`) and returns the answer as it came (RFC 1035
+/// section 4). Whether the answer can be trusted is what its AD bit says: the C library clears it unless the
+/// administrator trusts the name server (`options trust-ad` in `resolv.conf`).
+///
+/// # Errors
+/// There is no such name or record, or nobody answers.
+pub fn query(name: &str, kind: u16) -> io::Result<Vec<u8>> {
+    const CLASS_IN: c_int = 1;
+    let name = CString::new(name).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+    let mut answer = vec![0; LONGEST];
+    let room = c_int::try_from(answer.len()).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+    // SAFETY: name and answer outlive the call, which writes at most `room` bytes, the length of `answer`.
+    let length = unsafe { res_query(name.as_ptr(), CLASS_IN, kind.into(), answer.as_mut_ptr(), room) };
+    let Ok(length) = usize::try_from(length) else {
+        return Err(io::Error::from(io::ErrorKind::NotFound));
+    };
+    // It may report more than it wrote.
+    answer.truncate(length);
+    Ok(answer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_exist_and_names_that_do_not() {
+        assert!(canonical_name("localhost", Family::Any).is_some());
+        assert_eq!(canonical_name("127.0.0.1", Family::Inet).as_deref(), Some("127.0.0.1"));
+        assert_eq!(canonical_name("with\0zero", Family::Any), None);
+        // RFC 6761: nobody has this name. Without a network nobody answers at all.
+        assert_eq!(canonical_name("no-such-host.invalid", Family::Any), None);
+        assert!(query("no-such-host.invalid", 44).is_err());
+        assert!(query("with\0zero", 44).is_err());
+    }
+}

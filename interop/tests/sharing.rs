@@ -1,0 +1,459 @@
+//! Several sessions over one connection: `lhssh` as the master and as its client, with itself and with OpenSSH's `ssh`.
+
+use std::io::{Read as _, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use lh_interop::tunnel::{eventually, free_port, round_trip, sum, sum_server};
+use lh_interop::{Lab, Lhsshd, Ran, me, our, peers};
+
+/// A lab with a server, and a control socket's path.
+struct Scene {
+    lab: Lab,
+    server: Lhsshd,
+    /// Who is the master, and who rides along.
+    master: PathBuf,
+    client: PathBuf,
+}
+
+/// A master in the foreground; killed when dropped.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Scene {
+    fn new(master: PathBuf, client: PathBuf, config: &str) -> Self {
+        let lab = Lab::new();
+        let server = Lhsshd::start(&lab, config);
+        Self { lab, server, master, client }
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.lab.path("ctl")
+    }
+
+    fn args(&self, given: &[&str]) -> Vec<String> {
+        let mut args = self.lab.client_options();
+        args.extend(["-S".to_owned(), self.lab.arg("ctl"), "-p".to_owned(), self.server.port_arg()]);
+        let host = format!("{}@127.0.0.1", me());
+        args.extend(given.iter().map(|&word| if word == "@" { host.clone() } else { word.to_owned() }));
+        args
+    }
+
+    fn start_master(&self, flags: &[&str]) -> Running {
+        let mut words = vec!["-M", "-N"];
+        words.extend(flags);
+        words.push("@");
+        let log = std::fs::File::create(self.lab.path("master.log")).unwrap();
+        let child = Command::new(&self.master)
+            .args(self.args(&words))
+            .env("HOME", self.lab.path("home"))
+            .env_remove("SSH_AUTH_SOCK")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        let running = Running(child);
+        eventually("the control socket is there", || UnixStream::connect(self.socket()).is_ok());
+        running
+    }
+
+    /// A client that cannot log in by itself.
+    fn ride(&self, given: &[&str]) -> Ran {
+        self.ride_with(given, Stdio::null())
+    }
+
+    fn ride_with(&self, given: &[&str], stdin: Stdio) -> Ran {
+        let mut words = vec!["-o", "IdentityFile=/nonexistent", "-o", "IdentityAgent=none"];
+        words.extend(given);
+        self.lab.run_with(&self.client, &self.args(&words), stdin)
+    }
+
+    /// Logins the server has seen.
+    fn logins(&self) -> usize {
+        self.server.log().matches("Accepted publickey").count()
+    }
+}
+
+/// Each mix of masters and clients in which one is ours.
+fn each_mix(test: &str, config: &str, check: impl Fn(&Scene)) {
+    println!("{test}: lhssh and lhssh");
+    check(&Scene::new(our("lhssh"), our("lhssh"), config));
+    if let Some([ssh]) = peers(test, ["ssh"]) {
+        println!("{test}: ssh rides with lhssh");
+        check(&Scene::new(our("lhssh"), ssh.clone(), config));
+        println!("{test}: lhssh rides with ssh");
+        check(&Scene::new(ssh, our("lhssh"), config));
+    }
+}
+
+/// Covers: ssh -M; ssh -S; ssh_config ControlMaster; ssh_config ControlPath; ssh -O check; ssh -O exit
+#[test]
+fn commands_subsystems_and_bulk_share_a_connection() {
+    each_mix("sharing", "", |scene| {
+        let master = scene.start_master(&[]);
+        let mode = std::fs::metadata(scene.socket()).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        let ran = scene.ride(&["@", "echo out; echo err >&2; exit 7"]);
+        assert_eq!((ran.code, ran.text().as_str(), ran.err.as_str()), (7, "out\n", "err\n"));
+        let data: Vec<u8> = (0..4_000_000_u32).flat_map(u32::to_le_bytes).collect();
+        std::fs::write(scene.lab.path("bulk"), &data).unwrap();
+        let stdin = Stdio::from(std::fs::File::open(scene.lab.path("bulk")).unwrap());
+        let ran = scene.ride_with(&["@", "cat"], stdin).ok("bulk");
+        assert!(ran.out == data, "the data came back changed");
+        // A terminal, a variable, a signal's end.
+        let ran = scene.ride(&["-tt", "@", "test -t 0 && echo terminal"]).ok("-tt");
+        assert!(ran.text().contains("terminal"), "{}", ran.text());
+        assert_eq!(scene.ride(&["@", "kill -9 $$"]).code, 255);
+        // The first message of SFTP: version 3.
+        std::fs::write(scene.lab.path("init"), [0, 0, 0, 5, 1, 0, 0, 0, 3]).unwrap();
+        let stdin = Stdio::from(std::fs::File::open(scene.lab.path("init")).unwrap());
+        let ran = scene.ride_with(&["-s", "@", "sftp"], stdin);
+        assert_eq!(ran.out.get(4..9), Some(&[2, 0, 0, 0, 3][..]), "{}", ran.err);
+        // A reader that has enough.
+        let line =
+            scene.args(&["@", "yes"]).iter().map(|word| format!("'{word}'")).collect::<Vec<_>>().join(" ");
+        let ran = scene.lab.sh(&format!("'{}' {line} | head -n 1", scene.client.display()));
+        assert_eq!(ran.text(), "y\n");
+        let ran = scene.ride(&["-O", "check", "@"]).ok("check");
+        assert!(ran.err.contains(&format!("Master running (pid={})", master.0.id())), "{}", ran.err);
+        assert_eq!(scene.logins(), 1);
+        let ran = scene.ride(&["-O", "exit", "@"]).ok("exit");
+        assert!(ran.err.contains("Exit request sent."), "{}", ran.err);
+        eventually("the socket goes with its master", || !scene.socket().exists());
+    });
+}
+
+/// Covers: ssh -W; ssh -O forward; ssh -O cancel; ssh -L; ssh -R; ssh -D
+#[test]
+fn forwards_are_added_to_and_taken_from_a_master() {
+    each_mix("sharing_forwards", "", |scene| {
+        let _master = scene.start_master(&[]);
+        let server = sum_server();
+        let (local, socks) = (free_port(), free_port());
+        let to = format!("127.0.0.1:{local}:127.0.0.1:{server}");
+        scene.ride(&["-O", "forward", "-L", &to, "-D", &format!("127.0.0.1:{socks}"), "@"]).ok("forward");
+        round_trip(local, 3_000_000);
+        assert!(std::net::TcpStream::connect(("127.0.0.1", socks)).is_ok());
+        let ran = scene.ride(&["-O", "forward", "-R", &format!("0:127.0.0.1:{server}"), "@"]).ok("-R 0");
+        let port: u16 = ran.text().trim().parse().unwrap_or_else(|_| panic!("{} {}", ran.text(), ran.err));
+        round_trip(port, 3_000_000);
+        scene.ride(&["-O", "cancel", "-L", &to, "@"]).ok("cancel");
+        eventually("nobody listens any more", || std::net::TcpStream::connect(("127.0.0.1", local)).is_err());
+        let again = scene.ride(&["-O", "cancel", "-L", &to, "@"]);
+        assert!(again.err.contains("port not forwarded"), "{}", again.err);
+        let taken = format!("127.0.0.1:{socks}:127.0.0.1:{server}");
+        let refused = scene.ride(&["-O", "forward", "-L", &taken, "@"]);
+        assert_eq!(refused.code, 255);
+        assert!(refused.err.contains("forwarding request failed"), "{}", refused.err);
+        // Standard input and output.
+        let data = vec![3; 100_000];
+        std::fs::write(scene.lab.path("data"), &data).unwrap();
+        let stdin = Stdio::from(std::fs::File::open(scene.lab.path("data")).unwrap());
+        let ran = scene.ride_with(&["-W", &format!("127.0.0.1:{server}"), "@"], stdin).ok("-W");
+        assert!(ran.out.starts_with(&sum(&data)), "{} bytes", ran.out.len());
+        let refused = scene.ride(&["-W", "127.0.0.1:1", "@"]);
+        assert_eq!(refused.code, 255, "{}", refused.err);
+        assert_eq!(scene.logins(), 1);
+    });
+}
+
+/// Covers: ssh_config ControlMaster; ssh_config ControlPersist; ssh -O stop; token %C
+#[test]
+fn the_first_session_leaves_a_master_behind() {
+    each_mix("sharing_persist", "", |scene| {
+        let options = ["-o", "ControlMaster=auto", "-o", "ControlPersist=60"];
+        let mut first = options.to_vec();
+        first.extend(["@", "echo first; exit 3"]);
+        let ran = scene.lab.run(&scene.master, &scene.args(&first));
+        assert_eq!((ran.code, ran.text().as_str()), (3, "first\n"), "{}", ran.err);
+        assert!(scene.socket().exists(), "no master stayed behind");
+        let ran = scene.ride(&["@", "echo second"]).ok("second");
+        assert_eq!(ran.text(), "second\n");
+        assert_eq!(scene.logins(), 1);
+        // It takes nobody in any more, and what is running goes on.
+        let marker = scene.lab.path("go");
+        let wait = format!("until [ -e '{}' ]; do sleep 0.1; done; echo third", marker.display());
+        std::thread::scope(|threads| {
+            let third = threads.spawn(|| scene.ride(&["@", &wait]));
+            eventually("the third session runs", || {
+                scene.server.log().matches("Starting session").count() == 3
+            });
+            scene.ride(&["-O", "stop", "@"]).ok("stop");
+            eventually("the socket is gone", || !scene.socket().exists());
+            std::fs::write(&marker, "").unwrap();
+            assert_eq!(third.join().unwrap().ok("third").text(), "third\n");
+        });
+        let check = scene.ride(&["-O", "check", "@"]);
+        assert_eq!(check.code, 255);
+        assert!(check.err.contains("Control socket connect("), "{}", check.err);
+        assert!(check.err.contains("No such file or directory"), "{}", check.err);
+        // One that does not wait long.
+        let short = ["-o", "ControlMaster=auto", "-o", "ControlPersist=1", "@", "true"];
+        scene.lab.run(&scene.master, &scene.args(&short)).ok("short");
+        eventually("it goes when nobody comes", || !scene.socket().exists());
+    });
+}
+
+/// Covers: ssh_config ControlPath; ssh_config ControlMaster; token %C; token %r; token %p
+#[test]
+fn the_path_has_tokens_and_a_second_master_stands_back() {
+    let scene = Scene::new(our("lhssh"), our("lhssh"), "");
+    let _master = scene.start_master(&[]);
+    let ran = scene.lab.run(&scene.master, &scene.args(&["-M", "@", "echo alone"])).ok("second master");
+    assert_eq!(ran.text(), "alone\n");
+    assert!(ran.err.contains("already exists, disabling multiplexing"), "{}", ran.err);
+    assert_eq!(scene.logins(), 2);
+    let path = scene.lab.path("%C-%r-%p");
+    let master = Command::new(&scene.master)
+        .args(scene.args(&["-N", "-M", "-S", &path.display().to_string(), "@"]))
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let _running = Running(master);
+    let folder = scene.lab.dir().to_owned();
+    let end = format!("-{}-{}", me(), scene.server.port);
+    eventually("the name is expanded", || {
+        std::fs::read_dir(&folder).unwrap().flatten().any(|entry| {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            name.ends_with(&end) && name.len() == 40 + end.len()
+        })
+    });
+}
+
+/// Covers: ssh_config ControlPath; ssh_config ControlMaster
+#[test]
+fn dead_stale_and_lying_masters_are_told_apart() {
+    let scene = Scene::new(our("lhssh"), our("lhssh"), "");
+    let socket = scene.socket();
+    let none = scene.ride(&["-O", "check", "@"]);
+    assert_eq!(none.code, 255);
+    assert!(none.err.contains("No such file or directory"), "{}", none.err);
+    // A master that was killed leaves its socket.
+    let mut master = scene.start_master(&[]);
+    master.0.kill().unwrap();
+    master.0.wait().unwrap();
+    assert!(socket.exists());
+    let check = scene.ride(&["-O", "check", "@"]);
+    assert_eq!(check.code, 255);
+    assert!(check.err.contains("): Connection refused"), "{}", check.err);
+    let ran = scene.lab.run(&scene.client, &scene.args(&["@", "echo direct"])).ok("direct");
+    assert_eq!(ran.text(), "direct\n");
+    assert!(ran.err.contains("): Connection refused"), "{}", ran.err);
+    let auto = ["-o", "ControlMaster=auto", "@", "echo auto"];
+    let ran = scene.lab.run(&scene.client, &scene.args(&auto)).ok("auto");
+    assert_eq!((ran.text().as_str(), ran.err.as_str()), ("auto\n", ""));
+    assert!(!socket.exists(), "its own socket goes with it, and the stale one was removed");
+    // Something else listens there.
+    for lie in [
+        &b""[..],
+        b"HTTP/1.0 200 OK\r\n\r\n",
+        b"\0\0\0\x08\0\0\0\x01\0\0\0\x63",
+        b"\xff\xff\xff\xff\0\0\0\x01",
+    ] {
+        let listener = UnixListener::bind(&socket).unwrap();
+        let liar = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            stream.write_all(lie).unwrap();
+            let _ = stream.read(&mut [0; 100]);
+        });
+        let ran = scene.lab.run(&scene.client, &scene.args(&["@", "echo direct"])).ok("direct");
+        assert_eq!(ran.text(), "direct\n");
+        assert!(ran.err.contains("master hello exchange failed"), "{}", ran.err);
+        liar.join().unwrap();
+        std::fs::remove_file(&socket).unwrap();
+    }
+}
+
+/// Covers: ssh_config ControlMaster; wire mux
+#[test]
+fn a_client_that_lies_or_goes_harms_nobody() {
+    let scene = Scene::new(our("lhssh"), our("lhssh"), "");
+    let master = scene.start_master(&[]);
+    let descriptors = || std::fs::read_dir(format!("/proc/{}/fd", master.0.id())).map_or(0, Iterator::count);
+    scene.ride(&["@", "true"]).ok("one");
+    let before = descriptors();
+    let hello = b"\0\0\0\x08\0\0\0\x01\0\0\0\x04";
+    let session = b"\0\0\0\x2c\x10\0\0\x02\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\xff\xff\xff\xff\0\0\0\0\0\0\0\0";
+    for words in [
+        vec![&b"\xff\xff\xff\xff"[..]],
+        vec![b"\0\0\0\0"],
+        vec![b"GET / HTTP/1.0\r\n\r\n"],
+        vec![hello, b"\0\0\0\x04\x10\0\0\x02"],
+        vec![hello, b"\0\0\0\x08\x1f\0\0\x02\0\0\0\0"],
+        vec![hello, session, b"no descriptors"],
+        vec![hello, session],
+        vec![hello],
+    ] {
+        let mut stream = UnixStream::connect(scene.socket()).unwrap();
+        for word in words {
+            let _ = stream.write_all(word);
+        }
+        let _ = stream.read(&mut [0; 64]);
+    }
+    // One that is killed takes its session with it.
+    let mut child = Command::new(&scene.client)
+        .args(scene.args(&["@", "echo started; exec sleep 1000"]))
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdout.as_mut().unwrap().read_exact(&mut [0; 8]).unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    eventually("nothing of them is left", || descriptors() <= before);
+    for _ in 0..50 {
+        scene.ride(&["@", "true"]).ok("many");
+    }
+    eventually("nor of fifty more", || descriptors() <= before);
+    assert_eq!(scene.logins(), 1);
+}
+
+/// Covers: ssh_config ControlMaster; ssh -M
+#[test]
+fn a_master_that_asks_lets_in_whom_it_is_told_to() {
+    let scene = Scene::new(our("lhssh"), our("lhssh"), "");
+    let askpass = |answer: &str| {
+        let path = scene.lab.path("askpass");
+        std::fs::write(
+            &path,
+            format!("#!/bin/sh\necho \"$1\" >> '{}'\nexit {answer}\n", scene.lab.arg("asked")),
+        )
+        .unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        path
+    };
+    let path = askpass("0");
+    let child = Command::new(&scene.master)
+        .args(scene.args(&["-MM", "-N", "@"]))
+        .env("SSH_ASKPASS", path)
+        .env("SSH_ASKPASS_REQUIRE", "force")
+        .env("HOME", scene.lab.path("home"))
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let _master = Running(child);
+    eventually("the control socket is there", || UnixStream::connect(scene.socket()).is_ok());
+    assert_eq!(scene.ride(&["@", "echo in"]).ok("yes").text(), "in\n");
+    assert_eq!(scene.lab.read("asked").lines().next(), Some("Allow shared connection to 127.0.0.1? "));
+    askpass("1");
+    let refused = scene.ride(&["@", "echo in"]);
+    assert!(refused.err.contains("Master refused session request: Permission denied"), "{}", refused.err);
+}
+
+/// Covers: ssh_config ForwardAgent; ssh_config ControlMaster
+#[test]
+fn passengers_share_the_agent_where_they_and_the_master_want_it() {
+    each_mix("sharing_agent", "", |scene| {
+        let socket = scene.lab.path("agent");
+        let _agent = UnixListener::bind(&socket).unwrap();
+        let forward = format!("ForwardAgent={}", socket.display());
+        let _master = scene.start_master(&["-o", &forward]);
+        let look = "test -S \"$SSH_AUTH_SOCK\"";
+        // This one first: once it is there, a server gives it to all sessions of the connection.
+        assert_eq!(scene.ride(&["-a", "@", look]).code, 1);
+        scene.ride(&["-o", &forward, "@", look]).ok("with");
+    });
+}
+
+/// Covers: ssh_config ControlMaster; sshd_config MaxSessions
+#[test]
+fn a_full_server_sends_passengers_away() {
+    let scene = Scene::new(our("lhssh"), our("lhssh"), "MaxSessions 1");
+    let _master = scene.start_master(&[]);
+    let mut held = Command::new(&scene.client)
+        .args(scene.args(&["@", "echo started; exec sleep 1000"]))
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    held.stdout.as_mut().unwrap().read_exact(&mut [0; 8]).unwrap();
+    // As ssh does: it says so and connects by itself.
+    let ran = scene.lab.run(&scene.client, &scene.args(&["@", "echo alone"])).ok("alone");
+    assert_eq!(ran.text(), "alone\n");
+    assert!(ran.err.contains("session request failed: Session open refused by peer"), "{}", ran.err);
+    held.kill().unwrap();
+    held.wait().unwrap();
+}
+
+/// Covers: ssh_config ControlMaster
+#[test]
+fn a_passenger_with_bulk_does_not_hold_up_another() {
+    each_mix("sharing_fairness", "", |scene| {
+        let _master = scene.start_master(&[]);
+        let mut bulk = Command::new(&scene.client)
+            .args(scene.args(&["@", "cat /dev/zero"]))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut output = bulk.stdout.take().unwrap();
+        let reader = std::thread::spawn(move || {
+            let (mut total, mut buffer) = (0, vec![0; 1 << 20]);
+            while let Ok(n) = output.read(&mut buffer) {
+                if n == 0 {
+                    break;
+                }
+                total += n;
+            }
+            total
+        });
+        for number in 0..10 {
+            assert_eq!(
+                scene.ride(&["@", &format!("echo {number}")]).ok("echo").text(),
+                format!("{number}\n")
+            );
+        }
+        bulk.kill().unwrap();
+        bulk.wait().unwrap();
+        assert!(reader.join().unwrap() > 1 << 20);
+    });
+}
+
+/// Looks at escapes of a passenger, whose terminal the master reads.
+/// Covers: ssh ~.; ssh ~?; ssh_config EscapeChar
+#[test]
+fn a_passenger_s_escapes_are_his_own() {
+    let Some([script]) = peers("sharing_escapes", ["script"]) else { return };
+    each_mix("sharing_escapes", "", |scene| {
+        let _master = scene.start_master(&[]);
+        let words: Vec<String> = std::iter::once(scene.client.display().to_string())
+            .chain(scene.args(&["-tt", "@", "cat"]))
+            .map(|word| format!("'{word}'"))
+            .collect();
+        let typed = scene.lab.path("typed");
+        let mut child = Command::new(&script)
+            .args(["-qec", &words.join(" "), "/dev/null"])
+            .stdin(Stdio::piped())
+            .stdout(std::fs::File::create(&typed).unwrap())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut keys = child.stdin.take().unwrap();
+        let shown = |path: &Path, what: &str| {
+            eventually(what, || {
+                String::from_utf8_lossy(&std::fs::read(path).unwrap_or_default()).contains(what)
+            });
+        };
+        keys.write_all(b"hello\r").unwrap();
+        shown(&typed, "hello\r\nhello");
+        keys.write_all(b"~?").unwrap();
+        shown(&typed, "Supported escape sequences:");
+        keys.write_all(b"~.").unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(255));
+        shown(&typed, "Shared connection to 127.0.0.1 closed.");
+        // The master lives on.
+        scene.ride(&["@", "true"]).ok("after");
+    });
+}

@@ -1,0 +1,130 @@
+//! Completions for bash.
+
+use std::fmt::Write as _;
+
+use lh_cli::flags::Program;
+use lh_config::client_table::CLIENT_KEYWORDS;
+use lh_config::server_table::SERVER_KEYWORDS;
+
+use super::values::{Operands, Values, of_flag, operands};
+
+/// Hosts that the user's files name. Patterns and hashed names are of no use here.
+const HOSTS: &str = r#"    {
+        sed -n 's/^[[:space:]]*[Hh]ost[[:space:]=]\{1,\}//p' ~/.ssh/config /etc/ssh/ssh_config | tr ' \t' '\n\n'
+        sed -e '/^[|@#]/d' -e 's/[[:space:]].*//' -e 's/,/\n/g' ~/.ssh/known_hosts | sed 's/^\[\(.*\)\]:.*/\1/'
+    } 2>/dev/null | grep -v '[*?!|]'
+"#;
+
+/// The completion of one program; it needs nothing but bash itself.
+pub(super) fn completion(program: &Program) -> String {
+    let function = program.name.replace('-', "_");
+    let mut out = format!("# bash completion for {} (generated)\n\n", program.name);
+    let _ = write!(out, "_{function}_hosts() {{\n{HOSTS}}}\n\n");
+    let _ = write!(
+        out,
+        "_{function}() {{\n\
+         \x20   local cur=${{COMP_WORDS[COMP_CWORD]}} word i operands=0 takes='{}'\n\
+         \x20   local flag='' prefix=''\n\
+         \x20   COMPREPLY=()\n",
+        program.shown().filter(|flag| flag.value.is_some()).map(|flag| flag.short).collect::<String>()
+    );
+    // Which flag the word under the cursor belongs to, and how many operands stand before it.
+    out.push_str(
+        r#"    for ((i = 1; i < COMP_CWORD; i++)); do
+        word=${COMP_WORDS[i]}
+        if [[ -n $flag ]]; then
+            flag=''
+        elif [[ $word == -?* ]]; then
+            # In a cluster only the last flag can have its value in the next word.
+            while word=${word:1}; [[ -n $word ]]; do
+                if [[ $takes == *"${word:0:1}"* ]]; then
+                    [[ ${#word} -eq 1 ]] && flag=${word:0:1}
+                    break
+                fi
+            done
+        else
+            ((operands++))
+        fi
+    done
+    if [[ -z $flag && $cur == -?* ]]; then
+        word=${cur:1:1}
+        if [[ ${#cur} -gt 2 && $takes == *"$word"* ]]; then
+            flag=$word prefix=${cur:0:2} cur=${cur:2}
+        fi
+    fi
+    case $flag in
+"#,
+    );
+    for flag in program.shown().filter(|flag| flag.value.is_some()) {
+        let reply = match of_flag(program, flag) {
+            Values::File => "$(compgen -f -- \"$cur\")".to_owned(),
+            Values::Folder => "$(compgen -d -- \"$cur\")".to_owned(),
+            Values::User => "$(compgen -u -- \"$cur\")".to_owned(),
+            Values::Interface => words("$(ls /sys/class/net 2>/dev/null)"),
+            Values::Host => words(&format!("$(_{function}_hosts)")),
+            Values::Query(name) => words(&format!("$(lhssh -Q {name} 2>/dev/null)")),
+            Values::ClientKeyword => words(&keywords(CLIENT_KEYWORDS)),
+            Values::ServerKeyword => words(&keywords(SERVER_KEYWORDS)),
+            Values::Words(list) => words(&list.join(" ")),
+            Values::Anything => continue,
+        };
+        let _ = writeln!(out, "        {}) COMPREPLY=({reply}) ;;", flag.short);
+    }
+    let flags: Vec<String> = program.shown().map(|flag| format!("-{}", flag.short)).collect();
+    let _ = write!(
+        out,
+        "        '')\n\
+         \x20           if [[ $cur == -* ]]; then\n\
+         \x20               COMPREPLY=({})\n\
+         \x20           else\n\
+         {}\
+         \x20           fi\n\
+         \x20           ;;\n\
+         \x20   esac\n",
+        words(&format!("{} --help --version", flags.join(" "))),
+        operand_lines(program, &function),
+    );
+    out.push_str(
+        "    if [[ -n $prefix ]]; then\n\
+         \x20       COMPREPLY=(\"${COMPREPLY[@]/#/$prefix}\")\n\
+         \x20   fi\n\
+         \x20   # A keyword goes on behind its equals sign, a host behind its colon, a folder behind its slash.\n\
+         \x20   if [[ ${#COMPREPLY[@]} -eq 1 && ${COMPREPLY[0]} == *[=:/] ]]; then\n\
+         \x20       compopt -o nospace 2>/dev/null\n\
+         \x20   fi\n\
+         }\n\n",
+    );
+    let _ = writeln!(out, "complete -o filenames -F _{function} {}", program.name);
+    out
+}
+
+fn operand_lines(program: &Program, function: &str) -> String {
+    let hosts = words(&format!("$(_{function}_hosts)"));
+    let line = |text: &str| format!("                {text}\n");
+    match operands(program) {
+        Operands::HostThenCommand => {
+            line("if ((operands == 0)); then")
+                + &line("    local user=''; [[ $cur == *@* ]] && user=${cur%@*}@ && cur=${cur##*@}")
+                + &line(&format!("    COMPREPLY=({hosts}); COMPREPLY=(\"${{COMPREPLY[@]/#/$user}}\")"))
+                + &line("else")
+                + &line("    COMPREPLY=($(compgen -c -- \"$cur\"))")
+                + &line("fi")
+        }
+        Operands::FilesAndHosts => {
+            line("COMPREPLY=($(compgen -f -- \"$cur\"))")
+                + &line(&format!("COMPREPLY+=($(compgen -S : -W \"$(_{function}_hosts)\" -- \"$cur\"))"))
+        }
+        Operands::Hosts => line(&format!("COMPREPLY=({hosts})")),
+        Operands::Files => line("COMPREPLY=($(compgen -f -- \"$cur\"))"),
+        Operands::Nothing => line(":"),
+    }
+}
+
+fn words(list: &str) -> String {
+    format!("$(compgen -W \"{list}\" -- \"$cur\")")
+}
+
+fn keywords(table: &[lh_config::Keyword]) -> String {
+    let names: Vec<String> = table.iter().map(|keyword| format!("{}=", keyword.name)).collect();
+    names.join(" ")
+}

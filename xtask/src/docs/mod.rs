@@ -1,0 +1,56 @@
+//! Manual pages and shell completions, made from the tables that the programs parse with.
+
+mod bash;
+mod fish;
+mod man;
+mod pages;
+mod values;
+mod zsh;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use lh_cli::flags::PROGRAMS;
+
+use crate::{Outcome, target_dir};
+
+/// Writes everything below `--out`, or `target/docs`.
+pub(crate) fn run(args: &[String]) -> Outcome {
+    let out = match args {
+        [] => target_dir().join("docs"),
+        [flag, folder] if flag == "--out" => PathBuf::from(folder),
+        _ => return Err("usage: cargo xtask docs [--out DIR]".to_owned()),
+    };
+    let files = files();
+    for (name, text) in &files {
+        write(&out.join(name), text)?;
+    }
+    println!("docs: {} files in {}", files.len(), out.display());
+    Ok(())
+}
+
+/// Every generated file: its name below the output folder, and what is in it.
+fn files() -> Vec<(String, String)> {
+    let mut files = Vec::new();
+    for program in PROGRAMS {
+        let section = man::section(program.name);
+        files.push((format!("man/man{section}/{}.{section}", program.name), man::program(program)));
+        files.push((format!("completions/bash/{}", program.name), bash::completion(program)));
+        files.push((format!("completions/zsh/_{}", program.name), zsh::completion(program)));
+        files.push((format!("completions/fish/{}.fish", program.name), fish::completion(program)));
+    }
+    files.push(("man/man5/lhssh_config.5".to_owned(), pages::client_configuration()));
+    files.push(("man/man5/lhsshd_config.5".to_owned(), pages::server_configuration()));
+    files
+}
+
+fn write(path: &Path, text: &str) -> Outcome {
+    let problem = |error: std::io::Error| format!("{}: {error}", path.display());
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).map_err(problem)?;
+    }
+    fs::write(path, text).map_err(problem)
+}
+
+#[cfg(test)]
+mod tests;

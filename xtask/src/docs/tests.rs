@@ -1,0 +1,147 @@
+use std::path::Path;
+use std::process::Command;
+
+use super::*;
+
+/// Runs a program; `None` after saying so where it is not installed.
+fn run(program: &str, args: &[&str]) -> Option<std::process::Output> {
+    match Command::new(program).args(args).output() {
+        Ok(output) => Some(output),
+        Err(_) => {
+            eprintln!("SKIPPED: no {program} here");
+            None
+        }
+    }
+}
+
+fn written() -> (tempfile::TempDir, Vec<PathBuf>) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut paths = Vec::new();
+    for (name, text) in files() {
+        let path = folder.path().join(name);
+        write(&path, &text).expect("written");
+        paths.push(path);
+    }
+    (folder, paths)
+}
+
+fn is_page(path: &Path) -> bool {
+    path.components().any(|part| part.as_os_str() == "man")
+}
+
+#[test]
+fn manual_pages_have_no_faults_that_roff_knows() {
+    let (_folder, paths) = written();
+    for path in paths.iter().filter(|path| is_page(path)) {
+        let name = path.to_string_lossy();
+        if let Some(done) = run("groff", &["-man", "-Tutf8", "-ww", "-z", &name]) {
+            let said = String::from_utf8_lossy(&done.stderr);
+            assert!(done.status.success() && said.is_empty(), "{name}: {said}");
+        }
+        if let Some(done) = run("mandoc", &["-Tlint", "-Wwarning", &name]) {
+            let said = String::from_utf8_lossy(&done.stdout);
+            assert!(done.status.success(), "{name}: {said}");
+        }
+    }
+}
+
+#[test]
+fn manual_pages_name_every_flag_and_keyword() {
+    let (_folder, paths) = written();
+    let read = |name: &str| {
+        let path = paths.iter().find(|path| path.ends_with(name)).expect("there");
+        fs::read_to_string(path).expect("readable")
+    };
+    for program in PROGRAMS {
+        let page = read(&format!("{}.{}", program.name, man::section(program.name)));
+        for flag in program.shown() {
+            assert!(page.contains(&format!("\n.BI \\-{}", flag.short)), "{} -{}", program.name, flag.short);
+        }
+        for part in ["NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS"] {
+            assert!(page.contains(&format!(".SH {part}\n")), "{}: {part}", program.name);
+        }
+    }
+    for (page, table) in [
+        ("lhssh_config.5", lh_config::client_table::CLIENT_KEYWORDS),
+        ("lhsshd_config.5", lh_config::server_table::SERVER_KEYWORDS),
+    ] {
+        let page = read(page);
+        for keyword in table {
+            assert!(page.contains(&format!("\n.BI {} ", keyword.name)), "{}", keyword.name);
+            assert!(!keyword.doc.trim().is_empty(), "{} has no text", keyword.name);
+        }
+    }
+}
+
+#[test]
+fn shells_take_their_completions() {
+    let (_folder, paths) = written();
+    for (shell, args) in [("bash", &["-n"][..]), ("zsh", &["-n"]), ("fish", &["-n"])] {
+        for path in paths.iter().filter(|path| path.components().any(|part| part.as_os_str() == shell)) {
+            let name = path.to_string_lossy();
+            let mut args = args.to_vec();
+            args.push(&name);
+            if let Some(done) = run(shell, &args) {
+                let said = String::from_utf8_lossy(&done.stderr);
+                assert!(done.status.success() && said.is_empty(), "{name}: {said}");
+            }
+        }
+    }
+}
+
+/// What bash offers for the last of `words`, in a home with a configuration, where `lhssh -Q cipher` answers.
+fn offers(program: &str, words: &[&str]) -> Vec<String> {
+    let (folder, _) = written();
+    let home = folder.path().join("home");
+    fs::create_dir_all(home.join(".ssh")).expect("a folder");
+    fs::create_dir_all(home.join("dir")).expect("a folder");
+    fs::write(home.join(".ssh/config"), "Host web1 web2 *.wild\n  User x\nHost=db\n").expect("written");
+    let known =
+        "[port.example]:2222,192.0.2.9 ssh-ed25519 AAAA\n|1|hash= ssh-ed25519 AAAA\n@revoked old ssh-rsa A\n";
+    fs::write(home.join(".ssh/known_hosts"), known).expect("written");
+    fs::write(home.join("file.txt"), "").expect("written");
+    let file = folder.path().join("completions/bash").join(program);
+    let function = program.replace('-', "_");
+    let script = format!(
+        "cd ~; lhssh() {{ [[ $1$2 == -Qcipher ]] && printf '%s\\n' aes128-gcm@openssh.com aes256-ctr; }}\n\
+         compopt() {{ :; }}\n. {}\nCOMP_WORDS=(\"$@\"); COMP_CWORD=$(($# - 1)); _{function}; printf '%s\\n' \"${{COMPREPLY[@]}}\"",
+        file.display()
+    );
+    let mut arguments = vec![program];
+    arguments.extend(words);
+    let done = Command::new("bash")
+        .args(["--norc", "-c", &script, "bash"])
+        .args(arguments)
+        .env("HOME", &home)
+        .output()
+        .expect("bash runs");
+    let said = String::from_utf8_lossy(&done.stderr);
+    assert!(said.is_empty(), "{words:?}: {said}");
+    let mut offers: Vec<String> = String::from_utf8_lossy(&done.stdout)
+        .lines()
+        .filter(|line| !line.is_empty())
+        .map(str::to_owned)
+        .collect();
+    offers.sort();
+    offers
+}
+
+#[test]
+fn bash_completes_flags_hosts_values_and_files() {
+    assert_eq!(offers("lhssh", &["we"]), ["web1", "web2"]);
+    assert_eq!(offers("lhssh", &["-v", "-p", "22", "me@po"]), ["me@port.example"]);
+    assert_eq!(offers("lhssh", &["-c", "aes1"]), ["aes128-gcm@openssh.com"]);
+    assert_eq!(offers("lhssh", &["-vcaes2"]), Vec::<String>::new(), "a cluster is left alone");
+    assert_eq!(offers("lhssh", &["-caes2"]), ["-caes256-ctr"]);
+    assert_eq!(offers("lhssh", &["-o", "StrictHost"]), ["StrictHostKeyChecking="]);
+    assert_eq!(offers("lhssh", &["-oStrictHost"]), ["-oStrictHostKeyChecking="]);
+    assert_eq!(offers("lhssh", &["-i", "fi"]), ["file.txt"]);
+    assert_eq!(offers("lhssh", &["-vi", "fi"]), ["file.txt"], "the value of a cluster's last flag");
+    assert_eq!(offers("lhssh", &["-O", "ch"]), ["channels", "check"]);
+    assert!(offers("lhssh", &["-"]).contains(&"-L".to_owned()));
+    assert!(offers("lhssh", &["web1", "tru"]).contains(&"true".to_owned()), "a command behind the host");
+    assert_eq!(offers("lhscp", &["fi"]), ["file.txt"]);
+    assert_eq!(offers("lhscp", &["file.txt", "d"]), ["db:", "dir"]);
+    assert_eq!(offers("lhssh-keygen", &["-t", "ed"]), ["ed25519", "ed25519-sk"]);
+    assert_eq!(offers("lhsshd", &["-o", "PermitRoot"]), ["PermitRootLogin="]);
+}
