@@ -3,7 +3,9 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use lh_interop::{Inetd, Lab, Lhsshd, Ran, assert_same_tree, is_root, make_tree, me, our, peers, skip};
+use lh_interop::{
+    Inetd, Lab, Lhsshd, Ran, assert_same_tree, eventually, is_root, make_tree, me, our, peers, skip,
+};
 
 /// Where a server with flags runs.
 enum Server {
@@ -32,6 +34,8 @@ fn batch(lab: &Lab, server: &Server, flags: &str, script: &str) -> Ran {
     args.extend(lab.client_options());
     args.extend(["-P".to_owned(), server.port_arg(), format!("{}@127.0.0.1", me())]);
     let mut ran = lab.run(&sftp, &args);
+    // The last lines are written when the client has gone.
+    eventually("the session ends", || server.log().contains(" ended: "));
     ran.err.push_str(&server.log());
     ran
 }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use lh_driver::{ChannelCx, ChannelEvent, ChannelHandler, Interests, Ready};
+use lh_sftp_server::Arguments;
 use lh_sys::pty::Pty;
 use lh_sys::records::Last;
 use lh_sys::spawn::Program;
@@ -19,8 +20,6 @@ use super::auth_info::AuthInfo;
 use super::command::{self, Decision, Plan, Wanted};
 use super::environment::{self, ClientVariables, Sources};
 use super::process::Process;
-use lh_sftp_server::Arguments;
-
 use super::sftp::Sftp;
 use super::shared::Shared;
 use super::{greeting, rc};

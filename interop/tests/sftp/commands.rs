@@ -1,0 +1,341 @@
+//! What the commands say and do.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+
+use lh_interop::{Lab, Ran, assert_same_file, assert_same_tree, make_blob, make_tree, our, peers, skip};
+
+use super::{Local, prepare};
+
+/// Lines of both outputs without the carriage returns of OpenSSH's messages.
+fn said(ran: &Ran) -> (Vec<String>, Vec<String>) {
+    let lines = |text: &str| text.lines().map(|line| line.trim_end_matches('\r').to_owned()).collect();
+    (lines(&ran.text()), lines(&ran.err))
+}
+
+/// What the script below leaves behind, and what both programs say about it, must be the same.
+const SCRIPT: &str = r#"pwd
+version
+cd r
+ls
+ls -1
+ls -1 d
+ls -1r f*
+ls -1S f1 d
+ls -1 ./d
+ls -1 */x
+ls -1 lnk
+ls dang
+ls nope
+ls -Z
+ls "f 2"
+bogus
+get
+put
+rm
+rename f1
+chmod 9 f1
+lumask 99
+get "unterminated
+lcd ../l
+lcd l
+lpwd
+lls -1
+get f1
+get f1 nodir/x
+get nope
+get nope*
+get "f 2"
+get f\ 2 esc
+get 'st*r'
+get st\*r y
+get "q\"uote" q
+get d
+get -r d
+get -r d dd
+get lnk
+get f1 "f 2" ignored
+get f* nodir
+get f* .
+get -a f1
+get -p f1 p1
+get -z f1
+reget f1
+put nope
+put u1
+put u1 newname
+put u*
+put u1 d
+put u1 nodir/x
+put t
+put -r t
+put -r t t2
+put u* nodir
+put -f u1 synced
+reput u1
+mkdir m
+rmdir m
+rmdir m
+rm f1
+rm f1
+rm nope*
+rm u*
+rename nope x
+rename newname new2
+rename -l new2 t
+ln -s target sl
+ln new2 hard
+ln nope nope2
+symlink x sl
+chmod 600 new2
+chmod 640 n*
+chmod 600 nope
+chown 0 nope
+cp new2 copied
+cp nope x
+cp d x
+copy one
+lmkdir made
+lmkdir made
+lcd nope
+cd nope
+cd new2
+cd d
+pwd
+cd ..
+cd
+pwd
+!true
+!exit 3
+lumask 077
+@pwd
+-@pwd
+# a comment
+
+bye
+pwd
+"#;
+
+/// Covers: sftp -D; wire SFTP client commands
+#[test]
+fn a_session_says_and_does_what_openssh_s_does() {
+    let Some([sftp]) = peers("a_session_says_and_does_what_openssh_s_does", ["sftp"]) else { return };
+    let lab = Lab::new();
+    let mut seen = Vec::new();
+    // Ours says more about some failures than OpenSSH's, whose server both get here.
+    let server = "/usr/lib/openssh/sftp-server";
+    if !std::path::Path::new(server).exists() {
+        return skip("a_session_says_and_does_what_openssh_s_does", "no sftp-server of OpenSSH");
+    }
+    for program in [sftp, our("lhsftp")] {
+        prepare(&lab);
+        let local = Local { program, server: server.to_owned(), ..Local::new(&lab) };
+        let ran = local.run(&[], SCRIPT);
+        assert_eq!(ran.code, 0, "{}", ran.err);
+        let left = lab.sh("find r l -printf '%p %y %m %s %l\\n' | sort").ok("find").text();
+        seen.push((said(&ran), left));
+    }
+    let (theirs, ours) = (&seen[0], &seen[1]);
+    for (theirs, ours) in [(&theirs.0.0, &ours.0.0), (&theirs.0.1, &ours.0.1)] {
+        for (theirs, ours) in theirs.iter().zip(ours) {
+            // Columns may be as wide as anybody likes, and a folder of the command line may have its slash.
+            let plain = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ").replace("/ ", " ");
+            let plain =
+                |line: &str| plain(line).trim_end_matches('/').replace("/\"", "\"").replace("/:", ":");
+            assert_eq!(plain(theirs), plain(ours));
+        }
+        assert_eq!(theirs.len(), ours.len(), "{theirs:#?}\n{ours:#?}");
+    }
+    assert_eq!(theirs.1, ours.1);
+}
+
+/// Covers: sftp -b; sftp -N; sftp -q
+#[test]
+fn a_batch_ends_at_the_first_failure() {
+    let lab = Lab::new();
+    prepare(&lab);
+    let local = Local::new(&lab);
+    let ran = local.batch(&[], "pwd\nls nope\nmkdir after\n");
+    assert_eq!(ran.code, 1);
+    assert_eq!(
+        ran.text(),
+        format!("sftp> pwd\nRemote working directory: {}\nsftp> ls nope\n", lab.dir().display())
+    );
+    assert_eq!(ran.err.trim(), format!("Can't ls: \"{}\" not found", lab.arg("nope")));
+    assert!(!lab.path("after").exists());
+
+    let ran = local.batch(&[], "-ls nope\n@mkdir after\nget r/f1 l\n!false\n");
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert_eq!(ran.text(), "sftp> -ls nope\nsftp> get r/f1 l\nsftp> !false\n");
+    assert!(lab.path("after").is_dir());
+    assert!(local.batch(&["-N"], "get r/f1 l").text().contains("Fetching "));
+
+    for failing in [
+        "rm nope",
+        "rmdir nope",
+        "mkdir r",
+        "rename nope a",
+        "ln nope a",
+        "ln -s x r/lnk",
+        "chmod 600 nope",
+        "chown 0 nope",
+        "chgrp 0 nope",
+        "cd nope",
+        "lcd nope",
+        "lmkdir l",
+        "get nope",
+        "put nope",
+        "get r/d",
+        "put l/t",
+        "df nope",
+        "cp nope a",
+        "bogus",
+        "ls nope",
+        "reput l/u1 r/f1",
+    ] {
+        let ran = local.batch(&[], &format!("{failing}\n"));
+        assert_eq!(ran.code, 1, "{failing}: {}", ran.err);
+        let ran = local.run(&[], &format!("{failing}\n"));
+        assert_eq!(ran.code, 0, "{failing} of no batch: {}", ran.err);
+        assert!(!ran.err.is_empty(), "{failing}");
+    }
+    // `-b -` reads standard input, where the script is too.
+    assert_eq!(local.run(&["-b", "-"], "ls nope\n").code, 1);
+    let ran = lab.run(&our("lhsftp"), &["-b", "no such file", "-D", &local.server]);
+    assert_eq!((ran.code, ran.err.trim()), (255, "No such file or directory (no such file)."));
+}
+
+/// Covers: sftp -r; sftp -p; sftp -f; sftp -B; sftp -R; sftp -X; sftp -l
+#[test]
+fn trees_keep_what_they_are_told_to_keep() {
+    let lab = Lab::new();
+    make_tree(&lab.path("tree"), 300);
+    fs::remove_file(lab.path("tree/link to a file")).unwrap();
+    fs::set_permissions(lab.path("tree/empty"), fs::Permissions::from_mode(0o640)).unwrap();
+    lab.sh("touch -d '2001-02-03 04:05:06' tree/empty 'tree/empty dir'").ok("touch");
+    let local = Local::new(&lab);
+    let flags: [&[&str]; 3] = [
+        &["-rpf"],
+        &["-r", "-p", "-B", "1000", "-R", "3"],
+        &["-rp", "-X", "nrequests=2", "-X", "buffer=4000"],
+    ];
+    for flags in flags {
+        local.batch(flags, "put tree up\nget up down\n").ok("both ways");
+        assert_same_tree(&lab.path("tree"), &lab.path("up"));
+        assert_same_tree(&lab.path("tree"), &lab.path("down"));
+        for name in ["empty", "empty dir"] {
+            let [before, after] =
+                ["tree", "down"].map(|tree| fs::metadata(lab.path(tree).join(name)).unwrap());
+            assert_eq!((before.mode(), before.mtime()), (after.mode(), after.mtime()), "{name}");
+        }
+        lab.sh("rm -rf up down").ok("rm");
+    }
+    // 400 KB at 8000 Kbit/s (1 MB/s) cannot be there at once; a bound from below is no matter of luck.
+    make_blob(&lab.path("blob"), 400_000);
+    let begun = std::time::Instant::now();
+    local.batch(&["-l", "8000"], "put blob slow\n").ok("slowly");
+    assert!(begun.elapsed().as_millis() >= 200, "{:?}", begun.elapsed());
+    assert_same_file(&lab.path("blob"), &lab.path("slow"));
+}
+
+/// Covers: sftp -a
+#[test]
+fn an_interrupted_copy_is_resumed_and_nothing_else() {
+    let lab = Lab::new();
+    make_blob(&lab.path("whole"), 3_000_001);
+    let whole = fs::read(lab.path("whole")).unwrap();
+    let local = Local::new(&lab);
+    for (command, flags) in [("reget", &[][..]), ("reput", &[]), ("get -a", &[]), ("put", &["-a"])] {
+        // What is there is taken to be right: marked, so that it shows whether it was copied again.
+        let mut part = whole[..1_000_000].to_vec();
+        part[0] ^= 0xff;
+        fs::write(lab.path("part"), &part).unwrap();
+        let ran = local.batch(flags, &format!("{command} whole part\n")).ok(command);
+        let mut expected = whole.clone();
+        expected[0] ^= 0xff;
+        assert!(fs::read(lab.path("part")).unwrap() == expected, "{command}");
+        assert_eq!(ran.err, "", "{command}");
+        // Missing: copied whole.
+        fs::remove_file(lab.path("part")).unwrap();
+        local.batch(flags, &format!("{command} whole part\n")).ok(command);
+        assert_same_file(&lab.path("whole"), &lab.path("part"));
+        // Longer: refused and left alone.
+        fs::write(lab.path("part"), [&whole[..], b"more"].concat()).unwrap();
+        let ran = local.batch(flags, &format!("{command} whole part\n"));
+        assert_eq!(ran.code, 1, "{command}");
+        assert!(ran.err.contains("larger"), "{command}: {}", ran.err);
+        assert_eq!(fs::metadata(lab.path("part")).unwrap().len(), whole.len() as u64 + 4);
+        fs::remove_file(lab.path("part")).unwrap();
+    }
+    fs::copy(lab.path("whole"), lab.path("part")).unwrap();
+    let ran = local.batch(&[], "reget whole part\n").ok("complete");
+    assert_eq!(ran.err.trim(), "File \"part\" was not modified");
+    assert_same_file(&lab.path("whole"), &lab.path("part"));
+    // Of a tree, what is missing comes and what is there stays.
+    fs::create_dir_all(lab.path("from")).unwrap();
+    for name in ["a", "b", "c"] {
+        fs::write(lab.path("from").join(name), "0123456789").unwrap();
+    }
+    fs::create_dir_all(lab.path("to")).unwrap();
+    fs::write(lab.path("to/a"), "0123").unwrap();
+    fs::write(lab.path("to/b"), "0123456789").unwrap();
+    local.batch(&["-ra"], "put from/ to/from\nput from/a to\n").ok("tree");
+    local.batch(&[], "put -ra from to\n").ok("tree again");
+    assert_same_tree(&lab.path("from"), &lab.path("to/from"));
+    assert_eq!(fs::read(lab.path("to/a")).unwrap(), b"0123456789");
+}
+
+#[test]
+fn names_that_would_drive_a_terminal_are_shown_harmlessly() {
+    let lab = Lab::new();
+    fs::create_dir_all(lab.path("r")).unwrap();
+    fs::write(lab.path("r").join("clear\x1b[2Jscreen\nx"), "x").unwrap();
+    let ran = Local::new(&lab).run(&[], "ls r\nls -l r\nls -ln r\nget r/c*\nrm r/c*\n");
+    assert_eq!(ran.code, 0);
+    assert!(!ran.out.contains(&0x1b) && !ran.err.contains('\x1b'), "{}", ran.text());
+    assert_eq!(ran.text().matches("clear\\033[2Jscreen\\012x").count(), 6, "{}", ran.text());
+}
+
+/// Covers: sftp -D
+#[test]
+fn files_that_would_become_one_are_copied_one_after_the_other() {
+    let lab = Lab::new();
+    for (dir, size) in [("a", 2_000_000), ("b", 1_000_000)] {
+        fs::create_dir_all(lab.path(dir)).unwrap();
+        make_blob(&lab.path(dir).join("x"), size);
+    }
+    fs::create_dir_all(lab.path("to")).unwrap();
+    Local::new(&lab).batch(&[], "get [ab]/x to\n").ok("get");
+    assert_same_file(&lab.path("b/x"), &lab.path("to/x"));
+}
+
+/// A full disk ends one file, with its name, and the rest goes on.
+#[test]
+fn a_full_disk_is_named() {
+    let lab = Lab::new();
+    make_blob(&lab.path("blob"), 100_000);
+    let ran = Local::new(&lab).batch(&[], "put blob /dev/full\n");
+    assert_eq!(ran.code, 1);
+    assert!(ran.err.contains("/dev/full\""), "{}", ran.err);
+    let ran = Local::new(&lab).batch(&[], "get blob /dev/full\n");
+    assert_eq!(ran.code, 1);
+    assert!(ran.err.contains("write local \"/dev/full\": No space left on device"), "{}", ran.err);
+}
+
+/// What somebody has in a folder of ten thousand files is listed without a question per file.
+#[test]
+fn a_large_folder_is_listed_with_few_requests() {
+    let lab = Lab::new();
+    fs::create_dir_all(lab.path("many")).unwrap();
+    for number in 0..3000 {
+        fs::write(lab.path("many").join(format!("{number:05}.txt")), "").unwrap();
+    }
+    let server = format!("{} -e -l DEBUG", our("lhsftp-server").display());
+    let local = Local { server, ..Local::new(&lab) };
+    let ran = local.run(&[], "cd many\nls -1 *9.txt\n");
+    assert_eq!(ran.text().lines().filter(|line| line.ends_with("9.txt")).count(), 300 + 1);
+    let asked =
+        |what: &str| ran.err.lines().filter(|line| line.trim_end().ends_with(&format!(": {what}"))).count();
+    assert_eq!(asked("lstat"), 0, "{}", ran.err);
+    assert!(asked("stat") <= 1 && asked("readdir") < 30, "{}", ran.err);
+}

@@ -1,0 +1,118 @@
+//! What a person at a terminal types and sees.
+
+use std::fs;
+
+use lh_interop::{Lab, Lhsshd, Terminal, assert_same_file, make_blob, me, our};
+
+use super::{Local, prepare, ssh_flags};
+
+fn at_a_terminal(lab: &Lab, args: &[String]) -> Terminal {
+    Terminal::start(&our("lhsftp"), args, lab.dir(), &lab.path("home"))
+}
+
+#[test]
+fn a_person_types_completes_and_recalls() {
+    let lab = Lab::new();
+    prepare(&lab);
+    let server = our("lhsftp-server").to_string_lossy().into_owned();
+    let mut terminal = at_a_terminal(&lab, &["-D".to_owned(), server]);
+    terminal.expect("Attached to ");
+    terminal.expect("sftp> ");
+    terminal.send("lp\t");
+    terminal.expect("lpwd ");
+    terminal.send("\n");
+    terminal.expect("Local working directory: ");
+    // A folder of the server, a name with a blank, and the quotes around one.
+    terminal.send("cd r\t\n");
+    terminal.expect("cd r/");
+    terminal.send("get f\\ \t");
+    terminal.expect("get f\\ 2 ");
+    terminal.send("esc\n");
+    terminal.expect(&format!("Fetching {} to esc", lab.arg("r/f 2")));
+    terminal.expect("100%");
+    terminal.expect("sftp> ");
+    terminal.send("ls -1 \"f\t");
+    terminal.send("\t\t");
+    terminal.expect("f 2");
+    terminal.send(" 2\"\n");
+    terminal.expect("\r\nf 2\r\n");
+    // The second word of get is ours, of put theirs.
+    terminal.send("get f1 l/t\t\n");
+    terminal.expect("l/t/");
+    terminal.expect(&format!("Fetching {} to l/t/f1", lab.arg("r/f1")));
+    terminal.expect("sftp> ");
+    terminal.send("\u{10}");
+    terminal.expect("get f1 l/t/");
+    // ^C gives up the line, not the session.
+    terminal.send("\u{3}");
+    terminal.expect("sftp> ");
+    terminal.send("!echo $((6*7))\n");
+    terminal.expect("\r\n42\r\n");
+    terminal.send("nonsense\n");
+    terminal.expect("Invalid command.");
+    terminal.expect("sftp> ");
+    terminal.send("\u{4}");
+    assert_eq!(terminal.wait(), 0);
+    assert_same_file(&lab.path("r/f 2"), &lab.path("esc"));
+}
+
+/// Interrupts a copy, sees the prompt again, and that what is there is right as far as it goes.
+fn interrupt_a_copy(lab: &Lab, args: &[String]) {
+    make_blob(&lab.path("large"), 30_000_000);
+    let whole = fs::read(lab.path("large")).unwrap();
+    for verb in ["get", "put"] {
+        let mut terminal = at_a_terminal(lab, args);
+        terminal.expect("sftp> ");
+        terminal.send(&format!("lcd {0}\ncd {0}\n", lab.dir().display()));
+        terminal.expect("sftp> ");
+        terminal.expect("sftp> ");
+        terminal.send(&format!("{verb} large copy\n"));
+        terminal.expect("ETA");
+        terminal.send("\u{3}");
+        terminal.expect("Interrupt");
+        terminal.expect("sftp> ");
+        let copy = fs::read(lab.path("copy")).unwrap();
+        assert!(copy.len() < whole.len() && whole.starts_with(&copy), "{verb}: {} bytes", copy.len());
+        // The session is as it was, and can go on with it.
+        terminal.send("pwd\n");
+        terminal.expect("Remote working directory: ");
+        terminal.expect("sftp> ");
+        terminal.send("bye\n");
+        assert_eq!(terminal.wait(), 0);
+        Local::new(lab).batch(&[], &format!("re{verb} large copy\n")).ok("the rest");
+        assert_same_file(&lab.path("large"), &lab.path("copy"));
+        fs::remove_file(lab.path("copy")).unwrap();
+    }
+}
+
+#[test]
+fn an_interrupt_ends_the_copy_and_not_the_session() {
+    let lab = Lab::new();
+    let server = our("lhsftp-server").to_string_lossy().into_owned();
+    let slow = ["-l", "16000", "-D", &server].map(str::to_owned);
+    interrupt_a_copy(&lab, &slow);
+    let server = Lhsshd::start(&lab, "");
+    let mut args = ssh_flags(&lab, server.port);
+    args.extend(["-l".to_owned(), "16000".to_owned(), format!("{}@127.0.0.1", me())]);
+    interrupt_a_copy(&lab, &args);
+}
+
+#[test]
+fn a_server_that_goes_away_is_noticed_at_the_prompt() {
+    let lab = Lab::new();
+    let server = Lhsshd::start(&lab, "ClientAliveInterval 1\nClientAliveCountMax 2");
+    let mut args = ssh_flags(&lab, server.port);
+    args.push(format!("{}@127.0.0.1", me()));
+    let mut terminal = at_a_terminal(&lab, &args);
+    terminal.expect("sftp> ");
+    // Longer than the server waits for somebody who does not answer.
+    std::thread::sleep(std::time::Duration::from_secs(4));
+    terminal.send("pwd\n");
+    terminal.expect("Remote working directory: ");
+    terminal.expect("sftp> ");
+    // What serves this connection, not the listener.
+    let mine = lab.sh(&format!("pgrep -d ' ' -P {}", server.pid())).text();
+    lab.sh(&format!("kill -9 {}", mine.trim())).ok("kill");
+    terminal.expect("Connection closed");
+    assert_eq!(terminal.wait(), 255);
+}
