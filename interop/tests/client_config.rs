@@ -185,21 +185,21 @@ fn the_client_may_go_to_the_background() {
 #[test]
 fn variables_are_sent_by_pattern_and_set_by_name() {
     let lab = Lab::new();
-    let server = Lhsshd::start(&lab, "AcceptEnv LH_*");
+    let server = Lhsshd::start(&lab, "AcceptEnv LHT_*");
     let client = Client { lab: &lab, port: server.port };
-    let command = &["env | grep -E \"^(LH_|OTHER)\" | sort"];
+    let command = &["env | grep -E \"^(LHT_|OTHER)\" | sort"];
     let run = |options: &[&str]| {
         let words: Vec<String> =
             client.args(options, command).iter().map(|word| format!("'{word}'")).collect();
-        let line = format!("LH_A=1 LH_C=2 OTHER=3 {} {}", our("lhssh").display(), words.join(" "));
+        let line = format!("LHT_A=1 LHT_C=2 OTHER=3 {} {}", our("lhssh").display(), words.join(" "));
         lab.sh(&line).ok("lhssh").text()
     };
     assert_eq!(
-        run(&["-oSendEnv=LH_* OTHER", "-oSetEnv=LH_SET=%n LH_Q=\"two words\""]),
-        "LH_A=1\nLH_C=2\nLH_Q=two words\nLH_SET=127.0.0.1\n",
+        run(&["-oSendEnv=LHT_* OTHER", "-oSetEnv=LHT_SET=%n LHT_Q=\"two words\""]),
+        "LHT_A=1\nLHT_C=2\nLHT_Q=two words\nLHT_SET=127.0.0.1\n",
         "the server takes what it was told to take"
     );
-    assert_eq!(run(&["-oSendEnv=LH_A LH_C", "-oSendEnv=-LH_C*"]), "LH_A=1\n", "taken back by a later line");
+    assert_eq!(run(&["-oSendEnv=LHT_A LHT_C", "-oSendEnv=-LHT_C*"]), "LHT_A=1\n", "taken back by a later line");
 }
 
 /// Covers: ssh_config ChannelTimeout

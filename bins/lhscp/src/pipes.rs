@@ -59,6 +59,9 @@ pub(crate) fn copy(arguments: &Arguments, plan: Plan, hosts: &[&Host]) -> Summar
     let mut summary = engine.summary();
     for mut end in ends {
         drop(end.stdin.take());
+        // The last answers are nobody's any more, but a server that cannot deliver them would end badly.
+        let _ = lh_sys::fd::set_nonblocking(&end.stdout, false);
+        let _ = std::io::copy(&mut end.stdout, &mut std::io::sink());
         drop(end.stdout);
         if !ended_well(&mut end.child) && summary.failures == 0 {
             summary.failures = 1;

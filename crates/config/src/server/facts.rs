@@ -29,7 +29,7 @@ impl ConnectionFacts {
     /// # Errors
     /// The line to print.
     pub fn parse_spec(&mut self, spec: &str) -> Result<(), String> {
-        for part in spec.split(',') {
+        for part in spec.split(',').filter(|part| !part.is_empty()) {
             let (key, value) = part.split_once('=').unwrap_or((part, ""));
             match key {
                 "addr" => {

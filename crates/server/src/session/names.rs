@@ -57,10 +57,20 @@ pub(super) fn algorithms(settings: &ServerSettings) -> Algorithms {
     }
 }
 
-/// What `server-sig-algs` says (RFC 8308): signature algorithms, so none of the names that certificates go by.
+/// What `server-sig-algs` says (RFC 8308): signature algorithms. Where only certificates are accepted, that is what their keys
+/// sign with.
 pub(super) fn user_key_algorithms(settings: &ServerSettings) -> Vec<String> {
-    let mut names = settings.pubkey_accepted_algorithms.apply(&USER_KEY_ALGORITHMS);
-    names.retain(|name| !name.contains("-cert-v"));
+    let mut names: Vec<String> = Vec::new();
+    for name in settings.pubkey_accepted_algorithms.apply(&USER_KEY_ALGORITHMS) {
+        let plain = match name.strip_suffix("-cert-v01@openssh.com") {
+            Some(key) if key.starts_with("sk-") => format!("{key}@openssh.com"),
+            Some(key) => key.to_owned(),
+            None => name,
+        };
+        if !names.contains(&plain) {
+            names.push(plain);
+        }
+    }
     names
 }
 
@@ -83,5 +93,15 @@ mod tests {
         assert_eq!(edited.compression_c2s, ["none"]);
         assert_eq!(edited.host_key.last().map(String::as_str), Some("ssh-rsa"));
         assert_eq!(software("SSH-2.0-OpenSSH_9.2p1 Debian-2"), "OpenSSH_9.2p1 Debian-2");
+    }
+
+    #[test]
+    fn certificates_alone_announce_what_their_keys_sign_with() {
+        let settings = crate::testing::settings(
+            "PubkeyAcceptedAlgorithms ssh-ed25519-cert-v01@openssh.com,rsa-sha2-512-cert-v01@openssh.com,\
+             sk-ssh-ed25519-cert-v01@openssh.com,ssh-ed25519\n",
+        );
+        let names = user_key_algorithms(&settings);
+        assert_eq!(names, ["ssh-ed25519", "rsa-sha2-512", "sk-ssh-ed25519@openssh.com"]);
     }
 }
