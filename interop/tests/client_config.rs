@@ -199,7 +199,11 @@ fn variables_are_sent_by_pattern_and_set_by_name() {
         "LHT_A=1\nLHT_C=2\nLHT_Q=two words\nLHT_SET=127.0.0.1\n",
         "the server takes what it was told to take"
     );
-    assert_eq!(run(&["-oSendEnv=LHT_A LHT_C", "-oSendEnv=-LHT_C*"]), "LHT_A=1\n", "taken back by a later line");
+    assert_eq!(
+        run(&["-oSendEnv=LHT_A LHT_C", "-oSendEnv=-LHT_C*"]),
+        "LHT_A=1\n",
+        "taken back by a later line"
+    );
 }
 
 /// Covers: ssh_config ChannelTimeout

@@ -345,6 +345,7 @@ impl Control for Session {
                     self.terminal.borrow_mut().take();
                 }
             }
+            ControlEvent::KexDone { .. } => self.voice.say(LogLevel::Debug1, lh_client::NEWKEYS),
             event => answer_by_default(event, cx),
         }
     }

@@ -172,6 +172,9 @@ fn warn_of_weak_exchange(names: &Negotiated, log: &mut Log<'_>) {
     }
 }
 
+/// What is said at debug level at the end of every key exchange. Scripts count these lines.
+pub const NEWKEYS: &str = "SSH2_MSG_NEWKEYS sent";
+
 fn show_names(names: &Negotiated, log: &mut Log<'_>) {
     log.debug(|| format!("kex: algorithm: {}", names.kex));
     log.debug(|| format!("kex: host key algorithm: {}", names.host_key));
@@ -181,6 +184,7 @@ fn show_names(names: &Negotiated, log: &mut Log<'_>) {
     ] {
         log.debug(|| format!("kex: {way} cipher: {cipher} MAC: {mac} compression: {compression}"));
     }
+    log.debug(|| NEWKEYS.to_owned());
 }
 
 /// What may come at any time and needs no answer.

@@ -48,6 +48,7 @@ pub use connect::{Client, connect, public_keys};
 pub use destination::Destination;
 pub use error::ClientError;
 pub use forward::Forwards;
+pub use handshake::NEWKEYS;
 pub use log::{LogTarget, Voice, sanitise};
 pub use options::{Options, SystemEnvironment, local_account};
 pub use session::{Pty, SessionChannel, SessionNote, SessionSetup, Start, answer_by_default};
