@@ -102,7 +102,15 @@ pub(crate) fn run(args: &[String]) -> Outcome {
             });
         }
     });
-    let ended = ended.into_inner().map_err(|_| "a lane broke".to_owned())?;
+    let mut ended = ended.into_inner().map_err(|_| "a lane broke".to_owned())?;
+    // The scripts sleep and poll: on a loaded machine one may miss its moment. What fails beside others runs once more, alone.
+    for one in &mut ended {
+        let case = cases.iter().find(|case| case.name == one.name);
+        if !one.passed && case.is_some_and(|case| case.expected == Expected::Pass) {
+            *one = run_one(&one.name, &work, &names, own_network);
+            println!("regress: again: {} {}", if one.passed { "ok    " } else { "FAILED" }, one.name);
+        }
+    }
     let outcome = judge(&cases, &ended);
     if options.keep.is_none() && outcome.is_ok() {
         let _ = fs::remove_dir_all(&work);

@@ -20,6 +20,7 @@ const STEPS: &[Step] = &[
     ("deny", deny),
     ("build", || build_release().and_then(|bins| names::link(&bins)).map(drop)),
     ("tests", tests),
+    ("regress", regress),
     ("docs", docs),
     ("demo", || crate::demo::run(&["--size", "67108864", "--files", "300"].map(str::to_owned))),
     ("bench", bench::smoke),
@@ -83,6 +84,16 @@ fn tests() -> Outcome {
         }
     }
     outcome
+}
+
+/// OpenSSH's own tests, with our programs. Only root has the networks and the users they want.
+fn regress() -> Outcome {
+    if !lh_interop::is_root() {
+        println!("SKIPPED regress: OpenSSH's regression tests need root");
+        return Ok(());
+    }
+    let bins = target_dir().join("release");
+    crate::regress::run(&["--bins".to_owned(), bins.display().to_string()])
 }
 
 fn docs() -> Outcome {
