@@ -54,13 +54,26 @@ impl KeyKind {
         ("ed25519-sk", Self::Ed25519Sk),
     ];
 
+    /// A short name, or the whole one of a key of that kind.
+    fn by_name(name: &str) -> Option<Self> {
+        let short = match name {
+            "ssh-rsa" => "rsa",
+            "ssh-ed25519" => "ed25519",
+            "sk-ssh-ed25519@openssh.com" => "ed25519-sk",
+            "sk-ecdsa-sha2-nistp256@openssh.com" => "ecdsa-sk",
+            name if name.starts_with("ecdsa-sha2-nistp") => "ecdsa",
+            name => name,
+        };
+        Self::ALL.iter().find(|(known, _)| *known == short).map(|(_, kind)| *kind)
+    }
+
     /// # Errors
     /// The line to print.
     pub(crate) fn parse(list: &str) -> Result<Vec<Self>, String> {
         let mut wanted = Vec::new();
         for name in list.split(',') {
-            match Self::ALL.iter().find(|(known, _)| *known == name) {
-                Some((_, kind)) => wanted.push(*kind),
+            match Self::by_name(name) {
+                Some(kind) => wanted.push(kind),
                 None => return Err(format!("Unknown key type \"{name}\"")),
             }
         }

@@ -1,7 +1,7 @@
 //! The protocol of authentication agents (RFC 9987, OpenSSH's PROTOCOL.agent): messages in, messages out, no sockets.
 //!
 //! [`Request`] is what a client asks and [`Reply`] what an agent answers; each reads and writes the body of one message.
-//! [`frame`] puts the length in front, [`Frames`] takes it off again. What is read borrows from the message,
+//! [`frame()`] puts the length in front, [`Frames`] takes it off again. What is read borrows from the message,
 //! because messages hold private keys and passphrases, and every copy of those is one more to wipe.
 //!
 //! Nothing here decides whether a request is granted; that is the agent's business.

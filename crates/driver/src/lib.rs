@@ -6,7 +6,7 @@
 //!   [`Control`], which decides what may be opened, answers global requests and brings event sources of its own
 //!   (signals, child processes, listeners).
 //! * [`FdPump`] is the handler that most channels need: local descriptors on one side, the channel on the other.
-//! * What forwards are made of at both ends: [`Listening`] lets connections in, [`dial`] makes them, and neither waits.
+//! * What forwards are made of at both ends: [`Listening`] lets connections in, [`dial()`] makes them, and neither waits.
 //!
 //! Decisions that shaped this crate:
 //! * One loop, `poll(2)`, rebuilt each turn. A connection has few descriptors; with a thousand forwards the

@@ -2,7 +2,7 @@
 //! output as one end (`-W`).
 //!
 //! [`Forwards`] is a handle: the control of a connection passes events through it, and whoever wants a forward more or
-//! less (the configuration, `~C`, a mux client) asks it. A forwarded connection is an [`FdPump`] like any session's data:
+//! less (the configuration, `~C`, a mux client) asks it. A forwarded connection is an [`FdPump`](lh_driver::FdPump) like any session's data:
 //! nothing is read from its socket before the other end has connected, and never more than there is budget for.
 
 mod channels;

@@ -1,7 +1,7 @@
 //! The protocol `scp` spoke before SFTP, and speaks with `-O`: that of rcp(1) of 4.3BSD.
 //!
 //! One side is the *source*, the other the *sink*; which is which was settled on the command line of the remote `scp`
-//! (`-f` or `-t`). They take turns: the source sends a [record](record) and waits until the sink has acknowledged it. A
+//! (`-f` or `-t`). They take turns: the source sends a record and waits until the sink has acknowledged it. A
 //! file costs several round trips, so nobody should prefer this to SFTP; equipment exists that has nothing else.
 //!
 //! Both are state machines without sockets, as the [engine](crate::Engine) is. A client runs them on a channel
