@@ -25,6 +25,8 @@ const PACKAGES: &[(&str, &str)] = &[
     ("/usr/share/gocode/src/github.com/pkg/sftp", "golang-github-pkg-sftp-dev"),
     ("/usr/bin/c++", "g++"),
     ("/usr/include/security/pam_appl.h", "libpam0g-dev"),
+    ("/usr/sbin/ip", "iproute2"),
+    ("/usr/bin/groff", "groff-base"),
 ];
 
 fn missing() -> Vec<&'static str> {
