@@ -30,6 +30,7 @@ mod known_command;
 pub mod known_hosts;
 mod log;
 mod login;
+mod metrics;
 pub mod mux;
 mod options;
 mod proxy;

@@ -14,6 +14,7 @@ mod pam;
 mod presence;
 mod principals;
 mod revoked;
+mod who;
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -38,6 +39,7 @@ pub(crate) use chains::satisfiable;
 use journal::{describe, fingerprint};
 use pam::Modules;
 use presence::Presence;
+pub(crate) use who::Who;
 
 /// Signature algorithms of users' keys that can be checked here, best first: OpenSSH's order.
 pub(crate) const USER_KEY_ALGORITHMS: [&str; 16] = [

@@ -7,6 +7,7 @@ use lh_wire::Writer;
 use super::handles::{Open, OpenDir, OpenFile};
 use super::log::Shown;
 use super::{LogLevel, Server, long_name};
+use crate::fs::status_of;
 use crate::protocol::{MAX_DATA, MAX_MESSAGE};
 use crate::reply::write_name;
 use crate::{Attrs, Limits, OpenFlags, Request, StatVfs, StatusCode};
@@ -151,6 +152,7 @@ impl Server {
         );
         if self.options.read_only && flags.modifies() {
             self.log_line(LogLevel::Verbose, format_args!("refusing open request in read-only mode"));
+            self.log.file_refused(path, flags, StatusCode::PERMISSION_DENIED);
             return self.reply_status(id, StatusCode::PERMISSION_DENIED);
         }
         if !self.may_open(id) {
@@ -158,10 +160,15 @@ impl Server {
         }
         match self.fs.open(path, flags, Some(permissions)) {
             Ok(file) => {
-                let handle = self.handles.insert(Open::File(OpenFile::new(file, path, flags)));
+                let number = self.handles.number_file();
+                self.log.file_opened(number);
+                let handle = self.handles.insert(Open::File(OpenFile::new(number, file, path, flags)));
                 self.reply().handle(id, &handle);
             }
-            Err(error) => self.reply_error(id, &error),
+            Err(error) => {
+                self.log.file_refused(path, flags, status_of(&error));
+                self.reply_error(id, &error);
+            }
         }
     }
 
