@@ -350,7 +350,7 @@ impl Control for Session {
         }
     }
 
-    fn on_turn_end(&mut self, cx: &mut ControlCx<'_>) {
+    fn before_wait(&mut self, cx: &mut ControlCx<'_>) {
         if self.over && cx.handler_count() == 0 {
             // A program that ended without a status was killed, or the server is odd: not a success.
             cx.stop(self.status.unwrap_or(FAILURE).into());
