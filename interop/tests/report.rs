@@ -2,12 +2,13 @@
 
 use std::path::Path;
 
-use lh_interop::{Lab, Lhsshd, me, our, peers};
+use lh_interop::{Lab, Lhsshd, make_blob, me, our, peers};
 
 /// Two runs, one that receives and one that sends, as files `down.*` and `up.*`.
 fn measured() -> (Lab, Lhsshd) {
     let lab = Lab::new();
     let server = Lhsshd::start(&lab, "");
+    make_blob(&lab.path("blob"), 8_000_000);
     for (name, command) in
         [("down", "head -c 9000000 /dev/zero; sleep 0.5"), ("up", "cat >/dev/null; sleep 0.5")]
     {
@@ -16,11 +17,9 @@ fn measured() -> (Lab, Lhsshd) {
         args.extend(lab.client_options());
         args.extend(["-p".into(), server.port_arg(), format!("{}@127.0.0.1", me())]);
         let line = args.iter().map(|arg| format!("'{arg}'")).collect::<Vec<_>>().join(" ");
-        lab.sh(&format!(
-            "head -c 8000000 /dev/zero | {} {line} '{command}' >/dev/null",
-            our("lhssh").display()
-        ))
-        .ok(name);
+        let input = if name == "up" { "blob" } else { "/dev/null" };
+        let client = our("lhssh");
+        lab.sh(&format!("{} {line} '{command}' <{input} >/dev/null", client.display())).ok(name);
     }
     (lab, server)
 }

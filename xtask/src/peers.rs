@@ -28,6 +28,9 @@ const PACKAGES: &[(&str, &str)] = &[
     ("/usr/sbin/ip", "iproute2"),
     ("/usr/bin/groff", "groff-base"),
     ("/usr/bin/chromium-headless-shell", "chromium-headless-shell"),
+    ("/usr/bin/xauth", "xauth"),
+    ("/usr/bin/Xvfb", "xvfb"),
+    ("/usr/bin/xdpyinfo", "x11-utils"),
 ];
 
 fn missing() -> Vec<&'static str> {

@@ -184,7 +184,7 @@ impl Control for Metered<'_> {
         }
     }
 
-    fn on_turn_end(&mut self, cx: &mut ControlCx<'_>) {
-        self.inner.on_turn_end(cx);
+    fn before_wait(&mut self, cx: &mut ControlCx<'_>) {
+        self.inner.before_wait(cx);
     }
 }

@@ -189,7 +189,7 @@ impl Control for Serving {
         }
     }
 
-    fn on_turn_end(&mut self, cx: &mut ControlCx<'_>) {
+    fn before_wait(&mut self, cx: &mut ControlCx<'_>) {
         let now = cx.now();
         if let Some(tally) = &mut self.tally {
             tally.turn(cx.transport(), now);

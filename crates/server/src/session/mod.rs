@@ -27,6 +27,7 @@ mod shared;
 mod supervisor;
 mod tally;
 mod user;
+mod x11;
 
 use std::ffi::OsStr;
 use std::fs::File;

@@ -291,9 +291,27 @@ fn after(
             let _ = kill_process(user.pid, Signal::TERM);
         }
     }
-    match bury(user.pid) {
-        Some(status) => status.exit_status().unwrap_or(EXIT_FAILURE),
-        None => EXIT_FAILURE,
+    let status = bury(user.pid);
+    hear_out(&mut user.talk, books);
+    status.and_then(|status| status.exit_status()).unwrap_or(EXIT_FAILURE)
+}
+
+/// What the user's process had told before it was ended.
+fn hear_out(talk: &mut Talk, books: &mut Books<'_, '_>) {
+    if talk.socket().set_nonblocking(true).is_err() {
+        return;
+    }
+    loop {
+        while let Ok(Some(message)) = talk.next(LARGEST_QUESTION) {
+            match Question::decode(&message) {
+                Ok(Question::Transfer(transfer)) => books.ledger.transfer(&transfer, books.control),
+                Ok(Question::Conduct(conduct)) => books.ledger.conduct(conduct, books.control),
+                _ => {}
+            }
+        }
+        if talk.read().is_err() {
+            return;
+        }
     }
 }
 
