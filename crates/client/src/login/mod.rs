@@ -371,7 +371,7 @@ fn choose_algorithm(key: &PublicKey, allowed: &[String], server: Option<&str>) -
         key.signature_algorithms().iter().copied().filter(|name| allowed.iter().any(|each| each == name));
     match server {
         Some(list) if key.plain().key_type() == "ssh-rsa" => usable.find(|name| {
-            let plain = name.trim_end_matches("-cert-v01@openssh.com");
+            let plain = lh_crypto::key_algorithms::plain(name);
             list.split(',').any(|each| each == *name || each == plain)
         }),
         Some(_) => usable.next(),

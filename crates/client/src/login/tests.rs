@@ -79,7 +79,7 @@ fn config() -> LoginConfig {
         methods: ["publickey", "keyboard-interactive", "password"].map(str::to_owned).to_vec(),
         password_prompts: 3,
         kbd_interactive_devices: String::new(),
-        pubkey_algorithms: crate::algorithms::KEY_DEFAULT.iter().map(|&name| name.to_owned()).collect(),
+        pubkey_algorithms: lh_crypto::key_algorithms::DEFAULT.map(str::to_owned).to_vec(),
         required_rsa_size: 1024,
         identities: IdentityConfig {
             files: Vec::new(),

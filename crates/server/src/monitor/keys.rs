@@ -6,12 +6,12 @@ use lh_auth::KeyRequest;
 use lh_auth::server::PublicKeyAttempt;
 use lh_config::server_table::ServerSettings;
 use lh_config::token::Tokens;
-use lh_crypto::{Attested, Certificate, PublicKey};
+use lh_crypto::{Attested, Certificate, PublicKey, key_algorithms};
 use lh_sys::ids::{Ids, with_effective};
 use lh_sys::users::User;
 
 use super::external::External;
-use super::{CA_ALGORITHMS, Candidate, Monitor, USER_KEY_ALGORITHMS, describe, revoked};
+use super::{Candidate, Monitor, describe, revoked};
 use crate::authorized_keys::{self, Line};
 use crate::key_options::KeyOptions;
 use crate::log::{debug, error, info, verbose};
@@ -26,7 +26,7 @@ pub(super) enum KeyVerdict {
 impl Monitor {
     pub(super) fn key_right(&self, candidate: &Candidate, attempt: &PublicKeyAttempt) -> Option<KeyVerdict> {
         let settings = &candidate.settings;
-        let accepted = settings.pubkey_accepted_algorithms.apply(&USER_KEY_ALGORITHMS);
+        let accepted = settings.pubkey_accepted_algorithms.apply(&key_algorithms::DEFAULT);
         if !accepted.contains(&attempt.algorithm) {
             let algorithm = &attempt.algorithm;
             debug!(self.log, "signature algorithm {algorithm} not in PubkeyAcceptedAlgorithms");
@@ -78,7 +78,7 @@ impl Monitor {
     /// Whether the authority's signature is right and of a kind that counts. Whether anybody trusts the authority is another
     /// question.
     fn sound(&self, settings: &ServerSettings, certificate: &Certificate) -> Option<()> {
-        let allowed = settings.ca_signature_algorithms.apply(&CA_ALGORITHMS);
+        let allowed = settings.ca_signature_algorithms.apply(&key_algorithms::PLAIN);
         let allowed: Vec<&str> = allowed.iter().map(String::as_str).collect();
         match certificate.verify(&allowed) {
             Ok(()) => Some(()),
