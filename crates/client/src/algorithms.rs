@@ -72,6 +72,19 @@ pub(crate) fn user_keys(settings: &ClientSettings) -> Result<Vec<String>, Client
     )
 }
 
+/// Signature algorithms that this host's keys may make.
+///
+/// # Errors
+/// [`ClientError::Config`] when the list names nothing that exists here.
+pub(crate) fn host_based(settings: &ClientSettings) -> Result<Vec<String>, ClientError> {
+    list(
+        "HostbasedAcceptedAlgorithms",
+        &settings.hostbased_accepted_algorithms,
+        &key_algorithms::DEFAULT,
+        &known_key,
+    )
+}
+
 /// True for signature algorithms of users' keys that this build knows.
 pub(crate) fn known_key(name: &str) -> bool {
     key_algorithms::ALL.contains(&name)

@@ -7,6 +7,7 @@
 mod certificates;
 mod chains;
 mod external;
+mod hostbased;
 mod journal;
 mod judge;
 mod keys;
@@ -14,6 +15,7 @@ mod pam;
 mod presence;
 mod principals;
 mod revoked;
+mod rhosts;
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};

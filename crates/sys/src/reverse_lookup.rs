@@ -3,6 +3,7 @@
 
 use std::ffi::{CStr, c_char};
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::os::fd::AsFd;
 
 use rustix::net::addr::SocketAddrArg as _;
 
@@ -22,6 +23,14 @@ pub fn checked_host_name(address: IpAddr) -> Option<String> {
     forward.any(|found| found.ip().to_canonical() == address).then_some(name)
 }
 
+/// The name of this end of a connection, as `ssh-keysign` and those who ask it agree on it: the local address's name where
+/// the descriptor is an internet socket and the address has one, otherwise this host's.
+pub fn local_name(connection: impl AsFd) -> String {
+    let of_address = crate::socket::local_address(connection).and_then(|address| host_name(address.ip()));
+    of_address.unwrap_or_else(|| rustix::system::uname().nodename().to_string_lossy().into_owned())
+}
+
+/// The name that the resolver has for an address, which nobody has checked.
 fn host_name(address: IpAddr) -> Option<String> {
     let mut name: [c_char; LONGEST] = [0; LONGEST];
     let room = libc::socklen_t::try_from(name.len()).ok()?;
