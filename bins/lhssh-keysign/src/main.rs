@@ -85,7 +85,7 @@ fn contents(path: &Path) -> Option<Zeroizing<Vec<u8>>> {
 /// `EnableSSHKeysign`: the host's file alone decides, whatever the user's says.
 fn enabled(account: Account) -> Result<bool, String> {
     let mut request = Request::new("", account);
-    request.user_file = UserFile::None;
+    request.user_file = UserFile::Skipped;
     request.system_file = Some(CONFIG.into());
     let config = lh_config::client::load(&request, &lh_client::SystemEnvironment)
         .map_err(|error| error.to_string())?;
