@@ -22,6 +22,8 @@ pub(crate) struct Summary {
     pub(crate) least_rtt: Option<f64>,
     pub(crate) retransmitted: f64,
     pub(crate) rekeys: u64,
+    /// It sent more than it received: what limits a transfer shows here.
+    pub(crate) sends: bool,
     /// Sentences.
     pub(crate) verdict: String,
 }
@@ -68,6 +70,7 @@ pub(crate) fn summary(run: &Run) -> Summary {
         least_rtt,
         retransmitted: grown(|point| point.sample.tcp("total_retrans")),
         rekeys: last.sample.ssh("rekeys").unwrap_or(0),
+        sends: sending,
         verdict,
     }
 }
@@ -82,6 +85,7 @@ fn empty(verdict: &str) -> Summary {
         least_rtt: None,
         retransmitted: 0.0,
         rekeys: 0,
+        sends: true,
         verdict: verdict.to_owned(),
     }
 }

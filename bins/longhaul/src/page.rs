@@ -16,15 +16,20 @@ pub(crate) fn page(runs: &[(String, Run)]) -> String {
     let mut rows = String::new();
     let mut verdicts = String::new();
     for (index, (file, run)) in runs.iter().enumerate() {
-        let sum = summary(run);
-        row(index, file, run, &sum, &mut rows);
-        let _ = writeln!(
-            verdicts,
-            "<li><span class=\"key k{}\"></span><b>{}</b> {}</li>",
-            index % COLOURS,
-            escape(&title(run)),
-            escape(&sum.verdict)
-        );
+        let (sum, title) = (summary(run), title(runs, run));
+        row(index, file, run, &title, &sum, &mut rows);
+        // Where the other end of the same connection is here it has more to say.
+        let partner =
+            runs.iter().any(|(_, other)| other.about.run == run.about.run && other.side != run.side);
+        if sum.sends || !partner {
+            let _ = writeln!(
+                verdicts,
+                "<li><span class=\"key k{}\"></span><b>{}</b> {}</li>",
+                index % COLOURS,
+                escape(&title),
+                escape(&sum.verdict)
+            );
+        }
     }
     let plots: String = PLOTS
         .iter()
@@ -42,7 +47,7 @@ pub(crate) fn page(runs: &[(String, Run)]) -> String {
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'\">\n\
          <title>Longhaul report</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<header><h1>Longhaul report</h1></header>\n<main>\n\
          <section><h2>What looks limiting</h2><ul class=\"verdicts\">\n{verdicts}</ul></section>\n\
-         <section class=\"wide\"><h2>Runs</h2><div class=\"scroll\"><table>\n<thead><tr><th>Run</th><th>Side</th><th>Cipher</th>\
+         <section class=\"wide\"><h2>Runs</h2><div class=\"scroll\"><table>\n<thead><tr><th>Run</th><th>Cipher</th>\
          <th>Time</th><th>Received</th><th>Sent</th><th>Average</th><th>Peak</th><th>Least RTT</th><th>Resent</th><th>Rekeys</th></tr></thead>\n\
          <tbody>\n{rows}</tbody>\n</table></div></section>\n{plots}</main>\n<noscript><p>The plots need scripts.</p></noscript>\n\
          <script type=\"application/json\" id=\"data\">{data}</script>\n<script>\n{SCRIPT}</script>\n</body>\n</html>\n"
@@ -52,16 +57,24 @@ pub(crate) fn page(runs: &[(String, Run)]) -> String {
 /// How many colours the style has.
 const COLOURS: usize = 8;
 
-fn title(run: &Run) -> String {
-    format!("{} ({})", run.about.host, run.side.name())
+/// What a run is called: both ends of a connection have its number.
+fn title(runs: &[(String, Run)], run: &Run) -> String {
+    let mut names: Vec<&str> = Vec::new();
+    for (_, each) in runs {
+        if !names.contains(&each.about.run.as_str()) {
+            names.push(&each.about.run);
+        }
+    }
+    let number = names.iter().position(|name| *name == run.about.run).map_or(0, |at| at + 1);
+    let numbered = if names.len() > 1 { format!("{number}: ") } else { String::new() };
+    format!("{numbered}{} ({})", run.about.host, run.side.name())
 }
 
-fn row(index: usize, file: &str, run: &Run, sum: &Summary, out: &mut String) {
+fn row(index: usize, file: &str, run: &Run, title: &str, sum: &Summary, out: &mut String) {
     let rtt = sum.least_rtt.map_or_else(|| "–".to_owned(), |ms| format!("{ms:.1} ms"));
     let about = &run.about;
     let hint = format!("{file}\nrun {}\n{}", about.run, about.peer);
     let cells = [
-        run.side.name().to_owned(),
         about.cipher.clone(),
         format!("{:.1} s", sum.seconds),
         size(sum.received),
@@ -77,7 +90,7 @@ fn row(index: usize, file: &str, run: &Run, sum: &Summary, out: &mut String) {
         "<tr title=\"{}\"><th scope=\"row\"><span class=\"key k{}\"></span>{}<small>{}</small></th>",
         escape(&hint),
         index % COLOURS,
-        escape(&about.host),
+        escape(title),
         escape(&about.start)
     );
     for cell in cells {
@@ -109,7 +122,7 @@ fn data(runs: &[(String, Run)]) -> Value {
                 .flat_map(|(index, (_, run))| {
                     plot.draw(run).into_iter().enumerate().map(move |(style, (name, points))| {
                         json!({
-                            "run": title(run), "name": name, "colour": index % COLOURS, "style": style, "points": points,
+                            "run": title(runs, run), "name": name, "colour": index % COLOURS, "style": style, "points": points,
                         })
                     })
                 })
