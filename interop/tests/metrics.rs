@@ -3,7 +3,7 @@
 use std::io::BufReader;
 use std::path::Path;
 
-use lh_interop::{Inetd, Lab, Lhsshd, Ran, find, make_blob, me, our, peers, skip};
+use lh_interop::{Inetd, Lab, Lhsshd, Ran, Terminal, find, make_blob, me, our, peers, skip};
 use lh_metrics::{Run, read_runs};
 
 const PYTHON: &str = "/usr/bin/python3";
@@ -242,4 +242,37 @@ fn what_goes_wrong_costs_the_figures_and_not_the_session() {
         let ran = lhssh(&lab, server.port, &[wrong], "true");
         assert_eq!((ran.code, ran.err.contains("invalid time value")), (255, true), "{wrong}: {}", ran.err);
     }
+}
+
+/// What a person sees at the end of a copy: the average and the peak, each a rate.
+#[test]
+fn the_last_line_of_a_copy_has_the_peak() {
+    let lab = Lab::new();
+    let server = Lhsshd::start(&lab, "");
+    make_blob(&lab.path("blob"), 3 << 20);
+    let check = |screen: &str| {
+        let line = screen.split(['\r', '\n']).rfind(|line| line.contains("100%")).expect("a last line");
+        let (average, peak) = line.split_once(" peak ").unwrap_or_else(|| panic!("no peak in {line:?}"));
+        assert!(average.trim_end().ends_with("B/s"), "{line:?}");
+        assert!(peak.split_whitespace().next().is_some_and(|rate| rate.ends_with("B/s")), "{line:?}");
+    };
+    let mut args = lab.client_options();
+    args.extend(["-P".into(), server.port_arg()]);
+    let there = format!("{}@127.0.0.1", me());
+    let mut scp = args.clone();
+    scp.extend([lab.arg("blob"), format!("{there}:{}", lab.arg("up"))]);
+    let mut terminal = Terminal::start(&our("lhscp"), &scp, lab.dir(), &lab.path("home"));
+    terminal.expect("100%");
+    terminal.expect("\n");
+    check(&terminal.screen());
+    assert_eq!(terminal.wait(), 0);
+    args.push(there);
+    let mut terminal = Terminal::start(&our("lhsftp"), &args, lab.dir(), &lab.path("home"));
+    terminal.expect("sftp> ");
+    terminal.send(&format!("get {} down\n", lab.arg("blob")));
+    terminal.expect("100%");
+    terminal.expect("sftp> ");
+    check(&terminal.screen());
+    terminal.send("quit\n");
+    assert_eq!(terminal.wait(), 0);
 }
