@@ -27,6 +27,7 @@ mod shared;
 mod supervisor;
 mod tally;
 mod user;
+mod work;
 mod x11;
 
 use std::ffi::OsStr;
