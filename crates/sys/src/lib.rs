@@ -28,6 +28,7 @@
 //! | [`socket`] | options and addresses of TCP sockets |
 //! | [`time`] | dates as people write them |
 //! | [`tun`] | TUN devices, for the emulated path of the bench |
+//! | [`tuning`] | what users set about a TCP connection |
 //! | [`fd`] | descriptors: pipes, flags, the standard three |
 
 pub mod background;
@@ -52,4 +53,5 @@ pub mod syslog;
 pub mod termios;
 pub mod time;
 pub mod tun;
+pub mod tuning;
 pub mod users;
