@@ -33,6 +33,7 @@ mod login;
 pub mod mux;
 mod options;
 mod proxy;
+mod race;
 mod session;
 mod sshfp;
 mod syslog;
@@ -40,6 +41,7 @@ mod terminal;
 #[cfg(test)]
 mod testing;
 mod ui;
+mod unencrypted;
 mod update_host_keys;
 
 pub use agent_forward::AgentForward;
