@@ -40,7 +40,7 @@ keyword_table! {
     /// Share one connection among several sessions.
     control_master: ControlMaster = "no", "ControlMaster", Match, Works;
     /// Use ssh-keysign for host-based authentication.
-    enable_ssh_keysign: bool = "no", "EnableSSHKeysign", Match, NotYet;
+    enable_ssh_keysign: bool = "no", "EnableSSHKeysign", Match, Works;
     /// Forget all forwards of files and command line.
     clear_all_forwardings: bool = "no", "ClearAllForwardings", Match, Works;
     /// Give up when a forward cannot be set up.
@@ -48,9 +48,9 @@ keyword_table! {
     /// Hash of displayed fingerprints.
     fingerprint_hash: FingerprintHash = "sha256", "FingerprintHash", Match, Works;
     /// Forward X11.
-    forward_x11: bool = "no", "ForwardX11", Match, NotYet;
+    forward_x11: bool = "no", "ForwardX11", Match, Works;
     /// Forwarded X11 clients are trusted.
-    forward_x11_trusted: bool = "no", "ForwardX11Trusted", Match, NotYet;
+    forward_x11_trusted: bool = "no", "ForwardX11Trusted", Match, Works;
     /// Forwards listen on every address.
     gateway_ports: bool = "no", "GatewayPorts", Match, Works;
     /// Kerberos authentication.
@@ -68,7 +68,7 @@ keyword_table! {
     /// Write hashed names to known_hosts.
     hash_known_hosts: bool = "no", "HashKnownHosts", Match, Works;
     /// Host-based authentication.
-    hostbased_authentication: bool = "no", "HostbasedAuthentication", Match, NotYet;
+    hostbased_authentication: bool = "no", "HostbasedAuthentication", Match, Works;
     /// Use only the configured identities, not everything the agent has.
     identities_only: bool = "no", "IdentitiesOnly", Match, Works;
     /// Keyboard-interactive authentication.
@@ -115,7 +115,7 @@ keyword_table! {
     /// How often to try connecting.
     connection_attempts: u32 = "1", "ConnectionAttempts", Match, Works;
     /// How long untrusted X11 is allowed, in seconds.
-    forward_x11_timeout: Seconds = "1200", "ForwardX11Timeout", Match, NotYet;
+    forward_x11_timeout: Seconds = "1200", "ForwardX11Timeout", Match, Works;
     /// How often to ask for a password.
     number_of_password_prompts: u32 = "3", "NumberOfPasswordPrompts", Match, Works;
     /// Unanswered keepalives until giving up.
@@ -139,7 +139,7 @@ keyword_table! {
     /// Host key algorithms.
     host_key_algorithms: AlgorithmList = "", "HostKeyAlgorithms", Match, Works;
     /// Algorithms for host-based authentication.
-    hostbased_accepted_algorithms: AlgorithmList = "", "HostbasedAcceptedAlgorithms" ["HostbasedKeyTypes", "HostbasedAcceptedKeyTypes"], Match, NotYet;
+    hostbased_accepted_algorithms: AlgorithmList = "", "HostbasedAcceptedAlgorithms" ["HostbasedKeyTypes", "HostbasedAcceptedKeyTypes"], Match, Works;
     /// Socket of the authentication agent, SSH_AUTH_SOCK, none, or $VARIABLE; tokens.
     identity_agent: Option<String> = "", "IdentityAgent", Match, Works;
     /// Keywords to pass over when unknown.
@@ -175,7 +175,7 @@ keyword_table! {
     /// Algorithms for public key authentication.
     pubkey_accepted_algorithms: AlgorithmList = "", "PubkeyAcceptedAlgorithms" ["PubkeyAcceptedKeyTypes"], Match, Works;
     /// The xauth program.
-    xauth_location: Option<String> = "/usr/bin/xauth", "XAuthLocation", Match, NotYet;
+    xauth_location: Option<String> = "/usr/bin/xauth", "XAuthLocation", Match, Works;
     /// Refuse to connect, with this text.
     refuse_connection: Option<String> = "", "RefuseConnection", Match, Works;
     /// Text after our version in the identification line.

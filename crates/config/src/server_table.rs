@@ -32,7 +32,7 @@ keyword_table! {
     /// Time to log in.
     login_grace_time: GraceTime = "120", "LoginGraceTime", Global, Works;
     /// First X11 display number.
-    x11_display_offset: u32 = "10", "X11DisplayOffset", Match, NotYet;
+    x11_display_offset: u32 = "10", "X11DisplayOffset", Match, Works;
     /// Authentication attempts per connection.
     max_auth_tries: u32 = "6", "MaxAuthTries", Match, Works;
     /// Open sessions per connection.
@@ -50,13 +50,13 @@ keyword_table! {
     /// Whether and how root may log in.
     permit_root_login: PermitRootLogin = "prohibit-password", "PermitRootLogin", Match, Works;
     /// Ignore .rhosts and .shosts.
-    ignore_rhosts: IgnoreRhosts = "yes", "IgnoreRhosts", Match, NotYet;
+    ignore_rhosts: IgnoreRhosts = "yes", "IgnoreRhosts", Match, Works;
     /// Ignore the user's known_hosts for host-based authentication.
-    ignore_user_known_hosts: bool = "no", "IgnoreUserKnownHosts", Global, NotYet;
+    ignore_user_known_hosts: bool = "no", "IgnoreUserKnownHosts", Global, Works;
     /// Host-based authentication.
-    hostbased_authentication: bool = "no", "HostbasedAuthentication", Match, NotYet;
+    hostbased_authentication: bool = "no", "HostbasedAuthentication", Match, Works;
     /// Trust the client's name in host-based authentication.
-    hostbased_uses_name_from_packet_only: bool = "no", "HostbasedUsesNameFromPacketOnly", Match, NotYet;
+    hostbased_uses_name_from_packet_only: bool = "no", "HostbasedUsesNameFromPacketOnly", Match, Works;
     /// Public key authentication.
     pubkey_authentication: bool = "yes", "PubkeyAuthentication" ["DSAAuthentication"], Match, Works;
     /// Kerberos passwords.
@@ -91,9 +91,9 @@ keyword_table! {
     /// Show the last login.
     print_last_log: bool = "yes", "PrintLastLog", Global, Works;
     /// Allow X11 forwarding.
-    x11_forwarding: bool = "no", "X11Forwarding", Match, NotYet;
+    x11_forwarding: bool = "no", "X11Forwarding", Match, Works;
     /// X11 listens on the loopback address.
-    x11_use_localhost: bool = "yes", "X11UseLocalhost", Match, NotYet;
+    x11_use_localhost: bool = "yes", "X11UseLocalhost", Match, Works;
     /// Allow terminals.
     permit_tty: bool = "yes", "PermitTTY", Match, Works;
     /// Run ~/.ssh/rc.
@@ -133,7 +133,7 @@ keyword_table! {
     /// Primes for group exchange.
     moduli_file: Option<String> = "/etc/ssh/moduli", "ModuliFile", Global, Works;
     /// The xauth program.
-    xauth_location: Option<String> = "/usr/bin/xauth", "XAuthLocation", Global, NotYet;
+    xauth_location: Option<String> = "/usr/bin/xauth", "XAuthLocation", Global, Works;
     /// Packet ciphers.
     ciphers: AlgorithmList = "", "Ciphers", Global, Works;
     /// Message authentication codes.
@@ -169,7 +169,7 @@ keyword_table! {
     /// Signature algorithms of certificate authorities.
     ca_signature_algorithms: AlgorithmList = "", "CASignatureAlgorithms", Match, Works;
     /// Algorithms for host-based authentication.
-    hostbased_accepted_algorithms: AlgorithmList = "", "HostbasedAcceptedAlgorithms" ["HostbasedAcceptedKeyTypes"], Match, NotYet;
+    hostbased_accepted_algorithms: AlgorithmList = "", "HostbasedAcceptedAlgorithms" ["HostbasedAcceptedKeyTypes"], Match, Works;
     /// Host key algorithms.
     host_key_algorithms: AlgorithmList = "", "HostKeyAlgorithms", Global, Works;
     /// Algorithms for public key authentication.

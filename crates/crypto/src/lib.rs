@@ -21,11 +21,17 @@ mod prime;
 mod random;
 mod umac;
 
+/// True when both are the same; takes as long for any two of one length, so that secrets can be compared.
+pub fn constant_time_eq(left: &[u8], right: &[u8]) -> bool {
+    subtle::ConstantTimeEq::ct_eq(left, right).into()
+}
+
 pub use cipher::Cipher;
 pub use error::{CryptoError, KexError, KeyFileError, OpenError, VerifyError};
 pub use hash::{Digest, Hash, Hasher, Tag};
 pub use kex::{DhGroup, EphemeralKey, KexAlgorithm, KexFamily, SharedSecret, derive_key, kex_respond};
 pub use key::Attested;
+pub use key::algorithms as key_algorithms;
 pub use key::{
     Certificate, CertificateError, CertificateFields, CertificateKind, Encryption, FingerprintHash, KeyType,
     Krl, KrlCertificates, KrlContents, KrlError, PemFormat, PrivateKey, PublicKey, SshSignature,
