@@ -35,6 +35,10 @@ async def pump(source, sink, end):
 
 
 async def process(proc):
+    if proc.command == "window":
+        # What the client's side of the channel takes at first.
+        proc.stdout.write(b"%d\n" % proc.channel._send_window)
+        return proc.exit(0)
     pipe = asyncio.subprocess.PIPE
     shell = await asyncio.create_subprocess_shell(proc.command, stdin=pipe, stdout=pipe, stderr=pipe)
     feed = asyncio.create_task(pump(proc.stdin, shell.stdin, shell.stdin.close))
