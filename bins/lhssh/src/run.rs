@@ -28,6 +28,7 @@ pub(crate) fn run(options: &Options, wanted: Wanted, ui: &mut TerminalUi) -> u8 
     if let Some(status) = passenger::ride_along(options, &plan, ui) {
         return status;
     }
+    let options = &Options { terminal: plan.tty, ..options.clone() };
     let started = Instant::now();
     let mut client = match connect(options, ui) {
         Ok(client) => client,

@@ -33,6 +33,7 @@ mod metrics;
 pub mod mux;
 mod options;
 mod proxy;
+mod race;
 mod session;
 mod sshfp;
 mod syslog;
@@ -40,6 +41,7 @@ mod terminal;
 #[cfg(test)]
 mod testing;
 mod ui;
+mod unencrypted;
 mod update_host_keys;
 mod x11;
 

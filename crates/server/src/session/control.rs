@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use lh_crypto::PublicKey;
 use lh_driver::{ChannelId, ChannelOptions, Control, ControlCx, ControlEvent};
 use lh_metrics::Sample;
+use lh_transport::Negotiated;
 use lh_wire::msg::{disconnect, open_failure};
 use lh_wire::{Reader, Writer};
 
@@ -114,6 +115,17 @@ impl Serving {
         }
     }
 
+    /// Once for each exchange, so that a log says how much of a connection anybody could read.
+    fn warn_of_plain_text(&self, names: &Negotiated) {
+        let (user, peer) = (&self.shared.user.name, self.shared.peer);
+        let (ip, port) = (peer.ip(), peer.port());
+        let (cipher, mac) = (&names.cipher_c2s, &names.mac_c2s);
+        info!(
+            self.shared.log,
+            "WARNING: not encrypted: user {user} {ip} port {port} cipher {cipher} MAC {mac}"
+        );
+    }
+
     /// Signs for each key the client asks about (`hostkeys-prove-00@openssh.com`).
     fn prove(&mut self, fields: &[u8]) -> Option<Vec<u8>> {
         let mut reader = Reader::new(fields);
@@ -179,6 +191,9 @@ impl Control for Serving {
             }
             ControlEvent::KexDone { names } => {
                 debug!(self.shared.log, "rekeyed: {} {}", names.kex, names.cipher_s2c);
+                if !cx.transport().is_encrypted() {
+                    self.warn_of_plain_text(&names);
+                }
                 self.negotiated = names.host_key;
             }
             ControlEvent::ChannelGone { id, .. } => self.sessions.retain(|session| *session != id),

@@ -7,6 +7,7 @@ mod hostile;
 mod jobs;
 mod rekeying;
 mod slabs;
+mod unencrypted;
 
 use std::io::IoSlice;
 use std::sync::OnceLock;
