@@ -46,6 +46,12 @@ pub(crate) enum ControlCommand {
     Exit,
     /// Take no further clients.
     Stop,
+    /// Run this session over it, as a client that speaks for its channels itself.
+    Proxy,
+    /// Say what the connection is.
+    Information,
+    /// Say what is open on it.
+    Channels,
 }
 
 impl ControlCommand {
@@ -56,9 +62,9 @@ impl ControlCommand {
             "cancel" => Self::Cancel,
             "exit" => Self::Exit,
             "stop" => Self::Stop,
-            "proxy" | "conninfo" | "channels" => {
-                return Err(format!("-O {text} is not supported yet"));
-            }
+            "proxy" => Self::Proxy,
+            "conninfo" => Self::Information,
+            "channels" => Self::Channels,
             _ => return Err("Invalid multiplex command.".to_owned()),
         })
     }

@@ -18,18 +18,20 @@ use crate::{FAILURE, passenger};
 
 /// Everything behind the command line. Returns the exit status.
 pub(crate) fn run(options: &Options, wanted: Wanted, ui: &mut TerminalUi) -> u8 {
-    if let Some(command) = wanted.control {
+    let proxy = wanted.control == Some(ControlCommand::Proxy);
+    if let Some(command) = wanted.control.filter(|_| !proxy) {
         return passenger::command(options, command, ui);
     }
     let plan = match Plan::new(options, wanted, ui) {
         Ok(plan) => plan,
         Err(text) => return report(options, &ClientError::Config(text), ui),
     };
-    if let Some(status) = passenger::ride_along(options, &plan, ui) {
+    if !proxy && let Some(status) = passenger::ride_along(options, &plan, ui) {
         return status;
     }
     let started = Instant::now();
-    let mut client = match connect(options, ui) {
+    let client = if proxy { passenger::share(options) } else { connect(options, ui) };
+    let mut client = match client {
         Ok(client) => client,
         Err(error) => return report(options, &error, ui),
     };

@@ -35,7 +35,12 @@ pub(crate) fn session(
     let local = |error: std::io::Error| ClientError::Local(error.to_string());
     let voice = ui.voice(options.log_level);
     // Runs a program, which signals can still reach.
-    let x11 = X11Forward::new(&options.config, voice.clone());
+    let x11 = if client.is_relayed() && *options.config.forward_x11 {
+        voice.say(LogLevel::Info, "X11 is forwarded by the master, not by its clients in proxy mode");
+        X11Forward::none(voice.clone())
+    } else {
+        X11Forward::new(&options.config, voice.clone())
+    };
     let signals = Signals::collect(&[Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM, Signal::WINCH])
         .map_err(local)?;
     let terminal: Terminal = Rc::new(RefCell::new(None));
@@ -62,7 +67,7 @@ pub(crate) fn session(
         ui: ui.clone(),
         voice,
     };
-    forwards.start(&mut client.driver().control());
+    forwards.start(client.is_relayed(), &mut client.driver().control());
     let fatal = || forwards.fatal().map_or(Ok(()), |text| Err(ClientError::Config(text)));
     fatal()?;
     control.master = master::listen(options, client, &forwards, control.agent.request(), &control.x11, ui);
@@ -360,14 +365,18 @@ impl Control for Session {
     }
 
     fn on_turn_end(&mut self, cx: &mut ControlCx<'_>) {
-        if self.over && cx.handler_count() == 0 {
+        if let Some(master) = &self.master {
+            master.on_turn_end();
+        }
+        let used = cx.handler_count() > 0 || self.master.as_ref().is_some_and(Master::is_used);
+        if self.over && !used {
             // A program that ended without a status was killed, or the server is odd: not a success.
             cx.stop(self.status.unwrap_or(FAILURE).into());
         } else if self.settling && !self.forwards.pending() {
             cx.stop(0);
         }
         self.idle_since = match self.idle_since {
-            _ if self.persist.is_none() || cx.handler_count() > 0 => None,
+            _ if self.persist.is_none() || used => None,
             None => Some(cx.now()),
             since => since,
         };

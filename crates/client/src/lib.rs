@@ -34,6 +34,7 @@ pub mod mux;
 mod options;
 mod proxy;
 mod session;
+mod shared;
 mod sshfp;
 mod syslog;
 mod terminal;
@@ -52,7 +53,10 @@ pub use forward::Forwards;
 pub use handshake::NEWKEYS;
 pub use log::{LogTarget, Voice, sanitise};
 pub use options::{Options, SystemEnvironment, local_account};
-pub use session::{Pty, SessionChannel, SessionNote, SessionSetup, Start, answer_by_default};
+pub use session::{
+    Pty, SessionChannel, SessionNote, SessionSetup, Start, answer_by_default, connection_information,
+};
+pub use shared::connect_or_share;
 pub use syslog::Syslog;
 pub use terminal::TerminalUi;
 pub use ui::{LogLevel, Secret, UserInterface};

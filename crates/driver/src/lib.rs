@@ -52,4 +52,4 @@ pub use pump::{FdPump, InputFilter};
 pub use resolve::Resolver;
 pub use stream::Stream;
 
-pub use lh_connection::{ChannelId, ChannelOptions, Config as ConnectionConfig, WindowPolicy};
+pub use lh_connection::{ChannelId, ChannelOptions, Config as ConnectionConfig, HandedOver, WindowPolicy};
