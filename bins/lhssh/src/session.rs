@@ -364,7 +364,7 @@ impl Control for Session {
         }
     }
 
-    fn on_turn_end(&mut self, cx: &mut ControlCx<'_>) {
+    fn before_wait(&mut self, cx: &mut ControlCx<'_>) {
         if let Some(master) = &self.master {
             master.on_turn_end();
         }

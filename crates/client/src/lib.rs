@@ -27,7 +27,6 @@ mod identity;
 pub mod key_file;
 mod known;
 mod known_command;
-pub mod known_hosts;
 mod log;
 mod login;
 pub mod mux;
@@ -51,6 +50,7 @@ pub use destination::Destination;
 pub use error::ClientError;
 pub use forward::Forwards;
 pub use handshake::NEWKEYS;
+pub use lh_known_hosts as known_hosts;
 pub use log::{LogTarget, Voice, sanitise};
 pub use options::{Options, SystemEnvironment, local_account};
 pub use session::{

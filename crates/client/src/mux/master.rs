@@ -159,7 +159,7 @@ impl Master {
             ControlEvent::Relayed { id, message } => {
                 let relay = self.0.state.borrow().relayed.get(&id).cloned();
                 if let Some(relay) = relay {
-                    relay.from_server(id, &message, cx);
+                    relay.on_server(id, &message, cx);
                 }
                 None
             }

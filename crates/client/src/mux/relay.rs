@@ -91,7 +91,7 @@ impl Relay {
 
     // ---- from the client
 
-    fn from_client(&self, message: &[u8], cx: &mut ControlCx<'_>) -> Result<(), Wrong> {
+    fn on_client(&self, message: &[u8], cx: &mut ControlCx<'_>) -> Result<(), Wrong> {
         let malformed = |_| "a malformed message";
         match message.first().copied().unwrap_or(0) {
             msg::GlobalRequest::NUMBER => {
@@ -280,7 +280,7 @@ impl Relay {
     }
 
     /// A message of the server's about one of the channels.
-    pub(super) fn from_server(&self, id: ChannelId, message: &Bytes, cx: &mut ControlCx<'_>) {
+    pub(super) fn on_server(&self, id: ChannelId, message: &Bytes, cx: &mut ControlCx<'_>) {
         let mut state = self.0.state.borrow_mut();
         let State { channels, theirs, .. } = &mut *state;
         let Some(channel) = channels.get_mut(&id) else { return };
@@ -435,7 +435,7 @@ impl FromClient {
                     None => break true,
                     Some(_) if !cx.has_room() => break false,
                     Some((message, length)) => {
-                        self.relay.from_client(message, cx)?;
+                        self.relay.on_client(message, cx)?;
                         at += length;
                     }
                 }
