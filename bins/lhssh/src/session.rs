@@ -366,7 +366,7 @@ impl Control for Session {
 
     fn before_wait(&mut self, cx: &mut ControlCx<'_>) {
         if let Some(master) = &self.master {
-            master.on_turn_end();
+            master.before_wait();
         }
         let used = cx.handler_count() > 0 || self.master.as_ref().is_some_and(Master::is_used);
         if self.over && !used {

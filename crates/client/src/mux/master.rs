@@ -168,7 +168,7 @@ impl Master {
     }
 
     /// Sends clients in proxy mode what this turn of the loop has brought.
-    pub fn on_turn_end(&self) {
+    pub fn before_wait(&self) {
         let dirty = std::mem::take(&mut self.0.state.borrow_mut().dirty);
         dirty.iter().for_each(Relay::flush);
     }
