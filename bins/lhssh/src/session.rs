@@ -5,6 +5,7 @@ use std::os::fd::AsFd;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use lh_client::forward::TunnelEnd;
 use lh_client::mux::Master;
 use lh_client::{
     AgentForward, Client, ClientError, Forwards, HostKeyUpdate, LogLevel, Options, Pty, SessionNote,
@@ -29,6 +30,7 @@ use crate::{FAILURE, master};
 pub(crate) fn session(
     options: &Options,
     mut plan: Plan,
+    tunnel: Option<TunnelEnd>,
     client: &mut Client,
     ui: &mut TerminalUi,
 ) -> Result<u8, ClientError> {
@@ -68,6 +70,9 @@ pub(crate) fn session(
         voice,
     };
     forwards.start(client.is_relayed(), &mut client.driver().control());
+    if let Some(tunnel) = tunnel {
+        forwards.open_tunnel(tunnel, &mut client.driver().control());
+    }
     let fatal = || forwards.fatal().map_or(Ok(()), |text| Err(ClientError::Config(text)));
     fatal()?;
     control.master = master::listen(options, client, &forwards, control.agent.request(), &control.x11, ui);

@@ -27,7 +27,7 @@
 //! | [`rsa`] | RSA signatures over SHA-1, for old equipment |
 //! | [`socket`] | options and addresses of TCP sockets |
 //! | [`time`] | dates as people write them |
-//! | [`tun`] | TUN devices, for the emulated path of the bench |
+//! | [`tun`] | TUN devices, for tunnels and the emulated path of the bench |
 //! | [`folders`] | making folders |
 //! | [`fd`] | descriptors: pipes, flags, the standard three |
 

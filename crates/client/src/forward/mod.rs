@@ -13,6 +13,7 @@ pub mod socks;
 mod socks_listener;
 #[cfg(test)]
 mod tests;
+mod tunnel;
 
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
@@ -23,6 +24,8 @@ use lh_config::client::ClientConfig;
 use lh_config::forward::{Endpoint, Forward};
 use lh_config::special::{ChannelTimeouts, PermitForward};
 use lh_driver::{ControlCx, Family, HandlerId, ListenOn, Resolver, Target};
+
+pub use tunnel::TunnelEnd;
 
 use crate::log::Voice;
 use crate::ui::LogLevel;

@@ -24,6 +24,7 @@ mod rc;
 mod sftp;
 mod shared;
 mod supervisor;
+mod tunnel;
 mod user;
 mod x11;
 
