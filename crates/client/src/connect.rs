@@ -50,6 +50,7 @@ pub struct Client {
     update: Option<HostKeyUpdate>,
     /// `Metrics`.
     metrics: Option<Metrics>,
+    relayed: bool,
     /// Ends with the connection.
     _proxy: Option<ProxyCommand>,
 }
@@ -76,11 +77,32 @@ pub fn connect(options: &Options, ui: &mut dyn UserInterface) -> Result<Client, 
         untrusted_host: untrusted,
         update,
         metrics,
+        relayed: false,
         _proxy: proxy,
     })
 }
 
 impl Client {
+    /// A connection that another process has reached and logged in on.
+    pub(crate) fn of_another(driver: Driver, options: &Options) -> Self {
+        Self {
+            driver,
+            host: options.config.host.clone(),
+            peer: PeerName::unknown(),
+            address: None,
+            untrusted_host: false,
+            update: None,
+            metrics: None,
+            relayed: true,
+            _proxy: None,
+        }
+    }
+
+    /// The connection is another process's, who answers what the server opens for the agent and X11.
+    pub const fn is_relayed(&self) -> bool {
+        self.relayed
+    }
+
     /// The loop, to open channels, add sources and run.
     pub const fn driver(&mut self) -> &mut Driver {
         &mut self.driver

@@ -99,7 +99,7 @@ keyword_table! {
     /// TCP keepalive probes.
     tcp_keep_alive: bool = "yes", "TCPKeepAlive" ["KeepAlive"], Match, Works;
     /// Ask for a network tunnel.
-    tunnel: Tunnel = "no", "Tunnel", Match, NotYet;
+    tunnel: Tunnel = "no", "Tunnel", Match, Works;
     /// Look for host keys in DNS.
     verify_host_key_dns: YesNoAsk = "no", "VerifyHostKeyDNS", Match, Works;
     /// Show the host key as a picture.
@@ -213,7 +213,7 @@ keyword_table! {
     /// How long connecting may take.
     connect_timeout: SecondsOrNone = "none", "ConnectTimeout", Match, Works;
     /// Tunnel units.
-    tunnel_device: TunnelDevice = "any:any", "TunnelDevice", Match, NotYet;
+    tunnel_device: TunnelDevice = "any:any", "TunnelDevice", Match, Works;
     /// CNAMEs that may be followed when canonicalizing.
     canonicalize_permitted_cnames: PermittedCnames = "none", "CanonicalizePermittedCNAMEs", Match, Works;
     /// How long a shared connection outlives its first session.

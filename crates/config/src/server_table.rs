@@ -222,7 +222,7 @@ keyword_table! {
     /// Sources without penalties.
     per_source_penalty_exempt_list: WordOrNone = "none", "PerSourcePenaltyExemptList", Global, Works;
     /// Allow network tunnels.
-    permit_tunnel: PermitTunnel = "no", "PermitTunnel", Match, NotYet;
+    permit_tunnel: PermitTunnel = "no", "PermitTunnel", Match, Works;
     /// DSCP of connections.
     ip_qos: IpQos = "ef cs0", "IPQoS", Match, Works;
     /// When to exchange keys again.

@@ -400,7 +400,7 @@ impl Connection {
         Some(ChannelId(id))
     }
 
-    fn free(&mut self, id: ChannelId) {
+    pub(crate) fn free(&mut self, id: ChannelId) {
         if let Some(channel) = self.channels.get_mut(id.0 as usize).and_then(Option::take) {
             self.growth_left += channel.receive.grown();
             self.count -= 1;
@@ -412,7 +412,7 @@ impl Connection {
         self.channels.get(id.0 as usize)?.as_ref()
     }
 
-    fn get_mut(&mut self, id: ChannelId) -> Option<&mut Channel> {
+    pub(crate) fn get_mut(&mut self, id: ChannelId) -> Option<&mut Channel> {
         self.channels.get_mut(id.0 as usize)?.as_mut()
     }
 

@@ -15,6 +15,7 @@ use super::channel::SessionChannel;
 use super::forward::{Forwards, Replies};
 use super::shared::Shared;
 use super::tally::{self, Tally};
+use super::tunnel;
 use crate::figures::Conduct;
 use crate::log::{debug, error, info};
 use crate::questions::Question;
@@ -90,14 +91,11 @@ impl Serving {
                 cx.stop(255);
             }
             "session" => self.open_session(id, fields, cx),
+            "tun@openssh.com" => tunnel::open(&self.shared, id, fields, cx),
             _ if self.forwards.borrow().open(id, kind, fields, cx) => {}
             _ => {
                 debug!(self.shared.log, "refused to open a channel of type {kind}");
-                let (reason, text) = match kind {
-                    "tun@openssh.com" => (open_failure::ADMINISTRATIVELY_PROHIBITED, "open failed"),
-                    _ => (open_failure::UNKNOWN_CHANNEL_TYPE, "unknown channel type"),
-                };
-                cx.refuse(id, reason, text);
+                cx.refuse(id, open_failure::UNKNOWN_CHANNEL_TYPE, "unknown channel type");
             }
         }
     }

@@ -26,6 +26,7 @@ mod sftp;
 mod shared;
 mod supervisor;
 mod tally;
+mod tunnel;
 mod user;
 mod x11;
 
