@@ -99,7 +99,7 @@ keyword_table! {
     /// TCP keepalive probes.
     tcp_keep_alive: bool = "yes", "TCPKeepAlive" ["KeepAlive"], Match, Works;
     /// Ask for a network tunnel.
-    tunnel: Tunnel = "no", "Tunnel", Match, NotYet;
+    tunnel: Tunnel = "no", "Tunnel", Match, Works;
     /// Look for host keys in DNS.
     verify_host_key_dns: YesNoAsk = "no", "VerifyHostKeyDNS", Match, Works;
     /// Show the host key as a picture.
@@ -213,7 +213,7 @@ keyword_table! {
     /// How long connecting may take.
     connect_timeout: SecondsOrNone = "none", "ConnectTimeout", Match, Works;
     /// Tunnel units.
-    tunnel_device: TunnelDevice = "any:any", "TunnelDevice", Match, NotYet;
+    tunnel_device: TunnelDevice = "any:any", "TunnelDevice", Match, Works;
     /// CNAMEs that may be followed when canonicalizing.
     canonicalize_permitted_cnames: PermittedCnames = "none", "CanonicalizePermittedCNAMEs", Match, Works;
     /// How long a shared connection outlives its first session.
@@ -249,12 +249,12 @@ keyword_table! {
     happy_eyes: bool = "no", "HappyEyes", Match, Works;
     /// HPN-SSH: milliseconds between those tries; 0 is the default.
     happy_delay: u32 = "250", "HappyDelay", Match, Works;
-    /// HPN-SSH: record TCP statistics.
-    metrics: bool = "no", "Metrics", Match, NotYet;
-    /// HPN-SSH: where to record them.
-    metrics_path: Option<String> = "", "MetricsPath", Match, NotYet;
-    /// HPN-SSH: seconds between records.
-    metrics_interval: u32 = "5", "MetricsInterval", Match, NotYet;
+    /// HPN-SSH: write figures of both ends of the connection (TCP_INFO, windows, bytes) to files while it lasts, as JSON lines; `longhaul report` draws them.
+    metrics: bool = "no", "Metrics", Match, Works;
+    /// HPN-SSH: where to write them: this path with .local and .remote behind it (./ssh_stack_metrics). Setting it sets Metrics. Tokens, ~ and variables as in ControlPath.
+    metrics_path: Option<String> = "", "MetricsPath", Match, Works;
+    /// HPN-SSH: seconds between samples; fractions such as 0.2 will do.
+    metrics_interval: Interval = "5", "MetricsInterval", Match, Works;
     /// HPN-SSH: try FallbackPort when the port cannot be reached. Only where one of the two is configured: the default port is 22 already, where HPN-SSH falls back to.
     fallback: bool = "yes", "Fallback", Match, Works;
     /// HPN-SSH: that port.

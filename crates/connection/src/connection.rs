@@ -376,6 +376,7 @@ impl Connection {
         });
         if let Some(channel) = self.get_mut(id) {
             channel.send.left = channel.send.left.saturating_sub(sent as u64);
+            channel.send.sent += sent as u64;
         }
         sent
     }
@@ -399,7 +400,7 @@ impl Connection {
         Some(ChannelId(id))
     }
 
-    fn free(&mut self, id: ChannelId) {
+    pub(crate) fn free(&mut self, id: ChannelId) {
         if let Some(channel) = self.channels.get_mut(id.0 as usize).and_then(Option::take) {
             self.growth_left += channel.receive.grown();
             self.count -= 1;
@@ -411,7 +412,7 @@ impl Connection {
         self.channels.get(id.0 as usize)?.as_ref()
     }
 
-    fn get_mut(&mut self, id: ChannelId) -> Option<&mut Channel> {
+    pub(crate) fn get_mut(&mut self, id: ChannelId) -> Option<&mut Channel> {
         self.channels.get_mut(id.0 as usize)?.as_mut()
     }
 

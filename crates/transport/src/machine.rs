@@ -12,7 +12,7 @@ use crate::epoch::{RawKeys, Way};
 use crate::kex::{self, Answered, Exchange, Finished, Next, Progress};
 use crate::negotiate::{self, Agreement, Strict};
 use crate::recv::Packet;
-use crate::transport::Held;
+use crate::transport::{CONNECTION, Held};
 use crate::{Event, Role, Transport, TransportError, Unencrypted, ext_info};
 
 /// Received bytes that may pile up while an answer from our own side is awaited. An honest peer has nothing to say
@@ -94,7 +94,7 @@ impl Transport {
             }
             return Ok(false);
         }
-        if self.recv.position().exhausted(self.recv.key(), self.authenticated) {
+        if !self.relayed && self.recv.position().exhausted(self.recv.key(), self.authenticated) {
             return Err(TransportError::KeyExhausted);
         }
         // From the peer's KEXINIT to its NEWKEYS packets are taken one at a time.
@@ -116,6 +116,12 @@ impl Transport {
             packet.payload
         };
         let number = *payload.first().ok_or(TransportError::EmptyPacket)?;
+        if self.relayed {
+            if CONNECTION.contains(&number) {
+                self.events.push_back(Event::Packet(payload));
+            }
+            return Ok(());
+        }
         self.check_strict(number)?;
         match number {
             Disconnect::NUMBER => self.on_disconnect(&payload),

@@ -21,6 +21,9 @@ use crate::{AcceptedHostKey, Algorithms, Config, Event, Negotiated, Role, Transp
 /// answer and does not read the answers is stopped here.
 const MAX_REPLIES: usize = 1024 * 1024;
 
+/// Numbers of messages of the connection protocol (RFC 4250 section 4.1.2).
+pub(crate) const CONNECTION: std::ops::RangeInclusive<u8> = 80..=127;
+
 /// A payload that waits for the end of a key exchange.
 pub(crate) struct Held {
     pub(crate) payload: Vec<u8>,
@@ -57,6 +60,8 @@ pub struct Transport {
     pub(crate) raw_out: Option<RawKeys>,
     pub(crate) raw_in: Option<RawKeys>,
     pub(crate) authenticated: bool,
+    /// See [`relayed`](Self::relayed).
+    pub(crate) relayed: bool,
     /// Delayed compression has started: what we send, what we get.
     pub(crate) squeezing: bool,
     pub(crate) unsqueezing: bool,
@@ -102,6 +107,19 @@ impl Transport {
         transport
     }
 
+    /// A client's connection inside of one that another process has and has logged in on: packets without cipher and
+    /// padding, nothing but the connection protocol, and no key exchange (OpenSSH's PROTOCOL.mux, proxy mode). What else is queued
+    /// is dropped, and what else comes too.
+    pub fn relayed(random: Box<dyn Random + Send>, now: Instant) -> Self {
+        let mut transport = Self::blank(Config::client(), random, now);
+        transport.send.set_bare();
+        transport.recv.set_bare();
+        transport.phase = Phase::Packets;
+        transport.authenticated = true;
+        transport.relayed = true;
+        transport
+    }
+
     /// Before anything was sent or received.
     pub(crate) fn blank(config: Config, random: Box<dyn Random + Send>, now: Instant) -> Self {
         Self {
@@ -125,6 +143,7 @@ impl Transport {
             raw_out: None,
             raw_in: None,
             authenticated: false,
+            relayed: false,
             squeezing: false,
             unsqueezing: false,
             next_algorithms: None,
@@ -337,7 +356,7 @@ impl Transport {
 
     /// When [`handle_timeout`](Self::handle_timeout) wants to be called.
     pub fn next_deadline(&self) -> Option<Instant> {
-        if !self.authenticated || !self.is_open() || !matches!(self.kex, KexState::Idle) {
+        if !self.authenticated || self.relayed || !self.is_open() || !matches!(self.kex, KexState::Idle) {
             return None;
         }
         self.last_kex.checked_add(self.config.rekey.interval?)
@@ -353,7 +372,7 @@ impl Transport {
     /// Starts a key exchange now, unless one is under way. Not before authentication: OpenSSH refuses that, and by
     /// itself the transport does not do it either.
     pub fn request_rekey(&mut self) {
-        if self.is_open() && matches!(self.kex, KexState::Idle) {
+        if self.is_open() && matches!(self.kex, KexState::Idle) && !self.relayed {
             self.start_kex();
         }
     }
@@ -389,7 +408,9 @@ impl Transport {
         if !self.is_open() {
             return;
         }
-        self.transmit(&Disconnect::new(reason, description.as_bytes(), b"").to_payload(), self.squeezing);
+        if !self.relayed {
+            self.transmit(&Disconnect::new(reason, description.as_bytes(), b"").to_payload(), self.squeezing);
+        }
         self.phase = Phase::Ended;
         self.held.clear();
         self.held_bytes = 0;
@@ -475,6 +496,7 @@ impl PacketSink for Transport {
         match payload.first() {
             _ if !self.is_open() => {}
             None => {}
+            Some(number) if self.relayed && !CONNECTION.contains(number) => {}
             Some(&number) if self.must_hold(number) => self.hold(payload.to_vec()),
             Some(_) => {
                 self.transmit(payload, self.squeezing);

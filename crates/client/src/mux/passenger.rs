@@ -97,6 +97,10 @@ impl Passenger {
         }
     }
 
+    pub(super) const fn channel(&self) -> ChannelId {
+        self.channel
+    }
+
     /// The channel is gone and its output written.
     pub(super) fn end(self) {
         self.over.set(true);

@@ -16,6 +16,7 @@ mod environment;
 mod forward;
 mod greeting;
 mod holder;
+mod ledger;
 mod login;
 pub(crate) mod names;
 mod preauth;
@@ -24,6 +25,8 @@ mod rc;
 mod sftp;
 mod shared;
 mod supervisor;
+mod tally;
+mod tunnel;
 mod user;
 mod x11;
 
@@ -48,6 +51,7 @@ use crate::listener::{SESSION_FLAG, SESSION_NAME, oom};
 use crate::log::{Log, error, info, verbose};
 use crate::monitor::Monitor;
 use crate::questions::Talk;
+use ledger::Ledger;
 use supervisor::{Child, Children};
 
 /// Exit status when `LoginGraceTime` is over. These are sshd-session's, and what the listener's penalties go by.
@@ -299,6 +303,7 @@ fn split(
         Err(problem) => return Err((common, problem.into())),
     };
     let address = common.address(common.session.log());
+    let ledger = Ledger::new(&common.session.config, &address);
     let sha1 = offers_sha1(&names::algorithms(&common.settings));
     let Common { session, settings, host_name, deadline, .. } = *common;
     let mut monitor =
@@ -315,5 +320,5 @@ fn split(
             }
         }
     }
-    Ok(supervisor::run(monitor, Children { cage, user }, control, deadline, &address))
+    Ok(supervisor::run(monitor, Children { cage, user }, control, deadline, ledger, &address))
 }

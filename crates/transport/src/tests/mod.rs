@@ -6,6 +6,7 @@ mod handshake;
 mod hostile;
 mod jobs;
 mod rekeying;
+mod relayed;
 mod slabs;
 mod unencrypted;
 
