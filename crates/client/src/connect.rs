@@ -240,6 +240,8 @@ fn connect_link(options: &Options, depth: usize, log: &mut Log<'_>) -> Result<Co
     say_notes(options, log);
     let started = Instant::now();
     let reached = reach(options, depth, log)?;
+    // What addresses that did not answer have cost is not this one's fault.
+    let started = if reached.address.is_some() { Instant::now() } else { started };
     let fallen_back;
     let options = match reached.fallen_back {
         None => options,
