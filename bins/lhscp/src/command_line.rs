@@ -67,6 +67,9 @@ const FIXED: &[(char, &str, &str)] = &[
 /// Flags whose value is the keyword's.
 const VALUED: &[(char, &str)] = &[('J', "ProxyJump"), ('P', "Port"), ('c', "Ciphers"), ('i', "IdentityFile")];
 
+/// `-j`: beyond that every server has refused.
+const MAX_CHANNELS: usize = 64;
+
 /// A copy needs none of these, whatever the configuration says: what `scp` tells `ssh`.
 const ALWAYS: &[(&str, &str)] = &[
     ("ClearAllForwardings", "yes"),
@@ -103,6 +106,15 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
             .filter(|kilobits| (1..=100 * 1024 * 1024).contains(kilobits))
             .ok_or_else(|| SCP.usage_error(&format!("invalid limit \"{limit}\"")))?;
         options.bits_per_second = Some(kilobits * 1024);
+    }
+    if let Some(channels) = parsed.text('j') {
+        options.channels = Some(
+            channels
+                .parse()
+                .ok()
+                .filter(|channels| (1..=MAX_CHANNELS).contains(channels))
+                .ok_or_else(|| SCP.usage_error(&format!("invalid number of channels \"{channels}\"")))?,
+        );
     }
     let port = match parsed.text('P') {
         Some(text) => Some(

@@ -105,7 +105,9 @@ fn a_channel_that_dies_fails_the_file_that_was_on_it_and_nothing_else() {
     let mut setup = Setup { lane_dies: Some((2, 9)), ..far(3) };
     let ended = upload(&temp, options, &mut setup);
     assert_eq!(ended.failures.len(), 1, "{:?}", ended.failures);
-    assert!(ended.failures[0].starts_with("write remote ") && ended.failures[0].ends_with("Connection closed"));
+    assert!(
+        ended.failures[0].starts_with("write remote ") && ended.failures[0].ends_with("Connection closed")
+    );
     assert!(!ended.summary.lost);
     let failed = if ended.failures[0].contains("/to/a\"") { "a" } else { "b" };
     let other = if failed == "a" { "b" } else { "a" };

@@ -161,7 +161,8 @@ impl Engine {
 
     /// Twice as many, if the windows of all there are were found shut.
     fn lanes_by_measure(&self, have: usize) -> usize {
-        let grows = self.target.as_ref().is_some_and(|remote| remote.session().supports(extension::PUT_FILES));
+        let grows =
+            self.target.as_ref().is_some_and(|remote| remote.session().supports(extension::PUT_FILES));
         let long = self.lanes.rtt.is_some_and(|rtt| rtt >= LEAST_RTT);
         let all_shut = self.lanes.shut.count_ones() as usize > have;
         match (have + 1) * 2 {
@@ -314,7 +315,9 @@ impl Engine {
     }
 
     pub(super) fn plain_answer(&mut self, key: Key, outcome: Outcome) {
-        if let (Some(file), Ok(Done::Info(Info { kind: Kind::File, .. }))) = (self.files.get_mut(key), outcome) {
+        if let (Some(file), Ok(Done::Info(Info { kind: Kind::File, .. }))) =
+            (self.files.get_mut(key), outcome)
+        {
             file.plain = Plain::Yes;
         }
     }
@@ -344,7 +347,8 @@ impl Engine {
         for (at, handle) in closing {
             // What a server could not write before shows here, as on the first channel.
             let token = Token::File(key, FileStep::CloseTarget);
-            let outcome = self.lanes.all.get_mut(at).and_then(|lane| lane.remote.perform(Op::Close(handle), token));
+            let outcome =
+                self.lanes.all.get_mut(at).and_then(|lane| lane.remote.perform(Op::Close(handle), token));
             self.done.extend(outcome.map(|outcome| (token, outcome)));
         }
         waiting

@@ -54,9 +54,7 @@ impl Unfinished {
 impl Engine {
     /// Goes on with a WRITE that was begun. False while it is not complete.
     pub(super) fn finish_write(&mut self, lane: usize, out: &mut dyn Output) -> bool {
-        while let Some(mut write) =
-            self.lanes.unfinished(&mut self.unfinished, lane).and_then(Option::take)
-        {
+        while let Some(mut write) = self.lanes.unfinished(&mut self.unfinished, lane).and_then(Option::take) {
             let budget = out.budget();
             let moved = budget > 0 && self.continue_write(&mut write, budget, out);
             if !write.head.is_empty() || write.left > 0 {
