@@ -39,7 +39,7 @@ keyword_table! {
     /// Share one connection among several sessions.
     control_master: ControlMaster = "no", "ControlMaster", Match, Works;
     /// Use ssh-keysign for host-based authentication.
-    enable_ssh_keysign: bool = "no", "EnableSSHKeysign", Match, NotYet;
+    enable_ssh_keysign: bool = "no", "EnableSSHKeysign", Match, Works;
     /// Forget all forwards of files and command line.
     clear_all_forwardings: bool = "no", "ClearAllForwardings", Match, Works;
     /// Give up when a forward cannot be set up.
@@ -67,7 +67,7 @@ keyword_table! {
     /// Write hashed names to known_hosts.
     hash_known_hosts: bool = "no", "HashKnownHosts", Match, Works;
     /// Host-based authentication.
-    hostbased_authentication: bool = "no", "HostbasedAuthentication", Match, NotYet;
+    hostbased_authentication: bool = "no", "HostbasedAuthentication", Match, Works;
     /// Use only the configured identities, not everything the agent has.
     identities_only: bool = "no", "IdentitiesOnly", Match, Works;
     /// Keyboard-interactive authentication.
@@ -138,7 +138,7 @@ keyword_table! {
     /// Host key algorithms.
     host_key_algorithms: AlgorithmList = "", "HostKeyAlgorithms", Match, Works;
     /// Algorithms for host-based authentication.
-    hostbased_accepted_algorithms: AlgorithmList = "", "HostbasedAcceptedAlgorithms" ["HostbasedKeyTypes", "HostbasedAcceptedKeyTypes"], Match, NotYet;
+    hostbased_accepted_algorithms: AlgorithmList = "", "HostbasedAcceptedAlgorithms" ["HostbasedKeyTypes", "HostbasedAcceptedKeyTypes"], Match, Works;
     /// Socket of the authentication agent, SSH_AUTH_SOCK, none, or $VARIABLE; tokens.
     identity_agent: Option<String> = "", "IdentityAgent", Match, Works;
     /// Keywords to pass over when unknown.
@@ -248,12 +248,12 @@ keyword_table! {
     happy_eyes: bool = "no", "HappyEyes", Match, NotYet;
     /// HPN-SSH: milliseconds between those tries.
     happy_delay: u32 = "250", "HappyDelay", Match, NotYet;
-    /// HPN-SSH: record TCP statistics.
-    metrics: bool = "no", "Metrics", Match, NotYet;
-    /// HPN-SSH: where to record them.
-    metrics_path: Option<String> = "", "MetricsPath", Match, NotYet;
-    /// HPN-SSH: seconds between records.
-    metrics_interval: u32 = "5", "MetricsInterval", Match, NotYet;
+    /// HPN-SSH: write figures of both ends of the connection (TCP_INFO, windows, bytes) to files while it lasts, as JSON lines; `longhaul report` draws them.
+    metrics: bool = "no", "Metrics", Match, Works;
+    /// HPN-SSH: where to write them: this path with .local and .remote behind it (./ssh_stack_metrics). Setting it sets Metrics. Tokens, ~ and variables as in ControlPath.
+    metrics_path: Option<String> = "", "MetricsPath", Match, Works;
+    /// HPN-SSH: seconds between samples; fractions such as 0.2 will do.
+    metrics_interval: Interval = "5", "MetricsInterval", Match, Works;
     /// HPN-SSH: try FallbackPort when the default port refuses.
     fallback: bool = "yes", "Fallback", Match, AcceptedWithoutEffect("the default port is 22 already, where HPN-SSH falls back to");
     /// HPN-SSH: that port.

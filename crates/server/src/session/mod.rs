@@ -16,6 +16,7 @@ mod environment;
 mod forward;
 mod greeting;
 mod holder;
+mod ledger;
 mod login;
 pub(crate) mod names;
 mod preauth;
@@ -24,6 +25,7 @@ mod rc;
 mod sftp;
 mod shared;
 mod supervisor;
+mod tally;
 mod user;
 mod x11;
 
@@ -47,6 +49,7 @@ use crate::listener::{SESSION_FLAG, SESSION_NAME, oom};
 use crate::log::{Log, error, info, verbose};
 use crate::monitor::Monitor;
 use crate::questions::Talk;
+use ledger::Ledger;
 use supervisor::{Child, Children};
 
 /// Exit status when `LoginGraceTime` is over. These are sshd-session's, and what the listener's penalties go by.
@@ -178,7 +181,7 @@ impl Common {
         let deadline = grace.and_then(|grace| Instant::now().checked_add(grace));
         // Name servers that do not answer cost the client its time to log in; the listener ends what takes longer.
         let wanted = known && session.config.use_dns.value;
-        let host_name = wanted.then(|| lh_sys::resolve::checked_host_name(peer.ip())).flatten();
+        let host_name = wanted.then(|| lh_sys::reverse_lookup::checked_host_name(peer.ip())).flatten();
         let facts = crate::facts::of_connection(peer, local, host_name.as_deref());
         let settings = session.config.for_connection(&facts)?.settings;
         if settings.refuse_connection.value {
@@ -285,6 +288,7 @@ fn split(
         Err(problem) => return Err((common, problem.into())),
     };
     let address = common.address(common.session.log());
+    let ledger = Ledger::new(&common.session.config, &address);
     let sha1 = offers_sha1(&names::algorithms(&common.settings));
     let Common { session, settings, host_name, deadline, .. } = *common;
     let mut monitor =
@@ -301,5 +305,5 @@ fn split(
             }
         }
     }
-    Ok(supervisor::run(monitor, Children { cage, user }, control, deadline, &address))
+    Ok(supervisor::run(monitor, Children { cage, user }, control, deadline, ledger, &address))
 }
