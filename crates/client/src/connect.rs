@@ -23,6 +23,7 @@ use crate::known::KnownFiles;
 use crate::known_command::KnownHostsCommand;
 use crate::log::{Log, Voice};
 use crate::login::{LoginConfig, log_in};
+use crate::metrics::{Metered, Metrics};
 use crate::options::{Options, SystemEnvironment};
 use crate::proxy::{ProxyCommand, carry};
 use crate::session::{SessionChannel, SessionSetup};
@@ -42,6 +43,8 @@ pub struct Client {
     address: Option<SocketAddr>,
     untrusted_host: bool,
     update: Option<HostKeyUpdate>,
+    /// `Metrics`.
+    metrics: Option<Metrics>,
     /// Ends with the connection.
     _proxy: Option<ProxyCommand>,
 }
@@ -54,6 +57,7 @@ pub fn connect(options: &Options, ui: &mut dyn UserInterface) -> Result<Client, 
     let mut log = Log::new(ui, options.log_level, *options.config.batch_mode);
     let Connected { link, proxy, peer, address, untrusted, update } = connect_link(options, 0, &mut log)?;
     let config = &options.config;
+    let metrics = Metrics::start(options, &link);
     let mut driver = Driver::new(link, lh_connection::Config::default());
     driver.set_workers(Workers::configured(*config.disable_mt_aes));
     if let Some(interval) = config.server_alive_interval.duration() {
@@ -66,6 +70,7 @@ pub fn connect(options: &Options, ui: &mut dyn UserInterface) -> Result<Client, 
         address,
         untrusted_host: untrusted,
         update,
+        metrics,
         _proxy: proxy,
     })
 }
@@ -99,7 +104,11 @@ impl Client {
     /// # Errors
     /// The connection ended: [`ClientError::Lost`] with OpenSSH's words.
     pub fn run(&mut self, control: &mut dyn Control) -> Result<i32, ClientError> {
-        self.driver.run(control).map_err(|error| self.ended(&error))
+        let result = match &mut self.metrics {
+            Some(metrics) => self.driver.run(&mut Metered { inner: control, metrics }),
+            None => self.driver.run(control),
+        };
+        result.map_err(|error| self.ended(&error))
     }
 
     /// The words for a connection that ended while channels were open.
@@ -161,6 +170,9 @@ impl Client {
 
     /// Says goodbye and writes what is queued, briefly.
     pub fn close(&mut self) {
+        if let Some(metrics) = &mut self.metrics {
+            metrics.finish(&mut self.driver);
+        }
         self.driver.disconnect("disconnected by user", GOODBYE);
     }
 }

@@ -29,6 +29,7 @@ mod known;
 mod known_command;
 mod log;
 mod login;
+mod metrics;
 pub mod mux;
 mod options;
 mod proxy;

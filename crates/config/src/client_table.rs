@@ -248,12 +248,12 @@ keyword_table! {
     happy_eyes: bool = "no", "HappyEyes", Match, NotYet;
     /// HPN-SSH: milliseconds between those tries.
     happy_delay: u32 = "250", "HappyDelay", Match, NotYet;
-    /// HPN-SSH: record TCP statistics.
-    metrics: bool = "no", "Metrics", Match, NotYet;
-    /// HPN-SSH: where to record them.
-    metrics_path: Option<String> = "", "MetricsPath", Match, NotYet;
-    /// HPN-SSH: seconds between records.
-    metrics_interval: u32 = "5", "MetricsInterval", Match, NotYet;
+    /// HPN-SSH: write figures of both ends of the connection (TCP_INFO, windows, bytes) to files while it lasts, as JSON lines; `longhaul report` draws them.
+    metrics: bool = "no", "Metrics", Match, Works;
+    /// HPN-SSH: where to write them: this path with .local and .remote behind it (./ssh_stack_metrics). Setting it sets Metrics. Tokens, ~ and variables as in ControlPath.
+    metrics_path: Option<String> = "", "MetricsPath", Match, Works;
+    /// HPN-SSH: seconds between samples; fractions such as 0.2 will do.
+    metrics_interval: Interval = "5", "MetricsInterval", Match, Works;
     /// HPN-SSH: try FallbackPort when the default port refuses.
     fallback: bool = "yes", "Fallback", Match, AcceptedWithoutEffect("the default port is 22 already, where HPN-SSH falls back to");
     /// HPN-SSH: that port.

@@ -8,6 +8,7 @@
 //! - [`client::load`] reads the client's configuration for one destination; [`token`] expands `%h` and friends.
 //! - [`server::ServerConfig::load`] reads the server's; [`server::ServerConfig::for_connection`] applies `Match` blocks.
 
+pub mod accounting;
 pub mod algorithms;
 pub mod cidr;
 pub mod client;

@@ -1,5 +1,6 @@
 //! Every keyword of `sshd_config`, in the order `sshd -T` prints them.
 
+use crate::accounting::{PrometheusListen, TransferLog};
 use crate::algorithms::AlgorithmList;
 use crate::enums::*;
 use crate::server_values::*;
@@ -233,6 +234,13 @@ keyword_table! {
     permit_user_environment: PermitUserEnvironment = "no", "PermitUserEnvironment", Global, Works;
     /// What security keys must have done.
     pubkey_auth_options: PubkeyAuthOptions = "none", "PubkeyAuthOptions", Match, Works;
+
+    /// A line for each connection and for each file or command in it: who, from where, with which algorithms and key, how much, how long and how fast, and how it ended. A file is opened anew for each line, so it may be renamed at any time. Our own keyword: OpenSSH does not know it.
+    transfer_log: TransferLog = "none", "TransferLog", Global, Works;
+    /// How those lines look: names and values, JSON, or the lines of HPN-SSH's server (whose counts are right here). Our own keyword.
+    transfer_log_format: TransferLogFormat = "text", "TransferLogFormat", Global, Works;
+    /// Serve counters over HTTP, in the text format of Prometheus, at /metrics of this address: a loopback one, unless the word public follows it. Our own keyword.
+    prometheus_listen: PrometheusListen = "none", "PrometheusListen", Global, Works;
 
     /// HPN-SSH: grow windows with the path. Ours always grow; `no` fixes them.
     tcp_rcv_buf_poll: bool = "yes", "TcpRcvBufPoll", Match, NotYet;

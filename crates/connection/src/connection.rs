@@ -367,6 +367,7 @@ impl Connection {
         });
         if let Some(channel) = self.get_mut(id) {
             channel.send.left = channel.send.left.saturating_sub(sent as u64);
+            channel.send.sent += sent as u64;
         }
         sent
     }

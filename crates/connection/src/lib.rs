@@ -22,6 +22,7 @@ mod error;
 mod event;
 mod growth;
 mod peer;
+mod totals;
 mod window;
 
 pub use config::{
@@ -30,3 +31,4 @@ pub use config::{
 pub use connection::Connection;
 pub use error::{ConnectionError, OpenError};
 pub use event::{ChannelId, Event};
+pub use totals::Totals;

@@ -200,7 +200,7 @@ impl<'a> ChannelCx<'a> {
 
 /// What a [`Control`](crate::Control) or a [`Source`] can do.
 pub struct ControlCx<'a> {
-    core: &'a mut Core,
+    pub(crate) core: &'a mut Core,
 }
 
 impl<'a> ControlCx<'a> {

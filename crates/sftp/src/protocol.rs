@@ -214,4 +214,10 @@ pub mod extension {
     pub const HOME_DIRECTORY: &str = "home-directory";
     /// Names for numeric user and group ids.
     pub const USERS_GROUPS_BY_ID: &str = "users-groups-by-id@openssh.com";
+    /// Whole files, written ([`crate::batch`]).
+    pub const PUT_FILES: &str = "put-files@longhaul";
+    /// Small files, read.
+    pub const GET_FILES: &str = "get-files@longhaul";
+    /// A directory listed from the start, or what matches a pattern in it.
+    pub const LIST_DIR: &str = "list-dir@longhaul";
 }

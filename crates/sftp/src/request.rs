@@ -70,6 +70,12 @@ pub enum Request<'a> {
     HomeDirectory { user: &'a [u8] },
     /// `users-groups-by-id@openssh.com`: packed big-endian `uint32` ids.
     UsersGroupsById { users: &'a [u8], groups: &'a [u8] },
+    /// `put-files@longhaul`: `count` times [`crate::batch::PutFile`]. Unknown `flags` are to be refused.
+    PutFiles { flags: u32, count: u32, files: &'a [u8] },
+    /// `get-files@longhaul`: `count` times [`crate::batch::GetFile`]. No `flags` are known.
+    GetFiles { flags: u32, count: u32, files: &'a [u8] },
+    /// `list-dir@longhaul`: what in the directory matches `pattern` (see [`crate::glob`]), or everything when it is empty.
+    ListDir { path: &'a [u8], pattern: &'a [u8], flags: u32 },
     /// Any other EXTENDED request; `fields` is all that follows the name.
     Extended { name: &'a [u8], fields: &'a [u8] },
 }
@@ -114,6 +120,9 @@ impl<'a> Request<'a> {
             Self::CopyData { .. } => extension::COPY_DATA,
             Self::HomeDirectory { .. } => extension::HOME_DIRECTORY,
             Self::UsersGroupsById { .. } => extension::USERS_GROUPS_BY_ID,
+            Self::PutFiles { .. } => extension::PUT_FILES,
+            Self::GetFiles { .. } => extension::GET_FILES,
+            Self::ListDir { .. } => extension::LIST_DIR,
             Self::Extended { name, .. } => return Some(name),
             _ => return None,
         };
@@ -186,6 +195,16 @@ impl<'a> Request<'a> {
                 out.put_string(to);
                 out.put_u64(to_offset);
             }
+            Self::PutFiles { flags, count, files } | Self::GetFiles { flags, count, files } => {
+                out.put_u32(flags);
+                out.put_u32(count);
+                out.put_bytes(files);
+            }
+            Self::ListDir { path, pattern, flags } => {
+                out.put_string(path);
+                out.put_string(pattern);
+                out.put_u32(flags);
+            }
             Self::Limits => {}
             Self::Extended { fields, .. } => out.put_bytes(fields),
         }
@@ -256,6 +275,9 @@ impl<'a> Request<'a> {
             extension::USERS_GROUPS_BY_ID => {
                 Self::UsersGroupsById { users: r.string()?, groups: r.string()? }
             }
+            extension::PUT_FILES => Self::PutFiles { flags: r.u32()?, count: r.u32()?, files: r.rest() },
+            extension::GET_FILES => Self::GetFiles { flags: r.u32()?, count: r.u32()?, files: r.rest() },
+            extension::LIST_DIR => Self::ListDir { path: r.string()?, pattern: r.string()?, flags: r.u32()? },
             _ => Self::Extended { name, fields: r.rest() },
         })
     }

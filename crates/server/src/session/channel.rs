@@ -1,7 +1,7 @@
 //! A session channel (RFC 4254 section 6): first requests, then one program.
 
 use std::ffi::OsString;
-use std::os::unix::ffi::OsStringExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use lh_driver::{ChannelCx, ChannelEvent, ChannelHandler, Interests, Ready};
 use lh_sftp_server::Arguments;
+use lh_sys::child::Ended;
 use lh_sys::pty::Pty;
 use lh_sys::records::Last;
 use lh_sys::spawn::Program;
@@ -24,6 +25,7 @@ use super::sftp::Sftp;
 use super::shared::Shared;
 use super::x11::{self, Display};
 use super::{greeting, rc};
+use crate::figures::{Kind, Outcome, Transfer};
 use crate::log::{error, info, verbose};
 use crate::questions::{Question, decode_last};
 
@@ -57,6 +59,15 @@ pub(super) struct SessionChannel {
     idle: Option<Idle>,
     /// The display that was asked for.
     display: Option<Display>,
+    /// For the log of transfers: what runs, since when, and what it has read and written.
+    work: Option<Work>,
+}
+
+/// A command and what it moves.
+struct Work {
+    command: Vec<u8>,
+    since: Instant,
+    moved: (u64, u64),
 }
 
 /// How long the channel may carry nothing, and since when it has not.
@@ -83,8 +94,41 @@ impl SessionChannel {
             number,
             line: None,
             idle: None,
+            work: None,
             display: None,
         }
+    }
+
+    /// Remembers what the channel has carried: when it is closed nobody knows any more.
+    fn count(&mut self, cx: &mut ChannelCx<'_>) {
+        if let Some(work) = &mut self.work {
+            let id = cx.id();
+            work.moved = cx.control().connection().moved(id).unwrap_or(work.moved);
+        }
+    }
+
+    /// Tells what a command has moved.
+    fn account(&mut self) {
+        let (Some(work), State::Running(process)) = (self.work.take(), &self.state) else { return };
+        let (bytes_in, bytes_out) = work.moved;
+        let outcome = match process.ended() {
+            None => Outcome::Abandoned,
+            Some(Ended::Exit(0)) => Outcome::Complete,
+            Some(Ended::Exit(status)) => Outcome::Failed(format!("exit status {status}")),
+            Some(Ended::Signal { number, .. }) => {
+                Outcome::Failed(format!("signal {}", lh_sys::signals::name_of(number)))
+            }
+        };
+        self.shared.transferred(Transfer {
+            kind: Kind::Command,
+            path: work.command,
+            upload: false,
+            bytes_in,
+            bytes_out,
+            start: 0,
+            micros: u64::try_from(work.since.elapsed().as_micros()).unwrap_or(u64::MAX),
+            outcome,
+        });
     }
 
     /// Something has come or gone.
@@ -264,8 +308,7 @@ impl SessionChannel {
             Plan::InternalSftp(args) => match Arguments::parse(args.iter().map(OsString::from), &shared.user)
             {
                 Ok(arguments) => {
-                    let address = shared.peer.ip().to_string();
-                    let sftp = Sftp::new(&arguments, &shared.user, address, shared.log.clone());
+                    let sftp = Sftp::new(&arguments, Rc::clone(&shared));
                     self.state = State::Sftp(Box::new(sftp));
                     answer(cx, true);
                 }
@@ -292,6 +335,13 @@ impl SessionChannel {
                         }
                         process.start(cx);
                         self.state = State::Running(Box::new(process));
+                        if shared.accounts {
+                            let command = match wanted {
+                                Wanted::Command(command) if !decision.forced => command.as_bytes().to_vec(),
+                                _ => decision.what.clone().into_bytes(),
+                            };
+                            self.work = Some(Work { command, since: cx.now(), moved: (0, 0) });
+                        }
                     }
                     Err(problem) => {
                         let shell = shared.user.shell.display();
@@ -431,6 +481,7 @@ impl ChannelHandler for SessionChannel {
                     let (ip, port, number) = (peer.ip(), peer.port(), self.number);
                     verbose!(self.shared.log, "Close session: user {user} from {ip} port {port} id {number}");
                     self.terminal = None;
+                    self.account();
                     if let Some(display) = self.display.take() {
                         display.end(&mut cx.control());
                     }
@@ -442,6 +493,7 @@ impl ChannelHandler for SessionChannel {
                     (None, ChannelEvent::Data { data, .. }) => cx.consumed(data.len()),
                     (None, _) => {}
                 }
+                self.count(cx);
             }
         }
     }
@@ -450,6 +502,7 @@ impl ChannelHandler for SessionChannel {
         if let Some(handler) = self.running() {
             handler.on_batch_end(cx);
         }
+        self.count(cx);
     }
 
     fn on_writable(&mut self, cx: &mut ChannelCx<'_>) {
@@ -457,6 +510,7 @@ impl ChannelHandler for SessionChannel {
         if let Some(handler) = self.running() {
             handler.on_writable(cx);
         }
+        self.count(cx);
     }
 
     fn interests<'a>(&'a self, out: &mut Interests<'a>) {
@@ -470,6 +524,7 @@ impl ChannelHandler for SessionChannel {
         if let Some(handler) = self.running() {
             handler.on_ready(token, ready, cx);
         }
+        self.count(cx);
     }
 
     fn next_deadline(&self) -> Option<Instant> {
@@ -487,6 +542,7 @@ impl ChannelHandler for SessionChannel {
         if let Some(handler) = self.running() {
             handler.on_timeout(cx);
         }
+        self.count(cx);
     }
 
     fn finished(&self) -> bool {

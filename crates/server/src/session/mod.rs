@@ -16,6 +16,7 @@ mod environment;
 mod forward;
 mod greeting;
 mod holder;
+mod ledger;
 mod login;
 pub(crate) mod names;
 mod preauth;
@@ -24,6 +25,7 @@ mod rc;
 mod sftp;
 mod shared;
 mod supervisor;
+mod tally;
 mod user;
 mod x11;
 
@@ -47,6 +49,7 @@ use crate::listener::{SESSION_FLAG, SESSION_NAME, oom};
 use crate::log::{Log, error, info, verbose};
 use crate::monitor::Monitor;
 use crate::questions::Talk;
+use ledger::Ledger;
 use supervisor::{Child, Children};
 
 /// Exit status when `LoginGraceTime` is over. These are sshd-session's, and what the listener's penalties go by.
@@ -285,6 +288,7 @@ fn split(
         Err(problem) => return Err((common, problem.into())),
     };
     let address = common.address(common.session.log());
+    let ledger = Ledger::new(&common.session.config, &address);
     let sha1 = offers_sha1(&names::algorithms(&common.settings));
     let Common { session, settings, host_name, deadline, .. } = *common;
     let mut monitor =
@@ -301,5 +305,5 @@ fn split(
             }
         }
     }
-    Ok(supervisor::run(monitor, Children { cage, user }, control, deadline, &address))
+    Ok(supervisor::run(monitor, Children { cage, user }, control, deadline, ledger, &address))
 }

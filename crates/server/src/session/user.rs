@@ -9,6 +9,7 @@ use std::os::unix::net::UnixStream;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use lh_config::accounting::TransferLog;
 use lh_config::server_table::ServerSettings;
 use lh_config::server_values::PermitUserEnvironment;
 use lh_crypto::SystemRandom;
@@ -22,6 +23,7 @@ use super::auth_info::AuthInfo;
 use super::control::Serving;
 use super::holder::{Holder, Inherited};
 use super::shared::{self, Shared};
+use super::tally;
 use super::{Address, Common, Connection, EXIT_FAILURE, Failure, become_user, environment};
 use crate::grant::Grant;
 use crate::key_options::KeyOptions;
@@ -136,14 +138,17 @@ fn serve(shared: Rc<Shared>, link: Link, host_keys: Vec<lh_crypto::PublicKey>) -
     if let Some(interval) = shared.settings.client_alive_interval.value.duration() {
         driver.set_keepalive(interval, shared.settings.client_alive_count_max.value);
     }
+    serving.count(&mut driver.control());
     serving.announce_host_keys(&mut driver.control());
     let end = driver.run(&mut serving);
     log_end(&end, &shared);
     if end.is_ok() || matches!(end, Err(DriverError::Connection(_) | DriverError::KeepaliveTimeout)) {
         driver.finish(GOODBYE);
     }
+    let conduct = tally::at_the_end(&mut driver, &end);
     // Handlers go here: terminals hang up.
     drop(driver);
+    serving.last_word(&conduct);
     if matches!(
         end,
         Ok(0) | Err(DriverError::Disconnected { .. } | DriverError::Link(LinkError::Closed { .. }))
@@ -183,6 +188,8 @@ fn share(
     };
     let (pam, modules) = (inherited.is_some(), inherited.map(|from| (from.environment, from.problem)));
     let (modules_environment, session_problem) = modules.unwrap_or_default();
+    let accounts =
+        settings.transfer_log.value != TransferLog::None || settings.prometheus_listen.value.0.is_some();
     let socket = link.stream().read_fd().try_clone_to_owned().ok().filter(|_| address.known);
     Shared {
         connection: address.known.then_some((address.peer, address.local)),
@@ -202,6 +209,7 @@ fn share(
         monitor: RefCell::new(monitor),
         home_problem,
         agent: std::cell::RefCell::default(),
+        accounts,
         socket: socket.filter(|socket| lh_sys::socket::is_internet(socket.as_fd())),
     }
 }

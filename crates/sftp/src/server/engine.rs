@@ -77,7 +77,7 @@ pub struct Server {
     pub(super) options: ServerOptions,
     pub(super) handles: Handles,
     pub(super) copy: Option<CopyJob>,
-    log: Box<dyn LogSink>,
+    pub(super) log: Box<dyn LogSink>,
     input: Chunks,
     /// Bytes given to `input` since the beginning, and those of them credit was given for.
     received: u64,
@@ -85,6 +85,8 @@ pub struct Server {
     /// Replies that wait, from `sent` on.
     pending: Vec<u8>,
     sent: usize,
+    /// Requests that this call of `poll` may still serve.
+    turns: usize,
     initialised: bool,
     closed: bool,
     failed: Option<ServerError>,
@@ -111,6 +113,7 @@ impl Server {
             credited: 0,
             pending: Vec::new(),
             sent: 0,
+            turns: 0,
             initialised: false,
             closed: false,
             failed: None,
@@ -136,7 +139,7 @@ impl Server {
         self.flush(output);
         let mut more = false;
         let mut waiting_for_output = false;
-        let mut turns = REQUESTS_PER_POLL;
+        self.turns = REQUESTS_PER_POLL;
         loop {
             if self.copy.is_some() {
                 self.continue_copy();
@@ -145,11 +148,11 @@ impl Server {
                     break;
                 }
             }
-            if turns == 0 {
+            if self.turns == 0 {
                 more = true;
                 break;
             }
-            turns -= 1;
+            self.turns -= 1;
             match self.serve_next(output) {
                 Ok(Served::Yes) => {}
                 Ok(Served::NeedInput) => break,
@@ -449,6 +452,11 @@ impl Server {
             open.failed(status_of(error));
         }
         self.reply_outcome(id, &outcome);
+    }
+
+    /// A request did the work of `requests`: others get their turn earlier.
+    pub(super) const fn did_extra_work(&mut self, requests: usize) {
+        self.turns = self.turns.saturating_sub(requests);
     }
 
     /// Where replies are written.

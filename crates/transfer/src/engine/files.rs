@@ -25,9 +25,19 @@ impl Engine {
         }
     }
 
-    fn begin_file(&mut self, item: Item) {
-        let id = self.next_file_id;
+    pub(super) const fn new_file_id(&mut self) -> u64 {
         self.next_file_id += 1;
+        self.next_file_id - 1
+    }
+
+    fn begin_file(&mut self, item: Item) {
+        if let Some(item) = self.get_in_batch(item) {
+            let id = self.new_file_id();
+            self.begin_ordinary_file(id, item);
+        }
+    }
+
+    pub(super) fn begin_ordinary_file(&mut self, id: u64, item: Item) {
         let info = item.info;
         let source = item.source.clone();
         let mut file = File::new(id, item, self.now);
@@ -171,6 +181,9 @@ impl Engine {
         }
         file.to_eof = info.size.unwrap_or(0) == 0;
         self.expect_size(key, info.size.unwrap_or(0));
+        if self.put_in_batch(key) {
+            return;
+        }
         let Some(file) = self.files.get_mut(key) else { return };
         if self.options.resume && self.plan.direction == Direction::Upload {
             file.outstanding += 1;

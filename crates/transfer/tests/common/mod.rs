@@ -30,6 +30,10 @@ pub struct Setup {
     /// The connection ends after so many bytes from the server.
     pub cut_after: Option<u64>,
     pub faults: Faults,
+    /// The server is of another make: it has none of our extensions.
+    pub stock: bool,
+    /// Files and directories the server keeps open at a time.
+    pub max_handles: Option<u64>,
 }
 
 impl Default for Setup {
@@ -41,6 +45,8 @@ impl Default for Setup {
             reverse: false,
             cut_after: None,
             faults: Faults::default(),
+            stock: false,
+            max_handles: None,
         }
     }
 }
@@ -54,8 +60,8 @@ pub struct Ended {
     pub done: Vec<String>,
     /// Virtual time it took.
     pub took: Duration,
-    /// Largest number of file bytes the server had been asked for and the client not got.
-    pub requests: usize,
+    /// How often all that could be sent was sent, and all answers waited for: round trips.
+    pub rounds: usize,
 }
 
 impl Ended {
@@ -127,7 +133,9 @@ pub fn copy_with(plan: Plan, options: Options, server_root: &Path, setup: &mut S
         .map(|&side| {
             engine.open(side);
             let fs = FaultFs::new(server_root, setup.faults.clone());
-            let options = ServerOptions::default();
+            let ours = ["put-files", "get-files", "list-dir"].map(str::to_owned);
+            let deny = if setup.stock { ours.into() } else { Vec::new() };
+            let options = ServerOptions { deny, max_handles: setup.max_handles, ..ServerOptions::default() };
             End {
                 side,
                 server: Server::new(Box::new(fs), Box::new(SystemFiles::new()), Box::new(NoLog), options),
@@ -144,11 +152,12 @@ pub fn copy_with(plan: Plan, options: Options, server_root: &Path, setup: &mut S
         skipped: Vec::new(),
         done: Vec::new(),
         took: Duration::ZERO,
-        requests: 0,
+        rounds: 0,
     };
     let mut passed = 0;
     while !engine.is_finished() {
         let mut moved = false;
+        ended.rounds += 1;
         for end in &mut ends {
             engine.advance(end.side, &mut end.to_server, now);
             moved |= serve(end, setup);
