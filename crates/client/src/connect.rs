@@ -540,6 +540,7 @@ fn checks(options: &Options) -> Checks {
         dns_name: config.host.parse::<std::net::IpAddr>().is_err().then(|| config.host.clone()),
         dns_found: None,
         order: !algorithms::ordered_by_user(config),
+        least_rsa_bits: *config.required_rsa_size,
         command: config.known_hosts_command.command().map(|text| KnownHostsCommand {
             text: text.to_owned(),
             tokens: config.tokens(&SystemEnvironment),
