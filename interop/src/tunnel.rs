@@ -95,6 +95,11 @@ impl Tunnel {
         Self { child, log }
     }
 
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// What it has said on standard error.
     pub fn said(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()

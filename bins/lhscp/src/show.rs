@@ -31,7 +31,11 @@ impl Report for Show {
             Event::FileDone { id, name, size, started, .. } => {
                 self.display.finish(id, &name, size, size, started, now);
             }
-            Event::Started { .. } | Event::Entered { .. } => {}
+            Event::Told { text } if self.verbose => {
+                self.display.break_line();
+                say(&text);
+            }
+            Event::Started { .. } | Event::Entered { .. } | Event::Told { .. } => {}
             Event::Failed { text } | Event::Skipped { text } => {
                 self.display.break_line();
                 say(&text);

@@ -25,6 +25,8 @@ pub(crate) struct Arguments {
     pub(crate) syslog: bool,
     /// `-Z`.
     pub(crate) list_keys: bool,
+    /// `-T`, with which nobody can have HPN-SSH's NONE cipher: whoever uses a shell without a terminal might believe otherwise.
+    pub(crate) encrypted: bool,
     /// `-O`.
     pub(crate) control: Option<ControlCommand>,
     /// `-W`.
@@ -231,6 +233,7 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
         log_file: parsed.value('E').map(PathBuf::from),
         syslog: parsed.has('y'),
         list_keys: parsed.has('Z'),
+        encrypted: parsed.has('T'),
         control,
         stdio,
         warnings,

@@ -30,6 +30,7 @@ pub(crate) fn run(options: &Options, wanted: Wanted, ui: &mut TerminalUi) -> u8 
     if !proxy && let Some(status) = passenger::ride_along(options, &plan, ui) {
         return status;
     }
+    let options = &Options { terminal: plan.tty, ..options.clone() };
     let started = Instant::now();
     let client = if proxy { passenger::share(options) } else { connect(options, ui) };
     let mut client = match client {

@@ -29,9 +29,11 @@ mod known;
 mod known_command;
 mod log;
 mod login;
+mod metrics;
 pub mod mux;
 mod options;
 mod proxy;
+mod race;
 mod session;
 mod shared;
 mod sshfp;
@@ -40,6 +42,7 @@ mod terminal;
 #[cfg(test)]
 mod testing;
 mod ui;
+mod unencrypted;
 mod update_host_keys;
 mod x11;
 

@@ -23,6 +23,7 @@ mod event;
 mod growth;
 mod peer;
 mod relay;
+mod totals;
 mod window;
 
 pub use config::{
@@ -32,3 +33,4 @@ pub use connection::Connection;
 pub use error::{ConnectionError, OpenError};
 pub use event::{ChannelId, Event};
 pub use relay::HandedOver;
+pub use totals::Totals;

@@ -270,7 +270,7 @@ impl Connection {
         }
         let meant = if max_packet > TRANSPORT_MAX { STOCK_MAX_PACKET } else { max_packet };
         let max_packet = meant.min(self.config.max_send_packet.max(1)) as usize;
-        Ok(SendWindow { left: u64::from(window), max_packet, blocked: false })
+        Ok(SendWindow { left: u64::from(window), max_packet, sent: 0, blocked: false })
     }
 }
 

@@ -54,6 +54,8 @@ pub(crate) struct Core {
     /// Output went over the high water mark and has not come down to half of it.
     pub(crate) congested: bool,
     pub(crate) stop: Option<i32>,
+    /// Key exchanges that are complete.
+    pub(crate) rekeys: u64,
 }
 
 impl Core {
@@ -73,6 +75,7 @@ impl Core {
             batch: Vec::new(),
             congested: false,
             stop: None,
+            rekeys: 0,
         }
     }
 

@@ -48,7 +48,7 @@ pub enum DriverError {
 
 /// A link with channels and their handlers.
 pub struct Driver {
-    core: Core,
+    pub(crate) core: Core,
     keepalive: Option<Keepalive>,
     /// Bytes received when the keepalive last looked.
     seen: u64,
@@ -351,7 +351,10 @@ impl Driver {
                 TransportEvent::SignExchangeHash { algorithm, key_index, data } => {
                     ControlEvent::SignExchangeHash { algorithm, key_index, data }
                 }
-                TransportEvent::KexDone { names, .. } => ControlEvent::KexDone { names },
+                TransportEvent::KexDone { names, .. } => {
+                    self.core.rekeys += 1;
+                    ControlEvent::KexDone { names }
+                }
                 TransportEvent::ExtInfo(extensions) => ControlEvent::ExtInfo(extensions),
                 TransportEvent::Pong(content) => ControlEvent::Pong(content),
                 TransportEvent::Debug { always_display, text } => {

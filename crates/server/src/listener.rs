@@ -1,10 +1,12 @@
 //! The listening process: accepts, limits, and starts a session process for each connection.
 //!
-//! It reads no byte from the network. What it learns about a login is whether it has succeeded, from the
+//! It reads no byte of SSH's clients ([`exporter`] answers those who ask for counters). What it learns about a login is whether it has succeeded, from the
 //! session process itself.
 
 mod bind;
+mod exporter;
 pub(crate) mod oom;
+mod reports;
 mod restart;
 
 use std::collections::HashMap;
@@ -25,6 +27,8 @@ use zeroize::Zeroizing;
 use crate::hand_over::{AUTHENTICATED, HandOver, LogTarget};
 use crate::log::{Log, debug, error, info, verbose};
 use crate::penalties::{Consequence, Misdeed, Source, Table};
+use exporter::{Exporter, Present};
+use reports::Reports;
 
 /// The hidden first argument that makes the program a session process.
 pub const SESSION_FLAG: &str = "--session-process";
@@ -82,6 +86,18 @@ struct Running {
     authenticated: bool,
     /// It was ended because it was late.
     overdue: bool,
+    /// Where it reports what it counts, once somebody has logged in.
+    reports: Option<Reports>,
+}
+
+/// What a wait has found. Sessions by their processes: others may end before it is looked at.
+struct News {
+    /// Listening sockets with a connection, by index.
+    accepting: Vec<usize>,
+    /// Startups that have logged in or are gone.
+    heard: Vec<Pid>,
+    /// Sessions that report.
+    reporting: Vec<Pid>,
 }
 
 struct Listener {
@@ -94,6 +110,8 @@ struct Listener {
     startups: Vec<Startup>,
     throttling: bool,
     signals: Signals,
+    /// Serves counters, where it is asked for.
+    exporter: Option<Exporter>,
 }
 
 /// Listens until SIGTERM; returns the process's exit status.
@@ -116,6 +134,7 @@ pub fn serve(mut hand_over: HandOver, options: &ListenerOptions) -> Result<i32, 
     if !options.once {
         hand_over.oom_score = oom::spare_this_process();
     }
+    let exporter = if options.once { None } else { Exporter::start(&hand_over, &log) };
     let bytes = hand_over.to_bytes();
     let rules = hand_over.config.per_source_penalties.value.clone();
     let exempt = hand_over.config.per_source_penalty_exempt_list.as_deref().map(str::to_owned);
@@ -129,6 +148,7 @@ pub fn serve(mut hand_over: HandOver, options: &ListenerOptions) -> Result<i32, 
         startups: Vec::new(),
         throttling: false,
         signals,
+        exporter,
     };
     let end = listener.run(options);
     if let Some(path) = pid_file {
@@ -138,6 +158,7 @@ pub fn serve(mut hand_over: HandOver, options: &ListenerOptions) -> Result<i32, 
         End::Status(status) => Ok(status),
         End::Restart => {
             listener.sockets.clear();
+            listener.exporter = None;
             let problem = restart::restart(options);
             error!(listener.log, "RESTART FAILED: {problem}");
             Ok(1)
@@ -176,11 +197,11 @@ fn turn_away(socket: &OwnedFd, line: &[u8]) {
     let _ = rustix::net::send(socket, line, flags);
 }
 
-/// Whether the session has said that somebody is in, before it closed its end.
-fn has_authenticated(control: &OwnedFd) -> bool {
+/// What the session has said first: that somebody is in, or a last report; nothing when it has just closed its end.
+fn first_word(control: &OwnedFd) -> Option<u8> {
     let mut byte = [0; 1];
     let got = rustix::net::recv(control, &mut byte, rustix::net::RecvFlags::DONTWAIT);
-    matches!(got, Ok((1, _))) && byte == AUTHENTICATED
+    matches!(got, Ok((1, _))).then_some(byte[0])
 }
 
 enum End {
@@ -191,7 +212,7 @@ enum End {
 impl Listener {
     fn run(&mut self, options: &ListenerOptions) -> Result<End, ListenError> {
         loop {
-            let (accepting, heard) = self.wait()?;
+            let News { accepting, heard, reporting } = self.wait()?;
             while let Some(signal) = self.signals.take().map_err(system("signals"))? {
                 match signal {
                     Signal::CHILD => self.reap(),
@@ -214,7 +235,12 @@ impl Listener {
                 }
             }
             self.hear(&heard);
+            self.read_reports(&reporting);
             self.kill_overdue();
+            let present = Present { sessions: self.running.len(), unauthenticated: self.startups.len() };
+            if let Some(exporter) = &mut self.exporter {
+                exporter.serve(present, Instant::now());
+            }
             for index in accepting {
                 let Some((socket, peer)) = self.accept(index) else { continue };
                 if options.once {
@@ -225,13 +251,24 @@ impl Listener {
         }
     }
 
-    /// Waits; returns the listening sockets with a connection and the startups with news, by index.
-    fn wait(&self) -> Result<(Vec<usize>, Vec<usize>), ListenError> {
+    /// Waits for something to do.
+    fn wait(&self) -> Result<News, ListenError> {
         let mut fds = vec![PollFd::new(&self.signals, PollFlags::IN)];
         fds.extend(self.sockets.iter().map(|socket| PollFd::new(socket, PollFlags::IN)));
-        fds.extend(self.startups.iter().map(|startup| PollFd::new(&startup.control, PollFlags::IN)));
+        let starting: Vec<_> = self.startups.iter().map(|startup| (startup.pid, &startup.control)).collect();
+        fds.extend(starting.iter().map(|(_, control)| PollFd::new(*control, PollFlags::IN)));
+        let reporting: Vec<_> = self
+            .running
+            .iter()
+            .filter_map(|(pid, running)| Some((*pid, running.reports.as_ref()?.control())))
+            .collect();
+        fds.extend(reporting.iter().map(|(_, control)| PollFd::new(*control, PollFlags::IN)));
+        if let Some(exporter) = &self.exporter {
+            exporter.interests(&mut fds);
+        }
         let now = Instant::now();
-        let deadline = self.startups.iter().filter_map(|startup| startup.deadline).min();
+        let overdue = self.startups.iter().filter_map(|startup| startup.deadline);
+        let deadline = overdue.chain(self.exporter.as_ref().and_then(Exporter::deadline)).min();
         let timeout = deadline.map(|deadline| {
             let left = deadline.saturating_duration_since(now) + Duration::from_millis(1);
             let seconds = i64::try_from(left.as_secs()).unwrap_or(i64::MAX);
@@ -246,22 +283,50 @@ impl Listener {
         let indices = |from: usize, count: usize| {
             (0..count).filter(|index| fds.get(from + index).is_some_and(ready)).collect::<Vec<_>>()
         };
-        Ok((indices(1, sockets), indices(1 + sockets, self.startups.len())))
+        let of = |all: &[(Pid, &OwnedFd)], which: Vec<usize>| {
+            which.into_iter().filter_map(|at| all.get(at).map(|(pid, _)| *pid)).collect::<Vec<_>>()
+        };
+        Ok(News {
+            accepting: indices(1, sockets),
+            heard: of(&starting, indices(1 + sockets, starting.len())),
+            reporting: of(&reporting, indices(1 + sockets + starting.len(), reporting.len())),
+        })
     }
 
     /// News of startups: logged in, or gone. Either way they no longer count.
-    fn hear(&mut self, heard: &[usize]) {
-        for &index in heard.iter().rev() {
-            if index < self.startups.len() {
-                let startup = self.startups.swap_remove(index);
-                if let Some(running) = self.running.get_mut(&startup.pid) {
-                    running.authenticated = has_authenticated(&startup.control);
-                }
+    fn hear(&mut self, heard: &[Pid]) {
+        for pid in heard {
+            let Some(at) = self.startups.iter().position(|startup| startup.pid == *pid) else { continue };
+            let startup = self.startups.swap_remove(at);
+            if let Some(mut running) = self.running.remove(pid) {
+                self.take_word(startup, &mut running);
+                self.running.insert(*pid, running);
             }
         }
         if self.throttling && self.startups.len() < self.hand_over.config.max_startups.value.begin as usize {
             self.throttling = false;
             info!(self.log, "exited MaxStartups throttling");
+        }
+    }
+
+    /// Takes what a startup says first.
+    fn take_word(&mut self, startup: Startup, running: &mut Running) {
+        let first = first_word(&startup.control);
+        running.authenticated = first.is_some_and(|byte| [byte] == AUTHENTICATED);
+        if let Some(exporter) = &mut self.exporter {
+            exporter.seen.logged_in += u64::from(running.authenticated);
+            running.reports = Some(Reports::new(startup.control, first));
+        }
+    }
+
+    /// Takes what sessions have counted.
+    fn read_reports(&mut self, reporting: &[Pid]) {
+        let Some(exporter) = &mut self.exporter else { return };
+        for pid in reporting {
+            let Some(running) = self.running.get_mut(pid) else { continue };
+            if running.reports.as_mut().is_some_and(|reports| !reports.read(&mut exporter.seen.sessions)) {
+                running.reports = None;
+            }
         }
     }
 
@@ -286,7 +351,10 @@ impl Listener {
             let Some(mut running) = self.running.remove(&pid) else { continue };
             if let Some(at) = self.startups.iter().position(|startup| startup.pid == pid) {
                 let startup = self.startups.swap_remove(at);
-                running.authenticated = has_authenticated(&startup.control);
+                self.take_word(startup, &mut running);
+            }
+            if let (Some(exporter), Some(reports)) = (&mut self.exporter, &mut running.reports) {
+                reports.read(&mut exporter.seen.sessions);
             }
             let misdeed = match (status.exit_status(), status.terminating_signal()) {
                 _ if running.overdue => Some(Misdeed::GraceExceeded),
@@ -295,6 +363,7 @@ impl Listener {
                 (_, Some(signal)) if [15, 9, 2, 1].contains(&signal) => None,
                 _ => Some(Misdeed::Crash),
             };
+            self.saw(|seen| seen.ended(misdeed.as_ref(), running.authenticated));
             if let Some(misdeed) = misdeed.filter(|_| !running.authenticated) {
                 self.punish(&running, misdeed);
             }
@@ -338,6 +407,7 @@ impl Listener {
             let waiting = self.startups.len();
             verbose!(self.log, "drop connection #{waiting} from [{}]:{} {reason}", peer.ip(), peer.port());
             turn_away(&socket, b"Not allowed at this time\r\n");
+            self.saw(|seen| seen.penalised += 1);
             return;
         }
         if let Some(reason) = self.too_many(source) {
@@ -348,6 +418,7 @@ impl Listener {
             let waiting = self.startups.len();
             verbose!(self.log, "drop connection #{waiting} from [{}]:{} {reason}", peer.ip(), peer.port());
             turn_away(&socket, b"Exceeded MaxStartups\r\n");
+            self.saw(|seen| seen.throttled += 1);
             return;
         }
         match self.start_session(socket) {
@@ -356,10 +427,24 @@ impl Listener {
                 let deadline =
                     grace.map(|seconds| Instant::now() + Duration::from_secs(seconds) + GRACE_OF_GRACE);
                 let address = peer.ip();
-                self.running.insert(pid, Running { address, source, authenticated: false, overdue: false });
+                self.running.insert(
+                    pid,
+                    Running { address, source, authenticated: false, overdue: false, reports: None },
+                );
+                self.saw(|seen| seen.accepted += 1);
                 self.startups.push(Startup { control, pid, peer, source, deadline });
             }
-            Err(problem) => error!(self.log, "cannot start a session process: {problem}"),
+            Err(problem) => {
+                error!(self.log, "cannot start a session process: {problem}");
+                self.saw(|seen| seen.errors += 1);
+            }
+        }
+    }
+
+    /// Counts something, where anybody wants to know.
+    fn saw(&mut self, what: impl FnOnce(&mut exporter::Seen)) {
+        if let Some(exporter) = &mut self.exporter {
+            what(&mut exporter.seen);
         }
     }
 

@@ -38,6 +38,41 @@ pub fn to_unix(civil: Civil, utc: bool) -> Option<i64> {
         .then_some(time)
 }
 
+/// `YYYYMMDD`, `YYYYMMDDHHMM` or `YYYYMMDDHHMMSS` in local time, or in UTC with `Z` (or `UTC`) behind it, as seconds since 1970.
+pub fn parse(text: &str) -> Option<i64> {
+    let (digits, utc) = match text.strip_suffix("UTC").or_else(|| text.strip_suffix(['Z', 'z'])) {
+        Some(digits) => (digits, true),
+        None => (text, false),
+    };
+    if ![8, 12, 14].contains(&digits.len()) || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let field = |from: usize, to: usize| digits.get(from..to).unwrap_or("0").parse::<i32>().ok();
+    let civil = Civil {
+        year: field(0, 4)?,
+        month: field(4, 6)?,
+        day: field(6, 8)?,
+        hour: field(8, 10)?,
+        minute: field(10, 12)?,
+        second: field(12, 14)?,
+    };
+    to_unix(civil, utc)
+}
+
+/// Year, month (1 to 12) and day of a day counted from 1970-01-01. Years are counted from March here, so that the leap day is the
+/// last. For any year, and without the C library's time zones.
+pub const fn date(days: i64) -> (i64, i64, i64) {
+    let days = days + 719_468;
+    let era = days.div_euclid(146_097);
+    let day_of_era = days.rem_euclid(146_097);
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted = (5 * day_of_year + 2) / 153;
+    let (month, year) =
+        if shifted < 10 { (shifted + 3, year_of_era) } else { (shifted - 9, year_of_era + 1) };
+    (era * 400 + year, month, day_of_year - (153 * shifted + 2) / 5 + 1)
+}
+
 /// Seconds east of UTC that local time is at `time`; 0 when nobody knows.
 pub fn utc_offset(time: i64) -> i32 {
     // SAFETY: all-zero bytes are a valid `tm`: integers and a null pointer.
@@ -85,6 +120,26 @@ fn local(time: i64) -> (Civil, i32) {
     (civil, tm.tm_wday)
 }
 
+/// `2030-01-02T03:04:05.678Z`: RFC 3339, in UTC, with milliseconds. A time before 1970 reads as 1970.
+pub fn utc_text(time: std::time::SystemTime) -> String {
+    let since = time.duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    let seconds = libc::time_t::try_from(since.as_secs()).unwrap_or(libc::time_t::MAX);
+    // SAFETY: all-zero bytes are a valid `tm`: integers and a null pointer.
+    let mut tm: libc::tm = unsafe { std::mem::zeroed() };
+    // SAFETY: both pointers are valid for the call. Where it fails, `tm` stays what it was.
+    unsafe { libc::gmtime_r(&raw const seconds, &raw mut tm) };
+    format!(
+        "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z",
+        tm.tm_year.saturating_add(1900),
+        tm.tm_mon + 1,
+        tm.tm_mday,
+        tm.tm_hour,
+        tm.tm_min,
+        tm.tm_sec,
+        since.subsec_millis()
+    )
+}
+
 /// Seconds since 1970, now.
 pub fn now_unix() -> i64 {
     std::time::SystemTime::now()
@@ -102,6 +157,19 @@ mod tests {
         let time = to_unix(civil, false).unwrap();
         assert_eq!(local_text(time), "2024-02-09T03:04:05");
         assert_eq!(ctime_text(time), "Fri Feb  9 03:04:05 2024");
+        let time = std::time::UNIX_EPOCH + std::time::Duration::from_millis(1_709_208_000_042);
+        assert_eq!(utc_text(time), "2024-02-29T12:00:00.042Z");
+    }
+
+    #[test]
+    fn days_are_dates() {
+        assert_eq!(date(0), (1970, 1, 1));
+        assert_eq!(date(11_016), (2000, 2, 29));
+        assert_eq!(date(11_017), (2000, 3, 1));
+        assert_eq!(date(19_782), (2024, 2, 29));
+        assert_eq!(date(20_088), (2024, 12, 31));
+        assert_eq!(date(21_914), (2029, 12, 31));
+        assert_eq!(date(-1), (1969, 12, 31));
     }
 
     #[test]

@@ -108,6 +108,8 @@ pub(crate) enum Op<'a> {
     OpenRead(&'a [u8]),
     /// → `Opened`. Made with `mode` if it does not exist, never cut.
     OpenWrite { path: &'a [u8], mode: u32 },
+    /// → `Opened`, for writing. Remote only.
+    OpenExisting(&'a [u8]),
     /// → `Ok`. A directory that exists is an error.
     Mkdir { path: &'a [u8], mode: u32 },
     /// → `Opened`, or `Listing` where opening says more. Only what matches `pattern` is wanted (empty: everything), but an end

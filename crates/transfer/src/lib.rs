@@ -32,7 +32,7 @@ mod remote;
 mod table;
 mod wording;
 
-pub use driver::{Job, JobHandler, Report};
+pub use driver::{AsSession, Job, JobHandler, Report};
 pub use engine::{Current, Engine, MAX_LISTS, Side};
 pub use event::{Event, Summary};
 pub use lh_sftp::glob::{has_magic, matches as glob_matches};

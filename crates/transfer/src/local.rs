@@ -81,9 +81,11 @@ pub(crate) fn perform(op: Op<'_>) -> Outcome {
         // The directory is closed with the last use of its handle.
         Op::Close(Handle::LocalDir(_)) => Ok(Done::Ok),
         Op::Close(Handle::Remote(_)) | Op::ListMore(_) => Err(Errno::BADF.into()),
-        Op::RealPath(_) | Op::ExpandPath(_) | Op::PutFiles { .. } | Op::GetFiles { .. } => {
-            Err(Errno::NOSYS.into())
-        }
+        Op::OpenExisting(_)
+        | Op::RealPath(_)
+        | Op::ExpandPath(_)
+        | Op::PutFiles { .. }
+        | Op::GetFiles { .. } => Err(Errno::NOSYS.into()),
     }
 }
 

@@ -109,6 +109,7 @@ impl Remote {
                 flags: OpenFlags::WRITE | OpenFlags::CREAT,
                 attrs: Attrs::with_permissions(mode & 0o777),
             },
+            Op::OpenExisting(path) => Request::Open { path, flags: OpenFlags::WRITE, attrs: Attrs::NONE },
             Op::Mkdir { path, mode } => Request::Mkdir { path, attrs: Attrs::with_permissions(*mode) },
             Op::List { path, pattern } if self.session.supports(extension::LIST_DIR) => {
                 shape = Shape::Listing;

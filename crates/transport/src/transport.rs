@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::io::{IoSlice, IoSliceMut};
 use std::time::Instant;
 
-use lh_crypto::{CryptoError, Random};
+use lh_crypto::{Cipher, CryptoError, Random};
 use lh_wire::msg::{Disconnect, Unimplemented};
 use lh_wire::{Message, PacketSink};
 
@@ -15,7 +15,7 @@ use crate::job::{Job, Work};
 use crate::machine::{KexState, Phase};
 use crate::recv::Receiver;
 use crate::send::{PaddingPool, Sender};
-use crate::{AcceptedHostKey, Algorithms, Config, Event, Negotiated, Role, TransportError};
+use crate::{AcceptedHostKey, Algorithms, Config, Event, Negotiated, Role, TransportError, Unencrypted};
 
 /// Bytes of answers to a peer's PINGs (and of UNIMPLEMENTED) that may wait to be written. A peer that makes us
 /// answer and does not read the answers is stopped here.
@@ -66,6 +66,7 @@ pub struct Transport {
     pub(crate) squeezing: bool,
     pub(crate) unsqueezing: bool,
     pub(crate) next_algorithms: Option<Algorithms>,
+    pub(crate) unencrypted: Unencrypted,
     pub(crate) last_kex: Instant,
     pub(crate) extensions: Vec<(String, Vec<u8>)>,
     pub(crate) ext_infos: u32,
@@ -146,6 +147,7 @@ impl Transport {
             squeezing: false,
             unsqueezing: false,
             next_algorithms: None,
+            unencrypted: Unencrypted::Refused,
             last_kex: now,
             extensions: Vec::new(),
             ext_infos: 0,
@@ -378,6 +380,26 @@ impl Transport {
     /// Offers other algorithms from the next key exchange on.
     pub fn set_algorithms(&mut self, algorithms: Algorithms) {
         self.next_algorithms = Some(algorithms);
+    }
+
+    /// Says what may be agreed on besides ciphers that encrypt, from the next key exchange on and not before
+    /// authentication. At first that is nothing, also for a connection that was [thawed](Self::thaw).
+    pub const fn set_unencrypted(&mut self, unencrypted: Unencrypted) {
+        self.unencrypted = unencrypted;
+    }
+
+    /// False when a key exchange has agreed on a cipher that does not encrypt, in either direction.
+    pub fn is_encrypted(&self) -> bool {
+        let keys = [&self.raw_in, &self.raw_out].into_iter().flatten();
+        keys.map(|keys| keys.cipher).all(Cipher::encrypts)
+    }
+
+    /// Puts events back in front of what [`poll`](Self::poll) has to say: who waited for one of them leaves the others to
+    /// whoever polls next.
+    pub fn put_back_events(&mut self, events: Vec<Event>) {
+        for event in events.into_iter().rev() {
+            self.events.push_front(event);
+        }
     }
 
     /// Queues SSH_MSG_DISCONNECT. Nothing can be sent afterwards, and nothing more comes from

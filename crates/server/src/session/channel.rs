@@ -1,7 +1,7 @@
 //! A session channel (RFC 4254 section 6): first requests, then one program.
 
 use std::ffi::OsString;
-use std::os::unix::ffi::OsStringExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -12,6 +12,7 @@ use lh_sftp_server::Arguments;
 use lh_sys::pty::Pty;
 use lh_sys::records::Last;
 use lh_sys::spawn::Program;
+use lh_transport::Unencrypted;
 use lh_wire::{Reader, Writer};
 use rustix::termios::Winsize;
 
@@ -22,6 +23,7 @@ use super::environment::{self, ClientVariables, Sources};
 use super::process::Process;
 use super::sftp::Sftp;
 use super::shared::Shared;
+use super::work::Work;
 use super::x11::{self, Display};
 use super::{greeting, rc};
 use crate::log::{error, info, verbose};
@@ -57,6 +59,8 @@ pub(super) struct SessionChannel {
     idle: Option<Idle>,
     /// The display that was asked for.
     display: Option<Display>,
+    /// For the log of transfers, where it is wanted.
+    work: Option<Work>,
 }
 
 /// How long the channel may carry nothing, and since when it has not.
@@ -83,7 +87,22 @@ impl SessionChannel {
             number,
             line: None,
             idle: None,
+            work: None,
             display: None,
+        }
+    }
+
+    /// Looks what the channel has carried.
+    fn count(&mut self, cx: &mut ChannelCx<'_>) {
+        if let Some(work) = &mut self.work {
+            work.count(cx);
+        }
+    }
+
+    /// Tells what a command has moved.
+    fn account(&mut self) {
+        if let (Some(work), State::Running(process)) = (self.work.take(), &self.state) {
+            self.shared.transferred(work.transfer(process.ended()));
         }
     }
 
@@ -126,7 +145,7 @@ impl SessionChannel {
             return self.start(&wanted, want_reply, cx);
         }
         let done = match name {
-            "pty-req" if preparing => self.allocate_terminal(&fields).unwrap_or(false),
+            "pty-req" if preparing => self.allocate_terminal(&fields, cx).unwrap_or(false),
             "env" if preparing => self.set_variable(&fields).unwrap_or(false),
             "x11-req" if preparing && self.display.is_none() => {
                 self.display = x11::start(&Rc::clone(&self.shared), &fields, &mut cx.control());
@@ -155,7 +174,7 @@ impl SessionChannel {
         }
     }
 
-    fn allocate_terminal(&mut self, fields: &[u8]) -> lh_wire::Result<bool> {
+    fn allocate_terminal(&mut self, fields: &[u8], cx: &mut ChannelCx<'_>) -> lh_wire::Result<bool> {
         let mut reader = Reader::new(fields);
         let kind = reader.string()?;
         let size = window_size(&mut reader)?;
@@ -163,6 +182,10 @@ impl SessionChannel {
         reader.finish()?;
         let allowed = self.shared.settings.permit_tty.value && self.shared.options.pty;
         if !allowed || self.terminal.is_some() {
+            return Ok(false);
+        }
+        if !cx.control().transport().is_encrypted() {
+            info!(self.shared.log, "terminal refused: the connection is not encrypted (NoneEnabled)");
             return Ok(false);
         }
         let allocated = Pty::allocate().and_then(|pty| {
@@ -175,6 +198,8 @@ impl SessionChannel {
             Ok(pty) => {
                 let kind = String::from_utf8_lossy(kind).into_owned();
                 self.terminal = Some(Terminal { pty, kind });
+                // What is typed stays encrypted, whatever the client says later.
+                cx.control().transport().set_unencrypted(Unencrypted::Refused);
                 Ok(true)
             }
             Err(problem) => {
@@ -264,8 +289,7 @@ impl SessionChannel {
             Plan::InternalSftp(args) => match Arguments::parse(args.iter().map(OsString::from), &shared.user)
             {
                 Ok(arguments) => {
-                    let address = shared.peer.ip().to_string();
-                    let sftp = Sftp::new(&arguments, &shared.user, address, shared.log.clone());
+                    let sftp = Sftp::new(&arguments, Rc::clone(&shared));
                     self.state = State::Sftp(Box::new(sftp));
                     answer(cx, true);
                 }
@@ -292,6 +316,13 @@ impl SessionChannel {
                         }
                         process.start(cx);
                         self.state = State::Running(Box::new(process));
+                        if shared.accounts {
+                            let command = match wanted {
+                                Wanted::Command(command) if !decision.forced => command.as_bytes().to_vec(),
+                                _ => decision.what.clone().into_bytes(),
+                            };
+                            self.work = Some(Work::new(command, cx.now()));
+                        }
                     }
                     Err(problem) => {
                         let shell = shared.user.shell.display();
@@ -431,6 +462,7 @@ impl ChannelHandler for SessionChannel {
                     let (ip, port, number) = (peer.ip(), peer.port(), self.number);
                     verbose!(self.shared.log, "Close session: user {user} from {ip} port {port} id {number}");
                     self.terminal = None;
+                    self.account();
                     if let Some(display) = self.display.take() {
                         display.end(&mut cx.control());
                     }
@@ -442,6 +474,7 @@ impl ChannelHandler for SessionChannel {
                     (None, ChannelEvent::Data { data, .. }) => cx.consumed(data.len()),
                     (None, _) => {}
                 }
+                self.count(cx);
             }
         }
     }
@@ -450,6 +483,7 @@ impl ChannelHandler for SessionChannel {
         if let Some(handler) = self.running() {
             handler.on_batch_end(cx);
         }
+        self.count(cx);
     }
 
     fn on_writable(&mut self, cx: &mut ChannelCx<'_>) {
@@ -457,6 +491,7 @@ impl ChannelHandler for SessionChannel {
         if let Some(handler) = self.running() {
             handler.on_writable(cx);
         }
+        self.count(cx);
     }
 
     fn interests<'a>(&'a self, out: &mut Interests<'a>) {
@@ -470,6 +505,7 @@ impl ChannelHandler for SessionChannel {
         if let Some(handler) = self.running() {
             handler.on_ready(token, ready, cx);
         }
+        self.count(cx);
     }
 
     fn next_deadline(&self) -> Option<Instant> {
@@ -487,6 +523,7 @@ impl ChannelHandler for SessionChannel {
         if let Some(handler) = self.running() {
             handler.on_timeout(cx);
         }
+        self.count(cx);
     }
 
     fn finished(&self) -> bool {

@@ -42,8 +42,8 @@ impl Server {
         let flags = OpenFlags::WRITE | OpenFlags::CREAT;
         let permissions = file.attrs.permissions.map_or(0o666, |bits| bits & 0o7777);
         self.log_open(file.path, flags, permissions);
-        let opened = self.room_to_open().and_then(|()| self.fs.open(file.path, flags, Some(permissions)));
-        let mut open = OpenFile::new(opened.map_err(|error| (PutStep::Open, error))?, file.path, flags);
+        let opened = self.room_to_open().and_then(|()| self.open_file(file.path, flags, permissions));
+        let mut open = opened.map_err(|error| (PutStep::Open, error))?;
         let written = write_whole(&mut open, file.data);
         let outcome = match written {
             Ok(()) => {
@@ -93,8 +93,7 @@ impl Server {
     fn get_file<'b>(&mut self, file: &GetFile<'_>, room: &'b mut [u8]) -> io::Result<GotFile<'b>> {
         self.log_open(file.path, OpenFlags::READ, 0o666);
         self.room_to_open()?;
-        let mut open =
-            OpenFile::new(self.fs.open(file.path, OpenFlags::READ, Some(0o666))?, file.path, OpenFlags::READ);
+        let mut open = self.open_file(file.path, OpenFlags::READ, 0o666)?;
         let got = read_whole(&mut open, room);
         if let Err(error) = &got {
             open.failed(status_of(error));

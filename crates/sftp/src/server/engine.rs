@@ -77,7 +77,7 @@ pub struct Server {
     pub(super) options: ServerOptions,
     pub(super) handles: Handles,
     pub(super) copy: Option<CopyJob>,
-    log: Box<dyn LogSink>,
+    pub(super) log: Box<dyn LogSink>,
     input: Chunks,
     /// Bytes given to `input` since the beginning, and those of them credit was given for.
     received: u64,

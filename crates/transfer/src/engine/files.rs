@@ -8,6 +8,7 @@ use crate::wording::{self, Deed};
 
 use super::dirs::Item;
 use super::file::{File, FileStep, Phase};
+use super::lanes::{LEAST_LEFT as LEAST_STRIPED, SPAN};
 use super::prepare::{fault_of, path_of};
 use super::{Engine, OPEN_AHEAD, Side, Token};
 
@@ -80,6 +81,8 @@ impl Engine {
                     FileStep::RealPath => return self.become_dir(key, path_of(outcome).ok()),
                     FileStep::OpenSource => self.source_opened(key, outcome),
                     FileStep::OpenTarget => self.target_opened(key, outcome),
+                    FileStep::IsPlain => self.plain_answer(key, outcome),
+                    FileStep::OpenStripe { lane } => self.stripe_opened(key, lane, outcome),
                     FileStep::Attributes => {
                         if let Err(fault) = outcome {
                             self.attributes_refused(key, fault);
@@ -219,7 +222,9 @@ impl Engine {
         }
         match there.cmp(&file.size) {
             std::cmp::Ordering::Less => {
-                file.resume_at(there);
+                // An upload may have gone over several channels, and then only so much is sure to be right.
+                let unsure = direction == Direction::Upload && file.size >= LEAST_STRIPED;
+                file.resume_at(if unsure { there.saturating_sub(SPAN) } else { there });
                 return true;
             }
             std::cmp::Ordering::Greater => {
@@ -256,6 +261,7 @@ impl Engine {
             outcome => return self.file_failed(key, Deed::OpenTarget, &fault_of(outcome)),
         };
         file.target = Some(handle);
+        let asked = file.started;
         file.old_size = info.filter(|info| info.kind == Kind::File).and_then(|info| info.size);
         file.phase = Phase::Copying;
         let there =
@@ -265,6 +271,7 @@ impl Engine {
         {
             return self.leave_target_alone(key);
         }
+        self.note_round_trip(asked);
         let Some(file) = self.files.get_mut(key) else { return };
         file.started = self.now;
         file.in_sending = true;
@@ -325,7 +332,7 @@ impl Engine {
         let quiet = file.outstanding == 0 && file.data_in_flight() == 0;
         match file.phase {
             Phase::Opening | Phase::Copying if file.failed => {
-                if quiet {
+                if quiet && !self.close_stripes(key) {
                     self.close_file(key);
                 }
             }
@@ -337,7 +344,9 @@ impl Engine {
                         self.file_failed(key, Deed::ReadSource, &fault);
                         return self.move_on(key);
                     }
-                    self.close_file(key);
+                    if !self.close_stripes(key) {
+                        self.close_file(key);
+                    }
                 }
             }
             Phase::Closing if quiet => {

@@ -8,6 +8,7 @@
 //! | [`files`] | one file from stat to close |
 //! | [`batch`] | small files by the hundred |
 //! | [`data`] | file bytes: which READ or WRITE goes next |
+//! | [`lanes`] | further channels for large uploads |
 //! | [`mod@write`] | how a WRITE gets into the send buffer |
 
 mod adopt;
@@ -16,6 +17,7 @@ mod data;
 mod dirs;
 mod file;
 mod files;
+mod lanes;
 mod prepare;
 mod write;
 
@@ -115,6 +117,7 @@ pub struct Engine {
     unfinished: Option<write::Unfinished>,
     flow: Flow,
     batches: batch::Batches,
+    lanes: lanes::Lanes,
     next_file_id: u64,
     summary: Summary,
     /// The user has had enough: what fails from now on goes without a word.
@@ -174,6 +177,7 @@ impl Engine {
             unfinished: None,
             flow,
             batches: batch::Batches::new(),
+            lanes: lanes::Lanes::default(),
             next_file_id: 0,
             summary: Summary::default(),
             cancelled: false,
@@ -225,6 +229,7 @@ impl Engine {
         let tokens = remote.fail(reason);
         if side == Side::Target {
             self.unfinished = None;
+            self.lanes.clear_unfinished();
         }
         if finished {
             return;
@@ -234,6 +239,9 @@ impl Engine {
         let fault = Fault { kind: FaultKind::Lost, text: reason.to_owned() };
         for token in tokens {
             self.done.push_back((token, Err(fault.clone())));
+        }
+        if side == Side::Target {
+            self.lanes_lost(reason, now);
         }
         self.abandon(reason);
         self.settle();
@@ -260,8 +268,11 @@ impl Engine {
             let Some(remote) = self.remote(side) else { return };
             // What a full queue had held up can go on once the queue is gone.
             if remote.queued() == 0 || !remote.flush(out) {
-                return;
+                break;
             }
+        }
+        if self.plan.direction == Direction::Upload {
+            self.look_at_window(0, out);
         }
     }
 

@@ -44,19 +44,26 @@ enum Rest {
     Zeros,
 }
 
+impl Unfinished {
+    /// Its file.
+    pub(super) const fn key(&self) -> Key {
+        self.key
+    }
+}
+
 impl Engine {
     /// Goes on with a WRITE that was begun. False while it is not complete.
-    pub(super) fn finish_write(&mut self, out: &mut dyn Output) -> bool {
-        while let Some(mut write) = self.unfinished.take() {
+    pub(super) fn finish_write(&mut self, lane: usize, out: &mut dyn Output) -> bool {
+        while let Some(mut write) = self.lanes.unfinished(&mut self.unfinished, lane).and_then(Option::take) {
             let budget = out.budget();
             let moved = budget > 0 && self.continue_write(&mut write, budget, out);
             if !write.head.is_empty() || write.left > 0 {
-                self.unfinished = Some(write);
+                self.put_back(lane, write);
                 if !moved {
                     return false;
                 }
             } else {
-                self.set_mid_write(write.key, false);
+                self.set_mid_write(lane, write.key, false);
                 self.move_on(write.key);
             }
         }
@@ -71,8 +78,15 @@ impl Engine {
             return taken > 0;
         }
         let want = write.left.min(budget);
-        let file = self.files.get(write.key);
-        let source = file.filter(|file| !file.failed).and_then(|file| file.source.as_ref());
+        if matches!(write.rest, Rest::File)
+            && let Some(file) = self.files.get_mut(write.key)
+            && file.failed
+        {
+            // Another part has failed: what this one still promises is worth nothing.
+            file.real_end = file.real_end.min(write.offset);
+            write.rest = Rest::Zeros;
+        }
+        let source = self.files.get(write.key).and_then(|file| file.source.as_ref());
         let mut read = None;
         let sent = match (&mut write.rest, source) {
             (Rest::File, Some(source)) => out.send_in_place(want, &mut |slices| {
@@ -107,7 +121,7 @@ impl Engine {
         if let Some(fault) = fault {
             write.rest = Rest::Zeros;
             if let Some(file) = self.files.get_mut(write.key) {
-                file.real_end = write.offset;
+                file.real_end = file.real_end.min(write.offset);
             }
             self.file_failed(write.key, Deed::ReadSource, &fault);
             return true;
@@ -122,6 +136,7 @@ impl Engine {
     pub(super) fn write_from_file(
         &mut self,
         key: Key,
+        lane: usize,
         want: usize,
         out: &mut dyn Output,
     ) -> Option<Result<usize, Fault>> {
@@ -134,8 +149,8 @@ impl Engine {
             // How much there is shows only when it is read.
             return Some(self.queue_small_write(key, SMALL_WRITE));
         }
-        let remote = self.target.as_mut()?;
-        let (source, target) = (file.source.as_ref()?, file.target.as_ref()?);
+        let remote = self.lanes.remote(&mut self.target, lane)?;
+        let (source, target) = (file.source.as_ref()?, file.target_on(lane)?);
         let offset = file.requested;
         let promised = !file.to_eof;
         let mut header = remote.write_header(target, offset)?;
@@ -180,7 +195,7 @@ impl Engine {
             write.left = len - data;
         }
         remote.expect(id, Token::File(key, FileStep::Write { offset, len: len as u32 }));
-        self.keep_unfinished(write);
+        self.keep_unfinished(lane, write);
         Some(Ok(len))
     }
 
@@ -217,23 +232,29 @@ impl Engine {
             }
         }
         write.rest = Rest::Memory(pieces);
-        self.keep_unfinished(write);
+        self.keep_unfinished(0, write);
         Ok(())
     }
 
-    fn keep_unfinished(&mut self, write: Unfinished) {
+    fn keep_unfinished(&mut self, lane: usize, write: Unfinished) {
         if write.left > 0 || !write.head.is_empty() {
-            self.set_mid_write(write.key, true);
-            self.unfinished = Some(write);
+            self.set_mid_write(lane, write.key, true);
+            self.put_back(lane, write);
         }
     }
 
-    fn set_mid_write(&mut self, key: Key, on: bool) {
-        if let Some(remote) = &mut self.target {
+    fn put_back(&mut self, lane: usize, write: Unfinished) {
+        if let Some(unfinished) = self.lanes.unfinished(&mut self.unfinished, lane) {
+            *unfinished = Some(write);
+        }
+    }
+
+    fn set_mid_write(&mut self, lane: usize, key: Key, on: bool) {
+        if let Some(remote) = self.lanes.remote(&mut self.target, lane) {
             remote.set_mid_message(on);
         }
         if let Some(file) = self.files.get_mut(key) {
-            file.mid_write = on;
+            file.mid_write = if on { file.mid_write + 1 } else { file.mid_write.saturating_sub(1) };
         }
     }
 }

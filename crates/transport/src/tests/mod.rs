@@ -8,6 +8,7 @@ mod jobs;
 mod rekeying;
 mod relayed;
 mod slabs;
+mod unencrypted;
 
 use std::io::IoSlice;
 use std::sync::OnceLock;
