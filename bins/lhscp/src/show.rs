@@ -31,7 +31,7 @@ impl Report for Show {
             Event::FileDone { id, name, size, started, .. } => {
                 self.display.finish(id, &name, size, size, started, now);
             }
-            Event::Started { .. } | Event::Entered { .. } => {}
+            Event::Started { .. } | Event::Entered { .. } | Event::Resumed { .. } => {}
             Event::Failed { text } | Event::Skipped { text } => {
                 self.display.break_line();
                 say(&text);

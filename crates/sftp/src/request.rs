@@ -70,6 +70,15 @@ pub enum Request<'a> {
     HomeDirectory { user: &'a [u8] },
     /// `users-groups-by-id@openssh.com`: packed big-endian `uint32` ids.
     UsersGroupsById { users: &'a [u8], groups: &'a [u8] },
+    /// `check-file`: as `check-file-handle`.
+    CheckFile { handle: &'a [u8], algorithms: &'a [u8], offset: u64, len: u64, block: u32 },
+    /// `check-file-handle`: digests of `len` bytes (0: to the end) from `offset` on, one for each `block` bytes (0: one
+    /// for all), by the first of `algorithms` (names separated by commas) that the server has.
+    CheckFileHandle { handle: &'a [u8], algorithms: &'a [u8], offset: u64, len: u64, block: u32 },
+    /// `check-file-name`: the same for a path.
+    CheckFileName { path: &'a [u8], algorithms: &'a [u8], offset: u64, len: u64, block: u32 },
+    /// `running-sum@longhaul`: begins a sum over what is read or written through the handle, or asks for it.
+    RunningSum { handle: &'a [u8], finish: bool },
     /// Any other EXTENDED request; `fields` is all that follows the name.
     Extended { name: &'a [u8], fields: &'a [u8] },
 }
@@ -114,6 +123,10 @@ impl<'a> Request<'a> {
             Self::CopyData { .. } => extension::COPY_DATA,
             Self::HomeDirectory { .. } => extension::HOME_DIRECTORY,
             Self::UsersGroupsById { .. } => extension::USERS_GROUPS_BY_ID,
+            Self::CheckFile { .. } => extension::CHECK_FILE,
+            Self::CheckFileHandle { .. } => extension::CHECK_FILE_HANDLE,
+            Self::CheckFileName { .. } => extension::CHECK_FILE_NAME,
+            Self::RunningSum { .. } => extension::RUNNING_SUM,
             Self::Extended { name, .. } => return Some(name),
             _ => return None,
         };
@@ -186,6 +199,19 @@ impl<'a> Request<'a> {
                 out.put_string(to);
                 out.put_u64(to_offset);
             }
+            Self::CheckFile { handle: name, algorithms, offset, len, block }
+            | Self::CheckFileHandle { handle: name, algorithms, offset, len, block }
+            | Self::CheckFileName { path: name, algorithms, offset, len, block } => {
+                out.put_string(name);
+                out.put_string(algorithms);
+                out.put_u64(offset);
+                out.put_u64(len);
+                out.put_u32(block);
+            }
+            Self::RunningSum { handle, finish } => {
+                out.put_string(handle);
+                out.put_u8(finish.into());
+            }
             Self::Limits => {}
             Self::Extended { fields, .. } => out.put_bytes(fields),
         }
@@ -256,6 +282,28 @@ impl<'a> Request<'a> {
             extension::USERS_GROUPS_BY_ID => {
                 Self::UsersGroupsById { users: r.string()?, groups: r.string()? }
             }
+            extension::CHECK_FILE => Self::CheckFile {
+                handle: r.string()?,
+                algorithms: r.string()?,
+                offset: r.u64()?,
+                len: r.u64()?,
+                block: r.u32()?,
+            },
+            extension::CHECK_FILE_HANDLE => Self::CheckFileHandle {
+                handle: r.string()?,
+                algorithms: r.string()?,
+                offset: r.u64()?,
+                len: r.u64()?,
+                block: r.u32()?,
+            },
+            extension::CHECK_FILE_NAME => Self::CheckFileName {
+                path: r.string()?,
+                algorithms: r.string()?,
+                offset: r.u64()?,
+                len: r.u64()?,
+                block: r.u32()?,
+            },
+            extension::RUNNING_SUM => Self::RunningSum { handle: r.string()?, finish: r.u8()? != 0 },
             _ => Self::Extended { name, fields: r.rest() },
         })
     }

@@ -30,6 +30,15 @@ pub enum Event {
         /// When its data began to move.
         started: Instant,
     },
+    /// A file that an earlier attempt has left unfinished is gone on with: its first `kept` bytes were compared.
+    Resumed {
+        /// Its path on the source.
+        source: Vec<u8>,
+        /// Bytes that need not be copied again.
+        kept: u64,
+        /// Bytes of the source.
+        size: u64,
+    },
     /// Something went wrong; the text names the file, in the words of OpenSSH's `scp`. The copy goes on with
     /// what is left, and the exit status will not be 0.
     Failed {
@@ -52,6 +61,8 @@ pub struct Summary {
     pub directories: u64,
     /// Bytes of files that were confirmed, those of failed files included.
     pub bytes: u64,
+    /// Files of which both ends found that they hold the same.
+    pub verified: u64,
     /// [`Event::Failed`]s.
     pub failures: u64,
     /// A connection was lost on the way.

@@ -9,7 +9,7 @@ use lh_sftp::{
     StatusCode, WriteHeader, extension,
 };
 
-use crate::end::{Done, Entry, Fault, FaultKind, Handle, Info, Op, Outcome};
+use crate::end::{AsFound, DIGEST_BLOCK, Done, Entry, Fault, FaultKind, Handle, Info, Op, Outcome};
 use crate::engine::Token;
 use crate::names::display_name;
 
@@ -94,6 +94,37 @@ impl Remote {
                 flags: OpenFlags::WRITE | OpenFlags::CREAT,
                 attrs: Attrs::with_permissions(mode & 0o777),
             },
+            Op::Lstat(path) => Request::Lstat { path },
+            Op::Fstat(handle) => Request::Fstat { handle: remote(handle)? },
+            Op::OpenPart { path, mode, as_found } => Request::Open {
+                path,
+                flags: OpenFlags::READ
+                    | OpenFlags::WRITE
+                    | OpenFlags::CREAT
+                    | match as_found {
+                        AsFound::Fresh => OpenFlags::EXCL,
+                        AsFound::Empty => OpenFlags::TRUNC,
+                        AsFound::Kept => OpenFlags::default(),
+                    },
+                attrs: Attrs::with_permissions(mode & 0o777 | 0o600),
+            },
+            Op::Rename { old, new } if self.session.supports(extension::POSIX_RENAME) => {
+                Request::PosixRename { old, new }
+            }
+            Op::Rename { old, new } | Op::RenameNew { old, new } => Request::Rename { old, new },
+            Op::Remove(path) => Request::Remove { path },
+            Op::Digests { handle, offset, len } => Request::CheckFileHandle {
+                handle: remote(handle)?,
+                algorithms: b"sha256",
+                offset: *offset,
+                len: *len,
+                block: DIGEST_BLOCK,
+            },
+            Op::Peek { handle, offset, len } => {
+                Request::Read { handle: remote(handle)?, offset: *offset, len: *len }
+            }
+            Op::BeginSum(handle) => Request::RunningSum { handle: remote(handle)?, finish: false },
+            Op::EndSum(handle) => Request::RunningSum { handle: remote(handle)?, finish: true },
             Op::Mkdir { path, mode } => Request::Mkdir { path, attrs: Attrs::with_permissions(*mode) },
             Op::List(path) => Request::Opendir { path },
             Op::ListMore(handle) => Request::Readdir { handle: remote(handle)? },
@@ -254,7 +285,7 @@ fn outcome(body: ReplyBody) -> Outcome {
                 .map(|name| Entry { name: name.name.into(), info: Info::of_attrs(&name.attrs) })
                 .collect(),
         ))),
-        ReplyBody::Extended(_) => Err(Fault::other("Bad message")),
+        ReplyBody::Extended(fields) => Ok(Done::Extended(fields)),
     }
 }
 

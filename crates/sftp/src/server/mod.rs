@@ -4,6 +4,7 @@
 //! [`Server::poll`] whenever something arrived or room to send appeared; `poll` says how many input bytes
 //! have been used, so that credit for the channel is held back while replies cannot leave.
 
+mod check;
 mod copy;
 mod dispatch;
 mod engine;

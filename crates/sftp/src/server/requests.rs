@@ -28,7 +28,7 @@ const fn extended(
     RequestInfo { name, packet_type: PacketType::EXTENDED, extension: Some((extension, version)), writes }
 }
 
-static TABLE: [RequestInfo; 29] = [
+static TABLE: [RequestInfo; 33] = [
     plain("open", PacketType::OPEN, false),
     plain("close", PacketType::CLOSE, false),
     plain("read", PacketType::READ, false),
@@ -58,6 +58,10 @@ static TABLE: [RequestInfo; 29] = [
     extended("copy-data", extension::COPY_DATA, "1", true),
     extended("home-directory", extension::HOME_DIRECTORY, "1", false),
     extended("users-groups-by-id", extension::USERS_GROUPS_BY_ID, "1", false),
+    extended("check-file", extension::CHECK_FILE, "1", false),
+    extended("check-file-handle", extension::CHECK_FILE_HANDLE, "1", false),
+    extended("check-file-name", extension::CHECK_FILE_NAME, "1", false),
+    extended("running-sum", extension::RUNNING_SUM, "1", false),
 ];
 
 /// All requests this server knows, in the order in which sftp-server prints them.

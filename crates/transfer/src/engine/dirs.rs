@@ -44,11 +44,13 @@ pub(crate) struct Item {
     pub(super) parent: Option<Key>,
     /// Reached through a symbolic link (or named on the command line, which may be one).
     pub(super) linked: bool,
+    /// The copy turned out wrong once and is made again.
+    pub(super) again: bool,
 }
 
 impl Item {
     pub(super) fn top(source: Vec<u8>, target: Vec<u8>, info: Info) -> Self {
-        Self { source, target, info, parent: None, linked: true }
+        Self { source, target, info, parent: None, linked: true, again: false }
     }
 }
 
@@ -92,6 +94,16 @@ impl Dir {
         self.listed = true;
         self.files.clear();
         self.subdirs.clear();
+    }
+
+    /// It did not exist before: nothing can be in it but what this copy puts there.
+    pub(super) const fn created(&self) -> bool {
+        self.created
+    }
+
+    /// One more below is to be waited for.
+    pub(super) const fn count_in(&mut self) {
+        self.children += 1;
     }
 
     fn temporary_mode(&self) -> u32 {
@@ -166,6 +178,7 @@ impl Engine {
             info: entry.info,
             parent: Some(key),
             linked: entry.info.kind != Kind::Dir,
+            again: false,
         };
         if let Some(dir) = self.dirs.get_mut(key) {
             dir.children += 1;

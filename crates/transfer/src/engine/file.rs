@@ -4,10 +4,13 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use bytes::Bytes;
+use lh_sftp::RunningSum;
 
 use crate::end::{Fault, Handle};
 
+use super::check::{Check, CheckStep};
 use super::dirs::Item;
+use super::place::{Place, PlaceStep};
 
 /// Which question about a file an answer belongs to.
 #[derive(Debug, Clone, Copy)]
@@ -34,6 +37,9 @@ pub(crate) enum FileStep {
     CloseTarget,
     /// Cutting a file that was closed before its failure was known.
     Repair,
+    /// What [`super::place`] and [`super::check`] ask.
+    Place(PlaceStep),
+    Check(CheckStep),
 }
 
 /// How far a file has come.
@@ -96,6 +102,12 @@ pub(super) struct File {
     /// Counted in `Flow::ahead`.
     pub(super) ahead: u64,
     pub(super) started: Instant,
+    /// Under which name the file grows.
+    pub(super) place: Place,
+    /// The comparison of what is there already, while it goes on.
+    pub(super) check: Option<Check>,
+    /// Over what was copied, while both ends sum up.
+    pub(super) sum: Option<RunningSum>,
 }
 
 impl File {
@@ -131,7 +143,15 @@ impl File {
             uncut: None,
             ahead: 0,
             started: now,
+            place: Place::default(),
+            check: None,
+            sum: None,
         }
+    }
+
+    /// The name that the bytes are under now.
+    pub(super) fn written_path(&self) -> &[u8] {
+        self.place.growing().unwrap_or(&self.item.target)
     }
 
     /// `kept` bytes of the target are right already: copying begins behind them.

@@ -86,6 +86,8 @@ impl Engine {
                             self.file_failed(key, Deed::CloseTarget, &fault);
                         }
                     }
+                    FileStep::Place(step) => self.place_answer(key, step, outcome),
+                    FileStep::Check(step) => self.check_answer(key, step, outcome),
                     // The failure has been told; that the cut failed too says nothing new.
                     FileStep::Repair | FileStep::Read { .. } | FileStep::Write { .. } => {}
                 }
@@ -177,7 +179,7 @@ impl Engine {
             let target = file.item.target.clone();
             return self.start(Side::Target, Op::Stat(&target), Token::File(key, FileStep::TargetStat));
         }
-        self.open_target(key);
+        self.find_place(key);
     }
 
     /// Upload that is to be resumed: how much is there?
@@ -227,7 +229,7 @@ impl Engine {
         false
     }
 
-    fn open_target(&mut self, key: Key) {
+    pub(super) fn open_target(&mut self, key: Key) {
         let Some(file) = self.files.get_mut(key) else { return };
         file.outstanding += 1;
         let (target, info) = (file.item.target.clone(), file.item.info);
@@ -252,7 +254,15 @@ impl Engine {
         {
             return self.leave_target_alone(key);
         }
+        self.begin_data(key);
+    }
+
+    /// Both ends are open: the data may follow.
+    pub(super) fn begin_data(&mut self, key: Key) {
+        self.begin_sum(key);
         let Some(file) = self.files.get_mut(key) else { return };
+        file.phase = Phase::Copying;
+        file.place.settled = true;
         file.started = self.now;
         file.in_sending = true;
         self.sending.push_back(key);
@@ -272,7 +282,7 @@ impl Engine {
         let size = if self.plan.direction == Direction::Relay { file.write_at } else { file.requested };
         file.uncut = Some((fault, size));
         file.outstanding += 1;
-        let target = file.item.target.clone();
+        let target = file.written_path().to_vec();
         self.start(Side::Target, Op::Stat(&target), Token::File(key, FileStep::SizeCheck));
     }
 
@@ -301,6 +311,7 @@ impl Engine {
                 if let Some(file) = self.files.get_mut(key) {
                     file.confirm(offset, u64::from(len));
                 }
+                self.note_progress(key);
             }
             Err(fault) => self.file_failed(key, Deed::WriteTarget, &fault),
         }
@@ -328,6 +339,10 @@ impl Engine {
                 }
             }
             Phase::Closing if quiet => {
+                if self.settle_place(key) {
+                    return;
+                }
+                let Some(file) = self.files.get_mut(key) else { return };
                 let cut_later = self.plan.direction != Direction::Download
                     && file.failed
                     && !file.repaired
@@ -336,7 +351,7 @@ impl Engine {
                     file.repaired = true;
                     file.outstanding += 1;
                     let change = Change { size: Some(file.good_end()), ..Change::default() };
-                    let target = file.item.target.clone();
+                    let target = file.written_path().to_vec();
                     let token = Token::File(key, FileStep::Repair);
                     self.start(Side::Target, Op::SetPath { path: &target, change }, token);
                 } else {
@@ -348,8 +363,10 @@ impl Engine {
     }
 
     /// Sets what is to be set on the target and closes both ends.
-    fn close_file(&mut self, key: Key) {
+    pub(super) fn close_file(&mut self, key: Key) {
+        self.end_sum(key);
         let Some(file) = self.files.get_mut(key) else { return };
+        let untouched = file.phase == Phase::Opening;
         file.phase = Phase::Closing;
         self.flow.ahead -= std::mem::take(&mut file.ahead);
         self.flow.held -= file.held.values().flatten().map(|piece| piece.len() as u64).sum::<u64>();
@@ -371,12 +388,17 @@ impl Engine {
         } else {
             change.size = Some(size);
         }
+        if failed && untouched {
+            change = Change::default();
+        }
         if failed {
             // Whatever the cut says: this end of the file has been dealt with on its handle.
             file.repaired = true;
         } else if self.options.preserve {
             change.mode = file.item.info.mode.map(|mode| mode & 0o777);
             change.times = file.item.info.times;
+        } else if let Some(mode) = file.place.mode_of_old() {
+            change.mode = Some(mode);
         }
         let set = target.is_some() && change != Change::default();
         let close = target.is_some();
@@ -405,6 +427,9 @@ impl Engine {
     }
 
     fn file_done(&mut self, key: Key) {
+        if self.try_again(key) {
+            return;
+        }
         let Some(file) = self.files.get(key) else { return };
         if !file.failed {
             self.summary.files += 1;
@@ -419,7 +444,7 @@ impl Engine {
         self.forget_file(key);
     }
 
-    fn forget_file(&mut self, key: Key) {
+    pub(super) fn forget_file(&mut self, key: Key) {
         if let Some(file) = self.files.remove(key) {
             self.flow.ahead -= file.ahead;
             if file.in_sending {

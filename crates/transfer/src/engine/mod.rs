@@ -6,14 +6,18 @@
 //! | [`prepare`] | the target and the sources: `~`, patterns, is it a directory |
 //! | [`dirs`] | directories: listing, making, finishing |
 //! | [`files`] | one file from stat to close |
+//! | [`mod@place`] | the name under which a file grows, and its way to the final one |
+//! | [`check`] | is what is there already right, is what was written right |
 //! | [`data`] | file bytes: which READ or WRITE goes next |
 //! | [`mod@write`] | how a WRITE gets into the send buffer |
 
 mod adopt;
+mod check;
 mod data;
 mod dirs;
 mod file;
 mod files;
+mod place;
 mod prepare;
 mod write;
 
@@ -24,6 +28,7 @@ use bytes::Bytes;
 use lh_sftp::server::Output;
 
 use crate::end::{Fault, FaultKind, Op, Outcome};
+use crate::journal::Journal;
 use crate::limiter::Limiter;
 use crate::remote::Remote;
 use crate::table::{Key, Table};
@@ -103,6 +108,8 @@ pub struct Engine {
     flow: Flow,
     next_file_id: u64,
     summary: Summary,
+    /// What is done and how far the rest has come, where that is to survive this process.
+    journal: Option<Journal>,
     /// The user has had enough: what fails from now on goes without a word.
     cancelled: bool,
     now: Instant,
@@ -155,6 +162,11 @@ impl Engine {
             flow,
             next_file_id: 0,
             summary: Summary::default(),
+            journal: options
+                .journal
+                .as_deref()
+                .filter(|_| options.atomic)
+                .and_then(|path| Journal::open(path, plan.direction != Direction::Download)),
             cancelled: false,
             now,
             plan,
@@ -174,6 +186,13 @@ impl Engine {
     /// Bytes came on the channel of `side`.
     pub fn received(&mut self, side: Side, data: Bytes, now: Instant) {
         self.now = now;
+        self.receive(side, data, now);
+        if self.is_finished() {
+            self.keep_journal();
+        }
+    }
+
+    fn receive(&mut self, side: Side, data: Bytes, now: Instant) {
         let Some(remote) = self.remote(side) else { return };
         if remote.lost() {
             return;
@@ -219,10 +238,16 @@ impl Engine {
         if self.summary.failures == failures {
             self.fail(reason.to_owned());
         }
+        self.keep_journal();
     }
 
     /// Begins what can be begun and sends what can be sent on the channel of `side`.
     pub fn advance(&mut self, side: Side, out: &mut dyn Output, now: Instant) {
+        self.work(side, out, now);
+        self.keep_journal();
+    }
+
+    fn work(&mut self, side: Side, out: &mut dyn Output, now: Instant) {
         self.now = now;
         if side == Side::Source || self.plan.direction == Direction::Upload {
             self.flow.wait_until = None;

@@ -267,6 +267,15 @@ impl Engine {
             // What cannot be seen may still be written to: the OPEN will tell.
             Err(_) => (false, false),
         };
+        // What an attempt that was cut off has made does not change what the command means.
+        let (exists, dir) = match &mut self.journal {
+            Some(journal) if journal.was_new(&self.plan.target) => (false, false),
+            Some(journal) if !exists => {
+                journal.note_new(&self.plan.target);
+                (exists, dir)
+            }
+            _ => (exists, dir),
+        };
         self.prepare.target = Target::Known { path: self.plan.target.clone(), exists, dir };
         if self.plan.target_must_be_dir && !dir {
             if self.plan.direction == Direction::Download {
