@@ -11,6 +11,7 @@ mod pty;
 mod scene;
 mod server;
 pub mod tunnel;
+mod x11;
 
 pub use agent::Agent;
 pub use data::{assert_same_file, assert_same_tree, link_folder, make_blob, make_tree};
@@ -18,6 +19,7 @@ pub use lab::{Lab, Ran, TestUser};
 pub use pty::Terminal;
 pub use scene::{Scene, eventually, open_to_all, safe_folder, script};
 pub use server::{Inetd, Lhsshd};
+pub use x11::XServer;
 
 use std::path::{Path, PathBuf};
 

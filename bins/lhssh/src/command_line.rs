@@ -78,6 +78,9 @@ const FIXED: &[(char, &str, &str)] = &[
     ('g', "GatewayPorts", "yes"),
     ('n', "StdinNull", "yes"),
     ('s', "SessionType", "subsystem"),
+    ('X', "ForwardX11", "yes"),
+    ('Y', "ForwardX11", "yes"),
+    ('Y', "ForwardX11Trusted", "yes"),
     ('x', "ForwardX11", "no"),
 ];
 

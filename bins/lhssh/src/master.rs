@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use lh_client::mux::{Listen, Master};
-use lh_client::{Client, Forwards, LogLevel, Options, TerminalUi};
+use lh_client::{Client, Forwards, LogLevel, Options, TerminalUi, X11Forward};
 use lh_config::enums::ControlMaster;
 use lh_driver::error_words;
 
@@ -16,6 +16,7 @@ pub(crate) fn listen(
     client: &mut Client,
     forwards: &Forwards,
     agent: Option<&'static str>,
+    x11: &X11Forward,
     ui: &mut TerminalUi,
 ) -> Option<Master> {
     let config = &options.config;
@@ -25,7 +26,8 @@ pub(crate) fn listen(
         ControlMaster::Ask | ControlMaster::AutoAsk => true,
     };
     let path = config.control_path.as_deref()?;
-    let master = Master::new(forwards.clone(), ui.voice(options.log_level), client.host(), ask, agent);
+    let master = Master::new(forwards.clone(), ui.voice(options.log_level), client.host(), ask, agent)
+        .with_x11(x11.clone());
     let text = match master.listen(Path::new(path), &mut client.driver().control()) {
         Ok(Listen::Yes) => return Some(master),
         Ok(Listen::Taken(text)) => text,

@@ -312,7 +312,7 @@ fn new_session(options: &Options, plan: &Plan, start: &Start) -> NewSession {
     let environment = SessionSetup::new(start.clone()).with_environment(config).env;
     NewSession {
         tty: plan.tty,
-        x11: false,
+        x11: *config.forward_x11,
         agent: *config.forward_agent != ForwardAgent::No,
         subsystem: matches!(start, Start::Subsystem(_)),
         escape: config.escape_char.0,

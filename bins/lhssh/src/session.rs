@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use lh_client::mux::Master;
 use lh_client::{
     AgentForward, Client, ClientError, Forwards, HostKeyUpdate, LogLevel, Options, Pty, SessionNote,
-    SessionSetup, TerminalUi, UserInterface, Voice, answer_by_default, sanitise,
+    SessionSetup, TerminalUi, UserInterface, Voice, X11Forward, answer_by_default, sanitise,
 };
 use lh_config::special::ControlPersist;
 use lh_driver::{
@@ -33,10 +33,12 @@ pub(crate) fn session(
     ui: &mut TerminalUi,
 ) -> Result<u8, ClientError> {
     let local = |error: std::io::Error| ClientError::Local(error.to_string());
+    let voice = ui.voice(options.log_level);
+    // Runs a program, which signals can still reach.
+    let x11 = X11Forward::new(&options.config, voice.clone());
     let signals = Signals::collect(&[Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM, Signal::WINCH])
         .map_err(local)?;
     let terminal: Terminal = Rc::new(RefCell::new(None));
-    let voice = ui.voice(options.log_level);
     let forwards = Forwards::new(&options.config, voice.clone());
     let mut control = Session {
         signals,
@@ -52,6 +54,7 @@ pub(crate) fn session(
         persist: None,
         idle_since: None,
         agent: client.agent_forward(options, voice.clone())?,
+        x11,
         settling: false,
         over: false,
         note: None,
@@ -62,7 +65,7 @@ pub(crate) fn session(
     forwards.start(&mut client.driver().control());
     let fatal = || forwards.fatal().map_or(Ok(()), |text| Err(ClientError::Config(text)));
     fatal()?;
-    control.master = master::listen(options, client, &forwards, control.agent.request(), ui);
+    control.master = master::listen(options, client, &forwards, control.agent.request(), &control.x11, ui);
     let persistent = control.master.is_some() && *options.config.control_persist != ControlPersist::No;
     if plan.background || persistent {
         if forwards.pending() {
@@ -140,6 +143,7 @@ fn open(
         let mut setup =
             SessionSetup::new(start).with_environment(&options.config).with_timeout(&options.config);
         setup.agent_request = control.agent.request();
+        setup.x11 = control.x11.request();
         if plan.tty {
             setup.pty = Some(local_pty());
             if is_terminal(stdin()) && !plan.null_input {
@@ -246,6 +250,7 @@ struct Session {
     /// …since then.
     idle_since: Option<Instant>,
     agent: AgentForward,
+    x11: X11Forward,
     /// Nothing is wanted but that the forwards are set up.
     settling: bool,
     /// The session is over, and forwarded connections are not.
@@ -293,6 +298,9 @@ impl Session {
                 self.tty = false;
                 self.terminal.borrow_mut().take();
             }
+            SessionNote::X11Refused => {
+                self.voice.say(LogLevel::Error, "X11 forwarding request failed on channel 0");
+            }
             SessionNote::Idle => {
                 let text = "channel 0: closing after the time ChannelTimeout allows without traffic";
                 self.voice.say(LogLevel::Debug1, text);
@@ -324,6 +332,7 @@ impl Control for Session {
         };
         let Some(event) = event.and_then(|event| self.forwards.on_event(event, cx)) else { return };
         let Some(event) = self.agent.on_event(event, cx) else { return };
+        let Some(event) = self.x11.on_event(event, cx) else { return };
         match event {
             ControlEvent::Note { note, .. } => {
                 if let Some(note) = note.downcast_ref::<SessionNote>() {
@@ -350,7 +359,7 @@ impl Control for Session {
         }
     }
 
-    fn on_turn_end(&mut self, cx: &mut ControlCx<'_>) {
+    fn before_wait(&mut self, cx: &mut ControlCx<'_>) {
         if self.over && cx.handler_count() == 0 {
             // A program that ended without a status was killed, or the server is odd: not a success.
             cx.stop(self.status.unwrap_or(FAILURE).into());

@@ -41,6 +41,7 @@ mod terminal;
 mod testing;
 mod ui;
 mod update_host_keys;
+mod x11;
 
 pub use agent_forward::AgentForward;
 pub use algorithms::default_algorithms;
@@ -56,3 +57,4 @@ pub use syslog::Syslog;
 pub use terminal::TerminalUi;
 pub use ui::{LogLevel, Secret, UserInterface};
 pub use update_host_keys::HostKeyUpdate;
+pub use x11::{X11Forward, X11Request};

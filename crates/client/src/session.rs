@@ -8,6 +8,8 @@ use lh_driver::{ChannelCx, ChannelEvent, ChannelHandler, ControlCx, ControlEvent
 use lh_wire::msg::open_failure;
 use lh_wire::{Reader, Writer};
 
+use crate::x11::{self, X11Request};
+
 /// What the session runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Start {
@@ -65,6 +67,8 @@ pub struct SessionSetup {
     pub env: Vec<(String, String)>,
     /// The request that asks for agent forwarding, if there is to be any: see [`AgentForward`](crate::AgentForward).
     pub agent_request: Option<&'static str>,
+    /// What asks for X11 forwarding, if there is to be any: see [`X11Forward`](crate::X11Forward).
+    pub x11: Option<X11Request>,
     /// What to run.
     pub start: Start,
     /// Close the channel when nothing has moved over it for so long (`ChannelTimeout`).
@@ -74,7 +78,7 @@ pub struct SessionSetup {
 impl SessionSetup {
     /// Runs `start` without a terminal or environment.
     pub const fn new(start: Start) -> Self {
-        Self { pty: None, env: Vec::new(), agent_request: None, start, idle: None }
+        Self { pty: None, env: Vec::new(), agent_request: None, x11: None, start, idle: None }
     }
 
     /// Adds what `ChannelTimeout` says about this kind of session: `session:shell`, `session:command` or
@@ -130,6 +134,8 @@ pub enum SessionNote {
     Opened,
     /// The server gives no terminal.
     PtyRefused,
+    /// The server does not forward X11.
+    X11Refused,
     /// Nothing moved for as long as `ChannelTimeout` allows: the channel is being closed.
     Idle,
     /// The server accepted the program (or shell, or subsystem).
@@ -200,6 +206,12 @@ impl ChannelHandler for SessionChannel {
                 }
                 return;
             }
+            ChannelEvent::RequestReply { name, ok } if name == x11::REQUEST => {
+                if !ok {
+                    cx.notify(SessionNote::X11Refused);
+                }
+                return;
+            }
             ChannelEvent::RequestReply { name, ok } if name == self.start => {
                 cx.notify(if *ok {
                     SessionNote::Started
@@ -260,6 +272,9 @@ impl ChannelHandler for SessionChannel {
 }
 
 fn send_requests(setup: &SessionSetup, cx: &mut ChannelCx<'_>) {
+    if let Some(request) = &setup.x11 {
+        cx.request(x11::REQUEST, true, request.fields());
+    }
     if let Some(name) = setup.agent_request {
         // As with ssh, nobody waits for an answer: a server that refuses leaves the session as it is.
         cx.request(name, false, b"");

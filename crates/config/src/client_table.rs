@@ -47,9 +47,9 @@ keyword_table! {
     /// Hash of displayed fingerprints.
     fingerprint_hash: FingerprintHash = "sha256", "FingerprintHash", Match, Works;
     /// Forward X11.
-    forward_x11: bool = "no", "ForwardX11", Match, NotYet;
+    forward_x11: bool = "no", "ForwardX11", Match, Works;
     /// Forwarded X11 clients are trusted.
-    forward_x11_trusted: bool = "no", "ForwardX11Trusted", Match, NotYet;
+    forward_x11_trusted: bool = "no", "ForwardX11Trusted", Match, Works;
     /// Forwards listen on every address.
     gateway_ports: bool = "no", "GatewayPorts", Match, Works;
     /// Kerberos authentication.
@@ -114,7 +114,7 @@ keyword_table! {
     /// How often to try connecting.
     connection_attempts: u32 = "1", "ConnectionAttempts", Match, Works;
     /// How long untrusted X11 is allowed, in seconds.
-    forward_x11_timeout: Seconds = "1200", "ForwardX11Timeout", Match, NotYet;
+    forward_x11_timeout: Seconds = "1200", "ForwardX11Timeout", Match, Works;
     /// How often to ask for a password.
     number_of_password_prompts: u32 = "3", "NumberOfPasswordPrompts", Match, Works;
     /// Unanswered keepalives until giving up.
@@ -174,7 +174,7 @@ keyword_table! {
     /// Algorithms for public key authentication.
     pubkey_accepted_algorithms: AlgorithmList = "", "PubkeyAcceptedAlgorithms" ["PubkeyAcceptedKeyTypes"], Match, Works;
     /// The xauth program.
-    xauth_location: Option<String> = "/usr/bin/xauth", "XAuthLocation", Match, NotYet;
+    xauth_location: Option<String> = "/usr/bin/xauth", "XAuthLocation", Match, Works;
     /// Refuse to connect, with this text.
     refuse_connection: Option<String> = "", "RefuseConnection", Match, Works;
     /// Text after our version in the identification line.

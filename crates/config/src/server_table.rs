@@ -31,7 +31,7 @@ keyword_table! {
     /// Time to log in.
     login_grace_time: GraceTime = "120", "LoginGraceTime", Global, Works;
     /// First X11 display number.
-    x11_display_offset: u32 = "10", "X11DisplayOffset", Match, NotYet;
+    x11_display_offset: u32 = "10", "X11DisplayOffset", Match, Works;
     /// Authentication attempts per connection.
     max_auth_tries: u32 = "6", "MaxAuthTries", Match, Works;
     /// Open sessions per connection.
@@ -90,9 +90,9 @@ keyword_table! {
     /// Show the last login.
     print_last_log: bool = "yes", "PrintLastLog", Global, Works;
     /// Allow X11 forwarding.
-    x11_forwarding: bool = "no", "X11Forwarding", Match, NotYet;
+    x11_forwarding: bool = "no", "X11Forwarding", Match, Works;
     /// X11 listens on the loopback address.
-    x11_use_localhost: bool = "yes", "X11UseLocalhost", Match, NotYet;
+    x11_use_localhost: bool = "yes", "X11UseLocalhost", Match, Works;
     /// Allow terminals.
     permit_tty: bool = "yes", "PermitTTY", Match, Works;
     /// Run ~/.ssh/rc.
@@ -132,7 +132,7 @@ keyword_table! {
     /// Primes for group exchange.
     moduli_file: Option<String> = "/etc/ssh/moduli", "ModuliFile", Global, Works;
     /// The xauth program.
-    xauth_location: Option<String> = "/usr/bin/xauth", "XAuthLocation", Global, NotYet;
+    xauth_location: Option<String> = "/usr/bin/xauth", "XAuthLocation", Global, Works;
     /// Packet ciphers.
     ciphers: AlgorithmList = "", "Ciphers", Global, Works;
     /// Message authentication codes.

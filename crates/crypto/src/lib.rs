@@ -21,6 +21,11 @@ mod prime;
 mod random;
 mod umac;
 
+/// True when both are the same; takes as long for any two of one length, so that secrets can be compared.
+pub fn constant_time_eq(left: &[u8], right: &[u8]) -> bool {
+    subtle::ConstantTimeEq::ct_eq(left, right).into()
+}
+
 pub use cipher::Cipher;
 pub use error::{CryptoError, KexError, KeyFileError, OpenError, VerifyError};
 pub use hash::{Digest, Hash, Hasher, Md5Hasher, Tag};

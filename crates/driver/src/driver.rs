@@ -202,6 +202,9 @@ impl Driver {
         // What came together with the end of authentication, or became possible by an answer given elsewhere.
         self.dispatch(control)?;
         self.settle(control);
+        // After these events too, which workers may have brought: the wait may be a long one.
+        control.before_wait(&mut ControlCx::new(&mut self.core));
+        self.settle(control);
         self.core.link.flush(self.core.now)?;
         if self.core.stop.is_some() {
             return Ok(());
@@ -241,8 +244,6 @@ impl Driver {
         self.produce();
         self.settle(control);
         self.time_out(control)?;
-        self.settle(control);
-        control.on_turn_end(&mut ControlCx::new(&mut self.core));
         self.settle(control);
         self.rotation = self.rotation.wrapping_add(1);
         Ok(())

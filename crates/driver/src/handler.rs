@@ -227,9 +227,9 @@ pub trait Control {
         let _ = cx;
     }
 
-    /// Called at the end of every turn of the loop, before output is flushed: the place to look at state shared
-    /// with handlers. Keep it short.
-    fn on_turn_end(&mut self, cx: &mut ControlCx<'_>) {
+    /// Called once in every turn of the loop, when all that has happened was told and before output is flushed and
+    /// anything is waited for: the place to look at state shared with handlers. Keep it short.
+    fn before_wait(&mut self, cx: &mut ControlCx<'_>) {
         let _ = cx;
     }
 }

@@ -2,6 +2,7 @@
 
 mod common;
 
+use std::cell::Cell;
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -226,6 +227,41 @@ fn handlers_leave_notes_and_stop_the_loop() {
     };
     assert_eq!(code, 42, "the first to stop decides");
     assert_eq!(world.client_script.notes, ["opened"]);
+}
+
+/// What the first half of a turn delivers, because a worker or the end of authentication brought it, may be what the control
+/// waits to see before it ends: a session hung because it was only asked after the wait.
+#[test]
+fn a_control_looks_at_every_event_before_the_loop_waits() {
+    #[derive(Default)]
+    struct Watcher {
+        heard: bool,
+        looked: Cell<bool>,
+        waited_unseen: Cell<bool>,
+    }
+    impl Control for Watcher {
+        fn on_event(&mut self, event: ControlEvent, _cx: &mut ControlCx<'_>) {
+            self.heard |= matches!(event, ControlEvent::GlobalRequest { .. });
+            self.looked.set(false);
+        }
+        fn before_wait(&mut self, _cx: &mut ControlCx<'_>) {
+            self.looked.set(true);
+        }
+        fn interests<'a>(&'a self, _out: &mut Interests<'a>) {
+            self.waited_unseen.set(self.waited_unseen.get() | (self.heard && !self.looked.get()));
+        }
+    }
+    let (mut client, mut server, _key) = links();
+    // It has arrived before the driver is there.
+    server.transport().payload(&[&[80, 0, 0, 0, 6][..], b"news@x", &[0]].concat());
+    assert!(server.finish(Duration::from_secs(20)));
+    let mut socket = std::fs::File::from(client.stream().read_fd().try_clone_to_owned().unwrap());
+    let n = socket.read(client.transport().recv_space()).unwrap();
+    client.transport().received(n);
+    let mut watcher = Watcher::default();
+    let mut driver = Driver::new(client, lh_connection::Config::default());
+    driver.run_once(&mut watcher, Some(Duration::ZERO)).unwrap();
+    assert!(watcher.heard && !watcher.waited_unseen.get());
 }
 
 #[test]

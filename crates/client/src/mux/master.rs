@@ -14,9 +14,9 @@ use lh_driver::{
 
 use super::connection::Connection;
 use super::passenger::Passenger;
-use crate::Forwards;
 use crate::log::Voice;
 use crate::ui::LogLevel;
+use crate::{Forwards, X11Forward};
 
 /// Files of control sockets are for their owner alone.
 const MASK: u32 = 0o177;
@@ -43,6 +43,8 @@ pub(super) struct Shared {
     pub(super) ask: bool,
     /// How the agent is asked for, where the connection forwards it.
     pub(super) agent: Option<&'static str>,
+    /// The display, where the connection forwards it.
+    pub(super) x11: Option<X11Forward>,
     pub(super) state: RefCell<State>,
 }
 
@@ -58,7 +60,17 @@ impl Master {
     /// somebody is asked before anything is done for a client.
     pub fn new(forwards: Forwards, voice: Voice, host: &str, ask: bool, agent: Option<&'static str>) -> Self {
         let state = RefCell::default();
-        Self(Rc::new(Shared { forwards, voice, host: host.to_owned(), ask, agent, state }))
+        let host = host.to_owned();
+        Self(Rc::new(Shared { forwards, voice, host, ask, agent, x11: None, state }))
+    }
+
+    /// Lets passengers have this display, where they want it.
+    #[must_use]
+    pub fn with_x11(mut self, x11: X11Forward) -> Self {
+        if let Some(shared) = Rc::get_mut(&mut self.0) {
+            shared.x11 = Some(x11);
+        }
+        self
     }
 
     /// Listens on `path`. The socket appears there complete: somebody who finds it can connect.

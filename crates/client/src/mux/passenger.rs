@@ -12,6 +12,7 @@ use super::Master;
 use super::connection::{Line, hang_up};
 use super::escapes::{PassengerEscapes, tell};
 use super::wire::{NewSession, Reply, Said};
+use crate::X11Forward;
 use crate::log::sanitise;
 use crate::proxy::open_failure_words;
 use crate::session::{Pty, SessionChannel, SessionNote, SessionSetup, Start};
@@ -74,6 +75,11 @@ impl Passenger {
                     self.line.reply(id, &Reply::Failure(why));
                 }
             }
+            SessionNote::X11Refused => {
+                if let Some(stderr) = &self.stderr {
+                    tell(stderr, &format!("X11 forwarding request failed on channel {session}\r\n"));
+                }
+            }
             SessionNote::PtyRefused => say(Said::NoTerminal(session)),
             SessionNote::StartRefused { request } => {
                 if let Some(stderr) = &self.stderr {
@@ -124,6 +130,7 @@ pub(super) fn board_session(
     let (stdin, stderr) = (Rc::new(stdin), Rc::new(stderr));
     let mut setup = setup(session, &stdin);
     setup.agent_request = master.0.agent.filter(|_| session.agent);
+    setup.x11 = master.0.x11.as_ref().filter(|_| session.x11).and_then(X11Forward::request);
     let mut pump = ends(&stdin, &stdout).map_err(|error| error.to_string())?;
     let errors = LocalFd::inherited(stderr.as_fd(), Direction::Write).map_err(|error| error.to_string())?;
     pump = pump.output_ext(errors).tell_broken_output();

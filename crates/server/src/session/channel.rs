@@ -22,6 +22,7 @@ use super::environment::{self, ClientVariables, Sources};
 use super::process::Process;
 use super::sftp::Sftp;
 use super::shared::Shared;
+use super::x11::{self, Display};
 use super::{greeting, rc};
 use crate::log::{error, info, verbose};
 use crate::questions::{Question, decode_last};
@@ -54,6 +55,8 @@ pub(super) struct SessionChannel {
     line: Option<String>,
     /// Closes a channel that carries nothing (`ChannelTimeout`).
     idle: Option<Idle>,
+    /// The display that was asked for.
+    display: Option<Display>,
 }
 
 /// How long the channel may carry nothing, and since when it has not.
@@ -80,6 +83,7 @@ impl SessionChannel {
             number,
             line: None,
             idle: None,
+            display: None,
         }
     }
 
@@ -124,6 +128,10 @@ impl SessionChannel {
         let done = match name {
             "pty-req" if preparing => self.allocate_terminal(&fields).unwrap_or(false),
             "env" if preparing => self.set_variable(&fields).unwrap_or(false),
+            "x11-req" if preparing && self.display.is_none() => {
+                self.display = x11::start(&Rc::clone(&self.shared), &fields, &mut cx.control());
+                self.display.is_some()
+            }
             "window-change" => self.resize(&fields).unwrap_or(false),
             "signal" => self.signal(&fields).unwrap_or(false),
             name if agent::is_request(name) && preparing => {
@@ -335,6 +343,7 @@ impl SessionChannel {
             modules: &shared.modules_environment,
             connection: shared.connection,
             agent: agent.as_deref(),
+            display: self.display.as_ref().map(Display::name),
             terminal: self.terminal.as_ref().map(|terminal| (terminal.pty.name(), terminal.kind.as_str())),
             original_command: decision.original.as_ref(),
             auth_info: shared.auth_info.as_ref().map(AuthInfo::path),
@@ -343,12 +352,21 @@ impl SessionChannel {
         for arg in args {
             program = program.arg(arg);
         }
+        let mut before = None;
         // Forced by the administrator, or a subsystem: then nothing of the user's comes in between.
         if !matches!(wanted, Wanted::Subsystem(_)) && shared.settings.force_command.command().is_none() {
             let allowed = shared.options.user_rc && shared.settings.permit_user_rc.value;
-            if let Some(before) = rc::program(&shared.user, allowed, "")? {
-                program = program.before(before);
-            }
+            let input = self.display.as_ref().map(Display::for_rc).unwrap_or_default();
+            before = rc::program(&shared.user, allowed, &input)?;
+        }
+        if before.is_none()
+            && let Some(display) = &self.display
+        {
+            // Who has a script of his own tells xauth there.
+            before = Some(display.xauth()?);
+        }
+        if let Some(before) = before {
+            program = program.before(before);
         }
         match self.terminal.take() {
             Some(terminal) => {
@@ -413,6 +431,9 @@ impl ChannelHandler for SessionChannel {
                     let (ip, port, number) = (peer.ip(), peer.port(), self.number);
                     verbose!(self.shared.log, "Close session: user {user} from {ip} port {port} id {number}");
                     self.terminal = None;
+                    if let Some(display) = self.display.take() {
+                        display.end(&mut cx.control());
+                    }
                     self.unrecord();
                 }
                 match (self.running(), event) {

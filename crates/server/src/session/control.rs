@@ -157,7 +157,7 @@ impl Control for Serving {
         }
     }
 
-    fn on_turn_end(&mut self, cx: &mut ControlCx<'_>) {
+    fn before_wait(&mut self, cx: &mut ControlCx<'_>) {
         let Some(seconds) = self.shared.settings.unused_connection_timeout.value.0 else { return };
         if cx.channels() > 0 {
             self.unused_until = None;

@@ -80,6 +80,8 @@ pub(crate) struct Sources<'a> {
     pub(crate) set_env: &'a [(String, String)],
     /// The client's address, and ours.
     pub(crate) connection: Option<(SocketAddr, SocketAddr)>,
+    /// `DISPLAY`.
+    pub(crate) display: Option<&'a str>,
     /// The socket of the forwarded agent.
     pub(crate) agent: Option<&'a std::path::Path>,
     /// The terminal's device and type.
@@ -139,6 +141,9 @@ pub(crate) fn build(sources: &Sources<'_>) -> Environment {
         environment.set("SSH_CLIENT", "UNKNOWN 65535 65535");
         environment.set("SSH_CONNECTION", "UNKNOWN 65535 UNKNOWN 65535");
     }
+    if let Some(display) = sources.display {
+        environment.set("DISPLAY", display);
+    }
     if let Some(socket) = sources.agent {
         environment.set("SSH_AUTH_SOCK", socket);
     }
@@ -188,6 +193,7 @@ mod tests {
             user_file: &lines("# no\nB=file=1\nE=file=1\nbroken\n"),
             modules: &modules,
             connection: Some(("10.0.0.1:4000".parse().unwrap(), "10.0.0.2:22".parse().unwrap())),
+            display: Some("localhost:10.0"),
             agent: Some(std::path::Path::new("/home/ada/.ssh/agent/s")),
             terminal: Some((std::path::Path::new("/dev/pts/7"), "xterm")),
             original_command: Some(&"ls -l".into()),
@@ -209,6 +215,7 @@ mod tests {
             ("SSH_CONNECTION", "10.0.0.1 4000 10.0.0.2 22"),
             ("SSH_AUTH_SOCK", "/home/ada/.ssh/agent/s"),
             ("SSH_TTY", "/dev/pts/7"),
+            ("DISPLAY", "localhost:10.0"),
             ("TERM", "xterm"),
             ("SSH_ORIGINAL_COMMAND", "ls -l"),
         ] {

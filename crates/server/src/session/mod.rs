@@ -25,6 +25,7 @@ mod sftp;
 mod shared;
 mod supervisor;
 mod user;
+mod x11;
 
 use std::ffi::OsStr;
 use std::fs::File;

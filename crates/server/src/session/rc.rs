@@ -43,7 +43,7 @@ fn strings<const N: usize>(words: [&[u8]; N]) -> Option<Vec<CString>> {
 }
 
 /// A pipe that holds `input` and nothing else.
-fn pipe_with(input: &str) -> io::Result<OwnedFd> {
+pub(super) fn pipe_with(input: &str) -> io::Result<OwnedFd> {
     let (reader, writer) = lh_sys::fd::pipe()?;
     // A pipe holds 4 KiB at the least without anybody reading; a cookie is shorter.
     rustix::io::write(&writer, input.get(..4096).unwrap_or(input).as_bytes())?;

@@ -302,7 +302,7 @@ impl Forwards {
 }
 
 /// Somebody connected to a listener: offers the connection to the client.
-fn forwarded(
+pub(super) fn forwarded(
     shared: &Rc<Shared>,
     kind: &'static str,
     fields: &[u8],
@@ -336,5 +336,7 @@ fn open_towards_client(
 
 /// `ChannelTimeout` of a channel type.
 fn idle_limit(shared: &Shared, kind: &str) -> Option<Duration> {
+    // The one type that has another name there.
+    let kind = if kind == "x11" { "x11-connection" } else { kind };
     shared.settings.channel_timeout.value.of(kind)
 }

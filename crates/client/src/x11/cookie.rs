@@ -1,0 +1,171 @@
+//! What the X server here lets programs in by, as xauth knows it.
+
+use std::fs::DirBuilder;
+use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use lh_crypto::{Random as _, SystemRandom};
+use zeroize::Zeroizing;
+
+use super::display::Display;
+use crate::log::Voice;
+use crate::ui::LogLevel;
+
+/// The one protocol with which xauth makes cookies.
+const MIT: &str = "MIT-MAGIC-COOKIE-1";
+/// The X server forgets a cookie only that much later than we stop to use it.
+const SLACK: Duration = Duration::from_secs(60);
+/// Longest cookie that is taken; XDM's are 16 bytes, as MIT's.
+const MOST: usize = 512;
+
+/// The name of an authentication protocol, and what it wants to see.
+pub(super) struct Cookie {
+    pub(super) protocol: String,
+    pub(super) value: Zeroizing<Vec<u8>>,
+}
+
+impl Cookie {
+    /// Asks xauth. For programs that are trusted a missing cookie is no obstacle (the X server may let everybody in that
+    /// comes from here); for others nothing is forwarded then.
+    pub(super) fn of(
+        display: &Display,
+        xauth: &Path,
+        trusted: bool,
+        timeout: Duration,
+        voice: &Voice,
+    ) -> Option<Self> {
+        let name = display.authority_name();
+        let found = if !xauth.is_file() {
+            voice.debug(|| "No xauth program.".to_owned());
+            None
+        } else if trusted {
+            list(xauth, None, &name)
+        } else {
+            match Folder::make() {
+                Ok(folder) => generate(xauth, &folder.0.join("xauthfile"), &name, timeout),
+                Err(error) => {
+                    let text = format!("cannot make a folder for xauth: {error}");
+                    voice.say(LogLevel::Error, &text);
+                    None
+                }
+            }
+        };
+        match found {
+            None if !trusted => {
+                let text = "Warning: untrusted X11 forwarding setup failed: xauth key data not generated";
+                voice.say(LogLevel::Info, text);
+                None
+            }
+            None => {
+                let text = "Warning: No xauth data; using fake authentication data for X11 forwarding.";
+                voice.say(LogLevel::Info, text);
+                let mut value = Zeroizing::new(vec![0; 16]);
+                SystemRandom.fill(&mut value);
+                Some(Self { protocol: MIT.to_owned(), value })
+            }
+            found => found,
+        }
+    }
+}
+
+/// A private folder for the file xauth writes; goes with the value.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn make() -> io::Result<Self> {
+        let mut name = [0; 8];
+        SystemRandom.fill(&mut name);
+        let path = std::env::temp_dir().join(format!("ssh-{}", *to_hex(&name)));
+        DirBuilder::new().mode(0o700).create(&path)?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Has the X server make a cookie for programs it is not to trust.
+fn generate(xauth: &Path, file: &Path, display: &str, timeout: Duration) -> Option<Cookie> {
+    // 0 is for ever, there and in our configuration.
+    let seconds = if timeout.is_zero() { 0 } else { timeout.saturating_add(SLACK).as_secs() };
+    let done = Command::new(xauth)
+        .arg("-f")
+        .arg(file)
+        .args(["generate", display, MIT, "untrusted", "timeout", &seconds.to_string()])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    done.ok().filter(std::process::ExitStatus::success)?;
+    list(xauth, Some(file), display)
+}
+
+fn list(xauth: &Path, file: Option<&Path>, display: &str) -> Option<Cookie> {
+    let mut command = Command::new(xauth);
+    if let Some(file) = file {
+        command.arg("-f").arg(file);
+    }
+    command.args(["list", display]).stdin(Stdio::null()).stderr(Stdio::null());
+    let printed = Zeroizing::new(command.output().ok()?.stdout);
+    parse(std::str::from_utf8(&printed).ok()?)
+}
+
+/// The first line of xauth's list: display, protocol, cookie.
+fn parse(printed: &str) -> Option<Cookie> {
+    let mut words = printed.lines().next()?.split_whitespace().skip(1);
+    let protocol = words.next()?.to_owned();
+    let value = from_hex(words.next()?)?;
+    Some(Cookie { protocol, value })
+}
+
+fn from_hex(text: &str) -> Option<Zeroizing<Vec<u8>>> {
+    if text.is_empty() || !text.len().is_multiple_of(2) || text.len() > 2 * MOST {
+        return None;
+    }
+    let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+    let mut value = Zeroizing::new(Vec::with_capacity(text.len() / 2));
+    for pair in text.as_bytes().chunks_exact(2) {
+        let &[high, low] = pair else { return None };
+        value.push(digit(high)? << 4 | digit(low)?);
+    }
+    Some(value)
+}
+
+pub(super) fn to_hex(bytes: &[u8]) -> Zeroizing<String> {
+    let mut text = Zeroizing::new(String::with_capacity(2 * bytes.len()));
+    for byte in bytes {
+        for digit in [byte >> 4, byte & 15] {
+            text.extend(char::from_digit(digit.into(), 16));
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_list_is_read() {
+        let cookie = parse("box/unix:0  MIT-MAGIC-COOKIE-1  00ff10\nbox:1 X 11\n").unwrap();
+        assert_eq!((cookie.protocol.as_str(), &cookie.value[..]), (MIT, &[0, 255, 16][..]));
+        for text in ["", "box:0", "box:0 MIT", "box:0 MIT 0", "box:0 MIT xy"] {
+            assert!(parse(text).is_none(), "{text:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn hex_there_and_back(bytes in proptest::collection::vec(any::<u8>(), 1..80), text in "\\PC{0,40}") {
+            prop_assert_eq!(&*from_hex(&to_hex(&bytes)).unwrap(), &bytes);
+            let _ = parse(&text);
+        }
+    }
+}

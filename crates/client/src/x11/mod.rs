@@ -1,0 +1,164 @@
+//! X11 forwarding, the client's side: programs at the server draw on the display here.
+//!
+//! The server never learns the display's cookie. It gets one of the same length that was made up, and whoever connects through
+//! it has to show that one; it is exchanged for the real one on the way, in the first message of the connection ([`gate`]).
+//! Programs that are not trusted (`ForwardX11Trusted no`) get a cookie with which the X server keeps them apart from others,
+//! and only for `ForwardX11Timeout`.
+
+mod channel;
+mod cookie;
+mod display;
+mod gate;
+
+use std::path::Path;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use lh_config::client::ClientConfig;
+use lh_crypto::{Random as _, SystemRandom};
+use lh_driver::{ChannelOptions, ControlCx, ControlEvent, FdPump, LocalFd, Resolver, error_words};
+use lh_wire::msg::open_failure;
+use lh_wire::{Reader, Writer};
+use zeroize::Zeroizing;
+
+use crate::log::{Voice, sanitise};
+use crate::ui::LogLevel;
+use channel::X11Channel;
+use cookie::Cookie;
+use display::Display;
+use gate::Gate;
+
+/// The request that asks the server for it.
+pub(crate) const REQUEST: &str = "x11-req";
+/// The name `ChannelTimeout` knows such channels by.
+const TIMEOUT_KIND: &str = "x11-connection";
+
+/// The fields of the request: what the server is told, which is nothing that opens the display here.
+#[derive(Clone, PartialEq, Eq)]
+pub struct X11Request(Rc<[u8]>);
+
+impl X11Request {
+    /// The fields as they go into the message.
+    pub(crate) fn fields(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl std::fmt::Debug for X11Request {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("X11Request")
+    }
+}
+
+/// The display that programs at the server may use. Clones share it.
+#[derive(Clone)]
+pub struct X11Forward {
+    /// `None`: nothing is forwarded, and a server that tries it all the same is told off.
+    shared: Option<Rc<Shared>>,
+    voice: Voice,
+}
+
+struct Shared {
+    display: Display,
+    cookie: Cookie,
+    /// What the server has in its place.
+    fake: Zeroizing<Vec<u8>>,
+    /// When connections are not let in any more (`ForwardX11Timeout`).
+    refuse_from: Option<Instant>,
+    idle: Option<Duration>,
+    resolver: Resolver,
+}
+
+impl X11Forward {
+    /// What `ForwardX11` asks for. Runs xauth and waits for it; without a display or a cookie nothing is forwarded.
+    pub fn new(config: &ClientConfig, voice: Voice) -> Self {
+        let shared = if *config.forward_x11 { prepare(config, &voice) } else { None };
+        Self { shared: shared.map(Rc::new), voice }
+    }
+
+    /// What asks the server for it, if there is anything to forward.
+    pub fn request(&self) -> Option<X11Request> {
+        let shared = self.shared.as_ref()?;
+        self.voice.debug(|| "Requesting X11 forwarding with authentication spoofing.".to_owned());
+        let mut fields = Vec::new();
+        // Any number of connections.
+        fields.put_bool(false);
+        fields.put_string(shared.cookie.protocol.as_bytes());
+        fields.put_string(cookie::to_hex(&shared.fake).as_bytes());
+        fields.put_u32(shared.display.screen);
+        Some(X11Request(fields.into()))
+    }
+
+    /// Takes the event if it is about X11, and gives others back.
+    pub fn on_event(&self, event: ControlEvent, cx: &mut ControlCx<'_>) -> Option<ControlEvent> {
+        let ControlEvent::OpenRequested { id, kind, fields } = event else { return Some(event) };
+        if kind != "x11" {
+            return Some(ControlEvent::OpenRequested { id, kind, fields });
+        }
+        let Some(shared) = self.shared.clone() else {
+            self.voice.say(LogLevel::Error, "Warning: ssh server tried X11 forwarding.");
+            self.voice
+                .say(LogLevel::Error, "Warning: this is probably a break-in attempt by a malicious server.");
+            cx.refuse(id, open_failure::ADMINISTRATIVELY_PROHIBITED, "open failed");
+            return None;
+        };
+        let Ok(from) = originator(&fields) else {
+            cx.refuse(id, open_failure::CONNECT_FAILED, "malformed request");
+            return None;
+        };
+        if shared.refuse_from.is_some_and(|from| from <= cx.now()) {
+            let text = "Rejected X11 connection after ForwardX11Timeout expired";
+            self.voice.say(LogLevel::Verbose, text);
+            cx.refuse(id, open_failure::ADMINISTRATIVELY_PROHIBITED, "open failed");
+            return None;
+        }
+        self.voice.debug(|| format!("client_request_x11: request from {from}"));
+        let voice = self.voice.clone();
+        let resolver = shared.resolver.clone();
+        let display = shared.display.clone();
+        display.connect(&resolver, cx, move |result, cx| match result.and_then(LocalFd::owned) {
+            Ok(socket) => {
+                let pump = FdPump::socket(socket).idle_limit(shared.idle);
+                let gate = Gate::new(&shared.cookie, &shared.fake);
+                let channel = X11Channel::new(pump, gate, shared.refuse_from, voice);
+                cx.accept(id, &ChannelOptions::default(), b"", Box::new(channel));
+            }
+            Err(error) => {
+                let text = format!("connect {}: {}", shared.display.text, error_words(&error));
+                voice.say(LogLevel::Error, &text);
+                cx.refuse(id, open_failure::CONNECT_FAILED, "open failed");
+            }
+        });
+        None
+    }
+}
+
+fn prepare(config: &ClientConfig, voice: &Voice) -> Option<Shared> {
+    let Some(text) = std::env::var("DISPLAY").ok().filter(|text| !text.is_empty()) else {
+        voice.debug(|| "X11 forwarding requested but DISPLAY not set".to_owned());
+        return None;
+    };
+    let Some(display) = Display::parse(&text) else {
+        let text = format!("DISPLAY \"{}\" invalid; disabling X11 forwarding", sanitise(&text));
+        voice.say(LogLevel::Info, &text);
+        return None;
+    };
+    let xauth = config.xauth_location.as_deref().unwrap_or_default();
+    let timeout = Duration::from_secs(config.forward_x11_timeout.0);
+    let trusted = *config.forward_x11_trusted;
+    let cookie = Cookie::of(&display, Path::new(xauth), trusted, timeout, voice)?;
+    let refuse_from = (!trusted && !timeout.is_zero()).then(|| Instant::now().checked_add(timeout)).flatten();
+    let mut fake = Zeroizing::new(vec![0; cookie.value.len()]);
+    SystemRandom.fill(&mut fake);
+    let idle = config.channel_timeout.of(TIMEOUT_KIND);
+    Some(Shared { display, cookie, fake, refuse_from, idle, resolver: Resolver::new() })
+}
+
+/// Address and port of an `x11` open (RFC 4254 section 6.3.2), for the log.
+fn originator(fields: &[u8]) -> lh_wire::Result<String> {
+    let mut reader = Reader::new(fields);
+    let address = String::from_utf8_lossy(reader.string()?).into_owned();
+    let port = reader.u32()?;
+    reader.finish()?;
+    Ok(sanitise(&format!("{address} {port}")))
+}

@@ -1,0 +1,233 @@
+//! X11 forwarding, the server's side: a display for the programs of one session, whose connections go to the client.
+//!
+//! It listens at the TCP port that belongs to a display's number, as X servers do, and xauth is told the cookie that the client
+//! sent. The client looks at the cookie that programs show; nothing of that is checked here.
+
+use std::cell::RefCell;
+use std::ffi::CString;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use lh_driver::{Accepted, Bound, ControlCx, Family, ListenOn, Listening, SourceId, listen_tcp};
+use lh_sys::spawn::Before;
+use lh_wire::{Reader, WireError, Writer};
+use rustix::io::Errno;
+use zeroize::Zeroizing;
+
+use super::forward::forwarded;
+use super::rc::pipe_with;
+use super::shared::Shared;
+use crate::log::{debug, error};
+
+/// TCP port of display 0; the others follow.
+const FIRST_PORT: u32 = 6000;
+/// How many displays there may be; OpenSSH's number.
+const MOST_DISPLAYS: u32 = 1000;
+
+/// What a client asks for (RFC 4254 section 6.3.1).
+struct Request {
+    /// Only one connection.
+    single: bool,
+    protocol: String,
+    cookie: Zeroizing<String>,
+    screen: u32,
+}
+
+/// A display for the programs of a session.
+pub(super) struct Display {
+    /// `DISPLAY`.
+    name: String,
+    /// The name that xauth knows it by.
+    authority: String,
+    protocol: String,
+    cookie: Zeroizing<String>,
+    xauth: PathBuf,
+    sources: Sources,
+}
+
+type Sources = Rc<RefCell<Vec<SourceId>>>;
+
+/// Makes a display. `None` when the login may not have one, the request is no good, or no number is free.
+pub(super) fn start(shared: &Rc<Shared>, fields: &[u8], cx: &mut ControlCx<'_>) -> Option<Display> {
+    let request = match Request::read(fields) {
+        Ok(request) => request,
+        Err(problem) => {
+            error!(shared.log, "Invalid X11 forwarding data: {problem}");
+            return None;
+        }
+    };
+    let settings = &shared.settings;
+    let xauth = settings.xauth_location.value.as_deref().map(Path::new).filter(|path| path.exists());
+    let refusal = match xauth {
+        _ if !shared.options.x11_forwarding => Some("X11 forwarding disabled by key options."),
+        _ if !settings.x11_forwarding.value || settings.disable_forwarding.value => {
+            Some("X11 forwarding disabled in server configuration file.")
+        }
+        None => Some("No xauth program; cannot forward X11."),
+        Some(_) => None,
+    };
+    if let Some(text) = refusal {
+        debug!(shared.log, "{text}");
+        cx.debug_message(false, text);
+        return None;
+    }
+    let local = settings.x11_use_localhost.value;
+    let on = if local { ListenOn::Loopback } else { ListenOn::Everywhere };
+    let Some((number, sockets)) = listen(&on, family(shared), settings.x11_display_offset.value) else {
+        error!(shared.log, "Failed to allocate internet-domain X11 display socket.");
+        return None;
+    };
+    let sources = Sources::default();
+    for (socket, _) in sockets {
+        let listening = listening(socket, shared, request.single.then(|| Rc::clone(&sources)));
+        let source = cx.add_source(Box::new(listening));
+        sources.borrow_mut().push(source);
+    }
+    let screen = request.screen;
+    let (name, authority) = if local {
+        (format!("localhost:{number}.{screen}"), format!("unix:{number}.{screen}"))
+    } else {
+        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        (format!("{host}:{number}.{screen}"), format!("{host}:{number}.{screen}"))
+    };
+    debug!(shared.log, "X11 display {name}");
+    let Request { protocol, cookie, .. } = request;
+    Some(Display { name, authority, protocol, cookie, xauth: xauth?.to_path_buf(), sources })
+}
+
+fn family(shared: &Shared) -> Family {
+    use lh_config::enums::AddressFamily;
+    match shared.settings.address_family.value {
+        AddressFamily::Any => Family::Any,
+        AddressFamily::Inet => Family::Inet,
+        AddressFamily::Inet6 => Family::Inet6,
+    }
+}
+
+/// The first number from `offset` on whose port nobody has on any of the addresses.
+fn listen(on: &ListenOn, family: Family, offset: u32) -> Option<(u32, Vec<(OwnedFd, SocketAddr)>)> {
+    (offset..offset.saturating_add(MOST_DISPLAYS)).find_map(|number| {
+        let port = FIRST_PORT.checked_add(number).and_then(|port| u16::try_from(port).ok())?;
+        let Bound { bound, failed } = listen_tcp(&on.addresses(port, family).ok()?);
+        // A machine may lack one of the two families; but a number that somebody has in one is his in both.
+        let taken =
+            failed.iter().any(|(_, problem)| problem.raw_os_error() == Some(Errno::ADDRINUSE.raw_os_error()));
+        (!taken && !bound.is_empty()).then_some((number, bound))
+    })
+}
+
+/// `only_one`: the listeners to end when somebody has come.
+fn listening(socket: OwnedFd, shared: &Rc<Shared>, only_one: Option<Sources>) -> Listening {
+    let shared = Rc::clone(shared);
+    Listening::tcp(socket, move |accepted: Accepted, cx: &mut ControlCx<'_>| {
+        let from = accepted.as_ref().ok().and_then(|(_, from)| *from);
+        if let (Some(sources), true) = (&only_one, accepted.is_ok()) {
+            let mut sources = sources.borrow_mut();
+            if sources.is_empty() {
+                // Another one came in the same turn.
+                return;
+            }
+            sources.drain(..).for_each(|source| cx.remove_source(source));
+        }
+        let mut fields = Vec::new();
+        fields.put_string(from.map_or_else(String::new, |from| from.ip().to_string()).as_bytes());
+        fields.put_u32(from.map_or(0, |from| from.port().into()));
+        forwarded(&shared, "x11", &fields, accepted, cx);
+    })
+}
+
+impl Display {
+    /// `DISPLAY`.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What `~/.ssh/rc` reads (sshd(8), SSHRC).
+    pub(super) fn for_rc(&self) -> Zeroizing<String> {
+        Zeroizing::new(format!("{} {}\n", self.protocol, *self.cookie))
+    }
+
+    /// xauth, to be run before the session's program.
+    ///
+    /// # Errors
+    /// The system has no room for a pipe, or the program's path has a NUL in it.
+    pub(super) fn xauth(&self) -> io::Result<Before> {
+        let (name, protocol, cookie) = (&self.authority, &self.protocol, &*self.cookie);
+        let input = Zeroizing::new(format!("remove {name}\nadd {name} {protocol} {cookie}\n"));
+        let words = [self.xauth.as_os_str().as_bytes(), b"-q", b"-"].map(CString::new);
+        let words = words.into_iter().collect::<Result<_, _>>()?;
+        Ok(Before { words, stdin: pipe_with(&input)? })
+    }
+
+    /// The session is over: nobody else may connect. Those who have, stay.
+    pub(super) fn end(self, cx: &mut ControlCx<'_>) {
+        self.sources.borrow_mut().drain(..).for_each(|source| cx.remove_source(source));
+    }
+}
+
+impl Request {
+    fn read(fields: &[u8]) -> Result<Self, WireError> {
+        let mut reader = Reader::new(fields);
+        let single = reader.boolean()?;
+        let protocol = word(reader.text()?)?;
+        let cookie = Zeroizing::new(word(reader.text()?)?);
+        let screen = reader.u32()?;
+        reader.finish()?;
+        Ok(Self { single, protocol, cookie, screen })
+    }
+}
+
+/// Both become words of commands for xauth.
+fn word(text: &str) -> Result<String, WireError> {
+    let sound = |c: char| c.is_ascii_alphanumeric() || ".:/-_".contains(c);
+    if text.is_empty() || text.len() > 1024 || !text.chars().all(sound) {
+        return Err(WireError::Invalid { what: "X11 authentication" });
+    }
+    Ok(text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn fields(protocol: &str, cookie: &str) -> Vec<u8> {
+        let mut fields = Vec::new();
+        fields.put_bool(true);
+        fields.put_string(protocol.as_bytes());
+        fields.put_string(cookie.as_bytes());
+        fields.put_u32(3);
+        fields
+    }
+
+    #[test]
+    fn what_could_be_a_command_of_xauth_is_none() {
+        let request = Request::read(&fields("MIT-MAGIC-COOKIE-1", "00ff")).unwrap();
+        assert!(request.single);
+        assert_eq!((request.protocol.as_str(), request.cookie.as_str()), ("MIT-MAGIC-COOKIE-1", "00ff"));
+        assert_eq!(request.screen, 3);
+        for cookie in ["", "00\nadd x", "00 11", "00;"] {
+            assert!(Request::read(&fields("MIT-MAGIC-COOKIE-1", cookie)).is_err(), "{cookie:?}");
+        }
+        assert!(Request::read(&fields("M T", "00")).is_err());
+    }
+
+    #[test]
+    fn a_number_in_use_is_passed_over() {
+        let (first, _held) = listen(&ListenOn::Loopback, Family::Any, 700).unwrap();
+        let (second, _) = listen(&ListenOn::Loopback, Family::Any, 700).unwrap();
+        assert!(second > first);
+        assert!(listen(&ListenOn::Loopback, Family::Any, u32::MAX).is_none());
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_answered(fields in proptest::collection::vec(any::<u8>(), 0..80)) {
+            let _ = Request::read(&fields);
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! X11 forwarding: programs at the server draw on an X server here. Ours with ours, and each with OpenSSH's other end.
+
+use std::path::PathBuf;
+
+use lh_interop::tunnel::Pair;
+use lh_interop::{Inetd, Lab, Lhsshd, Ran, TestUser, XServer, eventually, is_root, me, our, peers, skip};
+
+/// What the remote side writes cookies to: not the file of whoever runs the tests.
+const CONFIG: &str = "X11Forwarding yes\nSetEnv XAUTHORITY={lab}/remote-authority\n";
+
+/// A client, a server and a display.
+struct Stage<'a> {
+    pair: Pair<'a>,
+    x: XServer,
+    /// The server's log.
+    log: &'a dyn Fn() -> String,
+}
+
+impl Stage<'_> {
+    /// Logs in with these flags and runs a command.
+    fn run(&self, flags: &[&str], command: &str) -> Ran {
+        let mut words = flags.to_vec();
+        words.extend(["@host", command]);
+        self.x.run(self.pair.lab, &self.pair.client, &self.pair.args(&words))
+    }
+
+    fn start(
+        lab: &Lab,
+        client: PathBuf,
+        port: u16,
+        log: &dyn Fn() -> String,
+        check: impl FnOnce(&Stage<'_>),
+    ) {
+        let [xvfb, xauth] = peers("x11", ["Xvfb", "xauth"]).unwrap();
+        let x = XServer::start(lab, &xvfb, &xauth);
+        check(&Stage { pair: Pair::new(lab, client, port), x, log });
+    }
+}
+
+/// Ours with ours, and each of ours with OpenSSH's.
+fn each_stage(test: &str, config: &str, check: impl Fn(&Stage<'_>)) {
+    if peers(test, ["Xvfb", "xauth", "xdpyinfo"]).is_none() {
+        return;
+    }
+    let config = |lab: &Lab| format!("{CONFIG}{config}").replace("{lab}", &lab.dir().to_string_lossy());
+    let with_ours = |client: PathBuf| {
+        let lab = Lab::new();
+        let server = Lhsshd::start(&lab, &config(&lab));
+        Stage::start(&lab, client, server.port, &|| server.log(), &check);
+    };
+    println!("{test}: lhssh and lhsshd");
+    with_ours(our("lhssh"));
+    if let Some([ssh]) = peers(test, ["ssh"]) {
+        println!("{test}: ssh and lhsshd");
+        with_ours(ssh);
+    }
+    if let Some([sshd]) = peers(test, ["sshd"]) {
+        println!("{test}: lhssh and sshd");
+        let lab = Lab::new();
+        let server = Inetd::openssh(&lab, &sshd, &config(&lab));
+        Stage::start(&lab, our("lhssh"), server.port, &|| server.log(), &check);
+    }
+}
+
+/// The port of a display as `localhost:10.0` names it.
+fn port_of(display: &str) -> u16 {
+    let number = display.trim().strip_prefix("localhost:").and_then(|rest| rest.strip_suffix(".0"));
+    6000 + number.and_then(|number| number.parse::<u16>().ok()).unwrap_or_else(|| panic!("{display:?}"))
+}
+
+/// Covers: ssh -X; ssh -Y; ssh -x; ssh_config ForwardX11; ssh_config ForwardX11Trusted; ssh_config XAuthLocation; sshd_config X11Forwarding; sshd_config XAuthLocation; wire x11-req
+#[test]
+fn programs_draw_on_the_display_here() {
+    each_stage("x11", "", |stage| {
+        let ran = stage.run(&["-Y"], "xdpyinfo && xauth list $DISPLAY && echo $DISPLAY").ok("trusted");
+        let text = ran.text();
+        assert!(text.contains("64x64 pixels"), "{text}");
+        assert!(text.contains("XTEST"), "whoever is trusted may use everything: {text}");
+        let display = text.lines().last().unwrap();
+        // The cookie there is not the one of the display.
+        assert!(text.contains("MIT-MAGIC-COOKIE-1"), "{text}");
+        assert!(!text.contains(stage.x.cookie()), "the real cookie has left the machine");
+        let port = port_of(display);
+        eventually("the display goes with its session", || {
+            std::net::TcpStream::connect(("127.0.0.1", port)).is_err()
+        });
+        // Nobody comes in without it.
+        let ran = stage.run(&["-Y"], "XAUTHORITY=/nonexistent xdpyinfo").err;
+        assert!(ran.contains("X11 connection rejected because of wrong authentication."), "{ran}");
+        assert!(ran.contains("unable to open display"), "{ran}");
+        // Programs that are not trusted are kept apart from others.
+        // (Debian's client trusts all unless it is told.)
+        let text = stage.run(&["-X", "-o", "ForwardX11Trusted=no"], "xdpyinfo").ok("untrusted").text();
+        assert!(text.contains("64x64 pixels") && !text.contains("XTEST"), "{text}");
+        assert_eq!(stage.run(&["-x"], "echo at=$DISPLAY").text(), "at=\n");
+        let ran = stage.run(
+            &["-X", "-o", "ForwardX11Trusted=no", "-o", "XAuthLocation=/nonexistent"],
+            "echo at=$DISPLAY",
+        );
+        assert_eq!(ran.text(), "at=\n");
+        assert!(ran.err.contains("untrusted X11 forwarding setup failed"), "{}", ran.err);
+    });
+}
+
+/// Covers: ssh_config ForwardX11Timeout
+#[test]
+fn who_is_not_trusted_is_let_in_for_a_while_only() {
+    each_stage("x11_timeout", "", |stage| {
+        if !stage.pair.is_ours() {
+            return;
+        }
+        let loops =
+            "xdpyinfo >/dev/null && echo in; while xdpyinfo >/dev/null 2>&1; do sleep 0.1; done; echo out";
+        let ran = stage.run(&["-v", "-X", "-o", "ForwardX11Timeout=3"], loops).ok("until refused");
+        assert_eq!(ran.text(), "in\nout\n", "{}", ran.err);
+        assert!(ran.err.contains("after ForwardX11Timeout expired"), "{}", ran.err);
+    });
+}
+
+/// Covers: sshd_config X11DisplayOffset; sshd_config X11UseLocalhost
+#[test]
+fn the_server_chooses_the_display() {
+    each_stage("x11_display", "X11DisplayOffset 333\nX11UseLocalhost no\n", |stage| {
+        let ran = stage.run(&["-Y"], "xdpyinfo >/dev/null && echo $DISPLAY").ok("display");
+        let text = ran.text();
+        let (host, number) = text.trim().rsplit_once(':').unwrap();
+        assert!(!host.is_empty() && host != "localhost", "{text}");
+        let number: u16 = number.strip_suffix(".0").unwrap().parse().unwrap();
+        assert!((333..1333).contains(&number), "{text}");
+    });
+}
+
+/// Covers: sshd_config X11Forwarding; sshd_config DisableForwarding; sshd_config XAuthLocation; file authorized_keys no-X11-forwarding; file authorized_keys X11-forwarding
+#[test]
+fn the_server_forwards_for_whom_it_is_told_to() {
+    let refused = |config: &str| {
+        each_stage("x11_rules", config, |stage| {
+            let ran = stage.run(&["-Y"], "echo at=$DISPLAY").ok("refused");
+            assert_eq!(ran.text(), "at=\n", "{config}: {}", (stage.log)());
+            let text = "X11 forwarding request failed on channel 0";
+            assert!(ran.err.contains(text), "{config}: {}", ran.err);
+        });
+    };
+    refused("DisableForwarding yes\n");
+    refused("XAuthLocation /nonexistent\n");
+    each_stage("x11_key", "", |stage| {
+        let lab = stage.pair.lab;
+        let keys = lab.read("authorized_keys");
+        let with = |options: &str| {
+            let lines = keys.lines().map(|line| format!("{options} {line}\n"));
+            lab.write("authorized_keys", &lines.collect::<String>());
+            stage.run(&["-Y"], "echo at=$DISPLAY").text()
+        };
+        assert_eq!(with("no-X11-forwarding"), "at=\n");
+        assert_eq!(with("restrict"), "at=\n");
+        let text = with("restrict,X11-forwarding");
+        assert!(text.starts_with("at=localhost:"), "{text}");
+    });
+}
+
+/// Covers: ssh -X; ssh_config ControlMaster
+#[test]
+fn passengers_draw_where_their_master_does() {
+    each_stage("x11_passengers", "", |stage| {
+        let lab = stage.pair.lab;
+        let socket = lab.arg("ctl");
+        let options = ["-S", socket.as_str(), "-o", "ControlPersist=60"];
+        let mut first = options.to_vec();
+        first.extend(["-M", "-Y"]);
+        stage.run(&first, "xdpyinfo >/dev/null").ok("master");
+        let mut other = options.to_vec();
+        other.extend(["-o", "ControlMaster=no", "-o", "IdentityFile=/nonexistent"]);
+        let mut with = other.clone();
+        with.push("-Y");
+        assert!(stage.run(&with, "xdpyinfo").ok("passenger").text().contains("64x64 pixels"));
+        assert_eq!(stage.run(&other, "echo at=$DISPLAY").ok("another").text(), "at=\n");
+        stage.run(&["-S", &socket, "-O", "exit"], "").ok("exit");
+    });
+}
+
+/// Covers: sshd_config X11Forwarding; file ~/.ssh/rc
+#[test]
+fn a_script_of_the_user_gets_the_cookie() {
+    if !is_root() {
+        return skip("x11_rc", "only root can log in as another user");
+    }
+    let Some([ssh, xvfb, xauth]) = peers("x11_rc", ["ssh", "Xvfb", "xauth"]) else { return };
+    let lab = Lab::new();
+    let user = TestUser::new(&lab);
+    let rc = user.home.join(".ssh/rc");
+    std::fs::write(&rc, "cat > ~/cookie; echo $DISPLAY > ~/display\n").unwrap();
+    lab.run(std::path::Path::new("chown"), &[&format!("{}:", user.name), &*rc.to_string_lossy()]).ok("chown");
+    let server = Lhsshd::start(&lab, "X11Forwarding yes\nAuthorizedKeysFile .ssh/authorized_keys\n");
+    let x = XServer::start(&lab, &xvfb, &xauth);
+    assert_ne!(me(), user.name);
+    let mut args = lab.client_options();
+    args.extend(["-Y", "-p", &server.port_arg(), &format!("{}@127.0.0.1", user.name)].map(str::to_owned));
+    args.push("cat cookie display; test -e .Xauthority || echo none".to_owned());
+    let text = x.run(&lab, &ssh, &args).ok("rc").text();
+    let lines: Vec<&str> = text.lines().collect();
+    let [cookie, display, none] = lines[..] else { panic!("{text}") };
+    let cookie = cookie.strip_prefix("MIT-MAGIC-COOKIE-1 ").unwrap_or_else(|| panic!("{text}"));
+    assert!(cookie.len() == 32 && cookie.bytes().all(|byte| byte.is_ascii_hexdigit()), "{text}");
+    assert!(display.starts_with("localhost:"), "{text}");
+    assert_eq!(none, "none", "xauth is the script's business");
+}
