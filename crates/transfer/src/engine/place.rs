@@ -452,6 +452,8 @@ impl Engine {
             file.place.noted = file.good_end();
             if let Some(part) = &file.place.part {
                 journal.advance(part, file.place.noted);
+                // Seldom enough, and worth more than what waits for the end of a turn.
+                journal.flush();
             }
         }
     }

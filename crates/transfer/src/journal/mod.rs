@@ -99,7 +99,7 @@ impl Journal {
         }
         let file =
             OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(path).ok()?;
-        rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive).ok()?;
+        lock(&file)?;
         let mut journal = Self {
             path: path.to_owned(),
             file: None,
@@ -269,6 +269,17 @@ impl Journal {
             let _ = std::fs::remove_file(other);
         }
     }
+}
+
+/// Locks it, with a little patience for a process that is just ending.
+fn lock(file: &File) -> Option<()> {
+    for _ in 0..20 {
+        match rustix::fs::flock(file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
+            Err(rustix::io::Errno::WOULDBLOCK) => std::thread::sleep(Duration::from_millis(10)),
+            done => return done.ok(),
+        }
+    }
+    None
 }
 
 /// Tells one start of the machine from another; empty where there is no telling.
