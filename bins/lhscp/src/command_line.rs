@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use lh_cli::flags::{Parsed, SCP, Stop};
 use lh_config::Account;
 use lh_config::client::{CommandLine, Request, UserFile};
-use lh_transfer::Options;
+use lh_transfer::{Options, Verify};
 
 use crate::place::{Host, Place};
 
@@ -35,6 +35,10 @@ pub(crate) struct Arguments {
     pub(crate) sources: Vec<Place>,
     pub(crate) target: Place,
     pub(crate) options: Options,
+    /// Whether an interrupted copy leaves something to go on with: not with `--no-resume`.
+    pub(crate) resume: bool,
+    /// `--retries`.
+    pub(crate) retries: u32,
     /// `-q`.
     pub(crate) quiet: bool,
     /// How many `-v`.
@@ -95,7 +99,7 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
             return Err(Stop { out: String::new(), err: SCP.usage(), status: SCP.usage_status });
         }
     };
-    let mut options = Options { recursive: parsed.has('r'), preserve: parsed.has('p'), ..Options::default() };
+    let mut options = copy_options(parsed);
     if let Some(limit) = parsed.text('l') {
         let kilobits: u64 = limit
             .parse()
@@ -120,6 +124,8 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
         sources,
         target,
         options,
+        resume: !parsed.has_long("no-resume"),
+        retries: retries(parsed)?,
         quiet: parsed.has('q'),
         verbose: parsed.count('v'),
         mode: mode(parsed)?,
@@ -136,6 +142,30 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
         },
         account,
     })
+}
+
+fn copy_options(parsed: &Parsed) -> Options {
+    Options {
+        recursive: parsed.has('r'),
+        preserve: parsed.has('p'),
+        atomic: !parsed.has_long("in-place"),
+        adopt_partial: parsed.has('Z'),
+        sync: parsed.has_long("fsync"),
+        verify: match (parsed.has_long("verify"), parsed.has_long("no-verify")) {
+            (true, _) => Verify::Always,
+            (_, true) => Verify::Off,
+            _ => Verify::WhenCheap,
+        },
+        ..Options::default()
+    }
+}
+
+/// Attempts after a connection that broke.
+fn retries(parsed: &Parsed) -> Result<u32, Stop> {
+    match parsed.long_text("retries") {
+        None => Ok(3),
+        Some(text) => text.parse().map_err(|_| SCP.usage_error(&format!("bad number of retries \"{text}\""))),
+    }
 }
 
 /// The one of these flags that was given last.
@@ -227,6 +257,13 @@ impl Arguments {
     /// The target must be a directory: there is more than one thing to put there.
     pub(crate) const fn needs_directory(&self) -> bool {
         self.sources.len() > 1
+    }
+
+    /// The request for the configuration of `host`, for connecting again: nobody is asked anything.
+    pub(crate) fn request_again(&self, host: &Host) -> Request {
+        let mut request = self.request(host);
+        request.command_line.insert(0, CommandLine::Flag("BatchMode", vec!["yes".to_owned()]));
+        request
     }
 
     /// The request for the configuration of `host`.

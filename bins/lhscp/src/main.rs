@@ -3,11 +3,12 @@
 //! The copy itself is `lh_transfer`, for SFTP and for the old protocol; here are the words of the command line
 //! ([`place`], [`command_line`]), who is connected to whom ([`copy`]), the ways to get there ([`inside`] this process,
 //! [`pipes`] to another program, [`direct`] from host to host), the old protocol over each of them ([`legacy`]), its remote
-//! side ([`remote_side`]), and what a person sees ([`show`]).
+//! side ([`remote_side`]), copies that survive ([`durable`]), and what a person sees ([`show`]).
 
 mod command_line;
 mod copy;
 mod direct;
+mod durable;
 mod inside;
 mod legacy;
 mod pipes;

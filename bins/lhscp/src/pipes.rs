@@ -10,6 +10,7 @@ use lh_transfer::{Direction, Engine, Output, Plan, Report, Side, Summary};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::command_line::{Arguments, Via};
+use crate::durable;
 use crate::place::Host;
 use crate::program::{Remote, ended_well, spawn, to_host};
 use crate::show::Show;
@@ -51,7 +52,8 @@ pub(crate) fn copy(arguments: &Arguments, plan: Plan, hosts: &[&Host]) -> Summar
         }
     }
     let mut show = Show::new(arguments.quiet, arguments.verbose > 0);
-    let mut engine = Engine::new(plan, arguments.options.clone(), Instant::now());
+    let options = durable::options(arguments, &plan, hosts);
+    let mut engine = Engine::new(plan, options, Instant::now());
     for end in &ends {
         engine.open(end.side);
     }

@@ -12,6 +12,7 @@ use std::time::Instant;
 
 use lh_driver::{ChannelCx, ChannelEvent, ChannelHandler, Interest, Interests, Ready};
 use lh_sftp::server::Output;
+use lh_sys::signals::Signals;
 
 use crate::{Current, Direction, Engine, Event, Options, Plan, Side, Summary};
 
@@ -33,11 +34,14 @@ pub trait Report: Send {
 struct State {
     engine: Engine,
     report: Box<dyn Report>,
+    /// A signal has come: everything is left as it is, to be gone on with.
+    stopped: bool,
 }
 
 struct Shared {
     state: Mutex<State>,
     relay: bool,
+    signals: Mutex<Option<Arc<Signals>>>,
     /// Writing ends; a byte wakes the handler of that side.
     wake: [UnixStream; 2],
 }
@@ -64,16 +68,17 @@ impl Job {
         let (source, target) = (pair()?, pair()?);
         let relay = plan.direction == Direction::Relay;
         let engine = Engine::new(plan, options, Instant::now());
-        let state = Mutex::new(State { engine, report });
+        let state = Mutex::new(State { engine, report, stopped: false });
         Ok(Self {
-            shared: Arc::new(Shared { state, relay, wake: [source.1, target.1] }),
+            shared: Arc::new(Shared { state, relay, signals: Mutex::default(), wake: [source.1, target.1] }),
             listen: Arc::new([source.0, target.0]),
         })
     }
 
     /// The handler for the SFTP channel of `side`. It stops its driver, with 0, when the copy is finished.
     pub fn handler(&self, side: Side) -> JobHandler {
-        JobHandler { job: self.clone(), side, deadline: None, closed: false }
+        let signals = self.shared.signals.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        JobHandler { job: self.clone(), side, deadline: None, closed: false, signals }
     }
 
     /// The connection of `side` is gone, or never came to be; see [`Engine::lost`].
@@ -84,6 +89,16 @@ impl Job {
         state.tell(now);
         drop(state);
         self.wake_other(side);
+    }
+
+    /// Signals that stop the copy where it is, on this driver's thread; `None` to stop listening to them.
+    pub fn stop_on(&self, signals: Option<Arc<Signals>>) {
+        *self.shared.signals.lock().unwrap_or_else(PoisonError::into_inner) = signals;
+    }
+
+    /// True when a signal has stopped the copy: what is unfinished was left to be gone on with.
+    pub fn is_stopped(&self) -> bool {
+        self.lock().stopped
     }
 
     /// True when nothing is left to do.
@@ -122,7 +137,12 @@ pub struct JobHandler {
     side: Side,
     deadline: Option<Instant>,
     closed: bool,
+    signals: Option<Arc<Signals>>,
 }
+
+/// What a handler waits for, beside its channel.
+const WAKE: usize = 0;
+const SIGNALS: usize = 1;
 
 impl JobHandler {
     fn run(&mut self, cx: &mut ChannelCx<'_>) {
@@ -137,12 +157,13 @@ impl JobHandler {
             redraw = state.report.next_deadline();
         }
         self.deadline = [state.engine.next_deadline(), redraw].into_iter().flatten().min();
-        let finished = state.engine.is_finished();
+        let finished = state.engine.is_finished() || state.stopped;
         let other = if self.side == Side::Source { Side::Target } else { Side::Source };
         let wake = self.job.shared.relay && (finished || state.engine.wants_to_send(other));
         drop(guard);
         if finished && !std::mem::replace(&mut self.closed, true) {
             self.job.wake_other(self.side);
+            self.signals = None;
             cx.close();
             cx.stop(0);
         } else if wake && !self.closed {
@@ -195,11 +216,22 @@ impl ChannelHandler for JobHandler {
 
     fn interests<'a>(&'a self, out: &mut Interests<'a>) {
         if self.job.shared.relay {
-            out.add(0, self.job.listen[self.side as usize].as_fd(), Interest::READ);
+            out.add(WAKE, self.job.listen[self.side as usize].as_fd(), Interest::READ);
+        }
+        if let Some(signals) = &self.signals {
+            out.add(SIGNALS, signals.as_fd(), Interest::READ);
         }
     }
 
-    fn on_ready(&mut self, _token: usize, _ready: Ready, cx: &mut ChannelCx<'_>) {
+    fn on_ready(&mut self, token: usize, _ready: Ready, cx: &mut ChannelCx<'_>) {
+        if token == SIGNALS {
+            if let Some(Ok(Some(_))) = self.signals.as_ref().map(|signals| signals.take()) {
+                let mut state = self.job.lock();
+                state.stopped = true;
+                state.engine.leave();
+            }
+            return self.run(cx);
+        }
         let mut drained = [0; 256];
         while let Ok(1..) = (&self.job.listen[self.side as usize]).read(&mut drained) {}
         self.run(cx);

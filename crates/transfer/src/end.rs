@@ -44,8 +44,7 @@ pub(crate) struct Info {
 }
 
 impl Info {
-    pub(crate) const UNKNOWN: Self =
-        Self {
+    pub(crate) const UNKNOWN: Self = Self {
         kind: Kind::Unknown,
         mode: None,
         size: None,

@@ -36,7 +36,8 @@ pub(crate) fn perform(op: Op<'_>) -> Outcome {
         Op::RealPath(path) => {
             use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
             let path = std::path::Path::new(std::ffi::OsStr::from_bytes(path));
-            let real = path.canonicalize().map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+            let real =
+                path.canonicalize().map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
             let name = real.into_os_string().into_vec().into();
             Ok(Done::Listed(Some(vec![Entry { name, info: Info::UNKNOWN }])))
         }
@@ -89,10 +90,7 @@ pub(crate) fn perform(op: Op<'_>) -> Outcome {
             Ok(Done::Ok)
         }
         Op::Close(Handle::Remote(_)) => Err(Errno::BADF.into()),
-        Op::ListMore(_)
-        | Op::ExpandPath(_)
-        | Op::BeginSum(_)
-        | Op::EndSum(_) => Err(Errno::NOSYS.into()),
+        Op::ListMore(_) | Op::ExpandPath(_) | Op::BeginSum(_) | Op::EndSum(_) => Err(Errno::NOSYS.into()),
     }
 }
 

@@ -133,7 +133,12 @@ impl Dice {
 }
 
 /// Copies until nothing kills it any more; returns bytes that moved beyond what there was to move.
-fn through_deaths(direction: Direction, temp: &TempTree, dice: &mut Dice, mut setup: impl FnMut() -> Setup) -> u64 {
+fn through_deaths(
+    direction: Direction,
+    temp: &TempTree,
+    dice: &mut Dice,
+    mut setup: impl FnMut() -> Setup,
+) -> u64 {
     let (from, to) = (temp.join("from"), temp.join("to"));
     let mut moved = 0;
     for death in 0..=6 {
@@ -155,7 +160,8 @@ fn through_deaths(direction: Direction, temp: &TempTree, dice: &mut Dice, mut se
     }
     assert_eq!(leftovers(temp.path()), Vec::<PathBuf>::new());
     same_tree(&from, &to, false);
-    let total: u64 = fs::read_dir(&from).expect("it").map(|e| e.expect("e").metadata().expect("m").len()).sum();
+    let total: u64 =
+        fs::read_dir(&from).expect("it").map(|e| e.expect("e").metadata().expect("m").len()).sum();
     moved.saturating_sub(total)
 }
 
@@ -252,7 +258,10 @@ fn a_lying_server_is_noticed_once_and_the_file_sent_again() {
     let plan_ = plan(Direction::Upload, &temp.join("from"), &temp.join("to"));
     let ended = copy_with(plan_.clone(), durable(&temp), temp.path(), &mut setup).well();
     assert_eq!(ended.skipped.len(), 1);
-    assert!(ended.skipped[0].ends_with("what was written is not what was sent; copying it again"), "{ended:?}");
+    assert!(
+        ended.skipped[0].ends_with("what was written is not what was sent; copying it again"),
+        "{ended:?}"
+    );
     assert_eq!((ended.summary.verified, ended.summary.files), (1, 1));
     same_tree(&temp.join("from"), &temp.join("to"), false);
     // One that never stops lying gets nothing into its place.

@@ -49,5 +49,37 @@ pub static SCP: Program = Program {
             Works,
             "Tune SFTP: nrequests=n (requests in flight), buffer=bytes (of one request). By default both adapt.",
         ),
+        Flag::plain(
+            'Z',
+            Works,
+            "Go on with shorter copies that something else has left, as far as they are found to agree with the source.",
+        ),
+        Flag::long(
+            "in-place",
+            Works,
+            "Write files under their final names from the start, as scp does, instead of renaming them when they are complete.",
+        ),
+        Flag::long(
+            "no-resume",
+            Works,
+            "Do not go on with what an interrupted copy has left, and leave nothing to go on with.",
+        ),
+        Flag::long(
+            "verify",
+            Works,
+            "Compare every file with its source after the copy; read it back where the server cannot compare.",
+        ),
+        Flag::long(
+            "no-verify",
+            Works,
+            "Do not compare; by default files are compared where a Longhaul server helps.",
+        ),
+        Flag::long("fsync", Works, "Have files written to the disk before they get their names."),
+        Flag::long_with(
+            "retries",
+            "n",
+            Works,
+            "Connect again up to n times in a row when the connection breaks (without asking anything), and go on; 3 by default.",
+        ),
     ],
 };

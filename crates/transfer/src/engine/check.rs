@@ -67,7 +67,11 @@ pub(super) struct Check {
 #[derive(Debug)]
 enum Todo {
     /// Everything from here to the end, in steps.
-    All { next: u64, end: u64, step: u64 },
+    All {
+        next: u64,
+        end: u64,
+        step: u64,
+    },
     Some(VecDeque<(u64, u64)>),
 }
 
@@ -106,8 +110,7 @@ impl Engine {
     pub(super) fn begin_check(&mut self, key: Key, found: u64, known: u64, whole: bool) {
         let digests = self.can_digest();
         let Some(file) = self.files.get_mut(key) else { return };
-        let (mode, end) =
-            if digests { (Mode::Digests, found) } else { (Mode::Samples, found.min(known)) };
+        let (mode, end) = if digests { (Mode::Digests, found) } else { (Mode::Samples, found.min(known)) };
         let end = end.min(file.size);
         let todo = match mode {
             Mode::Digests => Todo::All { next: 0, end, step: DIGEST_RANGE },
@@ -218,9 +221,7 @@ impl Engine {
             Direction::Download => Side::Source,
             Direction::Relay => return,
         };
-        let able = self
-            .remote(side)
-            .is_some_and(|remote| remote.session().supports(extension::RUNNING_SUM));
+        let able = self.remote(side).is_some_and(|remote| remote.session().supports(extension::RUNNING_SUM));
         if self.options.verify == Verify::Off || !able {
             return;
         }
@@ -278,7 +279,8 @@ impl Engine {
         let Some(file) = self.files.get_mut(key) else { return };
         file.place.corrupt = true;
         if file.item.again {
-            let fault = Fault::other("what was written is not what was sent, twice; nothing was put in its place");
+            let fault =
+                Fault::other("what was written is not what was sent, twice; nothing was put in its place");
             return self.file_failed(key, Deed::VerifyTarget, &fault);
         }
         file.failed = true;

@@ -113,7 +113,8 @@ impl Engine {
         let info = file.item.info;
         let target = file.item.target.clone();
         // Without a size or a time there is no telling one state of the source from another.
-        let (size, modified) = (info.size.unwrap_or(0), info.times.map_or((0, 0), |times| times.modification));
+        let (size, modified) =
+            (info.size.unwrap_or(0), info.times.map_or((0, 0), |times| times.modification));
         let tag = journal::tag(&file.item.source, &target, size, modified);
         file.place.tag = Some(tag).filter(|_| info.times.is_some() && !file.to_eof);
         file.place.part = Some(part_name(&target, &tag));
@@ -504,8 +505,7 @@ impl Engine {
     fn placed(&mut self, key: Key) {
         let Some(file) = self.files.get_mut(key) else { return };
         file.place.there = false;
-        if let (Some(journal), Some(tag), Some(part)) =
-            (&mut self.journal, &file.place.tag, &file.place.part)
+        if let (Some(journal), Some(tag), Some(part)) = (&mut self.journal, &file.place.tag, &file.place.part)
         {
             journal.finish(tag, part);
         }
@@ -528,6 +528,18 @@ impl Engine {
         self.forget_file(key);
         self.begin_item(item);
         true
+    }
+
+    /// This process ends here: the journal learns how far each file has come.
+    pub(crate) fn leave(&mut self) {
+        for key in self.files.keys() {
+            if let (Some(journal), Some(file)) = (&mut self.journal, self.files.get_mut(key))
+                && let Some(part) = file.place.growing().filter(|_| file.place.settled)
+            {
+                journal.advance(part, file.good_end());
+            }
+        }
+        self.keep_journal();
     }
 
     /// Writes the journal, or removes it when the copy has come to its end.

@@ -8,8 +8,8 @@
 use std::io::IoSliceMut;
 
 use bytes::Bytes;
-use lh_sftp::in_place::{lay_out, scatter};
 use lh_sftp::PieceSum;
+use lh_sftp::in_place::{lay_out, scatter};
 use lh_sftp::server::Output;
 
 use crate::end::Fault;
@@ -212,8 +212,14 @@ impl Engine {
         }
         let Some(mut header) = remote.write_header(target, offset) else { return Err(pieces) };
         remote.expect(header.id(), Token::File(key, FileStep::Write { offset, len: len as u32 }));
-        let mut write =
-            Unfinished { key, head: header.bytes(len).to_vec(), offset, left: len, rest: Rest::Zeros, sum: None };
+        let mut write = Unfinished {
+            key,
+            head: header.bytes(len).to_vec(),
+            offset,
+            left: len,
+            rest: Rest::Zeros,
+            sum: None,
+        };
         let now = (write.head.len() + len).min(out.budget());
         let mut pieces = pieces;
         if now >= LEAST_ROOM.min(write.head.len() + len) && now > write.head.len() {

@@ -97,8 +97,7 @@ impl Journal {
         if let Some(folder) = path.parent() {
             std::fs::create_dir_all(folder).ok()?;
         }
-        let file =
-            OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(path).ok()?;
+        let file = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(path).ok()?;
         lock(&file)?;
         let mut journal = Self {
             path: path.to_owned(),

@@ -35,5 +35,8 @@ pub(super) fn siblings(path: &Path) -> Vec<PathBuf> {
     };
     let (Some(ours), Some(folder)) = (stem(path), path.parent()) else { return Vec::new() };
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    entries.map(|entry| entry.path()).filter(|other| other != path && stem(other).as_ref() == Some(&ours)).collect()
+    entries
+        .map(|entry| entry.path())
+        .filter(|other| other != path && stem(other).as_ref() == Some(&ours))
+        .collect()
 }
