@@ -6,9 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use lh_interop::{
-    Inetd, Lab, Lhsshd, Ran, assert_same_file, assert_same_tree, make_blob, make_tree, our, peers,
-};
+use lh_interop::{Lab, Lhsshd, Ran, assert_same_file, make_blob, our};
 
 /// A client's command line in a lab, towards a port.
 struct Copy<'a> {

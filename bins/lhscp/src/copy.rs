@@ -11,8 +11,8 @@ use crate::command_line::{Arguments, Mode, Via};
 use crate::durable::{Attempts, Caught, INTERRUPTED};
 use crate::inside::{carry_out, log_in, log_in_with};
 use crate::place::{Host, Place, bytes};
-use crate::show::{Show, say};
-use crate::{FAILURE, NO_CONNECTION, direct, durable, legacy, pipes};
+use crate::show::{Show, conclude, say};
+use crate::{FAILURE, NO_CONNECTION, direct, durable, legacy, limits, pipes};
 
 /// One step of the command line.
 #[derive(Debug, PartialEq, Eq)]
@@ -154,6 +154,8 @@ fn one_remote(
     let Some(client) = connected(arguments, host, kept, &mut ui) else { return NO_CONNECTION };
     let mut client = Some(client);
     let mut attempts = Attempts::new(arguments.retries);
+    let start = limits::Start::now();
+    let limited = arguments.options.bits_per_second.is_some();
     loop {
         let job = match new_job(plan.clone(), arguments, &[host]) {
             Ok(job) => job,
@@ -163,6 +165,9 @@ fn one_remote(
             Some(mut client) => {
                 let caught = Caught::begin(&job);
                 let good = carry_out(&mut client, &job, side, &mut ui);
+                let path = limits::Path::of(client.driver().link().stream().write_fd());
+                let verdict = start.verdict(direction, limited, job.waits(), path);
+                conclude(arguments, &start, &job.summary(), &verdict);
                 // Before the signals are let go: a connection that is no good may still listen to them.
                 *kept = good.then(|| (host.clone(), client));
                 caught.end(&job);
@@ -228,6 +233,7 @@ fn relay(
     };
     let mut ui = TerminalUi::default();
     let Some(mut client) = log_in(arguments, source, &mut ui) else { return NO_CONNECTION };
+    let start = limits::Start::now();
     let (connected, both_connected) = mpsc::channel();
     let status = std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -246,12 +252,15 @@ fn relay(
         carry_out(&mut client, &job, Side::Source, &mut ui);
         0
     });
+    let limited = arguments.options.bits_per_second.is_some();
+    let path = limits::Path::of(client.driver().link().stream().write_fd());
+    conclude(arguments, &start, &job.summary(), &start.verdict(Direction::Relay, limited, job.waits(), path));
     client.close();
     if status == 0 { exit_status(job.summary()) } else { status }
 }
 
 fn new_job(plan: Plan, arguments: &Arguments, hosts: &[&Host]) -> Result<Job, u8> {
-    let show = Box::new(Show::new(arguments.quiet, arguments.verbose > 0));
+    let show = Box::new(Show::new(arguments));
     let options = durable::options(arguments, &plan, hosts);
     Job::new(plan, options, show).map_err(|error| {
         say(&error.to_string());

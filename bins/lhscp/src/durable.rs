@@ -48,10 +48,16 @@ fn journal_path(arguments: &Arguments, plan: &Plan, hosts: &[&Host]) -> Option<P
     }
     words.extend(plan.sources.iter().map(|source| local(source, direction == Direction::Upload)));
     words.push(local(&plan.target, direction == Direction::Download));
+    let shard = plan_shard(arguments);
     let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
     let home = std::env::var_os("HOME").map(PathBuf::from).or_else(std::env::home_dir)?;
     let state = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from);
-    Some(journal::file_for(&journal::folder(state, &home), &words, None))
+    Some(journal::file_for(&journal::folder(state, &home), &words, shard))
+}
+
+/// Each shard has a journal of its own, beside the others': they are one copy.
+fn plan_shard(arguments: &Arguments) -> Option<(u32, u32)> {
+    arguments.options.select.shard.map(|shard| (shard.number + 1, shard.of))
 }
 
 /// Signals that stop a job in good order while it runs. Not longer: programs that are started for a connection must hear

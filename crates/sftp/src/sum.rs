@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn the_order_of_pieces_and_how_each_came_do_not_matter() {
-        let data: Vec<u8> = (0..100_000_u32).map(|n| (n * n >> 3) as u8).collect();
+        let data: Vec<u8> = (0..100_000_u32).map(|n| (n.wrapping_mul(n) >> 3) as u8).collect();
         let (first, second) = data.split_at(40_000);
         let mut one = RunningSum::default();
         one.add(0, first);

@@ -14,7 +14,7 @@ use lh_driver::{ChannelCx, ChannelEvent, ChannelHandler, Interest, Interests, Re
 use lh_sftp::server::Output;
 use lh_sys::signals::Signals;
 
-use crate::{Current, Direction, Engine, Event, Options, Plan, Side, Summary};
+use crate::{Current, Direction, Engine, Event, Options, Plan, Side, Summary, Totals, Waits};
 
 /// Who is told how the copy goes. Called on the thread of a driver; must not block for long.
 pub trait Report: Send {
@@ -26,6 +26,12 @@ pub trait Report: Send {
 
     /// The file whose data move, after every turn in which something happened.
     fn progress(&mut self, current: Option<Current<'_>>, now: Instant);
+
+    /// How far the whole copy is; called before [`Report::progress`].
+    fn totals(&mut self, _totals: Totals, _now: Instant) {}
+
+    /// The copy has come to its end, or to the end of its connection.
+    fn ended(&mut self, _summary: &Summary, _now: Instant) {}
 
     /// When [`Report::progress`] wants to be called although nothing happens.
     fn next_deadline(&self) -> Option<Instant>;
@@ -106,6 +112,11 @@ impl Job {
         self.lock().engine.is_finished()
     }
 
+    /// Where the time went, so far.
+    pub fn waits(&self) -> Waits {
+        self.lock().engine.waits()
+    }
+
     /// How it went, so far.
     pub fn summary(&self) -> Summary {
         self.lock().engine.summary()
@@ -153,6 +164,7 @@ impl JobHandler {
         state.tell(now);
         let mut redraw = None;
         if state.report.wants_progress() {
+            state.report.totals(state.engine.totals(), now);
             state.report.progress(state.engine.current(), now);
             redraw = state.report.next_deadline();
         }
@@ -164,6 +176,10 @@ impl JobHandler {
         if finished && !std::mem::replace(&mut self.closed, true) {
             self.job.wake_other(self.side);
             self.signals = None;
+            let mut state = self.job.lock();
+            let summary = state.engine.summary();
+            state.report.ended(&summary, now);
+            drop(state);
             cx.close();
             cx.stop(0);
         } else if wake && !self.closed {

@@ -31,14 +31,16 @@ mod names;
 mod options;
 pub mod rcp;
 mod remote;
+mod select;
 mod table;
 mod wording;
 
 pub use driver::{Job, JobHandler, Report};
 pub use engine::{Current, Engine, Side};
-pub use event::{Event, Summary};
+pub use event::{Event, Summary, Totals, Waits};
 pub use glob::{has_magic, matches as glob_matches};
 pub use lh_sftp::server::Output;
 pub use names::{base_name, display_name, is_safe_name, join};
 pub use options::{Direction, Options, Plan, Verify};
 pub use remote::status_text;
+pub use select::{Manifest, Rule, Selection, Shard};

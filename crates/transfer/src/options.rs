@@ -1,5 +1,7 @@
 //! What to copy and how.
 
+use crate::Selection;
+
 /// Which way the bytes go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
@@ -76,6 +78,10 @@ pub struct Options {
     pub adopt_partial: bool,
     /// Compare what was written with what was sent.
     pub verify: Verify,
+    /// What of a tree is copied. With a shard the target is always a folder to put things into.
+    pub select: Selection,
+    /// Say what would be copied ([`crate::Event::Planned`]) and change nothing.
+    pub dry_run: bool,
     /// Say what is begun ([`crate::Event::Started`], [`crate::Event::Entered`]).
     pub announce: bool,
 }
@@ -97,6 +103,8 @@ impl Default for Options {
             journal: None,
             adopt_partial: false,
             verify: Verify::Off,
+            select: Selection::default(),
+            dry_run: false,
             announce: false,
         }
     }

@@ -303,3 +303,72 @@ fn a_failed_rename_names_the_file_and_keeps_what_was_there() {
     assert_eq!(ended.failures, [format!("remote rename to \"{}\": Permission denied", to.display())]);
     assert_eq!(fs::read(&to).expect("it"), b"old");
 }
+
+#[test]
+fn a_dry_run_tells_everything_and_changes_nothing() {
+    for direction in DIRECTIONS {
+        let temp = TempTree::new();
+        let from = temp.odd("from");
+        let options = Options { dry_run: true, preserve: true, ..durable(&temp) };
+        let ended = copy(plan(direction, &from, &temp.join("to")), options, temp.path()).well();
+        assert!(!temp.join("to").exists());
+        let mut planned = ended.planned;
+        copy(plan(direction, &from, &temp.join("to")), durable(&temp), temp.path()).well();
+        planned.sort();
+        let mut there = Vec::new();
+        files_below(&temp.join("to"), &mut there);
+        there.sort();
+        assert_eq!(planned, there, "{direction:?}");
+    }
+}
+
+fn files_below(root: &Path, found: &mut Vec<Vec<u8>>) {
+    for entry in fs::read_dir(root).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() { files_below(&path, found) } else { found.push(common::bytes_of(&path)) }
+    }
+}
+
+#[test]
+fn shards_together_are_the_tree_and_none_copies_anothers_file() {
+    let temp = TempTree::new();
+    for n in 0..90 {
+        temp.file(format!("from/{}/{n}", n % 4), 100 + n);
+    }
+    temp.dir("to");
+    let mut files = 0;
+    for number in 0..3 {
+        let shard = Some(lh_transfer::Shard { number, of: 3 });
+        let select = lh_transfer::Selection { shard, ..Default::default() };
+        let options = Options { select, ..durable(&temp) };
+        let ended =
+            copy(plan(Direction::Upload, &temp.join("from/."), &temp.join("to")), options, temp.path());
+        let ended = ended.well();
+        assert!(ended.summary.files > 10, "{ended:?}");
+        files += ended.summary.files;
+    }
+    assert_eq!(files, 90);
+    same_tree(&temp.join("from"), &temp.join("to"), false);
+}
+
+#[test]
+fn excluded_folders_are_not_even_listed() {
+    let temp = TempTree::new();
+    for name in ["from/keep/a", "from/keep/b.tmp", "from/skip/c", "from/d.tmp"] {
+        temp.file(name, 100);
+    }
+    let rules = ["*.tmp", "skip/"].map(|pattern| lh_transfer::Rule::new(false, pattern.as_bytes())).to_vec();
+    let select = lh_transfer::Selection { rules, ..Default::default() };
+    let options = Options { select, ..durable(&temp) };
+    let mut setup = Setup {
+        faults: Faults::hook(|what, path, _| {
+            assert!(!(what == "open-dir" && path.ends_with(b"skip")), "listed all the same");
+            Ok(())
+        }),
+        ..Setup::default()
+    };
+    let plan = plan(Direction::Download, &temp.join("from"), &temp.join("to"));
+    let ended = copy_with(plan, options, temp.path(), &mut setup).well();
+    assert_eq!(ended.done, ["a"]);
+    assert!(temp.join("to/keep/a").exists() && !temp.join("to/skip").exists());
+}

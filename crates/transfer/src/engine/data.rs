@@ -272,7 +272,10 @@ impl Engine {
             return;
         }
         let Some(target) = &file.target else { return };
-        match local::write_all_at(target, offset, data.chunks()) {
+        let begun = std::time::Instant::now();
+        let written = local::write_all_at(target, offset, data.chunks());
+        self.waits.disk += begun.elapsed();
+        match written {
             Ok(()) => {
                 if let Some(sum) = &mut file.sum
                     && local::sum_written(target, offset, len as usize, sum).is_err()

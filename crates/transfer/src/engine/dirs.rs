@@ -80,12 +80,24 @@ pub(super) struct Dir {
     finishing: bool,
     /// The source without symlinks, where it is known: to notice a link that leads back.
     real: Option<Vec<u8>>,
+    /// Its path from the top of the tree.
+    relative: Vec<u8>,
 }
 
 impl Dir {
     /// Entries not started.
     pub(super) fn waiting(&self) -> usize {
         self.files.len() + self.subdirs.len()
+    }
+
+    /// Files that are not started.
+    pub(super) fn waiting_files(&self) -> usize {
+        self.files.len()
+    }
+
+    /// Everything in it has been listed and started.
+    pub(super) fn exhausted(&self) -> bool {
+        self.listed && self.waiting() == 0
     }
 
     /// Drops what has not been started.
@@ -198,6 +210,8 @@ impl Engine {
             self.fail(format!("{}: directory loop, not copied", display_name(&item.source)));
             return self.child_finished(item.parent);
         }
+        let above = item.parent.and_then(|parent| self.dirs.get(parent)).map(|dir| &dir.relative);
+        let relative = above.map_or_else(Vec::new, |above| join(above, crate::base_name(&item.source)));
         let dir = Dir {
             item,
             ready: false,
@@ -215,6 +229,7 @@ impl Engine {
             children: 0,
             finishing: false,
             real,
+            relative,
         };
         let (source, target) = (dir.item.source.clone(), dir.item.target.clone());
         let mode = dir.temporary_mode();
@@ -226,7 +241,11 @@ impl Engine {
             let source = shown.unwrap_or_else(|| source.clone());
             self.events.push_back(crate::Event::Entered { source });
         }
-        self.start(Side::Target, Op::Mkdir { path: &target, mode }, Token::Dir(key, DirStep::Mkdir));
+        if self.options.dry_run {
+            self.done.push_back((Token::Dir(key, DirStep::Mkdir), Ok(Done::Ok)));
+        } else {
+            self.start(Side::Target, Op::Mkdir { path: &target, mode }, Token::Dir(key, DirStep::Mkdir));
+        }
         self.start(Side::Source, Op::List(&source), Token::Dir(key, DirStep::List));
     }
 
@@ -349,6 +368,7 @@ impl Engine {
         if dir.failed {
             return;
         }
+        let chosen = self.options.select != crate::Selection::default();
         let (mut suspects, mut specials) = (Vec::new(), Vec::new());
         for entry in entries {
             if *entry.name == *b"." || *entry.name == *b".." {
@@ -357,6 +377,10 @@ impl Engine {
             if !is_safe_name(&entry.name) {
                 suspects.push(entry.name);
             } else {
+                let path = if chosen { join(&dir.relative, &entry.name) } else { Vec::new() };
+                if chosen && !self.options.select.wants(&path, entry.info.kind == Kind::Dir) {
+                    continue;
+                }
                 match entry.info.kind {
                     Kind::Dir => dir.subdirs.push_back(entry),
                     Kind::Special => specials.push(join(&dir.item.source, &entry.name)),
@@ -422,7 +446,7 @@ impl Engine {
             let mode = dir.item.info.mode.map(|mode| mode & 0o1777);
             change.mode = mode.filter(|&mode| mode != dir.temporary_mode());
         }
-        if change == Change::default() {
+        if change == Change::default() || self.options.dry_run {
             return self.dir_finished(key);
         }
         dir.outstanding += 1;

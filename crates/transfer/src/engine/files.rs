@@ -29,6 +29,13 @@ impl Engine {
         let id = self.next_file_id;
         self.next_file_id += 1;
         let info = item.info;
+        // A file of its own was asked for: only trees are chosen from, but for their links, which may be anything.
+        if self.options.dry_run && info.kind == Kind::File {
+            let (source, target, size) = (item.source, item.target, info.size);
+            self.events.push_back(Event::Planned { source, target, size });
+            self.summary.files += 1;
+            return self.child_finished(item.parent);
+        }
         let source = item.source.clone();
         let mut file = File::new(id, item, self.now);
         file.outstanding = 1;
@@ -116,6 +123,12 @@ impl Engine {
                     self.file_failed_with(key, text);
                 }
             }
+            Kind::File | Kind::Symlink | Kind::Unknown if self.options.dry_run => {
+                let (source, target) = (file.item.source.clone(), file.item.target.clone());
+                self.events.push_back(Event::Planned { source, target, size: info.size });
+                self.summary.files += 1;
+                self.forget_file(key);
+            }
             Kind::File | Kind::Symlink | Kind::Unknown => {
                 file.outstanding += 1;
                 let source = file.item.source.clone();
@@ -172,6 +185,7 @@ impl Engine {
             return self.file_failed_with(key, text);
         }
         file.to_eof = info.size.unwrap_or(0) == 0;
+        self.bytes_found += info.size.unwrap_or(0);
         self.expect_size(key, info.size.unwrap_or(0));
         let Some(file) = self.files.get_mut(key) else { return };
         if self.options.resume && self.plan.direction == Direction::Upload {
@@ -433,6 +447,7 @@ impl Engine {
         let Some(file) = self.files.get(key) else { return };
         if !file.failed {
             self.summary.files += 1;
+            self.summary.kept += file.kept;
             self.events.push_back(Event::FileDone {
                 id: file.id,
                 name: crate::base_name(&file.item.source).to_vec(),

@@ -32,7 +32,7 @@ use crate::journal::Journal;
 use crate::limiter::Limiter;
 use crate::remote::Remote;
 use crate::table::{Key, Table};
-use crate::{Direction, Event, Options, Plan, Summary, local};
+use crate::{Direction, Event, Options, Plan, Summary, Totals, Waits, local};
 
 pub(crate) use dirs::Item;
 use dirs::{Dir, DirStep};
@@ -107,7 +107,11 @@ pub struct Engine {
     unfinished: Option<write::Unfinished>,
     flow: Flow,
     next_file_id: u64,
+    /// Bytes of all files that have been opened.
+    bytes_found: u64,
     summary: Summary,
+    waits: Waits,
+    waiting_since: Option<(Wait, Instant)>,
     /// What is done and how far the rest has come, where that is to survive this process.
     journal: Option<Journal>,
     /// The user has had enough: what fails from now on goes without a word.
@@ -161,11 +165,14 @@ impl Engine {
             unfinished: None,
             flow,
             next_file_id: 0,
+            bytes_found: 0,
             summary: Summary::default(),
+            waits: Waits::default(),
+            waiting_since: None,
             journal: options
                 .journal
                 .as_deref()
-                .filter(|_| options.atomic)
+                .filter(|_| options.atomic && !options.dry_run)
                 .and_then(|path| Journal::open(path, plan.direction != Direction::Download)),
             cancelled: false,
             now,
@@ -243,7 +250,9 @@ impl Engine {
 
     /// Begins what can be begun and sends what can be sent on the channel of `side`.
     pub fn advance(&mut self, side: Side, out: &mut dyn Output, now: Instant) {
+        self.end_wait(now);
         self.work(side, out, now);
+        self.begin_wait(out.budget() == 0, now);
         self.keep_journal();
     }
 
@@ -312,6 +321,54 @@ impl Engine {
             size: file.size.max(file.kept + file.confirmed),
             kept: file.kept,
         })
+    }
+
+    /// How far the whole copy has come.
+    pub fn totals(&self) -> Totals {
+        let waiting: usize =
+            self.walk.iter().filter_map(|&key| self.dirs.get(key)).map(Dir::waiting_files).sum();
+        let open: u64 =
+            self.files.keys().into_iter().filter_map(|key| self.files.get(key)).map(|file| file.kept).sum();
+        let kept = self.summary.kept + open;
+        Totals {
+            files: self.summary.files,
+            files_found: self.next_file_id + (waiting + self.top.len()) as u64,
+            bytes: self.summary.bytes + kept,
+            bytes_found: self.bytes_found,
+            kept,
+            in_flight: self.files.len(),
+            all_found: self.prepare.finished()
+                && self.top.is_empty()
+                && self.walk.iter().filter_map(|&key| self.dirs.get(key)).all(Dir::exhausted),
+        }
+    }
+
+    /// What the copy has been waiting for, so far.
+    pub const fn waits(&self) -> Waits {
+        self.waits
+    }
+
+    fn end_wait(&mut self, now: Instant) {
+        if let Some((wait, since)) = self.waiting_since.take() {
+            let passed = now.saturating_duration_since(since);
+            match wait {
+                Wait::Window => self.waits.window += passed,
+                Wait::Answers => self.waits.answers += passed,
+            }
+        }
+    }
+
+    /// Nothing more can be done now: why?
+    fn begin_wait(&mut self, no_room: bool, now: Instant) {
+        let upload = self.plan.direction == Direction::Upload;
+        let wait = if upload && no_room && (self.unfinished.is_some() || !self.sending.is_empty()) {
+            Wait::Window
+        } else if self.flow.requests > 0 && (!upload || !self.room_in_flight()) {
+            Wait::Answers
+        } else {
+            return;
+        };
+        self.waiting_since = Some((wait, now));
     }
 
     /// True when nothing is left to do: every file is closed or has failed. The answers to CLOSEs of source files
@@ -405,6 +462,13 @@ impl Engine {
     fn skip(&mut self, text: String) {
         self.events.push_back(Event::Skipped { text });
     }
+}
+
+/// What a copy waits for when it can do nothing.
+#[derive(Debug, Clone, Copy)]
+enum Wait {
+    Window,
+    Answers,
 }
 
 /// See [`Engine::current`].

@@ -141,6 +141,10 @@ impl Engine {
     }
 
     fn make_target(&mut self) {
+        if self.options.dry_run {
+            let path = self.plan.target.clone();
+            return self.prepare.target = Target::Known { path, exists: true, dir: true };
+        }
         self.prepare.target = Target::Waiting;
         let path = self.plan.target.clone();
         let op = Op::Mkdir { path: &path, mode: 0o777 };

@@ -152,6 +152,7 @@ impl Engine {
         let mut write = Unfinished { key, head: Vec::new(), offset, left: want, rest: Rest::File, sum };
         let sum = &mut write.sum;
         let mut len = want;
+        let disk = &mut self.waits.disk;
         if room < LEAST_ROOM {
             write.head = header.bytes(want).to_vec();
         } else {
@@ -164,7 +165,9 @@ impl Engine {
                     slices,
                     header_len,
                     |slices| {
+                        let begun = std::time::Instant::now();
                         let result = local::read_at(source, offset, slices);
+                        *disk += begun.elapsed();
                         let len = *result.as_ref().unwrap_or(&0);
                         if let Some(sum) = sum.as_mut() {
                             sum.update_slices(slices, len);

@@ -57,6 +57,8 @@ pub struct Ended {
     pub done: Vec<String>,
     /// Bytes of files that were gone on with.
     pub resumed: u64,
+    /// Targets of a copy that was only planned.
+    pub planned: Vec<Vec<u8>>,
     /// Virtual time it took.
     pub took: Duration,
     /// Largest number of file bytes the server had been asked for and the client not got.
@@ -149,6 +151,7 @@ pub fn copy_with(plan: Plan, options: Options, server_root: &Path, setup: &mut S
         skipped: Vec::new(),
         done: Vec::new(),
         resumed: 0,
+        planned: Vec::new(),
         took: Duration::ZERO,
         requests: 0,
     };
@@ -183,6 +186,7 @@ pub fn copy_with(plan: Plan, options: Options, server_root: &Path, setup: &mut S
                 Event::Skipped { text } => ended.skipped.push(text),
                 Event::FileDone { name, .. } => ended.done.push(String::from_utf8_lossy(&name).into_owned()),
                 Event::Resumed { kept, .. } => ended.resumed += kept,
+                Event::Planned { target, .. } => ended.planned.push(target),
                 Event::Started { .. } | Event::Entered { .. } => {}
             }
         }
@@ -203,6 +207,7 @@ pub fn copy_with(plan: Plan, options: Options, server_root: &Path, setup: &mut S
             Event::Skipped { text } => ended.skipped.push(text),
             Event::FileDone { name, .. } => ended.done.push(String::from_utf8_lossy(&name).into_owned()),
             Event::Resumed { kept, .. } => ended.resumed += kept,
+            Event::Planned { target, .. } => ended.planned.push(target),
             Event::Started { .. } | Event::Entered { .. } => {}
         }
     }
