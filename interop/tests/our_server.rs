@@ -21,9 +21,18 @@ struct Scene {
 
 impl Scene {
     fn new(config: &str) -> Self {
+        Self::with(&format!("{REKEY}\n{config}"), SIZE)
+    }
+
+    /// Keys every 256 KiB: a hundred exchanges in a copy, begun by the server in the middle of the peer's bulk.
+    fn rekeying_often() -> Self {
+        Self::with("RekeyLimit 256K", 24 << 20)
+    }
+
+    fn with(config: &str, size: usize) -> Self {
         let lab = Lab::new();
-        let server = Lhsshd::start(&lab, &format!("{REKEY}\n{config}"));
-        make_blob(&lab.path("blob"), SIZE);
+        let server = Lhsshd::start(&lab, config);
+        make_blob(&lab.path("blob"), size);
         Self { server, lab }
     }
 
@@ -36,8 +45,18 @@ impl Scene {
     }
 
     fn rekeyed(&self) {
+        self.rekeyed_times(2);
+    }
+
+    /// Fewer than bytes / limit: what is on the way while keys are exchanged still counts for the old ones.
+    fn rekeyed_often(&self) {
+        self.rekeyed_times(40);
+    }
+
+    fn rekeyed_times(&self, least: usize) {
         let log = self.server.log();
-        assert!(log.matches("rekey").count() >= 2, "the server's log shows no rekey:\n{log}");
+        let times = log.matches("rekey").count();
+        assert!(times >= least, "the server's log shows {times} rekeys, not {least}:\n{log}");
     }
 }
 
@@ -158,7 +177,7 @@ fn dropbear_dbclient() {
     let Some([dbclient, convert]) = peers("dropbear_dbclient", ["dbclient", "dropbearconvert"]) else {
         return;
     };
-    let scene = Scene::new("");
+    let scene = Scene::rekeying_often();
     let key = scene.lab.arg("user.dropbear");
     scene
         .lab
@@ -185,7 +204,7 @@ fn dropbear_dbclient() {
     let down = scene.lab.run(&dbclient, &args(format!("cat {up}"))).ok("pipe down");
     std::fs::write(scene.lab.path("down"), down.out).unwrap();
     scene.same("down");
-    scene.rekeyed();
+    scene.rekeyed_often();
 }
 
 #[test]
@@ -193,7 +212,7 @@ fn putty_plink_pscp_psftp() {
     let Some([plink, pscp, psftp, puttygen]) = peers("putty", ["plink", "pscp", "psftp", "puttygen"]) else {
         return;
     };
-    let scene = Scene::new("");
+    let scene = Scene::rekeying_often();
     let key = scene.lab.arg("user.ppk");
     scene.lab.run(&puttygen, &[&scene.lab.arg("user_ed25519"), "-o", &key, "-O", "private"]).ok("puttygen");
     let fingerprint = scene.lab.sh("ssh-keygen -lf host_ed25519.pub").ok("fingerprint").text();
@@ -237,13 +256,13 @@ fn putty_plink_pscp_psftp() {
     scene.lab.run(&psftp, &with(&["-b", &scene.lab.arg("script"), &target()])).ok("psftp");
     scene.same("down2");
     scene.same("up3");
-    scene.rekeyed();
+    scene.rekeyed_often();
 }
 
 fn python_client(script: &str, module: &str) {
     let python = Path::new("/usr/bin/python3");
     let lab_has = |lab: &Lab| lab.run(python, &["-W", "ignore", "-c", &format!("import {module}")]).code == 0;
-    let scene = Scene::new("");
+    let scene = Scene::rekeying_often();
     if !lab_has(&scene.lab) {
         return skip(module, &format!("Debian's python3-{module} is not installed"));
     }
@@ -258,7 +277,7 @@ fn python_client(script: &str, module: &str) {
     for name in ["pipe.up", "pipe.down", "sftp.up", "sftp.down"] {
         scene.same(name);
     }
-    scene.rekeyed();
+    scene.rekeyed_often();
 }
 
 #[test]
@@ -277,7 +296,7 @@ fn go_x_crypto_ssh() {
     if !Path::new("/usr/share/gocode/src/golang.org/x/crypto/ssh").is_dir() {
         return skip("go_x_crypto_ssh", "Debian's golang-golang-x-crypto-dev is not installed");
     }
-    let scene = Scene::new("");
+    let scene = Scene::rekeying_often();
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("peers/go/main.go");
     scene
         .lab
@@ -294,7 +313,7 @@ fn go_x_crypto_ssh() {
     for name in ["pipe.up", "pipe.down", "sftp.up", "sftp.down"] {
         scene.same(name);
     }
-    scene.rekeyed();
+    scene.rekeyed_often();
 }
 
 #[test]

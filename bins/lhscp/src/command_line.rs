@@ -1,11 +1,11 @@
 //! From flags to places, options of the copy, and requests for a configuration.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
 
+use lh_cli::copying::Connecting;
 use lh_cli::flags::{Parsed, SCP, Stop};
 use lh_config::Account;
-use lh_config::client::{CommandLine, Request, UserFile};
+use lh_config::client::Request;
 use lh_transfer::{Manifest, Options, Rule, Selection, Shard, Verify};
 
 use crate::place::{Host, Place};
@@ -55,33 +55,9 @@ pub(crate) struct Arguments {
     pub(crate) ssh_words: Vec<OsString>,
     /// `-P`.
     pub(crate) port: Option<u16>,
-    /// Flags that stand for keywords, in the order given.
-    lines: Vec<CommandLine>,
-    user_file: UserFile,
+    connecting: Connecting,
     account: Account,
 }
-
-/// Flags that stand for a keyword with a fixed value.
-const FIXED: &[(char, &str, &str)] = &[
-    ('4', "AddressFamily", "inet"),
-    ('6', "AddressFamily", "inet6"),
-    ('B', "BatchMode", "yes"),
-    ('C', "Compression", "yes"),
-    ('q', "LogLevel", "QUIET"),
-];
-
-/// Flags whose value is the keyword's.
-const VALUED: &[(char, &str)] = &[('J', "ProxyJump"), ('P', "Port"), ('c', "Ciphers"), ('i', "IdentityFile")];
-
-/// A copy needs none of these, whatever the configuration says: what `scp` tells `ssh`.
-const ALWAYS: &[(&str, &str)] = &[
-    ("ClearAllForwardings", "yes"),
-    ("ForwardAgent", "no"),
-    ("ForwardX11", "no"),
-    ("PermitLocalCommand", "no"),
-    ("RemoteCommand", "none"),
-    ("RequestTTY", "no"),
-];
 
 /// Makes sense of a parsed command line.
 ///
@@ -138,12 +114,7 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
         unchecked_names: parsed.has('T'),
         ssh_words: ssh_words(parsed),
         port,
-        lines: lines(parsed),
-        user_file: match parsed.text('F').as_deref() {
-            None => UserFile::Default,
-            Some("none") => UserFile::None,
-            Some(path) => UserFile::Named(PathBuf::from(path)),
-        },
+        connecting: Connecting::new(parsed, 'B'),
         account,
     })
 }
@@ -233,32 +204,6 @@ fn ssh_words(parsed: &Parsed) -> Vec<OsString> {
     words
 }
 
-fn lines(parsed: &Parsed) -> Vec<CommandLine> {
-    let fixed = |keyword: &'static str, value: &str| CommandLine::Flag(keyword, vec![value.to_owned()]);
-    let mut lines = Vec::new();
-    for (flag, value) in &parsed.flags {
-        let text = || value.as_deref().unwrap_or_default().to_string_lossy().into_owned();
-        for (_, keyword, value) in FIXED.iter().filter(|(each, ..)| each == flag) {
-            lines.push(fixed(keyword, value));
-        }
-        for (_, keyword) in VALUED.iter().filter(|(each, _)| each == flag) {
-            lines.push(fixed(keyword, &text()));
-        }
-        if *flag == 'o' {
-            lines.push(CommandLine::Option(text()));
-        }
-    }
-    let level = match parsed.count('v') {
-        0 => None,
-        1 => Some("DEBUG1"),
-        2 => Some("DEBUG2"),
-        _ => Some("DEBUG3"),
-    };
-    lines.extend(level.map(|level| fixed("LogLevel", level)));
-    lines.extend(ALWAYS.iter().map(|(keyword, value)| fixed(keyword, value)));
-    lines
-}
-
 /// `-X nrequests=N` and `-X buffer=BYTES`.
 fn tune(options: &mut Options, text: &str) -> Result<(), String> {
     let (name, value) = text.split_once('=').ok_or_else(|| format!("Invalid sftp option \"{text}\""))?;
@@ -299,26 +244,16 @@ impl Arguments {
 
     /// The request for the configuration of `host`.
     pub(crate) fn request(&self, host: &Host) -> Request {
-        let mut request = Request::new(&host.name, self.account.clone());
-        request.command_line.clone_from(&self.lines);
-        request.user_file = self.user_file.clone();
-        if !matches!(request.user_file, UserFile::Default) {
-            request.system_file = None;
-        }
-        if let Some(port) = host.port {
-            // Before -P (and -o), which is for hosts that say nothing themselves.
-            request.command_line.insert(0, CommandLine::Flag("Port", vec![port.to_string()]));
-        }
-        if let Some(user) = &host.user {
-            request.command_line.push(CommandLine::Flag("User", vec![user.clone()]));
-        }
-        request
+        self.connecting.request(&host.name, host.port, host.user.as_deref(), self.account.clone())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::ffi::OsString;
+    use std::path::PathBuf;
+
+    use lh_config::client::CommandLine;
 
     use super::*;
 

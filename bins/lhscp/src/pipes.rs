@@ -1,12 +1,13 @@
 //! SFTP over the pipes of programs: `-S` names one that leads to the host, `-D` a server that runs here.
 
-use std::io::{IoSliceMut, Read, Write};
+use std::io::{Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
-use lh_transfer::{Direction, Engine, Output, Plan, Report, Side, Summary};
+use lh_sftp::server::Backlog;
+use lh_transfer::{Direction, Engine, Plan, Report, Side, Summary};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::command_line::{Arguments, Via};
@@ -16,7 +17,7 @@ use crate::place::Host;
 use crate::program::{Remote, ended_well, spawn, to_host};
 use crate::show::{Show, conclude};
 
-/// Bytes that wait for a program at most; a little more where one message needs it.
+/// Bytes that wait for a program at most.
 const QUEUE: usize = 1 << 20;
 
 /// Read in one go.
@@ -28,13 +29,7 @@ struct End {
     child: Child,
     stdin: Option<ChildStdin>,
     stdout: ChildStdout,
-    queue: Queue,
-}
-
-#[derive(Default)]
-struct Queue {
-    bytes: Vec<u8>,
-    sent: usize,
+    queue: Backlog,
 }
 
 /// Carries out `plan` with a program for each of `hosts`: the source's first where there are two.
@@ -92,22 +87,20 @@ impl End {
             let _ = rustix::pipe::fcntl_setpipe_size(fd, QUEUE);
             lh_sys::fd::set_nonblocking(fd, true).ok()?;
         }
-        Some(Self { side, child, stdin: Some(stdin), stdout, queue: Queue::default() })
+        Some(Self { side, child, stdin: Some(stdin), stdout, queue: Backlog::new(QUEUE) })
     }
 
     /// Writes what waits; an error is the end of the connection.
     fn flush(&mut self) -> Result<(), ()> {
         let Some(stdin) = &mut self.stdin else { return Err(()) };
-        while self.queue.sent < self.queue.bytes.len() {
-            match stdin.write(self.queue.bytes.get(self.queue.sent..).unwrap_or_default()) {
-                Ok(written) => self.queue.sent += written,
+        while !self.queue.is_empty() {
+            match stdin.write(self.queue.rest()) {
+                Ok(written) => self.queue.advance(written),
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return Ok(()),
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
                 Err(_) => return Err(()),
             }
         }
-        self.queue.bytes.clear();
-        self.queue.sent = 0;
         Ok(())
     }
 }
@@ -164,7 +157,7 @@ fn wait(ends: &[End], deadline: Option<Instant>, now: Instant) -> Vec<bool> {
         ends.iter().map(|end| PollFd::from_borrowed_fd(end.stdout.as_fd(), PollFlags::IN)).collect();
     let writable: Vec<BorrowedFd<'_>> = ends
         .iter()
-        .filter(|end| end.queue.sent < end.queue.bytes.len())
+        .filter(|end| !end.queue.is_empty())
         .filter_map(|end| end.stdin.as_ref().map(AsFd::as_fd))
         .collect();
     fds.extend(writable.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::OUT)));
@@ -173,28 +166,4 @@ fn wait(ends: &[End], deadline: Option<Instant>, now: Instant) -> Vec<bool> {
     let left = left.and_then(|left| Timespec::try_from(left).ok());
     let _ = poll(&mut fds, left.as_ref());
     fds.iter().take(ends.len()).map(|fd| !fd.revents().is_empty()).collect()
-}
-
-impl Output for Queue {
-    fn budget(&mut self) -> usize {
-        QUEUE.saturating_sub(self.bytes.len() - self.sent)
-    }
-
-    fn send(&mut self, data: &[u8]) -> usize {
-        let taken = data.len().min(self.budget());
-        self.bytes.extend_from_slice(data.get(..taken).unwrap_or_default());
-        taken
-    }
-
-    fn send_in_place(&mut self, want: usize, fill: &mut dyn FnMut(&mut [IoSliceMut<'_>]) -> usize) -> usize {
-        let want = want.min(self.budget());
-        if want == 0 {
-            return 0;
-        }
-        if self.sent > 0 {
-            self.bytes.drain(..self.sent);
-            self.sent = 0;
-        }
-        self.bytes.send_in_place(want, fill)
-    }
 }

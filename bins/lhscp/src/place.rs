@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
-use lh_client::destination::{check_host, check_user, parse_port};
+use lh_client::destination::{check_host, check_user, parse_uri_with_path};
 
 /// A host as far as the command line says.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -33,7 +33,9 @@ impl Place {
     pub(crate) fn parse(word: &OsStr) -> Result<Self, String> {
         let bytes = word.as_bytes();
         if let Some(rest) = bytes.strip_prefix(b"scp://") {
-            return parse_uri(rest).ok_or_else(|| format!("{}: invalid uri", word.display()))?;
+            let (at, path) =
+                parse_uri_with_path(rest).map_err(|_| format!("{}: invalid uri", word.display()))?;
+            return remote(at.user.as_deref(), &at.host, at.port, path);
         }
         let Some(colon) = colon(bytes) else { return Ok(Self::Local(word.to_owned())) };
         let (login, path) = (&bytes[..colon], &bytes[colon + 1..]);
@@ -78,60 +80,6 @@ fn colon(bytes: &[u8]) -> Option<usize> {
         }
     }
     None
-}
-
-/// What follows `scp://`. The path is relative to the login directory; two slashes make it absolute.
-fn parse_uri(rest: &[u8]) -> Option<Result<Place, String>> {
-    let slash = rest.iter().position(|&byte| byte == b'/');
-    let (login, path) = match slash {
-        Some(at) => (&rest[..at], &rest[at + 1..]),
-        None => (rest, &b""[..]),
-    };
-    let login = std::str::from_utf8(login).ok()?;
-    let (user, host) = match login.rsplit_once('@') {
-        // Connection parameters after a semicolon are ignored, as OpenSSH does.
-        Some((user, host)) => (Some(user.split_once(';').map_or(user, |(name, _)| name)), host),
-        None => (None, login),
-    };
-    let user = match user {
-        Some(user) => Some(String::from_utf8(percent_decoded(user.as_bytes())?).ok()?),
-        None => None,
-    };
-    let (name, port) = match host.strip_prefix('[') {
-        Some(rest) => {
-            let (name, behind) = rest.split_once(']')?;
-            (name, (!behind.is_empty()).then(|| behind.strip_prefix(':')).map(|port| port.unwrap_or("")))
-        }
-        None => match host.split_once(':') {
-            Some((name, port)) => (name, Some(port)),
-            None => (host, None),
-        },
-    };
-    if name.is_empty() {
-        return None;
-    }
-    let port = match port {
-        Some(port) => Some(parse_port(port)?),
-        None => None,
-    };
-    Some(remote(user.as_deref(), name, port, percent_decoded(path)?))
-}
-
-fn percent_decoded(text: &[u8]) -> Option<Vec<u8>> {
-    let mut out = Vec::with_capacity(text.len());
-    let mut rest = text;
-    while let Some((&byte, behind)) = rest.split_first() {
-        rest = behind;
-        if byte != b'%' {
-            out.push(byte);
-            continue;
-        }
-        let digits = std::str::from_utf8(rest.get(..2)?).ok()?;
-        let value = u8::from_str_radix(digits, 16).ok().filter(|&value| value != 0)?;
-        out.push(value);
-        rest = &rest[2..];
-    }
-    Some(out)
 }
 
 /// The bytes of a local path.

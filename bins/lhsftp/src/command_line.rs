@@ -5,9 +5,10 @@ use std::io::IsTerminal;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
+use lh_cli::copying::{ALWAYS, Connecting};
 use lh_cli::flags::{Parsed, SFTP, Stop};
 use lh_config::Account;
-use lh_config::client::{CommandLine, Request, UserFile};
+use lh_config::client::Request;
 use lh_sftp_shell::{NO_CONNECTION, Settings};
 use lh_transfer::Options;
 
@@ -43,29 +44,8 @@ pub(crate) struct Arguments {
     pub(crate) target: Option<Vec<u8>>,
 }
 
-/// Flags that stand for a keyword with a fixed value.
-const FIXED: &[(char, &str, &str)] = &[
-    ('4', "AddressFamily", "inet"),
-    ('6', "AddressFamily", "inet6"),
-    ('C', "Compression", "yes"),
-    ('b', "BatchMode", "yes"),
-    ('q', "LogLevel", "QUIET"),
-];
-
-/// Flags whose value is the keyword's.
-const VALUED: &[(char, &str)] = &[('J', "ProxyJump"), ('P', "Port"), ('c', "Ciphers"), ('i', "IdentityFile")];
-
 /// Flags that another `ssh` gets as they are.
 const HANDED_ON: &str = "46ACFJciov";
-
-/// `sftp` needs none of these, whatever the configuration says: what OpenSSH's tells `ssh`.
-const ALWAYS: &[(&str, &str)] = &[
-    ("ClearAllForwardings", "yes"),
-    ("ForwardX11", "no"),
-    ("PermitLocalCommand", "no"),
-    ("RemoteCommand", "none"),
-    ("RequestTTY", "no"),
-];
 
 /// Makes sense of a parsed command line.
 ///
@@ -113,7 +93,11 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
     let path = place.path.clone();
     let way = match parsed.value('S') {
         Some(program) => Way::Program { words: other_ssh(program.to_owned(), parsed, &place, server), name },
-        None => Way::Ssh { request: Box::new(request(parsed, &place, account)), server, name },
+        None => {
+            let connecting = Connecting::new(parsed, 'b');
+            let request = connecting.request(&place.host, place.port, place.user.as_deref(), account);
+            Way::Ssh { request: Box::new(request), server, name }
+        }
     };
     Ok(Arguments { way, settings, batch, path, target })
 }
@@ -172,46 +156,6 @@ fn copy_options(parsed: &Parsed) -> Result<Options, Stop> {
     Ok(options)
 }
 
-/// The request for the configuration of the destination.
-fn request(parsed: &Parsed, place: &Place, account: Account) -> Request {
-    let fixed = |keyword: &'static str, value: &str| CommandLine::Flag(keyword, vec![value.to_owned()]);
-    let mut request = Request::new(&place.host, account);
-    request.user_file = match parsed.text('F').as_deref() {
-        None => UserFile::Default,
-        Some("none") => UserFile::None,
-        Some(path) => UserFile::Named(PathBuf::from(path)),
-    };
-    if !matches!(request.user_file, UserFile::Default) {
-        request.system_file = None;
-    }
-    let lines = &mut request.command_line;
-    // Before -P, which is for destinations that say nothing themselves.
-    lines.extend(place.port.map(|port| fixed("Port", &port.to_string())));
-    for (flag, value) in &parsed.flags {
-        let text = || value.as_deref().unwrap_or_default().to_string_lossy().into_owned();
-        for (_, keyword, value) in FIXED.iter().filter(|(each, ..)| each == flag) {
-            lines.push(fixed(keyword, value));
-        }
-        for (_, keyword) in VALUED.iter().filter(|(each, _)| each == flag) {
-            lines.push(fixed(keyword, &text()));
-        }
-        if *flag == 'o' {
-            lines.push(CommandLine::Option(text()));
-        }
-    }
-    let level = match parsed.count('v') {
-        0 => None,
-        1 => Some("DEBUG1"),
-        2 => Some("DEBUG2"),
-        _ => Some("DEBUG3"),
-    };
-    lines.extend(level.map(|level| fixed("LogLevel", level)));
-    lines.extend(ALWAYS.iter().map(|(keyword, value)| fixed(keyword, value)));
-    lines.push(fixed("ForwardAgent", if parsed.has('A') { "yes" } else { "no" }));
-    lines.extend(place.user.as_deref().map(|user| fixed("User", user)));
-    request
-}
-
 /// The words that start another `ssh` with what ours would do.
 fn other_ssh(program: OsString, parsed: &Parsed, place: &Place, server: Server) -> Vec<OsString> {
     let mut words = vec![program];
@@ -252,6 +196,8 @@ fn other_ssh(program: OsString, parsed: &Parsed, place: &Place, server: Server) 
 
 #[cfg(test)]
 mod tests {
+    use lh_config::client::CommandLine;
+
     use super::*;
 
     fn interpreted(words: &[&str]) -> Result<Arguments, Stop> {

@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-use lh_client::destination::{check_host, check_user, parse_port};
+use lh_client::destination::{check_host, check_user, parse_uri_with_path};
 
 /// What the destination says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,7 +25,11 @@ impl Place {
     pub(crate) fn parse(word: &OsStr) -> Result<Self, String> {
         let bytes = word.as_bytes();
         match bytes.strip_prefix(b"sftp://") {
-            Some(rest) => parse_uri(rest).ok_or_else(|| format!("{}: invalid uri", word.display()))?,
+            Some(rest) => {
+                let (at, path) =
+                    parse_uri_with_path(rest).map_err(|_| format!("{}: invalid uri", word.display()))?;
+                checked(at.user.as_deref(), &at.host, at.port, Some(&path))
+            }
             None => {
                 let (login, path) = match colon(bytes) {
                     Some(at) => (&bytes[..at], Some(&bytes[at + 1..])),
@@ -75,56 +79,6 @@ fn colon(bytes: &[u8]) -> Option<usize> {
         return (bytes.get(close + 1) == Some(&b':')).then_some(close + 1);
     }
     first
-}
-
-/// What follows `sftp://`. The path is relative to the login directory; two slashes make it absolute.
-fn parse_uri(rest: &[u8]) -> Option<Result<Place, String>> {
-    let (login, path) = match rest.iter().position(|&byte| byte == b'/') {
-        Some(at) => (&rest[..at], Some(percent_decoded(&rest[at + 1..])?)),
-        None => (rest, None),
-    };
-    let login = std::str::from_utf8(login).ok()?;
-    let (user, host) = match login.rsplit_once('@') {
-        // Connection parameters behind a semicolon are ignored, as OpenSSH does.
-        Some((user, host)) => (Some(user.split_once(';').map_or(user, |(name, _)| name)), host),
-        None => (None, login),
-    };
-    let user = match user {
-        Some(user) => Some(String::from_utf8(percent_decoded(user.as_bytes())?).ok()?),
-        None => None,
-    };
-    let (host, port) = match host.strip_prefix('[') {
-        Some(inner) => {
-            let (host, behind) = inner.split_once(']')?;
-            let port = if behind.is_empty() { None } else { Some(behind.strip_prefix(':')?) };
-            (host, port)
-        }
-        None => match host.split_once(':') {
-            Some((host, port)) => (host, Some(port)),
-            None => (host, None),
-        },
-    };
-    let port = match port {
-        Some(port) => Some(parse_port(port)?),
-        None => None,
-    };
-    Some(checked(user.as_deref(), host, port, path.as_deref()))
-}
-
-fn percent_decoded(text: &[u8]) -> Option<Vec<u8>> {
-    let mut out = Vec::with_capacity(text.len());
-    let mut rest = text;
-    while let Some((&byte, behind)) = rest.split_first() {
-        rest = behind;
-        if byte != b'%' {
-            out.push(byte);
-            continue;
-        }
-        let digits = std::str::from_utf8(rest.get(..2)?).ok()?;
-        out.push(u8::from_str_radix(digits, 16).ok().filter(|&value| value != 0)?);
-        rest = &rest[2..];
-    }
-    Some(out)
 }
 
 #[cfg(test)]

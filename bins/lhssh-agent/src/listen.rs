@@ -1,13 +1,15 @@
 //! Where the agent listens: `~/.ssh/agent`, a folder below `$TMPDIR` (`-T`), or where `-a` says.
 
-use std::fs::{self, DirBuilder};
+use std::fs;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, FileTypeExt as _, MetadataExt as _};
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use lh_crypto::{Hash, Random as _, SystemRandom};
+use lh_agent::place;
+use lh_crypto::SystemRandom;
+use lh_sys::folders;
 use rustix::fs::Mode;
 
 use crate::log::reason;
@@ -15,7 +17,6 @@ use crate::options::Options;
 
 /// A socket that refuses connections may be one that is just being made.
 const YOUNG: Duration = Duration::from_secs(60);
-const LETTERS: &[u8; 62] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
 
 /// The listening socket and the files that go with it.
 pub(crate) struct Socket {
@@ -38,25 +39,24 @@ impl Socket {
         if options.temporary {
             let base =
                 std::env::var_os("TMPDIR").filter(|dir| !dir.is_empty()).unwrap_or_else(|| "/tmp".into());
-            let folder = Path::new(&base).join(format!("ssh-{}", letters(12)));
-            make_private(&folder)
+            let pid = std::process::id();
+            let (folder, name) = place::temporary_names(pid, &mut SystemRandom);
+            let folder = Path::new(&base).join(folder);
+            folders::make_private(&folder)
                 .map_err(|error| format!("mkdtemp: private socket dir: {}", reason(&error)))?;
-            let pid = rustix::process::getpid().as_raw_nonzero();
-            return Self::bind(folder.join(format!("agent.{pid}")), Some(folder));
+            return Self::bind(folder.join(name), Some(folder));
         }
         let folder = sockets_folder()?;
         for each in [folder.parent(), Some(folder.as_path())].into_iter().flatten() {
-            match make_private(each) {
-                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                    return Err(format!("mkdir {}: {}", each.display(), reason(&error)));
-                }
-                _ => {}
-            }
+            folders::private(each)
+                .map_err(|error| format!("mkdir {}: {}", each.display(), reason(&error)))?;
         }
         if options.clean {
             remove_stale(&folder, false);
         }
-        Self::bind(folder.join(format!("s.{}.agent.{}", host_mark(), letters(10))), None)
+        let node = rustix::system::uname();
+        let name = place::socket_name(node.nodename().to_bytes(), "agent", &mut SystemRandom);
+        Self::bind(folder.join(name), None)
     }
 
     fn bind(path: PathBuf, folder: Option<PathBuf>) -> Result<Self, String> {
@@ -112,31 +112,15 @@ pub(crate) fn sockets_folder() -> Result<PathBuf, String> {
     Ok(home.join(".ssh/agent"))
 }
 
-fn make_private(folder: &Path) -> io::Result<()> {
-    DirBuilder::new().mode(0o700).create(folder)
-}
-
-/// Home folders may be shared by many machines; a socket is of use on one of them.
-fn host_mark() -> String {
-    let name = rustix::system::uname();
-    let digest = Hash::Sha256.digest(&[name.nodename().to_bytes()]);
-    digest.as_ref().iter().take(10).map(|byte| letter(*byte)).collect()
-}
-
-fn letters(count: usize) -> String {
-    let mut bytes = vec![0; count];
-    SystemRandom.fill(&mut bytes);
-    bytes.into_iter().map(letter).collect()
-}
-
-fn letter(byte: u8) -> char {
-    char::from(LETTERS[usize::from(byte) % LETTERS.len()])
+/// What the names of this machine's sockets begin with.
+fn host_prefix() -> String {
+    place::host_prefix(rustix::system::uname().nodename().to_bytes())
 }
 
 /// Removes sockets of ours that nobody listens on any more: those this machine made, or all.
 pub(crate) fn remove_stale(folder: &Path, of_all_hosts: bool) {
     let Ok(entries) = fs::read_dir(folder) else { return };
-    let ours = format!("s.{}.", host_mark());
+    let ours = host_prefix();
     let me = rustix::process::getuid().as_raw();
     for entry in entries.flatten() {
         let name = entry.file_name();
@@ -173,13 +157,13 @@ mod tests {
             let name = path.file_name().expect("name");
             rustix::fs::utimensat(&file, name, &times, rustix::fs::AtFlags::empty()).expect("touched");
         };
-        let mark = host_mark();
+        let mark = host_prefix();
         let (dead, alive, young, foreign, file) = (
-            path(&format!("s.{mark}.agent.dead")),
-            path(&format!("s.{mark}.agent.alive")),
-            path(&format!("s.{mark}.agent.young")),
+            path(&format!("{mark}agent.dead")),
+            path(&format!("{mark}agent.alive")),
+            path(&format!("{mark}agent.young")),
             path("s.elsewhere.agent.dead"),
-            path(&format!("s.{mark}.file")),
+            path(&format!("{mark}file")),
         );
         let _listener = UnixListener::bind(&alive).expect("socket");
         for each in [&dead, &young, &foreign] {

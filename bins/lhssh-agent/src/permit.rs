@@ -8,24 +8,13 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use lh_agent::{Destination, Hop, SessionBind};
 use lh_config::pattern::wildcard;
-use lh_crypto::{CertificateKind, PublicKey};
+use lh_crypto::{CertificateKind, PublicKey, key_algorithms};
 use lh_wire::{Reader, WireError};
 
 /// Longest session identifier that is taken, bytes: OpenSSH's limit.
 const MOST_ID: usize = 128;
 /// Most bindings of one connection: OpenSSH's limit.
 const MOST_BINDINGS: usize = 16;
-/// Signature algorithms of host authorities that count.
-const CA_ALGORITHMS: &[&str] = &[
-    "ssh-ed25519",
-    "ecdsa-sha2-nistp256",
-    "ecdsa-sha2-nistp384",
-    "ecdsa-sha2-nistp521",
-    "sk-ssh-ed25519@openssh.com",
-    "sk-ecdsa-sha2-nistp256@openssh.com",
-    "rsa-sha2-512",
-    "rsa-sha2-256",
-];
 
 /// One host on the way.
 #[derive(Debug, Clone)]
@@ -204,7 +193,7 @@ fn is_host(key: &PublicKey, hop: &Hop) -> bool {
             let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
             known.is_ca
                 && *certificate.authority() == known.key
-                && certificate.verify(CA_ALGORITHMS).is_ok()
+                && certificate.verify(&key_algorithms::PLAIN).is_ok()
                 && certificate.check(CertificateKind::Host, &hop.host, now, &[]).is_ok()
         }
     })

@@ -1,7 +1,7 @@
 //! Dates on the command line and in files: absolute, relative to now, and how they are printed.
 
 use lh_config::units::parse_time;
-use lh_sys::time::{Civil, now_unix, to_unix, utc_offset};
+use lh_sys::time::{date, now_unix, utc_offset};
 
 use crate::talk::{Outcome, fatal};
 
@@ -15,23 +15,7 @@ pub(crate) fn now() -> u64 {
 
 /// `YYYYMMDD`, `YYYYMMDDHHMM` or `YYYYMMDDHHMMSS` in local time, or in UTC with `Z` (or `UTC`) behind it.
 pub(crate) fn parse_absolute(text: &str) -> Option<u64> {
-    let (digits, utc) = match text.strip_suffix("UTC").or_else(|| text.strip_suffix(['Z', 'z'])) {
-        Some(digits) => (digits, true),
-        None => (text, false),
-    };
-    if ![8, 12, 14].contains(&digits.len()) || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-        return None;
-    }
-    let field = |from: usize, to: usize| digits.get(from..to).unwrap_or("0").parse::<i32>().ok();
-    let civil = Civil {
-        year: field(0, 4)?,
-        month: field(4, 6)?,
-        day: field(6, 8)?,
-        hour: field(8, 10)?,
-        minute: field(10, 12)?,
-        second: field(12, 14)?,
-    };
-    to_unix(civil, utc).and_then(|time| u64::try_from(time).ok())
+    lh_sys::time::parse(text).and_then(|time| u64::try_from(time).ok())
 }
 
 /// What `-V` says: `+1w`, or two times with a colon between, each absolute, relative, a number in hexadecimal, or `always` and
@@ -113,36 +97,14 @@ fn local(time: u64) -> [i64; 6] {
     let time = i64::try_from(time).unwrap_or(LAST).min(LAST);
     let local = time + i64::from(utc_offset(time));
     let (days, seconds) = (local.div_euclid(86_400), local.rem_euclid(86_400));
-    let (year, month, day) = civil(days);
+    let (year, month, day) = date(days);
     [year, month, day, seconds / 3600, seconds / 60 % 60, seconds % 60]
-}
-
-/// Year, month and day of a day counted from 1970-01-01. Years are counted from March here, so that the leap day is the last.
-fn civil(days: i64) -> (i64, i64, i64) {
-    let days = days + 719_468;
-    let era = days.div_euclid(146_097);
-    let day_of_era = days.rem_euclid(146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted = (5 * day_of_year + 2) / 153;
-    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
-    let year = era * 400 + year_of_era + i64::from(month <= 2);
-    (year, month, day_of_year - (153 * shifted + 2) / 5 + 1)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
-
-    #[test]
-    fn days_are_dates() {
-        assert_eq!(civil(0), (1970, 1, 1));
-        assert_eq!(civil(11_016), (2000, 2, 29));
-        assert_eq!(civil(11_017), (2000, 3, 1));
-        assert_eq!(civil(21_914), (2029, 12, 31));
-        assert_eq!(civil(-1), (1969, 12, 31));
-    }
 
     #[test]
     fn absolute_times_have_three_lengths() {

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
-use lh_crypto::{PublicKey, SystemRandom};
+use lh_crypto::{PublicKey, SystemRandom, key_algorithms};
 use lh_driver::{Link, LinkError, Stage, Stream};
 use lh_transport::{Config, Event, Transport};
 
@@ -93,7 +93,7 @@ impl KeyKind {
 
     fn names(self, certificates: bool) -> Vec<String> {
         let name = |plain: &&str| match certificates {
-            true => format!("{}-cert-v01@openssh.com", plain.trim_end_matches("@openssh.com")),
+            true => key_algorithms::certified(plain),
             false => (*plain).to_owned(),
         };
         self.algorithms().iter().map(name).collect()

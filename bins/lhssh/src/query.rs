@@ -1,7 +1,7 @@
 //! `-Q`: which algorithms this build has. Scripts and test suites depend on names and order.
 
 use lh_config::table::find;
-use lh_crypto::{Cipher, KexAlgorithm, Mac};
+use lh_crypto::{Cipher, KexAlgorithm, Mac, key_algorithms};
 
 /// Makes the lines of an answer.
 type List = fn() -> Vec<&'static str>;
@@ -13,14 +13,20 @@ const QUERIES: &[(&str, List)] = &[
     ("compression", || vec!["none", "zlib@openssh.com", "zlib"]),
     ("kex", || known(KEX, |name| KexAlgorithm::by_name(name).is_some())),
     ("kex-gss", Vec::new),
-    ("key", || known(KEYS, |name| !is_hash_of_rsa(name))),
-    ("key-ca-sign", || known(KEYS, |name| !is_certificate(name) && name != "ssh-rsa")),
-    ("key-cert", || known(KEYS, |name| is_certificate(name) && !is_hash_of_rsa(name))),
-    ("key-plain", || known(KEYS, |name| !is_certificate(name) && !is_hash_of_rsa(name))),
-    ("key-sig", || KEYS.to_vec()),
+    ("key", || known(&key_algorithms::ALL, |name| !is_hash_of_rsa(name))),
+    ("key-ca-sign", || {
+        known(&key_algorithms::ALL, |name| !key_algorithms::is_certificate(name) && name != "ssh-rsa")
+    }),
+    ("key-cert", || {
+        known(&key_algorithms::ALL, |name| key_algorithms::is_certificate(name) && !is_hash_of_rsa(name))
+    }),
+    ("key-plain", || {
+        known(&key_algorithms::ALL, |name| !key_algorithms::is_certificate(name) && !is_hash_of_rsa(name))
+    }),
+    ("key-sig", || key_algorithms::ALL.to_vec()),
     ("mac", || known(MACS, |name| Mac::by_name(name).is_some())),
     ("protocol-version", || vec!["2"]),
-    ("sig", || known(KEYS, |name| !is_certificate(name))),
+    ("sig", || known(&key_algorithms::ALL, |name| !key_algorithms::is_certificate(name))),
 ];
 
 /// Names in the order in which OpenSSH prints them; what is not built in is left out of an answer.
@@ -75,33 +81,8 @@ const KEX: &[&str] = &[
     "mlkem768x25519-sha256",
 ];
 
-const KEYS: &[&str] = &[
-    "ssh-ed25519",
-    "ssh-ed25519-cert-v01@openssh.com",
-    "sk-ssh-ed25519@openssh.com",
-    "sk-ssh-ed25519-cert-v01@openssh.com",
-    "ecdsa-sha2-nistp256",
-    "ecdsa-sha2-nistp256-cert-v01@openssh.com",
-    "ecdsa-sha2-nistp384",
-    "ecdsa-sha2-nistp384-cert-v01@openssh.com",
-    "ecdsa-sha2-nistp521",
-    "ecdsa-sha2-nistp521-cert-v01@openssh.com",
-    "sk-ecdsa-sha2-nistp256@openssh.com",
-    "sk-ecdsa-sha2-nistp256-cert-v01@openssh.com",
-    "ssh-rsa",
-    "ssh-rsa-cert-v01@openssh.com",
-    "rsa-sha2-256",
-    "rsa-sha2-256-cert-v01@openssh.com",
-    "rsa-sha2-512",
-    "rsa-sha2-512-cert-v01@openssh.com",
-];
-
 fn known(names: &[&'static str], is: impl Fn(&str) -> bool) -> Vec<&'static str> {
     names.iter().copied().filter(|name| is(name)).collect()
-}
-
-fn is_certificate(name: &str) -> bool {
-    name.contains("-cert-")
 }
 
 /// A signature algorithm that is no key type.

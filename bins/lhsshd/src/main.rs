@@ -11,7 +11,7 @@ use lh_cli::flags::{Parsed, SSHD};
 use lh_config::server_values::Ports;
 use lh_config::{ConnectionFacts, ServerConfig};
 use lh_server::{
-    DEFAULT_FILES, HandOver, Host, HostKey, HostKeyError, Level, ListenerOptions, LogTarget, SESSION_FLAG,
+    HandOver, Host, HostKey, HostKeyError, Level, ListenerOptions, LogTarget, SESSION_FLAG,
     default_algorithms,
 };
 
@@ -200,7 +200,7 @@ fn host_keys(config: &ServerConfig) -> Result<Vec<HostKey>, Stop> {
     let mut keys = Vec::new();
     let mut lines = Vec::new();
     let files: Vec<&str> = if configured.is_empty() {
-        DEFAULT_FILES.to_vec()
+        lh_config::names::HOST_KEY_FILES.to_vec()
     } else {
         configured.iter().map(String::as_str).collect()
     };

@@ -1,12 +1,12 @@
 //! Private keys as they are handed to an agent (RFC 9987 section 3.2).
 
+use lh_crypto::key_algorithms::is_certificate;
 use lh_crypto::{KeyFileError, PrivateKey, PublicKey};
 use lh_wire::{Reader, Writer};
 use zeroize::Zeroizing;
 
 use crate::ProtocolError;
 
-const CERT_SUFFIX: &str = "-cert-v01@openssh.com";
 const SK_ED25519: &str = "sk-ssh-ed25519@openssh.com";
 const SK_ECDSA: &str = "sk-ecdsa-sha2-nistp256@openssh.com";
 const FORMAT: fn(lh_wire::WireError) -> ProtocolError = ProtocolError::Wire;
@@ -70,7 +70,7 @@ impl AddedKey {
         if key_type.starts_with("sk-") {
             return SecurityKey::read(reader).map(Self::Security);
         }
-        if !key_type.ends_with(CERT_SUFFIX) {
+        if !is_certificate(key_type) {
             return Ok(Self::Plain(PrivateKey::from_wire(reader)?));
         }
         reader.text()?;
@@ -151,7 +151,7 @@ impl SecurityKey {
     /// The bytes are no such key.
     pub fn read(reader: &mut Reader<'_>) -> Result<Self, ProtocolError> {
         let key_type = reader.text()?;
-        let public = if key_type.ends_with(CERT_SUFFIX) {
+        let public = if is_certificate(key_type) {
             let certificate = certificate(reader, key_type)?;
             if key_type.starts_with("sk-ssh-ed25519") {
                 let _point = reader.string().map_err(FORMAT)?;

@@ -10,6 +10,7 @@ mod constraint;
 mod frame;
 mod key;
 mod number;
+pub mod place;
 mod reply;
 mod request;
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! What a client asks.
 
+use lh_crypto::key_algorithms;
 use lh_wire::{Reader, Writer};
 use zeroize::Zeroizing;
 
@@ -22,7 +23,7 @@ impl SignFlags {
 
 /// The flags that ask for a signature algorithm, which may be named as for certificates.
 pub fn flags_for(algorithm: &str) -> SignFlags {
-    match algorithm.split('@').next().unwrap_or(algorithm).trim_end_matches("-cert-v01") {
+    match &*key_algorithms::plain(algorithm) {
         "rsa-sha2-256" => SignFlags::RSA_SHA2_256,
         "rsa-sha2-512" => SignFlags::RSA_SHA2_512,
         _ => SignFlags::default(),

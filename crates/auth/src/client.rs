@@ -10,7 +10,10 @@ use lh_wire::msg::{
 use lh_wire::{Message, PacketSink, Reader, Writer};
 use zeroize::Zeroizing;
 
-use crate::{AuthError, CONNECTION_SERVICE, KeyRequest, MAX_PROMPTS, USERAUTH_SERVICE, decode, signed_data};
+use crate::{
+    AuthError, CONNECTION_SERVICE, HostRequest, KeyRequest, MAX_PROMPTS, USERAUTH_SERVICE, decode,
+    signed_data,
+};
 
 /// One question of keyboard-interactive (RFC 4256 section 3.2).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -193,6 +196,19 @@ impl Client {
     pub fn signed_key(&mut self, algorithm: &str, key: &[u8], signature: &[u8], sink: &mut dyn PacketSink) {
         let mut payload = Vec::new();
         self.key_request(algorithm, key).encode(&self.user, Some(signature), &mut payload);
+        sink.payload(&payload);
+        self.state = State::Waiting(Sent::Signature);
+    }
+
+    /// What the key of this host must sign for [`Client::host_based`].
+    pub fn host_signature_data(&self, request: &HostRequest<'_>) -> Vec<u8> {
+        request.signed_data(&self.session_id, &self.user)
+    }
+
+    /// Authenticates as a user of this host (RFC 4252 section 9), with a signature over [`Client::host_signature_data`].
+    pub fn host_based(&mut self, request: &HostRequest<'_>, signature: &[u8], sink: &mut dyn PacketSink) {
+        let mut payload = Vec::new();
+        request.encode(&self.user, signature, &mut payload);
         sink.payload(&payload);
         self.state = State::Waiting(Sent::Signature);
     }

@@ -6,10 +6,11 @@
 //! file or knows a user, so the same code runs in an unprivileged pre-authentication process.
 
 pub mod client;
+pub mod keysign;
 mod request;
 pub mod server;
 
-pub use request::{HOSTBOUND_METHOD, KeyRequest, signed_data};
+pub use request::{HOSTBOUND_METHOD, HostRequest, KeyRequest, signed_data};
 
 /// The only service that can be asked for behind `ssh-userauth`.
 pub const CONNECTION_SERVICE: &[u8] = b"ssh-connection";

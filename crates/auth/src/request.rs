@@ -58,6 +58,84 @@ impl<'a> KeyRequest<'a> {
     }
 }
 
+/// The fields of a `hostbased` request after the method's name (RFC 4252 section 9).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HostRequest<'a> {
+    /// Signature algorithm.
+    pub algorithm: &'a str,
+    /// Public key or certificate blob of the client's host.
+    pub key: &'a [u8],
+    /// The name of the client's host; OpenSSH ends it with a dot.
+    pub host: &'a str,
+    /// The user's name on the client's host.
+    pub local_user: &'a str,
+}
+
+impl<'a> HostRequest<'a> {
+    /// The method's name on the wire.
+    pub const METHOD: &'static str = "hostbased";
+
+    /// Reads the fields behind the method's name; the second value is the signature blob.
+    pub fn decode(fields: &'a [u8]) -> Result<(Self, &'a [u8])> {
+        let mut reader = Reader::new(fields);
+        let request = Self::read(&mut reader)?;
+        let signature = reader.string()?;
+        reader.finish()?;
+        Ok((request, signature))
+    }
+
+    fn read(reader: &mut Reader<'a>) -> Result<Self> {
+        let algorithm = reader.text().map_err(|_| WireError::Invalid { what: "public key algorithm" })?;
+        let key = reader.string()?;
+        let host = reader.text().map_err(|_| WireError::Invalid { what: "client host name" })?;
+        let local_user = reader.text().map_err(|_| WireError::Invalid { what: "client user name" })?;
+        Ok(Self { algorithm, key, host, local_user })
+    }
+
+    /// What the host's key signs for the server's `user`: the session identifier and the request without its signature.
+    pub fn signed_data(&self, session_id: &[u8], user: &[u8]) -> Vec<u8> {
+        let mut data = Vec::with_capacity(session_id.len() + user.len() + self.key.len() + 256);
+        data.put_string(session_id);
+        self.encode_unsigned(user, &mut data);
+        data
+    }
+
+    /// The reverse of [`signed_data`](Self::signed_data): the session identifier and the request. For whoever signs for somebody
+    /// else and wants to know what.
+    pub fn from_signed_data(data: &'a [u8]) -> Result<(&'a [u8], Self)> {
+        let mut reader = Reader::new(data);
+        let session_id = reader.string()?;
+        let number = reader.u8()?;
+        let _server_user = reader.string()?;
+        let (service, method) = (reader.string()?, reader.string()?);
+        let right = number == <lh_wire::msg::UserauthRequest<'_> as lh_wire::Message<'_>>::NUMBER
+            && service == CONNECTION_SERVICE
+            && method == Self::METHOD.as_bytes();
+        if !right {
+            return Err(WireError::Invalid { what: "host-based request" });
+        }
+        let request = Self::read(&mut reader)?;
+        reader.finish()?;
+        Ok((session_id, request))
+    }
+
+    /// Appends the whole request.
+    pub fn encode(&self, user: &[u8], signature: &[u8], out: &mut Vec<u8>) {
+        self.encode_unsigned(user, out);
+        out.put_string(signature);
+    }
+
+    fn encode_unsigned(&self, user: &[u8], out: &mut Vec<u8>) {
+        out.put_u8(<lh_wire::msg::UserauthRequest<'_> as lh_wire::Message<'_>>::NUMBER);
+        for field in [user, CONNECTION_SERVICE, Self::METHOD.as_bytes(), self.algorithm.as_bytes(), self.key]
+        {
+            out.put_string(field);
+        }
+        out.put_string(self.host.as_bytes());
+        out.put_string(self.local_user.as_bytes());
+    }
+}
+
 /// What the user's key signs: the session identifier and the request without its signature.
 pub fn signed_data(session_id: &[u8], user: &[u8], request: &KeyRequest<'_>) -> Vec<u8> {
     let mut data = Vec::with_capacity(session_id.len() + user.len() + request.key.len() + 128);

@@ -13,8 +13,8 @@ use zeroize::Zeroizing;
 
 use crate::request::HOSTBOUND_METHOD;
 use crate::{
-    AuthError, CONNECTION_SERVICE, KeyRequest, MAX_PROMPTS, MAX_USER_LEN, USERAUTH_SERVICE, decode,
-    signed_data,
+    AuthError, CONNECTION_SERVICE, HostRequest, KeyRequest, MAX_PROMPTS, MAX_USER_LEN, USERAUTH_SERVICE,
+    decode, signed_data,
 };
 
 /// One request that wants a decision.
@@ -36,6 +36,8 @@ pub enum Method {
     PasswordChange,
     /// A key or certificate.
     PublicKey(PublicKeyAttempt),
+    /// The client's host vouches for its user.
+    HostBased(HostBasedAttempt),
     /// Wants to be asked; answer with [`Server::prompts`].
     KeyboardInteractive,
     /// The answers to [`Server::prompts`].
@@ -58,6 +60,7 @@ impl Method {
             Self::None => "none",
             Self::Password(_) | Self::PasswordChange => "password",
             Self::PublicKey(_) => "publickey",
+            Self::HostBased(_) => HostRequest::METHOD,
             Self::KeyboardInteractive | Self::Responses(_) => "keyboard-interactive",
             Self::Other(name) => name,
         }
@@ -77,6 +80,29 @@ pub struct PublicKeyAttempt {
     pub signed: Vec<u8>,
     /// The variant of the method that names the host key; it is the right one.
     pub hostbound: bool,
+}
+
+/// A `hostbased` request (RFC 4252 section 9).
+#[derive(Clone, PartialEq, Eq)]
+pub struct HostBasedAttempt {
+    /// Signature algorithm the client named.
+    pub algorithm: String,
+    /// Host key or certificate blob.
+    pub key: Vec<u8>,
+    /// What the client says its host is called.
+    pub host: String,
+    /// What the client says its user is called there.
+    pub local_user: String,
+    /// Must be verified over what [`HostRequest::signed_data`] makes of the above.
+    pub signature: Vec<u8>,
+}
+
+impl HostBasedAttempt {
+    /// The request without its signature.
+    pub fn request(&self) -> HostRequest<'_> {
+        let Self { algorithm, key, host, local_user, .. } = self;
+        HostRequest { algorithm, key, host, local_user }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -201,6 +227,16 @@ impl Server {
                     hostbound: request.host_key.is_some(),
                 })
             }
+            HostRequest::METHOD => match HostRequest::decode(fields) {
+                Ok((request, signature)) => Method::HostBased(HostBasedAttempt {
+                    algorithm: request.algorithm.to_owned(),
+                    key: request.key.to_vec(),
+                    host: request.host.to_owned(),
+                    local_user: request.local_user.to_owned(),
+                    signature: signature.to_vec(),
+                }),
+                Err(_) => Method::Other(name.to_owned()),
+            },
             "keyboard-interactive" => {
                 let mut reader = Reader::new(fields);
                 let sound = reader.string().is_ok() && reader.string().is_ok() && reader.is_empty();

@@ -2,7 +2,7 @@
 
 use lh_auth::client::{self, Client};
 use lh_auth::server::{Attempt, Method, Server};
-use lh_auth::{AuthError, KeyRequest, signed_data};
+use lh_auth::{AuthError, HostRequest, KeyRequest, signed_data};
 use lh_wire::{Message, Writer};
 use proptest::prelude::*;
 
@@ -39,6 +39,26 @@ impl Pair {
         let payload = self.to_client.remove(0);
         self.client.handle(&payload).unwrap()
     }
+}
+
+#[test]
+fn a_host_vouches_for_its_user() {
+    let mut pair = Pair::new(None);
+    let request =
+        HostRequest { algorithm: "ssh-ed25519", key: b"host key", host: "here.example.", local_user: "al" };
+    let data = pair.client.host_signature_data(&request);
+    assert_eq!(HostRequest::from_signed_data(&data), Ok((SESSION, request)));
+    pair.client.host_based(&request, b"signature", &mut pair.to_server);
+    let Method::HostBased(attempt) = pair.attempt().unwrap().method else { panic!("another method") };
+    assert_eq!((attempt.request(), &attempt.signature[..]), (request, &b"signature"[..]));
+    // The server puts together what is signed, for the user it was told.
+    assert_eq!(attempt.request().signed_data(SESSION, b"alice"), data);
+    pair.server.accept(&mut pair.to_client);
+    assert_eq!(pair.event(), client::Event::Success);
+    // Neither another method's data nor something behind the end is a request of ours.
+    let key = KeyRequest { algorithm: "ssh-ed25519", key: b"key", host_key: None };
+    assert!(HostRequest::from_signed_data(&signed_data(SESSION, b"alice", &key)).is_err());
+    assert!(HostRequest::from_signed_data(&[&data[..], b"x"].concat()).is_err());
 }
 
 #[test]

@@ -2,33 +2,10 @@
 
 use lh_config::algorithms::{AlgorithmKind, AlgorithmList};
 use lh_config::client_table::ClientSettings;
+use lh_crypto::key_algorithms;
 use lh_transport::Algorithms;
 
 use crate::error::ClientError;
-
-/// Signature algorithms of users' keys when `PubkeyAcceptedAlgorithms` says nothing: OpenSSH's, in its order. An
-/// agent can sign for all of them.
-pub(crate) const KEY_DEFAULT: &[&str] = &[
-    "ssh-ed25519-cert-v01@openssh.com",
-    "ecdsa-sha2-nistp256-cert-v01@openssh.com",
-    "ecdsa-sha2-nistp384-cert-v01@openssh.com",
-    "ecdsa-sha2-nistp521-cert-v01@openssh.com",
-    "sk-ssh-ed25519-cert-v01@openssh.com",
-    "sk-ecdsa-sha2-nistp256-cert-v01@openssh.com",
-    "rsa-sha2-512-cert-v01@openssh.com",
-    "rsa-sha2-256-cert-v01@openssh.com",
-    "ssh-ed25519",
-    "ecdsa-sha2-nistp256",
-    "ecdsa-sha2-nistp384",
-    "ecdsa-sha2-nistp521",
-    "sk-ssh-ed25519@openssh.com",
-    "sk-ecdsa-sha2-nistp256@openssh.com",
-    "rsa-sha2-512",
-    "rsa-sha2-256",
-];
-
-/// Names that exist here but are offered only on request.
-pub(crate) const KEY_ON_REQUEST: &[&str] = &["ssh-rsa", "ssh-rsa-cert-v01@openssh.com"];
 
 /// The lists for KEXINIT. `known_types` are the types of the keys known_hosts has for the host: where the
 /// configuration leaves the order to us, their algorithms come first, so that the server shows a key that can be checked.
@@ -44,11 +21,12 @@ pub(crate) fn offered(
     let kex = list("KexAlgorithms", &settings.kex_algorithms, &default.kex, &|name| {
         lh_crypto::KexAlgorithm::by_name(name).is_some()
     })?;
-    let mut host_key = list("HostKeyAlgorithms", &settings.host_key_algorithms, KEY_DEFAULT, &known_key)?;
+    let mut host_key =
+        list("HostKeyAlgorithms", &settings.host_key_algorithms, &key_algorithms::DEFAULT, &known_key)?;
     if !ordered_by_user(settings) {
         // A certificate is of use where an authority is known, and as good as its plain key where that is.
         host_key.sort_by_key(|name| {
-            let certified = known_authority && name.contains("-cert-v01@");
+            let certified = known_authority && key_algorithms::is_certificate(name);
             !certified && !known_types.iter().any(|known| *known == key_type_of(name))
         });
     }
@@ -86,12 +64,30 @@ pub(crate) fn ordered_by_user(settings: &ClientSettings) -> bool {
 /// # Errors
 /// [`ClientError::Config`] when the list names nothing that exists here.
 pub(crate) fn user_keys(settings: &ClientSettings) -> Result<Vec<String>, ClientError> {
-    list("PubkeyAcceptedAlgorithms", &settings.pubkey_accepted_algorithms, KEY_DEFAULT, &known_key)
+    list(
+        "PubkeyAcceptedAlgorithms",
+        &settings.pubkey_accepted_algorithms,
+        &key_algorithms::DEFAULT,
+        &known_key,
+    )
+}
+
+/// Signature algorithms that this host's keys may make.
+///
+/// # Errors
+/// [`ClientError::Config`] when the list names nothing that exists here.
+pub(crate) fn host_based(settings: &ClientSettings) -> Result<Vec<String>, ClientError> {
+    list(
+        "HostbasedAcceptedAlgorithms",
+        &settings.hostbased_accepted_algorithms,
+        &key_algorithms::DEFAULT,
+        &known_key,
+    )
 }
 
 /// True for signature algorithms of users' keys that this build knows.
 pub(crate) fn known_key(name: &str) -> bool {
-    KEY_DEFAULT.contains(&name) || KEY_ON_REQUEST.contains(&name)
+    key_algorithms::ALL.contains(&name)
 }
 
 /// Signature algorithms of certificate authorities that count.
@@ -99,17 +95,13 @@ pub(crate) fn known_key(name: &str) -> bool {
 /// # Errors
 /// [`ClientError::Config`] when the list names nothing that exists here.
 pub(crate) fn authorities(settings: &ClientSettings) -> Result<Vec<String>, ClientError> {
-    let plain: Vec<&str> = KEY_DEFAULT.iter().copied().filter(|name| !name.contains("-cert-")).collect();
-    list("CASignatureAlgorithms", &settings.ca_signature_algorithms, &plain, &known_key)
+    list("CASignatureAlgorithms", &settings.ca_signature_algorithms, &key_algorithms::PLAIN, &known_key)
 }
 
 /// The key type behind a signature algorithm, as known_hosts lists it: of a certificate, that of its key.
 pub(crate) fn key_type_of(algorithm: &str) -> String {
-    match algorithm.strip_suffix("-cert-v01@openssh.com").unwrap_or(algorithm) {
-        "rsa-sha2-512" | "rsa-sha2-256" => "ssh-rsa".to_owned(),
-        plain if plain.starts_with("sk-") && plain != algorithm => format!("{plain}@openssh.com"),
-        plain => plain.to_owned(),
-    }
+    let plain = key_algorithms::plain(algorithm);
+    if plain.starts_with("rsa-sha2-") { "ssh-rsa".to_owned() } else { plain.into_owned() }
 }
 
 /// The default list of an algorithm keyword, for `-G`; empty for every other keyword.
@@ -121,11 +113,9 @@ pub fn default_algorithms(keyword: &str) -> Vec<String> {
         "MACs" => all.mac_c2s,
         "KexAlgorithms" => all.kex,
         "HostKeyAlgorithms" | "PubkeyAcceptedAlgorithms" | "HostbasedAcceptedAlgorithms" => {
-            KEY_DEFAULT.iter().map(owned).collect()
+            key_algorithms::DEFAULT.iter().map(owned).collect()
         }
-        "CASignatureAlgorithms" => {
-            KEY_DEFAULT.iter().filter(|name| !name.contains("-cert-")).map(owned).collect()
-        }
+        "CASignatureAlgorithms" => key_algorithms::PLAIN.iter().map(owned).collect(),
         _ => Vec::new(),
     }
 }
@@ -141,8 +131,8 @@ const FOREIGN: &[(AlgorithmKind, &[&str])] = &[
             "ssh-dss-cert-v01@openssh.com",
             "ssh-mldsa44-ed25519@openssh.com",
             "ssh-mldsa44-ed25519-cert-v01@openssh.com",
-            "webauthn-sk-ecdsa-sha2-nistp256-cert-v01@openssh.com",
-            "webauthn-sk-ecdsa-sha2-nistp256@openssh.com",
+            key_algorithms::WEBAUTHN[0],
+            key_algorithms::WEBAUTHN[1],
         ],
     ),
 ];
@@ -153,7 +143,7 @@ pub(crate) fn exists(kind: AlgorithmKind, name: &str, pattern: bool) -> bool {
         AlgorithmKind::Cipher => lh_crypto::Cipher::ALL.iter().map(|cipher| cipher.name).collect(),
         AlgorithmKind::Mac => lh_crypto::Mac::ALL.iter().map(|mac| mac.name).collect(),
         AlgorithmKind::Kex => lh_crypto::KexAlgorithm::ALL.iter().map(|kex| kex.name()).collect(),
-        AlgorithmKind::Key => KEY_DEFAULT.iter().chain(KEY_ON_REQUEST).copied().collect(),
+        AlgorithmKind::Key => key_algorithms::ALL.to_vec(),
     };
     let foreign =
         FOREIGN.iter().filter(|(each, _)| *each == kind).flat_map(|(_, names)| names.iter().copied());
@@ -214,6 +204,6 @@ mod tests {
             assert!(!kex.any(KexAlgorithm::is_legacy));
             assert!(!all.host_key.iter().any(|name| name == "ssh-rsa"));
         }
-        assert!(!KEY_DEFAULT.iter().any(|name| name.starts_with("ssh-rsa")));
+        assert!(!key_algorithms::DEFAULT.iter().any(|name| name.starts_with("ssh-rsa")));
     }
 }

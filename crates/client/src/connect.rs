@@ -454,7 +454,7 @@ pub fn public_keys(options: &Options, ui: &mut dyn UserInterface) -> Result<Vec<
 }
 
 /// Methods in OpenSSH's order when `PreferredAuthentications` says nothing.
-const METHODS: [&str; 3] = ["publickey", "keyboard-interactive", "password"];
+const METHODS: [&str; 4] = ["hostbased", "publickey", "keyboard-interactive", "password"];
 
 /// `CertificateFile`s with their tokens expanded.
 fn certificate_files(config: &lh_config::ClientConfig) -> Result<Vec<PathBuf>, ClientError> {
@@ -475,6 +475,7 @@ fn login_config(
     };
     let allowed = |method: &String| match method.as_str() {
         "publickey" => !matches!(*config.pubkey_authentication, ClientPubkeyAuthentication::No),
+        "hostbased" => *config.hostbased_authentication,
         // A secret typed here would reach whoever answers in the host's place.
         "password" => *config.password_authentication && !untrusted && !*config.batch_mode,
         "keyboard-interactive" => *config.kbd_interactive_authentication && !untrusted && !*config.batch_mode,
@@ -500,6 +501,8 @@ fn login_config(
         password_prompts: *config.number_of_password_prompts,
         kbd_interactive_devices: config.kbd_interactive_devices.value.clone().unwrap_or_default(),
         pubkey_algorithms: algorithms::user_keys(config)?,
+        hostbased_algorithms: algorithms::host_based(config)?,
+        local_user: config.account.name.clone(),
         required_rsa_size: *config.required_rsa_size,
         identities: IdentityConfig {
             files: paths,

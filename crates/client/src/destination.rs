@@ -57,7 +57,9 @@ impl Destination {
         }
         let (user, host) = split_user(rest)?;
         let user = user
-            .map(|user| percent_decode(user.split_once(';').map_or(user, |(name, _)| name)))
+            .map(|user| percent_decode(user.split_once(';').map_or(user, |(name, _)| name).as_bytes()))
+            .transpose()?
+            .map(|user| String::from_utf8(user).map_err(|_| DestinationError::Malformed))
             .transpose()?;
         let (host, port) = if let Some(inner) = host.strip_prefix('[') {
             let (address, after) = inner.split_once(']').ok_or(DestinationError::Malformed)?;
@@ -83,6 +85,20 @@ impl Destination {
         }
         Ok(Self { user, host: host.to_owned(), port })
     }
+}
+
+/// What follows `scp://` and `sftp://`: `[user@]host[:port][/path]`. The path is percent-decoded and relative to the login
+/// directory; two slashes make it absolute. Whether host and user are safe is not checked.
+///
+/// # Errors
+/// [`DestinationError::Malformed`].
+pub fn parse_uri_with_path(rest: &[u8]) -> Result<(Destination, Vec<u8>), DestinationError> {
+    let (login, path) = match rest.iter().position(|&byte| byte == b'/') {
+        Some(at) => (&rest[..at], &rest[at + 1..]),
+        None => (rest, &b""[..]),
+    };
+    let login = std::str::from_utf8(login).map_err(|_| DestinationError::Malformed)?;
+    Ok((Destination::parse_uri(login)?, percent_decode(path)?))
 }
 
 /// Refuses hosts that could be taken for an option or for shell syntax.
@@ -123,9 +139,9 @@ fn unbracket(host: &str) -> &str {
     host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host)
 }
 
-fn percent_decode(text: &str) -> Result<String, DestinationError> {
+fn percent_decode(text: &[u8]) -> Result<Vec<u8>, DestinationError> {
     let mut out = Vec::with_capacity(text.len());
-    let mut bytes = text.bytes();
+    let mut bytes = text.iter().copied();
     while let Some(byte) = bytes.next() {
         if byte != b'%' {
             out.push(byte);
@@ -136,7 +152,7 @@ fn percent_decode(text: &str) -> Result<String, DestinationError> {
         let value = digit(bytes.next())? * 16 + digit(bytes.next())?;
         out.push(u8::try_from(value).ok().filter(|&b| b != 0).ok_or(DestinationError::Malformed)?);
     }
-    String::from_utf8(out).map_err(|_| DestinationError::Malformed)
+    Ok(out)
 }
 
 #[cfg(test)]
@@ -158,6 +174,17 @@ mod tests {
         assert_eq!(Destination::parse("ssh://me@host:2222"), parsed(Some("me"), "host", Some(2222)));
         assert_eq!(Destination::parse("ssh://host/"), parsed(None, "host", None));
         assert_eq!(Destination::parse("ssh://a%40b;x=y@[::1]:22"), parsed(Some("a@b"), "::1", Some(22)));
+    }
+
+    #[test]
+    fn uris_with_paths() {
+        let place = |text: &str| parse_uri_with_path(text.as_bytes());
+        let at = |port, path: &str| Ok((parsed(Some("u"), "h", port).unwrap(), path.into()));
+        assert_eq!(place("u@h"), at(None, ""));
+        assert_eq!(place("u@h:22//a%20b/%c3%BC"), at(Some(22), "/a b/ü"));
+        for bad in ["h/%zz", "h/%+f", "h/%0", "h/%00", "h:x/", "/x", "[::1/x"] {
+            assert_eq!(place(bad), Err(DestinationError::Malformed), "{bad}");
+        }
     }
 
     #[test]

@@ -247,6 +247,10 @@ impl Packets for LinkPackets<'_> {
         let understood = transport.peer_extension("publickey-hostbound@openssh.com") == Some(b"0");
         transport.host_key().filter(|_| self.host_bound && understood).map(<[u8]>::to_vec)
     }
+
+    fn descriptor(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
+        Some(self.link.stream().read_fd())
+    }
 }
 
 /// A host that shows another key in the middle of a connection is refused whatever known_hosts says.

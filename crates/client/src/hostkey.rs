@@ -396,15 +396,8 @@ pub(crate) fn is_loopback(address: &IpAddr) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::FakeUi;
+    use crate::testing::{FakeUi, key};
     use crate::ui::LogLevel;
-
-    fn key() -> PublicKey {
-        let mut blob = Vec::new();
-        lh_wire::Writer::put_string(&mut blob, b"ssh-ed25519");
-        lh_wire::Writer::put_string(&mut blob, &[7; 32]);
-        PublicKey::from_blob(&blob).expect("a public key")
-    }
 
     fn place() -> Place {
         Place {

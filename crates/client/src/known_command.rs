@@ -123,15 +123,8 @@ fn execute(path: &str, arguments: &[String]) -> std::io::Result<(Vec<u8>, Option
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::FakeUi;
+    use crate::testing::{FakeUi, key};
     use crate::ui::LogLevel;
-
-    fn key() -> PublicKey {
-        let mut blob = Vec::new();
-        lh_wire::Writer::put_string(&mut blob, b"ssh-ed25519");
-        lh_wire::Writer::put_string(&mut blob, &[7; 32]);
-        PublicKey::from_blob(&blob).expect("a public key")
-    }
 
     fn run(
         text: &str,

@@ -91,13 +91,7 @@ impl SessionSetup {
             Start::Exec(_) => "session:command".to_owned(),
             Start::Subsystem(name) => format!("session:subsystem:{name}"),
         };
-        let rules = &settings.channel_timeout.0;
-        let limit = |name: &str| {
-            let fits = |pattern: &str| lh_config::pattern::wildcard(name.as_bytes(), pattern.as_bytes());
-            rules.iter().find(|(pattern, _)| fits(pattern)).map(|(_, seconds)| *seconds)
-        };
-        let seconds = limit(&kind).or_else(|| limit("session")).or_else(|| limit("global"));
-        self.idle = seconds.filter(|seconds| *seconds > 0).map(Duration::from_secs);
+        self.idle = settings.channel_timeout.of_any(&[&kind, "session", "global"]);
         self
     }
 

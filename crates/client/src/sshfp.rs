@@ -41,7 +41,7 @@ struct Answer {
 
 /// Asks about `host`, which is a name and no address.
 pub(crate) fn look_up(host: &str, key: &PublicKey, log: &mut Log<'_>) -> DnsVerdict {
-    let answer = match lh_sys::resolver::query(host, SSHFP) {
+    let answer = match lh_sys::forward_lookup::query(host, SSHFP) {
         Ok(bytes) => parse(&bytes),
         Err(error) => {
             log.debug(|| format!("DNS lookup error: {error}"));
@@ -149,14 +149,8 @@ impl<'a> Bytes<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::key;
     use proptest::prelude::*;
-
-    fn key() -> PublicKey {
-        let mut blob = Vec::new();
-        lh_wire::Writer::put_string(&mut blob, b"ssh-ed25519");
-        lh_wire::Writer::put_string(&mut blob, &[7; 32]);
-        PublicKey::from_blob(&blob).expect("a public key")
-    }
 
     fn record(algorithm: u8, hash: u8, good: bool) -> Record {
         let kind = if hash == 2 { Hash::Sha256 } else { Hash::Sha1 };

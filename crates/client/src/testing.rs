@@ -41,3 +41,11 @@ impl UserInterface for FakeUi {
         self.ask(prompt).is_some_and(|answer| *answer == "yes")
     }
 }
+
+/// A host key that nobody holds.
+pub(crate) fn key() -> lh_crypto::PublicKey {
+    let mut blob = Vec::new();
+    lh_wire::Writer::put_string(&mut blob, b"ssh-ed25519");
+    lh_wire::Writer::put_string(&mut blob, &[7; 32]);
+    lh_crypto::PublicKey::from_blob(&blob).expect("a public key")
+}

@@ -39,7 +39,7 @@ keyword_table! {
     /// Share one connection among several sessions.
     control_master: ControlMaster = "no", "ControlMaster", Match, Works;
     /// Use ssh-keysign for host-based authentication.
-    enable_ssh_keysign: bool = "no", "EnableSSHKeysign", Match, NotYet;
+    enable_ssh_keysign: bool = "no", "EnableSSHKeysign", Match, Works;
     /// Forget all forwards of files and command line.
     clear_all_forwardings: bool = "no", "ClearAllForwardings", Match, Works;
     /// Give up when a forward cannot be set up.
@@ -67,7 +67,7 @@ keyword_table! {
     /// Write hashed names to known_hosts.
     hash_known_hosts: bool = "no", "HashKnownHosts", Match, Works;
     /// Host-based authentication.
-    hostbased_authentication: bool = "no", "HostbasedAuthentication", Match, NotYet;
+    hostbased_authentication: bool = "no", "HostbasedAuthentication", Match, Works;
     /// Use only the configured identities, not everything the agent has.
     identities_only: bool = "no", "IdentitiesOnly", Match, Works;
     /// Keyboard-interactive authentication.
@@ -138,7 +138,7 @@ keyword_table! {
     /// Host key algorithms.
     host_key_algorithms: AlgorithmList = "", "HostKeyAlgorithms", Match, Works;
     /// Algorithms for host-based authentication.
-    hostbased_accepted_algorithms: AlgorithmList = "", "HostbasedAcceptedAlgorithms" ["HostbasedKeyTypes", "HostbasedAcceptedKeyTypes"], Match, NotYet;
+    hostbased_accepted_algorithms: AlgorithmList = "", "HostbasedAcceptedAlgorithms" ["HostbasedKeyTypes", "HostbasedAcceptedKeyTypes"], Match, Works;
     /// Socket of the authentication agent, SSH_AUTH_SOCK, none, or $VARIABLE; tokens.
     identity_agent: Option<String> = "", "IdentityAgent", Match, Works;
     /// Keywords to pass over when unknown.

@@ -49,13 +49,13 @@ keyword_table! {
     /// Whether and how root may log in.
     permit_root_login: PermitRootLogin = "prohibit-password", "PermitRootLogin", Match, Works;
     /// Ignore .rhosts and .shosts.
-    ignore_rhosts: IgnoreRhosts = "yes", "IgnoreRhosts", Match, NotYet;
+    ignore_rhosts: IgnoreRhosts = "yes", "IgnoreRhosts", Match, Works;
     /// Ignore the user's known_hosts for host-based authentication.
-    ignore_user_known_hosts: bool = "no", "IgnoreUserKnownHosts", Global, NotYet;
+    ignore_user_known_hosts: bool = "no", "IgnoreUserKnownHosts", Global, Works;
     /// Host-based authentication.
-    hostbased_authentication: bool = "no", "HostbasedAuthentication", Match, NotYet;
+    hostbased_authentication: bool = "no", "HostbasedAuthentication", Match, Works;
     /// Trust the client's name in host-based authentication.
-    hostbased_uses_name_from_packet_only: bool = "no", "HostbasedUsesNameFromPacketOnly", Match, NotYet;
+    hostbased_uses_name_from_packet_only: bool = "no", "HostbasedUsesNameFromPacketOnly", Match, Works;
     /// Public key authentication.
     pubkey_authentication: bool = "yes", "PubkeyAuthentication" ["DSAAuthentication"], Match, Works;
     /// Kerberos passwords.
@@ -168,7 +168,7 @@ keyword_table! {
     /// Signature algorithms of certificate authorities.
     ca_signature_algorithms: AlgorithmList = "", "CASignatureAlgorithms", Match, Works;
     /// Algorithms for host-based authentication.
-    hostbased_accepted_algorithms: AlgorithmList = "", "HostbasedAcceptedAlgorithms" ["HostbasedAcceptedKeyTypes"], Match, NotYet;
+    hostbased_accepted_algorithms: AlgorithmList = "", "HostbasedAcceptedAlgorithms" ["HostbasedAcceptedKeyTypes"], Match, Works;
     /// Host key algorithms.
     host_key_algorithms: AlgorithmList = "", "HostKeyAlgorithms", Global, Works;
     /// Algorithms for public key authentication.

@@ -314,10 +314,14 @@ pub struct ChannelTimeouts(pub Vec<(String, u64)>);
 impl ChannelTimeouts {
     /// How long a channel of this type may be idle; `None` for ever. The first pattern that matches decides.
     pub fn of(&self, kind: &str) -> Option<std::time::Duration> {
-        let (_, seconds) = self
-            .0
-            .iter()
-            .find(|(pattern, _)| crate::pattern::wildcard(kind.as_bytes(), pattern.as_bytes()))?;
+        self.of_any(&[kind])
+    }
+
+    /// As [`of`](Self::of) for something that has several names: the first name that any pattern matches counts.
+    pub fn of_any(&self, kinds: &[&str]) -> Option<std::time::Duration> {
+        let fits = |kind: &str, pattern: &str| crate::pattern::wildcard(kind.as_bytes(), pattern.as_bytes());
+        let rule = |kind: &&str| self.0.iter().find(|(pattern, _)| fits(kind, pattern));
+        let (_, seconds) = kinds.iter().find_map(rule)?;
         (*seconds > 0).then(|| std::time::Duration::from_secs(*seconds))
     }
 }

@@ -31,6 +31,7 @@ pub use error::{CryptoError, KexError, KeyFileError, OpenError, VerifyError};
 pub use hash::{Digest, Hash, Hasher, Md5Hasher, Tag};
 pub use kex::{DhGroup, EphemeralKey, KexAlgorithm, KexFamily, SharedSecret, derive_key, kex_respond};
 pub use key::Attested;
+pub use key::algorithms as key_algorithms;
 pub use key::{
     Certificate, CertificateError, CertificateFields, CertificateKind, Encryption, FingerprintHash, KeyType,
     Krl, KrlCertificates, KrlContents, KrlError, PemFormat, PrivateKey, PublicKey, SshSignature,

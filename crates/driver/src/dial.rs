@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+pub use lh_sys::forward_lookup::Family;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with, sockopt};
 
@@ -18,41 +19,18 @@ const UNIX_PAUSE: Duration = Duration::from_millis(20);
 /// …for so long.
 const UNIX_PATIENCE: Duration = Duration::from_secs(10);
 
-/// Which addresses may be used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Family {
-    /// Either, in the resolver's order.
-    #[default]
-    Any,
-    /// IPv4 only.
-    Inet,
-    /// IPv6 only.
-    Inet6,
-}
-
-impl Family {
-    /// Whether this address may be used.
-    pub const fn allows(self, address: &SocketAddr) -> bool {
-        match self {
-            Self::Any => true,
-            Self::Inet => address.is_ipv4(),
-            Self::Inet6 => address.is_ipv6(),
+/// The addresses of this family, once each; an error when there are none.
+pub(crate) fn of_family(family: Family, all: Vec<SocketAddr>) -> io::Result<Vec<SocketAddr>> {
+    let mut some: Vec<SocketAddr> = Vec::with_capacity(all.len());
+    for address in all {
+        if family.allows(&address) && !some.contains(&address) {
+            some.push(address);
         }
     }
-
-    /// The allowed ones, once each; an error when none is left.
-    pub(crate) fn filter(self, all: Vec<SocketAddr>) -> io::Result<Vec<SocketAddr>> {
-        let mut some: Vec<SocketAddr> = Vec::with_capacity(all.len());
-        for address in all {
-            if self.allows(&address) && !some.contains(&address) {
-                some.push(address);
-            }
-        }
-        if some.is_empty() {
-            return Err(io::Error::other("No address associated with hostname"));
-        }
-        Ok(some)
+    if some.is_empty() {
+        return Err(io::Error::other("No address associated with hostname"));
     }
+    Ok(some)
 }
 
 /// Where to connect to.

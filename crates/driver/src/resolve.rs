@@ -9,6 +9,7 @@ use std::os::unix::net::UnixStream;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::dial::of_family;
 use crate::handler::Source;
 use crate::poller::{Interest, Interests, Ready};
 use crate::{ControlCx, Family};
@@ -63,7 +64,7 @@ impl Resolver {
         then: impl FnOnce(io::Result<Vec<SocketAddr>>, &mut ControlCx<'_>) + 'static,
     ) {
         if let Ok(ip) = host.parse::<IpAddr>() {
-            return then(family.filter(vec![SocketAddr::new(ip, port)]), cx);
+            return then(of_family(family, vec![SocketAddr::new(ip, port)]), cx);
         }
         if let Err((error, then)) = self.ask(host, port, family, Box::new(then), cx) {
             then(Err(error), cx);
@@ -172,7 +173,7 @@ impl Source for Answers {
                 None => None,
             };
             if let Some((family, then)) = waiting {
-                then(answer.and_then(|addresses| family.filter(addresses)), cx);
+                then(answer.and_then(|addresses| of_family(family, addresses)), cx);
             }
         }
         let mut place = self.resolver.burst.borrow_mut();

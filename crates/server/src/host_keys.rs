@@ -15,10 +15,6 @@ use zeroize::Zeroizing;
 
 use crate::host_key_agent;
 
-/// Host key files of an installed OpenSSH, in the order in which sshd looks for them.
-pub const DEFAULT_FILES: [&str; 3] =
-    ["/etc/ssh/ssh_host_rsa_key", "/etc/ssh/ssh_host_ecdsa_key", "/etc/ssh/ssh_host_ed25519_key"];
-
 /// Private keys are a few kilobytes; a larger file is a mistake.
 const LARGEST_FILE: u64 = 64 * 1024;
 

@@ -187,7 +187,7 @@ impl KeyOptions {
                 once(&mut self.tunnel, value, "tunnel")
             }
             "expiry-time" => {
-                let time = parse_time(&value).ok_or(OptionError::Invalid("expiry time"))?;
+                let time = lh_sys::time::parse(&value).ok_or(OptionError::Invalid("expiry time"))?;
                 // The earliest counts, as in OpenSSH.
                 self.expires = Some(self.expires.map_or(time, |known| known.min(time)));
                 Ok(())
@@ -265,27 +265,6 @@ fn quoted(text: &str) -> Result<(String, &str), OptionError> {
         }
     }
     Err(OptionError::NoEndQuote)
-}
-
-/// `YYYYMMDD`, `YYYYMMDDHHMM` or `YYYYMMDDHHMMSS`, in local time or with a `Z` in UTC.
-fn parse_time(text: &str) -> Option<i64> {
-    let (digits, utc) = match text.strip_suffix(['Z', 'z']).or_else(|| text.strip_suffix("UTC")) {
-        Some(digits) => (digits, true),
-        None => (text, false),
-    };
-    if !matches!(digits.len(), 8 | 12 | 14) || !digits.bytes().all(|b| b.is_ascii_digit()) {
-        return None;
-    }
-    let number = |from: usize, to: usize| digits.get(from..to).map_or(Some(0), |part| part.parse().ok());
-    let time = lh_sys::time::Civil {
-        year: number(0, 4)?,
-        month: number(4, 6)?,
-        day: number(6, 8)?,
-        hour: number(8, 10)?,
-        minute: number(10, 12)?,
-        second: number(12, 14)?,
-    };
-    lh_sys::time::to_unix(time, utc)
 }
 
 #[cfg(test)]

@@ -31,7 +31,7 @@ mod surroundings;
 mod testing;
 
 pub use hand_over::{HandOver, LogTarget};
-pub use host_keys::{DEFAULT_FILES, HostKey, HostKeyError};
+pub use host_keys::{HostKey, HostKeyError};
 pub use listener::{ListenError, ListenerOptions, SESSION_FLAG, serve};
 pub use log::{Level, Log};
 pub use session::{inetd, main as session_main};

@@ -7,6 +7,7 @@
 mod certificates;
 mod chains;
 mod external;
+mod hostbased;
 mod journal;
 mod judge;
 mod keys;
@@ -14,6 +15,7 @@ mod pam;
 mod presence;
 mod principals;
 mod revoked;
+mod rhosts;
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -38,38 +40,6 @@ pub(crate) use chains::satisfiable;
 use journal::{describe, fingerprint};
 use pam::Modules;
 use presence::Presence;
-
-/// Signature algorithms of users' keys that can be checked here, best first: OpenSSH's order.
-pub(crate) const USER_KEY_ALGORITHMS: [&str; 16] = [
-    "ssh-ed25519-cert-v01@openssh.com",
-    "ecdsa-sha2-nistp256-cert-v01@openssh.com",
-    "ecdsa-sha2-nistp384-cert-v01@openssh.com",
-    "ecdsa-sha2-nistp521-cert-v01@openssh.com",
-    "sk-ssh-ed25519-cert-v01@openssh.com",
-    "sk-ecdsa-sha2-nistp256-cert-v01@openssh.com",
-    "rsa-sha2-512-cert-v01@openssh.com",
-    "rsa-sha2-256-cert-v01@openssh.com",
-    "ssh-ed25519",
-    "ecdsa-sha2-nistp256",
-    "ecdsa-sha2-nistp384",
-    "ecdsa-sha2-nistp521",
-    "sk-ssh-ed25519@openssh.com",
-    "sk-ecdsa-sha2-nistp256@openssh.com",
-    "rsa-sha2-512",
-    "rsa-sha2-256",
-];
-
-/// Signature algorithms of certificate authorities, best first.
-pub(crate) const CA_ALGORITHMS: [&str; 8] = [
-    "ssh-ed25519",
-    "ecdsa-sha2-nistp256",
-    "ecdsa-sha2-nistp384",
-    "ecdsa-sha2-nistp521",
-    "sk-ssh-ed25519@openssh.com",
-    "sk-ecdsa-sha2-nistp256@openssh.com",
-    "rsa-sha2-512",
-    "rsa-sha2-256",
-];
 
 /// A failed attempt takes at least this long, plus up to as much again that depends on the user name alone: the
 /// time does not tell whether the user exists. (OpenSSH's numbers.)

@@ -8,7 +8,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use lh_auth::server::{Attempt, Method, PublicKeyAttempt};
+use lh_auth::server::{Attempt, HostBasedAttempt, Method, PublicKeyAttempt};
 use lh_sys::records::Last;
 use lh_wire::{Reader, WireError, Writer};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -196,6 +196,12 @@ fn put_method(out: &mut Vec<u8>, method: &Method) {
                 out.put_string(response);
             }
         }
+        Method::HostBased(HostBasedAttempt { algorithm, key, host, local_user, signature }) => {
+            out.put_u8(7);
+            for field in [algorithm.as_bytes(), key, host.as_bytes(), local_user.as_bytes(), signature] {
+                out.put_string(field);
+            }
+        }
         Method::Other(name) => {
             out.put_u8(6);
             out.put_string(name.as_bytes());
@@ -225,6 +231,13 @@ fn read_method(reader: &mut Reader<'_>) -> Result<Method, WireError> {
             Method::Responses(responses)
         }
         6 => Method::Other(text(reader)?),
+        7 => Method::HostBased(HostBasedAttempt {
+            algorithm: text(reader)?,
+            key: reader.string()?.to_vec(),
+            host: text(reader)?,
+            local_user: text(reader)?,
+            signature: reader.string()?.to_vec(),
+        }),
         _ => return Err(WireError::Invalid { what: "kind of method" }),
     })
 }
@@ -466,6 +479,13 @@ mod tests {
             Method::PublicKey(key(Some(vec![9; 64]))),
             Method::KeyboardInteractive,
             Method::Responses(vec![Zeroizing::new(b"x".to_vec()), Zeroizing::default()]),
+            Method::HostBased(HostBasedAttempt {
+                algorithm: "ssh-ed25519".into(),
+                key: vec![1; 51],
+                host: "client.example.".into(),
+                local_user: "ada".into(),
+                signature: vec![9; 83],
+            }),
             Method::Other("gssapi-with-mic".into()),
         ] {
             same(&Question::Decide(Attempt { user: "ada".into(), method }));

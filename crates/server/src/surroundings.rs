@@ -5,37 +5,12 @@ use std::path::PathBuf;
 use lh_config::Environment;
 use lh_config::algorithms::AlgorithmKind;
 use lh_config::pattern::{ListMatch, match_list};
-use lh_crypto::{Cipher, Hash, KexAlgorithm, Mac};
+use lh_crypto::{Cipher, Hash, KexAlgorithm, Mac, key_algorithms};
 use lh_transport::Algorithms;
 
 /// This host, as [`Environment`].
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Host;
-
-/// Key types and signature algorithms that stock configurations name. Some cannot be used here yet; naming them
-/// must not keep a server from starting.
-const KEYS: [&str; 20] = [
-    "ssh-ed25519",
-    "ssh-ed25519-cert-v01@openssh.com",
-    "sk-ssh-ed25519@openssh.com",
-    "sk-ssh-ed25519-cert-v01@openssh.com",
-    "ecdsa-sha2-nistp256",
-    "ecdsa-sha2-nistp256-cert-v01@openssh.com",
-    "ecdsa-sha2-nistp384",
-    "ecdsa-sha2-nistp384-cert-v01@openssh.com",
-    "ecdsa-sha2-nistp521",
-    "ecdsa-sha2-nistp521-cert-v01@openssh.com",
-    "sk-ecdsa-sha2-nistp256@openssh.com",
-    "sk-ecdsa-sha2-nistp256-cert-v01@openssh.com",
-    "webauthn-sk-ecdsa-sha2-nistp256@openssh.com",
-    "webauthn-sk-ecdsa-sha2-nistp256-cert-v01@openssh.com",
-    "rsa-sha2-512",
-    "rsa-sha2-512-cert-v01@openssh.com",
-    "rsa-sha2-256",
-    "rsa-sha2-256-cert-v01@openssh.com",
-    "ssh-rsa",
-    "ssh-rsa-cert-v01@openssh.com",
-];
 
 /// What an algorithm keyword of `sshd_config` means when nobody sets it, for dumps.
 pub fn default_algorithms(keyword: &str) -> Vec<String> {
@@ -45,8 +20,8 @@ pub fn default_algorithms(keyword: &str) -> Vec<String> {
         "MACs" => default.mac_c2s,
         "KexAlgorithms" => default.kex,
         "HostKeyAlgorithms" => crate::session::names::host_key_algorithms(),
-        "CASignatureAlgorithms" => crate::monitor::CA_ALGORITHMS.map(str::to_owned).to_vec(),
-        _ => crate::monitor::USER_KEY_ALGORITHMS.map(str::to_owned).to_vec(),
+        "CASignatureAlgorithms" => key_algorithms::PLAIN.map(str::to_owned).to_vec(),
+        _ => key_algorithms::DEFAULT.map(str::to_owned).to_vec(),
     }
 }
 
@@ -75,7 +50,10 @@ impl Environment for Host {
             AlgorithmKind::Cipher => Cipher::ALL.iter().any(|cipher| is(cipher.name)),
             AlgorithmKind::Mac => Mac::ALL.iter().any(|mac| is(mac.name)),
             AlgorithmKind::Kex => KexAlgorithm::ALL.iter().any(|kex| is(kex.name())) || is(FOREIGN_KEX),
-            AlgorithmKind::Key => KEYS.into_iter().any(is),
+            // Stock configurations name what cannot be used here, too.
+            AlgorithmKind::Key => {
+                key_algorithms::ALL.iter().chain(&key_algorithms::WEBAUTHN).any(|name| is(name))
+            }
         }
     }
 }

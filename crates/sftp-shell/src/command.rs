@@ -126,6 +126,14 @@ pub struct ListFlags {
     pub order: Order,
 }
 
+impl ListFlags {
+    /// True when each entry can be shown as it arrives: in the server's order, a line each, nothing else to be asked.
+    pub fn in_order_of_arrival(&self) -> bool {
+        let line_each = self.single || self.long;
+        self.order == Order::None && !self.reverse && line_each && !self.numeric && !self.human
+    }
+}
+
 /// What a change of attributes is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Attribute {

@@ -96,7 +96,7 @@ fn local_entries(folder: &[u8]) -> Vec<Entry> {
 fn remote_entries(remote: &mut Remote, folder: &[u8]) -> Vec<Entry> {
     let mut entries = Vec::new();
     // What cannot be listed completes to nothing.
-    let _ = remote.list(folder, &mut |entry| {
+    let _ = remote.list(folder, b"", false, &mut |entry| {
         if entry.name != b"." && entry.name != b".." {
             entries.push((entry.name, entry.attrs.is_dir()));
         }

@@ -1,7 +1,7 @@
 //! Patterns, on the server's side and on ours.
 //!
-//! SFTP has no patterns: directories are listed and matched here. Attributes come with the listing, so that what
-//! matched need not be asked for again.
+//! SFTP has no patterns: directories are listed and matched here, after the server where it can match. Attributes come with
+//! the listing, so that what matched need not be asked for again.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -53,26 +53,44 @@ pub fn remote(remote: &mut Remote, pattern: &[u8]) -> Answer<Vec<Match>> {
             }
             continue;
         };
-        let listed = if path.is_empty() { b"." } else { &path[..] };
-        let mut matched = Vec::new();
-        let listing = remote.list(listed, &mut |entry| {
-            if is_safe_name(&entry.name) && glob_matches(wanted, &entry.name) {
-                matched.push((entry.name, entry.attrs));
-            }
-        });
-        if listing == Err(Fault::Lost) {
-            return Err(Fault::Lost);
-        }
-        for (name, attrs) in matched {
-            // Only directories, and links that may lead to one, have something below them.
-            let last = part + 1 == parts.len();
+        // Only directories, and links that may lead to one, have something below them.
+        let last = part + 1 == parts.len();
+        each_match(remote, &path, wanted, &mut |Match { path, attrs }| {
             if last || attrs.is_dir() || attrs.is_symlink() || attrs.permissions.is_none() {
-                todo.push((join(&path, &name), part + 1, Some(attrs)));
+                todo.push((path, part + 1, Some(attrs)));
             }
-        }
+        })?;
     }
     found.sort_by(|a, b| a.path.cmp(&b.path));
     Ok(found)
+}
+
+/// Gives what matches one part of a pattern in the directory `path`, in the server's order, as it arrives.
+///
+/// # Errors
+/// The connection is gone.
+pub fn each_match(
+    remote: &mut Remote,
+    path: &[u8],
+    wanted: &[u8],
+    each: &mut dyn FnMut(Match),
+) -> Answer<()> {
+    let listed = if path.is_empty() { b"." } else { path };
+    let listing = remote.list(listed, wanted, false, &mut |entry| {
+        if is_safe_name(&entry.name) && glob_matches(wanted, &entry.name) {
+            each(Match { path: join(path, &entry.name), attrs: entry.attrs });
+        }
+    });
+    // What cannot be read holds nothing that matches.
+    if listing == Err(Fault::Lost) { Err(Fault::Lost) } else { Ok(()) }
+}
+
+/// The directory and the last part of a pattern that has magic in that part alone.
+pub fn last_part(pattern: &[u8]) -> Option<(Vec<u8>, &[u8])> {
+    let (start, mut parts) = parts(pattern);
+    let last = parts.pop().filter(|last| has_magic(last))?;
+    let literal = !parts.iter().any(|part| has_magic(part));
+    literal.then(|| (parts.iter().fold(start, |path, part| join(&path, &unescape(part))), last))
 }
 
 /// What of this host matches `pattern`, sorted by name; the plain name when nothing does.

@@ -4,17 +4,15 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Instant;
 
+use lh_sftp::batch::{LIST_LONG, Listing};
 use lh_sftp::{
     Attrs, Handle, Limits, Name, ReplyBody, Request, Session, StatVfs, Status, StatusCode, extension,
 };
-use lh_transfer::{Direction, Engine, Options, Side, Summary, status_text};
+use lh_transfer::{Direction, Engine, MAX_LISTS, Options, Side, Summary, status_text};
 use lh_wire::Reader;
 
 use crate::conversation::{Carrier, Conversation};
 use crate::show::Show;
-
-/// READDIRs in flight for one directory: begins with 2, one more with each answer.
-const MAX_LISTS: usize = 8;
 
 /// Why there is no answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -208,21 +206,57 @@ impl Remote {
     }
 
     /// Reads a directory, several READDIRs in flight, and gives each entry to `each`, in the server's order, as they
-    /// arrive. Ends early when somebody presses ^C.
-    pub fn list(&mut self, path: &[u8], each: &mut dyn FnMut(Name)) -> Answer<()> {
-        let handle = self.open(&Request::Opendir { path })?;
+    /// arrive. Ends early when somebody presses ^C. Where the server can, it leaves out what does not match `pattern` (empty:
+    /// everything matches); the rest comes too where it cannot. The lines of `ls -l` may be missing unless they are `long`.
+    pub fn list(
+        &mut self,
+        path: &[u8],
+        pattern: &[u8],
+        long: bool,
+        each: &mut dyn FnMut(Name),
+    ) -> Answer<()> {
+        let mut matched_there = false;
+        let handle = if self.supports(extension::LIST_DIR) {
+            matched_there = !pattern.is_empty();
+            let flags = if long { LIST_LONG } else { 0 };
+            let ReplyBody::Extended(fields) = self.ask(&Request::ListDir { path, pattern, flags })? else {
+                return Err(Fault::bad_message());
+            };
+            let Listing { handle, names } = Listing::read(&fields).map_err(|_| Fault::bad_message())?;
+            names.into_iter().for_each(&mut *each);
+            if handle.is_empty() {
+                return Ok(());
+            }
+            Handle::new(&handle)
+        } else {
+            self.open(&Request::Opendir { path })?
+        };
+        let outcome = self.list_on(&handle, matched_there, each);
+        // What a CLOSE says of a directory is of no interest.
+        match outcome {
+            Err(Fault::Lost) => {}
+            _ if self.perform(&Request::Close { handle: &handle }) == Err(Fault::Lost) => {
+                return Err(Fault::Lost);
+            }
+            _ => {}
+        }
+        outcome
+    }
+
+    /// Goes on with a listing to its end. `matched_there`: an answer without entries means that nothing has matched yet.
+    fn list_on(&mut self, handle: &Handle, matched_there: bool, each: &mut dyn FnMut(Name)) -> Answer<()> {
         let mut in_flight = std::collections::VecDeque::new();
         let mut allowed = 2;
         let mut outcome = Ok(());
         let mut ended = false;
         while !ended || !in_flight.is_empty() {
             while !ended && in_flight.len() < allowed {
-                in_flight.push_back(self.send(&Request::Readdir { handle: &handle })?);
+                in_flight.push_back(self.send(&Request::Readdir { handle })?);
             }
             let Some(id) = in_flight.pop_front() else { break };
             match self.receive(id)? {
                 // No entries and no end would go on for ever.
-                ReplyBody::Names(names) if names.is_empty() => ended = true,
+                ReplyBody::Names(names) if names.is_empty() => ended |= !matched_there,
                 ReplyBody::Names(names) => names.into_iter().for_each(&mut *each),
                 ReplyBody::Status(status) => {
                     if status.code != StatusCode::EOF && !ended {
@@ -235,14 +269,9 @@ impl Remote {
                     ended = true;
                 }
             }
-            allowed = (allowed + 1).min(MAX_LISTS);
+            allowed = (allowed + 1).min(MAX_LISTS as usize);
             ended |= self.interrupted();
         }
-        // What a CLOSE says of a directory is of no interest.
-        self.perform(&Request::Close { handle: &handle }).or_else(|fault| match fault {
-            Fault::Lost => Err(fault),
-            Fault::Status(_) => Ok(()),
-        })?;
         outcome
     }
 

@@ -92,6 +92,22 @@ pub fn copy_through_memory(
 pub trait Directory {
     /// The next entry, `.` and `..` included; `None` after the last.
     fn next_entry(&mut self) -> io::Result<Option<DirEntry>>;
+    /// The next entry whose name `wanted` takes, having looked at up to `names` names; so many are subtracted. `None` after
+    /// the last, and when `names` is used up. What is not wanted need not be looked at any closer.
+    fn next_wanted(
+        &mut self,
+        wanted: &dyn Fn(&[u8]) -> bool,
+        names: &mut usize,
+    ) -> io::Result<Option<DirEntry>> {
+        while *names > 0 {
+            *names -= 1;
+            match self.next_entry()? {
+                Some(entry) if !wanted(&entry.name) => {}
+                found => return Ok(found),
+            }
+        }
+        Ok(None)
+    }
     /// fstat(2) of the directory itself.
     fn attrs(&mut self) -> io::Result<Attrs>;
     /// As [`FileSystem::set_attrs`].

@@ -12,10 +12,14 @@
 //! | a client | [`Session`] |
 //! | a server | [`server::Server`] over a [`fs::FileSystem`], of which [`LocalFs`] is one |
 //! | WRITE and DATA laid out in the send buffer | [`in_place`] |
+//! | many small files in a message, listings in a round trip | [`batch`] |
+//! | patterns | [`glob`] |
 
 mod attrs;
+pub mod batch;
 mod chunks;
 pub mod fs;
+pub mod glob;
 pub mod in_place;
 mod local;
 pub mod protocol;

@@ -222,4 +222,10 @@ pub mod extension {
     pub const CHECK_FILE_NAME: &str = "check-file-name";
     /// A sum over what goes through a handle; ours, see [`crate::RunningSum`].
     pub const RUNNING_SUM: &str = "running-sum@longhaul";
+    /// Whole files, written ([`crate::batch`]).
+    pub const PUT_FILES: &str = "put-files@longhaul";
+    /// Small files, read.
+    pub const GET_FILES: &str = "get-files@longhaul";
+    /// A directory listed from the start, or what matches a pattern in it.
+    pub const LIST_DIR: &str = "list-dir@longhaul";
 }

@@ -143,14 +143,21 @@ impl Reply {
             }
             PacketType::NAME => ReplyBody::Names(read_names(&mut reader)?),
             PacketType::ATTRS => ReplyBody::Attrs(Attrs::read(&mut reader)?),
-            PacketType::EXTENDED_REPLY => ReplyBody::Extended(Bytes::copy_from_slice(reader.rest())),
+            PacketType::EXTENDED_REPLY => {
+                let fields = reader.rest();
+                // What is small and may be kept should not keep a receive buffer alive; files are used at once.
+                ReplyBody::Extended(match fields.len() {
+                    0..=1024 => Bytes::copy_from_slice(fields),
+                    _ => message.slice_ref(fields),
+                })
+            }
             _ => return Err(lh_wire::WireError::Invalid { what: "type of reply" }),
         };
         Ok(Self { id, body })
     }
 }
 
-fn read_names(reader: &mut Reader<'_>) -> Result<Vec<Name>, lh_wire::WireError> {
+pub(crate) fn read_names(reader: &mut Reader<'_>) -> Result<Vec<Name>, lh_wire::WireError> {
     let count = reader.u32()?;
     let mut names = Vec::new();
     for _ in 0..count {
@@ -223,6 +230,15 @@ impl ReplyWriter<'_> {
     /// ATTRS.
     pub fn attrs(&mut self, id: u32, attrs: &Attrs) {
         self.message(PacketType::ATTRS, id, |out| attrs.write(out));
+    }
+
+    /// The answer to `list-dir@longhaul`, with entries that are written already.
+    pub fn listing(&mut self, id: u32, handle: &[u8], count: u32, entries: &[u8]) {
+        self.extended(id, |out| {
+            out.put_string(handle);
+            out.put_u32(count);
+            out.put_bytes(entries);
+        });
     }
 
     /// EXTENDED_REPLY.

@@ -79,6 +79,12 @@ pub enum Request<'a> {
     CheckFileName { path: &'a [u8], algorithms: &'a [u8], offset: u64, len: u64, block: u32 },
     /// `running-sum@longhaul`: begins a sum over what is read or written through the handle, or asks for it.
     RunningSum { handle: &'a [u8], finish: bool },
+    /// `put-files@longhaul`: `count` times [`crate::batch::PutFile`]. Unknown `flags` are to be refused.
+    PutFiles { flags: u32, count: u32, files: &'a [u8] },
+    /// `get-files@longhaul`: `count` times [`crate::batch::GetFile`]. No `flags` are known.
+    GetFiles { flags: u32, count: u32, files: &'a [u8] },
+    /// `list-dir@longhaul`: what in the directory matches `pattern` (see [`crate::glob`]), or everything when it is empty.
+    ListDir { path: &'a [u8], pattern: &'a [u8], flags: u32 },
     /// Any other EXTENDED request; `fields` is all that follows the name.
     Extended { name: &'a [u8], fields: &'a [u8] },
 }
@@ -127,6 +133,9 @@ impl<'a> Request<'a> {
             Self::CheckFileHandle { .. } => extension::CHECK_FILE_HANDLE,
             Self::CheckFileName { .. } => extension::CHECK_FILE_NAME,
             Self::RunningSum { .. } => extension::RUNNING_SUM,
+            Self::PutFiles { .. } => extension::PUT_FILES,
+            Self::GetFiles { .. } => extension::GET_FILES,
+            Self::ListDir { .. } => extension::LIST_DIR,
             Self::Extended { name, .. } => return Some(name),
             _ => return None,
         };
@@ -211,6 +220,16 @@ impl<'a> Request<'a> {
             Self::RunningSum { handle, finish } => {
                 out.put_string(handle);
                 out.put_u8(finish.into());
+            }
+            Self::PutFiles { flags, count, files } | Self::GetFiles { flags, count, files } => {
+                out.put_u32(flags);
+                out.put_u32(count);
+                out.put_bytes(files);
+            }
+            Self::ListDir { path, pattern, flags } => {
+                out.put_string(path);
+                out.put_string(pattern);
+                out.put_u32(flags);
             }
             Self::Limits => {}
             Self::Extended { fields, .. } => out.put_bytes(fields),
@@ -304,6 +323,9 @@ impl<'a> Request<'a> {
                 block: r.u32()?,
             },
             extension::RUNNING_SUM => Self::RunningSum { handle: r.string()?, finish: r.u8()? != 0 },
+            extension::PUT_FILES => Self::PutFiles { flags: r.u32()?, count: r.u32()?, files: r.rest() },
+            extension::GET_FILES => Self::GetFiles { flags: r.u32()?, count: r.u32()?, files: r.rest() },
+            extension::LIST_DIR => Self::ListDir { path: r.string()?, pattern: r.string()?, flags: r.u32()? },
             _ => Self::Extended { name, fields: r.rest() },
         })
     }

@@ -307,8 +307,13 @@ fn our_server_answers_as_openssh_does() {
     };
     let theirs = tell(Path::new(SFTP_SERVER));
     let ours = tell(&our_server());
-    // Those of ours that it does not have come behind.
-    assert_eq!(ours.0.get(..theirs.0.len()), Some(&theirs.0[..]), "extensions");
+    // Ours has theirs, in their order, and its own behind them.
+    let (as_theirs, own) = ours.0.split_at(theirs.0.len());
+    assert_eq!(as_theirs, theirs.0, "extensions");
+    assert!(
+        own.iter().all(|(name, _)| name.ends_with("@longhaul") || name.starts_with("check-file")),
+        "{own:?}"
+    );
     let different: Vec<_> = ours.1.iter().zip(&theirs.1).filter(|(ours, theirs)| ours != theirs).collect();
     assert!(different.is_empty(), "(ours, theirs): {different:#?}");
     assert_eq!(ours.1.len(), theirs.1.len());

@@ -16,24 +16,27 @@
 //! | [`child`] | waiting for a child through a pollable descriptor |
 //! | [`pty`] | pseudo terminals |
 //! | [`records`] | utmp, wtmp, btmp, lastlog |
-//! | [`resolve`] | names of addresses |
+//! | [`reverse_lookup`] | names of addresses |
 //! | [`pam`] | pluggable authentication, where the feature of that name is on |
 //! | [`termios`] | raw mode, window sizes, the terminal modes of RFC 4254 section 8 |
 //! | [`signals`] | signal names, and signals turned into readable bytes |
 //! | [`interfaces`] | addresses of network interfaces |
-//! | [`resolver`] | what a name is an alias of, and records of the domain name system |
+//! | [`forward_lookup`] | what a name is an alias of, and records of the domain name system |
 //! | [`syslog`] | the system's log |
 //! | [`memory`] | how much memory the machine has left |
 //! | [`rsa`] | RSA signatures over SHA-1, for old equipment |
 //! | [`socket`] | options and addresses of TCP sockets |
 //! | [`time`] | dates as people write them |
 //! | [`tun`] | TUN devices, for the emulated path of the bench |
+//! | [`folders`] | making folders |
 //! | [`fd`] | descriptors: pipes, flags, the standard three |
 
 pub mod background;
 pub mod child;
 pub mod crypt;
 pub mod fd;
+pub mod folders;
+pub mod forward_lookup;
 pub mod ids;
 pub mod interfaces;
 pub mod memory;
@@ -41,8 +44,7 @@ pub mod pam;
 pub mod pass;
 pub mod pty;
 pub mod records;
-pub mod resolve;
-pub mod resolver;
+pub mod reverse_lookup;
 pub mod rsa;
 pub mod sandbox;
 pub mod signals;

@@ -38,6 +38,41 @@ pub fn to_unix(civil: Civil, utc: bool) -> Option<i64> {
         .then_some(time)
 }
 
+/// `YYYYMMDD`, `YYYYMMDDHHMM` or `YYYYMMDDHHMMSS` in local time, or in UTC with `Z` (or `UTC`) behind it, as seconds since 1970.
+pub fn parse(text: &str) -> Option<i64> {
+    let (digits, utc) = match text.strip_suffix("UTC").or_else(|| text.strip_suffix(['Z', 'z'])) {
+        Some(digits) => (digits, true),
+        None => (text, false),
+    };
+    if ![8, 12, 14].contains(&digits.len()) || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let field = |from: usize, to: usize| digits.get(from..to).unwrap_or("0").parse::<i32>().ok();
+    let civil = Civil {
+        year: field(0, 4)?,
+        month: field(4, 6)?,
+        day: field(6, 8)?,
+        hour: field(8, 10)?,
+        minute: field(10, 12)?,
+        second: field(12, 14)?,
+    };
+    to_unix(civil, utc)
+}
+
+/// Year, month (1 to 12) and day of a day counted from 1970-01-01. Years are counted from March here, so that the leap day is the
+/// last. For any year, and without the C library's time zones.
+pub const fn date(days: i64) -> (i64, i64, i64) {
+    let days = days + 719_468;
+    let era = days.div_euclid(146_097);
+    let day_of_era = days.rem_euclid(146_097);
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted = (5 * day_of_year + 2) / 153;
+    let (month, year) =
+        if shifted < 10 { (shifted + 3, year_of_era) } else { (shifted - 9, year_of_era + 1) };
+    (era * 400 + year, month, day_of_year - (153 * shifted + 2) / 5 + 1)
+}
+
 /// Seconds east of UTC that local time is at `time`; 0 when nobody knows.
 pub fn utc_offset(time: i64) -> i32 {
     // SAFETY: all-zero bytes are a valid `tm`: integers and a null pointer.
@@ -102,6 +137,17 @@ mod tests {
         let time = to_unix(civil, false).unwrap();
         assert_eq!(local_text(time), "2024-02-09T03:04:05");
         assert_eq!(ctime_text(time), "Fri Feb  9 03:04:05 2024");
+    }
+
+    #[test]
+    fn days_are_dates() {
+        assert_eq!(date(0), (1970, 1, 1));
+        assert_eq!(date(11_016), (2000, 2, 29));
+        assert_eq!(date(11_017), (2000, 3, 1));
+        assert_eq!(date(19_782), (2024, 2, 29));
+        assert_eq!(date(20_088), (2024, 12, 31));
+        assert_eq!(date(21_914), (2029, 12, 31));
+        assert_eq!(date(-1), (1969, 12, 31));
     }
 
     #[test]

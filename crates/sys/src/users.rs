@@ -175,6 +175,27 @@ pub fn home() -> Option<PathBuf> {
 }
 
 /// Calls `look_up` with larger and larger buffers until the entry fits.
+/// Whether a netgroup (netgroup(5)) has a member with this host and this user; what is `None` may be anything.
+pub fn in_netgroup(netgroup: &str, host: Option<&str>, user: Option<&str>) -> bool {
+    let text = |text: Option<&str>| text.map(CString::new).transpose();
+    let (Ok(netgroup), Ok(host), Ok(user)) = (CString::new(netgroup), text(host), text(user)) else {
+        return false;
+    };
+    let pointer = |text: &Option<CString>| text.as_ref().map_or(std::ptr::null(), |text| text.as_ptr());
+    // SAFETY: all are C strings that outlive the call, or null, which stands for anything.
+    unsafe { innetgr(netgroup.as_ptr(), pointer(&host), pointer(&user), std::ptr::null()) == 1 }
+}
+
+unsafe extern "C" {
+    /// setnetgrent(3).
+    fn innetgr(
+        netgroup: *const c_char,
+        host: *const c_char,
+        user: *const c_char,
+        domain: *const c_char,
+    ) -> c_int;
+}
+
 fn with_buffer<T>(mut look_up: impl FnMut(&mut [c_char]) -> io::Result<Option<T>>) -> io::Result<Option<T>> {
     let mut size = 1024;
     loop {

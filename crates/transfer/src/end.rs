@@ -4,8 +4,10 @@
 //! returns, a remote end when the server's reply comes.
 
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
+use bytes::Bytes;
+use lh_sftp::batch::PutStep;
 use lh_sftp::{Attrs, Handle as RemoteHandle};
 
 /// What something is.
@@ -106,6 +108,8 @@ impl Change {
 #[derive(Debug, Clone)]
 pub(crate) enum Handle {
     Local(Arc<OwnedFd>),
+    /// A directory of this host that is being listed.
+    LocalDir(Arc<Mutex<rustix::fs::Dir>>),
     Remote(RemoteHandle),
 }
 
@@ -141,9 +145,10 @@ pub(crate) enum Op<'a> {
     EndSum(&'a Handle),
     /// → `Ok`. A directory that exists is an error.
     Mkdir { path: &'a [u8], mode: u32 },
-    /// → `Opened` on a remote end, `Listed` with everything on the local one.
-    List(&'a [u8]),
-    /// → `Listed`; `None` at the end. Remote only.
+    /// → `Opened`, or `Listing` where opening says more. Only what matches `pattern` is wanted (empty: everything), but an end
+    /// may tell of everything.
+    List { path: &'a [u8], pattern: &'a [u8] },
+    /// → `Listed`: some entries; `None`, or [`FaultKind::Eof`], at the end.
     ListMore(&'a Handle),
     /// → `Ok`.
     SetPath { path: &'a [u8], change: Change },
@@ -153,6 +158,10 @@ pub(crate) enum Op<'a> {
     Sync(&'a Handle),
     /// → `Ok`.
     Close(Handle),
+    /// → `Put`: `count` whole files, encoded. Remote only, and only where the extension is offered.
+    PutFiles { flags: u32, count: u32, files: &'a [u8] },
+    /// → `Got`. As `PutFiles`.
+    GetFiles { count: u32, files: &'a [u8] },
     /// → `Listed` with one path: absolute, without symlinks.
     RealPath(&'a [u8]),
     /// → `Listed` with one path: `~user` resolved. Remote only.
@@ -185,11 +194,26 @@ pub(crate) enum Done {
     /// The local end says at once what it has opened.
     Opened(Handle, Option<Info>),
     Listed(Option<Vec<Entry>>),
+    /// A listing that has begun; without a handle it has also ended.
+    Listing(Option<Handle>, Vec<Entry>),
     Data(lh_sftp::Data),
     /// 32 bytes for each block.
     Digests(Vec<u8>),
     /// An answer that has to be read by whoever asked.
     Extended(bytes::Bytes),
+    /// The files that failed, by their place.
+    Put(Vec<(usize, PutStep, Fault)>),
+    /// One result for each file.
+    Got(Vec<Result<Got, Fault>>),
+}
+
+/// A file that came whole, or its beginning.
+#[derive(Debug)]
+pub(crate) struct Got {
+    pub(crate) info: Info,
+    /// The file ends behind `data`.
+    pub(crate) whole: bool,
+    pub(crate) data: Bytes,
 }
 
 /// Why an operation failed.

@@ -2,7 +2,7 @@
 
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Timespec, Timestamps};
 use rustix::io::Errno;
@@ -14,6 +14,15 @@ use crate::end::{AsFound, Change, DIGEST_BLOCK, Done, Entry, Fault, Handle, Info
 
 /// Slices the kernel takes in one vectored call.
 const MAX_SLICES: usize = 1024;
+
+/// Entries of a directory that are read at a time: a directory of a million files must not be in memory at once.
+const ENTRIES_AT_A_TIME: usize = 512;
+
+/// How many descriptors this process may have.
+pub(crate) fn max_open() -> usize {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX)
+}
 
 /// Carries out an operation.
 pub(crate) fn perform(op: Op<'_>) -> Outcome {
@@ -62,7 +71,15 @@ pub(crate) fn perform(op: Op<'_>) -> Outcome {
             rustix::fs::mkdir(path, Mode::from_raw_mode(mode))?;
             Ok(Done::Ok)
         }
-        Op::List(path) => Ok(Done::Listed(Some(list(path)?))),
+        Op::List { path, .. } => {
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            let dir = rustix::fs::Dir::new(rustix::fs::open(path, flags, Mode::empty())?)?;
+            Ok(Done::Opened(Handle::LocalDir(Arc::new(Mutex::new(dir))), None))
+        }
+        Op::ListMore(Handle::LocalDir(dir)) => {
+            let mut dir = dir.lock().unwrap_or_else(PoisonError::into_inner);
+            Ok(Done::Listed(some_entries(&mut dir)?))
+        }
         Op::SetPath { path, change } => {
             if let Some(times) = change.times {
                 rustix::fs::utimensat(CWD, path, &timestamps(times), AtFlags::empty())?;
@@ -89,8 +106,12 @@ pub(crate) fn perform(op: Op<'_>) -> Outcome {
             }
             Ok(Done::Ok)
         }
-        Op::Close(Handle::Remote(_)) => Err(Errno::BADF.into()),
-        Op::ListMore(_) | Op::ExpandPath(_) | Op::BeginSum(_) | Op::EndSum(_) => Err(Errno::NOSYS.into()),
+        // The directory is closed with the last use of its handle.
+        Op::Close(Handle::LocalDir(_)) => Ok(Done::Ok),
+        Op::Close(Handle::Remote(_)) | Op::ListMore(_) => Err(Errno::BADF.into()),
+        Op::ExpandPath(_) | Op::PutFiles { .. } | Op::GetFiles { .. } | Op::BeginSum(_) | Op::EndSum(_) => {
+            Err(Errno::NOSYS.into())
+        }
     }
 }
 
@@ -102,7 +123,7 @@ fn open_part(path: &[u8], mode: u32, as_found: AsFound) -> Outcome {
         AsFound::Empty => flags |= OFlags::TRUNC,
         AsFound::Kept => {}
     }
-    let fd = rustix::fs::open(path, flags, Mode::from_raw_mode(mode & 0o777 | 0o600))?;
+    let fd = rustix::fs::open(path, flags, Mode::from_raw_mode(mode & 0o777 | 0o200))?;
     let info = info(&rustix::fs::fstat(&fd)?);
     Ok(Done::Opened(Handle::Local(Arc::new(fd)), Some(info)))
 }
@@ -173,7 +194,7 @@ pub(crate) fn sum_written(
 fn local(handle: &Handle) -> Result<BorrowedFd<'_>, Errno> {
     match handle {
         Handle::Local(fd) => Ok(fd.as_fd()),
-        Handle::Remote(_) => Err(Errno::BADF),
+        Handle::LocalDir(_) | Handle::Remote(_) => Err(Errno::BADF),
     }
 }
 
@@ -192,7 +213,8 @@ pub(crate) fn read_at(handle: &Handle, offset: u64, buffers: &mut [IoSliceMut<'_
 /// Writes all of `pieces` from `offset` on.
 pub(crate) fn write_all_at(handle: &Handle, mut offset: u64, pieces: &[bytes::Bytes]) -> Result<(), Fault> {
     let fd = local(handle)?;
-    let mut slices: Vec<IoSlice<'_>> = pieces.iter().map(|piece| IoSlice::new(piece)).collect();
+    let mut slices: Vec<IoSlice<'_>> =
+        pieces.iter().filter(|piece| !piece.is_empty()).map(|piece| IoSlice::new(piece)).collect();
     let mut rest = &mut slices[..];
     while !rest.is_empty() {
         let most = rest.len().min(MAX_SLICES);
@@ -261,12 +283,11 @@ fn info(stat: &rustix::fs::Stat) -> Info {
     }
 }
 
-/// All entries but the dot ones, with what the directory itself tells of their kind.
-fn list(path: &[u8]) -> Result<Vec<Entry>, Fault> {
-    let fd = rustix::fs::open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+/// The next entries, without the dot ones and with what the directory itself tells of their kind; `None` at the end.
+fn some_entries(dir: &mut rustix::fs::Dir) -> Result<Option<Vec<Entry>>, Fault> {
     let mut entries = Vec::new();
-    let mut dir = rustix::fs::Dir::new(fd)?;
-    while let Some(entry) = dir.read() {
+    while entries.len() < ENTRIES_AT_A_TIME {
+        let Some(entry) = dir.read() else { break };
         let entry = entry?;
         let name = entry.file_name().to_bytes();
         if name == b"." || name == b".." {
@@ -283,5 +304,5 @@ fn list(path: &[u8]) -> Result<Vec<Entry>, Fault> {
         };
         entries.push(Entry { name: name.into(), info: Info { kind, ..Info::UNKNOWN } });
     }
-    Ok(entries)
+    Ok((!entries.is_empty()).then_some(entries))
 }

@@ -56,8 +56,11 @@ pub struct Options {
     /// The most bytes in flight, or held back between two remote ends. What is really in flight starts at 4 MiB
     /// and grows while answers keep coming.
     pub max_bytes_in_flight: u64,
-    /// Files being opened, copied or closed at a time. Bounds the handles held on both ends.
+    /// Files being opened, copied or closed at a time, at most; fewer where an end can hold less. Bounds the handles
+    /// held on both ends.
     pub max_open_files: usize,
+    /// Send small files by the hundred in one message, where the server offers that.
+    pub batches: bool,
     /// Go on where a shorter target ends (`-a` of `sftp`): what is there is taken to be right. A target that is
     /// missing is copied whole. Not between two remote ends.
     pub resume: bool,
@@ -95,7 +98,8 @@ impl Default for Options {
             request_bytes: None,
             max_requests: None,
             max_bytes_in_flight: 64 << 20,
-            max_open_files: 64,
+            max_open_files: 768,
+            batches: true,
             resume: false,
             sync: false,
             follow_links: true,

@@ -3,15 +3,29 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
+use lh_sftp::batch::{self, Listing, PutFailure};
 use lh_sftp::server::Output;
 use lh_sftp::{
-    Attrs, Handle as RemoteHandle, Incoming, OpenFlags, Reply, ReplyBody, Request, Session, Status,
+    Attrs, Handle as RemoteHandle, Incoming, Name, OpenFlags, Reply, ReplyBody, Request, Session, Status,
     StatusCode, WriteHeader, extension,
 };
 
-use crate::end::{AsFound, DIGEST_BLOCK, Done, Entry, Fault, FaultKind, Handle, Info, Op, Outcome};
+use crate::end::{AsFound, DIGEST_BLOCK, Done, Entry, Fault, FaultKind, Got, Handle, Info, Op, Outcome};
 use crate::engine::Token;
 use crate::names::display_name;
+
+/// Whose answer is awaited, and what it is made of.
+type Awaited = (Token, Shape);
+
+/// What an EXTENDED_REPLY holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Shape {
+    /// Whoever asked will see.
+    Plain,
+    Listing,
+    Put,
+    Got,
+}
 
 /// One SFTP session and the requests on their way.
 #[derive(Debug)]
@@ -21,7 +35,7 @@ pub(crate) struct Remote {
     queue: Vec<u8>,
     sent: usize,
     /// Tokens by id: the first belongs to id `first_id`. Answers mostly come in order, so this stays short.
-    pending: VecDeque<Option<Token>>,
+    pending: VecDeque<Option<Awaited>>,
     first_id: u32,
     ready: bool,
     /// Part of a WRITE is sent; only its rest may follow.
@@ -63,7 +77,7 @@ impl Remote {
         self.session.start(&mut self.queue);
     }
 
-    /// True when the server's version and limits are known.
+    /// True when the server's version and extensions are known.
     pub(crate) const fn ready(&self) -> bool {
         self.ready
     }
@@ -86,6 +100,7 @@ impl Remote {
         if let Some(reason) = &self.lost {
             return Some(Err(Fault { kind: FaultKind::Lost, text: reason.clone() }));
         }
+        let mut shape = Shape::Plain;
         let request = match &op {
             Op::Stat(path) => Request::Stat { path },
             Op::OpenRead(path) => Request::Open { path, flags: OpenFlags::READ, attrs: Attrs::NONE },
@@ -106,7 +121,7 @@ impl Remote {
                         AsFound::Empty => OpenFlags::TRUNC,
                         AsFound::Kept => OpenFlags::default(),
                     },
-                attrs: Attrs::with_permissions(mode & 0o777 | 0o600),
+                attrs: Attrs::with_permissions(mode & 0o777),
             },
             Op::Rename { old, new } if self.session.supports(extension::POSIX_RENAME) => {
                 Request::PosixRename { old, new }
@@ -126,7 +141,11 @@ impl Remote {
             Op::BeginSum(handle) => Request::RunningSum { handle: remote(handle)?, finish: false },
             Op::EndSum(handle) => Request::RunningSum { handle: remote(handle)?, finish: true },
             Op::Mkdir { path, mode } => Request::Mkdir { path, attrs: Attrs::with_permissions(*mode) },
-            Op::List(path) => Request::Opendir { path },
+            Op::List { path, pattern } if self.session.supports(extension::LIST_DIR) => {
+                shape = Shape::Listing;
+                Request::ListDir { path, pattern, flags: 0 }
+            }
+            Op::List { path, .. } => Request::Opendir { path },
             Op::ListMore(handle) => Request::Readdir { handle: remote(handle)? },
             Op::SetPath { path, change } => Request::Setstat { path, attrs: change.to_attrs() },
             Op::SetHandle { handle, change } => {
@@ -137,6 +156,14 @@ impl Remote {
                     return Some(Ok(Done::Ok));
                 }
                 Request::Fsync { handle: remote(handle)? }
+            }
+            Op::PutFiles { flags, count, files } => {
+                shape = Shape::Put;
+                Request::PutFiles { flags: *flags, count: *count, files }
+            }
+            Op::GetFiles { count, files } => {
+                shape = Shape::Got;
+                Request::GetFiles { flags: 0, count: *count, files }
             }
             Op::Close(handle) => Request::Close { handle: remote(handle)? },
             Op::RealPath(path) => Request::Realpath { path },
@@ -150,7 +177,7 @@ impl Remote {
             }
         };
         let id = self.session.request(&request, &mut self.queue);
-        self.expect(id, token);
+        self.await_answer(id, token, shape);
         None
     }
 
@@ -176,6 +203,10 @@ impl Remote {
 
     /// Remembers whose reply the one with this id will be.
     pub(crate) fn expect(&mut self, id: u32, token: Token) {
+        self.await_answer(id, token, Shape::Plain);
+    }
+
+    fn await_answer(&mut self, id: u32, token: Token, shape: Shape) {
         if self.pending.is_empty() {
             self.first_id = id;
         }
@@ -183,7 +214,7 @@ impl Remote {
         if place >= self.pending.len() {
             self.pending.resize(place + 1, None);
         }
-        self.pending[place] = Some(token);
+        self.pending[place] = Some((token, shape));
     }
 
     pub(crate) const fn mid_message(&self) -> bool {
@@ -227,19 +258,19 @@ impl Remote {
         loop {
             match self.session.poll().map_err(|error| error.to_string())? {
                 None => return Ok(None),
+                // Answers come in order: the limits are known before a file is open, which is when they matter.
                 Some(Incoming::Version { .. }) => {
-                    if !self.session.request_limits(&mut self.queue) {
-                        self.ready = true;
-                    }
+                    self.session.request_limits(&mut self.queue);
+                    self.ready = true;
                 }
-                Some(Incoming::Limits(_)) => self.ready = true,
+                Some(Incoming::Limits(_)) => {}
                 Some(Incoming::Reply(Reply { id, body })) => {
-                    let Some(token) = self.take(id) else {
+                    let Some((token, shape)) = self.take(id) else {
                         return Err(format!(
                             "ID mismatch: the SFTP server answered request {id}, which is not open"
                         ));
                     };
-                    return Ok(Some((token, outcome(body))));
+                    return Ok(Some((token, outcome(body, shape))));
                 }
             }
         }
@@ -251,42 +282,72 @@ impl Remote {
         self.queue.clear();
         self.sent = 0;
         self.mid_message = false;
-        self.pending.drain(..).flatten().collect()
+        self.pending.drain(..).flatten().map(|(token, _)| token).collect()
     }
 
-    fn take(&mut self, id: u32) -> Option<Token> {
+    fn take(&mut self, id: u32) -> Option<Awaited> {
         let place = id.wrapping_sub(self.first_id) as usize;
-        let token = self.pending.get_mut(place)?.take();
+        let awaited = self.pending.get_mut(place)?.take();
         while let Some(None) = self.pending.front() {
             self.pending.pop_front();
             self.first_id = self.first_id.wrapping_add(1);
         }
-        token
+        awaited
     }
 }
 
 fn remote(handle: &Handle) -> Option<&RemoteHandle> {
     match handle {
         Handle::Remote(handle) => Some(handle),
-        Handle::Local(_) => None,
+        Handle::Local(_) | Handle::LocalDir(_) => None,
     }
 }
 
-fn outcome(body: ReplyBody) -> Outcome {
+fn outcome(body: ReplyBody, shape: Shape) -> Outcome {
     match body {
         ReplyBody::Status(Status { code: StatusCode::OK, .. }) => Ok(Done::Ok),
         ReplyBody::Status(status) => Err(fault(&status)),
         ReplyBody::Handle(handle) => Ok(Done::Opened(Handle::Remote(handle), None)),
         ReplyBody::Data(data) => Ok(Done::Data(data)),
         ReplyBody::Attrs(attrs) => Ok(Done::Info(Info::of_attrs(&attrs))),
-        ReplyBody::Names(names) => Ok(Done::Listed(Some(
-            names
-                .into_iter()
-                .map(|name| Entry { name: name.name.into(), info: Info::of_attrs(&name.attrs) })
-                .collect(),
-        ))),
-        ReplyBody::Extended(fields) => Ok(Done::Extended(fields)),
+        ReplyBody::Names(names) => Ok(Done::Listed(Some(entries(names)))),
+        ReplyBody::Extended(fields) => extended(&fields, shape).unwrap_or(Err(Fault::other("Bad message"))),
     }
+}
+
+fn entries(names: Vec<Name>) -> Vec<Entry> {
+    let entry = |name: Name| Entry { name: name.name.into(), info: Info::of_attrs(&name.attrs) };
+    names.into_iter().map(entry).collect()
+}
+
+/// `None` when it is not what was asked for.
+fn extended(fields: &Bytes, shape: Shape) -> Option<Outcome> {
+    Some(Ok(match shape {
+        Shape::Plain => Done::Extended(fields.clone()),
+        Shape::Listing => {
+            let Listing { handle, names } = Listing::read(fields).ok()?;
+            let handle = (!handle.is_empty()).then(|| Handle::Remote(RemoteHandle::new(&handle)));
+            Done::Listing(handle, entries(names))
+        }
+        Shape::Put => {
+            let failure = |failed: PutFailure| {
+                let status = Status { code: failed.code, message: failed.text };
+                (failed.index as usize, failed.step, fault(&status))
+            };
+            Done::Put(PutFailure::read_all(fields).ok()?.into_iter().map(failure).collect())
+        }
+        Shape::Got => {
+            let got = |got: batch::Got<'_>| match got {
+                Ok(file) => Ok(Got {
+                    info: Info::of_attrs(&file.attrs),
+                    whole: file.whole,
+                    data: fields.slice_ref(file.data),
+                }),
+                Err((code, message)) => Err(fault(&Status { code, message })),
+            };
+            Done::Got(batch::read_got(fields).ok()?.into_iter().map(got).collect())
+        }
+    }))
 }
 
 fn fault(status: &Status) -> Fault {

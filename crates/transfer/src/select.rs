@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use lh_crypto::Hash;
 
-use crate::glob;
+use lh_sftp::glob;
 
 /// What is left out of a tree. The default leaves nothing out.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -50,6 +50,10 @@ impl<T> Table<T> {
         self.slots.len() - self.free.len()
     }
 
+    pub(crate) fn values(&self) -> impl Iterator<Item = &T> {
+        self.slots.iter().flatten()
+    }
+
     pub(crate) fn keys(&self) -> Vec<Key> {
         (0..self.slots.len() as Key).filter(|&key| self.get(key).is_some()).collect()
     }

@@ -293,7 +293,7 @@ fn everything_is_verified_between_two_of_ours_however_it_is_chopped() {
 #[test]
 fn a_failed_rename_names_the_file_and_keeps_what_was_there() {
     let temp = TempTree::new();
-    temp.file("from", 10_000);
+    temp.file("from", 100_000);
     temp.write("to", b"old");
     let faults = Faults::fail("rename", "to", Errno::PERM);
     let mut setup = Setup { faults, ..Setup::default() };
@@ -371,4 +371,20 @@ fn excluded_folders_are_not_even_listed() {
     let ended = copy_with(plan, options, temp.path(), &mut setup).well();
     assert_eq!(ended.done, ["a"]);
     assert!(temp.join("to/keep/a").exists() && !temp.join("to/skip").exists());
+}
+
+#[test]
+fn a_small_file_that_arrives_wrong_gets_no_name() {
+    let temp = TempTree::new();
+    temp.file("from", 1_000);
+    temp.write("to", b"old");
+    let mut setup = Setup::default();
+    setup.faults.wrong_writes.set(1);
+    let plan = plan(Direction::Upload, &temp.join("from"), &temp.join("to"));
+    let ended = copy_with(plan.clone(), durable(&temp), temp.path(), &mut setup);
+    assert_eq!(ended.failures.len(), 1);
+    assert!(ended.failures[0].ends_with("what was written is not what was sent"), "{ended:?}");
+    assert_eq!(fs::read(temp.join("to")).expect("it"), b"old");
+    copy(plan, durable(&temp), temp.path()).well();
+    assert_eq!(leftovers(temp.path()), Vec::<PathBuf>::new());
 }

@@ -132,22 +132,8 @@ pub(super) fn head(name: &str, section: u8, about: &str) -> String {
 fn date() -> String {
     let epoch = std::env::var("SOURCE_DATE_EPOCH").ok().and_then(|text| text.parse().ok());
     let seconds: i64 = epoch.unwrap_or_else(lh_sys::time::now_unix);
-    let (year, month, day) = civil(seconds.div_euclid(86_400));
+    let (year, month, day) = lh_sys::time::date(seconds.div_euclid(86_400));
     format!("{year:04}-{month:02}-{day:02}")
-}
-
-/// Year, month and day of the day that is so many days after 1970-01-01 (the usual arithmetic over eras of 400 years, which begin in
-/// March).
-const fn civil(days: i64) -> (i64, i64, i64) {
-    let days = days + 719_468;
-    let era = days.div_euclid(146_097);
-    let of_era = days.rem_euclid(146_097);
-    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year + year / 4 - year / 100);
-    let month = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * month + 2) / 5 + 1;
-    let (month, year) = if month < 10 { (month + 3, year) } else { (month - 9, year + 1) };
-    (year + era * 400, month, day)
 }
 
 fn list(title: &str, rows: &[(&str, &str)], out: &mut String) {
@@ -198,15 +184,4 @@ pub(super) fn text(words: &str) -> String {
         }
     }
     out
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn days_have_dates() {
-        assert_eq!(super::civil(0), (1970, 1, 1));
-        assert_eq!(super::civil(19_782), (2024, 2, 29));
-        assert_eq!(super::civil(20_088), (2024, 12, 31));
-        assert_eq!(super::civil(-1), (1969, 12, 31));
-    }
 }

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use lh_agent::{AddedKey, Constraints, SessionBind};
 use lh_config::special::AddKeysToAgent;
-use lh_crypto::{CertificateKind, FingerprintHash, KeyFileError, PrivateKey, PublicKey};
+use lh_crypto::{CertificateKind, FingerprintHash, KeyFileError, PrivateKey, PublicKey, key_algorithms};
 use zeroize::Zeroizing;
 
 use crate::agent::{Agent, AgentKey};
@@ -149,9 +149,15 @@ impl Identities {
         }
         let wanted = identity.public.as_ref()?.plain();
         let has_it = |other: &Identity| other.public.as_ref() == Some(wanted);
+        // A key whose .pub file is another certificate of it.
+        let under_another = |other: &Identity| {
+            matches!(other.from, Source::Loaded(..) | Source::File(..))
+                && other.public.as_ref().is_some_and(|public| public.plain() == wanted)
+        };
         // An encrypted key in an old format shows no public half: then the name must do.
         let named_so = |other: &Identity| other.public.is_none() && other.name == identity.name;
-        self.list.iter().position(has_it).or_else(|| self.list.iter().position(named_so))
+        let at = |is: &dyn Fn(&Identity) -> bool| self.list.iter().position(is);
+        at(&has_it).or_else(|| at(&under_another)).or_else(|| at(&named_so))
     }
 
     /// True when signing needs nobody: the private key is in memory, in clear.
@@ -283,10 +289,8 @@ impl Identity {
 
 /// `ED25519`, `RSA`, `ECDSA`: key types as messages name them.
 pub(crate) fn short_type(key_type: &str) -> String {
-    let (plain, cert) = match key_type.strip_suffix("-cert-v01@openssh.com") {
-        Some(plain) => (plain, "-CERT"),
-        None => (key_type, ""),
-    };
+    let cert = if key_algorithms::is_certificate(key_type) { "-CERT" } else { "" };
+    let plain = key_algorithms::plain(key_type);
     let name = match plain.trim_end_matches("@openssh.com") {
         "ssh-ed25519" => "ED25519",
         "ssh-rsa" => "RSA",

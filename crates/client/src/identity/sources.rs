@@ -133,11 +133,14 @@ fn private_identity(
 ) -> Option<Identity> {
     match PrivateKey::parse(&bytes, None) {
         Ok((key, comment)) => {
-            let public = Some(key.public().clone());
+            let public = certificate_in_its_place(&path, key.public()).or_else(|| Some(key.public().clone()));
             Some(Identity { name, public, explicit, from: Source::Loaded(key, comment) })
         }
         Err(KeyFileError::PassphraseNeeded | KeyFileError::WrongPassphrase) => {
-            let public = PrivateKey::parse_public(&bytes).ok().or_else(|| public_file(&path));
+            let public = match PrivateKey::parse_public(&bytes) {
+                Ok(key) => certificate_in_its_place(&path, &key).or(Some(key)),
+                Err(_) => public_file(&path),
+            };
             // The private half of a security key is not in the file: an agent that talks to it may have it.
             let security = public.as_ref().is_some_and(|key| key.key_type().starts_with("sk-"));
             let from = if security { Source::Useless } else { Source::File(path, bytes) };
@@ -153,6 +156,15 @@ fn private_identity(
             None
         }
     }
+}
+
+/// The certificate that stands in the `.pub` file of a private key: the key is then shown under it and not by itself.
+fn certificate_in_its_place(path: &Path, key: &PublicKey) -> Option<PublicKey> {
+    let usable = |public: &PublicKey| {
+        public.certificate().is_some_and(|certificate| certificate.kind() == CertificateKind::User)
+            && public.plain() == key
+    };
+    public_file(path).filter(usable)
 }
 
 /// The key in `path`.pub, or in `path` itself when that is a `.pub` file.

@@ -132,6 +132,30 @@ fn a_certificate_beside_a_key_file_follows_it() {
 }
 
 #[test]
+fn a_certificate_in_the_place_of_the_public_key_is_what_is_shown() {
+    let place = Place::new();
+    let (a, b, c) = (place.key("a"), place.key("b"), place.key("c"));
+    let shown_for_a = certificate(a.public(), 1);
+    place.public("a.pub", &shown_for_a);
+    // One that is for another key, or for hosts, changes nothing.
+    place.public("b.pub", &certificate(a.public(), 1));
+    place.public("c.pub", &certificate(c.public(), 2));
+    let mut config = place.config(&["a", "b", "c"]);
+    let mut other = shown_for_a.blob().to_vec();
+    if let Some(last) = other.last_mut() {
+        *last ^= 1;
+    }
+    let other = PublicKey::from_blob(&other).expect("a certificate");
+    place.public("other-cert.pub", &other);
+    config.certificates = vec![place.path("other-cert.pub")];
+    let (identities, _) = gather(config);
+    let publics: Vec<&PublicKey> = identities.list.iter().filter_map(|each| each.public.as_ref()).collect();
+    assert_eq!(publics, [&other, &shown_for_a, b.public(), c.public()]);
+    // Both certificates sign with the key of a.
+    assert_eq!((identities.signer(0), identities.signer(1)), (Some(1), Some(1)));
+}
+
+#[test]
 fn identities_only_keeps_the_agent_to_what_is_named_public_files_included() {
     let place = Place::new();
     let (named, other) = (place.key("named"), place.key("other"));

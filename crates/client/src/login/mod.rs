@@ -7,14 +7,20 @@
 //! instead of being offered first. The signature costs less than the round trip it saves, most of all on the
 //! long paths this suite is for.
 
+mod hostbased;
+
+use std::os::fd::BorrowedFd;
+
 use bytes::Bytes;
 use lh_auth::client::{Client as Machine, Event, Prompt};
 use lh_crypto::PublicKey;
 use lh_wire::PacketSink;
 use zeroize::Zeroizing;
 
+use hostbased::HostBased;
+
 use crate::error::ClientError;
-use crate::identity::{Identities, IdentityConfig, SignFailure};
+use crate::identity::{Identities, IdentityConfig, SignFailure, short_type};
 use crate::log::{Log, sanitise};
 
 /// The packets of one connection, seen from here.
@@ -28,6 +34,8 @@ pub(crate) trait Packets {
     /// The host key that signatures are to name, if the server understands that (it may say so late) and the
     /// configuration wants it: such a signature is worth nothing to another host.
     fn bound_host_key(&self) -> Option<Vec<u8>>;
+    /// The descriptor that the packets come from, where there is one.
+    fn descriptor(&self) -> Option<BorrowedFd<'_>>;
 }
 
 /// How to log in.
@@ -46,6 +54,10 @@ pub(crate) struct LoginConfig {
     pub(crate) kbd_interactive_devices: String,
     /// `PubkeyAcceptedAlgorithms`.
     pub(crate) pubkey_algorithms: Vec<String>,
+    /// `HostbasedAcceptedAlgorithms`.
+    pub(crate) hostbased_algorithms: Vec<String>,
+    /// Who the user is on this host.
+    pub(crate) local_user: String,
     /// Smallest RSA key used, bits.
     pub(crate) required_rsa_size: u32,
     pub(crate) identities: IdentityConfig,
@@ -74,6 +86,7 @@ pub(crate) fn log_in(
         offered: Vec::new(),
         method: "none",
         used_key: None,
+        host_based: None,
     }
     .run(log)
 }
@@ -97,11 +110,14 @@ struct Login<'a> {
     method: &'static str,
     /// The identity of the last publickey request.
     used_key: Option<usize>,
+    /// What this host can still vouch with; found when it is first asked for.
+    host_based: Option<HostBased>,
 }
 
 const PUBLICKEY: &str = "publickey";
 const PASSWORD: &str = "password";
 const INTERACTIVE: &str = "keyboard-interactive";
+const HOSTBASED: &str = "hostbased";
 
 impl Login<'_> {
     fn run(mut self, log: &mut Log<'_>) -> Result<(), ClientError> {
@@ -175,7 +191,8 @@ impl Login<'_> {
     /// Sends the next request.
     fn next_method(&mut self, log: &mut Log<'_>) -> Result<(), ClientError> {
         for method in &self.config.methods {
-            let Some(known) = [PUBLICKEY, INTERACTIVE, PASSWORD].into_iter().find(|known| known == method)
+            let Some(known) =
+                [PUBLICKEY, INTERACTIVE, PASSWORD, HOSTBASED].into_iter().find(|known| known == method)
             else {
                 continue;
             };
@@ -186,6 +203,7 @@ impl Login<'_> {
             let sent = match known {
                 PUBLICKEY => self.try_key(log),
                 PASSWORD => self.try_password(log),
+                HOSTBASED => self.try_host_based(log),
                 _ => self.try_interactive(),
             };
             if sent {
@@ -262,6 +280,33 @@ impl Login<'_> {
             return true;
         }
         false
+    }
+
+    /// Lets this host vouch for the user, with its next key. False: there is none left, or nobody signs with one.
+    fn try_host_based(&mut self, log: &mut Log<'_>) -> bool {
+        let config = self.config;
+        loop {
+            let Some(connection) = self.packets.descriptor() else { return false };
+            let host_based = self.host_based.get_or_insert_with(|| {
+                HostBased::new(&config.hostbased_algorithms, &config.local_user, connection)
+            });
+            let Some(offer) = host_based.next() else {
+                log.debug(|| "No more client hostkeys for hostbased authentication.".to_owned());
+                return false;
+            };
+            let (kind, hash) = (short_type(offer.key.key_type()), config.identities.fingerprint);
+            let fingerprint = offer.key.fingerprint(hash);
+            log.debug(|| format!("userauth_hostbased: trying hostkey {kind} {fingerprint}"));
+            log.debug2(|| format!("userauth_hostbased: chost {}", offer.host));
+            let data = self.machine.host_signature_data(&offer.request());
+            match hostbased::sign(&data, connection, log) {
+                Some(signature) => {
+                    self.machine.host_based(&offer.request(), &signature, self.packets.sink());
+                    return true;
+                }
+                None => log.error(&format!("sign using hostkey {kind} {fingerprint} failed")),
+            }
+        }
     }
 
     /// The server would take the key that was offered last: sign, or go on with the next.
@@ -371,7 +416,7 @@ fn choose_algorithm(key: &PublicKey, allowed: &[String], server: Option<&str>) -
         key.signature_algorithms().iter().copied().filter(|name| allowed.iter().any(|each| each == name));
     match server {
         Some(list) if key.plain().key_type() == "ssh-rsa" => usable.find(|name| {
-            let plain = name.trim_end_matches("-cert-v01@openssh.com");
+            let plain = lh_crypto::key_algorithms::plain(name);
             list.split(',').any(|each| each == *name || each == plain)
         }),
         Some(_) => usable.next(),

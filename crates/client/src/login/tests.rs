@@ -33,6 +33,10 @@ impl Packets for Script {
     fn bound_host_key(&self) -> Option<Vec<u8>> {
         self.bound.clone()
     }
+
+    fn descriptor(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
+        None
+    }
 }
 
 impl Script {
@@ -79,8 +83,10 @@ fn config() -> LoginConfig {
         methods: ["publickey", "keyboard-interactive", "password"].map(str::to_owned).to_vec(),
         password_prompts: 3,
         kbd_interactive_devices: String::new(),
-        pubkey_algorithms: crate::algorithms::KEY_DEFAULT.iter().map(|&name| name.to_owned()).collect(),
+        pubkey_algorithms: lh_crypto::key_algorithms::DEFAULT.map(str::to_owned).to_vec(),
         required_rsa_size: 1024,
+        hostbased_algorithms: Vec::new(),
+        local_user: "me".to_owned(),
         identities: IdentityConfig {
             files: Vec::new(),
             explicit: true,

@@ -149,6 +149,7 @@ impl Loader<'_> {
         let mut active = true;
         match &request.user_file {
             UserFile::None => return Ok(()),
+            UserFile::Skipped => {}
             UserFile::Text(name, text) => {
                 let context = FileContext { user: true, check_owner: false, depth: 0, never: false };
                 return self.text(name, text, context, &mut active);

@@ -34,6 +34,8 @@ pub enum UserFile {
     Named(PathBuf),
     /// `-F none`: no file at all.
     None,
+    /// The system's file alone, for programs that the user must not configure.
+    Skipped,
     /// The text of a file that was read already, and its name for messages; no system file.
     Text(PathBuf, String),
 }

@@ -10,10 +10,6 @@ use crate::line::{Arguments, Dialect};
 use crate::server_table::{SERVER_KEYWORDS, ServerSettings};
 use crate::table::{Origin, find};
 
-/// The host keys that are looked for when none is configured.
-const DEFAULT_HOST_KEYS: [&str; 3] =
-    ["/etc/ssh/ssh_host_rsa_key", "/etc/ssh/ssh_host_ecdsa_key", "/etc/ssh/ssh_host_ed25519_key"];
-
 /// First bytes of a serialised configuration: a name and a version.
 const MAGIC: &[u8] = b"lh-sshd-config-1\n";
 
@@ -181,7 +177,8 @@ impl ServerConfig {
         }
         settings.fill_defaults();
         if !settings.host_key.is_set() {
-            settings.host_key.value.0 = DEFAULT_HOST_KEYS.iter().map(|file| file.to_string()).collect();
+            settings.host_key.value.0 =
+                crate::names::HOST_KEY_FILES.iter().map(|file| file.to_string()).collect();
         }
         Ok(Self { settings, notes, source })
     }

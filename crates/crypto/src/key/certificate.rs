@@ -4,8 +4,8 @@
 //! whether that CA is trusted. [`Certificate::check`] holds the rules that are the same everywhere.
 
 use super::PublicKey;
+use super::algorithms::{is_certificate, plain};
 use super::public::Data;
-use super::signature::{is_certificate, plain_algorithm};
 use crate::VerifyError;
 use lh_wire::{Reader, WireError, Writer};
 
@@ -71,7 +71,7 @@ impl Certificate {
     pub(super) fn parse(blob: &[u8]) -> Result<Option<Self>, WireError> {
         let mut reader = Reader::new(blob);
         let certificate_type = reader.text()?;
-        let plain_type = plain_algorithm(certificate_type);
+        let plain_type = plain(certificate_type);
         let _nonce = reader.string()?;
         let fields_at = blob.len() - reader.remaining();
         if matches!(Data::read(&plain_type, &mut reader)?, Data::Other) {

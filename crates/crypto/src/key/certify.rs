@@ -2,7 +2,7 @@
 //!
 //! Signing is the caller's step in the middle: the authority's key may be in an agent, on a card or in a file.
 
-use super::signature::{CERT_SUFFIX, is_certificate};
+use super::algorithms::{certified, is_certificate};
 use super::{CertificateKind, PublicKey};
 use crate::{CryptoError, Random};
 use lh_wire::{Reader, Writer};
@@ -52,8 +52,7 @@ impl CertificateFields {
         let mut nonce = [0; 32];
         random.fill(&mut nonce);
         let mut out = Vec::new();
-        let plain = key.key_type().strip_suffix("@openssh.com").unwrap_or(key.key_type());
-        out.put_string(format!("{plain}{CERT_SUFFIX}").as_bytes());
+        out.put_string(certified(key.key_type()).as_bytes());
         out.put_string(&nonce);
         out.put_bytes(numbers.rest());
         out.put_u64(self.serial);

@@ -4,6 +4,7 @@
 //! read once, when the blob arrives. A [`PrivateKey`] is the library's key for signing beside the numbers it was made
 //! from, because OpenSSH's file format and the agent protocol want the numbers back.
 
+pub mod algorithms;
 mod certificate;
 mod certify;
 mod curve;

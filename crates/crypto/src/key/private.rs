@@ -1,5 +1,6 @@
 //! Private keys.
 
+use super::algorithms;
 use super::curve::{Curve, put_padded};
 use super::der::DerError;
 use super::openssh_format::Encryption;
@@ -87,7 +88,7 @@ impl PrivateKey {
     /// caller's to know: nothing asks for it unless a configuration names it.
     pub fn sign(&self, algorithm: &str, data: &[u8]) -> Result<Vec<u8>, CryptoError> {
         const FAILED: CryptoError = CryptoError::Library { what: "sign" };
-        let algorithm = &*signature::plain_algorithm(algorithm);
+        let algorithm = &*algorithms::plain(algorithm);
         if !self.public.signature_algorithms().contains(&algorithm) {
             return Err(CryptoError::Unsupported { what: "this signature algorithm with this key" });
         }

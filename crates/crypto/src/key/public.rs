@@ -1,5 +1,6 @@
 //! Public keys.
 
+use super::algorithms;
 use super::certificate::Certificate;
 use super::curve::Curve;
 use super::fingerprint::{self, FingerprintHash};
@@ -57,7 +58,7 @@ impl PublicKey {
     pub fn from_blob(blob: &[u8]) -> Result<Self, WireError> {
         let mut reader = Reader::new(blob);
         let key_type = reader.text()?;
-        let data = if signature::is_certificate(key_type) {
+        let data = if algorithms::is_certificate(key_type) {
             match Certificate::parse(blob)? {
                 Some(certificate) => Data::Certificate(Box::new(certificate)),
                 None => Data::Other,
@@ -239,7 +240,7 @@ impl PublicKey {
         if !self.signature_algorithms().contains(&algorithm) {
             return Err(VerifyError::WrongAlgorithm);
         }
-        let algorithm = signature::plain_algorithm(algorithm);
+        let algorithm = algorithms::plain(algorithm);
         let (signature, rest) = signature::open_blob(signature_blob, &algorithm)?;
         match &self.plain().data {
             Data::SkEd25519 { point, application } => {

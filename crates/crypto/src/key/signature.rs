@@ -11,24 +11,6 @@ pub(super) const SSH_RSA: &str = "ssh-rsa";
 pub(super) const SK_ED25519: &str = "sk-ssh-ed25519@openssh.com";
 pub(super) const SK_ECDSA: &str = "sk-ecdsa-sha2-nistp256@openssh.com";
 
-pub(super) const CERT_SUFFIX: &str = "-cert-v01@openssh.com";
-
-/// The key or signature algorithm that a certificate's name stands for: `ssh-ed25519-cert-v01@openssh.com` →
-/// `ssh-ed25519`. Other names are returned as they are. Signature blobs always carry the plain name.
-pub(super) fn plain_algorithm(name: &str) -> std::borrow::Cow<'_, str> {
-    match name.strip_suffix(CERT_SUFFIX) {
-        // The names of security keys end in @openssh.com with and without a certificate.
-        Some(plain) if plain.starts_with("sk-") => format!("{plain}@openssh.com").into(),
-        Some(plain) => plain.into(),
-        None => name.into(),
-    }
-}
-
-/// True for the name of a certificate type.
-pub(super) fn is_certificate(key_type: &str) -> bool {
-    key_type.ends_with(CERT_SUFFIX)
-}
-
 /// Opens a signature blob and checks that it holds the algorithm `expected` (a plain name). What stands behind the
 /// signature (security keys add two fields) is left in the reader.
 pub(super) fn open_blob<'a>(blob: &'a [u8], expected: &str) -> Result<(&'a [u8], Reader<'a>), VerifyError> {

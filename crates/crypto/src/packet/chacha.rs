@@ -17,7 +17,7 @@ const KEY_LEN: usize = library::KEY_LEN;
 
 /// The keys of one direction.
 pub(super) struct ChaChaKey {
-    library: LibraryKey,
+    narrow: LibraryKey,
     /// Where the processor has what it takes.
     wide: Option<WideKey>,
 }
@@ -32,16 +32,16 @@ impl ChaChaKey {
     pub(super) fn new(direction: Direction, key: &[u8]) -> Result<Self, CryptoError> {
         let key: &[u8; KEY_LEN] =
             key.try_into().map_err(|_| CryptoError::WrongLength { what: "cipher key" })?;
-        let library = match direction {
+        let narrow = match direction {
             Direction::Seal => LibraryKey::Seal(library::SealingKey::new(key)),
             Direction::Open => LibraryKey::Open(library::OpeningKey::new(key)),
         };
-        Ok(Self { library, wide: WideKey::new(key) })
+        Ok(Self { narrow, wide: WideKey::new(key) })
     }
 
     /// Decrypts a copy of the length field; 0 with a key for the other direction.
     pub(super) fn packet_length(&self, seq: u32, head: [u8; LENGTH_LEN]) -> [u8; LENGTH_LEN] {
-        match &self.library {
+        match &self.narrow {
             LibraryKey::Open(key) => key.decrypt_packet_length(seq, head),
             LibraryKey::Seal(_) => [0; LENGTH_LEN],
         }
@@ -49,7 +49,7 @@ impl ChaChaKey {
 
     pub(super) fn seal(&self, seq: u32, body: &mut [u8], tag: &mut [u8]) -> Result<(), CryptoError> {
         let tag: &mut [u8; TAG_LEN] = tag.try_into().map_err(|_| CryptoError::WrongLength { what: "tag" })?;
-        let LibraryKey::Seal(key) = &self.library else {
+        let LibraryKey::Seal(key) = &self.narrow else {
             return Err(CryptoError::Unsupported { what: "sealing with an opening key" });
         };
         match self.wide.as_ref().filter(|_| body.len() >= wide::LEAST) {
@@ -62,7 +62,7 @@ impl ChaChaKey {
     /// Afterwards the length field is in clear too.
     pub(super) fn open(&self, seq: u32, body: &mut [u8], tag: &[u8]) -> Result<(), OpenError> {
         let tag: &[u8; TAG_LEN] = tag.try_into().map_err(|_| OpenError)?;
-        let LibraryKey::Open(key) = &self.library else { return Err(OpenError) };
+        let LibraryKey::Open(key) = &self.narrow else { return Err(OpenError) };
         if let Some(wide) = self.wide.as_ref().filter(|_| body.len() >= wide::LEAST) {
             return wide.open(seq, body, tag);
         }

@@ -30,7 +30,15 @@ cp rsa-PEM.pub rsa-traditional-aes256.pub
 # Certificates.
 gen ca -t ed25519 -N ''
 gen ca-rsa -t rsa -b 2048 -N ''
-certify() { subject=$1; shift; cp "$subject.pub" /tmp/lh-cert-$$.pub; ssh-keygen -q "$@" /tmp/lh-cert-$$.pub; mv "/tmp/lh-cert-$$-cert.pub" "$subject-cert.pub"; rm /tmp/lh-cert-$$.pub; }
+certify() {
+	subject=$1
+	shift
+	folder=$(mktemp -d)
+	cp "$subject.pub" "$folder/key.pub"
+	ssh-keygen -q "$@" "$folder/key.pub"
+	mv "$folder/key-cert.pub" "$subject-cert.pub"
+	rm -r "$folder"
+}
 certify ed25519 -s ca.key -I 'user certificate' -n alice,bob -z 7 -V 20200101000000Z:20400101000000Z -O force-command=/bin/true -O source-address=127.0.0.0/8
 certify rsa2048 -s ca-rsa.key -I 'rsa user' -n alice -V always:forever
 certify ecdsa256 -s ca.key -h -I 'host certificate' -n 'host.example,*.lab.example' -V always:forever

@@ -15,6 +15,7 @@ fn configured(settings: &ServerSettings) -> Vec<&'static str> {
         ("publickey", settings.pubkey_authentication.value),
         ("password", settings.password_authentication.value),
         ("keyboard-interactive", settings.kbd_interactive_authentication.value),
+        ("hostbased", settings.hostbased_authentication.value),
     ]
     .into_iter()
     .filter(|(_, on)| *on)
@@ -25,7 +26,7 @@ fn configured(settings: &ServerSettings) -> Vec<&'static str> {
 /// Those of them that can succeed here: without root's rights nobody's password can be checked.
 pub(super) fn enabled(settings: &ServerSettings) -> Vec<&'static str> {
     let mut methods = configured(settings);
-    methods.retain(|method| *method == "publickey" || lh_sys::ids::is_root());
+    methods.retain(|method| matches!(*method, "publickey" | "hostbased") || lh_sys::ids::is_root());
     methods
 }
 

@@ -19,11 +19,16 @@ impl Monitor {
             Verdict::KeyOk | Verdict::Prompt(_) => "Postponed",
         };
         let invalid = if candidate.user.is_none() { "invalid user " } else { "" };
+        let described = |blob: &[u8]| match PublicKey::from_blob(blob) {
+            Ok(key) => format!(": {}", describe_with_authority(&candidate.settings, &key)),
+            Err(_) => String::new(),
+        };
         let key = match method {
-            Method::PublicKey(key) => match PublicKey::from_blob(&key.key) {
-                Ok(key) => format!(": {}", describe_with_authority(&candidate.settings, &key)),
-                Err(_) => String::new(),
-            },
+            Method::PublicKey(attempt) => described(&attempt.key),
+            Method::HostBased(attempt) => {
+                let (user, host) = (&attempt.local_user, &attempt.host);
+                format!("{}, client user \"{user}\", client host \"{host}\"", described(&attempt.key))
+            }
             _ => String::new(),
         };
         let most = candidate.settings.max_auth_tries.value;

@@ -52,6 +52,7 @@ impl Monitor {
                 },
                 None => false,
             },
+            Method::HostBased(attempt) => self.host_right(candidate, attempt),
             Method::PasswordChange | Method::Other(_) => false,
         };
         if !right || !self.root_may(candidate, &name) {
@@ -130,7 +131,7 @@ impl Monitor {
         let allowed = match candidate.settings.permit_root_login.value {
             PermitRootLogin::Yes => true,
             PermitRootLogin::No => false,
-            PermitRootLogin::ProhibitPassword => method == "publickey",
+            PermitRootLogin::ProhibitPassword => matches!(method, "publickey" | "hostbased"),
             PermitRootLogin::ForcedCommandsOnly => {
                 let forced = candidate.options.command.is_some();
                 if forced {
@@ -182,6 +183,10 @@ fn note_proof(candidate: &mut Candidate, method: &Method) {
                 candidate.used_keys.push(key.plain().clone());
                 format!("publickey {}", key.to_openssh_line(""))
             }
+            Err(_) => return,
+        },
+        Method::HostBased(attempt) => match PublicKey::from_blob(&attempt.key) {
+            Ok(key) => format!("hostbased {}", key.to_openssh_line("")),
             Err(_) => return,
         },
         Method::KeyboardInteractive | Method::Responses(_) => "keyboard-interactive/pam".to_owned(),

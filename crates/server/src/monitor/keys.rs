@@ -4,14 +4,15 @@ use std::path::Path;
 
 use lh_auth::KeyRequest;
 use lh_auth::server::PublicKeyAttempt;
+use lh_config::algorithms::AlgorithmList;
 use lh_config::server_table::ServerSettings;
 use lh_config::token::Tokens;
-use lh_crypto::{Attested, Certificate, PublicKey};
+use lh_crypto::{Attested, Certificate, PublicKey, key_algorithms};
 use lh_sys::ids::{Ids, with_effective};
 use lh_sys::users::User;
 
 use super::external::External;
-use super::{CA_ALGORITHMS, Candidate, Monitor, USER_KEY_ALGORITHMS, describe, revoked};
+use super::{Candidate, Monitor, describe, revoked};
 use crate::authorized_keys::{self, Line};
 use crate::key_options::KeyOptions;
 use crate::log::{debug, error, info, verbose};
@@ -26,35 +27,14 @@ pub(super) enum KeyVerdict {
 impl Monitor {
     pub(super) fn key_right(&self, candidate: &Candidate, attempt: &PublicKeyAttempt) -> Option<KeyVerdict> {
         let settings = &candidate.settings;
-        let accepted = settings.pubkey_accepted_algorithms.apply(&USER_KEY_ALGORITHMS);
-        if !accepted.contains(&attempt.algorithm) {
-            let algorithm = &attempt.algorithm;
-            debug!(self.log, "signature algorithm {algorithm} not in PubkeyAcceptedAlgorithms");
-            return None;
-        }
-        let key = PublicKey::from_blob(&attempt.key).ok()?;
-        if !key.signature_algorithms().contains(&attempt.algorithm.as_str()) {
-            return None;
-        }
-        let least = settings.required_rsa_size.value as usize;
-        if key.plain().key_type() == "ssh-rsa" && key.bits() < least {
-            info!(self.log, "refusing RSA key: Invalid key length");
-            return None;
-        }
+        let accepted = ("PubkeyAcceptedAlgorithms", &settings.pubkey_accepted_algorithms.value);
+        let key = self.usable_key(settings, &attempt.key, &attempt.algorithm, accepted)?;
         if candidate.used_keys.iter().any(|used| used == key.plain()) {
             debug!(self.log, "Refusing key, already used: {}", describe(settings, &key));
             return None;
         }
-        if let Some(certificate) = key.certificate() {
-            self.sound(settings, certificate)?;
-        }
         let user = candidate.user.as_ref()?;
-        if revoked::is_revoked(settings, &key, &self.log) {
-            return None;
-        }
-        if let Some(certificate) = key.certificate()
-            && revoked::is_revoked(settings, certificate.authority(), &self.log)
-        {
+        if self.is_revoked(settings, &key) {
             return None;
         }
         let options = self.find_key(settings, user, &key)?;
@@ -75,10 +55,44 @@ impl Monitor {
         }
     }
 
+    /// A key whose signatures with this algorithm count by the list of this keyword; under a certificate only where that is
+    /// sound.
+    pub(super) fn usable_key(
+        &self,
+        settings: &ServerSettings,
+        blob: &[u8],
+        algorithm: &str,
+        (keyword, accepted): (&str, &AlgorithmList),
+    ) -> Option<PublicKey> {
+        if !accepted.apply(&key_algorithms::DEFAULT).iter().any(|name| name == algorithm) {
+            debug!(self.log, "signature algorithm {algorithm} not in {keyword}");
+            return None;
+        }
+        let key = PublicKey::from_blob(blob).ok()?;
+        if !key.signature_algorithms().contains(&algorithm) {
+            return None;
+        }
+        let least = settings.required_rsa_size.value as usize;
+        if key.plain().key_type() == "ssh-rsa" && key.bits() < least {
+            info!(self.log, "refusing RSA key: Invalid key length");
+            return None;
+        }
+        if let Some(certificate) = key.certificate() {
+            self.sound(settings, certificate)?;
+        }
+        Some(key)
+    }
+
+    /// Whether the key or the authority that certified it is revoked.
+    pub(super) fn is_revoked(&self, settings: &ServerSettings, key: &PublicKey) -> bool {
+        let authority = key.certificate().map(Certificate::authority);
+        [Some(key), authority].into_iter().flatten().any(|key| revoked::is_revoked(settings, key, &self.log))
+    }
+
     /// Whether the authority's signature is right and of a kind that counts. Whether anybody trusts the authority is another
     /// question.
     fn sound(&self, settings: &ServerSettings, certificate: &Certificate) -> Option<()> {
-        let allowed = settings.ca_signature_algorithms.apply(&CA_ALGORITHMS);
+        let allowed = settings.ca_signature_algorithms.apply(&key_algorithms::PLAIN);
         let allowed: Vec<&str> = allowed.iter().map(String::as_str).collect();
         match certificate.verify(&allowed) {
             Ok(()) => Some(()),

@@ -4,22 +4,20 @@
 //! folders are private, while everybody may list `/tmp`. Where the home folder cannot be written to, a private folder below
 //! `/tmp` has to do. The socket goes with the connection.
 
-use std::fs::DirBuilder;
 use std::io;
-use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use lh_agent::names;
-use lh_crypto::{Hash, Random as _, SystemRandom};
+use lh_agent::{names, place};
+use lh_crypto::SystemRandom;
 use lh_driver::{ChannelOptions, ControlCx, FdPump, Listening, LocalFd, UnixListener};
+use lh_sys::folders;
 
 use super::shared::Shared;
 use crate::log::{debug, error, verbose};
 
 /// Only the user may connect.
 const MASK: u32 = 0o177;
-const LETTERS: &[u8; 62] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
 
 /// True for the channel requests that ask for it: OpenSSH's, and the one RFC 9987 registers.
 pub(super) fn is_request(name: &str) -> bool {
@@ -79,13 +77,13 @@ impl Drop for Folder {
 
 fn listen(home: &Path) -> io::Result<(UnixListener, Option<Folder>)> {
     let folder = home.join(".ssh/agent");
-    for each in [home.join(".ssh"), folder.clone()] {
-        match make_private(&each) {
-            Err(problem) if problem.kind() != io::ErrorKind::AlreadyExists => return in_temporary_folder(),
-            _ => {}
+    for each in [&home.join(".ssh"), &folder] {
+        if folders::private(each).is_err() {
+            return in_temporary_folder();
         }
     }
-    let name = format!("s.{}.sshd.{}", host_mark(), letters(10));
+    let node = rustix::system::uname();
+    let name = place::socket_name(node.nodename().to_bytes(), "sshd", &mut SystemRandom);
     match UnixListener::bind(&folder.join(name), MASK, false) {
         Ok(listener) => Ok((listener, None)),
         Err(_) => in_temporary_folder(),
@@ -93,33 +91,12 @@ fn listen(home: &Path) -> io::Result<(UnixListener, Option<Folder>)> {
 }
 
 fn in_temporary_folder() -> io::Result<(UnixListener, Option<Folder>)> {
-    let path = Path::new("/tmp").join(format!("ssh-{}", letters(12)));
-    make_private(&path)?;
+    let (folder, name) = place::temporary_names(std::process::id(), &mut SystemRandom);
+    let path = Path::new("/tmp").join(folder);
+    folders::make_private(&path)?;
     let folder = Folder(path);
-    let name = format!("agent.{}", std::process::id());
     // The listener is dropped first, and with it the file that keeps the folder.
     Ok((UnixListener::bind(&folder.0.join(name), MASK, false)?, Some(folder)))
-}
-
-fn make_private(folder: &Path) -> io::Result<()> {
-    DirBuilder::new().mode(0o700).create(folder)
-}
-
-/// Home folders may be shared by many machines: agents of this one recognise by it which sockets they may clear away.
-fn host_mark() -> String {
-    let name = rustix::system::uname();
-    let digest = Hash::Sha256.digest(&[name.nodename().to_bytes()]);
-    digest.as_ref().iter().take(10).map(|byte| letter(*byte)).collect()
-}
-
-fn letters(count: usize) -> String {
-    let mut bytes = vec![0; count];
-    SystemRandom.fill(&mut bytes);
-    bytes.into_iter().map(letter).collect()
-}
-
-fn letter(byte: u8) -> char {
-    char::from(LETTERS[usize::from(byte) % LETTERS.len()])
 }
 
 #[cfg(test)]

@@ -178,7 +178,7 @@ impl Common {
         let deadline = grace.and_then(|grace| Instant::now().checked_add(grace));
         // Name servers that do not answer cost the client its time to log in; the listener ends what takes longer.
         let wanted = known && session.config.use_dns.value;
-        let host_name = wanted.then(|| lh_sys::resolve::checked_host_name(peer.ip())).flatten();
+        let host_name = wanted.then(|| lh_sys::reverse_lookup::checked_host_name(peer.ip())).flatten();
         let facts = crate::facts::of_connection(peer, local, host_name.as_deref());
         let settings = session.config.for_connection(&facts)?.settings;
         if settings.refuse_connection.value {

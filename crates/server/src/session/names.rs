@@ -2,10 +2,8 @@
 
 use lh_config::enums::ServerCompression;
 use lh_config::server_table::ServerSettings;
-use lh_crypto::{Cipher, KexAlgorithm, Mac};
+use lh_crypto::{Cipher, KexAlgorithm, Mac, key_algorithms};
 use lh_transport::Algorithms;
-
-use crate::monitor::USER_KEY_ALGORITHMS;
 
 /// The software part of an identification line: `OpenSSH_9.2p1` of `SSH-2.0-OpenSSH_9.2p1 Debian-2`.
 pub(super) fn software(line: &str) -> &str {
@@ -14,17 +12,9 @@ pub(super) fn software(line: &str) -> &str {
 
 /// Signature algorithms of host keys, best first: those of certificates, where there are any, before the others.
 pub(crate) fn host_key_algorithms() -> Vec<String> {
-    const CERTIFICATES: [&str; 6] = [
-        "ssh-ed25519-cert-v01@openssh.com",
-        "ecdsa-sha2-nistp256-cert-v01@openssh.com",
-        "ecdsa-sha2-nistp384-cert-v01@openssh.com",
-        "ecdsa-sha2-nistp521-cert-v01@openssh.com",
-        "rsa-sha2-512-cert-v01@openssh.com",
-        "rsa-sha2-256-cert-v01@openssh.com",
-    ];
     let plain = Algorithms::server_default().host_key;
-    let mut all: Vec<String> = CERTIFICATES.map(str::to_owned).to_vec();
-    all.extend(plain.into_iter().filter(|name| !CERTIFICATES.contains(&name.as_str())));
+    let mut all: Vec<String> = plain.iter().map(|name| key_algorithms::certified(name)).collect();
+    all.extend(plain);
     all
 }
 
@@ -61,12 +51,8 @@ pub(super) fn algorithms(settings: &ServerSettings) -> Algorithms {
 /// sign with.
 pub(super) fn user_key_algorithms(settings: &ServerSettings) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
-    for name in settings.pubkey_accepted_algorithms.apply(&USER_KEY_ALGORITHMS) {
-        let plain = match name.strip_suffix("-cert-v01@openssh.com") {
-            Some(key) if key.starts_with("sk-") => format!("{key}@openssh.com"),
-            Some(key) => key.to_owned(),
-            None => name,
-        };
+    for name in settings.pubkey_accepted_algorithms.apply(&key_algorithms::DEFAULT) {
+        let plain = key_algorithms::plain(&name).into_owned();
         if !names.contains(&plain) {
             names.push(plain);
         }

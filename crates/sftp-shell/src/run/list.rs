@@ -7,11 +7,12 @@ use lh_sftp::extension;
 
 use super::{Outcome, absolute, absolute_pattern, failed};
 use crate::command::ListFlags;
+use crate::glob::{self, Match};
 use crate::listing::{self, Item, Owners};
 use crate::remote::{Answer, Fault};
 use crate::shell::{Failed, Shell};
 use crate::words::unescape;
-use crate::{glob, print, say};
+use crate::{print, say};
 
 impl Shell {
     pub(super) fn list(&mut self, flags: ListFlags, pattern: Option<&[u8]>) -> Outcome {
@@ -20,7 +21,6 @@ impl Shell {
             return self.list_directory(flags, &directory, b"");
         };
         let wanted = absolute_pattern(pattern, &directory);
-        let found = glob::remote(&mut self.remote, &wanted)?;
         // What is shown is what was typed: relative names stay relative.
         let shown = |path: &[u8]| -> Vec<u8> {
             let inside = if pattern.starts_with(b"/") { None } else { path.strip_prefix(&directory[..]) };
@@ -28,6 +28,13 @@ impl Shell {
                 Some(rest) => rest.strip_prefix(b"/").unwrap_or(rest).to_vec(),
                 None => path.to_vec(),
             }
+        };
+        let found = match glob::last_part(&wanted).filter(|_| flags.in_order_of_arrival() && !flags.long) {
+            Some((parent, part)) => match self.list_matches(&parent, part, &shown)? {
+                Some(found) => found,
+                None => return Ok(()),
+            },
+            None => glob::remote(&mut self.remote, &wanted)?,
         };
         match &found[..] {
             [] => {
@@ -59,13 +66,43 @@ impl Shell {
         }
     }
 
+    /// Shows what matches in `parent` as it arrives. What is found is given back, and not shown, while it is one thing or
+    /// none: a directory alone is listed itself.
+    fn list_matches(
+        &mut self,
+        parent: &[u8],
+        part: &[u8],
+        shown: &dyn Fn(&[u8]) -> Vec<u8>,
+    ) -> Answer<Option<Vec<Match>>> {
+        let mut first = None;
+        let mut count = 0;
+        let show = |found: &Match| print(&printable(&shown(&found.path)));
+        glob::each_match(&mut self.remote, parent, part, &mut |found| {
+            count += 1;
+            if count == 1 {
+                first = Some(found);
+                return;
+            }
+            first.take().iter().for_each(show);
+            show(&found);
+        })?;
+        Ok((count < 2).then(|| first.into_iter().collect()))
+    }
+
     /// Lists what is in `path`; each name is shown with `prefix` in front.
     fn list_directory(&mut self, flags: ListFlags, path: &[u8], prefix: &[u8]) -> Outcome {
         let mut items = Vec::new();
-        let listed = self.remote.list(path, &mut |entry| {
+        let listed = self.remote.list(path, b"", flags.long, &mut |entry| {
             if flags.all || !entry.name.starts_with(b".") {
                 let name = [prefix, &entry.name].concat();
-                items.push(Item { name, long_name: Some(entry.long_name), attrs: entry.attrs });
+                let item = Item { name, long_name: Some(entry.long_name), attrs: entry.attrs };
+                if !flags.in_order_of_arrival() {
+                    items.push(item);
+                } else if flags.long {
+                    item.long_name.iter().for_each(|line| print(&printable(line)));
+                } else {
+                    print(&printable(&item.name));
+                }
             }
         });
         if let Err(fault) = listed {

@@ -90,8 +90,22 @@ impl LocalDir {
 
 impl Directory for LocalDir {
     fn next_entry(&mut self) -> io::Result<Option<DirEntry>> {
-        while let Some(entry) = self.dir.read() {
+        let mut names = usize::MAX;
+        self.next_wanted(&|_| true, &mut names)
+    }
+
+    fn next_wanted(
+        &mut self,
+        wanted: &dyn Fn(&[u8]) -> bool,
+        names: &mut usize,
+    ) -> io::Result<Option<DirEntry>> {
+        while *names > 0 {
+            let Some(entry) = self.dir.read() else { break };
             let entry = entry?;
+            *names -= 1;
+            if !wanted(entry.file_name().to_bytes()) {
+                continue;
+            }
             // An entry that is gone meanwhile, or may not be looked at, is left out, as sftp-server does.
             let Ok(stat) = fs::statat(self.dir.fd()?, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW) else {
                 continue;

@@ -5,16 +5,11 @@ use std::io;
 use lh_wire::Writer;
 
 use super::check::Checked;
-use super::handles::{Open, OpenDir, OpenFile};
+use super::handles::{Open, OpenFile};
 use super::log::Shown;
 use super::{LogLevel, Server, long_name};
 use crate::protocol::{MAX_DATA, MAX_MESSAGE};
-use crate::reply::write_name;
 use crate::{Attrs, Limits, OpenFlags, Request, StatVfs, StatusCode};
-
-/// READDIR answers are filled up to about this size. sftp-server stops at 100 entries, which can take 60 KiB:
-/// clients are used to that size, and longer answers save round trips.
-const READDIR_SIZE: usize = 48 * 1024;
 
 impl Server {
     pub(super) fn serve_request(&mut self, id: u32, request: &Request<'_>) {
@@ -139,6 +134,9 @@ impl Server {
                 }
             }
             Request::RunningSum { handle, finish } => self.serve_running_sum(id, handle, finish),
+            Request::PutFiles { flags, count, files } => self.serve_put_files(id, flags, count, files),
+            Request::GetFiles { flags, count, files } => self.serve_get_files(id, flags, count, files),
+            Request::ListDir { path, pattern, flags } => self.serve_list_dir(id, path, pattern, flags),
             Request::Extended { .. } => self.reply_status(id, StatusCode::OP_UNSUPPORTED),
         }
     }
@@ -148,10 +146,15 @@ impl Server {
         self.options.max_handles.unwrap_or_else(|| self.fs.max_open())
     }
 
-    /// Answers an error when no more handles may be opened.
-    fn may_open(&mut self, id: u32) -> bool {
+    /// Whether one more may be opened.
+    pub(super) fn handles_left(&self) -> bool {
         let max = self.max_handles();
-        let may = max == 0 || (self.handles.count() as u64) < max;
+        max == 0 || (self.handles.count() as u64) < max
+    }
+
+    /// Answers an error when no more handles may be opened.
+    pub(super) fn may_open(&mut self, id: u32) -> bool {
+        let may = self.handles_left();
         if !may {
             self.reply_text(id, StatusCode::FAILURE, "Too many open files");
         }
@@ -160,10 +163,7 @@ impl Server {
 
     fn serve_open(&mut self, id: u32, path: &[u8], flags: OpenFlags, attrs: &Attrs) {
         let permissions = attrs.permissions.map_or(0o666, |bits| bits & 0o7777);
-        self.log_line(
-            LogLevel::Info,
-            format_args!("open \"{}\" flags {flags} mode 0{permissions:o}", Shown(path)),
-        );
+        self.log_open(path, flags, permissions);
         if self.options.read_only && flags.modifies() {
             self.log_line(LogLevel::Verbose, format_args!("refusing open request in read-only mode"));
             return self.reply_status(id, StatusCode::PERMISSION_DENIED);
@@ -214,49 +214,6 @@ impl Server {
         };
         self.log_set(&path, attrs);
         self.reply_outcome(id, &outcome);
-    }
-
-    fn serve_opendir(&mut self, id: u32, path: &[u8]) {
-        self.log_line(LogLevel::Info, format_args!("opendir \"{}\"", Shown(path)));
-        if !self.may_open(id) {
-            return;
-        }
-        match self.fs.open_dir(path) {
-            Ok(dir) => {
-                let handle = self.handles.insert(Open::Dir(OpenDir { dir, path: path.to_vec() }));
-                self.reply().handle(id, &handle);
-            }
-            Err(error) => self.reply_error(id, &error),
-        }
-    }
-
-    fn serve_readdir(&mut self, id: u32, handle: &[u8]) {
-        let Some(Open::Dir(open)) = self.handles.get(handle) else {
-            return self.reply_bad_handle(id);
-        };
-        let now = self.lookup.now();
-        let mut entries = Vec::new();
-        let mut count = 0;
-        let mut line = Vec::new();
-        while entries.len() < READDIR_SIZE {
-            match open.dir.next_entry() {
-                Ok(Some(entry)) => {
-                    line.clear();
-                    long_name::write(&mut line, &entry, now, &mut self.names, &mut *self.lookup);
-                    write_name(&mut entries, &entry.name, &line, &entry.attrs);
-                    count += 1;
-                }
-                Ok(None) => break,
-                Err(error) if count == 0 => return self.reply_error(id, &error),
-                // It will show again when the client asks for more.
-                Err(_) => break,
-            }
-        }
-        if count == 0 {
-            self.reply_status(id, StatusCode::EOF);
-        } else {
-            self.reply().encoded_names(id, count, &entries);
-        }
     }
 
     fn serve_realpath(&mut self, id: u32, path: &[u8]) {
@@ -334,7 +291,7 @@ impl Server {
         self.log_line(LogLevel::Info, format_args!("{first} \"{}\" {second} \"{}\"", Shown(old), Shown(new)));
     }
 
-    fn log_set(&mut self, path: &[u8], attrs: &Attrs) {
+    pub(super) fn log_set(&mut self, path: &[u8], attrs: &Attrs) {
         if let Some(size) = attrs.size {
             self.log_line(LogLevel::Info, format_args!("set \"{}\" size {size}", Shown(path)));
         }

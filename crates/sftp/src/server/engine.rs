@@ -87,6 +87,8 @@ pub struct Server {
     /// Replies that wait, from `sent` on.
     pending: Vec<u8>,
     sent: usize,
+    /// Requests that this call of `poll` may still serve.
+    turns: usize,
     initialised: bool,
     closed: bool,
     failed: Option<ServerError>,
@@ -114,6 +116,7 @@ impl Server {
             credited: 0,
             pending: Vec::new(),
             sent: 0,
+            turns: 0,
             initialised: false,
             closed: false,
             failed: None,
@@ -139,7 +142,7 @@ impl Server {
         self.flush(output);
         let mut more = false;
         let mut waiting_for_output = false;
-        let mut turns = REQUESTS_PER_POLL;
+        self.turns = REQUESTS_PER_POLL;
         loop {
             if self.at_work() {
                 self.continue_copy();
@@ -149,11 +152,11 @@ impl Server {
                     break;
                 }
             }
-            if turns == 0 {
+            if self.turns == 0 {
                 more = true;
                 break;
             }
-            turns -= 1;
+            self.turns -= 1;
             match self.serve_next(output) {
                 Ok(Served::Yes) => {}
                 Ok(Served::NeedInput) => break,
@@ -469,6 +472,11 @@ impl Server {
             open.failed(status_of(error));
         }
         self.reply_outcome(id, &outcome);
+    }
+
+    /// A request did the work of `requests`: others get their turn earlier.
+    pub(super) const fn did_extra_work(&mut self, requests: usize) {
+        self.turns = self.turns.saturating_sub(requests);
     }
 
     /// Where replies are written.

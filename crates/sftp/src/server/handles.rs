@@ -43,6 +43,8 @@ impl OpenFile {
 pub(super) struct OpenDir {
     pub(super) dir: Box<dyn Directory>,
     pub(super) path: Vec<u8>,
+    /// Only what matches is told; empty: everything.
+    pub(super) pattern: Vec<u8>,
 }
 
 pub(super) enum Open {

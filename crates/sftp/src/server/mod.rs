@@ -4,11 +4,13 @@
 //! [`Server::poll`] whenever something arrived or room to send appeared; `poll` says how many input bytes
 //! have been used, so that credit for the channel is held back while replies cannot leave.
 
+mod batch;
 mod check;
 mod copy;
 mod dispatch;
 mod engine;
 mod handles;
+mod listing;
 mod log;
 pub mod long_name;
 mod lookup;

@@ -26,8 +26,10 @@ impl ServerOptions {
 
     /// Whether a request may be served at all.
     pub(super) fn permits(&self, info: &super::RequestInfo) -> bool {
-        let listed = |list: &[String]| list.iter().any(|name| name == info.name);
-        let refused = (self.read_only && info.writes) || listed(&self.deny);
-        !refused && self.allow.as_ref().is_none_or(|allow| listed(allow))
+        let may = |wanted: &str| {
+            let listed = |list: &[String]| list.iter().any(|name| name == wanted);
+            !listed(&self.deny) && self.allow.as_ref().is_none_or(|allow| listed(allow))
+        };
+        !(self.read_only && info.writes) && may(info.name) && info.parts.iter().all(|part| may(part))
     }
 }

@@ -13,10 +13,12 @@ pub struct RequestInfo {
     pub extension: Option<(&'static str, &'static str)>,
     /// True when it changes the file system, so that a read-only server refuses it. (OPEN looks at its flags.)
     pub writes: bool,
+    /// Names of requests whose work this one does: where one of them is refused, so is this.
+    pub parts: &'static [&'static str],
 }
 
 const fn plain(name: &'static str, packet_type: PacketType, writes: bool) -> RequestInfo {
-    RequestInfo { name, packet_type, extension: None, writes }
+    RequestInfo { name, packet_type, extension: None, writes, parts: &[] }
 }
 
 const fn extended(
@@ -25,10 +27,26 @@ const fn extended(
     version: &'static str,
     writes: bool,
 ) -> RequestInfo {
-    RequestInfo { name, packet_type: PacketType::EXTENDED, extension: Some((extension, version)), writes }
+    RequestInfo {
+        name,
+        packet_type: PacketType::EXTENDED,
+        extension: Some((extension, version)),
+        writes,
+        parts: &[],
+    }
 }
 
-static TABLE: [RequestInfo; 33] = [
+/// One of our own, made of others.
+const fn made_of(
+    name: &'static str,
+    extension: &'static str,
+    writes: bool,
+    parts: &'static [&'static str],
+) -> RequestInfo {
+    RequestInfo { parts, ..extended(name, extension, "1", writes) }
+}
+
+static TABLE: [RequestInfo; 36] = [
     plain("open", PacketType::OPEN, false),
     plain("close", PacketType::CLOSE, false),
     plain("read", PacketType::READ, false),
@@ -62,6 +80,9 @@ static TABLE: [RequestInfo; 33] = [
     extended("check-file-handle", extension::CHECK_FILE_HANDLE, "1", false),
     extended("check-file-name", extension::CHECK_FILE_NAME, "1", false),
     extended("running-sum", extension::RUNNING_SUM, "1", false),
+    made_of("put-files", extension::PUT_FILES, true, &["open", "write", "fsetstat", "close"]),
+    made_of("get-files", extension::GET_FILES, false, &["open", "read", "fstat", "close"]),
+    made_of("list-dir", extension::LIST_DIR, false, &["opendir", "readdir", "close"]),
 ];
 
 /// All requests this server knows, in the order in which sftp-server prints them.

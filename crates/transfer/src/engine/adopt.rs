@@ -62,11 +62,9 @@ impl Engine {
         let mut given_up = self.prepare.abandon() + self.top.len();
         self.top.clear();
         for key in std::mem::take(&mut self.walk) {
-            if let Some(dir) = self.dirs.get_mut(key) {
-                given_up += dir.waiting();
-                dir.abandon();
-            }
+            given_up += self.abandon_dir(key);
         }
+        given_up += self.drop_batch();
         for key in self.dirs.keys() {
             self.list_more(key);
             self.finish_dir_if_done(key);

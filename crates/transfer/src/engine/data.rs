@@ -11,30 +11,68 @@ use crate::Direction;
 use crate::end::{Done, Fault, FaultKind, Outcome};
 use crate::local;
 use crate::options::Options;
+use crate::remote::Remote;
 use crate::table::Key;
 use crate::wording::{Deed, shrank};
 
 use super::file::FileStep;
 use super::prepare::fault_of;
 use super::write::take_front;
-use super::{Engine, Flow, MAX_REQUESTS, QUEUE_LIMIT, Side, Token};
+use super::{
+    Engine, FIRST_REQUESTS, FIRST_REQUESTS_KNOWN, Flow, HANDLES_UNKNOWN, MAX_REQUESTS, QUEUE_LIMIT, Side,
+    Token,
+};
 
 /// WRITEs up to this size are put together in one packet with the requests around them.
 pub(super) const SMALL_WRITE: u64 = 16 * 1024;
+
+/// What is asked for first of a file whose size says nothing.
+const FIRST_OF_UNSIZED: u64 = 4096;
+
+/// How many handles a server has for us.
+fn handles_of(remote: &Remote) -> usize {
+    match remote.session().limits().max_handles {
+        0 => HANDLES_UNKNOWN,
+        handles => usize::try_from(handles).unwrap_or(usize::MAX),
+    }
+}
 
 impl Flow {
     /// An answer came: a little more may be in flight.
     pub(super) fn grow(&mut self, bytes: u64, options: &Options) {
         self.depth = (self.depth + bytes).min(options.max_bytes_in_flight);
-        if options.max_requests.is_none() {
-            self.max_requests = (self.max_requests + 1).min(MAX_REQUESTS);
-        }
+        self.more_requests = (self.more_requests + 1).min(MAX_REQUESTS);
     }
 }
 
 impl Engine {
     pub(super) fn room_in_flight(&self) -> bool {
-        self.flow.bytes + self.flow.held < self.flow.depth && self.flow.requests < self.flow.max_requests
+        self.flow.bytes + self.flow.held < self.flow.depth && self.flow.requests < self.max_requests()
+    }
+
+    /// READs or WRITEs that may be in flight.
+    fn max_requests(&self) -> usize {
+        if let Some(fixed) = self.options.max_requests {
+            return fixed.max(1);
+        }
+        let known = self.remotes().all(|remote| remote.session().limits().max_packet > 0);
+        let first = if known { FIRST_REQUESTS_KNOWN } else { FIRST_REQUESTS };
+        (first + self.flow.more_requests).min(MAX_REQUESTS)
+    }
+
+    /// Files that may be open at a time: most of what each end can hold, as directories and others want some too.
+    pub(super) fn max_open(&self) -> usize {
+        let servers = self.remotes().map(handles_of).min().unwrap_or(usize::MAX);
+        (servers.min(self.flow.handles) / 4 * 3).clamp(1, self.options.max_open_files.max(1))
+    }
+
+    /// Directories that may be open on the source at a time.
+    pub(super) fn max_open_dirs(&self) -> usize {
+        self.source.as_ref().map_or(self.flow.handles, handles_of) / 4
+    }
+
+    fn remotes(&self) -> impl Iterator<Item = &Remote> {
+        [&self.source, &self.target].into_iter().flatten()
     }
 
     /// True when the rate limit lets a request pass now; else notes when it will.
@@ -208,7 +246,12 @@ impl Engine {
             let (offset, len, new) = match file.again.pop() {
                 Some((offset, len)) => (offset, len, 0),
                 None => {
-                    let left = if file.to_eof { chunk } else { file.size - file.requested };
+                    let left = match file.to_eof {
+                        // Most files that are said to be empty are.
+                        true if file.full_reads == 0 => FIRST_OF_UNSIZED,
+                        true => chunk,
+                        false => file.size - file.requested,
+                    };
                     let len = left.min(chunk);
                     (file.requested, len as u32, len)
                 }

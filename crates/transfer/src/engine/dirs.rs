@@ -12,16 +12,17 @@ use super::prepare::fault_of;
 use super::{Engine, OPEN_AHEAD, Side, Token};
 
 /// Directories being made and listed at a time.
-const STARTING_DIRS: usize = 16;
+const STARTING_DIRS: usize = 128;
 
 /// Listed but not started files from which on no further directory is begun.
 const FILES_WAITING: usize = 512;
 
-/// Entries of one remote directory held back; beyond that its listing pauses.
+/// Entries of all directories held back; beyond that only directories with nothing to go on with are listed.
 const ENTRIES_HELD: usize = 8 * 1024;
 
-/// READDIRs in flight for one directory: begins with 2, one more with each answer.
-const MAX_LISTS: u32 = 8;
+/// READDIRs in flight for one directory at most: begins with 2, one more with each answer. OpenSSH's server tells of 100
+/// entries in each answer.
+pub const MAX_LISTS: u32 = 64;
 
 /// Which question about a directory an answer belongs to.
 #[derive(Debug, Clone, Copy)]
@@ -68,6 +69,8 @@ pub(super) struct Dir {
     /// Counted in `Engine::starting_dirs`.
     starting: bool,
     handle: Option<Handle>,
+    /// Counted in `Waiting::open_dirs`.
+    open: bool,
     listed: bool,
     lists_in_flight: u32,
     lists_allowed: u32,
@@ -100,8 +103,8 @@ impl Dir {
         self.listed && self.waiting() == 0
     }
 
-    /// Drops what has not been started.
-    pub(super) fn abandon(&mut self) {
+    /// Drops what has not been started. See [`Engine::abandon_dir`].
+    fn abandon(&mut self) {
         self.failed = true;
         self.listed = true;
         self.files.clear();
@@ -123,64 +126,79 @@ impl Dir {
     }
 }
 
+/// Entries of all directories that are listed and not started, and the directories that are open.
+#[derive(Debug, Default)]
+pub(super) struct Waiting {
+    files: usize,
+    subdirs: usize,
+    open_dirs: usize,
+    /// Parts of listings that are awaited.
+    lists: u32,
+}
+
 impl Engine {
     /// Starts items and directories as long as there is room for more.
     pub(super) fn begin_items(&mut self) {
         loop {
-            let room = self.files.len() < self.options.max_open_files.max(1) && self.flow.ahead < OPEN_AHEAD;
-            if !room {
-                return;
+            let room = self.files.len() < self.max_open() && self.flow.ahead < OPEN_AHEAD;
+            if !room || !self.batch_room() {
+                break;
             }
             if let Some(item) = self.next_subdir().or_else(|| self.next_file()) {
                 self.begin_item(item);
             } else {
-                return;
+                break;
             }
             self.settle();
         }
+        // Nobody knows when there will be more for it.
+        self.send_batch();
     }
 
     fn next_subdir(&mut self) -> Option<Item> {
         if self.starting_dirs >= STARTING_DIRS {
             return None;
         }
-        let mut waiting = 0;
+        if self.waiting.subdirs == 0 || self.waiting.files > FILES_WAITING {
+            return None;
+        }
+        // With nothing on its way, those that are open wait for us: to go on is the only way to close them.
+        if self.waiting.open_dirs >= self.max_open_dirs() && self.waiting.lists > 0 {
+            return None;
+        }
         for &key in self.walk.iter().rev() {
             let dir = self.dirs.get_mut(key)?;
             if dir.ready
                 && let Some(entry) = dir.subdirs.pop_front()
             {
+                self.waiting.subdirs -= 1;
+                self.walk_changed |= dir.waiting() == 0;
                 self.list_more(key);
                 return Some(self.child(key, entry));
-            }
-            waiting += dir.files.len();
-            if waiting > FILES_WAITING {
-                return None;
             }
         }
         None
     }
 
     fn next_file(&mut self) -> Option<Item> {
-        let dirs = &mut self.dirs;
-        self.walk.retain(|&key| dirs.get(key).is_some_and(|dir| !dir.listed || dir.waiting() > 0));
-        let mut found = None;
-        for &key in self.walk.iter().rev() {
-            let dir = self.dirs.get_mut(key)?;
-            if dir.ready
-                && let Some(entry) = dir.files.pop_front()
-            {
-                found = Some((key, entry));
-                break;
+        if std::mem::take(&mut self.walk_changed) {
+            let dirs = &self.dirs;
+            self.walk.retain(|&key| dirs.get(key).is_some_and(|dir| !dir.listed || dir.waiting() > 0));
+        }
+        if self.waiting.files > 0 {
+            for &key in self.walk.iter().rev() {
+                let dir = self.dirs.get_mut(key)?;
+                if dir.ready
+                    && let Some(entry) = dir.files.pop_front()
+                {
+                    self.waiting.files -= 1;
+                    self.walk_changed |= dir.waiting() == 0;
+                    self.list_more(key);
+                    return Some(self.child(key, entry));
+                }
             }
         }
-        match found {
-            Some((key, entry)) => {
-                self.list_more(key);
-                Some(self.child(key, entry))
-            }
-            None => self.top.pop_front(),
-        }
+        self.top.pop_front()
     }
 
     fn child(&mut self, key: Key, entry: Entry) -> Item {
@@ -220,6 +238,7 @@ impl Engine {
             mkdir_fault: None,
             starting: true,
             handle: None,
+            open: true,
             listed: false,
             lists_in_flight: 0,
             lists_allowed: 2,
@@ -235,6 +254,8 @@ impl Engine {
         let mode = dir.temporary_mode();
         let key = self.dirs.insert(dir);
         self.starting_dirs += 1;
+        self.waiting.open_dirs += 1;
+        self.waiting.lists += 1;
         self.walk.push(key);
         if self.options.announce {
             let shown = self.dirs.get(key).and_then(|dir| dir.real.clone());
@@ -246,7 +267,8 @@ impl Engine {
         } else {
             self.start(Side::Target, Op::Mkdir { path: &target, mode }, Token::Dir(key, DirStep::Mkdir));
         }
-        self.start(Side::Source, Op::List(&source), Token::Dir(key, DirStep::List));
+        let list = Op::List { path: &source, pattern: b"" };
+        self.start(Side::Source, list, Token::Dir(key, DirStep::List));
     }
 
     /// True when the directory contains, or is, one that it is being copied as part of.
@@ -270,6 +292,7 @@ impl Engine {
     }
 
     pub(super) fn dir_answer(&mut self, key: Key, step: DirStep, outcome: Outcome) {
+        self.walk_changed = true;
         let Some(dir) = self.dirs.get_mut(key) else { return };
         dir.outstanding -= 1;
         match step {
@@ -278,7 +301,7 @@ impl Engine {
                     dir.created = true;
                     dir.ready = true;
                 }
-                Err(fault) if fault.kind == FaultKind::Lost => dir.abandon(),
+                Err(fault) if fault.kind == FaultKind::Lost => drop(self.abandon_dir(key)),
                 Err(fault) => {
                     // SFTP has no code for "exists": look. The reason is kept for the case that it does not.
                     dir.outstanding += 1;
@@ -293,19 +316,13 @@ impl Engine {
                 }
             },
             DirStep::Check => self.checked(key, outcome),
-            DirStep::List => match outcome {
-                Ok(Done::Opened(handle, _)) => {
-                    dir.handle = Some(handle);
-                    self.list_more(key);
-                }
-                Ok(Done::Listed(Some(entries))) => {
-                    dir.listed = true;
-                    self.absorb(key, entries);
-                }
-                outcome => self.list_failed(key, fault_of(outcome)),
-            },
+            DirStep::List => {
+                self.waiting.lists -= 1;
+                self.list_begun(key, outcome);
+            }
             DirStep::ListMore => {
                 dir.lists_in_flight -= 1;
+                self.waiting.lists -= 1;
                 dir.lists_allowed = (dir.lists_allowed + 1).min(MAX_LISTS);
                 match outcome {
                     // No entries and no EOF would go on for ever.
@@ -341,8 +358,8 @@ impl Engine {
             Ok(_) => None,
             Err(fault) => Some(making.unwrap_or(fault)),
         };
-        dir.abandon();
         let target = dir.item.target.clone();
+        self.abandon_dir(key);
         self.list_more(key);
         match fault {
             None => self.fail(format!("\"{}\" exists but is not a directory", display_name(&target))),
@@ -350,6 +367,35 @@ impl Engine {
             Some(fault) => {
                 self.fail(wording::failed(self.plan.direction, Deed::MakeDir, &target, &fault));
             }
+        }
+    }
+
+    fn list_begun(&mut self, key: Key, outcome: Outcome) {
+        let Some(dir) = self.dirs.get_mut(key) else { return };
+        match outcome {
+            Ok(Done::Opened(handle, _)) => dir.handle = Some(handle),
+            Ok(Done::Listing(handle, entries)) => {
+                dir.listed = handle.is_none();
+                dir.handle = handle;
+                if dir.listed {
+                    self.dir_closed(key);
+                }
+                self.absorb(key, entries);
+            }
+            outcome => {
+                self.dir_closed(key);
+                self.list_failed(key, fault_of(outcome));
+            }
+        }
+        self.list_more(key);
+    }
+
+    /// It is open no more, or never was.
+    fn dir_closed(&mut self, key: Key) {
+        if let Some(dir) = self.dirs.get_mut(key)
+            && std::mem::take(&mut dir.open)
+        {
+            self.waiting.open_dirs -= 1;
         }
     }
 
@@ -370,6 +416,7 @@ impl Engine {
         }
         let chosen = self.options.select != crate::Selection::default();
         let (mut suspects, mut specials) = (Vec::new(), Vec::new());
+        let (files, subdirs) = (dir.files.len(), dir.subdirs.len());
         for entry in entries {
             if *entry.name == *b"." || *entry.name == *b".." {
                 continue;
@@ -391,6 +438,9 @@ impl Engine {
                 }
             }
         }
+        let (files, subdirs) = (dir.files.len() - files, dir.subdirs.len() - subdirs);
+        self.waiting.files += files;
+        self.waiting.subdirs += subdirs;
         let path = display_name(&dir.item.source);
         for name in suspects {
             let name = display_name(&name);
@@ -401,27 +451,37 @@ impl Engine {
         }
     }
 
-    /// Keeps the listing of a remote directory going, or ends it.
+    /// Drops what has not been started of a directory; returns how many entries that were.
+    pub(super) fn abandon_dir(&mut self, key: Key) -> usize {
+        let Some(dir) = self.dirs.get_mut(key) else { return 0 };
+        let dropped = dir.waiting();
+        self.waiting.files -= dir.files.len();
+        self.waiting.subdirs -= dir.subdirs.len();
+        dir.abandon();
+        dropped
+    }
+
+    /// Keeps the listing of a directory going, or ends it.
     pub(super) fn list_more(&mut self, key: Key) {
         let Some(dir) = self.dirs.get_mut(key) else { return };
         let Some(handle) = dir.handle.clone() else { return };
         if dir.listed {
             if dir.lists_in_flight == 0 {
                 dir.handle = None;
+                self.dir_closed(key);
                 self.start(Side::Source, Op::Close(handle), Token::Nothing);
             }
             return;
         }
-        while dir.lists_in_flight < dir.lists_allowed && dir.waiting() < ENTRIES_HELD {
-            dir.lists_in_flight += 1;
-            dir.outstanding += 1;
-            if let Some(remote) = &mut self.source
-                && let Some(outcome) =
-                    remote.perform(Op::ListMore(&handle), Token::Dir(key, DirStep::ListMore))
-            {
-                self.done.push_back((Token::Dir(key, DirStep::ListMore), outcome));
-                return;
-            }
+        let few = dir.waiting() == 0 || self.waiting.files + self.waiting.subdirs < ENTRIES_HELD;
+        // A local answer comes at once: one is as good as many.
+        let allowed = if self.source.is_some() { dir.lists_allowed } else { 1 };
+        let more = if few { allowed.saturating_sub(dir.lists_in_flight) } else { 0 };
+        dir.lists_in_flight += more;
+        self.waiting.lists += more;
+        dir.outstanding += more;
+        for _ in 0..more {
+            self.start(Side::Source, Op::ListMore(&handle), Token::Dir(key, DirStep::ListMore));
         }
     }
 
@@ -455,6 +515,7 @@ impl Engine {
     }
 
     fn dir_finished(&mut self, key: Key) {
+        self.dir_closed(key);
         let Some(dir) = self.dirs.remove(key) else { return };
         self.walk.retain(|&other| other != key);
         if !dir.failed {

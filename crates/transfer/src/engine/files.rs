@@ -25,9 +25,19 @@ impl Engine {
         }
     }
 
-    fn begin_file(&mut self, item: Item) {
-        let id = self.next_file_id;
+    pub(super) const fn new_file_id(&mut self) -> u64 {
         self.next_file_id += 1;
+        self.next_file_id - 1
+    }
+
+    fn begin_file(&mut self, item: Item) {
+        if let Some(item) = self.get_in_batch(item) {
+            let id = self.new_file_id();
+            self.begin_ordinary_file(id, item);
+        }
+    }
+
+    pub(super) fn begin_ordinary_file(&mut self, id: u64, item: Item) {
         let info = item.info;
         // A file of its own was asked for: only trees are chosen from, but for their links, which may be anything.
         if self.options.dry_run && info.kind == Kind::File {
@@ -187,6 +197,9 @@ impl Engine {
         file.to_eof = info.size.unwrap_or(0) == 0;
         self.bytes_found += info.size.unwrap_or(0);
         self.expect_size(key, info.size.unwrap_or(0));
+        if self.put_in_batch(key) {
+            return;
+        }
         let Some(file) = self.files.get_mut(key) else { return };
         if self.options.resume && self.plan.direction == Direction::Upload {
             file.outstanding += 1;

@@ -8,10 +8,12 @@
 //! | [`files`] | one file from stat to close |
 //! | [`mod@place`] | the name under which a file grows, and its way to the final one |
 //! | [`check`] | is what is there already right, is what was written right |
+//! | [`batch`] | small files by the hundred |
 //! | [`data`] | file bytes: which READ or WRITE goes next |
 //! | [`mod@write`] | how a WRITE gets into the send buffer |
 
 mod adopt;
+mod batch;
 mod check;
 mod data;
 mod dirs;
@@ -35,6 +37,7 @@ use crate::table::{Key, Table};
 use crate::{Direction, Event, Options, Plan, Summary, Totals, Waits, local};
 
 pub(crate) use dirs::Item;
+pub use dirs::MAX_LISTS;
 use dirs::{Dir, DirStep};
 use file::{File, FileStep};
 use prepare::{Prepare, PrepareStep};
@@ -44,6 +47,12 @@ const FIRST_DEPTH: u64 = 4 << 20;
 
 /// Requests in flight to begin with, for servers whose small requests would make [`FIRST_DEPTH`] many of them.
 const FIRST_REQUESTS: usize = 64;
+
+/// The same for servers that have said what their limits are: no old ones, and small files are worth it.
+const FIRST_REQUESTS_KNOWN: usize = 256;
+
+/// Handles on a server that has not said how many it has.
+const HANDLES_UNKNOWN: usize = 128;
 
 /// Requests in flight at most, unless the user says otherwise: servers exist that drop what is beyond.
 const MAX_REQUESTS: usize = 1024;
@@ -70,6 +79,7 @@ pub(crate) enum Token {
     Prepare(PrepareStep),
     Dir(Key, DirStep),
     File(Key, FileStep),
+    Batch(Key),
     /// The answer does not matter.
     Nothing,
 }
@@ -95,6 +105,9 @@ pub struct Engine {
     dirs: Table<Dir>,
     /// Directories that still have entries to be started; the deepest is last.
     walk: Vec<Key>,
+    /// Some directory of `walk` may have nothing left to be started.
+    walk_changed: bool,
+    waiting: dirs::Waiting,
     /// Directories being made or listed for the first time.
     starting_dirs: usize,
     /// Top-level items that wait to be started.
@@ -106,6 +119,7 @@ pub struct Engine {
     /// The WRITE that the window ended in the middle of.
     unfinished: Option<write::Unfinished>,
     flow: Flow,
+    batches: batch::Batches,
     next_file_id: u64,
     /// Bytes of all files that have been opened.
     bytes_found: u64,
@@ -125,7 +139,10 @@ struct Flow {
     bytes: u64,
     requests: usize,
     depth: u64,
-    max_requests: usize,
+    /// Requests that have become allowed beyond those of the beginning.
+    more_requests: usize,
+    /// Descriptors this process may have.
+    handles: usize,
     /// Relay: bytes that were read and wait to be written.
     held: u64,
     /// Bytes of open files that are not requested yet.
@@ -142,7 +159,8 @@ impl Engine {
             bytes: 0,
             requests: 0,
             depth: FIRST_DEPTH.min(options.max_bytes_in_flight),
-            max_requests: options.max_requests.unwrap_or(FIRST_REQUESTS).max(1),
+            more_requests: 0,
+            handles: local::max_open(),
             held: 0,
             ahead: 0,
             limiter: options.bits_per_second.map(|rate| Limiter::new(rate, now)),
@@ -158,12 +176,15 @@ impl Engine {
             files: Table::new(),
             dirs: Table::new(),
             walk: Vec::new(),
+            walk_changed: false,
+            waiting: dirs::Waiting::default(),
             starting_dirs: 0,
             top: VecDeque::new(),
             sending: VecDeque::new(),
             writing: VecDeque::new(),
             unfinished: None,
             flow,
+            batches: batch::Batches::new(),
             next_file_id: 0,
             bytes_found: 0,
             summary: Summary::default(),
@@ -307,13 +328,7 @@ impl Engine {
 
     /// The file whose data move: its id, name, confirmed bytes and size.
     pub fn current(&self) -> Option<Current<'_>> {
-        let key = self
-            .files
-            .keys()
-            .into_iter()
-            .filter(|&key| self.files.get(key).is_some_and(File::moving))
-            .min_by_key(|&key| self.files.get(key).map_or(u64::MAX, |file| file.id))?;
-        let file = self.files.get(key)?;
+        let file = self.files.values().filter(|file| file.moving()).min_by_key(|file| file.id)?;
         Some(Current {
             id: file.id,
             name: crate::base_name(&file.item.source),
@@ -378,6 +393,7 @@ impl Engine {
             && self.top.is_empty()
             && self.files.len() == 0
             && self.dirs.len() == 0
+            && self.batches.is_empty()
             && self.done.is_empty()
     }
 
@@ -411,6 +427,7 @@ impl Engine {
                 Token::Prepare(step) => self.prepared(step, outcome),
                 Token::Dir(key, step) => self.dir_answer(key, step, outcome),
                 Token::File(key, step) => self.file_answer(key, step, outcome),
+                Token::Batch(key) => self.batch_answer(key, outcome),
                 Token::Nothing => {}
             }
         }
@@ -431,14 +448,12 @@ impl Engine {
 
     /// Gives up what has not been started: the connection is gone.
     fn abandon(&mut self, reason: &str) {
-        let waiting = self.top.len()
-            + self.walk.iter().filter_map(|&key| self.dirs.get(key)).map(Dir::waiting).sum::<usize>();
+        let mut waiting = self.top.len();
         self.top.clear();
         for key in std::mem::take(&mut self.walk) {
-            if let Some(dir) = self.dirs.get_mut(key) {
-                dir.abandon();
-            }
+            waiting += self.abandon_dir(key);
         }
+        waiting += self.drop_batch();
         for key in self.dirs.keys() {
             self.finish_dir_if_done(key);
         }

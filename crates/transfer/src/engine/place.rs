@@ -8,12 +8,14 @@
 //! that cannot be kept, or stands in a folder that takes no new names, is written in place. The mode of a file that
 //! is replaced is kept, and a symbolic link leads to where the file is replaced.
 
-use crate::end::{AsFound, Change, Done, Fault, FaultKind, Info, Kind, Op, Outcome};
+use crate::end::{AsFound, Change, Done, Fault, FaultKind, Got, Handle, Info, Kind, Op, Outcome};
 use crate::journal::{self, Tag};
+use crate::local;
+use crate::options::Verify;
 use crate::table::Key;
 use crate::wording::Deed;
 
-use super::dirs::Dir;
+use super::dirs::{Dir, Item};
 use super::file::{FileStep, Phase};
 use super::prepare::{fault_of, path_of};
 use super::{Engine, Side, Token};
@@ -65,6 +67,8 @@ pub(super) struct Place {
     asked: u8,
     /// What is under our name: how long.
     found: Option<u64>,
+    /// There was something under our name.
+    left_over: bool,
     /// What is under the final name is being compared, or gone on with: it may be our copy already.
     adopted: bool,
     /// It was not.
@@ -92,6 +96,12 @@ impl Place {
     }
 }
 
+/// The tag of a file's copy; none where there is no telling one state of the source from another.
+fn tag_of(item: &Item) -> Option<Tag> {
+    let size = item.info.size.filter(|&size| size > 0)?;
+    Some(journal::tag(&item.source, &item.target, size, item.info.times?.modification))
+}
+
 /// The name under which the copy with this tag grows: beside the target.
 fn part_name(target: &[u8], tag: &Tag) -> Vec<u8> {
     let (folder, name) = match target.iter().rposition(|&byte| byte == b'/') {
@@ -110,18 +120,86 @@ impl Engine {
         if !self.options.atomic || self.options.resume || file.item.target.ends_with(b"/") {
             return self.open_target(key);
         }
-        let info = file.item.info;
         let target = file.item.target.clone();
-        // Without a size or a time there is no telling one state of the source from another.
-        let (size, modified) =
-            (info.size.unwrap_or(0), info.times.map_or((0, 0), |times| times.modification));
-        let tag = journal::tag(&file.item.source, &target, size, modified);
-        file.place.tag = Some(tag).filter(|_| info.times.is_some() && !file.to_eof);
-        file.place.part = Some(part_name(&target, &tag));
+        let tag = tag_of(&file.item);
+        file.place.tag = tag;
+        file.place.part = Some(part_name(&target, &tag.unwrap_or_default()));
         if file.item.parent.and_then(|key| self.dirs.get(key)).is_some_and(Dir::created) {
             return self.open_part(key, AsFound::Fresh);
         }
         self.look(key, &target);
+    }
+
+    /// An attempt before this one has put this very file in its place; whether it is still there has to be looked at.
+    pub(super) fn may_be_done(&self, item: &Item) -> bool {
+        self.journal.as_ref().zip(tag_of(item)).is_some_and(|(journal, tag)| journal.is_done(&tag))
+    }
+
+    /// A small file is in its place.
+    pub(super) fn note_done(&mut self, item: &Item, size: u64) {
+        let mut item = item.clone();
+        item.info.size = Some(size);
+        if let (Some(journal), Some(tag)) = (&mut self.journal, tag_of(&item)) {
+            journal.finish(&tag, b"");
+        }
+    }
+
+    /// Writes a whole file onto this host, under another name first. `None` where it has to be written in place.
+    pub(super) fn place_small(&self, item: &Item, got: &Got) -> Option<Result<(), (Deed, Fault)>> {
+        let old = match local::perform(Op::Lstat(&item.target)) {
+            Ok(Done::Info(old)) if old.kind == Kind::File && old.links.unwrap_or(1) < 2 => Some(old),
+            Err(fault) if fault.kind == FaultKind::NotFound => None,
+            _ => return None,
+        };
+        let part = part_name(&item.target, &tag_of(item).unwrap_or_default());
+        let mode = old.and_then(|old| old.mode).or(got.info.mode).unwrap_or(0o666) & 0o777;
+        let opened = local::perform(Op::OpenPart { path: &part, mode, as_found: AsFound::Empty });
+        let (handle, ids) = match opened {
+            Ok(Done::Opened(handle, info)) => (handle, info.and_then(|info| info.ids)),
+            Err(fault) if is_full(&fault) => return Some(Err((Deed::OpenTarget, fault))),
+            _ => return None,
+        };
+        let ids = old.and_then(|old| old.ids).filter(|wanted| Some(*wanted) != ids);
+        let give = Change { ids, ..Change::default() };
+        if ids.is_some() && local::perform(Op::SetHandle { handle: &handle, change: give }).is_err() {
+            let _ = local::perform(Op::Remove(&part));
+            return None;
+        }
+        let done = self.fill_small(&part, &handle, item, got, old.and_then(|old| old.mode));
+        if done.is_err() {
+            let _ = local::perform(Op::Remove(&part));
+        }
+        Some(done)
+    }
+
+    fn fill_small(
+        &self,
+        part: &[u8],
+        handle: &Handle,
+        item: &Item,
+        got: &Got,
+        old_mode: Option<u32>,
+    ) -> Result<(), (Deed, Fault)> {
+        let data = std::slice::from_ref(&got.data);
+        local::write_all_at(handle, 0, data).map_err(|fault| (Deed::WriteTarget, fault))?;
+        if self.options.verify != Verify::Off {
+            match local::perform(Op::Peek { handle, offset: 0, len: got.data.len() as u32 }) {
+                Ok(Done::Data(back)) if back.chunks().concat() == got.data => {}
+                Err(fault) => return Err((Deed::VerifyTarget, fault)),
+                Ok(_) => {
+                    let fault = Fault::other("what was written is not what was sent");
+                    return Err((Deed::VerifyTarget, fault));
+                }
+            }
+        }
+        let mode = if self.options.preserve { got.info.mode.map(|mode| mode & 0o777) } else { old_mode };
+        let times = got.info.times.filter(|_| self.options.preserve);
+        let change = Change { mode, times, ..Change::default() };
+        if change != Change::default() {
+            local::perform(Op::SetHandle { handle, change }).map_err(|fault| (Deed::FinishTarget, fault))?;
+        }
+        let rename = Op::Rename { old: part, new: &item.target };
+        local::perform(rename).map(drop).map_err(|fault| (Deed::PlaceTarget, fault))
     }
 
     /// Asks what is under the final name, and what under ours beside it.
@@ -153,7 +231,10 @@ impl Engine {
                     (PlaceStep::Target, Err(fault)) if fault.kind == FaultKind::NotFound => {}
                     (PlaceStep::Target, _) => file.place.unfit = true,
                     (_, Ok(Done::Info(info))) => match info.kind {
-                        Kind::File => file.place.found = Some(info.size.unwrap_or(0)),
+                        Kind::File => {
+                            file.place.found = Some(info.size.unwrap_or(0));
+                            file.place.left_over = true;
+                        }
                         // Somebody wants us to write elsewhere.
                         _ => file.place.unfit = true,
                     },
@@ -380,6 +461,14 @@ impl Engine {
                 if is_full(&fault) {
                     // In place it would cost what is there.
                     return self.file_failed(key, Deed::OpenTarget, &fault);
+                }
+                if std::mem::take(&mut file.place.left_over)
+                    && let Some(part) = file.place.part.clone()
+                {
+                    // Not to be written to by us any more: out of the way.
+                    file.place.found = None;
+                    self.start(Side::Target, Op::Remove(&part), Token::Nothing);
+                    return self.open_part(key, AsFound::Fresh);
                 }
                 return self.open_target(key);
             }

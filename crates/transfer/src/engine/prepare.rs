@@ -1,12 +1,13 @@
 //! What the command line's paths mean: `~`, patterns, and whether the target is a directory.
 
-use crate::end::{Done, Fault, FaultKind, Handle, Info, Kind, Op, Outcome};
-use crate::glob::{has_magic, matches, unescape};
+use lh_sftp::glob::{has_magic, matches, unescape};
+
+use crate::end::{Done, Entry, Fault, FaultKind, Handle, Info, Kind, Op, Outcome};
 use crate::names::{RemotePath, base_name, display_name, is_safe_name, join, remote_path};
 use crate::table::{Key, Table};
 use crate::{Direction, Plan};
 
-use super::dirs::Item;
+use super::dirs::{Item, MAX_LISTS};
 use super::{Engine, Side, Token};
 
 /// Which question of the preparation an answer belongs to. Numbers are those of sources.
@@ -73,6 +74,12 @@ struct GlobTask {
     path: Vec<u8>,
     part: usize,
     handle: Option<Handle>,
+    lists_in_flight: u32,
+    lists_allowed: u32,
+    /// No more entries are to come.
+    listed: bool,
+    /// The server matches: what it tells of is few, and may be nothing for a while.
+    matched_there: bool,
 }
 
 impl Prepare {
@@ -193,13 +200,24 @@ impl Engine {
         }
         let ended = part >= parts.len();
         self.prepare.sources[at].open_tasks += 1;
-        let task = GlobTask { source: at, path: path.clone(), part, handle: None };
+        let task = GlobTask {
+            source: at,
+            path: path.clone(),
+            part,
+            handle: None,
+            lists_in_flight: 0,
+            lists_allowed: 2,
+            listed: false,
+            matched_there: false,
+        };
         let key = self.prepare.globs.insert(task);
         if ended {
             self.start(Side::Source, Op::Stat(&path), Token::Prepare(PrepareStep::GlobStat(key)));
         } else {
             let listed = if path.is_empty() { b"." } else { &path[..] };
-            self.start(Side::Source, Op::List(listed), Token::Prepare(PrepareStep::GlobOpen(key)));
+            let pattern = self.prepare.sources[at].parts[part].clone();
+            let list = Op::List { path: listed, pattern: &pattern };
+            self.start(Side::Source, list, Token::Prepare(PrepareStep::GlobOpen(key)));
         }
     }
 
@@ -321,43 +339,68 @@ impl Engine {
 
     fn glob_opened(&mut self, key: Key, outcome: Outcome) {
         let Some(task) = self.prepare.globs.get_mut(key) else { return };
-        if let Ok(Done::Opened(handle, _)) = outcome {
-            task.handle = Some(handle.clone());
-            self.start(Side::Source, Op::ListMore(&handle), Token::Prepare(PrepareStep::GlobList(key)));
-        } else {
+        match outcome {
+            Ok(Done::Opened(handle, _)) => task.handle = Some(handle),
+            Ok(Done::Listing(handle, entries)) => {
+                task.listed = handle.is_none();
+                task.matched_there = true;
+                task.handle = handle;
+                self.glob_entries(key, entries);
+            }
             // Not a directory, or not for us: nothing matches there, as glob(3) has it.
-            let source = task.source;
+            _ => task.listed = true,
+        }
+        self.glob_list_more(key);
+    }
+
+    /// Keeps the listing going, or ends it.
+    fn glob_list_more(&mut self, key: Key) {
+        let Some(task) = self.prepare.globs.get_mut(key) else { return };
+        let (at, handle) = (task.source, task.handle.clone());
+        if task.listed && task.lists_in_flight == 0 {
+            if let Some(handle) = handle {
+                self.start(Side::Source, Op::Close(handle), Token::Nothing);
+            }
             self.prepare.globs.remove(key);
-            self.glob_task_done(source);
+            return self.glob_task_done(at);
+        }
+        let Some(handle) = handle else { return };
+        let more = if task.listed { 0 } else { task.lists_allowed.saturating_sub(task.lists_in_flight) };
+        task.lists_in_flight += more;
+        for _ in 0..more {
+            self.start(Side::Source, Op::ListMore(&handle), Token::Prepare(PrepareStep::GlobList(key)));
         }
     }
 
     fn glob_listed(&mut self, key: Key, outcome: Outcome) {
+        let Some(task) = self.prepare.globs.get_mut(key) else { return };
+        task.lists_in_flight -= 1;
+        task.lists_allowed = (task.lists_allowed + 1).min(MAX_LISTS);
+        match outcome {
+            // A server that matches by itself may have found nothing yet.
+            Ok(Done::Listed(Some(entries))) if !entries.is_empty() || task.matched_there => {
+                self.glob_entries(key, entries);
+            }
+            _ => task.listed = true,
+        }
+        self.glob_list_more(key);
+    }
+
+    fn glob_entries(&mut self, key: Key, entries: Vec<Entry>) {
         let Some(task) = self.prepare.globs.get(key) else { return };
         let (at, part, path) = (task.source, task.part, task.path.clone());
-        let Some(handle) = task.handle.clone() else { return };
-        match outcome {
-            Ok(Done::Listed(Some(entries))) if !entries.is_empty() => {
-                let source = &self.prepare.sources[at];
-                let pattern = source.parts[part].clone();
-                let last = part + 1 == source.parts.len();
-                for entry in entries {
-                    if !is_safe_name(&entry.name) || !matches(&pattern, &entry.name) {
-                        continue;
-                    }
-                    let found = join(&path, &entry.name);
-                    if last {
-                        self.glob_found(at, found, entry.info);
-                    } else {
-                        self.match_part(at, found, part + 1);
-                    }
-                }
-                self.start(Side::Source, Op::ListMore(&handle), Token::Prepare(PrepareStep::GlobList(key)));
+        let source = &self.prepare.sources[at];
+        let pattern = source.parts[part].clone();
+        let last = part + 1 == source.parts.len();
+        for entry in entries {
+            if !is_safe_name(&entry.name) || !matches(&pattern, &entry.name) {
+                continue;
             }
-            _ => {
-                self.start(Side::Source, Op::Close(handle), Token::Nothing);
-                self.prepare.globs.remove(key);
-                self.glob_task_done(at);
+            let found = join(&path, &entry.name);
+            if last {
+                self.glob_found(at, found, entry.info);
+            } else {
+                self.match_part(at, found, part + 1);
             }
         }
     }

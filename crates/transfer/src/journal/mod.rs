@@ -237,9 +237,9 @@ impl Journal {
 
     /// The file is in its place.
     pub(crate) fn finish(&mut self, tag: &Tag, name: &[u8]) {
-        self.parts.remove(name);
         self.done.insert(*tag);
-        let _ = writeln!(self.pending, "done {}\ngone {}", hex(tag), escaped(name));
+        let _ = writeln!(self.pending, "done {}", hex(tag));
+        self.forget(name);
     }
 
     /// Nothing is under this name any more.

@@ -3,8 +3,8 @@
 //! The remote shell expands the path, so the source decides what files there are; a source that lies would put its
 //! `.bashrc` where `*.txt` was asked for (CVE-2019-6111). So the name of each file is held against the pattern.
 
-use crate::glob;
 use crate::names::base_name;
+use lh_sftp::glob;
 
 /// Alternatives of one request at most; `{a,b}{c,d}…` grows with every pair of braces.
 const MOST_PATTERNS: usize = 4096;

@@ -48,6 +48,12 @@ impl TempTree {
         path
     }
 
+    /// A file in a folder that is made when it is not there.
+    pub fn write_in(&self, folder: &str, name: &str, text: &[u8]) {
+        let folder = self.dir(folder);
+        fs::write(folder.join(name), text).expect("a file");
+    }
+
     pub fn dir(&self, name: impl AsRef<Path>) -> PathBuf {
         let path = self.join(name);
         fs::create_dir_all(&path).expect("a folder");

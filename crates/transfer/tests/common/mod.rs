@@ -32,6 +32,10 @@ pub struct Setup {
     /// The client is gone, from one moment to the next, after so many bytes of files.
     pub kill_after: Option<u64>,
     pub faults: Faults,
+    /// The server is of another make: it has none of our extensions.
+    pub stock: bool,
+    /// Files and directories the server keeps open at a time.
+    pub max_handles: Option<u64>,
 }
 
 impl Default for Setup {
@@ -44,6 +48,8 @@ impl Default for Setup {
             cut_after: None,
             kill_after: None,
             faults: Faults::default(),
+            stock: false,
+            max_handles: None,
         }
     }
 }
@@ -61,8 +67,8 @@ pub struct Ended {
     pub planned: Vec<Vec<u8>>,
     /// Virtual time it took.
     pub took: Duration,
-    /// Largest number of file bytes the server had been asked for and the client not got.
-    pub requests: usize,
+    /// How often all that could be sent was sent, and all answers waited for: round trips.
+    pub rounds: usize,
 }
 
 impl Ended {
@@ -134,7 +140,9 @@ pub fn copy_with(plan: Plan, options: Options, server_root: &Path, setup: &mut S
         .map(|&side| {
             engine.open(side);
             let fs = FaultFs::new(server_root, setup.faults.clone());
-            let options = ServerOptions::default();
+            let ours = ["put-files", "get-files", "list-dir"].map(str::to_owned);
+            let deny = if setup.stock { ours.into() } else { Vec::new() };
+            let options = ServerOptions { deny, max_handles: setup.max_handles, ..ServerOptions::default() };
             End {
                 side,
                 server: Server::new(Box::new(fs), Box::new(SystemFiles::new()), Box::new(NoLog), options),
@@ -153,11 +161,12 @@ pub fn copy_with(plan: Plan, options: Options, server_root: &Path, setup: &mut S
         resumed: 0,
         planned: Vec::new(),
         took: Duration::ZERO,
-        requests: 0,
+        rounds: 0,
     };
     let mut passed = 0;
     while !engine.is_finished() {
         let mut moved = false;
+        ended.rounds += 1;
         for end in &mut ends {
             engine.advance(end.side, &mut end.to_server, now);
             moved |= serve(end, setup);

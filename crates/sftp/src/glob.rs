@@ -1,4 +1,5 @@
-//! Patterns in remote paths. The server lists, we match: SFTP has no globbing.
+//! Patterns in paths. SFTP has none: the client lists and matches, unless the server offers
+//! [`LIST_DIR`](crate::extension::LIST_DIR).
 
 /// True when `path` holds `*`, `?` or `[` that no backslash guards.
 pub fn has_magic(path: &[u8]) -> bool {
@@ -14,7 +15,7 @@ pub fn has_magic(path: &[u8]) -> bool {
 }
 
 /// The path a pattern without magic stands for: backslashes removed.
-pub(crate) fn unescape(pattern: &[u8]) -> Vec<u8> {
+pub fn unescape(pattern: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(pattern.len());
     let mut bytes = pattern.iter();
     while let Some(&byte) = bytes.next() {

@@ -3,22 +3,33 @@
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uchar};
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::ptr;
 
 /// The longest answer that is taken, in bytes: what fits a UDP datagram or one message over TCP.
 const LONGEST: usize = 65_535;
 
-/// Which addresses a name must have.
+/// Which addresses may be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Family {
-    /// Any.
+    /// Either, in the resolver's order.
     #[default]
     Any,
-    /// IPv4.
+    /// IPv4 only.
     Inet,
-    /// IPv6.
+    /// IPv6 only.
     Inet6,
+}
+
+impl Family {
+    /// Whether this address may be used.
+    pub const fn allows(self, address: &SocketAddr) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Inet => address.is_ipv4(),
+            Self::Inet6 => address.is_ipv6(),
+        }
+    }
 }
 
 /// The name that `host` is an alias of (or its own) as the resolver spells it; `None` when it has no address of this family.

@@ -2,7 +2,10 @@
 #![expect(unsafe_code, reason = "getnameinfo exists only in the C library")]
 
 use std::ffi::{CStr, c_char};
-use std::net::{IpAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::os::fd::AsFd;
+
+use rustix::net::addr::SocketAddrArg as _;
 
 /// Longest name that is taken (`NI_MAXHOST`).
 const LONGEST: usize = 1025;
@@ -20,48 +23,30 @@ pub fn checked_host_name(address: IpAddr) -> Option<String> {
     forward.any(|found| found.ip().to_canonical() == address).then_some(name)
 }
 
+/// The name of this end of a connection, as `ssh-keysign` and those who ask it agree on it: the local address's name where
+/// the descriptor is an internet socket and the address has one, otherwise this host's.
+pub fn local_name(connection: impl AsFd) -> String {
+    let of_address = crate::socket::local_address(connection).and_then(|address| host_name(address.ip()));
+    of_address.unwrap_or_else(|| rustix::system::uname().nodename().to_string_lossy().into_owned())
+}
+
+/// The name that the resolver has for an address, which nobody has checked.
 fn host_name(address: IpAddr) -> Option<String> {
     let mut name: [c_char; LONGEST] = [0; LONGEST];
     let room = libc::socklen_t::try_from(name.len()).ok()?;
-    let status = match address {
-        IpAddr::V4(v4) => {
-            // SAFETY: all-zero bytes are a valid socket address.
-            let mut socket: libc::sockaddr_in = unsafe { std::mem::zeroed() };
-            socket.sin_family = libc::sa_family_t::try_from(libc::AF_INET).ok()?;
-            socket.sin_addr.s_addr = u32::from_ne_bytes(v4.octets());
-            let length = libc::socklen_t::try_from(size_of::<libc::sockaddr_in>()).ok()?;
-            // SAFETY: the address and the buffer are valid for the lengths given.
-            unsafe {
-                libc::getnameinfo(
-                    (&raw const socket).cast(),
-                    length,
-                    name.as_mut_ptr(),
-                    room,
-                    std::ptr::null_mut(),
-                    0,
-                    libc::NI_NAMEREQD,
-                )
-            }
-        }
-        IpAddr::V6(v6) => {
-            // SAFETY: all-zero bytes are a valid socket address.
-            let mut socket: libc::sockaddr_in6 = unsafe { std::mem::zeroed() };
-            socket.sin6_family = libc::sa_family_t::try_from(libc::AF_INET6).ok()?;
-            socket.sin6_addr.s6_addr = v6.octets();
-            let length = libc::socklen_t::try_from(size_of::<libc::sockaddr_in6>()).ok()?;
-            // SAFETY: the address and the buffer are valid for the lengths given.
-            unsafe {
-                libc::getnameinfo(
-                    (&raw const socket).cast(),
-                    length,
-                    name.as_mut_ptr(),
-                    room,
-                    std::ptr::null_mut(),
-                    0,
-                    libc::NI_NAMEREQD,
-                )
-            }
-        }
+    let address = SocketAddr::new(address, 0).as_any();
+    // SAFETY: the pointer leads to a socket address of that many bytes that lives until the end of the function, and at most
+    // `room` bytes, the length of `name`, are written.
+    let status = unsafe {
+        libc::getnameinfo(
+            address.as_ptr().cast(),
+            address.addr_len(),
+            name.as_mut_ptr(),
+            room,
+            std::ptr::null_mut(),
+            0,
+            libc::NI_NAMEREQD,
+        )
     };
     if status != 0 {
         return None;

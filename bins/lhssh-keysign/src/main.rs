@@ -1,0 +1,150 @@
+//! `lhssh-keysign`: signs with the host's keys for host-based authentication, as ssh-keysign(8) does.
+//!
+//! Installed set-uid root and started by `lhssh`, it takes one request on standard input and writes one signature to standard
+//! output. The keys are read first; then it is nobody but the user who started it, and only he, from a connection of this
+//! host, can be vouched for. The administrator must have allowed it: `EnableSSHKeysign yes` in `/etc/ssh/ssh_config`.
+
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::process::ExitCode;
+
+use lh_auth::{HostRequest, keysign};
+use lh_config::Account;
+use lh_config::client::{Request, UserFile};
+use lh_config::names::HOST_KEY_FILES;
+use lh_crypto::{PrivateKey, PublicKey};
+use lh_sys::ids::{Ids, become_permanently};
+use zeroize::Zeroizing;
+
+/// The configuration of this host.
+const CONFIG: &str = "/etc/ssh/ssh_config";
+/// Exit status of what ssh-keysign calls fatal.
+const FATAL: u8 = 255;
+/// Larger files are no keys.
+const LARGEST_KEY: u64 = 64 * 1024;
+
+fn main() -> ExitCode {
+    let _ = lh_sys::fd::sanitize_stdio();
+    lh_sys::signals::ignore_sigpipe();
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("{why}");
+            ExitCode::from(FATAL)
+        }
+    }
+}
+
+fn run() -> Result<(), String> {
+    // As root, where this program is root's: nothing of the caller's has been looked at.
+    let files: Vec<Zeroizing<Vec<u8>>> =
+        HOST_KEY_FILES.iter().filter_map(|path| contents(Path::new(path))).collect();
+    let uid = rustix::process::getuid().as_raw();
+    let user = lh_sys::users::by_uid(uid).ok().flatten().ok_or("getpwuid failed")?;
+    let ids = Ids::of(&user).map_err(|error| error.to_string())?;
+    become_permanently(&ids).map_err(|error| format!("cannot become {}: {error}", user.name))?;
+    // As the user, from here on.
+    if files.is_empty() {
+        return Err("could not open any host key".to_owned());
+    }
+    let account = lh_client::local_account()?;
+    let name = account.name.clone();
+    if !enabled(account)? {
+        return Err(format!("ssh-keysign not enabled in {CONFIG}"));
+    }
+    let keys: Vec<PrivateKey> =
+        files.iter().filter_map(|bytes| PrivateKey::parse(bytes, None).ok()).map(|(key, _)| key).collect();
+    drop(files);
+    if keys.is_empty() {
+        return Err("no hostkey found".to_owned());
+    }
+    let message = message()?;
+    let (number, data) = keysign::read_request(&message).map_err(|error| format!("bad request: {error}"))?;
+    let connection = connection(number).ok_or_else(|| format!("bad fd = {number}"))?;
+    let host = lh_sys::reverse_lookup::local_name(&connection);
+    drop(connection);
+    let request = permitted(data, &host, &name).ok_or("not a valid request")?;
+    let public = PublicKey::from_blob(request.key).map_err(|_| "not a valid request")?;
+    let key = keys.iter().find(|key| key.public() == public.plain());
+    let key = key.ok_or_else(|| format!("no matching hostkey found for key {}", public.key_type()))?;
+    let signature = key.sign(request.algorithm, data).map_err(|error| format!("signing failed: {error}"))?;
+    std::io::stdout()
+        .write_all(&keysign::answer(&signature))
+        .map_err(|error| format!("ssh_msg_send failed: {error}"))
+}
+
+fn contents(path: &Path) -> Option<Zeroizing<Vec<u8>>> {
+    let file = File::open(path).ok().filter(|file| file.metadata().is_ok_and(|about| about.is_file()))?;
+    let mut bytes = Zeroizing::new(Vec::with_capacity(LARGEST_KEY as usize + 1));
+    file.take(LARGEST_KEY + 1).read_to_end(&mut bytes).ok()?;
+    (bytes.len() as u64 <= LARGEST_KEY).then_some(bytes)
+}
+
+/// `EnableSSHKeysign`: the host's file alone decides, whatever the user's says.
+fn enabled(account: Account) -> Result<bool, String> {
+    let mut request = Request::new("", account);
+    request.user_file = UserFile::Skipped;
+    request.system_file = Some(CONFIG.into());
+    let config = lh_config::client::load(&request, &lh_client::SystemEnvironment)
+        .map_err(|error| error.to_string())?;
+    Ok(*config.enable_ssh_keysign)
+}
+
+fn message() -> Result<Vec<u8>, String> {
+    let failed = |error: std::io::Error| format!("ssh_msg_recv failed: {error}");
+    let mut stdin = std::io::stdin().lock();
+    let mut message = vec![0; 4];
+    stdin.read_exact(&mut message).map_err(failed)?;
+    let length = message.first_chunk::<4>().map_or(0, |bytes| u32::from_be_bytes(*bytes)) as usize;
+    if length > keysign::LONGEST {
+        return Err(format!("ssh_msg_recv failed: {length} bytes"));
+    }
+    message.resize(4 + length, 0);
+    stdin.read_exact(message.get_mut(4..).unwrap_or_default()).map_err(failed)?;
+    Ok(message)
+}
+
+/// The connection that the user wants to log in on.
+fn connection(number: u32) -> Option<OwnedFd> {
+    lh_sys::fd::inherited(i32::try_from(number).ok()?).ok()
+}
+
+/// The request in `data`, where it is one for host-based authentication that says truly which host and user this is.
+fn permitted<'a>(data: &'a [u8], host: &str, user: &str) -> Option<HostRequest<'a>> {
+    let (session_id, request) = HostRequest::from_signed_data(data).ok()?;
+    let named = request.host.strip_suffix('.')?;
+    // A session identifier is a hash; anything else could be made to look like another thing that host keys sign.
+    let is_hash = matches!(session_id.len(), 20 | 32 | 48 | 64);
+    let key = PublicKey::from_blob(request.key).ok()?;
+    let fits = key.signature_algorithms().contains(&request.algorithm);
+    (is_hash && fits && named.eq_ignore_ascii_case(host) && request.local_user == user).then_some(request)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lh_crypto::KeyType;
+
+    #[test]
+    fn only_the_truth_about_host_and_user_is_signed() {
+        let key = PrivateKey::generate(KeyType::Ed25519, None).expect("a key");
+        let request = HostRequest {
+            algorithm: "ssh-ed25519",
+            key: key.public().blob(),
+            host: "Here.example.",
+            local_user: "ada",
+        };
+        let allowed = |request: HostRequest<'_>, session: &[u8]| {
+            permitted(&request.signed_data(session, b"root"), "here.EXAMPLE", "ada").is_some()
+        };
+        assert!(allowed(request, &[7; 32]));
+        assert!(!allowed(request, &[7; 31]));
+        assert!(!allowed(HostRequest { host: "here.example", ..request }, &[7; 32]));
+        assert!(!allowed(HostRequest { host: "there.example.", ..request }, &[7; 32]));
+        assert!(!allowed(HostRequest { local_user: "root", ..request }, &[7; 32]));
+        assert!(!allowed(HostRequest { algorithm: "rsa-sha2-256", ..request }, &[7; 32]));
+        assert!(permitted(b"anything", "here.example", "ada").is_none());
+    }
+}

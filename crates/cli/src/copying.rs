@@ -1,0 +1,92 @@
+//! What the flags that `scp` and `sftp` share say to the configuration.
+
+use std::path::PathBuf;
+
+use lh_config::Account;
+use lh_config::client::{CommandLine, Request, UserFile};
+
+use crate::flags::Parsed;
+
+/// Flags that stand for a keyword with a fixed value.
+const FIXED: &[(char, &str, &str)] = &[
+    ('4', "AddressFamily", "inet"),
+    ('6', "AddressFamily", "inet6"),
+    ('C', "Compression", "yes"),
+    ('q', "LogLevel", "QUIET"),
+];
+
+/// Flags whose value is the keyword's.
+const VALUED: &[(char, &str)] = &[('J', "ProxyJump"), ('P', "Port"), ('c', "Ciphers"), ('i', "IdentityFile")];
+
+/// Who copies needs none of these, whatever the configuration says: what OpenSSH's `scp` and `sftp` tell `ssh`.
+pub const ALWAYS: &[(&str, &str)] = &[
+    ("ClearAllForwardings", "yes"),
+    ("ForwardX11", "no"),
+    ("PermitLocalCommand", "no"),
+    ("RemoteCommand", "none"),
+    ("RequestTTY", "no"),
+];
+
+/// A command line, as far as it is about connections.
+#[derive(Debug, Clone)]
+pub struct Connecting {
+    /// Flags that stand for keywords, in the order given.
+    lines: Vec<CommandLine>,
+    user_file: UserFile,
+}
+
+impl Connecting {
+    /// Picks the flags. `batch` is the one that forbids questions: `B` of `scp`, `b` of `sftp`.
+    pub fn new(parsed: &Parsed, batch: char) -> Self {
+        let mut lines = Vec::new();
+        for (flag, value) in &parsed.flags {
+            let text = || value.as_deref().unwrap_or_default().to_string_lossy().into_owned();
+            for (_, keyword, value) in FIXED.iter().filter(|(each, ..)| each == flag) {
+                lines.push(fixed(keyword, value));
+            }
+            for (_, keyword) in VALUED.iter().filter(|(each, _)| each == flag) {
+                lines.push(fixed(keyword, &text()));
+            }
+            if *flag == batch {
+                lines.push(fixed("BatchMode", "yes"));
+            }
+            if *flag == 'o' {
+                lines.push(CommandLine::Option(text()));
+            }
+        }
+        let level = match parsed.count('v') {
+            0 => None,
+            1 => Some("DEBUG1"),
+            2 => Some("DEBUG2"),
+            _ => Some("DEBUG3"),
+        };
+        lines.extend(level.map(|level| fixed("LogLevel", level)));
+        lines.extend(ALWAYS.iter().map(|(keyword, value)| fixed(keyword, value)));
+        lines.push(fixed("ForwardAgent", if parsed.has('A') { "yes" } else { "no" }));
+        let user_file = match parsed.text('F').as_deref() {
+            None => UserFile::Default,
+            Some("none") => UserFile::None,
+            Some(path) => UserFile::Named(PathBuf::from(path)),
+        };
+        Self { lines, user_file }
+    }
+
+    /// The request for the configuration of `host`. What the place itself names wins where it is a port, because `-P` is for
+    /// places that say nothing, and loses against `-o User` where it is a user, as with OpenSSH.
+    pub fn request(&self, host: &str, port: Option<u16>, user: Option<&str>, account: Account) -> Request {
+        let mut request = Request::new(host, account);
+        request.user_file = self.user_file.clone();
+        if !matches!(request.user_file, UserFile::Default) {
+            request.system_file = None;
+        }
+        let lines = &mut request.command_line;
+        lines.extend(port.map(|port| fixed("Port", &port.to_string())));
+        lines.extend(self.lines.iter().cloned());
+        lines.extend(user.map(|user| fixed("User", user)));
+        request
+    }
+}
+
+fn fixed(keyword: &'static str, value: &str) -> CommandLine {
+    CommandLine::Flag(keyword, vec![value.to_owned()])
+}

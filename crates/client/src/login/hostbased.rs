@@ -1,0 +1,168 @@
+//! Host-based authentication (RFC 4252 section 9): this host vouches for its user.
+//!
+//! The host's private keys are root's. A helper that runs as root, `lhssh-keysign`, signs with them, and only what says truly
+//! which host and user it is for. The conversation with it is OpenSSH's, so either end may be OpenSSH's.
+
+use std::io::{Read as _, Write as _};
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use lh_auth::{HostRequest, keysign};
+use lh_config::names::HOST_KEY_FILES;
+use lh_crypto::PublicKey;
+
+use crate::key_file;
+use crate::log::Log;
+
+/// The helper's name.
+const HELPER: &str = "lhssh-keysign";
+/// Where the helper may be, ours or OpenSSH's, where it is not beside the program itself.
+const HELPERS: [&str; 5] = [
+    "/usr/libexec/lhssh-keysign",
+    "/usr/lib/longhaul/lhssh-keysign",
+    "/usr/lib/openssh/ssh-keysign",
+    "/usr/libexec/openssh/ssh-keysign",
+    "/usr/libexec/ssh-keysign",
+];
+
+/// What has been tried, and what is left.
+pub(super) struct HostBased {
+    /// Keys and algorithms, the next one last.
+    left: Vec<(PublicKey, String)>,
+    /// This host's name with the dot at its end.
+    host: String,
+    local_user: String,
+}
+
+/// A request that only lacks its signature.
+pub(super) struct Offer {
+    pub(super) key: PublicKey,
+    pub(super) algorithm: String,
+    pub(super) host: String,
+    pub(super) local_user: String,
+}
+
+impl Offer {
+    pub(super) fn request(&self) -> HostRequest<'_> {
+        let Self { key, algorithm, host, local_user } = self;
+        HostRequest { algorithm, key: key.blob(), host, local_user }
+    }
+}
+
+impl HostBased {
+    /// Looks for the host's keys: certificates before plain keys. `accepted` decides about the order of the algorithms.
+    pub(super) fn new(accepted: &[String], local_user: &str, connection: BorrowedFd<'_>) -> Self {
+        let keys = host_keys();
+        let mut left: Vec<(PublicKey, String)> = Vec::new();
+        for algorithm in accepted {
+            let fits = |key: &&PublicKey| key.signature_algorithms().contains(&algorithm.as_str());
+            left.extend(keys.iter().filter(fits).map(|key| (key.clone(), algorithm.clone())));
+        }
+        left.reverse();
+        let host = format!("{}.", lh_sys::reverse_lookup::local_name(connection));
+        Self { left, host, local_user: local_user.to_owned() }
+    }
+
+    /// The next request.
+    pub(super) fn next(&mut self) -> Option<Offer> {
+        let (key, algorithm) = self.left.pop()?;
+        Some(Offer { key, algorithm, host: self.host.clone(), local_user: self.local_user.clone() })
+    }
+}
+
+fn host_keys() -> Vec<PublicKey> {
+    let of = |suffix: &str| {
+        let file = |name: &str| key_file::public_in(&PathBuf::from(format!("{name}{suffix}")));
+        HOST_KEY_FILES.iter().filter_map(|name| file(name)).map(|(key, _)| key).collect::<Vec<_>>()
+    };
+    let mut keys = of("-cert.pub");
+    keys.retain(|key| key.certificate().is_some());
+    keys.append(&mut of(".pub"));
+    keys
+}
+
+/// The first helper there is.
+fn helper() -> Option<PathBuf> {
+    let beside = std::env::current_exe().ok().and_then(|path| Some(path.parent()?.join(HELPER)));
+    beside.into_iter().chain(HELPERS.iter().map(PathBuf::from)).find(|path| path.is_file())
+}
+
+/// Has the helper sign `data`. It learns from the connection's own descriptor which host this is.
+pub(super) fn sign(data: &[u8], connection: BorrowedFd<'_>, log: &mut Log<'_>) -> Option<Vec<u8>> {
+    let Some(path) = helper() else {
+        log.error("ssh_keysign: not installed: no such helper");
+        return None;
+    };
+    match ask(&path, data, connection) {
+        Ok(signature) => Some(signature),
+        Err(why) => {
+            log.error(&format!("ssh_keysign: {}: {why}", path.display()));
+            None
+        }
+    }
+}
+
+fn ask(path: &Path, data: &[u8], connection: BorrowedFd<'_>) -> Result<Vec<u8>, String> {
+    let failed = |error: std::io::Error| crate::dial::errno_text(&error);
+    // A copy that the helper inherits; ours is closed when it runs.
+    let inherited = rustix::io::dup(connection).map_err(|error| failed(error.into()))?;
+    let number = u32::try_from(inherited.as_fd().as_raw_fd()).map_err(|_| "no descriptor".to_owned())?;
+    let message = keysign::request(number, data);
+    let mut child =
+        Command::new(path).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(failed)?;
+    drop(inherited);
+    // A helper that refuses reads nothing and says why on standard error.
+    let sent = child.stdin.take().map(|mut stdin| stdin.write_all(&message));
+    let mut answer = Vec::new();
+    let stdout = child.stdout.take();
+    let read = stdout.map(|stdout| stdout.take(keysign::LONGEST as u64 + 4).read_to_end(&mut answer));
+    let status = child.wait().map_err(failed)?;
+    if !status.success() {
+        return Err(format!("exit status {}", status.code().unwrap_or(255)));
+    }
+    for result in [sent.map(|sent| sent.map(|()| 0)), read].into_iter().flatten() {
+        result.map_err(failed)?;
+    }
+    keysign::read_answer(&answer).map(<[u8]>::to_vec).map_err(|_| "bad answer".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    fn program(folder: &Path, script: &str) -> PathBuf {
+        let path = folder.join("helper");
+        std::fs::write(&path, format!("#!/bin/sh\n{script}")).expect("written");
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("mode");
+        path
+    }
+
+    #[test]
+    fn the_helper_gets_descriptor_and_data_and_is_believed_what_is_well_formed() {
+        let folder = tempfile::tempdir().expect("folder");
+        let (ours, _theirs) = std::os::unix::net::UnixStream::pair().expect("sockets");
+        let ask = |script: &str| ask(&program(folder.path(), script), b"data", ours.as_fd());
+        // Version 2, "signed"; what came in is kept for a look, and so is where the descriptor leads.
+        let request = folder.path().join("request");
+        let script = format!(
+            "head -c 17 >{0}; n=$(od -An -tu1 -j8 -N1 {0}); readlink /proc/self/fd/$((n)) >{0}.fd\n\
+             printf '\\0\\0\\0\\013\\002\\0\\0\\0\\006signed'",
+            request.display()
+        );
+        assert_eq!(ask(&script), Ok(b"signed".to_vec()));
+        let sent = std::fs::read(&request).expect("request");
+        assert_eq!((&sent[..5], &sent[9..]), (&b"\0\0\0\x0d\x02"[..], &b"\0\0\0\x04data"[..]));
+        let lead = std::fs::read_to_string(request.with_extension("fd")).expect("link");
+        assert!(lead.starts_with("socket:"), "{lead}");
+        for (script, why) in [
+            ("exit 3", "exit status 3"),
+            ("cat >/dev/null", "bad answer"),
+            ("cat >/dev/null; printf '\\0\\0\\0\\013\\001\\0\\0\\0\\006signed'", "bad answer"),
+            ("cat >/dev/null; printf '\\0\\0\\0\\013\\002\\0\\0\\0\\007signed'", "bad answer"),
+        ] {
+            assert_eq!(ask(script), Err(why.to_owned()), "{script}");
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! The names of signature algorithms, and what a certificate's name stands for.
+//!
+//! Order matters to those who offer these lists: it is OpenSSH's, best first.
+
+use std::borrow::Cow;
+
+/// What the names of certificates end in.
+pub const CERTIFICATE_SUFFIX: &str = "-cert-v01@openssh.com";
+
+/// Plain keys' algorithms, which are also what certificate authorities may sign with.
+pub const PLAIN: [&str; 8] = [
+    "ssh-ed25519",
+    "ecdsa-sha2-nistp256",
+    "ecdsa-sha2-nistp384",
+    "ecdsa-sha2-nistp521",
+    "sk-ssh-ed25519@openssh.com",
+    "sk-ecdsa-sha2-nistp256@openssh.com",
+    "rsa-sha2-512",
+    "rsa-sha2-256",
+];
+
+/// Host and user keys' algorithms that are accepted where a configuration says nothing: certificates, then plain keys.
+pub const DEFAULT: [&str; 16] = [
+    "ssh-ed25519-cert-v01@openssh.com",
+    "ecdsa-sha2-nistp256-cert-v01@openssh.com",
+    "ecdsa-sha2-nistp384-cert-v01@openssh.com",
+    "ecdsa-sha2-nistp521-cert-v01@openssh.com",
+    "sk-ssh-ed25519-cert-v01@openssh.com",
+    "sk-ecdsa-sha2-nistp256-cert-v01@openssh.com",
+    "rsa-sha2-512-cert-v01@openssh.com",
+    "rsa-sha2-256-cert-v01@openssh.com",
+    PLAIN[0],
+    PLAIN[1],
+    PLAIN[2],
+    PLAIN[3],
+    PLAIN[4],
+    PLAIN[5],
+    PLAIN[6],
+    PLAIN[7],
+];
+
+/// RSA over SHA-1, for old equipment: used only where a configuration names it.
+pub const SHA1: [&str; 2] = ["ssh-rsa", "ssh-rsa-cert-v01@openssh.com"];
+
+/// All that can be used, the two of [`SHA1`] among them, as `ssh -Q key-sig` lists them.
+pub const ALL: [&str; 18] = [
+    "ssh-ed25519",
+    "ssh-ed25519-cert-v01@openssh.com",
+    "sk-ssh-ed25519@openssh.com",
+    "sk-ssh-ed25519-cert-v01@openssh.com",
+    "ecdsa-sha2-nistp256",
+    "ecdsa-sha2-nistp256-cert-v01@openssh.com",
+    "ecdsa-sha2-nistp384",
+    "ecdsa-sha2-nistp384-cert-v01@openssh.com",
+    "ecdsa-sha2-nistp521",
+    "ecdsa-sha2-nistp521-cert-v01@openssh.com",
+    "sk-ecdsa-sha2-nistp256@openssh.com",
+    "sk-ecdsa-sha2-nistp256-cert-v01@openssh.com",
+    "ssh-rsa",
+    "ssh-rsa-cert-v01@openssh.com",
+    "rsa-sha2-256",
+    "rsa-sha2-256-cert-v01@openssh.com",
+    "rsa-sha2-512",
+    "rsa-sha2-512-cert-v01@openssh.com",
+];
+
+/// What a browser's security keys sign with. A configuration may name it; nothing here makes such signatures.
+pub const WEBAUTHN: [&str; 2] =
+    ["webauthn-sk-ecdsa-sha2-nistp256@openssh.com", "webauthn-sk-ecdsa-sha2-nistp256-cert-v01@openssh.com"];
+
+/// True for the name of a certificate's type or signature algorithm.
+pub fn is_certificate(name: &str) -> bool {
+    name.ends_with(CERTIFICATE_SUFFIX)
+}
+
+/// The key or signature algorithm that a certificate's name stands for: `ssh-ed25519-cert-v01@openssh.com` →
+/// `ssh-ed25519`. Other names are returned as they are. Signature blobs always carry the plain name.
+pub fn plain(name: &str) -> Cow<'_, str> {
+    match name.strip_suffix(CERTIFICATE_SUFFIX) {
+        // The names of security keys end in @openssh.com with and without a certificate.
+        Some(plain) if plain.starts_with("sk-") || plain.starts_with("webauthn-sk-") => {
+            format!("{plain}@openssh.com").into()
+        }
+        Some(plain) => plain.into(),
+        None => name.into(),
+    }
+}
+
+/// The name that a plain key or signature algorithm has under a certificate: the reverse of [`plain`].
+pub fn certified(plain: &str) -> String {
+    let stem = plain.strip_suffix("@openssh.com").unwrap_or(plain);
+    format!("{stem}{CERTIFICATE_SUFFIX}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_plain_name_has_its_certificate_s_and_back() {
+        for (at, name) in PLAIN.iter().chain([&SHA1[0], &WEBAUTHN[0]]).enumerate() {
+            let certificate = certified(name);
+            assert!(is_certificate(&certificate) && !is_certificate(name));
+            assert_eq!((plain(&certificate).as_ref(), plain(name).as_ref()), (*name, *name));
+            if at < PLAIN.len() {
+                assert_eq!((DEFAULT[at], DEFAULT[at + PLAIN.len()]), (certificate.as_str(), *name));
+            }
+        }
+    }
+}

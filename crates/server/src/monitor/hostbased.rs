@@ -1,0 +1,131 @@
+//! Host-based authentication (RFC 4252 section 9): the client's host vouches for its user.
+//!
+//! Three things must be true: the host's key is the one that known_hosts has for its name, the signature is right, and
+//! somebody with a say (`rhosts.rs`) trusts that host's user. Which name that is comes from the resolver, unless
+//! `HostbasedUsesNameFromPacketOnly` has the client's word taken for it.
+
+use std::path::Path;
+
+use lh_auth::server::HostBasedAttempt;
+use lh_config::server_table::ServerSettings;
+use lh_crypto::{CertificateKind, PublicKey};
+use lh_known_hosts::{KnownHosts, Lookup, Marker};
+use lh_sys::time::now_unix;
+use lh_sys::users::User;
+
+use super::rhosts::{self, Rules};
+use super::{Candidate, Monitor, describe};
+use crate::log::{debug, error, info, verbose};
+
+/// The files that say which key a host has.
+const SYSTEM_FILES: [&str; 2] = ["/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2"];
+/// The same, in the home folder.
+const USER_FILES: [&str; 2] = [".ssh/known_hosts", ".ssh/known_hosts2"];
+
+impl Monitor {
+    pub(super) fn host_right(&self, candidate: &Candidate, attempt: &HostBasedAttempt) -> bool {
+        let settings = &candidate.settings;
+        let accepted = ("HostbasedAcceptedAlgorithms", &settings.hostbased_accepted_algorithms.value);
+        let Some(key) = self.usable_key(settings, &attempt.key, &attempt.algorithm, accepted) else {
+            return false;
+        };
+        let Some(user) = &candidate.user else { return false };
+        if self.is_revoked(settings, &key) || !self.host_may(settings, user, attempt, &key) {
+            return false;
+        }
+        let signed = attempt.request().signed_data(&self.session_id, candidate.name.as_bytes());
+        match key.verify(&attempt.algorithm, &signed, &attempt.signature) {
+            Ok(()) => true,
+            Err(problem) => {
+                debug!(self.log, "host-based signature for user {}: {problem}", user.name);
+                false
+            }
+        }
+    }
+
+    /// Whether that user of that host may be this user here, and the key is the host's.
+    fn host_may(
+        &self,
+        settings: &ServerSettings,
+        user: &User,
+        attempt: &HostBasedAttempt,
+        key: &PublicKey,
+    ) -> bool {
+        let said = attempt.host.strip_suffix('.').unwrap_or(&attempt.host);
+        let address = self.peer.ip().to_string();
+        let from_packet = settings.hostbased_uses_name_from_packet_only.value;
+        let resolved = self.host_name.as_deref().unwrap_or(&address);
+        if !from_packet && !resolved.eq_ignore_ascii_case(said) {
+            info!(
+                self.log,
+                "userauth_hostbased mismatch: client sends {said}, but we resolve {address} to {resolved}"
+            );
+        }
+        let (name, address) = if from_packet { (said, said) } else { (resolved, address.as_str()) };
+        let rules = Rules {
+            name,
+            address,
+            client_user: &attempt.local_user,
+            user,
+            strict: settings.strict_modes.value,
+            ignore: settings.ignore_rhosts.value,
+        };
+        if !rhosts::allow(&rules, &self.log) {
+            debug!(self.log, "rhosts refused user \"{}\" host \"{name}\"", attempt.local_user);
+            return false;
+        }
+        if !self.is_key_of(settings, user, name, key) {
+            return false;
+        }
+        let (client_user, what) = (&attempt.local_user, describe(settings, key));
+        match key.certificate() {
+            Some(certificate) => verbose!(
+                self.log,
+                "Accepted certificate ID \"{}\" signed by {} from {client_user}@{name}",
+                certificate.key_id(),
+                describe(settings, certificate.authority())
+            ),
+            None => verbose!(self.log, "Accepted public key {what} from {client_user}@{name}"),
+        }
+        true
+    }
+
+    /// Whether known_hosts has this key, or the authority of this certificate, for the host.
+    fn is_key_of(&self, settings: &ServerSettings, user: &User, name: &str, key: &PublicKey) -> bool {
+        if let Some(certificate) = key.certificate() {
+            let now = u64::try_from(now_unix()).unwrap_or(0);
+            if let Err(problem) = certificate.check(CertificateKind::Host, name, now, &[]) {
+                error!(self.log, "{problem}");
+                return false;
+            }
+        }
+        let mut files: Vec<KnownHosts> = Vec::new();
+        for path in SYSTEM_FILES {
+            match KnownHosts::read(Path::new(path)) {
+                Ok(known) => files.push(known),
+                Err(problem) => debug!(self.log, "{path}: {problem}"),
+            }
+        }
+        if !settings.ignore_user_known_hosts.value {
+            for file in USER_FILES {
+                let text = self.user_file(settings, user, "known hosts", &user.home.join(file));
+                files.extend(text.map(|text| KnownHosts::parse(text.as_bytes())));
+            }
+        }
+        let name = lh_known_hosts::name(name, 22);
+        let authority = key.certificate().map(lh_crypto::Certificate::authority);
+        let revoked = |known: &KnownHosts, key: &PublicKey| {
+            known.about(&name).any(|entry| entry.marker == Marker::Revoked && entry.key == *key)
+        };
+        for each in [Some(key.plain()), authority].into_iter().flatten() {
+            if files.iter().any(|known| revoked(known, each)) {
+                error!(self.log, "WARNING: revoked key for {name} attempted authentication");
+                return false;
+            }
+        }
+        files.iter().any(|known| match authority {
+            Some(authority) => known.authorities(&name).iter().any(|entry| entry.key == *authority),
+            None => matches!(known.lookup_name(&name, key), Lookup::Match(_)),
+        })
+    }
+}

@@ -1,0 +1,276 @@
+//! Which users of which hosts may log in as whom: `hosts.equiv`, `shosts.equiv`, `~/.shosts` and `~/.rhosts`.
+//!
+//! A line is `[+|-]host [[+|-]user]`, each of both also `@netgroup`; without a user it is about the user of the same name. The
+//! first line that is about the client decides its file, a minus against it.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use lh_config::enums::IgnoreRhosts;
+use lh_sys::ids::{Ids, with_effective};
+use lh_sys::users::{User, in_netgroup};
+
+use crate::log::{Log, debug, error, info};
+use crate::strict;
+
+/// About the whole host; they do not count for root.
+const SYSTEM_FILES: [&str; 2] = ["/etc/hosts.equiv", "/etc/ssh/shosts.equiv"];
+/// In the home folder.
+const USER_FILES: [&str; 2] = [".shosts", ".rhosts"];
+
+/// Who asks, and by which rules he is judged.
+pub(super) struct Rules<'a> {
+    /// The client's host.
+    pub(super) name: &'a str,
+    /// Its address, which a line may have in the name's place.
+    pub(super) address: &'a str,
+    /// The user on the client's host.
+    pub(super) client_user: &'a str,
+    /// Whom he wants to be here.
+    pub(super) user: &'a User,
+    /// `StrictModes`.
+    pub(super) strict: bool,
+    /// `IgnoreRhosts`.
+    pub(super) ignore: IgnoreRhosts,
+}
+
+/// Whether some file lets him in.
+pub(super) fn allow(rules: &Rules<'_>, log: &Log) -> bool {
+    allow_by(rules, &SYSTEM_FILES.map(Path::new), log)
+}
+
+fn allow_by(rules: &Rules<'_>, system_files: &[&Path], log: &Log) -> bool {
+    let user = rules.user;
+    if user.uid != 0 {
+        for path in system_files {
+            // An administrator's files are read like any file of root's.
+            match strict::read("hosts", path, Path::new("/"), 0, false) {
+                Ok(content) if decide(&content, rules, path, log) => return true,
+                Ok(_) => {}
+                Err(problem) => debug!(log, "{}: {problem}", path.display()),
+            }
+        }
+    }
+    match std::fs::metadata(&user.home) {
+        Err(_) => {
+            let home = user.home.display();
+            info!(log, "Rhosts authentication refused for {}: no home directory {home}", user.name);
+            return false;
+        }
+        Ok(about) if rules.strict && !trusted(&about, user.uid) => {
+            info!(
+                log,
+                "Rhosts authentication refused for {}: bad ownership or modes for home directory.", user.name
+            );
+            return false;
+        }
+        Ok(_) => {}
+    }
+    let as_the_user = Ids::of(user).and_then(|ids| {
+        with_effective(&ids, || USER_FILES.iter().any(|file| allowed_by_user(rules, file, log)))
+    });
+    as_the_user.unwrap_or_else(|problem| {
+        error!(log, "cannot read files as user {}: {problem}", user.name);
+        false
+    })
+}
+
+fn allowed_by_user(rules: &Rules<'_>, file: &str, log: &Log) -> bool {
+    let path = rules.user.home.join(file);
+    let Ok(about) = std::fs::metadata(&path) else { return false };
+    if rules.strict && !trusted(&about, rules.user.uid) {
+        let (name, path) = (&rules.user.name, path.display());
+        info!(log, "Rhosts authentication refused for {name}: bad modes for {path}");
+        return false;
+    }
+    let ignored = match rules.ignore {
+        IgnoreRhosts::Yes => true,
+        IgnoreRhosts::No => false,
+        IgnoreRhosts::ShostsOnly => file != ".shosts",
+    };
+    if ignored {
+        debug!(log, "Server has been configured to ignore {file}.");
+        return false;
+    }
+    match strict::read("hosts", &path, &rules.user.home, rules.user.uid, false) {
+        Ok(content) => decide(&content, rules, &path, log),
+        Err(problem) => {
+            info!(log, "{problem}");
+            false
+        }
+    }
+}
+
+/// Root's or the user's, and nobody else may write it.
+fn trusted(about: &std::fs::Metadata, uid: u32) -> bool {
+    (about.uid() == 0 || about.uid() == uid) && about.mode() & 0o022 == 0
+}
+
+/// What a file says.
+fn decide(content: &[u8], rules: &Rules<'_>, path: &Path, log: &Log) -> bool {
+    let path = path.display();
+    for line in String::from_utf8_lossy(content).lines() {
+        match judge(line, rules) {
+            Judgement::Nothing => {}
+            Judgement::Garbage(what) => debug!(log, "{what} in {path}."),
+            Judgement::Yes => {
+                debug!(log, "Matched entry in {path}.");
+                return true;
+            }
+            Judgement::No => {
+                debug!(log, "Matched negative entry in {path}.");
+                return false;
+            }
+        }
+    }
+    false
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Judgement {
+    /// The line is about somebody else, or about nobody.
+    Nothing,
+    /// It cannot be understood.
+    Garbage(&'static str),
+    Yes,
+    No,
+}
+
+fn judge(line: &str, rules: &Rules<'_>) -> Judgement {
+    if line.trim_start().starts_with('#') {
+        return Judgement::Nothing;
+    }
+    let words: Vec<&str> = line.split_ascii_whitespace().collect();
+    let (host, user) = match words[..] {
+        [] => return Judgement::Nothing,
+        [host] => (host, rules.user.name.as_str()),
+        [host, user] => (host, user),
+        _ => return Judgement::Garbage("Found garbage"),
+    };
+    let (no_host, host) = signed(host);
+    let (no_user, user) = signed(user);
+    if host.is_empty() || user.is_empty() {
+        return Judgement::Garbage("Ignoring wild host/user names");
+    }
+    let host_fits = match host.strip_prefix('@') {
+        Some(netgroup) => {
+            [rules.name, rules.address].into_iter().any(|host| in_netgroup(netgroup, Some(host), None))
+        }
+        None => host.eq_ignore_ascii_case(rules.name) || host == rules.address,
+    };
+    let user_fits = || match user.strip_prefix('@') {
+        Some(netgroup) => in_netgroup(netgroup, None, Some(rules.client_user)),
+        None => user == rules.client_user,
+    };
+    match host_fits && user_fits() {
+        false => Judgement::Nothing,
+        true if no_host || no_user => Judgement::No,
+        true => Judgement::Yes,
+    }
+}
+
+/// Whether a minus stands in front, and what stands behind it.
+fn signed(word: &str) -> (bool, &str) {
+    match word.strip_prefix('-') {
+        Some(rest) => (true, rest),
+        None => (false, word.strip_prefix('+').unwrap_or(word)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log::Level;
+    use proptest::prelude::*;
+    use std::fs::{Permissions, set_permissions, write};
+    use std::os::unix::fs::PermissionsExt as _;
+
+    fn me(home: &Path) -> User {
+        let user = lh_sys::users::current().unwrap().unwrap();
+        User { home: home.to_owned(), ..user }
+    }
+
+    fn rules<'a>(user: &'a User, client_user: &'a str) -> Rules<'a> {
+        let (name, address) = ("Client.example", "192.0.2.7");
+        Rules { name, address, client_user, user, strict: true, ignore: IgnoreRhosts::No }
+    }
+
+    #[test]
+    fn lines_are_about_hosts_and_users() {
+        let home = tempfile::tempdir().unwrap();
+        let user = User { name: "ada".to_owned(), ..me(home.path()) };
+        let says = |line: &str| judge(line, &rules(&user, "ada"));
+        for line in ["client.EXAMPLE", "192.0.2.7", "+client.example +ada", "  client.example\tada  "] {
+            assert_eq!(says(line), Judgement::Yes, "{line:?}");
+        }
+        for line in ["-client.example", "client.example -ada", "-192.0.2.7 ada"] {
+            assert_eq!(says(line), Judgement::No, "{line:?}");
+        }
+        for line in ["", "# client.example", "other.example", "client.example bob", "@nobody-has-this ada"] {
+            assert_eq!(says(line), Judgement::Nothing, "{line:?}");
+        }
+        for line in ["+", "+ +", "- ada", "client.example +", "client.example ada more"] {
+            assert!(matches!(says(line), Judgement::Garbage(_)), "{line:?}");
+        }
+        // Without a name in the line only the same name counts.
+        assert_eq!(judge("client.example", &rules(&user, "bob")), Judgement::Nothing);
+        assert_eq!(judge("client.example bob", &rules(&user, "bob")), Judgement::Yes);
+    }
+
+    /// Covers: sshd_config IgnoreRhosts; sshd_config StrictModes
+    #[test]
+    fn files_of_the_user_count_where_they_are_asked_for_and_safe() {
+        let home = tempfile::tempdir().unwrap();
+        set_permissions(home.path(), Permissions::from_mode(0o755)).unwrap();
+        let user = me(home.path());
+        let log = Log::lines(Level::Debug1);
+        let file = |name: &str, text: &str| {
+            let path = home.path().join(name);
+            write(&path, text).unwrap();
+            set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
+            path
+        };
+        let allowed = |ignore: IgnoreRhosts| {
+            allow_by(&Rules { ignore, ..rules(&user, "bob") }, &[Path::new("/nonexistent")], &log)
+        };
+        assert!(!allowed(IgnoreRhosts::No));
+        let rhosts = file(".rhosts", "client.example bob\n");
+        assert!(allowed(IgnoreRhosts::No));
+        assert!(!allowed(IgnoreRhosts::ShostsOnly) && !allowed(IgnoreRhosts::Yes));
+        // A minus decides its own file alone.
+        file(".shosts", "-client.example bob\nclient.example bob\n");
+        assert!(allowed(IgnoreRhosts::No) && !allowed(IgnoreRhosts::ShostsOnly));
+        file(".shosts", "client.example bob\n");
+        assert!(allowed(IgnoreRhosts::ShostsOnly) && !allowed(IgnoreRhosts::Yes));
+        std::fs::remove_file(home.path().join(".shosts")).unwrap();
+        // Others could have written these.
+        set_permissions(&rhosts, Permissions::from_mode(0o664)).unwrap();
+        assert!(!allowed(IgnoreRhosts::No));
+        set_permissions(&rhosts, Permissions::from_mode(0o644)).unwrap();
+        set_permissions(home.path(), Permissions::from_mode(0o777)).unwrap();
+        assert!(!allowed(IgnoreRhosts::No));
+    }
+
+    #[test]
+    fn the_host_s_files_are_not_for_root() {
+        let (home, etc) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let equiv = etc.path().join("shosts.equiv");
+        write(&equiv, "client.example\n").unwrap();
+        let log = Log::lines(Level::Debug1);
+        let root = User { uid: 0, gid: 0, name: "root".to_owned(), ..me(home.path()) };
+        let ada = User { uid: 12345, name: "ada".to_owned(), ..me(home.path()) };
+        assert!(allow_by(&rules(&ada, "ada"), &[&equiv], &log));
+        assert!(!allow_by(&rules(&ada, "bob"), &[&equiv], &log));
+        if lh_sys::ids::is_root() {
+            assert!(!allow_by(&rules(&root, "root"), &[&equiv], &log));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_line_is_answered(line in "\\PC{0,100}") {
+            let user = me(Path::new("/"));
+            judge(&line, &rules(&user, "ada"));
+        }
+    }
+}

@@ -1,0 +1,340 @@
+//! Longhaul's own extensions: many small files in one message, and directories listed in one round trip.
+//!
+//! What OpenSSH's requests need four messages and two round trips for (OPEN, WRITE, FSETSTAT, CLOSE), these do with a few dozen
+//! bytes per file. `docs/protocol.md` has the layouts. Everything here is bounded by the size of a message; counts are never
+//! trusted to allocate by.
+
+use lh_wire::{Reader, Result, WireError, Writer};
+
+use crate::protocol::MAX_DATA;
+use crate::{Attrs, Name, StatusCode};
+
+/// Files in one `put-files@longhaul` or `get-files@longhaul` at most.
+pub const MAX_FILES: usize = 1024;
+
+/// What one file takes of the size of a `get-files@longhaul` reply besides its data, at most.
+pub const GET_OVERHEAD: usize = 64;
+
+/// The bytes one `get-files@longhaul` may ask for, [`GET_OVERHEAD`] for each file included.
+pub const GET_BUDGET: usize = MAX_DATA;
+
+/// `put-files@longhaul`: set the permissions exactly. Otherwise they count, under the umask, when a file is made.
+pub const PUT_PERMISSIONS: u32 = 1;
+
+/// `put-files@longhaul`: each file appears under its name when it is complete (written under another one beside it, and
+/// renamed), where that changes neither kind nor owner of what is there.
+pub const PUT_PLACED: u32 = 2;
+
+/// `put-files@longhaul`: what was written is read back and compared.
+pub const PUT_COMPARED: u32 = 4;
+
+/// `list-dir@longhaul`: fill in what `ls -l` would print.
+pub const LIST_LONG: u32 = 1;
+
+/// The longest text a failure of a file carries.
+const MAX_TEXT: usize = 48;
+
+/// A whole file to be written: in place, cut to its new length, attributes set, closed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PutFile<'a> {
+    /// Where.
+    pub path: &'a [u8],
+    /// Permissions: see [`PUT_PERMISSIONS`]. Times are set when they are there; nothing else counts.
+    pub attrs: Attrs,
+    /// All of it.
+    pub data: &'a [u8],
+}
+
+impl<'a> PutFile<'a> {
+    /// Appends it.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        out.put_string(self.path);
+        self.attrs.write(out);
+        out.put_string(self.data);
+    }
+
+    /// Appends one whose data `read` puts where they belong: it gets `most` bytes of room and returns how many it used.
+    ///
+    /// # Errors
+    /// What `read` says; then nothing is appended.
+    pub fn write_from<E>(
+        path: &[u8],
+        attrs: &Attrs,
+        most: usize,
+        out: &mut Vec<u8>,
+        read: impl FnOnce(&mut [u8]) -> core::result::Result<usize, E>,
+    ) -> core::result::Result<usize, E> {
+        let start = out.len();
+        out.put_string(path);
+        attrs.write(out);
+        let length_at = out.len();
+        let data_at = length_at + 4;
+        out.resize(data_at + most, 0);
+        match read(out.get_mut(data_at..).unwrap_or_default()) {
+            Ok(used) => {
+                let used = used.min(most);
+                out.truncate(data_at + used);
+                let length = u32::try_from(used).unwrap_or(u32::MAX);
+                if let Some(slot) = out.get_mut(length_at..data_at) {
+                    slot.copy_from_slice(&length.to_be_bytes());
+                }
+                Ok(used)
+            }
+            Err(error) => {
+                out.truncate(start);
+                Err(error)
+            }
+        }
+    }
+
+    /// Reads one.
+    ///
+    /// # Errors
+    /// A field is missing or runs over the end.
+    pub fn read(reader: &mut Reader<'a>) -> Result<Self> {
+        Ok(Self { path: reader.string()?, attrs: Attrs::read(reader)?, data: reader.string()? })
+    }
+}
+
+/// Where a file of `put-files@longhaul` failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PutStep {
+    /// It could not be opened or made: nothing has changed.
+    Open,
+    /// It could not be written: it is cut to what could.
+    Write,
+    /// Its data are there, its attributes are not.
+    Attributes,
+}
+
+impl PutStep {
+    const ALL: [Self; 3] = [Self::Open, Self::Write, Self::Attributes];
+
+    const fn number(self) -> u32 {
+        self as u32 + 1
+    }
+}
+
+/// One file of `put-files@longhaul` that failed. Those the reply does not name are complete.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PutFailure {
+    /// Its place in the request, from 0.
+    pub index: u32,
+    /// Where it failed.
+    pub step: PutStep,
+    /// Why.
+    pub code: StatusCode,
+    /// The same in words; at most 48 bytes.
+    pub text: String,
+}
+
+impl PutFailure {
+    /// Appends the reply's fields.
+    pub fn write_all(failures: &[Self], out: &mut Vec<u8>) {
+        out.put_u32(u32::try_from(failures.len()).unwrap_or(u32::MAX));
+        for failure in failures {
+            out.put_u32(failure.index);
+            out.put_u32(failure.step.number());
+            out.put_u32(failure.code.0);
+            out.put_string(short(&failure.text).as_bytes());
+        }
+    }
+
+    /// Reads the reply's fields.
+    ///
+    /// # Errors
+    /// They are not what the extension says.
+    pub fn read_all(fields: &[u8]) -> Result<Vec<Self>> {
+        let mut reader = Reader::new(fields);
+        let count = bounded(reader.u32()?)?;
+        let mut failures = Vec::new();
+        for _ in 0..count {
+            let index = reader.u32()?;
+            let step = reader.u32()?;
+            let step = PutStep::ALL.into_iter().find(|known| known.number() == step);
+            failures.push(Self {
+                index,
+                step: step.ok_or(WireError::Invalid { what: "step of a put-files failure" })?,
+                code: StatusCode(reader.u32()?),
+                text: String::from_utf8_lossy(reader.string()?).into_owned(),
+            });
+        }
+        Ok(failures)
+    }
+}
+
+/// What `get-files@longhaul` asks for: up to `len` bytes from the start of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GetFile<'a> {
+    /// Which.
+    pub path: &'a [u8],
+    /// How much of it at most.
+    pub len: u32,
+}
+
+impl<'a> GetFile<'a> {
+    /// Appends it.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        out.put_string(self.path);
+        out.put_u32(self.len);
+    }
+
+    /// Reads one.
+    ///
+    /// # Errors
+    /// A field is missing or runs over the end.
+    pub fn read(reader: &mut Reader<'a>) -> Result<Self> {
+        Ok(Self { path: reader.string()?, len: reader.u32()? })
+    }
+}
+
+/// What `get-files@longhaul` gave of one file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GotFile<'a> {
+    /// As FSTAT gives them.
+    pub attrs: Attrs,
+    /// The file ends behind `data`.
+    pub whole: bool,
+    /// Its bytes.
+    pub data: &'a [u8],
+}
+
+/// One file of the reply: what it holds, or why there is nothing.
+pub type Got<'a> = core::result::Result<GotFile<'a>, (StatusCode, String)>;
+
+/// Appends one file of the reply.
+pub fn write_got(got: &Got<'_>, out: &mut Vec<u8>) {
+    match got {
+        Ok(file) => {
+            out.put_u32(StatusCode::OK.0);
+            file.attrs.write(out);
+            out.put_bool(file.whole);
+            out.put_string(file.data);
+        }
+        Err((code, text)) => {
+            out.put_u32(code.0);
+            out.put_string(short(text).as_bytes());
+        }
+    }
+}
+
+/// Reads the reply's fields: one result for each of the files asked for.
+///
+/// # Errors
+/// They are not what the extension says.
+pub fn read_got(fields: &[u8]) -> Result<Vec<Got<'_>>> {
+    let mut reader = Reader::new(fields);
+    let count = bounded(reader.u32()?)?;
+    let mut files = Vec::new();
+    for _ in 0..count {
+        files.push(match StatusCode(reader.u32()?) {
+            StatusCode::OK => Ok(GotFile {
+                attrs: Attrs::read(&mut reader)?,
+                whole: reader.boolean()?,
+                data: reader.string()?,
+            }),
+            code => Err((code, String::from_utf8_lossy(reader.string()?).into_owned())),
+        });
+    }
+    Ok(files)
+}
+
+/// The beginning of a listing: the answer to `list-dir@longhaul`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listing {
+    /// To be gone on with by READDIR, and closed; empty when this is all.
+    pub handle: Vec<u8>,
+    /// The entries so far.
+    pub names: Vec<Name>,
+}
+
+impl Listing {
+    /// Reads the reply's fields.
+    ///
+    /// # Errors
+    /// They are not what the extension says.
+    pub fn read(fields: &[u8]) -> Result<Self> {
+        let mut reader = Reader::new(fields);
+        let handle = reader.string()?;
+        if handle.len() > crate::protocol::MAX_HANDLE {
+            return Err(WireError::Invalid { what: "handle longer than 256 bytes" });
+        }
+        Ok(Self { handle: handle.to_vec(), names: crate::reply::read_names(&mut reader)? })
+    }
+}
+
+fn bounded(count: u32) -> Result<usize> {
+    usize::try_from(count)
+        .ok()
+        .filter(|&count| count <= MAX_FILES)
+        .ok_or(WireError::Invalid { what: "number of files" })
+}
+
+/// As much of a text as a failure may carry.
+fn short(text: &str) -> &str {
+    let end = (0..=MAX_TEXT.min(text.len())).rev().find(|&end| text.is_char_boundary(end));
+    text.get(..end.unwrap_or(0)).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read(
+            paths in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..30), 0..5),
+            text in "\\PC{0,80}",
+            code in 1..9_u32,
+        ) {
+            let attrs = Attrs { times: Some((1, 2)), ..Attrs::with_permissions(0o640) };
+            let mut out = Vec::new();
+            for path in &paths {
+                PutFile { path, attrs, data: b"data" }.write(&mut out);
+                let read = |room: &mut [u8]| {
+                    room[..4].copy_from_slice(b"data");
+                    Ok::<_, ()>(4)
+                };
+                let before = out.clone();
+                PutFile::write_from(path, &attrs, 9, &mut out, |_| Err(())).unwrap_err();
+                prop_assert_eq!(&out, &before);
+                PutFile::write_from(path, &attrs, 9, &mut out, read).unwrap();
+                GetFile { path, len: 7 }.write(&mut out);
+            }
+            let mut reader = Reader::new(&out);
+            for path in &paths {
+                prop_assert_eq!(PutFile::read(&mut reader).unwrap(), PutFile { path, attrs, data: b"data" });
+                prop_assert_eq!(PutFile::read(&mut reader).unwrap(), PutFile { path, attrs, data: b"data" });
+                prop_assert_eq!(GetFile::read(&mut reader).unwrap(), GetFile { path, len: 7 });
+            }
+            let failures: Vec<PutFailure> = PutStep::ALL
+                .into_iter()
+                .map(|step| PutFailure { index: 3, step, code: StatusCode(code), text: short(&text).to_owned() })
+                .collect();
+            let mut out = Vec::new();
+            PutFailure::write_all(&failures, &mut out);
+            prop_assert_eq!(PutFailure::read_all(&out).unwrap(), failures);
+            let got: [Got<'_>; 2] = [
+                Ok(GotFile { attrs, whole: true, data: b"text" }),
+                Err((StatusCode(code), short(&text).to_owned())),
+            ];
+            let mut out = Vec::new();
+            out.put_u32(2);
+            for got in &got {
+                let before = out.len();
+                write_got(got, &mut out);
+                prop_assert!(out.len() - before <= GET_OVERHEAD);
+            }
+            prop_assert_eq!(read_got(&out).unwrap(), got);
+        }
+
+        #[test]
+        fn random_bytes_are_no_danger(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let _ = PutFailure::read_all(&bytes);
+            let _ = read_got(&bytes);
+            let _ = Listing::read(&bytes);
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! OPENDIR, READDIR and `list-dir@longhaul`: what is in a directory, some of it at a time.
+
+use std::io;
+
+use super::handles::{Open, OpenDir};
+use super::log::Shown;
+use super::{LogLevel, Server, long_name};
+use crate::batch::LIST_LONG;
+use crate::reply::write_name;
+use crate::{StatusCode, glob};
+
+/// READDIR answers are filled up to about this size. sftp-server stops at 100 entries, which can take 60 KiB:
+/// clients are used to that size, and longer answers save round trips.
+const READDIR_SIZE: usize = 48 * 1024;
+
+/// The same for the first part of a `list-dir@longhaul`, whose clients have asked for more at once.
+const LISTING_SIZE: usize = 192 * 1024;
+
+/// Names that are matched against a pattern for one answer: some tens of milliseconds of work.
+const NAMES_MATCHED: usize = 128 * 1024;
+
+/// Some entries of a directory, as they go into an answer.
+struct Gathered {
+    entries: Vec<u8>,
+    count: u32,
+    /// Nothing is left.
+    ended: bool,
+}
+
+impl Server {
+    pub(super) fn serve_opendir(&mut self, id: u32, path: &[u8]) {
+        if let Some(dir) = self.open_dir(id, path, b"") {
+            let handle = self.handles.insert(Open::Dir(dir));
+            self.reply().handle(id, &handle);
+        }
+    }
+
+    /// Opens a directory, or answers why not.
+    fn open_dir(&mut self, id: u32, path: &[u8], pattern: &[u8]) -> Option<OpenDir> {
+        self.log_line(LogLevel::Info, format_args!("opendir \"{}\"", Shown(path)));
+        if !self.may_open(id) {
+            return None;
+        }
+        match self.fs.open_dir(path) {
+            Ok(dir) => Some(OpenDir { dir, path: path.to_vec(), pattern: pattern.to_vec() }),
+            Err(error) => {
+                self.reply_error(id, &error);
+                None
+            }
+        }
+    }
+
+    pub(super) fn serve_readdir(&mut self, id: u32, handle: &[u8]) {
+        let Some(Open::Dir(dir)) = self.handles.get(handle) else { return self.reply_bad_handle(id) };
+        let now = self.lookup.now();
+        let names = &mut self.names;
+        let lookup = &mut *self.lookup;
+        let gathered = gather(dir, READDIR_SIZE, &mut |line, entry| {
+            long_name::write(line, entry, now, names, lookup);
+        });
+        match gathered {
+            Ok(Gathered { count: 0, ended: true, .. }) => self.reply_status(id, StatusCode::EOF),
+            Ok(got) => self.reply().encoded_names(id, got.count, &got.entries),
+            Err(error) => self.reply_error(id, &error),
+        }
+    }
+
+    pub(super) fn serve_list_dir(&mut self, id: u32, path: &[u8], pattern: &[u8], flags: u32) {
+        if flags & !LIST_LONG != 0 {
+            return self.reply_status(id, StatusCode::OP_UNSUPPORTED);
+        }
+        let Some(mut dir) = self.open_dir(id, path, pattern) else { return };
+        let long = flags & LIST_LONG != 0;
+        let now = self.lookup.now();
+        let names = &mut self.names;
+        let lookup = &mut *self.lookup;
+        let gathered = gather(&mut dir, LISTING_SIZE, &mut |line, entry| {
+            if long {
+                long_name::write(line, entry, now, names, lookup);
+            }
+        });
+        match gathered {
+            Ok(got) if got.ended => {
+                self.log_close(Open::Dir(dir), false);
+                self.reply().listing(id, b"", got.count, &got.entries);
+            }
+            Ok(got) => {
+                let handle = self.handles.insert(Open::Dir(dir));
+                self.reply().listing(id, &handle, got.count, &got.entries);
+            }
+            Err(error) => self.reply_error(id, &error),
+        }
+    }
+}
+
+/// Reads entries for an answer of about `size` bytes.
+fn gather(
+    open: &mut OpenDir,
+    size: usize,
+    describe: &mut dyn FnMut(&mut Vec<u8>, &crate::fs::DirEntry),
+) -> io::Result<Gathered> {
+    let OpenDir { dir, pattern, .. } = open;
+    let wanted = |name: &[u8]| pattern.is_empty() || glob::matches(pattern, name);
+    let mut got = Gathered { entries: Vec::new(), count: 0, ended: false };
+    let mut names = NAMES_MATCHED;
+    let mut line = Vec::new();
+    while got.entries.len() < size {
+        match dir.next_wanted(&wanted, &mut names) {
+            Ok(Some(entry)) => {
+                line.clear();
+                describe(&mut line, &entry);
+                write_name(&mut got.entries, &entry.name, &line, &entry.attrs);
+                got.count += 1;
+            }
+            Ok(None) => {
+                got.ended = names > 0;
+                break;
+            }
+            Err(error) if got.count == 0 => return Err(error),
+            // It will show again when the client asks for more.
+            Err(_) => break,
+        }
+    }
+    Ok(got)
+}

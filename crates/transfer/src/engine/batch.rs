@@ -1,0 +1,361 @@
+//! Small files by the hundred: whole files in one message, where the server offers that.
+//!
+//! A file that goes this way is never open on the server between two messages, so it takes no handle and no round trip of its
+//! own, and only a few words of memory here. Whatever is not plain and small goes the ordinary way.
+
+use std::io::IoSliceMut;
+use std::time::Instant;
+
+use lh_sftp::batch::{
+    GET_BUDGET, GET_OVERHEAD, GetFile, MAX_FILES, PUT_COMPARED, PUT_PERMISSIONS, PUT_PLACED, PutFile, PutStep,
+};
+use lh_sftp::extension;
+
+use crate::end::{Change, Done, Fault, FaultKind, Got, Handle, Info, Kind, Op, Outcome};
+use crate::table::{Key, Table};
+use crate::wording::{self, Deed, shrank};
+use crate::{Direction, Event, Verify, local};
+
+use super::dirs::Item;
+use super::prepare::fault_of;
+use super::{Engine, QUEUE_LIMIT, Side, Token};
+
+/// Files up to this size go in batches: of larger ones few fit into a message, so little is saved.
+const SMALL_FILE: u64 = 64 * 1024;
+
+/// A message is sent when it holds so much: what the server is sure to take, less one small file.
+const FULL: usize = GET_BUDGET - SMALL_FILE as usize - 4096;
+
+/// What is asked for of a file whose size says nothing (0, as files in /proc have it).
+const UNSIZED: u32 = 4096;
+
+/// One file of a batch.
+#[derive(Debug)]
+struct Small {
+    id: u64,
+    item: Item,
+    size: u64,
+}
+
+/// Files that share a message.
+#[derive(Debug)]
+pub(super) struct Batch {
+    files: Vec<Small>,
+    bytes: u64,
+    started: Instant,
+}
+
+/// The batch that is being put together, and those under way.
+#[derive(Debug)]
+pub(super) struct Batches {
+    /// Whether the server takes them; `None`: not looked at yet.
+    offered: Option<bool>,
+    message: Vec<u8>,
+    files: Vec<Small>,
+    bytes: u64,
+    under_way: Table<Batch>,
+}
+
+impl Batches {
+    pub(super) const fn new() -> Self {
+        Self { offered: None, message: Vec::new(), files: Vec::new(), bytes: 0, under_way: Table::new() }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.files.is_empty() && self.under_way.len() == 0
+    }
+}
+
+impl Engine {
+    /// True when small files can go in batches.
+    fn batches_offered(&mut self) -> bool {
+        if let Some(offered) = self.batches.offered {
+            return offered;
+        }
+        if ![&self.source, &self.target].into_iter().flatten().all(|remote| remote.ready()) {
+            return false;
+        }
+        // What is asked for byte by byte or file by file is done so.
+        let plain = !self.options.dry_run
+            && !self.options.adopt_partial
+            && !self.options.resume
+            && !self.options.sync
+            && self.options.bits_per_second.is_none();
+        let name = match self.plan.direction {
+            Direction::Upload => extension::PUT_FILES,
+            Direction::Download => extension::GET_FILES,
+            Direction::Relay => "",
+        };
+        let mut ends = [&self.source, &self.target].into_iter().flatten();
+        let offered = plain && self.options.batches && ends.any(|remote| remote.session().supports(name));
+        *self.batches.offered.insert(offered)
+    }
+
+    /// True when more may be put into batches now.
+    pub(super) fn batch_room(&mut self) -> bool {
+        !self.batches_offered()
+            || (self.flow.bytes + self.batches.bytes < self.flow.depth
+                && self.batches.under_way.len() < super::FIRST_REQUESTS
+                && ![&self.source, &self.target]
+                    .into_iter()
+                    .flatten()
+                    .any(|remote| remote.queued() > QUEUE_LIMIT))
+    }
+
+    /// Upload: takes the file that was opened, if it is one for a batch. False when it goes the ordinary way.
+    pub(super) fn put_in_batch(&mut self, key: Key) -> bool {
+        if self.plan.direction != Direction::Upload || !self.batches_offered() {
+            return false;
+        }
+        let Some(file) = self.files.get(key) else { return false };
+        if file.size > SMALL_FILE
+            || !matches!(file.item.info.kind, Kind::File)
+            || self.may_be_done(&file.item)
+        {
+            return false;
+        }
+        let longest = self.batches.message.len() + file.item.target.len() + SMALL_FILE as usize + 64;
+        if longest > GET_BUDGET {
+            self.send_batch();
+        }
+        let Some(file) = self.files.get_mut(key) else { return false };
+        let Some(source) = &file.source else { return false };
+        let change = Change {
+            mode: Some(file.item.info.mode.unwrap_or(0o666) & 0o777),
+            times: file.item.info.times.filter(|_| self.options.preserve),
+            ..Change::default()
+        };
+        // One byte more than a file of unknown size may have shows that it has too many.
+        let most = if file.to_eof { SMALL_FILE + 1 } else { file.size };
+        let message = &mut self.batches.message;
+        let put =
+            PutFile::write_from(&file.item.target, &change.to_attrs(), most as usize, message, |room| {
+                match read_whole(source, room).map_err(Some)? as u64 {
+                    n if file.to_eof && n == most => Err(None),
+                    n if !file.to_eof && n < most => Err(Some(shrank(n, most))),
+                    n => Ok(n as usize),
+                }
+            });
+        match put {
+            Ok(n) => {
+                file.size = n as u64;
+                self.join_batch(key);
+            }
+            Err(Some(fault)) => self.file_failed(key, Deed::ReadSource, &fault),
+            Err(None) => return false,
+        }
+        true
+    }
+
+    /// The file is in the message: nothing of it needs to be open any more.
+    fn join_batch(&mut self, key: Key) {
+        let Some(file) = self.files.remove(key) else { return };
+        self.flow.ahead -= file.ahead;
+        self.add_to_batch(Small { id: file.id, item: file.item, size: file.size });
+    }
+
+    fn add_to_batch(&mut self, small: Small) {
+        self.batches.bytes += small.size;
+        self.batches.files.push(small);
+        if self.batches.message.len() >= FULL || self.batches.files.len() >= MAX_FILES {
+            self.send_batch();
+        }
+    }
+
+    /// Download: takes a file whose attributes the listing told, if it is one for a batch; gives it back otherwise.
+    pub(super) fn get_in_batch(&mut self, item: Item) -> Option<Item> {
+        let Info { kind: Kind::File, size: Some(size @ 0..=SMALL_FILE), mode: Some(_), .. } = item.info
+        else {
+            return Some(item);
+        };
+        if self.plan.direction != Direction::Download || !self.batches_offered() || self.may_be_done(&item) {
+            return Some(item);
+        }
+        self.bytes_found += size;
+        let len = if size == 0 { UNSIZED } else { size as u32 };
+        let files = self.batches.files.len() + 1;
+        if self.batches.bytes as usize + len as usize + files * (GET_OVERHEAD + UNSIZED as usize) > GET_BUDGET
+        {
+            self.send_batch();
+        }
+        GetFile { path: &item.source, len }.write(&mut self.batches.message);
+        let id = self.new_file_id();
+        self.add_to_batch(Small { id, item, size });
+        None
+    }
+
+    /// Sends what was put together.
+    pub(super) fn send_batch(&mut self) {
+        if self.batches.files.is_empty() {
+            return;
+        }
+        let files = std::mem::take(&mut self.batches.files);
+        let bytes = std::mem::take(&mut self.batches.bytes);
+        let count = files.len() as u32;
+        self.flow.bytes += bytes;
+        self.flow.requests += 1;
+        let key = self.batches.under_way.insert(Batch { files, bytes, started: self.now });
+        let message = std::mem::take(&mut self.batches.message);
+        let flags = if self.options.preserve { PUT_PERMISSIONS } else { 0 }
+            | if self.options.atomic { PUT_PLACED } else { 0 }
+            | if self.options.verify == Verify::Off { 0 } else { PUT_COMPARED };
+        let (side, op) = match self.plan.direction {
+            Direction::Upload => (Side::Target, Op::PutFiles { flags, count, files: &message }),
+            _ => (Side::Source, Op::GetFiles { count, files: &message }),
+        };
+        self.start(side, op, Token::Batch(key));
+        self.batches.message = message;
+        self.batches.message.clear();
+    }
+
+    /// Drops what has not been sent; returns how many files that were.
+    pub(super) fn drop_batch(&mut self) -> usize {
+        self.batches.message.clear();
+        self.batches.bytes = 0;
+        let files = std::mem::take(&mut self.batches.files);
+        let dropped = files.len();
+        for small in files {
+            self.child_finished(small.item.parent);
+        }
+        dropped
+    }
+
+    pub(super) fn batch_answer(&mut self, key: Key, outcome: Outcome) {
+        let Some(batch) = self.batches.under_way.remove(key) else { return };
+        self.flow.bytes -= batch.bytes;
+        self.flow.requests -= 1;
+        match outcome {
+            Ok(Done::Put(failures)) => {
+                self.flow.grow(batch.bytes, &self.options);
+                self.files_put(batch, failures);
+            }
+            Ok(Done::Got(got)) if got.len() == batch.files.len() => {
+                self.flow.grow(batch.bytes, &self.options);
+                for (small, got) in batch.files.into_iter().zip(got) {
+                    self.file_got(small, batch.started, got);
+                }
+            }
+            outcome => {
+                // Nothing is known of any of them.
+                let fault = fault_of(outcome);
+                let deed = match self.plan.direction {
+                    Direction::Upload => Deed::WriteTarget,
+                    _ => Deed::ReadSource,
+                };
+                for small in batch.files {
+                    self.small_failed(small, deed, &fault);
+                }
+            }
+        }
+    }
+
+    fn files_put(&mut self, batch: Batch, failures: Vec<(usize, PutStep, Fault)>) {
+        let mut failures = failures.into_iter().peekable();
+        for (index, small) in batch.files.into_iter().enumerate() {
+            match failures.next_if(|(failed, ..)| *failed == index) {
+                None => {
+                    self.summary.bytes += small.size;
+                    self.small_done(small, batch.started);
+                }
+                Some((_, step, fault)) => {
+                    let deed = match step {
+                        PutStep::Open => Deed::OpenTarget,
+                        PutStep::Write => Deed::WriteTarget,
+                        PutStep::Attributes => Deed::FinishTarget,
+                    };
+                    self.small_failed(small, deed, &fault);
+                }
+            }
+        }
+    }
+
+    fn file_got(&mut self, mut small: Small, started: Instant, got: Result<Got, Fault>) {
+        let got = match got {
+            Ok(got) => got,
+            Err(fault) => return self.small_failed(small, Deed::OpenSource, &fault),
+        };
+        let len = got.data.len() as u64;
+        if small.size == 0 && !got.whole {
+            // Longer than anybody could know.
+            return self.begin_ordinary_file(small.id, small.item);
+        }
+        if small.size > 0 && len < small.size {
+            let fault = shrank(len, small.size);
+            return self.small_failed(small, Deed::ReadSource, &fault);
+        }
+        small.item.info = got.info;
+        small.size = len;
+        match self.write_small(&small, &got) {
+            Ok(()) => {
+                self.summary.bytes += len;
+                self.small_done(small, started);
+            }
+            Err((deed, fault)) => self.small_failed(small, deed, &fault),
+        }
+    }
+
+    /// A whole file onto this host, overwritten in place as any other.
+    fn write_small(&self, small: &Small, got: &Got) -> Result<(), (Deed, Fault)> {
+        if self.options.atomic
+            && let Some(done) = self.place_small(&small.item, got)
+        {
+            return done;
+        }
+        let mode = got.info.mode.unwrap_or(0o666) & 0o777;
+        let opened = local::perform(Op::OpenWrite { path: &small.item.target, mode });
+        let (handle, old) = match opened {
+            Ok(Done::Opened(handle, info)) => (handle, info),
+            outcome => return Err((Deed::OpenTarget, fault_of(outcome))),
+        };
+        let data = std::slice::from_ref(&got.data);
+        local::write_all_at(&handle, 0, data).map_err(|fault| (Deed::WriteTarget, fault))?;
+        let old_size = old.filter(|old| old.kind == Kind::File).and_then(|old| old.size);
+        let mut change = Change {
+            size: old_size.filter(|&old| old > small.size).map(|_| small.size),
+            ..Change::default()
+        };
+        if self.options.preserve {
+            change.mode = got.info.mode.map(|mode| mode & 0o777);
+            change.times = got.info.times;
+        }
+        if change != Change::default() {
+            local::perform(Op::SetHandle { handle: &handle, change })
+                .map_err(|fault| (Deed::FinishTarget, fault))?;
+        }
+        local::perform(Op::Close(handle)).map_err(|fault| (Deed::CloseTarget, fault))?;
+        Ok(())
+    }
+
+    fn small_done(&mut self, small: Small, started: Instant) {
+        self.note_done(&small.item, small.size);
+        if self.options.atomic && self.options.verify != Verify::Off {
+            self.summary.verified += 1;
+        }
+        self.summary.files += 1;
+        let name = crate::base_name(&small.item.source).to_vec();
+        self.events.push_back(Event::FileDone { id: small.id, name, size: small.size, kept: 0, started });
+        self.child_finished(small.item.parent);
+    }
+
+    fn small_failed(&mut self, small: Small, deed: Deed, fault: &Fault) {
+        // When the connection goes, that is told once.
+        if fault.kind != FaultKind::Lost {
+            let of_source = matches!(deed, Deed::OpenSource | Deed::ReadSource);
+            let path = if of_source { &small.item.source } else { &small.item.target };
+            self.fail(wording::failed(self.plan.direction, deed, path, fault));
+        }
+        self.child_finished(small.item.parent);
+    }
+}
+
+/// Reads from the start until `room` is full or the file ends.
+fn read_whole(source: &Handle, room: &mut [u8]) -> Result<usize, Fault> {
+    let mut done = 0;
+    while done < room.len() {
+        match local::read_at(source, done as u64, &mut [IoSliceMut::new(&mut room[done..])])? {
+            0 => break,
+            n => done += n,
+        }
+    }
+    Ok(done)
+}

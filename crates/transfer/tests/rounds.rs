@@ -1,0 +1,148 @@
+//! What a long path costs is counted in round trips: everything that can be sent is sent, then all answers come at once.
+//! Figures in seconds are these times the round trip.
+
+mod common;
+
+use common::{Ended, Faults, Setup, TempTree, copy_with, plan, same_tree, whole_tree};
+use lh_transfer::{Direction, Options};
+
+/// A tree of `count` files of `size` bytes, `per_dir` in each directory.
+fn tree(temp: &TempTree, count: usize, size: usize, per_dir: usize) {
+    for n in 0..count {
+        temp.file(format!("from/{}/{n}", n / per_dir), size);
+    }
+}
+
+/// Copies the tree and compares.
+fn rounds(temp: &TempTree, direction: Direction, stock: bool, options: Options) -> Ended {
+    let target = temp.join(format!("to-{direction:?}-{stock}-{}", options.preserve));
+    let mut setup = Setup { stock, max_handles: Some(1_000), ..Setup::default() };
+    let preserved = options.preserve;
+    let ended =
+        copy_with(plan(direction, &temp.join("from"), &target), options, temp.path(), &mut setup).well();
+    same_tree(&temp.join("from"), &target, preserved);
+    ended
+}
+
+#[test]
+fn two_thousand_small_files_take_few_round_trips_whatever_the_server() {
+    let temp = TempTree::new();
+    tree(&temp, 2_000, 4_096, 100);
+    for direction in [Direction::Upload, Direction::Download] {
+        for preserve in [false, true] {
+            let options = Options { recursive: true, preserve, ..Options::default() };
+            // At 50 ms these are 0.8 s, and 0.6 s with batches; a round trip for each file and step would be minutes.
+            for (stock, most) in [(true, 16), (false, 12)] {
+                let ended = rounds(&temp, direction, stock, options.clone());
+                assert_eq!(ended.summary.files, 2_000);
+                assert!(ended.rounds <= most, "{direction:?} stock {stock} -p {preserve}: {}", ended.rounds);
+            }
+        }
+    }
+}
+
+#[test]
+fn many_directories_are_under_way_at_once() {
+    let temp = TempTree::new();
+    tree(&temp, 1_000, 100, 2);
+    for direction in [Direction::Upload, Direction::Download] {
+        for stock in [true, false] {
+            let ended = rounds(&temp, direction, stock, whole_tree());
+            assert_eq!(ended.summary.directories, 501);
+            assert!(ended.rounds <= 40, "{direction:?} stock {stock}: {}", ended.rounds);
+        }
+    }
+}
+
+#[test]
+fn a_pattern_in_a_large_directory_takes_few_round_trips() {
+    let temp = TempTree::new();
+    for n in 0..20_000 {
+        temp.write_in("from", &format!("f{n}"), b"");
+    }
+    for (stock, most) in [(true, 14), (false, 7)] {
+        let target = temp.dir(format!("to-{stock}"));
+        let mut setup = Setup { stock, max_handles: Some(1_000), ..Setup::default() };
+        let ended = copy_with(
+            plan(Direction::Download, &temp.join("from/*77"), &target),
+            Options::default(),
+            temp.path(),
+            &mut setup,
+        )
+        .well();
+        assert_eq!(ended.summary.files, 200);
+        assert!(ended.rounds <= most, "stock {stock}: {}", ended.rounds);
+    }
+}
+
+#[test]
+fn batches_hold_every_size_that_is_small_and_none_that_is_not() {
+    let temp = TempTree::new();
+    for size in [0, 1, 4_095, 65_535, 65_536, 65_537, 70_000, 300_000] {
+        for n in 0..7 {
+            temp.file(format!("from/{size}-{n}"), size);
+        }
+    }
+    for direction in [Direction::Upload, Direction::Download] {
+        for stock in [true, false] {
+            rounds(&temp, direction, stock, whole_tree());
+        }
+    }
+}
+
+#[test]
+fn a_batch_overwrites_in_place_and_cuts_what_was_longer() {
+    for direction in [Direction::Upload, Direction::Download] {
+        let temp = TempTree::new();
+        temp.file("from/a", 1_000);
+        temp.file("from/b", 0);
+        temp.file("to/from/a", 9_000);
+        temp.file("to/from/b", 10);
+        std::fs::hard_link(temp.join("to/from/a"), temp.join("other-name")).expect("a link");
+        let mut setup = Setup::default();
+        let plan = plan(direction, &temp.join("from"), &temp.join("to"));
+        copy_with(plan, whole_tree(), temp.path(), &mut setup).well();
+        same_tree(&temp.join("from"), &temp.join("to/from"), true);
+        same_tree(&temp.join("from/a"), &temp.join("other-name"), true);
+    }
+}
+
+#[test]
+fn files_of_unknown_length_come_whole_in_a_batch_or_without() {
+    let temp = TempTree::new();
+    let target = temp.dir("to");
+    let mut plan = plan(Direction::Download, std::path::Path::new("/proc/version"), &target);
+    plan.sources.push(b"/proc/self/environ".to_vec());
+    // Longer than what a batch asks of a file that says it has no bytes.
+    plan.sources.push(b"/proc/crypto".to_vec());
+    copy_with(plan, Options::default(), temp.path(), &mut Setup::default()).well();
+    for name in ["version", "environ", "crypto"] {
+        let there = std::path::Path::new(if name == "environ" { "/proc/self" } else { "/proc" }).join(name);
+        assert_eq!(
+            std::fs::read(target.join(name)).expect("a copy"),
+            std::fs::read(there).expect("the original"),
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn a_server_with_few_handles_is_not_asked_for_more() {
+    let temp = TempTree::new();
+    tree(&temp, 300, 10, 50);
+    let open = std::rc::Rc::new(std::cell::Cell::new(0_usize));
+    for direction in [Direction::Upload, Direction::Download] {
+        let counted = open.clone();
+        let faults = Faults::hook(move |what, _, _| {
+            if what.starts_with("open-") {
+                counted.set(counted.get() + 1);
+            }
+            Ok(())
+        });
+        let target = temp.join(format!("to-{direction:?}"));
+        let mut setup = Setup { stock: true, max_handles: Some(20), faults, ..Setup::default() };
+        copy_with(plan(direction, &temp.join("from"), &target), whole_tree(), temp.path(), &mut setup).well();
+        same_tree(&temp.join("from"), &target, true);
+    }
+    assert!(open.get() >= 600);
+}

@@ -1,0 +1,207 @@
+//! Host-based authentication: the key of the client's host and the server's files let a user in. Our client, server and helper,
+//! each beside OpenSSH's.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use lh_interop::{Inetd, Lab, Lhsshd, Ran, TestUser, is_root, open_to_all, our, peers, safe_folder, skip};
+
+/// Keys of the client's host.
+const KINDS: [&str; 3] = ["ed25519", "rsa", "ecdsa"];
+const RULES: &str = "HostbasedAuthentication yes\nHostbasedUsesNameFromPacketOnly yes\nIgnoreRhosts no\n";
+/// Where Debian has OpenSSH's helper.
+const THEIR_HELPER: &str = "/usr/lib/openssh/ssh-keysign";
+
+/// A user on the server, and an `/etc/ssh` for the client's host, which only the client sees.
+struct Place {
+    lab: Lab,
+    user: TestUser,
+}
+
+impl Place {
+    fn new(test: &str) -> Option<Self> {
+        if !is_root() {
+            skip(test, "host keys are root's");
+            return None;
+        }
+        let lab = Lab::new();
+        fs::create_dir(lab.path("etc")).unwrap();
+        open_to_all(&lab.path("etc"));
+        for kind in KINDS {
+            let key = lab.path(&format!("etc/ssh_host_{kind}_key"));
+            fs::copy(lab.path(&format!("user_{kind}")), &key).unwrap();
+            fs::copy(lab.path(&format!("user_{kind}.pub")), key.with_extension("pub")).unwrap();
+            open_to_all(&key.with_extension("pub"));
+        }
+        let user = TestUser::new(&lab);
+        let place = Self { lab, user };
+        place.allow_helper("yes");
+        place.user_file(".shosts", "localhost root\n");
+        place.know(&KINDS);
+        Some(place)
+    }
+
+    fn allow_helper(&self, word: &str) {
+        let config = self.lab.path("etc/ssh_config");
+        fs::write(&config, format!("Host *\n  EnableSSHKeysign {word}\n")).unwrap();
+        open_to_all(&config);
+    }
+
+    fn user_file(&self, name: &str, text: &str) {
+        let path = self.user.home.join(name);
+        fs::write(&path, text).unwrap();
+        let owner = format!("{}:", self.user.name);
+        let path = path.to_string_lossy();
+        self.lab.run(Path::new("chown"), &[&owner, path.as_ref()]).ok("chown");
+    }
+
+    /// The user's known_hosts: the client's host has these keys.
+    fn know(&self, kinds: &[&str]) {
+        let line = |kind: &&str| format!("localhost {}", self.lab.read(&format!("user_{kind}.pub")));
+        let text: String = kinds.iter().map(line).collect();
+        self.user_file(".ssh/known_hosts", &text);
+    }
+
+    /// Runs a client in a mount namespace where `/etc/ssh` is the lab's.
+    fn run(&self, before: &str, client: &Path, port: u16, options: &[&str]) -> Ran {
+        let script = format!("mount --bind {} /etc/ssh && {before} exec \"$@\"", self.lab.arg("etc"));
+        let mut args = vec!["--mount".to_owned(), "sh".to_owned(), "-c".to_owned(), script, "sh".to_owned()];
+        args.push(client.to_string_lossy().into_owned());
+        args.extend(["-o", "PreferredAuthentications=hostbased"].map(str::to_owned));
+        args.extend(options.iter().flat_map(|option| ["-o".to_owned(), (*option).to_owned()]));
+        args.extend(["-o".to_owned(), "HostbasedAuthentication=yes".to_owned()]);
+        args.extend(self.lab.client_options());
+        args.extend(["-p".to_owned(), port.to_string(), format!("{}@127.0.0.1", self.user.name)]);
+        args.push("id -un".to_owned());
+        self.lab.run(Path::new("unshare"), &args)
+    }
+
+    #[track_caller]
+    fn let_in(&self, what: &str, ran: Ran) {
+        assert_eq!(ran.ok(what).text().trim(), self.user.name, "{what}");
+    }
+}
+
+#[track_caller]
+fn refused(what: &str, ran: &Ran) {
+    assert_eq!(ran.code, 255, "{what}: {}", ran.text());
+    assert!(ran.err.contains("Permission denied"), "{what}: {}", ran.err);
+}
+
+/// Covers: ssh_config HostbasedAuthentication; ssh_config HostbasedAcceptedAlgorithms; ssh_config EnableSSHKeysign; sshd_config HostbasedAuthentication; sshd_config HostbasedUsesNameFromPacketOnly
+#[test]
+fn a_host_vouches_for_its_user() {
+    let test = "a_host_vouches_for_its_user";
+    let Some([ssh, sshd]) = peers(test, ["ssh", "sshd"]) else { return };
+    let Some(place) = Place::new(test) else { return };
+    let ours = Lhsshd::start(&place.lab, RULES);
+    let theirs = Inetd::openssh(&place.lab, &sshd, RULES);
+    for port in [ours.port, theirs.port] {
+        for client in [&our("lhssh"), &ssh] {
+            let what = format!("{} to {port}", client.display());
+            place.let_in(&what, place.run("", client, port, &[]));
+            for algorithm in ["ssh-ed25519", "rsa-sha2-512", "ecdsa-sha2-nistp384"] {
+                let option = format!("HostbasedAcceptedAlgorithms={algorithm}");
+                place.let_in(&format!("{what} {algorithm}"), place.run("", client, port, &[&option]));
+            }
+        }
+    }
+    let name = &place.user.name;
+    let log = ours.log();
+    let accepted = log.lines().find(|line| line.contains(&format!("Accepted hostbased for {name} from")));
+    let accepted = accepted.unwrap_or_else(|| panic!("{log}"));
+    assert!(accepted.contains(": ED25519 SHA256:") || accepted.contains(": ECDSA SHA256:"), "{accepted}");
+    assert!(accepted.ends_with("client user \"root\", client host \"localhost.\""), "{accepted}");
+    // Their helper for our client, and ours for theirs.
+    if Path::new(THEIR_HELPER).is_file() {
+        let folder = safe_folder();
+        let alone = folder.path().join("lhssh");
+        fs::copy(our("lhssh"), &alone).unwrap();
+        place.let_in("our client, their helper", place.run("", &alone, ours.port, &[]));
+        let mount = format!("mount --bind {} {THEIR_HELPER} &&", our("lhssh-keysign").display());
+        place.let_in("their client, our helper", place.run(&mount, &ssh, ours.port, &[]));
+    }
+}
+
+/// Covers: sshd_config IgnoreRhosts; sshd_config IgnoreUserKnownHosts; sshd_config HostbasedAcceptedAlgorithms; sshd_config HostbasedUsesNameFromPacketOnly
+#[test]
+fn the_server_s_files_decide() {
+    let test = "the_server_s_files_decide";
+    let Some([ssh]) = peers(test, ["ssh"]) else { return };
+    let Some(place) = Place::new(test) else { return };
+    let server = Lhsshd::start(&place.lab, RULES);
+    let log_in = |port: u16| place.run("", &ssh, port, &[]);
+    place.let_in("as it is", log_in(server.port));
+    for (file, why) in
+        [("localhost other\n", "other user"), ("-localhost root\n", "minus"), ("elsewhere\n", "host")]
+    {
+        place.user_file(".shosts", file);
+        refused(why, &log_in(server.port));
+    }
+    place.user_file(".shosts", "localhost root\n");
+    // Another key than the host's.
+    place.know(&["rsa"]);
+    let only =
+        |kind: &str| place.run("", &ssh, server.port, &[&format!("HostbasedAcceptedAlgorithms={kind}")]);
+    refused("unknown key", &only("ssh-ed25519"));
+    place.let_in("known key", only("rsa-sha2-256"));
+    let text = format!("@revoked * {0}localhost {0}", place.lab.read("user_rsa.pub"));
+    place.user_file(".ssh/known_hosts", &text);
+    refused("revoked key", &only("rsa-sha2-256"));
+    place.know(&KINDS);
+    drop(server);
+    for (rules, why) in [
+        (RULES.replace("IgnoreRhosts no\n", ""), "IgnoreRhosts"),
+        (format!("{RULES}IgnoreUserKnownHosts yes\n"), "IgnoreUserKnownHosts"),
+        (format!("{RULES}HostbasedAcceptedAlgorithms sk-*\n"), "HostbasedAcceptedAlgorithms"),
+        (RULES.replace("HostbasedAuthentication yes\n", ""), "HostbasedAuthentication"),
+        // The resolver is not asked, so that the host is its address, and no line is about that.
+        (RULES.replace("HostbasedUsesNameFromPacketOnly yes\n", ""), "HostbasedUsesNameFromPacketOnly"),
+    ] {
+        refused(why, &log_in(Lhsshd::start(&place.lab, &rules).port));
+    }
+    let server = Lhsshd::start(
+        &place.lab,
+        &format!("{RULES}IgnoreRhosts shosts-only\n").replacen("IgnoreRhosts no\n", "", 1),
+    );
+    place.let_in("shosts-only", log_in(server.port));
+    fs::rename(place.user.home.join(".shosts"), place.user.home.join(".rhosts")).unwrap();
+    refused("rhosts with shosts-only", &log_in(server.port));
+}
+
+/// Covers: ssh_config EnableSSHKeysign
+#[test]
+fn an_ordinary_user_needs_the_helper_s_rights_and_the_administrator_s_word() {
+    let test = "an_ordinary_user_needs_the_helper_s_rights_and_the_administrator_s_word";
+    let Some(place) = Place::new(test) else { return };
+    let folder = safe_folder();
+    let copy = |name: &str| -> PathBuf {
+        let path = folder.path().join(name);
+        fs::copy(our(name), &path).unwrap();
+        open_to_all(&path);
+        path
+    };
+    let (client, helper) = (copy("lhssh"), copy("lhssh-keysign"));
+    let server = Lhsshd::start(&place.lab, RULES);
+    place.user_file(".shosts", "localhost\n");
+    // The client's files are the user's own.
+    for file in ["known_hosts", "user_ed25519"] {
+        let path = place.lab.arg(file);
+        place.lab.run(Path::new("chown"), &[&place.user.name, &path]).ok("chown");
+    }
+    let name = &place.user.name;
+    let as_user = format!(
+        "setpriv --reuid {name} --regid {name} --clear-groups env HOME={}",
+        place.user.home.display()
+    );
+    let run = || place.run(&format!("set -- {as_user} \"$@\";"), &client, server.port, &[]);
+    let without = run();
+    refused("a helper without rights", &without);
+    assert!(without.err.contains("could not open any host key"), "{}", without.err);
+    place.lab.run(Path::new("chmod"), &["u+s", &helper.to_string_lossy()]).ok("chmod");
+    place.let_in("a helper with root's rights", run());
+    place.allow_helper("no");
+    let forbidden = run();
+    refused("a helper that is not enabled", &forbidden);
+    assert!(forbidden.err.contains("ssh-keysign not enabled in /etc/ssh/ssh_config"), "{}", forbidden.err);
+}

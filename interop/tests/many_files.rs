@@ -1,0 +1,142 @@
+//! Trees of many small files: to and from every server, and by what a Longhaul server offers for them.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use lh_interop::{Inetd, Lab, Lhsshd, TestUser, assert_same_tree, is_root, me, our, peers, skip};
+
+/// Two thousand files of up to 4 KiB in twenty directories.
+fn make_many(root: &Path) {
+    for n in 0..2_000_usize {
+        let dir = root.join(format!("d{:02}/sub{}", n % 10, n % 2));
+        fs::create_dir_all(&dir).unwrap();
+        fs::write(dir.join(format!("{n}.dat")), vec![(n % 251) as u8; (n * 31) % 4_097]).unwrap();
+    }
+}
+
+fn scp(lab: &Lab, port: u16, flags: &[&str], from: &str, to: &str) {
+    let mut args = lab.client_options();
+    args.extend(["-P".to_owned(), port.to_string()]);
+    args.extend(flags.iter().chain(&[from, to]).map(|&word| word.to_owned()));
+    lab.run(&our("lhscp"), &args).ok(&format!("lhscp {flags:?} {from} {to}"));
+}
+
+/// Up and down, with and without `-p`.
+fn there_and_back(lab: &Lab, port: u16) {
+    there_and_back_as(lab, port, &me(), lab.dir());
+}
+
+/// The same for another user, into a folder that belongs to them.
+fn there_and_back_as(lab: &Lab, port: u16, user: &str, dir: &Path) {
+    make_many(&lab.path("tree"));
+    for flags in [&["-r"][..], &["-r", "-p"]] {
+        let up = dir.join("up");
+        lab.sh(&format!("rm -rf {} down", up.display())).ok("a clean start");
+        let remote = format!("{user}@127.0.0.1:{}", up.display());
+        scp(lab, port, flags, "tree", &remote);
+        assert_same_tree(&lab.path("tree"), &up);
+        scp(lab, port, flags, &remote, "down");
+        assert_same_tree(&lab.path("tree"), &lab.path("down"));
+        if flags.contains(&"-p") {
+            let seconds = |path: &Path| fs::metadata(path).unwrap().mtime();
+            for file in ["d03/sub1/3.dat", "d08/sub0"] {
+                let expected = seconds(&lab.path("tree").join(file));
+                assert_eq!(seconds(&up.join(file)), expected, "{file}");
+                assert_eq!(seconds(&lab.path("down").join(file)), expected, "{file}");
+            }
+        }
+    }
+}
+
+/// Covers: scp -r; scp -p
+#[test]
+fn openssh_sshd_takes_and_gives_two_thousand_files() {
+    let Some([sshd]) = peers("many files with OpenSSH's sshd", ["sshd"]) else { return };
+    let lab = Lab::new();
+    let server = Inetd::openssh(&lab, &sshd, "");
+    there_and_back(&lab, server.port);
+}
+
+/// Covers: scp -r; scp -p
+#[test]
+fn dropbear_takes_and_gives_two_thousand_files() {
+    let Some([dropbear, convert]) = peers("many files with dropbear", ["dropbear", "dropbearconvert"]) else {
+        return;
+    };
+    if !is_root() {
+        return skip(
+            "many files with dropbear",
+            "needs root: dropbear looks for keys in the home of the user",
+        );
+    }
+    let lab = Lab::new();
+    let user = TestUser::new(&lab);
+    let server = Inetd::dropbear(&lab, &dropbear, &convert, &[]);
+    there_and_back_as(&lab, server.port, &user.name, &user.home);
+}
+
+/// How often the server's log says that a request with this name came.
+fn requests(log: &str, name: &str) -> usize {
+    log.lines().filter(|line| line.trim_end().ends_with(&format!(": {name}"))).count()
+}
+
+/// Covers: wire put-files@longhaul; wire get-files@longhaul
+#[test]
+fn our_server_takes_and_gives_them_by_the_hundred() {
+    let lab = Lab::new();
+    let server = Lhsshd::start(&lab, "Subsystem sftp internal-sftp -l DEBUG1\n");
+    there_and_back(&lab, server.port);
+    let log = server.log();
+    // Two copies each way. Nothing was opened, written or closed by itself, and nothing asked about by itself.
+    for (name, least, most) in [("put-files", 8, 120), ("get-files", 8, 120), ("list-dir", 42, 42)] {
+        let count = requests(&log, name);
+        assert!((least..=most).contains(&count), "{count} × {name}");
+    }
+    for name in ["open", "write", "fsetstat", "close", "opendir", "readdir", "read", "fstat"] {
+        assert_eq!(requests(&log, name), 0, "{name}");
+    }
+    assert!(requests(&log, "stat") <= 8, "{}", requests(&log, "stat"));
+}
+
+/// Covers: sftp-server -P; sshd_config Subsystem
+#[test]
+fn what_the_administrator_refuses_is_done_the_ordinary_way_or_not_at_all() {
+    let lab = Lab::new();
+    make_many(&lab.path("tree"));
+    let server = Lhsshd::start(&lab, "Subsystem sftp internal-sftp -P put-files,get-files,list-dir\n");
+    there_and_back(&lab, server.port);
+    let server = Lhsshd::start(&lab, "Subsystem sftp internal-sftp -R\n");
+    let mut args = lab.client_options();
+    let remote = format!("{}@127.0.0.1:{}", me(), lab.arg("none"));
+    args.extend(["-P", &server.port_arg(), "-r", "tree", &remote].map(str::to_owned));
+    let ran = lab.run(&our("lhscp"), &args);
+    assert_ne!(ran.code, 0);
+    assert!(ran.err.contains("Permission denied"), "{}", ran.err);
+    assert!(!lab.path("none").exists());
+}
+
+/// Covers: sshd_config ChrootDirectory
+#[test]
+fn batches_stay_inside_the_new_root() {
+    if !is_root() {
+        return skip("batches inside of a chroot", "needs root");
+    }
+    let lab = Lab::new();
+    make_many(&lab.path("tree"));
+    let jail = lh_interop::safe_folder();
+    let jailed = jail.path().join("in");
+    fs::create_dir(&jailed).unwrap();
+    let config = format!("ForceCommand internal-sftp\nChrootDirectory {}\n", jail.path().display());
+    let server = Lhsshd::start(&lab, &config);
+    let remote = format!("{}@127.0.0.1:/in/tree", me());
+    scp(&lab, server.port, &["-r"], "tree", &remote);
+    assert_same_tree(&lab.path("tree"), &jailed.join("tree"));
+    // `..` and a link lead nowhere else.
+    std::os::unix::fs::symlink(lab.dir(), jailed.join("out")).unwrap();
+    let outside = format!("{}@127.0.0.1:/in/out/escaped", me());
+    let mut args = lab.client_options();
+    args.extend(["-P", &server.port_arg(), "tree/d00/sub0/0.dat", &outside].map(str::to_owned));
+    assert_ne!(lab.run(&our("lhscp"), &args).code, 0);
+    assert!(!lab.path("escaped").exists());
+}
