@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use lh_interop::{Lab, Lhsshd, Ran, assert_same_file, make_blob, our};
+use lh_interop::{Inetd, Lab, Lhsshd, Ran, assert_same_file, assert_same_tree, make_blob, our, peers};
 
 /// A client's command line in a lab, towards a port.
 struct Copy<'a> {
@@ -137,7 +137,26 @@ fn leftover_bytes(lab: &Lab) -> u64 {
     leftovers(lab.dir()).iter().map(|path| bytes_below(path)).sum()
 }
 
+/// Waits for the child's end after `kill`.
 fn kill_at_parts(child: &mut Child, lab: &Lab, at: u64, kill: impl FnOnce(&mut Child)) -> bool {
+    let reached = wait_for(child, lab, at);
+    if reached {
+        kill(child);
+        child.wait().unwrap();
+    }
+    reached
+}
+
+/// Calls `kill` when so much of unfinished files has come; the child may go on.
+fn kill_when(child: &mut Child, lab: &Lab, at: u64, kill: impl FnOnce()) -> bool {
+    let reached = wait_for(child, lab, at);
+    if reached {
+        kill();
+    }
+    reached
+}
+
+fn wait_for(child: &mut Child, lab: &Lab, at: u64) -> bool {
     let end = Instant::now() + Duration::from_secs(60);
     while leftover_bytes(lab) < at {
         if child.try_wait().unwrap().is_some() {
@@ -146,7 +165,77 @@ fn kill_at_parts(child: &mut Child, lab: &Lab, at: u64, kill: impl FnOnce(&mut C
         assert!(Instant::now() < end, "nothing moves");
         std::thread::sleep(Duration::from_micros(300));
     }
-    kill(child);
-    child.wait().unwrap();
     true
+}
+
+/// What the last line of `--json` says.
+fn told(json: &str, name: &str) -> u64 {
+    let line = json.lines().last().unwrap_or_default();
+    let rest = line.split(&format!("\"{name}\":")).nth(1).unwrap_or_else(|| panic!("{name} in {json}"));
+    rest.split([',', '}']).next().unwrap_or_default().parse().unwrap()
+}
+
+/// Covers: lhscp --json
+#[test]
+fn a_tree_of_many_files_survives_kills_with_little_sent_twice() {
+    let lab = Lab::new();
+    let ours = Lhsshd::start(&lab, "");
+    let stock =
+        peers("a_tree_of_many_files_survives_kills", ["sshd"]).map(|[sshd]| Inetd::openssh(&lab, &sshd, ""));
+    fs::create_dir(lab.path("tree")).unwrap();
+    let mut total = 0;
+    for n in 0..500_usize {
+        let size = 40_000 + n * 131 % 60_000;
+        make_blob(&lab.path("tree").join(format!("file {n}")), size);
+        total += size as u64;
+    }
+    let mut dice = Dice(7);
+    let ports = [Some(ours.port), stock.as_ref().map(|stock| stock.port)];
+    for (port, upload) in ports.into_iter().flatten().flat_map(|port| [(port, true), (port, false)]) {
+        let (tree, there) = (lab.arg("tree"), lab.arg("there"));
+        let remote = |path: &str| format!("127.0.0.1:{path}");
+        let words = if upload { [tree, remote(&there)] } else { [remote(&tree), there] };
+        let words: Vec<&str> = ["-r", "--json"].into_iter().chain(words.iter().map(String::as_str)).collect();
+        let copy = Copy { lab: &lab, port };
+        for _ in 0..4 {
+            let at = bytes_below(&lab.path("there")) + dice.below(total / 6);
+            let mut child = copy.start(&words);
+            let end = Instant::now() + Duration::from_secs(60);
+            while bytes_below(&lab.path("there")) < at && child.try_wait().unwrap().is_none() {
+                assert!(Instant::now() < end, "nothing moves");
+                std::thread::sleep(Duration::from_micros(300));
+            }
+            let _ = child.kill();
+            child.wait().unwrap();
+        }
+        let there = bytes_below(&lab.path("there"));
+        let last = copy.run(&words).ok("the same command again").text();
+        assert_same_tree(&lab.path("tree"), &lab.path("there"));
+        assert_eq!(leftovers(lab.dir()), Vec::<PathBuf>::new());
+        no_journal_is_left(&lab);
+        // What the last attempt sent, beyond what was missing: a twentieth, and what was in flight at the kill.
+        let again = (told(&last, "bytes") + there).saturating_sub(total);
+        assert!(again <= total / 20 + 3 * MB, "{again} of {total} sent twice (upload: {upload})");
+        fs::remove_dir_all(lab.path("there")).unwrap();
+    }
+}
+
+/// Covers: lhscp --retries
+#[test]
+fn a_connection_that_breaks_is_made_again() {
+    let lab = Lab::new();
+    let server = Lhsshd::start(&lab, "");
+    make_blob(&lab.path("blob"), 24_000_000);
+    let copy = Copy { lab: &lab, port: server.port };
+    let there = format!("127.0.0.1:{}", lab.arg("there"));
+    let mut child = copy.command(&["-l", "64000", "blob", &there]).stderr(Stdio::piped()).spawn().unwrap();
+    let killed = kill_when(&mut child, &lab, 4_000_000, || sessions(&server).into_iter().for_each(kill_hard));
+    assert!(killed, "the copy was faster");
+    let ended = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert_eq!(ended.status.code(), Some(0), "{said}");
+    assert!(said.contains("connection lost; connecting again in 1 s"), "{said}");
+    assert_same_file(&lab.path("blob"), &lab.path("there"));
+    let ran = copy.run(&["--retries", "x", "blob", &there]);
+    assert_eq!(ran.code, 1);
 }

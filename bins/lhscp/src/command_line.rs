@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use lh_cli::copying::Connecting;
 use lh_cli::flags::{Parsed, SCP, Stop};
 use lh_config::Account;
-use lh_config::client::Request;
+use lh_config::client::{CommandLine, Request};
 use lh_transfer::{Manifest, Options, Rule, Selection, Shard, Verify};
 
 use crate::place::{Host, Place};

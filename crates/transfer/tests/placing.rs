@@ -264,6 +264,13 @@ fn a_lying_server_is_noticed_once_and_the_file_sent_again() {
     );
     assert_eq!((ended.summary.verified, ended.summary.files), (1, 1));
     same_tree(&temp.join("from"), &temp.join("to"), false);
+    // So is one that can only be read from, when that is asked for.
+    let mut stock = stock(&[]);
+    stock.faults.wrong_writes.set(1);
+    let options = Options { verify: Verify::Always, ..durable(&temp) };
+    let ended = copy_with(plan_.clone(), options, temp.path(), &mut stock).well();
+    assert_eq!((ended.skipped.len(), ended.summary.verified), (1, 1), "{ended:?}");
+    same_tree(&temp.join("from"), &temp.join("to"), false);
     // One that never stops lying gets nothing into its place.
     setup.faults.wrong_writes.set(u32::MAX);
     fs::write(temp.join("to"), b"old").expect("it");

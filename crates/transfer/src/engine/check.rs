@@ -31,8 +31,9 @@ const SAMPLE: u64 = 32 * 1024;
 /// Samples of a file.
 const SAMPLES: u64 = 32;
 
-/// Questions in flight.
-const IN_FLIGHT: usize = 8;
+/// Questions in flight: about digests, and for bytes.
+const DIGESTS_IN_FLIGHT: usize = 8;
+const SAMPLES_IN_FLIGHT: usize = 64;
 
 /// Which question an answer belongs to.
 #[derive(Debug, Clone, Copy)]
@@ -129,7 +130,8 @@ impl Engine {
             else {
                 return;
             };
-            if check.asked.len() >= IN_FLIGHT {
+            let most = if check.mode == Mode::Digests { DIGESTS_IN_FLIGHT } else { SAMPLES_IN_FLIGHT };
+            if check.asked.len() >= most {
                 return;
             }
             let next = if check.differs { None } else { check.todo.next() };
@@ -196,6 +198,9 @@ impl Engine {
     fn end_check(&mut self, key: Key) {
         let Some(file) = self.files.get_mut(key) else { return };
         let Some(check) = file.check.take() else { return };
+        if file.place.settled {
+            return self.read_back(key, !check.differs);
+        }
         let kept = match (check.mode, check.differs) {
             (_, false) => check.end,
             (Mode::Digests, true) => check.good,
@@ -212,6 +217,40 @@ impl Engine {
             self.events.push_back(Event::Resumed { source, kept, size });
         }
         self.begin_data(key);
+    }
+
+    /// All data are written: if they are to be compared at any price, and nobody has summed them up, they are read back
+    /// now. True while that is to be waited for.
+    pub(super) fn must_read_back(&mut self, key: Key) -> bool {
+        let Some(file) = self.files.get_mut(key) else { return false };
+        let wanted = self.options.verify == Verify::Always && file.sum.is_none();
+        if !wanted || file.failed || file.place.compared || file.place.growing().is_none() {
+            return false;
+        }
+        if file.check.is_none() && file.writes == 0 {
+            let end = match self.plan.direction {
+                Direction::Upload => file.requested,
+                Direction::Download => file.prefix,
+                Direction::Relay => file.write_at,
+            };
+            let todo = Todo::All { next: 0, end, step: SAMPLE };
+            let mode = Mode::Samples;
+            file.check = Some(Check { mode, todo, asked: VecDeque::new(), good: 0, end, differs: false });
+            self.ask_ranges(key);
+        }
+        true
+    }
+
+    fn read_back(&mut self, key: Key, right: bool) {
+        if let Some(file) = self.files.get_mut(key) {
+            file.place.compared = true;
+        }
+        if right {
+            self.summary.verified += 1;
+        } else {
+            self.found_wrong(key);
+        }
+        self.move_on(key);
     }
 
     /// From here on both ends sum up what goes by.

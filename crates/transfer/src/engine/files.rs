@@ -362,7 +362,9 @@ impl Engine {
                         self.file_failed(key, Deed::ReadSource, &fault);
                         return self.move_on(key);
                     }
-                    self.close_file(key);
+                    if !self.must_read_back(key) {
+                        self.close_file(key);
+                    }
                 }
             }
             Phase::Closing if quiet => {

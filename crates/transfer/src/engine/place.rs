@@ -78,6 +78,8 @@ pub(super) struct Place {
     followed: bool,
     /// Up to where the journal knows.
     noted: u64,
+    /// It has been read back.
+    pub(super) compared: bool,
     /// What was written is not what was sent.
     pub(super) corrupt: bool,
     /// What was there already has been compared, or there was nothing.
