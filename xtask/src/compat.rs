@@ -45,6 +45,7 @@ const WIRE: &[(&str, &str)] = &[
     ("session-bind@openssh.com", "the agent learns which host it signs for"),
     ("restrict-destination-v00@openssh.com", "keys for some destinations only"),
     ("zlib@openssh.com", "compression after authentication"),
+    ("stack-metrics@hpnssh.org", "figures of the other end (HPN-SSH's request)"),
     ("mux", "shared connections (PROTOCOL.mux, version 4)"),
 ];
 

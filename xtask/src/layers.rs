@@ -21,6 +21,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("driver", &["wire", "transport", "connection", "sys"]),
     ("transfer", &["wire", "crypto", "sftp", "sys", "connection", "driver"]),
     ("cli", &["config", "sys"]),
+    ("metrics", &["driver", "sys"]),
     ("sftp-server", &["sftp", "cli", "config", "sys"]),
     ("sftp-shell", &["wire", "sftp", "transfer", "cli", "sys"]),
     (
@@ -36,6 +37,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "config",
             "known-hosts",
             "cli",
+            "metrics",
             "sys",
         ],
     ),
@@ -53,6 +55,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "sftp-server",
             "config",
             "known-hosts",
+            "metrics",
             "sys",
         ],
     ),

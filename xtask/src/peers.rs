@@ -27,6 +27,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("/usr/include/security/pam_appl.h", "libpam0g-dev"),
     ("/usr/sbin/ip", "iproute2"),
     ("/usr/bin/groff", "groff-base"),
+    ("/usr/bin/chromium-headless-shell", "chromium-headless-shell"),
     ("/usr/bin/xauth", "xauth"),
     ("/usr/bin/Xvfb", "xvfb"),
     ("/usr/bin/xdpyinfo", "x11-utils"),

@@ -4,7 +4,7 @@ use std::sync::PoisonError;
 
 use lh_client::{
     Client, LogLevel, Options as ClientOptions, SessionNote, SessionSetup, Start, TerminalUi,
-    answer_by_default, connect,
+    answer_by_default, connect_or_share,
 };
 use lh_config::client::Request;
 use lh_driver::{ChannelHandler, ChannelOptions, Control, ControlCx, ControlEvent};
@@ -31,7 +31,7 @@ pub(crate) fn log_in_with(request: &Request, ui: &mut TerminalUi) -> Option<Clie
             return None;
         }
     };
-    match connect(&options, ui) {
+    match connect_or_share(&options, ui) {
         Ok(mut client) => {
             // `IPQoS`: a copy is bulk. 0 is what a new socket has.
             let service = options.config.ip_qos.bulk.filter(|&service| service != 0);

@@ -339,6 +339,19 @@ impl AllowForwarding {
 }
 
 enumeration! {
+    /// `TransferLogFormat`.
+    TransferLogFormat ("text, json or hpn") {
+        /// Names and values.
+        Text = "text",
+        /// A JSON object.
+        Json = "json",
+        /// HPN-SSH's lines.
+        Hpn = "hpn",
+    }
+    default Text; error unsupported;
+}
+
+enumeration! {
     /// `IgnoreRhosts`.
     IgnoreRhosts ("yes, no or shosts-only") {
         /// Ignore both files.

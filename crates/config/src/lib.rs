@@ -8,6 +8,7 @@
 //! - [`client::load`] reads the client's configuration for one destination; [`token`] expands `%h` and friends.
 //! - [`server::ServerConfig::load`] reads the server's; [`server::ServerConfig::for_connection`] applies `Match` blocks.
 
+pub mod accounting;
 pub mod algorithms;
 pub mod cidr;
 pub mod client;
@@ -19,6 +20,7 @@ pub mod forward;
 pub mod include;
 pub mod line;
 pub mod names;
+pub mod network;
 pub mod pattern;
 pub mod server;
 pub mod server_table;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::line::{Arguments, Dialect};
 use crate::table::Value;
-use crate::units::{parse_size, parse_time};
+use crate::units::{parse_fractional_time, parse_size, parse_time};
 
 /// `yes` or `no`.
 impl Value for bool {
@@ -271,6 +271,29 @@ impl Value for SecondsOrNone {
             Some(seconds) => format!("{name} {seconds}"),
             None => format!("{name} none"),
         });
+    }
+}
+
+/// A time between two events that come again and again: seconds, also with a decimal fraction; never 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Interval(pub Duration);
+
+impl Interval {
+    /// What would keep a connection from doing anything else.
+    const LEAST: Duration = Duration::from_millis(10);
+}
+
+impl Value for Interval {
+    const KIND: &'static str = "time";
+    fn parse(args: &mut Arguments) -> Result<Self, String> {
+        let word = args.required()?;
+        parse_fractional_time(&word)
+            .filter(|time| *time >= Self::LEAST)
+            .map(Self)
+            .ok_or_else(|| "invalid time value.".to_string())
+    }
+    fn dump(&self, name: &str, out: &mut Vec<String>) {
+        out.push(format!("{name} {}", self.0.as_secs_f64()));
     }
 }
 

@@ -13,6 +13,8 @@ pub(crate) enum Phase {
     Asked,
     /// Both sides have numbers.
     Open,
+    /// Somebody else speaks for it.
+    Relayed,
     /// Nothing can be said any more; the number is kept until the owner has seen the event.
     Gone,
 }
@@ -35,13 +37,15 @@ pub(crate) struct SendWindow {
     pub(crate) left: u64,
     /// Largest data per packet: the smaller of the peer's and our own limit.
     pub(crate) max_packet: usize,
+    /// What has been sent since the channel opened.
+    pub(crate) sent: u64,
     /// Somebody wanted more than `left`.
     pub(crate) blocked: bool,
 }
 
 impl SendWindow {
     /// Nothing can be sent before the peer has said what it takes.
-    pub(crate) const UNKNOWN: Self = Self { left: 0, max_packet: 0, blocked: false };
+    pub(crate) const UNKNOWN: Self = Self { left: 0, max_packet: 0, sent: 0, blocked: false };
 
     /// The peer adds to its window; `false` when that goes beyond what 32 bits hold.
     #[must_use]

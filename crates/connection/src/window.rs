@@ -84,6 +84,11 @@ impl ReceiveWindow {
         self.size + self.credited - self.received
     }
 
+    /// Bytes that have come since the channel opened.
+    pub(crate) const fn received(&self) -> u64 {
+        self.received
+    }
+
     /// Bytes that arrived and have not been consumed.
     pub(crate) const fn backlog(&self) -> u64 {
         self.received - self.consumed

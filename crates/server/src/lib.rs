@@ -9,7 +9,9 @@
 mod account;
 pub mod authorized_keys;
 mod cert_options;
+mod counters;
 mod facts;
+mod figures;
 mod grant;
 mod hand_over;
 mod host_key_agent;
@@ -29,6 +31,7 @@ mod strict;
 mod surroundings;
 #[cfg(test)]
 mod testing;
+mod transfer_log;
 
 pub use hand_over::{HandOver, LogTarget};
 pub use host_keys::{HostKey, HostKeyError};

@@ -1,10 +1,12 @@
 //! The listening process: accepts, limits, and starts a session process for each connection.
 //!
-//! It reads no byte from the network. What it learns about a login is whether it has succeeded, from the
+//! It reads no byte of SSH's clients ([`exporter`] answers those who ask for counters). What it learns about a login is whether it has succeeded, from the
 //! session process itself.
 
 mod bind;
+mod exporter;
 pub(crate) mod oom;
+mod reports;
 mod restart;
 
 use std::collections::HashMap;
@@ -25,6 +27,8 @@ use zeroize::Zeroizing;
 use crate::hand_over::{AUTHENTICATED, HandOver, LogTarget};
 use crate::log::{Log, debug, error, info, verbose};
 use crate::penalties::{Consequence, Misdeed, Source, Table};
+use exporter::{Exporter, Present};
+use reports::Reports;
 
 /// The hidden first argument that makes the program a session process.
 pub const SESSION_FLAG: &str = "--session-process";
@@ -82,6 +86,18 @@ struct Running {
     authenticated: bool,
     /// It was ended because it was late.
     overdue: bool,
+    /// Where it reports what it counts, once somebody has logged in.
+    reports: Option<Reports>,
+}
+
+/// What a wait has found, by index or process.
+struct News {
+    /// Listening sockets with a connection.
+    accepting: Vec<usize>,
+    /// Startups that have logged in or are gone.
+    heard: Vec<usize>,
+    /// Sessions that report.
+    reporting: Vec<Pid>,
 }
 
 struct Listener {
@@ -94,6 +110,8 @@ struct Listener {
     startups: Vec<Startup>,
     throttling: bool,
     signals: Signals,
+    /// Serves counters, where it is asked for.
+    exporter: Option<Exporter>,
 }
 
 /// Listens until SIGTERM; returns the process's exit status.
@@ -116,6 +134,7 @@ pub fn serve(mut hand_over: HandOver, options: &ListenerOptions) -> Result<i32, 
     if !options.once {
         hand_over.oom_score = oom::spare_this_process();
     }
+    let exporter = if options.once { None } else { export(&hand_over, &log) };
     let bytes = hand_over.to_bytes();
     let rules = hand_over.config.per_source_penalties.value.clone();
     let exempt = hand_over.config.per_source_penalty_exempt_list.as_deref().map(str::to_owned);
@@ -129,6 +148,7 @@ pub fn serve(mut hand_over: HandOver, options: &ListenerOptions) -> Result<i32, 
         startups: Vec::new(),
         throttling: false,
         signals,
+        exporter,
     };
     let end = listener.run(options);
     if let Some(path) = pid_file {
@@ -138,6 +158,7 @@ pub fn serve(mut hand_over: HandOver, options: &ListenerOptions) -> Result<i32, 
         End::Status(status) => Ok(status),
         End::Restart => {
             listener.sockets.clear();
+            listener.exporter = None;
             let problem = restart::restart(options);
             error!(listener.log, "RESTART FAILED: {problem}");
             Ok(1)
@@ -149,6 +170,21 @@ fn detach_stdio(log_target: LogTarget) -> io::Result<()> {
     match log_target {
         LogTarget::Syslog => lh_sys::fd::null_stdio(),
         LogTarget::Stderr => lh_sys::fd::take_stdin_stdout().map(drop),
+    }
+}
+
+/// Listens for those who ask for counters. Logins are more important: where that fails the server runs without.
+fn export(hand_over: &HandOver, log: &Log) -> Option<Exporter> {
+    let address = hand_over.config.prometheus_listen.value.0?;
+    match Exporter::bind(address).and_then(|exporter| Ok((exporter.address()?, exporter))) {
+        Ok((address, exporter)) => {
+            info!(log, "Counters at http://{address}/metrics");
+            Some(exporter)
+        }
+        Err(problem) => {
+            error!(log, "PrometheusListen {address}: {problem}");
+            None
+        }
     }
 }
 
@@ -176,11 +212,11 @@ fn turn_away(socket: &OwnedFd, line: &[u8]) {
     let _ = rustix::net::send(socket, line, flags);
 }
 
-/// Whether the session has said that somebody is in, before it closed its end.
-fn has_authenticated(control: &OwnedFd) -> bool {
+/// What the session has said first: that somebody is in, or a last report; nothing when it has just closed its end.
+fn first_word(control: &OwnedFd) -> Option<u8> {
     let mut byte = [0; 1];
     let got = rustix::net::recv(control, &mut byte, rustix::net::RecvFlags::DONTWAIT);
-    matches!(got, Ok((1, _))) && byte == AUTHENTICATED
+    matches!(got, Ok((1, _))).then_some(byte[0])
 }
 
 enum End {
@@ -191,7 +227,7 @@ enum End {
 impl Listener {
     fn run(&mut self, options: &ListenerOptions) -> Result<End, ListenError> {
         loop {
-            let (accepting, heard) = self.wait()?;
+            let News { accepting, heard, reporting } = self.wait()?;
             while let Some(signal) = self.signals.take().map_err(system("signals"))? {
                 match signal {
                     Signal::CHILD => self.reap(),
@@ -214,7 +250,12 @@ impl Listener {
                 }
             }
             self.hear(&heard);
+            self.read_reports(&reporting);
             self.kill_overdue();
+            let present = Present { sessions: self.running.len(), unauthenticated: self.startups.len() };
+            if let Some(exporter) = &mut self.exporter {
+                exporter.serve(present, Instant::now());
+            }
             for index in accepting {
                 let Some((socket, peer)) = self.accept(index) else { continue };
                 if options.once {
@@ -225,13 +266,23 @@ impl Listener {
         }
     }
 
-    /// Waits; returns the listening sockets with a connection and the startups with news, by index.
-    fn wait(&self) -> Result<(Vec<usize>, Vec<usize>), ListenError> {
+    /// Waits for something to do.
+    fn wait(&self) -> Result<News, ListenError> {
         let mut fds = vec![PollFd::new(&self.signals, PollFlags::IN)];
         fds.extend(self.sockets.iter().map(|socket| PollFd::new(socket, PollFlags::IN)));
         fds.extend(self.startups.iter().map(|startup| PollFd::new(&startup.control, PollFlags::IN)));
+        let reporting: Vec<_> = self
+            .running
+            .iter()
+            .filter_map(|(pid, running)| Some((*pid, running.reports.as_ref()?.control())))
+            .collect();
+        fds.extend(reporting.iter().map(|(_, control)| PollFd::new(*control, PollFlags::IN)));
+        if let Some(exporter) = &self.exporter {
+            exporter.interests(&mut fds);
+        }
         let now = Instant::now();
-        let deadline = self.startups.iter().filter_map(|startup| startup.deadline).min();
+        let overdue = self.startups.iter().filter_map(|startup| startup.deadline);
+        let deadline = overdue.chain(self.exporter.as_ref().and_then(Exporter::deadline)).min();
         let timeout = deadline.map(|deadline| {
             let left = deadline.saturating_duration_since(now) + Duration::from_millis(1);
             let seconds = i64::try_from(left.as_secs()).unwrap_or(i64::MAX);
@@ -242,11 +293,16 @@ impl Listener {
             Err(error) => return Err(system("poll")(error.into())),
         }
         let ready = |fd: &PollFd<'_>| !fd.revents().is_empty();
-        let sockets = self.sockets.len();
+        let (sockets, startups) = (self.sockets.len(), self.startups.len());
         let indices = |from: usize, count: usize| {
             (0..count).filter(|index| fds.get(from + index).is_some_and(ready)).collect::<Vec<_>>()
         };
-        Ok((indices(1, sockets), indices(1 + sockets, self.startups.len())))
+        let reports = indices(1 + sockets + startups, reporting.len());
+        Ok(News {
+            accepting: indices(1, sockets),
+            heard: indices(1 + sockets, startups),
+            reporting: reports.into_iter().filter_map(|at| reporting.get(at).map(|(pid, _)| *pid)).collect(),
+        })
     }
 
     /// News of startups: logged in, or gone. Either way they no longer count.
@@ -254,14 +310,37 @@ impl Listener {
         for &index in heard.iter().rev() {
             if index < self.startups.len() {
                 let startup = self.startups.swap_remove(index);
-                if let Some(running) = self.running.get_mut(&startup.pid) {
-                    running.authenticated = has_authenticated(&startup.control);
+                if let Some(mut running) = self.running.remove(&startup.pid) {
+                    let pid = startup.pid;
+                    self.take_word(startup, &mut running);
+                    self.running.insert(pid, running);
                 }
             }
         }
         if self.throttling && self.startups.len() < self.hand_over.config.max_startups.value.begin as usize {
             self.throttling = false;
             info!(self.log, "exited MaxStartups throttling");
+        }
+    }
+
+    /// Takes what a startup says first.
+    fn take_word(&mut self, startup: Startup, running: &mut Running) {
+        let first = first_word(&startup.control);
+        running.authenticated = first.is_some_and(|byte| [byte] == AUTHENTICATED);
+        if let Some(exporter) = &mut self.exporter {
+            exporter.seen.logged_in += u64::from(running.authenticated);
+            running.reports = Some(Reports::new(startup.control, first));
+        }
+    }
+
+    /// Takes what sessions have counted.
+    fn read_reports(&mut self, reporting: &[Pid]) {
+        let Some(exporter) = &mut self.exporter else { return };
+        for pid in reporting {
+            let Some(running) = self.running.get_mut(pid) else { continue };
+            if running.reports.as_mut().is_some_and(|reports| !reports.read(&mut exporter.seen.sessions)) {
+                running.reports = None;
+            }
         }
     }
 
@@ -286,7 +365,10 @@ impl Listener {
             let Some(mut running) = self.running.remove(&pid) else { continue };
             if let Some(at) = self.startups.iter().position(|startup| startup.pid == pid) {
                 let startup = self.startups.swap_remove(at);
-                running.authenticated = has_authenticated(&startup.control);
+                self.take_word(startup, &mut running);
+            }
+            if let (Some(exporter), Some(reports)) = (&mut self.exporter, &mut running.reports) {
+                reports.read(&mut exporter.seen.sessions);
             }
             let misdeed = match (status.exit_status(), status.terminating_signal()) {
                 _ if running.overdue => Some(Misdeed::GraceExceeded),
@@ -295,6 +377,17 @@ impl Listener {
                 (_, Some(signal)) if [15, 9, 2, 1].contains(&signal) => None,
                 _ => Some(Misdeed::Crash),
             };
+            if let Some(exporter) = &mut self.exporter {
+                let seen = &mut exporter.seen;
+                match misdeed {
+                    Some(Misdeed::Crash) => seen.crashed += 1,
+                    _ if running.authenticated => {}
+                    Some(Misdeed::AuthFail) => seen.refused += 1,
+                    Some(Misdeed::InvalidUser) => seen.invalid_user += 1,
+                    Some(Misdeed::GraceExceeded) => seen.timed_out += 1,
+                    Some(Misdeed::NoAuth | Misdeed::Refused) | None => {}
+                }
+            }
             if let Some(misdeed) = misdeed.filter(|_| !running.authenticated) {
                 self.punish(&running, misdeed);
             }
@@ -338,6 +431,7 @@ impl Listener {
             let waiting = self.startups.len();
             verbose!(self.log, "drop connection #{waiting} from [{}]:{} {reason}", peer.ip(), peer.port());
             turn_away(&socket, b"Not allowed at this time\r\n");
+            self.saw(|seen| seen.penalised += 1);
             return;
         }
         if let Some(reason) = self.too_many(source) {
@@ -348,6 +442,7 @@ impl Listener {
             let waiting = self.startups.len();
             verbose!(self.log, "drop connection #{waiting} from [{}]:{} {reason}", peer.ip(), peer.port());
             turn_away(&socket, b"Exceeded MaxStartups\r\n");
+            self.saw(|seen| seen.throttled += 1);
             return;
         }
         match self.start_session(socket) {
@@ -356,10 +451,24 @@ impl Listener {
                 let deadline =
                     grace.map(|seconds| Instant::now() + Duration::from_secs(seconds) + GRACE_OF_GRACE);
                 let address = peer.ip();
-                self.running.insert(pid, Running { address, source, authenticated: false, overdue: false });
+                self.running.insert(
+                    pid,
+                    Running { address, source, authenticated: false, overdue: false, reports: None },
+                );
+                self.saw(|seen| seen.accepted += 1);
                 self.startups.push(Startup { control, pid, peer, source, deadline });
             }
-            Err(problem) => error!(self.log, "cannot start a session process: {problem}"),
+            Err(problem) => {
+                error!(self.log, "cannot start a session process: {problem}");
+                self.saw(|seen| seen.errors += 1);
+            }
+        }
+    }
+
+    /// Counts something, where anybody wants to know.
+    fn saw(&mut self, what: impl FnOnce(&mut exporter::Seen)) {
+        if let Some(exporter) = &mut self.exporter {
+            what(&mut exporter.seen);
         }
     }
 

@@ -16,6 +16,7 @@ mod presence;
 mod principals;
 mod revoked;
 mod rhosts;
+mod who;
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -40,6 +41,7 @@ pub(crate) use chains::satisfiable;
 use journal::{describe, fingerprint};
 use pam::Modules;
 use presence::Presence;
+pub(crate) use who::Who;
 
 /// A failed attempt takes at least this long, plus up to as much again that depends on the user name alone: the
 /// time does not tell whether the user exists. (OpenSSH's numbers.)

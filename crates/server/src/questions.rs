@@ -14,6 +14,7 @@ use lh_wire::{Reader, WireError, Writer};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use zeroize::Zeroizing;
 
+use crate::figures::{Conduct, Transfer};
 use crate::log::Level;
 use crate::monitor::Verdict;
 
@@ -61,6 +62,10 @@ pub(crate) enum Question {
     Arrived { line: String, pid: u32 },
     /// Nobody uses it any more. No answer.
     Left { line: String },
+    /// No question: a file or a command of the user's is done.
+    Transfer(Transfer),
+    /// No question: how the connection goes.
+    Conduct(Conduct),
 }
 
 /// The answer to [`Question::Arrived`].
@@ -141,6 +146,14 @@ impl Question {
                 out.put_u8(7);
                 out.put_string(line.as_bytes());
             }
+            Self::Transfer(transfer) => {
+                out.put_u8(8);
+                transfer.write_to(&mut out);
+            }
+            Self::Conduct(conduct) => {
+                out.put_u8(9);
+                conduct.write_to(&mut out);
+            }
         }
         out
     }
@@ -166,6 +179,8 @@ impl Question {
             5 => Self::Prove { algorithm: text(&mut reader)?, key: reader.string()?.to_vec() },
             6 => Self::Arrived { line: text(&mut reader)?, pid: reader.u32()? },
             7 => Self::Left { line: text(&mut reader)? },
+            8 => Self::Transfer(Transfer::read_from(&mut reader)?),
+            9 => Self::Conduct(Conduct::read_from(&mut reader)?),
             _ => return Err(WireError::Invalid { what: "kind of question" }),
         };
         reader.finish()?;
@@ -461,6 +476,9 @@ mod tests {
         same(&Question::Prove { algorithm: "ssh-ed25519".into(), key: vec![3; 51] });
         same(&Question::Arrived { line: "pts/3".into(), pid: 77 });
         same(&Question::Left { line: "pts/3".into() });
+        same(&Question::Conduct(crate::figures::tests::conduct()));
+        let outcome = crate::figures::Outcome::Complete;
+        same(&Question::Transfer(crate::figures::tests::transfer(b"/a\n\xff", outcome)));
         for last in [None, Some(Last { time: 1_700_000_000, host: "client.example".into() })] {
             assert_eq!(decode_last(&encode_last(last.as_ref())).unwrap(), last);
         }
@@ -529,7 +547,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_answered(bytes in proptest::collection::vec(any::<u8>(), 0..300), kind in 0_u8..8) {
+        fn any_bytes_are_answered(bytes in proptest::collection::vec(any::<u8>(), 0..300), kind in 0_u8..10) {
             let _ = Question::decode(&bytes);
             let _ = Decision::decode(&bytes);
             let _ = Question::decode(&[&[kind], &bytes[..]].concat());

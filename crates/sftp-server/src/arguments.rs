@@ -1,7 +1,7 @@
 //! The flags.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use lh_cli::flags::{Parsed, SFTP_SERVER, Stop};
 use lh_config::token::Tokens;
@@ -95,6 +95,12 @@ impl Arguments {
         })
     }
 
+    /// The folder the client starts in, unless it turns out not to be one.
+    pub fn start_in(&self, directory: &Path) -> PathBuf {
+        let start = self.start.as_ref().map(|start| directory.join(start));
+        start.filter(|start| start.is_dir()).unwrap_or_else(|| directory.to_owned())
+    }
+
     /// A server for `user`, who comes from `address` and starts in `directory` unless `-d` says something else.
     /// What is wrong with the flags, as far as only the file system knows, is logged.
     pub fn server(
@@ -104,17 +110,11 @@ impl Arguments {
         directory: PathBuf,
         mut log: Box<dyn LogSink>,
     ) -> Server {
-        let start = match &self.start {
-            Some(start) if directory.join(start).is_dir() => directory.join(start),
-            Some(start) => {
-                let text =
-                    format_args!("chdir to \"{}\" failed: not a directory", start.display()).to_string();
-                log.line(lh_sftp::server::LogLevel::Error, format_args!("{text}"));
-                directory
-            }
-            None => directory,
-        };
-        let mut fs = LocalFs::new(start);
+        if let Some(start) = self.start.as_ref().filter(|start| !directory.join(start).is_dir()) {
+            let text = format_args!("chdir to \"{}\" failed: not a directory", start.display()).to_string();
+            log.line(lh_sftp::server::LogLevel::Error, format_args!("{text}"));
+        }
+        let mut fs = LocalFs::new(self.start_in(&directory));
         if let Some(umask) = self.umask {
             fs = fs.with_umask(umask);
         }

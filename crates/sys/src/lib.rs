@@ -23,11 +23,14 @@
 //! | [`interfaces`] | addresses of network interfaces |
 //! | [`forward_lookup`] | what a name is an alias of, and records of the domain name system |
 //! | [`syslog`] | the system's log |
+//! | [`journal`] | systemd's journal |
 //! | [`memory`] | how much memory the machine has left |
 //! | [`rsa`] | RSA signatures over SHA-1, for old equipment |
 //! | [`socket`] | options and addresses of TCP sockets |
+//! | [`tcp_info`] | what the kernel knows about a TCP connection |
 //! | [`time`] | dates as people write them |
-//! | [`tun`] | TUN devices, for the emulated path of the bench |
+//! | [`tun`] | TUN devices, for tunnels and the emulated path of the bench |
+//! | [`tuning`] | what users set about a TCP connection |
 //! | [`folders`] | making folders |
 //! | [`fd`] | descriptors: pipes, flags, the standard three |
 
@@ -39,6 +42,7 @@ pub mod folders;
 pub mod forward_lookup;
 pub mod ids;
 pub mod interfaces;
+pub mod journal;
 pub mod memory;
 pub mod pam;
 pub mod pass;
@@ -51,7 +55,9 @@ pub mod signals;
 pub mod socket;
 pub mod spawn;
 pub mod syslog;
+pub mod tcp_info;
 pub mod termios;
 pub mod time;
 pub mod tun;
+pub mod tuning;
 pub mod users;

@@ -1,5 +1,5 @@
 //! Options and addresses of TCP sockets.
-#![expect(unsafe_code, reason = "two options are offered by the C library alone")]
+#![expect(unsafe_code, reason = "an option is offered by the C library alone")]
 
 use std::io;
 use std::net::SocketAddr;
@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use rustix::net::sockopt;
 use rustix::net::{AddressFamily, getpeername, getsockname};
+
+use crate::tcp_info::TcpInfo;
 
 /// The peer's address; an IPv4 peer on an IPv6 socket reads as IPv4. `None` where the descriptor is no internet
 /// socket or not connected.
@@ -73,19 +75,7 @@ pub fn set_tos(socket: impl AsFd, tos: u8) -> io::Result<()> {
 
 /// The shortest round trip the kernel has seen on this connection (`TCP_INFO`); `None` where it does not say.
 pub fn round_trip(socket: impl AsFd) -> Option<Duration> {
-    /// Where `tcpi_min_rtt` (microseconds) lies in the kernel's `struct tcp_info`, which only ever grows at its end.
-    const MIN_RTT: std::ops::Range<usize> = 148..152;
-    let mut info = [0_u8; 256];
-    let mut length = libc::socklen_t::try_from(info.len()).ok()?;
-    let fd = socket.as_fd().as_raw_fd();
-    // SAFETY: the kernel writes at most `length` bytes, which is the buffer's own size.
-    let status = unsafe {
-        libc::getsockopt(fd, libc::IPPROTO_TCP, libc::TCP_INFO, info.as_mut_ptr().cast(), &mut length)
-    };
-    if status != 0 || (length as usize) < MIN_RTT.end {
-        return None;
-    }
-    let micros = u32::from_ne_bytes(info.get(MIN_RTT)?.try_into().ok()?);
+    let micros = u32::try_from(TcpInfo::of(socket)?.get("min_rtt")?).ok()?;
     // All ones before the first measurement.
     (micros != u32::MAX && micros > 0).then(|| Duration::from_micros(micros.into()))
 }

@@ -120,6 +120,26 @@ fn local(time: i64) -> (Civil, i32) {
     (civil, tm.tm_wday)
 }
 
+/// `2030-01-02T03:04:05.678Z`: RFC 3339, in UTC, with milliseconds. A time before 1970 reads as 1970.
+pub fn utc_text(time: std::time::SystemTime) -> String {
+    let since = time.duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    let seconds = libc::time_t::try_from(since.as_secs()).unwrap_or(libc::time_t::MAX);
+    // SAFETY: all-zero bytes are a valid `tm`: integers and a null pointer.
+    let mut tm: libc::tm = unsafe { std::mem::zeroed() };
+    // SAFETY: both pointers are valid for the call. Where it fails, `tm` stays what it was.
+    unsafe { libc::gmtime_r(&raw const seconds, &raw mut tm) };
+    format!(
+        "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z",
+        tm.tm_year.saturating_add(1900),
+        tm.tm_mon + 1,
+        tm.tm_mday,
+        tm.tm_hour,
+        tm.tm_min,
+        tm.tm_sec,
+        since.subsec_millis()
+    )
+}
+
 /// Seconds since 1970, now.
 pub fn now_unix() -> i64 {
     std::time::SystemTime::now()
@@ -137,6 +157,8 @@ mod tests {
         let time = to_unix(civil, false).unwrap();
         assert_eq!(local_text(time), "2024-02-09T03:04:05");
         assert_eq!(ctime_text(time), "Fri Feb  9 03:04:05 2024");
+        let time = std::time::UNIX_EPOCH + std::time::Duration::from_millis(1_709_208_000_042);
+        assert_eq!(utc_text(time), "2024-02-29T12:00:00.042Z");
     }
 
     #[test]

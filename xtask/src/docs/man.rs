@@ -74,6 +74,20 @@ const PAGES: &[Page] = &[
         ],
         see_also: &[("lhssh", 1)],
     },
+    Page {
+        name: "longhaul",
+        description: "longhaul report makes one HTML page out of files that Metrics of lhssh_config(5) has written: throughput, round trip, \
+                      congestion window, retransmissions and the windows of SSH over time, for as many runs and files as are named, \
+                      and a guess at what was limiting. The page refers to nothing outside itself. A file that is none of these, or that \
+                      was cut off, is an error that names the file and the line.",
+        exit: "0 when the page was written, 1 when a file cannot be read or written, 2 for mistakes on the command line.",
+        environment: &[],
+        files: &[(
+            "./ssh_stack_metrics.local, ./ssh_stack_metrics.remote",
+            "What Metrics writes when MetricsPath says nothing else.",
+        )],
+        see_also: &[("lhssh", 1), ("lhssh_config", 5)],
+    },
 ];
 
 /// The section of a program's page: what administrators run is in 8.

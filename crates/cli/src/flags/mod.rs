@@ -12,6 +12,7 @@ mod add;
 mod agent;
 mod keygen;
 mod keyscan;
+mod longhaul;
 mod scp;
 mod sftp;
 mod sftp_server;
@@ -22,6 +23,7 @@ pub use add::ADD;
 pub use agent::AGENT;
 pub use keygen::{KEYGEN, KEYGEN_FORMS};
 pub use keyscan::KEYSCAN;
+pub use longhaul::LONGHAUL;
 pub use scp::SCP;
 pub use sftp::SFTP;
 pub use sftp_server::SFTP_SERVER;
@@ -33,7 +35,8 @@ use std::fmt::Write as _;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 /// Every program with a flag table: manual pages, completions and `docs/compat.md` are made from these.
-pub static PROGRAMS: &[&Program] = &[&SSH, &SCP, &SFTP, &SFTP_SERVER, &SSHD, &KEYGEN, &AGENT, &ADD, &KEYSCAN];
+pub static PROGRAMS: &[&Program] =
+    &[&SSH, &SCP, &SFTP, &SFTP_SERVER, &SSHD, &KEYGEN, &AGENT, &ADD, &KEYSCAN, &LONGHAUL];
 
 /// What becomes of a flag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

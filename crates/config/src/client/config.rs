@@ -200,6 +200,10 @@ impl ClientConfig {
             let path = self.expand_path(&path, environment)?;
             self.settings.control_path.value = Some(path.to_string_lossy().into_owned());
         }
+        if let Some(path) = self.settings.metrics_path.value.take() {
+            let path = self.expand_path(&path, environment).map_err(|why| format!("MetricsPath: {why}"))?;
+            self.settings.metrics_path.value = Some(path.to_string_lossy().into_owned());
+        }
         // Its variables are the remote shell's.
         if let Some(text) = &self.settings.remote_command.value.0 {
             let command = tokens.expand(text).map_err(|why| format!("RemoteCommand: {why}"))?;

@@ -1,7 +1,7 @@
 //! A session channel (RFC 4254 section 6): first requests, then one program.
 
 use std::ffi::OsString;
-use std::os::unix::ffi::OsStringExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -9,9 +9,11 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use lh_driver::{ChannelCx, ChannelEvent, ChannelHandler, Interests, Ready};
 use lh_sftp_server::Arguments;
+use lh_sys::child::Ended;
 use lh_sys::pty::Pty;
 use lh_sys::records::Last;
 use lh_sys::spawn::Program;
+use lh_transport::Unencrypted;
 use lh_wire::{Reader, Writer};
 use rustix::termios::Winsize;
 
@@ -24,6 +26,7 @@ use super::sftp::Sftp;
 use super::shared::Shared;
 use super::x11::{self, Display};
 use super::{greeting, rc};
+use crate::figures::{Kind, Outcome, Transfer};
 use crate::log::{error, info, verbose};
 use crate::questions::{Question, decode_last};
 
@@ -57,6 +60,15 @@ pub(super) struct SessionChannel {
     idle: Option<Idle>,
     /// The display that was asked for.
     display: Option<Display>,
+    /// For the log of transfers: what runs, since when, and what it has read and written.
+    work: Option<Work>,
+}
+
+/// A command and what it moves.
+struct Work {
+    command: Vec<u8>,
+    since: Instant,
+    moved: (u64, u64),
 }
 
 /// How long the channel may carry nothing, and since when it has not.
@@ -83,8 +95,41 @@ impl SessionChannel {
             number,
             line: None,
             idle: None,
+            work: None,
             display: None,
         }
+    }
+
+    /// Remembers what the channel has carried: when it is closed nobody knows any more.
+    fn count(&mut self, cx: &mut ChannelCx<'_>) {
+        if let Some(work) = &mut self.work {
+            let id = cx.id();
+            work.moved = cx.control().connection().moved(id).unwrap_or(work.moved);
+        }
+    }
+
+    /// Tells what a command has moved.
+    fn account(&mut self) {
+        let (Some(work), State::Running(process)) = (self.work.take(), &self.state) else { return };
+        let (bytes_in, bytes_out) = work.moved;
+        let outcome = match process.ended() {
+            None => Outcome::Abandoned,
+            Some(Ended::Exit(0)) => Outcome::Complete,
+            Some(Ended::Exit(status)) => Outcome::Failed(format!("exit status {status}")),
+            Some(Ended::Signal { number, .. }) => {
+                Outcome::Failed(format!("signal {}", lh_sys::signals::name_of(number)))
+            }
+        };
+        self.shared.transferred(Transfer {
+            kind: Kind::Command,
+            path: work.command,
+            upload: false,
+            bytes_in,
+            bytes_out,
+            start: 0,
+            micros: u64::try_from(work.since.elapsed().as_micros()).unwrap_or(u64::MAX),
+            outcome,
+        });
     }
 
     /// Something has come or gone.
@@ -126,7 +171,7 @@ impl SessionChannel {
             return self.start(&wanted, want_reply, cx);
         }
         let done = match name {
-            "pty-req" if preparing => self.allocate_terminal(&fields).unwrap_or(false),
+            "pty-req" if preparing => self.allocate_terminal(&fields, cx).unwrap_or(false),
             "env" if preparing => self.set_variable(&fields).unwrap_or(false),
             "x11-req" if preparing && self.display.is_none() => {
                 self.display = x11::start(&Rc::clone(&self.shared), &fields, &mut cx.control());
@@ -155,7 +200,7 @@ impl SessionChannel {
         }
     }
 
-    fn allocate_terminal(&mut self, fields: &[u8]) -> lh_wire::Result<bool> {
+    fn allocate_terminal(&mut self, fields: &[u8], cx: &mut ChannelCx<'_>) -> lh_wire::Result<bool> {
         let mut reader = Reader::new(fields);
         let kind = reader.string()?;
         let size = window_size(&mut reader)?;
@@ -163,6 +208,10 @@ impl SessionChannel {
         reader.finish()?;
         let allowed = self.shared.settings.permit_tty.value && self.shared.options.pty;
         if !allowed || self.terminal.is_some() {
+            return Ok(false);
+        }
+        if !cx.control().transport().is_encrypted() {
+            info!(self.shared.log, "terminal refused: the connection is not encrypted (NoneEnabled)");
             return Ok(false);
         }
         let allocated = Pty::allocate().and_then(|pty| {
@@ -175,6 +224,8 @@ impl SessionChannel {
             Ok(pty) => {
                 let kind = String::from_utf8_lossy(kind).into_owned();
                 self.terminal = Some(Terminal { pty, kind });
+                // What is typed stays encrypted, whatever the client says later.
+                cx.control().transport().set_unencrypted(Unencrypted::Refused);
                 Ok(true)
             }
             Err(problem) => {
@@ -264,8 +315,7 @@ impl SessionChannel {
             Plan::InternalSftp(args) => match Arguments::parse(args.iter().map(OsString::from), &shared.user)
             {
                 Ok(arguments) => {
-                    let address = shared.peer.ip().to_string();
-                    let sftp = Sftp::new(&arguments, &shared.user, address, shared.log.clone());
+                    let sftp = Sftp::new(&arguments, Rc::clone(&shared));
                     self.state = State::Sftp(Box::new(sftp));
                     answer(cx, true);
                 }
@@ -292,6 +342,13 @@ impl SessionChannel {
                         }
                         process.start(cx);
                         self.state = State::Running(Box::new(process));
+                        if shared.accounts {
+                            let command = match wanted {
+                                Wanted::Command(command) if !decision.forced => command.as_bytes().to_vec(),
+                                _ => decision.what.clone().into_bytes(),
+                            };
+                            self.work = Some(Work { command, since: cx.now(), moved: (0, 0) });
+                        }
                     }
                     Err(problem) => {
                         let shell = shared.user.shell.display();
@@ -431,6 +488,7 @@ impl ChannelHandler for SessionChannel {
                     let (ip, port, number) = (peer.ip(), peer.port(), self.number);
                     verbose!(self.shared.log, "Close session: user {user} from {ip} port {port} id {number}");
                     self.terminal = None;
+                    self.account();
                     if let Some(display) = self.display.take() {
                         display.end(&mut cx.control());
                     }
@@ -442,6 +500,7 @@ impl ChannelHandler for SessionChannel {
                     (None, ChannelEvent::Data { data, .. }) => cx.consumed(data.len()),
                     (None, _) => {}
                 }
+                self.count(cx);
             }
         }
     }
@@ -450,6 +509,7 @@ impl ChannelHandler for SessionChannel {
         if let Some(handler) = self.running() {
             handler.on_batch_end(cx);
         }
+        self.count(cx);
     }
 
     fn on_writable(&mut self, cx: &mut ChannelCx<'_>) {
@@ -457,6 +517,7 @@ impl ChannelHandler for SessionChannel {
         if let Some(handler) = self.running() {
             handler.on_writable(cx);
         }
+        self.count(cx);
     }
 
     fn interests<'a>(&'a self, out: &mut Interests<'a>) {
@@ -470,6 +531,7 @@ impl ChannelHandler for SessionChannel {
         if let Some(handler) = self.running() {
             handler.on_ready(token, ready, cx);
         }
+        self.count(cx);
     }
 
     fn next_deadline(&self) -> Option<Instant> {
@@ -487,6 +549,7 @@ impl ChannelHandler for SessionChannel {
         if let Some(handler) = self.running() {
             handler.on_timeout(cx);
         }
+        self.count(cx);
     }
 
     fn finished(&self) -> bool {

@@ -6,12 +6,17 @@ use std::time::{Duration, Instant};
 
 use lh_crypto::PublicKey;
 use lh_driver::{ChannelId, ChannelOptions, Control, ControlCx, ControlEvent};
+use lh_metrics::Sample;
+use lh_transport::Negotiated;
 use lh_wire::msg::{disconnect, open_failure};
 use lh_wire::{Reader, Writer};
 
 use super::channel::SessionChannel;
 use super::forward::{Forwards, Replies};
 use super::shared::Shared;
+use super::tally::{self, Tally};
+use super::tunnel;
+use crate::figures::Conduct;
 use crate::log::{debug, error, info};
 use crate::questions::Question;
 
@@ -27,6 +32,8 @@ pub(super) struct Serving {
     opened: u32,
     forwards: Rc<RefCell<Forwards>>,
     replies: Replies,
+    /// What is told the monitor about the connection.
+    tally: Option<Tally>,
     /// When a connection without channels is over (`UnusedConnectionTimeout`).
     unused_until: Option<Instant>,
 }
@@ -48,6 +55,20 @@ impl Serving {
             forwards,
             replies: Replies::default(),
             unused_until,
+            tally: None,
+        }
+    }
+
+    /// Begins to count what the connection moves, where anybody wants to know.
+    pub(super) fn count(&mut self, cx: &mut ControlCx<'_>) {
+        let now = cx.now();
+        self.tally = Tally::new(&self.shared, cx.transport(), now);
+    }
+
+    /// Tells the monitor how the connection has ended.
+    pub(super) fn last_word(&mut self, conduct: &Conduct) {
+        if let Some(tally) = &mut self.tally {
+            tally.tell(&self.shared, conduct);
         }
     }
 
@@ -70,14 +91,11 @@ impl Serving {
                 cx.stop(255);
             }
             "session" => self.open_session(id, fields, cx),
+            "tun@openssh.com" => tunnel::open(&self.shared, id, fields, cx),
             _ if self.forwards.borrow().open(id, kind, fields, cx) => {}
             _ => {
                 debug!(self.shared.log, "refused to open a channel of type {kind}");
-                let (reason, text) = match kind {
-                    "tun@openssh.com" => (open_failure::ADMINISTRATIVELY_PROHIBITED, "open failed"),
-                    _ => (open_failure::UNKNOWN_CHANNEL_TYPE, "unknown channel type"),
-                };
-                cx.refuse(id, reason, text);
+                cx.refuse(id, open_failure::UNKNOWN_CHANNEL_TYPE, "unknown channel type");
             }
         }
     }
@@ -93,6 +111,17 @@ impl Serving {
         if cx.accept(id, &ChannelOptions::default(), b"", handler) {
             self.sessions.push(id);
         }
+    }
+
+    /// Once for each exchange, so that a log says how much of a connection anybody could read.
+    fn warn_of_plain_text(&self, names: &Negotiated) {
+        let (user, peer) = (&self.shared.user.name, self.shared.peer);
+        let (ip, port) = (peer.ip(), peer.port());
+        let (cipher, mac) = (&names.cipher_c2s, &names.mac_c2s);
+        info!(
+            self.shared.log,
+            "WARNING: not encrypted: user {user} {ip} port {port} cipher {cipher} MAC {mac}"
+        );
     }
 
     /// Signs for each key the client asks about (`hostkeys-prove-00@openssh.com`).
@@ -114,6 +143,18 @@ impl Serving {
     }
 }
 
+/// Our end's figures, for HPN-SSH's clients and our own. Theirs knows only the kernel's.
+fn metrics(cx: &mut ControlCx<'_>) -> Option<Vec<u8>> {
+    let (sample, version) = Sample::of(cx);
+    let ours = cx.transport().peer_identification().is_some_and(lh_metrics::peer_is_longhaul);
+    if version.is_none() && !ours {
+        return None;
+    }
+    let mut fields = Vec::new();
+    fields.put_string(&lh_metrics::answer(&sample, version.unwrap_or_default(), ours));
+    Some(fields)
+}
+
 impl Control for Serving {
     fn on_event(&mut self, event: ControlEvent, cx: &mut ControlCx<'_>) {
         match event {
@@ -128,6 +169,7 @@ impl Control for Serving {
                         Some(Vec::new())
                     }
                     "hostkeys-prove-00@openssh.com" => self.prove(&fields),
+                    lh_metrics::REQUEST => metrics(cx),
                     _ => None,
                 };
                 let slot = self.replies.expect(want_reply);
@@ -147,6 +189,9 @@ impl Control for Serving {
             }
             ControlEvent::KexDone { names } => {
                 debug!(self.shared.log, "rekeyed: {} {}", names.kex, names.cipher_s2c);
+                if !cx.transport().is_encrypted() {
+                    self.warn_of_plain_text(&names);
+                }
                 self.negotiated = names.host_key;
             }
             ControlEvent::ChannelGone { id, .. } => self.sessions.retain(|session| *session != id),
@@ -158,6 +203,10 @@ impl Control for Serving {
     }
 
     fn before_wait(&mut self, cx: &mut ControlCx<'_>) {
+        let now = cx.now();
+        if let Some(tally) = &mut self.tally {
+            tally.turn(cx.transport(), now);
+        }
         let Some(seconds) = self.shared.settings.unused_connection_timeout.value.0 else { return };
         if cx.channels() > 0 {
             self.unused_until = None;
@@ -167,10 +216,19 @@ impl Control for Serving {
     }
 
     fn next_deadline(&self) -> Option<Instant> {
-        self.unused_until
+        let tally = self.tally.as_ref().and_then(Tally::due);
+        [tally, self.unused_until].into_iter().flatten().min()
     }
 
     fn on_timeout(&mut self, cx: &mut ControlCx<'_>) {
+        let now = cx.now();
+        if let Some(tally) = self.tally.as_mut().filter(|tally| tally.due().is_some_and(|due| due <= now)) {
+            let figures = cx.figures();
+            tally.tell(&self.shared, &tally::conduct(cx.transport(), &figures));
+        }
+        if self.unused_until.is_none_or(|until| until > now) {
+            return;
+        }
         self.unused_until = None;
         let (user, peer) = (&self.shared.user.name, self.shared.peer);
         let (ip, port) = (peer.ip(), peer.port());

@@ -16,6 +16,7 @@ mod environment;
 mod forward;
 mod greeting;
 mod holder;
+mod ledger;
 mod login;
 pub(crate) mod names;
 mod preauth;
@@ -24,6 +25,8 @@ mod rc;
 mod sftp;
 mod shared;
 mod supervisor;
+mod tally;
+mod tunnel;
 mod user;
 mod x11;
 
@@ -31,7 +34,7 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{Seek, Write};
 use std::net::SocketAddr;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -40,6 +43,7 @@ use std::time::{Duration, Instant};
 use lh_config::ConnectionFacts;
 use lh_config::server_table::ServerSettings;
 use lh_driver::Stream;
+use lh_sys::tuning::Tuning;
 use lh_transport::{Config, RekeyLimit};
 
 use crate::hand_over::{HandOver, Session, receive_host_keys};
@@ -47,6 +51,7 @@ use crate::listener::{SESSION_FLAG, SESSION_NAME, oom};
 use crate::log::{Log, error, info, verbose};
 use crate::monitor::Monitor;
 use crate::questions::Talk;
+use ledger::Ledger;
 use supervisor::{Child, Children};
 
 /// Exit status when `LoginGraceTime` is over. These are sshd-session's, and what the listener's penalties go by.
@@ -186,6 +191,7 @@ impl Common {
         }
         if let (Connection::Socket(socket), true) = (connection, known) {
             let _ = lh_sys::socket::set_keepalive(socket, session.config.tcp_keep_alive.value);
+            tune(socket, &settings, log);
         }
         Ok(Box::new(Self { session, facts, settings, peer, local, known, host_name, deadline }))
     }
@@ -216,6 +222,18 @@ impl Common {
             comments: settings.version_addendum.command().map(str::to_owned).unwrap_or_default(),
             ..Config::server(host_keys)
         }
+    }
+}
+
+/// Sets what the configuration says about a client's socket.
+fn tune(socket: impl AsFd, settings: &ServerSettings, log: &Log) {
+    let tuning = Tuning {
+        receive_buffer: settings.tcp_rcv_buf.value.bytes(),
+        congestion: settings.tcp_congestion.value.clone(),
+        pacing: settings.tcp_pacing.value.bytes_per_second(),
+    };
+    for refused in tuning.apply(socket) {
+        error!(log, "{refused}");
     }
 }
 
@@ -285,6 +303,7 @@ fn split(
         Err(problem) => return Err((common, problem.into())),
     };
     let address = common.address(common.session.log());
+    let ledger = Ledger::new(&common.session.config, &address);
     let sha1 = offers_sha1(&names::algorithms(&common.settings));
     let Common { session, settings, host_name, deadline, .. } = *common;
     let mut monitor =
@@ -301,5 +320,5 @@ fn split(
             }
         }
     }
-    Ok(supervisor::run(monitor, Children { cage, user }, control, deadline, &address))
+    Ok(supervisor::run(monitor, Children { cage, user }, control, deadline, ledger, &address))
 }

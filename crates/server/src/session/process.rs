@@ -29,7 +29,8 @@ pub(super) struct Process {
     /// The output has ended, the program has not: when to say EOF.
     eof_due: Option<Instant>,
     eof_said: bool,
-    reported: bool,
+    /// How the program ended; it has been reported.
+    ended: Option<Ended>,
     closing: bool,
     closed: bool,
 }
@@ -71,10 +72,15 @@ impl Process {
             pty,
             eof_due: None,
             eof_said: false,
-            reported: false,
+            ended: None,
             closing: false,
             closed: false,
         })
+    }
+
+    /// How the program ended, if it has.
+    pub(super) const fn ended(&self) -> Option<Ended> {
+        self.ended
     }
 
     /// The program's process id.
@@ -120,8 +126,8 @@ impl Process {
             return;
         };
         self.eof_due = None;
-        if !self.reported {
-            self.reported = true;
+        if self.ended.is_none() {
+            self.ended = Some(ended);
             report(ended, cx);
         }
         let drained = self.pty.as_ref().is_some_and(|pty| !readable(pty));
@@ -191,7 +197,7 @@ impl ChannelHandler for Process {
     }
 
     fn interests<'a>(&'a self, out: &mut Interests<'a>) {
-        if !self.reported {
+        if self.ended.is_none() {
             out.add(CHILD, self.child.as_fd(), Interest::READ);
         }
         if let Some(pump) = &self.pump {
@@ -203,7 +209,7 @@ impl ChannelHandler for Process {
         if token == CHILD {
             self.settle(cx);
             // After the channel has been closed nobody hears the status, but the child is waited for.
-            self.reported |= matches!(self.child.try_wait(), Ok(Some(_)));
+            self.ended = self.ended.or_else(|| self.child.try_wait().ok().flatten());
         } else {
             self.with_pump(cx, |pump, cx| pump.on_ready(token, ready, cx));
         }
@@ -221,6 +227,6 @@ impl ChannelHandler for Process {
     }
 
     fn finished(&self) -> bool {
-        self.closed && self.reported
+        self.closed && self.ended.is_some()
     }
 }

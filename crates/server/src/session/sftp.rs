@@ -1,15 +1,22 @@
 //! SFTP inside the session process: no second process, no pipe, file bytes straight into packets.
 
 use std::cell::RefCell;
+use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::io::IoSliceMut;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
 use std::rc::Rc;
+use std::time::Instant;
 
 use lh_driver::{ChannelCx, ChannelEvent, ChannelHandler};
-use lh_sftp::server::{LogLevel, LogSink, Output, Server};
+use lh_sftp::server::{FileEvent, FileOutcome, LogLevel, LogSink, Output, Server};
+use lh_sftp::{OpenFlags, StatusCode};
 use lh_sftp_server::{Arguments, BAD_CLIENT, Verbosity};
-use lh_sys::users::User;
 use lh_wire::Writer;
 
+use super::shared::Shared;
+use crate::figures::{Kind, Outcome, Transfer};
 use crate::log::{Level, Log, error};
 
 /// The handler of a session channel that serves SFTP.
@@ -21,11 +28,32 @@ pub(super) struct Sftp {
     ended: bool,
 }
 
-/// The engine's lines go to the server's log, whose level they do not share: as with OpenSSH, only errors unless `-l` asks
+/// Accounts of files go to the monitor. The engine's lines go to the server's log, whose level they do not share: as with OpenSSH, only errors unless `-l` asks
 /// for more. With `-e` they go to the client's standard error.
 struct Lines {
     verbosity: Verbosity,
     to: Destination,
+    shared: Rc<Shared>,
+    /// When the files that are open were opened, by their numbers.
+    open: HashMap<u64, Instant>,
+    /// What paths begin at that do not begin at the root.
+    start: PathBuf,
+}
+
+impl Lines {
+    fn transferred(&self, path: &[u8], upload: bool, outcome: Outcome, since: Option<Instant>) -> Transfer {
+        let time = since.map(|since| since.elapsed()).unwrap_or_default();
+        Transfer {
+            kind: Kind::Sftp,
+            path: self.start.join(OsStr::from_bytes(path)).into_os_string().into_vec(),
+            upload,
+            bytes_in: 0,
+            bytes_out: 0,
+            start: 0,
+            micros: u64::try_from(time.as_micros()).unwrap_or(u64::MAX),
+            outcome,
+        }
+    }
 }
 
 enum Destination {
@@ -68,6 +96,34 @@ impl LogSink for Lines {
             }
         }
     }
+
+    fn file_opened(&mut self, number: u64) {
+        if self.shared.accounts {
+            self.open.insert(number, Instant::now());
+        }
+    }
+
+    fn file_closed(&mut self, event: &FileEvent) {
+        let since = self.open.remove(&event.number);
+        let outcome = match event.outcome {
+            FileOutcome::Complete => Outcome::Complete,
+            FileOutcome::Failed(code) => Outcome::Failed(code.text().to_owned()),
+            FileOutcome::Abandoned => Outcome::Abandoned,
+        };
+        // Whoever may do both is judged by what he did.
+        let upload = event.bytes_written > 0 || (event.bytes_read == 0 && event.flags.modifies());
+        self.shared.transferred(Transfer {
+            bytes_in: event.bytes_written,
+            bytes_out: event.bytes_read,
+            start: event.start,
+            ..self.transferred(&event.path, upload, outcome, since)
+        });
+    }
+
+    fn file_refused(&mut self, path: &[u8], flags: OpenFlags, code: StatusCode) {
+        let outcome = Outcome::Failed(code.text().to_owned());
+        self.shared.transferred(self.transferred(path, flags.modifies(), outcome, None));
+    }
 }
 
 /// The channel as the engine's output.
@@ -94,15 +150,18 @@ impl Output for Channel<'_, '_> {
 }
 
 impl Sftp {
-    pub(super) fn new(arguments: &Arguments, user: &User, address: String, log: Log) -> Self {
+    pub(super) fn new(arguments: &Arguments, shared: Rc<Shared>) -> Self {
+        let (user, log) = (shared.user.clone(), shared.log.clone());
+        let address = shared.peer.ip().to_string();
         let stderr = Stderr::default();
         let to = if arguments.stderr {
             Destination::Client(Rc::clone(&stderr))
         } else {
             Destination::Log(log.of_its_own("internal-sftp", arguments.facility))
         };
-        let lines = Lines { verbosity: arguments.verbosity, to };
-        let server = arguments.server(user, address, user.home.clone(), Box::new(lines));
+        let start = arguments.start_in(&user.home);
+        let lines = Lines { verbosity: arguments.verbosity, to, shared, open: HashMap::new(), start };
+        let server = arguments.server(&user, address, user.home.clone(), Box::new(lines));
         Self { server, log, stderr, eof: false, ended: false }
     }
 

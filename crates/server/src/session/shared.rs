@@ -46,6 +46,8 @@ pub(super) struct Shared {
     pub(super) home_problem: Option<String>,
     /// Where programs find the forwarded agent, once a session has asked for it.
     pub(super) agent: RefCell<Option<PathBuf>>,
+    /// Somebody wants to know what is transferred.
+    pub(super) accounts: bool,
     /// The connection's socket, for options that depend on what it is used for.
     pub(super) socket: Option<OwnedFd>,
 }

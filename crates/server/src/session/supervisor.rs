@@ -12,6 +12,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, waitpid};
 use zeroize::Zeroizing;
 
+use super::ledger::Ledger;
 use super::{
     Address, EXIT_AUTH_ATTEMPTED, EXIT_CRASH, EXIT_FAILURE, EXIT_GRACE, EXIT_INVALID_USER, EXIT_REFUSED,
 };
@@ -42,8 +43,22 @@ pub(super) struct Children {
 pub(super) fn run(
     mut monitor: Monitor,
     children: Children,
-    mut control: File,
+    control: File,
     deadline: Option<Instant>,
+    mut ledger: Ledger<'_>,
+    address: &Address,
+) -> i32 {
+    let status = supervise(&mut monitor, children, &control, deadline, &mut ledger, address);
+    ledger.close(status, &monitor, &control);
+    status
+}
+
+fn supervise(
+    monitor: &mut Monitor,
+    children: Children,
+    mut control: &File,
+    deadline: Option<Instant>,
+    ledger: &mut Ledger<'_>,
     address: &Address,
 ) -> i32 {
     let log = &address.log;
@@ -56,7 +71,7 @@ pub(super) fn run(
         }
     };
     let deadline = deadline.and_then(|deadline| deadline.checked_add(GRACE_OF_GRACE));
-    let state = match before(cage, &mut monitor, &mut signals, deadline, address) {
+    let state = match before(cage, monitor, &mut signals, deadline, address) {
         Ok(state) => state,
         Err(status) => {
             let Child { pid, talk } = user;
@@ -66,6 +81,7 @@ pub(super) fn run(
             return status;
         }
     };
+    ledger.logged_in(monitor.who());
     let moved = monitor.grant(state).map_err(|problem| problem.to_string()).and_then(|grant| {
         debug!(log, "User child is on pid {}", user.pid.as_raw_nonzero());
         user.talk.send(&Order::Grant(grant.encode()).encode()).map_err(|problem| problem.to_string())
@@ -77,7 +93,7 @@ pub(super) fn run(
     }
     // A listener that has been restarted does not count us any more.
     let _ = control.write_all(AUTHENTICATED);
-    let status = after(&mut user, &mut monitor, &mut signals, address);
+    let status = after(&mut user, monitor, &mut signals, &mut Books { ledger, control }, address);
     // A process that was killed has not said goodbye to its terminals.
     monitor.left(None);
     status
@@ -217,7 +233,9 @@ fn converse(
                 Question::HandOver(_)
                 | Question::Prove { .. }
                 | Question::Arrived { .. }
-                | Question::Left { .. } => return Err(Unexpected::Time.into()),
+                | Question::Left { .. }
+                | Question::Transfer(_)
+                | Question::Conduct(_) => return Err(Unexpected::Time.into()),
             }
         }
         match wait(talk, signals, deadline)? {
@@ -243,11 +261,23 @@ fn answer(
     }
 }
 
+/// What is written down, and where the listener hears of it.
+struct Books<'a, 'b> {
+    ledger: &'a mut Ledger<'b>,
+    control: &'a File,
+}
+
 /// While the user is in: host keys sign. Returns the exit status.
-fn after(user: &mut Child, monitor: &mut Monitor, signals: &mut Signals, address: &Address) -> i32 {
+fn after(
+    user: &mut Child,
+    monitor: &mut Monitor,
+    signals: &mut Signals,
+    books: &mut Books<'_, '_>,
+    address: &Address,
+) -> i32 {
     let log = &address.log;
     let stop = loop {
-        if let Err(stop) = serve_user(&mut user.talk, monitor, signals, address) {
+        if let Err(stop) = serve_user(&mut user.talk, monitor, signals, books, address) {
             break stop;
         }
     };
@@ -261,9 +291,27 @@ fn after(user: &mut Child, monitor: &mut Monitor, signals: &mut Signals, address
             let _ = kill_process(user.pid, Signal::TERM);
         }
     }
-    match bury(user.pid) {
-        Some(status) => status.exit_status().unwrap_or(EXIT_FAILURE),
-        None => EXIT_FAILURE,
+    let status = bury(user.pid);
+    hear_out(&mut user.talk, books);
+    status.and_then(|status| status.exit_status()).unwrap_or(EXIT_FAILURE)
+}
+
+/// What the user's process had told before it was ended.
+fn hear_out(talk: &mut Talk, books: &mut Books<'_, '_>) {
+    if talk.socket().set_nonblocking(true).is_err() {
+        return;
+    }
+    loop {
+        while let Ok(Some(message)) = talk.next(LARGEST_QUESTION) {
+            match Question::decode(&message) {
+                Ok(Question::Transfer(transfer)) => books.ledger.transfer(&transfer, books.control),
+                Ok(Question::Conduct(conduct)) => books.ledger.conduct(conduct, books.control),
+                _ => {}
+            }
+        }
+        if talk.read().is_err() {
+            return;
+        }
     }
 }
 
@@ -271,6 +319,7 @@ fn serve_user(
     talk: &mut Talk,
     monitor: &mut Monitor,
     signals: &mut Signals,
+    books: &mut Books<'_, '_>,
     address: &Address,
 ) -> Result<(), Stop> {
     while let Some(message) = talk.next(LARGEST_QUESTION)? {
@@ -285,6 +334,14 @@ fn serve_user(
             }
             Question::Left { line } => {
                 monitor.left(Some(&line));
+                continue;
+            }
+            Question::Transfer(transfer) => {
+                books.ledger.transfer(&transfer, books.control);
+                continue;
+            }
+            Question::Conduct(conduct) => {
+                books.ledger.conduct(conduct, books.control);
                 continue;
             }
             _ => return Err(Unexpected::Time.into()),

@@ -47,7 +47,7 @@ impl Server {
         let place = if options & PUT_PLACED != 0 { self.place_for(file.path) } else { None };
         let mut part = None;
         if let Some((name, old)) = place {
-            part = self.open_part(&name, old, permissions).map(|open| (name, old, open));
+            part = self.open_part(&name, file.path, old, permissions).map(|open| (name, old, open));
         }
         let flags = OpenFlags::WRITE | OpenFlags::CREAT;
         let (part, mut open) = match part {
@@ -56,8 +56,8 @@ impl Server {
                 // What is compared has to be read, which a file that is there may not allow.
                 self.log_open(file.path, flags, permissions);
                 let opened = self.room_to_open();
-                let opened = opened.and_then(|()| self.fs.open(file.path, flags, Some(permissions)));
-                (None, OpenFile::new(opened.map_err(|error| (PutStep::Open, error))?, file.path, flags))
+                let opened = opened.and_then(|()| self.open_file(file.path, flags, permissions));
+                (None, opened.map_err(|error| (PutStep::Open, error))?)
             }
         };
         let compared = part.is_some() && options & PUT_COMPARED != 0;
@@ -111,10 +111,16 @@ impl Server {
     }
 
     /// Opens it, as the owner of what it replaces; `None` where that cannot be.
-    fn open_part(&mut self, name: &[u8], old: Option<Attrs>, permissions: u32) -> Option<OpenFile> {
+    fn open_part(
+        &mut self,
+        name: &[u8],
+        path: &[u8],
+        old: Option<Attrs>,
+        permissions: u32,
+    ) -> Option<OpenFile> {
         let flags = OpenFlags::READ | OpenFlags::WRITE | OpenFlags::CREAT | OpenFlags::EXCL;
         self.room_to_open().ok()?;
-        self.log_open(name, flags, permissions);
+        self.log_open(path, flags, permissions);
         let open = |fs: &mut dyn FileSystem| fs.open(name, flags, Some(permissions));
         let mut file = open(&mut *self.fs)
             .or_else(|_| {
@@ -130,7 +136,10 @@ impl Server {
             let _ = self.fs.remove_file(name);
             return None;
         }
-        Some(OpenFile::new(file, name, flags))
+        // In logs and accounts it has its final name.
+        let number = self.handles.number_file();
+        self.log.file_opened(number);
+        Some(OpenFile::new(number, file, path, flags))
     }
 
     pub(super) fn serve_get_files(&mut self, id: u32, flags: u32, count: u32, fields: &[u8]) {
@@ -161,8 +170,7 @@ impl Server {
     fn get_file<'b>(&mut self, file: &GetFile<'_>, room: &'b mut [u8]) -> io::Result<GotFile<'b>> {
         self.log_open(file.path, OpenFlags::READ, 0o666);
         self.room_to_open()?;
-        let mut open =
-            OpenFile::new(self.fs.open(file.path, OpenFlags::READ, Some(0o666))?, file.path, OpenFlags::READ);
+        let mut open = self.open_file(file.path, OpenFlags::READ, 0o666)?;
         let got = read_whole(&mut open, room);
         if let Err(error) = &got {
             open.failed(status_of(error));

@@ -8,6 +8,7 @@ use super::check::Checked;
 use super::handles::{Open, OpenFile};
 use super::log::Shown;
 use super::{LogLevel, Server, long_name};
+use crate::fs::status_of;
 use crate::protocol::{MAX_DATA, MAX_MESSAGE};
 use crate::{Attrs, Limits, OpenFlags, Request, StatVfs, StatusCode};
 
@@ -166,17 +167,38 @@ impl Server {
         self.log_open(path, flags, permissions);
         if self.options.read_only && flags.modifies() {
             self.log_line(LogLevel::Verbose, format_args!("refusing open request in read-only mode"));
+            self.log.file_refused(path, flags, StatusCode::PERMISSION_DENIED);
             return self.reply_status(id, StatusCode::PERMISSION_DENIED);
         }
         if !self.may_open(id) {
             return;
         }
-        match self.fs.open(path, flags, Some(permissions)) {
+        match self.open_file(path, flags, permissions) {
             Ok(file) => {
-                let handle = self.handles.insert(Open::File(OpenFile::new(file, path, flags)));
+                let handle = self.handles.insert(Open::File(file));
                 self.reply().handle(id, &handle);
             }
             Err(error) => self.reply_error(id, &error),
+        }
+    }
+
+    /// Opens a file and its account. A failure is one, too.
+    pub(super) fn open_file(
+        &mut self,
+        path: &[u8],
+        flags: OpenFlags,
+        permissions: u32,
+    ) -> io::Result<OpenFile> {
+        match self.fs.open(path, flags, Some(permissions)) {
+            Ok(file) => {
+                let number = self.handles.number_file();
+                self.log.file_opened(number);
+                Ok(OpenFile::new(number, file, path, flags))
+            }
+            Err(error) => {
+                self.log.file_refused(path, flags, status_of(&error));
+                Err(error)
+            }
         }
     }
 

@@ -79,7 +79,7 @@ pub struct Server {
     pub(super) handles: Handles,
     pub(super) copy: Option<CopyJob>,
     pub(super) check: Option<CheckJob>,
-    log: Box<dyn LogSink>,
+    pub(super) log: Box<dyn LogSink>,
     input: Chunks,
     /// Bytes given to `input` since the beginning, and those of them credit was given for.
     received: u64,

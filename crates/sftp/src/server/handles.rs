@@ -13,8 +13,9 @@ pub(super) struct OpenFile {
 }
 
 impl OpenFile {
-    pub(super) fn new(file: Box<dyn File>, path: &[u8], flags: OpenFlags) -> Self {
+    pub(super) fn new(number: u64, file: Box<dyn File>, path: &[u8], flags: OpenFlags) -> Self {
         let event = FileEvent {
+            number,
             path: path.to_vec(),
             flags,
             bytes_read: 0,
@@ -64,11 +65,19 @@ struct Slot {
 pub(super) struct Handles {
     slots: Vec<Slot>,
     free: Vec<u32>,
+    /// Files that were opened so far.
+    files: u64,
 }
 
 impl Handles {
     pub(super) const fn count(&self) -> usize {
         self.slots.len() - self.free.len()
+    }
+
+    /// The number of the next file.
+    pub(super) const fn number_file(&mut self) -> u64 {
+        self.files += 1;
+        self.files
     }
 
     /// The caller has checked that there may be one more.

@@ -31,6 +31,8 @@ pub enum FileOutcome {
 /// One file's account, given when it is closed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileEvent {
+    /// Counts the files that were opened in this session: the same as in [`LogSink::file_opened`].
+    pub number: u64,
     /// The path as the client gave it.
     pub path: Vec<u8>,
     /// How it was opened.
@@ -51,8 +53,12 @@ pub trait LogSink {
     fn level(&self) -> LogLevel;
     /// One line, without a line end. Bytes of paths that are not printable are escaped.
     fn line(&mut self, level: LogLevel, line: fmt::Arguments<'_>);
+    /// A file was opened; its account follows when it is closed.
+    fn file_opened(&mut self, _number: u64) {}
     /// A file was closed.
     fn file_closed(&mut self, _event: &FileEvent) {}
+    /// A file could not be opened.
+    fn file_refused(&mut self, _path: &[u8], _flags: OpenFlags, _code: StatusCode) {}
 }
 
 /// Says nothing.

@@ -1,0 +1,63 @@
+//! `longhaul report FILE…`: one page, which needs nothing else, about what connections did (`Metrics` of `ssh_config`).
+
+mod judge;
+mod page;
+mod series;
+
+use std::fs::File;
+use std::io::{BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use lh_cli::flags::LONGHAUL;
+use lh_metrics::{Run, read_runs};
+
+/// Exit status for files that cannot be read or written.
+const FAILURE: u8 = 1;
+
+fn main() -> ExitCode {
+    let _ = lh_sys::fd::sanitize_stdio();
+    lh_sys::signals::ignore_sigpipe();
+    ExitCode::from(start())
+}
+
+fn start() -> u8 {
+    let parsed = match LONGHAUL.parse(std::env::args_os().skip(1)) {
+        Ok(parsed) => parsed,
+        Err(stop) => return stop.print(),
+    };
+    let Some((command, files)) = parsed.operands.split_first() else {
+        return LONGHAUL.usage_error("nothing to do: try report").print();
+    };
+    if command != "report" {
+        let command = command.to_string_lossy();
+        return LONGHAUL.usage_error(&format!("unknown command {}", command.escape_default())).print();
+    }
+    if files.is_empty() {
+        return LONGHAUL.usage_error("report: no file").print();
+    }
+    let out = parsed.value('o').map_or_else(|| PathBuf::from("report.html"), PathBuf::from);
+    match report(files.iter().map(Path::new), &out) {
+        Ok(()) => 0,
+        Err(text) => {
+            eprintln!("{}: {text}", LONGHAUL.called());
+            FAILURE
+        }
+    }
+}
+
+/// Reads the files and writes the page.
+fn report<'a>(files: impl Iterator<Item = &'a Path>, out: &Path) -> Result<(), String> {
+    let mut runs: Vec<(String, Run)> = Vec::new();
+    for path in files {
+        let name = path.display().to_string();
+        let file = File::open(path).map_err(|error| format!("{name}: {error}"))?;
+        let read = read_runs(BufReader::new(file)).map_err(|error| format!("{name}: {error}"))?;
+        runs.extend(read.into_iter().map(|run| (name.clone(), run)));
+    }
+    let page = page::page(&runs);
+    if out.as_os_str() == "-" {
+        return std::io::stdout().write_all(page.as_bytes()).map_err(|error| error.to_string());
+    }
+    std::fs::write(out, page).map_err(|error| format!("{}: {error}", out.display()))
+}

@@ -1,0 +1,108 @@
+"use strict";
+(() => {
+  const SVG = "http://www.w3.org/2000/svg"; // a name, not an address that is visited
+  const WIDTH = 560, HEIGHT = 240, LEFT = 62, RIGHT = 12, TOP = 8, BOTTOM = 26;
+
+  const scaled = (value, step, units) => {
+    let at = 0;
+    while (Math.abs(value) >= step && at < units.length - 1) { value /= step; at += 1; }
+    const digits = value >= 100 || Number.isInteger(value) ? 0 : value >= 10 ? 1 : 2;
+    return value.toFixed(digits) + " " + units[at];
+  };
+  const show = {
+    rate: (v) => scaled(v, 1000, ["B/s", "kB/s", "MB/s", "GB/s"]),
+    bytes: (v) => scaled(v, 1024, ["B", "KiB", "MiB", "GiB"]),
+    ms: (v) => v.toFixed(v < 10 ? 2 : 1) + " ms",
+    count: (v) => String(Math.round(v)),
+  };
+  const node = (name, attributes, parent) => {
+    const made = document.createElementNS(SVG, name);
+    for (const key in attributes) made.setAttribute(key, attributes[key]);
+    if (parent) parent.appendChild(made);
+    return made;
+  };
+  // Round numbers for the marks of an axis.
+  const marks = (highest, binary) => {
+    const base = binary ? 2 : 10;
+    const rough = highest / 4 || 1;
+    const power = Math.pow(base, Math.floor(Math.log(rough) / Math.log(base)));
+    const step = (binary ? [1, 2] : [1, 2, 5, 10]).map((n) => n * power).find((n) => n >= rough) || rough;
+    const all = [];
+    for (let at = 0; at <= highest + step * 0.001; at += step) all.push(at);
+    return all;
+  };
+  const nearest = (points, x) => {
+    let low = 0, high = points.length - 1;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (points[middle][0] < x) low = middle + 1; else high = middle;
+    }
+    return low > 0 && x - points[low - 1][0] < points[low][0] - x ? points[low - 1] : points[low];
+  };
+
+  const draw = (plot) => {
+    const chart = document.querySelector("#" + plot.id + " .chart");
+    if (!plot.lines.length) {
+      const none = document.createElement("p");
+      none.className = "empty";
+      none.textContent = "Nothing was measured.";
+      chart.appendChild(none);
+      return;
+    }
+    const text = show[plot.unit];
+    let last = 0, highest = 0;
+    for (const line of plot.lines) {
+      for (const [x, y] of line.points) { last = Math.max(last, x); highest = Math.max(highest, y); }
+    }
+    last = last || 1;
+    highest = highest * 1.05 || 1;
+    const x = (v) => LEFT + (v / last) * (WIDTH - LEFT - RIGHT);
+    const y = (v) => HEIGHT - BOTTOM - (v / highest) * (HEIGHT - TOP - BOTTOM);
+    const svg = node("svg", { viewBox: "0 0 " + WIDTH + " " + HEIGHT, role: "img" }, chart);
+    node("title", {}, svg).textContent = plot.id + " over time";
+    for (const mark of marks(highest, plot.unit === "bytes")) {
+      node("line", { class: "grid", x1: LEFT, x2: WIDTH - RIGHT, y1: y(mark), y2: y(mark) }, svg);
+      node("text", { x: LEFT - 6, y: y(mark) + 4, "text-anchor": "end" }, svg).textContent = text(mark);
+    }
+    for (const mark of marks(last, false)) {
+      node("text", { x: x(mark), y: HEIGHT - 8, "text-anchor": "middle" }, svg).textContent = +mark.toFixed(3) + " s";
+    }
+    const cursor = node("line", { class: "cursor", y1: TOP, y2: HEIGHT - BOTTOM }, svg);
+    const legend = document.createElement("div");
+    legend.className = "legend";
+    chart.appendChild(legend);
+    const values = plot.lines.map((line) => {
+      const style = "stroke: var(--c" + line.colour + ")";
+      const points = line.points.map(([at, value]) => x(at).toFixed(1) + "," + y(value).toFixed(1)).join(" ");
+      node("polyline", { class: "line s" + line.style, style, points }, svg);
+      if (line.points.length === 1) {
+        node("circle", { cx: x(line.points[0][0]), cy: y(line.points[0][1]), r: 3, style: "fill: var(--c" + line.colour + ")" }, svg);
+      }
+      const entry = document.createElement("span");
+      const sample = node("svg", { viewBox: "0 0 22 8" }, entry);
+      node("line", { class: "line s" + line.style, style, x1: 0, x2: 22, y1: 4, y2: 4 }, sample);
+      entry.append(line.run + ": " + line.name + " ");
+      const value = document.createElement("b");
+      entry.appendChild(value);
+      legend.appendChild(entry);
+      return value;
+    });
+    const point = (at) => {
+      plot.lines.forEach((line, index) => { values[index].textContent = text(nearest(line.points, at)[1]); });
+    };
+    point(last);
+    svg.addEventListener("pointermove", (event) => {
+      const box = svg.getBoundingClientRect();
+      const across = ((event.clientX - box.left) / box.width) * WIDTH;
+      const at = Math.min(last, Math.max(0, ((across - LEFT) / (WIDTH - LEFT - RIGHT)) * last));
+      cursor.setAttribute("x1", x(at));
+      cursor.setAttribute("x2", x(at));
+      cursor.style.visibility = "visible";
+      point(at);
+    });
+    svg.addEventListener("pointerleave", () => { cursor.style.visibility = "hidden"; point(last); });
+  };
+
+  JSON.parse(document.getElementById("data").textContent).forEach(draw);
+  document.body.dataset.drawn = "yes";
+})();

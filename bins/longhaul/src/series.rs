@@ -1,0 +1,143 @@
+//! What is drawn: values over time, worked out from the samples of a run.
+
+use lh_metrics::{Point, Run};
+
+/// More points than a screen has columns are not drawn.
+const MOST_POINTS: usize = 1500;
+
+/// One of the plots.
+pub(crate) struct Plot {
+    /// Its name in the page.
+    pub(crate) id: &'static str,
+    /// Its heading.
+    pub(crate) title: &'static str,
+    /// What the values are, for labels: `rate`, `bytes`, `ms` or `count`.
+    pub(crate) unit: &'static str,
+    /// The lines in it: name, and the value between a sample and the one before it.
+    lines: &'static [Line],
+}
+
+/// A line: its name, and what it shows at a sample, given the one before.
+type Line = (&'static str, fn(&Point, &Point) -> Option<f64>);
+
+/// A line's name and its points: seconds and values.
+pub(crate) type Drawn = (&'static str, Vec<(f64, f64)>);
+
+/// The plots, in the order of the page.
+pub(crate) static PLOTS: &[Plot] = &[
+    Plot {
+        id: "throughput",
+        title: "Throughput",
+        unit: "rate",
+        lines: &[
+            ("received", |before, now| rate(before, now, received)),
+            ("sent", |before, now| rate(before, now, sent)),
+        ],
+    },
+    Plot {
+        id: "rtt",
+        title: "Round trip",
+        unit: "ms",
+        lines: &[("smoothed", |_, now| millis(now, "rtt")), ("least", |_, now| millis(now, "min_rtt"))],
+    },
+    Plot {
+        id: "cwnd",
+        title: "TCP congestion window",
+        unit: "bytes",
+        lines: &[
+            ("congestion window", |_, now| congestion_window(now)),
+            ("in flight", |_, now| {
+                Some(now.sample.tcp("unacked")? as f64 * now.sample.tcp("snd_mss")? as f64)
+            }),
+            ("peer's TCP window", |_, now| now.sample.tcp("snd_wnd").map(|bytes| bytes as f64)),
+        ],
+    },
+    Plot {
+        id: "retransmits",
+        title: "Retransmitted segments",
+        unit: "count",
+        lines: &[("between samples", |before, now| {
+            difference(before, now, |p| p.sample.tcp("total_retrans"))
+        })],
+    },
+    Plot {
+        id: "window",
+        title: "SSH windows",
+        unit: "bytes",
+        lines: &[
+            ("receive window", |_, now| now.sample.ssh("receive_window").map(|bytes| bytes as f64)),
+            ("credit to send", |_, now| now.sample.ssh("send_credit").map(|bytes| bytes as f64)),
+        ],
+    },
+];
+
+impl Plot {
+    /// The lines of a run that have anything to show.
+    pub(crate) fn draw(&self, run: &Run) -> Vec<Drawn> {
+        let draw = |(name, value): &Line| {
+            let pairs = run.points.windows(2).filter_map(|pair| match pair {
+                [before, now] => Some((now.seconds, value(before, now)?)),
+                _ => None,
+            });
+            (*name, thin(pairs.collect()))
+        };
+        self.lines.iter().map(draw).filter(|(_, points)| !points.is_empty()).collect()
+    }
+}
+
+/// Leaves out points evenly where there are too many; of those that go together the highest stays.
+fn thin(points: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
+    let together = points.len().div_ceil(MOST_POINTS).max(1);
+    let highest = |group: &[(f64, f64)]| group.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1));
+    points.chunks(together).filter_map(highest).collect()
+}
+
+/// Bytes that came in: SSH's count, or the kernel's where the peer sends no other.
+pub(crate) fn received(point: &Point) -> Option<u64> {
+    point.sample.ssh("bytes_in").or_else(|| point.sample.tcp("bytes_received"))
+}
+
+/// Bytes that went out. The kernel's count is of what was acknowledged.
+pub(crate) fn sent(point: &Point) -> Option<u64> {
+    point.sample.ssh("bytes_out").or_else(|| point.sample.tcp("bytes_acked"))
+}
+
+/// Bytes.
+pub(crate) fn congestion_window(point: &Point) -> Option<f64> {
+    Some(point.sample.tcp("snd_cwnd")? as f64 * point.sample.tcp("snd_mss")? as f64)
+}
+
+/// How much a count grew between two samples.
+pub(crate) fn difference(before: &Point, now: &Point, value: impl Fn(&Point) -> Option<u64>) -> Option<f64> {
+    Some(value(now)?.saturating_sub(value(before)?) as f64)
+}
+
+/// How much a count grew in a second.
+pub(crate) fn rate(before: &Point, now: &Point, value: impl Fn(&Point) -> Option<u64>) -> Option<f64> {
+    let time = now.seconds - before.seconds;
+    (time > 0.0).then(|| difference(before, now, value).map(|grown| grown / time)).flatten()
+}
+
+fn millis(point: &Point, name: &str) -> Option<f64> {
+    // All ones before the first measurement.
+    point
+        .sample
+        .tcp(name)
+        .filter(|micros| *micros != u64::from(u32::MAX))
+        .map(|micros| micros as f64 / 1000.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_points_become_few_and_peaks_stay() {
+        let mut points: Vec<(f64, f64)> = (0..100_000).map(|n| (f64::from(n), 1.0)).collect();
+        points[777].1 = 50.0;
+        let thinned = thin(points);
+        assert!(thinned.len() <= MOST_POINTS && thinned.len() > MOST_POINTS / 2);
+        assert!(thinned.contains(&(777.0, 50.0)));
+        assert_eq!(thin(vec![(1.0, 2.0)]), [(1.0, 2.0)]);
+    }
+}

@@ -1,0 +1,19 @@
+//! The flags of `longhaul`.
+
+use super::Support::Works;
+use super::{Flag, Program};
+
+/// `longhaul`. The first operand says what to do.
+pub static LONGHAUL: Program = Program {
+    name: "longhaul",
+    about: "look at what connections did",
+    operands: "report file ...",
+    flags_after_first_operand: true,
+    usage_status: 2,
+    flags: &[Flag::with(
+        'o',
+        "file",
+        Works,
+        "Write the report to this file, - for standard output (report.html).",
+    )],
+};

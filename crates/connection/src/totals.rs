@@ -1,0 +1,31 @@
+//! Figures of all channels together, for people who watch.
+
+use crate::{ChannelId, Connection};
+
+/// Sums over the channels that exist.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Totals {
+    /// Channels.
+    pub channels: u64,
+    /// Our receive windows, bytes.
+    pub receive_window: u64,
+    /// What the peer's windows let us send now, bytes.
+    pub send_credit: u64,
+}
+
+impl Connection {
+    /// Data that a channel has received and sent since it opened, bytes; nothing for a channel that is gone.
+    pub fn moved(&self, id: ChannelId) -> Option<(u64, u64)> {
+        let channel = self.channels.get(id.number() as usize)?.as_ref()?;
+        Some((channel.receive.received(), channel.send.sent))
+    }
+
+    /// See [`Totals`].
+    pub fn totals(&self) -> Totals {
+        self.channels.iter().flatten().fold(Totals::default(), |sum, channel| Totals {
+            channels: sum.channels + 1,
+            receive_window: sum.receive_window + channel.receive.size(),
+            send_credit: sum.send_credit + channel.send.left,
+        })
+    }
+}

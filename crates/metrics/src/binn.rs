@@ -1,0 +1,192 @@
+//! The part of the binn format that HPN-SSH puts its figures into: one object of named numbers.
+//!
+//! A byte for the type, a size that counts everything, how many entries there are, and the entries: length of the name, name,
+//! type, value. Sizes and counts are one byte below 128, else four with the top bit set. Numbers are big-endian and take as few
+//! bytes as hold them. The three upper bits of a type say how the value is stored, so what is not a number can be passed over.
+
+/// An object.
+const OBJECT: u8 = 0xe2;
+/// Unsigned numbers of 1, 2, 4 and 8 bytes.
+const NUMBERS: [(u8, usize); 4] = [(0x20, 1), (0x40, 2), (0x60, 4), (0x80, 8)];
+/// More entries than any version of HPN-SSH sends, or we.
+const MOST_ENTRIES: usize = 512;
+
+/// Why bytes are not an object of named numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum BinnError {
+    /// The bytes end too early.
+    #[error("the object is cut short")]
+    Short,
+    /// Something else than an object.
+    #[error("no object (type {0:#04x})")]
+    NoObject(u8),
+    /// A type that the format does not have.
+    #[error("unknown type {0:#04x}")]
+    Type(u8),
+    /// More than anybody has to say.
+    #[error("{0} entries")]
+    TooMany(usize),
+}
+
+/// The object with these entries. Names are at most 255 bytes; longer ones are left out.
+pub fn encode<'a>(entries: impl IntoIterator<Item = (&'a str, u64)>) -> Vec<u8> {
+    let mut body = Vec::with_capacity(2048);
+    let mut count = 0;
+    for (name, value) in entries {
+        let Ok(length) = u8::try_from(name.len()) else { continue };
+        body.push(length);
+        body.extend_from_slice(name.as_bytes());
+        let bytes = value.to_be_bytes();
+        let needed = 8 - value.leading_zeros() as usize / 8;
+        let (kind, width) = NUMBERS.into_iter().find(|(_, width)| *width >= needed).unwrap_or((0x80, 8));
+        body.push(kind);
+        body.extend_from_slice(bytes.get(8 - width..).unwrap_or_default());
+        count += 1;
+    }
+    let mut counted = Vec::with_capacity(4);
+    put_size(&mut counted, count);
+    // The size counts itself.
+    let around = 1 + counted.len();
+    let short = body.len() + around + 1;
+    let size = if short < 128 { short } else { body.len() + around + 4 };
+    let mut out = Vec::with_capacity(size);
+    out.push(OBJECT);
+    put_size(&mut out, size);
+    out.extend_from_slice(&counted);
+    out.extend_from_slice(&body);
+    out
+}
+
+fn put_size(out: &mut Vec<u8>, size: usize) {
+    match u8::try_from(size) {
+        Ok(byte) if byte < 128 => out.push(byte),
+        _ => {
+            let size = u32::try_from(size).unwrap_or(u32::MAX) | 1 << 31;
+            out.extend_from_slice(&size.to_be_bytes());
+        }
+    }
+}
+
+/// The numbers of an object, in its order; what is no number is passed over, and so are names that are not text.
+///
+/// # Errors
+/// See [`BinnError`]. Memory is bounded by the length of `bytes`.
+pub fn decode(bytes: &[u8]) -> Result<Vec<(String, u64)>, BinnError> {
+    let mut bytes = Bytes(bytes);
+    match bytes.byte()? {
+        OBJECT => {}
+        kind => return Err(BinnError::NoObject(kind)),
+    }
+    bytes.size()?;
+    let count = bytes.size()?;
+    if count > MOST_ENTRIES {
+        return Err(BinnError::TooMany(count));
+    }
+    let mut entries = Vec::new();
+    for _ in 0..count {
+        let length = usize::from(bytes.byte()?);
+        let name = std::str::from_utf8(bytes.take(length)?).ok();
+        let kind = bytes.byte()?;
+        let value = bytes.value(kind)?;
+        if let (Some(name), Some(value)) = (name, value) {
+            entries.push((name.to_owned(), value));
+        }
+    }
+    Ok(entries)
+}
+
+/// What is left to read.
+struct Bytes<'a>(&'a [u8]);
+
+impl<'a> Bytes<'a> {
+    fn take(&mut self, n: usize) -> Result<&'a [u8], BinnError> {
+        let (taken, rest) = self.0.split_at_checked(n).ok_or(BinnError::Short)?;
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    fn byte(&mut self) -> Result<u8, BinnError> {
+        self.take(1)?.first().copied().ok_or(BinnError::Short)
+    }
+
+    fn size(&mut self) -> Result<usize, BinnError> {
+        let first = self.byte()?;
+        if first < 128 {
+            return Ok(first.into());
+        }
+        let rest = self.take(3)?;
+        let size = rest.iter().fold(u32::from(first & 0x7f), |size, byte| size << 8 | u32::from(*byte));
+        Ok(size as usize)
+    }
+
+    /// A value of this type: the number, or `None` for what is none.
+    fn value(&mut self, kind: u8) -> Result<Option<u64>, BinnError> {
+        let width = match kind & 0xe0 {
+            0x00 => 0,
+            0x20 => 1,
+            0x40 => 2,
+            0x60 => 4,
+            0x80 => 8,
+            // Text has a NUL behind it that its size does not count.
+            0xa0 => self.size()? + 1,
+            0xc0 => self.size()?,
+            0xe0 => {
+                let before = self.0.len();
+                let size = self.size()?;
+                // Containers count their type and their size.
+                size.checked_sub(1 + before - self.0.len()).ok_or(BinnError::Short)?
+            }
+            _ => return Err(BinnError::Type(kind)),
+        };
+        let bytes = self.take(width)?;
+        let number = NUMBERS.iter().any(|(known, _)| *known == kind);
+        Ok(number.then(|| bytes.iter().fold(0, |value, byte| value << 8 | u64::from(*byte))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_bytes_are_the_format_s() {
+        // The example of the format's own documentation, which is text and therefore passed over.
+        assert_eq!(decode(b"\xe2\x11\x01\x05hello\xa0\x05world\x00"), Ok(vec![]));
+        let bytes = encode([("a", 1), ("b", 300), ("c", 70_000), ("d", 1 << 40)]);
+        let expected = b"\xe2\x1e\x04\x01a\x20\x01\x01b\x40\x01\x2c\x01c\x60\x00\x01\x11\x70\x01d\x80\x00\x00\x01\x00\x00\x00\x00\x00";
+        assert_eq!(bytes, expected);
+        // A list, a float and null among numbers.
+        let mixed =
+            b"\xe2\x20\x05\x01l\xe0\x05\x01\x20\x07\x01f\x62\x00\x00\x00\x00\x01n\x00\x01a\x20\x09\x01s\xa0\x01x\x00";
+        assert_eq!(decode(mixed), Ok(vec![("a".to_owned(), 9)]));
+    }
+
+    #[test]
+    fn a_large_object_has_large_sizes() {
+        let names: Vec<String> = (0..200).map(|n| format!("tcpi_{n}")).collect();
+        let bytes = encode(names.iter().map(|name| (name.as_str(), 5)));
+        assert_eq!(bytes[1..5], (u32::try_from(bytes.len()).unwrap() | 1 << 31).to_be_bytes());
+        assert_eq!(decode(&bytes).unwrap().len(), 200);
+        assert_eq!(decode(&bytes[..bytes.len() - 1]), Err(BinnError::Short));
+        assert_eq!(decode(b"\xe0\x03\x00"), Err(BinnError::NoObject(0xe0)));
+        assert_eq!(decode(b"\xe2\x80\xff\xff\xff\x80\xff\xff\xff"), Err(BinnError::TooMany(0xff_ffff)));
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read(entries in proptest::collection::vec(("[a-z_]{0,40}", any::<u64>()), 0..60)) {
+            let bytes = encode(entries.iter().map(|(name, value)| (name.as_str(), *value)));
+            prop_assert_eq!(decode(&bytes).unwrap(), entries);
+        }
+
+        #[test]
+        fn any_bytes_are_answered(mut bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+            let _ = decode(&bytes);
+            if let Some(first) = bytes.first_mut() {
+                *first = OBJECT;
+            }
+            let _ = decode(&bytes);
+        }
+    }
+}

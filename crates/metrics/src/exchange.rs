@@ -1,0 +1,88 @@
+//! Asking the other end for its figures, on HPN-SSH's wire.
+//!
+//! A global request without fields; the success carries a string with a [`binn`](crate::binn) object of `kernel_version` and
+//! the kernel's fields as `tcpi_…`. HPN-SSH reads by name and the version tells it which names to expect, so the
+//! version that is sent is never newer than the fields that are there. Between Longhaul ends the object also has SSH's own figures, as
+//! `ssh_…` (docs/metrics.md).
+
+use crate::Sample;
+use crate::binn::{self, BinnError};
+
+/// The request's name.
+pub const REQUEST: &str = "stack-metrics@hpnssh.org";
+
+/// Identifications of Longhaul begin like this.
+const LONGHAUL: &str = "SSH-2.0-Longhaul_";
+
+/// True when the peer with this identification is Longhaul.
+pub fn peer_is_longhaul(identification: &str) -> bool {
+    identification.starts_with(LONGHAUL)
+}
+
+/// True when the peer with this identification answers the request: HPN-SSH, which is an OpenSSH with `hpn` in its version, and
+/// Longhaul.
+pub fn peer_answers(identification: &str) -> bool {
+    let hpn = identification.contains("OpenSSH") && identification.contains("hpn");
+    hpn || peer_is_longhaul(identification)
+}
+
+/// The object that answers. `version` is that of the kernel's fields (`TcpInfo::version`); `ours`: the peer is Longhaul.
+pub fn answer(sample: &Sample, version: (u8, u8), ours: bool) -> Vec<u8> {
+    let code = u64::from(version.0) << 16 | u64::from(version.1) << 8;
+    let named = |prefix: &str, values: &[(&'static str, u64)]| -> Vec<(String, u64)> {
+        values.iter().map(|(name, value)| (format!("{prefix}{name}"), *value)).collect()
+    };
+    let mut entries = vec![("kernel_version".to_owned(), code)];
+    entries.extend(named("tcpi_", &sample.tcp));
+    if ours {
+        entries.extend(named("ssh_", &sample.ssh));
+    }
+    binn::encode(entries.iter().map(|(name, value)| (name.as_str(), *value)))
+}
+
+/// What an answer says; names that we do not know are passed over.
+///
+/// # Errors
+/// It is no object of named numbers.
+pub fn read_answer(bytes: &[u8]) -> Result<Sample, BinnError> {
+    let mut sample = Sample::default();
+    for (name, value) in binn::decode(bytes)? {
+        if let Some(name) = name.strip_prefix("tcpi_") {
+            sample.take(true, name, value);
+        } else if let Some(name) = name.strip_prefix("ssh_") {
+            sample.take(false, name, value);
+        }
+    }
+    Ok(sample)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn peers_are_known_by_what_they_call_themselves() {
+        assert!(peer_answers("SSH-2.0-OpenSSH_10.2p1_hpn18.8.0"));
+        assert!(peer_answers("SSH-2.0-Longhaul_0.1 comment"));
+        assert!(!peer_answers("SSH-2.0-OpenSSH_10.5p1"));
+        assert!(!peer_answers("SSH-2.0-dropbear_hpn"));
+        assert!(!peer_is_longhaul("SSH-2.0-OpenSSH_10.2p1_hpn18.8.0"));
+    }
+
+    #[test]
+    fn hpn_gets_the_kernel_s_figures_alone() {
+        let sample = Sample { tcp: vec![("rtt", 50_000), ("snd_cwnd", 10)], ssh: vec![("rekeys", 2)] };
+        let for_hpn = answer(&sample, (4, 19), false);
+        assert_eq!(
+            binn::decode(&for_hpn).unwrap(),
+            [
+                ("kernel_version".to_owned(), 0x04_13_00),
+                ("tcpi_rtt".to_owned(), 50_000),
+                ("tcpi_snd_cwnd".to_owned(), 10)
+            ]
+        );
+        assert_eq!(read_answer(&answer(&sample, (4, 19), true)).unwrap(), sample);
+        let odd = binn::encode([("tcpi_rtt", 5), ("tcpi_colour", 7), ("else", 9)]);
+        assert_eq!(read_answer(&odd).unwrap(), Sample { tcp: vec![("rtt", 5)], ssh: vec![] });
+    }
+}

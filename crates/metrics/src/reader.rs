@@ -1,0 +1,195 @@
+//! Reading the files again.
+
+use std::io::{self, BufRead, Read};
+
+use serde_json::{Map, Value};
+
+use crate::recorder::{About, MARK, Side, VERSION};
+use crate::sample::Sample;
+
+/// No line that we write is as long.
+const LONGEST_LINE: u64 = 64 * 1024;
+
+/// One sample of a run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Point {
+    /// Seconds since the beginning of the run.
+    pub seconds: f64,
+    /// The figures.
+    pub sample: Sample,
+}
+
+/// One connection, as one end saw it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Run {
+    /// What its first line says.
+    pub about: About,
+    /// Which end.
+    pub side: Side,
+    /// The samples, in the order of the file.
+    pub points: Vec<Point>,
+}
+
+/// Why a file is none of ours. The line counts from 1.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// It cannot be read.
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    /// A line that is no JSON: the file was cut off, or is something else.
+    #[error("line {line}: {}", if *.cut { "the line is cut short (no complete JSON object)" } else { "not JSON: this is no file of metrics" })]
+    Json {
+        /// Which line.
+        line: usize,
+        /// It begins like one of ours.
+        cut: bool,
+    },
+    /// JSON, but not what this program writes.
+    #[error("line {line}: {what}")]
+    Content {
+        /// Which line.
+        line: usize,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// Nothing in it.
+    #[error("no metrics in this file")]
+    Empty,
+}
+
+/// The runs of a file.
+///
+/// # Errors
+/// See [`ReadError`]: the first line that is wrong.
+pub fn read_runs(mut from: impl BufRead) -> Result<Vec<Run>, ReadError> {
+    let mut runs: Vec<Run> = Vec::new();
+    let mut text = Vec::new();
+    for line in 1.. {
+        text.clear();
+        if from.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut text)? == 0 {
+            break;
+        }
+        if text.iter().all(u8::is_ascii_whitespace) {
+            continue;
+        }
+        let object: Map<String, Value> = serde_json::from_slice(&text)
+            .map_err(|error| ReadError::Json { line, cut: error.is_eof() && text.starts_with(b"{") })?;
+        let content = |what: String| ReadError::Content { line, what };
+        if object.contains_key(MARK) {
+            let run = begin(&object).map_err(content)?;
+            if runs.iter().any(|known| known.about.run == run.about.run && known.side == run.side) {
+                return Err(content(format!("run {} begins twice", run.about.run)));
+            }
+            runs.push(run);
+        } else {
+            let (name, point) = point(&object).map_err(content)?;
+            let run = runs.iter_mut().rev().find(|run| run.about.run == name);
+            let run = run.ok_or_else(|| content(format!("sample of the unknown run {name}")))?;
+            if run.points.last().is_some_and(|last| last.seconds > point.seconds) {
+                return Err(content(format!("time goes backwards in run {name}")));
+            }
+            run.points.push(point);
+        }
+    }
+    if runs.is_empty() { Err(ReadError::Empty) } else { Ok(runs) }
+}
+
+fn text(object: &Map<String, Value>, key: &str) -> Result<String, String> {
+    object.get(key).and_then(Value::as_str).map(str::to_owned).ok_or_else(|| format!("no {key}"))
+}
+
+fn begin(object: &Map<String, Value>) -> Result<Run, String> {
+    if object.get(MARK).and_then(Value::as_u64) != Some(VERSION) {
+        return Err(format!("a version of the format that this program does not know (it knows {VERSION})"));
+    }
+    let side = match text(object, "side")?.as_str() {
+        "local" => Side::Local,
+        "remote" => Side::Remote,
+        other => return Err(format!("side is {other:?}")),
+    };
+    let about = About {
+        run: text(object, "run")?,
+        start: text(object, "start")?,
+        host: text(object, "host")?,
+        peer: text(object, "peer")?,
+        cipher: text(object, "cipher")?,
+    };
+    Ok(Run { about, side, points: Vec::new() })
+}
+
+fn point(object: &Map<String, Value>) -> Result<(String, Point), String> {
+    let (Ok(run), Some(seconds)) = (text(object, "run"), object.get("seconds").and_then(Value::as_f64))
+    else {
+        return Err("neither the beginning of a run nor a sample: this is no file of metrics".to_owned());
+    };
+    let mut sample = Sample::default();
+    for (key, tcp) in [("tcp", true), ("ssh", false)] {
+        let Some(values) = object.get(key) else { continue };
+        let values = values.as_object().ok_or_else(|| format!("{key} is no object"))?;
+        for (name, value) in values {
+            let value = value.as_u64().ok_or_else(|| format!("{key}.{name} is no whole number"))?;
+            sample.take(tcp, name, value);
+        }
+    }
+    Ok((run, Point { seconds, sample }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Recorder;
+    use proptest::prelude::*;
+    use std::time::Duration;
+
+    fn written() -> String {
+        let folder = tempfile::tempdir().unwrap();
+        let prefix = folder.path().join("m");
+        let about =
+            |run: &str| About { run: run.to_owned(), host: "a \"b\"\n".to_owned(), ..About::default() };
+        let mut one = Recorder::open(&prefix, Side::Local, about("1")).unwrap();
+        let mut two = Recorder::open(&prefix, Side::Local, about("2")).unwrap();
+        let sample = |rtt| Sample { tcp: vec![("rtt", rtt)], ssh: vec![("rekeys", 1)] };
+        for second in 0..3 {
+            one.write(Duration::from_secs(second), &sample(second)).unwrap();
+            two.write(Duration::from_secs(second), &Sample::default()).unwrap();
+        }
+        assert_eq!(one.path(), folder.path().join("m.local"));
+        std::fs::read_to_string(one.path()).unwrap()
+    }
+
+    #[test]
+    fn what_was_written_is_read() {
+        let runs = read_runs(written().as_bytes()).unwrap();
+        assert_eq!(runs.len(), 2);
+        let first = &runs[0];
+        assert_eq!(
+            (first.about.host.as_str(), first.side, first.points.len()),
+            ("a \"b\"\n", Side::Local, 3)
+        );
+        assert_eq!((first.points[2].seconds, first.points[2].sample.tcp("rtt")), (2.0, Some(2)));
+        assert_eq!((runs[1].points.len(), runs[1].points[0].sample.ssh("rekeys")), (3, None));
+    }
+
+    #[test]
+    fn mistakes_are_named_with_their_line() {
+        let good = written();
+        let says = |text: &str| read_runs(text.as_bytes()).unwrap_err().to_string();
+        let cut = &good[..good.len() - 9];
+        assert_eq!(says(cut), "line 8: the line is cut short (no complete JSON object)");
+        assert!(says("REMOTE CONNECTION\n").starts_with("line 1: not JSON"), "{}", says("x"));
+        assert!(says("\n{\"a\": 1}\n").starts_with("line 2: neither"), "{}", says("{}"));
+        assert_eq!(says(""), "no metrics in this file");
+        assert!(says("{\"run\":\"9\",\"seconds\":1}").contains("unknown run 9"));
+        assert!(says(&good.replace("\"rtt\":0", "\"rtt\":-1")).contains("tcp.rtt is no whole number"));
+        assert!(says(&good.replace("\"seconds\":0.0", "\"seconds\":9")).contains("time goes backwards"));
+        assert!(says(&good.replace("metrics\":1", "metrics\":7")).contains("version"));
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_answered(text in "\\PC{0,200}", bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let _ = read_runs(text.as_bytes());
+            let _ = read_runs(&bytes[..]);
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! What the user's process tells the monitor about its work, for the log of transfers and the counters.
+//!
+//! It is the user's word: the monitor adds what it knows itself (who, from where, how long), bounds every field, and writes.
+
+use lh_wire::{Reader, WireError, Writer};
+
+use crate::questions::text;
+
+/// No path that a kernel takes is longer.
+const LONGEST_PATH: usize = 4096;
+/// Names of algorithms, identifications, reasons.
+const LONGEST_TEXT: usize = 256;
+
+/// How a connection goes.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Conduct {
+    /// The client's identification.
+    pub(crate) client: String,
+    pub(crate) kex: String,
+    /// From client to server and back, where they differ with a slash between them.
+    pub(crate) cipher: String,
+    pub(crate) mac: String,
+    pub(crate) compression: String,
+    pub(crate) bytes_in: u64,
+    pub(crate) bytes_out: u64,
+    /// Bytes per second.
+    pub(crate) peak_in: u64,
+    pub(crate) peak_out: u64,
+    pub(crate) rekeys: u64,
+    /// How it ended; empty while it has not.
+    pub(crate) end: String,
+}
+
+/// What moved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A file over SFTP.
+    Sftp,
+    /// What a command read and wrote, or a shell.
+    Command,
+}
+
+/// How a transfer ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// In order: a file was closed without an error before, a command ended with status 0.
+    Complete,
+    /// For this reason.
+    Failed(String),
+    /// The session ended before it.
+    Abandoned,
+}
+
+/// One file or command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Transfer {
+    pub(crate) kind: Kind,
+    /// The file's path, or the command.
+    pub(crate) path: Vec<u8>,
+    /// To the server. Means something for files alone.
+    pub(crate) upload: bool,
+    pub(crate) bytes_in: u64,
+    pub(crate) bytes_out: u64,
+    /// Where in the file it began.
+    pub(crate) start: u64,
+    pub(crate) micros: u64,
+    pub(crate) outcome: Outcome,
+}
+
+fn bounded(reader: &mut Reader<'_>) -> Result<String, WireError> {
+    Ok(text(reader)?.chars().take(LONGEST_TEXT).collect())
+}
+
+impl Conduct {
+    pub(crate) fn write_to(&self, out: &mut Vec<u8>) {
+        let Self { client, kex, cipher, mac, compression, .. } = self;
+        for text in [client, kex, cipher, mac, compression, &self.end] {
+            out.put_string(text.as_bytes());
+        }
+        for number in [self.bytes_in, self.bytes_out, self.peak_in, self.peak_out, self.rekeys] {
+            out.put_u64(number);
+        }
+    }
+
+    pub(crate) fn read_from(reader: &mut Reader<'_>) -> Result<Self, WireError> {
+        Ok(Self {
+            client: bounded(reader)?,
+            kex: bounded(reader)?,
+            cipher: bounded(reader)?,
+            mac: bounded(reader)?,
+            compression: bounded(reader)?,
+            end: bounded(reader)?,
+            bytes_in: reader.u64()?,
+            bytes_out: reader.u64()?,
+            peak_in: reader.u64()?,
+            peak_out: reader.u64()?,
+            rekeys: reader.u64()?,
+        })
+    }
+}
+
+impl Transfer {
+    pub(crate) fn write_to(&self, out: &mut Vec<u8>) {
+        out.put_bool(self.kind == Kind::Sftp);
+        out.put_string(self.path.get(..LONGEST_PATH).unwrap_or(&self.path));
+        out.put_bool(self.upload);
+        for number in [self.bytes_in, self.bytes_out, self.start, self.micros] {
+            out.put_u64(number);
+        }
+        match &self.outcome {
+            Outcome::Complete => out.put_u8(0),
+            Outcome::Failed(why) => {
+                out.put_u8(1);
+                out.put_string(why.as_bytes());
+            }
+            Outcome::Abandoned => out.put_u8(2),
+        }
+    }
+
+    pub(crate) fn read_from(reader: &mut Reader<'_>) -> Result<Self, WireError> {
+        let kind = if reader.boolean()? { Kind::Sftp } else { Kind::Command };
+        let path = reader.string()?;
+        Ok(Self {
+            kind,
+            path: path.get(..LONGEST_PATH).unwrap_or(path).to_vec(),
+            upload: reader.boolean()?,
+            bytes_in: reader.u64()?,
+            bytes_out: reader.u64()?,
+            start: reader.u64()?,
+            micros: reader.u64()?,
+            outcome: match reader.u8()? {
+                0 => Outcome::Complete,
+                1 => Outcome::Failed(bounded(reader)?),
+                2 => Outcome::Abandoned,
+                _ => return Err(WireError::Invalid { what: "outcome" }),
+            },
+        })
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    pub(crate) fn conduct() -> Conduct {
+        Conduct {
+            client: "SSH-2.0-Test_1".into(),
+            kex: "curve25519-sha256".into(),
+            cipher: "aes128-gcm@openssh.com".into(),
+            mac: "<implicit>".into(),
+            compression: "none".into(),
+            bytes_in: 1,
+            bytes_out: 2_000_000,
+            peak_in: 3,
+            peak_out: 4,
+            rekeys: 5,
+            end: "closed".into(),
+        }
+    }
+
+    pub(crate) fn transfer(path: &[u8], outcome: Outcome) -> Transfer {
+        let path = path.to_vec();
+        Transfer {
+            kind: Kind::Sftp,
+            path,
+            upload: true,
+            bytes_in: 1000,
+            bytes_out: 0,
+            start: 10,
+            micros: 500_000,
+            outcome,
+        }
+    }
+
+    #[test]
+    fn what_is_told_arrives_within_bounds() {
+        let mut bytes = Vec::new();
+        conduct().write_to(&mut bytes);
+        assert_eq!(Conduct::read_from(&mut Reader::new(&bytes)).unwrap(), conduct());
+        for outcome in [Outcome::Complete, Outcome::Abandoned, Outcome::Failed("no space".into())] {
+            let mut bytes = Vec::new();
+            transfer(b"/a\xff", outcome.clone()).write_to(&mut bytes);
+            let read = Transfer::read_from(&mut Reader::new(&bytes)).unwrap();
+            assert_eq!(read, transfer(b"/a\xff", outcome));
+        }
+        let mut bytes = Vec::new();
+        transfer(&[b'x'; 9999], Outcome::Failed("y".repeat(9999))).write_to(&mut bytes);
+        let read = Transfer::read_from(&mut Reader::new(&bytes)).unwrap();
+        assert_eq!(read.path.len(), LONGEST_PATH);
+        assert_eq!(read.outcome, Outcome::Failed("y".repeat(LONGEST_TEXT)));
+    }
+}

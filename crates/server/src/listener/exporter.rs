@@ -1,0 +1,279 @@
+//! `PrometheusListen`: the server's counters, for whoever asks over HTTP on a loopback address.
+//!
+//! The one exception to the listener's rule of reading nothing from the network, and as small as it can be: of a request it looks at
+//! the first line, up to a bound, and every answer ends the connection. Few are served at a time, none of them waited for, and those
+//! that dawdle are dropped.
+
+use std::fmt::Write as _;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags};
+
+use crate::counters::{Counters, ROWS};
+
+/// Connections at a time.
+const MOST_CLIENTS: usize = 8;
+/// What a request may be long, headers and all.
+const LONGEST_REQUEST: usize = 8 * 1024;
+/// How long a client may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What the listener itself counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Seen {
+    pub(super) accepted: u64,
+    pub(super) throttled: u64,
+    pub(super) penalised: u64,
+    pub(super) logged_in: u64,
+    pub(super) refused: u64,
+    pub(super) invalid_user: u64,
+    pub(super) timed_out: u64,
+    pub(super) crashed: u64,
+    pub(super) errors: u64,
+    /// What sessions have reported.
+    pub(super) sessions: Counters,
+}
+
+/// How many there are now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Present {
+    pub(super) sessions: usize,
+    pub(super) unauthenticated: usize,
+}
+
+struct Client {
+    stream: TcpStream,
+    request: Vec<u8>,
+    answer: Vec<u8>,
+    sent: usize,
+    deadline: Instant,
+}
+
+/// The socket and who is being served.
+pub(super) struct Exporter {
+    socket: TcpListener,
+    clients: Vec<Client>,
+    pub(super) seen: Seen,
+}
+
+impl Exporter {
+    /// Listens.
+    ///
+    /// # Errors
+    /// The address is in use, or is none of this machine's.
+    pub(super) fn bind(address: SocketAddr) -> io::Result<Self> {
+        let socket = TcpListener::bind(address)?;
+        socket.set_nonblocking(true)?;
+        Ok(Self { socket, clients: Vec::new(), seen: Seen::default() })
+    }
+
+    /// Where it listens.
+    pub(super) fn address(&self) -> io::Result<SocketAddr> {
+        self.socket.local_addr()
+    }
+
+    /// Descriptors to wait for. With all places taken nobody new is let in.
+    pub(super) fn interests<'a>(&'a self, out: &mut Vec<PollFd<'a>>) {
+        if self.clients.len() < MOST_CLIENTS {
+            out.push(PollFd::from_borrowed_fd(self.socket.as_fd(), PollFlags::IN));
+        }
+        for client in &self.clients {
+            let what = if client.answer.is_empty() { PollFlags::IN } else { PollFlags::OUT };
+            out.push(PollFd::from_borrowed_fd(fd(&client.stream), what));
+        }
+    }
+
+    /// When somebody has dawdled enough.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.clients.iter().map(|client| client.deadline).min()
+    }
+
+    /// Serves whoever can be served now.
+    pub(super) fn serve(&mut self, present: Present, now: Instant) {
+        while self.clients.len() < MOST_CLIENTS {
+            let Ok((stream, _)) = self.socket.accept() else { break };
+            if stream.set_nonblocking(true).is_ok() {
+                let deadline = now + PATIENCE;
+                self.clients.push(Client {
+                    stream,
+                    request: Vec::new(),
+                    answer: Vec::new(),
+                    sent: 0,
+                    deadline,
+                });
+            }
+        }
+        let seen = self.seen;
+        self.clients.retain_mut(|client| client.deadline > now && client.advance(&seen, present));
+    }
+}
+
+fn fd(stream: &TcpStream) -> BorrowedFd<'_> {
+    stream.as_fd()
+}
+
+impl Client {
+    /// Reads and writes what it can; false when the client is done with.
+    fn advance(&mut self, seen: &Seen, present: Present) -> bool {
+        while self.answer.is_empty() {
+            let mut buffer = [0; 1024];
+            match self.stream.read(&mut buffer) {
+                Ok(0) => return false,
+                Ok(n) => self.request.extend_from_slice(buffer.get(..n).unwrap_or_default()),
+                Err(error) => return waits(&error),
+            }
+            let whole = self.request.windows(4).any(|end| end == b"\r\n\r\n");
+            if whole || self.request.len() > LONGEST_REQUEST {
+                self.answer = answer(&self.request, whole, seen, present);
+            }
+        }
+        while let Some(rest) = self.answer.get(self.sent..).filter(|rest| !rest.is_empty()) {
+            match self.stream.write(rest) {
+                Ok(n) => self.sent += n,
+                Err(error) => return waits(&error),
+            }
+        }
+        false
+    }
+}
+
+fn waits(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
+}
+
+/// The answer to a request.
+fn answer(request: &[u8], whole: bool, seen: &Seen, present: Present) -> Vec<u8> {
+    let line = request.split(|byte| *byte == b'\r').next().unwrap_or_default();
+    let mut words = line.split(|byte| *byte == b' ');
+    let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    let path = target.split(|byte| *byte == b'?').next().unwrap_or_default();
+    let (status, kind, body) = match (whole, method, path) {
+        (false, ..) => ("431 Request Header Fields Too Large", "text/plain", "too long\n".to_owned()),
+        (true, b"GET" | b"HEAD", b"/metrics") => {
+            ("200 OK", "text/plain; version=0.0.4; charset=utf-8", exposition(seen, present))
+        }
+        (true, b"GET" | b"HEAD", _) => ("404 Not Found", "text/plain", "see /metrics\n".to_owned()),
+        _ => ("405 Method Not Allowed", "text/plain", "GET only\n".to_owned()),
+    };
+    let length = body.len();
+    let head = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
+    );
+    let mut answer = head.into_bytes();
+    if method != b"HEAD" {
+        answer.extend_from_slice(body.as_bytes());
+    }
+    answer
+}
+
+/// The counters in the text format.
+fn exposition(seen: &Seen, present: Present) -> String {
+    let mut out = String::with_capacity(4096);
+    let mut last = "";
+    let mut row = |name: &'static str, kind: &str, labels: &str, help: &str, value: u64| {
+        if name != last {
+            last = name;
+            let _ = writeln!(out, "# HELP lhsshd_{name} {help}\n# TYPE lhsshd_{name} {kind}");
+        }
+        let _ = writeln!(out, "lhsshd_{name}{labels} {value}");
+    };
+    let version = concat!("{version=\"", env!("CARGO_PKG_VERSION"), "\"}");
+    row("build_info", "gauge", version, "Always 1.", 1);
+    row("sessions", "gauge", "", "Connections that are open.", present.sessions as u64);
+    let text = "Connections that are open and have not logged in.";
+    row("unauthenticated_sessions", "gauge", "", text, present.unauthenticated as u64);
+    row("connections_total", "counter", "", "Connections that were accepted.", seen.accepted);
+    let text = "Connections that were turned away.";
+    for (why, value) in [("startups", seen.throttled), ("penalty", seen.penalised)] {
+        row("refused_connections_total", "counter", &format!("{{reason=\"{why}\"}}"), text, value);
+    }
+    let text = "How logins went.";
+    for (result, value) in [
+        ("success", seen.logged_in),
+        ("failure", seen.refused),
+        ("invalid_user", seen.invalid_user),
+        ("timeout", seen.timed_out),
+    ] {
+        row("authentications_total", "counter", &format!("{{result=\"{result}\"}}"), text, value);
+    }
+    row("session_crashes_total", "counter", "", "Session processes that crashed.", seen.crashed);
+    let text = "Connections for which no session process could be started.";
+    row("errors_total", "counter", "", text, seen.errors);
+    for ((name, labels, help), value) in seen.sessions.rows() {
+        row(name, "counter", labels, help, value);
+    }
+    debug_assert_eq!(ROWS.len(), seen.sessions.rows().count());
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::counters::Counter;
+
+    fn ask(exporter: &mut Exporter, request: &[u8]) -> String {
+        let mut stream = TcpStream::connect(exporter.address().unwrap()).unwrap();
+        stream.write_all(request).unwrap();
+        stream.set_read_timeout(Some(Duration::from_millis(10))).unwrap();
+        let mut got = Vec::new();
+        let present = Present { sessions: 3, unauthenticated: 1 };
+        for _ in 0..1000 {
+            exporter.serve(present, Instant::now());
+            match stream.read_to_end(&mut got) {
+                Ok(_) => return String::from_utf8(got).unwrap(),
+                // The rest of a request that is too long was not read.
+                Err(error) if error.kind() == ErrorKind::ConnectionReset => {
+                    return String::from_utf8(got).unwrap();
+                }
+                Err(_) => {}
+            }
+        }
+        panic!("no answer");
+    }
+
+    #[test]
+    fn whoever_asks_gets_the_counters_and_nothing_else() {
+        let mut exporter = Exporter::bind(([127, 0, 0, 1], 0).into()).unwrap();
+        exporter.seen.accepted = 7;
+        exporter.seen.sessions.add(Counter::UploadBytes, 1000);
+        let text = ask(&mut exporter, b"GET /metrics?x HTTP/1.1\r\nHost: x\r\n\r\n");
+        assert!(text.starts_with("HTTP/1.1 200 OK\r\n"), "{text}");
+        for line in [
+            "lhsshd_connections_total 7",
+            "lhsshd_sessions 3",
+            "lhsshd_file_bytes_total{direction=\"upload\"} 1000",
+            "lhsshd_authentications_total{result=\"success\"} 0",
+        ] {
+            assert!(text.lines().any(|known| known == line), "{line} in {text}");
+        }
+        assert_eq!(text.matches("# TYPE lhsshd_files_total counter").count(), 1);
+        let (head, body) = text.split_once("\r\n\r\n").unwrap();
+        assert!(head.contains(&format!("Content-Length: {}", body.len())));
+        assert!(ask(&mut exporter, b"GET / HTTP/1.0\r\n\r\n").starts_with("HTTP/1.1 404"));
+        assert!(ask(&mut exporter, b"POST /metrics HTTP/1.0\r\n\r\n").starts_with("HTTP/1.1 405"));
+        assert!(!ask(&mut exporter, b"HEAD /metrics HTTP/1.0\r\n\r\n").contains("lhsshd_"));
+        let long = [&b"GET /metrics HTTP/1.1\r\nX: "[..], &[b'x'; LONGEST_REQUEST + 1000]].concat();
+        let text = ask(&mut exporter, &long);
+        assert!(text.is_empty() || text.starts_with("HTTP/1.1 431"), "{text}");
+        assert!(exporter.clients.is_empty());
+    }
+
+    #[test]
+    fn who_dawdles_is_dropped_and_keeps_few_others_out() {
+        let mut exporter = Exporter::bind(([127, 0, 0, 1], 0).into()).unwrap();
+        let address = exporter.address().unwrap();
+        let now = Instant::now();
+        let idle: Vec<_> = (0..MOST_CLIENTS + 3).map(|_| TcpStream::connect(address).unwrap()).collect();
+        exporter.serve(Present::default(), now);
+        assert_eq!(exporter.clients.len(), MOST_CLIENTS);
+        assert_eq!(exporter.deadline(), Some(now + PATIENCE));
+        exporter.serve(Present::default(), now + PATIENCE);
+        // The first are gone; those who waited outside come in with the next turn.
+        assert!(exporter.clients.is_empty());
+        exporter.serve(Present::default(), now + PATIENCE);
+        assert_eq!(exporter.clients.len(), idle.len() - MOST_CLIENTS);
+    }
+}

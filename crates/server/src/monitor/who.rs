@@ -1,0 +1,37 @@
+//! Whom a connection is about, for the log of transfers.
+
+use super::Monitor;
+use super::journal::fingerprint;
+
+/// What the monitor knows about the client.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Who {
+    /// The name, whether or not there is such a user.
+    pub(crate) user: String,
+    /// The method that succeeded last.
+    pub(crate) method: String,
+    /// Fingerprint of the key that was used last.
+    pub(crate) key: String,
+}
+
+impl Monitor {
+    /// See [`Who`]; empty before somebody has said a name, and after the grant.
+    pub(crate) fn who(&self) -> Who {
+        let Some(candidate) = &self.candidate else { return Who::default() };
+        let last = candidate.proofs.lines().last().unwrap_or_default();
+        Who {
+            user: candidate.name.clone(),
+            method: last.split(' ').next().unwrap_or_default().to_owned(),
+            key: candidate
+                .used_keys
+                .last()
+                .map(|key| fingerprint(&candidate.settings, key))
+                .unwrap_or_default(),
+        }
+    }
+
+    /// Attempts that failed.
+    pub(crate) const fn failures(&self) -> u32 {
+        self.failures
+    }
+}

@@ -1,0 +1,235 @@
+//! The monitor's side of the log of transfers and of the counters: it writes down what the user's process tells, with what it knows
+//! itself.
+
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use super::{Address, EXIT_AUTH_ATTEMPTED, EXIT_CRASH, EXIT_GRACE, EXIT_INVALID_USER, EXIT_REFUSED};
+use crate::counters::{Counter, Counters};
+use crate::figures::{Conduct, Kind, Outcome, Transfer};
+use crate::log::error;
+use crate::monitor::{Monitor, Who};
+use crate::transfer_log::{Record, TransferLog};
+use lh_config::server_table::ServerSettings;
+
+/// The account of one connection.
+pub(super) struct Ledger<'a> {
+    log: Option<TransferLog>,
+    /// The listener wants counters.
+    exports: bool,
+    address: &'a Address,
+    began: Instant,
+    who: Who,
+    authenticated: bool,
+    conduct: Conduct,
+    files: u64,
+    counters: Counters,
+    /// The log's first error has been said.
+    complained: bool,
+}
+
+impl<'a> Ledger<'a> {
+    pub(super) fn new(settings: &ServerSettings, address: &'a Address) -> Self {
+        Self {
+            log: TransferLog::new(settings),
+            exports: settings.prometheus_listen.value.0.is_some(),
+            address,
+            began: Instant::now(),
+            who: Who::default(),
+            authenticated: false,
+            conduct: Conduct::default(),
+            files: 0,
+            counters: Counters::default(),
+            complained: false,
+        }
+    }
+
+    /// Somebody is about to get his session.
+    pub(super) fn logged_in(&mut self, who: Who) {
+        self.who = who;
+        self.authenticated = true;
+    }
+
+    /// How the connection goes.
+    pub(super) fn conduct(&mut self, conduct: Conduct, control: &File) {
+        self.conduct = conduct;
+        self.report(control);
+    }
+
+    /// A file or a command is done.
+    pub(super) fn transfer(&mut self, transfer: &Transfer, control: &File) {
+        let Transfer { kind, path, upload, bytes_in, bytes_out, start, micros, outcome } = transfer;
+        let direction = if *upload { "upload" } else { "download" };
+        let complete = *outcome == Outcome::Complete;
+        let path = String::from_utf8_lossy(path);
+        let record = if *kind == Kind::Sftp {
+            let bytes = bytes_in.saturating_add(*bytes_out);
+            self.files += 1;
+            self.counters.add(
+                match (*upload, complete) {
+                    (true, true) => Counter::UploadsComplete,
+                    (true, false) => Counter::UploadsFailed,
+                    (false, true) => Counter::DownloadsComplete,
+                    (false, false) => Counter::DownloadsFailed,
+                },
+                1,
+            );
+            self.counters.add(Counter::UploadBytes, *bytes_in);
+            self.counters.add(Counter::DownloadBytes, *bytes_out);
+            let record = self.about("file").text("protocol", "sftp").text("path", &path);
+            let record = record.text("direction", direction).number("bytes", bytes).number("start", *start);
+            record.seconds("duration", *micros).number("average", per_second(bytes, *micros))
+        } else {
+            self.counters.add(Counter::Commands, 1);
+            let record = match legacy_scp(&path) {
+                Some((direction, path)) => self
+                    .about("command")
+                    .text("protocol", "scp")
+                    .text("path", path)
+                    .text("direction", direction),
+                None => self.about("command").text("command", &path),
+            };
+            let record = record.number("bytes_in", *bytes_in).number("bytes_out", *bytes_out);
+            let record = record.seconds("duration", *micros);
+            record
+                .number("average_in", per_second(*bytes_in, *micros))
+                .number("average_out", per_second(*bytes_out, *micros))
+        };
+        let record = match outcome {
+            Outcome::Complete => record.text("outcome", "complete"),
+            Outcome::Abandoned => record.text("outcome", "abandoned"),
+            Outcome::Failed(why) => record.text("outcome", "failed").text("reason", why),
+        };
+        self.write(&record);
+        self.report(control);
+    }
+
+    /// The connection is over, with this exit status of its session.
+    pub(super) fn close(&mut self, status: i32, monitor: &Monitor, control: &File) {
+        if !self.authenticated {
+            self.who = monitor.who();
+        }
+        self.counters.add(Counter::FailedAttempts, monitor.failures().into());
+        let outcome = match status {
+            _ if self.authenticated && !self.conduct.end.is_empty() => self.conduct.end.as_str(),
+            // The process that could have said more was ended.
+            _ if self.authenticated => "ended",
+            EXIT_GRACE => "login timeout",
+            EXIT_AUTH_ATTEMPTED => "not authenticated",
+            EXIT_INVALID_USER => "invalid user",
+            EXIT_REFUSED => "refused",
+            EXIT_CRASH => "crashed before authentication",
+            _ => "closed before authentication",
+        };
+        let micros = u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX);
+        let Conduct {
+            client,
+            kex,
+            cipher,
+            mac,
+            compression,
+            bytes_in,
+            bytes_out,
+            peak_in,
+            peak_out,
+            rekeys,
+            ..
+        } = &self.conduct;
+        let (average_in, average_out) = (per_second(*bytes_in, micros), per_second(*bytes_out, micros));
+        let record = self
+            .about("connection")
+            .text("local", &self.address.local.ip().to_string())
+            .number("local_port", self.address.local.port().into())
+            .text("method", &self.who.method)
+            .text("key", &self.who.key)
+            .number("failed_attempts", monitor.failures().into())
+            .text("client", client)
+            .text("kex", kex)
+            .text("cipher", cipher)
+            .text("mac", mac)
+            .text("compression", compression)
+            .number("bytes_in", *bytes_in)
+            .number("bytes_out", *bytes_out)
+            .seconds("duration", micros)
+            .number("average_in", average_in)
+            .number("average_out", average_out)
+            // Nothing that went on for less than a second has another peak.
+            .number("peak_in", (*peak_in).max(average_in))
+            .number("peak_out", (*peak_out).max(average_out))
+            .number("rekeys", *rekeys)
+            .number("files", self.files)
+            .text("outcome", outcome);
+        self.write(&record);
+        self.report(control);
+    }
+
+    /// What every record begins with.
+    fn about(&self, event: &'static str) -> Record {
+        Record::new(event)
+            .number("pid", std::process::id().into())
+            .text("user", &self.who.user)
+            .text("remote", &self.address.peer.ip().to_string())
+            .number("port", self.address.peer.port().into())
+    }
+
+    fn write(&mut self, record: &Record) {
+        let Some(log) = &self.log else { return };
+        if let Err(problem) = log.write(record) {
+            self.counters.add(Counter::LogErrors, 1);
+            if !std::mem::replace(&mut self.complained, true) {
+                error!(self.address.log, "TransferLog: {problem}");
+            }
+        }
+    }
+
+    /// Tells the listener. It takes what it can: the next report has everything again.
+    fn report(&mut self, control: &File) {
+        if !self.exports {
+            return;
+        }
+        self.counters.set(Counter::BytesIn, self.conduct.bytes_in);
+        self.counters.set(Counter::BytesOut, self.conduct.bytes_out);
+        self.counters.set(Counter::Rekeys, self.conduct.rekeys);
+        let flags = rustix::net::SendFlags::DONTWAIT | rustix::net::SendFlags::NOSIGNAL;
+        let _ = rustix::net::send(control.as_fd(), &self.counters.report(), flags);
+    }
+}
+
+fn per_second(bytes: u64, micros: u64) -> u64 {
+    lh_metrics::rate(bytes, Duration::from_micros(micros))
+}
+
+/// The direction and path of a command that is a remote `scp`: `scp [flags] -t path` or `-f path`.
+fn legacy_scp(command: &str) -> Option<(&'static str, &str)> {
+    let (program, mut rest) = command.split_once(' ')?;
+    if !matches!(program.rsplit('/').next()?, "scp" | "lhscp" | "hpnscp") {
+        return None;
+    }
+    let mut direction = None;
+    while let Some(flags) = rest.trim_start().strip_prefix('-') {
+        let (flags, after) = flags.split_once(' ')?;
+        rest = after;
+        match flags {
+            "-" => break,
+            flags if flags.contains('t') => direction = Some("upload"),
+            flags if flags.contains('f') => direction = Some("download"),
+            _ => {}
+        }
+    }
+    Some((direction?, rest.trim()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_remote_scp_is_known_by_its_flags() {
+        assert_eq!(legacy_scp("scp -r -t -- /a b"), Some(("upload", "/a b")));
+        assert_eq!(legacy_scp("/usr/bin/scp -pf /a"), Some(("download", "/a")));
+        assert_eq!(legacy_scp("scp a b"), None);
+        assert_eq!(legacy_scp("rsync --server -t"), None);
+        assert_eq!(legacy_scp("scp -t"), None);
+    }
+}

@@ -1,0 +1,215 @@
+//! What the kernel knows about a TCP connection (`TCP_INFO`, tcp(7)).
+//!
+//! The kernel's structure only ever grows at its end, and tells how much of it there is: a field is there when the kernel
+//! has filled its place. [`FIELDS`] says where each lies, under the kernel's own name without `tcpi_`.
+#![expect(unsafe_code, reason = "the option is offered by the C library alone")]
+
+use std::os::fd::{AsFd, AsRawFd};
+
+/// How a field is stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Byte,
+    /// So many bits of a byte, from this one.
+    Bits(u8, u8),
+    Word,
+    Long,
+}
+
+/// One field of the kernel's structure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Field {
+    /// The kernel's name, without `tcpi_`.
+    pub name: &'static str,
+    offset: usize,
+    form: Form,
+    /// The first kernel that has it (major, minor).
+    pub since: (u8, u8),
+}
+
+impl Field {
+    const fn end(&self) -> usize {
+        self.offset
+            + match self.form {
+                Form::Byte | Form::Bits(..) => 1,
+                Form::Word => 4,
+                Form::Long => 8,
+            }
+    }
+}
+
+const fn field(name: &'static str, offset: usize, form: Form, since: (u8, u8)) -> Field {
+    Field { name, offset, form, since }
+}
+
+/// Linux 2.6 had these already.
+const OLD: (u8, u8) = (2, 6);
+
+/// Every field, those of one kernel version together, older ones first. Times are in microseconds, but those whose names begin with
+/// `last_` in milliseconds; windows and counts of segments are in segments (`snd_cwnd`, `unacked`) or bytes, as the kernel has them.
+pub static FIELDS: &[Field] = &[
+    field("state", 0, Form::Byte, OLD),
+    field("ca_state", 1, Form::Byte, OLD),
+    field("retransmits", 2, Form::Byte, OLD),
+    field("probes", 3, Form::Byte, OLD),
+    field("backoff", 4, Form::Byte, OLD),
+    field("options", 5, Form::Byte, OLD),
+    field("snd_wscale", 6, Form::Bits(0, 4), OLD),
+    field("rcv_wscale", 6, Form::Bits(4, 4), OLD),
+    field("rto", 8, Form::Word, OLD),
+    field("ato", 12, Form::Word, OLD),
+    field("snd_mss", 16, Form::Word, OLD),
+    field("rcv_mss", 20, Form::Word, OLD),
+    field("unacked", 24, Form::Word, OLD),
+    field("sacked", 28, Form::Word, OLD),
+    field("lost", 32, Form::Word, OLD),
+    field("retrans", 36, Form::Word, OLD),
+    field("fackets", 40, Form::Word, OLD),
+    field("last_data_sent", 44, Form::Word, OLD),
+    field("last_ack_sent", 48, Form::Word, OLD),
+    field("last_data_recv", 52, Form::Word, OLD),
+    field("last_ack_recv", 56, Form::Word, OLD),
+    field("pmtu", 60, Form::Word, OLD),
+    field("rcv_ssthresh", 64, Form::Word, OLD),
+    field("rtt", 68, Form::Word, OLD),
+    field("rttvar", 72, Form::Word, OLD),
+    field("snd_ssthresh", 76, Form::Word, OLD),
+    field("snd_cwnd", 80, Form::Word, OLD),
+    field("advmss", 84, Form::Word, OLD),
+    field("reordering", 88, Form::Word, OLD),
+    field("rcv_rtt", 92, Form::Word, OLD),
+    field("rcv_space", 96, Form::Word, OLD),
+    field("total_retrans", 100, Form::Word, OLD),
+    field("max_pacing_rate", 112, Form::Long, (3, 15)),
+    field("pacing_rate", 104, Form::Long, (3, 15)),
+    field("bytes_acked", 120, Form::Long, (4, 1)),
+    field("bytes_received", 128, Form::Long, (4, 1)),
+    field("segs_in", 140, Form::Word, (4, 2)),
+    field("segs_out", 136, Form::Word, (4, 2)),
+    field("notsent_bytes", 144, Form::Word, (4, 6)),
+    field("min_rtt", 148, Form::Word, (4, 6)),
+    field("data_segs_in", 152, Form::Word, (4, 6)),
+    field("data_segs_out", 156, Form::Word, (4, 6)),
+    field("delivery_rate_app_limited", 7, Form::Bits(0, 1), (4, 9)),
+    field("delivery_rate", 160, Form::Long, (4, 9)),
+    field("busy_time", 168, Form::Long, (4, 10)),
+    field("sndbuf_limited", 184, Form::Long, (4, 10)),
+    field("rwnd_limited", 176, Form::Long, (4, 10)),
+    field("delivered", 192, Form::Word, (4, 18)),
+    field("delivered_ce", 196, Form::Word, (4, 18)),
+    field("bytes_sent", 200, Form::Long, (4, 19)),
+    field("bytes_retrans", 208, Form::Long, (4, 19)),
+    field("dsack_dups", 216, Form::Word, (4, 19)),
+    field("reord_seen", 220, Form::Word, (4, 19)),
+    field("snd_wnd", 228, Form::Word, (5, 4)),
+    field("rcv_ooopack", 224, Form::Word, (5, 4)),
+    field("fastopen_client_fail", 7, Form::Bits(1, 2), (5, 5)),
+];
+
+/// What the kernel said about one connection at one time.
+#[derive(Debug, Clone, Copy)]
+pub struct TcpInfo {
+    bytes: [u8; 256],
+    length: usize,
+}
+
+impl TcpInfo {
+    /// Asks about a socket; `None` where it is no TCP socket.
+    pub fn of(socket: impl AsFd) -> Option<Self> {
+        let mut info = Self { bytes: [0; 256], length: 0 };
+        let mut length = libc::socklen_t::try_from(info.bytes.len()).ok()?;
+        let fd = socket.as_fd().as_raw_fd();
+        // SAFETY: the descriptor is open for the length of the call, and the kernel writes at most `length` bytes, which is
+        // the buffer's own size.
+        let status = unsafe {
+            libc::getsockopt(
+                fd,
+                libc::IPPROTO_TCP,
+                libc::TCP_INFO,
+                info.bytes.as_mut_ptr().cast(),
+                &raw mut length,
+            )
+        };
+        info.length = (length as usize).min(info.bytes.len());
+        (status == 0 && info.length > 0).then_some(info)
+    }
+
+    /// A field; `None` where this kernel does not have it.
+    pub fn get(&self, name: &str) -> Option<u64> {
+        self.value(FIELDS.iter().find(|field| field.name == name)?)
+    }
+
+    /// All fields that this kernel has, in the order of [`FIELDS`].
+    pub fn fields(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        FIELDS.iter().filter_map(|field| Some((field.name, self.value(field)?)))
+    }
+
+    /// The newest kernel (major, minor) all of whose fields are here, of those that brought any.
+    pub fn version(&self) -> (u8, u8) {
+        let missing =
+            FIELDS.iter().filter(|field| self.value(field).is_none()).map(|field| field.since).min();
+        FIELDS
+            .iter()
+            .map(|field| field.since)
+            .filter(|since| missing.is_none_or(|missing| *since < missing))
+            .max()
+            .unwrap_or(OLD)
+    }
+
+    fn value(&self, field: &Field) -> Option<u64> {
+        // The bits in byte 7 were padding before they had a meaning: whether they have one shows in what else is there.
+        let needed = match field.since {
+            (4, 9) => 168,
+            (5, 5) => 232,
+            _ => field.end(),
+        };
+        if self.length < needed {
+            return None;
+        }
+        let bytes = self.bytes.get(field.offset..field.end())?;
+        Some(match field.form {
+            Form::Byte => u64::from(*bytes.first()?),
+            Form::Bits(from, count) => u64::from((bytes.first()? >> from) & ((1 << count) - 1)),
+            Form::Word => u64::from(u32::from_ne_bytes(bytes.try_into().ok()?)),
+            Form::Long => u64::from_ne_bytes(bytes.try_into().ok()?),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream};
+
+    #[test]
+    fn the_kernel_counts_what_was_sent() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut server, _) = listener.accept().unwrap();
+        client.write_all(&[7; 50_000]).unwrap();
+        server.read_exact(&mut [0; 50_000]).unwrap();
+        let info = TcpInfo::of(&server).unwrap();
+        // 1 is TCP_ESTABLISHED.
+        assert_eq!(info.get("state"), Some(1));
+        assert!(info.get("rcv_mss").unwrap() > 0);
+        if info.version() >= (4, 1) {
+            assert_eq!(info.get("bytes_received"), Some(50_000));
+        }
+        assert!(info.fields().count() >= 32);
+        assert_eq!(info.get("nonsense"), None);
+        assert!(TcpInfo::of(crate::fd::null().unwrap()).is_none());
+    }
+
+    #[test]
+    fn an_older_kernel_has_less() {
+        let mut info = TcpInfo { bytes: [9; 256], length: 104 };
+        assert_eq!((info.version(), info.fields().count()), ((2, 6), 32));
+        assert_eq!((info.get("min_rtt"), info.get("delivery_rate_app_limited")), (None, None));
+        info.length = 160;
+        assert_eq!(info.version(), (4, 6));
+        info.length = 232;
+        assert_eq!((info.version(), info.fields().count()), ((5, 5), FIELDS.len()));
+        assert_eq!((info.get("snd_wscale"), info.get("rcv_wscale")), (Some(9), Some(0)));
+    }
+}

@@ -1,0 +1,68 @@
+"""A server that calls itself HPN-SSH and answers stack-metrics@hpnssh.org, written from its description.
+
+It serves one connection on standard input. Arguments: folder with the host key, and what to answer: "good", "broken" (bytes
+that are no object) or "refuse". Every command sleeps for a second and succeeds.
+"""
+import socket
+import sys
+import threading
+import time
+
+import paramiko
+
+folder, kind = sys.argv[1], sys.argv[2]
+asked = 0
+
+
+def number(value):
+    for code, width in ((0x20, 1), (0x40, 2), (0x60, 4), (0x80, 8)):
+        if value < 1 << (8 * width):
+            return bytes([code]) + value.to_bytes(width, "big")
+
+
+def long_size(value):
+    return (value | 0x80000000).to_bytes(4, "big")
+
+
+def answer():
+    values = {"kernel_version": 0x060100, "tcpi_rtt": 12345, "tcpi_snd_cwnd": 10 + asked, "tcpi_bytes_acked": 1 << 33}
+    body = b"".join(bytes([len(n)]) + n.encode() + number(v) for n, v in values.items())
+    # Sizes in their long form, which is allowed whatever they are.
+    return b"\xe2" + long_size(9 + len(body)) + long_size(len(values)) + body
+
+
+class Server(paramiko.ServerInterface):
+    def get_allowed_auths(self, username):
+        return "publickey"
+
+    def check_auth_publickey(self, username, key):
+        return paramiko.AUTH_SUCCESSFUL
+
+    def check_channel_request(self, kind, chanid):
+        return paramiko.OPEN_SUCCEEDED
+
+    def check_global_request(self, name, message):
+        global asked
+        if name != "stack-metrics@hpnssh.org" or kind == "refuse":
+            return False
+        assert message.get_remainder() == b"", "fields where HPN-SSH sends none"
+        asked += 1
+        return (answer() if kind == "good" else b"\xe2\x05nonsense",)
+
+    def check_channel_exec_request(self, channel, command):
+        def run():
+            time.sleep(1)
+            channel.sendall(b"done\n")
+            channel.send_exit_status(0)
+            channel.close()
+
+        threading.Thread(target=run, daemon=True).start()
+        return True
+
+
+transport = paramiko.Transport(socket.socket(fileno=0))
+transport.local_version = "SSH-2.0-OpenSSH_10.2p1_hpn18.8.0"
+transport.add_server_key(paramiko.Ed25519Key.from_private_key_file(folder + "/host_ed25519"))
+transport.start_server(server=Server())
+while transport.is_active():
+    time.sleep(0.05)

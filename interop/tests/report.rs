@@ -1,0 +1,133 @@
+//! `longhaul report`: from a session to a page that a browser has drawn.
+
+use std::path::Path;
+
+use lh_interop::{Lab, Lhsshd, make_blob, me, our, peers};
+
+/// Two runs, one that receives and one that sends, as files `down.*` and `up.*`.
+fn measured() -> (Lab, Lhsshd) {
+    let lab = Lab::new();
+    let server = Lhsshd::start(&lab, "");
+    make_blob(&lab.path("blob"), 8_000_000);
+    for (name, command) in
+        [("down", "head -c 9000000 /dev/zero; sleep 0.5"), ("up", "cat >/dev/null; sleep 0.5")]
+    {
+        let mut args = vec!["-o".to_owned(), format!("MetricsPath={}", lab.arg(name))];
+        args.extend(["-o".to_owned(), "MetricsInterval=0.05".to_owned()]);
+        args.extend(lab.client_options());
+        args.extend(["-p".into(), server.port_arg(), format!("{}@127.0.0.1", me())]);
+        let line = args.iter().map(|arg| format!("'{arg}'")).collect::<Vec<_>>().join(" ");
+        let input = if name == "up" { "blob" } else { "/dev/null" };
+        let client = our("lhssh");
+        lab.sh(&format!("{} {line} '{command}' <{input} >/dev/null", client.display())).ok(name);
+    }
+    (lab, server)
+}
+
+fn report(lab: &Lab, args: &[&str]) -> lh_interop::Ran {
+    let mut all = vec!["report"];
+    all.extend(args);
+    lab.run(&our("longhaul"), &all)
+}
+
+/// What the browser makes of a page.
+fn drawn(lab: &Lab, chromium: &Path, page: &str) -> String {
+    let address = format!("file://{}", lab.arg(page));
+    let data = format!("--user-data-dir={}", lab.arg("browser"));
+    let args = [
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-dev-shm-usage",
+        &data,
+        "--dump-dom",
+        &address,
+    ];
+    lab.run(chromium, &args).ok("chromium").text()
+}
+
+/// Covers: longhaul -o
+#[test]
+fn a_browser_draws_the_report() {
+    let Some([chromium]) = peers("a_browser_draws_the_report", ["chromium-headless-shell"]) else { return };
+    let (lab, _server) = measured();
+    report(&lab, &["-o", "page.html", "down.local", "down.remote", "up.local", "up.remote"]).ok("report");
+    let page = lab.read("page.html");
+    let without_namespace = page.replace("http://www.w3.org/2000/svg", "");
+    for outside in ["http:", "https:", " src=", "@import", "url("] {
+        assert!(
+            !without_namespace.contains(outside),
+            "the page refers to something outside itself: {outside}"
+        );
+    }
+    let dom = drawn(&lab, &chromium, "page.html");
+    assert!(dom.contains("data-drawn=\"yes\""), "the script ran to its end");
+    for plot in ["throughput", "rtt", "cwnd", "retransmits", "window"] {
+        let section =
+            dom.split("<section").find(|section| section.contains(&format!("id=\"{plot}\""))).expect(plot);
+        // Four runs, each with at least one line and its value in the legend.
+        assert!(section.matches("<polyline").count() >= 4, "{plot}: {section}");
+        assert!(section.matches("<b>").count() >= 4, "{plot}: values");
+        assert!(section.contains("127.0.0.1 (remote)"), "{plot}: {section}");
+        for points in section.split(" points=\"").skip(1) {
+            let points = points.split('"').next().unwrap_or_default();
+            assert!(!points.is_empty() && !points.contains("NaN"), "{plot}: {points}");
+        }
+    }
+    assert!(dom.contains("What looks limiting"));
+    assert_eq!(dom.matches("<tr title=").count(), 4);
+
+    // Somebody points at the first plot: the cursor shows, and the values are those of that time.
+    let hover = "<script>const s=document.querySelector('#throughput svg'),b=s.getBoundingClientRect();\
+        s.dispatchEvent(new PointerEvent('pointermove',{clientX:b.left+b.width/2,clientY:b.top+20}));\
+        document.body.dataset.hover=getComputedStyle(s.querySelector('.cursor')).visibility\
+        +' '+document.querySelector('#throughput .legend b').textContent;</script></body>";
+    lab.write("hover.html", &page.replace("</body>", hover));
+    let dom = drawn(&lab, &chromium, "hover.html");
+    let seen = dom.split("data-hover=\"").nth(1).and_then(|rest| rest.split('"').next()).expect("hover");
+    assert!(seen.starts_with("visible ") && seen.ends_with("B/s"), "{seen}");
+}
+
+#[test]
+fn the_default_file_and_standard_output() {
+    let (lab, _server) = measured();
+    report(&lab, &["up.local"]).ok("report");
+    assert!(lab.read("report.html").starts_with("<!doctype html>"));
+    let ran = report(&lab, &["up.local", "-o", "-"]);
+    // Flags stand before the files.
+    assert_eq!(ran.code, 1, "{}", ran.err);
+    assert_eq!(report(&lab, &["-o", "-", "up.local"]).ok("stdout").text(), lab.read("report.html"));
+}
+
+#[test]
+fn bad_input_is_named_with_file_and_line() {
+    let (lab, _server) = measured();
+    let fails = |files: &[&str], expected: &str| {
+        let ran = report(&lab, files);
+        assert_eq!(ran.code, 1, "{}", ran.err);
+        assert_eq!(ran.err.trim_end(), format!("longhaul: {expected}"));
+        assert!(!lab.path("report.html").exists());
+    };
+    let good = lab.read("down.local");
+    let lines = good.lines().count();
+    lab.write("cut", good.trim_end().trim_end_matches('}'));
+    fails(
+        &["up.local", "cut"],
+        &format!("cut: line {lines}: the line is cut short (no complete JSON object)"),
+    );
+    fails(&["known_hosts"], "known_hosts: line 1: not JSON: this is no file of metrics");
+    lab.write("other", "{\"a\": 1}\n");
+    fails(
+        &["other"],
+        "other: line 1: neither the beginning of a run nor a sample: this is no file of metrics",
+    );
+    lab.write("empty", "");
+    fails(&["empty"], "empty: no metrics in this file");
+    fails(&["absent"], "absent: No such file or directory (os error 2)");
+    for (args, said) in
+        [(&[][..], "nothing to do"), (&["rapport"], "unknown command rapport"), (&["report"], "no file")]
+    {
+        let ran = lab.run::<&str>(&our("longhaul"), args);
+        assert_eq!((ran.code, ran.err.contains(said)), (2, true), "{}", ran.err);
+    }
+}

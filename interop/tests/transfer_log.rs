@@ -1,0 +1,471 @@
+//! What the server writes down about connections and transfers, and its counters.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::os::unix::net::UnixDatagram;
+use std::path::Path;
+use std::process::Command;
+
+use lh_interop::{
+    Lab, Lhsshd, Ran, Scene, TestUser, eventually, find, is_root, make_blob, me, our, peers, skip,
+};
+use serde_json::Value;
+
+const SIZE: u64 = 5 << 20;
+
+/// The records of a JSON log.
+fn records(lab: &Lab, name: &str) -> Vec<Value> {
+    let text = std::fs::read_to_string(lab.path(name)).unwrap_or_default();
+    text.lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{line}: {error}")))
+        .collect()
+}
+
+/// The records of an event, once there are so many.
+#[track_caller]
+fn wait_for(lab: &Lab, name: &str, event: &str, count: usize) -> Vec<Value> {
+    let of = |all: Vec<Value>| -> Vec<Value> {
+        all.into_iter().filter(|record| record["event"] == event).collect()
+    };
+    eventually(&format!("{count} of {event}"), || of(records(lab, name)).len() >= count);
+    of(records(lab, name))
+}
+
+fn number(record: &Value, key: &str) -> u64 {
+    record[key].as_u64().unwrap_or_else(|| panic!("no {key} in {record}"))
+}
+
+fn sftp(scene: &Scene, batch: &str) -> Ran {
+    let sftp = find("sftp").expect("OpenSSH's sftp is beside its ssh");
+    scene.lab.write("batch", batch);
+    let mut args = vec!["-b".to_owned(), scene.lab.arg("batch")];
+    args.extend(scene.lab.client_options());
+    args.extend(["-P".into(), scene.server.port_arg(), format!("{}@127.0.0.1", me())]);
+    scene.lab.run(&sftp, &args)
+}
+
+/// Covers: sshd_config TransferLog; sshd_config TransferLogFormat
+#[test]
+fn a_line_for_each_connection_and_each_transfer() {
+    let Some(scene) = Scene::new(
+        "a_line_for_each_connection_and_each_transfer",
+        "TransferLog {lab}/log\nTransferLogFormat json",
+    ) else {
+        return;
+    };
+    let lab = &scene.lab;
+    make_blob(&lab.path("blob"), SIZE as usize);
+    let (blob, up) = (lab.arg("blob"), lab.arg("up file"));
+    sftp(
+        &scene,
+        &format!(
+            "put \"{blob}\" \"{up}\"\nget \"{up}\" {}\n-put \"{blob}\" /nonexistent/file\n",
+            lab.arg("down")
+        ),
+    )
+    .ok("sftp");
+    let connections = wait_for(lab, "log", "connection", 1);
+    let [connection] = &connections[..] else { panic!("{connections:?}") };
+    let fingerprint = lab.run(&scene.keygen, &["-lf", &lab.arg("user_ed25519.pub")]).ok("ssh-keygen").text();
+    let fingerprint = fingerprint.split(' ').nth(1).expect("a fingerprint");
+    for (key, value) in [
+        ("user", me().as_str()),
+        ("remote", "127.0.0.1"),
+        ("local", "127.0.0.1"),
+        ("method", "publickey"),
+        ("key", fingerprint),
+        ("compression", "none"),
+        ("outcome", "disconnected by client"),
+    ] {
+        assert_eq!(connection[key], value, "{key} in {connection}");
+    }
+    assert_eq!(number(connection, "local_port"), u64::from(scene.server.port));
+    assert!(number(connection, "port") > 0);
+    assert!(connection["client"].as_str().is_some_and(|client| client.starts_with("SSH-2.0-OpenSSH")));
+    for key in ["kex", "cipher", "mac", "time"] {
+        assert!(connection[key].as_str().is_some_and(|text| text.len() > 3), "{key} in {connection}");
+    }
+    for direction in ["in", "out"] {
+        assert!(number(connection, &format!("bytes_{direction}")) > SIZE);
+        let (average, peak) = (
+            number(connection, &format!("average_{direction}")),
+            number(connection, &format!("peak_{direction}")),
+        );
+        assert!(average > 0 && peak >= average, "{connection}");
+    }
+    assert!(connection["duration"].as_f64().is_some_and(|seconds| seconds > 0.0));
+
+    let files: Vec<Value> =
+        records(lab, "log").into_iter().filter(|record| record["event"] == "file").collect();
+    let [put, get, refused] = &files[..] else { panic!("{files:?}") };
+    for (record, direction) in [(put, "upload"), (get, "download")] {
+        assert_eq!(
+            (&record["path"], &record["direction"]),
+            (&up.clone().into(), &direction.into()),
+            "{record}"
+        );
+        assert_eq!(
+            (number(record, "bytes"), record["outcome"].as_str()),
+            (SIZE, Some("complete")),
+            "{record}"
+        );
+        assert_eq!((&record["user"], &record["protocol"]), (&me().into(), &"sftp".into()));
+        assert_eq!((&record["pid"], &record["port"]), (&connection["pid"], &connection["port"]));
+    }
+    assert_eq!((&refused["outcome"], &refused["reason"]), (&"failed".into(), &"No such file".into()));
+    assert_eq!(number(connection, "files"), 3);
+
+    // A pipe is a transfer, too, and so is what scp's old protocol does.
+    scene.ssh(&[], &["head -c 1000000 /dev/zero; exit 3"]);
+    let commands = wait_for(lab, "log", "command", 1);
+    assert_eq!(commands[0]["command"], "head -c 1000000 /dev/zero; exit 3");
+    assert_eq!((number(&commands[0], "bytes_out"), number(&commands[0], "bytes_in")), (1_000_000, 0));
+    assert_eq!(
+        (&commands[0]["outcome"], &commands[0]["reason"]),
+        (&"failed".into(), &"exit status 3".into())
+    );
+    let scp = find("scp").expect("OpenSSH's scp is beside its ssh");
+    let mut args = vec!["-O".to_owned()];
+    args.extend(lab.client_options());
+    args.extend([
+        "-P".into(),
+        scene.server.port_arg(),
+        blob,
+        format!("{}@127.0.0.1:{}", me(), lab.arg("legacy")),
+    ]);
+    lab.run(&scp, &args).ok("scp -O");
+    let commands = wait_for(lab, "log", "command", 2);
+    assert_eq!((&commands[1]["protocol"], &commands[1]["direction"]), (&"scp".into(), &"upload".into()));
+    assert_eq!(commands[1]["path"], lab.arg("legacy"));
+    assert!(number(&commands[1], "bytes_in") > SIZE);
+    assert_eq!(wait_for(lab, "log", "connection", 3).len(), 3);
+    use std::os::unix::fs::MetadataExt as _;
+    assert_eq!(std::fs::metadata(lab.path("log")).unwrap().mode() & 0o777, 0o600);
+}
+
+/// Covers: sshd_config TransferLog (connections without a login)
+#[test]
+fn who_does_not_get_in_is_written_down_too() {
+    let Some(scene) = Scene::new(
+        "who_does_not_get_in_is_written_down_too",
+        "TransferLog {lab}/log\nTransferLogFormat json",
+    ) else {
+        return;
+    };
+    let nobody = "nosuchuser";
+    scene.ssh_as(nobody, &[], &["true"]);
+    scene.ssh(&["-o", "IdentityFile=/dev/null", "-o", "PubkeyAuthentication=no"], &["true"]);
+    drop(TcpStream::connect(("127.0.0.1", scene.server.port)).unwrap());
+    let connections = wait_for(&scene.lab, "log", "connection", 3);
+    assert_eq!(
+        (&connections[0]["user"], &connections[0]["outcome"]),
+        (&nobody.into(), &"invalid user".into())
+    );
+    assert!(number(&connections[0], "failed_attempts") > 0);
+    assert_eq!(connections[1]["user"], me());
+    assert_ne!(connections[1]["outcome"], "disconnected by client");
+    assert_eq!(connections[2]["outcome"], "closed before authentication");
+    assert_eq!(connections[2].get("user"), None);
+}
+
+/// Covers: sshd_config TransferLog (names of files)
+#[test]
+fn names_of_files_forge_nothing() {
+    for format in ["text", "json"] {
+        let Some(scene) = Scene::new(
+            "names_of_files_forge_nothing",
+            &format!("TransferLog {{lab}}/log\nTransferLogFormat {format}"),
+        ) else {
+            return;
+        };
+        let lab = &scene.lab;
+        let name = "a\nevent=file user=root outcome=complete\r\u{1b}[2J\u{9b}x\"";
+        std::fs::write(lab.path(name), "content").unwrap();
+        // Only our client takes a name with a newline in a glob.
+        let mut args = lab.client_options();
+        args.extend([
+            "-P".into(),
+            scene.server.port_arg(),
+            format!("{}@127.0.0.1:{}/a?event*", me(), lab.arg("")),
+            lab.arg("home"),
+        ]);
+        lab.run(&our("lhscp"), &args).ok("lhscp");
+        eventually("the connection is over", || {
+            std::fs::read_to_string(lab.path("log")).is_ok_and(|log| log.contains("disconnected by client"))
+        });
+        let text = lab.read("log");
+        assert!(!text.chars().any(|c| c.is_control() && c != '\n'), "{text:?}");
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 2, "{text}");
+        if format == "json" {
+            let record: Value = serde_json::from_str(lines[0]).unwrap();
+            assert!(record["path"].as_str().is_some_and(|path| path.ends_with(name)), "{record}");
+        } else {
+            assert!(
+                lines[0].contains(
+                    "\\nevent=file user=root outcome=complete\\r\\u{1b}[2J\\u{9b}x\\\"\" direction=download"
+                ),
+                "{text}"
+            );
+        }
+    }
+}
+
+/// Covers: sshd_config TransferLogFormat (hpn)
+#[test]
+fn scrapers_of_hpn_ssh_find_their_lines() {
+    let Some(scene) =
+        Scene::new("scrapers_of_hpn_ssh_find_their_lines", "TransferLog {lab}/log\nTransferLogFormat hpn")
+    else {
+        return;
+    };
+    scene
+        .ssh(&["-o", "Ciphers=aes128-ctr", "-o", "MACs=hmac-sha2-256"], &["head -c 2000000 /dev/zero"])
+        .ok("ssh");
+    eventually("the last line", || {
+        scene.lab.path("log").exists() && scene.lab.read("log").contains("LType: Throughput")
+    });
+    let log = scene.lab.read("log");
+    let lines: Vec<&str> =
+        log.lines().filter_map(|line| line.split_once(" SSH: Server;")).map(|(_, rest)| rest).collect();
+    let has = |kind: &str, part: &str| {
+        let found = lines
+            .iter()
+            .any(|line| line.starts_with(&format!("{kind};Remote: 127.0.0.1-")) && line.contains(part));
+        assert!(found, "{kind} with {part} in {log}");
+    };
+    has("Ltype: Version", ";Protocol: 2.0;Client: OpenSSH_");
+    has("Ltype: Kex", ";Enc: aes128-ctr;MAC: hmac-sha2-256;Comp: none");
+    has("Ltype: Authname", &format!(";Name: {}", me()));
+    let throughput = lines.iter().find(|line| line.starts_with("LType: Throughput")).expect("throughput");
+    let out: u64 =
+        throughput.split(";OUT: ").nth(1).and_then(|rest| rest.split(';').next()).unwrap().parse().unwrap();
+    assert!(out > 2_000_000, "HPN-SSH itself always says 0: {throughput}");
+}
+
+/// Covers: sshd_config TransferLog (rotation)
+#[test]
+fn a_log_may_be_renamed_while_sessions_last() {
+    let Some(scene) = Scene::new("a_log_may_be_renamed_while_sessions_last", "TransferLog {lab}/log") else {
+        return;
+    };
+    let lab = &scene.lab;
+    make_blob(&lab.path("blob"), 100_000);
+    let (first, second) = (lab.arg("one"), lab.arg("two"));
+    // One connection; between its transfers the log is renamed and the server told, as logrotate does.
+    let batch = format!(
+        "put {blob} {first}\n!mv {log} {log}.1 && kill -HUP {pid} && sleep 1\nput {blob} {second}\n",
+        blob = lab.arg("blob"),
+        log = lab.arg("log"),
+        pid = scene.server.pid()
+    );
+    sftp(&scene, &batch).ok("sftp");
+    eventually("the connection is over", || {
+        lab.path("log").exists() && lab.read("log").contains("event=connection")
+    });
+    assert!(lab.read("log.1").contains(&first) && !lab.read("log.1").contains(&second));
+    assert!(lab.read("log").contains(&second) && !lab.read("log").contains(&first));
+}
+
+/// Covers: sshd_config TransferLog (privilege separation)
+#[test]
+fn users_write_to_a_log_that_they_cannot_touch() {
+    if !is_root() {
+        return skip("users_write_to_a_log_that_they_cannot_touch", "not root");
+    }
+    let lab = Lab::new();
+    let user = TestUser::new(&lab);
+    let folder = lab.path("private");
+    std::fs::create_dir(&folder).unwrap();
+    use std::os::unix::fs::PermissionsExt as _;
+    std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o700)).unwrap();
+    let Some(scene) = Scene::with_lab(
+        "users_write_to_a_log_that_they_cannot_touch",
+        lab,
+        "TransferLog {lab}/private/log\nTransferLogFormat json\nAuthorizedKeysFile .ssh/authorized_keys",
+    ) else {
+        return;
+    };
+    let log = scene.lab.arg("private/log");
+    let ran = scene.ssh_as(&user.name, &[], &[&format!("id -un; cat {log} || true")]).ok("ssh");
+    assert_eq!(ran.text().trim(), user.name, "and nothing of the log");
+    let commands = wait_for(&scene.lab, "private/log", "command", 1);
+    assert_eq!(commands[0]["user"], user.name);
+    // A session that is killed leaves its line, too.
+    let ran = scene.ssh_as(&user.name, &[], &["kill -9 $PPID; sleep 5"]);
+    assert_ne!(ran.code, 0);
+    let connections = wait_for(&scene.lab, "private/log", "connection", 2);
+    assert_eq!(
+        (&connections[1]["user"], &connections[1]["outcome"]),
+        (&user.name.clone().into(), &"ended".into())
+    );
+}
+
+#[test]
+fn a_log_that_cannot_be_written_costs_one_line_and_no_session() {
+    let Some(scene) = Scene::new(
+        "a_log_that_cannot_be_written_costs_one_line_and_no_session",
+        "TransferLog {lab}/nonexistent/log",
+    ) else {
+        return;
+    };
+    assert_eq!(scene.ssh(&[], &["echo fine"]).ok("ssh").text(), "fine\n");
+    scene.logged("TransferLog: ");
+    assert_eq!(scene.server.log().matches("TransferLog: ").count(), 1, "{}", scene.server.log());
+    for (line, why) in [
+        ("TransferLog relative", "TransferLog must be an absolute path, syslog, journald or none."),
+        ("TransferLogFormat xml", "xml"),
+        ("PrometheusListen 0.0.0.0:9", "0.0.0.0 is no loopback address"),
+        ("PrometheusListen [2001:db8::1]:9 everybody", "\"everybody\" is not public"),
+        ("PrometheusListen somewhere", "\"somewhere\" is no address and port"),
+    ] {
+        scene.lab.write("bad", &format!("{line}\nHostKey {}\n", scene.lab.arg("host_ed25519")));
+        let ran = scene.lab.run(&our("lhsshd"), &["-t", "-f", &scene.lab.arg("bad")]);
+        assert!(ran.code != 0 && ran.err.contains(why), "{line}: {} {}", ran.code, ran.err);
+    }
+    scene.lab.write(
+        "good",
+        &format!("PrometheusListen 0.0.0.0:9 public\nHostKey {}\n", scene.lab.arg("host_ed25519")),
+    );
+    let ran = scene.lab.run(&our("lhsshd"), &["-T", "-f", &scene.lab.arg("good")]).ok("public");
+    assert!(ran.text().contains("prometheuslisten 0.0.0.0:9 public\n"), "{}", ran.text());
+}
+
+/// Covers: sshd_config TransferLog (syslog, journald)
+#[test]
+fn the_system_s_logs_get_lines_and_fields() {
+    let test = "the_system_s_logs_get_lines_and_fields";
+    if !is_root() {
+        return skip(test, "not root");
+    }
+    let Some([ssh, _unshare]) = peers(test, ["ssh", "unshare"]) else { return };
+    for target in ["journald", "syslog"] {
+        let lab = Lab::new();
+        // A mount name space in which the log's socket is ours. (ssh ends its ProxyCommand by a signal, which is not to be the end of
+        // the session.)
+        let socket = UnixDatagram::bind(lab.path("socket")).unwrap();
+        socket.set_read_timeout(Some(std::time::Duration::from_secs(60))).unwrap();
+        let place = if target == "journald" { "/run/systemd/journal/socket" } else { "/dev/log" };
+        let inside = format!(
+            "set -e; mkdir -p {run}/run/systemd/journal {run}/dev; touch {run}{place}; \
+             d=$(dirname {place}); if [ $d = /dev ]; then mount -t tmpfs tmpfs {run}/dev; \
+             for n in null zero urandom random tty full ptmx; do [ -e /dev/$n ] && touch {run}/dev/$n && mount --bind /dev/$n {run}/dev/$n; done; \
+             [ -d /dev/pts ] && mkdir {run}/dev/pts && mount --bind /dev/pts {run}/dev/pts; touch {run}/dev/log; \
+             mount --bind {socket} {run}/dev/log; mount --move {run}/dev /dev; \
+             else mount -t tmpfs tmpfs /run; mkdir -p $d /run/sshd; touch {place}; mount --bind {socket} {place}; fi; \
+             exec setsid -f -w {lhsshd} -i -e -f {conf}",
+            run = lab.arg("root"),
+            socket = lab.arg("socket"),
+            lhsshd = our("lhsshd").display(),
+            conf = lab.arg("conf"),
+        );
+        lab.write("inside", &inside);
+        lab.write(
+            "conf",
+            &format!(
+                "TransferLog {target}\nHostKey {}\nAuthorizedKeysFile {}\nPermitRootLogin yes\nStrictModes no\n",
+                lab.arg("host_ed25519"),
+                lab.arg("authorized_keys")
+            ),
+        );
+        let proxy = format!("ProxyCommand=unshare -m --propagation private /bin/bash {}", lab.arg("inside"));
+        let mut args = vec!["-o".to_owned(), proxy, "-o".into(), "StrictHostKeyChecking=no".into()];
+        args.extend(lab.client_options());
+        args.extend([format!("{}@127.0.0.1", me()), "head -c 1000 /dev/zero".into()]);
+        assert_eq!(lab.run(&ssh, &args).ok(target).out.len(), 1000);
+        let mut got = [0; 8192];
+        let n = socket.recv(&mut got).unwrap_or_else(|error| panic!("{target}: {error}"));
+        let text = String::from_utf8_lossy(&got[..n]).into_owned();
+        if target == "journald" {
+            for field in [
+                "MESSAGE=event=command ",
+                "PRIORITY=6",
+                "SYSLOG_IDENTIFIER=lhsshd-transfer",
+                "LONGHAUL_EVENT=command",
+                "LONGHAUL_BYTES_OUT=1000",
+                "LONGHAUL_COMMAND=head -c 1000 /dev/zero",
+            ] {
+                assert!(text.lines().any(|line| line.starts_with(field)), "{field} in {text}");
+            }
+        } else {
+            // AUTH.INFO.
+            assert!(text.starts_with("<38>lhsshd-transfer["), "{text}");
+            assert!(text.contains("]: event=command ") && text.contains(" bytes_out=1000 "), "{text}");
+        }
+    }
+}
+
+/// The counters, by name and labels.
+fn counters(address: &str) -> std::collections::BTreeMap<String, u64> {
+    let mut stream = TcpStream::connect(address).unwrap_or_else(|error| panic!("{address}: {error}"));
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    let (head, body) = text.split_once("\r\n\r\n").expect("an answer");
+    assert!(head.starts_with("HTTP/1.1 200 OK"), "{head}");
+    let lines = body.lines().filter(|line| !line.starts_with('#'));
+    lines
+        .map(|line| {
+            let (name, value) = line.rsplit_once(' ').unwrap_or_else(|| panic!("{line}"));
+            (name.to_owned(), value.parse().unwrap_or_else(|error| panic!("{line}: {error}")))
+        })
+        .collect()
+}
+
+fn address(server: &Lhsshd) -> String {
+    let said = |log: &str| Some(log.split_once("Counters at http://")?.1.split('/').next()?.to_owned());
+    eventually("the address of the counters", || said(&server.log()).is_some());
+    said(&server.log()).unwrap_or_default()
+}
+
+/// Covers: sshd_config PrometheusListen
+#[test]
+fn counters_say_what_happened() {
+    let Some(scene) = Scene::new("counters_say_what_happened", "PrometheusListen 127.0.0.1:0") else {
+        return;
+    };
+    let at = address(&scene.server);
+    let before = counters(&at);
+    assert_eq!((before["lhsshd_connections_total"], before["lhsshd_sessions"]), (0, 0));
+    make_blob(&scene.lab.path("blob"), SIZE as usize);
+    let (blob, up) = (scene.lab.arg("blob"), scene.lab.arg("up"));
+    sftp(
+        &scene,
+        &format!("put {blob} {up}\nget {up} {}\n-put {blob} /nonexistent/file\n", scene.lab.arg("down")),
+    )
+    .ok("sftp");
+    scene.ssh_as("nosuchuser", &[], &["true"]);
+    scene.ssh(&[], &["true"]).ok("ssh");
+    eventually("all sessions are over", || counters(&at)["lhsshd_sessions"] == 0);
+    let after = counters(&at);
+    for (name, value) in [
+        ("connections_total", 3),
+        ("authentications_total{result=\"success\"}", 2),
+        ("authentications_total{result=\"invalid_user\"}", 1),
+        ("files_total{direction=\"upload\",outcome=\"complete\"}", 1),
+        ("files_total{direction=\"download\",outcome=\"complete\"}", 1),
+        ("files_total{direction=\"upload\",outcome=\"failed\"}", 1),
+        ("file_bytes_total{direction=\"upload\"}", SIZE),
+        ("file_bytes_total{direction=\"download\"}", SIZE),
+        ("commands_total", 1),
+        ("unauthenticated_sessions", 0),
+    ] {
+        assert_eq!(after[&format!("lhsshd_{name}")], value, "{name} in {after:?}");
+    }
+    assert!(after["lhsshd_received_bytes_total"] > SIZE && after["lhsshd_sent_bytes_total"] > SIZE);
+    assert!(after["lhsshd_failed_attempts_total"] > 0);
+
+    // While a session lasts it is counted, and a client that says nothing keeps nobody from logging in.
+    let silent: Vec<_> = (0..20).map(|_| TcpStream::connect(&at).unwrap()).collect();
+    let mut args = scene.args(&[], &me(), &["sleep 60"]);
+    let mut child = Command::new(&scene.ssh).args(&mut args).current_dir(scene.lab.dir()).spawn().unwrap();
+    drop(silent);
+    eventually("the session counts", || {
+        let now = counters(&at);
+        now["lhsshd_sessions"] == 1 && now["lhsshd_authentications_total{result=\"success\"}"] == 3
+    });
+    child.kill().unwrap();
+    child.wait().unwrap();
+    eventually("it has gone", || counters(&at)["lhsshd_sessions"] == 0);
+    assert!(Path::new(&up).exists());
+}
