@@ -134,12 +134,12 @@ impl Page {
                 Support::NotYet => "not yet (refused with a message)".to_owned(),
                 Support::Never(why) => format!("refused: {why}"),
             };
-            let subjects = vec![format!("{name} -{}", flag.short), format!("lh{name} -{}", flag.short)];
+            let spelled = flag.spelled();
+            let subjects = vec![format!("{name} {spelled}"), format!("lh{name} {spelled}")];
             let tests = self.tests(subjects, flag.support == Support::Works);
             let _ = writeln!(
                 self.out,
-                "| `-{}{}` | {} | {} | {tests} |",
-                flag.short,
+                "| `{spelled}{}` | {} | {} | {tests} |",
                 cell(&value),
                 cell(&state),
                 cell(flag.help)

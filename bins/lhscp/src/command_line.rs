@@ -5,8 +5,8 @@ use std::ffi::OsString;
 use lh_cli::copying::Connecting;
 use lh_cli::flags::{Parsed, SCP, Stop};
 use lh_config::Account;
-use lh_config::client::Request;
-use lh_transfer::Options;
+use lh_config::client::{CommandLine, Request};
+use lh_transfer::{Manifest, Options, Rule, Selection, Shard, Verify};
 
 use crate::place::{Host, Place};
 
@@ -35,6 +35,12 @@ pub(crate) struct Arguments {
     pub(crate) sources: Vec<Place>,
     pub(crate) target: Place,
     pub(crate) options: Options,
+    /// Whether an interrupted copy leaves something to go on with: not with `--no-resume`.
+    pub(crate) resume: bool,
+    /// `--retries`.
+    pub(crate) retries: u32,
+    /// `--json`.
+    pub(crate) json: bool,
     /// `-q`.
     pub(crate) quiet: bool,
     /// How many `-v`.
@@ -74,7 +80,8 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
             return Err(Stop { out: String::new(), err: SCP.usage(), status: SCP.usage_status });
         }
     };
-    let mut options = Options { recursive: parsed.has('r'), preserve: parsed.has('p'), ..Options::default() };
+    let mut options = copy_options(parsed);
+    options.select = selection(parsed)?;
     if let Some(limit) = parsed.text('l') {
         let kilobits: u64 = limit
             .parse()
@@ -108,6 +115,9 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
         sources,
         target,
         options,
+        resume: !parsed.has_long("no-resume"),
+        retries: retries(parsed)?,
+        json: parsed.has_long("json"),
         quiet: parsed.has('q'),
         verbose: parsed.count('v'),
         mode: mode(parsed)?,
@@ -119,6 +129,56 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
         connecting: Connecting::new(parsed, 'B'),
         account,
     })
+}
+
+fn copy_options(parsed: &Parsed) -> Options {
+    Options {
+        recursive: parsed.has('r'),
+        preserve: parsed.has('p'),
+        atomic: !parsed.has_long("in-place"),
+        adopt_partial: parsed.has('Z'),
+        sync: parsed.has_long("fsync"),
+        dry_run: parsed.has_long("dry-run"),
+        verify: match (parsed.has_long("verify"), parsed.has_long("no-verify")) {
+            (true, _) => Verify::Always,
+            (_, true) => Verify::Off,
+            _ => Verify::WhenCheap,
+        },
+        ..Options::default()
+    }
+}
+
+/// What of trees is copied.
+fn selection(parsed: &Parsed) -> Result<Selection, Stop> {
+    let rules = parsed.long.iter().filter(|(flag, _)| matches!(*flag, "include" | "exclude"));
+    let rules = rules.map(|(flag, pattern)| {
+        Rule::new(*flag == "include", pattern.as_deref().unwrap_or_default().as_encoded_bytes())
+    });
+    let manifest = match parsed.long_text("manifest") {
+        None => None,
+        Some(path) => match std::fs::read(&path) {
+            Ok(text) => Some(Manifest::parse(&text)),
+            Err(error) => return Err(SCP.error(&format!("--manifest {path}: {error}"))),
+        },
+    };
+    let shard = match parsed.long_text("shard").as_deref() {
+        None => None,
+        Some("auto") => Some(Shard::of_task(|name| std::env::var(name).ok()).ok_or_else(|| {
+            SCP.error("--shard auto: this is no task of a job array of Slurm, Grid Engine or LSF")
+        })?),
+        Some(text) => Some(Shard::parse(text).ok_or_else(|| {
+            SCP.usage_error(&format!("bad shard \"{text}\": i/n, with i from 1 to n, or auto"))
+        })?),
+    };
+    Ok(Selection { rules: rules.collect(), manifest, shard })
+}
+
+/// Attempts after a connection that broke.
+fn retries(parsed: &Parsed) -> Result<u32, Stop> {
+    match parsed.long_text("retries") {
+        None => Ok(3),
+        Some(text) => text.parse().map_err(|_| SCP.usage_error(&format!("bad number of retries \"{text}\""))),
+    }
 }
 
 /// The one of these flags that was given last.
@@ -183,7 +243,15 @@ fn scaled(text: &str) -> Option<u64> {
 impl Arguments {
     /// The target must be a directory: there is more than one thing to put there.
     pub(crate) const fn needs_directory(&self) -> bool {
-        self.sources.len() > 1
+        // The first of several shards makes what the others find: it must mean the same to all.
+        self.sources.len() > 1 || self.options.select.shard.is_some()
+    }
+
+    /// The request for the configuration of `host`, for connecting again: nobody is asked anything.
+    pub(crate) fn request_again(&self, host: &Host) -> Request {
+        let mut request = self.request(host);
+        request.command_line.insert(0, CommandLine::Flag("BatchMode", vec!["yes".to_owned()]));
+        request
     }
 
     /// The request for the configuration of `host`.

@@ -8,10 +8,11 @@ use lh_client::{Client, TerminalUi};
 use lh_transfer::{Direction, Job, Plan, Side, Summary};
 
 use crate::command_line::{Arguments, Mode, Via};
-use crate::inside::{carry_out, log_in};
+use crate::durable::{Attempts, Caught, INTERRUPTED};
+use crate::inside::{carry_out, log_in, log_in_with};
 use crate::place::{Host, Place, bytes};
-use crate::show::{Show, say};
-use crate::{FAILURE, NO_CONNECTION, direct, legacy, pipes};
+use crate::show::{Show, conclude, say};
+use crate::{FAILURE, NO_CONNECTION, direct, durable, legacy, limits, pipes};
 
 /// One step of the command line.
 #[derive(Debug, PartialEq, Eq)]
@@ -149,16 +150,46 @@ fn one_remote(
         return exit_status(pipes::copy(arguments, plan, &[host]));
     }
     let side = if direction == Direction::Upload { Side::Target } else { Side::Source };
-    let job = match new_job(plan, arguments) {
-        Ok(job) => job,
-        Err(status) => return status,
-    };
     let mut ui = TerminalUi::default();
-    let Some(mut client) = connected(arguments, host, kept, &mut ui) else { return NO_CONNECTION };
-    if carry_out(&mut client, &job, side, &mut ui) {
-        *kept = Some((host.clone(), client));
+    let Some(client) = connected(arguments, host, kept, &mut ui) else { return NO_CONNECTION };
+    let mut client = Some(client);
+    let mut attempts = Attempts::new(arguments.retries);
+    let start = limits::Start::now();
+    let limited = arguments.options.bits_per_second.is_some();
+    loop {
+        let job = match new_job(plan.clone(), arguments, &[host]) {
+            Ok(job) => job,
+            Err(status) => return status,
+        };
+        let summary = match client {
+            Some(mut client) => {
+                let caught = Caught::begin(&job);
+                let good = carry_out(&mut client, &job, side, &mut ui);
+                let path = limits::Path::of(client.driver().link().stream().write_fd());
+                let verdict = start.verdict(direction, limited, job.waits(), path);
+                conclude(arguments, &start, &job.summary(), &verdict);
+                // Before the signals are let go: a connection that is no good may still listen to them.
+                *kept = good.then(|| (host.clone(), client));
+                caught.end(&job);
+                if good {
+                    return exit_status(job.summary());
+                }
+                job.summary()
+            }
+            None => Summary { lost: true, ..Summary::default() },
+        };
+        if job.is_stopped() {
+            durable::tell_interrupted(arguments, &summary);
+            return INTERRUPTED;
+        }
+        let again = summary.lost && arguments.resume && arguments.options.atomic && attempts.again(&summary);
+        if !again {
+            return exit_status(summary);
+        }
+        // Its journal is the next one's.
+        drop(job);
+        client = log_in_with(&arguments.request_again(host), &mut ui);
     }
-    exit_status(job.summary())
 }
 
 /// The connection to `host`: the one that was kept, or a new one.
@@ -196,12 +227,13 @@ fn relay(
     if arguments.via != Via::Inside {
         return exit_status(pipes::copy(arguments, plan, &[source, target]));
     }
-    let job = match new_job(plan, arguments) {
+    let job = match new_job(plan, arguments, &[source, target]) {
         Ok(job) => job,
         Err(status) => return status,
     };
     let mut ui = TerminalUi::default();
     let Some(mut client) = log_in(arguments, source, &mut ui) else { return NO_CONNECTION };
+    let start = limits::Start::now();
     let (connected, both_connected) = mpsc::channel();
     let status = std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -220,13 +252,17 @@ fn relay(
         carry_out(&mut client, &job, Side::Source, &mut ui);
         0
     });
+    let limited = arguments.options.bits_per_second.is_some();
+    let path = limits::Path::of(client.driver().link().stream().write_fd());
+    conclude(arguments, &start, &job.summary(), &start.verdict(Direction::Relay, limited, job.waits(), path));
     client.close();
     if status == 0 { exit_status(job.summary()) } else { status }
 }
 
-fn new_job(plan: Plan, arguments: &Arguments) -> Result<Job, u8> {
-    let show = Box::new(Show::new(arguments.quiet, arguments.verbose > 0));
-    Job::new(plan, arguments.options.clone(), show).map_err(|error| {
+fn new_job(plan: Plan, arguments: &Arguments, hosts: &[&Host]) -> Result<Job, u8> {
+    let show = Box::new(Show::new(arguments));
+    let options = durable::options(arguments, &plan, hosts);
+    Job::new(plan, options, show).map_err(|error| {
         say(&error.to_string());
         FAILURE
     })

@@ -6,6 +6,7 @@ use lh_client::{
     Client, LogLevel, Options as ClientOptions, SessionChannel, SessionNote, SessionSetup, Start, TerminalUi,
     answer_by_default, connect_or_share,
 };
+use lh_config::client::Request;
 use lh_driver::{ChannelHandler, ChannelId, ChannelOptions, Control, ControlCx, ControlEvent};
 use lh_transfer::rcp::{self, Outcome, Party};
 use lh_transfer::{Job, Side};
@@ -17,7 +18,12 @@ use crate::show::{Show, say};
 
 /// Connects and logs in; says why when it cannot.
 pub(crate) fn log_in(arguments: &Arguments, host: &Host, ui: &mut TerminalUi) -> Option<Client> {
-    let options = match ClientOptions::load(&arguments.request(host)) {
+    log_in_with(&arguments.request(host), ui)
+}
+
+/// The same with a request of one's own.
+pub(crate) fn log_in_with(request: &Request, ui: &mut TerminalUi) -> Option<Client> {
+    let options = match ClientOptions::load(request) {
         Ok(options) => options,
         Err(error) => {
             ui.say(error.to_string().trim_end());
@@ -67,6 +73,8 @@ pub(crate) fn carry_out(client: &mut Client, job: &Job, side: Side, ui: &mut Ter
     }
     match result {
         Ok(_) if job.is_finished() => true,
+        // Stopped by a signal: nothing is wrong with the connection, but it is no longer needed.
+        Ok(_) if job.is_stopped() => false,
         Ok(_) => {
             job.lost(side, "Connection closed");
             false

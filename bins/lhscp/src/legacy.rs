@@ -79,7 +79,7 @@ fn run(
     mut party: Box<dyn Party>,
     kept: &mut Kept,
 ) -> u8 {
-    let mut show = Show::new(arguments.quiet, arguments.verbose > 0);
+    let mut show = Show::new(arguments);
     let (outcome, well) = match &arguments.via {
         Via::Program(program) => {
             let mut command = to_host(program, arguments, host, &Remote::Command(&command));

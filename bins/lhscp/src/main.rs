@@ -3,13 +3,17 @@
 //! The copy itself is `lh_transfer`, for SFTP and for the old protocol; here are the words of the command line
 //! ([`place`], [`command_line`]), who is connected to whom ([`copy`]), the ways to get there ([`inside`] this process,
 //! [`pipes`] to another program, [`direct`] from host to host), the old protocol over each of them ([`legacy`]), its remote
-//! side ([`remote_side`]), and what a person sees ([`show`]).
+//! side ([`remote_side`]), copies that survive
+//! ([`durable`]), what a person sees ([`show`]) and what a program does ([`events`]), and what held a copy up ([`limits`]).
 
 mod command_line;
 mod copy;
 mod direct;
+mod durable;
+mod events;
 mod inside;
 mod legacy;
+mod limits;
 mod pipes;
 mod place;
 mod program;

@@ -11,9 +11,11 @@ use lh_transfer::{Direction, Engine, Plan, Report, Side, Summary};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::command_line::{Arguments, Via};
+use crate::durable;
+use crate::limits;
 use crate::place::Host;
 use crate::program::{Remote, ended_well, spawn, to_host};
-use crate::show::Show;
+use crate::show::{Show, conclude};
 
 /// Bytes that wait for a program at most.
 const QUEUE: usize = 1 << 20;
@@ -38,6 +40,7 @@ pub(crate) fn copy(arguments: &Arguments, plan: Plan, hosts: &[&Host]) -> Summar
         Direction::Download => &[Side::Source],
         Direction::Relay => &[Side::Source, Side::Target],
     };
+    let direction = plan.direction;
     let mut ends = Vec::new();
     for (&side, host) in sides.iter().zip(hosts) {
         match End::start(arguments, host, side) {
@@ -45,13 +48,19 @@ pub(crate) fn copy(arguments: &Arguments, plan: Plan, hosts: &[&Host]) -> Summar
             None => return lost,
         }
     }
-    let mut show = Show::new(arguments.quiet, arguments.verbose > 0);
-    let mut engine = Engine::new(plan, arguments.options.clone(), Instant::now());
+    let mut show = Show::new(arguments);
+    let options = durable::options(arguments, &plan, hosts);
+    let mut engine = Engine::new(plan, options, Instant::now());
     for end in &ends {
         engine.open(end.side);
     }
+    let start = limits::Start::now();
+    let limited = arguments.options.bits_per_second.is_some();
     run(&mut engine, &mut ends, &mut show);
     let mut summary = engine.summary();
+    Report::ended(&mut show, &summary, Instant::now());
+    let verdict = start.verdict(direction, limited, engine.waits(), limits::Path::default());
+    conclude(arguments, &start, &summary, &verdict);
     for mut end in ends {
         drop(end.stdin.take());
         // The last answers are nobody's any more, but a server that cannot deliver them would end badly.
@@ -114,6 +123,7 @@ fn run(engine: &mut Engine, ends: &mut [End], show: &mut Show) {
         }
         let mut deadline = engine.next_deadline();
         if show.wants_progress() {
+            Report::totals(show, engine.totals(), now);
             Report::progress(show, engine.current(), now);
             deadline = deadline.into_iter().chain(Report::next_deadline(show)).min();
         }

@@ -1,41 +1,104 @@
 //! What a person sees: a line per file, and messages.
 
+use std::io::Write as _;
 use std::time::Instant;
 
 use lh_cli::flags::SCP;
-use lh_cli::progress::Display;
-use lh_transfer::{Current, Event, Report, rcp};
+use lh_cli::progress::{Display, Meter, REFRESH, printable, rate, size};
+use lh_transfer::{Current, Event, Report, Summary, Totals, rcp};
 
-/// Progress on standard output, messages on standard error.
+use crate::command_line::Arguments;
+use crate::events;
+use crate::limits::{self, Verdict};
+
+/// Files from which on a file of many has a line of its own.
+const LARGE: u64 = 64 << 20;
+
+/// Progress on standard output, messages on standard error; or everything as JSON.
 pub(crate) struct Show {
     display: Display,
     verbose: bool,
+    json: bool,
+    started: Instant,
+    totals: Totals,
+    /// Of all files together.
+    meter: Meter,
+    next_json: Instant,
 }
 
 impl Show {
-    pub(crate) fn new(quiet: bool, verbose: bool) -> Self {
-        Self { display: Display::new(quiet), verbose }
+    pub(crate) fn new(arguments: &Arguments) -> Self {
+        let now = Instant::now();
+        Self {
+            display: Display::new(arguments.quiet || arguments.json),
+            verbose: arguments.verbose > 0,
+            json: arguments.json,
+            started: now,
+            totals: Totals::default(),
+            meter: Meter::new(b"", 0, now),
+            next_json: now,
+        }
+    }
+
+    /// Several files are a job with a line of its own.
+    const fn is_job(&self) -> bool {
+        self.totals.files_found > 1
     }
 
     fn draw(&mut self, current: Option<Current<'_>>, now: Instant) {
-        if let Some(Current { id, name, done, size, .. }) = current {
-            self.display.update(id, name, done, size, now);
+        if self.is_job() {
+            let totals = &self.totals;
+            let more = if totals.all_found { "" } else { "+" };
+            let mut name = format!(
+                "{}/{}{more} files, {} in flight",
+                totals.files, totals.files_found, totals.in_flight
+            );
+            if let Some(Current { name: file, done, size, .. }) = current.filter(|file| file.size >= LARGE) {
+                name.push_str(&format!(", {} {}%", printable(file), done * 100 / size.max(1)));
+            }
+            self.display.update_job(&name, totals.kept, totals.bytes, totals.bytes_found, now);
+        } else if let Some(Current { id, name, done, size, kept }) = current {
+            self.display.update_resumed(id, name, kept, done, size, now);
         }
         self.display.tick(now);
+    }
+
+    fn print(&self, line: &str) {
+        // Whoever reads has gone away: no reason to end the copy.
+        let _ = std::io::stdout().lock().write_all(line.as_bytes());
     }
 }
 
 impl Report for Show {
     fn event(&mut self, event: Event, now: Instant) {
+        if self.json {
+            if let Some(line) = events::line_for(&event, now) {
+                self.print(&line);
+            }
+            if let Event::Failed { text } = &event {
+                say(text);
+            }
+            return;
+        }
         match event {
             Event::FileDone { id, name, size, started, .. } => {
-                self.display.finish(id, &name, size, size, started, now);
+                if !self.is_job() || size >= LARGE {
+                    self.display.finish(id, &name, size, size, started, now);
+                }
             }
             Event::Told { text } if self.verbose => {
                 self.display.break_line();
                 say(&text);
             }
-            Event::Started { .. } | Event::Entered { .. } | Event::Told { .. } => {}
+            Event::Planned { source, target, size } => {
+                let size = size.map_or_else(String::new, |size| format!(" ({size} bytes)"));
+                self.print(&format!("{} -> {}{size}\n", printable(&source), printable(&target)));
+            }
+            Event::Resumed { source, kept, size } if self.verbose => {
+                self.display.break_line();
+                say(&format!("{}: going on behind {kept} of {size} bytes", printable(&source)));
+            }
+            Event::Started { .. } | Event::Entered { .. } | Event::Resumed { .. } | Event::Told { .. } => {}
             Event::Failed { text } | Event::Skipped { text } => {
                 self.display.break_line();
                 say(&text);
@@ -44,7 +107,18 @@ impl Report for Show {
     }
 
     fn wants_progress(&self) -> bool {
-        self.display.enabled()
+        self.display.enabled() || self.json
+    }
+
+    fn totals(&mut self, totals: Totals, now: Instant) {
+        self.totals = totals;
+        self.meter.keep(totals.kept);
+        self.meter.update(totals.bytes, now);
+        if self.json && now >= self.next_json {
+            self.next_json = now + REFRESH;
+            let (rate, peak) = (self.meter.rate(now), self.meter.peak(now));
+            self.print(&events::progress(&totals, rate, peak, self.meter.average(now)));
+        }
     }
 
     fn progress(&mut self, current: Option<Current<'_>>, now: Instant) {
@@ -52,8 +126,45 @@ impl Report for Show {
     }
 
     fn next_deadline(&self) -> Option<Instant> {
-        self.display.next_deadline()
+        if self.json { Some(self.next_json) } else { self.display.next_deadline() }
     }
+
+    fn ended(&mut self, summary: &Summary, now: Instant) {
+        if self.is_job() {
+            let files = format!("{} files", summary.files);
+            self.display.finish_job(&files, summary.bytes + summary.kept, self.started, now);
+        }
+    }
+}
+
+/// The last words about a copy: as JSON, or with `-v` and on a terminal, when there is something to tell.
+pub(crate) fn conclude(arguments: &Arguments, start: &limits::Start, summary: &Summary, verdict: &Verdict) {
+    let seconds = start.elapsed().as_secs_f64();
+    if arguments.json {
+        let _ = std::io::stdout().lock().write_all(events::end(summary, seconds, 0.0, verdict).as_bytes());
+        return;
+    }
+    let people = Display::new(arguments.quiet).enabled() && seconds >= 5.0;
+    if !(people || arguments.verbose > 0) || summary.files == 0 {
+        return;
+    }
+    let rate = rate(summary.bytes as f64 / seconds.max(1e-6));
+    let kept =
+        if summary.kept > 0 { format!(", {} were there", size(summary.kept).trim()) } else { String::new() };
+    let verified =
+        if summary.verified > 0 { format!(", {} verified", summary.verified) } else { String::new() };
+    say(&format!(
+        "{} files, {} in {seconds:.1} s ({}){kept}{verified}",
+        summary.files,
+        size(summary.bytes).trim(),
+        rate.trim()
+    ));
+    let advice = if verdict.advice.is_empty() {
+        String::new()
+    } else {
+        format!("; what would help: {}", verdict.advice)
+    };
+    say(&format!("held up by {}{advice}", verdict.what));
 }
 
 impl rcp::Report for Show {

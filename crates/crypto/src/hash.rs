@@ -77,6 +77,22 @@ impl Hasher {
     }
 }
 
+/// MD5 of data that comes in pieces: for comparing files with tools that know nothing newer, never for security.
+#[derive(Clone, Default)]
+pub struct Md5Hasher(md5::Md5);
+
+impl Md5Hasher {
+    /// Adds more data.
+    pub fn update(&mut self, data: &[u8]) {
+        md5::Digest::update(&mut self.0, data);
+    }
+
+    /// The digest of all of it.
+    pub fn finish(self) -> [u8; 16] {
+        md5::Digest::finalize(self.0).into()
+    }
+}
+
 /// The result of [`Hash::digest`]: `as_ref()` gives the bytes.
 #[derive(Clone, Copy)]
 pub struct Digest(digest::Digest);

@@ -28,7 +28,7 @@ pub fn constant_time_eq(left: &[u8], right: &[u8]) -> bool {
 
 pub use cipher::Cipher;
 pub use error::{CryptoError, KexError, KeyFileError, OpenError, VerifyError};
-pub use hash::{Digest, Hash, Hasher, Tag};
+pub use hash::{Digest, Hash, Hasher, Md5Hasher, Tag};
 pub use kex::{DhGroup, EphemeralKey, KexAlgorithm, KexFamily, SharedSecret, derive_key, kex_respond};
 pub use key::Attested;
 pub use key::algorithms as key_algorithms;

@@ -51,6 +51,7 @@ impl Show {
                 };
                 self.line(&line);
             }
+            Event::Resumed { .. } | Event::Planned { .. } => {}
             Event::Entered { source } => {
                 let verb = if self.direction == Direction::Upload { "Entering" } else { "Retrieving" };
                 self.line(&format!("{verb} {}", printable(&source)));

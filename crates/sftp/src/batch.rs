@@ -21,6 +21,13 @@ pub const GET_BUDGET: usize = MAX_DATA;
 /// `put-files@longhaul`: set the permissions exactly. Otherwise they count, under the umask, when a file is made.
 pub const PUT_PERMISSIONS: u32 = 1;
 
+/// `put-files@longhaul`: each file appears under its name when it is complete (written under another one beside it, and
+/// renamed), where that changes neither kind nor owner of what is there.
+pub const PUT_PLACED: u32 = 2;
+
+/// `put-files@longhaul`: what was written is read back and compared.
+pub const PUT_COMPARED: u32 = 4;
+
 /// `list-dir@longhaul`: fill in what `ls -l` would print.
 pub const LIST_LONG: u32 = 1;
 

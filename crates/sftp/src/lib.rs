@@ -27,6 +27,7 @@ mod reply;
 mod request;
 pub mod server;
 mod session;
+mod sum;
 
 pub use attrs::{Attrs, Limits, StatVfs, mode};
 pub use local::LocalFs;
@@ -34,3 +35,4 @@ pub use protocol::{OpenFlags, PacketType, StatusCode, extension};
 pub use reply::{Data, Handle, Name, Reply, ReplyBody, ReplyWriter, Status};
 pub use request::{BadRequest, BadRequestKind, Request};
 pub use session::{Incoming, Session, SessionError, WriteHeader};
+pub use sum::{PieceSum, RunningSum};

@@ -190,7 +190,7 @@ impl fmt::Debug for OpenFlags {
 }
 
 /// Names of extensions as they stand in VERSION and EXTENDED (OpenSSH's `PROTOCOL`, section 4, and
-/// draft-ietf-secsh-filexfer-extensions-00 for the two without a domain).
+/// draft-ietf-secsh-filexfer-extensions-00 for those without a domain).
 pub mod extension {
     /// Rename that replaces the target, as rename(2).
     pub const POSIX_RENAME: &str = "posix-rename@openssh.com";
@@ -214,6 +214,14 @@ pub mod extension {
     pub const HOME_DIRECTORY: &str = "home-directory";
     /// Names for numeric user and group ids.
     pub const USERS_GROUPS_BY_ID: &str = "users-groups-by-id@openssh.com";
+    /// Digests of an open file, under the name that paramiko asks by (and others look for in VERSION).
+    pub const CHECK_FILE: &str = "check-file";
+    /// Digests of an open file (draft-ietf-secsh-filexfer-extensions-00, section 3).
+    pub const CHECK_FILE_HANDLE: &str = "check-file-handle";
+    /// Digests of a file by its name (the same section).
+    pub const CHECK_FILE_NAME: &str = "check-file-name";
+    /// A sum over what goes through a handle; ours, see [`crate::RunningSum`].
+    pub const RUNNING_SUM: &str = "running-sum@longhaul";
     /// Whole files, written ([`crate::batch`]).
     pub const PUT_FILES: &str = "put-files@longhaul";
     /// Small files, read.

@@ -45,6 +45,12 @@ pub struct Data {
     len: usize,
 }
 
+impl From<Vec<u8>> for Data {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self::new(if bytes.is_empty() { Vec::new() } else { vec![bytes.into()] })
+    }
+}
+
 impl Data {
     pub(crate) fn new(chunks: Vec<Bytes>) -> Self {
         let len = chunks.iter().map(Bytes::len).sum();

@@ -70,6 +70,15 @@ pub enum Request<'a> {
     HomeDirectory { user: &'a [u8] },
     /// `users-groups-by-id@openssh.com`: packed big-endian `uint32` ids.
     UsersGroupsById { users: &'a [u8], groups: &'a [u8] },
+    /// `check-file`: as `check-file-handle`.
+    CheckFile { handle: &'a [u8], algorithms: &'a [u8], offset: u64, len: u64, block: u32 },
+    /// `check-file-handle`: digests of `len` bytes (0: to the end) from `offset` on, one for each `block` bytes (0: one
+    /// for all), by the first of `algorithms` (names separated by commas) that the server has.
+    CheckFileHandle { handle: &'a [u8], algorithms: &'a [u8], offset: u64, len: u64, block: u32 },
+    /// `check-file-name`: the same for a path.
+    CheckFileName { path: &'a [u8], algorithms: &'a [u8], offset: u64, len: u64, block: u32 },
+    /// `running-sum@longhaul`: begins a sum over what is read or written through the handle, or asks for it.
+    RunningSum { handle: &'a [u8], finish: bool },
     /// `put-files@longhaul`: `count` times [`crate::batch::PutFile`]. Unknown `flags` are to be refused.
     PutFiles { flags: u32, count: u32, files: &'a [u8] },
     /// `get-files@longhaul`: `count` times [`crate::batch::GetFile`]. No `flags` are known.
@@ -120,6 +129,10 @@ impl<'a> Request<'a> {
             Self::CopyData { .. } => extension::COPY_DATA,
             Self::HomeDirectory { .. } => extension::HOME_DIRECTORY,
             Self::UsersGroupsById { .. } => extension::USERS_GROUPS_BY_ID,
+            Self::CheckFile { .. } => extension::CHECK_FILE,
+            Self::CheckFileHandle { .. } => extension::CHECK_FILE_HANDLE,
+            Self::CheckFileName { .. } => extension::CHECK_FILE_NAME,
+            Self::RunningSum { .. } => extension::RUNNING_SUM,
             Self::PutFiles { .. } => extension::PUT_FILES,
             Self::GetFiles { .. } => extension::GET_FILES,
             Self::ListDir { .. } => extension::LIST_DIR,
@@ -194,6 +207,19 @@ impl<'a> Request<'a> {
                 out.put_u64(len);
                 out.put_string(to);
                 out.put_u64(to_offset);
+            }
+            Self::CheckFile { handle: name, algorithms, offset, len, block }
+            | Self::CheckFileHandle { handle: name, algorithms, offset, len, block }
+            | Self::CheckFileName { path: name, algorithms, offset, len, block } => {
+                out.put_string(name);
+                out.put_string(algorithms);
+                out.put_u64(offset);
+                out.put_u64(len);
+                out.put_u32(block);
+            }
+            Self::RunningSum { handle, finish } => {
+                out.put_string(handle);
+                out.put_u8(finish.into());
             }
             Self::PutFiles { flags, count, files } | Self::GetFiles { flags, count, files } => {
                 out.put_u32(flags);
@@ -275,6 +301,28 @@ impl<'a> Request<'a> {
             extension::USERS_GROUPS_BY_ID => {
                 Self::UsersGroupsById { users: r.string()?, groups: r.string()? }
             }
+            extension::CHECK_FILE => Self::CheckFile {
+                handle: r.string()?,
+                algorithms: r.string()?,
+                offset: r.u64()?,
+                len: r.u64()?,
+                block: r.u32()?,
+            },
+            extension::CHECK_FILE_HANDLE => Self::CheckFileHandle {
+                handle: r.string()?,
+                algorithms: r.string()?,
+                offset: r.u64()?,
+                len: r.u64()?,
+                block: r.u32()?,
+            },
+            extension::CHECK_FILE_NAME => Self::CheckFileName {
+                path: r.string()?,
+                algorithms: r.string()?,
+                offset: r.u64()?,
+                len: r.u64()?,
+                block: r.u32()?,
+            },
+            extension::RUNNING_SUM => Self::RunningSum { handle: r.string()?, finish: r.u8()? != 0 },
             extension::PUT_FILES => Self::PutFiles { flags: r.u32()?, count: r.u32()?, files: r.rest() },
             extension::GET_FILES => Self::GetFiles { flags: r.u32()?, count: r.u32()?, files: r.rest() },
             extension::LIST_DIR => Self::ListDir { path: r.string()?, pattern: r.string()?, flags: r.u32()? },

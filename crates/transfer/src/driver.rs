@@ -14,8 +14,9 @@ use lh_driver::{
     ChannelCx, ChannelEvent, ChannelHandler, ChannelId, ChannelOptions, Interest, Interests, Ready,
 };
 use lh_sftp::server::Output;
+use lh_sys::signals::Signals;
 
-use crate::{Current, Direction, Engine, Event, Options, Plan, Side, Summary};
+use crate::{Current, Direction, Engine, Event, Options, Plan, Side, Summary, Totals, Waits};
 
 /// Who is told how the copy goes. Called on the thread of a driver; must not block for long.
 pub trait Report: Send {
@@ -28,6 +29,12 @@ pub trait Report: Send {
     /// The file whose data move, after every turn in which something happened.
     fn progress(&mut self, current: Option<Current<'_>>, now: Instant);
 
+    /// How far the whole copy is; called before [`Report::progress`].
+    fn totals(&mut self, _totals: Totals, _now: Instant) {}
+
+    /// The copy has come to its end, or to the end of its connection.
+    fn ended(&mut self, _summary: &Summary, _now: Instant) {}
+
     /// When [`Report::progress`] wants to be called although nothing happens.
     fn next_deadline(&self) -> Option<Instant>;
 }
@@ -37,6 +44,8 @@ struct State {
     report: Box<dyn Report>,
     /// The channels to the target: the first one, and further ones ([`Engine::open_lane`]).
     channels: Vec<ChannelId>,
+    /// A signal has come: everything is left as it is, to be gone on with.
+    stopped: bool,
 }
 
 /// Makes a session channel that runs the SFTP subsystem of one that only knows what to do with its bytes.
@@ -45,6 +54,7 @@ pub type AsSession = fn(Box<dyn ChannelHandler>) -> Box<dyn ChannelHandler>;
 struct Shared {
     state: Mutex<State>,
     relay: bool,
+    signals: Mutex<Option<Arc<Signals>>>,
     /// Writing ends; a byte wakes the handler of that side.
     wake: [UnixStream; 2],
 }
@@ -71,16 +81,25 @@ impl Job {
         let (source, target) = (pair()?, pair()?);
         let relay = plan.direction == Direction::Relay;
         let engine = Engine::new(plan, options, Instant::now());
-        let state = Mutex::new(State { engine, report, channels: Vec::new() });
+        let state = Mutex::new(State { engine, report, channels: Vec::new(), stopped: false });
         Ok(Self {
-            shared: Arc::new(Shared { state, relay, wake: [source.1, target.1] }),
+            shared: Arc::new(Shared { state, relay, signals: Mutex::default(), wake: [source.1, target.1] }),
             listen: Arc::new([source.0, target.0]),
         })
     }
 
     /// The handler for the SFTP channel of `side`. It stops its driver, with 0, when the copy is finished.
     pub fn handler(&self, side: Side) -> JobHandler {
-        JobHandler { job: self.clone(), side, lane: Some(0), as_session: None, deadline: None, closed: false }
+        let signals = self.shared.signals.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        JobHandler {
+            job: self.clone(),
+            side,
+            lane: Some(0),
+            as_session: None,
+            deadline: None,
+            closed: false,
+            signals,
+        }
     }
 
     /// The connection of `side` is gone, or never came to be; see [`Engine::lost`].
@@ -93,9 +112,24 @@ impl Job {
         self.wake_other(side);
     }
 
+    /// Signals that stop the copy where it is, on this driver's thread; `None` to stop listening to them.
+    pub fn stop_on(&self, signals: Option<Arc<Signals>>) {
+        *self.shared.signals.lock().unwrap_or_else(PoisonError::into_inner) = signals;
+    }
+
+    /// True when a signal has stopped the copy: what is unfinished was left to be gone on with.
+    pub fn is_stopped(&self) -> bool {
+        self.lock().stopped
+    }
+
     /// True when nothing is left to do.
     pub fn is_finished(&self) -> bool {
         self.lock().engine.is_finished()
+    }
+
+    /// Where the time went, so far.
+    pub fn waits(&self) -> Waits {
+        self.lock().engine.waits()
     }
 
     /// How it went, so far.
@@ -146,7 +180,12 @@ pub struct JobHandler {
     as_session: Option<AsSession>,
     deadline: Option<Instant>,
     closed: bool,
+    signals: Option<Arc<Signals>>,
 }
+
+/// What a handler waits for, beside its channel.
+const WAKE: usize = 0;
+const SIGNALS: usize = 1;
 
 impl JobHandler {
     /// Lets the copy open further channels on the same connection when they help: to the target of an upload.
@@ -172,16 +211,22 @@ impl JobHandler {
         state.tell(now);
         let mut redraw = None;
         if state.report.wants_progress() {
+            state.report.totals(state.engine.totals(), now);
             state.report.progress(state.engine.current(), now);
             redraw = state.report.next_deadline();
         }
         self.deadline = [state.engine.next_deadline(), redraw].into_iter().flatten().min();
-        let finished = state.engine.is_finished();
+        let finished = state.engine.is_finished() || state.stopped;
         let other = if self.side == Side::Source { Side::Target } else { Side::Source };
         let wake = self.job.shared.relay && (finished || state.engine.wants_to_send(other));
         drop(guard);
         if finished && !std::mem::replace(&mut self.closed, true) {
             self.job.wake_other(self.side);
+            self.signals = None;
+            let mut state = self.job.lock();
+            let summary = state.engine.summary();
+            state.report.ended(&summary, now);
+            drop(state);
             self.close_all(cx);
             cx.stop(0);
         } else if wake && !self.closed {
@@ -284,11 +329,22 @@ impl ChannelHandler for JobHandler {
 
     fn interests<'a>(&'a self, out: &mut Interests<'a>) {
         if self.job.shared.relay {
-            out.add(0, self.job.listen[self.side as usize].as_fd(), Interest::READ);
+            out.add(WAKE, self.job.listen[self.side as usize].as_fd(), Interest::READ);
+        }
+        if let Some(signals) = &self.signals {
+            out.add(SIGNALS, signals.as_fd(), Interest::READ);
         }
     }
 
-    fn on_ready(&mut self, _token: usize, _ready: Ready, cx: &mut ChannelCx<'_>) {
+    fn on_ready(&mut self, token: usize, _ready: Ready, cx: &mut ChannelCx<'_>) {
+        if token == SIGNALS {
+            if let Some(Ok(Some(_))) = self.signals.as_ref().map(|signals| signals.take()) {
+                let mut state = self.job.lock();
+                state.stopped = true;
+                state.engine.leave();
+            }
+            return self.run(cx);
+        }
         let mut drained = [0; 256];
         while let Ok(1..) = (&self.job.listen[self.side as usize]).read(&mut drained) {}
         self.run(cx);

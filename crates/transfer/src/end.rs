@@ -37,13 +37,24 @@ pub(crate) struct Info {
     pub(crate) mode: Option<u32>,
     pub(crate) size: Option<u64>,
     pub(crate) times: Option<Times>,
+    /// User and group.
+    pub(crate) ids: Option<(u32, u32)>,
+    /// How many names it has, on the local end.
+    pub(crate) links: Option<u64>,
     /// Device and inode, on the local end.
     pub(crate) identity: Option<(u64, u64)>,
 }
 
 impl Info {
-    pub(crate) const UNKNOWN: Self =
-        Self { kind: Kind::Unknown, mode: None, size: None, times: None, identity: None };
+    pub(crate) const UNKNOWN: Self = Self {
+        kind: Kind::Unknown,
+        mode: None,
+        size: None,
+        times: None,
+        ids: None,
+        links: None,
+        identity: None,
+    };
 
     /// What a server said of a file.
     pub(crate) fn of_attrs(attrs: &Attrs) -> Self {
@@ -64,6 +75,8 @@ impl Info {
                 access: (i64::from(access), 0),
                 modification: (i64::from(modification), 0),
             }),
+            ids: attrs.ids,
+            links: None,
             identity: None,
         }
     }
@@ -75,6 +88,7 @@ pub(crate) struct Change {
     pub(crate) size: Option<u64>,
     pub(crate) mode: Option<u32>,
     pub(crate) times: Option<Times>,
+    pub(crate) ids: Option<(u32, u32)>,
 }
 
 impl Change {
@@ -83,7 +97,7 @@ impl Change {
         let seconds = |(seconds, _): (i64, u32)| seconds.clamp(0, i64::from(u32::MAX)) as u32;
         Attrs {
             size: self.size,
-            ids: None,
+            ids: self.ids,
             permissions: self.mode,
             times: self.times.map(|times| (seconds(times.access), seconds(times.modification))),
         }
@@ -110,6 +124,27 @@ pub(crate) enum Op<'a> {
     OpenWrite { path: &'a [u8], mode: u32 },
     /// → `Opened`, for writing. Remote only.
     OpenExisting(&'a [u8]),
+    /// → `Info`; a symlink itself.
+    Lstat(&'a [u8]),
+    /// → `Info` of an open file.
+    Fstat(&'a Handle),
+    /// → `Opened`, for writing and reading: the name under which a file grows. `Fresh`: it must not exist yet. `Empty`: what
+    /// is there goes. `Kept`: what is there stays.
+    OpenPart { path: &'a [u8], mode: u32, as_found: AsFound },
+    /// → `Ok`: `new` is replaced, in one step where the end can.
+    Rename { old: &'a [u8], new: &'a [u8] },
+    /// → `Ok`: fails where `new` exists.
+    RenameNew { old: &'a [u8], new: &'a [u8] },
+    /// → `Ok`.
+    Remove(&'a [u8]),
+    /// → `Digests` or `Extended`: SHA-256 of each [`DIGEST_BLOCK`] of an open file. The end must be able to.
+    Digests { handle: &'a Handle, offset: u64, len: u64 },
+    /// → `Data`: bytes of an open file, not counted as copied.
+    Peek { handle: &'a Handle, offset: u64, len: u32 },
+    /// → `Ok`: sums up from now on what goes through the handle. Remote only.
+    BeginSum(&'a Handle),
+    /// → `Extended`. Remote only.
+    EndSum(&'a Handle),
     /// → `Ok`. A directory that exists is an error.
     Mkdir { path: &'a [u8], mode: u32 },
     /// → `Opened`, or `Listing` where opening says more. Only what matches `pattern` is wanted (empty: everything), but an end
@@ -129,11 +164,22 @@ pub(crate) enum Op<'a> {
     PutFiles { flags: u32, count: u32, files: &'a [u8] },
     /// → `Got`. As `PutFiles`.
     GetFiles { count: u32, files: &'a [u8] },
-    /// → `Listed` with one path: absolute, without symlinks. Remote only.
+    /// → `Listed` with one path: absolute, without symlinks.
     RealPath(&'a [u8]),
     /// → `Listed` with one path: `~user` resolved. Remote only.
     ExpandPath(&'a [u8]),
 }
+
+/// What to do with what is under a name already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AsFound {
+    Fresh,
+    Empty,
+    Kept,
+}
+
+/// Bytes that [`Op::Digests`] makes one digest of.
+pub(crate) const DIGEST_BLOCK: u32 = 1 << 20;
 
 /// One entry of a directory.
 #[derive(Debug, Clone)]
@@ -153,6 +199,10 @@ pub(crate) enum Done {
     /// A listing that has begun; without a handle it has also ended.
     Listing(Option<Handle>, Vec<Entry>),
     Data(lh_sftp::Data),
+    /// 32 bytes for each block.
+    Digests(Vec<u8>),
+    /// An answer that has to be read by whoever asked.
+    Extended(bytes::Bytes),
     /// The files that failed, by their place.
     Put(Vec<(usize, PutStep, Fault)>),
     /// One result for each file.

@@ -30,6 +30,24 @@ pub enum Event {
         /// When its data began to move.
         started: Instant,
     },
+    /// A file would be copied (only with [`crate::Options::dry_run`]).
+    Planned {
+        /// Its path.
+        source: Vec<u8>,
+        /// The path of its copy.
+        target: Vec<u8>,
+        /// Its size, where that is known without opening it.
+        size: Option<u64>,
+    },
+    /// A file that an earlier attempt has left unfinished is gone on with: its first `kept` bytes were compared.
+    Resumed {
+        /// Its path on the source.
+        source: Vec<u8>,
+        /// Bytes that need not be copied again.
+        kept: u64,
+        /// Bytes of the source.
+        size: u64,
+    },
     /// Something went wrong; the text names the file, in the words of OpenSSH's `scp`. The copy goes on with
     /// what is left, and the exit status will not be 0.
     Failed {
@@ -48,6 +66,36 @@ pub enum Event {
     },
 }
 
+/// How far a whole copy has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Totals {
+    /// Files that are complete, those of earlier attempts included.
+    pub files: u64,
+    /// Files found so far.
+    pub files_found: u64,
+    /// Bytes that are at the target, those that were there before included.
+    pub bytes: u64,
+    /// Bytes of the files that have been opened so far.
+    pub bytes_found: u64,
+    /// Of `bytes`, those that were there before.
+    pub kept: u64,
+    /// Files being opened, copied or closed.
+    pub in_flight: usize,
+    /// Nothing further will be found.
+    pub all_found: bool,
+}
+
+/// Where the time of a copy went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Waits {
+    /// Reading and writing files of this host.
+    pub disk: std::time::Duration,
+    /// There was something to send and no room for it: the peer's window, or the path behind it.
+    pub window: std::time::Duration,
+    /// As much as may be in flight was in flight, or everything had been asked for.
+    pub answers: std::time::Duration,
+}
+
 /// How a copy ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Summary {
@@ -57,6 +105,10 @@ pub struct Summary {
     pub directories: u64,
     /// Bytes of files that were confirmed, those of failed files included.
     pub bytes: u64,
+    /// Bytes that were there before and need not have been copied.
+    pub kept: u64,
+    /// Files of which both ends found that they hold the same.
+    pub verified: u64,
     /// [`Event::Failed`]s.
     pub failures: u64,
     /// A connection was lost on the way.

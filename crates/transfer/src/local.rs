@@ -7,7 +7,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Timespec, Timestamps};
 use rustix::io::Errno;
 
-use crate::end::{Change, Done, Entry, Fault, Handle, Info, Kind, Op, Outcome, Times};
+use lh_crypto::Hash;
+use lh_sftp::{PieceSum, RunningSum};
+
+use crate::end::{AsFound, Change, DIGEST_BLOCK, Done, Entry, Fault, Handle, Info, Kind, Op, Outcome, Times};
 
 /// Slices the kernel takes in one vectored call.
 const MAX_SLICES: usize = 1024;
@@ -39,6 +42,31 @@ pub(crate) fn perform(op: Op<'_>) -> Outcome {
             let info = info(&rustix::fs::fstat(&fd)?);
             Ok(Done::Opened(Handle::Local(Arc::new(fd)), Some(info)))
         }
+        Op::RealPath(path) => {
+            use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+            let path = std::path::Path::new(std::ffi::OsStr::from_bytes(path));
+            let real =
+                path.canonicalize().map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+            let name = real.into_os_string().into_vec().into();
+            Ok(Done::Listed(Some(vec![Entry { name, info: Info::UNKNOWN }])))
+        }
+        Op::Lstat(path) => Ok(Done::Info(info(&rustix::fs::lstat(path)?))),
+        Op::Fstat(handle) => Ok(Done::Info(info(&rustix::fs::fstat(local(handle)?)?))),
+        Op::OpenPart { path, mode, as_found } => open_part(path, mode, as_found),
+        Op::Rename { old, new } => {
+            rustix::fs::rename(old, new)?;
+            Ok(Done::Ok)
+        }
+        Op::RenameNew { old, new } => {
+            rustix::fs::renameat_with(CWD, old, CWD, new, rustix::fs::RenameFlags::NOREPLACE)?;
+            Ok(Done::Ok)
+        }
+        Op::Remove(path) => {
+            rustix::fs::unlink(path)?;
+            Ok(Done::Ok)
+        }
+        Op::Digests { handle, offset, len } => digests(handle, offset, len),
+        Op::Peek { handle, offset, len } => peek(handle, offset, len),
         Op::Mkdir { path, mode } => {
             rustix::fs::mkdir(path, Mode::from_raw_mode(mode))?;
             Ok(Done::Ok)
@@ -82,11 +110,88 @@ pub(crate) fn perform(op: Op<'_>) -> Outcome {
         Op::Close(Handle::LocalDir(_)) => Ok(Done::Ok),
         Op::Close(Handle::Remote(_)) | Op::ListMore(_) => Err(Errno::BADF.into()),
         Op::OpenExisting(_)
-        | Op::RealPath(_)
         | Op::ExpandPath(_)
         | Op::PutFiles { .. }
-        | Op::GetFiles { .. } => Err(Errno::NOSYS.into()),
+        | Op::GetFiles { .. }
+        | Op::BeginSum(_)
+        | Op::EndSum(_) => Err(Errno::NOSYS.into()),
     }
+}
+
+/// The name under which a file grows: never through a symlink that somebody has put there.
+fn open_part(path: &[u8], mode: u32, as_found: AsFound) -> Outcome {
+    let mut flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NOCTTY | OFlags::CLOEXEC;
+    match as_found {
+        AsFound::Fresh => flags |= OFlags::EXCL,
+        AsFound::Empty => flags |= OFlags::TRUNC,
+        AsFound::Kept => {}
+    }
+    let fd = rustix::fs::open(path, flags, Mode::from_raw_mode(mode & 0o777 | 0o200))?;
+    let info = info(&rustix::fs::fstat(&fd)?);
+    Ok(Done::Opened(Handle::Local(Arc::new(fd)), Some(info)))
+}
+
+fn digests(handle: &Handle, offset: u64, len: u64) -> Outcome {
+    let mut all = Vec::new();
+    let mut block = vec![0; DIGEST_BLOCK as usize];
+    let end = offset.saturating_add(len);
+    let mut at = offset;
+    while at < end {
+        let want = (end - at).min(u64::from(DIGEST_BLOCK)) as usize;
+        let got = read_full(handle, at, &mut block[..want])?;
+        if got == 0 {
+            break;
+        }
+        all.extend_from_slice(Hash::Sha256.digest(&[&block[..got]]).as_ref());
+        at += got as u64;
+        if got < want {
+            break;
+        }
+    }
+    Ok(Done::Digests(all))
+}
+
+fn peek(handle: &Handle, offset: u64, len: u32) -> Outcome {
+    let mut buffer = vec![0; len as usize];
+    let got = read_full(handle, offset, &mut buffer)?;
+    buffer.truncate(got);
+    Ok(Done::Data(buffer.into()))
+}
+
+/// Reads until `buffer` is full or the file ends.
+fn read_full(handle: &Handle, offset: u64, buffer: &mut [u8]) -> Result<usize, Fault> {
+    let mut done = 0;
+    while done < buffer.len() {
+        match read_at(handle, offset + done as u64, &mut [IoSliceMut::new(&mut buffer[done..])])? {
+            0 => break,
+            n => done += n,
+        }
+    }
+    Ok(done)
+}
+
+/// Adds the `len` bytes that were just written at `offset` to `sum`, as the file gives them back.
+pub(crate) fn sum_written(
+    handle: &Handle,
+    offset: u64,
+    len: usize,
+    sum: &mut RunningSum,
+) -> Result<(), Fault> {
+    let mut piece = PieceSum::new(offset);
+    let mut buffer = vec![0; len.min(256 * 1024)];
+    let mut done = 0;
+    while done < len {
+        let want = (len - done).min(buffer.len());
+        match read_full(handle, offset + done as u64, &mut buffer[..want])? {
+            0 => break,
+            got => {
+                piece.update(&buffer[..got]);
+                done += got;
+            }
+        }
+    }
+    sum.finish_piece(piece);
+    Ok(())
 }
 
 fn local(handle: &Handle) -> Result<BorrowedFd<'_>, Errno> {
@@ -138,6 +243,10 @@ fn set_handle(fd: BorrowedFd<'_>, change: Change) -> Result<(), Errno> {
     if let Some(size) = change.size {
         rustix::fs::ftruncate(fd, size)?;
     }
+    if let Some((user, group)) = change.ids {
+        let (user, group) = (rustix::fs::Uid::from_raw(user), rustix::fs::Gid::from_raw(group));
+        rustix::fs::fchown(fd, Some(user), Some(group))?;
+    }
     if let Some(mode) = change.mode {
         rustix::fs::fchmod(fd, Mode::from_raw_mode(mode))?;
     }
@@ -171,6 +280,8 @@ fn info(stat: &rustix::fs::Stat) -> Info {
             access: (stat.st_atime as i64, stat.st_atime_nsec as u32),
             modification: (stat.st_mtime as i64, stat.st_mtime_nsec as u32),
         }),
+        ids: Some((stat.st_uid, stat.st_gid)),
+        links: Some(stat.st_nlink as u64),
         identity: Some((stat.st_dev as u64, stat.st_ino as u64)),
     }
 }

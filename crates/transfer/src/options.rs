@@ -1,5 +1,7 @@
 //! What to copy and how.
 
+use crate::Selection;
+
 /// Which way the bytes go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
@@ -23,6 +25,18 @@ pub struct Plan {
     /// The target must be a directory (there are several sources). A remote one is made when it is missing, as
     /// `scp` does.
     pub target_must_be_dir: bool,
+}
+
+/// Whether the target's bytes are compared with the source's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Verify {
+    /// No.
+    #[default]
+    Off,
+    /// Where the server sums up what it reads or writes (a Longhaul server), at no further transfer.
+    WhenCheap,
+    /// Always: where the server cannot, what was written is read back.
+    Always,
 }
 
 /// How to copy. [`Options::default`] is what `scp` without flags does.
@@ -57,6 +71,22 @@ pub struct Options {
     /// Follow symbolic links found in trees, as `scp` does; `sftp` leaves them out. What is named by the user is
     /// always followed.
     pub follow_links: bool,
+    /// Let files grow under another name beside the final one (`.NAME.TAG.lhpart`) and rename them when they are complete. What
+    /// is no plain file, or where that cannot be done without changing what is there (owner, hard links, a folder that may
+    /// not be written to), is written in place. Unfinished files of an earlier attempt are gone on with when they are
+    /// known to be right: by digests, or by the journal and samples. Not with [`Options::resume`].
+    pub atomic: bool,
+    /// Where the journal of this copy is kept (see [`crate::journal`]). Only with [`Options::atomic`].
+    pub journal: Option<std::path::PathBuf>,
+    /// Go on with shorter targets that something else has left (`-Z`), as far as they are what the source begins with:
+    /// compared by digests, or byte by byte. Only with [`Options::atomic`].
+    pub adopt_partial: bool,
+    /// Compare what was written with what was sent.
+    pub verify: Verify,
+    /// What of a tree is copied. With a shard the target is always a folder to put things into.
+    pub select: Selection,
+    /// Say what would be copied ([`crate::Event::Planned`]) and change nothing.
+    pub dry_run: bool,
     /// Say what is begun ([`crate::Event::Started`], [`crate::Event::Entered`]).
     pub announce: bool,
 }
@@ -76,6 +106,12 @@ impl Default for Options {
             resume: false,
             sync: false,
             follow_links: true,
+            atomic: false,
+            journal: None,
+            adopt_partial: false,
+            verify: Verify::Off,
+            select: Selection::default(),
+            dry_run: false,
             announce: false,
         }
     }

@@ -10,7 +10,7 @@ use lh_sftp::{
     StatusCode, WriteHeader, extension,
 };
 
-use crate::end::{Done, Entry, Fault, FaultKind, Got, Handle, Info, Op, Outcome};
+use crate::end::{AsFound, DIGEST_BLOCK, Done, Entry, Fault, FaultKind, Got, Handle, Info, Op, Outcome};
 use crate::engine::Token;
 use crate::names::display_name;
 
@@ -20,7 +20,7 @@ type Awaited = (Token, Shape);
 /// What an EXTENDED_REPLY holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Shape {
-    /// Nothing: it would be a mistake.
+    /// Whoever asked will see.
     Plain,
     Listing,
     Put,
@@ -110,6 +110,37 @@ impl Remote {
                 attrs: Attrs::with_permissions(mode & 0o777),
             },
             Op::OpenExisting(path) => Request::Open { path, flags: OpenFlags::WRITE, attrs: Attrs::NONE },
+            Op::Lstat(path) => Request::Lstat { path },
+            Op::Fstat(handle) => Request::Fstat { handle: remote(handle)? },
+            Op::OpenPart { path, mode, as_found } => Request::Open {
+                path,
+                flags: OpenFlags::READ
+                    | OpenFlags::WRITE
+                    | OpenFlags::CREAT
+                    | match as_found {
+                        AsFound::Fresh => OpenFlags::EXCL,
+                        AsFound::Empty => OpenFlags::TRUNC,
+                        AsFound::Kept => OpenFlags::default(),
+                    },
+                attrs: Attrs::with_permissions(mode & 0o777),
+            },
+            Op::Rename { old, new } if self.session.supports(extension::POSIX_RENAME) => {
+                Request::PosixRename { old, new }
+            }
+            Op::Rename { old, new } | Op::RenameNew { old, new } => Request::Rename { old, new },
+            Op::Remove(path) => Request::Remove { path },
+            Op::Digests { handle, offset, len } => Request::CheckFileHandle {
+                handle: remote(handle)?,
+                algorithms: b"sha256",
+                offset: *offset,
+                len: *len,
+                block: DIGEST_BLOCK,
+            },
+            Op::Peek { handle, offset, len } => {
+                Request::Read { handle: remote(handle)?, offset: *offset, len: *len }
+            }
+            Op::BeginSum(handle) => Request::RunningSum { handle: remote(handle)?, finish: false },
+            Op::EndSum(handle) => Request::RunningSum { handle: remote(handle)?, finish: true },
             Op::Mkdir { path, mode } => Request::Mkdir { path, attrs: Attrs::with_permissions(*mode) },
             Op::List { path, pattern } if self.session.supports(extension::LIST_DIR) => {
                 shape = Shape::Listing;
@@ -293,7 +324,7 @@ fn entries(names: Vec<Name>) -> Vec<Entry> {
 /// `None` when it is not what was asked for.
 fn extended(fields: &Bytes, shape: Shape) -> Option<Outcome> {
     Some(Ok(match shape {
-        Shape::Plain => return None,
+        Shape::Plain => Done::Extended(fields.clone()),
         Shape::Listing => {
             let Listing { handle, names } = Listing::read(fields).ok()?;
             let handle = (!handle.is_empty()).then(|| Handle::Remote(RemoteHandle::new(&handle)));

@@ -17,6 +17,10 @@ pub(crate) enum Deed {
     FinishTarget,
     SyncTarget,
     CloseTarget,
+    /// Giving it its final name.
+    PlaceTarget,
+    /// Comparing it with the source.
+    VerifyTarget,
     ListSource,
     MakeDir,
     FinishDir,
@@ -46,6 +50,9 @@ pub(crate) fn failed(direction: Direction, deed: Deed, path: &[u8], fault: &Faul
         Deed::SyncTarget => format!("remote fsync \"{path}\": {text}"),
         Deed::CloseTarget if target_local => format!("close local \"{path}\": {text}"),
         Deed::CloseTarget => format!("close remote \"{path}\": {text}"),
+        Deed::PlaceTarget if target_local => format!("local rename to \"{path}\": {text}"),
+        Deed::PlaceTarget => format!("remote rename to \"{path}\": {text}"),
+        Deed::VerifyTarget => format!("verify \"{path}\": {text}"),
         Deed::ListSource if source_local => format!("local opendir \"{path}\": {text}"),
         Deed::ListSource => format!("remote readdir(\"{path}\"): {text}"),
         Deed::MakeDir if target_local => format!("mkdir {path}: {text}"),

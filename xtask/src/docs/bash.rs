@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use lh_cli::flags::Program;
+use lh_cli::flags::{Flag, Program};
 use lh_config::client_table::CLIENT_KEYWORDS;
 use lh_config::server_table::SERVER_KEYWORDS;
 
@@ -23,10 +23,20 @@ pub(super) fn completion(program: &Program) -> String {
     let _ = write!(
         out,
         "_{function}() {{\n\
-         \x20   local cur=${{COMP_WORDS[COMP_CWORD]}} word i operands=0 takes='{}'\n\
+         \x20   local cur=${{COMP_WORDS[COMP_CWORD]}} word i operands=0 takes='{}' long=' {} '\n\
          \x20   local flag='' prefix=''\n\
          \x20   COMPREPLY=()\n",
-        program.shown().filter(|flag| flag.value.is_some()).map(|flag| flag.short).collect::<String>()
+        program
+            .shown()
+            .filter(|flag| flag.value.is_some() && flag.has_letter())
+            .map(|flag| flag.short)
+            .collect::<String>(),
+        program
+            .shown()
+            .filter(|flag| flag.value.is_some())
+            .filter_map(|flag| flag.long)
+            .collect::<Vec<_>>()
+            .join(" ")
     );
     // Which flag the word under the cursor belongs to, and how many operands stand before it.
     out.push_str(
@@ -34,6 +44,8 @@ pub(super) fn completion(program: &Program) -> String {
         word=${COMP_WORDS[i]}
         if [[ -n $flag ]]; then
             flag=''
+        elif [[ $word == --* ]]; then
+            [[ $word != *=* && $long == *" ${word:2} "* ]] && flag=${word:2}
         elif [[ $word == -?* ]]; then
             # In a cluster only the last flag can have its value in the next word.
             while word=${word:1}; [[ -n $word ]]; do
@@ -46,7 +58,7 @@ pub(super) fn completion(program: &Program) -> String {
             ((operands++))
         fi
     done
-    if [[ -z $flag && $cur == -?* ]]; then
+    if [[ -z $flag && $cur == -[!-]* ]]; then
         word=${cur:1:1}
         if [[ ${#cur} -gt 2 && $takes == *"$word"* ]]; then
             flag=$word prefix=${cur:0:2} cur=${cur:2}
@@ -68,9 +80,9 @@ pub(super) fn completion(program: &Program) -> String {
             Values::Words(list) => words(&list.join(" ")),
             Values::Anything => continue,
         };
-        let _ = writeln!(out, "        {}) COMPREPLY=({reply}) ;;", flag.short);
+        let _ = writeln!(out, "        {}) COMPREPLY=({reply}) ;;", flag.spelled().trim_start_matches('-'));
     }
-    let flags: Vec<String> = program.shown().map(|flag| format!("-{}", flag.short)).collect();
+    let flags: Vec<String> = program.shown().map(Flag::spelled).collect();
     let _ = write!(
         out,
         "        '')\n\

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use lh_cli::flags::Program;
+use lh_cli::flags::{Flag, Program};
 use lh_config::Keyword;
 use lh_config::client_table::CLIENT_KEYWORDS;
 use lh_config::server_table::SERVER_KEYWORDS;
@@ -19,7 +19,7 @@ pub(super) fn completion(program: &Program) -> String {
             None => String::new(),
             Some(_) => action(of_flag(program, flag)),
         };
-        let _ = writeln!(out, "complete -c {name} -s {}{value} -d {help}", flag.short);
+        let _ = writeln!(out, "complete -c {name} {}{value} -d {help}", named(flag));
     }
     for (long, help) in [("help", "Show the flags."), ("version", "Show the version.")] {
         let _ = writeln!(out, "complete -c {name} -l {long} -d {}", quote(help));
@@ -34,6 +34,13 @@ pub(super) fn completion(program: &Program) -> String {
         let _ = writeln!(out, "complete -c {name}{rule}");
     }
     out
+}
+
+fn named(flag: &Flag) -> String {
+    match flag.long {
+        Some(long) if !flag.has_letter() => format!("-l {long}"),
+        _ => format!("-s {}", flag.short),
+    }
 }
 
 fn action(values: Values) -> String {

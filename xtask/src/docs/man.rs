@@ -105,7 +105,7 @@ pub(super) fn program(program: &Program) -> String {
     out.push_str(".SH OPTIONS\n");
     for flag in program.shown() {
         let value = flag.value.map_or(String::new(), |value| format!(" \" {}\"", text(value)));
-        let _ = writeln!(out, ".TP\n.BI \\-{}{value}", text(&flag.short.to_string()));
+        let _ = writeln!(out, ".TP\n.BI {}{value}", text(&flag.spelled()));
         let _ = writeln!(out, "{}", text(flag.help));
         match flag.support {
             Support::Works => {}

@@ -18,8 +18,10 @@ pub(super) fn completion(program: &Program) -> String {
             None => ("", String::new()),
             Some(value) => ("+", format!(":{}:{}", escape(value), action(of_flag(program, flag)))),
         };
+        let plus = if flag.has_letter() { plus } else { plus.trim_end_matches('+') };
+        let equals = if flag.has_letter() || flag.value.is_none() { "" } else { "=" };
         // Every flag may be given again: -v counts, -o and -i add.
-        let _ = writeln!(out, "    '*-{}{plus}[{help}]{value}' \\", flag.short);
+        let _ = writeln!(out, "    '*{}{plus}{equals}[{help}]{value}' \\", flag.spelled());
     }
     out.push_str("    '(- *)--help[Show the flags.]' \\\n    '(- *)--version[Show the version.]' \\\n");
     out.push_str(match operands(program) {

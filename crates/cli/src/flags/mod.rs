@@ -2,8 +2,8 @@
 //!
 //! Scripts pass flags in every form getopt(3) allows, so those rules are kept to the letter: flags cluster (`-tt`,
 //! `-vvv`), a value may follow its flag directly (`-p22`) or as the next argument, `--` ends flags, and the first operand ends
-//! them too, except that `ssh` goes on looking for flags once behind the host. The only long options are `--help` and
-//! `--version`, which are ours.
+//! them too, except that `ssh` goes on looking for flags once behind the host. Long options are ours:
+//! `--help`, `--version`, and what OpenSSH has no letter for; a value follows as the next argument or behind `=`.
 //!
 //! A flag that a program knows but does not act on yet is an error that says so: silence would let a script believe in a
 //! forward or a restriction that is not there.
@@ -54,8 +54,10 @@ pub enum Support {
 /// One row of a flag table.
 #[derive(Debug, Clone, Copy)]
 pub struct Flag {
-    /// The letter.
+    /// The letter; NUL for a flag that has only a long name.
     pub short: char,
+    /// The long name, without its dashes.
+    pub long: Option<&'static str>,
     /// The name of its value, if it takes one.
     pub value: Option<&'static str>,
     /// How far it works.
@@ -67,12 +69,40 @@ pub struct Flag {
 impl Flag {
     /// A flag without a value.
     pub const fn plain(short: char, support: Support, help: &'static str) -> Self {
-        Self { short, value: None, support, help }
+        Self { short, long: None, value: None, support, help }
     }
 
     /// A flag with a value.
     pub const fn with(short: char, value: &'static str, support: Support, help: &'static str) -> Self {
-        Self { short, value: Some(value), support, help }
+        Self { short, long: None, value: Some(value), support, help }
+    }
+
+    /// A flag with only a long name, and without a value.
+    pub const fn long(name: &'static str, support: Support, help: &'static str) -> Self {
+        Self { short: '\0', long: Some(name), value: None, support, help }
+    }
+
+    /// A flag with only a long name, and a value.
+    pub const fn long_with(
+        name: &'static str,
+        value: &'static str,
+        support: Support,
+        help: &'static str,
+    ) -> Self {
+        Self { short: '\0', long: Some(name), value: Some(value), support, help }
+    }
+
+    /// Whether it has a letter.
+    pub const fn has_letter(&self) -> bool {
+        self.short != '\0'
+    }
+
+    /// As it is typed: `-p`, `--verify`.
+    pub fn spelled(&self) -> String {
+        match self.long {
+            Some(name) if !self.has_letter() => format!("--{name}"),
+            _ => format!("-{}", self.short),
+        }
     }
 }
 
@@ -98,6 +128,8 @@ pub struct Program {
 pub struct Parsed {
     /// Flags in the order given, with their values.
     pub flags: Vec<(char, Option<OsString>)>,
+    /// Long flags in the order given, with their values.
+    pub long: Vec<(&'static str, Option<OsString>)>,
     /// Everything else.
     pub operands: Vec<OsString>,
     /// How many of the flags stand before the first operand.
@@ -145,6 +177,18 @@ impl Parsed {
     /// Its value as text; bytes that are not UTF-8 become replacement characters.
     pub fn text(&self, short: char) -> Option<String> {
         self.value(short).map(|value| value.to_string_lossy().into_owned())
+    }
+
+    /// Whether a long flag was given.
+    pub fn has_long(&self, name: &str) -> bool {
+        self.long.iter().any(|(flag, _)| *flag == name)
+    }
+
+    /// The value of the last of these long flags, as text.
+    pub fn long_text(&self, name: &str) -> Option<String> {
+        let value =
+            self.long.iter().rev().find(|(flag, _)| *flag == name).and_then(|(_, value)| value.as_deref());
+        value.map(|value| value.to_string_lossy().into_owned())
     }
 
     /// The values of all these flags, in order.
@@ -214,7 +258,14 @@ impl Program {
                     let out = format!("{} {}\n", self.called(), env!("CARGO_PKG_VERSION"));
                     return Err(Stop { out, err: String::new(), status: 0 });
                 }
-                _ => {}
+                long => {
+                    if let Some(name) = long.strip_prefix(b"--")
+                        && let Some(flag) = self.long_flag(name)
+                    {
+                        self.take_long(flag, name, rest, parsed)?;
+                        continue;
+                    }
+                }
             }
             let mut cluster = argument.as_bytes().get(1..).unwrap_or_default();
             while let Some((letter, after)) = cluster.split_first() {
@@ -231,17 +282,50 @@ impl Program {
                     let missing = || self.usage_error(&format!("option requires an argument -- {short}"));
                     Some(rest.next().ok_or_else(missing)?)
                 };
-                match flag.support {
-                    Support::NotYet => {
-                        return Err(self.error(&format!("option -{short} is not supported yet")));
-                    }
-                    Support::Never(why) => return Err(self.error(&format!("option -{short}: {why}"))),
-                    Support::Works | Support::Accepted(_) => {}
-                }
+                self.usable(flag)?;
                 parsed.flags.push((short, value));
             }
         }
         Ok(false)
+    }
+
+    /// The row of what stands behind two dashes, perhaps with `=` and a value.
+    fn long_flag(&self, word: &[u8]) -> Option<&'static Flag> {
+        let name = word.split(|&byte| byte == b'=').next().unwrap_or_default();
+        self.flags.iter().find(|flag| flag.long.is_some_and(|long| long.as_bytes() == name))
+    }
+
+    fn take_long(
+        &self,
+        flag: &'static Flag,
+        word: &[u8],
+        rest: &mut impl Iterator<Item = OsString>,
+        parsed: &mut Parsed,
+    ) -> Result<(), Stop> {
+        let name = flag.long.unwrap_or_default();
+        let attached = word.get(name.len() + 1..).filter(|_| word.len() > name.len());
+        let value = match (flag.value, attached) {
+            (None, None) => None,
+            (None, Some(_)) => return Err(self.usage_error(&format!("option --{name} takes no argument"))),
+            (Some(_), Some(value)) => Some(OsString::from_vec(value.to_vec())),
+            (Some(_), None) => {
+                let missing = || self.usage_error(&format!("option requires an argument -- {name}"));
+                Some(rest.next().ok_or_else(missing)?)
+            }
+        };
+        self.usable(flag)?;
+        parsed.long.push((name, value));
+        Ok(())
+    }
+
+    /// Stops for flags that are known and not served.
+    fn usable(&self, flag: &Flag) -> Result<(), Stop> {
+        let spelled = flag.spelled();
+        match flag.support {
+            Support::NotYet => Err(self.error(&format!("option {spelled} is not supported yet"))),
+            Support::Never(why) => Err(self.error(&format!("option {spelled}: {why}"))),
+            Support::Works | Support::Accepted(_) => Ok(()),
+        }
     }
 
     /// Stops with one line on standard error.
@@ -259,17 +343,21 @@ impl Program {
     /// The usage text: flags without values in one cluster, the others each with its value.
     pub fn usage(&self) -> String {
         let mut plain: Vec<char> =
-            self.shown().filter(|flag| flag.value.is_none()).map(|flag| flag.short).collect();
+            self.letters().filter(|flag| flag.value.is_none()).map(|flag| flag.short).collect();
         plain.sort_by_key(|c| (!c.is_ascii_digit(), c.to_ascii_lowercase(), c.is_ascii_lowercase()));
         let mut words = Vec::new();
         if !plain.is_empty() {
             words.push(format!("[-{}]", plain.into_iter().collect::<String>()));
         }
-        let mut valued: Vec<&Flag> = self.shown().filter(|flag| flag.value.is_some()).collect();
+        let mut valued: Vec<&Flag> = self.letters().filter(|flag| flag.value.is_some()).collect();
         valued.sort_by_key(|flag| (flag.short.to_ascii_lowercase(), flag.short.is_ascii_lowercase()));
         words.extend(
             valued.iter().map(|flag| format!("[-{} {}]", flag.short, flag.value.unwrap_or_default())),
         );
+        words.extend(self.shown().filter(|flag| !flag.has_letter()).map(|flag| match flag.value {
+            None => format!("[{}]", flag.spelled()),
+            Some(value) => format!("[{} {value}]", flag.spelled()),
+        }));
         words.extend(self.operands.split_inclusive(']').flat_map(|part| {
             // Keep "[command [argument ...]]" together when lines are broken.
             if part.contains('[') {
@@ -287,7 +375,7 @@ impl Program {
         let mut out = format!("{}: {}\n\n{}\n", self.called(), self.about, self.usage());
         let width = self
             .shown()
-            .map(|flag| flag.value.map_or(0, |value| value.chars().count() + 1))
+            .map(|flag| flag.spelled().len() - 2 + flag.value.map_or(0, |value| value.chars().count() + 1))
             .max()
             .unwrap_or(0)
             .min(24);
@@ -299,7 +387,7 @@ impl Program {
                 Support::NotYet => " (not supported yet)".to_string(),
                 Support::Never(why) => format!(" ({why})"),
             };
-            let head = format!("  -{}{value:<width$}", flag.short);
+            let head = format!("  {:<width$}", flag.spelled() + &value, width = width + 2);
             let words: Vec<String> =
                 format!("{}{note}", flag.help).split_whitespace().map(str::to_string).collect();
             out.push_str(&wrap(&head, &words, 96));
@@ -307,6 +395,11 @@ impl Program {
         let _ = writeln!(out, "  {:<width$}  Show this text.", "--help", width = width + 2);
         let _ = writeln!(out, "  {:<width$}  Show the version.", "--version", width = width + 2);
         out
+    }
+
+    /// Those of them with a letter.
+    fn letters(&self) -> impl Iterator<Item = &'static Flag> {
+        self.shown().filter(|flag| flag.has_letter())
     }
 
     /// The flags that are shown to people: those without a help text are for other programs.

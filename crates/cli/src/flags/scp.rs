@@ -55,5 +55,62 @@ pub static SCP: Program = Program {
             Works,
             "Tune SFTP: nrequests=n (requests in flight), buffer=bytes (of one request). By default both adapt.",
         ),
+        Flag::plain(
+            'Z',
+            Works,
+            "Go on with shorter copies that something else has left, as far as they are found to agree with the source.",
+        ),
+        Flag::long(
+            "in-place",
+            Works,
+            "Write files under their final names from the start, as scp does, instead of renaming them when they are complete.",
+        ),
+        Flag::long(
+            "no-resume",
+            Works,
+            "Do not go on with what an interrupted copy has left, and leave nothing to go on with.",
+        ),
+        Flag::long(
+            "verify",
+            Works,
+            "Compare every file with its source after the copy; read it back where the server cannot compare.",
+        ),
+        Flag::long(
+            "no-verify",
+            Works,
+            "Do not compare; by default files are compared where a Longhaul server helps.",
+        ),
+        Flag::long_with(
+            "include",
+            "pattern",
+            Works,
+            "Copy what matches, though a later --exclude says otherwise; the first of both kinds that matches decides. A pattern with a slash is about the path from the top of the tree (** for any number of folders), without one about names; one that ends with a slash is about folders.",
+        ),
+        Flag::long_with("exclude", "pattern", Works, "Leave out of trees what matches."),
+        Flag::long_with(
+            "manifest",
+            "file",
+            Works,
+            "Copy of trees only what this list names: a path from the top of the tree a line, or with NULs.",
+        ),
+        Flag::long_with(
+            "shard",
+            "i/n",
+            Works,
+            "Copy of trees only the i-th of n equal shares of the files, into the target as a folder; auto takes both from the job array of Slurm, Grid Engine or LSF that this process is a task of.",
+        ),
+        Flag::long("dry-run", Works, "Show what would be copied, and change nothing."),
+        Flag::long(
+            "json",
+            Works,
+            "Tell everything in JSON on standard output, an object a line, instead of showing progress.",
+        ),
+        Flag::long("fsync", Works, "Have files written to the disk before they get their names."),
+        Flag::long_with(
+            "retries",
+            "n",
+            Works,
+            "Connect again up to n times in a row when the connection breaks (without asking anything), and go on; 3 by default.",
+        ),
     ],
 };

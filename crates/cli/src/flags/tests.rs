@@ -41,6 +41,18 @@ fn scp_stops_at_the_first_operand() {
 }
 
 #[test]
+fn long_flags_take_their_value_in_either_form() {
+    let parsed =
+        parse(&SCP, &["-r", "--retries", "3", "--retries=7", "--in-place", "a", "--json"]).expect("parses");
+    assert_eq!(parsed.long_text("retries").as_deref(), Some("7"));
+    assert!(parsed.has('r') && parsed.has_long("in-place") && !parsed.has_long("json"));
+    assert_eq!(operands(&parsed), ["a", "--json"]);
+    for wrong in [&["--retries"][..], &["--in-place=yes"], &["--retriesx", "1"], &["--retr"]] {
+        assert_eq!(parse(&SCP, wrong).expect_err("a mistake").status, 1, "{wrong:?}");
+    }
+}
+
+#[test]
 fn mistakes_end_with_usage_and_the_programs_status() {
     let stop = parse(&SSH, &["-!"]).expect_err("unknown");
     assert_eq!(stop.status, 255);
@@ -79,11 +91,12 @@ fn help_names_every_documented_flag() {
         let stop = parse(program, &["--help"]).expect_err("stops");
         assert_eq!(stop.status, 0);
         for flag in program.flags.iter().filter(|flag| !flag.help.is_empty()) {
-            assert!(stop.out.contains(&format!("\n  -{}", flag.short)), "{} -{}", program.name, flag.short);
+            let spelled = flag.spelled();
+            assert!(stop.out.contains(&format!("\n  {spelled} ")), "{} {spelled}", program.name);
         }
         for (index, flag) in program.flags.iter().enumerate() {
-            let twice = program.flags.iter().skip(index + 1).any(|other| other.short == flag.short);
-            assert!(!twice, "{} has -{} twice", program.name, flag.short);
+            let twice = program.flags.iter().skip(index + 1).any(|other| other.spelled() == flag.spelled());
+            assert!(!twice, "{} has {} twice", program.name, flag.spelled());
         }
         assert!(program.usage().lines().all(|line| line.len() <= 80), "{}", program.usage());
     }

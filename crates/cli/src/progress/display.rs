@@ -5,6 +5,9 @@ use std::time::Instant;
 
 use super::meter::{Meter, REFRESH, State};
 
+/// The key of a whole job among those of files.
+const JOB: u64 = u64::MAX;
+
 /// One line per file on standard output, redrawn once a second; silent unless that is a terminal.
 ///
 /// Background jobs do not draw either: the line would land in the middle of someone's typing.
@@ -53,6 +56,30 @@ impl Display {
         if self.next_refresh.is_none_or(|at| now >= at) {
             self.next_refresh = Some(now + REFRESH);
             self.draw(State::Running, now);
+        }
+    }
+
+    /// Tells how far a whole job is, of `total` bytes so far found; it takes the place of the file on display. `kept` of its
+    /// bytes were there before.
+    pub fn update_job(&mut self, name: &str, kept: u64, done: u64, total: u64, now: Instant) {
+        if !self.enabled {
+            return;
+        }
+        if !matches!(&self.current, Some((JOB, _))) {
+            self.current = Some((JOB, Meter::resumed(name.as_bytes(), total, 0, now)));
+        }
+        if let Some((_, meter)) = &mut self.current {
+            meter.rename(name, total);
+            meter.keep(kept);
+        }
+        self.update_resumed(JOB, name.as_bytes(), kept, done, total, now);
+    }
+
+    /// Draws the last line of a job that was on display, which `started` at the given instant.
+    pub fn finish_job(&mut self, name: &str, done: u64, started: Instant, now: Instant) {
+        if matches!(&self.current, Some((JOB, _))) {
+            self.current = None;
+            self.finish(JOB, name.as_bytes(), done, done, started, now);
         }
     }
 

@@ -63,6 +63,24 @@ impl Meter {
         Self { done: kept, kept, interval_done: kept, ..Self::new(name, total, now) }
     }
 
+    /// Changes name and size of what is measured: a job finds out about itself as it goes.
+    pub fn rename(&mut self, name: &str, total: u64) {
+        name.clone_into(&mut self.name);
+        self.total = total;
+    }
+
+    /// Counts bytes that turned out to be there before: they are no rate.
+    pub fn keep(&mut self, kept: u64) {
+        let more = kept.saturating_sub(self.kept);
+        self.kept += more;
+        self.interval_done += more;
+    }
+
+    /// Bytes per second now, smoothed over some seconds.
+    pub fn rate(&self, now: Instant) -> f64 {
+        self.current(now)
+    }
+
     /// Tells how many bytes of the file are done by now. Cheap: may be called for every packet.
     pub fn update(&mut self, done: u64, now: Instant) {
         if done != self.done {

@@ -7,20 +7,24 @@ use std::io::{self, IoSlice, IoSliceMut};
 
 use lh_wire::{Reader, Writer};
 
-use super::Server;
 use super::handles::{Open, OpenFile};
 use super::log::Shown;
+use super::{Server, request_table};
 use crate::batch::{
-    GET_BUDGET, GET_OVERHEAD, GetFile, Got, GotFile, MAX_FILES, PUT_PERMISSIONS, PutFailure, PutFile,
-    PutStep, write_got,
+    GET_BUDGET, GET_OVERHEAD, GetFile, Got, GotFile, MAX_FILES, PUT_COMPARED, PUT_PERMISSIONS, PUT_PLACED,
+    PutFailure, PutFile, PutStep, write_got,
 };
-use crate::fs::{status_of, text_of};
+use crate::fs::{FileSystem, status_of, text_of};
 use crate::server::LogLevel;
 use crate::{Attrs, OpenFlags, StatusCode};
 
+/// The end of the names under which files grow, and how much of the final name they keep.
+const PART_SUFFIX: &[u8] = b".lhpart";
+const LONGEST_PART: usize = 240;
+
 impl Server {
     pub(super) fn serve_put_files(&mut self, id: u32, flags: u32, count: u32, fields: &[u8]) {
-        if flags & !PUT_PERMISSIONS != 0 {
+        if flags & !(PUT_PERMISSIONS | PUT_PLACED | PUT_COMPARED) != 0 {
             return self.reply_status(id, StatusCode::OP_UNSUPPORTED);
         }
         let Some(files) = read_all(fields, count, PutFile::read) else {
@@ -28,7 +32,7 @@ impl Server {
         };
         let mut failures = Vec::new();
         for (index, file) in (0..).zip(&files) {
-            if let Err((step, error)) = self.put_file(file, flags & PUT_PERMISSIONS != 0) {
+            if let Err((step, error)) = self.put_file(file, flags) {
                 let (code, text) = (status_of(&error), text_of(&error));
                 self.log_line(LogLevel::Info, format_args!("sent status {text}"));
                 failures.push(PutFailure { index, step, code, text });
@@ -38,16 +42,32 @@ impl Server {
         self.reply().extended(id, |out| PutFailure::write_all(&failures, out));
     }
 
-    fn put_file(&mut self, file: &PutFile<'_>, set_permissions: bool) -> Result<(), (PutStep, io::Error)> {
-        let flags = OpenFlags::WRITE | OpenFlags::CREAT;
+    fn put_file(&mut self, file: &PutFile<'_>, options: u32) -> Result<(), (PutStep, io::Error)> {
         let permissions = file.attrs.permissions.map_or(0o666, |bits| bits & 0o7777);
-        self.log_open(file.path, flags, permissions);
-        let opened = self.room_to_open().and_then(|()| self.open_file(file.path, flags, permissions));
-        let mut open = opened.map_err(|error| (PutStep::Open, error))?;
-        let written = write_whole(&mut open, file.data);
-        let outcome = match written {
+        let place = if options & PUT_PLACED != 0 { self.place_for(file.path) } else { None };
+        let mut part = None;
+        if let Some((name, old)) = place {
+            part = self.open_part(&name, file.path, old, permissions).map(|open| (name, old, open));
+        }
+        let flags = OpenFlags::WRITE | OpenFlags::CREAT;
+        let (part, mut open) = match part {
+            Some((name, old, open)) => (Some((name, old)), open),
+            None => {
+                // What is compared has to be read, which a file that is there may not allow.
+                self.log_open(file.path, flags, permissions);
+                let opened = self.room_to_open();
+                let opened = opened.and_then(|()| self.open_file(file.path, flags, permissions));
+                (None, opened.map_err(|error| (PutStep::Open, error))?)
+            }
+        };
+        let compared = part.is_some() && options & PUT_COMPARED != 0;
+        let written = write_whole(&mut open, file.data)
+            .and_then(|()| if compared { compare(&mut open, file.data) } else { Ok(()) });
+        let mut outcome = match written {
             Ok(()) => {
-                let permissions = file.attrs.permissions.filter(|_| set_permissions);
+                let old = part.as_ref().and_then(|(_, old)| old.as_ref()).and_then(|old| old.permissions);
+                let wanted = file.attrs.permissions.filter(|_| options & PUT_PERMISSIONS != 0);
+                let permissions = wanted.or(old.map(|bits| bits & 0o7777));
                 let attrs = Attrs { permissions, times: file.attrs.times, ..Attrs::NONE };
                 if attrs == Attrs::NONE {
                     Ok(())
@@ -62,7 +82,64 @@ impl Server {
             }
         };
         self.log_close(Open::File(open), false);
+        if let Some((name, _)) = part {
+            if outcome.is_ok() {
+                outcome = self.fs.rename(&name, file.path, true).map_err(|error| (PutStep::Write, error));
+            }
+            if outcome.is_err() {
+                let _ = self.fs.remove_file(&name);
+            }
+        }
         outcome
+    }
+
+    /// The name under which a file grows, and what it will replace; `None` where it has to be written in place.
+    fn place_for(&mut self, path: &[u8]) -> Option<(Vec<u8>, Option<Attrs>)> {
+        let may = |name| request_table().iter().any(|info| info.name == name && self.options.permits(info));
+        if !(may("posix-rename") && may("remove") && may("lstat")) {
+            return None;
+        }
+        let old = match self.fs.attrs(path, false) {
+            Ok(attrs) if attrs.is_file() => Some(attrs),
+            Err(error) if status_of(&error) == StatusCode::NO_SUCH_FILE => None,
+            _ => return None,
+        };
+        let start = path.iter().rposition(|&byte| byte == b'/').map_or(0, |slash| slash + 1);
+        let (folder, name) = path.split_at(start);
+        let name = name.get(..name.len().min(LONGEST_PART)).unwrap_or(name);
+        Some(([folder, b".", name, PART_SUFFIX].concat(), old))
+    }
+
+    /// Opens it, as the owner of what it replaces; `None` where that cannot be.
+    fn open_part(
+        &mut self,
+        name: &[u8],
+        path: &[u8],
+        old: Option<Attrs>,
+        permissions: u32,
+    ) -> Option<OpenFile> {
+        let flags = OpenFlags::READ | OpenFlags::WRITE | OpenFlags::CREAT | OpenFlags::EXCL;
+        self.room_to_open().ok()?;
+        self.log_open(path, flags, permissions);
+        let open = |fs: &mut dyn FileSystem| fs.open(name, flags, Some(permissions));
+        let mut file = open(&mut *self.fs)
+            .or_else(|_| {
+                // Left by somebody who was interrupted.
+                self.fs.remove_file(name)?;
+                open(&mut *self.fs)
+            })
+            .ok()?;
+        if let Some(ids) = old.and_then(|old| old.ids)
+            && file.attrs().ok().and_then(|attrs| attrs.ids) != Some(ids)
+            && file.set_attrs(&Attrs { ids: Some(ids), ..Attrs::NONE }).is_err()
+        {
+            let _ = self.fs.remove_file(name);
+            return None;
+        }
+        // In logs and accounts it has its final name.
+        let number = self.handles.number_file();
+        self.log.file_opened(number);
+        Some(OpenFile::new(number, file, path, flags))
     }
 
     pub(super) fn serve_get_files(&mut self, id: u32, flags: u32, count: u32, fields: &[u8]) {
@@ -128,6 +205,22 @@ fn read_all<'a, T>(
         all.push(read(&mut reader).ok()?);
     }
     reader.is_empty().then_some(all)
+}
+
+/// Fails unless the file holds what was written.
+fn compare(open: &mut OpenFile, data: &[u8]) -> io::Result<()> {
+    let mut back = vec![0; data.len()];
+    let mut done = 0;
+    while let Some(rest) = back.get_mut(done..).filter(|rest| !rest.is_empty()) {
+        match open.file.read_at(done as u64, &mut [IoSliceMut::new(rest)])? {
+            0 => break,
+            n => done += n,
+        }
+    }
+    if done == data.len() && back == data {
+        return Ok(());
+    }
+    Err(io::Error::other("what was written is not what was sent"))
 }
 
 /// Writes `data` over what is there and cuts the file behind it, or behind what could be written.

@@ -4,6 +4,7 @@ use std::io;
 
 use lh_wire::Writer;
 
+use super::check::Checked;
 use super::handles::{Open, OpenFile};
 use super::log::Shown;
 use super::{LogLevel, Server, long_name};
@@ -120,6 +121,20 @@ impl Server {
                 None => self.reply_text(id, StatusCode::FAILURE, "No such user"),
             },
             Request::UsersGroupsById { users, groups } => self.serve_names_of_ids(id, users, groups),
+            Request::CheckFile { handle, algorithms, offset, len, block }
+            | Request::CheckFileHandle { handle, algorithms, offset, len, block } => {
+                self.start_check(id, Checked::Handle(handle.to_vec()), algorithms, offset, len, block);
+            }
+            Request::CheckFileName { path, algorithms, offset, len, block } => {
+                self.log_line(LogLevel::Verbose, format_args!("check-file \"{}\"", Shown(path)));
+                match self.fs.open(path, OpenFlags::READ, None) {
+                    Ok(file) => {
+                        self.start_check(id, Checked::File(file), algorithms, offset, len, block);
+                    }
+                    Err(error) => self.reply_error(id, &error),
+                }
+            }
+            Request::RunningSum { handle, finish } => self.serve_running_sum(id, handle, finish),
             Request::PutFiles { flags, count, files } => self.serve_put_files(id, flags, count, files),
             Request::GetFiles { flags, count, files } => self.serve_get_files(id, flags, count, files),
             Request::ListDir { path, pattern, flags } => self.serve_list_dir(id, path, pattern, flags),

@@ -5,6 +5,7 @@ use std::io::{self, IoSlice, IoSliceMut};
 use bytes::Bytes;
 use lh_wire::Reader;
 
+use super::check::CheckJob;
 use super::copy::CopyJob;
 use super::handles::{Handles, Open};
 use super::log::{FileOutcome, Shown};
@@ -77,6 +78,7 @@ pub struct Server {
     pub(super) options: ServerOptions,
     pub(super) handles: Handles,
     pub(super) copy: Option<CopyJob>,
+    pub(super) check: Option<CheckJob>,
     pub(super) log: Box<dyn LogSink>,
     input: Chunks,
     /// Bytes given to `input` since the beginning, and those of them credit was given for.
@@ -107,6 +109,7 @@ impl Server {
             options,
             handles: Handles::default(),
             copy: None,
+            check: None,
             log,
             input: Chunks::default(),
             received: 0,
@@ -141,9 +144,10 @@ impl Server {
         let mut waiting_for_output = false;
         self.turns = REQUESTS_PER_POLL;
         loop {
-            if self.copy.is_some() {
+            if self.at_work() {
                 self.continue_copy();
-                more = self.copy.is_some();
+                self.continue_check();
+                more = self.at_work();
                 if more {
                     break;
                 }
@@ -178,13 +182,18 @@ impl Server {
         Ok(Progress { consumed, more })
     }
 
+    /// A request is being served in steps.
+    const fn at_work(&self) -> bool {
+        self.copy.is_some() || self.check.is_some()
+    }
+
     /// True when no reply waits to be sent and no request that has arrived completely waits to be served:
     /// after the client's EOF, the moment to close the channel.
     pub fn is_idle(&self) -> bool {
         let mut length = [0; 4];
         let whole_message = self.input.peek(&mut length)
             && (self.input.len() - 4) as u64 >= u64::from(u32::from_be_bytes(length));
-        self.pending.is_empty() && self.copy.is_none() && (self.failed.is_some() || !whole_message)
+        self.pending.is_empty() && !self.at_work() && (self.failed.is_some() || !whole_message)
     }
 
     /// Closes what is open, with an account of each file, and logs the end of the session. Dropping the
@@ -194,6 +203,7 @@ impl Server {
             return;
         }
         self.copy = None;
+        self.check = None;
         for open in self.handles.drain().collect::<Vec<_>>() {
             self.log_close(open, true);
         }
@@ -353,6 +363,9 @@ impl Server {
                     |rest| {
                         let read = file.read_at(offset, rest);
                         let n = read.as_ref().map_or(0, |&n| n);
+                        if let Some(sum) = &mut open.sum {
+                            sum.add_slices(offset, rest, n);
+                        }
                         outcome = Some(read);
                         n
                     },
@@ -374,7 +387,11 @@ impl Server {
                     DATA_HEADER,
                     |rest| {
                         read = open.file.read_at(offset, rest);
-                        read.as_ref().map_or(0, |&n| n)
+                        let n = read.as_ref().map_or(0, |&n| n);
+                        if let Some(sum) = &mut open.sum {
+                            sum.add_slices(offset, rest, n);
+                        }
+                        n
                     },
                     |n| data_header(id, n),
                 );
@@ -447,6 +464,9 @@ impl Server {
         }
         if done > 0 {
             open.did_write(offset, done);
+            if outcome.is_ok() {
+                open.sum_written(offset, done);
+            }
         }
         if let Err(error) = &outcome {
             open.failed(status_of(error));

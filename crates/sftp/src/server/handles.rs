@@ -2,12 +2,14 @@
 
 use super::log::{FileEvent, FileOutcome};
 use crate::fs::{Directory, File};
-use crate::{OpenFlags, StatusCode};
+use crate::{OpenFlags, RunningSum, StatusCode};
 
 /// A file and its account.
 pub(super) struct OpenFile {
     pub(super) file: Box<dyn File>,
     pub(super) event: FileEvent,
+    /// Over what goes through this handle, for a client that has asked for it.
+    pub(super) sum: Option<RunningSum>,
 }
 
 impl OpenFile {
@@ -21,7 +23,7 @@ impl OpenFile {
             start: u64::MAX,
             outcome: FileOutcome::Complete,
         };
-        Self { file, event }
+        Self { file, event, sum: None }
     }
 
     pub(super) fn did_read(&mut self, offset: u64, n: usize) {

@@ -5,6 +5,7 @@
 //! have been used, so that credit for the channel is held back while replies cannot leave.
 
 mod batch;
+mod check;
 mod copy;
 mod dispatch;
 mod engine;

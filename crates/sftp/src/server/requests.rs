@@ -46,7 +46,7 @@ const fn made_of(
     RequestInfo { parts, ..extended(name, extension, "1", writes) }
 }
 
-static TABLE: [RequestInfo; 32] = [
+static TABLE: [RequestInfo; 36] = [
     plain("open", PacketType::OPEN, false),
     plain("close", PacketType::CLOSE, false),
     plain("read", PacketType::READ, false),
@@ -76,6 +76,10 @@ static TABLE: [RequestInfo; 32] = [
     extended("copy-data", extension::COPY_DATA, "1", true),
     extended("home-directory", extension::HOME_DIRECTORY, "1", false),
     extended("users-groups-by-id", extension::USERS_GROUPS_BY_ID, "1", false),
+    extended("check-file", extension::CHECK_FILE, "1", false),
+    extended("check-file-handle", extension::CHECK_FILE_HANDLE, "1", false),
+    extended("check-file-name", extension::CHECK_FILE_NAME, "1", false),
+    extended("running-sum", extension::RUNNING_SUM, "1", false),
     made_of("put-files", extension::PUT_FILES, true, &["open", "write", "fsetstat", "close"]),
     made_of("get-files", extension::GET_FILES, false, &["open", "read", "fstat", "close"]),
     made_of("list-dir", extension::LIST_DIR, false, &["opendir", "readdir", "close"]),

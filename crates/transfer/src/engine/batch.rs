@@ -6,13 +6,15 @@
 use std::io::IoSliceMut;
 use std::time::Instant;
 
-use lh_sftp::batch::{GET_BUDGET, GET_OVERHEAD, GetFile, MAX_FILES, PUT_PERMISSIONS, PutFile, PutStep};
+use lh_sftp::batch::{
+    GET_BUDGET, GET_OVERHEAD, GetFile, MAX_FILES, PUT_COMPARED, PUT_PERMISSIONS, PUT_PLACED, PutFile, PutStep,
+};
 use lh_sftp::extension;
 
 use crate::end::{Change, Done, Fault, FaultKind, Got, Handle, Info, Kind, Op, Outcome};
 use crate::table::{Key, Table};
 use crate::wording::{self, Deed, shrank};
-use crate::{Direction, Event, local};
+use crate::{Direction, Event, Verify, local};
 
 use super::dirs::Item;
 use super::prepare::fault_of;
@@ -74,7 +76,11 @@ impl Engine {
             return false;
         }
         // What is asked for byte by byte or file by file is done so.
-        let plain = !self.options.resume && !self.options.sync && self.options.bits_per_second.is_none();
+        let plain = !self.options.dry_run
+            && !self.options.adopt_partial
+            && !self.options.resume
+            && !self.options.sync
+            && self.options.bits_per_second.is_none();
         let name = match self.plan.direction {
             Direction::Upload => extension::PUT_FILES,
             Direction::Download => extension::GET_FILES,
@@ -102,7 +108,10 @@ impl Engine {
             return false;
         }
         let Some(file) = self.files.get(key) else { return false };
-        if file.size > SMALL_FILE || !matches!(file.item.info.kind, Kind::File) {
+        if file.size > SMALL_FILE
+            || !matches!(file.item.info.kind, Kind::File)
+            || self.may_be_done(&file.item)
+        {
             return false;
         }
         let longest = self.batches.message.len() + file.item.target.len() + SMALL_FILE as usize + 64;
@@ -114,7 +123,7 @@ impl Engine {
         let change = Change {
             mode: Some(file.item.info.mode.unwrap_or(0o666) & 0o777),
             times: file.item.info.times.filter(|_| self.options.preserve),
-            size: None,
+            ..Change::default()
         };
         // One byte more than a file of unknown size may have shows that it has too many.
         let most = if file.to_eof { SMALL_FILE + 1 } else { file.size };
@@ -159,9 +168,10 @@ impl Engine {
         else {
             return Some(item);
         };
-        if self.plan.direction != Direction::Download || !self.batches_offered() {
+        if self.plan.direction != Direction::Download || !self.batches_offered() || self.may_be_done(&item) {
             return Some(item);
         }
+        self.bytes_found += size;
         let len = if size == 0 { UNSIZED } else { size as u32 };
         let files = self.batches.files.len() + 1;
         if self.batches.bytes as usize + len as usize + files * (GET_OVERHEAD + UNSIZED as usize) > GET_BUDGET
@@ -186,7 +196,9 @@ impl Engine {
         self.flow.requests += 1;
         let key = self.batches.under_way.insert(Batch { files, bytes, started: self.now });
         let message = std::mem::take(&mut self.batches.message);
-        let flags = if self.options.preserve { PUT_PERMISSIONS } else { 0 };
+        let flags = if self.options.preserve { PUT_PERMISSIONS } else { 0 }
+            | if self.options.atomic { PUT_PLACED } else { 0 }
+            | if self.options.verify == Verify::Off { 0 } else { PUT_COMPARED };
         let (side, op) = match self.plan.direction {
             Direction::Upload => (Side::Target, Op::PutFiles { flags, count, files: &message }),
             _ => (Side::Source, Op::GetFiles { count, files: &message }),
@@ -284,6 +296,11 @@ impl Engine {
 
     /// A whole file onto this host, overwritten in place as any other.
     fn write_small(&self, small: &Small, got: &Got) -> Result<(), (Deed, Fault)> {
+        if self.options.atomic
+            && let Some(done) = self.place_small(&small.item, got)
+        {
+            return done;
+        }
         let mode = got.info.mode.unwrap_or(0o666) & 0o777;
         let opened = local::perform(Op::OpenWrite { path: &small.item.target, mode });
         let (handle, old) = match opened {
@@ -310,6 +327,10 @@ impl Engine {
     }
 
     fn small_done(&mut self, small: Small, started: Instant) {
+        self.note_done(&small.item, small.size);
+        if self.options.atomic && self.options.verify != Verify::Off {
+            self.summary.verified += 1;
+        }
         self.summary.files += 1;
         let name = crate::base_name(&small.item.source).to_vec();
         self.events.push_back(Event::FileDone { id: small.id, name, size: small.size, kept: 0, started });

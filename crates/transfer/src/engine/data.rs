@@ -194,11 +194,17 @@ impl Engine {
         let mut buffer = [0_u8; SMALL_WRITE as usize];
         let room = &mut buffer[..want as usize];
         let n = local::read_at(source, file.requested, &mut [IoSliceMut::new(room)])?;
+        let offset = file.requested;
         if n > 0
             && let Some(mut header) = remote.write_header(target, file.requested)
         {
             let step = FileStep::Write { offset: file.requested, len: n as u32 };
             remote.queue_write(&mut header, &buffer[..n], Token::File(key, step));
+        }
+        if n > 0
+            && let Some(sum) = self.files.get_mut(key).and_then(|file| file.sum.as_mut())
+        {
+            sum.add(offset, &buffer[..n]);
         }
         Ok(n)
     }
@@ -311,10 +317,20 @@ impl Engine {
             return;
         }
         let Some(target) = &file.target else { return };
-        match local::write_all_at(target, offset, data.chunks()) {
+        let begun = std::time::Instant::now();
+        let written = local::write_all_at(target, offset, data.chunks());
+        self.waits.disk += begun.elapsed();
+        match written {
             Ok(()) => {
+                if let Some(sum) = &mut file.sum
+                    && local::sum_written(target, offset, len as usize, sum).is_err()
+                {
+                    // It cannot be read: nothing is claimed about it.
+                    file.sum = None;
+                }
                 file.confirm(offset, len);
                 self.summary.bytes += len;
+                self.note_progress(key);
             }
             Err(fault) => self.file_failed(key, Deed::WriteTarget, &fault),
         }

@@ -45,11 +45,13 @@ pub(crate) struct Item {
     pub(super) parent: Option<Key>,
     /// Reached through a symbolic link (or named on the command line, which may be one).
     pub(super) linked: bool,
+    /// The copy turned out wrong once and is made again.
+    pub(super) again: bool,
 }
 
 impl Item {
     pub(super) fn top(source: Vec<u8>, target: Vec<u8>, info: Info) -> Self {
-        Self { source, target, info, parent: None, linked: true }
+        Self { source, target, info, parent: None, linked: true, again: false }
     }
 }
 
@@ -81,6 +83,8 @@ pub(super) struct Dir {
     finishing: bool,
     /// The source without symlinks, where it is known: to notice a link that leads back.
     real: Option<Vec<u8>>,
+    /// Its path from the top of the tree.
+    relative: Vec<u8>,
 }
 
 impl Dir {
@@ -89,12 +93,32 @@ impl Dir {
         self.files.len() + self.subdirs.len()
     }
 
+    /// Files that are not started.
+    pub(super) fn waiting_files(&self) -> usize {
+        self.files.len()
+    }
+
+    /// Everything in it has been listed and started.
+    pub(super) fn exhausted(&self) -> bool {
+        self.listed && self.waiting() == 0
+    }
+
     /// Drops what has not been started. See [`Engine::abandon_dir`].
     fn abandon(&mut self) {
         self.failed = true;
         self.listed = true;
         self.files.clear();
         self.subdirs.clear();
+    }
+
+    /// It did not exist before: nothing can be in it but what this copy puts there.
+    pub(super) const fn created(&self) -> bool {
+        self.created
+    }
+
+    /// One more below is to be waited for.
+    pub(super) const fn count_in(&mut self) {
+        self.children += 1;
     }
 
     fn temporary_mode(&self) -> u32 {
@@ -184,6 +208,7 @@ impl Engine {
             info: entry.info,
             parent: Some(key),
             linked: entry.info.kind != Kind::Dir,
+            again: false,
         };
         if let Some(dir) = self.dirs.get_mut(key) {
             dir.children += 1;
@@ -203,6 +228,8 @@ impl Engine {
             self.fail(format!("{}: directory loop, not copied", display_name(&item.source)));
             return self.child_finished(item.parent);
         }
+        let above = item.parent.and_then(|parent| self.dirs.get(parent)).map(|dir| &dir.relative);
+        let relative = above.map_or_else(Vec::new, |above| join(above, crate::base_name(&item.source)));
         let dir = Dir {
             item,
             ready: false,
@@ -221,6 +248,7 @@ impl Engine {
             children: 0,
             finishing: false,
             real,
+            relative,
         };
         let (source, target) = (dir.item.source.clone(), dir.item.target.clone());
         let mode = dir.temporary_mode();
@@ -234,7 +262,11 @@ impl Engine {
             let source = shown.unwrap_or_else(|| source.clone());
             self.events.push_back(crate::Event::Entered { source });
         }
-        self.start(Side::Target, Op::Mkdir { path: &target, mode }, Token::Dir(key, DirStep::Mkdir));
+        if self.options.dry_run {
+            self.done.push_back((Token::Dir(key, DirStep::Mkdir), Ok(Done::Ok)));
+        } else {
+            self.start(Side::Target, Op::Mkdir { path: &target, mode }, Token::Dir(key, DirStep::Mkdir));
+        }
         let list = Op::List { path: &source, pattern: b"" };
         self.start(Side::Source, list, Token::Dir(key, DirStep::List));
     }
@@ -382,6 +414,7 @@ impl Engine {
         if dir.failed {
             return;
         }
+        let chosen = self.options.select != crate::Selection::default();
         let (mut suspects, mut specials) = (Vec::new(), Vec::new());
         let (files, subdirs) = (dir.files.len(), dir.subdirs.len());
         for entry in entries {
@@ -391,6 +424,10 @@ impl Engine {
             if !is_safe_name(&entry.name) {
                 suspects.push(entry.name);
             } else {
+                let path = if chosen { join(&dir.relative, &entry.name) } else { Vec::new() };
+                if chosen && !self.options.select.wants(&path, entry.info.kind == Kind::Dir) {
+                    continue;
+                }
                 match entry.info.kind {
                     Kind::Dir => dir.subdirs.push_back(entry),
                     Kind::Special => specials.push(join(&dir.item.source, &entry.name)),
@@ -469,7 +506,7 @@ impl Engine {
             let mode = dir.item.info.mode.map(|mode| mode & 0o1777);
             change.mode = mode.filter(|&mode| mode != dir.temporary_mode());
         }
-        if change == Change::default() {
+        if change == Change::default() || self.options.dry_run {
             return self.dir_finished(key);
         }
         dir.outstanding += 1;

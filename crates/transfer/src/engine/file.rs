@@ -4,11 +4,14 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use bytes::Bytes;
+use lh_sftp::RunningSum;
 
 use crate::end::{Fault, Handle};
 
+use super::check::{Check, CheckStep};
 use super::dirs::Item;
 use super::lanes::{Plain, Stripe};
+use super::place::{Place, PlaceStep};
 
 /// Which question about a file an answer belongs to.
 #[derive(Debug, Clone, Copy)]
@@ -40,6 +43,9 @@ pub(crate) enum FileStep {
     CloseTarget,
     /// Cutting a file that was closed before its failure was known.
     Repair,
+    /// What [`super::place`] and [`super::check`] ask.
+    Place(PlaceStep),
+    Check(CheckStep),
 }
 
 /// How far a file has come.
@@ -105,6 +111,12 @@ pub(super) struct File {
     pub(super) plain: Plain,
     /// By number of the further channel, less one; empty while there is none.
     pub(super) stripes: Vec<Stripe>,
+    /// Under which name the file grows.
+    pub(super) place: Place,
+    /// The comparison of what is there already, while it goes on.
+    pub(super) check: Option<Check>,
+    /// Over what was copied, while both ends sum up.
+    pub(super) sum: Option<RunningSum>,
 }
 
 impl File {
@@ -142,7 +154,15 @@ impl File {
             started: now,
             plain: Plain::default(),
             stripes: Vec::new(),
+            place: Place::default(),
+            check: None,
+            sum: None,
         }
+    }
+
+    /// The name that the bytes are under now.
+    pub(super) fn written_path(&self) -> &[u8] {
+        self.place.growing().unwrap_or(&self.item.target)
     }
 
     /// `kept` bytes of the target are right already: copying begins behind them.

@@ -40,6 +40,13 @@ impl Engine {
 
     pub(super) fn begin_ordinary_file(&mut self, id: u64, item: Item) {
         let info = item.info;
+        // A file of its own was asked for: only trees are chosen from, but for their links, which may be anything.
+        if self.options.dry_run && info.kind == Kind::File {
+            let (source, target, size) = (item.source, item.target, info.size);
+            self.events.push_back(Event::Planned { source, target, size });
+            self.summary.files += 1;
+            return self.child_finished(item.parent);
+        }
         let source = item.source.clone();
         let mut file = File::new(id, item, self.now);
         file.outstanding = 1;
@@ -99,6 +106,8 @@ impl Engine {
                             self.file_failed(key, Deed::CloseTarget, &fault);
                         }
                     }
+                    FileStep::Place(step) => self.place_answer(key, step, outcome),
+                    FileStep::Check(step) => self.check_answer(key, step, outcome),
                     // The failure has been told; that the cut failed too says nothing new.
                     FileStep::Repair | FileStep::Read { .. } | FileStep::Write { .. } => {}
                 }
@@ -126,6 +135,12 @@ impl Engine {
                     let text = wording::not_regular(self.plan.direction, &source);
                     self.file_failed_with(key, text);
                 }
+            }
+            Kind::File | Kind::Symlink | Kind::Unknown if self.options.dry_run => {
+                let (source, target) = (file.item.source.clone(), file.item.target.clone());
+                self.events.push_back(Event::Planned { source, target, size: info.size });
+                self.summary.files += 1;
+                self.forget_file(key);
             }
             Kind::File | Kind::Symlink | Kind::Unknown => {
                 file.outstanding += 1;
@@ -183,6 +198,7 @@ impl Engine {
             return self.file_failed_with(key, text);
         }
         file.to_eof = info.size.unwrap_or(0) == 0;
+        self.bytes_found += info.size.unwrap_or(0);
         self.expect_size(key, info.size.unwrap_or(0));
         if self.put_in_batch(key) {
             return;
@@ -193,7 +209,7 @@ impl Engine {
             let target = file.item.target.clone();
             return self.start(Side::Target, Op::Stat(&target), Token::File(key, FileStep::TargetStat));
         }
-        self.open_target(key);
+        self.find_place(key);
     }
 
     /// Upload that is to be resumed: how much is there?
@@ -245,7 +261,7 @@ impl Engine {
         false
     }
 
-    fn open_target(&mut self, key: Key) {
+    pub(super) fn open_target(&mut self, key: Key) {
         let Some(file) = self.files.get_mut(key) else { return };
         file.outstanding += 1;
         let (target, info) = (file.item.target.clone(), file.item.info);
@@ -272,7 +288,15 @@ impl Engine {
             return self.leave_target_alone(key);
         }
         self.note_round_trip(asked);
+        self.begin_data(key);
+    }
+
+    /// Both ends are open: the data may follow.
+    pub(super) fn begin_data(&mut self, key: Key) {
+        self.begin_sum(key);
         let Some(file) = self.files.get_mut(key) else { return };
+        file.phase = Phase::Copying;
+        file.place.settled = true;
         file.started = self.now;
         file.in_sending = true;
         self.sending.push_back(key);
@@ -292,7 +316,7 @@ impl Engine {
         let size = if self.plan.direction == Direction::Relay { file.write_at } else { file.requested };
         file.uncut = Some((fault, size));
         file.outstanding += 1;
-        let target = file.item.target.clone();
+        let target = file.written_path().to_vec();
         self.start(Side::Target, Op::Stat(&target), Token::File(key, FileStep::SizeCheck));
     }
 
@@ -321,6 +345,7 @@ impl Engine {
                 if let Some(file) = self.files.get_mut(key) {
                     file.confirm(offset, u64::from(len));
                 }
+                self.note_progress(key);
             }
             Err(fault) => self.file_failed(key, Deed::WriteTarget, &fault),
         }
@@ -344,12 +369,16 @@ impl Engine {
                         self.file_failed(key, Deed::ReadSource, &fault);
                         return self.move_on(key);
                     }
-                    if !self.close_stripes(key) {
+                    if !self.close_stripes(key) && !self.must_read_back(key) {
                         self.close_file(key);
                     }
                 }
             }
             Phase::Closing if quiet => {
+                if self.settle_place(key) {
+                    return;
+                }
+                let Some(file) = self.files.get_mut(key) else { return };
                 let cut_later = self.plan.direction != Direction::Download
                     && file.failed
                     && !file.repaired
@@ -358,7 +387,7 @@ impl Engine {
                     file.repaired = true;
                     file.outstanding += 1;
                     let change = Change { size: Some(file.good_end()), ..Change::default() };
-                    let target = file.item.target.clone();
+                    let target = file.written_path().to_vec();
                     let token = Token::File(key, FileStep::Repair);
                     self.start(Side::Target, Op::SetPath { path: &target, change }, token);
                 } else {
@@ -370,8 +399,10 @@ impl Engine {
     }
 
     /// Sets what is to be set on the target and closes both ends.
-    fn close_file(&mut self, key: Key) {
+    pub(super) fn close_file(&mut self, key: Key) {
+        self.end_sum(key);
         let Some(file) = self.files.get_mut(key) else { return };
+        let untouched = file.phase == Phase::Opening;
         file.phase = Phase::Closing;
         self.flow.ahead -= std::mem::take(&mut file.ahead);
         self.flow.held -= file.held.values().flatten().map(|piece| piece.len() as u64).sum::<u64>();
@@ -393,12 +424,17 @@ impl Engine {
         } else {
             change.size = Some(size);
         }
+        if failed && untouched {
+            change = Change::default();
+        }
         if failed {
             // Whatever the cut says: this end of the file has been dealt with on its handle.
             file.repaired = true;
         } else if self.options.preserve {
             change.mode = file.item.info.mode.map(|mode| mode & 0o777);
             change.times = file.item.info.times;
+        } else if let Some(mode) = file.place.mode_of_old() {
+            change.mode = Some(mode);
         }
         let set = target.is_some() && change != Change::default();
         let close = target.is_some();
@@ -427,9 +463,13 @@ impl Engine {
     }
 
     fn file_done(&mut self, key: Key) {
+        if self.try_again(key) {
+            return;
+        }
         let Some(file) = self.files.get(key) else { return };
         if !file.failed {
             self.summary.files += 1;
+            self.summary.kept += file.kept;
             self.events.push_back(Event::FileDone {
                 id: file.id,
                 name: crate::base_name(&file.item.source).to_vec(),
@@ -441,7 +481,7 @@ impl Engine {
         self.forget_file(key);
     }
 
-    fn forget_file(&mut self, key: Key) {
+    pub(super) fn forget_file(&mut self, key: Key) {
         if let Some(file) = self.files.remove(key) {
             self.flow.ahead -= file.ahead;
             if file.in_sending {

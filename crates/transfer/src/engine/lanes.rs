@@ -296,7 +296,7 @@ impl Engine {
             Plain::Unknown => {
                 file.plain = Plain::No;
                 file.outstanding += 1;
-                let path = file.item.target.clone();
+                let path = file.written_path().to_vec();
                 return self.start(Side::Target, Op::Stat(&path), Token::File(key, FileStep::IsPlain));
             }
             Plain::No => return,
@@ -308,7 +308,7 @@ impl Engine {
                 file.stripes[at] = Stripe::Without;
                 file.outstanding += 1;
                 let token = Token::File(key, FileStep::OpenStripe { lane: at + 1 });
-                let outcome = lane.remote.perform(Op::OpenExisting(&file.item.target), token);
+                let outcome = lane.remote.perform(Op::OpenExisting(file.written_path()), token);
                 self.done.extend(outcome.map(|outcome| (token, outcome)));
             }
         }

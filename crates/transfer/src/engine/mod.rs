@@ -6,6 +6,8 @@
 //! | [`prepare`] | the target and the sources: `~`, patterns, is it a directory |
 //! | [`dirs`] | directories: listing, making, finishing |
 //! | [`files`] | one file from stat to close |
+//! | [`mod@place`] | the name under which a file grows, and its way to the final one |
+//! | [`check`] | is what is there already right, is what was written right |
 //! | [`batch`] | small files by the hundred |
 //! | [`data`] | file bytes: which READ or WRITE goes next |
 //! | [`lanes`] | further channels for large uploads |
@@ -13,11 +15,13 @@
 
 mod adopt;
 mod batch;
+mod check;
 mod data;
 mod dirs;
 mod file;
 mod files;
 mod lanes;
+mod place;
 mod prepare;
 mod write;
 
@@ -28,10 +32,11 @@ use bytes::Bytes;
 use lh_sftp::server::Output;
 
 use crate::end::{Fault, FaultKind, Op, Outcome};
+use crate::journal::Journal;
 use crate::limiter::Limiter;
 use crate::remote::Remote;
 use crate::table::{Key, Table};
-use crate::{Direction, Event, Options, Plan, Summary, local};
+use crate::{Direction, Event, Options, Plan, Summary, Totals, Waits, local};
 
 pub(crate) use dirs::Item;
 pub use dirs::MAX_LISTS;
@@ -119,7 +124,13 @@ pub struct Engine {
     batches: batch::Batches,
     lanes: lanes::Lanes,
     next_file_id: u64,
+    /// Bytes of all files that have been opened.
+    bytes_found: u64,
     summary: Summary,
+    waits: Waits,
+    waiting_since: Option<(Wait, Instant)>,
+    /// What is done and how far the rest has come, where that is to survive this process.
+    journal: Option<Journal>,
     /// The user has had enough: what fails from now on goes without a word.
     cancelled: bool,
     now: Instant,
@@ -179,7 +190,15 @@ impl Engine {
             batches: batch::Batches::new(),
             lanes: lanes::Lanes::default(),
             next_file_id: 0,
+            bytes_found: 0,
             summary: Summary::default(),
+            waits: Waits::default(),
+            waiting_since: None,
+            journal: options
+                .journal
+                .as_deref()
+                .filter(|_| options.atomic && !options.dry_run)
+                .and_then(|path| Journal::open(path, plan.direction != Direction::Download)),
             cancelled: false,
             now,
             plan,
@@ -199,6 +218,13 @@ impl Engine {
     /// Bytes came on the channel of `side`.
     pub fn received(&mut self, side: Side, data: Bytes, now: Instant) {
         self.now = now;
+        self.receive(side, data, now);
+        if self.is_finished() {
+            self.keep_journal();
+        }
+    }
+
+    fn receive(&mut self, side: Side, data: Bytes, now: Instant) {
         let Some(remote) = self.remote(side) else { return };
         if remote.lost() {
             return;
@@ -248,10 +274,18 @@ impl Engine {
         if self.summary.failures == failures {
             self.fail(reason.to_owned());
         }
+        self.keep_journal();
     }
 
     /// Begins what can be begun and sends what can be sent on the channel of `side`.
     pub fn advance(&mut self, side: Side, out: &mut dyn Output, now: Instant) {
+        self.end_wait(now);
+        self.work(side, out, now);
+        self.begin_wait(out.budget() == 0, now);
+        self.keep_journal();
+    }
+
+    fn work(&mut self, side: Side, out: &mut dyn Output, now: Instant) {
         self.now = now;
         if side == Side::Source || self.plan.direction == Direction::Upload {
             self.flow.wait_until = None;
@@ -313,6 +347,54 @@ impl Engine {
             size: file.size.max(file.kept + file.confirmed),
             kept: file.kept,
         })
+    }
+
+    /// How far the whole copy has come.
+    pub fn totals(&self) -> Totals {
+        let waiting: usize =
+            self.walk.iter().filter_map(|&key| self.dirs.get(key)).map(Dir::waiting_files).sum();
+        let open: u64 =
+            self.files.keys().into_iter().filter_map(|key| self.files.get(key)).map(|file| file.kept).sum();
+        let kept = self.summary.kept + open;
+        Totals {
+            files: self.summary.files,
+            files_found: self.next_file_id + (waiting + self.top.len()) as u64,
+            bytes: self.summary.bytes + kept,
+            bytes_found: self.bytes_found,
+            kept,
+            in_flight: self.files.len(),
+            all_found: self.prepare.finished()
+                && self.top.is_empty()
+                && self.walk.iter().filter_map(|&key| self.dirs.get(key)).all(Dir::exhausted),
+        }
+    }
+
+    /// What the copy has been waiting for, so far.
+    pub const fn waits(&self) -> Waits {
+        self.waits
+    }
+
+    fn end_wait(&mut self, now: Instant) {
+        if let Some((wait, since)) = self.waiting_since.take() {
+            let passed = now.saturating_duration_since(since);
+            match wait {
+                Wait::Window => self.waits.window += passed,
+                Wait::Answers => self.waits.answers += passed,
+            }
+        }
+    }
+
+    /// Nothing more can be done now: why?
+    fn begin_wait(&mut self, no_room: bool, now: Instant) {
+        let upload = self.plan.direction == Direction::Upload;
+        let wait = if upload && no_room && (self.unfinished.is_some() || !self.sending.is_empty()) {
+            Wait::Window
+        } else if self.flow.requests > 0 && (!upload || !self.room_in_flight()) {
+            Wait::Answers
+        } else {
+            return;
+        };
+        self.waiting_since = Some((wait, now));
     }
 
     /// True when nothing is left to do: every file is closed or has failed. The answers to CLOSEs of source files
@@ -406,6 +488,13 @@ impl Engine {
     fn skip(&mut self, text: String) {
         self.events.push_back(Event::Skipped { text });
     }
+}
+
+/// What a copy waits for when it can do nothing.
+#[derive(Debug, Clone, Copy)]
+enum Wait {
+    Window,
+    Answers,
 }
 
 /// See [`Engine::current`].

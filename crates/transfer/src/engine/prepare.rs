@@ -30,6 +30,8 @@ pub(crate) enum PrepareStep {
 #[derive(Debug)]
 pub(super) struct Prepare {
     begun: bool,
+    /// The target could not be made, and was looked at once more.
+    looked_again: bool,
     target: Target,
     sources: Vec<Source>,
     /// Sources before this one have been handed on.
@@ -92,6 +94,7 @@ impl Prepare {
         };
         Self {
             begun: false,
+            looked_again: false,
             target: Target::Waiting,
             sources: plan.sources.iter().map(source).collect(),
             next: 0,
@@ -148,6 +151,10 @@ impl Engine {
     }
 
     fn make_target(&mut self) {
+        if self.options.dry_run {
+            let path = self.plan.target.clone();
+            return self.prepare.target = Target::Known { path, exists: true, dir: true };
+        }
         self.prepare.target = Target::Waiting;
         let path = self.plan.target.clone();
         let op = Op::Mkdir { path: &path, mode: 0o777 };
@@ -233,6 +240,11 @@ impl Engine {
                     let path = self.plan.target.clone();
                     self.prepare.target = Target::Known { path, exists: true, dir: true };
                 }
+                // Another shard was faster, perhaps.
+                Err(_) if !std::mem::replace(&mut self.prepare.looked_again, true) => {
+                    let path = self.plan.target.clone();
+                    self.stat_target(path);
+                }
                 Err(fault) => {
                     let place = if self.plan.direction == Direction::Download { "local" } else { "remote" };
                     let text =
@@ -284,6 +296,17 @@ impl Engine {
             Err(fault) if fault.kind == FaultKind::Lost => return self.prepare.target = Target::Failed,
             // What cannot be seen may still be written to: the OPEN will tell.
             Err(_) => (false, false),
+        };
+        // What an attempt that was cut off has made does not change what the command means.
+        let (exists, dir) = match &mut self.journal {
+            // A folder to put things into means the same before and after.
+            _ if self.plan.target_must_be_dir => (exists, dir),
+            Some(journal) if journal.was_new(&self.plan.target) => (false, false),
+            Some(journal) if !exists => {
+                journal.note_new(&self.plan.target);
+                (exists, dir)
+            }
+            _ => (exists, dir),
         };
         self.prepare.target = Target::Known { path: self.plan.target.clone(), exists, dir };
         if self.plan.target_must_be_dir && !dir {

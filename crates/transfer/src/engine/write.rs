@@ -8,6 +8,7 @@
 use std::io::IoSliceMut;
 
 use bytes::Bytes;
+use lh_sftp::PieceSum;
 use lh_sftp::in_place::{lay_out, scatter};
 use lh_sftp::server::Output;
 
@@ -33,6 +34,8 @@ pub(super) struct Unfinished {
     offset: u64,
     left: usize,
     rest: Rest,
+    /// Over what has been sent of it.
+    sum: Option<PieceSum>,
 }
 
 /// Where the rest of a WRITE comes from.
@@ -64,6 +67,7 @@ impl Engine {
                 }
             } else {
                 self.set_mid_write(lane, write.key, false);
+                self.sum_piece(write.key, write.sum);
                 self.move_on(write.key);
             }
         }
@@ -92,6 +96,9 @@ impl Engine {
             (Rest::File, Some(source)) => out.send_in_place(want, &mut |slices| {
                 let result = local::read_at(source, write.offset, slices);
                 let len = *result.as_ref().unwrap_or(&0);
+                if let Some(sum) = &mut write.sum {
+                    sum.update_slices(slices, len);
+                }
                 read = Some(result);
                 len
             }),
@@ -156,8 +163,11 @@ impl Engine {
         let mut header = remote.write_header(target, offset)?;
         let header_len = header.size();
         let id = header.id();
-        let mut write = Unfinished { key, head: Vec::new(), offset, left: want, rest: Rest::File };
+        let sum = file.sum.is_some().then(|| PieceSum::new(offset));
+        let mut write = Unfinished { key, head: Vec::new(), offset, left: want, rest: Rest::File, sum };
+        let sum = &mut write.sum;
         let mut len = want;
+        let disk = &mut self.waits.disk;
         if room < LEAST_ROOM {
             write.head = header.bytes(want).to_vec();
         } else {
@@ -170,8 +180,13 @@ impl Engine {
                     slices,
                     header_len,
                     |slices| {
+                        let begun = std::time::Instant::now();
                         let result = local::read_at(source, offset, slices);
+                        *disk += begun.elapsed();
                         let len = *result.as_ref().unwrap_or(&0);
+                        if let Some(sum) = sum.as_mut() {
+                            sum.update_slices(slices, len);
+                        }
                         read = Some(result);
                         len
                     },
@@ -215,8 +230,14 @@ impl Engine {
         }
         let Some(mut header) = remote.write_header(target, offset) else { return Err(pieces) };
         remote.expect(header.id(), Token::File(key, FileStep::Write { offset, len: len as u32 }));
-        let mut write =
-            Unfinished { key, head: header.bytes(len).to_vec(), offset, left: len, rest: Rest::Zeros };
+        let mut write = Unfinished {
+            key,
+            head: header.bytes(len).to_vec(),
+            offset,
+            left: len,
+            rest: Rest::Zeros,
+            sum: None,
+        };
         let now = (write.head.len() + len).min(out.budget());
         let mut pieces = pieces;
         if now >= LEAST_ROOM.min(write.head.len() + len) && now > write.head.len() {
@@ -240,6 +261,17 @@ impl Engine {
         if write.left > 0 || !write.head.is_empty() {
             self.set_mid_write(lane, write.key, true);
             self.put_back(lane, write);
+        } else {
+            self.sum_piece(write.key, write.sum);
+        }
+    }
+
+    /// All of a WRITE has been read from the source.
+    fn sum_piece(&mut self, key: Key, piece: Option<PieceSum>) {
+        if let Some(piece) = piece
+            && let Some(sum) = self.files.get_mut(key).and_then(|file| file.sum.as_mut())
+        {
+            sum.finish_piece(piece);
         }
     }
 

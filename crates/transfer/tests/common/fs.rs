@@ -20,6 +20,8 @@ pub struct Faults {
     pub hook: Option<Hook>,
     /// Names put into every listing.
     pub extra_entries: Vec<Vec<u8>>,
+    /// So many WRITEs put a wrong byte on the disk, and say that all is well.
+    pub wrong_writes: Rc<std::cell::Cell<u32>>,
 }
 
 impl Faults {
@@ -89,6 +91,7 @@ impl FileSystem for FaultFs {
         self.inner.real_path(path)
     }
     fn rename(&mut self, old: &[u8], new: &[u8], replace: bool) -> io::Result<()> {
+        self.faults.ask("rename", new, 0)?;
         self.inner.rename(old, new, replace)
     }
     fn read_link(&mut self, path: &[u8]) -> io::Result<Vec<u8>> {
@@ -126,7 +129,14 @@ impl File for FaultFile {
     }
     fn write_at(&mut self, offset: u64, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
         self.faults.ask("write", &self.path, offset)?;
-        self.inner.write_at(offset, buffers)
+        let written = self.inner.write_at(offset, buffers)?;
+        let wrong = self.faults.wrong_writes.get();
+        if wrong > 0 && written > 0 {
+            self.faults.wrong_writes.set(wrong - 1);
+            let first = buffers.iter().find_map(|buffer| buffer.first()).copied().unwrap_or_default();
+            self.inner.write_at(offset, &[IoSlice::new(&[first ^ 1])])?;
+        }
+        Ok(written)
     }
     fn attrs(&mut self) -> io::Result<Attrs> {
         self.inner.attrs()

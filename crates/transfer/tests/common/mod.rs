@@ -29,6 +29,8 @@ pub struct Setup {
     pub reverse: bool,
     /// The connection ends after so many bytes from the server.
     pub cut_after: Option<u64>,
+    /// The client is gone, from one moment to the next, after so many bytes of files.
+    pub kill_after: Option<u64>,
     pub faults: Faults,
     /// The server is of another make: it has none of our extensions.
     pub stock: bool,
@@ -50,6 +52,7 @@ impl Default for Setup {
             tamper: Box::new(|message| vec![message]),
             reverse: false,
             cut_after: None,
+            kill_after: None,
             faults: Faults::default(),
             stock: false,
             max_handles: None,
@@ -67,6 +70,10 @@ pub struct Ended {
     pub failures: Vec<String>,
     pub skipped: Vec<String>,
     pub done: Vec<String>,
+    /// Bytes of files that were gone on with.
+    pub resumed: u64,
+    /// Targets of a copy that was only planned.
+    pub planned: Vec<Vec<u8>>,
     /// Virtual time it took.
     pub took: Duration,
     /// How often all that could be sent was sent, and all answers waited for: round trips.
@@ -175,6 +182,8 @@ pub fn copy_with(plan: Plan, options: Options, server_root: &Path, setup: &mut S
         failures: Vec::new(),
         skipped: Vec::new(),
         done: Vec::new(),
+        resumed: 0,
+        planned: Vec::new(),
         took: Duration::ZERO,
         rounds: 0,
         lanes: 0,
@@ -236,8 +245,14 @@ pub fn copy_with(plan: Plan, options: Options, server_root: &Path, setup: &mut S
                 Event::Failed { text } => ended.failures.push(text),
                 Event::Skipped { text } => ended.skipped.push(text),
                 Event::FileDone { name, .. } => ended.done.push(String::from_utf8_lossy(&name).into_owned()),
+                Event::Resumed { kept, .. } => ended.resumed += kept,
+                Event::Planned { target, .. } => ended.planned.push(target),
                 Event::Started { .. } | Event::Entered { .. } => {}
             }
+        }
+        if setup.kill_after.is_some_and(|after| engine.summary().bytes >= after) {
+            ended.summary = engine.summary();
+            return ended;
         }
         if !moved && !engine.is_finished() {
             match engine.next_deadline() {
@@ -251,6 +266,8 @@ pub fn copy_with(plan: Plan, options: Options, server_root: &Path, setup: &mut S
             Event::Failed { text } => ended.failures.push(text),
             Event::Skipped { text } => ended.skipped.push(text),
             Event::FileDone { name, .. } => ended.done.push(String::from_utf8_lossy(&name).into_owned()),
+            Event::Resumed { kept, .. } => ended.resumed += kept,
+            Event::Planned { target, .. } => ended.planned.push(target),
             Event::Started { .. } | Event::Entered { .. } | Event::Told { .. } => {}
         }
     }
@@ -296,4 +313,25 @@ pub fn plan(direction: Direction, source: &Path, target: &Path) -> Plan {
 /// All of a tree, with times and modes.
 pub fn whole_tree() -> Options {
     Options { recursive: true, preserve: true, ..Options::default() }
+}
+
+/// A server without the extensions of ours: what it offers is cut down to OpenSSH's, `without` some of them.
+pub fn stock(without: &'static [&'static str]) -> Setup {
+    use lh_wire::{Reader, Writer};
+    let tamper = move |message: Vec<u8>| {
+        if message.first() != Some(&lh_sftp::PacketType::VERSION.0) {
+            return vec![message];
+        }
+        let mut cut = message[..5].to_vec();
+        let mut reader = Reader::new(&message[5..]);
+        while let (Ok(name), Ok(version)) = (reader.string(), reader.string()) {
+            let known = name.ends_with(b"@openssh.com");
+            if known && !without.iter().any(|each| each.as_bytes() == name) {
+                cut.put_string(name);
+                cut.put_string(version);
+            }
+        }
+        vec![cut]
+    };
+    Setup { tamper: Box::new(tamper), ..Setup::default() }
 }

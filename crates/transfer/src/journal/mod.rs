@@ -1,0 +1,288 @@
+//! The journal of a copy: what is complete, and how far the unfinished files have come, on disk at every moment.
+//!
+//! A copy that is killed, loses its connection or its machine leaves two things: unfinished files under names of ours at
+//! the target, and this file at the client. The same command again reads it and goes on. What it says is believed only
+//! for the very source it was written about (path, size and time of modification are in every entry's tag), and never
+//! alone: the target is looked at too, and compared, by digests where the server has them ([`crate::Options::atomic`]).
+//!
+//! Lines of text, appended; a line that was cut off by a crash is left out. A file belongs to one process at a time (a
+//! lock); a second one that does the same copy works without. It is removed when the copy has come to its end.
+//!
+//! | line | meaning |
+//! |---|---|
+//! | `longhaul-journal 1` | first line |
+//! | `boot ID` | the lines behind it were written since this start of this machine |
+//! | `new TARGET` | what the command line names as target did not exist: it is to become the copy, not to get it |
+//! | `part TARGET NAME` | the target grows under this name; both escaped |
+//! | `upto BYTES NAME` | all bytes before this one have been taken by the end that has the file |
+//! | `done TAG` | the file of this tag is in its place |
+//! | `gone NAME` | nothing is under this name any more |
+
+mod place;
+mod text;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{HashMap, HashSet};
+use std::fs::{File, OpenOptions};
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use lh_crypto::Hash;
+
+pub use place::{file_for, folder};
+pub(crate) use text::hex;
+use text::{escaped, unescaped};
+
+/// The first line.
+const HEADER: &str = "longhaul-journal 1";
+
+/// Journals that nobody has touched for so long are forgotten: what they tell of may mean nothing any more.
+const OLD: Duration = Duration::from_secs(30 * 24 * 3600);
+
+/// Names a source in a state: any other file, and the same file changed, has another one.
+pub(crate) type Tag = [u8; 16];
+
+/// The tag of `source` with this size and time of modification, as the origin of `target`.
+pub(crate) fn tag(source: &[u8], target: &[u8], size: u64, modified: (i64, u32)) -> Tag {
+    let mut hash = Hash::Sha256.start();
+    for path in [source, target] {
+        // `a/./b` is `a/b`: what exists already decides which of the two a copy says.
+        let mut parts = path.split(|&byte| byte == b'/').filter(|part| !part.is_empty() && *part != b".");
+        hash.update(&[u8::from(path.starts_with(b"/"))]);
+        parts.by_ref().for_each(|part| {
+            hash.update(part);
+            hash.update(b"/");
+        });
+        hash.update(b"/");
+    }
+    hash.update(&size.to_be_bytes());
+    hash.update(&modified.0.to_be_bytes());
+    hash.update(&modified.1.to_be_bytes());
+    let mut tag = Tag::default();
+    tag.copy_from_slice(&hash.finish().as_ref()[..16]);
+    tag
+}
+
+/// An unfinished file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Part {
+    target: Vec<u8>,
+    upto: u64,
+}
+
+/// See the module documentation.
+#[derive(Debug)]
+pub(crate) struct Journal {
+    path: PathBuf,
+    file: Option<File>,
+    /// Lines that wait for [`Journal::flush`].
+    pending: Vec<u8>,
+    done: HashSet<Tag>,
+    parts: HashMap<Vec<u8>, Part>,
+    new: HashSet<Vec<u8>>,
+    /// Journals of other shards of the same copy: read, and removed with this one.
+    others: Vec<PathBuf>,
+}
+
+impl Journal {
+    /// Opens the journal at `path`, with what it and its siblings (other shards of the copy) say. With `survives`, what
+    /// was written before the machine was started last counts too: right for targets on other machines.
+    ///
+    /// `None` when it cannot be had: another process has it, or there is no place for it. The copy goes on without.
+    pub(crate) fn open(path: &Path, survives: bool) -> Option<Self> {
+        if let Some(folder) = path.parent() {
+            std::fs::create_dir_all(folder).ok()?;
+        }
+        let file = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(path).ok()?;
+        lock(&file)?;
+        let mut journal = Self {
+            path: path.to_owned(),
+            file: None,
+            pending: Vec::new(),
+            done: HashSet::new(),
+            parts: HashMap::new(),
+            new: HashSet::new(),
+            others: place::siblings(path),
+        };
+        let boot = boot();
+        let fresh = |file: &File| {
+            let age = file.metadata().and_then(|meta| meta.modified()).ok()?.elapsed().unwrap_or_default();
+            Some(age < OLD)
+        };
+        for other in journal.others.clone() {
+            if let Ok(other) = File::open(&other)
+                && fresh(&other) == Some(true)
+            {
+                journal.load(&other, &boot, survives);
+            }
+        }
+        let mut whole = false;
+        if fresh(&file) == Some(true) {
+            whole = journal.load(&file, &boot, survives);
+        }
+        if !whole {
+            file.set_len(0).ok()?;
+            let _ = writeln!(journal.pending, "{HEADER}");
+        }
+        let _ = writeln!(journal.pending, "boot {boot}");
+        journal.file = Some(file);
+        Some(journal)
+    }
+
+    /// Takes over what a file says; whether it is a journal that can be appended to.
+    fn load(&mut self, file: &File, boot: &str, survives: bool) -> bool {
+        let mut reader = BufReader::new(file);
+        let mut line = Vec::new();
+        let mut next = |line: &mut Vec<u8>| {
+            line.clear();
+            // Longer than any path: no journal of ours.
+            let read = std::io::Read::take(&mut reader, 64 * 1024).read_until(b'\n', line);
+            matches!(read, Ok(1..)) && line.pop() == Some(b'\n')
+        };
+        if !next(&mut line) || line != HEADER.as_bytes() {
+            return false;
+        }
+        let mut counts = false;
+        while next(&mut line) {
+            let mut words = line.split(|&byte| byte == b' ');
+            let (word, first, second) = (words.next().unwrap_or_default(), words.next(), words.next());
+            match (word, first, second) {
+                (b"boot", Some(id), None) => counts = survives || id == boot.as_bytes(),
+                _ if !counts => {}
+                (b"done", Some(tag), None) => {
+                    self.done.extend(text::tag(tag));
+                }
+                (b"part", Some(target), Some(name)) => {
+                    if let (Some(target), Some(name)) = (unescaped(target), unescaped(name)) {
+                        self.parts.insert(name, Part { target, upto: 0 });
+                    }
+                }
+                (b"upto", Some(bytes), Some(name)) => {
+                    let bytes = std::str::from_utf8(bytes).ok().and_then(|text| text.parse().ok());
+                    if let (Some(bytes), Some(name)) = (bytes, unescaped(name))
+                        && let Some(part) = self.parts.get_mut(&name)
+                    {
+                        part.upto = bytes;
+                    }
+                }
+                (b"new", Some(target), None) => self.new.extend(unescaped(target)),
+                (b"gone", Some(name), None) => {
+                    if let Some(name) = unescaped(name) {
+                        self.parts.remove(&name);
+                    }
+                }
+                // A later version's.
+                _ => {}
+            }
+        }
+        // Ended by a line without its end: what follows must begin a new one.
+        if !line.is_empty() {
+            self.pending.push(b'\n');
+        }
+        true
+    }
+
+    /// True when the file of this tag is in its place.
+    pub(crate) fn is_done(&self, tag: &Tag) -> bool {
+        self.done.contains(tag)
+    }
+
+    /// True when an earlier attempt has found nothing under this name, which is the command line's target.
+    pub(crate) fn was_new(&self, target: &[u8]) -> bool {
+        self.new.contains(target)
+    }
+
+    /// There is nothing under this name.
+    pub(crate) fn note_new(&mut self, target: &[u8]) {
+        if self.new.insert(target.to_vec()) {
+            let _ = writeln!(self.pending, "new {}", escaped(target));
+        }
+    }
+
+    /// How many bytes from the start are known to be under this name.
+    pub(crate) fn upto(&self, name: &[u8]) -> u64 {
+        self.parts.get(name).map_or(0, |part| part.upto)
+    }
+
+    /// True when a copy was growing under this name.
+    pub(crate) fn knows(&self, name: &[u8]) -> bool {
+        self.parts.contains_key(name)
+    }
+
+    /// Other names under which `target` was growing: of a source that has changed since.
+    pub(crate) fn outdated(&self, target: &[u8], name: &[u8]) -> Vec<Vec<u8>> {
+        let others = self.parts.iter().filter(|(other, part)| part.target == target && *other != name);
+        others.map(|(other, _)| other.clone()).collect()
+    }
+
+    /// The target grows under `name` from now on.
+    pub(crate) fn begin(&mut self, target: &[u8], name: &[u8]) {
+        if !self.parts.contains_key(name) {
+            self.parts.insert(name.to_vec(), Part { target: target.to_vec(), upto: 0 });
+            let _ = writeln!(self.pending, "part {} {}", escaped(target), escaped(name));
+        }
+    }
+
+    /// `bytes` from the start are there.
+    pub(crate) fn advance(&mut self, name: &[u8], bytes: u64) {
+        if let Some(part) = self.parts.get_mut(name) {
+            part.upto = bytes;
+            let _ = writeln!(self.pending, "upto {bytes} {}", escaped(name));
+        }
+    }
+
+    /// The file is in its place.
+    pub(crate) fn finish(&mut self, tag: &Tag, name: &[u8]) {
+        self.done.insert(*tag);
+        let _ = writeln!(self.pending, "done {}", hex(tag));
+        self.forget(name);
+    }
+
+    /// Nothing is under this name any more.
+    pub(crate) fn forget(&mut self, name: &[u8]) {
+        if self.parts.remove(name).is_some() {
+            let _ = writeln!(self.pending, "gone {}", escaped(name));
+        }
+    }
+
+    /// Writes what has been noted since the last time. A disk that is full costs the journal, not the copy.
+    pub(crate) fn flush(&mut self) {
+        if !self.pending.is_empty()
+            && let Some(file) = &mut self.file
+        {
+            if file.write_all(&self.pending).is_err() {
+                self.file = None;
+            }
+            self.pending.clear();
+        }
+    }
+
+    /// The copy has come to its end: there is nothing to go on with.
+    pub(crate) fn remove(self) {
+        let _ = std::fs::remove_file(&self.path);
+        for other in self.others {
+            let _ = std::fs::remove_file(other);
+        }
+    }
+}
+
+/// Locks it, with a little patience for a process that is just ending.
+fn lock(file: &File) -> Option<()> {
+    for _ in 0..20 {
+        match rustix::fs::flock(file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
+            Err(rustix::io::Errno::WOULDBLOCK) => std::thread::sleep(Duration::from_millis(10)),
+            done => return done.ok(),
+        }
+    }
+    None
+}
+
+/// Tells one start of the machine from another; empty where there is no telling.
+fn boot() -> String {
+    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    text.trim().to_owned()
+}

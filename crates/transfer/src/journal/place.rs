@@ -1,0 +1,42 @@
+//! Where journals are.
+
+use std::path::{Path, PathBuf};
+
+use lh_crypto::Hash;
+
+use super::text::hex;
+
+/// The folder of a user's journals: `$XDG_STATE_HOME/longhaul`, else `.local/state/longhaul` below `home`.
+pub fn folder(state_home: Option<PathBuf>, home: &Path) -> PathBuf {
+    let state = state_home.filter(|path| path.is_absolute());
+    state.unwrap_or_else(|| home.join(".local/state")).join("longhaul")
+}
+
+/// The journal of the copy that `words` describe (direction, hosts, absolute paths: the same words, the same journal), and of one
+/// `(number, of)` of its shards.
+pub fn file_for(folder: &Path, words: &[&[u8]], shard: Option<(u32, u32)>) -> PathBuf {
+    let mut hash = Hash::Sha256.start();
+    for word in words {
+        hash.update(&(word.len() as u64).to_be_bytes());
+        hash.update(word);
+    }
+    let mut name = hex(&hash.finish().as_ref()[..10]);
+    if let Some((number, of)) = shard {
+        name.push_str(&format!(".{number}-of-{of}"));
+    }
+    folder.join(name + ".journal")
+}
+
+/// Journals of other shards of the same copy: what has been done need not be done again, however it is divided next time.
+pub(super) fn siblings(path: &Path) -> Vec<PathBuf> {
+    let stem = |path: &Path| {
+        let name = path.file_name()?.to_str()?.strip_suffix(".journal")?;
+        Some(name.split('.').next().unwrap_or(name).to_owned())
+    };
+    let (Some(ours), Some(folder)) = (stem(path), path.parent()) else { return Vec::new() };
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries
+        .map(|entry| entry.path())
+        .filter(|other| other != path && stem(other).as_ref() == Some(&ours))
+        .collect()
+}

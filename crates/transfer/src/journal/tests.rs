@@ -1,0 +1,90 @@
+use proptest::prelude::*;
+
+use super::text::{escaped, hex, unescaped};
+use super::*;
+
+fn here(dir: &tempfile::TempDir) -> PathBuf {
+    file_for(dir.path(), &[b"put", b"host:/a"], None)
+}
+
+#[test]
+fn what_was_noted_is_there_again_after_a_cut_line() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let path = here(&dir);
+    let (first, second) = (tag(b"a", b"b", 7, (1, 2)), tag(b"a", b"b", 7, (1, 3)));
+    assert_ne!(first, second, "a changed source has another tag");
+    let mut journal = Journal::open(&path, true).expect("a journal");
+    journal.begin(b"dir/new\nline", b"dir/.new\nline.x");
+    journal.advance(b"dir/.new\nline.x", 100);
+    journal.begin(b"other", b".other.1");
+    journal.finish(&first, b".other.1");
+    journal.flush();
+    assert!(Journal::open(&path, true).is_none(), "one process at a time");
+    drop(journal);
+    OpenOptions::new().append(true).open(&path).expect("it").write_all(b"done 00").expect("a cut line");
+
+    let mut journal = Journal::open(&path, true).expect("it again");
+    assert!(journal.is_done(&first) && !journal.is_done(&second));
+    assert_eq!(journal.upto(b"dir/.new\nline.x"), 100);
+    assert_eq!(journal.outdated(b"dir/new\nline", b"another"), [b"dir/.new\nline.x".to_vec()]);
+    journal.finish(&second, b"x");
+    journal.flush();
+    drop(journal);
+    assert!(Journal::open(&path, true).expect("it").is_done(&second), "written behind the cut line");
+}
+
+#[test]
+fn a_local_target_is_not_believed_to_have_survived_a_crash_of_the_machine() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let path = here(&dir);
+    let done = tag(b"a", b"b", 7, (1, 2));
+    let text = format!("{HEADER}\nboot another\npart t n\nupto 5 n\ndone {}\n", hex(&done));
+    std::fs::write(&path, text).expect("a journal");
+    let journal = Journal::open(&path, false).expect("it");
+    assert!(!journal.is_done(&done) && journal.upto(b"n") == 0);
+    drop(journal);
+    let journal = Journal::open(&path, true).expect("it");
+    assert!(journal.is_done(&done) && journal.upto(b"n") == 5);
+}
+
+#[test]
+fn shards_know_what_the_others_did_and_the_end_of_the_whole_removes_all() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let words: &[&[u8]] = &[b"put", b"h:x"];
+    let tags = [1, 2, 3].map(|size| tag(b"a", b"b", size, (0, 0)));
+    for (number, tag) in tags.iter().enumerate() {
+        let path = file_for(dir.path(), words, Some((number as u32, 3)));
+        let mut journal = Journal::open(&path, true).expect("a journal");
+        journal.finish(tag, b"x");
+        journal.flush();
+    }
+    let whole = Journal::open(&file_for(dir.path(), words, None), true).expect("a journal");
+    assert!(tags.iter().all(|tag| whole.is_done(tag)));
+    let stranger = Journal::open(&file_for(dir.path(), &[b"get"], None), true).expect("a journal");
+    assert!(!stranger.is_done(&tags[0]));
+    drop(stranger);
+    whole.remove();
+    assert_eq!(std::fs::read_dir(dir.path()).expect("a folder").count(), 1);
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_are_read_without_harm(bytes in proptest::collection::vec(any::<u8>(), 0..400), cut in 0..60_usize) {
+        let dir = tempfile::tempdir().expect("a folder");
+        let path = here(&dir);
+        let mut text = format!("{HEADER}\nboot x\npart a%20b n\nupto 3 n\n").into_bytes();
+        text.truncate(cut);
+        text.extend(bytes);
+        std::fs::write(&path, text).expect("a file");
+        let mut journal = Journal::open(&path, true).expect("opened");
+        journal.begin(b"t", b"n2");
+        journal.flush();
+    }
+
+    #[test]
+    fn names_survive(name in proptest::collection::vec(any::<u8>(), 0..60)) {
+        let word = escaped(&name);
+        prop_assert!(!word.contains([' ', '\n']));
+        prop_assert_eq!(unescaped(word.as_bytes()), Some(name));
+    }
+}

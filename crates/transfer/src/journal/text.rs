@@ -1,0 +1,55 @@
+//! Names and tags as words of a line.
+
+use std::fmt::Write as _;
+
+use super::Tag;
+
+/// A name without spaces, line ends and control characters: those become `%` and two digits, as does `%`.
+pub(super) fn escaped(name: &[u8]) -> String {
+    let mut out = String::with_capacity(name.len());
+    for &byte in name {
+        if byte.is_ascii_graphic() && byte != b'%' {
+            out.push(char::from(byte));
+        } else {
+            let _ = write!(out, "%{byte:02x}");
+        }
+    }
+    out
+}
+
+/// What [`escaped`] made; `None` for anything else.
+pub(super) fn unescaped(word: &[u8]) -> Option<Vec<u8>> {
+    let mut out = Vec::with_capacity(word.len());
+    let mut rest = word;
+    while let Some((&byte, behind)) = rest.split_first() {
+        rest = behind;
+        if byte == b'%' {
+            let (digits, behind) = rest.split_at_checked(2)?;
+            rest = behind;
+            out.push(byte_of(digits)?);
+        } else {
+            out.push(byte);
+        }
+    }
+    Some(out)
+}
+
+fn byte_of(digits: &[u8]) -> Option<u8> {
+    let valid = digits.iter().all(u8::is_ascii_hexdigit);
+    let text = std::str::from_utf8(digits).ok().filter(|_| valid)?;
+    u8::from_str_radix(text, 16).ok()
+}
+
+/// Lower-case hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut out, byte| {
+        let _ = write!(out, "{byte:02x}");
+        out
+    })
+}
+
+/// What [`hex`] made of a tag.
+pub(super) fn tag(word: &[u8]) -> Option<Tag> {
+    let bytes: Option<Vec<u8>> = word.chunks(2).map(byte_of).collect();
+    bytes?.try_into().ok()
+}

@@ -1,0 +1,282 @@
+//! Which files of a tree are copied: patterns, a manifest, a share of all.
+
+use std::collections::HashSet;
+
+use lh_crypto::Hash;
+
+use lh_sftp::glob;
+
+/// What is left out of a tree. The default leaves nothing out.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Selection {
+    /// The first rule that matches decides; what none matches is copied.
+    pub rules: Vec<Rule>,
+    /// Only these, where there is a list.
+    pub manifest: Option<Manifest>,
+    /// Only this share of the files.
+    pub shard: Option<Shard>,
+}
+
+/// `--include` or `--exclude`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rule {
+    /// What it matches is copied; otherwise it is left out.
+    pub include: bool,
+    pattern: Vec<u8>,
+    /// The pattern has several parts, or a slash in front: it is about the path from the top of the tree.
+    whole_path: bool,
+    /// It ended with a slash: only folders match.
+    only_folders: bool,
+}
+
+impl Rule {
+    /// A rule from a pattern: shell wildcards; with a slash inside or in front it is compared with the path from the top of
+    /// the tree (where `**` stands for any number of folders), else with names at any depth; with a slash at the end it
+    /// matches only folders.
+    pub fn new(include: bool, pattern: &[u8]) -> Self {
+        let (pattern, only_folders) = match pattern.strip_suffix(b"/") {
+            Some(rest) => (rest, true),
+            None => (pattern, false),
+        };
+        let whole_path = pattern.contains(&b'/');
+        let pattern = pattern.strip_prefix(b"/").unwrap_or(pattern).to_vec();
+        Self { include, pattern, whole_path, only_folders }
+    }
+
+    fn matches(&self, path: &[u8], folder: bool) -> bool {
+        if self.only_folders && !folder {
+            return false;
+        }
+        if !self.whole_path {
+            return name_matches(&self.pattern, crate::base_name(path));
+        }
+        let pattern: Vec<&[u8]> = self.pattern.split(|&byte| byte == b'/').collect();
+        let path: Vec<&[u8]> = path.split(|&byte| byte == b'/').collect();
+        path_matches(&pattern, &path)
+    }
+}
+
+/// Without the shell's rule that a leading dot must be typed: who leaves out `*.bak` means `.x.bak` too.
+fn name_matches(pattern: &[u8], name: &[u8]) -> bool {
+    glob::matches(&[b".", pattern].concat(), &[b".", name].concat())
+}
+
+fn path_matches(pattern: &[&[u8]], path: &[&[u8]]) -> bool {
+    // What is reachable after each part of the path, so that several `**` cannot take for ever.
+    let mut reached = vec![false; pattern.len() + 1];
+    reached[0] = true;
+    let skip = |reached: &mut Vec<bool>| {
+        for at in 0..pattern.len() {
+            if reached[at] && pattern[at] == b"**" {
+                reached[at + 1] = true;
+            }
+        }
+    };
+    skip(&mut reached);
+    for name in path {
+        let mut next = vec![false; pattern.len() + 1];
+        for (at, part) in pattern.iter().enumerate().filter(|(at, _)| reached[*at]) {
+            if *part == b"**" {
+                next[at] = true;
+            } else if name_matches(part, name) {
+                next[at + 1] = true;
+            }
+        }
+        skip(&mut next);
+        reached = next;
+    }
+    reached[pattern.len()]
+}
+
+/// A list of files, by their paths from the top of the tree.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Manifest {
+    files: HashSet<Vec<u8>>,
+    folders: HashSet<Vec<u8>>,
+}
+
+impl Manifest {
+    /// Reads a list: a path a line, or with NULs where there is one. Empty lines and those that begin with `#` do not
+    /// count; `./` in front is ignored. A folder stands for everything in it.
+    pub fn parse(text: &[u8]) -> Self {
+        let end = if text.contains(&0) { 0 } else { b'\n' };
+        let mut manifest = Self::default();
+        for line in text.split(|&byte| byte == end) {
+            let line = line.strip_suffix(b"\r").filter(|_| end != 0).unwrap_or(line);
+            if line.is_empty() || (end != 0 && line.starts_with(b"#")) {
+                continue;
+            }
+            let parts: Vec<&[u8]> =
+                line.split(|&byte| byte == b'/').filter(|part| !part.is_empty() && *part != b".").collect();
+            for depth in 1..parts.len() {
+                manifest.folders.insert(parts[..depth].join(&b'/'));
+            }
+            manifest.files.insert(parts.join(&b'/'));
+        }
+        manifest
+    }
+
+    /// How many paths it names.
+    pub fn len(&self) -> usize {
+        self.files.len()
+    }
+
+    /// True when it names nothing.
+    pub fn is_empty(&self) -> bool {
+        self.files.is_empty()
+    }
+
+    fn wants(&self, path: &[u8], folder: bool) -> bool {
+        if self.files.contains(path) || (folder && self.folders.contains(path)) {
+            return true;
+        }
+        // In a folder that is named?
+        let slashes = path.iter().enumerate().filter(|(_, byte)| **byte == b'/');
+        slashes.into_iter().any(|(at, _)| self.files.contains(&path[..at])) || self.files.contains(&b""[..])
+    }
+}
+
+/// One of several equal shares of the files of a tree: the same on every host, whatever the order they are found in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shard {
+    /// Which share, from 0 on.
+    pub number: u32,
+    /// Of how many.
+    pub of: u32,
+}
+
+impl Shard {
+    /// `i/n`, with i from 1 to n.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (number, of) = text.split_once('/')?;
+        let (number, of): (u32, u32) = (number.parse().ok()?, of.parse().ok()?);
+        (1..=of).contains(&number).then(|| Self { number: number - 1, of })
+    }
+
+    /// What the scheduler that runs this process as a task of a job array says, through `variable`: Slurm, Grid Engine and
+    /// LSF.
+    pub fn of_task(variable: impl Fn(&str) -> Option<String>) -> Option<Self> {
+        let number = |name: &str| variable(name)?.parse::<u32>().ok();
+        if let (Some(id), Some(of)) = (number("SLURM_ARRAY_TASK_ID"), number("SLURM_ARRAY_TASK_COUNT")) {
+            let first = number("SLURM_ARRAY_TASK_MIN").unwrap_or(0);
+            let step = number("SLURM_ARRAY_TASK_STEP").unwrap_or(1).max(1);
+            let number = id.checked_sub(first)? / step;
+            return (number < of).then_some(Self { number, of });
+        }
+        if let (Some(id), Some(last)) = (number("SGE_TASK_ID"), number("SGE_TASK_LAST")) {
+            let first = number("SGE_TASK_FIRST").unwrap_or(1);
+            let step = number("SGE_TASK_STEPSIZE").unwrap_or(1).max(1);
+            let (number, of) = (id.checked_sub(first)? / step, last.checked_sub(first)? / step + 1);
+            return (number < of).then_some(Self { number, of });
+        }
+        let (id, of) = (number("LSB_JOBINDEX")?, number("LSB_JOBINDEX_END")?);
+        (1..=of).contains(&id).then(|| Self { number: id - 1, of })
+    }
+
+    fn has(self, path: &[u8]) -> bool {
+        let digest = Hash::Sha256.digest(&[path]);
+        let first = digest.as_ref().first_chunk::<8>().map_or(0, |bytes| u64::from_be_bytes(*bytes));
+        first % u64::from(self.of.max(1)) == u64::from(self.number)
+    }
+}
+
+impl Selection {
+    /// Whether something is copied, or entered, by its path from the top of the tree. Folders belong to all shards.
+    pub(crate) fn wants(&self, path: &[u8], folder: bool) -> bool {
+        let ruled = self.rules.iter().find(|rule| rule.matches(path, folder)).is_none_or(|rule| rule.include);
+        ruled
+            && self.manifest.as_ref().is_none_or(|manifest| manifest.wants(path, folder))
+            && (folder || self.shard.is_none_or(|shard| shard.has(path)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wanted(rules: &[(bool, &str)], path: &str, folder: bool) -> bool {
+        let rules = rules.iter().map(|(include, pattern)| Rule::new(*include, pattern.as_bytes())).collect();
+        Selection { rules, ..Selection::default() }.wants(path.as_bytes(), folder)
+    }
+
+    #[test]
+    fn the_first_rule_that_matches_decides() {
+        let rules =
+            [(true, "keep.tmp"), (false, "*.tmp"), (false, "/build/"), (false, "a/**/x"), (false, "cache/")];
+        for (path, folder, expected) in [
+            ("deep/down/keep.tmp", false, true),
+            ("deep/down/other.tmp", false, false),
+            (".hidden.tmp", false, false),
+            ("build", true, false),
+            ("build", false, true),
+            ("src/build", true, true),
+            ("a/x", false, false),
+            ("a/b/c/x", false, false),
+            ("b/a/x", false, true),
+            ("any/cache", true, false),
+            ("plain", false, true),
+        ] {
+            assert_eq!(wanted(&rules, path, folder), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_manifest_names_files_and_whole_folders() {
+        let text = b"# comment\n./a/b/file\r\n\nwhole/\nodd name\n";
+        let manifest = Manifest::parse(text);
+        assert_eq!(manifest.len(), 3);
+        let selection = Selection { manifest: Some(manifest), ..Selection::default() };
+        for (path, folder, expected) in [
+            ("a", true, true),
+            ("a/b", true, true),
+            ("a/b/file", false, true),
+            ("a/b/other", false, false),
+            ("whole", true, true),
+            ("whole/of/it", false, true),
+            ("odd name", false, true),
+            ("z", true, false),
+        ] {
+            assert_eq!(selection.wants(path.as_bytes(), folder), expected, "{path}");
+        }
+        let nul = Manifest::parse(b"with\nline end\0#odd\0");
+        assert!(nul.wants(b"with\nline end", false) && nul.wants(b"#odd", false));
+    }
+
+    #[test]
+    fn every_file_is_in_exactly_one_shard_and_shares_are_fair() {
+        let paths: Vec<String> = (0..4_000).map(|n| format!("dir{}/file{n}", n % 7)).collect();
+        let mut counts = [0; 8];
+        for path in &paths {
+            let in_shards: Vec<u32> =
+                (0..8).filter(|&number| Shard { number, of: 8 }.has(path.as_bytes())).collect();
+            let [number] = in_shards[..] else { panic!("{path} is in {in_shards:?}") };
+            counts[number as usize] += 1;
+        }
+        assert!(counts.iter().all(|count| (400..600).contains(count)), "{counts:?}");
+    }
+
+    #[test]
+    fn shards_come_from_text_and_from_schedulers() {
+        assert_eq!(Shard::parse("2/8"), Some(Shard { number: 1, of: 8 }));
+        for wrong in ["0/8", "9/8", "1", "a/b", "1/0", "/"] {
+            assert_eq!(Shard::parse(wrong), None, "{wrong}");
+        }
+        let of = |variables: &[(&str, &str)]| {
+            let variables: Vec<(String, String)> =
+                variables.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
+            Shard::of_task(|name| {
+                variables.iter().find(|(each, _)| each == name).map(|(_, value)| value.clone())
+            })
+        };
+        let slurm = [
+            ("SLURM_ARRAY_TASK_ID", "14"),
+            ("SLURM_ARRAY_TASK_COUNT", "3"),
+            ("SLURM_ARRAY_TASK_MIN", "10"),
+            ("SLURM_ARRAY_TASK_STEP", "2"),
+        ];
+        assert_eq!(of(&slurm), Some(Shard { number: 2, of: 3 }));
+        assert_eq!(of(&[("SGE_TASK_ID", "4"), ("SGE_TASK_LAST", "4")]), Some(Shard { number: 3, of: 4 }));
+        assert_eq!(of(&[("LSB_JOBINDEX", "1"), ("LSB_JOBINDEX_END", "2")]), Some(Shard { number: 0, of: 2 }));
+        assert_eq!(of(&[("SGE_TASK_ID", "undefined")]), None);
+    }
+}

@@ -1,0 +1,397 @@
+//! Files appear under their names when they are complete, unfinished ones are gone on with, wrong ones are noticed.
+
+mod common;
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, symlink};
+use std::path::{Path, PathBuf};
+
+use common::{Ended, Faults, Setup, TempTree, copy, copy_with, plan, same_tree, stock};
+use lh_transfer::{Direction, Options, Verify};
+use rustix::io::Errno;
+
+const DIRECTIONS: [Direction; 3] = [Direction::Upload, Direction::Download, Direction::Relay];
+
+/// Options of a copy that survives, with its journal beside the trees.
+fn durable(temp: &TempTree) -> Options {
+    let journal = Some(temp.join("state/journal"));
+    Options { recursive: true, atomic: true, journal, verify: Verify::WhenCheap, ..Options::default() }
+}
+
+/// Files below `root` with our temporary names.
+fn leftovers(root: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(root).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            found.extend(leftovers(&path));
+        } else if path.extension().is_some_and(|end| end == "lhpart") {
+            found.push(path);
+        }
+    }
+    found
+}
+
+#[test]
+fn a_tree_arrives_whole_and_nothing_else_is_left() {
+    for direction in DIRECTIONS {
+        for setup in [Setup::default(), stock(&[]), stock(&["posix-rename@openssh.com"])] {
+            let temp = TempTree::new();
+            let from = temp.odd("from");
+            let mut setup = setup;
+            for _ in 0..2 {
+                // The second time over what is there.
+                let options = Options { preserve: true, ..durable(&temp) };
+                let plan = plan(direction, &from.join("."), &temp.join("to"));
+                copy_with(plan, options, temp.path(), &mut setup).well();
+                same_tree(&from, &temp.join("to"), true);
+            }
+            assert_eq!(leftovers(temp.path()), Vec::<PathBuf>::new());
+            assert!(!temp.join("state/journal").exists(), "nothing is left to go on with");
+        }
+    }
+}
+
+#[test]
+fn the_old_file_is_whole_until_the_new_one_is() {
+    for direction in DIRECTIONS {
+        let temp = TempTree::new();
+        let from = temp.file("from", 2_000_000);
+        let to = temp.write("to", b"what was there");
+        temp.mode("to", 0o604);
+        let (seen, watched) = (std::rc::Rc::new(std::cell::Cell::new(0)), to.clone());
+        let count = std::rc::Rc::clone(&seen);
+        let mut setup = Setup {
+            faults: Faults::hook(move |what, _, _| {
+                if matches!(what, "read" | "write") {
+                    assert_eq!(fs::read(&watched).expect("the old file"), b"what was there");
+                    count.set(count.get() + 1);
+                }
+                Ok(())
+            }),
+            ..Setup::default()
+        };
+        let options = Options { atomic: true, ..Options::default() };
+        copy_with(plan(direction, &from, &to), options, temp.path(), &mut setup).well();
+        assert!(seen.get() > 1);
+        same_tree(&from, &to, false);
+        assert_eq!(fs::metadata(&to).expect("it").mode() & 0o777, 0o604, "the mode of what was there stays");
+    }
+}
+
+#[test]
+fn links_and_what_is_no_plain_file_stay_what_they_are() {
+    for direction in [Direction::Upload, Direction::Download] {
+        let temp = TempTree::new();
+        let from = temp.file("from", 300_000);
+        temp.write("real", b"old");
+        symlink("real", temp.join("link")).expect("a link");
+        symlink("nowhere yet", temp.join("dangling")).expect("a link");
+        for name in ["link", "dangling"] {
+            copy(plan(direction, &from, &temp.join(name)), durable(&temp), temp.path()).well();
+            assert!(fs::symlink_metadata(temp.join(name)).expect("it").is_symlink(), "{direction:?} {name}");
+            same_tree(&from, &temp.join(name), false);
+        }
+    }
+    let temp = TempTree::new();
+    let from = temp.file("from", 300_000);
+    temp.write("one", b"old");
+    fs::hard_link(temp.join("one"), temp.join("two")).expect("a second name");
+    copy(plan(Direction::Download, &from, &temp.join("one")), durable(&temp), temp.path()).well();
+    same_tree(&from, &temp.join("two"), false);
+    let null = Path::new("/dev/null");
+    copy(plan(Direction::Download, &from, null), durable(&temp), temp.path()).well();
+    assert!(!fs::metadata(null).expect("it").is_file());
+}
+
+#[test]
+fn a_folder_that_takes_no_new_names_is_written_in_place() {
+    let temp = TempTree::new();
+    let from = temp.file("from", 300_000);
+    temp.write("to", b"old");
+    let faults = Faults::fail("open-write", ".lhpart", Errno::ACCESS);
+    let mut setup = Setup { faults, ..Setup::default() };
+    let plan_ = plan(Direction::Upload, &from, &temp.join("to"));
+    copy_with(plan_.clone(), durable(&temp), temp.path(), &mut setup).well();
+    same_tree(&from, &temp.join("to"), false);
+    // A full disk is no reason to destroy what is there.
+    fs::write(temp.join("to"), b"old").expect("a file");
+    setup.faults = Faults::fail("open-write", ".lhpart", Errno::NOSPC);
+    let ended = copy_with(plan_, durable(&temp), temp.path(), &mut setup);
+    assert_eq!(ended.failures.len(), 1);
+    assert_eq!(fs::read(temp.join("to")).expect("it"), b"old");
+}
+
+/// Numbers that are the same on each run.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % end
+    }
+}
+
+/// Copies until nothing kills it any more; returns bytes that moved beyond what there was to move.
+fn through_deaths(
+    direction: Direction,
+    temp: &TempTree,
+    dice: &mut Dice,
+    mut setup: impl FnMut() -> Setup,
+) -> u64 {
+    let (from, to) = (temp.join("from"), temp.join("to"));
+    let mut moved = 0;
+    for death in 0..=6 {
+        let mut setup = setup();
+        let moment = dice.below(5_000_000);
+        match death {
+            6 => {}
+            death if death % 2 == 0 || direction == Direction::Upload => setup.kill_after = Some(moment),
+            _ => setup.cut_after = Some(moment),
+        }
+        let ended: Ended = copy_with(plan(direction, &from, &to), durable(temp), temp.path(), &mut setup);
+        moved += ended.summary.bytes;
+        if !temp.join("state/journal").exists() {
+            // It came to its end before death did.
+            ended.well();
+            break;
+        }
+        assert!(death < 6, "nothing killed it");
+    }
+    assert_eq!(leftovers(temp.path()), Vec::<PathBuf>::new());
+    same_tree(&from, &to, false);
+    let total: u64 =
+        fs::read_dir(&from).expect("it").map(|e| e.expect("e").metadata().expect("m").len()).sum();
+    moved.saturating_sub(total)
+}
+
+#[test]
+fn a_copy_that_dies_again_and_again_loses_little() {
+    for direction in [Direction::Upload, Direction::Download] {
+        for ours in [true, false] {
+            for seed in 0..4 {
+                let temp = TempTree::new();
+                temp.file("from/large", 8_000_000);
+                for n in 0..60 {
+                    temp.file(format!("from/{n}"), 500 * n);
+                }
+                let mut dice = Dice(seed * 7919 + 1);
+                let again = through_deaths(direction, &temp, &mut dice, || {
+                    // What a turn of the test's loop has confirmed is noted only in the next one: short turns.
+                    let setup = if ours { Setup::default() } else { stock(&[]) };
+                    Setup { window: 256 * 1024, ..setup }
+                });
+                // Six deaths, each with one block of digests or one note of the journal, and the small files in flight.
+                assert!(again <= 6 * (1 << 20) + 3_000_000, "{direction:?} ours {ours} seed {seed}: {again}");
+            }
+        }
+    }
+}
+
+/// Leaves an unfinished copy of `from` behind; returns its temporary file.
+fn unfinished(direction: Direction, temp: &TempTree, setup: &mut Setup) -> PathBuf {
+    temp.file("from", 6_000_000);
+    setup.kill_after = Some(2_500_000);
+    copy_with(plan(direction, &temp.join("from"), &temp.join("to")), durable(temp), temp.path(), setup);
+    setup.kill_after = None;
+    assert!(!temp.join("to").exists());
+    let [part] = &leftovers(temp.path())[..] else { panic!("one unfinished file") };
+    assert!(fs::metadata(part).expect("it").len() > 1 << 20, "something of it is there");
+    part.clone()
+}
+
+#[test]
+fn a_source_that_changed_meanwhile_is_copied_from_its_start_and_the_old_part_goes() {
+    for direction in [Direction::Upload, Direction::Download] {
+        for mut setup in [Setup::default(), stock(&[])] {
+            let temp = TempTree::new();
+            let part = unfinished(direction, &temp, &mut setup);
+            temp.file("from", 6_000_001);
+            let plan = plan(direction, &temp.join("from"), &temp.join("to"));
+            let ended = copy_with(plan, durable(&temp), temp.path(), &mut setup).well();
+            assert_eq!((ended.resumed, ended.summary.bytes), (0, 6_000_001));
+            same_tree(&temp.join("from"), &temp.join("to"), false);
+            assert!(!part.exists(), "{direction:?}");
+        }
+    }
+}
+
+#[test]
+fn a_part_that_somebody_has_changed_is_not_gone_on_with() {
+    for direction in [Direction::Upload, Direction::Download] {
+        for mut setup in [Setup::default(), stock(&[])] {
+            let temp = TempTree::new();
+            let part = unfinished(direction, &temp, &mut setup);
+            let mut bytes = fs::read(&part).expect("it");
+            bytes[..300_000].fill(0);
+            fs::write(&part, &bytes).expect("it");
+            let plan = plan(direction, &temp.join("from"), &temp.join("to"));
+            let ended = copy_with(plan, durable(&temp), temp.path(), &mut setup).well();
+            assert_eq!(ended.resumed, 0);
+            same_tree(&temp.join("from"), &temp.join("to"), false);
+        }
+    }
+}
+
+#[test]
+fn without_a_journal_digests_do_and_a_stock_server_is_not_trusted() {
+    for direction in [Direction::Upload, Direction::Download] {
+        for (mut setup, resumes) in [(Setup::default(), true), (stock(&[]), false)] {
+            let temp = TempTree::new();
+            unfinished(direction, &temp, &mut setup);
+            fs::remove_file(temp.join("state/journal")).expect("a journal");
+            let plan = plan(direction, &temp.join("from"), &temp.join("to"));
+            let ended = copy_with(plan, durable(&temp), temp.path(), &mut setup).well();
+            assert_eq!(ended.resumed > 0, resumes, "{direction:?}");
+            same_tree(&temp.join("from"), &temp.join("to"), false);
+            assert_eq!(leftovers(temp.path()), Vec::<PathBuf>::new());
+        }
+    }
+}
+
+#[test]
+fn a_lying_server_is_noticed_once_and_the_file_sent_again() {
+    let temp = TempTree::new();
+    temp.file("from", 3_000_000);
+    let mut setup = Setup::default();
+    setup.faults.wrong_writes.set(1);
+    let plan_ = plan(Direction::Upload, &temp.join("from"), &temp.join("to"));
+    let ended = copy_with(plan_.clone(), durable(&temp), temp.path(), &mut setup).well();
+    assert_eq!(ended.skipped.len(), 1);
+    assert!(
+        ended.skipped[0].ends_with("what was written is not what was sent; copying it again"),
+        "{ended:?}"
+    );
+    assert_eq!((ended.summary.verified, ended.summary.files), (1, 1));
+    same_tree(&temp.join("from"), &temp.join("to"), false);
+    // So is one that can only be read from, when that is asked for.
+    let mut stock = stock(&[]);
+    stock.faults.wrong_writes.set(1);
+    let options = Options { verify: Verify::Always, ..durable(&temp) };
+    let ended = copy_with(plan_.clone(), options, temp.path(), &mut stock).well();
+    assert_eq!((ended.skipped.len(), ended.summary.verified), (1, 1), "{ended:?}");
+    same_tree(&temp.join("from"), &temp.join("to"), false);
+    // One that never stops lying gets nothing into its place.
+    setup.faults.wrong_writes.set(u32::MAX);
+    fs::write(temp.join("to"), b"old").expect("it");
+    let ended = copy_with(plan_, durable(&temp), temp.path(), &mut setup);
+    assert_eq!(ended.failures.len(), 1);
+    assert!(ended.failures[0].starts_with("verify \""), "{ended:?}");
+    assert_eq!(fs::read(temp.join("to")).expect("it"), b"old");
+    assert_eq!(leftovers(temp.path()), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn everything_is_verified_between_two_of_ours_however_it_is_chopped() {
+    for direction in [Direction::Upload, Direction::Download] {
+        for (window, piece, longest_read) in [(2 << 20, 32 * 1024, None), (3_000, 700, Some(1_000))] {
+            let temp = TempTree::new();
+            let from = temp.odd("from");
+            let faults = Faults { longest_read, ..Faults::default() };
+            let mut setup = Setup { window, piece, faults, ..Setup::default() };
+            let plan = plan(direction, &from, &temp.join("to"));
+            let ended = copy_with(plan, durable(&temp), temp.path(), &mut setup).well();
+            assert_eq!(ended.summary.verified, ended.summary.files, "{direction:?} {window}");
+            same_tree(&from, &temp.join("to"), false);
+        }
+    }
+}
+
+#[test]
+fn a_failed_rename_names_the_file_and_keeps_what_was_there() {
+    let temp = TempTree::new();
+    temp.file("from", 100_000);
+    temp.write("to", b"old");
+    let faults = Faults::fail("rename", "to", Errno::PERM);
+    let mut setup = Setup { faults, ..Setup::default() };
+    let plan = plan(Direction::Upload, &temp.join("from"), &temp.join("to"));
+    let ended = copy_with(plan, durable(&temp), temp.path(), &mut setup);
+    let to = temp.join("to");
+    assert_eq!(ended.failures, [format!("remote rename to \"{}\": Permission denied", to.display())]);
+    assert_eq!(fs::read(&to).expect("it"), b"old");
+}
+
+#[test]
+fn a_dry_run_tells_everything_and_changes_nothing() {
+    for direction in DIRECTIONS {
+        let temp = TempTree::new();
+        let from = temp.odd("from");
+        let options = Options { dry_run: true, preserve: true, ..durable(&temp) };
+        let ended = copy(plan(direction, &from, &temp.join("to")), options, temp.path()).well();
+        assert!(!temp.join("to").exists());
+        let mut planned = ended.planned;
+        copy(plan(direction, &from, &temp.join("to")), durable(&temp), temp.path()).well();
+        planned.sort();
+        let mut there = Vec::new();
+        files_below(&temp.join("to"), &mut there);
+        there.sort();
+        assert_eq!(planned, there, "{direction:?}");
+    }
+}
+
+fn files_below(root: &Path, found: &mut Vec<Vec<u8>>) {
+    for entry in fs::read_dir(root).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() { files_below(&path, found) } else { found.push(common::bytes_of(&path)) }
+    }
+}
+
+#[test]
+fn shards_together_are_the_tree_and_none_copies_anothers_file() {
+    let temp = TempTree::new();
+    for n in 0..90 {
+        temp.file(format!("from/{}/{n}", n % 4), 100 + n);
+    }
+    temp.dir("to");
+    let mut files = 0;
+    for number in 0..3 {
+        let shard = Some(lh_transfer::Shard { number, of: 3 });
+        let select = lh_transfer::Selection { shard, ..Default::default() };
+        let options = Options { select, ..durable(&temp) };
+        let ended =
+            copy(plan(Direction::Upload, &temp.join("from/."), &temp.join("to")), options, temp.path());
+        let ended = ended.well();
+        assert!(ended.summary.files > 10, "{ended:?}");
+        files += ended.summary.files;
+    }
+    assert_eq!(files, 90);
+    same_tree(&temp.join("from"), &temp.join("to"), false);
+}
+
+#[test]
+fn excluded_folders_are_not_even_listed() {
+    let temp = TempTree::new();
+    for name in ["from/keep/a", "from/keep/b.tmp", "from/skip/c", "from/d.tmp"] {
+        temp.file(name, 100);
+    }
+    let rules = ["*.tmp", "skip/"].map(|pattern| lh_transfer::Rule::new(false, pattern.as_bytes())).to_vec();
+    let select = lh_transfer::Selection { rules, ..Default::default() };
+    let options = Options { select, ..durable(&temp) };
+    let mut setup = Setup {
+        faults: Faults::hook(|what, path, _| {
+            assert!(!(what == "open-dir" && path.ends_with(b"skip")), "listed all the same");
+            Ok(())
+        }),
+        ..Setup::default()
+    };
+    let plan = plan(Direction::Download, &temp.join("from"), &temp.join("to"));
+    let ended = copy_with(plan, options, temp.path(), &mut setup).well();
+    assert_eq!(ended.done, ["a"]);
+    assert!(temp.join("to/keep/a").exists() && !temp.join("to/skip").exists());
+}
+
+#[test]
+fn a_small_file_that_arrives_wrong_gets_no_name() {
+    let temp = TempTree::new();
+    temp.file("from", 1_000);
+    temp.write("to", b"old");
+    let mut setup = Setup::default();
+    setup.faults.wrong_writes.set(1);
+    let plan = plan(Direction::Upload, &temp.join("from"), &temp.join("to"));
+    let ended = copy_with(plan.clone(), durable(&temp), temp.path(), &mut setup);
+    assert_eq!(ended.failures.len(), 1);
+    assert!(ended.failures[0].ends_with("what was written is not what was sent"), "{ended:?}");
+    assert_eq!(fs::read(temp.join("to")).expect("it"), b"old");
+    copy(plan, durable(&temp), temp.path()).well();
+    assert_eq!(leftovers(temp.path()), Vec::<PathBuf>::new());
+}

@@ -1,0 +1,241 @@
+//! Copies that are killed, cut off or stopped, and the same command again: identical trees, and little copied twice.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use lh_interop::{Inetd, Lab, Lhsshd, Ran, assert_same_file, assert_same_tree, make_blob, our, peers};
+
+/// A client's command line in a lab, towards a port.
+struct Copy<'a> {
+    lab: &'a Lab,
+    port: u16,
+}
+
+impl Copy<'_> {
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(our("lhscp"));
+        command.args(self.lab.client_options()).args(["-P", &self.port.to_string(), "-q"]).args(words);
+        command.env("HOME", self.lab.path("home")).env_remove("SSH_AUTH_SOCK").env_remove("XDG_STATE_HOME");
+        command.current_dir(self.lab.dir()).stdin(Stdio::null());
+        command
+    }
+
+    fn start(&self, words: &[&str]) -> Child {
+        self.command(words).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+    }
+
+    fn run(&self, words: &[&str]) -> Ran {
+        let mut all = self.lab.client_options();
+        all.extend(["-P".to_owned(), self.port.to_string(), "-q".to_owned()]);
+        all.extend(words.iter().map(|&word| word.to_owned()));
+        self.lab.run(&our("lhscp"), &all)
+    }
+}
+
+/// Numbers that are the same on each run.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % end
+    }
+}
+
+/// Bytes that are under `root`, in files of any name: what has come so far.
+fn bytes_below(root: &Path) -> u64 {
+    let Ok(meta) = fs::symlink_metadata(root) else { return 0 };
+    if !meta.is_dir() {
+        // A hole is nothing that has come.
+        return meta.len().min(meta.blocks() * 512);
+    }
+    fs::read_dir(root).into_iter().flatten().flatten().map(|entry| bytes_below(&entry.path())).sum()
+}
+
+fn leftovers(root: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(root).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            found.extend(leftovers(&path));
+        } else if path.extension().is_some_and(|end| end == "lhpart") {
+            found.push(path);
+        }
+    }
+    found
+}
+
+/// Processes that serve connections of this server.
+fn sessions(server: &Lhsshd) -> Vec<i32> {
+    let mut found = vec![server.pid() as i32];
+    let mut at = 0;
+    while let Some(parent) = found.get(at).copied() {
+        at += 1;
+        let path = format!("/proc/{parent}/task/{parent}/children");
+        let children = fs::read_to_string(path).unwrap_or_default();
+        found.extend(children.split_whitespace().filter_map(|pid| pid.parse::<i32>().ok()));
+    }
+    found.split_off(1)
+}
+
+fn kill_hard(pid: i32) {
+    let pid = rustix::process::Pid::from_raw(pid).unwrap();
+    let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+}
+
+fn no_journal_is_left(lab: &Lab) {
+    let left: Vec<_> =
+        fs::read_dir(lab.path("home/.local/state/longhaul")).into_iter().flatten().flatten().collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+const MB: u64 = 1 << 20;
+
+/// Covers: lhscp --retries; wire running-sum@longhaul; wire check-file-handle
+#[test]
+fn a_large_copy_survives_kills_of_either_end_with_little_sent_twice() {
+    let lab = Lab::new();
+    let server = Lhsshd::start(&lab, "Subsystem sftp internal-sftp -l INFO\n");
+    let size = 96 * MB;
+    make_blob(&lab.path("blob"), size as usize);
+    let mut dice = Dice(20_261_122);
+    for (upload, of_server) in [(true, false), (false, false), (true, true), (false, true)] {
+        let target = lab.path("copy");
+        let remote = |name: &str| format!("127.0.0.1:{}", lab.arg(name));
+        let words =
+            if upload { [lab.arg("blob"), remote("copy")] } else { [remote("blob"), lab.arg("copy")] };
+        let words: Vec<&str> =
+            ["--retries", "0"].into_iter().chain(words.iter().map(String::as_str)).collect();
+        let copy = Copy { lab: &lab, port: server.port };
+        let mut deaths = 0;
+        for _ in 0..5 {
+            let at = leftover_bytes(&lab) + dice.below(size / 6);
+            let mut child = copy.start(&words);
+            let killed = kill_at_parts(&mut child, &lab, at, |child| {
+                if of_server {
+                    sessions(&server).into_iter().for_each(kill_hard)
+                } else {
+                    child.kill().unwrap()
+                }
+            });
+            deaths += u32::from(killed);
+            assert!(!killed || !target.exists(), "a name before the file is complete");
+        }
+        assert!(deaths > 2, "it must die to be of any use: {deaths}");
+        copy.run(&words).ok("the same command again");
+        assert_same_file(&lab.path("blob"), &target);
+        assert_eq!(leftovers(lab.dir()), Vec::<PathBuf>::new());
+        no_journal_is_left(&lab);
+        fs::remove_file(&target).unwrap();
+    }
+}
+
+fn leftover_bytes(lab: &Lab) -> u64 {
+    leftovers(lab.dir()).iter().map(|path| bytes_below(path)).sum()
+}
+
+/// Waits for the child's end after `kill`.
+fn kill_at_parts(child: &mut Child, lab: &Lab, at: u64, kill: impl FnOnce(&mut Child)) -> bool {
+    let reached = wait_for(child, lab, at);
+    if reached {
+        kill(child);
+        child.wait().unwrap();
+    }
+    reached
+}
+
+/// Calls `kill` when so much of unfinished files has come; the child may go on.
+fn kill_when(child: &mut Child, lab: &Lab, at: u64, kill: impl FnOnce()) -> bool {
+    let reached = wait_for(child, lab, at);
+    if reached {
+        kill();
+    }
+    reached
+}
+
+fn wait_for(child: &mut Child, lab: &Lab, at: u64) -> bool {
+    let end = Instant::now() + Duration::from_secs(60);
+    while leftover_bytes(lab) < at {
+        if child.try_wait().unwrap().is_some() {
+            return false;
+        }
+        assert!(Instant::now() < end, "nothing moves");
+        std::thread::sleep(Duration::from_micros(300));
+    }
+    true
+}
+
+/// What the last line of `--json` says.
+fn told(json: &str, name: &str) -> u64 {
+    let line = json.lines().last().unwrap_or_default();
+    let rest = line.split(&format!("\"{name}\":")).nth(1).unwrap_or_else(|| panic!("{name} in {json}"));
+    rest.split([',', '}']).next().unwrap_or_default().parse().unwrap()
+}
+
+/// Covers: lhscp --json
+#[test]
+fn a_tree_of_many_files_survives_kills_with_little_sent_twice() {
+    let lab = Lab::new();
+    let ours = Lhsshd::start(&lab, "");
+    let stock =
+        peers("a_tree_of_many_files_survives_kills", ["sshd"]).map(|[sshd]| Inetd::openssh(&lab, &sshd, ""));
+    fs::create_dir(lab.path("tree")).unwrap();
+    let mut total = 0;
+    for n in 0..500_usize {
+        let size = 40_000 + n * 131 % 60_000;
+        make_blob(&lab.path("tree").join(format!("file {n}")), size);
+        total += size as u64;
+    }
+    let mut dice = Dice(7);
+    let ports = [Some(ours.port), stock.as_ref().map(|stock| stock.port)];
+    for (port, upload) in ports.into_iter().flatten().flat_map(|port| [(port, true), (port, false)]) {
+        let (tree, there) = (lab.arg("tree"), lab.arg("there"));
+        let remote = |path: &str| format!("127.0.0.1:{path}");
+        let words = if upload { [tree, remote(&there)] } else { [remote(&tree), there] };
+        let words: Vec<&str> = ["-r", "--json"].into_iter().chain(words.iter().map(String::as_str)).collect();
+        let copy = Copy { lab: &lab, port };
+        for _ in 0..4 {
+            let at = bytes_below(&lab.path("there")) + dice.below(total / 6);
+            let mut child = copy.start(&words);
+            let end = Instant::now() + Duration::from_secs(60);
+            while bytes_below(&lab.path("there")) < at && child.try_wait().unwrap().is_none() {
+                assert!(Instant::now() < end, "nothing moves");
+                std::thread::sleep(Duration::from_micros(300));
+            }
+            let _ = child.kill();
+            child.wait().unwrap();
+        }
+        let there = bytes_below(&lab.path("there"));
+        let last = copy.run(&words).ok("the same command again").text();
+        assert_same_tree(&lab.path("tree"), &lab.path("there"));
+        assert_eq!(leftovers(lab.dir()), Vec::<PathBuf>::new());
+        no_journal_is_left(&lab);
+        // What the last attempt sent, beyond what was missing: a twentieth, and what was in flight at the kill.
+        let again = (told(&last, "bytes") + there).saturating_sub(total);
+        assert!(again <= total / 20 + 3 * MB, "{again} of {total} sent twice (upload: {upload})");
+        fs::remove_dir_all(lab.path("there")).unwrap();
+    }
+}
+
+/// Covers: lhscp --retries
+#[test]
+fn a_connection_that_breaks_is_made_again() {
+    let lab = Lab::new();
+    let server = Lhsshd::start(&lab, "");
+    make_blob(&lab.path("blob"), 24_000_000);
+    let copy = Copy { lab: &lab, port: server.port };
+    let there = format!("127.0.0.1:{}", lab.arg("there"));
+    let mut child = copy.command(&["-l", "64000", "blob", &there]).stderr(Stdio::piped()).spawn().unwrap();
+    let killed = kill_when(&mut child, &lab, 4_000_000, || sessions(&server).into_iter().for_each(kill_hard));
+    assert!(killed, "the copy was faster");
+    let ended = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert_eq!(ended.status.code(), Some(0), "{said}");
+    assert!(said.contains("connection lost; connecting again in 1 s"), "{said}");
+    assert_same_file(&lab.path("blob"), &lab.path("there"));
+    let ran = copy.run(&["--retries", "x", "blob", &there]);
+    assert_eq!(ran.code, 1);
+}

@@ -1,0 +1,161 @@
+//! What people and programs see of a copy: plans, choices, events, and stopping in good order.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use lh_interop::{Lab, Lhsshd, Ran, assert_same_file, eventually, make_blob, our};
+
+fn scp(lab: &Lab, port: u16, words: &[&str]) -> Ran {
+    let mut all = lab.client_options();
+    all.extend(["-P".to_owned(), port.to_string()]);
+    all.extend(words.iter().map(|&word| word.to_owned()));
+    lab.run(&our("lhscp"), &all)
+}
+
+fn tree(lab: &Lab) {
+    for name in ["tree/src/a.c", "tree/src/a.o", "tree/build/out", "tree/docs/read me", "tree/keep.o"] {
+        let path = lab.path(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, name).unwrap();
+    }
+}
+
+/// Covers: lhscp --include; lhscp --exclude; lhscp --manifest
+#[test]
+fn trees_are_copied_as_far_as_they_are_wanted() {
+    let lab = Lab::new();
+    let server = Lhsshd::start(&lab, "");
+    tree(&lab);
+    lab.write("list", "docs\nsrc/a.c\n");
+    let there = format!("127.0.0.1:{}", lab.arg("there"));
+    for (flags, wanted) in [
+        (
+            &["-rq", "--include", "keep.o", "--exclude", "*.o", "--exclude=/build/"][..],
+            &["docs/read me", "keep.o", "src/a.c"][..],
+        ),
+        (&["-rq", "--manifest", "list"], &["docs/read me", "src/a.c"]),
+    ] {
+        scp(&lab, server.port, &[flags, &["tree", &there]].concat()).ok("upload");
+        let found = lab.sh("cd there && find . -type f | sort | sed 's,^./,,'").text();
+        assert_eq!(found.lines().collect::<Vec<_>>(), wanted, "{flags:?}");
+        assert!(!lab.path("there/build").exists(), "{flags:?}");
+        fs::remove_dir_all(lab.path("there")).unwrap();
+    }
+    let ran = scp(&lab, server.port, &["--manifest", "missing", "tree", &there]);
+    assert_eq!(ran.code, 1);
+    assert!(ran.err.contains("--manifest missing: No such file"), "{}", ran.err);
+}
+
+/// Covers: lhscp --dry-run
+#[test]
+fn a_dry_run_names_what_would_be_copied_and_copies_nothing() {
+    let lab = Lab::new();
+    let server = Lhsshd::start(&lab, "");
+    tree(&lab);
+    let there = format!("127.0.0.1:{}", lab.arg("there"));
+    let ran = scp(&lab, server.port, &["-r", "--dry-run", "tree", &there]).ok("dry run");
+    let mut lines: Vec<String> = ran.text().lines().map(str::to_owned).collect();
+    lines.sort();
+    assert_eq!(lines.len(), 5, "{lines:?}");
+    assert!(lines[0].starts_with("tree/build/out -> ") && lines[0].contains("/there/build/out"), "{lines:?}");
+    assert!(!lab.path("there").exists());
+    assert!(!lab.path("home/.local/state/longhaul").exists(), "a plan needs no journal");
+}
+
+/// Covers: lhscp --json; lhscp -v
+#[test]
+fn events_are_json_and_say_what_held_the_copy_up() {
+    let lab = Lab::new();
+    let server = Lhsshd::start(&lab, "");
+    make_blob(&lab.path("blob"), 2_000_000);
+    fs::create_dir(lab.path("dir")).unwrap();
+    fs::copy(lab.path("blob"), lab.path("dir/a\"b\nc")).unwrap();
+    fs::write(lab.path("dir/small"), b"1").unwrap();
+    let there = format!("127.0.0.1:{}", lab.arg("there"));
+    let ran = scp(&lab, server.port, &["-r", "--json", "-l", "16000", "dir", &there]).ok("json");
+    lab.write("events", &ran.text());
+    let script = "import json,sys\n\
+         lines = [json.loads(line) for line in open('events')]\n\
+         files = [line for line in lines if line['event'] == 'file']\n\
+         assert sorted(f['name'] for f in files) == ['a\"b\\nc', 'small'], files\n\
+         assert any(line['event'] == 'progress' and line['rate'] >= 0 for line in lines), lines\n\
+         end = lines[-1]\n\
+         assert end['event'] == 'end' and end['files'] == 2 and end['bytes'] == 2000001, end\n\
+         assert end['failures'] == 0 and not end['lost'] and end['limited_by'] == 'request', end\n";
+    lab.run(Path::new("python3"), &["-c", script]).ok("python reads the events");
+    let ran = scp(&lab, server.port, &["-v", "-l", "16000", "blob", &there]).ok("-v");
+    assert!(ran.err.contains("held up by the rate that was asked for (-l)"), "{}", ran.err);
+}
+
+/// Covers: lhscp --no-resume
+#[test]
+fn an_interrupt_leaves_something_to_go_on_with_and_says_so() {
+    let lab = Lab::new();
+    let server = Lhsshd::start(&lab, "");
+    make_blob(&lab.path("blob"), 24_000_000);
+    let there = format!("127.0.0.1:{}", lab.arg("there"));
+    let part = |lab: &Lab| {
+        let names = fs::read_dir(lab.dir()).unwrap().map(|entry| entry.unwrap().path());
+        let mut parts = names.filter(|path| path.extension().is_some_and(|end| end == "lhpart"));
+        parts.next().map(|path| fs::metadata(path).map_or(0, |meta| meta.len()))
+    };
+    let child = Command::new(our("lhscp"))
+        .args(lab.client_options())
+        .args(["-P", &server.port_arg(), "-q", "-l", "32000", &lab.arg("blob"), &there])
+        .env("HOME", lab.path("home"))
+        .env_remove("XDG_STATE_HOME")
+        .stdin(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    eventually("something has come", || part(&lab).is_some_and(|size| size > 4_000_000));
+    let pid = rustix::process::Pid::from_raw(child.id() as i32).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let ended = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert_eq!(ended.status.code(), Some(130), "{said}");
+    assert!(
+        said.contains("interrupted: 0 files are complete; the same command again goes on from here"),
+        "{said}"
+    );
+    assert!(!lab.path("there").exists());
+    let ran = scp(&lab, server.port, &["--json", &lab.arg("blob"), &there]).ok("the same command again");
+    assert!(ran.text().contains("\"event\":\"resumed\""), "{}", ran.text());
+    assert_same_file(&lab.path("blob"), &lab.path("there"));
+    assert_eq!(part(&lab), None);
+    // Whoever wants none of this leaves no journal.
+    fs::remove_dir_all(lab.path("home/.local")).unwrap();
+    scp(&lab, server.port, &["-q", "--no-resume", &lab.arg("blob"), &there]).ok("--no-resume");
+    assert!(!lab.path("home/.local").exists());
+}
+
+/// Covers: lhscp -Z; lhscp --in-place; lhscp --fsync
+#[test]
+fn what_another_program_left_is_gone_on_with_when_it_agrees() {
+    let lab = Lab::new();
+    let server = Lhsshd::start(&lab, "");
+    make_blob(&lab.path("blob"), 8_000_000);
+    let whole = fs::read(lab.path("blob")).unwrap();
+    let there = format!("127.0.0.1:{}", lab.arg("there"));
+    let kept = |text: &str| -> u64 {
+        let rest = text.split("\"kept\":").nth(1).unwrap_or("0");
+        rest.split([',', '}']).next().unwrap_or_default().parse().unwrap()
+    };
+    // The beginning is right, is wrong, and all of it is there.
+    let mut wrong = whole[..5_000_000].to_vec();
+    wrong[77] ^= 1;
+    for (left, expected) in [(&whole[..5_000_000], 5_000_000), (&wrong, 0), (&whole, 8_000_000)] {
+        fs::write(lab.path("there"), left).unwrap();
+        let ran = scp(&lab, server.port, &["-Z", "--fsync", "--json", "blob", &there]).ok("-Z");
+        let last = ran.text().lines().last().unwrap_or_default().to_owned();
+        assert_eq!(kept(&last), expected, "{}", ran.text());
+        assert_same_file(&lab.path("blob"), &lab.path("there"));
+    }
+    // In place, the file is the same one as before.
+    use std::os::unix::fs::MetadataExt as _;
+    let before = fs::metadata(lab.path("there")).unwrap().ino();
+    scp(&lab, server.port, &["--in-place", "-q", "blob", &there]).ok("--in-place");
+    assert_eq!(fs::metadata(lab.path("there")).unwrap().ino(), before);
+    assert_same_file(&lab.path("blob"), &lab.path("there"));
+}
