@@ -7,6 +7,7 @@
 //! | `planned` | `source`, `target`, `size` (or null): with `--dry-run` |
 //! | `file` | `name`, `size`, `kept`, `seconds`: a file is complete |
 //! | `skipped`, `failed` | `message` |
+//! | `told` | `message`: how the copy is being made, such as over how many channels |
 //! | `progress` | `files`, `files_found`, `bytes`, `bytes_found`, `kept`, `in_flight`, `all_found`, `rate`, `peak`, `average`, `eta` (or null): every second |
 //! | `end` | `files`, `directories`, `bytes`, `kept`, `verified`, `failures`, `lost`, `seconds`, `average`, `peak`, `limited_by`, `advice` |
 
@@ -95,6 +96,7 @@ pub(crate) fn line_for(event: &Event, now: Instant) -> Option<String> {
             .real("seconds", now.saturating_duration_since(*started).as_secs_f64()),
         Event::Failed { text } => Object::new("failed").text("message", text.as_bytes()),
         Event::Skipped { text } => Object::new("skipped").text("message", text.as_bytes()),
+        Event::Told { text } => Object::new("told").text("message", text.as_bytes()),
         Event::Started { .. } | Event::Entered { .. } => return None,
     };
     Some(object.line())

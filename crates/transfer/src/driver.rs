@@ -256,6 +256,7 @@ impl JobHandler {
                 as_session: None,
                 deadline: None,
                 closed: false,
+                signals: None,
             };
             let handler = as_session(Box::new(handler));
             if cx.control().open("session", b"", &ChannelOptions::default(), handler).is_err() {
