@@ -24,12 +24,12 @@ const SLAB: usize = 256 << 10;
 /// Bytes sealed or opened between two looks at the clock. They do not fit a second-level cache, as a fast path's do not.
 const SPELL: usize = 8 << 20;
 
-/// All suites, each with 1, 2, 4, … workers up to the limit.
+/// All suites that encrypt (no key exchange begins with another), each with 1, 2, 4, … workers up to the limit.
 pub(super) fn run(bench: &Bench, counts: &[usize]) -> Result<Vec<Table>, String> {
     let time = Duration::from_millis(if bench.options.smoke { 10 } else { 200 });
     let payload = bench.options.packet;
     let mut tables = Vec::new();
-    for suite in &bench.options.suites {
+    for suite in bench.options.suites.iter().filter(|suite| suite.cipher.encrypts()) {
         // What one worker did in this round.
         let single = Cell::new((f64::NAN, f64::NAN));
         let mut entries = Vec::new();
