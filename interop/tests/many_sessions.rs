@@ -8,7 +8,7 @@ use lh_interop::sharing::Scene;
 use lh_interop::tunnel::eventually;
 
 /// Commands that are run; `LH_EXECS` in the environment says how many instead.
-const COMMANDS: usize = 300;
+const COMMANDS: usize = 200;
 /// Those before the first look, for what is kept once.
 const WARM_UP: usize = 100;
 /// Memory may differ by what an allocator keeps, KiB; a leak of 256 bytes a command would be more with 5,000 of them.
