@@ -10,12 +10,17 @@ pub(crate) struct CipherSuite {
 }
 
 impl CipherSuite {
-    /// Reads `CIPHER` or `CIPHER+MAC`; `@openssh.com` may be left out.
+    /// Reads `CIPHER` or `CIPHER+MAC`; `@openssh.com` and `@longhaul` may be left out. What does not encrypt can be measured here
+    /// and nowhere else: programs have it after their login, and not by naming it.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let (cipher, mac) = text.split_once('+').map_or((text, None), |(cipher, mac)| (cipher, Some(mac)));
         let long = |name: &str| format!("{name}@openssh.com");
         let cipher = Cipher::by_name(cipher)
             .or_else(|| Cipher::by_name(&long(cipher)))
+            .or_else(|| {
+                let unencrypted = [Cipher::INTEGRITY_ONLY, Cipher::NONE];
+                unencrypted.into_iter().find(|each| short(each.name) == short(cipher))
+            })
             .ok_or_else(|| format!("unknown cipher {cipher}"))?;
         let mac = match mac {
             None => None,
@@ -33,9 +38,8 @@ impl CipherSuite {
 
     /// The name as it is written here: short.
     pub(crate) fn name(&self) -> String {
-        let short = |name: &str| name.trim_end_matches("@openssh.com").to_owned();
         match self.mac {
-            None => short(self.cipher.name),
+            None => short(self.cipher.name).to_owned(),
             Some(mac) => format!("{}+{}", short(self.cipher.name), short(mac.name)),
         }
     }
@@ -58,6 +62,10 @@ impl CipherSuite {
     }
 }
 
+fn short(name: &str) -> &str {
+    name.trim_end_matches("@openssh.com").trim_end_matches("@longhaul")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -70,7 +78,10 @@ mod tests {
         let ctr = CipherSuite::parse("aes128-ctr+umac-64-etm").unwrap();
         assert_eq!(ctr.name(), "aes128-ctr+umac-64-etm");
         assert_eq!(ctr.options().last().map(String::as_str), Some("MACs=umac-64-etm@openssh.com"));
-        for wrong in ["aes128-ctr", "aes128-gcm+hmac-sha2-256", "rot13", "aes128-ctr+crc32"] {
+        let gmac = CipherSuite::parse("aes128-gmac").unwrap();
+        assert_eq!((gmac.cipher, gmac.name().as_str()), (Cipher::INTEGRITY_ONLY, "aes128-gmac"));
+        assert_eq!(CipherSuite::parse("none+umac-64-etm").unwrap().name(), "none+umac-64-etm");
+        for wrong in ["aes128-ctr", "aes128-gcm+hmac-sha2-256", "rot13", "none", "aes128-ctr+crc32"] {
             assert!(CipherSuite::parse(wrong).is_err(), "{wrong}");
         }
     }

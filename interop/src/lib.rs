@@ -10,6 +10,7 @@ mod lab;
 mod pty;
 mod scene;
 mod server;
+pub mod sharing;
 pub mod tunnel;
 mod x11;
 

@@ -95,6 +95,11 @@ impl Tunnel {
         Self { child, log }
     }
 
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// What it has said on standard error.
     pub fn said(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
@@ -196,12 +201,17 @@ fn serve(mut read: impl Read, mut write: impl Write) {
 pub fn sum_server() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
+    serve_sums(listener);
+    port
+}
+
+/// The same at a listener.
+pub fn serve_sums(listener: TcpListener) {
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
             std::thread::spawn(move || serve(&stream, &stream));
         }
     });
-    port
 }
 
 /// The same on a socket.

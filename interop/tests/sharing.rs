@@ -3,97 +3,12 @@
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::Path;
+use std::process::{Command, Stdio};
 
+use lh_interop::sharing::{Running, Scene, each_mix};
 use lh_interop::tunnel::{eventually, free_port, round_trip, sum, sum_server};
-use lh_interop::{Lab, Lhsshd, Ran, me, our, peers};
-
-/// A lab with a server, and a control socket's path.
-struct Scene {
-    lab: Lab,
-    server: Lhsshd,
-    /// Who is the master, and who rides along.
-    master: PathBuf,
-    client: PathBuf,
-}
-
-/// A master in the foreground; killed when dropped.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-impl Scene {
-    fn new(master: PathBuf, client: PathBuf, config: &str) -> Self {
-        let lab = Lab::new();
-        let server = Lhsshd::start(&lab, config);
-        Self { lab, server, master, client }
-    }
-
-    fn socket(&self) -> PathBuf {
-        self.lab.path("ctl")
-    }
-
-    fn args(&self, given: &[&str]) -> Vec<String> {
-        let mut args = self.lab.client_options();
-        args.extend(["-S".to_owned(), self.lab.arg("ctl"), "-p".to_owned(), self.server.port_arg()]);
-        let host = format!("{}@127.0.0.1", me());
-        args.extend(given.iter().map(|&word| if word == "@" { host.clone() } else { word.to_owned() }));
-        args
-    }
-
-    fn start_master(&self, flags: &[&str]) -> Running {
-        let mut words = vec!["-M", "-N"];
-        words.extend(flags);
-        words.push("@");
-        let log = std::fs::File::create(self.lab.path("master.log")).unwrap();
-        let child = Command::new(&self.master)
-            .args(self.args(&words))
-            .env("HOME", self.lab.path("home"))
-            .env_remove("SSH_AUTH_SOCK")
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(log)
-            .spawn()
-            .unwrap();
-        let running = Running(child);
-        eventually("the control socket is there", || UnixStream::connect(self.socket()).is_ok());
-        running
-    }
-
-    /// A client that cannot log in by itself.
-    fn ride(&self, given: &[&str]) -> Ran {
-        self.ride_with(given, Stdio::null())
-    }
-
-    fn ride_with(&self, given: &[&str], stdin: Stdio) -> Ran {
-        let mut words = vec!["-o", "IdentityFile=/nonexistent", "-o", "IdentityAgent=none"];
-        words.extend(given);
-        self.lab.run_with(&self.client, &self.args(&words), stdin)
-    }
-
-    /// Logins the server has seen.
-    fn logins(&self) -> usize {
-        self.server.log().matches("Accepted publickey").count()
-    }
-}
-
-/// Each mix of masters and clients in which one is ours.
-fn each_mix(test: &str, config: &str, check: impl Fn(&Scene)) {
-    println!("{test}: lhssh and lhssh");
-    check(&Scene::new(our("lhssh"), our("lhssh"), config));
-    if let Some([ssh]) = peers(test, ["ssh"]) {
-        println!("{test}: ssh rides with lhssh");
-        check(&Scene::new(our("lhssh"), ssh.clone(), config));
-        println!("{test}: lhssh rides with ssh");
-        check(&Scene::new(ssh, our("lhssh"), config));
-    }
-}
+use lh_interop::{me, our, peers};
 
 /// Covers: ssh -M; ssh -S; ssh_config ControlMaster; ssh_config ControlPath; ssh -O check; ssh -O exit
 #[test]
@@ -279,7 +194,7 @@ fn dead_stale_and_lying_masters_are_told_apart() {
 fn a_client_that_lies_or_goes_harms_nobody() {
     let scene = Scene::new(our("lhssh"), our("lhssh"), "");
     let master = scene.start_master(&[]);
-    let descriptors = || std::fs::read_dir(format!("/proc/{}/fd", master.0.id())).map_or(0, Iterator::count);
+    let descriptors = || master.descriptors();
     scene.ride(&["@", "true"]).ok("one");
     let before = descriptors();
     let hello = b"\0\0\0\x08\0\0\0\x01\0\0\0\x04";

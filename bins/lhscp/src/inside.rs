@@ -4,7 +4,7 @@ use std::sync::PoisonError;
 
 use lh_client::{
     Client, LogLevel, Options as ClientOptions, SessionNote, SessionSetup, Start, TerminalUi,
-    answer_by_default, connect,
+    answer_by_default, connect_or_share,
 };
 use lh_driver::{ChannelHandler, ChannelOptions, Control, ControlCx, ControlEvent};
 use lh_transfer::rcp::{self, Outcome, Party};
@@ -25,7 +25,7 @@ pub(crate) fn log_in(arguments: &Arguments, host: &Host, ui: &mut TerminalUi) ->
             return None;
         }
     };
-    match connect(&options, ui) {
+    match connect_or_share(&options, ui) {
         Ok(mut client) => {
             // `IPQoS`: a copy is bulk. 0 is what a new socket has.
             let service = options.config.ip_qos.bulk.filter(|&service| service != 0);

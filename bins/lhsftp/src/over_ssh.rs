@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use lh_client::{
     AgentForward, Client, LogLevel, Options as ClientOptions, SessionNote, SessionSetup, Start, TerminalUi,
-    answer_by_default, connect,
+    answer_by_default, connect_or_share,
 };
 use lh_config::client::Request;
 use lh_driver::{
@@ -37,7 +37,7 @@ pub(crate) fn log_in(request: &Request) -> Result<(Client, AgentForward), String
         ui.say(error.to_string().trim_end());
         closed()
     })?;
-    let mut client = connect(&options, &mut ui).map_err(|error| {
+    let mut client = connect_or_share(&options, &mut ui).map_err(|error| {
         if options.log_level >= LogLevel::Fatal {
             ui.say(&error.to_string());
         }

@@ -25,6 +25,8 @@ pub(crate) struct Arguments {
     pub(crate) syslog: bool,
     /// `-Z`.
     pub(crate) list_keys: bool,
+    /// `-T`, with which nobody can have HPN-SSH's NONE cipher: whoever uses a shell without a terminal might believe otherwise.
+    pub(crate) encrypted: bool,
     /// `-O`.
     pub(crate) control: Option<ControlCommand>,
     /// `-W`.
@@ -46,6 +48,12 @@ pub(crate) enum ControlCommand {
     Exit,
     /// Take no further clients.
     Stop,
+    /// Run this session over it, as a client that speaks for its channels itself.
+    Proxy,
+    /// Say what the connection is.
+    Information,
+    /// Say what is open on it.
+    Channels,
 }
 
 impl ControlCommand {
@@ -56,9 +64,9 @@ impl ControlCommand {
             "cancel" => Self::Cancel,
             "exit" => Self::Exit,
             "stop" => Self::Stop,
-            "proxy" | "conninfo" | "channels" => {
-                return Err(format!("-O {text} is not supported yet"));
-            }
+            "proxy" => Self::Proxy,
+            "conninfo" => Self::Information,
+            "channels" => Self::Channels,
             _ => return Err("Invalid multiplex command.".to_owned()),
         })
     }
@@ -159,6 +167,13 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
                 lines.retain(|line| !matches!(line, CommandLine::Flag("ControlPath", _)));
                 lines.insert(0, CommandLine::Flag("ControlPath", vec![text()]));
             }
+            'w' => {
+                let spec = text();
+                if !is_tunnel(&spec) {
+                    return Err(format!("Bad tun device '{spec}'"));
+                }
+                lines.push(CommandLine::Flag("TunnelDevice", vec![spec]));
+            }
             'O' => control = Some(ControlCommand::parse(&text())?),
             'o' => lines.push(CommandLine::Option(text())),
             'F' => {
@@ -189,6 +204,10 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
             lines.push(CommandLine::Flag(keyword, vec![value.to_owned()]));
         }
     }
+    if parsed.has('w') {
+        // Unless something says which kind it is to be.
+        lines.push(CommandLine::Flag("Tunnel", vec!["point-to-point".to_owned()]));
+    }
     match parsed.count('M') {
         0 => {}
         1 => lines.push(CommandLine::Flag("ControlMaster", vec!["yes".to_owned()])),
@@ -214,6 +233,7 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
         log_file: parsed.value('E').map(PathBuf::from),
         syslog: parsed.has('y'),
         list_keys: parsed.has('Z'),
+        encrypted: parsed.has('T'),
         control,
         stdio,
         warnings,
@@ -233,6 +253,11 @@ fn forward(
         None => vec![spec.to_owned()],
     };
     Ok(CommandLine::Flag(keyword, words))
+}
+
+/// `local[:remote]`, each a number or `any`.
+fn is_tunnel(spec: &str) -> bool {
+    spec.splitn(2, ':').all(|unit| unit == "any" || unit.parse::<u32>().is_ok())
 }
 
 /// A host and its port, or a socket.

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::rc::Rc;
 
 use lh_client::escape::{Action, EscapeFilter};
-use lh_client::{Forwards, Voice};
+use lh_client::{Forwards, Voice, connection_information};
 use lh_config::client_table::ClientSettings;
 use lh_driver::{ChannelCx, InputFilter};
 use lh_sys::termios::{RawMode, window_size};
@@ -100,7 +100,7 @@ impl Escapes {
             }
             Action::ConnectionInformation => {
                 show(&format!("{e}I\r\n"));
-                for line in connection_information(cx) {
+                for line in connection_information(&mut cx.control()) {
                     show(&format!("  {line}\r\n"));
                 }
             }
@@ -142,29 +142,6 @@ impl InputFilter for Escapes {
         }
     }
 }
-
-/// What `~I` shows: who is connected to whom, and with which algorithms.
-fn connection_information(cx: &mut ChannelCx<'_>) -> Vec<String> {
-    let mut control = cx.control();
-    let transport = control.transport();
-    let mut lines = Vec::new();
-    if let Some(peer) = transport.peer_identification() {
-        lines.push(format!("server version {}", lh_client::sanitise(peer)));
-    }
-    if let Some(names) = transport.negotiated() {
-        lines.push(format!("kexalgorithm {}", names.kex));
-        lines.push(format!("hostkeyalgorithm {}", names.host_key));
-        for (way, cipher, mac, compression) in [
-            ("client->server", &names.cipher_c2s, &names.mac_c2s, &names.compression_c2s),
-            ("server->client", &names.cipher_s2c, &names.mac_s2c, &names.compression_s2c),
-        ] {
-            lines.push(format!("{way} cipher {cipher} mac {mac} compression {compression}"));
-        }
-    }
-    lines.push(format!("sent {} bytes, received {} bytes", transport.bytes_out(), transport.bytes_in()));
-    lines
-}
-
 /// Tells the server the size of the local terminal (RFC 4254 section 6.7).
 pub(crate) fn send_window_size(cx: &mut ChannelCx<'_>) {
     let size = window_size(rustix::stdio::stdin());

@@ -61,18 +61,25 @@ fn go(arguments: Arguments) -> u8 {
     {
         return fail(&format!("Couldn't open logfile {}: {error}", path.display()));
     }
-    let options = match Options::load(&arguments.request) {
+    let mut options = match Options::load(&arguments.request) {
         Ok(options) => options,
         Err(error) => return fail(error.to_string().trim_end()),
     };
     if arguments.syslog {
         ui.log_to_syslog(&program_name(), options.config.syslog_facility.word());
     }
+    let switch_forbidden = arguments.encrypted && *options.config.none_switch;
+    if switch_forbidden {
+        options.config.none_switch.force(false);
+    }
     for warning in &arguments.warnings {
         ui.say(warning);
     }
     if arguments.print_config {
         return print(&options.config.dump(&lh_client::default_algorithms));
+    }
+    if switch_forbidden {
+        ui.say("NONE cipher switch disabled by -T");
     }
     if arguments.list_keys {
         return match lh_client::public_keys(&options, &mut ui) {

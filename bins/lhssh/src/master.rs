@@ -19,6 +19,9 @@ pub(crate) fn listen(
     x11: &X11Forward,
     ui: &mut TerminalUi,
 ) -> Option<Master> {
+    if client.is_relayed() {
+        return None;
+    }
     let config = &options.config;
     let ask = match *config.control_master {
         ControlMaster::No => return None,

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use lh_client::mux::wire::{Kind, NewSession};
 use lh_client::mux::{ConnectError, Ended, MuxClient, MuxError};
-use lh_client::{LogLevel, Options, SessionSetup, Start, TerminalUi};
+use lh_client::{Client, ClientError, LogLevel, Options, SessionSetup, Start, TerminalUi};
 use lh_config::enums::ControlMaster;
 use lh_config::forward::Forward;
 use lh_config::special::ForwardAgent;
@@ -21,25 +21,36 @@ use crate::run::{Plan, debug};
 
 /// `-O`. Returns the exit status.
 pub(crate) fn command(options: &Options, command: ControlCommand, ui: &mut TerminalUi) -> u8 {
-    let Some(path) = options.config.control_path.as_deref() else {
-        ui.say("No ControlPath specified for \"-O\" command");
-        return FAILURE;
-    };
-    let mut master = match MuxClient::connect(Path::new(path)) {
-        Ok(master) => master,
-        Err(error) => {
-            ui.say(&format!("Control socket connect({path}): {error}"));
-            return FAILURE;
-        }
-    };
-    let result = master.greet().and_then(|()| obey(options, command, &mut master, ui));
+    let result = connect(options).and_then(|mut master| {
+        master
+            .greet()
+            .and_then(|()| obey(options, command, &mut master, ui))
+            .map_err(|error| error.to_string())
+    });
     match result {
         Ok(()) => 0,
-        Err(error) => {
-            ui.say(&error.to_string());
+        Err(text) => {
+            ui.say(&text);
             FAILURE
         }
     }
+}
+
+/// `-O proxy`: the connection of the master, for a session of our own.
+pub(crate) fn share(options: &Options) -> Result<Client, ClientError> {
+    let words = |error: MuxError| error.to_string();
+    let client = connect(options).and_then(|mut master| {
+        master.greet().map_err(words)?;
+        let socket = master.into_proxy().map_err(words)?;
+        Client::relayed(socket, options).map_err(|error| error.to_string())
+    });
+    client.map_err(ClientError::Local)
+}
+
+fn connect(options: &Options) -> Result<MuxClient, String> {
+    let path = options.config.control_path.as_deref();
+    let path = path.ok_or_else(|| "No ControlPath specified for \"-O\" command".to_owned())?;
+    MuxClient::connect(Path::new(path)).map_err(|error| format!("Control socket connect({path}): {error}"))
 }
 
 fn obey(
@@ -58,6 +69,10 @@ fn obey(
             master.stop_listening()?;
             told(options, ui, "Stop listening request sent.");
         }
+        ControlCommand::Information => print!("{}", master.information("connection")?),
+        ControlCommand::Channels => print!("{}", master.information("channels")?),
+        // It is a session, and run as one.
+        ControlCommand::Proxy => {}
         ControlCommand::Forward => {
             for (kind, forward) in forwards(options)? {
                 if let Some(port) = request(master, kind, &forward)? {

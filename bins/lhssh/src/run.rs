@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
+use lh_client::forward::TunnelEnd;
 use lh_client::{
     Client, ClientError, LogLevel, Options, Start, SystemEnvironment, TerminalUi, UserInterface, connect,
 };
@@ -18,24 +19,31 @@ use crate::{FAILURE, passenger};
 
 /// Everything behind the command line. Returns the exit status.
 pub(crate) fn run(options: &Options, wanted: Wanted, ui: &mut TerminalUi) -> u8 {
-    if let Some(command) = wanted.control {
+    let proxy = wanted.control == Some(ControlCommand::Proxy);
+    if let Some(command) = wanted.control.filter(|_| !proxy) {
         return passenger::command(options, command, ui);
     }
     let plan = match Plan::new(options, wanted, ui) {
         Ok(plan) => plan,
         Err(text) => return report(options, &ClientError::Config(text), ui),
     };
-    if let Some(status) = passenger::ride_along(options, &plan, ui) {
+    if !proxy && let Some(status) = passenger::ride_along(options, &plan, ui) {
         return status;
     }
+    let options = &Options { terminal: plan.tty, ..options.clone() };
     let started = Instant::now();
-    let mut client = match connect(options, ui) {
+    let client = if proxy { passenger::share(options) } else { connect(options, ui) };
+    let mut client = match client {
         Ok(client) => client,
         Err(error) => return report(options, &error, ui),
     };
-    run_local_command(options, ui);
+    let tunnel = match open_tunnel(options, ui) {
+        Ok(tunnel) => tunnel,
+        Err(error) => return report(options, &error, ui),
+    };
+    run_local_command(options, tunnel.as_ref(), ui);
     set_service_quality(options, &mut client, plan.tty);
-    let status = match session(options, plan, &mut client, ui) {
+    let status = match session(options, plan, tunnel, &mut client, ui) {
         Ok(status) => status,
         Err(error) => report(options, &error, ui),
     };
@@ -142,15 +150,36 @@ impl Plan {
     }
 }
 
+/// The device of `Tunnel`, where one is wanted.
+fn open_tunnel(options: &Options, ui: &mut TerminalUi) -> Result<Option<TunnelEnd>, ClientError> {
+    const TEXT: &str = "Could not request tunnel forwarding.";
+    match TunnelEnd::open(&options.config) {
+        None => Ok(None),
+        Some(Ok(tunnel)) => Ok(Some(tunnel)),
+        Some(Err(why)) => {
+            if options.log_level >= LogLevel::Error {
+                ui.say(&format!("Tunnel device open failed: {}", lh_driver::error_words(&why)));
+            }
+            if *options.config.exit_on_forward_failure {
+                return Err(ClientError::Local(TEXT.to_owned()));
+            }
+            if options.log_level >= LogLevel::Error {
+                ui.say(TEXT);
+            }
+            Ok(None)
+        }
+    }
+}
+
 /// `LocalCommand`, where permitted.
-fn run_local_command(options: &Options, ui: &mut TerminalUi) {
+fn run_local_command(options: &Options, tunnel: Option<&TunnelEnd>, ui: &mut TerminalUi) {
     let config = &options.config;
     if !*config.permit_local_command {
         return;
     }
     let Some(command) = config.local_command.command() else { return };
-    // No tunnel is ever opened: %T says so.
-    let tokens = config.tokens(&SystemEnvironment).with('T', "NONE");
+    let device = tunnel.map_or("NONE", TunnelEnd::name);
+    let tokens = config.tokens(&SystemEnvironment).with('T', device);
     let failed = match tokens.expand(command) {
         Ok(command) => run_in_shell(&command).err().map(|error| error.to_string()),
         Err(why) => Some(why),

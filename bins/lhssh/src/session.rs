@@ -5,6 +5,7 @@ use std::os::fd::AsFd;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use lh_client::forward::TunnelEnd;
 use lh_client::mux::Master;
 use lh_client::{
     AgentForward, Client, ClientError, Forwards, HostKeyUpdate, LogLevel, Options, Pty, SessionNote,
@@ -29,13 +30,19 @@ use crate::{FAILURE, master};
 pub(crate) fn session(
     options: &Options,
     mut plan: Plan,
+    tunnel: Option<TunnelEnd>,
     client: &mut Client,
     ui: &mut TerminalUi,
 ) -> Result<u8, ClientError> {
     let local = |error: std::io::Error| ClientError::Local(error.to_string());
     let voice = ui.voice(options.log_level);
     // Runs a program, which signals can still reach.
-    let x11 = X11Forward::new(&options.config, voice.clone());
+    let x11 = if client.is_relayed() && *options.config.forward_x11 {
+        voice.say(LogLevel::Info, "X11 is forwarded by the master, not by its clients in proxy mode");
+        X11Forward::none(voice.clone())
+    } else {
+        X11Forward::new(&options.config, voice.clone())
+    };
     let signals = Signals::collect(&[Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM, Signal::WINCH])
         .map_err(local)?;
     let terminal: Terminal = Rc::new(RefCell::new(None));
@@ -62,7 +69,10 @@ pub(crate) fn session(
         ui: ui.clone(),
         voice,
     };
-    forwards.start(&mut client.driver().control());
+    forwards.start(client.is_relayed(), &mut client.driver().control());
+    if let Some(tunnel) = tunnel {
+        forwards.open_tunnel(tunnel, &mut client.driver().control());
+    }
     let fatal = || forwards.fatal().map_or(Ok(()), |text| Err(ClientError::Config(text)));
     fatal()?;
     control.master = master::listen(options, client, &forwards, control.agent.request(), &control.x11, ui);
@@ -360,14 +370,18 @@ impl Control for Session {
     }
 
     fn before_wait(&mut self, cx: &mut ControlCx<'_>) {
-        if self.over && cx.handler_count() == 0 {
+        if let Some(master) = &self.master {
+            master.before_wait();
+        }
+        let used = cx.handler_count() > 0 || self.master.as_ref().is_some_and(Master::is_used);
+        if self.over && !used {
             // A program that ended without a status was killed, or the server is odd: not a success.
             cx.stop(self.status.unwrap_or(FAILURE).into());
         } else if self.settling && !self.forwards.pending() {
             cx.stop(0);
         }
         self.idle_since = match self.idle_since {
-            _ if self.persist.is_none() || cx.handler_count() > 0 => None,
+            _ if self.persist.is_none() || used => None,
             None => Some(cx.now()),
             since => since,
         };

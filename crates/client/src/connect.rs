@@ -2,18 +2,22 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use lh_config::client::JumpHost;
+use lh_config::client_table::ClientSettings;
+use lh_config::special::Port;
 use lh_crypto::{FingerprintHash, SystemRandom};
 use lh_driver::{
-    ChannelHandler, ChannelId, ChannelOptions, Control, Driver, DriverError, Link, LinkError, Stream, Workers,
+    ChannelHandler, ChannelId, ChannelOptions, Control, Driver, DriverError, Link, LinkError, Stream,
+    WindowPolicy, Workers,
 };
+use lh_sys::tuning::Tuning;
 use lh_transport::{Config as TransportConfig, RekeyLimit, Transport};
 
 use crate::AgentForward;
 use crate::algorithms;
-use crate::dial::{Dial, Family, errno_text, resolve};
+use crate::dial::{Dial, Family, Shortfall, errno_text, resolve};
 use crate::error::ClientError;
 use crate::failure::{PeerName, link_failed};
 use crate::handshake::{GOODBYE, LinkPackets, shake_hands};
@@ -28,6 +32,7 @@ use crate::options::{Options, SystemEnvironment};
 use crate::proxy::{ProxyCommand, carry};
 use crate::session::{SessionChannel, SessionSetup};
 use crate::ui::{LogLevel, UserInterface};
+use crate::unencrypted;
 use crate::update_host_keys::HostKeyUpdate;
 
 /// Longest chain of jump hosts that is followed: a configuration that refers to itself ends here.
@@ -45,6 +50,7 @@ pub struct Client {
     update: Option<HostKeyUpdate>,
     /// `Metrics`.
     metrics: Option<Metrics>,
+    relayed: bool,
     /// Ends with the connection.
     _proxy: Option<ProxyCommand>,
 }
@@ -58,7 +64,7 @@ pub fn connect(options: &Options, ui: &mut dyn UserInterface) -> Result<Client, 
     let Connected { link, proxy, peer, address, untrusted, update } = connect_link(options, 0, &mut log)?;
     let config = &options.config;
     let metrics = Metrics::start(options, &link);
-    let mut driver = Driver::new(link, lh_connection::Config::default());
+    let mut driver = Driver::new(link, channels(config));
     driver.set_workers(Workers::configured(*config.disable_mt_aes));
     if let Some(interval) = config.server_alive_interval.duration() {
         driver.set_keepalive(interval, *config.server_alive_count_max);
@@ -71,11 +77,32 @@ pub fn connect(options: &Options, ui: &mut dyn UserInterface) -> Result<Client, 
         untrusted_host: untrusted,
         update,
         metrics,
+        relayed: false,
         _proxy: proxy,
     })
 }
 
 impl Client {
+    /// A connection that another process has reached and logged in on.
+    pub(crate) fn of_another(driver: Driver, options: &Options) -> Self {
+        Self {
+            driver,
+            host: options.config.host.clone(),
+            peer: PeerName::unknown(),
+            address: None,
+            untrusted_host: false,
+            update: None,
+            metrics: None,
+            relayed: true,
+            _proxy: None,
+        }
+    }
+
+    /// The connection is another process's, who answers what the server opens for the agent and X11.
+    pub const fn is_relayed(&self) -> bool {
+        self.relayed
+    }
+
     /// The loop, to open channels, add sources and run.
     pub const fn driver(&mut self) -> &mut Driver {
         &mut self.driver
@@ -177,6 +204,16 @@ impl Client {
     }
 }
 
+/// What the configuration says about the windows of channels.
+fn channels(settings: &ClientSettings) -> lh_connection::Config {
+    let bulk_window = if *settings.hpn_disabled {
+        WindowPolicy::configured(false, None)
+    } else {
+        WindowPolicy::configured(*settings.tcp_rcv_buf_poll, settings.hpn_buffer_size.bytes())
+    };
+    lh_connection::Config { bulk_window, ..lh_connection::Config::default() }
+}
+
 struct Connected {
     link: Link,
     proxy: Option<ProxyCommand>,
@@ -191,6 +228,8 @@ struct Reached {
     stream: Stream,
     proxy: Option<ProxyCommand>,
     address: Option<SocketAddr>,
+    /// `FallbackPort`, where that is where we are.
+    fallen_back: Option<u16>,
 }
 
 fn connect_link(options: &Options, depth: usize, log: &mut Log<'_>) -> Result<Connected, ClientError> {
@@ -201,6 +240,18 @@ fn connect_link(options: &Options, depth: usize, log: &mut Log<'_>) -> Result<Co
     say_notes(options, log);
     let started = Instant::now();
     let reached = reach(options, depth, log)?;
+    let fallen_back;
+    let options = match reached.fallen_back {
+        None => options,
+        // From here on it is a host with that port: for known_hosts, and for tokens.
+        Some(port) => {
+            let mut other = options.clone();
+            other.config.settings.port.force(Port(port));
+            fallen_back = other;
+            &fallen_back
+        }
+    };
+    let config = &options.config;
     let peer = reached.address.map_or_else(PeerName::unknown, |address| PeerName {
         address: address.ip().to_canonical().to_string(),
         port: address.port(),
@@ -239,6 +290,9 @@ fn connect_link(options: &Options, depth: usize, log: &mut Log<'_>) -> Result<Co
         return Err(error);
     }
     link.transport().set_authenticated();
+    if let Some(wanted) = unencrypted::wanted(config, options.terminal, log) {
+        unencrypted::switch(&mut link, wanted, &peer, log)?;
+    }
     Ok(Connected { link, proxy: reached.proxy, peer, address: reached.address, untrusted, update })
 }
 
@@ -307,12 +361,12 @@ fn reach(options: &Options, depth: usize, log: &mut Log<'_>) -> Result<Reached, 
                 .map_err(|error| ClientError::Local(format!("proxy dialer: {}", errno_text(&error))))?;
             let address = lh_sys::socket::peer_address(&socket);
             let stream = Stream::socket(socket).map_err(|error| ClientError::Local(errno_text(&error)))?;
-            return Ok(Reached { stream, proxy: None, address });
+            return Ok(Reached { stream, proxy: None, address, fallen_back: None });
         }
         log.debug(|| format!("Executing proxy command: exec {command}"));
         let (proxy, stream) = ProxyCommand::start(&command)
             .map_err(|error| ClientError::Local(format!("proxy command: {}", errno_text(&error))))?;
-        return Ok(Reached { stream, proxy: Some(proxy), address: None });
+        return Ok(Reached { stream, proxy: Some(proxy), address: None, fallen_back: None });
     }
     let hops = config
         .expanded_proxy_jump(&SystemEnvironment)
@@ -337,15 +391,34 @@ fn through_hop(
     log.debug(|| format!("Connecting through jump host {}", hop.host));
     let connected = connect_link(&hop_options, depth + 1, log)?;
     let workers = Workers::configured(*hop_options.config.disable_mt_aes);
-    let stream = carry(connected.link, connected.proxy, workers, &options.config.host, options.config.port())
+    let hop_channels = channels(&hop_options.config);
+    let target = (options.config.host.as_str(), options.config.port());
+    let stream = carry(connected.link, connected.proxy, hop_channels, workers, target)
         .map_err(|error| ClientError::Local(format!("jump host {}: {}", hop.host, errno_text(&error))))?;
-    Ok(Reached { stream, proxy: None, address: None })
+    Ok(Reached { stream, proxy: None, address: None, fallen_back: None })
 }
 
+/// Connects by TCP; where the port cannot be reached, to `FallbackPort` if that is asked for.
 fn dial(options: &Options, log: &mut Log<'_>) -> Result<Reached, ClientError> {
+    let config = &options.config;
+    let (port, other) = (config.port(), config.fallback_port.value.0);
+    // Their defaults are HPN-SSH's, whose usual port is another than everybody's.
+    let asked_for = config.fallback.is_set() || config.fallback_port.is_set();
+    match dial_port(options, port, log) {
+        Err(ClientError::Unreachable(text)) if asked_for && *config.fallback && other != port => {
+            log.info(&text);
+            log.info(&format!("Falling back to port {other}."));
+            let reached = dial_port(options, other, log)?;
+            Ok(Reached { fallen_back: Some(other), ..reached })
+        }
+        result => result,
+    }
+}
+
+fn dial_port(options: &Options, port: u16, log: &mut Log<'_>) -> Result<Reached, ClientError> {
     use lh_config::enums::AddressFamily;
     let config = &options.config;
-    let (host, port) = (&config.host, config.port());
+    let host = &config.host;
     let family = match *config.address_family {
         AddressFamily::Any => Family::Any,
         AddressFamily::Inet => Family::Inet,
@@ -360,15 +433,27 @@ fn dial(options: &Options, log: &mut Log<'_>) -> Result<Reached, ClientError> {
         timeout: config.connect_timeout.duration(),
         attempts: *config.connection_attempts,
         keepalive: *config.tcp_keep_alive,
+        head_start: config.happy_eyes.then(|| happy_delay(config)),
+        multipath: *config.use_mptcp,
+        tuning: Tuning {
+            receive_buffer: config.tcp_rcv_buf.bytes(),
+            congestion: config.tcp_congestion.value.clone(),
+            pacing: config.tcp_pacing.bytes_per_second(),
+        },
     };
+    let mut shortfall = Shortfall::default();
     let (socket, address) = dial
-        .connect(&addresses, &mut |address, error| {
-            let ip = address.ip();
-            log.debug(|| match error {
-                None => format!("Connecting to {host} [{ip}] port {port}."),
-                Some(error) => format!("connect to address {ip} port {port}: {}", errno_text(error)),
-            });
-        })
+        .connect(
+            &addresses,
+            &mut |address, error| {
+                let ip = address.ip();
+                log.debug(|| match error {
+                    None => format!("Connecting to {host} [{ip}] port {port}."),
+                    Some(error) => format!("connect to address {ip} port {port}: {}", errno_text(error)),
+                });
+            },
+            &mut shortfall,
+        )
         .map_err(|error| {
             ClientError::Unreachable(format!(
                 "ssh: connect to host {host} port {port}: {}",
@@ -376,8 +461,20 @@ fn dial(options: &Options, log: &mut Log<'_>) -> Result<Reached, ClientError> {
             ))
         })?;
     log.debug(|| "Connection established.".to_owned());
+    if let Some(error) = &shortfall.multipath {
+        log.info(&format!("UseMPTCP: {}; going on with TCP.", errno_text(error)));
+    }
+    for refused in &shortfall.tuning {
+        log.info(&refused.to_string());
+    }
     let stream = Stream::socket(socket.into()).map_err(|error| ClientError::Local(errno_text(&error)))?;
-    Ok(Reached { stream, proxy: None, address: Some(address) })
+    Ok(Reached { stream, proxy: None, address: Some(address), fallen_back: None })
+}
+
+/// `HappyDelay`, where HPN-SSH takes 0 for its default.
+fn happy_delay(settings: &ClientSettings) -> Duration {
+    let millis = *settings.happy_delay;
+    Duration::from_millis(if millis == 0 { 250 } else { millis.into() })
 }
 
 fn fingerprint_hash(options: &Options) -> FingerprintHash {

@@ -5,9 +5,12 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs}
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
+use lh_sys::tuning::{Refused, Tuning};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto, sockopt};
+
+use crate::race::{Begun, Tried, race};
 
 /// Which addresses may be used (`AddressFamily`, `-4`, `-6`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -44,6 +47,20 @@ pub(crate) struct Dial {
     pub(crate) attempts: u32,
     /// SO_KEEPALIVE.
     pub(crate) keepalive: bool,
+    /// Addresses side by side, each with this head start over the next.
+    pub(crate) head_start: Option<Duration>,
+    /// Multipath TCP where the kernel has it.
+    pub(crate) multipath: bool,
+    /// What else is set before connecting.
+    pub(crate) tuning: Tuning,
+}
+
+/// What the kernel did not do for a connection that stands all the same.
+#[derive(Debug, Default)]
+pub(crate) struct Shortfall {
+    /// Why it is plain TCP although multipath TCP was asked for.
+    pub(crate) multipath: Option<io::Error>,
+    pub(crate) tuning: Vec<Refused>,
 }
 
 /// All addresses of `host` that `family` allows, in the resolver's order.
@@ -90,23 +107,32 @@ pub(crate) fn errno_text(error: &io::Error) -> String {
 }
 
 impl Dial {
-    /// Tries each address in turn; `tried` hears of each attempt (`None`) and each failure.
+    /// Tries each address in turn, or side by side; `tried` hears of each attempt (`None`) and each failure.
     ///
     /// # Errors
     /// The error of the last attempt.
     pub(crate) fn connect(
         &self,
         addresses: &[SocketAddr],
-        tried: &mut dyn FnMut(&SocketAddr, Option<&io::Error>),
+        tried: Tried<'_>,
+        shortfall: &mut Shortfall,
     ) -> io::Result<(TcpStream, SocketAddr)> {
         let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
         for attempt in 0..self.attempts.max(1) {
             if attempt > 0 {
                 std::thread::sleep(Duration::from_secs(1));
             }
+            if let Some(head_start) = self.head_start {
+                let mut begin = |address: &SocketAddr| self.begin(address, shortfall);
+                match race(addresses, head_start, self.timeout, &mut begin, tried) {
+                    Ok((socket, address)) => return Ok((TcpStream::from(socket), address)),
+                    Err(error) => last = error,
+                }
+                continue;
+            }
             for address in addresses {
                 tried(address, None);
-                match self.connect_one(address) {
+                match self.connect_one(address, shortfall) {
                     Ok(socket) => return Ok((TcpStream::from(socket), *address)),
                     Err(error) => {
                         tried(address, Some(&error));
@@ -118,10 +144,32 @@ impl Dial {
         Err(last)
     }
 
-    fn connect_one(&self, address: &SocketAddr) -> io::Result<OwnedFd> {
-        let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    fn connect_one(&self, address: &SocketAddr, shortfall: &mut Shortfall) -> io::Result<OwnedFd> {
+        match self.begin(address, shortfall)? {
+            Begun::Connected(socket) => Ok(socket),
+            Begun::UnderWay(socket) => {
+                wait_writable(&socket, self.timeout)?;
+                sockopt::socket_error(&socket)??;
+                Ok(socket)
+            }
+        }
+    }
+
+    /// A socket of the kind that is wanted, or of plain TCP with the reason why.
+    fn socket(&self, family: AddressFamily, shortfall: &mut Shortfall) -> io::Result<OwnedFd> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
+        if self.multipath {
+            match rustix::net::socket_with(family, SocketType::STREAM, flags, Some(ipproto::MPTCP)) {
+                Ok(socket) => return Ok(socket),
+                Err(error) => shortfall.multipath = Some(error.into()),
+            }
+        }
+        Ok(rustix::net::socket_with(family, SocketType::STREAM, flags, None)?)
+    }
+
+    fn begin(&self, address: &SocketAddr, shortfall: &mut Shortfall) -> io::Result<Begun> {
+        let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+        let socket = self.socket(family, shortfall)?;
         if let Some(bind) = &self.bind {
             rustix::net::bind(&socket, &bind_address(bind, address)?)?;
         } else if let Some(interface) = &self.interface {
@@ -132,15 +180,13 @@ impl Dial {
         }
         // Keystrokes and credits must not wait for an acknowledgement.
         sockopt::set_tcp_nodelay(&socket, true)?;
+        // The last attempt's word counts: they are the same for every socket of this machine.
+        shortfall.tuning = self.tuning.apply(&socket);
         match rustix::net::connect(&socket, address) {
-            Ok(()) => {}
-            Err(Errno::INPROGRESS) => {
-                wait_writable(&socket, self.timeout)?;
-                sockopt::socket_error(&socket)??;
-            }
-            Err(error) => return Err(error.into()),
+            Ok(()) => Ok(Begun::Connected(socket)),
+            Err(Errno::INPROGRESS) => Ok(Begun::UnderWay(socket)),
+            Err(error) => Err(error.into()),
         }
-        Ok(socket)
     }
 }
 
@@ -204,9 +250,13 @@ mod tests {
         let dial = Dial { attempts: 1, ..Dial::default() };
         let mut failures = Vec::new();
         let (_, address) = dial
-            .connect(&[closed, good], &mut |address, error| {
-                failures.extend(error.map(|e| (*address, errno_text(e))));
-            })
+            .connect(
+                &[closed, good],
+                &mut |address, error| {
+                    failures.extend(error.map(|e| (*address, errno_text(e))));
+                },
+                &mut Shortfall::default(),
+            )
             .expect("second address answers");
         assert_eq!(address, good);
         assert_eq!(failures, [(closed, "Connection refused".to_owned())]);
@@ -219,7 +269,7 @@ mod tests {
         let target = listener.local_addr().expect("address");
         let dial = |interface: &str| {
             let dial = Dial { attempts: 1, interface: Some(interface.to_owned()), ..Dial::default() };
-            dial.connect(&[target], &mut |_, _| {})
+            dial.connect(&[target], &mut |_, _| {}, &mut Shortfall::default())
                 .map(|(socket, _)| socket.local_addr().expect("address").ip())
         };
         assert_eq!(dial("lo").ok(), "127.0.0.1".parse().ok());
@@ -232,7 +282,8 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").expect("listener");
         let target = listener.local_addr().expect("address");
         let dial = Dial { attempts: 1, bind: Some("127.0.0.2".to_owned()), ..Dial::default() };
-        let (socket, _) = dial.connect(&[target], &mut |_, _| {}).expect("connects");
+        let (socket, _) =
+            dial.connect(&[target], &mut |_, _| {}, &mut Shortfall::default()).expect("connects");
         assert_eq!(
             socket.local_addr().expect("address").ip(),
             "127.0.0.2".parse::<IpAddr>().expect("address")

@@ -175,7 +175,7 @@ fn warn_of_weak_exchange(names: &Negotiated, log: &mut Log<'_>) {
 /// What is said at debug level at the end of every key exchange. Scripts count these lines.
 pub const NEWKEYS: &str = "SSH2_MSG_NEWKEYS sent";
 
-fn show_names(names: &Negotiated, log: &mut Log<'_>) {
+pub(crate) fn show_names(names: &Negotiated, log: &mut Log<'_>) {
     log.debug(|| format!("kex: algorithm: {}", names.kex));
     log.debug(|| format!("kex: host key algorithm: {}", names.host_key));
     for (way, cipher, mac, compression) in [

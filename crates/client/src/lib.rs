@@ -33,13 +33,16 @@ mod metrics;
 pub mod mux;
 mod options;
 mod proxy;
+mod race;
 mod session;
+mod shared;
 mod sshfp;
 mod syslog;
 mod terminal;
 #[cfg(test)]
 mod testing;
 mod ui;
+mod unencrypted;
 mod update_host_keys;
 mod x11;
 
@@ -53,7 +56,10 @@ pub use handshake::NEWKEYS;
 pub use lh_known_hosts as known_hosts;
 pub use log::{LogTarget, Voice, sanitise};
 pub use options::{Options, SystemEnvironment, local_account};
-pub use session::{Pty, SessionChannel, SessionNote, SessionSetup, Start, answer_by_default};
+pub use session::{
+    Pty, SessionChannel, SessionNote, SessionSetup, Start, answer_by_default, connection_information,
+};
+pub use shared::connect_or_share;
 pub use syslog::Syslog;
 pub use terminal::TerminalUi;
 pub use ui::{LogLevel, Secret, UserInterface};

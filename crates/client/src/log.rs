@@ -140,6 +140,11 @@ impl<'u> Log<'u> {
         }
     }
 
+    /// What must not be missed: on standard error at any log level, and wherever the log goes.
+    pub(crate) fn warn(&mut self, text: &str) {
+        self.ui.banner(&format!("{text}\n"));
+    }
+
     /// The login banner is part of the conversation, not of the log: only `-q` and less hide it.
     pub(crate) fn banner(&mut self, text: &str) {
         if self.shows(LogLevel::Info) {

@@ -19,6 +19,8 @@ pub struct Options {
     pub system_file: Option<PathBuf>,
     /// Say at most this much, whatever the configuration of a jump host says.
     pub log_level: LogLevel,
+    /// The session is to have a terminal: then the connection stays encrypted, whatever `NoneSwitch` says.
+    pub terminal: bool,
 }
 
 impl Options {
@@ -34,6 +36,7 @@ impl Options {
             user_file: request.user_file.clone(),
             system_file: request.system_file.clone(),
             log_level,
+            terminal: false,
         })
     }
 

@@ -57,9 +57,9 @@ impl Drop for ProxyCommand {
 pub(crate) fn carry(
     link: Link,
     proxy: Option<ProxyCommand>,
+    channels: lh_connection::Config,
     workers: Workers,
-    host: &str,
-    port: u16,
+    target: (&str, u16),
 ) -> io::Result<Stream> {
     let (ours, theirs) = UnixStream::pair()?;
     let mut ours = Some(Stream::socket(ours.into())?);
@@ -71,7 +71,7 @@ pub(crate) fn carry(
         ours = None;
         // A reader of our output must not wait for the copy.
         drop(lh_sys::fd::take_stdin_stdout());
-        hop.take().map_or(255, |hop| serve_hop(hop, workers, host, port))
+        hop.take().map_or(255, |hop| serve_hop(hop, channels, workers, target))
     });
     match (forked, hop.take()) {
         (Ok(()), Some((link, proxy, _))) => {
@@ -80,10 +80,10 @@ pub(crate) fn carry(
             std::mem::forget(proxy);
         }
         (Err(_), Some(hop)) => {
-            let host = host.to_owned();
+            let (host, port) = (target.0.to_owned(), target.1);
             std::thread::Builder::new()
                 .name("jump".to_owned())
-                .spawn(move || serve_hop(hop, workers, &host, port))?;
+                .spawn(move || serve_hop(hop, channels, workers, (&host, port)))?;
         }
         (_, None) => {}
     }
@@ -91,9 +91,14 @@ pub(crate) fn carry(
 }
 
 /// Runs the connection to a jump host until its one channel is closed.
-fn serve_hop(hop: (Link, Option<ProxyCommand>, OwnedFd), workers: Workers, host: &str, port: u16) -> i32 {
+fn serve_hop(
+    hop: (Link, Option<ProxyCommand>, OwnedFd),
+    channels: lh_connection::Config,
+    workers: Workers,
+    (host, port): (&str, u16),
+) -> i32 {
     let (link, _proxy, local) = hop;
-    let mut driver = Driver::new(link, lh_connection::Config::default());
+    let mut driver = Driver::new(link, channels);
     driver.set_workers(workers);
     let mut fields = Vec::new();
     fields.put_string(host.as_bytes());

@@ -332,6 +332,27 @@ pub fn answer_by_default(event: ControlEvent, cx: &mut ControlCx<'_>) {
     }
 }
 
+/// What `~I` shows: who is connected to whom, and with which algorithms.
+pub fn connection_information(cx: &mut ControlCx<'_>) -> Vec<String> {
+    let transport = cx.transport();
+    let mut lines = Vec::new();
+    if let Some(peer) = transport.peer_identification() {
+        lines.push(format!("server version {}", crate::log::sanitise(peer)));
+    }
+    if let Some(names) = transport.negotiated() {
+        lines.push(format!("kexalgorithm {}", names.kex));
+        lines.push(format!("hostkeyalgorithm {}", names.host_key));
+        for (way, cipher, mac, compression) in [
+            ("client->server", &names.cipher_c2s, &names.mac_c2s, &names.compression_c2s),
+            ("server->client", &names.cipher_s2c, &names.mac_s2c, &names.compression_s2c),
+        ] {
+            lines.push(format!("{way} cipher {cipher} mac {mac} compression {compression}"));
+        }
+    }
+    lines.push(format!("sent {} bytes, received {} bytes", transport.bytes_out(), transport.bytes_in()));
+    lines
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

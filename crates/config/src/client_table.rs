@@ -3,6 +3,7 @@
 use crate::algorithms::AlgorithmList;
 use crate::enums::*;
 use crate::forward::{DynamicForwards, LocalForwards, RemoteForwards};
+use crate::network::{BitRate, BufferSize};
 use crate::special::*;
 use crate::table::{Status::*, keyword_table};
 use crate::value::*;
@@ -98,7 +99,7 @@ keyword_table! {
     /// TCP keepalive probes.
     tcp_keep_alive: bool = "yes", "TCPKeepAlive" ["KeepAlive"], Match, Works;
     /// Ask for a network tunnel.
-    tunnel: Tunnel = "no", "Tunnel", Match, NotYet;
+    tunnel: Tunnel = "no", "Tunnel", Match, Works;
     /// Look for host keys in DNS.
     verify_host_key_dns: YesNoAsk = "no", "VerifyHostKeyDNS", Match, Works;
     /// Show the host key as a picture.
@@ -212,7 +213,7 @@ keyword_table! {
     /// How long connecting may take.
     connect_timeout: SecondsOrNone = "none", "ConnectTimeout", Match, Works;
     /// Tunnel units.
-    tunnel_device: TunnelDevice = "any:any", "TunnelDevice", Match, NotYet;
+    tunnel_device: TunnelDevice = "any:any", "TunnelDevice", Match, Works;
     /// CNAMEs that may be followed when canonicalizing.
     canonicalize_permitted_cnames: PermittedCnames = "none", "CanonicalizePermittedCNAMEs", Match, Works;
     /// How long a shared connection outlives its first session.
@@ -230,38 +231,44 @@ keyword_table! {
     /// A name that Match tagged looks for.
     tag: Option<String> = "", "Tag", Match, Works;
 
-    /// HPN-SSH: grow windows with the path. Ours always grow; `no` fixes them.
-    tcp_rcv_buf_poll: bool = "yes", "TcpRcvBufPoll", Match, NotYet;
-    /// HPN-SSH: switch its window growth off.
-    hpn_disabled: bool = "no", "HPNDisabled", Match, NotYet;
-    /// HPN-SSH: allow the NONE cipher after authentication.
-    none_enabled: bool = "no", "NoneEnabled", Match, NotYet;
-    /// HPN-SSH: switch to the NONE cipher after authentication; only from the command line.
-    none_switch: bool = "no", "NoneSwitch", Match, NotYet;
-    /// HPN-SSH: drop the MAC with the cipher.
-    none_mac_enabled: bool = "no", "NoneMacEnabled", Match, NotYet;
+    /// HPN-SSH: windows grow with the path; `no` fixes them, at HPNBufferSize or 2 MiB.
+    tcp_rcv_buf_poll: bool = "yes", "TcpRcvBufPoll", Match, Works;
+    /// HPN-SSH: windows stay at 2 MiB, whatever else is configured.
+    hpn_disabled: bool = "no", "HPNDisabled", Match, Works;
+    /// HPN-SSH: allow that nothing is encrypted after authentication.
+    none_enabled: bool = "no", "NoneEnabled", Match, Works;
+    /// HPN-SSH: do without encryption after authentication where there is no terminal; needs NoneEnabled here and there. Between Longhaul ends packets stay tamper-proof.
+    none_switch: bool = "no", "NoneSwitch", Match, Works;
+    /// HPN-SSH: drop the MAC with the cipher; needs NoneMacEnabled on the server too.
+    none_mac_enabled: bool = "no", "NoneMacEnabled", Match, Works;
     /// HPN-SSH: no threads for ciphers, whichever cipher it is.
     disable_mt_aes: bool = "no", "DisableMTAES", Match, Works;
-    /// HPN-SSH: use multipath TCP.
-    use_mptcp: bool = "no", "UseMPTCP", Match, NotYet;
-    /// HPN-SSH: try addresses side by side.
-    happy_eyes: bool = "no", "HappyEyes", Match, NotYet;
-    /// HPN-SSH: milliseconds between those tries.
-    happy_delay: u32 = "250", "HappyDelay", Match, NotYet;
+    /// HPN-SSH: use multipath TCP; plain TCP where the kernel or the server has none.
+    use_mptcp: bool = "no", "UseMPTCP", Match, Works;
+    /// HPN-SSH: try addresses side by side, IPv6 and IPv4 in turn (RFC 8305).
+    happy_eyes: bool = "no", "HappyEyes", Match, Works;
+    /// HPN-SSH: milliseconds between those tries; 0 is the default.
+    happy_delay: u32 = "250", "HappyDelay", Match, Works;
     /// HPN-SSH: write figures of both ends of the connection (TCP_INFO, windows, bytes) to files while it lasts, as JSON lines; `longhaul report` draws them.
     metrics: bool = "no", "Metrics", Match, Works;
     /// HPN-SSH: where to write them: this path with .local and .remote behind it (./ssh_stack_metrics). Setting it sets Metrics. Tokens, ~ and variables as in ControlPath.
     metrics_path: Option<String> = "", "MetricsPath", Match, Works;
     /// HPN-SSH: seconds between samples; fractions such as 0.2 will do.
     metrics_interval: Interval = "5", "MetricsInterval", Match, Works;
-    /// HPN-SSH: try FallbackPort when the default port refuses.
-    fallback: bool = "yes", "Fallback", Match, AcceptedWithoutEffect("the default port is 22 already, where HPN-SSH falls back to");
+    /// HPN-SSH: try FallbackPort when the port cannot be reached. Only where one of the two is configured: the default port is 22 already, where HPN-SSH falls back to.
+    fallback: bool = "yes", "Fallback", Match, Works;
     /// HPN-SSH: that port.
-    fallback_port: Port = "22", "FallbackPort", Match, AcceptedWithoutEffect("the default port is 22 already, where HPN-SSH falls back to");
-    /// HPN-SSH, removed there: fixed TCP receive buffer in KiB.
-    tcp_rcv_buf: Option<String> = "", "TcpRcvBuf", Match, NotYet;
-    /// HPN-SSH, removed there: fixed channel buffer.
-    hpn_buffer_size: Option<String> = "", "HPNBufferSize" ["HPNBufferLimit"], Match, AcceptedWithoutEffect("windows follow the path");
+    fallback_port: Port = "22", "FallbackPort", Match, Works;
+    /// HPN-SSH, removed there: the TCP receive buffer, which then no longer grows by itself. Without a unit in KiB.
+    tcp_rcv_buf: BufferSize = "", "TcpRcvBuf", Match, Works;
+    /// HPN-SSH, removed there: windows grow no further than this; with TcpRcvBufPoll no they have this size. Without a unit in KiB.
+    hpn_buffer_size: BufferSize = "", "HPNBufferSize", Match, Works;
+    /// HPN-SSH, removed there: halve the window against the TCP buffer.
+    hpn_buffer_limit: Option<String> = "", "HPNBufferLimit", Match, AcceptedWithoutEffect("HPN-SSH has removed it, for it could close a window; HPNBufferSize caps windows");
+    /// Longhaul: TCP's congestion control for this connection, a name from /proc/sys/net/ipv4/tcp_allowed_congestion_control.
+    tcp_congestion: Option<String> = "", "TcpCongestion", Match, Works;
+    /// Longhaul: the kernel sends no faster than this.
+    tcp_pacing: BitRate = "", "TcpPacing", Match, Works;
 }
 
 /// Keywords that are read and dropped: their name, and whether OpenSSH says so at its usual log level.

@@ -20,6 +20,7 @@ pub mod forward;
 pub mod include;
 pub mod line;
 pub mod names;
+pub mod network;
 pub mod pattern;
 pub mod server;
 pub mod server_table;

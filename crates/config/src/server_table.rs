@@ -3,6 +3,7 @@
 use crate::accounting::{PrometheusListen, TransferLog};
 use crate::algorithms::AlgorithmList;
 use crate::enums::*;
+use crate::network::{BitRate, BufferSize};
 use crate::server_values::*;
 use crate::special::{ChannelTimeouts, IpQos, LogVerbose, PermitForward};
 use crate::table::{Status::*, keyword_table};
@@ -221,7 +222,7 @@ keyword_table! {
     /// Sources without penalties.
     per_source_penalty_exempt_list: WordOrNone = "none", "PerSourcePenaltyExemptList", Global, Works;
     /// Allow network tunnels.
-    permit_tunnel: PermitTunnel = "no", "PermitTunnel", Match, NotYet;
+    permit_tunnel: PermitTunnel = "no", "PermitTunnel", Match, Works;
     /// DSCP of connections.
     ip_qos: IpQos = "ef cs0", "IPQoS", Match, Works;
     /// When to exchange keys again.
@@ -242,22 +243,28 @@ keyword_table! {
     /// Serve counters over HTTP, in the text format of Prometheus, at /metrics of this address: a loopback one, unless the word public follows it. Our own keyword.
     prometheus_listen: PrometheusListen = "none", "PrometheusListen", Global, Works;
 
-    /// HPN-SSH: grow windows with the path. Ours always grow; `no` fixes them.
-    tcp_rcv_buf_poll: bool = "yes", "TcpRcvBufPoll", Match, NotYet;
-    /// HPN-SSH: switch its window growth off.
-    hpn_disabled: bool = "no", "HPNDisabled", Match, NotYet;
-    /// HPN-SSH: allow the NONE cipher after authentication.
-    none_enabled: bool = "no", "NoneEnabled", Match, NotYet;
-    /// HPN-SSH: allow dropping the MAC with the cipher.
-    none_mac_enabled: bool = "no", "NoneMacEnabled", Match, NotYet;
+    /// HPN-SSH: windows grow with the path; `no` fixes them, at HPNBufferSize or 2 MiB.
+    tcp_rcv_buf_poll: bool = "yes", "TcpRcvBufPoll", Match, Works;
+    /// HPN-SSH: windows stay at 2 MiB, whatever else is configured.
+    hpn_disabled: bool = "no", "HPNDisabled", Match, Works;
+    /// HPN-SSH: let clients do without encryption after authentication, where they have no terminal.
+    none_enabled: bool = "no", "NoneEnabled", Match, Works;
+    /// HPN-SSH: let them drop the MAC with the cipher.
+    none_mac_enabled: bool = "no", "NoneMacEnabled", Match, Works;
     /// HPN-SSH: no threads for ciphers, whichever cipher it is.
     disable_mt_aes: bool = "no", "DisableMTAES", Match, Works;
-    /// HPN-SSH: use multipath TCP.
-    use_mptcp: bool = "no", "UseMPTCP", Global, NotYet;
-    /// HPN-SSH, removed there: fixed TCP receive buffer in KiB.
-    tcp_rcv_buf: Option<String> = "", "TcpRcvBuf", Match, NotYet;
-    /// HPN-SSH, removed there: fixed channel buffer.
-    hpn_buffer_size: Option<String> = "", "HPNBufferSize" ["HPNBufferLimit"], Match, AcceptedWithoutEffect("windows follow the path");
+    /// HPN-SSH: listen for multipath TCP; plain TCP where the kernel has none.
+    use_mptcp: bool = "no", "UseMPTCP", Global, Works;
+    /// HPN-SSH, removed there: the TCP receive buffer, which then no longer grows by itself. Without a unit in KiB.
+    tcp_rcv_buf: BufferSize = "", "TcpRcvBuf", Match, Works;
+    /// HPN-SSH, removed there: windows grow no further than this; with TcpRcvBufPoll no they have this size. Without a unit in KiB.
+    hpn_buffer_size: BufferSize = "", "HPNBufferSize", Match, Works;
+    /// HPN-SSH, removed there: halve the window against the TCP buffer.
+    hpn_buffer_limit: Option<String> = "", "HPNBufferLimit", Match, AcceptedWithoutEffect("HPN-SSH has removed it, for it could close a window; HPNBufferSize caps windows");
+    /// Longhaul: TCP's congestion control for this connection, a name from /proc/sys/net/ipv4/tcp_allowed_congestion_control.
+    tcp_congestion: Option<String> = "", "TcpCongestion", Match, Works;
+    /// Longhaul: the kernel sends no faster than this.
+    tcp_pacing: BitRate = "", "TcpPacing", Match, Works;
 }
 
 /// Keywords that are read and dropped, with a "Deprecated option" line as OpenSSH prints.

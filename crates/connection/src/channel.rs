@@ -13,6 +13,8 @@ pub(crate) enum Phase {
     Asked,
     /// Both sides have numbers.
     Open,
+    /// Somebody else speaks for it.
+    Relayed,
     /// Nothing can be said any more; the number is kept until the owner has seen the event.
     Gone,
 }

@@ -37,6 +37,16 @@ impl WindowPolicy {
         Self { initial: bytes, cap: bytes }
     }
 
+    /// For everything that may carry bulk, as a user has it: `growing` with the path or not, and with a `size` to end at, or
+    /// to have where it does not grow.
+    pub fn configured(growing: bool, size: Option<u32>) -> Self {
+        match (growing, size) {
+            (true, None) => Self::BULK,
+            (true, Some(size)) => Self { initial: Self::BULK.initial.min(size), cap: size },
+            (false, size) => Self::fixed(size.unwrap_or(Self::BULK.initial)),
+        }
+    }
+
     /// The same start with another cap.
     #[must_use]
     pub const fn with_cap(self, cap: u32) -> Self {
@@ -71,6 +81,8 @@ pub struct Config {
     /// Channels at a time, both sides' together. At most 16384 (the numbers we use are below that). Opens of the
     /// peer beyond it are refused here with RESOURCE_SHORTAGE.
     pub max_channels: usize,
+    /// What a channel with [`WindowPolicy::BULK`] gets. For users who want to fix or cap windows; other policies stand.
+    pub bulk_window: WindowPolicy,
     /// Bytes by which all windows together may *grow* beyond their initial sizes: the memory a slow sink can cost.
     pub growth_budget: u64,
     /// Largest data we put into one packet, whatever the peer says it takes. A peer that says it takes more than any
@@ -84,6 +96,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             max_channels: 16384,
+            bulk_window: WindowPolicy::BULK,
             growth_budget: 4 << 30,
             max_send_packet: LARGEST_MAX_PACKET,
             max_unanswered: 1024,

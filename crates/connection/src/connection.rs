@@ -9,7 +9,7 @@ use lh_wire::{Message, PacketSink};
 
 use crate::channel::{Channel, Half, Phase};
 use crate::window::ReceiveWindow;
-use crate::{ChannelId, ChannelOptions, Config, Event, OpenError};
+use crate::{ChannelId, ChannelOptions, Config, Event, OpenError, WindowPolicy};
 
 /// Channel numbers stay below this, as OpenSSH's do.
 const MAX_CHANNELS: usize = 16384;
@@ -78,7 +78,7 @@ impl Connection {
         options: &ChannelOptions,
         sink: &mut dyn PacketSink,
     ) -> core::result::Result<ChannelId, OpenError> {
-        let receive = ReceiveWindow::new(options.window, options.max_packet);
+        let receive = self.granted_window(options);
         let (window, max_packet) = (receive.initial(), receive.max_packet());
         let id = self
             .allocate(Channel::new(Phase::Opening { abandoned: false }, receive))
@@ -96,11 +96,12 @@ impl Connection {
         fields: &[u8],
         sink: &mut dyn PacketSink,
     ) -> bool {
+        let receive = self.granted_window(options);
         let Some(channel) = self.get_mut(id).filter(|channel| channel.phase == Phase::Asked) else {
             return false;
         };
         channel.phase = Phase::Open;
-        channel.receive = ReceiveWindow::new(options.window, options.max_packet);
+        channel.receive = receive;
         let confirmation = msg::ChannelOpenConfirmation::new(
             channel.remote_id,
             id.0,
@@ -110,6 +111,14 @@ impl Connection {
         );
         sink.payload(&confirmation.to_payload());
         true
+    }
+
+    fn granted_window(&self, options: &ChannelOptions) -> ReceiveWindow {
+        let policy = match options.window {
+            WindowPolicy::BULK => self.config.bulk_window,
+            policy => policy,
+        };
+        ReceiveWindow::new(policy, options.max_packet)
     }
 
     /// Refuses a channel the peer asked for with one of [`lh_wire::msg::open_failure`] and a text for a person;
@@ -391,7 +400,7 @@ impl Connection {
         Some(ChannelId(id))
     }
 
-    fn free(&mut self, id: ChannelId) {
+    pub(crate) fn free(&mut self, id: ChannelId) {
         if let Some(channel) = self.channels.get_mut(id.0 as usize).and_then(Option::take) {
             self.growth_left += channel.receive.grown();
             self.count -= 1;
@@ -403,7 +412,7 @@ impl Connection {
         self.channels.get(id.0 as usize)?.as_ref()
     }
 
-    fn get_mut(&mut self, id: ChannelId) -> Option<&mut Channel> {
+    pub(crate) fn get_mut(&mut self, id: ChannelId) -> Option<&mut Channel> {
         self.channels.get_mut(id.0 as usize)?.as_mut()
     }
 

@@ -109,6 +109,13 @@ pub enum Event {
         /// Fields of the answer; empty on failure.
         fields: Bytes,
     },
+    /// A message of the peer about a channel that somebody else speaks for: see [`relay`](crate::Connection::relay).
+    Relayed {
+        /// The channel.
+        id: ChannelId,
+        /// The whole message.
+        message: Bytes,
+    },
     /// The peer opened its window after it had been empty and somebody asked for more of it.
     Writable {
         /// The channel.

@@ -22,6 +22,7 @@ mod error;
 mod event;
 mod growth;
 mod peer;
+mod relay;
 mod totals;
 mod window;
 
@@ -31,4 +32,5 @@ pub use config::{
 pub use connection::Connection;
 pub use error::{ConnectionError, OpenError};
 pub use event::{ChannelId, Event};
+pub use relay::HandedOver;
 pub use totals::Totals;

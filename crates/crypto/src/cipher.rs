@@ -1,4 +1,4 @@
-//! Packet ciphers by name.
+//! Packet ciphers by name, and the two names that stand for no encryption.
 
 /// A packet cipher that can be negotiated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,6 +26,8 @@ pub(crate) enum CipherKind {
     Aes192Cbc,
     Aes256Cbc,
     TripleDesCbc,
+    Aes128Gmac,
+    Nothing,
 }
 
 const CHACHA: Cipher = Cipher {
@@ -54,9 +56,27 @@ impl Cipher {
         Self { name: "3des-cbc", key_len: 24, iv_len: 8, block_len: 8, kind: CipherKind::TripleDesCbc },
     ];
 
-    /// Finds a cipher by the name in a KEXINIT.
+    /// Tamper-proof and readable by everybody: packets are laid out as with AES-GCM, and the tag is that of AES-128-GCM over
+    /// a packet that is nothing but additional data (GMAC, NIST SP 800-38D section 3). Longhaul's own; see
+    /// [`encrypts`](Self::encrypts).
+    pub const INTEGRITY_ONLY: &'static Self =
+        &Self::aes("aes128-gmac@longhaul", 16, 12, CipherKind::Aes128Gmac);
+
+    /// RFC 4253 section 6.3's `none`: the packets in clear, with the MAC that goes with them. See
+    /// [`encrypts`](Self::encrypts).
+    pub const NONE: &'static Self =
+        &Self { name: "none", key_len: 0, iv_len: 0, block_len: 8, kind: CipherKind::Nothing };
+
+    /// Finds a cipher by the name in a KEXINIT. Only ciphers that [encrypt](Self::encrypts) are found, so no list of
+    /// somebody else's can name another.
     pub fn by_name(name: &str) -> Option<&'static Self> {
         Self::ALL.iter().find(|cipher| cipher.name == name)
+    }
+
+    /// False for [`INTEGRITY_ONLY`](Self::INTEGRITY_ONLY) and [`NONE`](Self::NONE). Neither is in [`ALL`](Self::ALL):
+    /// who wants them has to name them, after authentication and with both users' consent.
+    pub const fn encrypts(&self) -> bool {
+        !matches!(self.kind, CipherKind::Aes128Gmac | CipherKind::Nothing)
     }
 
     /// Bytes of key that count as its strength: 112 bits for triple DES (NIST SP 800-57 part 1), never more than 256 bits.
@@ -71,7 +91,13 @@ impl Cipher {
     /// True when the cipher authenticates by itself, so that the negotiated MAC is not used (RFC 5647
     /// section 5.1 as OpenSSH reads it: the MAC lists are ignored altogether).
     pub const fn is_aead(&self) -> bool {
-        matches!(self.kind, CipherKind::Aes128Gcm | CipherKind::Aes256Gcm | CipherKind::ChaCha20Poly1305)
+        matches!(
+            self.kind,
+            CipherKind::Aes128Gcm
+                | CipherKind::Aes256Gcm
+                | CipherKind::ChaCha20Poly1305
+                | CipherKind::Aes128Gmac
+        )
     }
 
     /// True for what only old equipment needs: no default list holds it.

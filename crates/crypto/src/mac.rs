@@ -23,6 +23,7 @@ pub(crate) enum MacKind {
     HmacSha256,
     HmacSha512,
     Umac,
+    Nothing,
 }
 
 impl Mac {
@@ -46,7 +47,12 @@ impl Mac {
         Self::short("hmac-md5-96", 16, 12, false, MacKind::HmacMd5),
     ];
 
-    /// Finds a MAC by the name in a KEXINIT.
+    /// RFC 4253 section 6.4's `none`: no tag at all. Only beside [`Cipher::NONE`](crate::Cipher::NONE), and not in
+    /// [`ALL`](Self::ALL).
+    pub const NONE: &'static Self =
+        &Self { name: "none", key_len: 0, tag_len: 0, etm: false, kind: MacKind::Nothing };
+
+    /// Finds a MAC by the name in a KEXINIT; never [`NONE`](Self::NONE).
     pub fn by_name(name: &str) -> Option<&'static Self> {
         Self::ALL.iter().find(|mac| mac.name == name)
     }

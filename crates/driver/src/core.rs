@@ -176,8 +176,8 @@ impl Core {
         }
     }
 
-    /// Bytes the channel of this slot may produce now; 0 is not remembered here.
-    pub(crate) fn budget(&mut self, index: usize) -> usize {
+    /// Bytes that producers of bulk may queue now.
+    pub(crate) fn room(&mut self) -> usize {
         let queued = self.link.transport_ref().queued_bytes();
         // Producers stop when so much is queued, and go on when it has gone down to half.
         let high = self.link.high_water();
@@ -185,11 +185,24 @@ impl Core {
         if self.congested || !self.link.transport_ref().can_send_bulk() {
             return 0;
         }
+        high - queued.min(high)
+    }
+
+    /// Bytes the channel of this slot may produce now; 0 is not remembered here.
+    pub(crate) fn budget(&mut self, index: usize) -> usize {
+        let room = self.room();
+        if room == 0 {
+            return 0;
+        }
         let Some(slot) = self.slots.get(index).and_then(Option::as_ref).filter(|slot| slot.open) else {
             return 0;
         };
-        let room = high - queued.min(high);
         self.connection.send_budget(slot.channel).min(room).min(slot.share)
+    }
+
+    /// A source waits for room.
+    pub(crate) fn sources_wait(&self) -> bool {
+        self.sources.iter().any(|(_, source)| source.as_ref().is_some_and(|source| source.waits_for_room()))
     }
 
     /// Somebody waits for budget and could have some now.
@@ -197,6 +210,6 @@ impl Core {
         (0..self.slots.len()).any(|index| {
             self.slots[index].as_ref().is_some_and(|slot| slot.open && slot.wants_write)
                 && self.budget(index) > 0
-        })
+        }) || (self.sources_wait() && self.room() > 0)
     }
 }

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::io::IoSliceMut;
 use std::time::Instant;
 
-use lh_connection::{ChannelId, ChannelOptions, Connection, OpenError};
+use lh_connection::{ChannelId, ChannelOptions, Connection, HandedOver, OpenError};
 use lh_transport::Transport;
 
 use crate::core::Core;
@@ -270,6 +270,34 @@ impl<'a> ControlCx<'a> {
     pub fn reply_global(&mut self, ok: bool, fields: &[u8]) {
         let (connection, sink) = self.core.speak();
         connection.reply_global(ok, fields, sink);
+    }
+
+    /// Takes a number for a channel that somebody else opens and speaks for: [`send_message`](Self::send_message) sends what he
+    /// says, [`ControlEvent::Relayed`](crate::ControlEvent::Relayed) brings what he is told. `None` when all are in use.
+    pub fn relay(&mut self) -> Option<ChannelId> {
+        self.core.connection.relay()
+    }
+
+    /// Lets somebody else answer an open of the peer's, and speak for the channel. `None` when nothing was asked.
+    pub fn hand_over(&mut self, id: ChannelId) -> Option<HandedOver> {
+        self.core.connection.hand_over(id)
+    }
+
+    /// The number of a relayed channel is free again: nothing more will come or be said about it.
+    pub fn end_relay(&mut self, id: ChannelId) {
+        self.core.connection.end_relay(id);
+    }
+
+    /// Sends a message of the connection protocol as it is. For relayed channels.
+    pub fn send_message(&mut self, message: &[u8]) {
+        let (_, sink) = self.core.speak();
+        sink.payload(message);
+    }
+
+    /// True while bulk may be sent: the output queue is short and no key exchange is under way. A [`Source`] that finds that it is
+    /// not asks for [`Source::on_room`].
+    pub fn has_room(&mut self) -> bool {
+        self.core.room() > 0
     }
 
     /// Acts on a channel from outside its handler: send a window-change, close it. `None` when it is not there.

@@ -423,6 +423,10 @@ impl Driver {
                 let event = ControlEvent::GlobalRequest { name, want_reply, fields };
                 return control.on_event(event, &mut ControlCx::new(&mut self.core));
             }
+            ConnectionEvent::Relayed { id, message } => {
+                let event = ControlEvent::Relayed { id, message };
+                return control.on_event(event, &mut ControlCx::new(&mut self.core));
+            }
             // Any answer, a failure too, shows that the peer lives; that it came has been counted already.
             ConnectionEvent::GlobalReply { name, .. } if name == KEEPALIVE_REQUEST => return,
             ConnectionEvent::GlobalReply { name, ok, fields } => {
@@ -475,6 +479,17 @@ impl Driver {
             }
             self.core.call(index, |handler, cx| handler.on_writable(cx));
             self.core.reap(index);
+        }
+        if !self.core.sources_wait() {
+            return;
+        }
+        let count = self.core.sources.len();
+        for step in 0..count {
+            let index = (self.rotation.wrapping_add(step)) % count;
+            let waits = self.core.sources[index].1.as_ref().is_some_and(|source| source.waits_for_room());
+            if waits && self.core.stop.is_none() && self.core.room() > 0 {
+                self.call_source(index, |source, cx| source.on_room(cx));
+            }
         }
     }
 

@@ -130,6 +130,13 @@ pub enum ControlEvent {
         /// Fields of the request.
         fields: Bytes,
     },
+    /// A message about a channel that somebody else speaks for ([`ControlCx::relay`]).
+    Relayed {
+        /// The channel.
+        id: ChannelId,
+        /// The whole message.
+        message: Bytes,
+    },
     /// The answer to a global request of ours (keepalives of the driver's own excepted).
     GlobalReply {
         /// The request's name.
@@ -245,6 +252,16 @@ pub trait Source {
     /// A descriptor of [`interests`](Self::interests) is ready.
     fn on_ready(&mut self, token: usize, ready: Ready, cx: &mut ControlCx<'_>) {
         let _ = (token, ready, cx);
+    }
+
+    /// True when the source has something to send and waits for [`ControlCx::has_room`].
+    fn waits_for_room(&self) -> bool {
+        false
+    }
+
+    /// There is room. May be called without having been asked for.
+    fn on_room(&mut self, cx: &mut ControlCx<'_>) {
+        let _ = cx;
     }
 
     /// When [`on_timeout`](Self::on_timeout) wants to be called.

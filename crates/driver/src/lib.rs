@@ -38,6 +38,7 @@ mod resolve;
 mod sink;
 mod spin;
 mod stream;
+mod tunnel;
 
 pub use crew::{Crew, Workers};
 pub use cx::{ChannelCx, ControlCx};
@@ -53,5 +54,6 @@ pub use poller::{Interest, Interests, Ready};
 pub use pump::{FdPump, InputFilter};
 pub use resolve::Resolver;
 pub use stream::Stream;
+pub use tunnel::PacketPump;
 
-pub use lh_connection::{ChannelId, ChannelOptions, Config as ConnectionConfig, WindowPolicy};
+pub use lh_connection::{ChannelId, ChannelOptions, Config as ConnectionConfig, HandedOver, WindowPolicy};

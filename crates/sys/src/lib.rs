@@ -29,7 +29,8 @@
 //! | [`socket`] | options and addresses of TCP sockets |
 //! | [`tcp_info`] | what the kernel knows about a TCP connection |
 //! | [`time`] | dates as people write them |
-//! | [`tun`] | TUN devices, for the emulated path of the bench |
+//! | [`tun`] | TUN devices, for tunnels and the emulated path of the bench |
+//! | [`tuning`] | what users set about a TCP connection |
 //! | [`folders`] | making folders |
 //! | [`fd`] | descriptors: pipes, flags, the standard three |
 
@@ -58,4 +59,5 @@ pub mod tcp_info;
 pub mod termios;
 pub mod time;
 pub mod tun;
+pub mod tuning;
 pub mod users;

@@ -1,6 +1,6 @@
-//! TUN devices that pass large TCP segments whole.
+//! TUN devices: those of tunnels ([`device`]), and those that pass large TCP segments whole ([`open`]).
 //!
-//! A frame of such a device starts with the ten bytes of `virtio_net_hdr` (native byte order), then the IP packet.
+//! A frame of the latter starts with the ten bytes of `virtio_net_hdr` (native byte order), then the IP packet.
 //! With the offloads switched on, the kernel hands over what its TCP would give a network card: up to 64 KiB in
 //! one piece with the checksum left to do, and takes the same back. That is what makes ten gigabits a
 //! second through a user-space program possible.
@@ -22,20 +22,7 @@ pub fn open(name: &str) -> io::Result<OwnedFd> {
     if name.is_empty() || name.len() > NAME_MAX || name.contains(['\0', '/', '%']) {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("{name:?} is no name for a device")));
     }
-    let fd: OwnedFd = File::options().read(true).write(true).open("/dev/net/tun")?.into();
-    // SAFETY: ifreq is plain memory: integers, byte arrays and one raw pointer, all of which may be zero.
-    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
-        *to = from.cast_signed();
-    }
-    // The flags are small constants of the kernel's interface and fit.
-    let flags = libc::IFF_TUN | libc::IFF_NO_PI | libc::IFF_VNET_HDR;
-    request.ifr_ifru.ifru_flags = flags as libc::c_short;
-    // SAFETY: TUNSETIFF reads and writes one ifreq, which `request` is, alive for the length of the call; its name
-    // ends with a zero because it was zeroed and at most IFNAMSIZ - 1 bytes of it were set. The descriptor is open.
-    if unsafe { libc::ioctl(fd.as_raw_fd(), libc::TUNSETIFF, &raw mut request) } < 0 {
-        return Err(io::Error::last_os_error());
-    }
+    let (fd, _) = attach(name, libc::IFF_TUN | libc::IFF_NO_PI | libc::IFF_VNET_HDR)?;
     let offloads = libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | libc::TUN_F_TSO_ECN;
     // SAFETY: TUNSETOFFLOAD takes its flags in the argument itself, as an unsigned long, and touches no memory of
     // ours. The descriptor is open.
@@ -44,6 +31,53 @@ pub fn open(name: &str) -> io::Result<OwnedFd> {
     }
     crate::fd::set_nonblocking(&fd, true)?;
     Ok(fd)
+}
+
+/// What a device of a tunnel carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Layer {
+    /// IP packets (layer 3, `point-to-point`).
+    Packets,
+    /// Ethernet frames (layer 2, `ethernet`).
+    Frames,
+}
+
+/// Opens the device `tunN` (or `tapN` for frames) for a tunnel and returns its non-blocking descriptor and its name. Each read or
+/// write is one packet. `unit` is the number; without one the kernel takes the next that is free. A device that was made to
+/// stay, and given to this user, is used; another one goes with the last copy of the descriptor.
+///
+/// # Errors
+/// There are no such devices, it is in use, or the user may not have it.
+pub fn device(layer: Layer, unit: Option<u32>) -> io::Result<(OwnedFd, String)> {
+    let (kind, flag) = match layer {
+        Layer::Packets => ("tun", libc::IFF_TUN),
+        Layer::Frames => ("tap", libc::IFF_TAP),
+    };
+    let name = unit.map_or_else(|| format!("{kind}%d"), |unit| format!("{kind}{unit}"));
+    let (fd, name) = attach(&name, flag | libc::IFF_NO_PI)?;
+    crate::fd::set_nonblocking(&fd, true)?;
+    Ok((fd, name))
+}
+
+/// A descriptor for the device with this name, which is made if it is not there; `%d` is a number that the kernel chooses.
+/// Returns the name it got.
+fn attach(name: &str, flags: libc::c_int) -> io::Result<(OwnedFd, String)> {
+    let fd: OwnedFd = File::options().read(true).write(true).open("/dev/net/tun")?.into();
+    // SAFETY: ifreq is plain memory: integers, byte arrays and one raw pointer, all of which may be zero.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes().take(NAME_MAX)) {
+        *to = from.cast_signed();
+    }
+    // The flags are small constants of the kernel's interface and fit.
+    request.ifr_ifru.ifru_flags = flags as libc::c_short;
+    // SAFETY: TUNSETIFF reads and writes one ifreq, which `request` is, alive for the length of the call; its name
+    // ends with a zero because it was zeroed and at most IFNAMSIZ - 1 bytes of it were set. The descriptor is open.
+    if unsafe { libc::ioctl(fd.as_raw_fd(), libc::TUNSETIFF, &raw mut request) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let name =
+        request.ifr_name.iter().take_while(|byte| **byte != 0).map(|byte| char::from(byte.cast_unsigned()));
+    Ok((fd, name.collect()))
 }
 
 /// Lets the calling thread run before every ordinary one (`SCHED_RR` at the lowest of its priorities): a packet

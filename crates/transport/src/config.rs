@@ -142,6 +142,28 @@ pub fn cpu_has_aes() -> bool {
     false
 }
 
+/// What may be agreed on besides ciphers that encrypt, as HPN-SSH's `NoneEnabled`, `NoneSwitch` and `NoneMacEnabled` say.
+///
+/// Only in key exchanges that begin after authentication: before it, none of the names is offered or agreed on, whatever is
+/// set here and whatever the peer says. Then it holds for every later exchange, so that a rekey changes nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Unencrypted {
+    /// Nothing.
+    #[default]
+    Refused,
+    /// What the peer asks for, behind everything that encrypts: a server's part.
+    Allowed {
+        /// Not even a MAC is needed.
+        without_mac: bool,
+    },
+    /// That and nothing else, a client's part: integrity without encryption where the peer has it, else `none` with one of
+    /// [`Algorithms`]' MACs.
+    Wanted {
+        /// Neither: `none` for cipher and MAC.
+        without_mac: bool,
+    },
+}
+
 /// When to renew the keys, as `RekeyLimit` says. The cipher's own limit always applies as well.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RekeyLimit {
@@ -184,6 +206,9 @@ pub struct Config {
     pub server_sig_algs: Vec<String>,
     /// Extensions to announce in EXT_INFO besides the transport's own (`agent-forward` and so on).
     pub extensions: Vec<(String, Vec<u8>)>,
+    /// Where [`Unencrypted`] lets anything be agreed on: Longhaul's own cipher that authenticates and does not encrypt as well.
+    /// Without it this end is as HPN-SSH.
+    pub integrity_only: bool,
     /// Longest `packet_length` accepted from the peer, in bytes. OpenSSH's is 256 KiB.
     pub max_packet: u32,
 }
@@ -204,6 +229,7 @@ impl Config {
             moduli: None,
             server_sig_algs: owned(HOST_KEY),
             extensions: Vec::new(),
+            integrity_only: true,
             max_packet: DEFAULT_MAX_PACKET,
         }
     }

@@ -44,7 +44,9 @@ mod transport;
 #[cfg(test)]
 mod tests;
 
-pub use config::{Algorithms, Config, DEFAULT_MAX_PACKET, HostKey, RekeyLimit, Role, cpu_has_aes};
+pub use config::{
+    Algorithms, Config, DEFAULT_MAX_PACKET, HostKey, RekeyLimit, Role, Unencrypted, cpu_has_aes,
+};
 pub use error::{Fault, FreezeError, TransportError};
 pub use event::{AcceptedHostKey, Event, Negotiated};
 pub use job::Job;

@@ -12,8 +12,8 @@ use crate::epoch::{RawKeys, Way};
 use crate::kex::{self, Answered, Exchange, Finished, Next, Progress};
 use crate::negotiate::{self, Agreement, Strict};
 use crate::recv::Packet;
-use crate::transport::Held;
-use crate::{Event, Role, Transport, TransportError, ext_info};
+use crate::transport::{CONNECTION, Held};
+use crate::{Event, Role, Transport, TransportError, Unencrypted, ext_info};
 
 /// Received bytes that may pile up while an answer from our own side is awaited. An honest peer has nothing to say
 /// then but its NEWKEYS and EXT_INFO.
@@ -36,7 +36,11 @@ pub(crate) enum KexState {
     /// None under way.
     Idle,
     /// Our KEXINIT is out. What the peer sent before it saw that is still welcome.
-    InitSent { ours: Vec<u8> },
+    InitSent {
+        ours: Vec<u8>,
+        /// What that offers besides ciphers that encrypt.
+        unencrypted: Unencrypted,
+    },
     /// Both KEXINITs have passed, our NEWKEYS has not.
     Running { state: Box<kex::State>, agreement: Box<Agreement>, skip_guess: bool },
     /// Our NEWKEYS is out, the peer's has not come.
@@ -90,7 +94,7 @@ impl Transport {
             }
             return Ok(false);
         }
-        if self.recv.position().exhausted(self.recv.key(), self.authenticated) {
+        if !self.relayed && self.recv.position().exhausted(self.recv.key(), self.authenticated) {
             return Err(TransportError::KeyExhausted);
         }
         // From the peer's KEXINIT to its NEWKEYS packets are taken one at a time.
@@ -112,6 +116,12 @@ impl Transport {
             packet.payload
         };
         let number = *payload.first().ok_or(TransportError::EmptyPacket)?;
+        if self.relayed {
+            if CONNECTION.contains(&number) {
+                self.events.push_back(Event::Packet(payload));
+            }
+            return Ok(());
+        }
         self.check_strict(number)?;
         match number {
             Disconnect::NUMBER => self.on_disconnect(&payload),
@@ -266,17 +276,20 @@ impl Transport {
         }
         let mut cookie = [0; 16];
         self.send.random().fill(&mut cookie);
-        let ours = negotiate::offer(&self.config, cookie, self.names.is_none());
+        // The rule that never bends: nothing of this before authentication.
+        let unencrypted = if self.authenticated { self.unencrypted } else { Unencrypted::Refused };
+        let ours = negotiate::offer(&self.config, cookie, self.names.is_none(), unencrypted);
         self.kexinit_seq = self.send.position().index.seq;
         self.transmit(&ours, self.squeezing);
-        self.kex = KexState::InitSent { ours };
+        self.kex = KexState::InitSent { ours, unencrypted };
     }
 
     fn on_kexinit(&mut self, payload: &[u8], seq: u32) -> Result<(), TransportError> {
         if matches!(self.kex, KexState::Idle) {
             self.start_kex();
         }
-        let KexState::InitSent { ours } = std::mem::replace(&mut self.kex, KexState::Idle) else {
+        let KexState::InitSent { ours, unencrypted } = std::mem::replace(&mut self.kex, KexState::Idle)
+        else {
             let number = msg::KexInit::NUMBER;
             return Err(TransportError::Unexpected { number, when: "during key exchange" });
         };
@@ -286,7 +299,7 @@ impl Transport {
             Some(_) => Strict::Off,
         };
         let first = self.names.is_none();
-        let agreement = negotiate::agree(&self.config, payload, strict)?;
+        let agreement = negotiate::agree(&self.config, payload, strict, unencrypted)?;
         if first && agreement.names.strict && seq != 0 {
             let number = msg::KexInit::NUMBER;
             return Err(TransportError::Unexpected {

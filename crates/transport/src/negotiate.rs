@@ -4,7 +4,7 @@ use lh_crypto::{Cipher, KexAlgorithm, Mac};
 use lh_wire::msg::KexInit;
 use lh_wire::{Message, NameList, WireError, Writer};
 
-use crate::{Algorithms, Config, Negotiated, Role, TransportError};
+use crate::{Algorithms, Config, Negotiated, Role, TransportError, Unencrypted};
 
 /// Strict key exchange, announced by a client.
 const STRICT_CLIENT: &str = "kex-strict-c-v00@openssh.com";
@@ -18,8 +18,9 @@ const EXT_INFO_SERVER: &str = "ext-info-s";
 /// Printed where a MAC's name would be, as OpenSSH does.
 const IMPLICIT: &str = "<implicit>";
 
-/// Our KEXINIT. Markers are for the first one of a connection only: later ones have no meaning.
-pub(crate) fn offer(config: &Config, cookie: [u8; 16], first: bool) -> Vec<u8> {
+/// Our KEXINIT. Markers are for the first one of a connection only: later ones have no meaning. `unencrypted`: as for
+/// [`agree`].
+pub(crate) fn offer(config: &Config, cookie: [u8; 16], first: bool, unencrypted: Unencrypted) -> Vec<u8> {
     let ours = &config.algorithms;
     let markers: &[&str] = match (first, config.role) {
         (false, _) => &[],
@@ -31,10 +32,12 @@ pub(crate) fn offer(config: &Config, cookie: [u8; 16], first: bool) -> Vec<u8> {
     out.put_bytes(&cookie);
     out.put_name_list(known_kex(ours).chain(markers.iter().copied()));
     out.put_name_list(host_keys(config));
-    out.put_name_list(known(&ours.cipher_c2s, is_cipher));
-    out.put_name_list(known(&ours.cipher_s2c, is_cipher));
-    out.put_name_list(known(&ours.mac_c2s, is_mac));
-    out.put_name_list(known(&ours.mac_s2c, is_mac));
+    for list in [&ours.cipher_c2s, &ours.cipher_s2c] {
+        out.put_name_list(ciphers(list, unencrypted, config.integrity_only).map(|cipher| cipher.name));
+    }
+    for list in [&ours.mac_c2s, &ours.mac_s2c] {
+        out.put_name_list(macs(list, unencrypted).map(|mac| mac.name));
+    }
     out.put_name_list(known(&ours.compression_c2s, is_compression));
     out.put_name_list(known(&ours.compression_s2c, is_compression));
     out.put_string(b"");
@@ -54,12 +57,30 @@ fn known_kex(ours: &Algorithms) -> impl Iterator<Item = &str> {
     known(&ours.kex, |name| KexAlgorithm::by_name(name).is_some())
 }
 
-fn is_cipher(name: &str) -> bool {
-    Cipher::by_name(name).is_some()
+/// The ciphers that may be agreed on: those of a list that we know, all of which encrypt, and what stands beside or instead.
+fn ciphers(
+    list: &[String],
+    unencrypted: Unencrypted,
+    integrity_only: bool,
+) -> impl Iterator<Item = &'static Cipher> {
+    let integrity = Some(Cipher::INTEGRITY_ONLY).filter(|_| integrity_only);
+    let (list, integrity, none) = match unencrypted {
+        Unencrypted::Refused => (list, None, None),
+        Unencrypted::Allowed { .. } => (list, integrity, Some(Cipher::NONE)),
+        Unencrypted::Wanted { without_mac: false } => (&[][..], integrity, Some(Cipher::NONE)),
+        Unencrypted::Wanted { without_mac: true } => (&[][..], None, Some(Cipher::NONE)),
+    };
+    list.iter().filter_map(|name| Cipher::by_name(name)).chain(integrity).chain(none)
 }
 
-fn is_mac(name: &str) -> bool {
-    Mac::by_name(name).is_some()
+/// The MACs that may be agreed on.
+fn macs(list: &[String], unencrypted: Unencrypted) -> impl Iterator<Item = &'static Mac> {
+    let (list, more) = match unencrypted {
+        Unencrypted::Allowed { without_mac: true } => (list, Some(Mac::NONE)),
+        Unencrypted::Wanted { without_mac: true } => (&[][..], Some(Mac::NONE)),
+        _ => (list, None),
+    };
+    list.iter().filter_map(|name| Mac::by_name(name)).chain(more)
 }
 
 fn is_compression(name: &str) -> bool {
@@ -92,15 +113,21 @@ pub(crate) struct Agreement {
     pub(crate) skip_guess: bool,
 }
 
-/// Works out what our offer and the peer's KEXINIT come to: the client's preference decides.
-pub(crate) fn agree(config: &Config, peer: &[u8], strict: Strict) -> Result<Agreement, TransportError> {
+/// Works out what our offer and the peer's KEXINIT come to: the client's preference decides. `unencrypted` is what our offer
+/// was made with, and [`Unencrypted::Refused`] before authentication.
+pub(crate) fn agree(
+    config: &Config,
+    peer: &[u8],
+    strict: Strict,
+    unencrypted: Unencrypted,
+) -> Result<Agreement, TransportError> {
     let peer = KexInit::decode(peer).map_err(malformed)?;
     let (strict_marker, ext_marker) = match config.role {
         Role::Client => (STRICT_SERVER, EXT_INFO_SERVER),
         Role::Server => (STRICT_CLIENT, EXT_INFO_CLIENT),
     };
     let first = strict == Strict::AsAnnounced;
-    let choose = Chooser { role: config.role };
+    let choose = Chooser { role: config.role, unencrypted, integrity_only: config.integrity_only };
     let ours = &config.algorithms;
 
     let kex = choose.pick("key exchange method", &mut known_kex(ours), peer.kex)?;
@@ -169,6 +196,8 @@ fn no_match(what: &'static str, offer: NameList<'_>) -> TransportError {
 #[derive(Clone, Copy)]
 struct Chooser {
     role: Role,
+    unencrypted: Unencrypted,
+    integrity_only: bool,
 }
 
 impl Chooser {
@@ -198,13 +227,21 @@ impl Chooser {
         macs: &[String],
         peer_macs: NameList<'_>,
     ) -> Result<(&'static Cipher, Option<&'static Mac>), TransportError> {
-        let name = self.pick("cipher", &mut known(ciphers, is_cipher), peer_ciphers)?;
-        let cipher = Cipher::by_name(&name).ok_or_else(|| no_match("cipher", peer_ciphers))?;
+        let ours = || self::ciphers(ciphers, self.unencrypted, self.integrity_only);
+        let name = self.pick("cipher", &mut ours().map(|cipher| cipher.name), peer_ciphers)?;
+        let cipher = Iterator::find(&mut ours(), |cipher| cipher.name == name)
+            .ok_or_else(|| no_match("cipher", peer_ciphers))?;
         if cipher.is_aead() {
             return Ok((cipher, None));
         }
-        let name = self.pick("MAC", &mut known(macs, is_mac), peer_macs)?;
-        let mac = Mac::by_name(&name).ok_or_else(|| no_match("MAC", peer_macs))?;
+        let ours = || self::macs(macs, self.unencrypted);
+        let name = self.pick("MAC", &mut ours().map(|mac| mac.name), peer_macs)?;
+        let mac =
+            Iterator::find(&mut ours(), |mac| mac.name == name).ok_or_else(|| no_match("MAC", peer_macs))?;
+        // What is encrypted and can be changed on the way is worse than either, and nobody has asked for it.
+        if mac == Mac::NONE && cipher.encrypts() {
+            return Err(TransportError::KeyExchange("no MAC with a cipher that needs one"));
+        }
         Ok((cipher, Some(mac)))
     }
 }
@@ -228,8 +265,14 @@ mod tests {
         client: &Config,
         server: &Config,
     ) -> (Result<Agreement, TransportError>, Result<Agreement, TransportError>) {
-        let (c, s) = (offer(client, [1; 16], true), offer(server, [2; 16], true));
-        (agree(client, &s, Strict::AsAnnounced), agree(server, &c, Strict::AsAnnounced))
+        let (c, s) = (
+            offer(client, [1; 16], true, Unencrypted::Refused),
+            offer(server, [2; 16], true, Unencrypted::Refused),
+        );
+        (
+            agree(client, &s, Strict::AsAnnounced, Unencrypted::Refused),
+            agree(server, &c, Strict::AsAnnounced, Unencrypted::Refused),
+        )
     }
 
     #[test]
@@ -272,7 +315,7 @@ mod tests {
         set(&mut client.algorithms.mac_c2s, &["hmac-ripemd160", "hmac-sha1"]);
         set(&mut client.algorithms.kex, &["kex-strict-c-v00@openssh.com", "curve25519-sha256"]);
         set(&mut client.algorithms.compression_c2s, &["lz4", "none"]);
-        let offer = offer(&client, [0; 16], false);
+        let offer = offer(&client, [0; 16], false, Unencrypted::Refused);
         let offer = KexInit::decode(&offer).unwrap();
         assert_eq!(offer.cipher_c2s.as_str(), "aes128-ctr");
         assert_eq!(offer.mac_c2s.as_str(), "hmac-sha1");
@@ -295,27 +338,27 @@ mod tests {
     fn wrong_guess_is_skipped_and_right_one_is_not() {
         let client = Config::client();
         let server = server();
-        let mut with_guess = offer(&client, [0; 16], true);
+        let mut with_guess = offer(&client, [0; 16], true, Unencrypted::Refused);
         let flag = with_guess.len() - 5;
         with_guess[flag] = 1;
         // Both lead with the same method and, as the server has Ed25519, the same host key type.
-        assert!(!agree(&server, &with_guess, Strict::AsAnnounced).unwrap().skip_guess);
+        assert!(!agree(&server, &with_guess, Strict::AsAnnounced, Unencrypted::Refused).unwrap().skip_guess);
         let mut other = client;
         set(&mut other.algorithms.kex, &["curve25519-sha256"]);
-        let mut with_guess = offer(&other, [0; 16], true);
+        let mut with_guess = offer(&other, [0; 16], true, Unencrypted::Refused);
         let flag = with_guess.len() - 5;
         with_guess[flag] = 1;
-        assert!(agree(&server, &with_guess, Strict::AsAnnounced).unwrap().skip_guess);
+        assert!(agree(&server, &with_guess, Strict::AsAnnounced, Unencrypted::Refused).unwrap().skip_guess);
     }
 
     #[test]
     fn markers_count_in_the_first_exchange_only() {
         let (client, server) = (Config::client(), server());
-        let marked = offer(&client, [0; 16], true);
-        let rekey = agree(&server, &marked, Strict::Off).unwrap();
+        let marked = offer(&client, [0; 16], true, Unencrypted::Refused);
+        let rekey = agree(&server, &marked, Strict::Off, Unencrypted::Refused).unwrap();
         assert!(!rekey.names.strict && !rekey.peer_ext_info);
-        let plain = offer(&client, [0; 16], false);
-        assert!(agree(&server, &plain, Strict::On).unwrap().names.strict);
+        let plain = offer(&client, [0; 16], false, Unencrypted::Refused);
+        assert!(agree(&server, &plain, Strict::On, Unencrypted::Refused).unwrap().names.strict);
     }
 
     #[test]
@@ -331,13 +374,13 @@ mod tests {
         #[test]
         fn any_kexinit(mut bytes in proptest::collection::vec(any::<u8>(), 0..200), flip in any::<(usize, u8)>()) {
             bytes.insert(0, 20);
-            let _ = agree(&Config::client(), &bytes, Strict::AsAnnounced);
-            let mut real = offer(&server(), [7; 16], true);
+            let _ = agree(&Config::client(), &bytes, Strict::AsAnnounced, Unencrypted::Refused);
+            let mut real = offer(&server(), [7; 16], true, Unencrypted::Refused);
             let at = flip.0 % real.len();
             real[at] ^= flip.1;
-            let _ = agree(&Config::client(), &real, Strict::AsAnnounced);
+            let _ = agree(&Config::client(), &real, Strict::AsAnnounced, Unencrypted::Refused);
             real.truncate(at);
-            prop_assert!(agree(&Config::client(), &real, Strict::AsAnnounced).is_err());
+            prop_assert!(agree(&Config::client(), &real, Strict::AsAnnounced, Unencrypted::Refused).is_err());
         }
     }
 }

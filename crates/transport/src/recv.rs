@@ -50,6 +50,9 @@ const PIECE_MIN: usize = 48 * 1024;
 /// Smallest `packet_length`: padding length, 4 bytes of padding. (A payload is checked for separately.)
 const MIN_LENGTH: u32 = 5;
 
+/// The same of packets without padding: padding length and message number.
+const MIN_BARE: u32 = 2;
+
 /// A packet that was opened.
 pub(crate) struct Packet {
     pub(crate) seq: u32,
@@ -84,6 +87,8 @@ pub(crate) struct Receiver {
     ahead: VecDeque<Ahead>,
     /// Bulk is opened by others.
     workers: bool,
+    /// Packets have no padding.
+    bare: bool,
     next_job: u64,
     /// Bytes have come since it was last looked for pieces.
     fresh: bool,
@@ -111,6 +116,7 @@ impl Receiver {
             framed: Position::default(),
             ahead: VecDeque::new(),
             workers: false,
+            bare: false,
             next_job: 0,
             fresh: false,
             last_total: 0,
@@ -124,6 +130,11 @@ impl Receiver {
             large: false,
             quiet: 0,
         }
+    }
+
+    /// Packets have no padding from now on.
+    pub(crate) const fn set_bare(&mut self) {
+        self.bare = true;
     }
 
     /// Where to read to.
@@ -271,6 +282,9 @@ impl Receiver {
                 Err(TransportError::BadMac)
             };
         }
+        if self.bare {
+            return bare(packet.freeze(), index.seq).map(Some);
+        }
         strip(packet.freeze(), index.seq, without_tag).map(Some)
     }
 
@@ -412,6 +426,10 @@ impl Receiver {
     /// nothing that they did not know, and what is sent back does not hold the value. (With CBC it would tell something:
     /// [`conceal`](Self::conceal).)
     fn check_length(&self, length: u32) -> Result<(), TransportError> {
+        if self.bare {
+            let sound = (MIN_BARE..=self.max_packet).contains(&length);
+            return if sound { Ok(()) } else { Err(TransportError::PacketLength { length }) };
+        }
         let counted = u64::from(length) + if self.key.length_is_padded() { 4 } else { 0 };
         let block = self.key.block_len().max(8) as u64;
         if length < MIN_LENGTH || length > self.max_packet || counted % block != 0 {
@@ -453,6 +471,14 @@ impl Receiver {
     pub(crate) fn set_position(&mut self, position: Position) {
         self.position = position;
         self.framed = position;
+    }
+}
+
+/// The payload of a packet without padding.
+fn bare(packet: Bytes, seq: u32) -> Result<Packet, TransportError> {
+    match packet.get(4) {
+        Some(0) => Ok(Packet { seq, payload: packet.slice(5..) }),
+        padding => Err(TransportError::Padding(padding.copied().unwrap_or_default())),
     }
 }
 

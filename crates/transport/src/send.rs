@@ -73,8 +73,12 @@ impl PaddingPool {
     }
 }
 
-/// How a payload becomes a packet: padding length and bytes without tag (RFC 4253 section 6).
-fn shape(key: &PacketKey, payload: usize) -> (usize, usize) {
+/// How a payload becomes a packet: padding length and bytes without tag (RFC 4253 section 6). `bare`: see
+/// [`Transport::relayed`](crate::Transport::relayed).
+fn shape(key: &PacketKey, bare: bool, payload: usize) -> (usize, usize) {
+    if bare {
+        return (0, HEADER + payload);
+    }
     let block = key.block_len().max(8);
     let padded = if key.length_is_padded() { HEADER + payload } else { HEADER - 4 + payload };
     let mut padding = block - padded % block;
@@ -121,6 +125,8 @@ pub(crate) struct Sender {
     quiet: u32,
     /// Bulk is sealed by others.
     workers: bool,
+    /// Packets have no padding.
+    bare: bool,
     next_job: u64,
     /// Lists of jobs that are done, to be used again.
     lists: Vec<Vec<PacketMeta>>,
@@ -138,6 +144,7 @@ impl Sender {
             drained: 0,
             quiet: 0,
             workers: false,
+            bare: false,
             next_job: 0,
             lists: Vec::new(),
         }
@@ -146,6 +153,11 @@ impl Sender {
     /// Says whether bulk becomes jobs.
     pub(crate) const fn set_workers(&mut self, workers: bool) {
         self.workers = workers;
+    }
+
+    /// Packets have no padding from now on.
+    pub(crate) const fn set_bare(&mut self) {
+        self.bare = true;
     }
 
     /// The generator behind the padding.
@@ -180,7 +192,7 @@ impl Sender {
         fill: &mut dyn FnMut(&mut [IoSliceMut<'_>], &mut [usize]),
     ) {
         let tag = self.key.tag_len();
-        let spans: Vec<usize> = sizes.iter().map(|&size| shape(&self.key, size).1 + tag).collect();
+        let spans: Vec<usize> = sizes.iter().map(|&size| shape(&self.key, self.bare, size).1 + tag).collect();
         let slab = Self::slab_for(&mut self.slabs, &mut self.pool, spans.iter().sum());
         let start = slab.filled;
         let (_, mut rest) = slab.data.split_at_mut(start);
@@ -206,7 +218,7 @@ impl Sender {
             if place != laid_out {
                 slab.data.copy_within(place + HEADER..place + HEADER + *size, laid_out + HEADER);
             }
-            let (padding, total) = shape(&self.key, *size);
+            let (padding, total) = shape(&self.key, self.bare, *size);
             let Some(packet) = slab.data.get_mut(laid_out..laid_out + total) else { break };
             let length = u32::try_from(total - 4).unwrap_or(u32::MAX);
             packet[..4].copy_from_slice(&length.to_be_bytes());

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::io::{IoSlice, IoSliceMut};
 use std::time::Instant;
 
-use lh_crypto::{CryptoError, Random};
+use lh_crypto::{Cipher, CryptoError, Random};
 use lh_wire::msg::{Disconnect, Unimplemented};
 use lh_wire::{Message, PacketSink};
 
@@ -15,11 +15,14 @@ use crate::job::{Job, Work};
 use crate::machine::{KexState, Phase};
 use crate::recv::Receiver;
 use crate::send::{PaddingPool, Sender};
-use crate::{AcceptedHostKey, Algorithms, Config, Event, Negotiated, Role, TransportError};
+use crate::{AcceptedHostKey, Algorithms, Config, Event, Negotiated, Role, TransportError, Unencrypted};
 
 /// Bytes of answers to a peer's PINGs (and of UNIMPLEMENTED) that may wait to be written. A peer that makes us
 /// answer and does not read the answers is stopped here.
 const MAX_REPLIES: usize = 1024 * 1024;
+
+/// Numbers of messages of the connection protocol (RFC 4250 section 4.1.2).
+pub(crate) const CONNECTION: std::ops::RangeInclusive<u8> = 80..=127;
 
 /// A payload that waits for the end of a key exchange.
 pub(crate) struct Held {
@@ -57,10 +60,13 @@ pub struct Transport {
     pub(crate) raw_out: Option<RawKeys>,
     pub(crate) raw_in: Option<RawKeys>,
     pub(crate) authenticated: bool,
+    /// See [`relayed`](Self::relayed).
+    pub(crate) relayed: bool,
     /// Delayed compression has started: what we send, what we get.
     pub(crate) squeezing: bool,
     pub(crate) unsqueezing: bool,
     pub(crate) next_algorithms: Option<Algorithms>,
+    pub(crate) unencrypted: Unencrypted,
     pub(crate) last_kex: Instant,
     pub(crate) extensions: Vec<(String, Vec<u8>)>,
     pub(crate) ext_infos: u32,
@@ -101,6 +107,19 @@ impl Transport {
         transport
     }
 
+    /// A client's connection inside of one that another process has and has logged in on: packets without cipher and
+    /// padding, nothing but the connection protocol, and no key exchange (OpenSSH's PROTOCOL.mux, proxy mode). What else is queued
+    /// is dropped, and what else comes too.
+    pub fn relayed(random: Box<dyn Random + Send>, now: Instant) -> Self {
+        let mut transport = Self::blank(Config::client(), random, now);
+        transport.send.set_bare();
+        transport.recv.set_bare();
+        transport.phase = Phase::Packets;
+        transport.authenticated = true;
+        transport.relayed = true;
+        transport
+    }
+
     /// Before anything was sent or received.
     pub(crate) fn blank(config: Config, random: Box<dyn Random + Send>, now: Instant) -> Self {
         Self {
@@ -124,9 +143,11 @@ impl Transport {
             raw_out: None,
             raw_in: None,
             authenticated: false,
+            relayed: false,
             squeezing: false,
             unsqueezing: false,
             next_algorithms: None,
+            unencrypted: Unencrypted::Refused,
             last_kex: now,
             extensions: Vec::new(),
             ext_infos: 0,
@@ -335,7 +356,7 @@ impl Transport {
 
     /// When [`handle_timeout`](Self::handle_timeout) wants to be called.
     pub fn next_deadline(&self) -> Option<Instant> {
-        if !self.authenticated || !self.is_open() || !matches!(self.kex, KexState::Idle) {
+        if !self.authenticated || self.relayed || !self.is_open() || !matches!(self.kex, KexState::Idle) {
             return None;
         }
         self.last_kex.checked_add(self.config.rekey.interval?)
@@ -351,7 +372,7 @@ impl Transport {
     /// Starts a key exchange now, unless one is under way. Not before authentication: OpenSSH refuses that, and by
     /// itself the transport does not do it either.
     pub fn request_rekey(&mut self) {
-        if self.is_open() && matches!(self.kex, KexState::Idle) {
+        if self.is_open() && matches!(self.kex, KexState::Idle) && !self.relayed {
             self.start_kex();
         }
     }
@@ -361,13 +382,35 @@ impl Transport {
         self.next_algorithms = Some(algorithms);
     }
 
+    /// Says what may be agreed on besides ciphers that encrypt, from the next key exchange on and not before
+    /// authentication. At first that is nothing, also for a connection that was [thawed](Self::thaw).
+    pub const fn set_unencrypted(&mut self, unencrypted: Unencrypted) {
+        self.unencrypted = unencrypted;
+    }
+
+    /// False when a key exchange has agreed on a cipher that does not encrypt, in either direction.
+    pub fn is_encrypted(&self) -> bool {
+        let keys = [&self.raw_in, &self.raw_out].into_iter().flatten();
+        keys.map(|keys| keys.cipher).all(Cipher::encrypts)
+    }
+
+    /// Puts events back in front of what [`poll`](Self::poll) has to say: who waited for one of them leaves the others to
+    /// whoever polls next.
+    pub fn put_back_events(&mut self, events: Vec<Event>) {
+        for event in events.into_iter().rev() {
+            self.events.push_front(event);
+        }
+    }
+
     /// Queues SSH_MSG_DISCONNECT. Nothing can be sent afterwards, and nothing more comes from
     /// [`poll`](Self::poll).
     pub fn disconnect(&mut self, reason: u32, description: &str) {
         if !self.is_open() {
             return;
         }
-        self.transmit(&Disconnect::new(reason, description.as_bytes(), b"").to_payload(), self.squeezing);
+        if !self.relayed {
+            self.transmit(&Disconnect::new(reason, description.as_bytes(), b"").to_payload(), self.squeezing);
+        }
         self.phase = Phase::Ended;
         self.held.clear();
         self.held_bytes = 0;
@@ -453,6 +496,7 @@ impl PacketSink for Transport {
         match payload.first() {
             _ if !self.is_open() => {}
             None => {}
+            Some(number) if self.relayed && !CONNECTION.contains(number) => {}
             Some(&number) if self.must_hold(number) => self.hold(payload.to_vec()),
             Some(_) => {
                 self.transmit(payload, self.squeezing);

@@ -102,7 +102,7 @@ pub static SSH: Program = Program {
             Works,
             "Connect standard input and output to this address from the server.",
         ),
-        Flag::with('w', "local_tun[:remote_tun]", NotYet, "Forward a network tunnel."),
+        Flag::with('w', "local_tun[:remote_tun]", Works, "Forward a network tunnel."),
         Flag::plain('X', Works, "Forward X11."),
         Flag::plain('x', Works, "Do not forward X11."),
         Flag::plain('Y', Works, "Forward X11, trusting its clients."),

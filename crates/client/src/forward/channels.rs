@@ -130,7 +130,7 @@ impl Forwards {
         }
     }
 
-    fn name(&self, channel: ChannelId, text: String, cx: &ControlCx<'_>) {
+    pub(super) fn name(&self, channel: ChannelId, text: String, cx: &ControlCx<'_>) {
         if let Some(handler) = cx.handler_of(channel) {
             self.0.state.borrow_mut().names.insert(handler, Name { channel, text });
         }

@@ -13,6 +13,7 @@ pub mod socks;
 mod socks_listener;
 #[cfg(test)]
 mod tests;
+mod tunnel;
 
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
@@ -23,6 +24,8 @@ use lh_config::client::ClientConfig;
 use lh_config::forward::{Endpoint, Forward};
 use lh_config::special::{ChannelTimeouts, PermitForward};
 use lh_driver::{ControlCx, Family, HandlerId, ListenOn, Resolver, Target};
+
+pub use tunnel::TunnelEnd;
 
 use crate::log::Voice;
 use crate::ui::LogLevel;
@@ -65,6 +68,8 @@ struct State {
     names: HashMap<HandlerId, channels::Name>,
     /// Forwards of the configuration that are not decided yet, and how many of the local ones failed or worked.
     pending: usize,
+    /// Nobody waits for the remote ones.
+    relayed: bool,
     local_failed: usize,
     local_works: usize,
     fatal: Option<String>,
@@ -95,9 +100,16 @@ impl Forwards {
 
     /// Sets up what the configuration asks for. What cannot be is said; where that is to be the end, the loop is stopped
     /// and [`fatal`](Self::fatal) has the reason.
-    pub fn start(&self, cx: &mut ControlCx<'_>) {
+    ///
+    /// `relayed`: the connection is a master's, and not all of those (OpenSSH's is one) pass on what the server says about a
+    /// listener: nobody waits for it.
+    pub fn start(&self, relayed: bool, cx: &mut ControlCx<'_>) {
         let (local, remote) = &self.0.configured;
-        self.0.state.borrow_mut().pending = local.len() + remote.len();
+        let waited_for = local.len() + if relayed { 0 } else { remote.len() };
+        {
+            let mut state = self.0.state.borrow_mut();
+            (state.pending, state.relayed) = (waited_for, relayed);
+        }
         for forward in local {
             let this = self.clone();
             let done: Done = Box::new(move |result, cx| this.local_started(result.is_ok(), cx));
@@ -127,7 +139,9 @@ impl Forwards {
 
     fn remote_started(&self, forward: &Forward, result: Result<u16, String>, cx: &mut ControlCx<'_>) {
         let mut state = self.0.state.borrow_mut();
-        state.pending -= 1;
+        if !state.relayed {
+            state.pending -= 1;
+        }
         match result {
             Ok(port) => {
                 if let Some(text) = allocated(forward, port) {

@@ -1,5 +1,7 @@
 //! Listeners at the server: `-R`.
 
+use std::rc::Rc;
+
 use lh_config::forward::{Endpoint, Forward};
 use lh_driver::{ChannelId, ControlCx, FdPump, LocalFd, Target, dial, error_words};
 use lh_wire::msg::open_failure;
@@ -16,7 +18,12 @@ pub(super) struct Listener {
     forward: Forward,
     /// The port it listens on, once the server has told.
     port: u16,
+    /// Who takes its connections, where that is not us.
+    taker: Option<Taker>,
 }
+
+/// Takes a channel that the server opens for a connection: its type and fields.
+pub(crate) type Taker = Rc<dyn Fn(ChannelId, &str, &[u8], &mut ControlCx<'_>)>;
 
 /// The address as the server is told it: nothing said means its loopback address, `*` means every one.
 fn bind_host(host: Option<&str>) -> &str {
@@ -45,6 +52,15 @@ fn fields(forward: &Forward, port: u16) -> (bool, Vec<u8>) {
 impl Forwards {
     /// Asks the server to listen; `done` hears its answer.
     pub fn add_remote(&self, forward: &Forward, cx: &mut ControlCx<'_>, done: Done) {
+        self.listen_there(forward, None, cx, done);
+    }
+
+    /// The same for somebody else, who takes the connections.
+    pub(crate) fn add_remote_for(&self, forward: &Forward, taker: Taker, cx: &mut ControlCx<'_>, done: Done) {
+        self.listen_there(forward, Some(taker), cx, done);
+    }
+
+    fn listen_there(&self, forward: &Forward, taker: Option<Taker>, cx: &mut ControlCx<'_>, done: Done) {
         let port = match forward.listen {
             Endpoint::Tcp { port, .. } => port,
             Endpoint::Unix(_) => 0,
@@ -58,7 +74,7 @@ impl Forwards {
         let mut state = self.0.state.borrow_mut();
         let id = state.next;
         state.next += 1;
-        state.remote.push(Listener { id, forward: forward.clone(), port });
+        state.remote.push(Listener { id, forward: forward.clone(), port, taker });
         state.asked.push_back((id, done));
     }
 
@@ -123,7 +139,7 @@ impl Forwards {
         let Ok((listen, from)) = parsed else {
             return cx.refuse(id, open_failure::CONNECT_FAILED, "malformed request");
         };
-        let Some(forward) = self.find(&listen) else {
+        let Some((forward, taker)) = self.find(&listen) else {
             let text = match &listen {
                 Endpoint::Tcp { port, .. } => format!("unknown listen_port {port}"),
                 Endpoint::Unix(path) => format!("unknown listen_path {path}"),
@@ -133,6 +149,9 @@ impl Forwards {
             return cx.refuse(id, open_failure::ADMINISTRATIVELY_PROHIBITED, "open failed");
         };
         self.0.voice.debug(|| format!("client_request_forwarded: {listen:?}, originator {from}"));
+        if let Some(taker) = taker {
+            return taker(id, kind, fields, cx);
+        }
         let limit = self.0.rules.timeouts.of(kind);
         let Some(connect) = &forward.connect else {
             let handler = RemoteSocks::new(self.clone(), limit);
@@ -158,7 +177,7 @@ impl Forwards {
     }
 
     /// The forward a connection belongs to. Some servers name the address otherwise than we did, but never the port.
-    fn find(&self, listen: &Endpoint) -> Option<Forward> {
+    fn find(&self, listen: &Endpoint) -> Option<(Forward, Option<Taker>)> {
         let state = self.0.state.borrow();
         let found = match listen {
             Endpoint::Unix(_) => state.remote.iter().find(|each| each.forward.listen == *listen),
@@ -174,7 +193,7 @@ impl Forwards {
                 named.or_else(|| state.remote.iter().find(tcp))
             }
         };
-        found.map(|each| each.forward.clone())
+        found.map(|each| (each.forward.clone(), each.taker.clone()))
     }
 }
 

@@ -63,6 +63,8 @@ pub struct MuxClient {
     socket: UnixStream,
     next: u32,
     pid: u32,
+    /// It answers questions about the connection.
+    information: bool,
 }
 
 impl MuxClient {
@@ -76,7 +78,7 @@ impl MuxClient {
             io::ErrorKind::ConnectionRefused => ConnectError::Stale(error),
             _ => ConnectError::Other(error),
         })?;
-        Ok(Self { socket, next: 0, pid: 0 })
+        Ok(Self { socket, next: 0, pid: 0, information: false })
     }
 
     /// Exchanges greetings and learns the master's process id.
@@ -87,8 +89,8 @@ impl MuxClient {
         self.socket.set_read_timeout(Some(PATIENCE))?;
         self.send(&wire::hello())?;
         match self.receive()? {
-            Said::Hello(wire::VERSION) => {}
-            Said::Hello(version) => return Err(MuxError::Version(version)),
+            Said::Hello { version: wire::VERSION, information } => self.information = information,
+            Said::Hello { version, .. } => return Err(MuxError::Version(version)),
             said => return Err(unexpected(&said)),
         }
         match self.ask(&Request::Alive)? {
@@ -127,6 +129,31 @@ impl MuxClient {
     /// It refuses, or has gone.
     pub fn stop_listening(&mut self) -> Result<(), MuxError> {
         self.expect_ok(&Request::StopListening)
+    }
+
+    /// What the master says about the connection or its channels (`-O conninfo`, `-O channels`).
+    ///
+    /// # Errors
+    /// It cannot, or has gone.
+    pub fn information(&mut self, what: &str) -> Result<String, MuxError> {
+        if !self.information {
+            return Err(MuxError::Failed("information request not supported by the master".to_owned()));
+        }
+        match self.ask(&Request::Information(what.to_owned()))? {
+            Reply::Information(text) => Ok(text),
+            reply => Err(unexpected(&reply)),
+        }
+    }
+
+    /// Goes over to proxy mode (`-O proxy`): the socket carries messages of the connection protocol from here on.
+    ///
+    /// # Errors
+    /// The master cannot, or has gone.
+    pub fn into_proxy(mut self) -> Result<UnixStream, MuxError> {
+        match self.ask(&Request::Proxy)? {
+            Reply::Proxy => Ok(self.socket),
+            reply => Err(unexpected(&reply)),
+        }
     }
 
     /// Adds a forward; where the server chose the port, it comes back.

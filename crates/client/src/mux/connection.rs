@@ -13,12 +13,20 @@ use rustix::net::{RecvFlags, SendFlags, recv, send};
 
 use super::Master;
 use super::passenger::{Ride, board_session, board_stdio};
+use super::relay::Relay;
 use super::wire::{self, Kind, Reply, Request};
 use crate::ui::LogLevel;
 
 /// The socket, which others write to as well: replies come when forwards are set up, exit statuses when programs end.
 #[derive(Clone)]
 pub(super) struct Line(Rc<UnixStream>);
+
+impl Line {
+    /// For who speaks another protocol over it from now on.
+    pub(super) fn socket(&self) -> &UnixStream {
+        &self.0
+    }
+}
 
 impl Line {
     /// Sends one message. A client that does not read its few bytes loses them, and with them its place in the protocol.
@@ -72,7 +80,7 @@ pub(super) struct Connection {
 impl Connection {
     pub(super) fn start(master: &Master, socket: UnixStream, cx: &mut ControlCx<'_>) {
         let line = Line(Rc::new(socket));
-        line.say(&wire::hello());
+        line.say(&wire::master_hello());
         let state = State::Listening { greeted: false };
         let connection = Self { master: master.clone(), line, partial: Vec::new(), state };
         cx.add_source(Box::new(connection));
@@ -184,7 +192,7 @@ impl Connection {
             return None;
         }
         match request {
-            Request::NewSession(_) => Some(format!("Allow shared connection to {host}? ")),
+            Request::NewSession(_) | Request::Proxy => Some(format!("Allow shared connection to {host}? ")),
             Request::StdioForward(target) => {
                 Some(format!("Allow forward to {} through shared connection to {host}? ", shown(target)))
             }
@@ -195,7 +203,7 @@ impl Connection {
             Request::StopListening => {
                 Some(format!("Disable further multiplexing on shared connection to {host}? "))
             }
-            Request::CloseForward(..) | Request::Alive => None,
+            Request::CloseForward(..) | Request::Alive | Request::Information(_) => None,
         }
     }
 
@@ -207,6 +215,18 @@ impl Connection {
                 line.reply(id, &Reply::Ok);
                 self.master.0.state.borrow_mut().terminate = true;
                 cx.stop(255);
+            }
+            Request::Proxy => {
+                line.reply(id, &Reply::Proxy);
+                self.state = State::Over;
+                Relay::start(&self.master, &line, cx);
+            }
+            Request::Information(what) => {
+                let answer = self.master.information(&what, cx).map_or_else(
+                    || Reply::Failure("unsupported information request".to_owned()),
+                    Reply::Information,
+                );
+                line.reply(id, &answer);
             }
             Request::StopListening => {
                 self.master.stop_listening(cx);

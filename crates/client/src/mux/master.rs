@@ -9,12 +9,14 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use lh_driver::{
-    Accepted, ControlCx, ControlEvent, HandlerId, Listening, SourceId, UnixListener, error_words,
+    Accepted, ChannelId, ControlCx, ControlEvent, HandlerId, Listening, SourceId, UnixListener, error_words,
 };
 
 use super::connection::Connection;
 use super::passenger::Passenger;
+use super::relay::Relay;
 use crate::log::Voice;
+use crate::session::connection_information;
 use crate::ui::LogLevel;
 use crate::{Forwards, X11Forward};
 
@@ -53,6 +55,11 @@ pub(super) struct State {
     listener: Option<SourceId>,
     pub(super) passengers: HashMap<HandlerId, Passenger>,
     pub(super) terminate: bool,
+    /// Clients in proxy mode, by their channels; and those that something waits for.
+    pub(super) relayed: HashMap<ChannelId, Relay>,
+    pub(super) dirty: Vec<Relay>,
+    /// How many such clients there are.
+    pub(super) proxies: usize,
 }
 
 impl Master {
@@ -149,8 +156,46 @@ impl Master {
                 // Others count channels.
                 Some(ControlEvent::ChannelGone { id, handler })
             }
+            ControlEvent::Relayed { id, message } => {
+                let relay = self.0.state.borrow().relayed.get(&id).cloned();
+                if let Some(relay) = relay {
+                    relay.on_server(id, &message, cx);
+                }
+                None
+            }
             event => Some(event),
         }
+    }
+
+    /// Sends clients in proxy mode what this turn of the loop has brought.
+    pub fn before_wait(&self) {
+        let dirty = std::mem::take(&mut self.0.state.borrow_mut().dirty);
+        dirty.iter().for_each(Relay::flush);
+    }
+
+    /// True while there are clients in proxy mode, or channels of theirs.
+    pub fn is_used(&self) -> bool {
+        let state = self.0.state.borrow();
+        state.proxies > 0 || !state.relayed.is_empty()
+    }
+
+    /// The lines about the connection or its channels.
+    pub(super) fn information(&self, what: &str, cx: &mut ControlCx<'_>) -> Option<String> {
+        let mut lines = match what {
+            "connection" => connection_information(cx),
+            "channels" => {
+                let state = self.0.state.borrow();
+                let mut all = self.0.forwards.describe();
+                all.extend(state.passengers.values().map(|each| (each.channel(), "mux-session".to_owned())));
+                all.extend(state.relayed.keys().map(|id| (*id, "mux-proxy".to_owned())));
+                all.sort();
+                let lines = all.into_iter().map(|(id, name)| format!("  #{id} {name}"));
+                std::iter::once("The following connections are open:".to_owned()).chain(lines).collect()
+            }
+            _ => return None,
+        };
+        lines.push(String::new());
+        Some(lines.join("\n"))
     }
 
     /// A terminal has changed its size: maybe a passenger's.

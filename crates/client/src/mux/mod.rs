@@ -8,8 +8,10 @@
 mod client;
 mod connection;
 mod escapes;
+mod frames;
 mod master;
 mod passenger;
+mod relay;
 pub mod wire;
 
 pub use client::{ConnectError, Ended, MuxClient, MuxError};

@@ -97,6 +97,10 @@ impl Passenger {
         }
     }
 
+    pub(super) const fn channel(&self) -> ChannelId {
+        self.channel
+    }
+
     /// The channel is gone and its output written.
     pub(super) fn end(self) {
         self.over.set(true);
@@ -125,6 +129,9 @@ pub(super) fn board_session(
     line: &Line,
     cx: &mut ControlCx<'_>,
 ) -> Result<Ride, String> {
+    if session.tty && !cx.transport().is_encrypted() {
+        return Err("the shared connection is not encrypted and carries no terminals".to_owned());
+    }
     let [stdin, stdout, stderr]: [OwnedFd; 3] =
         descriptors.try_into().map_err(|_| "descriptors are missing".to_owned())?;
     let (stdin, stderr) = (Rc::new(stdin), Rc::new(stderr));

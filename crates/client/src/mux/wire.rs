@@ -19,6 +19,8 @@ const C_OPEN_FWD: u32 = 0x1000_0006;
 const C_CLOSE_FWD: u32 = 0x1000_0007;
 const C_NEW_STDIO_FWD: u32 = 0x1000_0008;
 const C_STOP_LISTENING: u32 = 0x1000_0009;
+const C_PROXY: u32 = 0x1000_000f;
+const C_INFORMATION: u32 = 0x2000_0001;
 const S_OK: u32 = 0x8000_0001;
 const S_PERMISSION_DENIED: u32 = 0x8000_0002;
 const S_FAILURE: u32 = 0x8000_0003;
@@ -27,6 +29,11 @@ const S_ALIVE: u32 = 0x8000_0005;
 const S_SESSION_OPENED: u32 = 0x8000_0006;
 const S_REMOTE_PORT: u32 = 0x8000_0007;
 const S_TTY_ALLOC_FAIL: u32 = 0x8000_0008;
+const S_PROXY: u32 = 0x8000_000f;
+const S_INFORMATION: u32 = 0x9000_0001;
+
+/// The extension in a greeting that says that the master answers [`Request::Information`].
+const INFORMATION: &[u8] = b"info";
 
 /// The port that says that the host is a socket's path.
 const PORT_STREAMLOCAL: u32 = 0xffff_fffe;
@@ -80,6 +87,10 @@ pub enum Request {
     StdioForward(Target),
     /// No further clients.
     StopListening,
+    /// From the answer on, the client speaks for its channels itself.
+    Proxy,
+    /// What `-O` shows about the connection: `connection` or `channels`.
+    Information(String),
 }
 
 /// What the master says.
@@ -97,13 +108,22 @@ pub enum Reply {
     SessionOpened(u32),
     /// A remote forward listens on this port.
     RemotePort(u16),
+    /// What follows is for the client's channels.
+    Proxy,
+    /// Lines for a person.
+    Information(String),
 }
 
 /// A message of the master.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Said {
-    /// Its greeting, with the version it speaks.
-    Hello(u32),
+    /// Its greeting.
+    Hello {
+        /// The version it speaks.
+        version: u32,
+        /// It answers [`Request::Information`].
+        information: bool,
+    },
     /// The answer to the request with this number.
     Reply(u32, Reply),
     /// The program of a session has ended with this status.
@@ -114,11 +134,19 @@ pub enum Said {
     Unknown(u32),
 }
 
-/// The greeting of either side.
+/// The greeting of a client.
 pub fn hello() -> Vec<u8> {
     let mut out = Vec::new();
     out.put_u32(HELLO);
     out.put_u32(VERSION);
+    out
+}
+
+/// The greeting of a master.
+pub fn master_hello() -> Vec<u8> {
+    let mut out = hello();
+    out.put_string(INFORMATION);
+    out.put_string(b"0");
     out
 }
 
@@ -211,6 +239,11 @@ impl Request {
             Self::Alive => head(C_ALIVE_CHECK),
             Self::Terminate => head(C_TERMINATE),
             Self::StopListening => head(C_STOP_LISTENING),
+            Self::Proxy => head(C_PROXY),
+            Self::Information(what) => {
+                head(C_INFORMATION);
+                out.put_string(what.as_bytes());
+            }
             Self::OpenForward(kind, forward) => {
                 head(C_OPEN_FWD);
                 put_forward(&mut out, *kind, forward);
@@ -269,6 +302,8 @@ impl Request {
             C_ALIVE_CHECK => Self::Alive,
             C_TERMINATE => Self::Terminate,
             C_STOP_LISTENING => Self::StopListening,
+            C_PROXY => Self::Proxy,
+            C_INFORMATION => Self::Information(text(&mut reader)?),
             C_OPEN_FWD | C_CLOSE_FWD => {
                 let (kind, forward) = forward(&mut reader)?;
                 if number == C_OPEN_FWD {
@@ -322,6 +357,11 @@ impl Reply {
                 head(S_REMOTE_PORT);
                 out.put_u32((*port).into());
             }
+            Self::Proxy => head(S_PROXY),
+            Self::Information(text) => {
+                head(S_INFORMATION);
+                out.put_string(text.as_bytes());
+            }
         }
         out
     }
@@ -355,8 +395,14 @@ impl Said {
         let number = reader.u32()?;
         let id = reader.u32()?;
         let reply = match number {
-            // Extensions follow, none of which we know.
-            HELLO => return Ok(Self::Hello(id)),
+            HELLO => {
+                let mut information = false;
+                while !reader.is_empty() {
+                    let (name, _version) = (reader.string()?, reader.string()?);
+                    information |= name == INFORMATION;
+                }
+                return Ok(Self::Hello { version: id, information });
+            }
             S_OK => Reply::Ok,
             S_PERMISSION_DENIED => Reply::PermissionDenied(text(&mut reader)?),
             S_FAILURE => Reply::Failure(text(&mut reader)?),
@@ -365,6 +411,8 @@ impl Said {
             S_REMOTE_PORT => Reply::RemotePort(
                 u16::try_from(reader.u32()?).map_err(|_| WireError::Invalid { what: "port" })?,
             ),
+            S_PROXY => Reply::Proxy,
+            S_INFORMATION => Reply::Information(text(&mut reader)?),
             S_EXIT_MESSAGE => return Ok(Self::Exit(id, reader.u32()?)),
             S_TTY_ALLOC_FAIL => return Ok(Self::NoTerminal(id)),
             number => return Ok(Self::Unknown(number)),
@@ -416,7 +464,10 @@ mod tests {
         };
         there_and_back(&Request::NewSession(Box::new(session)));
         there_and_back(&Request::NewSession(Box::default()));
-        for request in [Request::Alive, Request::Terminate, Request::StopListening] {
+        let information = Request::Information("channels".into());
+        for request in
+            [Request::Alive, Request::Terminate, Request::StopListening, Request::Proxy, information]
+        {
             there_and_back(&request);
         }
         let local = |spec: &str| Forward::parse(spec, false).unwrap();
@@ -439,13 +490,17 @@ mod tests {
             Reply::Alive(12),
             Reply::SessionOpened(3),
             Reply::RemotePort(8080),
+            Reply::Proxy,
+            Reply::Information("a\nb".into()),
         ] {
             assert_eq!(Said::decode(&reply.encode(5)).unwrap(), Said::Reply(5, reply));
         }
         for said in [Said::Exit(3, 7), Said::NoTerminal(3)] {
             assert_eq!(Said::decode(&said.encode().unwrap()).unwrap(), said);
         }
-        assert_eq!(Said::decode(&hello()).unwrap(), Said::Hello(4));
+        for (greeting, information) in [(hello(), false), (master_hello(), true)] {
+            assert_eq!(Said::decode(&greeting).unwrap(), Said::Hello { version: 4, information });
+        }
         assert_eq!(read_hello(&hello()).unwrap(), 4);
         assert!(read_hello(&Reply::Ok.encode(4)).is_err());
     }

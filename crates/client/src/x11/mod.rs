@@ -76,6 +76,11 @@ impl X11Forward {
         Self { shared: shared.map(Rc::new), voice }
     }
 
+    /// Nothing is forwarded.
+    pub const fn none(voice: Voice) -> Self {
+        Self { shared: None, voice }
+    }
+
     /// What asks the server for it, if there is anything to forward.
     pub fn request(&self) -> Option<X11Request> {
         let shared = self.shared.as_ref()?;

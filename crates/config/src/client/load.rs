@@ -360,12 +360,6 @@ impl Loader<'_> {
         let keyword = &CLIENT_KEYWORDS[row];
         let name = keyword.name;
         let mut active = active;
-        if name == "NoneSwitch" && place.origin != Origin::CommandLine {
-            // HPN-SSH's rule: nobody loses encryption because of a line in a file.
-            let text = "NoneSwitch may only be used on the command line; it is ignored here";
-            self.notes.push(Note { loud: true, text: place.say(text) });
-            active = false;
-        }
         // The second pass is about the name that the first one led to.
         active &= !(self.final_pass && name == "Hostname");
         // Whichever of these two comes first wins over the other.

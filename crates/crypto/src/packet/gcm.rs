@@ -1,4 +1,4 @@
-//! AES-GCM as RFC 5647 frames it: the length field is the additional data and stays in clear.
+//! AES-GCM as RFC 5647 frames it: the length field is the additional data and stays in clear. And GMAC, where everything is.
 
 use super::{LENGTH_LEN, PacketIndex};
 use crate::cipher::CipherKind;
@@ -12,12 +12,14 @@ pub(super) struct GcmKey {
     key: LessSafeKey,
     fixed: [u8; 4],
     first_invocation: u64,
+    /// GMAC: all of the packet is additional data.
+    all_clear: bool,
 }
 
 impl GcmKey {
     pub(super) fn new(kind: CipherKind, key: &[u8], iv: &[u8]) -> Result<Self, CryptoError> {
         let algorithm = match kind {
-            CipherKind::Aes128Gcm => &AES_128_GCM,
+            CipherKind::Aes128Gcm | CipherKind::Aes128Gmac => &AES_128_GCM,
             _ => &AES_256_GCM,
         };
         let iv: [u8; NONCE_LEN] = iv.try_into().map_err(|_| CryptoError::WrongLength { what: "IV" })?;
@@ -28,6 +30,7 @@ impl GcmKey {
             key: LessSafeKey::new(key),
             fixed: [a, b, c, d],
             first_invocation: u64::from_be_bytes(counter),
+            all_clear: matches!(kind, CipherKind::Aes128Gmac),
         })
     }
 
@@ -38,10 +41,10 @@ impl GcmKey {
         tag_out: &mut [u8],
     ) -> Result<(), CryptoError> {
         const FAILED: CryptoError = CryptoError::Library { what: "encrypt a packet" };
-        let (length, text) = body.split_at_mut_checked(LENGTH_LEN).ok_or(FAILED)?;
+        let (clear, text) = self.split(body).ok_or(FAILED)?;
         let tag = self
             .key
-            .seal_in_place_separate_tag(self.nonce(index), Aad::from(&*length), text)
+            .seal_in_place_separate_tag(self.nonce(index), Aad::from(&*clear), text)
             .map_err(|_| FAILED)?;
         if tag_out.len() != tag.as_ref().len() {
             return Err(FAILED);
@@ -51,11 +54,17 @@ impl GcmKey {
     }
 
     pub(super) fn open(&self, index: &PacketIndex, body: &mut [u8], tag: &[u8]) -> Result<(), OpenError> {
-        let (length, text) = body.split_at_mut_checked(LENGTH_LEN).ok_or(OpenError)?;
+        let (clear, text) = self.split(body).ok_or(OpenError)?;
         self.key
-            .open_in_place_separate_tag(self.nonce(index), Aad::from(&*length), tag, text)
+            .open_in_place_separate_tag(self.nonce(index), Aad::from(&*clear), tag, text)
             .map(|_| ())
             .map_err(|_| OpenError)
+    }
+
+    /// What is only authenticated, and what is encrypted as well.
+    fn split<'a>(&self, body: &'a mut [u8]) -> Option<(&'a mut [u8], &'a mut [u8])> {
+        let clear = if self.all_clear { body.len() } else { LENGTH_LEN };
+        body.split_at_mut_checked(clear)
     }
 
     fn nonce(&self, index: &PacketIndex) -> Nonce {

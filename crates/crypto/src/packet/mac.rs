@@ -52,6 +52,7 @@ impl MacKey {
                     .map_err(|_| CryptoError::WrongLength { what: "MAC key" })?;
                 return Ok(Self::Md5 { key: Box::new(key), tag_len: mac.tag_len });
             }
+            MacKind::Nothing => return Err(CryptoError::Unsupported { what: "a cipher without a MAC" }),
             MacKind::Umac => return Ok(Self::Umac(Box::new(Umac::new(key, mac.tag_len)?))),
         };
         Ok(Self::Hmac { key: Box::new(hmac::Key::new(algorithm, key)), tag_len: mac.tag_len })

@@ -8,6 +8,8 @@
 //! | suite | length field | tag over |
 //! |---|---|---|
 //! | plain | clear | – |
+//! | AES-128-GMAC | clear, as everything | all of the packet (as AAD) |
+//! | `none` with a MAC of either kind | clear, as everything | sequence number, all of the packet |
 //! | AES-GCM (RFC 5647) | clear | length (as AAD), ciphertext |
 //! | ChaCha20-Poly1305 | encrypted with its own key | all the bytes sent |
 //! | AES-CTR with a MAC | encrypted | sequence number, plaintext |
@@ -18,6 +20,7 @@
 
 mod cbc;
 mod chacha;
+mod clear;
 mod ctr;
 mod gcm;
 mod mac;
@@ -28,6 +31,7 @@ use crate::cipher::CipherKind;
 use crate::{Cipher, CryptoError, Mac, OpenError};
 use cbc::CbcKey;
 use chacha::ChaChaKey;
+use clear::ClearKey;
 use ctr::CtrKey;
 use gcm::GcmKey;
 
@@ -85,6 +89,7 @@ enum Suite {
     ChaCha(Box<ChaChaKey>),
     Ctr(Box<CtrKey>),
     Cbc(Box<CbcKey>),
+    Clear(ClearKey),
 }
 
 impl PacketKey {
@@ -110,7 +115,10 @@ impl PacketKey {
             return Err(CryptoError::WrongLength { what: "cipher key" });
         }
         let suite = match cipher.kind {
-            CipherKind::Aes128Gcm | CipherKind::Aes256Gcm => Suite::Gcm(GcmKey::new(cipher.kind, key, iv)?),
+            CipherKind::Aes128Gcm | CipherKind::Aes256Gcm | CipherKind::Aes128Gmac => {
+                Suite::Gcm(GcmKey::new(cipher.kind, key, iv)?)
+            }
+            CipherKind::Nothing => Suite::Clear(ClearKey::new(mac, mac_key)?),
             CipherKind::ChaCha20Poly1305 => Suite::ChaCha(Box::new(ChaChaKey::new(direction, key)?)),
             CipherKind::Aes128Ctr | CipherKind::Aes192Ctr | CipherKind::Aes256Ctr => {
                 let mac = mac.ok_or(CryptoError::Unsupported { what: "a counter mode without a MAC" })?;
@@ -130,7 +138,7 @@ impl PacketKey {
     /// What padding makes a packet a multiple of, in bytes; at least 8.
     pub const fn block_len(&self) -> usize {
         match &self.0 {
-            Suite::Plain | Suite::ChaCha(_) => 8,
+            Suite::Plain | Suite::ChaCha(_) | Suite::Clear(_) => 8,
             Suite::Gcm(_) | Suite::Ctr(_) => 16,
             Suite::Cbc(cbc) => cbc.block_len(),
         }
@@ -144,6 +152,7 @@ impl PacketKey {
             Suite::ChaCha(_) => chacha::TAG_LEN,
             Suite::Ctr(ctr) => ctr.tag_len(),
             Suite::Cbc(cbc) => cbc.tag_len(),
+            Suite::Clear(clear) => clear.tag_len(),
         }
     }
 
@@ -197,6 +206,7 @@ impl PacketKey {
             Suite::Gcm(_) | Suite::ChaCha(_) => false,
             Suite::Ctr(ctr) => !ctr.is_etm(),
             Suite::Cbc(cbc) => !cbc.is_etm(),
+            Suite::Clear(clear) => !clear.is_etm(),
         }
     }
 
@@ -208,7 +218,7 @@ impl PacketKey {
             Suite::Cbc(cbc) if !cbc.is_etm() => cbc.decrypt_head(head).unwrap_or_default(),
             Suite::ChaCha(key) => key.packet_length(index.seq, *clear),
             Suite::Ctr(ctr) if !ctr.is_etm() => ctr.decrypt_head(index, *clear),
-            Suite::Plain | Suite::Gcm(_) | Suite::Ctr(_) | Suite::Cbc(_) => *clear,
+            Suite::Plain | Suite::Gcm(_) | Suite::Ctr(_) | Suite::Cbc(_) | Suite::Clear(_) => *clear,
         })
     }
 
@@ -218,7 +228,7 @@ impl PacketKey {
             Suite::Gcm(_) => LENGTH_LEN,
             Suite::Ctr(ctr) if ctr.is_etm() => LENGTH_LEN,
             Suite::Cbc(cbc) if cbc.is_etm() => LENGTH_LEN,
-            Suite::Plain | Suite::ChaCha(_) | Suite::Ctr(_) | Suite::Cbc(_) => 0,
+            Suite::Plain | Suite::ChaCha(_) | Suite::Ctr(_) | Suite::Cbc(_) | Suite::Clear(_) => 0,
         };
         total_without_tag.saturating_sub(clear) as u64
     }
@@ -237,6 +247,7 @@ impl PacketKey {
             Suite::ChaCha(key) => key.seal(index.seq, body, tag),
             Suite::Ctr(key) => key.seal(index, body, tag),
             Suite::Cbc(key) => key.seal(index, body, tag),
+            Suite::Clear(key) => key.seal(index, body, tag),
         }
     }
 
@@ -253,6 +264,7 @@ impl PacketKey {
             Suite::ChaCha(key) => key.open(index.seq, body, tag),
             Suite::Ctr(key) => key.open(index, body, tag),
             Suite::Cbc(key) => key.open(index, body, tag),
+            Suite::Clear(key) => key.open(index, body, tag),
         }
     }
 

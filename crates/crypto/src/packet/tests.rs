@@ -3,10 +3,10 @@
 use super::*;
 use proptest::prelude::*;
 
-/// Every cipher alone or with every MAC it can be negotiated with.
+/// Every cipher alone or with every MAC it can be negotiated with, what does not encrypt included.
 fn suites() -> Vec<(&'static Cipher, Option<&'static Mac>)> {
     let mut suites = Vec::new();
-    for cipher in Cipher::ALL {
+    for cipher in Cipher::ALL.iter().chain([Cipher::INTEGRITY_ONLY, Cipher::NONE]) {
         if cipher.is_aead() {
             suites.push((cipher, None));
         } else {
@@ -74,7 +74,9 @@ fn sealed_packets_are_the_ones_an_independent_implementation_makes() {
             panic!("{line}");
         };
         seen.insert((cipher, mac));
-        let (cipher, mac) = (Cipher::by_name(cipher).unwrap(), Mac::by_name(mac));
+        let mac = Mac::by_name(mac);
+        let cipher =
+            suites().into_iter().map(|(each, _)| each).find(|each| each.name == cipher).expect("a cipher");
         let make = |direction| {
             PacketKey::new(direction, cipher, mac, &unhex(key), &unhex(iv), &unhex(mac_key)).unwrap()
         };
@@ -160,7 +162,8 @@ fn wrong_key_material_is_refused() {
         let (key, iv) = (vec![0; cipher.key_len], vec![0; cipher.iv_len]);
         let mac_key = vec![0; mac.map_or(0, |mac| mac.key_len)];
         for direction in [Direction::Seal, Direction::Open] {
-            assert!(PacketKey::new(direction, cipher, mac, &key[1..], &iv, &mac_key).is_err());
+            let key_of_another = vec![0; cipher.key_len + 1];
+            assert!(PacketKey::new(direction, cipher, mac, &key_of_another, &iv, &mac_key).is_err());
             if cipher.iv_len > 0 {
                 assert!(PacketKey::new(direction, cipher, mac, &key, &iv[1..], &mac_key).is_err());
             }
@@ -170,6 +173,30 @@ fn wrong_key_material_is_refused() {
             }
         }
     }
+}
+
+/// Covers: wire aes128-gmac@longhaul; wire none (cipher); wire none (MAC)
+#[test]
+fn what_does_not_encrypt_is_found_by_no_name_and_stands_in_no_list() {
+    for name in ["none", "aes128-gmac@longhaul"] {
+        assert_eq!((Cipher::by_name(name), Mac::by_name(name)), (None, None), "{name}");
+    }
+    assert!(Cipher::ALL.iter().all(Cipher::encrypts));
+    assert!(!Cipher::INTEGRITY_ONLY.encrypts() && !Cipher::NONE.encrypts());
+    // No MAC goes with nothing but no cipher.
+    for cipher in Cipher::ALL.iter().filter(|cipher| !cipher.is_aead()) {
+        let (key, iv) = (vec![0; cipher.key_len], vec![0; cipher.iv_len]);
+        assert!(PacketKey::new(Direction::Seal, cipher, Some(Mac::NONE), &key, &iv, &[]).is_err());
+    }
+    let nothing =
+        |direction| PacketKey::new(direction, Cipher::NONE, Some(Mac::NONE), &[], &[], &[]).unwrap();
+    let (sealing, opening) = (nothing(Direction::Seal), nothing(Direction::Open));
+    let plain = packet(&sealing, b"as it is");
+    let mut sealed = plain.clone();
+    sealing.seal(&PacketIndex::default(), &mut sealed).unwrap();
+    assert_eq!(sealed, plain);
+    assert_eq!(plain.len() % 8, 0, "the length field counts as padded, as in RFC 4253 section 6");
+    opening.open(&PacketIndex::default(), &mut sealed).unwrap();
 }
 
 #[test]

@@ -32,6 +32,11 @@ def seal_gcm(key, iv, invocation, plain):
     return plain[:4] + AESGCM(key).encrypt(iv[:4] + counter.to_bytes(8, "big"), plain[4:], plain[:4])
 
 
+def seal_gmac(key, iv, invocation, plain):
+    counter = (int.from_bytes(iv[4:], "big") + invocation) % 2**64
+    return plain + AESGCM(key).encrypt(iv[:4] + counter.to_bytes(8, "big"), b"", plain)
+
+
 def chacha(key, counter, seq, data):
     nonce = counter.to_bytes(8, "little") + seq.to_bytes(8, "big")
     return Cipher(algorithms.ChaCha20(key, nonce), None).encryptor().update(data)
@@ -97,6 +102,8 @@ def main():
         ("aes128-gcm@openssh.com", 16), ("aes256-gcm@openssh.com", 32), ("chacha20-poly1305@openssh.com", 64),
         ("chacha20-poly1305-mt@hpnssh.org", 64), ("aes128-ctr", 16), ("aes192-ctr", 24), ("aes256-ctr", 32),
         ("aes256-cbc", 32), ("aes192-cbc", 24), ("aes128-cbc", 16), ("3des-cbc", 24),
+        # These two encrypt nothing.
+        ("aes128-gmac@longhaul", 16), ("none", 0),
     ]
     macs = [("hmac-sha1", 20), ("hmac-sha2-256", 32), ("hmac-sha2-512", 64)]
     suites_with_mac = [(mac + end, n, mac, bool(end)) for mac, n in macs for end in ("", "-etm@openssh.com")]
@@ -109,7 +116,7 @@ def main():
         for name, key_len in ciphers:
             key = stretch("key" + name, key_len)
             suites = [("-", 0, None, False)]
-            if name.endswith(("ctr", "cbc")):
+            if name.endswith(("ctr", "cbc", "none")):
                 suites = suites_with_mac
             for mac, mac_len, kind, etm in suites:
                 mac_key = stretch("mac" + mac, mac_len)
@@ -117,14 +124,18 @@ def main():
                 tag_len = 12 if "-96" in mac else None
                 chain = stretch("iv", 8 if name == "3des-cbc" else 16)
                 for invocation, payload_len in enumerate((1, 100, 20, 52)):
-                    if "gcm" in name:
+                    if "gcm" in name or "gmac" in name:
                         iv = stretch("iv", 4) + (2**64 - 2).to_bytes(8, "big")
                         plain = packet(payload_len, 16, False)
-                        sealed = seal_gcm(key, iv, invocation, plain)
+                        sealed = (seal_gcm if "gcm" in name else seal_gmac)(key, iv, invocation, plain)
                     elif "chacha" in name:
                         iv = b""
                         plain = packet(payload_len, 8, False)
                         sealed = seal_chacha(key, seq, plain)
+                    elif name == "none":
+                        iv = b""
+                        plain = packet(payload_len, 8, not etm)
+                        sealed = plain + authenticate(kind, mac_key, seq, plain)[:tag_len]
                     elif name.endswith("cbc"):
                         # Each line stands for itself: its IV is where the chain has come to.
                         iv = chain
@@ -138,7 +149,7 @@ def main():
                         sealed = seal_ctr(key, iv, offset, mac_key, kind, etm, seq, plain)
                         if tag_len:
                             sealed = sealed[:len(plain) + tag_len]
-                    fields = [key.hex(), iv.hex() or "-", mac_key.hex() or "-", str(seq), str(invocation), str(offset)]
+                    fields = [key.hex() or "-", iv.hex() or "-", mac_key.hex() or "-", str(seq), str(invocation), str(offset)]
                     print(name, mac, *fields, plain.hex(), sealed.hex(), file=out)
                     if name.endswith(("ctr", "cbc")):
                         offset += len(plain) - (4 if etm else 0)

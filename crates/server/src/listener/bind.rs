@@ -6,7 +6,9 @@ use std::os::fd::OwnedFd;
 
 use lh_config::ServerConfig;
 use lh_config::enums::AddressFamily;
-use rustix::net::{AddressFamily as Family, SocketFlags, SocketType, bind, listen, socket_with, sockopt};
+use rustix::net::{
+    AddressFamily as Family, SocketFlags, SocketType, bind, ipproto, listen, socket_with, sockopt,
+};
 
 use super::ListenError;
 use crate::log::{Log, error, info};
@@ -39,7 +41,7 @@ pub(super) fn all(config: &ServerConfig, log: &Log) -> Result<Vec<OwnedFd>, List
             if let (0, Some(port)) = (port, chosen) {
                 address.set_port(port);
             }
-            match one(address) {
+            match one(address, config.use_mptcp.value, log) {
                 Ok((socket, bound)) => {
                     if port == 0 {
                         chosen.get_or_insert(bound.port());
@@ -61,11 +63,20 @@ pub(super) fn all(config: &ServerConfig, log: &Log) -> Result<Vec<OwnedFd>, List
     if sockets.is_empty() { Err(ListenError::NoAddress) } else { Ok(sockets) }
 }
 
-fn one(address: SocketAddr) -> io::Result<(OwnedFd, SocketAddr)> {
+fn one(address: SocketAddr, multipath: bool, log: &Log) -> io::Result<(OwnedFd, SocketAddr)> {
     let family = if address.is_ipv4() { Family::INET } else { Family::INET6 };
     // Non-blocking: a connection may be gone between the wait and the accept.
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let socket = socket_with(family, SocketType::STREAM, flags, None)?;
+    let multipath = multipath.then(|| socket_with(family, SocketType::STREAM, flags, Some(ipproto::MPTCP)));
+    let socket = match multipath {
+        Some(Ok(socket)) => socket,
+        wanted => {
+            if let Some(Err(problem)) = wanted {
+                error!(log, "UseMPTCP: {problem}; going on with TCP.");
+            }
+            socket_with(family, SocketType::STREAM, flags, None)?
+        }
+    };
     sockopt::set_socket_reuseaddr(&socket, true)?;
     if address.is_ipv6() {
         sockopt::set_ipv6_v6only(&socket, true)?;

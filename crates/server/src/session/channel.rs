@@ -12,6 +12,7 @@ use lh_sftp_server::Arguments;
 use lh_sys::pty::Pty;
 use lh_sys::records::Last;
 use lh_sys::spawn::Program;
+use lh_transport::Unencrypted;
 use lh_wire::{Reader, Writer};
 use rustix::termios::Winsize;
 
@@ -144,7 +145,7 @@ impl SessionChannel {
             return self.start(&wanted, want_reply, cx);
         }
         let done = match name {
-            "pty-req" if preparing => self.allocate_terminal(&fields).unwrap_or(false),
+            "pty-req" if preparing => self.allocate_terminal(&fields, cx).unwrap_or(false),
             "env" if preparing => self.set_variable(&fields).unwrap_or(false),
             "x11-req" if preparing && self.display.is_none() => {
                 self.display = x11::start(&Rc::clone(&self.shared), &fields, &mut cx.control());
@@ -173,7 +174,7 @@ impl SessionChannel {
         }
     }
 
-    fn allocate_terminal(&mut self, fields: &[u8]) -> lh_wire::Result<bool> {
+    fn allocate_terminal(&mut self, fields: &[u8], cx: &mut ChannelCx<'_>) -> lh_wire::Result<bool> {
         let mut reader = Reader::new(fields);
         let kind = reader.string()?;
         let size = window_size(&mut reader)?;
@@ -181,6 +182,10 @@ impl SessionChannel {
         reader.finish()?;
         let allowed = self.shared.settings.permit_tty.value && self.shared.options.pty;
         if !allowed || self.terminal.is_some() {
+            return Ok(false);
+        }
+        if !cx.control().transport().is_encrypted() {
+            info!(self.shared.log, "terminal refused: the connection is not encrypted (NoneEnabled)");
             return Ok(false);
         }
         let allocated = Pty::allocate().and_then(|pty| {
@@ -193,6 +198,8 @@ impl SessionChannel {
             Ok(pty) => {
                 let kind = String::from_utf8_lossy(kind).into_owned();
                 self.terminal = Some(Terminal { pty, kind });
+                // What is typed stays encrypted, whatever the client says later.
+                cx.control().transport().set_unencrypted(Unencrypted::Refused);
                 Ok(true)
             }
             Err(problem) => {

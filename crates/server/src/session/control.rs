@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use lh_crypto::PublicKey;
 use lh_driver::{ChannelId, ChannelOptions, Control, ControlCx, ControlEvent};
 use lh_metrics::Sample;
+use lh_transport::Negotiated;
 use lh_wire::msg::{disconnect, open_failure};
 use lh_wire::{Reader, Writer};
 
@@ -14,6 +15,7 @@ use super::channel::SessionChannel;
 use super::forward::{Forwards, Replies};
 use super::shared::Shared;
 use super::tally::{self, Tally};
+use super::tunnel;
 use crate::figures::Conduct;
 use crate::log::{debug, error, info};
 use crate::questions::Question;
@@ -89,14 +91,11 @@ impl Serving {
                 cx.stop(255);
             }
             "session" => self.open_session(id, fields, cx),
+            "tun@openssh.com" => tunnel::open(&self.shared, id, fields, cx),
             _ if self.forwards.borrow().open(id, kind, fields, cx) => {}
             _ => {
                 debug!(self.shared.log, "refused to open a channel of type {kind}");
-                let (reason, text) = match kind {
-                    "tun@openssh.com" => (open_failure::ADMINISTRATIVELY_PROHIBITED, "open failed"),
-                    _ => (open_failure::UNKNOWN_CHANNEL_TYPE, "unknown channel type"),
-                };
-                cx.refuse(id, reason, text);
+                cx.refuse(id, open_failure::UNKNOWN_CHANNEL_TYPE, "unknown channel type");
             }
         }
     }
@@ -112,6 +111,17 @@ impl Serving {
         if cx.accept(id, &ChannelOptions::default(), b"", handler) {
             self.sessions.push(id);
         }
+    }
+
+    /// Once for each exchange, so that a log says how much of a connection anybody could read.
+    fn warn_of_plain_text(&self, names: &Negotiated) {
+        let (user, peer) = (&self.shared.user.name, self.shared.peer);
+        let (ip, port) = (peer.ip(), peer.port());
+        let (cipher, mac) = (&names.cipher_c2s, &names.mac_c2s);
+        info!(
+            self.shared.log,
+            "WARNING: not encrypted: user {user} {ip} port {port} cipher {cipher} MAC {mac}"
+        );
     }
 
     /// Signs for each key the client asks about (`hostkeys-prove-00@openssh.com`).
@@ -179,6 +189,9 @@ impl Control for Serving {
             }
             ControlEvent::KexDone { names } => {
                 debug!(self.shared.log, "rekeyed: {} {}", names.kex, names.cipher_s2c);
+                if !cx.transport().is_encrypted() {
+                    self.warn_of_plain_text(&names);
+                }
                 self.negotiated = names.host_key;
             }
             ControlEvent::ChannelGone { id, .. } => self.sessions.retain(|session| *session != id),

@@ -26,6 +26,7 @@ mod sftp;
 mod shared;
 mod supervisor;
 mod tally;
+mod tunnel;
 mod user;
 mod work;
 mod x11;
@@ -34,7 +35,7 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{Seek, Write};
 use std::net::SocketAddr;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -43,6 +44,7 @@ use std::time::{Duration, Instant};
 use lh_config::ConnectionFacts;
 use lh_config::server_table::ServerSettings;
 use lh_driver::Stream;
+use lh_sys::tuning::Tuning;
 use lh_transport::{Config, RekeyLimit};
 
 use crate::hand_over::{HandOver, Session, receive_host_keys};
@@ -190,6 +192,7 @@ impl Common {
         }
         if let (Connection::Socket(socket), true) = (connection, known) {
             let _ = lh_sys::socket::set_keepalive(socket, session.config.tcp_keep_alive.value);
+            tune(socket, &settings, log);
         }
         Ok(Box::new(Self { session, facts, settings, peer, local, known, host_name, deadline }))
     }
@@ -220,6 +223,18 @@ impl Common {
             comments: settings.version_addendum.command().map(str::to_owned).unwrap_or_default(),
             ..Config::server(host_keys)
         }
+    }
+}
+
+/// Sets what the configuration says about a client's socket.
+fn tune(socket: impl AsFd, settings: &ServerSettings, log: &Log) {
+    let tuning = Tuning {
+        receive_buffer: settings.tcp_rcv_buf.value.bytes(),
+        congestion: settings.tcp_congestion.value.clone(),
+        pacing: settings.tcp_pacing.value.bytes_per_second(),
+    };
+    for refused in tuning.apply(socket) {
+        error!(log, "{refused}");
     }
 }
 

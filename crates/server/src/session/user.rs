@@ -13,10 +13,10 @@ use lh_config::accounting::TransferLog;
 use lh_config::server_table::ServerSettings;
 use lh_config::server_values::PermitUserEnvironment;
 use lh_crypto::SystemRandom;
-use lh_driver::{Driver, DriverError, Link, LinkError, Workers};
+use lh_driver::{Driver, DriverError, Link, LinkError, WindowPolicy, Workers};
 use lh_sys::ids::Ids;
 use lh_sys::users::User;
-use lh_transport::{Transport, TransportError};
+use lh_transport::{Transport, TransportError, Unencrypted};
 use rustix::process::Signal;
 
 use super::auth_info::AuthInfo;
@@ -115,15 +115,18 @@ fn begin(
     let config = common.transport_config();
     let stream = connection.into_stream()?;
     let login = Login { user, ids, settings, options, must_change_password, proofs, said, inherited };
+    // While this is still root, who may have more than everybody.
+    super::tune(stream.read_fd(), &login.settings, &address.log);
     let home_problem = become_user::become_user(&login)?;
     // Without the monitor there are no more key exchanges, so no session for long. (The change of ids would undo
     // this.)
     rustix::process::set_parent_process_death_signal(Some(Signal::TERM))?;
-    let transport = Transport::thaw(&state, config, Box::new(SystemRandom), Instant::now())?;
+    let mut transport = Transport::thaw(&state, config, Box::new(SystemRandom), Instant::now())?;
     drop(state);
     if transport.session_id() != Some(&session_id[..]) {
         return Err("the connection is not the one that was authenticated".into());
     }
+    transport.set_unencrypted(unencrypted(&login.settings));
     let link = Link::new(transport, stream);
     let shared = Rc::new(share(login, home_problem, monitor, address, &link));
     Ok((shared, link, common.session.host_keys))
@@ -133,7 +136,7 @@ fn serve(shared: Rc<Shared>, link: Link, host_keys: Vec<lh_crypto::PublicKey>) -
     let negotiated =
         link.transport_ref().negotiated().map(|names| names.host_key.clone()).unwrap_or_default();
     let mut serving = Serving::new(Rc::clone(&shared), host_keys, negotiated);
-    let mut driver = Driver::new(link, lh_connection::Config::default());
+    let mut driver = Driver::new(link, channels(&shared.settings));
     driver.set_workers(Workers::configured(shared.settings.disable_mt_aes.value));
     if let Some(interval) = shared.settings.client_alive_interval.value.duration() {
         driver.set_keepalive(interval, shared.settings.client_alive_count_max.value);
@@ -156,6 +159,25 @@ fn serve(shared: Rc<Shared>, link: Link, host_keys: Vec<lh_crypto::PublicKey>) -
         0
     } else {
         EXIT_FAILURE
+    }
+}
+
+/// What the configuration says about the windows of channels.
+fn channels(settings: &ServerSettings) -> lh_connection::Config {
+    let bulk_window = if settings.hpn_disabled.value {
+        WindowPolicy::configured(false, None)
+    } else {
+        WindowPolicy::configured(settings.tcp_rcv_buf_poll.value, settings.hpn_buffer_size.value.bytes())
+    };
+    lh_connection::Config { bulk_window, ..lh_connection::Config::default() }
+}
+
+/// `NoneEnabled` and `NoneMacEnabled`, as they stand for this user at this address.
+fn unencrypted(settings: &ServerSettings) -> Unencrypted {
+    if settings.none_enabled.value {
+        Unencrypted::Allowed { without_mac: settings.none_mac_enabled.value }
+    } else {
+        Unencrypted::Refused
     }
 }
 

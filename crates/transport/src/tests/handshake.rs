@@ -205,10 +205,10 @@ pub(crate) fn with_kexinit(config: Config, seed: u64, change: impl FnOnce(&mut V
     let mut transport = Transport::blank(config, random(seed), Instant::now());
     let line = [&transport.our_ident[..], b"\r\n"].concat();
     transport.send.push_raw(&line);
-    let mut ours = negotiate::offer(&transport.config, [9; 16], true);
+    let mut ours = negotiate::offer(&transport.config, [9; 16], true, crate::Unencrypted::Refused);
     change(&mut ours);
     transport.send.push(&ours);
-    transport.kex = KexState::InitSent { ours };
+    transport.kex = KexState::InitSent { ours, unencrypted: crate::Unencrypted::Refused };
     assert!(matches!(transport.phase, Phase::Identification));
     transport
 }

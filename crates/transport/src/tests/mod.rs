@@ -6,7 +6,9 @@ mod handshake;
 mod hostile;
 mod jobs;
 mod rekeying;
+mod relayed;
 mod slabs;
+mod unencrypted;
 
 use std::io::IoSlice;
 use std::sync::OnceLock;

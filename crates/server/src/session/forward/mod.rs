@@ -335,8 +335,12 @@ fn open_towards_client(
 }
 
 /// `ChannelTimeout` of a channel type.
-fn idle_limit(shared: &Shared, kind: &str) -> Option<Duration> {
-    // The one type that has another name there.
-    let kind = if kind == "x11" { "x11-connection" } else { kind };
+pub(super) fn idle_limit(shared: &Shared, kind: &str) -> Option<Duration> {
+    // The types that have other names there.
+    let kind = match kind {
+        "x11" => "x11-connection",
+        "tun@openssh.com" => "tun-connection",
+        kind => kind,
+    };
     shared.settings.channel_timeout.value.of(kind)
 }

@@ -1,0 +1,502 @@
+//! A client in proxy mode (OpenSSH's PROTOCOL.mux): it makes and reads the messages of its channels itself, and the master
+//! passes them on, with the channels' numbers changed.
+//!
+//! The client is the same user's process, but a mistake of its must not end the connection that others use: what the server
+//! would take amiss (another one's channel, data beyond a window, malformed messages) ends the client. Its bulk is read only while
+//! there is room in the output, in turn with everybody's; what the server sends it is bounded by the windows it has granted.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{HashMap, VecDeque};
+use std::os::fd::AsFd as _;
+use std::rc::Rc;
+
+use bytes::Bytes;
+use lh_config::forward::{Endpoint, Forward};
+use lh_driver::{ChannelId, ControlCx, Interest, Interests, Ready, Source};
+use lh_wire::Message as _;
+use lh_wire::msg::{self, Rest, open_failure};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, recv};
+
+use super::connection::Line;
+use super::frames::{self, Queue};
+use super::master::Master;
+use crate::ui::LogLevel;
+
+/// Channels of one client at a time.
+const MOST_CHANNELS: usize = 4096;
+/// Read in one turn before others have theirs.
+const SHARE: usize = 512 << 10;
+/// Read at a time.
+const READ: usize = 128 << 10;
+
+/// What is known of a channel.
+struct Channel {
+    /// The client's number, once it has one.
+    client: Option<u32>,
+    /// The server's.
+    server: Option<u32>,
+    /// Bytes the server takes, and in one packet.
+    window: u64,
+    max_packet: u32,
+    /// What the client has said: no more data, nothing more.
+    eof: bool,
+    closed_here: bool,
+    closed_there: bool,
+}
+
+/// A client in proxy mode. Clones share it.
+#[derive(Clone)]
+pub(super) struct Relay(Rc<Shared>);
+
+struct Shared {
+    master: Master,
+    line: Line,
+    state: RefCell<State>,
+    /// The client's socket takes no more for now.
+    stuck: Cell<bool>,
+    over: Cell<bool>,
+}
+
+#[derive(Default)]
+struct State {
+    channels: HashMap<ChannelId, Channel>,
+    /// By the server's number.
+    theirs: HashMap<u32, ChannelId>,
+    /// Remote forwards of the client's.
+    listening: Vec<Forward>,
+    out: Queue,
+    /// Answers to global requests, in the order of the requests; `None` for those that are still to come.
+    answers: VecDeque<Option<Vec<u8>>>,
+    answered: u64,
+}
+
+/// What a client may not do.
+type Wrong = &'static str;
+
+impl Relay {
+    /// Serves the client that has the other end of this line.
+    pub(super) fn start(master: &Master, line: &Line, cx: &mut ControlCx<'_>) {
+        let shared = Shared {
+            master: master.clone(),
+            line: line.clone(),
+            state: RefCell::default(),
+            stuck: Cell::new(false),
+            over: Cell::new(false),
+        };
+        let relay = Self(Rc::new(shared));
+        master.0.state.borrow_mut().proxies += 1;
+        cx.add_source(Box::new(FromClient { relay, input: Vec::new(), waits: false }));
+    }
+
+    // ---- from the client
+
+    fn on_client(&self, message: &[u8], cx: &mut ControlCx<'_>) -> Result<(), Wrong> {
+        let malformed = |_| "a malformed message";
+        match message.first().copied().unwrap_or(0) {
+            msg::GlobalRequest::NUMBER => {
+                let request = msg::GlobalRequest::decode(message).map_err(malformed)?;
+                self.global(&request, cx)
+            }
+            msg::ChannelOpen::NUMBER => {
+                let open = msg::ChannelOpen::decode(message).map_err(malformed)?;
+                self.open(&open, cx)
+            }
+            msg::ChannelOpenConfirmation::NUMBER => {
+                let accepted = msg::ChannelOpenConfirmation::decode(message).map_err(malformed)?;
+                self.accepted(&accepted, cx)
+            }
+            msg::ChannelOpenFailure::NUMBER => {
+                let refused = msg::ChannelOpenFailure::decode(message).map_err(malformed)?;
+                let id = self.by_server(refused.recipient, |channel| channel.client.is_none())?;
+                cx.send_message(message);
+                self.free(id, cx);
+                Ok(())
+            }
+            number @ msg::ChannelWindowAdjust::NUMBER..=msg::ChannelFailure::NUMBER => {
+                self.of_channel(number, message, cx)
+            }
+            // Answers to what is not asked, and what does not concern channels.
+            _ => Ok(()),
+        }
+    }
+
+    fn open(&self, open: &msg::ChannelOpen<'_>, cx: &mut ControlCx<'_>) -> Result<(), Wrong> {
+        let mut state = self.0.state.borrow_mut();
+        let id = if state.channels.len() < MOST_CHANNELS { cx.relay() } else { None };
+        let Some(id) = id else {
+            let text = b"too many channels";
+            let reason = open_failure::RESOURCE_SHORTAGE;
+            let refused = msg::ChannelOpenFailure::new(open.sender, reason, text, b"").to_payload();
+            drop(state);
+            self.to_client(refused.into());
+            return Ok(());
+        };
+        state.channels.insert(id, Channel::new(Some(open.sender), None));
+        self.0.master.0.state.borrow_mut().relayed.insert(id, self.clone());
+        let (window, max_packet, fields) = (open.window, open.max_packet, Rest(open.fields.0));
+        let passed = msg::ChannelOpen::new(open.kind, id.number(), window, max_packet, fields);
+        cx.send_message(&passed.to_payload());
+        Ok(())
+    }
+
+    /// The client takes a connection that came to a listener at the server.
+    fn accepted(
+        &self,
+        accepted: &msg::ChannelOpenConfirmation<'_>,
+        cx: &mut ControlCx<'_>,
+    ) -> Result<(), Wrong> {
+        let server = accepted.recipient;
+        let id = self.by_server(server, |channel| channel.client.is_none())?;
+        if let Some(channel) = self.0.state.borrow_mut().channels.get_mut(&id) {
+            channel.client = Some(accepted.sender);
+        }
+        let (window, max_packet, fields) = (accepted.window, accepted.max_packet, Rest(accepted.fields.0));
+        let passed = msg::ChannelOpenConfirmation::new(server, id.number(), window, max_packet, fields);
+        cx.send_message(&passed.to_payload());
+        Ok(())
+    }
+
+    /// A message about a channel that is open. Its recipient is the server's number already.
+    fn of_channel(&self, number: u8, message: &[u8], cx: &mut ControlCx<'_>) -> Result<(), Wrong> {
+        let (server, data) = frames::check(message).map_err(|_| "a malformed message")?;
+        let id = self.by_server(server, |channel| channel.client.is_some())?;
+        let mut state = self.0.state.borrow_mut();
+        let Some(channel) = state.channels.get_mut(&id) else { return Ok(()) };
+        if channel.closed_here {
+            return Err("a message behind CLOSE");
+        }
+        if let Some(length) = data {
+            if channel.eof {
+                return Err("data behind EOF");
+            }
+            if length as u64 > channel.window || length > channel.max_packet as usize {
+                return Err("data beyond the window");
+            }
+            channel.window -= length as u64;
+        }
+        channel.eof |= number == msg::ChannelEof::NUMBER;
+        channel.closed_here |= number == msg::ChannelClose::NUMBER;
+        let over = channel.closed_here && channel.closed_there;
+        drop(state);
+        cx.send_message(message);
+        if over {
+            self.free(id, cx);
+        }
+        Ok(())
+    }
+
+    /// The channel of the client's that has this number at the server.
+    fn by_server(&self, server: u32, is_it: impl Fn(&Channel) -> bool) -> Result<ChannelId, Wrong> {
+        let state = self.0.state.borrow();
+        let id = state.theirs.get(&server).copied().ok_or("a message for a channel that it has not")?;
+        state.channels.get(&id).filter(|channel| is_it(channel)).ok_or("a message out of turn")?;
+        Ok(id)
+    }
+
+    fn global(&self, request: &msg::GlobalRequest<'_>, cx: &mut ControlCx<'_>) -> Result<(), Wrong> {
+        let slot = request.want_reply.then(|| {
+            let mut state = self.0.state.borrow_mut();
+            state.answers.push_back(None);
+            state.answered + state.answers.len() as u64 - 1
+        });
+        let forward = frames::listener(request.name, request.fields.0).map_err(|_| "a malformed message")?;
+        let forwards = &self.0.master.0.forwards;
+        match forward {
+            // Whoever shares a connection has no say about it as a whole.
+            None => self.answer(slot, &frames::answer(None)),
+            Some((forward, true)) => {
+                let mut state = self.0.state.borrow_mut();
+                let known = state.listening.iter().position(|each| *each == forward);
+                let known = known.map(|index| state.listening.swap_remove(index)).is_some();
+                drop(state);
+                let done = known && forwards.cancel_remote(&forward, cx);
+                self.answer(slot, &frames::answer(done.then_some(0)));
+            }
+            Some((mut forward, false)) => {
+                let (this, offered) = (self.clone(), self.clone());
+                let asked = forward.clone();
+                let done = move |result: Result<u16, String>, cx: &mut ControlCx<'_>| {
+                    let port = result.ok();
+                    if let (Some(port), Endpoint::Tcp { port: chosen @ 0, .. }) = (port, &mut forward.listen)
+                    {
+                        *chosen = port;
+                    }
+                    this.answer(slot, &frames::answer(port));
+                    match port {
+                        Some(_) if this.0.over.get() => {
+                            this.0.master.0.forwards.cancel_remote(&forward, cx);
+                        }
+                        Some(_) => this.0.state.borrow_mut().listening.push(forward),
+                        None => {}
+                    }
+                };
+                let taker = move |id: ChannelId, kind: &str, fields: &[u8], cx: &mut ControlCx<'_>| {
+                    offered.offer(id, kind, fields, cx);
+                };
+                forwards.add_remote_for(&asked, Rc::new(taker), cx, Box::new(done));
+            }
+        }
+        Ok(())
+    }
+
+    fn answer(&self, slot: Option<u64>, message: &[u8]) {
+        let Some(slot) = slot else { return };
+        let mut ready = Vec::new();
+        {
+            let mut state = self.0.state.borrow_mut();
+            let index = usize::try_from(slot.saturating_sub(state.answered)).unwrap_or(usize::MAX);
+            if let Some(place) = state.answers.get_mut(index) {
+                *place = Some(message.to_vec());
+            }
+            while let Some(Some(_)) = state.answers.front() {
+                ready.extend(state.answers.pop_front().flatten());
+                state.answered += 1;
+            }
+        }
+        ready.into_iter().for_each(|message| self.to_client(message.into()));
+    }
+
+    // ---- from the server
+
+    /// Somebody connected to a listener of the client's at the server.
+    fn offer(&self, id: ChannelId, kind: &str, fields: &[u8], cx: &mut ControlCx<'_>) {
+        if self.0.over.get() || self.0.state.borrow().channels.len() >= MOST_CHANNELS {
+            return cx.refuse(id, open_failure::CONNECT_FAILED, "open failed");
+        }
+        let Some(asked) = cx.hand_over(id) else { return };
+        let mut channel = Channel::new(None, Some(asked.remote_id));
+        (channel.window, channel.max_packet) = (asked.window.into(), asked.max_packet);
+        {
+            let mut state = self.0.state.borrow_mut();
+            state.channels.insert(id, channel);
+            state.theirs.insert(asked.remote_id, id);
+        }
+        self.0.master.0.state.borrow_mut().relayed.insert(id, self.clone());
+        // It answers to the server's own number.
+        let (server, window, max_packet) = (asked.remote_id, asked.window, asked.max_packet);
+        let open = msg::ChannelOpen::new(kind.as_bytes(), server, window, max_packet, Rest(fields));
+        self.to_client(open.to_payload().into());
+    }
+
+    /// A message of the server's about one of the channels.
+    pub(super) fn on_server(&self, id: ChannelId, message: &Bytes, cx: &mut ControlCx<'_>) {
+        let mut state = self.0.state.borrow_mut();
+        let State { channels, theirs, .. } = &mut *state;
+        let Some(channel) = channels.get_mut(&id) else { return };
+        let mut over = false;
+        match message.first().copied().unwrap_or(0) {
+            msg::ChannelOpenConfirmation::NUMBER if channel.server.is_none() => {
+                let Ok(accepted) = msg::ChannelOpenConfirmation::decode(message) else { return };
+                channel.server = Some(accepted.sender);
+                channel.window = accepted.window.into();
+                channel.max_packet = accepted.max_packet;
+                theirs.insert(accepted.sender, id);
+                if self.0.over.get() {
+                    channel.close(cx);
+                }
+            }
+            msg::ChannelOpenFailure::NUMBER => over = true,
+            msg::ChannelWindowAdjust::NUMBER => {
+                let adjust = msg::ChannelWindowAdjust::decode(message);
+                channel.window += adjust.map_or(0, |adjust| u64::from(adjust.bytes));
+            }
+            msg::ChannelClose::NUMBER => {
+                channel.closed_there = true;
+                if self.0.over.get() {
+                    channel.close(cx);
+                }
+                over = channel.closed_here;
+            }
+            _ => {}
+        }
+        let client = channel.client;
+        drop(state);
+        if let Some(client) = client {
+            self.to_client_as(client, message);
+        }
+        if over {
+            self.free(id, cx);
+        }
+    }
+
+    fn free(&self, id: ChannelId, cx: &mut ControlCx<'_>) {
+        let mut state = self.0.state.borrow_mut();
+        if let Some(server) = state.channels.remove(&id).and_then(|channel| channel.server) {
+            state.theirs.remove(&server);
+        }
+        self.0.master.0.state.borrow_mut().relayed.remove(&id);
+        cx.end_relay(id);
+    }
+
+    // ---- to the client
+
+    fn to_client(&self, message: Bytes) {
+        self.queue(|out| out.push(message));
+    }
+
+    /// With its own number for the channel.
+    fn to_client_as(&self, client: u32, message: &Bytes) {
+        self.queue(|out| out.push_for(client, message));
+    }
+
+    fn queue(&self, push: impl FnOnce(&mut Queue)) {
+        if self.0.over.get() {
+            return;
+        }
+        let mut state = self.0.state.borrow_mut();
+        if state.out.is_empty() {
+            // Sent at the end of the turn, many in one go.
+            self.0.master.0.state.borrow_mut().dirty.push(self.clone());
+        }
+        push(&mut state.out);
+    }
+
+    /// Sends what waits and fits.
+    pub(super) fn flush(&self) {
+        match self.0.state.borrow_mut().out.flush(self.0.line.socket()) {
+            Ok(stuck) => self.0.stuck.set(stuck),
+            // Its end is found where it is read.
+            Err(_) => {
+                self.0.stuck.set(false);
+                let _ = rustix::net::shutdown(self.0.line.socket(), rustix::net::Shutdown::Both);
+            }
+        }
+    }
+
+    /// The client has gone: what it has left is cleared away.
+    fn end(&self, cx: &mut ControlCx<'_>) {
+        if self.0.over.replace(true) {
+            return;
+        }
+        self.0.master.0.state.borrow_mut().proxies -= 1;
+        self.0.stuck.set(false);
+        let listening = std::mem::take(&mut self.0.state.borrow_mut().listening);
+        for forward in listening {
+            self.0.master.0.forwards.cancel_remote(&forward, cx);
+        }
+        let mut free = Vec::new();
+        {
+            let mut state = self.0.state.borrow_mut();
+            state.out = Queue::default();
+            for (id, channel) in &mut state.channels {
+                match (channel.client, channel.server) {
+                    (None, Some(server)) => {
+                        let reason = open_failure::CONNECT_FAILED;
+                        let refused = msg::ChannelOpenFailure::new(server, reason, b"open failed", b"");
+                        cx.send_message(&refused.to_payload());
+                        free.push(*id);
+                    }
+                    (_, Some(_)) => {
+                        channel.close(cx);
+                        if channel.closed_there {
+                            free.push(*id);
+                        }
+                    }
+                    // Closed as soon as it opens.
+                    (_, None) => {}
+                }
+            }
+        }
+        free.into_iter().for_each(|id| self.free(id, cx));
+    }
+}
+
+impl Channel {
+    const fn new(client: Option<u32>, server: Option<u32>) -> Self {
+        Self { client, server, window: 0, max_packet: 0, eof: false, closed_here: false, closed_there: false }
+    }
+
+    /// Says CLOSE in the client's place, unless it was said.
+    fn close(&mut self, cx: &mut ControlCx<'_>) {
+        if let (Some(server), false) = (self.server, self.closed_here) {
+            self.closed_here = true;
+            cx.send_message(&msg::ChannelClose::new(server).to_payload());
+        }
+    }
+}
+
+/// The client's socket.
+struct FromClient {
+    relay: Relay,
+    /// The beginning of a message.
+    input: Vec<u8>,
+    /// Messages are here, and no room for them.
+    waits: bool,
+}
+
+impl FromClient {
+    fn take(&mut self, cx: &mut ControlCx<'_>) -> Result<(), Wrong> {
+        let mut read = 0;
+        loop {
+            let mut at = 0;
+            let result = loop {
+                match frames::next(&self.input[at..])? {
+                    None => break true,
+                    Some(_) if !cx.has_room() => break false,
+                    Some((message, length)) => {
+                        self.relay.on_client(message, cx)?;
+                        at += length;
+                    }
+                }
+            };
+            self.input.drain(..at);
+            self.waits = !result;
+            if self.waits || read >= SHARE {
+                return Ok(());
+            }
+            let have = self.input.len();
+            self.input.resize(have + READ, 0);
+            let got = recv(self.relay.0.line.socket(), &mut self.input[have..], RecvFlags::DONTWAIT);
+            self.input.truncate(have + got.map_or(0, |(got, _)| got));
+            match got {
+                Ok((0, _)) => return Err(""),
+                Ok((got, _)) => read += got,
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return Ok(()),
+                Err(_) => return Err(""),
+            }
+        }
+    }
+
+    fn go_on(&mut self, cx: &mut ControlCx<'_>) {
+        if let Err(why) = self.take(cx) {
+            if !why.is_empty() {
+                let text = format!("multiplex client in proxy mode sent {why}");
+                self.relay.0.master.0.voice.say(LogLevel::Error, &text);
+            }
+            self.relay.end(cx);
+        }
+    }
+}
+
+impl Source for FromClient {
+    fn interests<'a>(&'a self, out: &mut Interests<'a>) {
+        let shared = &self.relay.0;
+        let interest = Interest { read: !self.waits, write: shared.stuck.get() };
+        if !shared.over.get() && (interest.read || interest.write) {
+            out.add(0, shared.line.socket().as_fd(), interest);
+        }
+    }
+
+    fn on_ready(&mut self, _token: usize, ready: Ready, cx: &mut ControlCx<'_>) {
+        if ready.writable {
+            self.relay.flush();
+        }
+        if (ready.readable || ready.hangup) && !self.waits {
+            self.go_on(cx);
+        }
+    }
+
+    fn waits_for_room(&self) -> bool {
+        self.waits && !self.relay.0.over.get()
+    }
+
+    fn on_room(&mut self, cx: &mut ControlCx<'_>) {
+        self.go_on(cx);
+    }
+
+    fn finished(&self) -> bool {
+        self.relay.0.over.get()
+    }
+}

@@ -1,0 +1,84 @@
+//! Connections that are another process's: a client of a master in proxy mode has channels of its own there, and needs no login.
+
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Instant;
+
+use lh_config::enums::ControlMaster;
+use lh_crypto::SystemRandom;
+use lh_driver::{ConnectionConfig, Driver, Link, Stream};
+use lh_transport::Transport;
+
+use crate::connect::{Client, connect};
+use crate::error::ClientError;
+use crate::log::Log;
+use crate::mux::{ConnectError, MuxClient, MuxError};
+use crate::options::Options;
+use crate::ui::UserInterface;
+
+/// What all windows may grow by. OpenSSH's master keeps what a client does not read, and ends with more than 128 MiB of it.
+const GROWTH: u64 = 60 << 20;
+
+impl Client {
+    /// A client of the master who has the other end of this socket, from [`MuxClient::into_proxy`].
+    ///
+    /// # Errors
+    /// The socket is no good.
+    pub fn relayed(socket: UnixStream, options: &Options) -> std::io::Result<Self> {
+        let transport = Transport::relayed(Box::new(SystemRandom), Instant::now());
+        let link = Link::new(transport, Stream::socket(socket.into())?);
+        let config = ConnectionConfig { growth_budget: GROWTH, ..ConnectionConfig::default() };
+        Ok(Self::of_another(Driver::new(link, config), options))
+    }
+}
+
+/// A connection for one task: over the master at `ControlPath`, where there is one and `ControlMaster` does not say to be one,
+/// or of its own.
+///
+/// # Errors
+/// See [`connect`].
+pub fn connect_or_share(options: &Options, ui: &mut dyn UserInterface) -> Result<Client, ClientError> {
+    match share(options, ui) {
+        Some(client) => Ok(client),
+        None => connect(options, ui),
+    }
+}
+
+fn share(options: &Options, ui: &mut dyn UserInterface) -> Option<Client> {
+    let config = &options.config;
+    let path = config.control_path.as_deref()?;
+    if matches!(*config.control_master, ControlMaster::Yes | ControlMaster::Ask) {
+        return None;
+    }
+    let mut log = Log::new(ui, options.log_level, *config.batch_mode);
+    let master = match MuxClient::connect(Path::new(path)) {
+        Ok(master) => master,
+        Err(ConnectError::Missing(_)) => {
+            log.debug(|| format!("Control socket \"{path}\" does not exist"));
+            return None;
+        }
+        Err(ConnectError::Stale(_)) if *config.control_master != ControlMaster::No => {
+            log.debug(|| format!("Stale control socket {path}"));
+            return None;
+        }
+        Err(error) => {
+            log.error(&format!("Control socket connect({path}): {error}"));
+            return None;
+        }
+    };
+    match become_client(master, options) {
+        Ok(client) => {
+            log.debug(|| format!("sharing the connection of the master at {path}"));
+            Some(client)
+        }
+        Err(error) => {
+            log.error(&format!("muxclient: {error}"));
+            None
+        }
+    }
+}
+
+fn become_client(mut master: MuxClient, options: &Options) -> Result<Client, MuxError> {
+    master.greet()?;
+    Ok(Client::relayed(master.into_proxy()?, options)?)
+}

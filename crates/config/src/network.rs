@@ -1,0 +1,149 @@
+//! Values of the keywords about a connection's socket and windows: HPN-SSH's, and our own beside them.
+
+use crate::line::Arguments;
+use crate::table::Value;
+use crate::units::parse_size;
+
+/// A buffer's size in KiB, as HPN-SSH writes it (`TcpRcvBuf 4096`, `HPNBufferSize 16384`), or with a unit (`16M`). Nothing for
+/// `none` and while it is not set, and then it is not dumped either.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct BufferSize(pub Option<u64>);
+
+impl BufferSize {
+    /// In bytes, and no more than fits 32 bits, which is what windows and socket buffers are limited to.
+    pub fn bytes(&self) -> Option<u32> {
+        self.0.map(|bytes| u32::try_from(bytes).unwrap_or(u32::MAX))
+    }
+}
+
+impl Value for BufferSize {
+    const KIND: &'static str = "size in KiB, or with K, M or G";
+    fn parse(args: &mut Arguments) -> Result<Self, String> {
+        let word = args.required()?;
+        if word.eq_ignore_ascii_case("none") {
+            return Ok(Self(None));
+        }
+        let kibibytes = word.bytes().all(|byte| byte.is_ascii_digit());
+        // HPN-SSH's own documentation writes 4096KB.
+        let text = word.strip_suffix(['b', 'B']).filter(|text| text.ends_with(['k', 'K'])).unwrap_or(&word);
+        let size =
+            parse_size(text).and_then(|size| if kibibytes { size.checked_mul(1024) } else { Some(size) });
+        match size {
+            Some(size) if size > 0 => Ok(Self(Some(size))),
+            _ => Err(format!("Bad {} value: {word}", args.keyword)),
+        }
+    }
+    fn dump(&self, name: &str, out: &mut Vec<String>) {
+        match self.0 {
+            None => {}
+            // Every unit is a multiple.
+            Some(size) => out.push(format!("{name} {}K", size / 1024)),
+        }
+    }
+}
+
+/// A rate in bits per second, with `K`, `M`, `G` or `T` (powers of 1000, as networks count): `800M`, `10G`. Nothing for `none`
+/// and while it is not set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct BitRate(pub Option<u64>);
+
+/// Units, largest first.
+const RATE_UNITS: [(char, u64); 4] =
+    [('T', 1_000_000_000_000), ('G', 1_000_000_000), ('M', 1_000_000), ('K', 1000)];
+
+impl BitRate {
+    /// In bytes per second, at least 1.
+    pub fn bytes_per_second(&self) -> Option<u64> {
+        self.0.map(|bits| (bits / 8).max(1))
+    }
+
+    fn read(text: &str) -> Option<u64> {
+        let last = text.chars().next_back()?.to_ascii_uppercase();
+        let unit = RATE_UNITS.iter().find(|(unit, _)| *unit == last);
+        let (digits, factor) = unit.map_or((text, 1), |(_, factor)| (&text[..text.len() - 1], *factor));
+        if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+            return None;
+        }
+        digits.parse::<u64>().ok()?.checked_mul(factor).filter(|rate| *rate > 0)
+    }
+}
+
+impl Value for BitRate {
+    const KIND: &'static str = "bits per second, with K, M, G or T, or none";
+    fn parse(args: &mut Arguments) -> Result<Self, String> {
+        let word = args.required()?;
+        if word.eq_ignore_ascii_case("none") {
+            return Ok(Self(None));
+        }
+        let rate = Self::read(&word).ok_or_else(|| format!("Bad {} value: {word}", args.keyword))?;
+        Ok(Self(Some(rate)))
+    }
+    fn dump(&self, name: &str, out: &mut Vec<String>) {
+        let Some(rate) = self.0 else { return };
+        let unit = RATE_UNITS.iter().find(|(_, factor)| rate % factor == 0);
+        out.push(match unit {
+            Some((unit, factor)) => format!("{name} {}{unit}", rate / factor),
+            None => format!("{name} {rate}"),
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::line::Dialect;
+
+    fn parse<T: Value>(text: &str) -> Result<T, String> {
+        let mut args =
+            Arguments::new("Keyword", Dialect::Client, text).map_err(|error| format!("{error:?}"))?;
+        T::parse(&mut args)
+    }
+
+    fn dumped<T: Value>(value: &T) -> Vec<String> {
+        let mut out = Vec::new();
+        value.dump("k", &mut out);
+        out
+    }
+
+    #[test]
+    fn sizes_are_in_kib_unless_they_say_otherwise() {
+        for (text, bytes) in
+            [("4096", 4 << 20), ("4096KB", 4 << 20), ("4096k", 4 << 20), ("16M", 16 << 20), ("1G", 1 << 30)]
+        {
+            let size: BufferSize = parse(text).unwrap();
+            assert_eq!(size.bytes(), Some(bytes), "{text}");
+            assert_eq!(parse::<BufferSize>(&dumped(&size)[0][2..]), Ok(size));
+        }
+        assert_eq!(parse("none"), Ok(BufferSize(None)));
+        assert!(dumped(&BufferSize(None)).is_empty());
+        assert_eq!(parse::<BufferSize>("8G").unwrap().bytes(), Some(u32::MAX));
+        for wrong in ["0", "-1", "1.5M", "4096B", "x", "99999999999999999999"] {
+            assert_eq!(parse::<BufferSize>(wrong), Err(format!("Bad Keyword value: {wrong}")));
+        }
+    }
+
+    #[test]
+    fn rates_are_in_bits_and_powers_of_a_thousand() {
+        for (text, bytes) in
+            [("8", 1), ("1", 1), ("800M", 100_000_000), ("10g", 1_250_000_000), ("1T", 125_000_000_000)]
+        {
+            let rate: BitRate = parse(text).unwrap();
+            assert_eq!(rate.bytes_per_second(), Some(bytes), "{text}");
+            assert_eq!(parse::<BitRate>(&dumped(&rate)[0][2..]), Ok(rate));
+        }
+        assert_eq!(parse("none"), Ok(BitRate(None)));
+        for wrong in ["0", "0K", "K", "1.5G", "1e9", "99999999T", "ä"] {
+            assert!(parse::<BitRate>(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn anything(text in "\\PC{0,20}") {
+            let _ = parse::<BufferSize>(&text);
+            let _ = parse::<BitRate>(&text);
+        }
+    }
+}

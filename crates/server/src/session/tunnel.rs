@@ -1,0 +1,89 @@
+//! Tunnels between network devices (`tun@openssh.com`, OpenSSH's PROTOCOL section 2.3), as far as `PermitTunnel` and the key
+//! allow. The device is opened with the user's rights: whose it may be, the kernel knows.
+
+use lh_config::enums::PermitTunnel;
+use lh_driver::{ChannelId, ChannelOptions, ControlCx, PacketPump, error_words};
+use lh_sys::tun::Layer;
+use lh_wire::Reader;
+use lh_wire::msg::open_failure;
+
+use super::forward::idle_limit;
+use super::shared::Shared;
+use crate::log::{error, verbose};
+
+/// The unit is left to us.
+const ANY: u32 = 0x7fff_ffff;
+
+/// The client opens a tunnel.
+pub(super) fn open(shared: &Shared, id: ChannelId, fields: &[u8], cx: &mut ControlCx<'_>) {
+    let decided = read(fields).and_then(|(layer, unit)| Ok((layer, permitted(shared, layer, unit)?)));
+    let (layer, unit) = match decided {
+        Ok(decided) => decided,
+        Err(why) => {
+            verbose!(shared.log, "tunnel: {why}");
+            cx.debug_message(false, why);
+            return cx.refuse(id, open_failure::CONNECT_FAILED, "open failed");
+        }
+    };
+    match lh_sys::tun::device(layer, unit) {
+        Ok((device, name)) => {
+            verbose!(shared.log, "Tunnel forwarding using interface {name}");
+            let limit = idle_limit(shared, "tun@openssh.com");
+            let pump = PacketPump::new(device, layer).idle_limit(limit);
+            cx.accept(id, &ChannelOptions::default(), b"", Box::new(pump));
+        }
+        Err(problem) => {
+            error!(shared.log, "Tunnel device open failed: {}", error_words(&problem));
+            cx.refuse(id, open_failure::CONNECT_FAILED, "open failed");
+        }
+    }
+}
+
+/// Kind and unit that are asked for.
+fn read(fields: &[u8]) -> Result<(Layer, Option<u32>), &'static str> {
+    let mut reader = Reader::new(fields);
+    let (Ok(mode), Ok(unit), Ok(())) = (reader.u32(), reader.u32(), reader.finish()) else {
+        return Err("malformed request");
+    };
+    let layer = match mode {
+        1 => Layer::Packets,
+        2 => Layer::Frames,
+        _ => return Err("Unsupported tunnel device mode."),
+    };
+    Ok((layer, (unit != ANY).then_some(unit)))
+}
+
+/// The unit this login may have, if it may have one of this kind.
+fn permitted(shared: &Shared, layer: Layer, unit: Option<u32>) -> Result<Option<u32>, &'static str> {
+    const REFUSED: &str = "Server has rejected tunnel device forwarding";
+    let settings = &shared.settings;
+    let kind = match settings.permit_tunnel.value {
+        PermitTunnel::No => false,
+        PermitTunnel::Yes => true,
+        PermitTunnel::PointToPoint => layer == Layer::Packets,
+        PermitTunnel::Ethernet => layer == Layer::Frames,
+    };
+    // A key that may forward nothing should not join networks either.
+    if !kind || settings.disable_forwarding.value || !shared.options.port_forwarding {
+        return Err(REFUSED);
+    }
+    match (shared.options.tunnel.as_deref().and_then(|forced| forced.parse().ok()), unit) {
+        // Also for `any`, which leaves the choice as it is.
+        (None, unit) => Ok(unit),
+        (Some(forced), Some(unit)) if forced != unit => Err(REFUSED),
+        (Some(forced), _) => Ok(Some(forced)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_read() {
+        assert_eq!(read(&[0, 0, 0, 1, 0, 0, 0, 7]), Ok((Layer::Packets, Some(7))));
+        assert_eq!(read(&[0, 0, 0, 2, 0x7f, 0xff, 0xff, 0xff]), Ok((Layer::Frames, None)));
+        assert!(read(&[0, 0, 0, 3, 0, 0, 0, 7]).is_err());
+        assert!(read(&[0, 0, 0, 1, 0, 0, 0]).is_err());
+    }
+}

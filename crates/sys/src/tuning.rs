@@ -1,0 +1,157 @@
+//! What users set about a TCP connection: receive buffer, congestion control, pacing.
+#![expect(unsafe_code, reason = "the pacing rate is offered by the C library alone")]
+
+use std::fmt;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+
+use rustix::io::Errno;
+use rustix::net::sockopt;
+
+/// What is to be set; what is `None` stays as the kernel has it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Tuning {
+    /// Bytes of receive buffer (`TcpRcvBuf`). The kernel stops to let it grow by itself then.
+    pub receive_buffer: Option<u32>,
+    /// The name of a congestion control (`TcpCongestion`).
+    pub congestion: Option<String>,
+    /// The most that is sent, bytes per second (`TcpPacing`).
+    pub pacing: Option<u64>,
+}
+
+/// Something that the kernel did not do. `Display` is one line, without the host.
+#[derive(Debug)]
+pub enum Refused {
+    /// The receive buffer is smaller than it was asked for.
+    ReceiveBuffer {
+        /// Bytes asked for.
+        wanted: u32,
+        /// Bytes there are.
+        got: u64,
+    },
+    /// There is no such congestion control, or not for this user.
+    Congestion(String, io::Error),
+    /// The rate cannot be set.
+    Pacing(io::Error),
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ReceiveBuffer { wanted, got } => {
+                let (wanted, got) = (wanted / 1024, got / 1024);
+                write!(f, "TcpRcvBuf {wanted}K: the system allows {got}K (net.core.rmem_max)")
+            }
+            Self::Congestion(name, error) => match Errno::from_io_error(error) {
+                Some(Errno::NOENT) => write!(f, "TcpCongestion {name}: the system has no such algorithm"),
+                Some(Errno::PERM) => {
+                    write!(f, "TcpCongestion {name}: not in net.ipv4.tcp_allowed_congestion_control")
+                }
+                _ => write!(f, "TcpCongestion {name}: {error}"),
+            },
+            Self::Pacing(error) => write!(f, "TcpPacing: {error}"),
+        }
+    }
+}
+
+impl Tuning {
+    /// Sets it, as far as that goes, and says what did not. Nothing is done to what is no internet socket. A receive buffer
+    /// set before connecting counts for the window scale as well.
+    pub fn apply(&self, socket: impl AsFd) -> Vec<Refused> {
+        let mut refused = Vec::new();
+        if !crate::socket::is_internet(&socket) {
+            return refused;
+        }
+        if let Some(wanted) = self.receive_buffer {
+            let got = set_receive_buffer(&socket, wanted);
+            if got < u64::from(wanted) {
+                refused.push(Refused::ReceiveBuffer { wanted, got });
+            }
+        }
+        if let Some(name) = &self.congestion
+            && let Err(error) = sockopt::set_tcp_congestion(&socket, name)
+        {
+            refused.push(Refused::Congestion(name.clone(), error.into()));
+        }
+        if let Some(rate) = self.pacing
+            && let Err(error) = set_pacing(&socket, rate)
+        {
+            refused.push(Refused::Pacing(error));
+        }
+        refused
+    }
+}
+
+/// Returns the bytes there are now for data. The kernel counts its own overhead as well and so doubles what it is told.
+fn set_receive_buffer(socket: &impl AsFd, bytes: u32) -> u64 {
+    let size = bytes as usize;
+    let there_are = || sockopt::socket_recv_buffer_size(socket).map_or(0, |size| size as u64 / 2);
+    let _ = sockopt::set_socket_recv_buffer_size(socket, size);
+    if there_are() < u64::from(bytes) {
+        // Root may have more than the system's limit for everybody.
+        let _ = sockopt::set_socket_recv_buffer_size_force(socket, size);
+    }
+    there_are()
+}
+
+/// `SO_MAX_PACING_RATE`, bytes per second.
+fn set_pacing(socket: &impl AsFd, rate: u64) -> io::Result<()> {
+    let length = libc::socklen_t::try_from(size_of::<u64>()).unwrap_or(8);
+    let fd = socket.as_fd().as_raw_fd();
+    // SAFETY: the descriptor is open for the length of the call, and the pointer is to a u64 that lives as long, with its
+    // length. (Linux takes 32 or 64 bits here.)
+    let result = unsafe {
+        libc::setsockopt(fd, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, (&raw const rate).cast(), length)
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// The most that is sent on this socket, bytes per second; `None` without a limit or where the kernel does not say.
+pub fn pacing(socket: impl AsFd) -> Option<u64> {
+    let mut rate = 0_u64;
+    let mut length = libc::socklen_t::try_from(size_of::<u64>()).ok()?;
+    let fd = socket.as_fd().as_raw_fd();
+    // SAFETY: the kernel writes at most `length` bytes, which is the size of the u64 behind the pointer.
+    let status = unsafe {
+        libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, (&raw mut rate).cast(), &mut length)
+    };
+    (status == 0 && rate != u64::MAX && rate != 0).then_some(rate)
+}
+
+/// True for a socket of multipath TCP, in use as such or fallen back to plain TCP.
+pub fn is_multipath(socket: impl AsFd) -> bool {
+    matches!(sockopt::socket_protocol(socket), Ok(Some(rustix::net::ipproto::MPTCP)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    #[test]
+    fn the_kernel_says_what_was_set_and_we_what_was_not() {
+        let socket = TcpListener::bind("127.0.0.1:0").unwrap();
+        assert_eq!(pacing(&socket), None);
+        assert!(!is_multipath(&socket));
+        assert!(Tuning::default().apply(&socket).is_empty());
+        let tuning = Tuning {
+            receive_buffer: Some(64 << 10),
+            congestion: Some("reno".to_owned()),
+            pacing: Some(12_500_000),
+        };
+        assert!(tuning.apply(&socket).is_empty());
+        assert_eq!(sockopt::socket_recv_buffer_size(&socket), Ok(128 << 10));
+        assert_eq!(sockopt::tcp_congestion(&socket).unwrap(), "reno");
+        assert_eq!(pacing(&socket), Some(12_500_000));
+
+        let wrong = Tuning { congestion: Some("no-such-thing".to_owned()), ..Tuning::default() };
+        let lines: Vec<String> = wrong.apply(&socket).iter().map(ToString::to_string).collect();
+        assert_eq!(lines.len(), 1);
+        assert!(lines[0].starts_with("TcpCongestion no-such-thing: "), "{lines:?}");
+        let refused = Refused::ReceiveBuffer { wanted: 8 << 20, got: 208 << 10 };
+        assert_eq!(refused.to_string(), "TcpRcvBuf 8192K: the system allows 208K (net.core.rmem_max)");
+        // Pipes have none of this, and nobody needs to be told.
+        assert!(tuning.apply(crate::fd::null().unwrap()).is_empty());
+    }
+}

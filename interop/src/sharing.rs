@@ -1,0 +1,109 @@
+//! Masters of shared connections, and clients that ride along.
+
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+use crate::tunnel::eventually;
+use crate::{Lab, Lhsshd, Ran, me, our, peers};
+
+/// A lab with a server, and a control socket's path.
+pub struct Scene {
+    /// Keys and files.
+    pub lab: Lab,
+    /// Where the master logs in.
+    pub server: Lhsshd,
+    /// Who is the master.
+    pub master: PathBuf,
+    /// Who rides along.
+    pub client: PathBuf,
+}
+
+/// A master in the foreground; killed when dropped.
+pub struct Running(pub Child);
+
+impl Running {
+    /// Open descriptors.
+    pub fn descriptors(&self) -> usize {
+        std::fs::read_dir(format!("/proc/{}/fd", self.0.id())).map_or(0, Iterator::count)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Scene {
+    /// A server with this configuration.
+    pub fn new(master: PathBuf, client: PathBuf, config: &str) -> Self {
+        let lab = Lab::new();
+        let server = Lhsshd::start(&lab, config);
+        Self { lab, server, master, client }
+    }
+
+    /// The control socket.
+    pub fn socket(&self) -> PathBuf {
+        self.lab.path("ctl")
+    }
+
+    /// The clients' arguments; `@` is the host.
+    pub fn args(&self, given: &[&str]) -> Vec<String> {
+        let mut args = self.lab.client_options();
+        args.extend(["-S".to_owned(), self.lab.arg("ctl"), "-p".to_owned(), self.server.port_arg()]);
+        let host = format!("{}@127.0.0.1", me());
+        args.extend(given.iter().map(|&word| if word == "@" { host.clone() } else { word.to_owned() }));
+        args
+    }
+
+    /// Starts a master that runs nothing.
+    pub fn start_master(&self, flags: &[&str]) -> Running {
+        let mut words = vec!["-M", "-N"];
+        words.extend(flags);
+        words.push("@");
+        let log = std::fs::File::create(self.lab.path("master.log")).unwrap();
+        let child = Command::new(&self.master)
+            .args(self.args(&words))
+            .env("HOME", self.lab.path("home"))
+            .env_remove("SSH_AUTH_SOCK")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        let running = Running(child);
+        eventually("the control socket is there", || UnixStream::connect(self.socket()).is_ok());
+        running
+    }
+
+    /// A client that cannot log in by itself.
+    pub fn ride(&self, given: &[&str]) -> Ran {
+        self.ride_with(given, Stdio::null())
+    }
+
+    /// The same with something to read.
+    pub fn ride_with(&self, given: &[&str], stdin: Stdio) -> Ran {
+        let mut words = vec!["-o", "IdentityFile=/nonexistent", "-o", "IdentityAgent=none"];
+        words.extend(given);
+        self.lab.run_with(&self.client, &self.args(&words), stdin)
+    }
+
+    /// Logins the server has seen.
+    pub fn logins(&self) -> usize {
+        self.server.log().matches("Accepted publickey").count()
+    }
+}
+
+/// Calls `check` with each mix of masters and clients in which one is ours.
+pub fn each_mix(test: &str, config: &str, check: impl Fn(&Scene)) {
+    println!("{test}: lhssh and lhssh");
+    check(&Scene::new(our("lhssh"), our("lhssh"), config));
+    if let Some([ssh]) = peers(test, ["ssh"]) {
+        println!("{test}: ssh rides with lhssh");
+        check(&Scene::new(our("lhssh"), ssh.clone(), config));
+        println!("{test}: lhssh rides with ssh");
+        check(&Scene::new(ssh, our("lhssh"), config));
+    }
+}

@@ -1,0 +1,429 @@
+//! HPN-SSH's NONE cipher and MAC after authentication, and integrity without encryption between our own ends.
+//!
+//! There is no HPN-SSH program to test against. What it does on the wire is done by asyncssh, which `peers/hpn_none.py` teaches the two
+//! names; what it must not be able to do before authentication is tried by it and, message by message, by
+//! scripted peers in `crates/transport/src/tests/unencrypted.rs`.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use lh_interop::tunnel::Tunnel;
+use lh_interop::{
+    Lab, Lhsshd, Ran, Terminal, TestUser, assert_same_file, eventually, is_root, make_blob, me, our, skip,
+};
+
+const BOTH: &[&str] = &["-o", "NoneEnabled=yes", "-o", "NoneSwitch=yes"];
+const WARNING: &str = "WARNING: ENABLED NONE CIPHER!!!\n";
+const PROTECTED: &str =
+    "What is sent from here on can be read by others on the way, but not changed (aes128-gmac@longhaul).\n";
+
+/// Stands between client and server and keeps all that passes.
+struct Wiretap {
+    port: u16,
+    heard: Arc<Mutex<Vec<u8>>>,
+}
+
+impl Wiretap {
+    fn new(lab: &Lab, to: u16) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        lab.know(port);
+        let heard = Arc::default();
+        let keep = Arc::clone(&heard);
+        std::thread::spawn(move || {
+            for client in listener.incoming().map_while(Result::ok) {
+                let Ok(server) = TcpStream::connect(("127.0.0.1", to)) else { return };
+                for (from, to) in [(&client, &server), (&server, &client)] {
+                    let (from, to) = (from.try_clone().unwrap(), to.try_clone().unwrap());
+                    let keep = Arc::clone(&keep);
+                    std::thread::spawn(move || pass(from, to, &keep));
+                }
+            }
+        });
+        Self { port, heard }
+    }
+
+    fn heard(&self, text: &str) -> bool {
+        let heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        heard.windows(text.len()).any(|window| window == text.as_bytes())
+    }
+}
+
+fn pass(mut from: TcpStream, mut to: TcpStream, keep: &Mutex<Vec<u8>>) {
+    let mut buffer = vec![0; 1 << 16];
+    while let Ok(n @ 1..) = from.read(&mut buffer) {
+        keep.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(&buffer[..n]);
+        if to.write_all(&buffer[..n]).is_err() {
+            break;
+        }
+    }
+    let _ = to.shutdown(Shutdown::Write);
+}
+
+/// Messages end as OpenSSH ends them, for terminals that may be in raw mode.
+fn plain_lines(ran: Ran) -> Ran {
+    Ran { err: ran.err.replace('\r', ""), ..ran }
+}
+
+struct Scene {
+    server: Lhsshd,
+    lab: Lab,
+    tap: Wiretap,
+}
+
+impl Scene {
+    fn new(config: &str) -> Self {
+        Self::with_rules(config, "")
+    }
+
+    /// With `Match` blocks, which stand in a file of their own.
+    fn with_rules(config: &str, rules: &str) -> Self {
+        Self::with_lab(Lab::new(), config, rules)
+    }
+
+    fn with_lab(lab: Lab, config: &str, rules: &str) -> Self {
+        lab.write("rules.conf", rules);
+        let server = Lhsshd::start(&lab, &format!("{config}\nInclude {}", lab.arg("rules.conf")));
+        let tap = Wiretap::new(&lab, server.port);
+        Self { server, lab, tap }
+    }
+
+    fn args(&self, options: &[&str], user: &str, command: &[&str]) -> Vec<String> {
+        let mut args: Vec<String> = options.iter().map(|&each| each.to_owned()).collect();
+        args.extend(self.lab.client_options());
+        args.extend(["-p".to_owned(), self.tap.port.to_string(), format!("{user}@127.0.0.1")]);
+        args.extend(command.iter().map(|&each| each.to_owned()));
+        args
+    }
+
+    fn ssh(&self, options: &[&str], command: &[&str]) -> Ran {
+        plain_lines(self.lab.run(&our("lhssh"), &self.args(options, &me(), command)))
+    }
+
+    fn copy(&self, program: &str, flags: &[&str], words: &[&str]) -> Ran {
+        let mut args: Vec<String> = flags.iter().map(|&each| each.to_owned()).collect();
+        args.extend(self.lab.client_options());
+        args.extend(["-P".to_owned(), self.tap.port.to_string()]);
+        args.extend(words.iter().map(|&each| each.to_owned()));
+        plain_lines(self.lab.run(&our(program), &args))
+    }
+
+    fn remote(&self, name: &str) -> String {
+        format!("{}@127.0.0.1:{}", me(), self.lab.arg(name))
+    }
+
+    fn logged(&self, text: &str) {
+        eventually(text, || self.server.log().contains(text));
+    }
+}
+
+/// Covers: ssh_config NoneEnabled; ssh_config NoneSwitch; sshd_config NoneEnabled; wire aes128-gmac@longhaul
+#[test]
+fn commands_pipes_and_copies_go_unencrypted_and_unchanged_through_rekeys() {
+    let scene = Scene::new("NoneEnabled yes\nRekeyLimit 1M");
+    make_blob(&scene.lab.path("blob"), 24 << 20);
+    let ran = scene.ssh(BOTH, &["echo everybody may read this; exit 7"]);
+    assert_eq!((ran.code, ran.text().as_str()), (7, "everybody may read this\n"), "{}", ran.err);
+    assert_eq!(ran.err, format!("{WARNING}{PROTECTED}"));
+    assert!(scene.tap.heard("echo everybody may read this; exit 7"), "the command is in clear");
+    scene.logged(&format!("WARNING: not encrypted: user {} ", me()));
+    scene.logged("cipher aes128-gmac@longhaul MAC <implicit>");
+    // Who logged in, and how, was encrypted.
+    assert!(!scene.tap.heard("ssh-connection") && !scene.tap.heard("publickey"));
+
+    // The warning comes every time, -q or not.
+    let stdin = Stdio::from(std::fs::File::open(scene.lab.path("blob")).unwrap());
+    let options = [BOTH, &["-q", "-o", "RekeyLimit=300K"]].concat();
+    let args = scene.args(&options, &me(), &["cat"]);
+    let ran = plain_lines(scene.lab.run_with(&our("lhssh"), &args, stdin)).ok("cat");
+    assert!(ran.out == std::fs::read(scene.lab.path("blob")).unwrap(), "the echo differs");
+    assert_eq!(ran.err, format!("{WARNING}{PROTECTED}"));
+    // Every rekey stays what it was.
+    let plain = scene.server.log().matches("WARNING: not encrypted").count();
+    assert!(plain > 20, "{plain}");
+
+    let (blob, up) = (scene.lab.arg("blob"), scene.remote("up"));
+    let up_path = scene.lab.path("up");
+    let ran = scene.copy("lhscp", BOTH, &[&blob, &up]).ok("lhscp");
+    assert!(ran.err.contains(WARNING), "{}", ran.err);
+    assert_same_file(&scene.lab.path("blob"), &up_path);
+    scene.copy("lhscp", BOTH, &[&up, &scene.lab.arg("down")]).ok("lhscp back");
+    assert_same_file(&scene.lab.path("blob"), &scene.lab.path("down"));
+    std::fs::remove_file(&up_path).unwrap();
+    scene.copy("lhscp", &[BOTH, &["-O"]].concat(), &[&blob, &up]).ok("lhscp -O");
+    assert_same_file(&scene.lab.path("blob"), &up_path);
+    std::fs::remove_file(&up_path).unwrap();
+
+    scene.lab.write("batch", &format!("put {blob} {}\n", scene.lab.arg("up")));
+    let target = format!("{}@127.0.0.1", me());
+    let ran =
+        scene.copy("lhsftp", &[BOTH, &["-b", &scene.lab.arg("batch")]].concat(), &[&target]).ok("lhsftp");
+    assert!(ran.err.contains(WARNING), "{}", ran.err);
+    assert_same_file(&scene.lab.path("blob"), &up_path);
+}
+
+/// Covers: ssh_config NoneMacEnabled; sshd_config NoneMacEnabled; wire none (cipher); wire none (MAC)
+#[test]
+fn without_a_mac_only_where_both_ends_say_so() {
+    let scene = Scene::new("NoneEnabled yes\nNoneMacEnabled yes\nRekeyLimit 1M");
+    make_blob(&scene.lab.path("blob"), 8 << 20);
+    let options = [BOTH, &["-o", "NoneMacEnabled=yes"]].concat();
+    let ran = scene.copy("lhscp", &options, &[&scene.lab.arg("blob"), &scene.remote("up")]).ok("lhscp");
+    assert_same_file(&scene.lab.path("blob"), &scene.lab.path("up"));
+    assert!(ran.err.contains(WARNING) && ran.err.contains("WARNING: ENABLED NONE MAC\n"), "{}", ran.err);
+    scene.logged("cipher none MAC none");
+    // The server allows it, and nobody has to.
+    let ran = scene.ssh(BOTH, &["true"]).ok("with a MAC");
+    assert_eq!(ran.err, format!("{WARNING}{PROTECTED}"));
+
+    let scene = Scene::new("NoneEnabled yes");
+    let ran = scene.ssh(&options, &["touch", &scene.lab.arg("ran")]);
+    assert_eq!(ran.code, 255);
+    let text = "The server does not allow the NONE MAC; NoneMacEnabled has to be set there too.\n";
+    assert!(ran.err.contains("no matching MAC found") && ran.err.ends_with(text), "{}", ran.err);
+    assert!(!scene.lab.path("ran").exists());
+}
+
+/// Covers: ssh_config NoneEnabled; ssh_config NoneSwitch; ssh_config NoneMacEnabled; sshd_config NoneEnabled
+#[test]
+fn without_consent_there_is_an_error_or_a_notice_and_never_plain_text() {
+    // The server does not want it: an error, and nothing is run.
+    let scene = Scene::new("");
+    let ran = scene.ssh(BOTH, &["touch", &scene.lab.arg("ran")]);
+    assert_eq!(ran.code, 255);
+    let text = "The server does not allow the NONE cipher; NoneEnabled has to be set there too.\n";
+    assert!(ran.err.contains("no matching cipher found") && ran.err.ends_with(text), "{}", ran.err);
+    assert!(!ran.err.contains(WARNING) && !scene.lab.path("ran").exists());
+
+    // The client lacks half of its own: notices, and a connection as ever.
+    let scene = Scene::new("NoneEnabled yes\nNoneMacEnabled yes");
+    for (options, notice) in [
+        (&["-o", "NoneSwitch=yes"][..], "NoneEnabled must be enabled to use the None Switch option. "),
+        (
+            &["-o", "NoneEnabled=yes", "-o", "NoneMacEnabled=yes"],
+            "None MAC can only be used with the None cipher. ",
+        ),
+        (&["-o", "NoneMacEnabled=yes"], "None MAC can only be used with the None cipher. "),
+        (&["-o", "NoneEnabled=yes"], ""),
+    ] {
+        let ran = scene.ssh(options, &["echo nobody may read this"]).ok("encrypted");
+        assert!(ran.err.starts_with(notice) && (ran.err.is_empty() == notice.is_empty()), "{}", ran.err);
+        assert!(!ran.err.contains(WARNING));
+    }
+    assert!(!scene.tap.heard("nobody may read this"));
+    assert!(!scene.server.log().contains("not encrypted"));
+}
+
+/// Covers: ssh -T; ssh_config NoneSwitch; ssh_config RequestTTY
+#[test]
+fn terminals_stay_encrypted() {
+    let scene = Scene::new("NoneEnabled yes");
+    let args = scene.args(&[BOTH, &["-tt"]].concat(), &me(), &["echo se''cret; tty"]);
+    let mut terminal = Terminal::start(&our("lhssh"), &args, scene.lab.dir(), &scene.lab.path("home"));
+    terminal.expect("NONE cipher switch disabled when a TTY is allocated");
+    terminal.expect("secret");
+    terminal.expect("/dev/pts/");
+    assert_eq!(terminal.wait(), 0);
+    assert!(!scene.tap.heard("secret"));
+
+    // HPN-SSH's rule: -T is no way to have a shell of plain text.
+    for flags in [&["-T"][..], &["-o", "NoneSwitch=yes", "-T"]] {
+        let ran = scene.ssh(&[flags, BOTH].concat(), &["echo se''cret"]).ok("-T");
+        assert_eq!(ran.err, "NONE cipher switch disabled by -T\n");
+    }
+    assert!(!scene.tap.heard("secret"));
+    let ran = scene.ssh(&[BOTH, &["-T", "-G"]].concat(), &[]).ok("-G");
+    assert!(ran.text().contains("\nnoneswitch no\n"));
+    assert!(!scene.server.log().contains("not encrypted"));
+}
+
+/// Covers: ssh_config NoneSwitch; ssh_config ControlMaster
+#[test]
+fn a_shared_connection_without_encryption_carries_commands_and_no_terminals() {
+    let scene = Scene::new("NoneEnabled yes");
+    let socket = format!("ControlPath={}", scene.lab.arg("ctl"));
+    let args = scene.args(&[BOTH, &["-M", "-N", "-o", &socket]].concat(), &me(), &[]);
+    let master = Tunnel::start(&scene.lab, &our("lhssh"), &args);
+    master.wait_for_path(&scene.lab.path("ctl"));
+    let ran = scene.ssh(&["-o", &socket], &["echo over the master"]).ok("command");
+    assert_eq!(ran.text(), "over the master\n");
+    assert!(scene.tap.heard("over the master"));
+    let ran = scene.ssh(&["-o", &socket, "-tt"], &["echo se''cret"]);
+    assert!(!scene.tap.heard("secret"), "{}", ran.err);
+    assert!(
+        ran.err.contains("the shared connection is not encrypted and carries no terminals"),
+        "{}",
+        ran.err
+    );
+    assert!(master.said().starts_with(WARNING), "{}", master.said());
+}
+
+/// Users ask for it in their files, and for some hosts.
+///
+/// Covers: ssh_config NoneSwitch; ssh_config Host
+#[test]
+fn a_file_may_ask_for_it() {
+    let scene = Scene::new("NoneEnabled yes");
+    for (host, switched) in [("127.0.0.1", true), ("127.0.0.2", false)] {
+        scene.lab.write("config", &format!("Host {host}\n  NoneEnabled yes\n  NoneSwitch yes\n"));
+        let mut args = scene.args(&[], &me(), &["true"]);
+        let place = args.iter().position(|arg| arg == "none").unwrap();
+        args[place] = scene.lab.arg("config");
+        let ran = scene.lab.run(&our("lhssh"), &args).ok("true");
+        assert_eq!(ran.err.contains(WARNING), switched, "{}", ran.err);
+    }
+}
+
+/// Covers: sshd_config NoneEnabled; sshd_config NoneMacEnabled; sshd_config Match
+#[test]
+fn a_server_may_allow_it_to_some() {
+    let scene = Scene::with_rules(
+        "",
+        "Match Address 127.0.0.0/8\n  NoneEnabled yes\nMatch Address 10.0.0.0/8\n  NoneMacEnabled yes\n",
+    );
+    scene.ssh(BOTH, &["true"]).ok("the private net");
+    let options = [BOTH, &["-o", "NoneMacEnabled=yes"]].concat();
+    assert_eq!(scene.ssh(&options, &["true"]).code, 255, "another net's rule");
+
+    let scene = Scene::with_rules("NoneEnabled yes\n", "Match Address 127.0.0.0/8\n  NoneEnabled no\n");
+    assert_eq!(scene.ssh(BOTH, &["true"]).code, 255, "not here");
+
+    if !is_root() {
+        return skip("a_server_may_allow_it_to_some", "logging in as somebody else needs root");
+    }
+    let lab = Lab::new();
+    let user = TestUser::new(&lab);
+    let files = format!("AuthorizedKeysFile .ssh/authorized_keys {}", lab.arg("authorized_keys"));
+    let scene = Scene::with_lab(lab, &files, &format!("Match User {}\n  NoneEnabled yes\n", user.name));
+    let ran = scene.lab.run(&our("lhssh"), &scene.args(BOTH, &user.name, &["id", "-un"])).ok("the user");
+    assert_eq!(ran.text().trim(), user.name);
+    assert_eq!(scene.ssh(BOTH, &["true"]).code, 255, "nobody else");
+}
+
+fn has_asyncssh(test: &str, lab: &Lab) -> bool {
+    let there = lab.run(Path::new("/usr/bin/python3"), &["-W", "ignore", "-c", "import asyncssh"]).code == 0;
+    if !there {
+        skip(test, "Debian's python3-asyncssh is not installed");
+    }
+    there
+}
+
+fn peer(name: &str) -> String {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("peers").join(name).to_string_lossy().into_owned()
+}
+
+/// A client that does what HPN-SSH's does on the wire, with each kind of MAC.
+///
+/// Covers: wire none (cipher); wire none (MAC); sshd_config NoneEnabled; sshd_config NoneMacEnabled; sshd_config PermitTTY
+#[test]
+fn a_client_that_switches_as_hpn_ssh_does() {
+    let scene = Scene::new("NoneEnabled yes\nNoneMacEnabled yes\nRekeyLimit 5M");
+    if !has_asyncssh("a_client_that_switches_as_hpn_ssh_does", &scene.lab) {
+        return;
+    }
+    make_blob(&scene.lab.path("blob"), 12 << 20);
+    let client = |mac: &str, more: &[&str]| {
+        let (script, port, lab) = (peer("hpn_client.py"), scene.tap.port.to_string(), scene.lab.arg(""));
+        let mut args = vec!["-W", "ignore", &script, &port];
+        let user = me();
+        args.extend([user.as_str(), lab.as_str(), mac]);
+        args.extend(more);
+        scene.lab.run(Path::new("/usr/bin/python3"), &args)
+    };
+    for mac in ["umac-64-etm@openssh.com", "hmac-sha2-256", "hmac-sha2-512-etm@openssh.com", "none"] {
+        let ran = client(mac, &[]).ok(mac);
+        assert_eq!(ran.text(), format!("none none {mac}\nno terminal\n"));
+        scene.logged(&format!("cipher none MAC {mac}"));
+        for name in ["pipe.up", "pipe.down", "sftp.up", "sftp.down"] {
+            assert_same_file(&scene.lab.path("blob"), &scene.lab.path(name));
+            std::fs::remove_file(scene.lab.path(name)).unwrap();
+        }
+        scene.logged("terminal refused: the connection is not encrypted");
+    }
+    // Before the login there is no such cipher, although the server allows everything.
+    let ran = client("none", &["early"]);
+    assert!(ran.code != 0 && !ran.text().contains("none none"), "{}", ran.text());
+    scene.logged("no matching cipher found. Their offer: none");
+}
+
+/// A server of asyncssh's; killed when dropped.
+struct Asyncssh(Child, u16);
+
+impl Asyncssh {
+    fn start(lab: &Lab, mode: &str) -> Self {
+        let mut child = Command::new("/usr/bin/python3")
+            .args(["-W", "ignore", &peer("asyncssh_server.py")])
+            .arg(lab.dir())
+            .arg(mode)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let port = line.trim().parse().unwrap();
+        lab.know(port);
+        Self(child, port)
+    }
+}
+
+impl Drop for Asyncssh {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Covers: wire none (cipher); wire none (MAC); ssh_config NoneEnabled; ssh_config NoneMacEnabled
+#[test]
+fn a_server_that_allows_it_as_hpn_ssh_does() {
+    let lab = Lab::new();
+    if !has_asyncssh("a_server_that_allows_it_as_hpn_ssh_does", &lab) {
+        return;
+    }
+    make_blob(&lab.path("blob"), 12 << 20);
+    let copy = |server: &Asyncssh, options: &[&str]| {
+        let _ = std::fs::remove_file(lab.path("up"));
+        let mut args: Vec<String> = options.iter().map(|&each| each.to_owned()).collect();
+        args.extend(lab.client_options());
+        let up = format!("{}@127.0.0.1:{}", me(), lab.arg("up"));
+        args.extend([
+            "-o".into(),
+            "RekeyLimit=3M".into(),
+            "-P".into(),
+            server.1.to_string(),
+            lab.arg("blob"),
+            up,
+        ]);
+        lab.run(&our("lhscp"), &args)
+    };
+    let without_mac = [BOTH, &["-o", "NoneMacEnabled=yes"]].concat();
+    let allows = Asyncssh::start(&lab, "none");
+    for mac in ["umac-64-etm@openssh.com", "hmac-sha2-256"] {
+        let ran = copy(&allows, &[BOTH, &["-o", &format!("MACs={mac}")]].concat()).ok(mac);
+        assert!(
+            ran.err.contains(WARNING) && ran.err.contains(&format!("not changed ({mac})")),
+            "{}",
+            ran.err
+        );
+        assert_same_file(&lab.path("blob"), &lab.path("up"));
+    }
+    let ran = copy(&allows, &without_mac);
+    assert!(ran.code != 0 && ran.err.contains("does not allow the NONE MAC"), "{}", ran.err);
+
+    let ran = copy(&Asyncssh::start(&lab, "none-mac"), &without_mac).ok("no MAC");
+    assert!(ran.err.contains("WARNING: ENABLED NONE MAC\n"), "{}", ran.err);
+    assert_same_file(&lab.path("blob"), &lab.path("up"));
+
+    // A server that has nothing else, before anybody has logged in: who would have agreed later does not agree now.
+    let claims = Asyncssh::start(&lab, "claims-none");
+    for options in [&without_mac[..], BOTH, &[]] {
+        let ran = copy(&claims, options);
+        assert_ne!(ran.code, 0);
+        assert!(ran.err.contains("no matching cipher found. Their offer: none"), "{}", ran.err);
+        assert!(!ran.err.contains(WARNING) && !lab.path("up").exists());
+    }
+}

@@ -1,0 +1,275 @@
+//! Proxy mode of shared connections: clients that speak for their channels themselves, with masters of ours and OpenSSH's;
+//! and `lhscp` and `lhsftp`, which use masters that way.
+
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use lh_interop::sharing::{Scene, each_mix};
+use lh_interop::tunnel::{eventually, free_port, round_trip, sum_server};
+use lh_interop::{assert_same_file, assert_same_tree, make_blob, make_tree, our};
+
+/// A client in proxy mode that cannot log in by itself.
+fn proxied<'a>(given: &[&'a str]) -> Vec<&'a str> {
+    let mut words = vec!["-O", "proxy"];
+    words.extend(given);
+    words
+}
+
+/// The same in the background; killed when dropped.
+struct Client(Child);
+
+impl Client {
+    fn start(scene: &Scene, given: &[&str], stdin: Stdio, stdout: Stdio) -> Self {
+        let mut words = vec!["-o", "IdentityFile=/nonexistent", "-o", "IdentityAgent=none"];
+        words.extend(proxied(given));
+        let mut command = Command::new(&scene.client);
+        command.args(scene.args(&words)).env("HOME", scene.lab.path("home"));
+        Self(command.stdin(stdin).stdout(stdout).stderr(Stdio::null()).spawn().unwrap())
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Covers: ssh -O proxy; wire mux
+#[test]
+fn sessions_run_in_proxy_mode() {
+    each_mix("sharing_proxy", "", |scene| {
+        let _master = scene.start_master(&[]);
+        let ran = scene.ride(&proxied(&["@", "echo out; echo err >&2; exit 7"]));
+        assert_eq!((ran.code, ran.text().as_str(), ran.err.as_str()), (7, "out\n", "err\n"));
+        let data: Vec<u8> = (0..4_000_000_u32).flat_map(u32::to_le_bytes).collect();
+        std::fs::write(scene.lab.path("bulk"), &data).unwrap();
+        let stdin = Stdio::from(std::fs::File::open(scene.lab.path("bulk")).unwrap());
+        let ran = scene.ride_with(&proxied(&["@", "cat"]), stdin).ok("bulk");
+        assert!(ran.out == data, "the data came back changed");
+        let ran = scene.ride(&proxied(&["-tt", "@", "test -t 0 && echo terminal"])).ok("-tt");
+        assert!(ran.text().contains("terminal"), "{}", ran.text());
+        // Beside clients of the other kind.
+        assert_eq!(scene.ride(&["@", "echo beside"]).ok("beside").text(), "beside\n");
+        assert_eq!(scene.logins(), 1);
+    });
+}
+
+/// Covers: ssh -O proxy; ssh -L; ssh -R
+#[test]
+fn forwards_of_clients_in_proxy_mode() {
+    each_mix("sharing_proxy_forwards", "", |scene| {
+        let _master = scene.start_master(&[]);
+        let target = sum_server();
+        let (local, remote) = (free_port(), free_port());
+        let here = format!("127.0.0.1:{local}:127.0.0.1:{target}");
+        let there = format!("127.0.0.1:{remote}:127.0.0.1:{target}");
+        let client =
+            Client::start(scene, &["-N", "-L", &here, "-R", &there, "@"], Stdio::null(), Stdio::null());
+        for port in [local, remote] {
+            eventually("somebody listens", || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok());
+            round_trip(port, 3_000_000);
+        }
+        drop(client);
+        if scene.master == our("lhssh") {
+            eventually("the listener goes with its client", || {
+                std::net::TcpStream::connect(("127.0.0.1", remote)).is_err()
+            });
+        }
+        assert_eq!(scene.logins(), 1);
+    });
+}
+
+/// Covers: ssh_config ControlPath; ssh_config ControlMaster; scp -o; sftp -o
+#[test]
+fn copies_go_through_a_master() {
+    each_mix("sharing_proxy_copies", "", |scene| {
+        if scene.client != our("lhssh") {
+            return;
+        }
+        let _master = scene.start_master(&[]);
+        let lab = &scene.lab;
+        make_blob(&lab.path("blob"), 20_000_000);
+        make_tree(&lab.path("tree"), 40);
+        let host = format!("{}@127.0.0.1", lh_interop::me());
+        let run = |program: &str, words: &[&str]| {
+            let mut args = lab.client_options();
+            let path = format!("ControlPath={}", lab.arg("ctl"));
+            for option in [path.as_str(), "IdentityFile=/nonexistent", "IdentityAgent=none"] {
+                args.splice(0..0, ["-o".to_owned(), option.to_owned()]);
+            }
+            args.extend(["-P".to_owned(), scene.server.port_arg()]);
+            args.extend(words.iter().map(|&word| word.to_owned()));
+            lab.run(&our(program), &args)
+        };
+        let there = |name: &str| format!("{host}:{}", lab.arg(name));
+        run("lhscp", &["blob", &there("up")]).ok("upload");
+        assert_same_file(&lab.path("blob"), &lab.path("up"));
+        run("lhscp", &[&there("up"), "down"]).ok("download");
+        assert_same_file(&lab.path("blob"), &lab.path("down"));
+        run("lhscp", &["-O", "blob", &there("old")]).ok("the old protocol");
+        assert_same_file(&lab.path("blob"), &lab.path("old"));
+        run("lhscp", &["-r", "tree", &there("trees")]).ok("tree");
+        assert_same_tree(&lab.path("tree"), &lab.path("trees"));
+        lab.write("batch", &format!("get {} got\n", lab.arg("blob")));
+        run("lhsftp", &["-b", "batch", &host]).ok("lhsftp");
+        assert_same_file(&lab.path("blob"), &lab.path("got"));
+        assert_eq!(scene.logins(), 1, "everything went over one connection");
+    });
+}
+
+/// Covers: ssh -O proxy; ssh_config ControlMaster
+#[test]
+fn bulk_in_proxy_mode_does_not_hold_up_others() {
+    each_mix("sharing_proxy_fairness", "", |scene| {
+        let _master = scene.start_master(&[]);
+        let zeros = || Stdio::from(std::fs::File::open("/dev/zero").unwrap());
+        let mut up = Client::start(scene, &["@", "cat > /dev/null"], zeros(), Stdio::null());
+        let mut down = Client::start(scene, &["@", "cat /dev/zero"], Stdio::null(), Stdio::piped());
+        let mut output = down.0.stdout.take().unwrap();
+        let mut buffer = vec![0; 1 << 20];
+        output.read_exact(&mut buffer).unwrap();
+        let reader = std::thread::spawn(move || while output.read(&mut buffer).is_ok_and(|read| read > 0) {});
+        for number in 0..10 {
+            let echo = format!("echo {number}");
+            let words = ["@", echo.as_str()];
+            let ran = if number % 2 == 0 { scene.ride(&words) } else { scene.ride(&proxied(&words)) };
+            assert_eq!(ran.ok("echo").text(), format!("{number}\n"));
+        }
+        for client in [&mut up, &mut down] {
+            assert!(client.0.try_wait().unwrap().is_none(), "the bulk went on all the while");
+        }
+        drop((up, down));
+        reader.join().unwrap();
+        assert_eq!(scene.logins(), 1);
+    });
+}
+
+/// A client that has greeted the master and is in proxy mode, by hand.
+fn by_hand(socket: &Path) -> UnixStream {
+    let mut stream = UnixStream::connect(socket).unwrap();
+    stream.write_all(b"\0\0\0\x08\0\0\0\x01\0\0\0\x04").unwrap();
+    let mut length = [0; 4];
+    stream.read_exact(&mut length).unwrap();
+    let mut greeting = vec![0; u32::from_be_bytes(length) as usize];
+    stream.read_exact(&mut greeting).unwrap();
+    stream.write_all(b"\0\0\0\x08\x10\0\0\x0f\0\0\0\0").unwrap();
+    let mut answer = [0; 12];
+    stream.read_exact(&mut answer).unwrap();
+    assert_eq!(answer[4..8], [0x80, 0, 0, 0x0f]);
+    stream
+}
+
+fn frame(message: &[u8]) -> Vec<u8> {
+    let mut frame = u32::try_from(message.len() + 1).unwrap().to_be_bytes().to_vec();
+    frame.push(0);
+    frame.extend(message);
+    frame
+}
+
+/// CHANNEL_OPEN of a session, number 5, with 1 MiB of window.
+const OPEN: &[u8] = b"\x5a\0\0\0\x07session\0\0\0\x05\0\x10\0\0\0\0\x80\0";
+
+/// Covers: ssh -O proxy; wire mux
+#[test]
+fn a_client_in_proxy_mode_that_lies_ends_alone() {
+    let scene = Scene::new(our("lhssh"), our("lhssh"), "");
+    let master = scene.start_master(&[]);
+    scene.ride(&["@", "true"]).ok("one");
+    let before = master.descriptors();
+    let read_frame = |stream: &mut UnixStream| {
+        let mut length = [0; 4];
+        stream.read_exact(&mut length).unwrap();
+        let mut rest = vec![0; u32::from_be_bytes(length) as usize];
+        stream.read_exact(&mut rest).unwrap();
+        rest[1..].to_vec()
+    };
+    // Something that is no message, or none that makes sense at this point.
+    for wrong in [
+        b"GET / HTTP/1.0\r\n\r\n".to_vec(),
+        b"\xff\xff\xff\xff\0".to_vec(),
+        b"\0\0\0\x0c\x04".to_vec(),
+        frame(b"\x5a\0\0\0\xff"),
+        // Another one's channel: the server's first.
+        frame(b"\x61\0\0\0\0"),
+        frame(b"\x5e\0\0\0\0\0\0\0\x01x"),
+    ] {
+        let mut stream = by_hand(&scene.socket());
+        stream.write_all(&wrong).unwrap();
+        assert!(stream.read_to_end(&mut Vec::new()).is_ok(), "the master hangs up");
+    }
+    // Data beyond the server's window, and behind EOF and CLOSE.
+    for end in ["window", "eof", "close"] {
+        let mut stream = by_hand(&scene.socket());
+        stream.write_all(&frame(OPEN)).unwrap();
+        let accepted = read_frame(&mut stream);
+        assert_eq!(accepted[..5], [0x5b, 0, 0, 0, 5], "its own number");
+        let server = &accepted[5..9];
+        let data = [&[0x5e][..], server, &1000_u32.to_be_bytes(), &[0; 1000]].concat();
+        let wrong = match end {
+            "window" => frame(&data).repeat(100_000),
+            "eof" => [frame(&[&[0x60][..], server].concat()), frame(&data)].concat(),
+            _ => [frame(&[&[0x61][..], server].concat()), frame(&data)].concat(),
+        };
+        // It hangs up in the middle of this.
+        let _ = stream.write_all(&wrong);
+        let _ = stream.read_to_end(&mut Vec::new());
+    }
+    // One that says nothing and one in the middle of a message: when they go, nothing is left.
+    let mut silent = by_hand(&scene.socket());
+    silent.write_all(&frame(OPEN)[..9]).unwrap();
+    drop(silent);
+    let said = scene.lab.read("master.log");
+    assert!(said.contains("in proxy mode sent data beyond the window"), "{said}");
+    eventually("nothing of them is left", || master.descriptors() <= before);
+    scene.ride(&["@", "true"]).ok("others go on");
+    assert_eq!(scene.logins(), 1);
+}
+
+/// Covers: ssh -O proxy; ssh_config ControlPersist
+#[test]
+fn what_a_client_in_proxy_mode_leaves_is_cleared_away() {
+    let scene = Scene::new(our("lhssh"), our("lhssh"), "");
+    let options = ["-o", "ControlMaster=auto", "-o", "ControlPersist=1"];
+    let mut first = options.to_vec();
+    first.extend(["@", "true"]);
+    // It is in use as long as such a client is there, longer than it would stay otherwise.
+    scene.lab.run(&scene.master, &scene.args(&first)).ok("master");
+    let ran = scene.ride(&proxied(&["@", "sleep 3; echo still there"])).ok("long");
+    assert_eq!(ran.text(), "still there\n");
+    eventually("it goes when nobody comes", || !scene.socket().exists());
+    let _master = scene.start_master(&[]);
+    let closed = || scene.server.log().matches("Close session").count();
+    let before = closed();
+    let mut client = Client::start(&scene, &["@", "echo on; exec sleep 1000"], Stdio::null(), Stdio::piped());
+    client.0.stdout.as_mut().unwrap().read_exact(&mut [0; 3]).unwrap();
+    drop(client);
+    eventually("the session of a client that was killed ends", || closed() == before + 1);
+}
+
+/// Covers: ssh -O conninfo; ssh -O channels
+#[test]
+fn a_master_tells_what_it_does() {
+    each_mix("sharing_information", "", |scene| {
+        if scene.client != our("lhssh") {
+            return;
+        }
+        let _master = scene.start_master(&[]);
+        if scene.master != our("lhssh") {
+            // OpenSSH's answer since 10.1.
+            let refused = scene.ride(&["-O", "conninfo", "@"]);
+            assert_eq!(refused.code, 255);
+            assert!(refused.err.contains("not supported by the master"), "{}", refused.err);
+            return;
+        }
+        let text = scene.ride(&["-O", "conninfo", "@"]).ok("conninfo").text();
+        assert!(text.contains("server version SSH-2.0-Longhaul"), "{text}");
+        assert!(text.contains("kexalgorithm mlkem768x25519-sha256"), "{text}");
+        let mut client = Client::start(scene, &["@", "echo on; exec cat"], Stdio::piped(), Stdio::piped());
+        client.0.stdout.as_mut().unwrap().read_exact(&mut [0; 3]).unwrap();
+        let text = scene.ride(&["-O", "channels", "@"]).ok("channels").text();
+        assert_eq!(text, "The following connections are open:\n  #0 mux-proxy\n");
+    });
+}
