@@ -421,7 +421,9 @@ fn address(server: &Lhsshd) -> String {
 /// Covers: sshd_config PrometheusListen
 #[test]
 fn counters_say_what_happened() {
-    let Some(scene) = Scene::new("counters_say_what_happened", "PrometheusListen 127.0.0.1:0") else {
+    let Some(scene) =
+        Scene::new("counters_say_what_happened", "PrometheusListen 127.0.0.1:0\nMaxStartups 100")
+    else {
         return;
     };
     let at = address(&scene.server);
@@ -455,6 +457,17 @@ fn counters_say_what_happened() {
     assert!(after["lhsshd_received_bytes_total"] > SIZE && after["lhsshd_sent_bytes_total"] > SIZE);
     assert!(after["lhsshd_failed_attempts_total"] > 0);
 
+    // Sessions that come and go side by side are all counted: one that ends while others log in takes nobody's place.
+    std::thread::scope(|scope| {
+        for _ in 0..16 {
+            scope.spawn(|| scene.ssh(&[], &["true"]).ok("ssh"));
+        }
+    });
+    eventually("all of them are over", || counters(&at)["lhsshd_sessions"] == 0);
+    let after = counters(&at);
+    let logins = after["lhsshd_authentications_total{result=\"success\"}"];
+    assert_eq!((logins, after["lhsshd_commands_total"]), (18, 17), "{after:?}");
+
     // While a session lasts it is counted, and a client that says nothing keeps nobody from logging in.
     let silent: Vec<_> = (0..20).map(|_| TcpStream::connect(&at).unwrap()).collect();
     let mut args = scene.args(&[], &me(), &["sleep 60"]);
@@ -462,7 +475,7 @@ fn counters_say_what_happened() {
     drop(silent);
     eventually("the session counts", || {
         let now = counters(&at);
-        now["lhsshd_sessions"] == 1 && now["lhsshd_authentications_total{result=\"success\"}"] == 3
+        now["lhsshd_sessions"] == 1 && now["lhsshd_authentications_total{result=\"success\"}"] == logins + 1
     });
     child.kill().unwrap();
     child.wait().unwrap();

@@ -59,6 +59,9 @@ pub(crate) struct Arguments {
     account: Account,
 }
 
+/// `-j`: beyond that every server has refused.
+const MAX_CHANNELS: usize = 64;
+
 /// Makes sense of a parsed command line.
 ///
 /// # Errors
@@ -86,6 +89,15 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
             .filter(|kilobits| (1..=100 * 1024 * 1024).contains(kilobits))
             .ok_or_else(|| SCP.usage_error(&format!("invalid limit \"{limit}\"")))?;
         options.bits_per_second = Some(kilobits * 1024);
+    }
+    if let Some(channels) = parsed.text('j') {
+        options.channels = Some(
+            channels
+                .parse()
+                .ok()
+                .filter(|channels| (1..=MAX_CHANNELS).contains(channels))
+                .ok_or_else(|| SCP.usage_error(&format!("invalid number of channels \"{channels}\"")))?,
+        );
     }
     let port = match parsed.text('P') {
         Some(text) => Some(

@@ -3,11 +3,15 @@
 use std::sync::PoisonError;
 
 use lh_client::{
-    Client, LogLevel, Options as ClientOptions, SessionNote, SessionSetup, Start, TerminalUi,
+    Client, LogLevel, Options as ClientOptions, SessionChannel, SessionNote, SessionSetup, Start, TerminalUi,
     answer_by_default, connect_or_share,
 };
+<<<<<<< HEAD
 use lh_config::client::Request;
 use lh_driver::{ChannelHandler, ChannelOptions, Control, ControlCx, ControlEvent};
+=======
+use lh_driver::{ChannelHandler, ChannelId, ChannelOptions, Control, ControlCx, ControlEvent};
+>>>>>>> 3d2cb38a68f2a30188eb34075f69156faad79299
 use lh_transfer::rcp::{self, Outcome, Party};
 use lh_transfer::{Job, Side};
 
@@ -50,15 +54,23 @@ pub(crate) fn log_in_with(request: &Request, ui: &mut TerminalUi) -> Option<Clie
     }
 }
 
+/// A further channel for the data of a copy.
+fn as_session(handler: Box<dyn ChannelHandler>) -> Box<dyn ChannelHandler> {
+    Box::new(SessionChannel::new(SessionSetup::new(Start::Subsystem("sftp".to_owned())), handler))
+}
+
 /// Runs one side of the job; false when the connection is of no more use.
 pub(crate) fn carry_out(client: &mut Client, job: &Job, side: Side, ui: &mut TerminalUi) -> bool {
     let setup = SessionSetup::new(Start::Subsystem("sftp".to_owned()));
-    let handler = Box::new(job.handler(side));
-    if let Err(error) = client.open_session(setup, &ChannelOptions::default(), handler) {
-        job.lost(side, &error.to_string());
-        return false;
-    }
-    let mut control = Copying::default();
+    let handler = Box::new(job.handler(side).with_more_channels(as_session));
+    let channel = match client.open_session(setup, &ChannelOptions::default(), handler) {
+        Ok(channel) => channel,
+        Err(error) => {
+            job.lost(side, &error.to_string());
+            return false;
+        }
+    };
+    let mut control = Copying { channel: Some(channel), ..Copying::default() };
     let result = client.run(&mut control);
     if let Some(request) = control.refused {
         ui.say(&format!("{request} request failed on channel 0"));
@@ -85,6 +97,8 @@ pub(crate) fn carry_out(client: &mut Client, job: &Job, side: Side, ui: &mut Ter
 /// The control of a connection that copies: the server may open nothing.
 #[derive(Default)]
 struct Copying {
+    /// The one that counts, where there are several.
+    channel: Option<ChannelId>,
     refused: Option<&'static str>,
     /// Of the remote program.
     status: Option<u32>,
@@ -93,6 +107,7 @@ struct Copying {
 impl Control for Copying {
     fn on_event(&mut self, event: ControlEvent, cx: &mut ControlCx<'_>) {
         match event {
+            ControlEvent::Note { id, .. } if self.channel.is_some_and(|channel| channel != id) => {}
             ControlEvent::Note { note, .. } => match note.downcast_ref::<SessionNote>() {
                 Some(SessionNote::StartRefused { request }) => {
                     self.refused = Some(request);

@@ -86,6 +86,7 @@ impl Report for Show {
                     self.display.finish(id, &name, size, size, started, now);
                 }
             }
+<<<<<<< HEAD
             Event::Planned { source, target, size } => {
                 let size = size.map_or_else(String::new, |size| format!(" ({size} bytes)"));
                 self.print(&format!("{} -> {}{size}\n", printable(&source), printable(&target)));
@@ -95,6 +96,13 @@ impl Report for Show {
                 say(&format!("{}: going on behind {kept} of {size} bytes", printable(&source)));
             }
             Event::Started { .. } | Event::Entered { .. } | Event::Resumed { .. } => {}
+=======
+            Event::Told { text } if self.verbose => {
+                self.display.break_line();
+                say(&text);
+            }
+            Event::Started { .. } | Event::Entered { .. } | Event::Told { .. } => {}
+>>>>>>> 3d2cb38a68f2a30188eb34075f69156faad79299
             Event::Failed { text } | Event::Skipped { text } => {
                 self.display.break_line();
                 say(&text);

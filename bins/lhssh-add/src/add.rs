@@ -98,7 +98,11 @@ impl<'a> Adder<'a> {
                 });
         }
         if !self.how.keys_only && !stdin {
-            done &= self.certificate(agent, path, &key, &comment, constraints);
+            let certified = self.certificate(agent, path, &key, &comment, constraints);
+            // Whoever has the key can log in: the certificate that did not go in is said, and is no failure.
+            if self.how.certificates_only {
+                done = certified;
+            }
         }
         done
     }

@@ -68,11 +68,9 @@ impl Family {
             Self::Rsa => match bits.unwrap_or(RSA_BITS) {
                 ..1024 => return Err(fatal("Invalid RSA key length: minimum is 1024 bits")),
                 16385.. => return Err(fatal("Invalid RSA key length: maximum is 16384 bits")),
-                bits @ (2048 | 3072 | 4096 | 8192) => (KeyType::Rsa, Some(bits)),
+                bits if bits.is_multiple_of(128) => (KeyType::Rsa, Some(bits)),
                 bits => {
-                    return Err(unsupported(format!(
-                        "RSA keys of {bits} bits (only 2048, 3072, 4096 and 8192) are"
-                    )));
+                    return Err(unsupported(format!("RSA keys of {bits} bits (only multiples of 128) are")));
                 }
             },
         })

@@ -5,10 +5,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use lh_cli::flags::{Parsed, SSH};
-use lh_client::Destination;
-use lh_config::Account;
+use lh_client::{Destination, SystemEnvironment};
+use lh_config::algorithms::AlgorithmKind;
 use lh_config::client::{CommandLine, Request, UserFile};
 use lh_config::forward::{Endpoint, Forward};
+use lh_config::{Account, Environment as _};
 
 /// What the command line says.
 #[derive(Debug)]
@@ -98,10 +99,8 @@ const VALUED: &[(char, &str)] = &[
     ('J', "ProxyJump"),
     ('P', "Tag"),
     ('b', "BindAddress"),
-    ('c', "Ciphers"),
     ('e', "EscapeChar"),
     ('l', "User"),
-    ('m', "MACs"),
     ('p', "Port"),
 ];
 
@@ -166,6 +165,18 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
                 // Unlike others the last one decides, and not even an earlier -o goes before it.
                 lines.retain(|line| !matches!(line, CommandLine::Flag("ControlPath", _)));
                 lines.insert(0, CommandLine::Flag("ControlPath", vec![text()]));
+            }
+            'c' | 'm' => {
+                let (keyword, kind, what) = match flag {
+                    'c' => ("Ciphers", AlgorithmKind::Cipher, "cipher"),
+                    _ => ("MACs", AlgorithmKind::Mac, "mac"),
+                };
+                let list = text();
+                let known = |name: &str| SystemEnvironment.knows_algorithm(kind, name, true);
+                if !list.trim_start_matches(['+', '-', '^']).split(',').all(known) {
+                    return Err(format!("Unknown {what} type '{list}'"));
+                }
+                lines.push(CommandLine::Flag(keyword, vec![list]));
             }
             'w' => {
                 let spec = text();

@@ -139,6 +139,7 @@ fn exit_statuses_and_streams() {
     assert_eq!(ran.text(), "end\nin\n");
 }
 
+/// Covers: ssh_config RekeyLimit
 #[test]
 fn data_survives_both_ways_at_once_with_rekeys() {
     let Some(scene) = Scene::new("lhssh_both_ways", "RekeyLimit 1M") else { return };
@@ -149,6 +150,7 @@ fn data_survives_both_ways_at_once_with_rekeys() {
     assert!(ran.out == fs::read(scene.lab.path("blob")).unwrap(), "the data changed on the way");
 }
 
+/// Covers: ssh_config StrictHostKeyChecking; ssh_config GlobalKnownHostsFile
 #[test]
 fn an_unknown_host_is_asked_about_and_remembered() {
     let Some(scene) = Scene::new("lhssh_first_use", "") else { return };
@@ -180,6 +182,7 @@ fn an_unknown_host_is_asked_about_and_remembered() {
     }
 }
 
+/// Covers: ssh_config StrictHostKeyChecking
 #[test]
 fn a_changed_or_revoked_host_key_is_refused() {
     let Some(scene) = Scene::new("lhssh_changed_key", "") else { return };
@@ -213,6 +216,7 @@ fn a_changed_or_revoked_host_key_is_refused() {
     assert!(ran.err.contains("WARNING: REVOKED HOST KEY DETECTED!"), "{}", ran.err);
 }
 
+/// Covers: ssh -i; ssh_config BatchMode; ssh_config PreferredAuthentications
 #[test]
 fn encrypted_keys_ask_for_their_passphrase_and_never_show_it() {
     let Some(scene) = Scene::new("lhssh_passphrase", "") else { return };
@@ -257,6 +261,7 @@ fn key_files_that_are_open_or_missing_are_told() {
     assert_eq!(ran.err, "Warning: Identity file /nonexistent not accessible: No such file or directory.\r\n");
 }
 
+/// Covers: ssh -c; ssh -p; ssh_config ServerAliveInterval; ssh_config ServerAliveCountMax
 #[test]
 fn endings_are_told_in_the_words_scripts_know() {
     let Some(scene) = Scene::new("lhssh_endings", "") else { return };
@@ -330,6 +335,7 @@ fn going_to_the_background_and_doing_nothing() {
     idle.wait().unwrap();
 }
 
+/// Covers: ssh -J; ssh -v; ssh_config ProxyCommand
 #[test]
 fn through_a_command_and_through_hops() {
     let Some(scene) = Scene::new("lhssh_proxies", "") else { return };
@@ -414,6 +420,7 @@ impl Terminal {
     }
 }
 
+/// Covers: ssh -t
 #[test]
 fn a_terminal_is_carried_over() {
     let Some(scene) = Scene::new("lhssh_terminal", "") else { return };
@@ -462,6 +469,7 @@ fn escapes_work_at_the_start_of_a_line() {
     assert_eq!(terminal.status(), 0);
 }
 
+/// Covers: ssh -t
 #[test]
 fn terminals_are_asked_for_only_where_they_make_sense() {
     let Some(scene) = Scene::new("lhssh_no_terminal", "") else { return };

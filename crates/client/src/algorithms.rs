@@ -122,32 +122,30 @@ pub fn default_algorithms(keyword: &str) -> Vec<String> {
 
 /// Names of OpenSSH's that this build lacks. They may stand in a configuration, which is often one for both, and
 /// are left out of what is offered.
-const FOREIGN: &[(AlgorithmKind, &[&str])] = &[
-    (AlgorithmKind::Kex, &["mlkem768nistp256-sha256"]),
-    (
-        AlgorithmKind::Key,
-        &[
-            "ssh-dss",
-            "ssh-dss-cert-v01@openssh.com",
-            "ssh-mldsa44-ed25519@openssh.com",
-            "ssh-mldsa44-ed25519-cert-v01@openssh.com",
-            key_algorithms::WEBAUTHN[0],
-            key_algorithms::WEBAUTHN[1],
-        ],
-    ),
-];
+const FOREIGN: &[(AlgorithmKind, &[&str])] =
+    &[(AlgorithmKind::Kex, &["mlkem768nistp256-sha256"]), (AlgorithmKind::Key, &key_algorithms::FOREIGN)];
 
-/// Whether a configuration may name this algorithm (or, with `pattern`, whether the pattern fits one).
-pub(crate) fn exists(kind: AlgorithmKind, name: &str, pattern: bool) -> bool {
-    let ours: Vec<&str> = match kind {
+/// The names of everything that can be used.
+fn usable(kind: AlgorithmKind) -> Vec<&'static str> {
+    match kind {
         AlgorithmKind::Cipher => lh_crypto::Cipher::ALL.iter().map(|cipher| cipher.name).collect(),
         AlgorithmKind::Mac => lh_crypto::Mac::ALL.iter().map(|mac| mac.name).collect(),
         AlgorithmKind::Kex => lh_crypto::KexAlgorithm::ALL.iter().map(|kex| kex.name()).collect(),
         AlgorithmKind::Key => key_algorithms::ALL.to_vec(),
-    };
+    }
+}
+
+/// Those of them that a pattern stands for.
+pub(crate) fn matching(kind: AlgorithmKind, pattern: &str) -> Vec<&'static str> {
+    let fits = |name: &&str| lh_config::pattern::wildcard(name.as_bytes(), pattern.as_bytes());
+    usable(kind).into_iter().filter(fits).collect()
+}
+
+/// Whether a configuration may name this algorithm (or, with `pattern`, whether the pattern fits one).
+pub(crate) fn exists(kind: AlgorithmKind, name: &str, pattern: bool) -> bool {
     let foreign =
         FOREIGN.iter().filter(|(each, _)| *each == kind).flat_map(|(_, names)| names.iter().copied());
-    ours.into_iter().chain(foreign).any(|known| {
+    usable(kind).into_iter().chain(foreign).any(|known| {
         if pattern { lh_config::pattern::wildcard(known.as_bytes(), name.as_bytes()) } else { known == name }
     })
 }
@@ -180,6 +178,10 @@ mod tests {
         assert!(exists(AlgorithmKind::Cipher, "aes*-cbc", true));
         assert!(!exists(AlgorithmKind::Cipher, "rot13", false));
         assert!(!exists(AlgorithmKind::Kex, "rot*", true));
+        assert_eq!(
+            matching(AlgorithmKind::Key, "ssh-ed25519*"),
+            ["ssh-ed25519", "ssh-ed25519-cert-v01@openssh.com"]
+        );
         let list = AlgorithmList(Some("mlkem768nistp256-sha256,curve25519-sha256".to_owned()));
         let default = default_algorithms("KexAlgorithms");
         let names = list_of(&list, &default);

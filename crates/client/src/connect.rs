@@ -240,6 +240,8 @@ fn connect_link(options: &Options, depth: usize, log: &mut Log<'_>) -> Result<Co
     say_notes(options, log);
     let started = Instant::now();
     let reached = reach(options, depth, log)?;
+    // What addresses that did not answer have cost is not this one's fault.
+    let started = if reached.address.is_some() { Instant::now() } else { started };
     let fallen_back;
     let options = match reached.fallen_back {
         None => options,
@@ -538,6 +540,7 @@ fn checks(options: &Options) -> Checks {
         dns_name: config.host.parse::<std::net::IpAddr>().is_err().then(|| config.host.clone()),
         dns_found: None,
         order: !algorithms::ordered_by_user(config),
+        least_rsa_bits: *config.required_rsa_size,
         command: config.known_hosts_command.command().map(|text| KnownHostsCommand {
             text: text.to_owned(),
             tokens: config.tokens(&SystemEnvironment),

@@ -99,6 +99,10 @@ fn verify(
     let key = PublicKey::from_blob(blob)
         .map_err(|error| ClientError::HostKey(format!("Host key verification failed: {error}.")))?;
     log.debug(|| format!("Server host key: {} {}", key.key_type(), key.fingerprint(policy.fingerprint)));
+    let least = policy.checks.least_rsa_bits as usize;
+    if key.plain().key_type() == "ssh-rsa" && key.plain().bits() < least {
+        return Err(ClientError::HostKey("Bad server host key: Invalid key length".to_owned()));
+    }
     let key = match key.certificate() {
         None => key,
         Some(certificate) => {

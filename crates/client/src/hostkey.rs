@@ -69,6 +69,8 @@ pub(crate) struct Checks {
     pub(crate) dns_name: Option<String>,
     /// What it said, once it has been asked: whether the fingerprint is there.
     pub(crate) dns_found: Option<bool>,
+    /// `RequiredRSASize`: a shorter RSA key proves nothing.
+    pub(crate) least_rsa_bits: u32,
     /// `KnownHostsCommand`.
     pub(crate) command: Option<KnownHostsCommand>,
     /// The order of host key algorithms is ours to choose, so the command is asked which types are known.

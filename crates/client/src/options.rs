@@ -127,6 +127,14 @@ impl Environment for SystemEnvironment {
         crate::algorithms::exists(kind, name, pattern)
     }
 
+    fn matching_algorithms(
+        &self,
+        kind: lh_config::algorithms::AlgorithmKind,
+        pattern: &str,
+    ) -> Vec<&'static str> {
+        crate::algorithms::matching(kind, pattern)
+    }
+
     fn canonical_name(&self, name: &str, family: lh_config::enums::AddressFamily) -> Option<String> {
         use lh_config::enums::AddressFamily;
         use lh_sys::forward_lookup::Family;

@@ -1,5 +1,6 @@
 //! Algorithm lists: whole lists, or edits of the default with `+`, `-` and `^`.
 
+use crate::Environment;
 use crate::line::Arguments;
 use crate::pattern::{ListMatch, match_list};
 use crate::table::Value;
@@ -77,6 +78,21 @@ impl Value for AlgorithmList {
             out.push(format!("{name} {text}"));
         }
     }
+}
+
+/// A list with each pattern replaced by the names it stands for, as OpenSSH has it. What a list takes away stays as it is: it is
+/// compared with the default.
+pub(crate) fn expanded(list: &str, kind: AlgorithmKind, environment: &dyn Environment) -> String {
+    if list.starts_with('-') || !list.contains(['*', '?']) {
+        return list.to_owned();
+    }
+    let (edit, names) = list.split_at(list.len() - list.trim_start_matches(['+', '^']).len());
+    let names = names.split(',').flat_map(|name| {
+        let found =
+            if name.contains(['*', '?']) { environment.matching_algorithms(kind, name) } else { Vec::new() };
+        if found.is_empty() { vec![name] } else { found }
+    });
+    format!("{edit}{}", names.collect::<Vec<_>>().join(","))
 }
 
 /// What an algorithm keyword lists, for checking and messages.

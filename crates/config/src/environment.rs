@@ -40,6 +40,11 @@ pub trait Environment {
         true
     }
 
+    /// The algorithms that a pattern stands for.
+    fn matching_algorithms(&self, _kind: AlgorithmKind, _pattern: &str) -> Vec<&'static str> {
+        Vec::new()
+    }
+
     /// Asks the resolver for a name: `None` when it has no address there, otherwise the name it is an alias of (or its
     /// own). For `CanonicalizeHostname`.
     fn canonical_name(&self, _name: &str, _family: crate::enums::AddressFamily) -> Option<String> {

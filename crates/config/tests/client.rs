@@ -294,6 +294,11 @@ fn algorithm_lists_edit_the_default() {
     assert_eq!(list("+x,b"), "a-1,a-2,b,x");
     assert_eq!(list("-a-*,zzz"), "b");
     assert_eq!(list("^b,x"), "b,x,a-1,a-2");
+    // A pattern stands for all that there is, not only for what is the default.
+    assert_eq!(list("b,a-*"), "b,a-2,a-3");
+    assert_eq!(list("+a-*"), "a-1,a-2,b,a-3");
+    assert_eq!(list("^?"), "c,a-1,a-2,b");
+    assert_eq!(list("none-fits-*"), "none-fits-*");
 }
 
 #[test]

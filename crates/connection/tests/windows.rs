@@ -372,6 +372,30 @@ fn caps_and_the_budget_of_the_connection_hold() {
     assert_eq!(size, 3 * MIB);
 }
 
+/// What a user says about windows holds for every channel that may carry bulk, and for no other.
+///
+/// Covers: ssh_config TcpRcvBufPoll; ssh_config HPNBufferSize; sshd_config TcpRcvBufPoll; sshd_config HPNBufferSize
+#[test]
+fn a_configured_window_replaces_that_of_bulk_and_no_other() {
+    const MIB: u32 = 1 << 20;
+    let policy = WindowPolicy::configured;
+    assert_eq!(policy(true, None), WindowPolicy::BULK);
+    assert_eq!(policy(true, Some(MIB)), WindowPolicy { initial: MIB, cap: MIB });
+    assert_eq!(policy(true, Some(16 * MIB)), WindowPolicy::BULK.with_cap(16 * MIB));
+    assert_eq!(policy(false, None), WindowPolicy::fixed(2 * MIB));
+    assert_eq!(policy(false, Some(16 * MIB)), WindowPolicy::fixed(16 * MIB));
+    for bulk_window in [WindowPolicy::BULK, WindowPolicy::fixed(3 * MIB)] {
+        let mut connection = Connection::new(Config { bulk_window, ..Config::default() });
+        let mut out: Vec<Vec<u8>> = Vec::new();
+        let other = ChannelOptions { window: WindowPolicy::fixed(64 << 10), ..ChannelOptions::default() };
+        for (options, window) in [(ChannelOptions::default(), bulk_window.initial), (other, 64 << 10)] {
+            connection.open("session", b"", &options, &mut out).expect("there is room");
+            let said = out.pop().expect("an open");
+            assert_eq!(msg::ChannelOpen::decode(&said).expect("it is one").window, window);
+        }
+    }
+}
+
 #[test]
 fn credit_is_not_sent_for_every_packet() {
     let now = Instant::now();

@@ -142,7 +142,7 @@ fn public_lines_come_back_as_they_were() {
 
 #[test]
 fn what_is_written_is_read_again() {
-    for name in ["ed25519", "ecdsa256", "ecdsa384", "ecdsa521", "rsa2048"] {
+    for name in ["ed25519", "ecdsa256", "ecdsa384", "ecdsa521", "rsa2048", "rsa10240"] {
         let key = load(name);
         let plain = key.to_openssh("a comment", None).unwrap();
         let (again, comment) = PrivateKey::parse(plain.as_bytes(), None).unwrap();
@@ -197,6 +197,19 @@ fn the_signature_must_be_of_the_algorithm_that_was_agreed_on() {
 }
 
 #[test]
+fn rsa_keys_are_long_and_short() {
+    for (name, bits) in [("rsa1024", 1024), ("rsa10240", 10240)] {
+        let (key, _) = PrivateKey::parse(&file(&format!("{name}.key")), None).unwrap();
+        assert_eq!(key.public().bits(), bits);
+        for algorithm in key.public().signature_algorithms() {
+            let signature = key.sign(algorithm, b"x").unwrap();
+            key.public().verify(algorithm, b"x", &signature).unwrap();
+            assert_eq!(key.public().verify(algorithm, b"y", &signature), Err(VerifyError::BadSignature));
+        }
+    }
+}
+
+#[test]
 fn every_kind_of_key_can_be_made() {
     for (kind, bits, name, size) in [
         (KeyType::Ed25519, None, "ssh-ed25519", 256),
@@ -204,6 +217,9 @@ fn every_kind_of_key_can_be_made() {
         (KeyType::EcdsaP384, None, "ecdsa-sha2-nistp384", 384),
         (KeyType::EcdsaP521, None, "ecdsa-sha2-nistp521", 521),
         (KeyType::Rsa, Some(2048), "ssh-rsa", 2048),
+        // Other sizes than the library's own.
+        (KeyType::Rsa, Some(1024), "ssh-rsa", 1024),
+        (KeyType::Rsa, Some(2176), "ssh-rsa", 2176),
     ] {
         let key = PrivateKey::generate(kind, bits).unwrap();
         assert_eq!((key.public().key_type(), key.public().bits()), (name, size));
@@ -211,7 +227,9 @@ fn every_kind_of_key_can_be_made() {
         let signature = key.sign(algorithm, b"x").unwrap();
         key.public().verify(algorithm, b"x", &signature).unwrap();
     }
-    assert!(PrivateKey::generate(KeyType::Rsa, Some(1024)).is_err());
+    for bits in [0, 896, 1032, 2047, 16512] {
+        assert!(PrivateKey::generate(KeyType::Rsa, Some(bits)).is_err(), "{bits}");
+    }
 }
 
 /// The signature inside an SSHSIG file (OpenSSH's PROTOCOL.sshsig), and what was signed.
@@ -241,11 +259,11 @@ fn sshsig_data(namespace: &[u8], message: &[u8]) -> Vec<u8> {
 #[test]
 fn signatures_made_by_ssh_keygen_verify() {
     let message = file("signature.data");
-    for name in ["ed25519", "ecdsa256", "ecdsa384", "ecdsa521", "rsa2048"] {
+    for name in ["ed25519", "ecdsa256", "ecdsa384", "ecdsa521", "rsa2048", "rsa10240"] {
         let armored = String::from_utf8(file(&format!("signature.{name}"))).unwrap();
         let (key, data, signature) = open_sshsig(&armored, &message);
         assert_eq!(key, public(name).0);
-        let algorithm = if name == "rsa2048" { "rsa-sha2-512" } else { key.signature_algorithms()[0] };
+        let algorithm = if name.starts_with("rsa") { "rsa-sha2-512" } else { key.signature_algorithms()[0] };
         key.verify(algorithm, &data, &signature).unwrap();
     }
 }
@@ -491,7 +509,7 @@ proptest! {
 
     #[test]
     fn any_bytes_as_a_signature(bytes in proptest::collection::vec(any::<u8>(), 0..120)) {
-        for name in ["ed25519", "ecdsa521", "rsa2048"] {
+        for name in ["ed25519", "ecdsa521", "rsa2048", "rsa10240"] {
             let (key, _) = public(name);
             for algorithm in key.signature_algorithms() {
                 prop_assert!(key.verify(algorithm, b"data", &bytes).is_err());

@@ -82,6 +82,11 @@ impl<'a> ChannelCx<'a> {
         budget
     }
 
+    /// What the peer's window has left, bytes; 0 for a channel that is closed.
+    pub fn window(&self) -> usize {
+        self.channel().map_or(0, |id| self.core.connection.send_budget(id))
+    }
+
     /// Lays out packets for up to `want` bytes (at most 64 packets, and never more than the peer's window) in
     /// the send buffer and lets `fill` write the data straight into them, for example with `readv`. Sends what
     /// `fill` says it wrote, returns that number. `fill` is not called when nothing may be sent.

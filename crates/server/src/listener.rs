@@ -90,12 +90,12 @@ struct Running {
     reports: Option<Reports>,
 }
 
-/// What a wait has found, by index or process.
+/// What a wait has found. Sessions by their processes: others may end before it is looked at.
 struct News {
-    /// Listening sockets with a connection.
+    /// Listening sockets with a connection, by index.
     accepting: Vec<usize>,
     /// Startups that have logged in or are gone.
-    heard: Vec<usize>,
+    heard: Vec<Pid>,
     /// Sessions that report.
     reporting: Vec<Pid>,
 }
@@ -134,7 +134,7 @@ pub fn serve(mut hand_over: HandOver, options: &ListenerOptions) -> Result<i32, 
     if !options.once {
         hand_over.oom_score = oom::spare_this_process();
     }
-    let exporter = if options.once { None } else { export(&hand_over, &log) };
+    let exporter = if options.once { None } else { Exporter::start(&hand_over, &log) };
     let bytes = hand_over.to_bytes();
     let rules = hand_over.config.per_source_penalties.value.clone();
     let exempt = hand_over.config.per_source_penalty_exempt_list.as_deref().map(str::to_owned);
@@ -170,21 +170,6 @@ fn detach_stdio(log_target: LogTarget) -> io::Result<()> {
     match log_target {
         LogTarget::Syslog => lh_sys::fd::null_stdio(),
         LogTarget::Stderr => lh_sys::fd::take_stdin_stdout().map(drop),
-    }
-}
-
-/// Listens for those who ask for counters. Logins are more important: where that fails the server runs without.
-fn export(hand_over: &HandOver, log: &Log) -> Option<Exporter> {
-    let address = hand_over.config.prometheus_listen.value.0?;
-    match Exporter::bind(address).and_then(|exporter| Ok((exporter.address()?, exporter))) {
-        Ok((address, exporter)) => {
-            info!(log, "Counters at http://{address}/metrics");
-            Some(exporter)
-        }
-        Err(problem) => {
-            error!(log, "PrometheusListen {address}: {problem}");
-            None
-        }
     }
 }
 
@@ -270,7 +255,8 @@ impl Listener {
     fn wait(&self) -> Result<News, ListenError> {
         let mut fds = vec![PollFd::new(&self.signals, PollFlags::IN)];
         fds.extend(self.sockets.iter().map(|socket| PollFd::new(socket, PollFlags::IN)));
-        fds.extend(self.startups.iter().map(|startup| PollFd::new(&startup.control, PollFlags::IN)));
+        let starting: Vec<_> = self.startups.iter().map(|startup| (startup.pid, &startup.control)).collect();
+        fds.extend(starting.iter().map(|(_, control)| PollFd::new(*control, PollFlags::IN)));
         let reporting: Vec<_> = self
             .running
             .iter()
@@ -293,28 +279,28 @@ impl Listener {
             Err(error) => return Err(system("poll")(error.into())),
         }
         let ready = |fd: &PollFd<'_>| !fd.revents().is_empty();
-        let (sockets, startups) = (self.sockets.len(), self.startups.len());
+        let sockets = self.sockets.len();
         let indices = |from: usize, count: usize| {
             (0..count).filter(|index| fds.get(from + index).is_some_and(ready)).collect::<Vec<_>>()
         };
-        let reports = indices(1 + sockets + startups, reporting.len());
+        let of = |all: &[(Pid, &OwnedFd)], which: Vec<usize>| {
+            which.into_iter().filter_map(|at| all.get(at).map(|(pid, _)| *pid)).collect::<Vec<_>>()
+        };
         Ok(News {
             accepting: indices(1, sockets),
-            heard: indices(1 + sockets, startups),
-            reporting: reports.into_iter().filter_map(|at| reporting.get(at).map(|(pid, _)| *pid)).collect(),
+            heard: of(&starting, indices(1 + sockets, starting.len())),
+            reporting: of(&reporting, indices(1 + sockets + starting.len(), reporting.len())),
         })
     }
 
     /// News of startups: logged in, or gone. Either way they no longer count.
-    fn hear(&mut self, heard: &[usize]) {
-        for &index in heard.iter().rev() {
-            if index < self.startups.len() {
-                let startup = self.startups.swap_remove(index);
-                if let Some(mut running) = self.running.remove(&startup.pid) {
-                    let pid = startup.pid;
-                    self.take_word(startup, &mut running);
-                    self.running.insert(pid, running);
-                }
+    fn hear(&mut self, heard: &[Pid]) {
+        for pid in heard {
+            let Some(at) = self.startups.iter().position(|startup| startup.pid == *pid) else { continue };
+            let startup = self.startups.swap_remove(at);
+            if let Some(mut running) = self.running.remove(pid) {
+                self.take_word(startup, &mut running);
+                self.running.insert(*pid, running);
             }
         }
         if self.throttling && self.startups.len() < self.hand_over.config.max_startups.value.begin as usize {
@@ -377,17 +363,7 @@ impl Listener {
                 (_, Some(signal)) if [15, 9, 2, 1].contains(&signal) => None,
                 _ => Some(Misdeed::Crash),
             };
-            if let Some(exporter) = &mut self.exporter {
-                let seen = &mut exporter.seen;
-                match misdeed {
-                    Some(Misdeed::Crash) => seen.crashed += 1,
-                    _ if running.authenticated => {}
-                    Some(Misdeed::AuthFail) => seen.refused += 1,
-                    Some(Misdeed::InvalidUser) => seen.invalid_user += 1,
-                    Some(Misdeed::GraceExceeded) => seen.timed_out += 1,
-                    Some(Misdeed::NoAuth | Misdeed::Refused) | None => {}
-                }
-            }
+            self.saw(|seen| seen.ended(misdeed.as_ref(), running.authenticated));
             if let Some(misdeed) = misdeed.filter(|_| !running.authenticated) {
                 self.punish(&running, misdeed);
             }

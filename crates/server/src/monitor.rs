@@ -327,7 +327,14 @@ impl Monitor {
         {
             wait_out(began, &attempt.user);
         }
-        Ok(Decision { verdict, banner: self.banner(), client: self.client_name(), level: self.log.level() })
+        let algorithms = match &self.candidate {
+            Some(candidate) if self.attempts == 1 => {
+                crate::session::names::user_key_algorithms(&candidate.settings)
+            }
+            _ => Vec::new(),
+        };
+        let (banner, client, level) = (self.banner(), self.client_name(), self.log.level());
+        Ok(Decision { verdict, banner, client, level, algorithms })
     }
 
     /// True once a user is in and the connection has not moved yet.
@@ -381,7 +388,10 @@ impl Monitor {
                 (self.config.settings.clone(), None)
             }
         };
-        if let Some(level) = crate::log::Level::by_name(settings.log_level.value.word()) {
+        // Only where a `Match` block says something else: a flag may have said more, or nothing at all.
+        let own_level = settings.log_level.value != self.config.settings.log_level.value;
+        if let Some(level) = crate::log::Level::by_name(settings.log_level.value.word()).filter(|_| own_level)
+        {
             self.log.set_level(self.log.level().max(level));
         }
         self.log.set_places(&settings.log_verbose.0);

@@ -102,6 +102,8 @@ pub(crate) struct Decision {
     pub(crate) client: Option<String>,
     /// How much is logged from now on.
     pub(crate) level: Level,
+    /// The signatures that count for this user, the first time.
+    pub(crate) algorithms: Vec<String>,
 }
 
 impl Question {
@@ -285,6 +287,7 @@ impl Decision {
         put_option(&mut out, self.banner.as_deref().map(str::as_bytes));
         put_option(&mut out, self.client.as_deref().map(str::as_bytes));
         out.put_u8(self.level as u8);
+        put_list(&mut out, &self.algorithms);
         out
     }
 
@@ -309,8 +312,9 @@ impl Decision {
         let banner = owned(read_option(&mut reader)?);
         let client = owned(read_option(&mut reader)?);
         let level = Level::from_number(reader.u8()?);
+        let algorithms = read_list(&mut reader)?;
         reader.finish()?;
-        Ok(Self { verdict, banner, client, level })
+        Ok(Self { verdict, banner, client, level, algorithms })
     }
 }
 
@@ -522,7 +526,8 @@ mod tests {
             Verdict::Denied("Not today\n".into()),
         ] {
             let banner = Some("Welcome\n".to_owned());
-            let sent = Decision { verdict, banner, client: None, level: Level::Debug2 };
+            let algorithms = vec!["ssh-ed25519".to_owned()];
+            let sent = Decision { verdict, banner, client: None, level: Level::Debug2, algorithms };
             assert_eq!(Decision::decode(&sent.encode()).unwrap(), sent);
         }
     }

@@ -26,7 +26,7 @@ pub fn default_algorithms(keyword: &str) -> Vec<String> {
 }
 
 /// A name that OpenSSH's configurations may hold and that is left out when algorithms are negotiated.
-const FOREIGN_KEX: &str = "mlkem768nistp256-sha256";
+const FOREIGN_KEX: [&str; 1] = ["mlkem768nistp256-sha256"];
 
 impl Environment for Host {
     /// `sshd_config` has no `Match exec`.
@@ -43,17 +43,31 @@ impl Environment for Host {
     }
 
     fn knows_algorithm(&self, kind: AlgorithmKind, name: &str, pattern: bool) -> bool {
-        let is = |known: &str| {
-            if pattern { match_list(known, name, false) == ListMatch::Yes } else { known == name }
+        let is = |known: &&str| if pattern { fits(known, name) } else { *known == name };
+        // Stock configurations name what cannot be used here, too.
+        let foreign: &[&str] = match kind {
+            AlgorithmKind::Key => &key_algorithms::FOREIGN,
+            AlgorithmKind::Kex => &FOREIGN_KEX,
+            _ => &[],
         };
-        match kind {
-            AlgorithmKind::Cipher => Cipher::ALL.iter().any(|cipher| is(cipher.name)),
-            AlgorithmKind::Mac => Mac::ALL.iter().any(|mac| is(mac.name)),
-            AlgorithmKind::Kex => KexAlgorithm::ALL.iter().any(|kex| is(kex.name())) || is(FOREIGN_KEX),
-            // Stock configurations name what cannot be used here, too.
-            AlgorithmKind::Key => {
-                key_algorithms::ALL.iter().chain(&key_algorithms::WEBAUTHN).any(|name| is(name))
-            }
-        }
+        usable(kind).iter().chain(foreign).any(is)
+    }
+
+    fn matching_algorithms(&self, kind: AlgorithmKind, pattern: &str) -> Vec<&'static str> {
+        usable(kind).into_iter().filter(|name| fits(name, pattern)).collect()
+    }
+}
+
+fn fits(name: &str, pattern: &str) -> bool {
+    match_list(name, pattern, false) == ListMatch::Yes
+}
+
+/// The names of everything that can be used.
+fn usable(kind: AlgorithmKind) -> Vec<&'static str> {
+    match kind {
+        AlgorithmKind::Key => key_algorithms::ALL.to_vec(),
+        AlgorithmKind::Kex => KexAlgorithm::ALL.iter().map(|kex| kex.name()).collect(),
+        AlgorithmKind::Cipher => Cipher::ALL.iter().map(|cipher| cipher.name).collect(),
+        AlgorithmKind::Mac => Mac::ALL.iter().map(|mac| mac.name).collect(),
     }
 }

@@ -59,6 +59,7 @@ impl Show {
             Event::FileDone { id, name, size, started, .. } => {
                 self.display.finish(id, &name, size, size, started, now);
             }
+            Event::Told { .. } => {}
             Event::Failed { text } | Event::Skipped { text } => {
                 self.display.break_line();
                 say(&text);

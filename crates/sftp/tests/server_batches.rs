@@ -105,7 +105,7 @@ fn a_full_disk_is_named_with_its_file() {
 fn what_is_too_much_or_unknown_is_refused_whole() {
     let dir = tempfile::tempdir().unwrap();
     let mut peer = Peer::new(dir.path());
-    assert_eq!(code(put(&mut peer, 2, &[("f", Attrs::NONE, b"x")])), StatusCode::OP_UNSUPPORTED);
+    assert_eq!(code(put(&mut peer, 8, &[("f", Attrs::NONE, b"x")])), StatusCode::OP_UNSUPPORTED);
     let many = vec![("f", Attrs::NONE, &b""[..]); MAX_FILES + 1];
     assert_eq!(code(put(&mut peer, 0, &many)), StatusCode::BAD_MESSAGE);
     let mut fields = Vec::new();

@@ -10,7 +10,9 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use lh_driver::{ChannelCx, ChannelEvent, ChannelHandler, Interest, Interests, Ready};
+use lh_driver::{
+    ChannelCx, ChannelEvent, ChannelHandler, ChannelId, ChannelOptions, Interest, Interests, Ready,
+};
 use lh_sftp::server::Output;
 use lh_sys::signals::Signals;
 
@@ -40,9 +42,17 @@ pub trait Report: Send {
 struct State {
     engine: Engine,
     report: Box<dyn Report>,
+<<<<<<< HEAD
     /// A signal has come: everything is left as it is, to be gone on with.
     stopped: bool,
+=======
+    /// The channels to the target: the first one, and further ones ([`Engine::open_lane`]).
+    channels: Vec<ChannelId>,
+>>>>>>> 3d2cb38a68f2a30188eb34075f69156faad79299
 }
+
+/// Makes a session channel that runs the SFTP subsystem of one that only knows what to do with its bytes.
+pub type AsSession = fn(Box<dyn ChannelHandler>) -> Box<dyn ChannelHandler>;
 
 struct Shared {
     state: Mutex<State>,
@@ -74,7 +84,11 @@ impl Job {
         let (source, target) = (pair()?, pair()?);
         let relay = plan.direction == Direction::Relay;
         let engine = Engine::new(plan, options, Instant::now());
+<<<<<<< HEAD
         let state = Mutex::new(State { engine, report, stopped: false });
+=======
+        let state = Mutex::new(State { engine, report, channels: Vec::new() });
+>>>>>>> 3d2cb38a68f2a30188eb34075f69156faad79299
         Ok(Self {
             shared: Arc::new(Shared { state, relay, signals: Mutex::default(), wake: [source.1, target.1] }),
             listen: Arc::new([source.0, target.0]),
@@ -83,8 +97,12 @@ impl Job {
 
     /// The handler for the SFTP channel of `side`. It stops its driver, with 0, when the copy is finished.
     pub fn handler(&self, side: Side) -> JobHandler {
+<<<<<<< HEAD
         let signals = self.shared.signals.lock().unwrap_or_else(PoisonError::into_inner).clone();
         JobHandler { job: self.clone(), side, deadline: None, closed: false, signals }
+=======
+        JobHandler { job: self.clone(), side, lane: Some(0), as_session: None, deadline: None, closed: false }
+>>>>>>> 3d2cb38a68f2a30188eb34075f69156faad79299
     }
 
     /// The connection of `side` is gone, or never came to be; see [`Engine::lost`].
@@ -135,6 +153,19 @@ impl Job {
 }
 
 impl State {
+    /// Sends on every channel what there is room for.
+    fn advance_all(&mut self, cx: &mut ChannelCx<'_>, now: Instant) {
+        for (lane, &id) in self.channels.iter().enumerate() {
+            let mut control = cx.control();
+            let Some(mut channel) = control.channel(id) else { continue };
+            let mut out = ChannelOutput(&mut channel);
+            match lane {
+                0 => self.engine.advance(Side::Target, &mut out, now),
+                lane => self.engine.advance_lane(lane, &mut out, now),
+            }
+        }
+    }
+
     fn tell(&mut self, now: Instant) {
         while let Some(event) = self.engine.poll_event() {
             self.report.event(event, now);
@@ -146,6 +177,10 @@ impl State {
 pub struct JobHandler {
     job: Job,
     side: Side,
+    /// Which of the channels to the target; none for a further one that is not open.
+    lane: Option<usize>,
+    /// How further channels are opened, if they may be.
+    as_session: Option<AsSession>,
     deadline: Option<Instant>,
     closed: bool,
     signals: Option<Arc<Signals>>,
@@ -156,11 +191,26 @@ const WAKE: usize = 0;
 const SIGNALS: usize = 1;
 
 impl JobHandler {
+    /// Lets the copy open further channels on the same connection when they help: to the target of an upload.
+    #[must_use]
+    pub const fn with_more_channels(mut self, as_session: AsSession) -> Self {
+        self.as_session = Some(as_session);
+        self
+    }
+
     fn run(&mut self, cx: &mut ChannelCx<'_>) {
         let now = cx.now();
         let mut guard = self.job.lock();
         let state = &mut *guard;
-        state.engine.advance(self.side, &mut ChannelOutput(cx), now);
+        if state.channels.len() > 1 {
+            // What came on one makes room for data on all.
+            state.advance_all(cx, now);
+        } else if self.lane == Some(0) {
+            state.engine.advance(self.side, &mut ChannelOutput(cx), now);
+        }
+        if let Some(as_session) = self.as_session {
+            self.open_more(state, as_session, cx);
+        }
         state.tell(now);
         let mut redraw = None;
         if state.report.wants_progress() {
@@ -175,23 +225,72 @@ impl JobHandler {
         drop(guard);
         if finished && !std::mem::replace(&mut self.closed, true) {
             self.job.wake_other(self.side);
+<<<<<<< HEAD
             self.signals = None;
             let mut state = self.job.lock();
             let summary = state.engine.summary();
             state.report.ended(&summary, now);
             drop(state);
             cx.close();
+=======
+            self.close_all(cx);
+>>>>>>> 3d2cb38a68f2a30188eb34075f69156faad79299
             cx.stop(0);
         } else if wake && !self.closed {
             self.job.wake_other(self.side);
         }
     }
 
-    fn lost(&mut self, reason: &str, cx: &mut ChannelCx<'_>) {
-        if !self.closed {
-            self.job.lost(self.side, reason);
-            self.run(cx);
+    fn opened(&mut self, id: ChannelId) {
+        let state = &mut *self.job.lock();
+        match self.lane {
+            Some(_) => state.engine.open(self.side),
+            None => self.lane = Some(state.engine.open_lane()),
         }
+        // Of two remote ends neither has further ones.
+        if !self.job.shared.relay {
+            state.channels.push(id);
+        }
+    }
+
+    /// Asks for as many channels as the engine would like to have.
+    fn open_more(&self, state: &mut State, as_session: AsSession, cx: &mut ChannelCx<'_>) {
+        for _ in 0..state.engine.lanes_wanted() {
+            let handler = Self {
+                job: self.job.clone(),
+                side: self.side,
+                lane: None,
+                as_session: None,
+                deadline: None,
+                closed: false,
+            };
+            let handler = as_session(Box::new(handler));
+            if cx.control().open("session", b"", &ChannelOptions::default(), handler).is_err() {
+                state.engine.lane_refused();
+            }
+        }
+    }
+
+    fn close_all(&self, cx: &mut ChannelCx<'_>) {
+        let channels = std::mem::take(&mut self.job.lock().channels);
+        for id in channels {
+            if let Some(mut channel) = cx.control().channel(id) {
+                channel.close();
+            }
+        }
+        cx.close();
+    }
+
+    fn lost(&mut self, reason: &str, cx: &mut ChannelCx<'_>) {
+        if self.closed {
+            return;
+        }
+        match self.lane {
+            Some(0) => self.job.lost(self.side, reason),
+            Some(lane) => self.job.lock().engine.lane_lost(lane, reason, cx.now()),
+            None => self.job.lock().engine.lane_refused(),
+        }
+        self.run(cx);
     }
 }
 
@@ -200,12 +299,16 @@ impl ChannelHandler for JobHandler {
         match event {
             // Whoever asked for the subsystem did so before; its answer need not be waited for.
             ChannelEvent::Opened { .. } => {
-                self.job.lock().engine.open(self.side);
+                self.opened(cx.id());
                 self.run(cx);
             }
             ChannelEvent::Data { ext: None, data } => {
                 let len = data.len();
-                self.job.lock().engine.received(self.side, data, cx.now());
+                let engine = &mut self.job.lock().engine;
+                match self.lane {
+                    Some(lane @ 1..) => engine.lane_received(lane, data, cx.now()),
+                    _ => engine.received(self.side, data, cx.now()),
+                }
                 cx.consumed(len);
             }
             ChannelEvent::Data { ext: Some(_), data } => {
@@ -213,6 +316,7 @@ impl ChannelHandler for JobHandler {
                 cx.consumed(data.len());
             }
             ChannelEvent::Eof | ChannelEvent::Closed => self.lost("Connection closed", cx),
+            ChannelEvent::OpenFailed { .. } if self.lane.is_none() => self.lost("", cx),
             ChannelEvent::OpenFailed { description, .. } => {
                 let text = crate::display_name(description.as_bytes());
                 self.lost(&format!("channel open failed: {text}"), cx);
@@ -277,5 +381,9 @@ impl Output for ChannelOutput<'_, '_> {
 
     fn send_in_place(&mut self, want: usize, fill: &mut dyn FnMut(&mut [IoSliceMut<'_>]) -> usize) -> usize {
         self.0.send_in_place(want, fill)
+    }
+
+    fn peer_is_full(&mut self) -> bool {
+        self.0.is_open() && self.0.window() == 0
     }
 }

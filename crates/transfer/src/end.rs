@@ -122,6 +122,7 @@ pub(crate) enum Op<'a> {
     OpenRead(&'a [u8]),
     /// → `Opened`. Made with `mode` if it does not exist, never cut.
     OpenWrite { path: &'a [u8], mode: u32 },
+<<<<<<< HEAD
     /// → `Info`; a symlink itself.
     Lstat(&'a [u8]),
     /// → `Info` of an open file.
@@ -143,6 +144,10 @@ pub(crate) enum Op<'a> {
     BeginSum(&'a Handle),
     /// → `Extended`. Remote only.
     EndSum(&'a Handle),
+=======
+    /// → `Opened`, for writing. Remote only.
+    OpenExisting(&'a [u8]),
+>>>>>>> 3d2cb38a68f2a30188eb34075f69156faad79299
     /// → `Ok`. A directory that exists is an error.
     Mkdir { path: &'a [u8], mode: u32 },
     /// → `Opened`, or `Listing` where opening says more. Only what matches `pattern` is wanted (empty: everything), but an end

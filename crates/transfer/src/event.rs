@@ -54,6 +54,11 @@ pub enum Event {
         /// One line without a program name; control characters are escaped.
         text: String,
     },
+    /// What the engine has decided, for those who want to know how it works (`-v`).
+    Told {
+        /// One line.
+        text: String,
+    },
     /// Something was left out on purpose (a socket in a tree). No failure.
     Skipped {
         /// As [`Event::Failed::text`].

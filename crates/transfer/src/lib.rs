@@ -34,7 +34,7 @@ mod select;
 mod table;
 mod wording;
 
-pub use driver::{Job, JobHandler, Report};
+pub use driver::{AsSession, Job, JobHandler, Report};
 pub use engine::{Current, Engine, MAX_LISTS, Side};
 pub use event::{Event, Summary, Totals, Waits};
 pub use lh_sftp::glob::{has_magic, matches as glob_matches};

@@ -109,9 +109,17 @@ pub(crate) fn perform(op: Op<'_>) -> Outcome {
         // The directory is closed with the last use of its handle.
         Op::Close(Handle::LocalDir(_)) => Ok(Done::Ok),
         Op::Close(Handle::Remote(_)) | Op::ListMore(_) => Err(Errno::BADF.into()),
+<<<<<<< HEAD
         Op::ExpandPath(_) | Op::PutFiles { .. } | Op::GetFiles { .. } | Op::BeginSum(_) | Op::EndSum(_) => {
             Err(Errno::NOSYS.into())
         }
+=======
+        Op::OpenExisting(_)
+        | Op::RealPath(_)
+        | Op::ExpandPath(_)
+        | Op::PutFiles { .. }
+        | Op::GetFiles { .. } => Err(Errno::NOSYS.into()),
+>>>>>>> 3d2cb38a68f2a30188eb34075f69156faad79299
     }
 }
 

@@ -59,6 +59,8 @@ pub struct Options {
     /// Files being opened, copied or closed at a time, at most; fewer where an end can hold less. Bounds the handles
     /// held on both ends.
     pub max_open_files: usize,
+    /// Channels for the data of large uploads; by default as many as the path and the server's windows call for.
+    pub channels: Option<usize>,
     /// Send small files by the hundred in one message, where the server offers that.
     pub batches: bool,
     /// Go on where a shorter target ends (`-a` of `sftp`): what is there is taken to be right. A target that is
@@ -99,6 +101,7 @@ impl Default for Options {
             max_requests: None,
             max_bytes_in_flight: 64 << 20,
             max_open_files: 768,
+            channels: None,
             batches: true,
             resume: false,
             sync: false,

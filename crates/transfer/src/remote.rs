@@ -109,6 +109,7 @@ impl Remote {
                 flags: OpenFlags::WRITE | OpenFlags::CREAT,
                 attrs: Attrs::with_permissions(mode & 0o777),
             },
+<<<<<<< HEAD
             Op::Lstat(path) => Request::Lstat { path },
             Op::Fstat(handle) => Request::Fstat { handle: remote(handle)? },
             Op::OpenPart { path, mode, as_found } => Request::Open {
@@ -140,6 +141,9 @@ impl Remote {
             }
             Op::BeginSum(handle) => Request::RunningSum { handle: remote(handle)?, finish: false },
             Op::EndSum(handle) => Request::RunningSum { handle: remote(handle)?, finish: true },
+=======
+            Op::OpenExisting(path) => Request::Open { path, flags: OpenFlags::WRITE, attrs: Attrs::NONE },
+>>>>>>> 3d2cb38a68f2a30188eb34075f69156faad79299
             Op::Mkdir { path, mode } => Request::Mkdir { path, attrs: Attrs::with_permissions(*mode) },
             Op::List { path, pattern } if self.session.supports(extension::LIST_DIR) => {
                 shape = Shape::Listing;

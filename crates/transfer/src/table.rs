@@ -54,6 +54,10 @@ impl<T> Table<T> {
         self.slots.iter().flatten()
     }
 
+    pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.slots.iter_mut().flatten()
+    }
+
     pub(crate) fn keys(&self) -> Vec<Key> {
         (0..self.slots.len() as Key).filter(|&key| self.get(key).is_some()).collect()
     }

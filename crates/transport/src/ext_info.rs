@@ -11,7 +11,7 @@ const MAX_ENTRIES: u32 = 1024;
 /// Our EXT_INFO.
 pub(crate) fn ours(config: &Config) -> Vec<u8> {
     let own: &[(&str, &str)] = match config.role {
-        Role::Client => &[("ext-info-in-auth@openssh.com", "0")],
+        Role::Client => &[(IN_AUTH, "0")],
         Role::Server => &[("publickey-hostbound@openssh.com", "0"), ("ping@openssh.com", "0")],
     };
     let sig_algs = config.server_sig_algs.join(",");
@@ -32,6 +32,19 @@ pub(crate) fn ours(config: &Config) -> Vec<u8> {
         out.put_string(name.as_bytes());
         out.put_string(value);
     }
+    out
+}
+
+/// What the client sends that takes a second EXT_INFO before the user is in.
+pub(crate) const IN_AUTH: &str = "ext-info-in-auth@openssh.com";
+
+/// A server's second EXT_INFO: the signatures it takes from this user.
+pub(crate) fn for_user(algorithms: &[String]) -> Vec<u8> {
+    let mut out = Vec::new();
+    out.put_u8(ExtInfo::NUMBER);
+    out.put_u32(1);
+    out.put_string(b"server-sig-algs");
+    out.put_string(algorithms.join(",").as_bytes());
     out
 }
 

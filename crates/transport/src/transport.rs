@@ -10,6 +10,7 @@ use lh_wire::{Message, PacketSink};
 
 use crate::compress::{Deflater, Inflater};
 use crate::epoch::RawKeys;
+use crate::ext_info;
 use crate::ident::{self, Found};
 use crate::job::{Job, Work};
 use crate::machine::{KexState, Phase};
@@ -414,6 +415,14 @@ impl Transport {
         self.phase = Phase::Ended;
         self.held.clear();
         self.held_bytes = 0;
+    }
+
+    /// Server: tells a client that wants to know (`ext-info-in-auth@openssh.com`) which signatures count for the user it has
+    /// named, which may be others than were announced to everybody. Once, and before the user is in.
+    pub fn announce_signature_algorithms(&mut self, algorithms: &[String]) {
+        if self.peer_extension(ext_info::IN_AUTH) == Some(b"0") {
+            lh_wire::PacketSink::payload(self, &ext_info::for_user(algorithms));
+        }
     }
 
     /// The user is authenticated: delayed compression starts, and rekeying by limits. A server calls this right

@@ -24,6 +24,12 @@ pub static SCP: Program = Program {
         Flag::with('F', "ssh_config", Works, "Read this file instead of ~/.ssh/config and the system's."),
         Flag::plain('f', Works, ""),
         Flag::with('i', "identity_file", Works, "Try this private key; may be repeated."),
+        Flag::with(
+            'j',
+            "channels",
+            Works,
+            "Upload large files over so many channels; by default as many as help.",
+        ),
         Flag::with('J', "destination", Works, "Connect through this host, or several separated by commas."),
         Flag::with('l', "limit", Works, "Use at most this many Kbit/s."),
         Flag::with('M', "mode", Works, ""),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::config::{ClientConfig, JumpHost, Note};
 use super::{CommandLine, Request, UserFile};
-use crate::algorithms::AlgorithmKind;
+use crate::algorithms::{AlgorithmKind, expanded};
 use crate::client_table::{CLIENT_IGNORED, CLIENT_KEYWORDS, ClientSettings};
 use crate::enums::CanonicalizeHostname;
 use crate::environment::Environment;
@@ -368,10 +368,15 @@ impl Loader<'_> {
             "ProxyCommand" => self.settings.proxy_jump.is_set(),
             _ => false,
         };
-        if let (Some(kind), Some(list)) = (AlgorithmKind::of_keyword(name), args.clone().next_word())
-            && !self.algorithms_known(kind, &list)
-        {
-            return self.bad(place.say(&kind.message(&list)));
+        if let (Some(kind), Some(list)) = (AlgorithmKind::of_keyword(name), args.clone().next_word()) {
+            if !self.algorithms_known(kind, &list) {
+                return self.bad(place.say(&kind.message(&list)));
+            }
+            let list = expanded(&list, kind, self.environment);
+            let more = args.remaining();
+            let words: Vec<&str> =
+                std::iter::once(list.as_str()).chain(more.iter().skip(1).map(String::as_str)).collect();
+            args = Arguments::from_words(name, Dialect::Client, &words);
         }
         if name == "ProxyJump" {
             let spec = args.clone().next_word().unwrap_or_default();

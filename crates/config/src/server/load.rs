@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::criteria::{BadCriteria, Criteria};
 use super::source::{Source, Statement};
-use crate::algorithms::AlgorithmKind;
+use crate::algorithms::{AlgorithmKind, expanded};
 use crate::environment::Environment;
 use crate::error::{ConfigError, errno_text};
 use crate::include::{self, MAX_DEPTH, glob};
@@ -163,6 +163,13 @@ impl Loader<'_> {
             return Ok(self.bad(place.say("invalid quotes")));
         };
         self.check_names(row, &args, place, conditions)?;
+        // What the session processes read is what the listener understood.
+        let rest = match (AlgorithmKind::of_keyword(SERVER_KEYWORDS[row].name), args.clone().next_word()) {
+            (Some(kind), Some(list)) if list.contains(['*', '?']) && args.clone().remaining().len() == 1 => {
+                expanded(&list, kind, self.environment)
+            }
+            _ => rest.to_string(),
+        };
         let mut scratch = ServerSettings::unset();
         if let Err(message) = scratch.set(row, &mut args, &Origin::CommandLine, true) {
             return Err(self.fatal(place.say(&message)));
@@ -173,7 +180,7 @@ impl Loader<'_> {
         }
         self.source.statements.push(Statement {
             row,
-            rest: rest.to_string(),
+            rest,
             file: place.file,
             line: place.line,
             conditions: conditions.clone(),

@@ -47,6 +47,10 @@ impl Environment for World {
     fn knows_algorithm(&self, _kind: AlgorithmKind, name: &str, _pattern: bool) -> bool {
         !name.contains("bogus")
     }
+    fn matching_algorithms(&self, _kind: AlgorithmKind, pattern: &str) -> Vec<&'static str> {
+        let fits = |name: &&str| lh_config::pattern::wildcard(name.as_bytes(), pattern.as_bytes());
+        ["a-2", "a-3", "c"].into_iter().filter(fits).collect()
+    }
     fn canonical_name(&self, name: &str, _family: lh_config::enums::AddressFamily) -> Option<String> {
         self.names.get(name).cloned()
     }

@@ -64,9 +64,16 @@ pub const ALL: [&str; 18] = [
     "rsa-sha2-512-cert-v01@openssh.com",
 ];
 
-/// What a browser's security keys sign with. A configuration may name it; nothing here makes such signatures.
-pub const WEBAUTHN: [&str; 2] =
-    ["webauthn-sk-ecdsa-sha2-nistp256@openssh.com", "webauthn-sk-ecdsa-sha2-nistp256-cert-v01@openssh.com"];
+/// Names that a configuration may hold, because OpenSSH's does, and that nothing here can use: what a browser's security keys
+/// sign with, DSA, which is gone, and what is yet to come.
+pub const FOREIGN: [&str; 6] = [
+    "ssh-dss",
+    "ssh-dss-cert-v01@openssh.com",
+    "ssh-mldsa44-ed25519@openssh.com",
+    "ssh-mldsa44-ed25519-cert-v01@openssh.com",
+    "webauthn-sk-ecdsa-sha2-nistp256@openssh.com",
+    "webauthn-sk-ecdsa-sha2-nistp256-cert-v01@openssh.com",
+];
 
 /// True for the name of a certificate's type or signature algorithm.
 pub fn is_certificate(name: &str) -> bool {
@@ -78,7 +85,7 @@ pub fn is_certificate(name: &str) -> bool {
 pub fn plain(name: &str) -> Cow<'_, str> {
     match name.strip_suffix(CERTIFICATE_SUFFIX) {
         // The names of security keys end in @openssh.com with and without a certificate.
-        Some(plain) if plain.starts_with("sk-") || plain.starts_with("webauthn-sk-") => {
+        Some(plain) if ["sk-", "webauthn-sk-", "ssh-mldsa"].iter().any(|start| plain.starts_with(start)) => {
             format!("{plain}@openssh.com").into()
         }
         Some(plain) => plain.into(),
@@ -98,7 +105,7 @@ mod tests {
 
     #[test]
     fn each_plain_name_has_its_certificate_s_and_back() {
-        for (at, name) in PLAIN.iter().chain([&SHA1[0], &WEBAUTHN[0]]).enumerate() {
+        for (at, name) in PLAIN.iter().chain([&SHA1[0], &FOREIGN[0], &FOREIGN[2], &FOREIGN[4]]).enumerate() {
             let certificate = certified(name);
             assert!(is_certificate(&certificate) && !is_certificate(name));
             assert_eq!((plain(&certificate).as_ref(), plain(name).as_ref()), (*name, *name));

@@ -52,7 +52,7 @@ const MISMATCH: KeyFileError =
     KeyFileError::InvalidKey { why: "private and public half do not belong together" };
 
 impl PrivateKey {
-    /// A fresh key. `bits` counts for RSA only (`None`: 3072; possible: 2048, 3072, 4096, 8192).
+    /// A fresh key. `bits` counts for RSA only (`None`: 3072; multiples of 128 from 1024 to 16384).
     ///
     /// # Errors
     /// [`CryptoError::Unsupported`] for other sizes.

@@ -363,5 +363,9 @@ fn verify_rsa(algorithm: &str, e: &[u8], n: &[u8], data: &[u8], signature: &[u8]
     let mut padded = Vec::with_capacity(n.len());
     super::curve::put_padded(&mut padded, signature, n.len())
         .ok_or(VerifyError::Malformed { why: "wrong length" })?;
+    if n.len() > 1024 {
+        let right = super::rsa::verify_long(algorithm, e, n, data, &padded);
+        return if right { Ok(()) } else { Err(VerifyError::BadSignature) };
+    }
     key.verify(parameters, data, &padded).map_err(|_| VerifyError::BadSignature)
 }

@@ -8,6 +8,7 @@ use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::rsa::{KeyPair, KeyPairComponents, KeySize, PublicKeyComponents};
 use aws_lc_rs::signature::{RSA_PKCS1_SHA256, RSA_PKCS1_SHA512, RsaEncoding};
 use crypto_bigint::{BoxedUint, NonZero};
+use lh_sys::rsa::Digest;
 use lh_wire::Mpint;
 use zeroize::{Zeroize, Zeroizing};
 
@@ -24,8 +25,12 @@ pub(super) struct RsaNumbers {
 
 pub(super) struct RsaKey {
     pub(super) numbers: RsaNumbers,
-    pair: KeyPair,
+    /// Where the library takes keys of this size; the others are signed with by what is underneath it.
+    pair: Option<KeyPair>,
 }
+
+/// The sizes that are used at all, bits: OpenSSH's.
+const SIZES: std::ops::RangeInclusive<usize> = 1024..=16384;
 
 impl RsaKey {
     pub(super) fn generate(bits: u32) -> Result<Self, CryptoError> {
@@ -35,24 +40,33 @@ impl RsaKey {
             3072 => KeySize::Rsa3072,
             4096 => KeySize::Rsa4096,
             8192 => KeySize::Rsa8192,
+            bits if bits.is_multiple_of(128) && SIZES.contains(&(bits as usize)) => {
+                let der = lh_sys::rsa::generate(bits).map_err(|_| FAILED)?;
+                let numbers = RsaNumbers::from_pkcs1(&der).map_err(|_| FAILED)?;
+                return Self::from_numbers(numbers).map_err(|_| FAILED);
+            }
             _ => {
                 return Err(CryptoError::Unsupported {
-                    what: "an RSA key of another size than 2048, 3072, 4096 or 8192 bits",
+                    what: "an RSA key of another size than a multiple of 128 from 1024 to 16384 bits",
                 });
             }
         };
         let pair = KeyPair::generate(size).map_err(|_| FAILED)?;
         let der: Pkcs8V1Der<'_> = pair.as_der().map_err(|_| FAILED)?;
         let numbers = pkcs8_inner(der.as_ref()).and_then(RsaNumbers::from_pkcs1).map_err(|_| FAILED)?;
-        Ok(Self { numbers, pair })
+        Ok(Self { numbers, pair: Some(pair) })
     }
 
     /// Checks that the numbers belong together.
     pub(super) fn from_numbers(numbers: RsaNumbers) -> Result<Self, KeyFileError> {
         const BAD: KeyFileError = KeyFileError::InvalidKey { why: "the numbers do not make an RSA key" };
         let bits = Mpint::from_magnitude(&numbers.n).bits();
-        if !(2048..=8192).contains(&bits) {
+        if !SIZES.contains(&bits) {
             return Err(KeyFileError::Unsupported { what: format!("RSA key of {bits} bits") });
+        }
+        if !(2048..=8192).contains(&bits) {
+            let sound = numbers.to_pkcs1().is_some_and(|der| lh_sys::rsa::is_sound(&der));
+            return if sound { Ok(Self { numbers, pair: None }) } else { Err(BAD) };
         }
         let pair = KeyPair::from_components(&KeyPairComponents {
             public_key: PublicKeyComponents { n: numbers.n.as_slice(), e: numbers.e.as_slice() },
@@ -64,35 +78,55 @@ impl RsaKey {
             qInv: numbers.q_inverse.as_slice(),
         })
         .map_err(|_| BAD)?;
-        Ok(Self { numbers, pair })
+        Ok(Self { numbers, pair: Some(pair) })
     }
 
     pub(super) fn sign(&self, algorithm: &str, data: &[u8]) -> Result<Vec<u8>, CryptoError> {
         let encoding: &'static dyn RsaEncoding = match algorithm {
             RSA_SHA2_512 => &RSA_PKCS1_SHA512,
             RSA_SHA2_256 => &RSA_PKCS1_SHA256,
-            SSH_RSA => return self.sign_sha1(data),
+            SSH_RSA => return self.sign_below(algorithm, data),
             _ => return Err(CryptoError::Unsupported { what: "this signature algorithm with an RSA key" }),
         };
-        let mut signature = vec![0; self.pair.public_modulus_len()];
-        self.pair
-            .sign(encoding, &SystemRandom::new(), data, &mut signature)
+        let Some(pair) = &self.pair else { return self.sign_below(algorithm, data) };
+        let mut signature = vec![0; pair.public_modulus_len()];
+        pair.sign(encoding, &SystemRandom::new(), data, &mut signature)
             .map_err(|_| CryptoError::Library { what: "sign" })?;
         Ok(signature)
     }
 }
 
 impl RsaKey {
-    /// `ssh-rsa` of RFC 4253 section 6.6. The library's safe interface makes no signatures over SHA-1; what it is made
-    /// from does.
-    fn sign_sha1(&self, data: &[u8]) -> Result<Vec<u8>, CryptoError> {
+    /// With what the library is made from, whose safe interface makes no signatures over SHA-1 (`ssh-rsa` of RFC 4253 section 6.6)
+    /// and takes no keys of unusual sizes.
+    fn sign_below(&self, algorithm: &str, data: &[u8]) -> Result<Vec<u8>, CryptoError> {
         const FAILED: CryptoError = CryptoError::Library { what: "sign" };
-        let der: Pkcs8V1Der<'_> = self.pair.as_der().map_err(|_| FAILED)?;
-        let pkcs1 = pkcs8_inner(der.as_ref()).map_err(|_| FAILED)?;
-        let digest = Hash::Sha1.digest(&[data]);
-        let digest = digest.as_ref().try_into().map_err(|_| FAILED)?;
-        lh_sys::rsa::sign_sha1(pkcs1, digest).map_err(|_| FAILED)
+        let pkcs1 = self.numbers.to_pkcs1().ok_or(FAILED)?;
+        with_digest(algorithm, data, |digest| lh_sys::rsa::sign(&pkcs1, digest))
+            .ok_or(FAILED)?
+            .map_err(|_| FAILED)
     }
+}
+
+/// Hands on the digest that an RSA signature algorithm signs; `None` when it is none.
+fn with_digest<T>(algorithm: &str, data: &[u8], work: impl FnOnce(Digest<'_>) -> T) -> Option<T> {
+    let digest = |hash: Hash| hash.digest(&[data]);
+    Some(match algorithm {
+        SSH_RSA => work(Digest::Sha1(digest(Hash::Sha1).as_ref().try_into().ok()?)),
+        RSA_SHA2_256 => work(Digest::Sha256(digest(Hash::Sha256).as_ref().try_into().ok()?)),
+        RSA_SHA2_512 => work(Digest::Sha512(digest(Hash::Sha512).as_ref().try_into().ok()?)),
+        _ => return None,
+    })
+}
+
+/// Verifies with a key that is longer than the library takes.
+pub(super) fn verify_long(algorithm: &str, e: &[u8], n: &[u8], data: &[u8], signature: &[u8]) -> bool {
+    if !SIZES.contains(&(n.len() * 8)) {
+        return false;
+    }
+    let parts = [der::unsigned(n), der::unsigned(e)];
+    let pkcs1 = der::sequence(&parts.each_ref().map(|part| part.as_slice()));
+    with_digest(algorithm, data, |digest| lh_sys::rsa::verify(&pkcs1, digest, signature)).unwrap_or(false)
 }
 
 impl RsaNumbers {
@@ -140,7 +174,7 @@ fn pkcs8_inner(der: &[u8]) -> Result<&[u8], DerError> {
 /// `d mod (prime - 1)`, which OpenSSH's format leaves out, in time that depends only on the sizes.
 fn reduce(d: &[u8], prime: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
     // A number of bits that holds both: their lengths are public, bounded by the size of the modulus.
-    if d.len() > 1024 || prime.len() > 1024 {
+    if d.len() > SIZES.end() / 8 || prime.len() > SIZES.end() / 8 {
         return None;
     }
     let bits = u32::try_from(d.len().max(prime.len()) * 8).ok()?;

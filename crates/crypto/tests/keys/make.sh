@@ -11,6 +11,8 @@ gen ecdsa384 -t ecdsa -b 384 -N ''
 gen ecdsa521 -t ecdsa -b 521 -N ''
 gen rsa2048 -t rsa -b 2048 -N ''
 gen rsa3072 -t rsa -b 3072 -N ''
+gen rsa1024 -t rsa -b 1024 -N ''
+gen rsa10240 -t rsa -b 10240 -N ''
 gen enc-aes256-ctr -t ed25519 -N throw-away
 for cipher in aes128-ctr aes192-ctr aes128-cbc aes192-cbc aes256-cbc aes128-gcm@openssh.com aes256-gcm@openssh.com; do
 	gen "enc-${cipher%@*}" -t ecdsa -N throw-away -Z "$cipher" -a 4
@@ -44,7 +46,7 @@ certify rsa2048 -s ca-rsa.key -I 'rsa user' -n alice -V always:forever
 certify ecdsa256 -s ca.key -h -I 'host certificate' -n 'host.example,*.lab.example' -V always:forever
 # Signatures over the bytes "signed data", as SSHSIG files hold them.
 printf 'signed data' >signature.data
-for key in ed25519 ecdsa256 ecdsa384 ecdsa521 rsa2048; do
+for key in ed25519 ecdsa256 ecdsa384 ecdsa521 rsa2048 rsa10240; do
 	ssh-keygen -q -Y sign -n file -f $key.key <signature.data >signature.$key 2>/dev/null
 done
 # The bare number of an "ssh-rsa" signature, which ssh-keygen no longer makes.

@@ -13,6 +13,9 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags};
 
 use crate::counters::{Counters, ROWS};
+use crate::hand_over::HandOver;
+use crate::log::{Log, error, info};
+use crate::penalties::Misdeed;
 
 /// Connections at a time.
 const MOST_CLIENTS: usize = 8;
@@ -35,6 +38,20 @@ pub(super) struct Seen {
     pub(super) errors: u64,
     /// What sessions have reported.
     pub(super) sessions: Counters,
+}
+
+impl Seen {
+    /// A session has ended.
+    pub(super) const fn ended(&mut self, misdeed: Option<&Misdeed>, authenticated: bool) {
+        match misdeed {
+            Some(Misdeed::Crash) => self.crashed += 1,
+            _ if authenticated => {}
+            Some(Misdeed::AuthFail) => self.refused += 1,
+            Some(Misdeed::InvalidUser) => self.invalid_user += 1,
+            Some(Misdeed::GraceExceeded) => self.timed_out += 1,
+            Some(Misdeed::NoAuth | Misdeed::Refused) | None => {}
+        }
+    }
 }
 
 /// How many there are now.
@@ -60,6 +77,21 @@ pub(super) struct Exporter {
 }
 
 impl Exporter {
+    /// Listens, where the configuration asks for it. Logins are more important: where it fails the server runs without.
+    pub(super) fn start(hand_over: &HandOver, log: &Log) -> Option<Self> {
+        let address = hand_over.config.prometheus_listen.value.0?;
+        match Self::bind(address).and_then(|exporter| Ok((exporter.address()?, exporter))) {
+            Ok((address, exporter)) => {
+                info!(log, "Counters at http://{address}/metrics");
+                Some(exporter)
+            }
+            Err(problem) => {
+                error!(log, "PrometheusListen {address}: {problem}");
+                None
+            }
+        }
+    }
+
     /// Listens.
     ///
     /// # Errors

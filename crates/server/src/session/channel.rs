@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use lh_driver::{ChannelCx, ChannelEvent, ChannelHandler, Interests, Ready};
 use lh_sftp_server::Arguments;
-use lh_sys::child::Ended;
 use lh_sys::pty::Pty;
 use lh_sys::records::Last;
 use lh_sys::spawn::Program;
@@ -24,9 +23,9 @@ use super::environment::{self, ClientVariables, Sources};
 use super::process::Process;
 use super::sftp::Sftp;
 use super::shared::Shared;
+use super::work::Work;
 use super::x11::{self, Display};
 use super::{greeting, rc};
-use crate::figures::{Kind, Outcome, Transfer};
 use crate::log::{error, info, verbose};
 use crate::questions::{Question, decode_last};
 
@@ -60,15 +59,8 @@ pub(super) struct SessionChannel {
     idle: Option<Idle>,
     /// The display that was asked for.
     display: Option<Display>,
-    /// For the log of transfers: what runs, since when, and what it has read and written.
+    /// For the log of transfers, where it is wanted.
     work: Option<Work>,
-}
-
-/// A command and what it moves.
-struct Work {
-    command: Vec<u8>,
-    since: Instant,
-    moved: (u64, u64),
 }
 
 /// How long the channel may carry nothing, and since when it has not.
@@ -100,36 +92,18 @@ impl SessionChannel {
         }
     }
 
-    /// Remembers what the channel has carried: when it is closed nobody knows any more.
+    /// Looks what the channel has carried.
     fn count(&mut self, cx: &mut ChannelCx<'_>) {
         if let Some(work) = &mut self.work {
-            let id = cx.id();
-            work.moved = cx.control().connection().moved(id).unwrap_or(work.moved);
+            work.count(cx);
         }
     }
 
     /// Tells what a command has moved.
     fn account(&mut self) {
-        let (Some(work), State::Running(process)) = (self.work.take(), &self.state) else { return };
-        let (bytes_in, bytes_out) = work.moved;
-        let outcome = match process.ended() {
-            None => Outcome::Abandoned,
-            Some(Ended::Exit(0)) => Outcome::Complete,
-            Some(Ended::Exit(status)) => Outcome::Failed(format!("exit status {status}")),
-            Some(Ended::Signal { number, .. }) => {
-                Outcome::Failed(format!("signal {}", lh_sys::signals::name_of(number)))
-            }
-        };
-        self.shared.transferred(Transfer {
-            kind: Kind::Command,
-            path: work.command,
-            upload: false,
-            bytes_in,
-            bytes_out,
-            start: 0,
-            micros: u64::try_from(work.since.elapsed().as_micros()).unwrap_or(u64::MAX),
-            outcome,
-        });
+        if let (Some(work), State::Running(process)) = (self.work.take(), &self.state) {
+            self.shared.transferred(work.transfer(process.ended()));
+        }
     }
 
     /// Something has come or gone.
@@ -347,7 +321,7 @@ impl SessionChannel {
                                 Wanted::Command(command) if !decision.forced => command.as_bytes().to_vec(),
                                 _ => decision.what.clone().into_bytes(),
                             };
-                            self.work = Some(Work { command, since: cx.now(), moved: (0, 0) });
+                            self.work = Some(Work::new(command, cx.now()));
                         }
                     }
                     Err(problem) => {

@@ -134,13 +134,16 @@ pub(super) fn log_in(
                         return Err(NoLogin::Ended);
                     }
                 };
-                let Decision { verdict, banner, .. } = match monitor.decide(attempt, &log) {
+                let Decision { verdict, banner, algorithms, .. } = match monitor.decide(attempt, &log) {
                     Ok(decision) => decision,
                     Err(problem) => {
                         error!(log, "the monitor does not answer: {problem}");
                         return Err(NoLogin::Ended);
                     }
                 };
+                if !algorithms.is_empty() {
+                    link.transport().announce_signature_algorithms(&algorithms);
+                }
                 if let Some(text) = banner {
                     server.banner(&text, link.transport());
                 }

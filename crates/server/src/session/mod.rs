@@ -28,6 +28,7 @@ mod supervisor;
 mod tally;
 mod tunnel;
 mod user;
+mod work;
 mod x11;
 
 use std::ffi::OsStr;
@@ -238,7 +239,7 @@ fn tune(socket: impl AsFd, settings: &ServerSettings, log: &Log) {
 }
 
 fn offers_sha1(algorithms: &lh_transport::Algorithms) -> bool {
-    algorithms.host_key.iter().any(|name| name == "ssh-rsa")
+    algorithms.host_key.iter().any(|name| lh_crypto::key_algorithms::SHA1.contains(&name.as_str()))
 }
 
 fn serve(session: Session, connection: Connection, control: File) -> i32 {

@@ -49,7 +49,7 @@ pub(super) fn algorithms(settings: &ServerSettings) -> Algorithms {
 
 /// What `server-sig-algs` says (RFC 8308): signature algorithms. Where only certificates are accepted, that is what their keys
 /// sign with.
-pub(super) fn user_key_algorithms(settings: &ServerSettings) -> Vec<String> {
+pub(crate) fn user_key_algorithms(settings: &ServerSettings) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for name in settings.pubkey_accepted_algorithms.apply(&key_algorithms::DEFAULT) {
         let plain = key_algorithms::plain(&name).into_owned();

@@ -20,6 +20,11 @@ pub trait Output {
     /// returns how many bytes it used, from the start; at 0 nothing is sent. Returns what `fill`
     /// returned, or 0 when there was no room after all and `fill` was not called. It is never called twice.
     fn send_in_place(&mut self, want: usize, fill: &mut dyn FnMut(&mut [IoSliceMut<'_>]) -> usize) -> usize;
+
+    /// True when nothing can be sent because the peer's window is used up, where that can be told from other reasons.
+    fn peer_is_full(&mut self) -> bool {
+        false
+    }
 }
 
 /// An unlimited output, for tests and for owners that have a buffer of their own.

@@ -76,13 +76,13 @@ impl Engine {
     }
 
     /// True when the rate limit lets a request pass now; else notes when it will.
-    fn within_rate(&mut self) -> bool {
+    pub(super) fn within_rate(&mut self) -> bool {
         let Some(limiter) = &mut self.flow.limiter else { return true };
         self.flow.wait_until = limiter.wait(self.now);
         self.flow.wait_until.is_none()
     }
 
-    fn request_bytes(&self, side: Side) -> u64 {
+    pub(super) fn request_bytes(&self, side: Side) -> u64 {
         let remote = match side {
             Side::Source => &self.source,
             Side::Target => &self.target,
@@ -114,8 +114,8 @@ impl Engine {
         }
     }
 
-    fn drop_first_sending(&mut self) {
-        if let Some(file) = self.sending.pop_front().and_then(|key| self.files.get_mut(key)) {
+    fn drop_sending(&mut self, at: usize) {
+        if let Some(file) = self.sending.remove(at).and_then(|key| self.files.get_mut(key)) {
             file.in_sending = false;
         }
     }
@@ -125,7 +125,7 @@ impl Engine {
         let chunk = self.request_bytes(Side::Target);
         loop {
             self.settle();
-            if !self.finish_write(out) {
+            if !self.finish_write(0, out) {
                 return;
             }
             // Files finish while we send: let the next ones be opened meanwhile.
@@ -133,12 +133,14 @@ impl Engine {
                 self.begin_work();
                 self.settle();
             }
-            let Some(&key) = self.sending.front() else { return };
-            let Some(file) = self.files.get_mut(key) else { return self.drop_first_sending() };
-            let left = if file.to_eof { chunk } else { file.size - file.requested };
+            let holds_back = |key: &Key| self.files.get(*key).is_some_and(|file| file.holds_back(chunk));
+            let Some(at) = self.sending.iter().position(|key| !holds_back(key)) else { return };
+            let key = self.sending[at];
+            let Some(file) = self.files.get_mut(key) else { return self.drop_sending(at) };
+            let left = if file.to_eof { chunk } else { file.request_end(chunk) - file.requested };
             if file.failed || file.all_requested || left == 0 {
                 file.all_requested = true;
-                self.drop_first_sending();
+                self.drop_sending(at);
                 self.move_on(key);
                 continue;
             }
@@ -156,7 +158,7 @@ impl Engine {
                 if !remote.flush(out) {
                     return;
                 }
-                match self.write_from_file(key, want as usize, out) {
+                match self.write_from_file(key, 0, want as usize, out) {
                     Some(sent) => sent,
                     None => return,
                 }
@@ -166,7 +168,7 @@ impl Engine {
     }
 
     /// Looks at what reading the source gave.
-    fn sent_file_data(&mut self, key: Key, sent: Result<usize, Fault>) {
+    pub(super) fn sent_file_data(&mut self, key: Key, sent: Result<usize, Fault>) {
         match sent {
             Ok(0) => {
                 let Some(file) = self.files.get_mut(key) else { return };
@@ -338,7 +340,7 @@ impl Engine {
     pub(super) fn send_held_data(&mut self, out: &mut dyn Output) {
         let chunk = self.request_bytes(Side::Target) as usize;
         let mut at = 0;
-        if !self.finish_write(out) {
+        if !self.finish_write(0, out) {
             return;
         }
         while let Some(&key) = self.writing.get(at) {

@@ -10,7 +10,11 @@ use crate::end::{Fault, Handle};
 
 use super::check::{Check, CheckStep};
 use super::dirs::Item;
+<<<<<<< HEAD
 use super::place::{Place, PlaceStep};
+=======
+use super::lanes::{Plain, Stripe};
+>>>>>>> 3d2cb38a68f2a30188eb34075f69156faad79299
 
 /// Which question about a file an answer belongs to.
 #[derive(Debug, Clone, Copy)]
@@ -22,6 +26,11 @@ pub(crate) enum FileStep {
     RealPath,
     OpenSource,
     OpenTarget,
+    /// Whether the target is a plain file, for [`super::lanes`].
+    IsPlain,
+    OpenStripe {
+        lane: usize,
+    },
     Read {
         offset: u64,
         len: u32,
@@ -86,8 +95,8 @@ pub(super) struct File {
     /// All bytes before this have been taken; `islands` behind it, from start to end.
     pub(super) prefix: u64,
     islands: BTreeMap<u64, u64>,
-    /// A WRITE of this file is half sent: the source must stay open.
-    pub(super) mid_write: bool,
+    /// WRITEs of this file that are half sent: the source must stay open.
+    pub(super) mid_write: u32,
     /// Bytes of the source end here, whatever was sent behind them.
     pub(super) real_end: u64,
     /// Relay: what has come and is not written, and where writing goes on.
@@ -102,12 +111,18 @@ pub(super) struct File {
     /// Counted in `Flow::ahead`.
     pub(super) ahead: u64,
     pub(super) started: Instant,
+<<<<<<< HEAD
     /// Under which name the file grows.
     pub(super) place: Place,
     /// The comparison of what is there already, while it goes on.
     pub(super) check: Option<Check>,
     /// Over what was copied, while both ends sum up.
     pub(super) sum: Option<RunningSum>,
+=======
+    pub(super) plain: Plain,
+    /// By number of the further channel, less one; empty while there is none.
+    pub(super) stripes: Vec<Stripe>,
+>>>>>>> 3d2cb38a68f2a30188eb34075f69156faad79299
 }
 
 impl File {
@@ -132,7 +147,7 @@ impl File {
             confirmed: 0,
             prefix: 0,
             islands: BTreeMap::new(),
-            mid_write: false,
+            mid_write: 0,
             real_end: u64::MAX,
             held: BTreeMap::new(),
             write_at: 0,
@@ -143,9 +158,14 @@ impl File {
             uncut: None,
             ahead: 0,
             started: now,
+<<<<<<< HEAD
             place: Place::default(),
             check: None,
             sum: None,
+=======
+            plain: Plain::default(),
+            stripes: Vec::new(),
+>>>>>>> 3d2cb38a68f2a30188eb34075f69156faad79299
         }
     }
 
@@ -183,7 +203,7 @@ impl File {
     /// All that was asked for is on the target, or has been given to it.
     pub(super) fn data_sent(&self) -> bool {
         self.all_requested
-            && !self.mid_write
+            && self.mid_write == 0
             && self.again.is_empty()
             && self.reads == 0
             && self.held.is_empty()

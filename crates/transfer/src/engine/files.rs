@@ -8,6 +8,7 @@ use crate::wording::{self, Deed};
 
 use super::dirs::Item;
 use super::file::{File, FileStep, Phase};
+use super::lanes::{LEAST_LEFT as LEAST_STRIPED, SPAN};
 use super::prepare::{fault_of, path_of};
 use super::{Engine, OPEN_AHEAD, Side, Token};
 
@@ -87,6 +88,8 @@ impl Engine {
                     FileStep::RealPath => return self.become_dir(key, path_of(outcome).ok()),
                     FileStep::OpenSource => self.source_opened(key, outcome),
                     FileStep::OpenTarget => self.target_opened(key, outcome),
+                    FileStep::IsPlain => self.plain_answer(key, outcome),
+                    FileStep::OpenStripe { lane } => self.stripe_opened(key, lane, outcome),
                     FileStep::Attributes => {
                         if let Err(fault) = outcome {
                             self.attributes_refused(key, fault);
@@ -235,7 +238,9 @@ impl Engine {
         }
         match there.cmp(&file.size) {
             std::cmp::Ordering::Less => {
-                file.resume_at(there);
+                // An upload may have gone over several channels, and then only so much is sure to be right.
+                let unsure = direction == Direction::Upload && file.size >= LEAST_STRIPED;
+                file.resume_at(if unsure { there.saturating_sub(SPAN) } else { there });
                 return true;
             }
             std::cmp::Ordering::Greater => {
@@ -272,6 +277,7 @@ impl Engine {
             outcome => return self.file_failed(key, Deed::OpenTarget, &fault_of(outcome)),
         };
         file.target = Some(handle);
+        let asked = file.started;
         file.old_size = info.filter(|info| info.kind == Kind::File).and_then(|info| info.size);
         file.phase = Phase::Copying;
         let there =
@@ -281,12 +287,16 @@ impl Engine {
         {
             return self.leave_target_alone(key);
         }
+<<<<<<< HEAD
         self.begin_data(key);
     }
 
     /// Both ends are open: the data may follow.
     pub(super) fn begin_data(&mut self, key: Key) {
         self.begin_sum(key);
+=======
+        self.note_round_trip(asked);
+>>>>>>> 3d2cb38a68f2a30188eb34075f69156faad79299
         let Some(file) = self.files.get_mut(key) else { return };
         file.phase = Phase::Copying;
         file.place.settled = true;
@@ -350,7 +360,7 @@ impl Engine {
         let quiet = file.outstanding == 0 && file.data_in_flight() == 0;
         match file.phase {
             Phase::Opening | Phase::Copying if file.failed => {
-                if quiet {
+                if quiet && !self.close_stripes(key) {
                     self.close_file(key);
                 }
             }
@@ -362,7 +372,11 @@ impl Engine {
                         self.file_failed(key, Deed::ReadSource, &fault);
                         return self.move_on(key);
                     }
+<<<<<<< HEAD
                     if !self.must_read_back(key) {
+=======
+                    if !self.close_stripes(key) {
+>>>>>>> 3d2cb38a68f2a30188eb34075f69156faad79299
                         self.close_file(key);
                     }
                 }

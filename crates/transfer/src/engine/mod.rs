@@ -10,6 +10,7 @@
 //! | [`check`] | is what is there already right, is what was written right |
 //! | [`batch`] | small files by the hundred |
 //! | [`data`] | file bytes: which READ or WRITE goes next |
+//! | [`lanes`] | further channels for large uploads |
 //! | [`mod@write`] | how a WRITE gets into the send buffer |
 
 mod adopt;
@@ -19,7 +20,11 @@ mod data;
 mod dirs;
 mod file;
 mod files;
+<<<<<<< HEAD
 mod place;
+=======
+mod lanes;
+>>>>>>> 3d2cb38a68f2a30188eb34075f69156faad79299
 mod prepare;
 mod write;
 
@@ -120,6 +125,7 @@ pub struct Engine {
     unfinished: Option<write::Unfinished>,
     flow: Flow,
     batches: batch::Batches,
+    lanes: lanes::Lanes,
     next_file_id: u64,
     /// Bytes of all files that have been opened.
     bytes_found: u64,
@@ -185,6 +191,7 @@ impl Engine {
             unfinished: None,
             flow,
             batches: batch::Batches::new(),
+            lanes: lanes::Lanes::default(),
             next_file_id: 0,
             bytes_found: 0,
             summary: Summary::default(),
@@ -251,6 +258,7 @@ impl Engine {
         let tokens = remote.fail(reason);
         if side == Side::Target {
             self.unfinished = None;
+            self.lanes.clear_unfinished();
         }
         if finished {
             return;
@@ -260,6 +268,9 @@ impl Engine {
         let fault = Fault { kind: FaultKind::Lost, text: reason.to_owned() };
         for token in tokens {
             self.done.push_back((token, Err(fault.clone())));
+        }
+        if side == Side::Target {
+            self.lanes_lost(reason, now);
         }
         self.abandon(reason);
         self.settle();
@@ -294,8 +305,11 @@ impl Engine {
             let Some(remote) = self.remote(side) else { return };
             // What a full queue had held up can go on once the queue is gone.
             if remote.queued() == 0 || !remote.flush(out) {
-                return;
+                break;
             }
+        }
+        if self.plan.direction == Direction::Upload {
+            self.look_at_window(0, out);
         }
     }
 

@@ -47,20 +47,31 @@ enum Rest {
     Zeros,
 }
 
+impl Unfinished {
+    /// Its file.
+    pub(super) const fn key(&self) -> Key {
+        self.key
+    }
+}
+
 impl Engine {
     /// Goes on with a WRITE that was begun. False while it is not complete.
-    pub(super) fn finish_write(&mut self, out: &mut dyn Output) -> bool {
-        while let Some(mut write) = self.unfinished.take() {
+    pub(super) fn finish_write(&mut self, lane: usize, out: &mut dyn Output) -> bool {
+        while let Some(mut write) = self.lanes.unfinished(&mut self.unfinished, lane).and_then(Option::take) {
             let budget = out.budget();
             let moved = budget > 0 && self.continue_write(&mut write, budget, out);
             if !write.head.is_empty() || write.left > 0 {
-                self.unfinished = Some(write);
+                self.put_back(lane, write);
                 if !moved {
                     return false;
                 }
             } else {
+<<<<<<< HEAD
                 self.set_mid_write(write.key, false);
                 self.sum_piece(write.key, write.sum);
+=======
+                self.set_mid_write(lane, write.key, false);
+>>>>>>> 3d2cb38a68f2a30188eb34075f69156faad79299
                 self.move_on(write.key);
             }
         }
@@ -75,8 +86,15 @@ impl Engine {
             return taken > 0;
         }
         let want = write.left.min(budget);
-        let file = self.files.get(write.key);
-        let source = file.filter(|file| !file.failed).and_then(|file| file.source.as_ref());
+        if matches!(write.rest, Rest::File)
+            && let Some(file) = self.files.get_mut(write.key)
+            && file.failed
+        {
+            // Another part has failed: what this one still promises is worth nothing.
+            file.real_end = file.real_end.min(write.offset);
+            write.rest = Rest::Zeros;
+        }
+        let source = self.files.get(write.key).and_then(|file| file.source.as_ref());
         let mut read = None;
         let sent = match (&mut write.rest, source) {
             (Rest::File, Some(source)) => out.send_in_place(want, &mut |slices| {
@@ -114,7 +132,7 @@ impl Engine {
         if let Some(fault) = fault {
             write.rest = Rest::Zeros;
             if let Some(file) = self.files.get_mut(write.key) {
-                file.real_end = write.offset;
+                file.real_end = file.real_end.min(write.offset);
             }
             self.file_failed(write.key, Deed::ReadSource, &fault);
             return true;
@@ -129,6 +147,7 @@ impl Engine {
     pub(super) fn write_from_file(
         &mut self,
         key: Key,
+        lane: usize,
         want: usize,
         out: &mut dyn Output,
     ) -> Option<Result<usize, Fault>> {
@@ -141,8 +160,8 @@ impl Engine {
             // How much there is shows only when it is read.
             return Some(self.queue_small_write(key, SMALL_WRITE));
         }
-        let remote = self.target.as_mut()?;
-        let (source, target) = (file.source.as_ref()?, file.target.as_ref()?);
+        let remote = self.lanes.remote(&mut self.target, lane)?;
+        let (source, target) = (file.source.as_ref()?, file.target_on(lane)?);
         let offset = file.requested;
         let promised = !file.to_eof;
         let mut header = remote.write_header(target, offset)?;
@@ -195,7 +214,7 @@ impl Engine {
             write.left = len - data;
         }
         remote.expect(id, Token::File(key, FileStep::Write { offset, len: len as u32 }));
-        self.keep_unfinished(write);
+        self.keep_unfinished(lane, write);
         Some(Ok(len))
     }
 
@@ -238,12 +257,13 @@ impl Engine {
             }
         }
         write.rest = Rest::Memory(pieces);
-        self.keep_unfinished(write);
+        self.keep_unfinished(0, write);
         Ok(())
     }
 
-    fn keep_unfinished(&mut self, write: Unfinished) {
+    fn keep_unfinished(&mut self, lane: usize, write: Unfinished) {
         if write.left > 0 || !write.head.is_empty() {
+<<<<<<< HEAD
             self.set_mid_write(write.key, true);
             self.unfinished = Some(write);
         } else {
@@ -257,15 +277,25 @@ impl Engine {
             && let Some(sum) = self.files.get_mut(key).and_then(|file| file.sum.as_mut())
         {
             sum.finish_piece(piece);
+=======
+            self.set_mid_write(lane, write.key, true);
+            self.put_back(lane, write);
+>>>>>>> 3d2cb38a68f2a30188eb34075f69156faad79299
         }
     }
 
-    fn set_mid_write(&mut self, key: Key, on: bool) {
-        if let Some(remote) = &mut self.target {
+    fn put_back(&mut self, lane: usize, write: Unfinished) {
+        if let Some(unfinished) = self.lanes.unfinished(&mut self.unfinished, lane) {
+            *unfinished = Some(write);
+        }
+    }
+
+    fn set_mid_write(&mut self, lane: usize, key: Key, on: bool) {
+        if let Some(remote) = self.lanes.remote(&mut self.target, lane) {
             remote.set_mid_message(on);
         }
         if let Some(file) = self.files.get_mut(key) {
-            file.mid_write = on;
+            file.mid_write = if on { file.mid_write + 1 } else { file.mid_write.saturating_sub(1) };
         }
     }
 }

@@ -36,6 +36,12 @@ pub struct Setup {
     pub stock: bool,
     /// Files and directories the server keeps open at a time.
     pub max_handles: Option<u64>,
+    /// What a round trip takes.
+    pub rtt: Duration,
+    /// Further channels the server allows.
+    pub lanes: usize,
+    /// That channel ends after so many rounds.
+    pub lane_dies: Option<(usize, usize)>,
 }
 
 impl Default for Setup {
@@ -50,6 +56,9 @@ impl Default for Setup {
             faults: Faults::default(),
             stock: false,
             max_handles: None,
+            rtt: Duration::ZERO,
+            lanes: 0,
+            lane_dies: None,
         }
     }
 }
@@ -69,6 +78,10 @@ pub struct Ended {
     pub took: Duration,
     /// How often all that could be sent was sent, and all answers waited for: round trips.
     pub rounds: usize,
+    /// Further channels that were opened.
+    pub lanes: usize,
+    /// What the engine said of its decisions.
+    pub told: Vec<String>,
 }
 
 impl Ended {
@@ -83,6 +96,8 @@ impl Ended {
 
 struct End {
     side: Side,
+    /// Which of several channels to the same server.
+    lane: usize,
     server: Server,
     to_server: Pipe,
     replies: VecDeque<Vec<u8>>,
@@ -100,6 +115,10 @@ struct Pipe {
 impl Output for Pipe {
     fn budget(&mut self) -> usize {
         self.window.saturating_sub(self.bytes.len())
+    }
+
+    fn peer_is_full(&mut self) -> bool {
+        self.budget() == 0
     }
 
     fn send(&mut self, data: &[u8]) -> usize {
@@ -120,6 +139,24 @@ impl Output for Pipe {
     }
 }
 
+impl End {
+    fn new(side: Side, lane: usize, server_root: &Path, setup: &Setup) -> Self {
+        let fs = FaultFs::new(server_root, setup.faults.clone());
+        let ours = ["put-files", "get-files", "list-dir"].map(str::to_owned);
+        let deny = if setup.stock { ours.into() } else { Vec::new() };
+        let options = ServerOptions { deny, max_handles: setup.max_handles, ..ServerOptions::default() };
+        Self {
+            side,
+            lane,
+            server: Server::new(Box::new(fs), Box::new(SystemFiles::new()), Box::new(NoLog), options),
+            to_server: Pipe { bytes: Vec::new(), window: setup.window, piece: setup.piece },
+            replies: VecDeque::new(),
+            partial: Vec::new(),
+            cut: false,
+        }
+    }
+}
+
 /// Copies with a well-behaved pipe.
 pub fn copy(plan: Plan, options: Options, server_root: &Path) -> Ended {
     copy_with(plan, options, server_root, &mut Setup::default())
@@ -135,24 +172,11 @@ pub fn copy_with(plan: Plan, options: Options, server_root: &Path, setup: &mut S
         Direction::Relay => &[Side::Source, Side::Target],
     };
     let mut engine = Engine::new(plan, options, now);
-    let mut ends: Vec<End> = sides
-        .iter()
-        .map(|&side| {
-            engine.open(side);
-            let fs = FaultFs::new(server_root, setup.faults.clone());
-            let ours = ["put-files", "get-files", "list-dir"].map(str::to_owned);
-            let deny = if setup.stock { ours.into() } else { Vec::new() };
-            let options = ServerOptions { deny, max_handles: setup.max_handles, ..ServerOptions::default() };
-            End {
-                side,
-                server: Server::new(Box::new(fs), Box::new(SystemFiles::new()), Box::new(NoLog), options),
-                to_server: Pipe { bytes: Vec::new(), window: setup.window, piece: setup.piece },
-                replies: VecDeque::new(),
-                partial: Vec::new(),
-                cut: false,
-            }
-        })
-        .collect();
+    let mut ends: Vec<End> = Vec::new();
+    for &side in sides {
+        engine.open(side);
+        ends.push(End::new(side, 0, server_root, setup));
+    }
     let mut ended = Ended {
         summary: Summary::default(),
         failures: Vec::new(),
@@ -162,14 +186,23 @@ pub fn copy_with(plan: Plan, options: Options, server_root: &Path, setup: &mut S
         planned: Vec::new(),
         took: Duration::ZERO,
         rounds: 0,
+        lanes: 0,
+        told: Vec::new(),
     };
     let mut passed = 0;
     while !engine.is_finished() {
         let mut moved = false;
         ended.rounds += 1;
         for end in &mut ends {
-            engine.advance(end.side, &mut end.to_server, now);
+            match end.lane {
+                0 => engine.advance(end.side, &mut end.to_server, now),
+                _ if end.cut => continue,
+                lane => engine.advance_lane(lane, &mut end.to_server, now),
+            }
             moved |= serve(end, setup);
+            if end.lane == 0 {
+                now += setup.rtt;
+            }
             let mut batch: Vec<Vec<u8>> = end.replies.drain(..).collect();
             if setup.reverse {
                 batch.reverse();
@@ -179,7 +212,11 @@ pub fn copy_with(plan: Plan, options: Options, server_root: &Path, setup: &mut S
                 framed.extend_from_slice(&message);
                 for piece in framed.chunks(setup.piece) {
                     passed += piece.len() as u64;
-                    engine.received(end.side, Bytes::copy_from_slice(piece), now);
+                    let piece = Bytes::copy_from_slice(piece);
+                    match end.lane {
+                        0 => engine.received(end.side, piece, now),
+                        lane => engine.lane_received(lane, piece, now),
+                    }
                 }
                 moved = true;
                 if setup.cut_after.is_some_and(|after| passed >= after)
@@ -189,8 +226,22 @@ pub fn copy_with(plan: Plan, options: Options, server_root: &Path, setup: &mut S
                 }
             }
         }
+        for _ in 0..engine.lanes_wanted() {
+            if ends.len() > setup.lanes {
+                engine.lane_refused();
+            } else {
+                ends.push(End::new(Side::Target, engine.open_lane(), server_root, setup));
+                ended.lanes += 1;
+                moved = true;
+            }
+        }
+        if let Some((lane, _)) = setup.lane_dies.filter(|&(_, round)| round == ended.rounds) {
+            ends[lane].cut = true;
+            engine.lane_lost(lane, "Connection closed", now);
+        }
         while let Some(event) = engine.poll_event() {
             match event {
+                Event::Told { text } => ended.told.push(text),
                 Event::Failed { text } => ended.failures.push(text),
                 Event::Skipped { text } => ended.skipped.push(text),
                 Event::FileDone { name, .. } => ended.done.push(String::from_utf8_lossy(&name).into_owned()),
@@ -215,9 +266,13 @@ pub fn copy_with(plan: Plan, options: Options, server_root: &Path, setup: &mut S
             Event::Failed { text } => ended.failures.push(text),
             Event::Skipped { text } => ended.skipped.push(text),
             Event::FileDone { name, .. } => ended.done.push(String::from_utf8_lossy(&name).into_owned()),
+<<<<<<< HEAD
             Event::Resumed { kept, .. } => ended.resumed += kept,
             Event::Planned { target, .. } => ended.planned.push(target),
             Event::Started { .. } | Event::Entered { .. } => {}
+=======
+            Event::Started { .. } | Event::Entered { .. } | Event::Told { .. } => {}
+>>>>>>> 3d2cb38a68f2a30188eb34075f69156faad79299
         }
     }
     ended.summary = engine.summary();

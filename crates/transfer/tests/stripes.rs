@@ -1,0 +1,164 @@
+//! Large uploads over several channels: how many, what goes where, and what is left when something breaks.
+
+mod common;
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::fs;
+use std::rc::Rc;
+use std::time::Duration;
+
+use common::{Ended, Faults, Setup, TempTree, copy_with, plan, same_tree};
+use lh_transfer::{Direction, Options};
+
+const MIB: usize = 1 << 20;
+const SIZE: usize = 96 * MIB + 4_321;
+
+/// A server with windows of 2 MiB, 50 ms away, that allows `lanes` further channels.
+fn far(lanes: usize) -> Setup {
+    Setup { stock: true, rtt: Duration::from_millis(50), lanes, ..Setup::default() }
+}
+
+fn upload(temp: &TempTree, options: Options, setup: &mut Setup) -> Ended {
+    copy_with(plan(Direction::Upload, &temp.join("from"), &temp.join("to")), options, temp.path(), setup)
+}
+
+#[test]
+fn a_large_file_takes_as_many_channels_as_its_windows_call_for() {
+    let temp = TempTree::new();
+    temp.file("from", SIZE);
+    let one = upload(&temp, Options { channels: Some(1), ..Options::default() }, &mut far(9)).well();
+    assert_eq!(one.lanes, 0);
+    assert!(one.rounds > 45, "{}", one.rounds);
+    fs::remove_file(temp.join("to")).expect("a copy");
+    let many = upload(&temp, Options::default(), &mut far(20)).well();
+    same_tree(&temp.join("from"), &temp.join("to"), false);
+    assert_eq!(many.lanes, 9, "as many as OpenSSH allows sessions");
+    assert!(many.rounds <= 22, "{}", many.rounds);
+    assert!(many.told[0].contains("over 4 channels") && many.told[0].contains("50.0 ms"), "{:?}", many.told);
+}
+
+#[test]
+fn no_channels_are_opened_where_they_would_not_help() {
+    let temp = TempTree::new();
+    temp.file("from", 40 * MIB);
+    // A short path; a server whose windows grow; a window that is not the limit; a limit of the user's.
+    let limited = Options { bits_per_second: Some(8 << 30), ..Options::default() };
+    for (mut setup, options) in [
+        (Setup { rtt: Duration::ZERO, ..far(9) }, Options::default()),
+        (Setup { stock: false, ..far(9) }, Options::default()),
+        (Setup { window: 100 * MIB, ..far(9) }, Options::default()),
+        (far(9), limited),
+    ] {
+        let ended = upload(&temp, options, &mut setup).well();
+        assert_eq!(ended.lanes, 0, "{:?}", ended.told);
+        same_tree(&temp.join("from"), &temp.join("to"), false);
+    }
+    temp.file("from", 4 * MIB);
+    assert_eq!(upload(&temp, Options::default(), &mut far(9)).well().lanes, 0, "too little is left");
+}
+
+#[test]
+fn a_server_that_allows_few_or_none_is_taken_as_it_is() {
+    for lanes in [0, 1, 2, 5] {
+        let temp = TempTree::new();
+        temp.file("from", 60 * MIB);
+        let ended = upload(&temp, Options::default(), &mut far(lanes)).well();
+        assert_eq!(ended.lanes, lanes);
+        assert!(ended.told.iter().any(|text| text.contains("no more channels")), "{:?}", ended.told);
+        same_tree(&temp.join("from"), &temp.join("to"), false);
+    }
+}
+
+#[test]
+fn the_user_may_fix_the_number() {
+    let temp = TempTree::new();
+    temp.file("from", 60 * MIB);
+    let options = Options { channels: Some(3), ..Options::default() };
+    let mut near = Setup { stock: false, lanes: 9, ..Setup::default() };
+    assert_eq!(upload(&temp, options, &mut near).well().lanes, 2);
+    same_tree(&temp.join("from"), &temp.join("to"), false);
+}
+
+#[test]
+fn several_files_share_the_channels_and_choppy_windows_do_not_matter() {
+    for (window, piece) in [(MIB, 32 * 1024), (300_001, 1_009)] {
+        let temp = TempTree::new();
+        for n in 0..4 {
+            temp.file(format!("from/{n}"), 20 * MIB + n);
+            temp.file(format!("from/small-{n}"), 1_000 * n);
+        }
+        let options = Options { recursive: true, preserve: true, channels: Some(5), ..Options::default() };
+        let mut setup = Setup { window, piece, ..far(4) };
+        let ended = upload(&temp, options, &mut setup).well();
+        assert_eq!(ended.lanes, 4);
+        same_tree(&temp.join("from"), &temp.join("to"), true);
+    }
+}
+
+#[test]
+fn a_channel_that_dies_fails_the_file_that_was_on_it_and_nothing_else() {
+    let temp = TempTree::new();
+    temp.file("from/a", 60 * MIB);
+    temp.file("from/b", 30 * MIB);
+    let options = Options { recursive: true, channels: Some(4), ..Options::default() };
+    let mut setup = Setup { lane_dies: Some((2, 9)), ..far(3) };
+    let ended = upload(&temp, options, &mut setup);
+    assert_eq!(ended.failures.len(), 1, "{:?}", ended.failures);
+    assert!(
+        ended.failures[0].starts_with("write remote ") && ended.failures[0].ends_with("Connection closed")
+    );
+    assert!(!ended.summary.lost);
+    let failed = if ended.failures[0].contains("/to/a\"") { "a" } else { "b" };
+    let other = if failed == "a" { "b" } else { "a" };
+    same_tree(&temp.join("from").join(other), &temp.join("to").join(other), false);
+    // What is left of it is right, if it is there at all.
+    let left = fs::read(temp.join("to").join(failed)).unwrap_or_default();
+    let whole = fs::read(temp.join("from").join(failed)).expect("a file");
+    let same = left.iter().zip(&whole).take_while(|(left, right)| left == right).count();
+    assert_eq!(same, left.len(), "{failed} of {}", whole.len());
+}
+
+#[test]
+fn what_a_lost_connection_leaves_is_no_full_length_and_right_up_to_the_span() {
+    for cut_after in [1_500, 3_000, 6_000] {
+        let temp = TempTree::new();
+        temp.file("from", SIZE);
+        let mut setup = Setup { cut_after: Some(cut_after), ..far(9) };
+        let ended = upload(&temp, Options::default(), &mut setup);
+        assert!(ended.summary.lost, "after {cut_after} of {} rounds", ended.rounds);
+        let left = fs::read(temp.join("to")).expect("a part");
+        assert!(left.len() < SIZE, "{}", left.len());
+        let sure = left.len().saturating_sub(32 * MIB);
+        assert!(fs::read(temp.join("from")).expect("a file")[..sure] == left[..sure]);
+        // To go on from there repairs it.
+        let resume = Options { resume: true, ..Options::default() };
+        upload(&temp, resume, &mut far(9)).well();
+        same_tree(&temp.join("from"), &temp.join("to"), false);
+    }
+}
+
+#[test]
+fn what_is_no_plain_file_is_written_in_order_on_one_channel() {
+    let temp = TempTree::new();
+    temp.file("from", 40 * MIB);
+    let opened = Rc::new(RefCell::new(0));
+    let offsets = Rc::new(RefCell::new(BTreeSet::new()));
+    let (count, seen) = (opened.clone(), offsets.clone());
+    let faults = Faults::hook(move |what, _, offset| {
+        if what == "open-write" {
+            *count.borrow_mut() += 1;
+        }
+        if what == "write" {
+            assert!(seen.borrow().last().is_none_or(|&last| offset >= last), "out of order");
+            seen.borrow_mut().insert(offset);
+        }
+        Ok(())
+    });
+    let plan = plan(Direction::Upload, &temp.join("from"), std::path::Path::new("/dev/null"));
+    let options = Options { channels: Some(4), ..Options::default() };
+    // What such a thing says to being cut to its length is another matter.
+    copy_with(plan, options, temp.path(), &mut Setup { faults, ..far(3) });
+    assert_eq!(*opened.borrow(), 1);
+    assert!(offsets.borrow().len() > 100);
+}

@@ -1,0 +1,51 @@
+//! Large uploads over several channels of one login.
+
+use lh_interop::{Inetd, Lab, Lhsshd, Ran, assert_same_file, make_blob, me, our, peers};
+
+fn upload(lab: &Lab, port: u16, flags: &[&str], to: &str) -> Ran {
+    let mut args = lab.client_options();
+    let target = format!("{}@127.0.0.1:{to}", me());
+    args.extend(["-P", &port.to_string()].map(str::to_owned));
+    args.extend(flags.iter().chain(&["big", &target]).map(|&word| word.to_owned()));
+    lab.run(&our("lhscp"), &args)
+}
+
+/// Covers: scp -j; sshd_config MaxSessions
+#[test]
+fn openssh_sshd_takes_a_file_over_as_many_channels_as_it_allows() {
+    let Some([sshd]) = peers("striping with OpenSSH's sshd", ["sshd"]) else { return };
+    let lab = Lab::new();
+    make_blob(&lab.path("big"), 50_000_001);
+    for (config, channels) in [("", "4"), ("", "30"), ("MaxSessions 3\n", "8"), ("MaxSessions 1\n", "2")] {
+        let server = Inetd::openssh(&lab, &sshd, config);
+        // Over what was there, longer than the file.
+        make_blob(&lab.path("copy"), 60_000_000);
+        let ran = upload(&lab, server.port, &["-v", "-j", channels], &lab.arg("copy")).ok(config);
+        assert!(ran.err.contains(&format!("uploading over {channels} channels")), "{}", ran.err);
+        assert_same_file(&lab.path("big"), &lab.path("copy"));
+        let sessions = server.log().matches("Starting session: subsystem 'sftp'").count();
+        let allowed = if config.is_empty() {
+            10
+        } else {
+            config.trim().chars().last().unwrap() as usize - '0' as usize
+        };
+        assert_eq!(sessions, allowed.min(channels.parse().unwrap()), "{config}: {}", server.log());
+        let refused = ran.err.contains("the server allows no more channels");
+        assert_eq!(refused, allowed < channels.parse().unwrap(), "{config} {channels}");
+    }
+}
+
+/// Covers: scp -j
+#[test]
+fn our_server_takes_them_too_and_a_connection_is_used_again() {
+    let lab = Lab::new();
+    make_blob(&lab.path("big"), 30_000_000);
+    make_blob(&lab.path("other"), 20_000_000);
+    let server = Lhsshd::start(&lab, "");
+    upload(&lab, server.port, &["-j", "3", "other"], &lab.arg("home")).ok("two files");
+    assert_same_file(&lab.path("big"), &lab.path("home/big"));
+    assert_same_file(&lab.path("other"), &lab.path("home/other"));
+    let mistaken = upload(&lab, server.port, &["-j", "0"], "copy");
+    assert_eq!(mistaken.code, 1);
+    assert!(mistaken.err.contains("invalid number of channels \"0\""), "{}", mistaken.err);
+}
