@@ -26,6 +26,8 @@ const PACKAGES: &[(&str, &str)] = &[
     ("/usr/bin/c++", "g++"),
     ("/usr/include/security/pam_appl.h", "libpam0g-dev"),
     ("/usr/sbin/ip", "iproute2"),
+    ("/usr/sbin/munged", "munge"),
+    ("/usr/sbin/slurmctld", "slurm-wlm"),
     ("/usr/bin/groff", "groff-base"),
     ("/usr/bin/chromium-headless-shell", "chromium-headless-shell"),
     ("/usr/bin/xauth", "xauth"),

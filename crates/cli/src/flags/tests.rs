@@ -65,9 +65,17 @@ fn mistakes_end_with_usage_and_the_programs_status() {
 
 #[test]
 fn what_is_not_written_yet_is_refused_not_ignored() {
-    let stop = parse(&SSH, &["-w", "0:0", "host"]).expect_err("refused");
-    assert_eq!(stop.err, "lhssh: option -w is not supported yet\n");
-    assert_eq!(stop.status, 255);
+    // Whatever is left to be written: the rule must not depend on it.
+    static FLAGS: [Flag; 2] = [
+        Flag::with('w', "tunnel", Support::NotYet, "A tunnel."),
+        Flag::long("later", Support::NotYet, "Later."),
+    ];
+    let program = Program { flags: &FLAGS, ..SSH };
+    for (words, spelled) in [(&["-w", "0:0", "host"][..], "-w"), (&["--later", "host"], "--later")] {
+        let stop = parse(&program, words).expect_err("refused");
+        assert_eq!(stop.err, format!("lhssh: option {spelled} is not supported yet\n"));
+        assert_eq!(stop.status, 255);
+    }
 }
 
 #[test]
