@@ -4,12 +4,12 @@ use std::ffi::{OsStr, OsString};
 use std::process::Command;
 use std::sync::mpsc;
 
-use lh_client::{Client, TerminalUi};
+use lh_client::TerminalUi;
 use lh_transfer::{Direction, Job, Plan, Side, Summary};
 
 use crate::command_line::{Arguments, Mode, Via};
 use crate::durable::{Attempts, Caught, INTERRUPTED};
-use crate::inside::{carry_out, log_in, log_in_with};
+use crate::inside::{Connection, carry_out, log_in, log_in_with};
 use crate::place::{Host, Place, bytes};
 use crate::show::{Show, conclude, say};
 use crate::{FAILURE, NO_CONNECTION, direct, durable, legacy, limits, pipes};
@@ -28,7 +28,7 @@ enum Step {
 }
 
 /// The connection of the last step, for the next one.
-pub(crate) type Kept = Option<(Host, Client)>;
+pub(crate) type Kept = Option<(Host, Connection)>;
 
 /// Copies everything; returns the exit status.
 pub(crate) fn run(arguments: &Arguments) -> u8 {
@@ -198,7 +198,7 @@ pub(crate) fn connected(
     host: &Host,
     kept: &mut Kept,
     ui: &mut TerminalUi,
-) -> Option<Client> {
+) -> Option<Connection> {
     match kept.take() {
         Some((same, client)) if same == *host => Some(client),
         other => {

@@ -1,10 +1,11 @@
 //! Connections of this process's own, and what runs on their channels.
 
+use std::ops::{Deref, DerefMut};
 use std::sync::PoisonError;
 
 use lh_client::{
-    Client, LogLevel, Options as ClientOptions, SessionChannel, SessionNote, SessionSetup, Start, TerminalUi,
-    answer_by_default, connect_or_share,
+    AgentForward, Client, LogLevel, Options as ClientOptions, SessionChannel, SessionNote, SessionSetup,
+    Start, TerminalUi, answer_by_default, connect_or_share,
 };
 use lh_config::client::Request;
 use lh_driver::{ChannelHandler, ChannelId, ChannelOptions, Control, ControlCx, ControlEvent};
@@ -16,13 +17,32 @@ use crate::command_line::Arguments;
 use crate::place::Host;
 use crate::show::{Show, say};
 
+/// A host that somebody is logged in to, and the agent that `-A` lends it.
+pub(crate) struct Connection {
+    client: Client,
+    agent: AgentForward,
+}
+
+impl Deref for Connection {
+    type Target = Client;
+    fn deref(&self) -> &Client {
+        &self.client
+    }
+}
+
+impl DerefMut for Connection {
+    fn deref_mut(&mut self) -> &mut Client {
+        &mut self.client
+    }
+}
+
 /// Connects and logs in; says why when it cannot.
-pub(crate) fn log_in(arguments: &Arguments, host: &Host, ui: &mut TerminalUi) -> Option<Client> {
+pub(crate) fn log_in(arguments: &Arguments, host: &Host, ui: &mut TerminalUi) -> Option<Connection> {
     log_in_with(&arguments.request(host), ui)
 }
 
 /// The same with a request of one's own.
-pub(crate) fn log_in_with(request: &Request, ui: &mut TerminalUi) -> Option<Client> {
+pub(crate) fn log_in_with(request: &Request, ui: &mut TerminalUi) -> Option<Connection> {
     let options = match ClientOptions::load(request) {
         Ok(options) => options,
         Err(error) => {
@@ -38,7 +58,14 @@ pub(crate) fn log_in_with(request: &Request, ui: &mut TerminalUi) -> Option<Clie
             if let (Some(_), Some(service)) = (client.address(), service) {
                 let _ = lh_sys::socket::set_tos(client.driver().link().stream().write_fd(), service);
             }
-            Some(client)
+            match client.agent_forward(&options, ui.voice(options.log_level)) {
+                Ok(agent) => Some(Connection { client, agent }),
+                Err(error) => {
+                    ui.say(&error.to_string());
+                    say("Connection closed");
+                    None
+                }
+            }
         }
         Err(error) => {
             if options.log_level >= LogLevel::Fatal {
@@ -56,8 +83,10 @@ fn as_session(handler: Box<dyn ChannelHandler>) -> Box<dyn ChannelHandler> {
 }
 
 /// Runs one side of the job; false when the connection is of no more use.
-pub(crate) fn carry_out(client: &mut Client, job: &Job, side: Side, ui: &mut TerminalUi) -> bool {
-    let setup = SessionSetup::new(Start::Subsystem("sftp".to_owned()));
+pub(crate) fn carry_out(connection: &mut Connection, job: &Job, side: Side, ui: &mut TerminalUi) -> bool {
+    let Connection { client, agent } = connection;
+    let start = Start::Subsystem("sftp".to_owned());
+    let setup = SessionSetup { agent_request: agent.request(), ..SessionSetup::new(start) };
     let handler = Box::new(job.handler(side).with_more_channels(as_session));
     let channel = match client.open_session(setup, &ChannelOptions::default(), handler) {
         Ok(channel) => channel,
@@ -66,7 +95,7 @@ pub(crate) fn carry_out(client: &mut Client, job: &Job, side: Side, ui: &mut Ter
             return false;
         }
     };
-    let mut control = Copying { channel: Some(channel), ..Copying::default() };
+    let mut control = Copying { channel: Some(channel), ..Copying::new(agent) };
     let result = client.run(&mut control);
     if let Some(request) = control.refused {
         ui.say(&format!("{request} request failed on channel 0"));
@@ -90,9 +119,9 @@ pub(crate) fn carry_out(client: &mut Client, job: &Job, side: Side, ui: &mut Ter
     }
 }
 
-/// The control of a connection that copies: the server may open nothing.
-#[derive(Default)]
-struct Copying {
+/// The control of a connection that copies: the server may open nothing, but to the agent with `-A`.
+struct Copying<'a> {
+    agent: &'a AgentForward,
     /// The one that counts, where there are several.
     channel: Option<ChannelId>,
     refused: Option<&'static str>,
@@ -100,7 +129,13 @@ struct Copying {
     status: Option<u32>,
 }
 
-impl Control for Copying {
+impl<'a> Copying<'a> {
+    const fn new(agent: &'a AgentForward) -> Self {
+        Self { agent, channel: None, refused: None, status: None }
+    }
+}
+
+impl Control for Copying<'_> {
     fn on_event(&mut self, event: ControlEvent, cx: &mut ControlCx<'_>) {
         match event {
             ControlEvent::Note { id, .. } if self.channel.is_some_and(|channel| channel != id) => {}
@@ -112,7 +147,11 @@ impl Control for Copying {
                 Some(SessionNote::ExitStatus(status)) => self.status = Some(*status),
                 _ => {}
             },
-            event => answer_by_default(event, cx),
+            event => {
+                if let Some(event) = self.agent.on_event(event, cx) {
+                    answer_by_default(event, cx);
+                }
+            }
         }
     }
 }
@@ -127,7 +166,7 @@ pub(crate) struct Ended {
 
 /// Runs `party` with `command` at the other end.
 pub(crate) fn run_party(
-    client: &mut Client,
+    connection: &mut Connection,
     command: Vec<u8>,
     party: Box<dyn Party>,
     show: Show,
@@ -136,20 +175,21 @@ pub(crate) fn run_party(
 ) -> (Outcome, Ended) {
     let handler = rcp::Handler::new(party, Box::new(show), receive_limit);
     let outcome = handler.outcome();
-    let ended = run_command(client, command, Box::new(handler), ui);
+    let ended = run_command(connection, command, Box::new(handler), ui);
     let outcome = *outcome.lock().unwrap_or_else(PoisonError::into_inner);
     (outcome, ended)
 }
 
 /// Runs `command` with `handler` for its channel, until that stops the driver.
 pub(crate) fn run_command(
-    client: &mut Client,
+    connection: &mut Connection,
     command: Vec<u8>,
     handler: Box<dyn ChannelHandler>,
     ui: &mut TerminalUi,
 ) -> Ended {
-    let setup = SessionSetup::new(Start::Exec(command));
-    let mut control = Copying::default();
+    let Connection { client, agent } = connection;
+    let setup = SessionSetup { agent_request: agent.request(), ..SessionSetup::new(Start::Exec(command)) };
+    let mut control = Copying::new(agent);
     let result = client
         .open_session(setup, &ChannelOptions::default(), handler)
         .map_err(|error| error.to_string())

@@ -14,7 +14,7 @@ use lh_transfer::rcp::{self, Options, Outcome, Party, Request, Sink, Source};
 use crate::FAILURE;
 use crate::command_line::{Arguments, Via};
 use crate::copy::{Kept, connected};
-use crate::inside::{Ended, log_in, run_command, run_party};
+use crate::inside::{Connection, Ended, log_in, run_command, run_party};
 use crate::place::{Host, bytes};
 use crate::program::{Remote, ended_well, scp_command, spawn, to_host};
 use crate::show::{Show, say};
@@ -200,7 +200,7 @@ fn relay_inside(
 
 /// Runs `command` with these pipes as its standard input and output.
 fn pumped(
-    client: &mut lh_client::Client,
+    client: &mut Connection,
     command: Vec<u8>,
     (input, output): (OwnedFd, OwnedFd),
     ui: &mut TerminalUi,
