@@ -308,6 +308,8 @@ impl Engine {
                 file.stripes[at] = Stripe::Without;
                 file.outstanding += 1;
                 let token = Token::File(key, FileStep::OpenStripe { lane: at + 1 });
+                // A server's sum is of one handle: of several there is none.
+                file.sum = None;
                 let outcome = lane.remote.perform(Op::OpenExisting(file.written_path()), token);
                 self.done.extend(outcome.map(|outcome| (token, outcome)));
             }
