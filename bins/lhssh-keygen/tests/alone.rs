@@ -309,7 +309,7 @@ fn what_this_build_cannot_do_is_refused() {
         ("-t ecdsa-sk -N x -f k", 255, "no support for FIDO security keys (-w provider)\n"),
         ("-K", 255, "no support for FIDO security keys (-w provider)\n"),
         ("-t mldsa44-ed25519 -N x -f k", 255, "unknown key type mldsa44-ed25519\n"),
-        ("-t rsa -b 1024 -N x -f k", 1, "not supported yet\n"),
+        ("-t rsa -b 1032 -N x -f k", 1, "not supported yet\n"),
         ("-t ed25519 -N x -f k -Z rot13", 255, "Invalid OpenSSH-format cipher 'rot13'\n"),
         ("-D library", 1, "not supported yet\n"),
     ] {
