@@ -245,6 +245,9 @@ impl Driver {
         self.settle(control);
         self.time_out(control)?;
         self.settle(control);
+        // And at the end, so that whoever runs single turns hears of a stop at once.
+        control.before_wait(&mut ControlCx::new(&mut self.core));
+        self.settle(control);
         self.rotation = self.rotation.wrapping_add(1);
         Ok(())
     }

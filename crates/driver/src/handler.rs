@@ -234,7 +234,7 @@ pub trait Control {
         let _ = cx;
     }
 
-    /// Called once in every turn of the loop, when all that has happened was told and before output is flushed and
+    /// Called in every turn of the loop, before it waits and at its end, when all that has happened was told and before output is flushed and
     /// anything is waited for: the place to look at state shared with handlers. Keep it short.
     fn before_wait(&mut self, cx: &mut ControlCx<'_>) {
         let _ = cx;
