@@ -111,6 +111,10 @@ fn the_first_session_leaves_a_master_behind() {
         assert_eq!(check.code, 255);
         assert!(check.err.contains("Control socket connect("), "{}", check.err);
         assert!(check.err.contains("No such file or directory"), "{}", check.err);
+        // Without a session of its own it ends with its last passenger, as OpenSSH's does.
+        let mut master = scene.start_master(&[]);
+        scene.ride(&["-O", "stop", "@"]).ok("stop");
+        assert_eq!(master.0.wait().unwrap().code(), Some(255));
         // One that does not wait long.
         let short = ["-o", "ControlMaster=auto", "-o", "ControlPersist=1", "@", "true"];
         scene.lab.run(&scene.master, &scene.args(&short)).ok("short");

@@ -58,6 +58,7 @@ pub(crate) fn session(
         terminal: Rc::clone(&terminal),
         forwards: forwards.clone(),
         master: None,
+        serves_others_only: false,
         persist: None,
         idle_since: None,
         agent: client.agent_forward(options, voice.clone())?,
@@ -100,6 +101,7 @@ pub(crate) fn session(
             control.persist = Some(Duration::from_secs(seconds));
         }
     }
+    control.serves_others_only = persistent || !plan.has_session();
     open(options, &mut plan, client, &mut control)?;
     debug(options, ui, || "Entering interactive session.".to_owned());
     let result = client.run(&mut control);
@@ -255,6 +257,8 @@ struct Session {
     forwards: Forwards,
     /// Others share the connection.
     master: Option<Master>,
+    /// There is no session of its own (`-N`, or `ControlPersist` after the first).
+    serves_others_only: bool,
     /// Ends when nobody has used it for so long…
     persist: Option<Duration>,
     /// …since then.
@@ -373,6 +377,7 @@ impl Control for Session {
         if let Some(master) = &self.master {
             master.before_wait();
         }
+        self.over |= self.serves_others_only && self.master.as_ref().is_some_and(Master::has_stopped);
         let used = cx.handler_count() > 0 || self.master.as_ref().is_some_and(Master::is_used);
         if self.over && !used {
             // A program that ended without a status was killed, or the server is odd: not a success.

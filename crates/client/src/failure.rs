@@ -76,6 +76,11 @@ fn transport_failed(error: &TransportError, at: &str) -> String {
         TransportError::NotSsh(line) => {
             format!("kex_exchange_identification: {}\nConnection closed by {at}", sanitise(line))
         }
+        TransportError::PacketLength { length } => {
+            format!(
+                "Bad packet length {length}.\nssh_dispatch_run_fatal: Connection to {at}: Connection corrupted"
+            )
+        }
         error => format!("ssh_dispatch_run_fatal: Connection to {at}: {error}"),
     }
 }

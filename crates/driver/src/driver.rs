@@ -522,7 +522,8 @@ impl Driver {
 
     fn keep_alive(&mut self, now: Instant) -> Result<(), DriverError> {
         let Some(keepalive) = &mut self.keepalive else { return Ok(()) };
-        let received = self.core.link.transport_ref().bytes_in();
+        let received = self.core.link.transport_ref().packets_in();
+        // Whole packets: bytes that never become one are no sign of life.
         if received != self.seen {
             self.seen = received;
             keepalive.on_traffic(now);

@@ -16,7 +16,7 @@ pub enum KeepaliveAction {
     Dead,
 }
 
-/// Counts questions that nothing answered. Any byte of the peer counts as an answer.
+/// Counts questions that nothing answered. Any packet of the peer counts as an answer.
 #[derive(Debug, Clone)]
 pub struct Keepalive {
     interval: Duration,
@@ -32,7 +32,7 @@ impl Keepalive {
         Self { interval, count_max, unanswered: 0, due: now + interval }
     }
 
-    /// The peer sent something.
+    /// The peer sent a packet.
     pub fn on_traffic(&mut self, now: Instant) {
         self.unanswered = 0;
         self.due = now + self.interval;

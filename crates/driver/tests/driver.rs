@@ -6,10 +6,11 @@ use std::cell::Cell;
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use common::{Probe, World, link, links, transport};
+use common::{Probe, Script, World, link, links, links_with, transport};
 use lh_driver::{
     ChannelCx, ChannelEvent, ChannelHandler, Control, ControlCx, ControlEvent, Driver, DriverError, Interest,
     Interests, LinkError, Ready, Source, Stage,
@@ -202,6 +203,29 @@ fn a_silent_peer_is_asked_and_given_up() {
     // From here on the server does not answer.
     let error = world.client.run(&mut world.client_script).unwrap_err();
     assert!(matches!(error, DriverError::KeepaliveTimeout), "{error}");
+}
+
+/// Bytes that never become a packet, as after a changed length field, are no sign of life.
+#[test]
+fn a_peer_that_only_trickles_is_given_up() {
+    let (client, server, key) = links_with(Some("aes128-gcm@openssh.com"));
+    let mut client = Driver::new(client, lh_connection::Config::default());
+    let mut control = Script::new(&key);
+    client.set_keepalive(Duration::from_millis(100), 2);
+    let mut stream = std::fs::File::from(server.stream().write_fd().try_clone_to_owned().unwrap());
+    let over = AtomicBool::new(false);
+    std::thread::scope(|threads| {
+        threads.spawn(|| {
+            // A packet of 64 KiB, byte by byte: its length is not encrypted here.
+            let mut length = [0, 1, 0, 0].into_iter();
+            while !over.load(Ordering::Relaxed) && stream.write(&[length.next().unwrap_or(7)]).is_ok() {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        });
+        let error = client.run(&mut control).unwrap_err();
+        over.store(true, Ordering::Relaxed);
+        assert!(matches!(error, DriverError::KeepaliveTimeout), "{error}");
+    });
 }
 
 #[test]

@@ -109,6 +109,7 @@ impl Transport {
 
     fn dispatch(&mut self, packet: Packet, now: Instant) -> Result<(), TransportError> {
         self.last_seq = packet.seq;
+        self.packets_in += 1;
         let payload = if self.inflater.when.applies(self.unsqueezing) {
             let limit = self.config.max_packet as usize;
             Bytes::from(self.inflater.decompress(&packet.payload, limit)?)

@@ -73,6 +73,7 @@ pub struct Transport {
     pub(crate) ext_infos: u32,
     /// Sequence number of the last packet that came.
     pub(crate) last_seq: u32,
+    pub(crate) packets_in: u64,
     /// Sequence number of our last KEXINIT.
     pub(crate) kexinit_seq: u32,
     /// Bytes of answers nobody but the peer asked for and that are perhaps not written yet.
@@ -153,6 +154,7 @@ impl Transport {
             extensions: Vec::new(),
             ext_infos: 0,
             last_seq: 0,
+            packets_in: 0,
             kexinit_seq: 0,
             replies: 0,
             eof: false,
@@ -246,6 +248,9 @@ impl Transport {
                 error => error.to_string(),
             };
             self.disconnect(reason, &text);
+        } else if let (TransportError::NotSsh(_), Role::Server) = (error, self.config.role) {
+            // Plain text, which whoever speaks another protocol can read; OpenSSH's words.
+            self.send.push_raw(b"Invalid SSH identification string.\r\n");
         }
         self.phase = Phase::Failed(error.clone());
     }
@@ -492,6 +497,11 @@ impl Transport {
     /// Bytes received from the socket.
     pub const fn bytes_in(&self) -> u64 {
         self.bytes_in
+    }
+
+    /// Packets received whole and found genuine (since the connection was thawed, where it was frozen).
+    pub const fn packets_in(&self) -> u64 {
+        self.packets_in
     }
 
     /// Bytes written to the socket.

@@ -55,6 +55,8 @@ pub(super) struct State {
     listener: Option<SourceId>,
     pub(super) passengers: HashMap<HandlerId, Passenger>,
     pub(super) terminate: bool,
+    /// A client has asked that no more be taken in.
+    stopped: bool,
     /// Clients in proxy mode, by their channels; and those that something waits for.
     pub(super) relayed: HashMap<ChannelId, Relay>,
     pub(super) dirty: Vec<Relay>,
@@ -125,9 +127,17 @@ impl Master {
 
     /// Takes no further clients.
     pub(super) fn stop_listening(&self, cx: &mut ControlCx<'_>) {
-        if let Some(source) = self.0.state.borrow_mut().listener.take() {
+        let mut state = self.0.state.borrow_mut();
+        state.stopped = true;
+        if let Some(source) = state.listener.take() {
             cx.remove_source(source);
         }
+    }
+
+    /// True once a client has asked that no more be taken in: a master that is there for others only has no reason to
+    /// stay when the last of them has gone.
+    pub fn has_stopped(&self) -> bool {
+        self.0.state.borrow().stopped
     }
 
     /// True once a client has asked for the end of the connection.

@@ -21,13 +21,21 @@ use lh_wire::msg::open_failure;
 const STUCK: Duration = Duration::from_secs(20);
 
 pub(crate) fn transport(key: Option<&PrivateKey>) -> Transport {
-    let config = match key {
+    transport_with(key, None)
+}
+
+fn transport_with(key: Option<&PrivateKey>, cipher: Option<&str>) -> Transport {
+    let mut config = match key {
         None => lh_transport::Config::client(),
         Some(key) => lh_transport::Config::server(vec![HostKey {
             algorithms: vec!["ssh-ed25519".to_owned()],
             blob: key.public().blob().to_vec(),
         }]),
     };
+    if let Some(cipher) = cipher {
+        config.algorithms.cipher_c2s = vec![cipher.to_owned()];
+        config.algorithms.cipher_s2c = vec![cipher.to_owned()];
+    }
     Transport::new(config, Box::new(SystemRandom), Instant::now())
 }
 
@@ -59,12 +67,17 @@ pub(crate) fn shake(mut link: Link, key: Option<&PrivateKey>) -> Link {
 
 /// Two links that have shaken hands.
 pub(crate) fn links() -> (Link, Link, PrivateKey) {
+    links_with(None)
+}
+
+/// The same, with this cipher both ways.
+pub(crate) fn links_with(cipher: Option<&str>) -> (Link, Link, PrivateKey) {
     let key = PrivateKey::generate(KeyType::Ed25519, None).unwrap();
     let (ours, theirs) = UnixStream::pair().unwrap();
     let server_key = key.clone();
-    let server =
-        std::thread::spawn(move || shake(link(transport(Some(&server_key)), theirs), Some(&server_key)));
-    let client = shake(link(transport(None), ours), None);
+    let (client, server) = (transport_with(None, cipher), transport_with(Some(&key), cipher));
+    let server = std::thread::spawn(move || shake(link(server, theirs), Some(&server_key)));
+    let client = shake(link(client, ours), None);
     (client, server.join().unwrap(), key)
 }
 

@@ -173,7 +173,14 @@ fn values_that_do_not_compute() {
 fn peers_that_do_not_speak_ssh() {
     let mut peer = ScriptedPeer::default();
     peer.say(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n");
-    let (_, result) = against(server_config(), &mut peer);
+    let now = Instant::now();
+    let mut transport = Transport::new(server_config(), random(1), now);
+    let result = feed(&mut transport, &peer.take_output(), now);
+    let mut slices = Vec::new();
+    transport.output(now);
+    transport.output_slices(&mut slices);
+    let heard = slices.iter().flat_map(|slice| slice.to_vec()).collect::<Vec<u8>>();
+    assert!(heard.ends_with(b"Invalid SSH identification string.\r\n"), "it hears why");
     assert_eq!(result.unwrap_err().to_string(), "peer does not speak SSH: \"GET / HTTP/1.1\"");
     // A client may hear other things first, up to a point.
     let mut peer = ScriptedPeer::default();
