@@ -32,6 +32,17 @@ fn shell(bench: &Bench, ssh: &Path, with: &Variation) -> String {
     words.join(" ")
 }
 
+/// rsync over a suite's `ssh`.
+pub(crate) fn rsync_over(
+    bench: &Bench,
+    program: &Path,
+    ssh: &Path,
+    with: &Variation,
+    task: &Task<'_>,
+) -> Option<Client> {
+    rsync(bench, program, &shell(bench, ssh, with), task).map(Client::new)
+}
+
 fn text(path: &Path) -> String {
     path.display().to_string()
 }
