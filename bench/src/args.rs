@@ -22,12 +22,14 @@ usage: lh-bench [options]   (usually: cargo xtask bench [options])
                             with another OpenSSH-like suite (bin/ssh, bin/scp, sbin/sshd; hpnssh… too)
   --without NAME[,NAME…]    leave these peers out
   --packet BYTES            payload of a packet for the ceilings and crypto (default 32K)
+  --option KEYWORD=VALUE    for Longhaul's clients and servers alike; may be repeated
   --workers N               most threads for crypto (default: all CPUs)
   --address IP              where servers listen and clients connect (default 127.0.0.1)
   --server-prefix COMMAND   runs servers, e.g. 'ip netns exec far'
   --client-prefix COMMAND   runs clients
   --duration TIME           wan: how long each contestant sends (default 20s)
-  --only TEXT[,TEXT…]       wan: only contestants and ways with such a text in WAY: NAME
+  --only TEXT               wan: only what has this text in WAY: NAME, as `up: longhaul, pipe`; may be
+                            repeated
   --rtt TIME --rate RATE --loss PART --queue BYTES --mtu BYTES --congestion NAME --tcp-buffer BYTES
   --seed N --link KIND      wan: the path, as for `cargo xtask wan` (default: 2gbit, 50ms, no loss, cubic)
   --out DIR                 where report.md and report.json go (default: target/bench)
@@ -62,6 +64,8 @@ pub(crate) struct Options {
     pub(crate) path: Spec,
     pub(crate) duration: Duration,
     pub(crate) only: Vec<String>,
+    /// `KEYWORD=VALUE` for both of our ends.
+    pub(crate) own: Vec<String>,
     /// What was said and not chosen by us.
     pub(crate) said: Said,
     pub(crate) out: PathBuf,
@@ -95,6 +99,7 @@ impl Options {
             path: Spec::default(),
             duration: Duration::from_secs(20),
             only: Vec::new(),
+            own: Vec::new(),
             said: Said::default(),
             out: PathBuf::from("target/bench"),
             smoke: args.iter().any(|arg| arg == "--smoke"),
@@ -126,7 +131,8 @@ impl Options {
                     options.said.size = true;
                 }
                 "--duration" => options.duration = units::time(value)?,
-                "--only" => options.only.extend(list().map(str::to_owned)),
+                "--option" if value.contains('=') => options.own.push(value.clone()),
+                "--only" => options.only.push(value.clone()),
                 "--rounds" => options.rounds = count(value)?,
                 "--packet" => options.packet = count(&size(value)?.to_string())?,
                 "--workers" => options.workers = count(value)?,

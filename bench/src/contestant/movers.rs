@@ -27,7 +27,7 @@ pub(super) fn client(
 /// `ssh` with its options as one text.
 fn shell(bench: &Bench, ssh: &Path, with: &Variation) -> String {
     let mut words = vec![ssh.display().to_string()];
-    words.extend(suites::client_options(bench, with));
+    words.extend(suites::options(bench, Path::new(ssh), with));
     words.extend(["-p".to_owned(), "{port}".to_owned()]);
     words.join(" ")
 }
