@@ -13,6 +13,7 @@ use std::time::Duration;
 use lh_interop::find;
 use lh_link::path::{Path, Side, Spec};
 
+use super::transfer::warm;
 use super::{OF_IPERF, STEADY_OF_IPERF, ceiling, rate};
 use crate::bench::{Bench, remove};
 use crate::cipher_suite::CipherSuite;
@@ -230,17 +231,19 @@ impl<'a> Scene<'a> {
         role: Role,
         ends: (Server, Client),
         size: u64,
-        (_, target): (&'a FsPath, &'a FsPath),
+        (source, target): (&'a FsPath, &'a FsPath),
         baseline: &'a Cell<Baseline>,
     ) -> Entry<'a> {
-        self.entry(name, role, ends, baseline, move |sample| {
+        let mut entry = self.entry(name, role, ends, baseline, move |sample| {
             let arrived = length(target);
             remove(target);
             match arrived? {
                 arrived if arrived == size => Ok(rate(sample, size)),
                 arrived => Err(format!("{arrived} bytes of {size} arrived")),
             }
-        })
+        });
+        entry.before(move || warm(source, target));
+        entry
     }
 
     /// iperf3 for as long as the others; one run of its server is one test.
