@@ -6,7 +6,7 @@ use lh_cli::copying::Connecting;
 use lh_cli::flags::{Parsed, SCP, Stop};
 use lh_config::Account;
 use lh_config::client::{CommandLine, Request};
-use lh_transfer::{Manifest, Options, Rule, Selection, Shard, Verify};
+use lh_transfer::{Keep, Manifest, Options, Rule, Selection, Shard, Verify};
 
 use crate::place::{Host, Place};
 
@@ -111,6 +111,8 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
     for option in parsed.values('X') {
         tune(&mut options, &option.to_string_lossy()).map_err(|text| SCP.error(&text))?;
     }
+    let direct = last_of(parsed, "3R") == Some('R');
+    check_keep(mode(parsed)?, direct, &options)?;
     Ok(Arguments {
         sources,
         target,
@@ -122,7 +124,7 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
         verbose: parsed.count('v'),
         mode: mode(parsed)?,
         via: server.or(program).unwrap_or(Via::Inside),
-        direct: last_of(parsed, "3R") == Some('R'),
+        direct,
         unchecked_names: parsed.has('T'),
         ssh_words: ssh_words(parsed),
         port,
@@ -134,7 +136,8 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
 fn copy_options(parsed: &Parsed) -> Options {
     Options {
         recursive: parsed.has('r'),
-        preserve: parsed.has('p'),
+        preserve: parsed.has('p') || parsed.has_long("preserve"),
+        keep: keep(parsed),
         atomic: !parsed.has_long("in-place"),
         adopt_partial: parsed.has('Z'),
         sync: parsed.has_long("fsync"),
@@ -145,6 +148,34 @@ fn copy_options(parsed: &Parsed) -> Options {
             _ => Verify::WhenCheap,
         },
         ..Options::default()
+    }
+}
+
+/// What is kept besides data, times and modes.
+fn keep(parsed: &Parsed) -> Keep {
+    let wants = |flag| parsed.has_long("preserve") || parsed.has_long(flag);
+    Keep {
+        links: wants("links"),
+        hard_links: parsed.has_long("preserve") || parsed.has('H'),
+        xattrs: wants("xattrs"),
+        acls: wants("acls"),
+        owner: wants("owner"),
+        group: wants("group"),
+        sparse: parsed.has_long("sparse"),
+    }
+}
+
+/// Only the engine keeps more than times and modes: what the old protocol and another program would forget is refused.
+fn check_keep(mode: Mode, direct: bool, options: &Options) -> Result<(), Stop> {
+    match (mode, direct) {
+        _ if options.keep == Keep::default() => Ok(()),
+        (Mode::Legacy, _) => {
+            Err(SCP.error("the old protocol (-O) keeps times and modes (-p) and nothing else"))
+        }
+        (_, true) => {
+            Err(SCP.error("with -R the first host's scp keeps times and modes (-p) and nothing else"))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -126,6 +126,18 @@ fn copy_locally(arguments: &Arguments, source: &OsStr) -> u8 {
     if arguments.options.preserve {
         command.arg("-p");
     }
+    let keep = arguments.options.keep;
+    for (flag, wanted) in [
+        ("--no-dereference", keep.links),
+        ("--preserve=links", keep.hard_links),
+        ("--preserve=xattr", keep.xattrs || keep.acls),
+        ("--preserve=ownership", keep.owner || keep.group),
+        ("--sparse=always", keep.sparse),
+    ] {
+        if wanted {
+            command.arg(flag);
+        }
+    }
     match command.arg("--").arg(source).arg(target).status() {
         Ok(status) if status.success() => 0,
         Ok(_) => FAILURE,

@@ -154,8 +154,13 @@ mod tests {
     use super::*;
 
     fn item(name: &str) -> Item {
-        let attrs =
-            Attrs { size: Some(6), ids: Some((0, 12345)), permissions: Some(0o100_644), times: Some((0, 0)) };
+        let attrs = Attrs {
+            size: Some(6),
+            ids: Some((0, 12345)),
+            permissions: Some(0o100_644),
+            times: Some((0, 0)),
+            ..Attrs::NONE
+        };
         Item { name: name.into(), long_name: None, attrs }
     }
 

@@ -2,6 +2,8 @@
 
 use lh_wire::{Reader, Writer};
 
+use crate::keep::{self, FileTimes, Inode};
+
 const FLAG_SIZE: u32 = 0x0000_0001;
 const FLAG_UIDGID: u32 = 0x0000_0002;
 const FLAG_PERMISSIONS: u32 = 0x0000_0004;
@@ -30,7 +32,8 @@ pub mod mode {
 
 /// File attributes (draft section 5). An absent field is not sent, or is not to be changed.
 ///
-/// Extended pairs are checked and dropped when reading: version 3 defines none and OpenSSH ignores them.
+/// Of extended pairs those of [`keep`] are known, which are sent only to who has asked for them; others are checked and
+/// dropped when reading: version 3 defines none and OpenSSH ignores them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Attrs {
     /// Size in bytes.
@@ -41,11 +44,25 @@ pub struct Attrs {
     pub permissions: Option<u32>,
     /// Access and modification time, seconds since 1970.
     pub times: Option<(u32, u32)>,
+    /// The same without limits, as an extended pair.
+    pub full_times: Option<FileTimes>,
+    /// What tells this file from every other one, and how many names it has, as an extended pair.
+    pub inode: Option<Inode>,
+    /// Bytes that the file takes on its disk, as an extended pair: fewer than [`Attrs::size`] where it has holes.
+    pub storage: Option<u64>,
 }
 
 impl Attrs {
     /// Nothing present.
-    pub const NONE: Self = Self { size: None, ids: None, permissions: None, times: None };
+    pub const NONE: Self = Self {
+        size: None,
+        ids: None,
+        permissions: None,
+        times: None,
+        full_times: None,
+        inode: None,
+        storage: None,
+    };
 
     /// Only permission bits.
     pub const fn with_permissions(permissions: u32) -> Self {
@@ -91,8 +108,9 @@ impl Attrs {
         if flags & FLAG_EXTENDED != 0 {
             // Each pair takes at least 8 bytes, so the loop ends with the message whatever the count says.
             for _ in 0..reader.u32()? {
-                reader.string()?;
-                reader.string()?;
+                let name = reader.string()?;
+                let value = reader.string()?;
+                attrs.read_pair(name, value);
             }
         }
         Ok(attrs)
@@ -105,7 +123,8 @@ impl Attrs {
             bit(self.size.is_some(), FLAG_SIZE)
                 | bit(self.ids.is_some(), FLAG_UIDGID)
                 | bit(self.permissions.is_some(), FLAG_PERMISSIONS)
-                | bit(self.times.is_some(), FLAG_ACMODTIME),
+                | bit(self.times.is_some(), FLAG_ACMODTIME)
+                | bit(self.pairs() > 0, FLAG_EXTENDED),
         );
         if let Some(size) = self.size {
             out.put_u64(size);
@@ -120,6 +139,51 @@ impl Attrs {
         if let Some((access, modification)) = self.times {
             out.put_u32(access);
             out.put_u32(modification);
+        }
+        if self.pairs() > 0 {
+            out.put_u32(self.pairs());
+            if let Some(times) = &self.full_times {
+                out.put_string(keep::TIMES.as_bytes());
+                out.nested(|out| times.write(out));
+            }
+            if let Some(inode) = &self.inode {
+                out.put_string(keep::INODE.as_bytes());
+                out.nested(|out| inode.write(out));
+            }
+            if let Some(storage) = self.storage {
+                out.put_string(keep::STORAGE.as_bytes());
+                out.nested(|out| out.put_u64(storage));
+            }
+        }
+    }
+
+    fn pairs(&self) -> u32 {
+        u32::from(self.full_times.is_some())
+            + u32::from(self.inode.is_some())
+            + u32::from(self.storage.is_some())
+    }
+
+    /// One that is not what its name says is as good as none.
+    fn read_pair(&mut self, name: &[u8], value: &[u8]) {
+        let mut reader = Reader::new(value);
+        match core::str::from_utf8(name) {
+            Ok(keep::TIMES) => self.full_times = FileTimes::read(&mut reader).ok(),
+            Ok(keep::INODE) => self.inode = Inode::read(&mut reader).ok(),
+            Ok(keep::STORAGE) => self.storage = reader.u64().ok(),
+            _ => {}
+        }
+    }
+
+    /// What a client is told that has asked for `wanted` (bits of [`keep`]): a pair goes only where it says something.
+    #[must_use]
+    pub fn told(&self, wanted: u32) -> Self {
+        let links = self.inode.is_some_and(|inode| inode.links > 1) && !self.is_dir();
+        let holes = self.is_file() && self.storage < self.size;
+        Self {
+            full_times: self.full_times.filter(|_| wanted & keep::WANT_TIMES != 0),
+            inode: self.inode.filter(|_| wanted & keep::WANT_INODE != 0 && links),
+            storage: self.storage.filter(|_| wanted & keep::WANT_STORAGE != 0 && holes),
+            ..*self
         }
     }
 }

@@ -15,6 +15,9 @@ pub const MAX_FILES: usize = 1024;
 /// What one file takes of the size of a `get-files@longhaul` reply besides its data, at most.
 pub const GET_OVERHEAD: usize = 64;
 
+/// The same where `full-attrs@longhaul` has asked for more.
+pub const GET_OVERHEAD_FULL: usize = 192;
+
 /// The bytes one `get-files@longhaul` may ask for, [`GET_OVERHEAD`] for each file included.
 pub const GET_BUDGET: usize = MAX_DATA;
 
@@ -27,6 +30,9 @@ pub const PUT_PLACED: u32 = 2;
 
 /// `put-files@longhaul`: what was written is read back and compared.
 pub const PUT_COMPARED: u32 = 4;
+
+/// `put-files@longhaul`, with [`PUT_PLACED`]: a symbolic link of the name is replaced, and not followed.
+pub const PUT_OVER_LINKS: u32 = 8;
 
 /// `list-dir@longhaul`: fill in what `ls -l` would print.
 pub const LIST_LONG: u32 = 1;
@@ -281,6 +287,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::keep;
 
     proptest! {
         #[test]
@@ -289,7 +296,8 @@ mod tests {
             text in "\\PC{0,80}",
             code in 1..9_u32,
         ) {
-            let attrs = Attrs { times: Some((1, 2)), ..Attrs::with_permissions(0o640) };
+            let attrs =
+                Attrs { size: Some(5), ids: Some((6, 7)), times: Some((1, 2)), ..Attrs::with_permissions(0o640) };
             let mut out = Vec::new();
             for path in &paths {
                 PutFile { path, attrs, data: b"data" }.write(&mut out);
@@ -326,6 +334,12 @@ mod tests {
                 let before = out.len();
                 write_got(got, &mut out);
                 prop_assert!(out.len() - before <= GET_OVERHEAD);
+                let times = keep::FileTimes { access: (1, 2), modification: (3, 4) };
+                let inode = keep::Inode { device: 1, number: 2, links: 3 };
+                let full = Attrs { full_times: Some(times), inode: Some(inode), storage: Some(1), ..attrs };
+                let mut longer = Vec::new();
+                write_got(&Ok(GotFile { attrs: full, whole: true, data: b"" }), &mut longer);
+                prop_assert!(longer.len() <= GET_OVERHEAD_FULL);
             }
             prop_assert_eq!(read_got(&out).unwrap(), got);
         }

@@ -7,6 +7,7 @@
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::BorrowedFd;
 
+use crate::keep::{Ranges, Xattrs};
 use crate::{Attrs, OpenFlags, StatVfs, StatusCode};
 
 /// A tree of files.
@@ -38,6 +39,14 @@ pub trait FileSystem {
     fn hard_link(&mut self, old: &[u8], new: &[u8]) -> io::Result<()>;
     /// statvfs(2).
     fn statvfs(&mut self, path: &[u8]) -> io::Result<StatVfs>;
+    /// Extended attributes of what `path` names, links followed: those of `wanted` (bits of [`crate::keep`]).
+    fn xattrs(&mut self, _path: &[u8], _wanted: u32) -> io::Result<Xattrs> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+    /// Gives `path`, a link itself, these extended attributes of the kinds `wanted`, and no others.
+    fn set_xattrs(&mut self, _path: &[u8], _wanted: u32, _xattrs: &Xattrs) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
     /// How many files and directories may be open at once; 0 when nobody knows.
     fn max_open(&self) -> u64 {
         0
@@ -54,6 +63,10 @@ pub trait File {
     fn attrs(&mut self) -> io::Result<Attrs>;
     /// As [`FileSystem::set_attrs`].
     fn set_attrs(&mut self, attrs: &Attrs) -> io::Result<()>;
+    /// Where data are, from `offset` on; [`crate::keep::MAX_RANGES`] at most.
+    fn data_ranges(&mut self, _offset: u64) -> io::Result<Ranges> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
     /// fsync(2).
     fn sync(&mut self) -> io::Result<()>;
     /// fstatvfs(2).

@@ -14,6 +14,7 @@
 //! | WRITE and DATA laid out in the send buffer | [`in_place`] |
 //! | many small files in a message, listings in a round trip | [`batch`] |
 //! | patterns | [`glob`] |
+//! | what version 3 cannot say of a file | [`keep`] |
 
 mod attrs;
 pub mod batch;
@@ -21,6 +22,7 @@ mod chunks;
 pub mod fs;
 pub mod glob;
 pub mod in_place;
+pub mod keep;
 mod local;
 pub mod protocol;
 mod reply;
@@ -30,7 +32,7 @@ mod session;
 mod sum;
 
 pub use attrs::{Attrs, Limits, StatVfs, mode};
-pub use local::LocalFs;
+pub use local::{LocalFs, data_ranges, set_xattrs, xattrs};
 pub use protocol::{OpenFlags, PacketType, StatusCode, extension};
 pub use reply::{Data, Handle, Name, Reply, ReplyBody, ReplyWriter, Status};
 pub use request::{BadRequest, BadRequestKind, Request};

@@ -228,4 +228,12 @@ pub mod extension {
     pub const GET_FILES: &str = "get-files@longhaul";
     /// A directory listed from the start, or what matches a pattern in it.
     pub const LIST_DIR: &str = "list-dir@longhaul";
+    /// More in ATTRS ([`crate::keep`]).
+    pub const FULL_ATTRS: &str = "full-attrs@longhaul";
+    /// Where the data of an open file are, and where its holes.
+    pub const DATA_RANGES: &str = "data-ranges@longhaul";
+    /// Extended attributes, asked for.
+    pub const GET_XATTRS: &str = "get-xattrs@longhaul";
+    /// Extended attributes, set.
+    pub const SET_XATTRS: &str = "set-xattrs@longhaul";
 }

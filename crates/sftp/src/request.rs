@@ -85,6 +85,15 @@ pub enum Request<'a> {
     GetFiles { flags: u32, count: u32, files: &'a [u8] },
     /// `list-dir@longhaul`: what in the directory matches `pattern` (see [`crate::glob`]), or everything when it is empty.
     ListDir { path: &'a [u8], pattern: &'a [u8], flags: u32 },
+    /// `full-attrs@longhaul`: which pairs ([`crate::keep`]) ATTRS shall have from now on.
+    FullAttrs { wanted: u32 },
+    /// `data-ranges@longhaul`: where the data of an open file are, from `offset` on.
+    DataRanges { handle: &'a [u8], offset: u64 },
+    /// `get-xattrs@longhaul`: the extended attributes of what `path` names, links followed.
+    GetXattrs { path: &'a [u8], wanted: u32 },
+    /// `set-xattrs@longhaul`: of the kinds `wanted`, `path` (a link itself) shall have `xattrs`
+    /// ([`crate::keep::write_xattrs`]) and no others.
+    SetXattrs { path: &'a [u8], wanted: u32, xattrs: &'a [u8] },
     /// Any other EXTENDED request; `fields` is all that follows the name.
     Extended { name: &'a [u8], fields: &'a [u8] },
 }
@@ -136,6 +145,10 @@ impl<'a> Request<'a> {
             Self::PutFiles { .. } => extension::PUT_FILES,
             Self::GetFiles { .. } => extension::GET_FILES,
             Self::ListDir { .. } => extension::LIST_DIR,
+            Self::FullAttrs { .. } => extension::FULL_ATTRS,
+            Self::DataRanges { .. } => extension::DATA_RANGES,
+            Self::GetXattrs { .. } => extension::GET_XATTRS,
+            Self::SetXattrs { .. } => extension::SET_XATTRS,
             Self::Extended { name, .. } => return Some(name),
             _ => return None,
         };
@@ -230,6 +243,20 @@ impl<'a> Request<'a> {
                 out.put_string(path);
                 out.put_string(pattern);
                 out.put_u32(flags);
+            }
+            Self::FullAttrs { wanted } => out.put_u32(wanted),
+            Self::DataRanges { handle, offset } => {
+                out.put_string(handle);
+                out.put_u64(offset);
+            }
+            Self::GetXattrs { path, wanted } => {
+                out.put_string(path);
+                out.put_u32(wanted);
+            }
+            Self::SetXattrs { path, wanted, xattrs } => {
+                out.put_string(path);
+                out.put_u32(wanted);
+                out.put_bytes(xattrs);
             }
             Self::Limits => {}
             Self::Extended { fields, .. } => out.put_bytes(fields),
@@ -326,6 +353,12 @@ impl<'a> Request<'a> {
             extension::PUT_FILES => Self::PutFiles { flags: r.u32()?, count: r.u32()?, files: r.rest() },
             extension::GET_FILES => Self::GetFiles { flags: r.u32()?, count: r.u32()?, files: r.rest() },
             extension::LIST_DIR => Self::ListDir { path: r.string()?, pattern: r.string()?, flags: r.u32()? },
+            extension::FULL_ATTRS => Self::FullAttrs { wanted: r.u32()? },
+            extension::DATA_RANGES => Self::DataRanges { handle: r.string()?, offset: r.u64()? },
+            extension::GET_XATTRS => Self::GetXattrs { path: r.string()?, wanted: r.u32()? },
+            extension::SET_XATTRS => {
+                Self::SetXattrs { path: r.string()?, wanted: r.u32()?, xattrs: r.rest() }
+            }
             _ => Self::Extended { name, fields: r.rest() },
         })
     }

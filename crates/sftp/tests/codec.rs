@@ -17,7 +17,13 @@ fn attrs() -> impl Strategy<Value = Attrs> {
         option::of(any::<u32>()),
         option::of(any::<(u32, u32)>()),
     )
-        .prop_map(|(size, ids, permissions, times)| Attrs { size, ids, permissions, times })
+        .prop_map(|(size, ids, permissions, times)| Attrs {
+            size,
+            ids,
+            permissions,
+            times,
+            ..Attrs::NONE
+        })
 }
 
 /// Every kind of request over the same fields.

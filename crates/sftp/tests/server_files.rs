@@ -37,7 +37,7 @@ fn attributes_are_read_and_set() {
     std::fs::write(&file, b"0123456789").unwrap();
     symlink("f", dir.path().join("l")).unwrap();
     let mut peer = Peer::new(dir.path());
-    let attrs = Attrs { size: Some(4), permissions: Some(0o100_640), times: Some((11, 22)), ids: None };
+    let attrs = Attrs { size: Some(4), permissions: Some(0o100_640), times: Some((11, 22)), ..Attrs::NONE };
     peer.ok(&Request::Setstat { path: b"l", attrs });
     let got = peer.attrs(&Request::Stat { path: b"l" });
     assert_eq!(got.size, Some(4));
@@ -47,7 +47,7 @@ fn attributes_are_read_and_set() {
     assert_eq!(got.ids, Some((meta.uid(), meta.gid())));
     assert!(peer.attrs(&Request::Lstat { path: b"l" }).is_symlink());
     let handle = peer.open(b"f", OpenFlags::WRITE | OpenFlags::READ);
-    let attrs = Attrs { size: Some(2), permissions: Some(0o600), times: Some((33, 44)), ids: None };
+    let attrs = Attrs { size: Some(2), permissions: Some(0o600), times: Some((33, 44)), ..Attrs::NONE };
     peer.ok(&Request::Fsetstat { handle: &handle, attrs });
     let got = peer.attrs(&Request::Fstat { handle: &handle });
     assert_eq!((got.size, got.times), (Some(2), Some((33, 44))));

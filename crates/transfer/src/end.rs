@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use lh_sftp::batch::PutStep;
+use lh_sftp::keep::{FileTimes, Ranges, Xattrs};
 use lh_sftp::{Attrs, Handle as RemoteHandle};
 
 /// What something is.
@@ -39,9 +40,11 @@ pub(crate) struct Info {
     pub(crate) times: Option<Times>,
     /// User and group.
     pub(crate) ids: Option<(u32, u32)>,
-    /// How many names it has, on the local end.
+    /// Bytes that it takes on its disk, where the end says so.
+    pub(crate) storage: Option<u64>,
+    /// How many names it has, where the end says so.
     pub(crate) links: Option<u64>,
-    /// Device and inode, on the local end.
+    /// Device and inode, where the end says so.
     pub(crate) identity: Option<(u64, u64)>,
 }
 
@@ -52,6 +55,7 @@ impl Info {
         size: None,
         times: None,
         ids: None,
+        storage: None,
         links: None,
         identity: None,
     };
@@ -71,13 +75,17 @@ impl Info {
             kind,
             mode: attrs.permissions.map(|bits| bits & 0o7777),
             size: attrs.size,
-            times: attrs.times.map(|(access, modification)| Times {
-                access: (i64::from(access), 0),
-                modification: (i64::from(modification), 0),
-            }),
+            times: match (attrs.full_times, attrs.times) {
+                (Some(FileTimes { access, modification }), _) => Some(Times { access, modification }),
+                (None, times) => times.map(|(access, modification)| Times {
+                    access: (i64::from(access), 0),
+                    modification: (i64::from(modification), 0),
+                }),
+            },
             ids: attrs.ids,
-            links: None,
-            identity: None,
+            storage: attrs.storage,
+            links: attrs.inode.map(|inode| inode.links.into()),
+            identity: attrs.inode.map(|inode| (inode.device, inode.number)),
         }
     }
 }
@@ -92,7 +100,8 @@ pub(crate) struct Change {
 }
 
 impl Change {
-    pub(crate) fn to_attrs(self) -> Attrs {
+    /// For a server that takes [`FileTimes`], or for one that does not.
+    pub(crate) fn to_attrs(self, full: bool) -> Attrs {
         // The protocol has 32 bits of seconds: what does not fit is clamped.
         let seconds = |(seconds, _): (i64, u32)| seconds.clamp(0, i64::from(u32::MAX)) as u32;
         Attrs {
@@ -100,6 +109,11 @@ impl Change {
             ids: self.ids,
             permissions: self.mode,
             times: self.times.map(|times| (seconds(times.access), seconds(times.modification))),
+            full_times: self
+                .times
+                .filter(|_| full)
+                .map(|Times { access, modification }| FileTimes { access, modification }),
+            ..Attrs::NONE
         }
     }
 }
@@ -158,6 +172,22 @@ pub(crate) enum Op<'a> {
     SetPath { path: &'a [u8], change: Change },
     /// → `Ok`.
     SetHandle { handle: &'a Handle, change: Change },
+    /// → `Ok`: of a symbolic link itself, or nothing where the end cannot.
+    SetLink { path: &'a [u8], change: Change },
+    /// → `Listed` with one path: where a symbolic link leads, as it says.
+    ReadLink(&'a [u8]),
+    /// → `Ok`: fails where there is something.
+    Symlink { to: &'a [u8], link: &'a [u8] },
+    /// → `Ok`: one more name of a file. Fails where there is something.
+    Link { old: &'a [u8], new: &'a [u8] },
+    /// → `Ranges`: where the data of an open file are, from `offset` on.
+    Ranges { handle: &'a Handle, offset: u64 },
+    /// → `Xattrs`: extended attributes, links followed; `wanted` as in [`lh_sftp::keep`].
+    Xattrs { path: &'a [u8], wanted: u32 },
+    /// → `Ok`: these and no others.
+    SetXattrs { path: &'a [u8], wanted: u32, xattrs: &'a Xattrs },
+    /// → `Ok`: what attributes are to tell. Remote only.
+    FullAttrs { wanted: u32 },
     /// → `Ok`: what was written is on the disk, or the end has no way to see to it.
     Sync(&'a Handle),
     /// → `Ok`.
@@ -201,6 +231,8 @@ pub(crate) enum Done {
     /// A listing that has begun; without a handle it has also ended.
     Listing(Option<Handle>, Vec<Entry>),
     Data(lh_sftp::Data),
+    Ranges(Ranges),
+    Xattrs(Xattrs),
     /// 32 bytes for each block.
     Digests(Vec<u8>),
     /// An answer that has to be read by whoever asked.

@@ -8,7 +8,7 @@ use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Timespec, Timestamps};
 use rustix::io::Errno;
 
 use lh_crypto::Hash;
-use lh_sftp::{PieceSum, RunningSum};
+use lh_sftp::{PieceSum, RunningSum, data_ranges, set_xattrs, xattrs};
 
 use crate::end::{AsFound, Change, DIGEST_BLOCK, Done, Entry, Fault, Handle, Info, Kind, Op, Outcome, Times};
 
@@ -43,10 +43,10 @@ pub(crate) fn perform(op: Op<'_>) -> Outcome {
             Ok(Done::Opened(Handle::Local(Arc::new(fd)), Some(info)))
         }
         Op::RealPath(path) => {
-            use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
-            let path = std::path::Path::new(std::ffi::OsStr::from_bytes(path));
-            let real =
-                path.canonicalize().map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+            use std::os::unix::ffi::OsStringExt as _;
+            let real = as_path(path)
+                .canonicalize()
+                .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
             let name = real.into_os_string().into_vec().into();
             Ok(Done::Listed(Some(vec![Entry { name, info: Info::UNKNOWN }])))
         }
@@ -84,9 +84,41 @@ pub(crate) fn perform(op: Op<'_>) -> Outcome {
             if let Some(times) = change.times {
                 rustix::fs::utimensat(CWD, path, &timestamps(times), AtFlags::empty())?;
             }
+            if let Some(ids) = change.ids {
+                chown(path, ids)?;
+            }
             if let Some(mode) = change.mode {
                 rustix::fs::chmod(path, Mode::from_raw_mode(mode))?;
             }
+            Ok(Done::Ok)
+        }
+        Op::SetLink { path, change } => {
+            if let Some(ids) = change.ids {
+                chown(path, ids)?;
+            }
+            if let Some(times) = change.times {
+                rustix::fs::utimensat(CWD, path, &timestamps(times), AtFlags::SYMLINK_NOFOLLOW)?;
+            }
+            Ok(Done::Ok)
+        }
+        Op::ReadLink(path) => {
+            let name = rustix::fs::readlink(path, Vec::new())?.into_bytes().into();
+            Ok(Done::Listed(Some(vec![Entry { name, info: Info::UNKNOWN }])))
+        }
+        Op::Symlink { to, link } => {
+            rustix::fs::symlink(to, link)?;
+            Ok(Done::Ok)
+        }
+        Op::Link { old, new } => {
+            rustix::fs::link(old, new)?;
+            Ok(Done::Ok)
+        }
+        Op::Ranges { handle, offset } => {
+            Ok(Done::Ranges(data_ranges(local(handle)?, offset).map_err(fault)?))
+        }
+        Op::Xattrs { path, wanted } => Ok(Done::Xattrs(xattrs(as_path(path), wanted).map_err(fault)?)),
+        Op::SetXattrs { path, wanted, xattrs } => {
+            set_xattrs(as_path(path), wanted, xattrs).map_err(fault)?;
             Ok(Done::Ok)
         }
         Op::SetHandle { handle, change } => {
@@ -115,8 +147,25 @@ pub(crate) fn perform(op: Op<'_>) -> Outcome {
         | Op::PutFiles { .. }
         | Op::GetFiles { .. }
         | Op::BeginSum(_)
+        | Op::FullAttrs { .. }
         | Op::EndSum(_) => Err(Errno::NOSYS.into()),
     }
+}
+
+fn as_path(path: &[u8]) -> &std::path::Path {
+    use std::os::unix::ffi::OsStrExt as _;
+    std::path::Path::new(std::ffi::OsStr::from_bytes(path))
+}
+
+/// lchown(2); `u32::MAX` leaves what there is.
+fn chown(path: &[u8], (user, group): (u32, u32)) -> Result<(), Errno> {
+    let user = (user != u32::MAX).then(|| rustix::fs::Uid::from_raw(user));
+    let group = (group != u32::MAX).then(|| rustix::fs::Gid::from_raw(group));
+    rustix::fs::chownat(CWD, path, user, group, AtFlags::SYMLINK_NOFOLLOW)
+}
+
+fn fault(error: std::io::Error) -> Fault {
+    Errno::from_io_error(&error).map_or_else(|| Fault::other(error.to_string()), Fault::from)
 }
 
 /// The name under which a file grows: never through a symlink that somebody has put there.
@@ -214,6 +263,33 @@ pub(crate) fn read_at(handle: &Handle, offset: u64, buffers: &mut [IoSliceMut<'_
     }
 }
 
+/// What file systems allocate at least: zeros of this size are worth leaving out.
+const BLOCK: usize = 4096;
+
+/// As [`write_all_at`], but blocks of zeros are left out, where nothing is yet; the file becomes long enough for them.
+pub(crate) fn write_sparse_at(handle: &Handle, offset: u64, pieces: &[bytes::Bytes]) -> Result<(), Fault> {
+    let mut at = offset;
+    let mut skipped = false;
+    for piece in pieces {
+        let mut rest = piece.clone();
+        while !rest.is_empty() {
+            // To the next border of a block.
+            let len = (BLOCK - (at % BLOCK as u64) as usize).min(rest.len());
+            let block = rest.split_to(len);
+            skipped = block.iter().all(|&byte| byte == 0);
+            if !skipped {
+                write_all_at(handle, at, &[block])?;
+            }
+            at += len as u64;
+        }
+    }
+    let fd = local(handle)?;
+    if skipped && rustix::fs::fstat(fd)?.st_size.cast_unsigned() < at {
+        rustix::fs::ftruncate(fd, at)?;
+    }
+    Ok(())
+}
+
 /// Writes all of `pieces` from `offset` on.
 pub(crate) fn write_all_at(handle: &Handle, mut offset: u64, pieces: &[bytes::Bytes]) -> Result<(), Fault> {
     let fd = local(handle)?;
@@ -282,6 +358,7 @@ fn info(stat: &rustix::fs::Stat) -> Info {
             modification: (stat.st_mtime as i64, stat.st_mtime_nsec as u32),
         }),
         ids: Some((stat.st_uid, stat.st_gid)),
+        storage: Some((stat.st_blocks as u64).saturating_mul(512)),
         links: Some(stat.st_nlink as u64),
         identity: Some((stat.st_dev as u64, stat.st_ino as u64)),
     }

@@ -39,6 +39,38 @@ pub enum Verify {
     Always,
 }
 
+/// What is kept of files besides their data, mode and times. What an end cannot keep is told once and left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Keep {
+    /// Symbolic links found in trees are copied as links.
+    pub links: bool,
+    /// Several names of one file in a tree become several names of its copy.
+    pub hard_links: bool,
+    /// Extended attributes.
+    pub xattrs: bool,
+    /// Access control lists.
+    pub acls: bool,
+    /// The user, by number.
+    pub owner: bool,
+    /// The group, by number.
+    pub group: bool,
+    /// Blocks of zeros become holes where the server cannot say where its file has holes. (Known holes are always kept.)
+    pub sparse: bool,
+}
+
+impl Keep {
+    /// What is kept by requests of its own, for each file.
+    pub(crate) const fn asks_for_each(self) -> bool {
+        self.xattrs || self.acls || self.owner || self.group
+    }
+
+    /// Bits of [`lh_sftp::keep`].
+    pub(crate) const fn xattr_kinds(self) -> u32 {
+        (if self.xattrs { lh_sftp::keep::XATTRS } else { 0 })
+            | (if self.acls { lh_sftp::keep::ACLS } else { 0 })
+    }
+}
+
 /// How to copy. [`Options::default`] is what `scp` without flags does.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
@@ -46,6 +78,8 @@ pub struct Options {
     pub recursive: bool,
     /// Keep modification and access times and mode bits (`-p`).
     pub preserve: bool,
+    /// What else is kept.
+    pub keep: Keep,
     /// At most this many bits per second of file data (`-l`, which counts Kbit).
     pub bits_per_second: Option<u64>,
     /// Bytes per READ or WRITE (`-X buffer=`); by default what the server's `limits@openssh.com` allows, or
@@ -96,6 +130,7 @@ impl Default for Options {
         Self {
             recursive: false,
             preserve: false,
+            keep: Keep::default(),
             bits_per_second: None,
             request_bytes: None,
             max_requests: None,

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 use lh_sftp::batch::{self, Listing, PutFailure};
+use lh_sftp::keep::{self, Ranges};
 use lh_sftp::server::Output;
 use lh_sftp::{
     Attrs, Handle as RemoteHandle, Incoming, Name, OpenFlags, Reply, ReplyBody, Request, Session, Status,
@@ -25,6 +26,8 @@ enum Shape {
     Listing,
     Put,
     Got,
+    Ranges,
+    Xattrs,
 }
 
 /// One SFTP session and the requests on their way.
@@ -106,6 +109,7 @@ impl Remote {
             return Some(Err(Fault { kind: FaultKind::Lost, text: reason.clone() }));
         }
         let mut shape = Shape::Plain;
+        let mut encoded = Vec::new();
         let request = match &op {
             Op::Stat(path) => Request::Stat { path },
             Op::OpenRead(path) => Request::Open { path, flags: OpenFlags::READ, attrs: Attrs::NONE },
@@ -156,10 +160,32 @@ impl Remote {
             }
             Op::List { path, .. } => Request::Opendir { path },
             Op::ListMore(handle) => Request::Readdir { handle: remote(handle)? },
-            Op::SetPath { path, change } => Request::Setstat { path, attrs: change.to_attrs() },
+            Op::SetPath { path, change } => Request::Setstat { path, attrs: change.to_attrs(self.full()) },
             Op::SetHandle { handle, change } => {
-                Request::Fsetstat { handle: remote(handle)?, attrs: change.to_attrs() }
+                Request::Fsetstat { handle: remote(handle)?, attrs: change.to_attrs(self.full()) }
             }
+            Op::SetLink { path, change } => {
+                if !self.session.supports(extension::LSETSTAT) {
+                    return Some(Ok(Done::Ok));
+                }
+                Request::Lsetstat { path, attrs: change.to_attrs(self.full()) }
+            }
+            Op::ReadLink(path) => Request::Readlink { path },
+            Op::Symlink { to, link } => Request::Symlink { target: to, link },
+            Op::Link { old, new } => Request::Hardlink { old, new },
+            Op::Ranges { handle, offset } => {
+                shape = Shape::Ranges;
+                Request::DataRanges { handle: remote(handle)?, offset: *offset }
+            }
+            Op::Xattrs { path, wanted } => {
+                shape = Shape::Xattrs;
+                Request::GetXattrs { path, wanted: *wanted }
+            }
+            Op::SetXattrs { path, wanted, xattrs } => {
+                keep::write_xattrs(xattrs, &mut encoded);
+                Request::SetXattrs { path, wanted: *wanted, xattrs: &encoded }
+            }
+            Op::FullAttrs { wanted } => Request::FullAttrs { wanted: *wanted },
             Op::Sync(handle) => {
                 if !self.session.supports(extension::FSYNC) {
                     return Some(Ok(Done::Ok));
@@ -188,6 +214,11 @@ impl Remote {
         let id = self.session.request(&request, &mut self.queue);
         self.await_answer(id, token, shape);
         None
+    }
+
+    /// The server tells and takes times as they are.
+    pub(crate) fn full(&self) -> bool {
+        self.session.supports(extension::FULL_ATTRS)
     }
 
     /// Queues a READ.
@@ -333,6 +364,8 @@ fn entries(names: Vec<Name>) -> Vec<Entry> {
 fn extended(fields: &Bytes, shape: Shape) -> Option<Outcome> {
     Some(Ok(match shape {
         Shape::Plain => Done::Extended(fields.clone()),
+        Shape::Ranges => Done::Ranges(Ranges::read(fields).ok()?),
+        Shape::Xattrs => Done::Xattrs(keep::read_xattrs(fields).ok()?),
         Shape::Listing => {
             let Listing { handle, names } = Listing::read(fields).ok()?;
             let handle = (!handle.is_empty()).then(|| Handle::Remote(RemoteHandle::new(&handle)));

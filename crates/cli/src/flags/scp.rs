@@ -23,6 +23,11 @@ pub static SCP: Program = Program {
         Flag::plain('d', Works, ""),
         Flag::with('F', "ssh_config", Works, "Read this file instead of ~/.ssh/config and the system's."),
         Flag::plain('f', Works, ""),
+        Flag::plain(
+            'H',
+            Works,
+            "Make several names of one file in a tree several names of its copy (hard links).",
+        ),
         Flag::with('i', "identity_file", Works, "Try this private key; may be repeated."),
         Flag::with(
             'j',
@@ -98,6 +103,25 @@ pub static SCP: Program = Program {
             "i/n",
             Works,
             "Copy of trees only the i-th of n equal shares of the files, into the target as a folder; auto takes both from the job array of Slurm, Grid Engine or LSF that this process is a task of.",
+        ),
+        Flag::long(
+            "preserve",
+            Works,
+            "Keep everything that can be kept: -p -H --links --owner --group --xattrs --acls.",
+        ),
+        Flag::long(
+            "links",
+            Works,
+            "Copy symbolic links found in folders as links, and write through none below the target; by default what they lead to is copied.",
+        ),
+        Flag::long("owner", Works, "Keep the owner, by number, where both hosts permit it."),
+        Flag::long("group", Works, "Keep the group, by number, where both hosts permit it."),
+        Flag::long("xattrs", Works, "Keep extended attributes, with a Longhaul server."),
+        Flag::long("acls", Works, "Keep POSIX access control lists, with a Longhaul server."),
+        Flag::long(
+            "sparse",
+            Works,
+            "Leave out blocks of zeros of downloaded files. Holes that the source is known to have are always kept: of files of this host, and of a Longhaul server's.",
         ),
         Flag::long("dry-run", Works, "Show what would be copied, and change nothing."),
         Flag::long(

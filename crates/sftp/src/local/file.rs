@@ -7,6 +7,7 @@ use rustix::fs::{self, AtFlags, Gid, Mode, Stat, Timespec, Timestamps, Uid};
 use rustix::io::{Errno, preadv, pwritev, retry_on_intr};
 
 use crate::fs::{DirEntry, Directory, File, copy_through_memory};
+use crate::keep::{FileTimes, Inode, Ranges};
 use crate::{Attrs, StatVfs};
 
 /// The kernel's IOV_MAX: more slices in one call are an error.
@@ -40,6 +41,10 @@ impl File for LocalFile {
 
     fn set_attrs(&mut self, attrs: &Attrs) -> io::Result<()> {
         apply_to_fd(self.fd.as_fd(), attrs)
+    }
+
+    fn data_ranges(&mut self, offset: u64) -> io::Result<Ranges> {
+        super::data_ranges(&self.fd, offset)
     }
 
     fn sync(&mut self) -> io::Result<()> {
@@ -146,12 +151,27 @@ const fn links_of(stat: &Stat) -> u64 {
     stat.st_nlink as u64
 }
 
+fn nanoseconds(time: impl TryInto<u32>) -> u32 {
+    time.try_into().unwrap_or(0)
+}
+
 pub(super) fn attrs_of(stat: &Stat) -> Attrs {
     Attrs {
         size: Some(u64::try_from(stat.st_size).unwrap_or(0)),
         ids: Some((stat.st_uid, stat.st_gid)),
         permissions: Some(stat.st_mode),
         times: Some((seconds(stat.st_atime), seconds(stat.st_mtime))),
+        full_times: Some(FileTimes {
+            access: (stat.st_atime, nanoseconds(stat.st_atime_nsec)),
+            modification: (stat.st_mtime, nanoseconds(stat.st_mtime_nsec)),
+        }),
+        inode: Some(Inode {
+            device: stat.st_dev,
+            number: stat.st_ino,
+            links: u32::try_from(links_of(stat)).unwrap_or(u32::MAX),
+        }),
+        // In units of 512 bytes, whatever the file system's are.
+        storage: u64::try_from(stat.st_blocks).ok().map(|blocks| blocks.saturating_mul(512)),
     }
 }
 
@@ -193,9 +213,13 @@ pub(super) fn apply(
     if let Some(permissions) = attrs.permissions {
         outcome = chmod(Mode::from_bits_truncate(permissions & 0o7777)).and(outcome);
     }
-    if let Some((access, modification)) = attrs.times {
-        let at = |seconds: u32| Timespec { tv_sec: seconds.into(), tv_nsec: 0 };
-        let times = Timestamps { last_access: at(access), last_modification: at(modification) };
+    let whole = |(access, modification): (u32, u32)| FileTimes {
+        access: (access.into(), 0),
+        modification: (modification.into(), 0),
+    };
+    if let Some(times) = attrs.full_times.or(attrs.times.map(whole)) {
+        let at = |(tv_sec, nanoseconds): (i64, u32)| Timespec { tv_sec, tv_nsec: nanoseconds.into() };
+        let times = Timestamps { last_access: at(times.access), last_modification: at(times.modification) };
         outcome = utimes(&times).and(outcome);
     }
     if let Some((user, group)) = attrs.ids {

@@ -4,6 +4,7 @@
 //! permissions. Paths are taken from a start directory that is joined to them, so that several sessions in one
 //! process do not share a working directory.
 
+mod extras;
 mod file;
 mod real_path;
 
@@ -17,8 +18,11 @@ use rustix::fs::{self, AtFlags, CWD, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 
 use crate::fs::{Directory, File, FileSystem};
+use crate::keep::Xattrs;
 use crate::{Attrs, OpenFlags, StatVfs};
 use file::{LocalDir, LocalFile};
+
+pub use extras::{data_ranges, set_xattrs, xattrs};
 
 /// A [`FileSystem`] over the host's files, with the rights of the process.
 #[derive(Debug, Clone)]
@@ -179,6 +183,14 @@ impl FileSystem for LocalFs {
 
     fn statvfs(&mut self, path: &[u8]) -> io::Result<StatVfs> {
         Ok(file::statvfs_of(&fs::statvfs(&*self.path(path))?))
+    }
+
+    fn xattrs(&mut self, path: &[u8], wanted: u32) -> io::Result<Xattrs> {
+        xattrs(&self.path(path), wanted)
+    }
+
+    fn set_xattrs(&mut self, path: &[u8], wanted: u32, xattrs: &Xattrs) -> io::Result<()> {
+        set_xattrs(&self.path(path), wanted, xattrs)
     }
 
     fn max_open(&self) -> u64 {

@@ -11,7 +11,7 @@ use super::handles::{Open, OpenFile};
 use super::log::Shown;
 use super::{Server, request_table};
 use crate::batch::{
-    GET_BUDGET, GET_OVERHEAD, GetFile, Got, GotFile, MAX_FILES, PUT_COMPARED, PUT_PERMISSIONS, PUT_PLACED,
+    GET_BUDGET, GetFile, Got, GotFile, MAX_FILES, PUT_COMPARED, PUT_OVER_LINKS, PUT_PERMISSIONS, PUT_PLACED,
     PutFailure, PutFile, PutStep, write_got,
 };
 use crate::fs::{FileSystem, status_of, text_of};
@@ -24,7 +24,7 @@ const LONGEST_PART: usize = 240;
 
 impl Server {
     pub(super) fn serve_put_files(&mut self, id: u32, flags: u32, count: u32, fields: &[u8]) {
-        if flags & !(PUT_PERMISSIONS | PUT_PLACED | PUT_COMPARED) != 0 {
+        if flags & !(PUT_PERMISSIONS | PUT_PLACED | PUT_COMPARED | PUT_OVER_LINKS) != 0 {
             return self.reply_status(id, StatusCode::OP_UNSUPPORTED);
         }
         let Some(files) = read_all(fields, count, PutFile::read) else {
@@ -44,7 +44,7 @@ impl Server {
 
     fn put_file(&mut self, file: &PutFile<'_>, options: u32) -> Result<(), (PutStep, io::Error)> {
         let permissions = file.attrs.permissions.map_or(0o666, |bits| bits & 0o7777);
-        let place = if options & PUT_PLACED != 0 { self.place_for(file.path) } else { None };
+        let place = if options & PUT_PLACED != 0 { self.place_for(file.path, options) } else { None };
         let mut part = None;
         if let Some((name, old)) = place {
             part = self.open_part(&name, file.path, old, permissions).map(|open| (name, old, open));
@@ -68,7 +68,8 @@ impl Server {
                 let old = part.as_ref().and_then(|(_, old)| old.as_ref()).and_then(|old| old.permissions);
                 let wanted = file.attrs.permissions.filter(|_| options & PUT_PERMISSIONS != 0);
                 let permissions = wanted.or(old.map(|bits| bits & 0o7777));
-                let attrs = Attrs { permissions, times: file.attrs.times, ..Attrs::NONE };
+                let Attrs { times, full_times, .. } = file.attrs;
+                let attrs = Attrs { permissions, times, full_times, ..Attrs::NONE };
                 if attrs == Attrs::NONE {
                     Ok(())
                 } else {
@@ -94,13 +95,14 @@ impl Server {
     }
 
     /// The name under which a file grows, and what it will replace; `None` where it has to be written in place.
-    fn place_for(&mut self, path: &[u8]) -> Option<(Vec<u8>, Option<Attrs>)> {
+    fn place_for(&mut self, path: &[u8], options: u32) -> Option<(Vec<u8>, Option<Attrs>)> {
         let may = |name| request_table().iter().any(|info| info.name == name && self.options.permits(info));
         if !(may("posix-rename") && may("remove") && may("lstat")) {
             return None;
         }
         let old = match self.fs.attrs(path, false) {
-            Ok(attrs) if attrs.is_file() => Some(attrs),
+            Ok(attrs) if attrs.is_file() && attrs.inode.is_none_or(|inode| inode.links < 2) => Some(attrs),
+            Ok(attrs) if attrs.is_symlink() && options & PUT_OVER_LINKS != 0 => None,
             Err(error) if status_of(&error) == StatusCode::NO_SUCH_FILE => None,
             _ => return None,
         };
@@ -147,7 +149,8 @@ impl Server {
             return self.reply_status(id, StatusCode::OP_UNSUPPORTED);
         }
         let files = read_all(fields, count, GetFile::read);
-        let size = |file: &GetFile<'_>| file.len as usize + GET_OVERHEAD;
+        let overhead = self.get_overhead();
+        let size = |file: &GetFile<'_>| file.len as usize + overhead;
         let Some(files) = files.filter(|files| files.iter().map(size).sum::<usize>() <= GET_BUDGET) else {
             return self.reply_status(id, StatusCode::BAD_MESSAGE);
         };
@@ -177,7 +180,7 @@ impl Server {
         }
         self.log_close(Open::File(open), false);
         let (attrs, whole, len) = got?;
-        Ok(GotFile { attrs, whole, data: room.get(..len).unwrap_or_default() })
+        Ok(GotFile { attrs: attrs.told(self.wanted), whole, data: room.get(..len).unwrap_or_default() })
     }
 
     fn room_to_open(&self) -> io::Result<()> {

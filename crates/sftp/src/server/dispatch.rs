@@ -138,6 +138,10 @@ impl Server {
             Request::PutFiles { flags, count, files } => self.serve_put_files(id, flags, count, files),
             Request::GetFiles { flags, count, files } => self.serve_get_files(id, flags, count, files),
             Request::ListDir { path, pattern, flags } => self.serve_list_dir(id, path, pattern, flags),
+            Request::FullAttrs { wanted } => self.serve_full_attrs(id, wanted),
+            Request::DataRanges { handle, offset } => self.serve_data_ranges(id, handle, offset),
+            Request::GetXattrs { path, wanted } => self.serve_get_xattrs(id, path, wanted),
+            Request::SetXattrs { path, wanted, xattrs } => self.serve_set_xattrs(id, path, wanted, xattrs),
             Request::Extended { .. } => self.reply_status(id, StatusCode::OP_UNSUPPORTED),
         }
     }
@@ -290,7 +294,10 @@ impl Server {
 
     fn reply_attrs(&mut self, id: u32, attrs: io::Result<Attrs>) {
         match attrs {
-            Ok(attrs) => self.reply().attrs(id, &attrs),
+            Ok(attrs) => {
+                let attrs = attrs.told(self.wanted);
+                self.reply().attrs(id, &attrs);
+            }
             Err(error) => self.reply_error(id, &error),
         }
     }

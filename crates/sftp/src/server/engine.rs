@@ -79,6 +79,8 @@ pub struct Server {
     pub(super) handles: Handles,
     pub(super) copy: Option<CopyJob>,
     pub(super) check: Option<CheckJob>,
+    /// Pairs that ATTRS are to have ([`crate::keep`]).
+    pub(super) wanted: u32,
     pub(super) log: Box<dyn LogSink>,
     input: Chunks,
     /// Bytes given to `input` since the beginning, and those of them credit was given for.
@@ -110,6 +112,7 @@ impl Server {
             handles: Handles::default(),
             copy: None,
             check: None,
+            wanted: 0,
             log,
             input: Chunks::default(),
             received: 0,

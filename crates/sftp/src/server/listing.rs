@@ -55,7 +55,7 @@ impl Server {
         let now = self.lookup.now();
         let names = &mut self.names;
         let lookup = &mut *self.lookup;
-        let gathered = gather(dir, READDIR_SIZE, &mut |line, entry| {
+        let gathered = gather(dir, READDIR_SIZE, self.wanted, &mut |line, entry| {
             long_name::write(line, entry, now, names, lookup);
         });
         match gathered {
@@ -74,7 +74,7 @@ impl Server {
         let now = self.lookup.now();
         let names = &mut self.names;
         let lookup = &mut *self.lookup;
-        let gathered = gather(&mut dir, LISTING_SIZE, &mut |line, entry| {
+        let gathered = gather(&mut dir, LISTING_SIZE, self.wanted, &mut |line, entry| {
             if long {
                 long_name::write(line, entry, now, names, lookup);
             }
@@ -97,6 +97,7 @@ impl Server {
 fn gather(
     open: &mut OpenDir,
     size: usize,
+    wanted_attrs: u32,
     describe: &mut dyn FnMut(&mut Vec<u8>, &crate::fs::DirEntry),
 ) -> io::Result<Gathered> {
     let OpenDir { dir, pattern, .. } = open;
@@ -109,7 +110,7 @@ fn gather(
             Ok(Some(entry)) => {
                 line.clear();
                 describe(&mut line, &entry);
-                write_name(&mut got.entries, &entry.name, &line, &entry.attrs);
+                write_name(&mut got.entries, &entry.name, &line, &entry.attrs.told(wanted_attrs));
                 got.count += 1;
             }
             Ok(None) => {

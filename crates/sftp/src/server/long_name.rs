@@ -158,6 +158,7 @@ mod tests {
             ids: Some(ids),
             permissions: Some(permissions),
             times: Some((0, time)),
+            ..Attrs::NONE
         };
         let entry = DirEntry { name: b"name".to_vec(), attrs, links: 2 };
         let mut out = Vec::new();

@@ -10,6 +10,7 @@ mod copy;
 mod dispatch;
 mod engine;
 mod handles;
+mod keep;
 mod listing;
 mod log;
 pub mod long_name;

@@ -46,7 +46,7 @@ const fn made_of(
     RequestInfo { parts, ..extended(name, extension, "1", writes) }
 }
 
-static TABLE: [RequestInfo; 36] = [
+static TABLE: [RequestInfo; 40] = [
     plain("open", PacketType::OPEN, false),
     plain("close", PacketType::CLOSE, false),
     plain("read", PacketType::READ, false),
@@ -83,6 +83,10 @@ static TABLE: [RequestInfo; 36] = [
     made_of("put-files", extension::PUT_FILES, true, &["open", "write", "fsetstat", "close"]),
     made_of("get-files", extension::GET_FILES, false, &["open", "read", "fstat", "close"]),
     made_of("list-dir", extension::LIST_DIR, false, &["opendir", "readdir", "close"]),
+    made_of("full-attrs", extension::FULL_ATTRS, false, &["stat", "lstat", "fstat"]),
+    made_of("data-ranges", extension::DATA_RANGES, false, &["read"]),
+    made_of("get-xattrs", extension::GET_XATTRS, false, &["stat"]),
+    made_of("set-xattrs", extension::SET_XATTRS, true, &["setstat"]),
 ];
 
 /// All requests this server knows, in the order in which sftp-server prints them.

@@ -7,7 +7,8 @@ use std::io::IoSliceMut;
 use std::time::Instant;
 
 use lh_sftp::batch::{
-    GET_BUDGET, GET_OVERHEAD, GetFile, MAX_FILES, PUT_COMPARED, PUT_PERMISSIONS, PUT_PLACED, PutFile, PutStep,
+    GET_BUDGET, GET_OVERHEAD, GET_OVERHEAD_FULL, GetFile, MAX_FILES, PUT_COMPARED, PUT_OVER_LINKS,
+    PUT_PERMISSIONS, PUT_PLACED, PutFile, PutStep,
 };
 use lh_sftp::extension;
 
@@ -53,12 +54,21 @@ pub(super) struct Batches {
     message: Vec<u8>,
     files: Vec<Small>,
     bytes: u64,
+    /// Download: what the answer may take.
+    asked: usize,
     under_way: Table<Batch>,
 }
 
 impl Batches {
     pub(super) const fn new() -> Self {
-        Self { offered: None, message: Vec::new(), files: Vec::new(), bytes: 0, under_way: Table::new() }
+        Self {
+            offered: None,
+            message: Vec::new(),
+            files: Vec::new(),
+            bytes: 0,
+            asked: 0,
+            under_way: Table::new(),
+        }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -80,6 +90,7 @@ impl Engine {
             && !self.options.adopt_partial
             && !self.options.resume
             && !self.options.sync
+            && !self.options.keep.asks_for_each()
             && self.options.bits_per_second.is_none();
         let name = match self.plan.direction {
             Direction::Upload => extension::PUT_FILES,
@@ -127,9 +138,10 @@ impl Engine {
         };
         // One byte more than a file of unknown size may have shows that it has too many.
         let most = if file.to_eof { SMALL_FILE + 1 } else { file.size };
+        let full = self.target.as_ref().is_some_and(crate::remote::Remote::full);
         let message = &mut self.batches.message;
         let put =
-            PutFile::write_from(&file.item.target, &change.to_attrs(), most as usize, message, |room| {
+            PutFile::write_from(&file.item.target, &change.to_attrs(full), most as usize, message, |room| {
                 match read_whole(source, room).map_err(Some)? as u64 {
                     n if file.to_eof && n == most => Err(None),
                     n if !file.to_eof && n < most => Err(Some(shrank(n, most))),
@@ -168,16 +180,22 @@ impl Engine {
         else {
             return Some(item);
         };
-        if self.plan.direction != Direction::Download || !self.batches_offered() || self.may_be_done(&item) {
+        let several = self.options.keep.hard_links && item.info.links.is_some_and(|links| links > 1);
+        if self.plan.direction != Direction::Download
+            || several
+            || !self.batches_offered()
+            || self.may_be_done(&item)
+        {
             return Some(item);
         }
         self.bytes_found += size;
         let len = if size == 0 { UNSIZED } else { size as u32 };
-        let files = self.batches.files.len() + 1;
-        if self.batches.bytes as usize + len as usize + files * (GET_OVERHEAD + UNSIZED as usize) > GET_BUDGET
-        {
+        let full = self.source.as_ref().is_some_and(crate::remote::Remote::full);
+        let cost = len as usize + if full { GET_OVERHEAD_FULL } else { GET_OVERHEAD };
+        if self.batches.asked + cost > GET_BUDGET {
             self.send_batch();
         }
+        self.batches.asked += cost;
         GetFile { path: &item.source, len }.write(&mut self.batches.message);
         let id = self.new_file_id();
         self.add_to_batch(Small { id, item, size });
@@ -191,6 +209,7 @@ impl Engine {
         }
         let files = std::mem::take(&mut self.batches.files);
         let bytes = std::mem::take(&mut self.batches.bytes);
+        self.batches.asked = 0;
         let count = files.len() as u32;
         self.flow.bytes += bytes;
         self.flow.requests += 1;
@@ -198,6 +217,7 @@ impl Engine {
         let message = std::mem::take(&mut self.batches.message);
         let flags = if self.options.preserve { PUT_PERMISSIONS } else { 0 }
             | if self.options.atomic { PUT_PLACED } else { 0 }
+            | if self.options.keep.links { PUT_OVER_LINKS } else { 0 }
             | if self.options.verify == Verify::Off { 0 } else { PUT_COMPARED };
         let (side, op) = match self.plan.direction {
             Direction::Upload => (Side::Target, Op::PutFiles { flags, count, files: &message }),
@@ -212,6 +232,7 @@ impl Engine {
     pub(super) fn drop_batch(&mut self) -> usize {
         self.batches.message.clear();
         self.batches.bytes = 0;
+        self.batches.asked = 0;
         let files = std::mem::take(&mut self.batches.files);
         let dropped = files.len();
         for small in files {
@@ -301,6 +322,7 @@ impl Engine {
         {
             return done;
         }
+        self.remove_link(&small.item);
         let mode = got.info.mode.unwrap_or(0o666) & 0o777;
         let opened = local::perform(Op::OpenWrite { path: &small.item.target, mode });
         let (handle, old) = match opened {

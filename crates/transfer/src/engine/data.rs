@@ -136,8 +136,10 @@ impl Engine {
             let holds_back = |key: &Key| self.files.get(*key).is_some_and(|file| file.holds_back(chunk));
             let Some(at) = self.sending.iter().position(|key| !holds_back(key)) else { return };
             let key = self.sending[at];
+            self.pass_hole(key);
             let Some(file) = self.files.get_mut(key) else { return self.drop_sending(at) };
-            let left = if file.to_eof { chunk } else { file.request_end(chunk) - file.requested };
+            let end = file.request_end(chunk).min(file.data_end());
+            let left = if file.to_eof { chunk } else { end.saturating_sub(file.requested) };
             if file.failed || file.all_requested || left == 0 {
                 file.all_requested = true;
                 self.drop_sending(at);
@@ -224,6 +226,7 @@ impl Engine {
                 }
             }
             let Some(&key) = self.sending.get(at) else { return };
+            self.pass_hole(key);
             let Some(file) = self.files.get_mut(key) else { return };
             if file.failed || (file.again.is_empty() && (file.all_requested || file.exhausted())) {
                 file.all_requested = true;
@@ -263,7 +266,7 @@ impl Engine {
                     // Most files that are said to be empty are.
                     true if file.full_reads == 0 => FIRST_OF_UNSIZED,
                     true => chunk,
-                    false => file.request_end(chunk).saturating_sub(file.requested),
+                    false => file.request_end(chunk).min(file.data_end()).saturating_sub(file.requested),
                 };
                 let len = left.min(chunk);
                 (file.requested, len as u32, len)
@@ -335,7 +338,13 @@ impl Engine {
         }
         let Some(target) = &file.target else { return };
         let begun = std::time::Instant::now();
-        let written = local::write_all_at(target, offset, data.chunks());
+        let sparse = self.options.keep.sparse && offset >= file.holes.blank_from;
+        let written = if sparse {
+            file.holes.left_out = true;
+            local::write_sparse_at(target, offset, data.chunks())
+        } else {
+            local::write_all_at(target, offset, data.chunks())
+        };
         self.waits.disk += begun.elapsed();
         match written {
             Ok(()) => {

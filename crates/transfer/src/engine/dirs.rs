@@ -8,6 +8,7 @@ use crate::names::{display_name, is_safe_name, join};
 use crate::table::Key;
 use crate::wording::{self, Deed};
 
+use super::extras::Extras;
 use super::prepare::fault_of;
 use super::{Engine, OPEN_AHEAD, Side, Token};
 
@@ -58,7 +59,9 @@ impl Item {
 /// A directory being copied.
 #[derive(Debug)]
 pub(super) struct Dir {
-    item: Item,
+    pub(super) item: Item,
+    /// What is to be kept besides mode and times.
+    pub(super) extras: Extras,
     /// Files may be made in the target.
     ready: bool,
     created: bool,
@@ -119,6 +122,15 @@ impl Dir {
     /// One more below is to be waited for.
     pub(super) const fn count_in(&mut self) {
         self.children += 1;
+    }
+
+    /// One more answer is awaited; one has come.
+    pub(super) const fn asked(&mut self) {
+        self.outstanding += 1;
+    }
+
+    pub(super) const fn answered(&mut self) {
+        self.outstanding -= 1;
     }
 
     fn temporary_mode(&self) -> u32 {
@@ -232,6 +244,7 @@ impl Engine {
         let relative = above.map_or_else(Vec::new, |above| join(above, crate::base_name(&item.source)));
         let dir = Dir {
             item,
+            extras: Extras::default(),
             ready: false,
             created: false,
             failed: false,
@@ -293,6 +306,7 @@ impl Engine {
 
     pub(super) fn dir_answer(&mut self, key: Key, step: DirStep, outcome: Outcome) {
         self.walk_changed = true;
+        let inside = self.dirs.get(key).is_some_and(|dir| self.follows_no_links(&dir.item));
         let Some(dir) = self.dirs.get_mut(key) else { return };
         dir.outstanding -= 1;
         match step {
@@ -311,7 +325,8 @@ impl Engine {
                         self.done.push_back((Token::Dir(key, DirStep::Check), Err(fault)));
                     } else {
                         dir.mkdir_fault = Some(fault);
-                        self.start(Side::Target, Op::Stat(&target), Token::Dir(key, DirStep::Check));
+                        let op = if inside { Op::Lstat(&target) } else { Op::Stat(&target) };
+                        self.start(Side::Target, op, Token::Dir(key, DirStep::Check));
                     }
                 }
             },
@@ -431,7 +446,7 @@ impl Engine {
                 match entry.info.kind {
                     Kind::Dir => dir.subdirs.push_back(entry),
                     Kind::Special => specials.push(join(&dir.item.source, &entry.name)),
-                    Kind::Symlink if !self.options.follow_links => {
+                    Kind::Symlink if !self.options.follow_links && !self.options.keep.links => {
                         specials.push(join(&dir.item.source, &entry.name));
                     }
                     Kind::File | Kind::Symlink | Kind::Unknown => dir.files.push_back(entry),
@@ -497,10 +512,15 @@ impl Engine {
         if busy || dir.finishing || !(dir.ready || dir.failed) {
             return;
         }
+        let ready = dir.ready;
+        if ready && !self.options.dry_run && self.keep_extras(super::extras::Whose::Dir(key)) {
+            return;
+        }
+        let Some(dir) = self.dirs.get_mut(key) else { return };
         dir.finishing = true;
         let mut change = Change::default();
         if dir.ready && self.options.preserve {
-            change.mode = dir.item.info.mode.map(|mode| mode & 0o1777);
+            change.mode = dir.item.info.mode.map(|mode| mode & dir.extras.mode_mask(0o1777));
             change.times = dir.item.info.times;
         } else if dir.ready && dir.created {
             let mode = dir.item.info.mode.map(|mode| mode & 0o1777);

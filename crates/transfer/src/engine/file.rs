@@ -10,6 +10,8 @@ use crate::end::{Fault, Handle};
 
 use super::check::{Check, CheckStep};
 use super::dirs::Item;
+use super::extras::Extras;
+use super::holes::Holes;
 use super::lanes::{Plain, Stripe};
 use super::place::{Place, PlaceStep};
 
@@ -42,6 +44,8 @@ pub(crate) enum FileStep {
     /// The server does not let us set the size: perhaps it is right.
     SizeCheck,
     Sync,
+    /// Where its holes are.
+    Ranges,
     CloseTarget,
     /// Cutting a file that was closed before its failure was known.
     Repair,
@@ -101,6 +105,12 @@ pub(super) struct File {
     /// Relay: what has come and is not written, and where writing goes on.
     pub(super) held: BTreeMap<u64, Vec<Bytes>>,
     pub(super) write_at: u64,
+    /// Where its data and its holes are.
+    pub(super) holes: Holes,
+    /// What is to be kept besides.
+    pub(super) extras: Extras,
+    /// Other names of it wait for its copy.
+    pub(super) leads: bool,
     pub(super) in_sending: bool,
     pub(super) in_writing: bool,
     pub(super) failed: bool,
@@ -149,6 +159,9 @@ impl File {
             real_end: u64::MAX,
             held: BTreeMap::new(),
             write_at: 0,
+            holes: Holes::default(),
+            extras: Extras::default(),
+            leads: false,
             in_sending: false,
             in_writing: false,
             failed: false,

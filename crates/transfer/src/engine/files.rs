@@ -7,6 +7,7 @@ use crate::table::Key;
 use crate::wording::{self, Deed};
 
 use super::dirs::Item;
+use super::extras::Whose;
 use super::file::{File, FileStep, Phase};
 use super::lanes::{LEAST_LEFT as LEAST_STRIPED, SPAN};
 use super::prepare::{fault_of, path_of};
@@ -22,6 +23,7 @@ impl Engine {
         match (item.info.kind, item.info.mode) {
             // What the command line names gets its path looked up first, see `behind_link`.
             (Kind::Dir, Some(_)) if !item.linked && self.options.recursive => self.begin_dir(item, None),
+            (Kind::Symlink, _) if self.options.keep.links && item.parent.is_some() => self.begin_link(item),
             _ => self.begin_file(item),
         }
     }
@@ -95,6 +97,7 @@ impl Engine {
                             self.attributes_refused(key, fault);
                         }
                     }
+                    FileStep::Ranges => self.ranges_answer(key, outcome),
                     FileStep::SizeCheck => self.size_answer(key, outcome),
                     FileStep::Sync => {
                         if let Err(fault) = outcome {
@@ -203,7 +206,7 @@ impl Engine {
         file.to_eof = info.size.unwrap_or(0) == 0;
         self.bytes_found += info.size.unwrap_or(0);
         self.expect_size(key, info.size.unwrap_or(0));
-        if self.put_in_batch(key) {
+        if self.joins_another(key) || self.put_in_batch(key) {
             return;
         }
         let Some(file) = self.files.get_mut(key) else { return };
@@ -267,7 +270,9 @@ impl Engine {
     pub(super) fn open_target(&mut self, key: Key) {
         let Some(file) = self.files.get_mut(key) else { return };
         file.outstanding += 1;
-        let (target, info) = (file.item.target.clone(), file.item.info);
+        let item = file.item.clone();
+        self.remove_link(&item);
+        let (target, info) = (item.target, item.info);
         let mode = info.mode.unwrap_or(0o666) & 0o777;
         let op = Op::OpenWrite { path: &target, mode };
         self.start(Side::Target, op, Token::File(key, FileStep::OpenTarget));
@@ -282,6 +287,7 @@ impl Engine {
         file.target = Some(handle);
         let asked = file.started;
         file.old_size = info.filter(|info| info.kind == Kind::File).and_then(|info| info.size);
+        file.holes.blank_from = file.old_size.unwrap_or(u64::MAX);
         file.phase = Phase::Copying;
         let there =
             file.old_size.filter(|_| self.options.resume && self.plan.direction == Direction::Download);
@@ -296,6 +302,9 @@ impl Engine {
 
     /// Both ends are open: the data may follow.
     pub(super) fn begin_data(&mut self, key: Key) {
+        if self.ask_for_holes(key) {
+            return;
+        }
         self.begin_sum(key);
         let Some(file) = self.files.get_mut(key) else { return };
         file.phase = Phase::Copying;
@@ -403,6 +412,10 @@ impl Engine {
 
     /// Sets what is to be set on the target and closes both ends.
     pub(super) fn close_file(&mut self, key: Key) {
+        let good = |file: &File| !file.failed && file.phase == Phase::Copying && file.target.is_some();
+        if self.files.get(key).is_some_and(good) && self.keep_extras(Whose::File(key)) {
+            return;
+        }
         self.end_sum(key);
         let Some(file) = self.files.get_mut(key) else { return };
         let untouched = file.phase == Phase::Opening;
@@ -424,6 +437,9 @@ impl Engine {
             // Pieces may have been written behind a gap of a failed file; else only an old, longer tail counts.
             let written = file.old_size.map(|old| if failed { u64::MAX } else { old });
             change.size = written.filter(|&written| written > size).map(|_| size);
+            if file.holes.left_out && !failed {
+                change.size = Some(size);
+            }
         } else {
             change.size = Some(size);
         }
@@ -434,7 +450,7 @@ impl Engine {
             // Whatever the cut says: this end of the file has been dealt with on its handle.
             file.repaired = true;
         } else if self.options.preserve {
-            change.mode = file.item.info.mode.map(|mode| mode & 0o777);
+            change.mode = file.item.info.mode.map(|mode| mode & file.extras.mode_mask(0o777));
             change.times = file.item.info.times;
         } else if let Some(mode) = file.place.mode_of_old() {
             change.mode = Some(mode);
@@ -470,6 +486,7 @@ impl Engine {
             return;
         }
         let Some(file) = self.files.get(key) else { return };
+        let leads = file.leads.then(|| (file.item.clone(), file.failed));
         if !file.failed {
             self.summary.files += 1;
             self.summary.kept += file.kept;
@@ -482,6 +499,9 @@ impl Engine {
             });
         }
         self.forget_file(key);
+        if let Some((item, failed)) = leads {
+            self.first_name_done(&item, failed);
+        }
     }
 
     pub(super) fn forget_file(&mut self, key: Key) {

@@ -462,6 +462,7 @@ impl Engine {
         loop {
             self.settle();
             let Some(&key) = self.sending.front() else { return };
+            self.pass_hole(key);
             let Some(file) = self.files.get(key) else { return };
             let nothing_left = file.again.is_empty() && file.request_end(chunk) <= file.requested;
             if file.failed || nothing_left || file.handle_on(Side::Source, lane).is_none() {

@@ -10,6 +10,9 @@
 //! | [`check`] | is what is there already right, is what was written right |
 //! | [`batch`] | small files by the hundred |
 //! | [`data`] | file bytes: which READ or WRITE goes next |
+//! | [`holes`] | sparse files |
+//! | [`extras`] | owner, extended attributes: what is kept by requests of its own |
+//! | [`names`] | symbolic links, and further names of a file |
 //! | [`lanes`] | further channels for large files |
 //! | [`mod@write`] | how a WRITE gets into the send buffer |
 
@@ -18,9 +21,12 @@ mod batch;
 mod check;
 mod data;
 mod dirs;
+mod extras;
 mod file;
 mod files;
+mod holes;
 mod lanes;
+mod names;
 mod place;
 mod prepare;
 mod write;
@@ -82,6 +88,8 @@ pub(crate) enum Token {
     Dir(Key, DirStep),
     File(Key, FileStep),
     Batch(Key),
+    Name(Key, names::NameStep),
+    Extra(extras::Whose, extras::ExtraStep),
     /// The answer does not matter.
     Nothing,
 }
@@ -123,6 +131,12 @@ pub struct Engine {
     flow: Flow,
     batches: batch::Batches,
     lanes: lanes::Lanes,
+    names: Table<names::Name>,
+    shared: names::SharedFiles,
+    /// What was told not to be kept.
+    lacks: Vec<extras::Lack>,
+    /// The ends have been asked to tell more.
+    asked_for_more: bool,
     next_file_id: u64,
     /// Bytes of all files that have been opened.
     bytes_found: u64,
@@ -189,6 +203,10 @@ impl Engine {
             flow,
             batches: batch::Batches::new(),
             lanes: lanes::Lanes::default(),
+            names: Table::new(),
+            shared: names::SharedFiles::new(),
+            lacks: Vec::new(),
+            asked_for_more: false,
             next_file_id: 0,
             bytes_found: 0,
             summary: Summary::default(),
@@ -403,6 +421,7 @@ impl Engine {
             && self.files.len() == 0
             && self.dirs.len() == 0
             && self.batches.is_empty()
+            && self.names.len() == 0
             && self.done.is_empty()
     }
 
@@ -437,6 +456,8 @@ impl Engine {
                 Token::Dir(key, step) => self.dir_answer(key, step, outcome),
                 Token::File(key, step) => self.file_answer(key, step, outcome),
                 Token::Batch(key) => self.batch_answer(key, outcome),
+                Token::Name(key, step) => self.name_answer(key, step, outcome),
+                Token::Extra(whose, step) => self.extra_answer(whose, step, outcome),
                 Token::Nothing => {}
             }
         }
@@ -444,6 +465,10 @@ impl Engine {
 
     /// Starts directories and files while there is room for more.
     fn begin_work(&mut self) {
+        let ready = [&self.source, &self.target].into_iter().flatten().all(|remote| remote.ready());
+        if ready && !std::mem::replace(&mut self.asked_for_more, true) {
+            self.ask_for_full_attrs();
+        }
         if !self.prepare.finished() {
             self.prepare_more();
         }

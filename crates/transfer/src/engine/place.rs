@@ -109,7 +109,7 @@ fn tag_of(item: &Item) -> Option<Tag> {
 }
 
 /// The name under which the copy with this tag grows: beside the target.
-fn part_name(target: &[u8], tag: &Tag) -> Vec<u8> {
+pub(super) fn part_name(target: &[u8], tag: &Tag) -> Vec<u8> {
     let (folder, name) = match target.iter().rposition(|&byte| byte == b'/') {
         Some(slash) => (Some(&target[..=slash]), &target[slash + 1..]),
         None => (None, target),
@@ -155,6 +155,7 @@ impl Engine {
         let old = match local::perform(Op::Lstat(&item.target)) {
             Ok(Done::Info(old)) if old.kind == Kind::File && old.links.unwrap_or(1) < 2 => Some(old),
             Err(fault) if fault.kind == FaultKind::NotFound => None,
+            Ok(Done::Info(old)) if old.kind == Kind::Symlink && self.follows_no_links(item) => None,
             _ => return None,
         };
         let part = part_name(&item.target, &tag_of(item).unwrap_or_default());
@@ -224,6 +225,7 @@ impl Engine {
         if let Some(asked) = self.files.get_mut(key).and_then(|file| file.place.asked_at.take()) {
             self.note_round_trip(asked);
         }
+        let over_links = self.files.get(key).is_some_and(|file| self.follows_no_links(&file.item));
         let Some(file) = self.files.get_mut(key) else { return };
         let lost = matches!(&outcome, Err(fault) if fault.kind == FaultKind::Lost);
         if lost && file.phase == Phase::Opening {
@@ -235,6 +237,8 @@ impl Engine {
                 match (step, outcome) {
                     (PlaceStep::Target, Ok(Done::Info(info))) => match info.kind {
                         Kind::File if info.links.unwrap_or(1) < 2 => file.place.old = Some(info),
+                        // What is moved over it takes its place.
+                        Kind::Symlink if over_links => {}
                         Kind::Symlink if !file.place.followed => return self.follow_target(key),
                         _ => file.place.unfit = true,
                     },
@@ -396,6 +400,7 @@ impl Engine {
         file.place.adopted = true;
         let there = file.place.old.as_ref().and_then(|old| old.size).unwrap_or(0);
         file.old_size = Some(there);
+        file.holes.blank_from = there;
         let partial = self.options.adopt_partial;
         self.begin_check(key, there, there, partial);
     }
@@ -487,6 +492,8 @@ impl Engine {
         file.target = Some(handle.clone());
         file.place.there = true;
         file.old_size = info.and_then(|info| info.size);
+        // A file that is new, or was cut to nothing, holds nothing.
+        file.holes.blank_from = file.old_size.or(file.place.found).unwrap_or(0);
         if let (Some(journal), Some(part), true) =
             (&mut self.journal, &file.place.part, file.place.tag.is_some())
         {

@@ -1,0 +1,160 @@
+//! Holes and extended attributes of the host's files.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::path::Path;
+
+use rustix::buffer::spare_capacity;
+use rustix::fs::{self, SeekFrom, XattrFlags};
+use rustix::io::Errno;
+
+use crate::keep::{self, MAX_RANGES, MAX_XATTRS, Ranges, Xattrs};
+
+/// The kernel's limits for one value, and for all names of a file.
+const LONGEST: usize = 64 * 1024;
+
+/// Where an open file has data, from `offset` on. A file system without holes says: everywhere.
+///
+/// # Errors
+/// What lseek(2) says.
+pub fn data_ranges(file: impl AsFd, offset: u64) -> io::Result<Ranges> {
+    let mut found = Ranges::default();
+    let mut at = offset;
+    while found.ranges.len() < MAX_RANGES {
+        let from = match fs::seek(&file, SeekFrom::Data(at)) {
+            Err(Errno::NXIO) => return Ok(found),
+            from => from?,
+        };
+        let to = fs::seek(&file, SeekFrom::Hole(from))?;
+        if to <= from {
+            // Somebody has cut the file in between.
+            return Ok(found);
+        }
+        found.ranges.push((from, to));
+        at = to;
+    }
+    found.next = Some(at);
+    Ok(found)
+}
+
+/// Calls for a value of unknown length until it fits.
+fn whole(read: impl Fn(&mut Vec<u8>) -> Result<usize, Errno>) -> Result<Vec<u8>, Errno> {
+    let mut value = Vec::with_capacity(1024);
+    match read(&mut value) {
+        Err(Errno::RANGE) => {
+            value = Vec::with_capacity(LONGEST);
+            read(&mut value)?;
+        }
+        done => {
+            done?;
+        }
+    }
+    Ok(value)
+}
+
+/// The names of the extended attributes of `path` that are `wanted`.
+fn names(path: &Path, wanted: u32, follow: bool) -> io::Result<Vec<Vec<u8>>> {
+    let listed = whole(|list| match follow {
+        true => fs::listxattr(path, spare_capacity(list)),
+        false => fs::llistxattr(path, spare_capacity(list)),
+    });
+    let listed = match listed {
+        // The file system has none.
+        Err(Errno::OPNOTSUPP) => Vec::new(),
+        listed => listed?,
+    };
+    let names = listed.split(|&byte| byte == 0).filter(|name| keep::is_wanted(name, wanted));
+    Ok(names.map(<[u8]>::to_vec).collect())
+}
+
+/// The extended attributes of `path` (links followed) that are `wanted` (bits of [`keep`]).
+///
+/// # Errors
+/// What the kernel says; or they are too many for a message.
+pub fn xattrs(path: &Path, wanted: u32) -> io::Result<Xattrs> {
+    let mut found = Vec::new();
+    let mut size = 0;
+    for name in names(path, wanted, true)? {
+        let value = match whole(|value| fs::getxattr(path, &*name, spare_capacity(value))) {
+            // Gone meanwhile, or not for us.
+            Err(Errno::NODATA | Errno::PERM | Errno::ACCESS) => continue,
+            value => value?,
+        };
+        size += name.len() + value.len() + 8;
+        if size > MAX_XATTRS {
+            return Err(io::Error::other("more extended attributes than fit into a message"));
+        }
+        found.push((name, value));
+    }
+    Ok(found)
+}
+
+/// Gives `path`, a link itself, these extended attributes of the kinds `wanted`, and no others of them. All are tried.
+///
+/// # Errors
+/// The first that the kernel says.
+pub fn set_xattrs(path: &Path, wanted: u32, xattrs: &Xattrs) -> io::Result<()> {
+    let mut outcome = Ok(());
+    let mut note = |done: Result<(), Errno>| {
+        if outcome.is_ok() {
+            outcome = done;
+        }
+    };
+    for name in names(path, wanted, false)? {
+        if !xattrs.iter().any(|(kept, _)| *kept == name) {
+            note(fs::lremovexattr(path, &*name));
+        }
+    }
+    for (name, value) in xattrs.iter().filter(|(name, _)| keep::is_wanted(name, wanted)) {
+        note(fs::lsetxattr(path, &**name, value, XattrFlags::empty()));
+    }
+    Ok(outcome?)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::FileExt as _;
+
+    use super::*;
+
+    #[test]
+    fn holes_are_found_where_the_file_system_has_them() {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(8 << 20).unwrap();
+        let all = |file: &std::fs::File| data_ranges(file, 0).unwrap();
+        if !all(&file).ranges.is_empty() {
+            return eprintln!("this file system has no holes");
+        }
+        file.write_all_at(b"data", 2 << 20).unwrap();
+        file.write_all_at(b"data", 5 << 20).unwrap();
+        let found = all(&file);
+        assert_eq!(found.next, None);
+        let inside = |at: u64| found.ranges.iter().any(|&(from, to)| (from..to).contains(&at));
+        assert!(inside(2 << 20) && inside(5 << 20), "{found:?}");
+        assert!(!inside(0) && !inside(4 << 20) && !inside(7 << 20), "{found:?}");
+        assert_eq!(data_ranges(&file, 3 << 20).unwrap().ranges, found.ranges[1..]);
+    }
+
+    #[test]
+    fn extended_attributes_become_those_that_are_given() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        std::fs::write(&path, b"").unwrap();
+        let first = vec![(b"user.one".to_vec(), b"1".to_vec()), (b"user.two".to_vec(), vec![7; 3000])];
+        match set_xattrs(&path, keep::XATTRS, &first) {
+            Err(error) if error.raw_os_error() == Some(Errno::OPNOTSUPP.raw_os_error()) => {
+                return eprintln!("this file system has no extended attributes");
+            }
+            done => done.unwrap(),
+        }
+        let mut found = xattrs(&path, keep::XATTRS).unwrap();
+        found.sort();
+        assert_eq!(found, first);
+        assert_eq!(xattrs(&path, keep::ACLS).unwrap(), []);
+        // Not asked about, not touched.
+        set_xattrs(&path, keep::ACLS, &Vec::new()).unwrap();
+        let second = vec![(b"user.two".to_vec(), b"2".to_vec())];
+        set_xattrs(&path, keep::XATTRS, &second).unwrap();
+        assert_eq!(xattrs(&path, keep::XATTRS).unwrap(), second);
+    }
+}

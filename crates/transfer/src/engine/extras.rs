@@ -1,0 +1,231 @@
+//! What is kept of files and directories by requests of its own: owner and group, extended attributes, access control lists.
+//!
+//! In this order, because a new owner takes set-user-id bits and capabilities away; mode and times come after that. What an end
+//! cannot keep is no failure of the copy: it is told once.
+
+use crate::Event;
+use crate::end::{Change, Done, Fault, FaultKind, Op, Outcome};
+use crate::table::Key;
+
+use super::{Engine, Side, Token};
+
+/// How far it has come.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Extras {
+    #[default]
+    Todo,
+    Asked,
+    /// `owned`: the copy belongs to whom the source does.
+    Done {
+        owned: bool,
+    },
+}
+
+impl Extras {
+    /// The bits of the mode that may be set: those that lend rights only on a file that has kept its owner.
+    pub(super) const fn mode_mask(self, plain: u32) -> u32 {
+        if matches!(self, Self::Done { owned: true }) { 0o7777 } else { plain }
+    }
+}
+
+/// Whose they are.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Whose {
+    File(Key),
+    Dir(Key),
+}
+
+/// Which question an answer belongs to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum ExtraStep {
+    Owner,
+    /// The group alone, after the owner was refused.
+    Group,
+    Xattrs {
+        owned: bool,
+    },
+    SetXattrs {
+        owned: bool,
+    },
+}
+
+/// What an end was found not to keep; each is told once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Lack {
+    Owner,
+    Xattrs,
+    HardLinks,
+    Told,
+}
+
+impl Engine {
+    /// Tells once what cannot be kept.
+    pub(super) fn lacks(&mut self, what: Lack, text: &str) {
+        if !self.lacks.contains(&what) {
+            self.lacks.push(what);
+            self.events.push_back(Event::Skipped { text: format!("warning: {text}") });
+        }
+    }
+
+    /// Asks remote ends to tell more than version 3 has.
+    pub(super) fn ask_for_full_attrs(&mut self) {
+        use lh_sftp::keep::{WANT_INODE, WANT_STORAGE, WANT_TIMES};
+        let times = if self.options.preserve { WANT_TIMES } else { 0 };
+        let wanted = times | WANT_INODE | WANT_STORAGE;
+        for side in [Side::Source, Side::Target] {
+            if self.remote(side).is_some_and(|remote| remote.full()) {
+                self.start(side, Op::FullAttrs { wanted }, Token::Nothing);
+            }
+        }
+        let silent = self.source.as_ref().is_some_and(|source| !source.full());
+        if self.options.keep.hard_links && silent {
+            let text =
+                "the server does not say which files are the same: hard links become files of their own";
+            self.lacks(Lack::Told, text);
+        }
+    }
+
+    fn extras_of(&mut self, whose: Whose) -> Option<&mut Extras> {
+        match whose {
+            Whose::File(key) => self.files.get_mut(key).map(|file| &mut file.extras),
+            Whose::Dir(key) => self.dirs.get_mut(key).map(|dir| &mut dir.extras),
+        }
+    }
+
+    fn paths_of(&self, whose: Whose) -> Option<(Vec<u8>, Vec<u8>)> {
+        match whose {
+            Whose::File(key) => {
+                let file = self.files.get(key)?;
+                Some((file.item.source.clone(), file.written_path().to_vec()))
+            }
+            Whose::Dir(key) => {
+                let dir = self.dirs.get(key)?;
+                Some((dir.item.source.clone(), dir.item.target.clone()))
+            }
+        }
+    }
+
+    /// All data are written. True while something is to be kept first.
+    pub(super) fn keep_extras(&mut self, whose: Whose) -> bool {
+        if !self.options.keep.asks_for_each() {
+            return false;
+        }
+        match self.extras_of(whose) {
+            Some(extras @ Extras::Todo) => *extras = Extras::Asked,
+            Some(Extras::Asked) => return true,
+            _ => return false,
+        }
+        let ids = match whose {
+            Whose::File(key) => self.files.get(key).and_then(|file| file.item.info.ids),
+            Whose::Dir(key) => self.dirs.get(key).and_then(|dir| dir.item.info.ids),
+        };
+        let keep = self.options.keep;
+        match ids {
+            Some((user, group)) if keep.owner || keep.group => {
+                let user = if keep.owner { user } else { u32::MAX };
+                let group = if keep.group { group } else { u32::MAX };
+                self.give(whose, (user, group), ExtraStep::Owner);
+            }
+            _ => self.keep_xattrs(whose, false),
+        }
+        self.extras_of(whose).is_some_and(|extras| *extras == Extras::Asked)
+    }
+
+    fn give(&mut self, whose: Whose, ids: (u32, u32), step: ExtraStep) {
+        let Some((_, target)) = self.paths_of(whose) else { return };
+        let change = Change { ids: Some(ids), ..Change::default() };
+        self.ask_extra(Side::Target, Op::SetPath { path: &target, change }, whose, step);
+    }
+
+    fn ask_extra(&mut self, side: Side, op: Op<'_>, whose: Whose, step: ExtraStep) {
+        match whose {
+            Whose::File(key) => self.files.get_mut(key).into_iter().for_each(|file| file.outstanding += 1),
+            Whose::Dir(key) => self.dirs.get_mut(key).into_iter().for_each(super::dirs::Dir::asked),
+        }
+        self.start(side, op, Token::Extra(whose, step));
+    }
+
+    fn keep_xattrs(&mut self, whose: Whose, owned: bool) {
+        let wanted = self.options.keep.xattr_kinds();
+        let Some((source, _)) = self.paths_of(whose) else { return };
+        if wanted == 0 {
+            return self.extras_kept(whose, owned);
+        }
+        let able = |remote: &crate::remote::Remote| {
+            remote.session().supports(lh_sftp::extension::GET_XATTRS)
+                && remote.session().supports(lh_sftp::extension::SET_XATTRS)
+        };
+        if ![&self.source, &self.target].into_iter().flatten().all(able) {
+            let text = "the server has no extended attributes and no access control lists for us: they are not copied";
+            self.lacks(Lack::Xattrs, text);
+            return self.extras_kept(whose, owned);
+        }
+        self.ask_extra(
+            Side::Source,
+            Op::Xattrs { path: &source, wanted },
+            whose,
+            ExtraStep::Xattrs { owned },
+        );
+    }
+
+    pub(super) fn extra_answer(&mut self, whose: Whose, step: ExtraStep, outcome: Outcome) {
+        match whose {
+            Whose::File(key) => self.files.get_mut(key).into_iter().for_each(|file| file.outstanding -= 1),
+            Whose::Dir(key) => self.dirs.get_mut(key).into_iter().for_each(super::dirs::Dir::answered),
+        }
+        let lost = matches!(&outcome, Err(Fault { kind: FaultKind::Lost, .. }));
+        match (step, outcome) {
+            _ if lost => self.extras_kept(whose, false),
+            (ExtraStep::Owner, Ok(_)) => {
+                let owned = self.options.keep.owner;
+                self.keep_xattrs(whose, owned);
+            }
+            (ExtraStep::Owner, Err(fault)) => {
+                self.lack_of(Lack::Owner, whose, "owner and group are not kept everywhere", &fault);
+                let ids = match whose {
+                    Whose::File(key) => self.files.get(key).and_then(|file| file.item.info.ids),
+                    Whose::Dir(key) => self.dirs.get(key).and_then(|dir| dir.item.info.ids),
+                };
+                match ids {
+                    Some((_, group)) if self.options.keep.owner && self.options.keep.group => {
+                        self.give(whose, (u32::MAX, group), ExtraStep::Group);
+                    }
+                    _ => self.keep_xattrs(whose, false),
+                }
+            }
+            (ExtraStep::Group, _) => self.keep_xattrs(whose, false),
+            (ExtraStep::Xattrs { owned }, Ok(Done::Xattrs(xattrs))) => {
+                let wanted = self.options.keep.xattr_kinds();
+                if let Some((_, target)) = self.paths_of(whose) {
+                    let op = Op::SetXattrs { path: &target, wanted, xattrs: &xattrs };
+                    self.ask_extra(Side::Target, op, whose, ExtraStep::SetXattrs { owned });
+                }
+            }
+            (ExtraStep::SetXattrs { owned }, Ok(_)) => self.extras_kept(whose, owned),
+            (ExtraStep::Xattrs { owned } | ExtraStep::SetXattrs { owned }, outcome) => {
+                let fault = super::prepare::fault_of(outcome);
+                self.lack_of(Lack::Xattrs, whose, "extended attributes are not kept everywhere", &fault);
+                self.extras_kept(whose, owned);
+            }
+        }
+    }
+
+    fn lack_of(&mut self, what: Lack, whose: Whose, text: &str, fault: &Fault) {
+        let path = match whose {
+            Whose::File(key) => self.files.get(key).map(|file| &file.item.target),
+            Whose::Dir(key) => self.dirs.get(key).map(|dir| &dir.item.target),
+        };
+        let path = path.map(|path| crate::display_name(path)).unwrap_or_default();
+        self.lacks(what, &format!("{text}, first: \"{path}\": {}", fault.text));
+    }
+
+    fn extras_kept(&mut self, whose: Whose, owned: bool) {
+        if let Some(extras) = self.extras_of(whose) {
+            *extras = Extras::Done { owned };
+        }
+        match whose {
+            Whose::File(key) => self.move_on(key),
+            Whose::Dir(key) => self.finish_dir_if_done(key),
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! Names that are no files of their own: symbolic links, and further names of a file.
+//!
+//! A further name waits until the first one has its copy. It is made under our own name and moved over what is there, where there
+//! is something.
+
+use std::collections::HashMap;
+
+use crate::end::{Change, Done, Kind, Op, Outcome};
+use crate::table::Key;
+use crate::wording::{self, Deed};
+use crate::{Direction, Event};
+
+use super::dirs::Item;
+use super::extras::Lack;
+use super::place::part_name;
+use super::prepare::{fault_of, path_of};
+use super::{Engine, Side, Token};
+
+/// Which question an answer belongs to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum NameStep {
+    /// What is it like? Listings of this host do not say.
+    Look,
+    /// Where does the link lead?
+    Read,
+    Make,
+    /// The same under our own name: there is something under the final one.
+    MakeBeside,
+    Replace,
+    /// Its times and its owner.
+    Finish,
+}
+
+/// A name being made.
+#[derive(Debug)]
+pub(super) struct Name {
+    id: u64,
+    item: Item,
+    what: What,
+}
+
+#[derive(Debug)]
+enum What {
+    /// A symbolic link that leads there.
+    Symlink(Vec<u8>),
+    /// Another name of this copy.
+    Hard(Vec<u8>),
+}
+
+/// A file that has several names.
+#[derive(Debug)]
+pub(super) enum Shared {
+    /// Its first name is being copied; others wait.
+    Copying(Vec<(u64, Item)>),
+    /// Its copy is there.
+    There(Vec<u8>),
+}
+
+/// By device and inode of the source.
+pub(super) type SharedFiles = HashMap<(u64, u64), Shared>;
+
+impl Engine {
+    /// A symbolic link in a tree that is to be one in the copy.
+    pub(super) fn begin_link(&mut self, item: Item) {
+        let source = item.source.clone();
+        let id = self.new_file_id();
+        if self.options.dry_run {
+            let (source, target) = (item.source, item.target);
+            self.events.push_back(Event::Planned { source, target, size: None });
+            self.summary.files += 1;
+            return self.child_finished(item.parent);
+        }
+        let known = item.info.mode.is_some();
+        let key = self.names.insert(Name { id, item, what: What::Symlink(Vec::new()) });
+        if known {
+            self.start(Side::Source, Op::ReadLink(&source), Token::Name(key, NameStep::Read));
+        } else {
+            self.start(Side::Source, Op::Lstat(&source), Token::Name(key, NameStep::Look));
+        }
+    }
+
+    /// The file is known to have several names. True when this one is not to be copied, but made another name of the copy.
+    pub(super) fn joins_another(&mut self, key: Key) -> bool {
+        let Some(file) = self.files.get_mut(key) else { return false };
+        let info = &file.item.info;
+        let several = self.options.keep.hard_links
+            && info.kind == Kind::File
+            && info.links.is_some_and(|links| links > 1)
+            && !file.item.again;
+        let Some(identity) = info.identity.filter(|_| several && !file.leads) else { return false };
+        if let Some(target) = &self.target
+            && !target.session().supports(lh_sftp::extension::HARDLINK)
+        {
+            let text = "the server makes no hard links: each name becomes a file of its own";
+            self.lacks(Lack::HardLinks, text);
+            return false;
+        }
+        let old = match self.shared.get(&identity) {
+            None => {
+                file.leads = true;
+                self.shared.insert(identity, Shared::Copying(Vec::new()));
+                return false;
+            }
+            Some(Shared::Copying(_)) => None,
+            Some(Shared::There(old)) => Some(old.clone()),
+        };
+        let Some(file) = self.files.remove(key) else { return false };
+        self.flow.ahead -= file.ahead;
+        if let Some(handle) = file.source {
+            self.start(Side::Source, Op::Close(handle), Token::Nothing);
+        }
+        match (old, self.shared.get_mut(&identity)) {
+            (Some(old), _) => self.make_hard(file.id, file.item, old),
+            (None, Some(Shared::Copying(waiting))) => waiting.push((file.id, file.item)),
+            (None, _) => self.child_finished(file.item.parent),
+        }
+        true
+    }
+
+    /// The first name of a file with several has come to its end: the others follow.
+    pub(super) fn first_name_done(&mut self, item: &Item, failed: bool) {
+        let Some(identity) = item.info.identity else { return };
+        let Some(Shared::Copying(waiting)) = self.shared.remove(&identity) else { return };
+        if !failed {
+            self.shared.insert(identity, Shared::There(item.target.clone()));
+            for (id, waiting) in waiting {
+                self.make_hard(id, waiting, item.target.clone());
+            }
+        } else if self.cancelled || self.summary.lost {
+            for (_, waiting) in waiting {
+                self.child_finished(waiting.parent);
+            }
+        } else {
+            // One of them becomes the first.
+            for (id, waiting) in waiting {
+                self.begin_ordinary_file(id, waiting);
+            }
+        }
+    }
+
+    fn make_hard(&mut self, id: u64, item: Item, old: Vec<u8>) {
+        let key = self.names.insert(Name { id, item, what: What::Hard(old) });
+        self.make_name(key, NameStep::Make);
+    }
+
+    fn make_name(&mut self, key: Key, step: NameStep) {
+        let Some(name) = self.names.get(key) else { return };
+        let beside = part_name(&name.item.target, &[0; 16]);
+        let at = if matches!(step, NameStep::Make) { name.item.target.clone() } else { beside };
+        let (symlink, to) = match &name.what {
+            What::Symlink(to) => (true, to.clone()),
+            What::Hard(old) => (false, old.clone()),
+        };
+        let op = if symlink { Op::Symlink { to: &to, link: &at } } else { Op::Link { old: &to, new: &at } };
+        self.start(Side::Target, op, Token::Name(key, step));
+    }
+
+    pub(super) fn name_answer(&mut self, key: Key, step: NameStep, outcome: Outcome) {
+        let Some(name) = self.names.get_mut(key) else { return };
+        let beside = part_name(&name.item.target, &[0; 16]);
+        match (step, outcome) {
+            (NameStep::Look, Ok(Done::Info(info))) => {
+                name.item.info = info;
+                let source = name.item.source.clone();
+                self.start(Side::Source, Op::ReadLink(&source), Token::Name(key, NameStep::Read));
+            }
+            (NameStep::Look, outcome) => self.name_failed(key, Deed::StatSource, outcome),
+            (NameStep::Read, outcome) => match path_of(outcome) {
+                Ok(to) => {
+                    name.what = What::Symlink(to);
+                    self.make_name(key, NameStep::Make);
+                }
+                Err(fault) => self.name_failed(key, Deed::ReadSource, Err(fault)),
+            },
+            (NameStep::Make, Ok(_)) => self.finish_name(key),
+            (NameStep::Make, Err(fault)) if fault.kind == crate::end::FaultKind::Lost => {
+                self.name_failed(key, Deed::OpenTarget, Err(fault));
+            }
+            (NameStep::Make, Err(_)) => {
+                // What an earlier attempt has left would be in the way.
+                self.start(Side::Target, Op::Remove(&beside), Token::Nothing);
+                self.make_name(key, NameStep::MakeBeside);
+            }
+            (NameStep::MakeBeside, Ok(_)) => {
+                let target = name.item.target.clone();
+                let op = Op::Rename { old: &beside, new: &target };
+                self.start(Side::Target, op, Token::Name(key, NameStep::Replace));
+            }
+            (NameStep::MakeBeside, outcome) => self.name_failed(key, Deed::OpenTarget, outcome),
+            (NameStep::Replace, outcome) => {
+                let hard = matches!(name.what, What::Hard(_));
+                if hard || outcome.is_err() {
+                    // Renaming a name of a file over another name of it does nothing.
+                    self.start(Side::Target, Op::Remove(&beside), Token::Nothing);
+                }
+                match outcome {
+                    Ok(_) => self.finish_name(key),
+                    outcome => self.name_failed(key, Deed::PlaceTarget, outcome),
+                }
+            }
+            // A link whose times cannot be set is a link all the same.
+            (NameStep::Finish, _) => self.name_done(key),
+        }
+    }
+
+    fn finish_name(&mut self, key: Key) {
+        let Some(name) = self.names.get(key) else { return };
+        let (info, keep) = (&name.item.info, self.options.keep);
+        let mut change = Change::default();
+        if matches!(name.what, What::Symlink(_)) {
+            change.times = info.times.filter(|_| self.options.preserve);
+            change.ids = info.ids.filter(|_| keep.owner && keep.group);
+        }
+        if change == Change::default() {
+            return self.name_done(key);
+        }
+        let target = name.item.target.clone();
+        self.start(Side::Target, Op::SetLink { path: &target, change }, Token::Name(key, NameStep::Finish));
+    }
+
+    fn name_done(&mut self, key: Key) {
+        let Some(name) = self.names.remove(key) else { return };
+        self.summary.files += 1;
+        let file = crate::base_name(&name.item.source).to_vec();
+        let (id, started) = (name.id, self.now);
+        self.events.push_back(Event::FileDone { id, name: file, size: 0, kept: 0, started });
+        self.child_finished(name.item.parent);
+    }
+
+    fn name_failed(&mut self, key: Key, deed: Deed, outcome: Outcome) {
+        let Some(name) = self.names.remove(key) else { return };
+        let fault = fault_of(outcome);
+        if fault.kind != crate::end::FaultKind::Lost {
+            let of_source = matches!(deed, Deed::StatSource | Deed::ReadSource);
+            let path = if of_source { &name.item.source } else { &name.item.target };
+            self.fail(wording::failed(self.plan.direction, deed, path, &fault));
+        }
+        self.child_finished(name.item.parent);
+    }
+
+    /// Where links are made, none is written through below the top: a tree that comes from somebody else must not lead out of
+    /// the target.
+    pub(super) const fn follows_no_links(&self, item: &Item) -> bool {
+        self.options.keep.links && item.parent.is_some()
+    }
+
+    /// Before a file of this host is opened under its final name.
+    pub(super) fn remove_link(&self, item: &Item) {
+        if self.plan.direction == Direction::Download
+            && self.follows_no_links(item)
+            && let Ok(Done::Info(found)) = crate::local::perform(Op::Lstat(&item.target))
+            && found.kind == Kind::Symlink
+        {
+            let _ = crate::local::perform(Op::Remove(&item.target));
+        }
+    }
+}
