@@ -30,8 +30,7 @@ pub(crate) fn listen(
     };
     let path = config.control_path.as_deref()?;
     let voice = ui.voice(options.log_level).with_places(&config.log_verbose);
-    let master = Master::new(forwards.clone(), voice, client.host(), ask, agent)
-        .with_x11(x11.clone());
+    let master = Master::new(forwards.clone(), voice, client.host(), ask, agent).with_x11(x11.clone());
     let text = match master.listen(Path::new(path), &mut client.driver().control()) {
         Ok(Listen::Yes) => return Some(master),
         Ok(Listen::Taken(text)) => text,

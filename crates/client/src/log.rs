@@ -123,8 +123,11 @@ fn tag(places: &LogVerbose) -> Option<String> {
 
 /// The module that a file of the workspace holds: `crates/client/src/login/mod.rs` is `lh_client::login`.
 fn module_of(file: &str) -> String {
-    let mut parts: Vec<&str> =
-        file.trim_end_matches(".rs").split('/').filter(|part| !matches!(*part, "src" | "mod" | "lib")).collect();
+    let mut parts: Vec<&str> = file
+        .trim_end_matches(".rs")
+        .split('/')
+        .filter(|part| !matches!(*part, "src" | "mod" | "lib"))
+        .collect();
     if let Some(root) = parts.iter().position(|part| matches!(*part, "crates" | "bins")) {
         let program = parts.get(root) == Some(&"bins");
         parts.drain(..=root);

@@ -67,7 +67,11 @@ pub static KEYGEN: Program = Program {
              hashalg=HASH, print-pubkey, verify-time=TIME; with -r: hashalg=HASH; with -M: bits=, start=, \
              lines=, start-line=, checkpoint=, generator=, prime-tests=.",
         ),
-        Flag::plain('o', Accepted("it asked for OpenSSH's own format of private keys, which is the usual one by now"), ""),
+        Flag::plain(
+            'o',
+            Accepted("it asked for OpenSSH's own format of private keys, which is the usual one by now"),
+            "",
+        ),
         Flag::with('P', "old_passphrase", Works, "The passphrase of the key."),
         Flag::plain('p', Works, "Change the passphrase of a key."),
         Flag::plain('Q', Works, "Ask a list of revoked keys about keys."),

@@ -3,8 +3,8 @@
 use crate::Direction;
 use crate::Event;
 use crate::end::{Change, Done, Fault, FaultKind, Kind, Op, Outcome};
-use crate::table::Key;
 use crate::remote::Remote;
+use crate::table::Key;
 use crate::wording::{self, Deed};
 
 use super::dirs::Item;
