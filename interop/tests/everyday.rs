@@ -104,6 +104,8 @@ fn git_works_on_a_mounted_folder() {
     }
     let (lab, server) = pair();
     make_tree(&lab.path("tree"), 60);
+    // git keeps no empty folders.
+    fs::remove_dir(lab.path("tree/empty dir")).unwrap();
     for name in ["mnt", "export"] {
         fs::create_dir_all(lab.path(name)).unwrap();
     }

@@ -92,7 +92,11 @@ fn fetch(place: &Place, module: &str) -> Result<PathBuf, Missing> {
         let said = String::from_utf8_lossy(&done.stderr);
         Missing(format!("{module} cannot be fetched: {}{}", text.trim(), said.trim()))
     })?;
-    let to = place.cache.join(module.replace(['/', '@'], "_"));
+    let above = place.cache.join(module.replace(['/', '@'], "_"));
+    fs::create_dir_all(&above).map_err(|error| Missing(format!("{}: {error}", above.display())))?;
+    // Some tests expect the name that the folder has in a repository.
+    let name = module.split('@').next().and_then(|path| path.rsplit('/').next()).unwrap_or(module);
+    let to = above.join(name);
     copy_tree(Path::new(folder), &to)?;
     Ok(to)
 }
