@@ -93,7 +93,7 @@ fn places_that_are_named_speak_without_verbose_flags() {
     assert_eq!(said("packet.c:*"), "");
 }
 
-/// Covers: wire sftp
+/// Locks, renames over files that are there, links and modes, as a program does them that has never heard of SFTP.
 #[test]
 fn git_works_on_a_mounted_folder() {
     let Some([sshfs, fusermount, git]) = peers("git_on_sshfs", ["sshfs", "fusermount3", "git"]) else {
@@ -114,7 +114,6 @@ fn git_works_on_a_mounted_folder() {
     let from = format!("{}@127.0.0.1:{}", me(), lab.arg("export"));
     lab.run(&sshfs, &[from.as_str(), &mount, "-o", &command, "-o", "reconnect,idmap=user"]).ok("sshfs");
     let git = git.display();
-    // Locks, renames over what is there, links and modes.
     let work = lab.sh(&format!(
         "set -e; export GIT_CONFIG_GLOBAL=/dev/null; g='{git} -c user.name=a -c user.email=a@b -c init.defaultBranch=main'\n\
          $g init -q work; cp -r tree/. work/; (cd work; $g add -A; $g commit -q -m one)\n\
