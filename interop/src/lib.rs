@@ -78,6 +78,12 @@ pub fn skip(test: &str, why: &str) {
     }
 }
 
+/// Whether our server was built with PAM.
+pub fn has_pam(lab: &Lab) -> bool {
+    let ask = ["-t", "-f", "none", "-o", "UsePAM yes", "-h", &lab.arg("host_ed25519")];
+    !lab.run(&our("lhsshd"), &ask).err.contains("Unsupported option UsePAM")
+}
+
 /// True when the tests run as root: the only way to log in as somebody else.
 pub fn is_root() -> bool {
     use std::os::unix::fs::MetadataExt as _;

@@ -27,6 +27,11 @@ impl Lhsshd {
 
     /// [`start`](Self::start) with more in the environment.
     pub fn start_with(lab: &Lab, config: &str, environment: &[(&str, &str)]) -> Self {
+        Self::start_program(&our("lhsshd"), lab, config, environment)
+    }
+
+    /// The same with a `lhsshd` from somewhere else.
+    pub fn start_program(program: &Path, lab: &Lab, config: &str, environment: &[(&str, &str)]) -> Self {
         let name = format!("lhsshd-{}", unique());
         let mut text = String::from(config);
         for key in ["host_ed25519", "host_rsa", "host_ecdsa"] {
@@ -43,7 +48,7 @@ impl Lhsshd {
         }
         lab.write(&format!("{name}.conf"), &text);
         let log = lab.path(&format!("{name}.log"));
-        let mut child = Command::new(our("lhsshd"))
+        let mut child = Command::new(program)
             .args(["-D", "-p", "0", "-f", &lab.arg(&format!("{name}.conf")), "-E"])
             .arg(&log)
             .envs(environment.iter().copied())

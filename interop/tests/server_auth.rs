@@ -7,7 +7,7 @@ use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use lh_interop::{Lab, Scene, TestUser, eventually, is_root, me, safe_folder, script, skip};
+use lh_interop::{Lab, Scene, TestUser, eventually, has_pam, is_root, me, safe_folder, script, skip};
 
 /// Options of the client for a login without a key.
 const NO_KEY: [&str; 2] = ["-o", "PubkeyAuthentication=no"];
@@ -24,7 +24,7 @@ impl Service {
             skip(test, "needs root to set up a PAM service");
             return None;
         }
-        if !Path::new("/etc/pam.d").is_dir() || !has_pam() {
+        if !Path::new("/etc/pam.d").is_dir() || !has_pam(&Lab::new()) {
             skip(test, "lhsshd is built without PAM");
             return None;
         }
@@ -42,16 +42,6 @@ impl Drop for Service {
     fn drop(&mut self) {
         let _ = fs::remove_file(Path::new("/etc/pam.d").join(&self.name));
     }
-}
-
-/// Whether the server that is tested was built with the feature.
-fn has_pam() -> bool {
-    let lab = Lab::new();
-    let ran = lab.run(
-        &lh_interop::our("lhsshd"),
-        &["-t", "-f", "none", "-o", "UsePAM yes", "-h", &lab.arg("host_ed25519")],
-    );
-    !ran.err.contains("Unsupported option UsePAM")
 }
 
 fn write(path: PathBuf, text: &str) {

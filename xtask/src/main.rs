@@ -10,6 +10,7 @@ mod layers;
 mod names;
 mod peers;
 mod regress;
+mod suites;
 mod test;
 mod wan;
 
@@ -42,6 +43,9 @@ usage: cargo xtask <command>
   regress [--bins DIR] [--only PROGRAM,…] [--keep DIR] [TEST…]
             run OpenSSH's own regression tests (Debian's openssh-tests) with our programs in place
             of theirs, and compare with interop/regress.list
+  suites [--bins DIR] [SUITE…]
+            run the test suites of pkg/sftp, x/crypto/ssh, asyncssh, scp.py and rclone, fetched from their
+            registries, with our programs under OpenSSH's names
   wan [--rtt TIME] [--rate RATE] [--loss PART] [--queue BYTES] [--far 'SERVER'] … [--] [COMMAND…]
             run a command, and a server at the far end, over an emulated wide-area path (as root);
             docs/wan.md has more, `cargo xtask wan --help` every option
@@ -64,6 +68,7 @@ fn main() -> ExitCode {
         Some("docs") => docs::run(rest),
         Some("fuzz") => fuzz::run(rest),
         Some("regress") => regress::run(rest),
+        Some("suites") => suites::run(rest),
         Some("wan") => wan::run(rest),
         Some("help" | "--help" | "-h") => {
             print!("{USAGE}");

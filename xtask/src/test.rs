@@ -21,6 +21,7 @@ const STEPS: &[Step] = &[
     ("build", || build_release().and_then(|bins| names::link(&bins)).map(drop)),
     ("tests", tests),
     ("regress", regress),
+    ("suites", suites),
     ("docs", docs),
     ("demo", || crate::demo::run(&["--size", "67108864", "--files", "300"].map(str::to_owned))),
     ("bench", bench::smoke),
@@ -94,6 +95,13 @@ fn regress() -> Outcome {
     }
     let bins = target_dir().join("release");
     crate::regress::run(&["--bins".to_owned(), bins.display().to_string()])
+}
+
+/// Other people's suites; all but rclone's, which takes minutes to build.
+fn suites() -> Outcome {
+    let bins = target_dir().join("release").display().to_string();
+    let names = ["go-sftp", "go-ssh", "asyncssh", "scp-py"].map(str::to_owned);
+    crate::suites::run(&[&["--bins".to_owned(), bins][..], &names].concat())
 }
 
 fn docs() -> Outcome {

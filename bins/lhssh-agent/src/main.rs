@@ -48,7 +48,7 @@ fn start() -> u8 {
     };
     match options.mode {
         Mode::Version => {
-            eprintln!("Longhaul_{}, AWS-LC", env!("CARGO_PKG_VERSION"));
+            eprintln!("{}", AGENT.version());
             0
         }
         Mode::Kill => match shell::kill(options.syntax) {

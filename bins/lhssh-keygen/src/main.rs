@@ -104,7 +104,7 @@ fn run(parsed: Parsed) -> Outcome {
         change::comment(&arguments)
     } else if has('e') {
         convert::export(&arguments)
-    } else if has('i') {
+    } else if has('i') || has('X') {
         convert::import(&arguments)
     } else if has('y') {
         change::public(&arguments)

@@ -23,6 +23,19 @@ fn a_new_key_is_announced_and_saved_as_people_know_it() {
     assert_eq!(room.names(), ["key", "key.pub"]);
 }
 
+/// Flags that scripts still carry from the years when they were needed. Covers: ssh-keygen -X
+#[test]
+fn old_words_for_import_and_for_the_usual_format_are_taken() {
+    let room = Room::new();
+    room.ours(&["-q", "-o", "-t", "ed25519", "-N", "", "-f", "key"]);
+    room.ours(&["-p", "-o", "-a", "1", "-N", "secret", "-Z", "aes128-gcm@openssh.com", "-f", "key"]);
+    assert!(room.text("key").starts_with("-----BEGIN OPENSSH PRIVATE KEY-----\n"));
+    std::fs::write(room.path("exported"), room.ours(&["-e", "-f", "key.pub"])).unwrap();
+    let imported = room.ours(&["-X", "-f", "exported"]);
+    assert_eq!(imported, room.ours(&["-i", "-f", "exported"]));
+    assert!(room.text("key.pub").starts_with(imported.trim_end()));
+}
+
 /// Covers: ssh-keygen -f
 #[test]
 fn an_existing_key_is_overwritten_only_on_request() {

@@ -35,7 +35,7 @@ fn start() -> u8 {
     };
     if parsed.has('V') {
         // On standard error, where ssh prints it too.
-        eprintln!("Longhaul_{}, AWS-LC", env!("CARGO_PKG_VERSION"));
+        eprintln!("{}", SSH.version());
         return 0;
     }
     if let Some(query) = parsed.text('Q') {

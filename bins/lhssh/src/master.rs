@@ -29,8 +29,8 @@ pub(crate) fn listen(
         ControlMaster::Ask | ControlMaster::AutoAsk => true,
     };
     let path = config.control_path.as_deref()?;
-    let master = Master::new(forwards.clone(), ui.voice(options.log_level), client.host(), ask, agent)
-        .with_x11(x11.clone());
+    let voice = ui.voice(options.log_level).with_places(&config.log_verbose);
+    let master = Master::new(forwards.clone(), voice, client.host(), ask, agent).with_x11(x11.clone());
     let text = match master.listen(Path::new(path), &mut client.driver().control()) {
         Ok(Listen::Yes) => return Some(master),
         Ok(Listen::Taken(text)) => text,

@@ -35,7 +35,7 @@ pub(crate) fn session(
     ui: &mut TerminalUi,
 ) -> Result<u8, ClientError> {
     let local = |error: std::io::Error| ClientError::Local(error.to_string());
-    let voice = ui.voice(options.log_level);
+    let voice = ui.voice(options.log_level).with_places(&options.config.log_verbose);
     // Runs a program, which signals can still reach.
     let x11 = if client.is_relayed() && *options.config.forward_x11 {
         voice.say(LogLevel::Info, "X11 is forwarded by the master, not by its clients in proxy mode");

@@ -74,7 +74,7 @@ fn say(text: &str) {
 
 fn run(parsed: &Parsed, arguments: &[OsString]) -> Result<ExitCode, Stop> {
     if parsed.has('V') {
-        complain(concat!("Longhaul_", env!("CARGO_PKG_VERSION")));
+        complain(&SSHD.version());
         return Ok(ExitCode::SUCCESS);
     }
     if let Some(extra) = parsed.operands.first() {

@@ -60,7 +60,7 @@ pub struct Client {
 /// # Errors
 /// See [`ClientError`]: its text is what OpenSSH prints, and each means exit status 255.
 pub fn connect(options: &Options, ui: &mut dyn UserInterface) -> Result<Client, ClientError> {
-    let mut log = Log::new(ui, options.log_level, *options.config.batch_mode);
+    let mut log = Log::configured(ui, options);
     let Connected { link, proxy, peer, address, untrusted, update } = connect_link(options, 0, &mut log)?;
     let config = &options.config;
     let metrics = Metrics::start(options, &link);

@@ -2,9 +2,13 @@
 
 use std::fs::File;
 use std::io::{self, Write};
+use std::panic::Location;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
+use lh_config::special::LogVerbose;
+
+use crate::options::Options;
 use crate::syslog::Syslog;
 use crate::ui::{LogLevel, Secret, UserInterface};
 
@@ -26,6 +30,7 @@ pub enum LogTarget {
 pub struct Voice {
     level: Arc<AtomicU8>,
     target: LogTarget,
+    places: LogVerbose,
 }
 
 impl Default for Voice {
@@ -37,7 +42,14 @@ impl Default for Voice {
 impl Voice {
     /// Says what is at most at `level`.
     pub fn new(level: LogLevel, target: LogTarget) -> Self {
-        Self { level: Arc::new(AtomicU8::new(level as u8)), target }
+        Self { level: Arc::new(AtomicU8::new(level as u8)), target, places: LogVerbose::default() }
+    }
+
+    /// Says also, whatever its level, what comes from these places in the source.
+    #[must_use]
+    pub fn with_places(mut self, places: &LogVerbose) -> Self {
+        self.places = places.clone();
+        self
     }
 
     /// True when something at this level is said.
@@ -56,10 +68,16 @@ impl Voice {
     }
 
     /// Says `text`, line by line.
+    #[track_caller]
     pub fn say(&self, level: LogLevel, text: &str) {
-        if !self.shows(level) {
-            return;
+        match tag(&self.places) {
+            Some(tag) => self.write(level, &format!("{tag} {text}")),
+            None if self.shows(level) => self.write(level, text),
+            None => {}
         }
+    }
+
+    fn write(&self, level: LogLevel, text: &str) {
         let prefix = match level {
             LogLevel::Debug1 => "debug1: ",
             LogLevel::Debug2 => "debug2: ",
@@ -84,12 +102,38 @@ impl Voice {
         };
     }
 
-    /// Says what is only made when it will be shown.
+    /// Says what is only made when it may be shown.
+    #[track_caller]
     pub fn debug(&self, text: impl FnOnce() -> String) {
-        if self.shows(LogLevel::Debug1) {
+        if self.shows(LogLevel::Debug1) || !self.places.0.is_empty() {
             self.say(LogLevel::Debug1, &text());
         }
     }
+}
+
+/// The tag of the line of the source that called the method that called this, when it is among `places`.
+#[track_caller]
+fn tag(places: &LogVerbose) -> Option<String> {
+    if places.0.is_empty() {
+        return None;
+    }
+    let place = Location::caller();
+    places.tag(place.file(), &module_of(place.file()), place.line())
+}
+
+/// The module that a file of the workspace holds: `crates/client/src/login/mod.rs` is `lh_client::login`.
+fn module_of(file: &str) -> String {
+    let mut parts: Vec<&str> = file
+        .trim_end_matches(".rs")
+        .split('/')
+        .filter(|part| !matches!(*part, "src" | "mod" | "lib"))
+        .collect();
+    if let Some(root) = parts.iter().position(|part| matches!(*part, "crates" | "bins")) {
+        let program = parts.get(root) == Some(&"bins");
+        parts.drain(..=root);
+        return format!("{}{}", if program { "" } else { "lh_" }, parts.join("::").replace('-', "_"));
+    }
+    parts.join("::")
 }
 
 /// The user interface behind the level of the configuration.
@@ -98,45 +142,61 @@ pub(crate) struct Log<'u> {
     level: LogLevel,
     /// Nobody is to be asked anything (`BatchMode`).
     batch: bool,
+    places: LogVerbose,
 }
 
 impl<'u> Log<'u> {
     pub(crate) fn new(ui: &'u mut dyn UserInterface, level: LogLevel, batch: bool) -> Self {
-        Self { ui, level, batch }
+        Self { ui, level, batch, places: LogVerbose::default() }
+    }
+
+    /// As the configuration has it.
+    pub(crate) fn configured(ui: &'u mut dyn UserInterface, options: &Options) -> Self {
+        let config = &options.config;
+        let log = Self::new(ui, options.log_level, *config.batch_mode);
+        Self { places: config.log_verbose.value.clone(), ..log }
     }
 
     pub(crate) fn shows(&self, level: LogLevel) -> bool {
         level <= self.level
     }
 
+    #[track_caller]
     pub(crate) fn error(&mut self, text: &str) {
         self.say(LogLevel::Error, text);
     }
 
+    #[track_caller]
     pub(crate) fn info(&mut self, text: &str) {
         self.say(LogLevel::Info, text);
     }
 
+    #[track_caller]
     pub(crate) fn verbose(&mut self, text: &str) {
         self.say(LogLevel::Verbose, text);
     }
 
-    /// `text` is made only when it will be shown: most runs are not debugged.
+    /// `text` is made only when it may be shown: most runs are not debugged.
+    #[track_caller]
     pub(crate) fn debug(&mut self, text: impl FnOnce() -> String) {
-        if self.shows(LogLevel::Debug1) {
+        if self.shows(LogLevel::Debug1) || !self.places.0.is_empty() {
             self.say(LogLevel::Debug1, &text());
         }
     }
 
+    #[track_caller]
     pub(crate) fn debug2(&mut self, text: impl FnOnce() -> String) {
-        if self.shows(LogLevel::Debug2) {
+        if self.shows(LogLevel::Debug2) || !self.places.0.is_empty() {
             self.say(LogLevel::Debug2, &text());
         }
     }
 
+    #[track_caller]
     pub(crate) fn say(&mut self, level: LogLevel, text: &str) {
-        if self.shows(level) {
-            self.ui.message(level, text);
+        match tag(&self.places) {
+            Some(tag) => self.ui.message(level, &format!("{tag} {text}")),
+            None if self.shows(level) => self.ui.message(level, text),
+            None => {}
         }
     }
 
@@ -198,6 +258,18 @@ const fn is_direction_override(c: char) -> bool {
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn places_have_the_names_of_their_modules() {
+        for (file, module) in [
+            ("crates/client/src/login/mod.rs", "lh_client::login"),
+            ("/far/away/crates/sftp-shell/src/lib.rs", "lh_sftp_shell"),
+            ("bins/lhssh/src/run.rs", "lhssh::run"),
+            ("elsewhere.rs", "elsewhere"),
+        ] {
+            assert_eq!(super::module_of(file), module);
+        }
+    }
+
     use super::*;
 
     #[test]

@@ -50,7 +50,7 @@ fn share(options: &Options, ui: &mut dyn UserInterface) -> Option<Client> {
     if matches!(*config.control_master, ControlMaster::Yes | ControlMaster::Ask) {
         return None;
     }
-    let mut log = Log::new(ui, options.log_level, *config.batch_mode);
+    let mut log = Log::configured(ui, options);
     let master = match MuxClient::connect(Path::new(path)) {
         Ok(master) => master,
         Err(ConnectError::Missing(_)) => {

@@ -201,7 +201,7 @@ keyword_table! {
     /// Listeners on the server that connect from here.
     remote_forward: RemoteForwards = "", "RemoteForward", Match, Works;
     /// Source places that always log.
-    log_verbose: LogVerbose = "none", "LogVerbose", Match, AcceptedWithoutEffect("its patterns name places in OpenSSH's source; -vvv shows everything");
+    log_verbose: LogVerbose = "none", "LogVerbose", Match, Works;
     /// Channel types that end when idle.
     channel_timeout: ChannelTimeouts = "none", "ChannelTimeout", Match, Works;
     /// What a remote SOCKS forward may reach.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::forward::parse_port;
 use crate::line::{Arguments, Dialect};
+use crate::pattern::{ListMatch, match_list};
 use crate::table::Value;
 use crate::units::parse_time;
 use crate::value::unsupported;
@@ -503,6 +504,19 @@ impl Value for CanonicalDomains {
 /// `LogVerbose`: places in the source whose messages are always logged.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LogVerbose(pub Vec<String>);
+
+impl LogVerbose {
+    /// What is put in front of a line that comes from this place in the source (`file:module():line`), if a list of patterns names
+    /// it.
+    pub fn tag(&self, file: &str, module: &str, line: u32) -> Option<String> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let file = file.rsplit('/').next().unwrap_or(file);
+        let place = format!("{file}:{module}():{line}");
+        self.0.iter().any(|patterns| match_list(&place, patterns, false) == ListMatch::Yes).then_some(place)
+    }
+}
 
 impl Value for LogVerbose {
     const KIND: &'static str = "patterns or none";

@@ -78,7 +78,7 @@ fn log(config: &ServerConfig, target: LogTarget, level: Option<Level>) -> Log {
         LogTarget::Stderr => Log::stderr(level),
         LogTarget::Syslog => Log::syslog(level, config.syslog_facility.value.word()),
     };
-    log.set_places(&config.log_verbose.0);
+    log.set_places(&config.log_verbose);
     log
 }
 

@@ -44,9 +44,10 @@ pub use surroundings::{Host, default_algorithms};
 
 use lh_config::server_table::ServerSettings;
 
-/// Whether PAM decides about logins: it is asked for, built in, and there are the rights to use it.
+/// Whether PAM decides about logins: it is asked for and built in. It does so for a server of an ordinary user too: modules have
+/// helpers of their own (`unix_chkpwd`) for what only root may read.
 pub(crate) fn uses_pam(settings: &ServerSettings) -> bool {
-    lh_sys::pam::SUPPORTED && settings.use_pam.value && lh_sys::ids::is_root()
+    lh_sys::pam::SUPPORTED && settings.use_pam.value
 }
 
 /// Whether this build can do what `UsePAM` asks for.

@@ -8,7 +8,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use lh_config::pattern::{ListMatch, match_list};
+use lh_config::special::LogVerbose;
 use lh_sys::syslog::{Facility, Severity, Syslog};
 use lh_wire::Writer as _;
 
@@ -111,7 +111,7 @@ struct Shared {
     sink: Sink,
     level: AtomicU8,
     /// `LogVerbose`: places whose lines are written whatever their level.
-    places: Mutex<Vec<String>>,
+    places: Mutex<LogVerbose>,
 }
 
 /// Where log lines go. Cheap to clone; all clones are one log.
@@ -187,26 +187,18 @@ impl Log {
         self.shared.level.store(level as u8, Ordering::Relaxed);
     }
 
-    /// Lines of places that match one of these patterns (`file:module:line`) are written whatever their level: `LogVerbose`.
-    pub fn set_places(&self, patterns: &[String]) {
-        *self.shared.places.lock().unwrap_or_else(PoisonError::into_inner) = patterns.to_vec();
+    /// Lines of these places are written whatever their level.
+    pub fn set_places(&self, places: &LogVerbose) {
+        *self.shared.places.lock().unwrap_or_else(PoisonError::into_inner) = places.clone();
     }
 
     /// A line and where it comes from in the source.
     pub(crate) fn line_of(&self, place: Place, level: Level, text: fmt::Arguments<'_>) {
         if level > self.level() {
             let places = self.shared.places.lock().unwrap_or_else(PoisonError::into_inner);
-            if places.is_empty() {
-                return;
-            }
-            let Place { file, module, line } = place;
-            let file = file.rsplit('/').next().unwrap_or(file);
-            let place = format!("{file}:{module}():{line}");
-            if !places.iter().any(|patterns| match_list(&place, patterns, false) == ListMatch::Yes) {
-                return;
-            }
+            let Some(tag) = places.tag(place.file, place.module, place.line) else { return };
             drop(places);
-            return self.write(level, format_args!("{place} {text}"));
+            return self.write(level, format_args!("{tag} {text}"));
         }
         self.write(level, text);
     }
@@ -311,7 +303,7 @@ mod tests {
     #[test]
     fn places_that_always_speak() {
         let log = Log::lines(Level::Error);
-        log.set_places(&["other.rs:*,log.rs:*:*,!*:*:1".to_owned()]);
+        log.set_places(&LogVerbose(vec!["other.rs:*,log.rs:*:*,!*:*:1".to_owned()]));
         debug!(log, "said");
         let lines = log.taken();
         let [line] = &lines[..] else { panic!("{lines:?}") };
@@ -319,7 +311,7 @@ mod tests {
             line.starts_with("debug1: log.rs:lh_server::log::tests():") && line.ends_with(" said"),
             "{line}"
         );
-        log.set_places(&["listener.rs:*".to_owned()]);
+        log.set_places(&LogVerbose(vec!["listener.rs:*".to_owned()]));
         debug!(log, "not said");
         assert!(log.taken().is_empty());
     }

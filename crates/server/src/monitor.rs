@@ -394,7 +394,7 @@ impl Monitor {
         {
             self.log.set_level(self.log.level().max(level));
         }
-        self.log.set_places(&settings.log_verbose.0);
+        self.log.set_places(&settings.log_verbose);
         let shadow = user.as_ref().and_then(|user| users::shadow(&user.name).ok().flatten());
         let user = match user {
             None => {

@@ -67,6 +67,11 @@ pub static KEYGEN: Program = Program {
              hashalg=HASH, print-pubkey, verify-time=TIME; with -r: hashalg=HASH; with -M: bits=, start=, \
              lines=, start-line=, checkpoint=, generator=, prime-tests=.",
         ),
+        Flag::plain(
+            'o',
+            Accepted("it asked for OpenSSH's own format of private keys, which is the usual one by now"),
+            "",
+        ),
         Flag::with('P', "old_passphrase", Works, "The passphrase of the key."),
         Flag::plain('p', Works, "Change the passphrase of a key."),
         Flag::plain('Q', Works, "Ask a list of revoked keys about keys."),
@@ -106,6 +111,7 @@ pub static KEYGEN: Program = Program {
             Accepted("keys in hardware end with a message: there is no library for them"),
             "Library for security keys.",
         ),
+        Flag::plain('X', Works, "The same as -i."),
         Flag::plain('x', NotYet, ""),
         Flag::with(
             'Y',

@@ -210,6 +210,17 @@ impl Program {
         self.name_when_called(&called)
     }
 
+    /// What `-V` says. Under OpenSSH's name it begins with the version whose flags and keywords these are: test suites and
+    /// remote development tools look for `OpenSSH_` and a number, and go without what they need where they find none.
+    pub fn version(&self) -> String {
+        self.version_when_called(self.called())
+    }
+
+    fn version_when_called(&self, called: &str) -> String {
+        let theirs = if called == self.name { "" } else { "OpenSSH_10.5p1 " };
+        format!("{theirs}Longhaul_{}, AWS-LC", env!("CARGO_PKG_VERSION"))
+    }
+
     fn name_when_called(&self, called: &OsStr) -> &'static str {
         let called = std::path::Path::new(called).file_name().unwrap_or_default();
         match self.name.strip_prefix("lh") {

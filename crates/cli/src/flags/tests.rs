@@ -94,6 +94,12 @@ fn openssh_s_names_are_used_where_they_were_called() {
 }
 
 #[test]
+fn versions_under_openssh_s_names_have_a_number_that_other_programs_look_for() {
+    assert!(SSH.version_when_called("ssh").starts_with("OpenSSH_10.5p1 Longhaul_"));
+    assert!(SSH.version_when_called("lhssh").starts_with("Longhaul_"));
+}
+
+#[test]
 fn help_names_every_documented_flag() {
     for program in [&SSH, &SCP, &SSHD, &KEYGEN, &AGENT, &ADD, &KEYSCAN] {
         let stop = parse(program, &["--help"]).expect_err("stops");

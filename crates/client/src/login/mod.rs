@@ -196,7 +196,9 @@ impl Login<'_> {
             else {
                 continue;
             };
-            if !self.offered.contains(method) || self.spent.contains(&known) {
+            // A server that names none does not say that there are none, and as with ssh each is tried: ssh2 for Node.js is such a one.
+            let offered = self.offered.is_empty() || self.offered.contains(method);
+            if !offered || self.spent.contains(&known) {
                 continue;
             }
             log.debug(|| format!("Next authentication method: {known}"));

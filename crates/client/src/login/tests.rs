@@ -120,6 +120,15 @@ fn key_file(folder: &tempfile::TempDir, name: &str, passphrase: Option<&str>) ->
 }
 
 #[test]
+fn a_server_that_names_no_method_is_tried_with_all() {
+    let refused = || failure("", false);
+    let mut script = Script::new(vec![refused(), refused(), success()]);
+    let (result, _) = run(&mut script, &config(), &["right"]);
+    assert_eq!(result, Ok(()));
+    assert_eq!(script.methods(), ["none", "keyboard-interactive", "password"]);
+}
+
+#[test]
 fn passwords_are_asked_for_three_times() {
     let refused = || failure("password", false);
     let mut script = Script::new(vec![refused(), refused(), refused(), refused()]);

@@ -23,10 +23,11 @@ fn configured(settings: &ServerSettings) -> Vec<&'static str> {
     .collect()
 }
 
-/// Those of them that can succeed here: without root's rights nobody's password can be checked.
+/// Those of them that can succeed here: without root's rights nobody's password can be checked but by PAM.
 pub(super) fn enabled(settings: &ServerSettings) -> Vec<&'static str> {
     let mut methods = configured(settings);
-    methods.retain(|method| matches!(*method, "publickey" | "hostbased") || lh_sys::ids::is_root());
+    let passwords = lh_sys::ids::is_root() || crate::uses_pam(settings);
+    methods.retain(|method| passwords || matches!(*method, "publickey" | "hostbased"));
     methods
 }
 
@@ -47,7 +48,7 @@ pub(super) fn usable(settings: &ServerSettings, log: &Log) -> Vec<Vec<String>> {
 }
 
 fn possible(settings: &ServerSettings, chain: &[String], enabled: &[&str]) -> bool {
-    let pam = lh_sys::pam::SUPPORTED && settings.use_pam.value;
+    let pam = crate::uses_pam(settings);
     chain.iter().all(|method| match method.split_once(':') {
         None => method == "none" || enabled.contains(&method.as_str()),
         // The only device there is.

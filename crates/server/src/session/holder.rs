@@ -223,7 +223,8 @@ impl Holder {
     pub(super) fn open(self, grant: &mut Grant, log: &Log) -> Option<Session> {
         let mut pam = self.pam?;
         // The groups first: modules add to them.
-        if let Err(problem) = ids::take_groups(&grant.ids) {
+        let root = ids::is_root();
+        if root && let Err(problem) = ids::take_groups(&grant.ids) {
             error!(log, "PAM: {problem}");
         }
         let mut problem = None;
@@ -235,7 +236,8 @@ impl Holder {
         if !opened.ok() {
             let text = format!("PAM: pam_open_session(): {}", pam.describe(opened));
             error!(log, "{text}");
-            problem = Some(text);
+            // A server of the user's own runs with his rights and limits anyway: there is nothing to hold back.
+            problem = root.then_some(text);
         }
         if let Ok(groups) = ids::current_groups() {
             grant.ids.groups = groups;

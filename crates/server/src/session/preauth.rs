@@ -44,7 +44,7 @@ pub(super) fn run(common: Box<Common>, connection: Connection, monitor: UnixStre
         Err(_) => return EXIT_FAILURE,
     };
     let log = Log::monitor(common.session.log_level(), socket);
-    log.set_places(&common.session.config.log_verbose.0);
+    log.set_places(&common.session.config.log_verbose);
     report_panics(log.clone());
     let address = common.address(log);
     match serve(&common, connection, monitor, &address) {

@@ -3,6 +3,7 @@
 use crate::Direction;
 use crate::Event;
 use crate::end::{Change, Done, Fault, FaultKind, Kind, Op, Outcome};
+use crate::remote::Remote;
 use crate::table::Key;
 use crate::wording::{self, Deed};
 
@@ -365,6 +366,7 @@ impl Engine {
 
     /// Goes on to the next phase when nothing of this one is left.
     pub(super) fn move_on(&mut self, key: Key) {
+        let behind = if self.waits_for_writes() { 0 } else { CLOSE_BEHIND };
         let Some(file) = self.files.get_mut(key) else { return };
         let quiet = file.outstanding == 0 && file.data_in_flight() == 0;
         match file.phase {
@@ -375,7 +377,7 @@ impl Engine {
             }
             Phase::Opening => {}
             Phase::Copying => {
-                if file.data_sent() && (file.writes == 0 || file.requested <= CLOSE_BEHIND) {
+                if file.data_sent() && (file.writes == 0 || file.requested <= behind) {
                     if file.has_gap() {
                         let fault = Fault::other("file changed while it was being copied");
                         self.file_failed(key, Deed::ReadSource, &fault);
@@ -408,6 +410,13 @@ impl Engine {
             }
             Phase::Closing => {}
         }
+    }
+
+    /// Whether times are to be set by a server that might set them before it has written what came before: Go's `pkg/sftp`
+    /// writes with several workers, and only CLOSE waits for them. Servers that tell their limits take one request after the other.
+    fn waits_for_writes(&self) -> bool {
+        let told = |remote: &Remote| remote.session().limits().max_packet > 0;
+        self.options.preserve && self.target.as_ref().is_some_and(|remote| !told(remote))
     }
 
     /// Sets what is to be set on the target and closes both ends.
