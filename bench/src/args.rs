@@ -7,7 +7,7 @@ use crate::cipher_suite::CipherSuite;
 pub(crate) const USAGE: &str = "\
 usage: lh-bench [options]   (usually: cargo xtask bench [options])
 
-  --scenario NAME[,NAME…]   pipe copy setup small list crypto scale memory keys (default: all)
+  --scenario NAME[,NAME…]   pipe copy setup small list crypto scale memory keys forward (default: all)
   --cipher SUITE[,SUITE…]   CIPHER or CIPHER+MAC, @openssh.com may be left out
   --size BYTES              for pipe and copy, with K, M or G (powers of 1024; default 512M)
   --rounds N                rounds of each table (default 3)
@@ -24,7 +24,7 @@ usage: lh-bench [options]   (usually: cargo xtask bench [options])
 
 /// All scenarios in the order in which they run.
 pub(crate) const SCENARIOS: &[&str] =
-    &["pipe", "copy", "setup", "small", "list", "crypto", "scale", "memory", "keys"];
+    &["pipe", "copy", "setup", "small", "list", "crypto", "scale", "memory", "keys", "forward"];
 
 const DEFAULT_SUITES: &[&str] =
     &["aes128-gcm", "chacha20-poly1305", "aes128-ctr+umac-64-etm", "aes128-ctr+hmac-sha2-256-etm"];
