@@ -109,7 +109,9 @@ impl Verdicts {
             self.at_least(table, "OpenSSH's CPU-ms/MB, times", 2.0, openssh("CPU-ms/MB"));
         }
         let direct = table.rows.iter().find(|row| row.name == DIRECT);
-        if is("passenger of") && let Some(direct) = direct {
+        if is("passenger of")
+            && let Some(direct) = direct
+        {
             self.at_least(table, "share of a direct session", 0.9, table.advantage(direct, "MB/s"));
         }
     }

@@ -60,12 +60,7 @@ pub(super) fn passengers(bench: &Bench) -> Result<Vec<Table>, String> {
     tables(bench, "forward", "keystroke and echo of a passenger", false)
 }
 
-fn tables(
-    bench: &Bench,
-    scenario: &'static str,
-    what: &str,
-    as_library: bool,
-) -> Result<Vec<Table>, String> {
+fn tables(bench: &Bench, scenario: &'static str, what: &str, as_library: bool) -> Result<Vec<Table>, String> {
     let with = Variation::of(&bench.options.suites[0]);
     let count = if bench.options.smoke { 5 } else { 60 };
     let mut tables = Vec::new();
@@ -90,8 +85,7 @@ fn tables(
                     .map_err(|error| format!("{error} (server: {})", running.log_end()))
             }));
         }
-        let title =
-            format!("{what}, {beside} on the connection, {}", bench.options.suites[0].name());
+        let title = format!("{what}, {beside} on the connection, {}", bench.options.suites[0].name());
         tables.push(interleave(scenario, title, bench.options.rounds, entries));
     }
     Ok(tables)

@@ -218,10 +218,12 @@ pub(super) fn relays(bench: &Bench, carrier: Carrier, way: Way) -> Result<Vec<Me
     for _ in 0..hops {
         let to = servers.last().map_or(far.port, |next| next.port);
         let args = ["tcp-relay".to_owned(), "--to".to_owned(), format!("{}:{to}", bench.options.address)];
-        servers.push(Running::start(bench, &Server { program: Program::new(&bench.me, args), listens: false })?);
+        servers
+            .push(Running::start(bench, &Server { program: Program::new(&bench.me, args), listens: false })?);
     }
     let port = servers.last().map_or(far.port, |next| next.port);
-    let socket = TcpStream::connect((bench.options.address.as_str(), port)).map_err(|error| error.to_string())?;
+    let socket =
+        TcpStream::connect((bench.options.address.as_str(), port)).map_err(|error| error.to_string())?;
     let near = Near::socket(socket).map_err(|error| error.to_string())?;
     let mut carried = Carried::new(near, Some(far), Programs::default());
     carried.servers = servers;
