@@ -11,7 +11,7 @@ use crate::cipher_suite::CipherSuite;
 pub(crate) const USAGE: &str = "\
 usage: lh-bench [options]   (usually: cargo xtask bench [options])
 
-  --scenario NAME[,NAME…]   pipe copy setup small list crypto scale memory keys wan
+  --scenario NAME[,NAME…]   pipe copy setup small list crypto scale memory keys forward wan
                             (default: all but wan, which needs root and takes long)
   --cipher SUITE[,SUITE…]   CIPHER or CIPHER+MAC, @openssh.com may be left out; what does not
                             encrypt too (none+MAC, aes128-gmac), for suites that can
@@ -38,7 +38,7 @@ usage: lh-bench [options]   (usually: cargo xtask bench [options])
 
 /// All scenarios in the order in which they run.
 pub(crate) const SCENARIOS: &[&str] =
-    &["pipe", "copy", "setup", "small", "list", "crypto", "scale", "memory", "keys", WAN];
+    &["pipe", "copy", "setup", "small", "list", "crypto", "scale", "memory", "keys", "forward", WAN];
 
 /// The scenario over an emulated path, which runs only where it is named.
 const WAN: &str = "wan";

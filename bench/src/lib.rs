@@ -24,6 +24,7 @@ mod machine;
 mod report;
 mod scenario;
 pub mod stats;
+pub mod stream;
 pub mod table;
 mod targets;
 pub mod usage;
@@ -39,6 +40,8 @@ pub fn main(args: &[String]) -> ExitCode {
         Some("end-server") => end::server::main(rest),
         Some("tcp-source") => wire::source(rest),
         Some("tcp-sink") => wire::sink(rest),
+        Some(stream::END) => stream::end(rest),
+        Some("tcp-relay") => stream::relay(rest),
         _ => bench::main(args),
     };
     match outcome {

@@ -1,6 +1,7 @@
 //! The project's own targets, judged by what one run measured.
 
 use crate::json::Json;
+use crate::scenario::{DIRECT, START};
 use crate::stats::Better;
 use crate::table::{Role, Row, Table};
 
@@ -33,6 +34,7 @@ pub(crate) fn judge(tables: &[Table]) -> Vec<Verdict> {
                 }
             }
             "keys" => verdicts.keystrokes(table, tables),
+            "forward" => verdicts.forwarded(table),
             "wan" => verdicts.path(table),
             _ => {}
         }
@@ -92,6 +94,26 @@ impl Verdicts {
             }
             "chacha20-poly1305" => self.at_least(table, "the best peer's MB/s, times", 2.5, best),
             _ => self.at_least(table, "the best peer's MB/s, times", 2.0, best),
+        }
+    }
+
+    /// Forwards, jumps and passengers.
+    fn forwarded(&mut self, table: &Table) {
+        let openssh = |series: &str| best_peer(table, series, |row| row.name == "openssh");
+        let is = |prefix: &str| table.title.starts_with(prefix);
+        if table.title == START {
+            self.at_most(table, "ms, share of OpenSSH's", 0.25, openssh("ms").map(|times| 1.0 / times));
+        } else if is("-L") || is("-D") {
+            self.at_least(table, "OpenSSH's MB/s, times", 2.0, openssh("MB/s"));
+        } else if is("-J") {
+            self.at_least(table, "OpenSSH's MB/s, times", 2.0, openssh("MB/s"));
+            self.at_least(table, "OpenSSH's CPU-ms/MB, times", 2.0, openssh("CPU-ms/MB"));
+        }
+        let direct = table.rows.iter().find(|row| row.name == DIRECT);
+        if is("passenger of")
+            && let Some(direct) = direct
+        {
+            self.at_least(table, "share of a direct session", 0.9, table.advantage(direct, "MB/s"));
         }
     }
 

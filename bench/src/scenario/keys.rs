@@ -7,7 +7,7 @@
 use std::io::{PipeReader, PipeWriter, Read, Write, pipe};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use lh_client::{
@@ -22,6 +22,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use crate::bench::Bench;
 use crate::contestant::{Contestant, Kind, Variation, client_options};
 use crate::job::Running;
+use crate::scenario::master::Master;
 use crate::stats::{Better, percentile};
 use crate::table::{Entry, Measured, Table, interleave};
 
@@ -49,12 +50,21 @@ impl Bulk {
     }
 }
 
-/// Idle, then with data in either direction.
+/// Idle, then with data in either direction: Longhaul as a library, others through a master.
 pub(super) fn run(bench: &Bench) -> Result<Vec<Table>, String> {
+    tables(bench, "keys", "keystroke and echo", true)
+}
+
+/// The same with passengers of a master everywhere.
+pub(super) fn passengers(bench: &Bench) -> Result<Vec<Table>, String> {
+    tables(bench, "forward", "keystroke and echo of a passenger", false)
+}
+
+fn tables(bench: &Bench, scenario: &'static str, what: &str, as_library: bool) -> Result<Vec<Table>, String> {
     let with = Variation::of(&bench.options.suites[0]);
     let count = if bench.options.smoke { 5 } else { 60 };
     let mut tables = Vec::new();
-    for (bulk, what) in
+    for (bulk, beside) in
         [(Bulk::None, "nothing else"), (Bulk::Down, "bulk downwards"), (Bulk::Up, "bulk upwards")]
     {
         let mut entries = Vec::new();
@@ -65,7 +75,7 @@ pub(super) fn run(bench: &Bench) -> Result<Vec<Table>, String> {
             let with = with.clone();
             entries.push(Entry::new(&who.name, Contestant::role(who), move || {
                 let running = Running::start(bench, &server)?;
-                let times = if *ours {
+                let times = if *ours && as_library {
                     library(bench, &with, &running, bulk, count)
                 } else {
                     master(bench, ssh, &with, &running, bulk, count)
@@ -75,9 +85,8 @@ pub(super) fn run(bench: &Bench) -> Result<Vec<Table>, String> {
                     .map_err(|error| format!("{error} (server: {})", running.log_end()))
             }));
         }
-        let title =
-            format!("keystroke and echo, {what} on the connection, {}", bench.options.suites[0].name());
-        tables.push(interleave("keys", title, bench.options.rounds, entries));
+        let title = format!("{what}, {beside} on the connection, {}", bench.options.suites[0].name());
+        tables.push(interleave(scenario, title, bench.options.rounds, entries));
     }
     Ok(tables)
 }
@@ -218,19 +227,7 @@ fn carry(
     Ok(())
 }
 
-/// Programs that are ended with the measurement.
-struct Programs(Vec<Child>);
-
-impl Drop for Programs {
-    fn drop(&mut self) {
-        for child in self.0.iter_mut().rev() {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-    }
-}
-
-/// Two sessions through a master of OpenSSH's.
+/// Two sessions through a master.
 fn master(
     bench: &Bench,
     ssh: &Path,
@@ -239,37 +236,13 @@ fn master(
     bulk: Bulk,
     count: usize,
 ) -> Result<Vec<f64>, String> {
-    let socket = bench.fresh("master");
-    let mut programs = Programs(Vec::new());
-    let mut start = |flags: &[&str], command: Option<&str>, stdin: Stdio, stdout: Stdio| {
-        let mut program = Command::new(ssh);
-        program.args(client_options(bench, with)).args(flags).arg("-S").arg(&socket);
-        program.args(["-p", &running.port.to_string()]).arg(format!(
-            "{}@{}",
-            bench.user(),
-            bench.options.address
-        ));
-        program.args(command).stdin(stdin).stdout(stdout).stderr(Stdio::null());
-        bench.surround(&mut program);
-        let mut child = program.spawn().map_err(|error| format!("{}: {error}", ssh.display()))?;
-        let pipes = (child.stdin.take(), child.stdout.take());
-        programs.0.push(child);
-        Ok::<_, String>(pipes)
-    };
-    start(&["-M", "-N"], None, Stdio::null(), Stdio::null())?;
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while !socket.exists() {
-        if Instant::now() > deadline {
-            return Err("no master".to_owned());
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    let mut master = Master::start(bench, ssh, with, running.port)?;
     if let Some(command) = bulk.command() {
         let zeros = || std::fs::File::open("/dev/zero").map_err(text);
         let stdin = if bulk == Bulk::Up { Stdio::from(zeros()?) } else { Stdio::null() };
-        start(&[], Some(command), stdin, Stdio::null())?;
+        master.passenger(&[], command, stdin, Stdio::null())?;
     }
-    let (to, from) = start(&["-tt"], Some(TERMINAL), Stdio::piped(), Stdio::piped())?;
+    let (to, from) = master.passenger(&["-tt"], TERMINAL, Stdio::piped(), Stdio::piped())?;
     let (Some(to), Some(mut from)) = (to, from) else { return Err("no pipes".to_owned()) };
     type_and_time(to, &mut from, count)
 }

@@ -1,7 +1,9 @@
 //! The scenarios, one room each.
 
 mod crypto;
+mod forward;
 mod keys;
+mod master;
 mod memory;
 mod pipeline;
 mod scale;
@@ -10,10 +12,13 @@ mod transfer;
 mod wan;
 
 use crate::bench::Bench;
+use crate::end::Report;
 use crate::job::{Client, Program, Sample, Server};
 use crate::stats::Better;
 use crate::table::{Measured, Table};
 use crate::usage::Usage;
+
+pub(crate) use forward::{DIRECT, START};
 
 /// Runs the scenario of that name.
 pub(crate) fn run(bench: &Bench, name: &str) -> Result<Vec<Table>, String> {
@@ -27,6 +32,7 @@ pub(crate) fn run(bench: &Bench, name: &str) -> Result<Vec<Table>, String> {
         "memory" => memory::run(bench),
         "keys" => keys::run(bench),
         "scale" => scale::run(bench),
+        "forward" => forward::run(bench),
         "wan" => wan::run(bench),
         _ => Err(format!("no scenario {name}")),
     }
@@ -48,6 +54,15 @@ pub(crate) fn workers_text(workers: usize) -> String {
         1 => "1 worker".to_owned(),
         n => format!("{n} workers"),
     }
+}
+
+/// What one start took, of several in a row.
+fn per_start(report: &Report, times: u64) -> Vec<Measured> {
+    let per = |us: u64| us as f64 / 1000.0 / times as f64;
+    vec![
+        ("ms", Better::Lower, per(report.wall_us)),
+        ("client CPU-ms", Better::Lower, per(report.usage.cpu_us())),
+    ]
 }
 
 /// CPU time and peaks, as every transfer reports them.

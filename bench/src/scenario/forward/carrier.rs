@@ -1,0 +1,231 @@
+//! One stream by one way.
+
+use std::net::{SocketAddrV4, TcpStream};
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Instant;
+
+use lh_interop::tunnel::free_port;
+
+use crate::bench::Bench;
+use crate::contestant::{Contestant, Kind, Variation, client_options};
+use crate::job::{Program, Running, Server};
+use crate::scenario::master::{Master, Programs, destination, wait_for};
+use crate::stats::Better;
+use crate::stream::{END, Near, Way};
+use crate::table::Measured;
+use crate::usage::{descendants, so_far_us};
+
+/// What carries a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Carrier {
+    /// A session of its own.
+    Direct,
+    /// `-L`.
+    Local,
+    /// `-D`, SOCKS 5.
+    Dynamic,
+    /// A session through `-J`.
+    Jump,
+    /// A session of a passenger of a master.
+    Passenger,
+}
+
+impl Carrier {
+    /// How tables name it.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Direct => "session",
+            Self::Local => "-L",
+            Self::Dynamic => "-D",
+            Self::Jump => "-J",
+            Self::Passenger => "passenger of a master",
+        }
+    }
+}
+
+/// A stream and whoever carries it.
+struct Carried {
+    near: Near,
+    /// Servers; the far end of a forward is not among them.
+    servers: Vec<Running>,
+    _far: Option<Running>,
+    programs: Programs,
+}
+
+/// Sets everything up, moves the bytes, and says what that took: no login is in it.
+pub(super) fn carry(
+    bench: &Bench,
+    who: &Contestant,
+    with: &Variation,
+    carrier: Carrier,
+    way: Way,
+) -> Result<Vec<Measured>, String> {
+    let (Kind::Suite { ssh, .. }, Some(server)) = (&who.kind, who.server(bench, with)) else {
+        return Err("not a suite".to_owned());
+    };
+    let servers: Vec<Running> = (0..if carrier == Carrier::Jump { 2 } else { 1 })
+        .map(|_| Running::start(bench, &server))
+        .collect::<Result<_, _>>()?;
+    let log = |error: String| format!("{error} (server: {})", servers[0].log_end());
+    let mut carried = match carrier {
+        Carrier::Local | Carrier::Dynamic => forward(bench, ssh, with, carrier, servers[0].port),
+        Carrier::Direct | Carrier::Jump | Carrier::Passenger => session(bench, ssh, with, carrier, &servers),
+    }
+    .map_err(log)?;
+    carried.servers = servers;
+    carried.measure(bench, way)
+}
+
+impl Carried {
+    fn new(near: Near, far: Option<Running>, programs: Programs) -> Self {
+        Self { near, servers: Vec::new(), _far: far, programs }
+    }
+
+    fn measure(mut self, bench: &Bench, way: Way) -> Result<Vec<Measured>, String> {
+        let failed = |error: std::io::Error| format!("the stream broke: {error}");
+        self.near.greet().map_err(failed)?;
+        let before = self.used_us();
+        let start = Instant::now();
+        self.near.transfer(way, bench.options.size).map_err(failed)?;
+        let wall = start.elapsed().as_secs_f64();
+        let used = self.used_us().saturating_sub(before);
+        let megabytes = bench.options.size as f64 / 1e6;
+        let mut run = vec![("MB/s", Better::Higher, megabytes / wall)];
+        if used > 0 {
+            run.push(("CPU-ms/MB", Better::Lower, used as f64 / 1e3 / megabytes));
+        }
+        Ok(run)
+    }
+
+    /// CPU time of all programs that carry the stream, microseconds, its ends not included.
+    fn used_us(&self) -> u64 {
+        let servers = self.servers.iter().flat_map(|server| descendants(server.pid()));
+        let clients = self.programs.pids().flat_map(|pid| [vec![pid], descendants(pid)].concat());
+        servers.chain(clients).filter(|&pid| !is_end(pid)).map(so_far_us).sum()
+    }
+}
+
+fn is_end(pid: u32) -> bool {
+    let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    line.split(|&byte| byte == 0).any(|word| word == END.as_bytes())
+}
+
+/// The far end as a server behind the forward.
+fn far_end(bench: &Bench) -> Server {
+    let args = [END.to_owned(), "--bytes".to_owned(), bench.options.size.to_string()];
+    Server { program: Program::new(&bench.me, args), listens: false }
+}
+
+/// The far end as a command: this program where the session's user can run it.
+fn far_command(bench: &Bench) -> Result<String, String> {
+    let program = bench.lab.path("lh-bench");
+    if !program.exists() {
+        std::fs::copy(&bench.me, &program).map_err(|error| format!("{}: {error}", program.display()))?;
+    }
+    Ok(format!("exec {} {END} --bytes {}", program.display(), bench.options.size))
+}
+
+fn connect(what: &str, port: u16) -> Result<Near, String> {
+    let socket = wait_for(what, || TcpStream::connect(("127.0.0.1", port)).ok())?;
+    Near::socket(socket).map_err(|error| format!("{what}: {error}"))
+}
+
+fn forward(
+    bench: &Bench,
+    ssh: &Path,
+    with: &Variation,
+    carrier: Carrier,
+    port: u16,
+) -> Result<Carried, String> {
+    let far = Running::start(bench, &far_end(bench))?;
+    let target = format!("{}:{}", bench.options.address, far.port);
+    let local = free_port();
+    let mut args = client_options(bench, with);
+    args.extend(match carrier {
+        Carrier::Dynamic => ["-D".to_owned(), format!("127.0.0.1:{local}")],
+        _ => ["-L".to_owned(), format!("127.0.0.1:{local}:{target}")],
+    });
+    args.extend(["-N".to_owned(), "-p".to_owned(), port.to_string(), destination(bench)]);
+    let mut programs = Programs::default();
+    programs.start(bench, ssh, &args, Stdio::null(), Stdio::null())?;
+    let mut near = connect("forward", local)?;
+    if carrier == Carrier::Dynamic {
+        let target: SocketAddrV4 = target.parse().map_err(|_| format!("{target}: not IPv4"))?;
+        near.ask_socks(target).map_err(|error| format!("SOCKS: {error}"))?;
+    }
+    Ok(Carried::new(near, Some(far), programs))
+}
+
+fn session(
+    bench: &Bench,
+    ssh: &Path,
+    with: &Variation,
+    carrier: Carrier,
+    servers: &[Running],
+) -> Result<Carried, String> {
+    let command = far_command(bench)?;
+    let mut programs = Programs::default();
+    let pipes = match carrier {
+        Carrier::Passenger => {
+            let mut master = Master::start(bench, ssh, with, servers[0].port)?;
+            let pipes = master.passenger(&[], &command, Stdio::piped(), Stdio::piped());
+            programs = master.programs;
+            pipes?
+        }
+        _ => {
+            let name = bench.fresh("jump.conf");
+            let text = configuration(bench, with, servers);
+            std::fs::write(&name, text).map_err(|error| format!("{}: {error}", name.display()))?;
+            let target = if carrier == Carrier::Jump { "behind" } else { "front" };
+            let args = ["-F".to_owned(), name.display().to_string(), target.to_owned(), command];
+            programs.start(bench, ssh, &args, Stdio::piped(), Stdio::piped())?
+        }
+    };
+    let (Some(to), Some(from)) = pipes else { return Err("no pipes".to_owned()) };
+    Ok(Carried::new(Near::pipes(to.into(), from.into()), None, programs))
+}
+
+/// A client's configuration with the hosts `front` and, through it, `behind`: what is said on a command line is not for jump
+/// hosts.
+fn configuration(bench: &Bench, with: &Variation, servers: &[Running]) -> String {
+    let mut text = String::new();
+    for (name, server) in ["front", "behind"].iter().zip(servers) {
+        text.push_str(&format!("Host {name}\nPort {}\n", server.port));
+    }
+    if servers.len() > 1 {
+        text.push_str("ProxyJump front\n");
+    }
+    text.push_str(&format!("Host *\nHostName {}\nUser {}\n", bench.options.address, bench.user()));
+    for option in client_options(bench, with) {
+        if let Some((keyword, value)) = option.split_once('=') {
+            text.push_str(&format!("{keyword} {value}\n"));
+        }
+    }
+    text
+}
+
+/// As many relays that only copy as there are programs between the ends of a forward; over an emulated path, whose ends are
+/// in different network namespaces, the bare path.
+pub(super) fn relays(bench: &Bench, carrier: Carrier, way: Way) -> Result<Vec<Measured>, String> {
+    let far = Running::start(bench, &far_end(bench))?;
+    let hops = match carrier {
+        _ if !bench.options.server_prefix.is_empty() => 0,
+        Carrier::Jump => 3,
+        _ => 2,
+    };
+    let mut servers: Vec<Running> = Vec::new();
+    for _ in 0..hops {
+        let to = servers.last().map_or(far.port, |next| next.port);
+        let args = ["tcp-relay".to_owned(), "--to".to_owned(), format!("{}:{to}", bench.options.address)];
+        servers
+            .push(Running::start(bench, &Server { program: Program::new(&bench.me, args), listens: false })?);
+    }
+    let port = servers.last().map_or(far.port, |next| next.port);
+    let socket =
+        TcpStream::connect((bench.options.address.as_str(), port)).map_err(|error| error.to_string())?;
+    let near = Near::socket(socket).map_err(|error| error.to_string())?;
+    let mut carried = Carried::new(near, Some(far), Programs::default());
+    carried.servers = servers;
+    carried.measure(bench, way)
+}

@@ -1,0 +1,93 @@
+//! Forwards, jumps and shared connections: what they carry beside a session of its own and beside a relay without SSH, what a
+//! passenger's start costs, and what a passenger who types feels of one who copies.
+
+mod carrier;
+
+use std::path::Path;
+
+use carrier::{Carrier, carry};
+
+use super::master::Master;
+use super::{keys, per_start, size_text};
+use crate::bench::Bench;
+use crate::contestant::{Kind, Variation};
+use crate::job::{Client, Program, Running, run_client};
+use crate::stream::Way;
+use crate::table::{Entry, Role, Table, interleave};
+
+/// The row that says what a session of its own carries.
+pub(crate) const DIRECT: &str = "longhaul, direct session";
+
+/// Starts in a row that one value is the mean of.
+const IN_A_ROW: u64 = 20;
+
+/// Everything.
+pub(super) fn run(bench: &Bench) -> Result<Vec<Table>, String> {
+    let mut tables = Vec::new();
+    for carrier in [Carrier::Local, Carrier::Dynamic, Carrier::Jump, Carrier::Passenger] {
+        for way in Way::BOTH {
+            tables.push(bulk(bench, carrier, way)?);
+        }
+    }
+    tables.push(start(bench));
+    tables.extend(keys::passengers(bench)?);
+    Ok(tables)
+}
+
+/// One long stream.
+fn bulk(bench: &Bench, carrier: Carrier, way: Way) -> Result<Table, String> {
+    let size = bench.options.size;
+    let suite = &bench.options.suites[0];
+    let with = Variation::of(suite);
+    let mut entries = Vec::new();
+    for who in &bench.field {
+        let with = with.clone();
+        entries.push(match &who.kind {
+            Kind::Suite { .. } => {
+                Entry::new(&who.name, who.role(), move || carry(bench, who, &with, carrier, way))
+            }
+            _ => continue,
+        });
+    }
+    let direct = with.clone();
+    entries.push(Entry::new(DIRECT, Role::Ceiling, move || {
+        carry(bench, bench.ours(), &direct, Carrier::Direct, way)
+    }));
+    entries.push(Entry::new("raw TCP relays", Role::Ceiling, move || carrier::relays(bench, carrier, way)));
+    let title = format!("{} {}, {}, {}", carrier.name(), way.name(), suite.name(), size_text(size));
+    Ok(interleave("forward", title, bench.options.rounds, entries))
+}
+
+/// `true` through a master that is there.
+fn start(bench: &Bench) -> Table {
+    let times = if bench.options.smoke { 2 } else { IN_A_ROW };
+    let with = Variation::of(&bench.options.suites[0]);
+    let mut entries = Vec::new();
+    for who in &bench.field {
+        let (Kind::Suite { ssh, .. }, Some(server)) = (&who.kind, who.server(bench, &with)) else { continue };
+        for (what, flags, command) in [("", &[][..], Some("true")), (", -O check", &["-O", "check"], None)] {
+            let role = if what.is_empty() { who.role() } else { Role::Ceiling };
+            let (server, with) = (server.clone(), with.clone());
+            entries.push(Entry::new(format!("{}{what}", who.name), role, move || {
+                let running = Running::start(bench, &server)?;
+                let master = Master::start(bench, ssh, &with, running.port)?;
+                let mut args = master.args(flags);
+                args.push(super::master::destination(bench));
+                args.extend(command.map(str::to_owned));
+                let client = Client { repeat: times, ..Client::new(Program::new(ssh, args)) };
+                let report = run_client(bench, &client, running.port)
+                    .map_err(|error| format!("{error} (server: {})", running.log_end()))?;
+                Ok(per_start(&report, times))
+            }));
+        }
+    }
+    let nothing =
+        Client { repeat: times, ..Client::new(Program::new(Path::new("true"), Vec::<String>::new())) };
+    entries.push(Entry::new("starting true", Role::Ceiling, move || {
+        Ok(per_start(&run_client(bench, &nothing, 0)?, times))
+    }));
+    interleave("forward", START.to_owned(), bench.options.rounds, entries)
+}
+
+/// Title of the table about starts.
+pub(crate) const START: &str = "passenger start (`true` over a master)";

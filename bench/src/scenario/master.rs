@@ -1,0 +1,118 @@
+//! Programs that run beside the measurement: clients that hold a connection, masters and their passengers.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::bench::Bench;
+use crate::contestant::{Variation, client_options};
+
+/// How long a program may take until it does what it was started for.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Calls `ready` until it gives something.
+pub(super) fn wait_for<T>(what: &str, mut ready: impl FnMut() -> Option<T>) -> Result<T, String> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(value) = ready() {
+            return Ok(value);
+        }
+        if Instant::now() > deadline {
+            return Err(format!("no {what}"));
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Programs that are ended with the measurement.
+#[derive(Default)]
+pub(super) struct Programs(Vec<Child>);
+
+impl Programs {
+    /// Starts `ssh` with these arguments.
+    pub(super) fn start(
+        &mut self,
+        bench: &Bench,
+        ssh: &Path,
+        args: &[String],
+        stdin: Stdio,
+        stdout: Stdio,
+    ) -> Result<(Option<ChildStdin>, Option<ChildStdout>), String> {
+        let mut program = Command::new(ssh);
+        program.args(args).stdin(stdin).stdout(stdout).stderr(Stdio::null());
+        bench.surround(&mut program);
+        let mut child = program.spawn().map_err(|error| format!("{}: {error}", ssh.display()))?;
+        let pipes = (child.stdin.take(), child.stdout.take());
+        self.0.push(child);
+        Ok(pipes)
+    }
+
+    /// Their process ids.
+    pub(super) fn pids(&self) -> impl Iterator<Item = u32> {
+        self.0.iter().map(Child::id)
+    }
+}
+
+impl Drop for Programs {
+    fn drop(&mut self) {
+        for child in self.0.iter_mut().rev() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// A master and its passengers.
+pub(super) struct Master<'a> {
+    bench: &'a Bench,
+    ssh: &'a Path,
+    with: &'a Variation,
+    port: u16,
+    socket: PathBuf,
+    pub(super) programs: Programs,
+}
+
+impl<'a> Master<'a> {
+    /// Returns when the master takes passengers.
+    pub(super) fn start(
+        bench: &'a Bench,
+        ssh: &'a Path,
+        with: &'a Variation,
+        port: u16,
+    ) -> Result<Self, String> {
+        let socket = bench.fresh("master");
+        let mut master = Self { bench, ssh, with, port, socket, programs: Programs::default() };
+        let mut args = master.args(&["-M", "-N"]);
+        args.push(destination(bench));
+        master.programs.start(bench, ssh, &args, Stdio::null(), Stdio::null())?;
+        wait_for("master", || master.socket.exists().then_some(()))?;
+        Ok(master)
+    }
+
+    /// What makes a client a passenger.
+    pub(super) fn args(&self, flags: &[&str]) -> Vec<String> {
+        let mut args = client_options(self.bench, self.with);
+        args.extend(flags.iter().map(|&flag| flag.to_owned()));
+        args.extend(["-S".to_owned(), self.socket.display().to_string()]);
+        args.extend(["-p".to_owned(), self.port.to_string()]);
+        args
+    }
+
+    /// Starts one with a command.
+    pub(super) fn passenger(
+        &mut self,
+        flags: &[&str],
+        command: &str,
+        stdin: Stdio,
+        stdout: Stdio,
+    ) -> Result<(Option<ChildStdin>, Option<ChildStdout>), String> {
+        let mut args = self.args(flags);
+        args.extend([destination(self.bench), command.to_owned()]);
+        self.programs.start(self.bench, self.ssh, &args, stdin, stdout)
+    }
+}
+
+/// `user@address`.
+pub(super) fn destination(bench: &Bench) -> String {
+    format!("{}@{}", bench.user(), bench.options.address)
+}
