@@ -18,7 +18,8 @@ fuzz_target!(|payload: &[u8]| {
         Disconnect Ignore Unimplemented Debug ServiceRequest ServiceAccept ExtInfo KexInit NewKeys KexEcdhInit
         KexEcdhReply KexDhInit KexDhReply KexDhGexRequest KexDhGexGroup KexDhGexInit KexDhGexReply Ping Pong
         UserauthRequest UserauthFailure UserauthSuccess UserauthBanner UserauthPkOk UserauthPasswdChangereq
-        UserauthInfoRequest UserauthInfoResponse GlobalRequest RequestSuccess RequestFailure ChannelOpen
+        UserauthInfoRequest UserauthInfoResponse UserauthGssapiResponse UserauthGssapiToken UserauthGssapiExchangeComplete
+        UserauthGssapiError UserauthGssapiErrtok UserauthGssapiMic GlobalRequest RequestSuccess RequestFailure ChannelOpen
         ChannelOpenConfirmation ChannelOpenFailure ChannelWindowAdjust ChannelData ChannelExtendedData ChannelEof
         ChannelClose ChannelRequest ChannelSuccess ChannelFailure);
 });

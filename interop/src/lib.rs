@@ -6,7 +6,9 @@
 
 mod agent;
 mod data;
+pub mod kerberos;
 mod lab;
+pub mod process;
 mod pty;
 mod scene;
 mod server;

@@ -1,9 +1,11 @@
 //! Masters of shared connections, and clients that ride along.
 
+use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use crate::process::held;
 use crate::tunnel::eventually;
 use crate::{Lab, Lhsshd, Ran, me, our, peers};
 
@@ -25,7 +27,7 @@ pub struct Running(pub Child);
 impl Running {
     /// Open descriptors.
     pub fn descriptors(&self) -> usize {
-        std::fs::read_dir(format!("/proc/{}/fd", self.0.id())).map_or(0, Iterator::count)
+        held(self.0.id()).descriptors
     }
 }
 
@@ -94,6 +96,23 @@ impl Scene {
     pub fn logins(&self) -> usize {
         self.server.log().matches("Accepted publickey").count()
     }
+}
+
+/// A client that has greeted the master, by hand.
+pub fn greet(socket: &Path) -> UnixStream {
+    let mut stream = UnixStream::connect(socket).unwrap();
+    stream.write_all(b"\0\0\0\x08\0\0\0\x01\0\0\0\x04").unwrap();
+    heard(&mut stream);
+    stream
+}
+
+/// The master's next message.
+pub fn heard(stream: &mut UnixStream) -> Vec<u8> {
+    let mut length = [0; 4];
+    stream.read_exact(&mut length).unwrap();
+    let mut message = vec![0; u32::from_be_bytes(length) as usize];
+    stream.read_exact(&mut message).unwrap();
+    message
 }
 
 /// Calls `check` with each mix of masters and clients in which one is ours.

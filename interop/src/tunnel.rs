@@ -9,6 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use crate::process::held;
 use crate::{Inetd, Lab, Lhsshd, me, our, peers};
 
 /// A client program and the server it logs in to.
@@ -143,14 +144,12 @@ impl Tunnel {
 
     /// Open descriptors.
     pub fn descriptors(&self) -> usize {
-        std::fs::read_dir(format!("/proc/{}/fd", self.child.id())).map_or(0, Iterator::count)
+        held(self.pid()).descriptors
     }
 
     /// Resident memory.
     pub fn memory_kib(&self) -> usize {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
-        let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap_or_default();
-        line.split_whitespace().nth(1).and_then(|word| word.parse().ok()).unwrap_or(0)
+        held(self.pid()).kib
     }
 }
 

@@ -69,6 +69,7 @@ fn files_trees_and_pipes_arrive_whole() {
     assert_same_file(&scene.lab.path("tree/many/00007.dat"), &scene.lab.path("home/00007.dat"));
 }
 
+/// Covers: wire eow@openssh.com
 #[test]
 fn an_early_end_of_the_reader_ends_the_command() {
     let scene = Scene::new("");

@@ -8,6 +8,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use lh_interop::process::{below, held};
 use lh_interop::tunnel::{
     Pair, each_pair, eventually, free_port, round_trip_after, round_trip_unix, sum_server, sum_server_unix,
 };
@@ -344,10 +345,10 @@ fn a_thousand_connections_at_once_leave_nothing_behind() {
     };
     // Once for whatever is allocated once.
     crowd(local, 50);
-    let server_session = daemon_sessions(daemon.pid());
+    let server_session = below(daemon.pid());
     let quiet = |what: &str, count: usize| {
         eventually(what, || {
-            tunnel.descriptors() <= count && server_session.iter().all(|pid| descriptors(*pid) <= 40)
+            tunnel.descriptors() <= count && server_session.iter().all(|pid| held(*pid).descriptors <= 40)
         });
     };
     let before = tunnel.descriptors();
@@ -361,20 +362,6 @@ fn a_thousand_connections_at_once_leave_nothing_behind() {
     assert!(grown < 16 << 10, "{grown} KiB more after as many connections again");
     TcpStream::connect(("127.0.0.1", server)).unwrap().write_all(b"Q").unwrap();
     echo.join().unwrap();
-}
-
-fn descriptors(pid: u32) -> usize {
-    std::fs::read_dir(format!("/proc/{pid}/fd")).map_or(0, Iterator::count)
-}
-
-/// Processes below the listener.
-fn daemon_sessions(pid: u32) -> Vec<u32> {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
-    let mut all: Vec<u32> = text.split_whitespace().filter_map(|word| word.parse().ok()).collect();
-    for child in all.clone() {
-        all.extend(daemon_sessions(child));
-    }
-    all
 }
 
 /// Covers: ssh -L

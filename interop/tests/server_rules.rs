@@ -284,7 +284,7 @@ fn limits_hold() {
     drop(waiting);
 }
 
-/// Covers: sshd_config ClientAliveInterval; sshd_config ClientAliveCountMax
+/// Covers: sshd_config ClientAliveInterval; sshd_config ClientAliveCountMax; wire keepalive@openssh.com
 #[test]
 fn a_client_that_stops_answering_is_given_up() {
     let Some(scene) = Scene::new("alive", "ClientAliveInterval 1\nClientAliveCountMax 1") else { return };

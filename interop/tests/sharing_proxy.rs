@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use lh_interop::sharing::{Scene, each_mix};
+use lh_interop::sharing::{Scene, each_mix, greet};
 use lh_interop::tunnel::{eventually, free_port, round_trip, sum_server};
 use lh_interop::{assert_same_file, assert_same_tree, make_blob, make_tree, our};
 
@@ -149,12 +149,7 @@ fn bulk_in_proxy_mode_does_not_hold_up_others() {
 
 /// A client that has greeted the master and is in proxy mode, by hand.
 fn by_hand(socket: &Path) -> UnixStream {
-    let mut stream = UnixStream::connect(socket).unwrap();
-    stream.write_all(b"\0\0\0\x08\0\0\0\x01\0\0\0\x04").unwrap();
-    let mut length = [0; 4];
-    stream.read_exact(&mut length).unwrap();
-    let mut greeting = vec![0; u32::from_be_bytes(length) as usize];
-    stream.read_exact(&mut greeting).unwrap();
+    let mut stream = greet(socket);
     stream.write_all(b"\0\0\0\x08\x10\0\0\x0f\0\0\0\0").unwrap();
     let mut answer = [0; 12];
     stream.read_exact(&mut answer).unwrap();

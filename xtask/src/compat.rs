@@ -164,13 +164,14 @@ impl Page {
             let state = match row.status {
                 Status::Works => "works".to_owned(),
                 Status::AcceptedWithoutEffect(why) => format!("accepted without effect: {why}"),
+                Status::Feature { name, .. } => format!("works, with the Cargo feature `{name}`"),
                 Status::Deprecated => "ignored, as OpenSSH does".to_owned(),
                 Status::NotYet => "not yet (read and checked; a note says so when it is set)".to_owned(),
             };
             let mut names = vec![row.name];
             names.extend(row.aliases);
             let subjects = names.iter().map(|name| format!("{file} {name}")).collect();
-            let tests = self.tests(subjects, row.status == Status::Works);
+            let tests = self.tests(subjects, matches!(row.status, Status::Works | Status::Feature { .. }));
             let _ = writeln!(
                 self.out,
                 "| {} | {} | {} | {tests} |",

@@ -110,9 +110,17 @@ fn call(command: &mut Command) -> Outcome {
     if status.success() { Ok(()) } else { Err(format!("{shown}: {status}")) }
 }
 
-/// Flags of cargo for the features whose libraries this machine has: `UsePAM` needs libpam's development files.
-fn features() -> &'static [&'static str] {
-    if Path::new("/usr/include/security/pam_appl.h").exists() { &["--features", "lhsshd/pam"] } else { &[] }
+/// Flags of cargo for the features whose libraries this machine has: `UsePAM` needs libpam's development files,
+/// `GSSAPIAuthentication` MIT's of Kerberos.
+fn features() -> Vec<&'static str> {
+    [
+        ("/usr/include/security/pam_appl.h", "lhsshd/pam"),
+        (peers::KERBEROS_HEADER, "lhsshd/gssapi,lhssh/gssapi,lhscp/gssapi,lhsftp/gssapi"),
+    ]
+    .into_iter()
+    .filter(|(header, _)| Path::new(header).exists())
+    .flat_map(|(_, features)| ["--features", features])
+    .collect()
 }
 
 /// Builds the programs as users get them and returns their folder.

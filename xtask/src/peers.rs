@@ -4,6 +4,9 @@ use std::process::Command;
 
 use crate::{Outcome, call};
 
+/// Shows that what programs need to be built with Kerberos is there.
+pub(crate) const KERBEROS_HEADER: &str = "/usr/include/gssapi/gssapi_krb5.h";
+
 /// Program that shows that the package is there, and the package.
 const PACKAGES: &[(&str, &str)] = &[
     ("/usr/bin/ssh", "openssh-client"),
@@ -25,6 +28,10 @@ const PACKAGES: &[(&str, &str)] = &[
     ("/usr/share/gocode/src/github.com/pkg/sftp", "golang-github-pkg-sftp-dev"),
     ("/usr/bin/c++", "g++"),
     ("/usr/include/security/pam_appl.h", "libpam0g-dev"),
+    (KERBEROS_HEADER, "libkrb5-dev"),
+    ("/usr/sbin/krb5kdc", "krb5-kdc"),
+    ("/usr/sbin/kadmin.local", "krb5-admin-server"),
+    ("/usr/bin/kinit", "krb5-user"),
     ("/usr/sbin/ip", "iproute2"),
     ("/usr/sbin/munged", "munge"),
     ("/usr/sbin/slurmctld", "slurm-wlm"),

@@ -4,12 +4,15 @@
 //! caller ([`Event::ChooseMethod`], [`Event::KeyAccepted`], [`Event::Prompts`]) is answered by one of the request methods.
 
 use lh_wire::msg::{
-    Rest, ServiceAccept, ServiceRequest, UserauthBanner, UserauthFailure, UserauthInfoRequest,
-    UserauthPasswdChangereq, UserauthPkOk, UserauthRequest, UserauthSuccess,
+    Rest, ServiceAccept, ServiceRequest, UserauthBanner, UserauthFailure, UserauthGssapiError,
+    UserauthGssapiErrtok, UserauthGssapiExchangeComplete, UserauthGssapiMic, UserauthGssapiResponse,
+    UserauthGssapiToken, UserauthInfoRequest, UserauthPasswdChangereq, UserauthPkOk, UserauthRequest,
+    UserauthSuccess,
 };
 use lh_wire::{Message, PacketSink, Reader, Writer};
 use zeroize::Zeroizing;
 
+use crate::gss::{GSS_METHOD, mic_data, put_mechanisms};
 use crate::{
     AuthError, CONNECTION_SERVICE, HostRequest, KeyRequest, MAX_PROMPTS, USERAUTH_SERVICE, decode,
     signed_data,
@@ -59,6 +62,12 @@ pub enum Event {
         /// The server's explanation.
         prompt: String,
     },
+    /// The server takes part in a dialogue by this mechanism, an object identifier in DER. [`Client::gss_token`] begins it.
+    GssMechanism(Vec<u8>),
+    /// The server's library says this to ours. [`Client::gss_token`] answers, or [`Client::gss_done`] when the context is complete.
+    GssToken(Vec<u8>),
+    /// Why the server's library gives up, in its words: to be sanitised. The machine goes on waiting.
+    GssError(String),
     /// Authentication is over: the connection protocol starts.
     Success,
 }
@@ -79,6 +88,8 @@ enum Sent {
     Signature,
     Password,
     Interactive,
+    Gss,
+    GssToken,
 }
 
 /// The client machine for one user on one connection.
@@ -170,6 +181,25 @@ impl Client {
                     prompts,
                 })
             }
+            (UserauthGssapiResponse::NUMBER, State::Waiting(Sent::Gss)) => {
+                let response: UserauthGssapiResponse<'_> = decode(payload)?;
+                self.state = State::Choosing;
+                Ok(Event::GssMechanism(response.mechanism.to_vec()))
+            }
+            (UserauthGssapiToken::NUMBER, State::Waiting(Sent::GssToken)) => {
+                let token: UserauthGssapiToken<'_> = decode(payload)?;
+                self.state = State::Choosing;
+                Ok(Event::GssToken(token.token.to_vec()))
+            }
+            (UserauthGssapiError::NUMBER, State::Waiting(Sent::Gss | Sent::GssToken)) => {
+                let error: UserauthGssapiError<'_> = decode(payload)?;
+                Ok(Event::GssError(String::from_utf8_lossy(error.text).into_owned()))
+            }
+            // For the library, which could say no more than that the server has given up; a failure follows.
+            (UserauthGssapiErrtok::NUMBER, State::Waiting(Sent::Gss | Sent::GssToken)) => {
+                let _: UserauthGssapiErrtok<'_> = decode(payload)?;
+                Ok(Event::GssError(String::new()))
+            }
             (number, _) => Err(AuthError::Unexpected { number, waiting_for: self.waiting_for() }),
         }
     }
@@ -249,6 +279,42 @@ impl Client {
         }
         sink.payload(&payload);
         self.state = State::Waiting(Sent::Interactive);
+    }
+
+    /// Offers mechanisms of the GSS-API, best first: object identifiers in DER (RFC 4462 section 3.2).
+    pub fn gss(&mut self, mechanisms: &[&[u8]], sink: &mut dyn PacketSink) {
+        let mut fields = Vec::new();
+        put_mechanisms(mechanisms, &mut fields);
+        self.request(GSS_METHOD, &fields, Sent::Gss, sink);
+    }
+
+    /// Sends what our library says to the server's.
+    pub fn gss_token(&mut self, token: &[u8], sink: &mut dyn PacketSink) {
+        sink.payload(&UserauthGssapiToken::new(token).to_payload());
+        self.state = State::Waiting(Sent::GssToken);
+    }
+
+    /// Sends what our library says about the end of the dialogue. Another request follows, not an answer.
+    pub fn gss_error_token(&mut self, token: &[u8], sink: &mut dyn PacketSink) {
+        sink.payload(&UserauthGssapiErrtok::new(token).to_payload());
+    }
+
+    /// What the checksum for [`Client::gss_done`] covers.
+    pub fn gss_data(&self) -> Vec<u8> {
+        mic_data(&self.session_id, &self.user)
+    }
+
+    /// The context is complete; with a last token for the server's library, unless it is empty. `mic`: the checksum over
+    /// [`Client::gss_data`], where the context can make one.
+    pub fn gss_done(&mut self, token: &[u8], mic: Option<&[u8]>, sink: &mut dyn PacketSink) {
+        if !token.is_empty() {
+            sink.payload(&UserauthGssapiToken::new(token).to_payload());
+        }
+        match mic {
+            Some(mic) => sink.payload(&UserauthGssapiMic::new(mic).to_payload()),
+            None => sink.payload(&UserauthGssapiExchangeComplete::new().to_payload()),
+        }
+        self.state = State::Waiting(Sent::GssToken);
     }
 
     fn key_request<'a>(&'a self, algorithm: &'a str, key: &'a [u8]) -> KeyRequest<'a> {

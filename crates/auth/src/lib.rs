@@ -1,4 +1,5 @@
-//! User authentication as two sans-IO machines: RFC 4252 (`ssh-userauth`) and RFC 4256 (keyboard-interactive).
+//! User authentication as two sans-IO machines: RFC 4252 (`ssh-userauth`), RFC 4256 (keyboard-interactive) and the user's part of
+//! RFC 4462 (`gssapi-with-mic`).
 //!
 //! The decision that shaped this crate: the machines *ask*, others *decide*. The [`client`] machine says which
 //! methods the server still takes and the caller picks one; the [`server`] machine turns each request into an
@@ -6,6 +7,7 @@
 //! file or knows a user, so the same code runs in an unprivileged pre-authentication process.
 
 pub mod client;
+pub mod gss;
 pub mod keysign;
 mod request;
 pub mod server;

@@ -1,16 +1,18 @@
 //! The server's side: each request becomes an [`Attempt`] that somebody else decides.
 //!
 //! Call order: feed payloads to [`Server::handle`]. When it returns an [`Attempt`], answer with exactly one of
-//! [`Server::accept`], [`Server::reject`], [`Server::key_ok`] (only for an unsigned key) or [`Server::prompts`] (only for
-//! keyboard-interactive) before the next payload. Counting failures and delaying answers are the caller's policy.
+//! [`Server::accept`], [`Server::reject`], [`Server::key_ok`] (only for an unsigned key), [`Server::prompts`] (only for
+//! keyboard-interactive) or [`Server::gss_reply`] (only for gssapi-with-mic) before the next payload. Counting failures and delaying answers are the caller's policy.
 
 use lh_wire::msg::{
-    ServiceAccept, ServiceRequest, UserauthBanner, UserauthFailure, UserauthInfoRequest,
-    UserauthInfoResponse, UserauthPkOk, UserauthRequest, UserauthSuccess,
+    ServiceAccept, ServiceRequest, UserauthBanner, UserauthFailure, UserauthGssapiErrtok,
+    UserauthGssapiExchangeComplete, UserauthGssapiMic, UserauthGssapiResponse, UserauthGssapiToken,
+    UserauthInfoRequest, UserauthInfoResponse, UserauthPkOk, UserauthRequest, UserauthSuccess,
 };
 use lh_wire::{Message, NameList, PacketSink, Reader, Writer};
 use zeroize::Zeroizing;
 
+use crate::gss::{GSS_METHOD, GssAttempt, GssReply, read_mechanisms};
 use crate::request::HOSTBOUND_METHOD;
 use crate::{
     AuthError, CONNECTION_SERVICE, HostRequest, KeyRequest, MAX_PROMPTS, MAX_USER_LEN, USERAUTH_SERVICE,
@@ -42,6 +44,8 @@ pub enum Method {
     KeyboardInteractive,
     /// The answers to [`Server::prompts`].
     Responses(Vec<Zeroizing<Vec<u8>>>),
+    /// A step of a dialogue of two libraries; answer with [`Server::gss_reply`] unless it is the last.
+    Gss(GssAttempt),
     /// A method nobody here knows, or one whose fields make no sense.
     Other(String),
 }
@@ -62,6 +66,7 @@ impl Method {
             Self::PublicKey(_) => "publickey",
             Self::HostBased(_) => HostRequest::METHOD,
             Self::KeyboardInteractive | Self::Responses(_) => "keyboard-interactive",
+            Self::Gss(_) => GSS_METHOD,
             Self::Other(name) => name,
         }
     }
@@ -111,6 +116,8 @@ enum State {
     Idle,
     Deciding(Kind),
     Prompting,
+    /// The client's library has the word.
+    Gss,
     Done,
 }
 
@@ -118,6 +125,7 @@ enum State {
 enum Kind {
     Offer,
     Interactive,
+    Gss,
     Other,
 }
 
@@ -166,12 +174,30 @@ impl Server {
                 Ok(None)
             }
             // A new request abandons the questions of the old one (RFC 4256 section 3.1).
-            (UserauthRequest::NUMBER, State::Idle | State::Prompting) => {
+            (UserauthRequest::NUMBER, State::Idle | State::Prompting | State::Gss) => {
                 self.request(decode(payload)?).map(Some)
             }
             // RFC 4252 section 5.1: silently ignored after success.
             (UserauthRequest::NUMBER, State::Done) => Ok(None),
             (UserauthInfoResponse::NUMBER, State::Prompting) => self.responses(decode(payload)?).map(Some),
+            (UserauthGssapiToken::NUMBER, State::Gss) => {
+                let token: UserauthGssapiToken<'_> = decode(payload)?;
+                Ok(Some(self.gss(GssAttempt::Token(token.token.to_vec()))))
+            }
+            (UserauthGssapiMic::NUMBER, State::Gss) => {
+                let mic: UserauthGssapiMic<'_> = decode(payload)?;
+                Ok(Some(self.gss(GssAttempt::Mic(mic.mic.to_vec()))))
+            }
+            (UserauthGssapiExchangeComplete::NUMBER, State::Gss) => {
+                let _: UserauthGssapiExchangeComplete<'_> = decode(payload)?;
+                Ok(Some(self.gss(GssAttempt::Complete)))
+            }
+            // The client gives up, and says nothing more about it (RFC 4462 section 3.9).
+            (UserauthGssapiErrtok::NUMBER, State::Gss) => {
+                let _: UserauthGssapiErrtok<'_> = decode(payload)?;
+                self.state = State::Idle;
+                Ok(None)
+            }
             (number, _) => Err(AuthError::Unexpected { number, waiting_for: self.waiting_for() }),
         }
     }
@@ -196,6 +222,7 @@ impl Server {
         self.state = State::Deciding(match &method {
             Method::PublicKey(key) if key.signature.is_none() => Kind::Offer,
             Method::KeyboardInteractive => Kind::Interactive,
+            Method::Gss(_) => Kind::Gss,
             _ => Kind::Other,
         });
         Ok(Attempt { user, method })
@@ -242,6 +269,10 @@ impl Server {
                 let sound = reader.string().is_ok() && reader.string().is_ok() && reader.is_empty();
                 if sound { Method::KeyboardInteractive } else { Method::Other(name.to_owned()) }
             }
+            GSS_METHOD => match read_mechanisms(fields) {
+                Ok(mechanisms) => Method::Gss(GssAttempt::Begin(mechanisms)),
+                Err(_) => Method::Other(name.to_owned()),
+            },
             other => Method::Other(other.to_owned()),
         }
     }
@@ -260,6 +291,12 @@ impl Server {
         self.state = State::Deciding(Kind::Interactive);
         let user = String::from_utf8_lossy(self.user.as_deref().unwrap_or_default()).into_owned();
         Ok(Attempt { user, method: Method::Responses(responses) })
+    }
+
+    fn gss(&mut self, step: GssAttempt) -> Attempt {
+        self.state = State::Deciding(Kind::Gss);
+        let user = String::from_utf8_lossy(self.user.as_deref().unwrap_or_default()).into_owned();
+        Attempt { user, method: Method::Gss(step) }
     }
 
     /// The client is who it says it is, and nothing more is needed.
@@ -318,6 +355,26 @@ impl Server {
         self.state = State::Prompting;
     }
 
+    /// Goes on with the dialogue of gssapi-with-mic. After anything else the attempt is rejected instead.
+    pub fn gss_reply(&mut self, reply: &GssReply, sink: &mut dyn PacketSink) {
+        if self.state != State::Deciding(Kind::Gss) {
+            return self.reject(&[], false, sink);
+        }
+        match reply {
+            GssReply::Mechanism(name) => sink.payload(&UserauthGssapiResponse::new(name).to_payload()),
+            GssReply::Token(token) if token.is_empty() => {}
+            GssReply::Token(token) => sink.payload(&UserauthGssapiToken::new(token).to_payload()),
+        }
+        self.state = State::Gss;
+    }
+
+    /// Sends what our library says about the end of a dialogue; a rejection follows.
+    pub fn gss_error_token(&self, token: &[u8], sink: &mut dyn PacketSink) {
+        if !token.is_empty() && self.state == State::Deciding(Kind::Gss) {
+            sink.payload(&UserauthGssapiErrtok::new(token).to_payload());
+        }
+    }
+
     /// Shows the user a text; allowed at any time before success (RFC 4252 section 5.4).
     pub fn banner(&mut self, text: &str, sink: &mut dyn PacketSink) {
         if self.state != State::Done {
@@ -335,6 +392,7 @@ impl Server {
             State::Service => "waiting for a service request",
             State::Idle | State::Deciding(_) => "waiting for an authentication request",
             State::Prompting => "waiting for answers to prompts",
+            State::Gss => "waiting for a token or checksum",
             State::Done => "authentication is over",
         }
     }

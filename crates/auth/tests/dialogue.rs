@@ -1,6 +1,7 @@
 //! Client and server machines talking to each other, and to peers that break the rules.
 
 use lh_auth::client::{self, Client};
+use lh_auth::gss::{GSS_METHOD, GssAttempt, GssReply, mic_data};
 use lh_auth::server::{Attempt, Method, Server};
 use lh_auth::{AuthError, HostRequest, KeyRequest, signed_data};
 use lh_wire::{Message, Writer};
@@ -198,5 +199,84 @@ proptest! {
             let _ = client.handle(&payload);
             client.keyboard_interactive("", &mut sink);
         }
+    }
+}
+
+#[test]
+fn two_libraries_talk_through_the_machines() {
+    let mut pair = Pair::new(None);
+    let oid = [6, 2, 42, 3];
+    pair.client.gss(&[&oid, b"other"], &mut pair.to_server);
+    let Method::Gss(GssAttempt::Begin(offered)) = pair.attempt().unwrap().method else { panic!("a method") };
+    assert_eq!(offered, [&oid[..], b"other"]);
+    pair.server.gss_reply(&GssReply::Mechanism(oid.to_vec()), &mut pair.to_client);
+    assert_eq!(pair.event(), client::Event::GssMechanism(oid.to_vec()));
+    pair.client.gss_token(b"first", &mut pair.to_server);
+    let attempt = pair.attempt().unwrap();
+    assert_eq!((attempt.user.as_str(), attempt.method.name()), ("alice", GSS_METHOD));
+    assert!(matches!(attempt.method, Method::Gss(GssAttempt::Token(token)) if token == b"first"));
+    pair.server.gss_reply(&GssReply::Token(b"second".to_vec()), &mut pair.to_client);
+    assert_eq!(pair.event(), client::Event::GssToken(b"second".to_vec()));
+    // The checksum is over this connection and this user.
+    let data = pair.client.gss_data();
+    assert_eq!(data, mic_data(SESSION, b"alice"));
+    assert_eq!(
+        data,
+        b"\0\0\0\x12session identifier\x32\0\0\0\x05alice\0\0\0\x0essh-connection\0\0\0\x0fgssapi-with-mic"
+    );
+    pair.client.gss_done(b"third", Some(b"checksum"), &mut pair.to_server);
+    assert!(
+        matches!(pair.attempt().unwrap().method, Method::Gss(GssAttempt::Token(token)) if token == b"third")
+    );
+    // Nothing more to say: nothing is sent.
+    pair.server.gss_reply(&GssReply::Token(Vec::new()), &mut pair.to_client);
+    assert!(pair.to_client.is_empty());
+    assert!(
+        matches!(pair.attempt().unwrap().method, Method::Gss(GssAttempt::Mic(mic)) if mic == b"checksum")
+    );
+    pair.server.accept(&mut pair.to_client);
+    assert_eq!(pair.event(), client::Event::Success);
+}
+
+#[test]
+fn a_dialogue_of_libraries_may_break_off() {
+    let mut pair = Pair::new(None);
+    pair.client.gss(&[b"x"], &mut pair.to_server);
+    pair.attempt().unwrap();
+    // A reply to another method is none.
+    pair.server.gss_reply(&GssReply::Mechanism(b"x".to_vec()), &mut pair.to_client);
+    pair.event();
+    pair.client.gss_error_token(b"no", &mut pair.to_server);
+    assert!(pair.attempt().is_none());
+    pair.client.none(&mut pair.to_server);
+    assert!(matches!(pair.attempt().unwrap().method, Method::None));
+    pair.server.gss_reply(&GssReply::Token(b"t".to_vec()), &mut pair.to_client);
+    assert!(matches!(pair.event(), client::Event::ChooseMethod { .. }));
+    // The server's library gives up, and says so.
+    pair.client.gss(&[b"x"], &mut pair.to_server);
+    pair.attempt().unwrap();
+    pair.server.gss_reply(&GssReply::Mechanism(b"x".to_vec()), &mut pair.to_client);
+    pair.event();
+    pair.client.gss_done(b"", None, &mut pair.to_server);
+    assert!(matches!(pair.attempt().unwrap().method, Method::Gss(GssAttempt::Complete)));
+    pair.server.gss_error_token(b"bad", &mut pair.to_client);
+    pair.server.reject(&["publickey"], false, &mut pair.to_client);
+    assert_eq!(pair.event(), client::Event::GssError(String::new()));
+    assert!(matches!(pair.event(), client::Event::ChooseMethod { .. }));
+    // Tokens out of turn end the connection, and fields that make no sense are a method nobody knows.
+    for message in [&b"\x3d\0\0\0\x01t"[..], b"\x42\0\0\0\x01m", b"\x3f", b"\x41\0\0\0\x01e"] {
+        let mut pair = Pair::new(None);
+        let error = pair.server.handle(message, &mut pair.to_client).unwrap_err();
+        assert!(matches!(error, AuthError::Unexpected { .. }), "{error}");
+    }
+    for fields in [&b""[..], b"\0\0\0\0", b"\0\0\0\x01", b"\xff\xff\xff\xff", b"\0\0\0\x01\0\0\0\x01xy"] {
+        let mut payload = vec![50];
+        payload.put_string(b"alice");
+        payload.put_string(b"ssh-connection");
+        payload.put_string(GSS_METHOD.as_bytes());
+        payload.extend_from_slice(fields);
+        let mut pair = Pair::new(None);
+        let attempt = pair.server.handle(&payload, &mut pair.to_client).unwrap().unwrap();
+        assert!(matches!(attempt.method, Method::Other(name) if name == GSS_METHOD));
     }
 }

@@ -566,7 +566,8 @@ pub fn public_keys(options: &Options, ui: &mut dyn UserInterface) -> Result<Vec<
 }
 
 /// Methods in OpenSSH's order when `PreferredAuthentications` says nothing.
-const METHODS: [&str; 4] = ["hostbased", "publickey", "keyboard-interactive", "password"];
+const METHODS: [&str; 5] =
+    [lh_auth::gss::GSS_METHOD, "hostbased", "publickey", "keyboard-interactive", "password"];
 
 /// `CertificateFile`s with their tokens expanded.
 fn certificate_files(config: &lh_config::ClientConfig) -> Result<Vec<PathBuf>, ClientError> {
@@ -579,6 +580,7 @@ fn login_config(
     address: Option<SocketAddr>,
     untrusted: bool,
 ) -> Result<LoginConfig, ClientError> {
+    use lh_auth::gss::GSS_METHOD;
     use lh_config::enums::ClientPubkeyAuthentication;
     let config = &options.config;
     let preferred: Vec<String> = match config.preferred_authentications.as_deref() {
@@ -586,6 +588,7 @@ fn login_config(
         None => METHODS.map(str::to_owned).to_vec(),
     };
     let allowed = |method: &String| match method.as_str() {
+        GSS_METHOD => lh_sys::gssapi::SUPPORTED && *config.gssapi_authentication,
         "publickey" => !matches!(*config.pubkey_authentication, ClientPubkeyAuthentication::No),
         "hostbased" => *config.hostbased_authentication,
         // A secret typed here would reach whoever answers in the host's place.
@@ -615,6 +618,7 @@ fn login_config(
         pubkey_algorithms: algorithms::user_keys(config)?,
         hostbased_algorithms: algorithms::host_based(config)?,
         local_user: config.account.name.clone(),
+        delegate: *config.gssapi_delegate_credentials,
         required_rsa_size: *config.required_rsa_size,
         identities: IdentityConfig {
             files: paths,

@@ -5,7 +5,7 @@ use crate::enums::*;
 use crate::forward::{DynamicForwards, LocalForwards, RemoteForwards};
 use crate::network::{BitRate, BufferSize};
 use crate::special::*;
-use crate::table::{Status::*, keyword_table};
+use crate::table::{GSSAPI, Status::*, keyword_table};
 use crate::value::*;
 
 keyword_table! {
@@ -53,18 +53,18 @@ keyword_table! {
     forward_x11_trusted: bool = "no", "ForwardX11Trusted", Match, Works;
     /// Forwards listen on every address.
     gateway_ports: bool = "no", "GatewayPorts", Match, Works;
-    /// Kerberos authentication.
-    gssapi_authentication: bool = "no", "GSSAPIAuthentication", Match, AcceptedWithoutEffect("GSSAPI is not built in");
+    /// Log in by Kerberos (gssapi-with-mic).
+    gssapi_authentication: bool = "no", "GSSAPIAuthentication", Match, GSSAPI;
     /// Kerberos key exchange (a Debian addition).
-    gssapi_key_exchange: bool = "no", "GSSAPIKeyExchange", Match, AcceptedWithoutEffect("GSSAPI is not built in");
-    /// Delegate Kerberos credentials.
-    gssapi_delegate_credentials: bool = "no", "GSSAPIDelegateCredentials", Match, AcceptedWithoutEffect("GSSAPI is not built in");
+    gssapi_key_exchange: bool = "no", "GSSAPIKeyExchange", Match, AcceptedWithoutEffect("only users log in by Kerberos, hosts have keys");
+    /// Give the host the user's Kerberos credentials.
+    gssapi_delegate_credentials: bool = "no", "GSSAPIDelegateCredentials", Match, GSSAPI;
     /// Trust DNS for Kerberos names (a Debian addition).
-    gssapi_trust_dns: bool = "no", "GSSAPITrustDns", Match, AcceptedWithoutEffect("GSSAPI is not built in");
+    gssapi_trust_dns: bool = "no", "GSSAPITrustDns", Match, AcceptedWithoutEffect("dns_canonicalize_hostname in krb5.conf decides");
     /// Rekey when Kerberos credentials are renewed (a Debian addition).
-    gssapi_renewal_forces_rekey: bool = "no", "GSSAPIRenewalForcesRekey", Match, AcceptedWithoutEffect("GSSAPI is not built in");
+    gssapi_renewal_forces_rekey: bool = "no", "GSSAPIRenewalForcesRekey", Match, AcceptedWithoutEffect("there is no key exchange by Kerberos");
     /// Kerberos key exchange methods (a Debian addition).
-    gssapi_kex_algorithms: Option<String> = "", "GSSAPIKexAlgorithms", Match, AcceptedWithoutEffect("GSSAPI is not built in");
+    gssapi_kex_algorithms: Option<String> = "", "GSSAPIKexAlgorithms", Match, AcceptedWithoutEffect("there is no key exchange by Kerberos");
     /// Write hashed names to known_hosts.
     hash_known_hosts: bool = "no", "HashKnownHosts", Match, Works;
     /// Host-based authentication.

@@ -6,7 +6,7 @@ use crate::enums::*;
 use crate::network::{BitRate, BufferSize};
 use crate::server_values::*;
 use crate::special::{ChannelTimeouts, IpQos, LogVerbose, PermitForward};
-use crate::table::{Status::*, keyword_table};
+use crate::table::{GSSAPI, Status::*, keyword_table};
 use crate::value::*;
 
 keyword_table! {
@@ -61,27 +61,27 @@ keyword_table! {
     /// Public key authentication.
     pubkey_authentication: bool = "yes", "PubkeyAuthentication" ["DSAAuthentication"], Match, Works;
     /// Kerberos passwords.
-    kerberos_authentication: bool = "no", "KerberosAuthentication", Match, AcceptedWithoutEffect("Kerberos is not built in");
+    kerberos_authentication: bool = "no", "KerberosAuthentication", Match, AcceptedWithoutEffect("passwords are checked by PAM, whose pam_krb5 asks Kerberos");
     /// Fall back to local passwords.
-    kerberos_or_local_passwd: bool = "yes", "KerberosOrLocalPasswd", Global, AcceptedWithoutEffect("Kerberos is not built in");
+    kerberos_or_local_passwd: bool = "yes", "KerberosOrLocalPasswd", Global, AcceptedWithoutEffect("passwords are checked by PAM, whose pam_krb5 asks Kerberos");
     /// Destroy tickets at logout.
-    kerberos_ticket_cleanup: bool = "yes", "KerberosTicketCleanup", Global, AcceptedWithoutEffect("Kerberos is not built in");
+    kerberos_ticket_cleanup: bool = "yes", "KerberosTicketCleanup", Global, AcceptedWithoutEffect("passwords are checked by PAM, whose pam_krb5 asks Kerberos");
     /// AFS tokens.
-    kerberos_get_afs_token: bool = "no", "KerberosGetAFSToken", Global, AcceptedWithoutEffect("Kerberos is not built in");
-    /// Kerberos authentication.
-    gssapi_authentication: bool = "no", "GSSAPIAuthentication", Match, AcceptedWithoutEffect("GSSAPI is not built in");
+    kerberos_get_afs_token: bool = "no", "KerberosGetAFSToken", Global, AcceptedWithoutEffect("passwords are checked by PAM, whose pam_krb5 asks Kerberos");
+    /// Logins by Kerberos (gssapi-with-mic).
+    gssapi_authentication: bool = "no", "GSSAPIAuthentication", Match, GSSAPI;
     /// Destroy credentials at logout.
-    gssapi_cleanup_credentials: bool = "yes", "GSSAPICleanupCredentials", Global, AcceptedWithoutEffect("GSSAPI is not built in");
+    gssapi_cleanup_credentials: bool = "yes", "GSSAPICleanupCredentials", Global, GSSAPI;
     /// Keep delegated credentials.
-    gssapi_delegate_credentials: bool = "yes", "GSSAPIDelegateCredentials", Global, AcceptedWithoutEffect("GSSAPI is not built in");
+    gssapi_delegate_credentials: bool = "yes", "GSSAPIDelegateCredentials", Global, GSSAPI;
     /// Kerberos key exchange (a Debian addition).
-    gssapi_key_exchange: bool = "no", "GSSAPIKeyExchange", Global, AcceptedWithoutEffect("GSSAPI is not built in");
+    gssapi_key_exchange: bool = "no", "GSSAPIKeyExchange", Global, AcceptedWithoutEffect("there is no key exchange by Kerberos");
     /// Match the host's own name.
-    gssapi_strict_acceptor_check: bool = "yes", "GSSAPIStrictAcceptorCheck", Global, AcceptedWithoutEffect("GSSAPI is not built in");
+    gssapi_strict_acceptor_check: bool = "yes", "GSSAPIStrictAcceptorCheck", Global, GSSAPI;
     /// Renew credentials at rekey (a Debian addition).
-    gssapi_store_credentials_on_rekey: bool = "no", "GSSAPIStoreCredentialsOnRekey", Global, AcceptedWithoutEffect("GSSAPI is not built in");
+    gssapi_store_credentials_on_rekey: bool = "no", "GSSAPIStoreCredentialsOnRekey", Global, AcceptedWithoutEffect("there is no key exchange by Kerberos");
     /// Kerberos key exchange methods (a Debian addition).
-    gssapi_kex_algorithms: Option<String> = "", "GSSAPIKexAlgorithms", Global, AcceptedWithoutEffect("GSSAPI is not built in");
+    gssapi_kex_algorithms: Option<String> = "", "GSSAPIKexAlgorithms", Global, AcceptedWithoutEffect("there is no key exchange by Kerberos");
     /// Password authentication.
     password_authentication: bool = "yes", "PasswordAuthentication", Match, Works;
     /// Keyboard-interactive authentication.

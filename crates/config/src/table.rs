@@ -16,11 +16,22 @@ pub enum Status {
     Works,
     /// It is read and checked and then has no effect here, for the reason given; no fault is hidden by that.
     AcceptedWithoutEffect(&'static str),
+    /// It works where the programs are built with this Cargo feature. Elsewhere it is read and checked, and a note says that it is
+    /// unsupported.
+    Feature {
+        /// The feature.
+        name: &'static str,
+        /// Whether this is such a build.
+        on: bool,
+    },
     /// Old: read and dropped, as OpenSSH does.
     Deprecated,
     /// It is read and checked; the program does not act on it yet. Whoever implements it changes this to `Works`.
     NotYet,
 }
+
+/// The state of keywords about Kerberos.
+pub(crate) const GSSAPI: Status = Status::Feature { name: "gssapi", on: cfg!(feature = "gssapi") };
 
 /// Where a keyword may stand in `sshd_config`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,8 +72,13 @@ impl Keyword {
             Status::NotYet if !off && !value.eq_ignore_ascii_case(self.default) => {
                 Some(format!("{} is not supported yet", self.name))
             }
-            Status::NotYet | Status::Works | Status::Deprecated => None,
+            Status::NotYet | Status::Works | Status::Deprecated | Status::Feature { .. } => None,
         }
+    }
+
+    /// Whether this build lacks what the keyword is about.
+    pub(crate) fn is_unsupported(&self) -> bool {
+        matches!(self.status, Status::Feature { on: false, .. })
     }
 }
 

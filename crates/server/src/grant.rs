@@ -28,6 +28,8 @@ pub(crate) struct Grant {
     pub(crate) proofs: String,
     /// What modules want the user to read.
     pub(crate) said: String,
+    /// Kerberos credentials that the client has given away, as `lh_sys::gssapi::store` takes them.
+    pub(crate) credentials: Option<Zeroizing<Vec<u8>>>,
     /// The session identifier whose signature the monitor made. The connection that arrives must be that one.
     pub(crate) session_id: Vec<u8>,
     /// The frozen transport, which the monitor has not looked into.
@@ -36,9 +38,9 @@ pub(crate) struct Grant {
 
 impl Grant {
     pub(crate) fn encode(&self) -> Zeroizing<Vec<u8>> {
-        let Self { user, ids, groups, options, must_change_password, level, proofs, said, session_id, state } =
-            self;
-        let mut out = Zeroizing::new(Vec::with_capacity(state.len() + 64 * 1024));
+        let Self { user, ids, groups, options, must_change_password, level, proofs, said, .. } = self;
+        let Self { credentials, session_id, state, .. } = self;
+        let mut out = Zeroizing::new(Vec::with_capacity(state.len() + 256 * 1024));
         let User { name, uid, gid, home, shell, gecos } = user;
         out.put_string(name.as_bytes());
         out.put_u32(*uid);
@@ -56,6 +58,7 @@ impl Grant {
         out.put_u8(*level as u8);
         out.put_string(proofs.as_bytes());
         out.put_string(said.as_bytes());
+        put_option(&mut out, credentials.as_ref().map(|credentials| &credentials[..]));
         out.put_string(session_id);
         out.put_string(state);
         out
@@ -85,6 +88,7 @@ impl Grant {
             level: Level::from_number(reader.u8()?),
             proofs: text(&mut reader)?,
             said: text(&mut reader)?,
+            credentials: read_option(&mut reader)?.map(|bytes| Zeroizing::new(bytes.to_vec())),
             session_id: reader.string()?.to_vec(),
             state: Zeroizing::new(reader.string()?.to_vec()),
         };
@@ -222,6 +226,7 @@ mod tests {
             level: Level::Debug1,
             proofs: "publickey ssh-ed25519 AAAA\n".into(),
             said: "You have mail.\n".into(),
+            credentials: Some(Zeroizing::new(vec![6; 900])),
             session_id: vec![4; 32],
             state: Zeroizing::new(vec![5; 1000]),
         };

@@ -7,6 +7,7 @@
 mod certificates;
 mod chains;
 mod external;
+mod gss;
 mod hostbased;
 mod journal;
 mod judge;
@@ -21,6 +22,7 @@ mod who;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
+use lh_auth::gss::GssReply;
 use lh_auth::server::{Attempt, Method};
 use lh_config::server_table::ServerSettings;
 use lh_config::{ConnectionFacts, ServerConfig};
@@ -38,6 +40,7 @@ use crate::key_options::KeyOptions;
 use crate::log::{Log, error, info};
 use crate::questions::{Decision, Talk};
 pub(crate) use chains::satisfiable;
+use gss::Gss;
 use journal::{describe, fingerprint};
 use pam::Modules;
 use presence::Presence;
@@ -58,6 +61,8 @@ pub(crate) enum Verdict {
     KeyOk,
     /// Ask the user this, and show what he types where the second value says so.
     Prompt(Vec<(String, bool)>),
+    /// Go on with the dialogue of two libraries.
+    Gss(GssReply),
     /// Too many failures: end the connection.
     TooMany,
     /// He is who he says, but the account is closed: show the text and end the connection.
@@ -129,6 +134,8 @@ pub(crate) struct Monitor {
     /// The process that runs PAM, where PAM is used and nobody is in.
     modules: Option<Modules>,
     presence: Presence,
+    /// The dialogue of gssapi-with-mic, as long as there is one.
+    gss: Gss,
     host_keys: Vec<HostKey>,
     log: Log,
     candidate: Option<Candidate>,
@@ -160,6 +167,7 @@ impl Monitor {
             deadline: None,
             modules: None,
             presence: Presence::default(),
+            gss: Gss::default(),
             host_keys,
             log,
             candidate: None,
@@ -324,6 +332,7 @@ impl Monitor {
         };
         if matches!(verdict, Verdict::Reject { partial: false, .. })
             && !matches!(attempt.method, Method::None)
+            && !gss::is_offer(&attempt.method)
         {
             wait_out(began, &attempt.user);
         }
@@ -334,7 +343,8 @@ impl Monitor {
             _ => Vec::new(),
         };
         let (banner, client, level) = (self.banner(), self.client_name(), self.log.level());
-        Ok(Decision { verdict, banner, client, level, algorithms })
+        let error_token = self.gss.take_error();
+        Ok(Decision { verdict, banner, client, level, algorithms, error_token })
     }
 
     /// True once a user is in and the connection has not moved yet.
@@ -363,6 +373,7 @@ impl Monitor {
             level: self.log.level(),
             proofs: candidate.proofs,
             said,
+            credentials: self.gss.take_credentials(),
             session_id: self.session_id.clone(),
             state,
         })

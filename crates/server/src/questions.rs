@@ -8,6 +8,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
+use lh_auth::gss::{GssAttempt, GssReply};
 use lh_auth::server::{Attempt, HostBasedAttempt, Method, PublicKeyAttempt};
 use lh_sys::records::Last;
 use lh_wire::{Reader, WireError, Writer};
@@ -104,6 +105,8 @@ pub(crate) struct Decision {
     pub(crate) level: Level,
     /// The signatures that count for this user, the first time.
     pub(crate) algorithms: Vec<String>,
+    /// What the library for Kerberos says about its failure, for the client's.
+    pub(crate) error_token: Vec<u8>,
 }
 
 impl Question {
@@ -219,6 +222,22 @@ fn put_method(out: &mut Vec<u8>, method: &Method) {
                 out.put_string(field);
             }
         }
+        Method::Gss(step) => {
+            let (kind, bytes): (u8, &[u8]) = match step {
+                GssAttempt::Begin(_) => (8, b""),
+                GssAttempt::Token(token) => (9, token),
+                GssAttempt::Mic(mic) => (10, mic),
+                GssAttempt::Complete => (11, b""),
+            };
+            out.put_u8(kind);
+            match step {
+                GssAttempt::Begin(mechanisms) => {
+                    out.put_u32(u32::try_from(mechanisms.len()).unwrap_or(u32::MAX));
+                    mechanisms.iter().for_each(|each| out.put_string(each));
+                }
+                _ => out.put_string(bytes),
+            }
+        }
         Method::Other(name) => {
             out.put_u8(6);
             out.put_string(name.as_bytes());
@@ -255,6 +274,19 @@ fn read_method(reader: &mut Reader<'_>) -> Result<Method, WireError> {
             local_user: text(reader)?,
             signature: reader.string()?.to_vec(),
         }),
+        8 => {
+            let mut mechanisms = Vec::new();
+            for _ in 0..reader.u32()? {
+                mechanisms.push(reader.string()?.to_vec());
+            }
+            Method::Gss(GssAttempt::Begin(mechanisms))
+        }
+        9 => Method::Gss(GssAttempt::Token(reader.string()?.to_vec())),
+        10 => Method::Gss(GssAttempt::Mic(reader.string()?.to_vec())),
+        11 => {
+            reader.string()?;
+            Method::Gss(GssAttempt::Complete)
+        }
         _ => return Err(WireError::Invalid { what: "kind of method" }),
     })
 }
@@ -283,11 +315,20 @@ impl Decision {
                 out.put_u8(5);
                 out.put_string(text.as_bytes());
             }
+            Verdict::Gss(GssReply::Mechanism(name)) => {
+                out.put_u8(6);
+                out.put_string(name);
+            }
+            Verdict::Gss(GssReply::Token(token)) => {
+                out.put_u8(7);
+                out.put_string(token);
+            }
         }
         put_option(&mut out, self.banner.as_deref().map(str::as_bytes));
         put_option(&mut out, self.client.as_deref().map(str::as_bytes));
         out.put_u8(self.level as u8);
         put_list(&mut out, &self.algorithms);
+        out.put_string(&self.error_token);
         out
     }
 
@@ -306,6 +347,8 @@ impl Decision {
             }
             4 => Verdict::TooMany,
             5 => Verdict::Denied(text(&mut reader)?),
+            6 => Verdict::Gss(GssReply::Mechanism(reader.string()?.to_vec())),
+            7 => Verdict::Gss(GssReply::Token(reader.string()?.to_vec())),
             _ => return Err(WireError::Invalid { what: "kind of verdict" }),
         };
         let owned = |bytes: Option<&[u8]>| bytes.map(|bytes| String::from_utf8_lossy(bytes).into_owned());
@@ -313,8 +356,9 @@ impl Decision {
         let client = owned(read_option(&mut reader)?);
         let level = Level::from_number(reader.u8()?);
         let algorithms = read_list(&mut reader)?;
+        let error_token = reader.string()?.to_vec();
         reader.finish()?;
-        Ok(Self { verdict, banner, client, level, algorithms })
+        Ok(Self { verdict, banner, client, level, algorithms, error_token })
     }
 }
 
@@ -508,7 +552,11 @@ mod tests {
                 local_user: "ada".into(),
                 signature: vec![9; 83],
             }),
-            Method::Other("gssapi-with-mic".into()),
+            Method::Gss(GssAttempt::Begin(vec![vec![6, 1, 7], vec![]])),
+            Method::Gss(GssAttempt::Token(vec![8; 700])),
+            Method::Gss(GssAttempt::Mic(vec![9; 28])),
+            Method::Gss(GssAttempt::Complete),
+            Method::Other("unknown".into()),
         ] {
             same(&Question::Decide(Attempt { user: "ada".into(), method }));
         }
@@ -524,10 +572,14 @@ mod tests {
             Verdict::Prompt(vec![("Password: ".into(), false), ("Token: ".into(), true)]),
             Verdict::TooMany,
             Verdict::Denied("Not today\n".into()),
+            Verdict::Gss(GssReply::Mechanism(vec![6, 1, 7])),
+            Verdict::Gss(GssReply::Token(vec![5; 200])),
         ] {
             let banner = Some("Welcome\n".to_owned());
             let algorithms = vec!["ssh-ed25519".to_owned()];
-            let sent = Decision { verdict, banner, client: None, level: Level::Debug2, algorithms };
+            let error_token = vec![1, 2];
+            let sent =
+                Decision { verdict, banner, client: None, level: Level::Debug2, algorithms, error_token };
             assert_eq!(Decision::decode(&sent.encode()).unwrap(), sent);
         }
     }

@@ -18,6 +18,7 @@
 //! | [`records`] | utmp, wtmp, btmp, lastlog |
 //! | [`reverse_lookup`] | names of addresses |
 //! | [`pam`] | pluggable authentication, where the feature of that name is on |
+//! | [`gssapi`] | Kerberos, where the feature of that name is on |
 //! | [`termios`] | raw mode, window sizes, the terminal modes of RFC 4254 section 8 |
 //! | [`signals`] | signal names, and signals turned into readable bytes |
 //! | [`interfaces`] | addresses of network interfaces |
@@ -40,6 +41,7 @@ pub mod crypt;
 pub mod fd;
 pub mod folders;
 pub mod forward_lookup;
+pub mod gssapi;
 pub mod ids;
 pub mod interfaces;
 pub mod journal;

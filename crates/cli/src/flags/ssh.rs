@@ -1,6 +1,6 @@
 //! The flags of `lhssh`, which are those of ssh(1).
 
-use super::Support::{Accepted, Never, NotYet, Works};
+use super::Support::{Accepted, Never, Works};
 use super::{Flag, Program};
 
 /// `lhssh`.
@@ -51,12 +51,8 @@ pub static SSH: Program = Program {
             Works,
             "Connect through this host, or several separated by commas.",
         ),
-        Flag::plain('K', NotYet, "Use and delegate Kerberos credentials."),
-        Flag::plain(
-            'k',
-            Accepted("GSSAPI is not built in, so nothing is delegated"),
-            "Do not delegate Kerberos credentials.",
-        ),
+        Flag::plain('K', Works, "Log in by Kerberos and give the host the credentials."),
+        Flag::plain('k', Works, "Do not give the host Kerberos credentials."),
         Flag::with(
             'L',
             "address",

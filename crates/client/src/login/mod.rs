@@ -8,6 +8,7 @@
 //! long paths this suite is for.
 
 mod hostbased;
+mod kerberos;
 
 use std::os::fd::BorrowedFd;
 
@@ -18,6 +19,8 @@ use lh_wire::PacketSink;
 use zeroize::Zeroizing;
 
 use hostbased::HostBased;
+use kerberos::Dialogue;
+use lh_auth::gss::GSS_METHOD as KERBEROS;
 
 use crate::error::ClientError;
 use crate::identity::{Identities, IdentityConfig, SignFailure, short_type};
@@ -58,6 +61,8 @@ pub(crate) struct LoginConfig {
     pub(crate) hostbased_algorithms: Vec<String>,
     /// Who the user is on this host.
     pub(crate) local_user: String,
+    /// `GSSAPIDelegateCredentials`.
+    pub(crate) delegate: bool,
     /// Smallest RSA key used, bits.
     pub(crate) required_rsa_size: u32,
     pub(crate) identities: IdentityConfig,
@@ -87,6 +92,8 @@ pub(crate) fn log_in(
         method: "none",
         used_key: None,
         host_based: None,
+        tried_kerberos: false,
+        dialogue: None,
     }
     .run(log)
 }
@@ -112,6 +119,10 @@ struct Login<'a> {
     used_key: Option<usize>,
     /// What this host can still vouch with; found when it is first asked for.
     host_based: Option<HostBased>,
+    /// Kerberos has had its turn: it would come to the same again.
+    tried_kerberos: bool,
+    /// With the host's library.
+    dialogue: Option<Dialogue>,
 }
 
 const PUBLICKEY: &str = "publickey";
@@ -165,6 +176,11 @@ impl Login<'_> {
                     self.answer(&name, &instruction, &prompts, log)?;
                 }
                 Event::PasswordExpired { prompt } => self.change_password(&prompt, log)?,
+                Event::GssMechanism(mechanism) => self.begin_dialogue(&mechanism, log)?,
+                Event::GssToken(token) => self.go_on(&token, log)?,
+                Event::GssError(text) => {
+                    log.debug(|| format!("Server GSSAPI Error:\n{}", sanitise(&text)));
+                }
             }
         }
     }
@@ -191,8 +207,9 @@ impl Login<'_> {
     /// Sends the next request.
     fn next_method(&mut self, log: &mut Log<'_>) -> Result<(), ClientError> {
         for method in &self.config.methods {
-            let Some(known) =
-                [PUBLICKEY, INTERACTIVE, PASSWORD, HOSTBASED].into_iter().find(|known| known == method)
+            let Some(known) = [KERBEROS, PUBLICKEY, INTERACTIVE, PASSWORD, HOSTBASED]
+                .into_iter()
+                .find(|known| known == method)
             else {
                 continue;
             };
@@ -206,6 +223,7 @@ impl Login<'_> {
                 PUBLICKEY => self.try_key(log),
                 PASSWORD => self.try_password(log),
                 HOSTBASED => self.try_host_based(log),
+                KERBEROS => self.try_kerberos(log),
                 _ => self.try_interactive(),
             };
             if sent {

@@ -84,6 +84,7 @@ fn config() -> LoginConfig {
         password_prompts: 3,
         kbd_interactive_devices: String::new(),
         pubkey_algorithms: lh_crypto::key_algorithms::DEFAULT.map(str::to_owned).to_vec(),
+        delegate: false,
         required_rsa_size: 1024,
         hostbased_algorithms: Vec::new(),
         local_user: "me".to_owned(),

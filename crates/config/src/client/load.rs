@@ -399,6 +399,16 @@ impl Loader<'_> {
             let message = format!("keyword {} extra arguments at end of line", name.to_ascii_lowercase());
             return self.bad(place.say(&message));
         }
+        if active && keyword.is_unsupported() {
+            // Files of the system are written for whatever program reads them; Debian's has such a line.
+            let system = self.request.system_file.as_deref().and_then(Path::parent);
+            let loud = match &place.origin {
+                Origin::File { path, .. } => system.is_none_or(|folder| !path.starts_with(folder)),
+                _ => true,
+            };
+            let text = place.say(&format!("Unsupported option \"{}\"", name.to_ascii_lowercase()));
+            self.notes.push(Note { loud, text });
+        }
         if active && let Some(text) = keyword.shortfall(&value) {
             self.notes.push(Note { loud: false, text: place.say(&text) });
         }

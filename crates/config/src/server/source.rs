@@ -172,7 +172,9 @@ impl ServerConfig {
             statement.conditions.is_empty() || facts.is_some_and(|facts| source.holds(statement, facts))
         };
         for statement in source.statements.iter().filter(applies) {
-            let text = SERVER_KEYWORDS.get(statement.row).and_then(|row| row.shortfall(&statement.rest));
+            let Some(row) = SERVER_KEYWORDS.get(statement.row) else { continue };
+            let unsupported = row.is_unsupported().then(|| format!("Unsupported option {}", row.name));
+            let text = unsupported.or_else(|| row.shortfall(&statement.rest));
             notes.extend(text.map(|text| format!("{}: {text}", source.origin(statement))));
         }
         settings.fill_defaults();

@@ -1,5 +1,6 @@
 //! `AuthenticationMethods`: which methods must succeed one after the other.
 
+use lh_auth::gss::GSS_METHOD;
 use lh_config::server_table::ServerSettings;
 
 use crate::log::{Log, error};
@@ -13,6 +14,7 @@ pub(super) fn base(method: &str) -> &str {
 fn configured(settings: &ServerSettings) -> Vec<&'static str> {
     [
         ("publickey", settings.pubkey_authentication.value),
+        (GSS_METHOD, lh_sys::gssapi::SUPPORTED && settings.gssapi_authentication.value),
         ("password", settings.password_authentication.value),
         ("keyboard-interactive", settings.kbd_interactive_authentication.value),
         ("hostbased", settings.hostbased_authentication.value),
@@ -27,7 +29,7 @@ fn configured(settings: &ServerSettings) -> Vec<&'static str> {
 pub(super) fn enabled(settings: &ServerSettings) -> Vec<&'static str> {
     let mut methods = configured(settings);
     let passwords = lh_sys::ids::is_root() || crate::uses_pam(settings);
-    methods.retain(|method| passwords || matches!(*method, "publickey" | "hostbased"));
+    methods.retain(|method| passwords || matches!(*method, "publickey" | "hostbased" | GSS_METHOD));
     methods
 }
 

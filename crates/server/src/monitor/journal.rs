@@ -1,5 +1,6 @@
 //! What is written down about attempts: log lines in OpenSSH's words, btmp, and the count of failures.
 
+use lh_auth::gss::GssReply;
 use lh_auth::server::Method;
 use lh_config::enums::ServerFingerprintHash;
 use lh_config::server_table::ServerSettings;
@@ -12,11 +13,15 @@ use crate::log::{Level, debug, error};
 
 impl Monitor {
     pub(super) fn log_attempt(&self, candidate: &Candidate, method: &Method, verdict: &Verdict) {
+        // Tokens go back and forth within one attempt.
+        if matches!(verdict, Verdict::Gss(GssReply::Token(_))) {
+            return;
+        }
         let word = match verdict {
             Verdict::Accept => "Accepted",
             Verdict::Reject { partial: true, .. } => "Partial",
             Verdict::Reject { .. } | Verdict::TooMany | Verdict::Denied(_) => "Failed",
-            Verdict::KeyOk | Verdict::Prompt(_) => "Postponed",
+            Verdict::KeyOk | Verdict::Prompt(_) | Verdict::Gss(_) => "Postponed",
         };
         let invalid = if candidate.user.is_none() { "invalid user " } else { "" };
         let described = |blob: &[u8]| match PublicKey::from_blob(blob) {
@@ -29,11 +34,12 @@ impl Monitor {
                 let (user, host) = (&attempt.local_user, &attempt.host);
                 format!("{}, client user \"{user}\", client host \"{host}\"", described(&attempt.key))
             }
+            Method::Gss(_) if !self.gss.principal().is_empty() => format!(": {}", self.gss.principal()),
             _ => String::new(),
         };
         let most = candidate.settings.max_auth_tries.value;
         let loud = matches!(verdict, Verdict::Accept)
-            || !matches!(verdict, Verdict::KeyOk | Verdict::Prompt(_))
+            || !matches!(verdict, Verdict::KeyOk | Verdict::Prompt(_) | Verdict::Gss(_))
                 && (candidate.user.is_none()
                     || self.failures >= most / 2
                     || matches!(method, Method::Password(_)));
@@ -46,7 +52,7 @@ impl Monitor {
         let line = format_args!("{word} {shown} for {invalid}{name} from {ip} port {port} ssh2{key}");
         match verdict {
             // A step on the way, which in OpenSSH the other process logs.
-            Verdict::KeyOk | Verdict::Prompt(_) => self.log.preauth().line(level, line),
+            Verdict::KeyOk | Verdict::Prompt(_) | Verdict::Gss(_) => self.log.preauth().line(level, line),
             _ => self.log.line(level, line),
         }
         let typed = matches!(method, Method::Password(_) | Method::Responses(_));
@@ -76,7 +82,9 @@ impl Monitor {
         if !matches!(verdict, Verdict::Reject { partial: false, .. }) {
             return verdict;
         }
-        if self.attempts > 1 || !matches!(method, Method::None) {
+        // The first question is none, and that there is no key table is not the client's fault.
+        let free = self.attempts <= 1 && matches!(method, Method::None) || super::gss::is_offer(method);
+        if !free {
             self.failures += 1;
         }
         if self.failures < candidate.settings.max_auth_tries.value {

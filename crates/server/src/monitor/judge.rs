@@ -1,5 +1,6 @@
 //! Judging one attempt.
 
+use lh_auth::gss::GSS_METHOD;
 use lh_auth::server::Method;
 use lh_config::enums::PermitRootLogin;
 use lh_crypto::PublicKey;
@@ -7,6 +8,7 @@ use lh_sys::time::now_unix;
 use zeroize::Zeroizing;
 
 use super::chains::{advance, base, enabled};
+use super::gss;
 use super::keys::KeyVerdict;
 use super::pam::{Facts, Step};
 use super::{Candidate, Monitor, Verdict};
@@ -53,12 +55,16 @@ impl Monitor {
                 None => false,
             },
             Method::HostBased(attempt) => self.host_right(candidate, attempt),
+            Method::Gss(step) => match self.gss_step(candidate, step) {
+                gss::Outcome::Reply(reply) => return Verdict::Gss(reply),
+                gss::Outcome::Over(right) => right,
+            },
             Method::PasswordChange | Method::Other(_) => false,
         };
         if !right || !self.root_may(candidate, &name) {
             return Verdict::Reject { methods: offered_names(candidate), partial: false };
         }
-        note_proof(candidate, method);
+        note_proof(candidate, method, self.gss.principal());
         if candidate.chains.is_empty() {
             return Verdict::Accept;
         }
@@ -131,7 +137,7 @@ impl Monitor {
         let allowed = match candidate.settings.permit_root_login.value {
             PermitRootLogin::Yes => true,
             PermitRootLogin::No => false,
-            PermitRootLogin::ProhibitPassword => matches!(method, "publickey" | "hostbased"),
+            PermitRootLogin::ProhibitPassword => matches!(method, "publickey" | "hostbased" | GSS_METHOD),
             PermitRootLogin::ForcedCommandsOnly => {
                 let forced = candidate.options.command.is_some();
                 if forced {
@@ -176,7 +182,7 @@ fn offered_names(candidate: &Candidate) -> Vec<String> {
 }
 
 /// Remembers how the user has proven who he is, for `ExposeAuthInfo` and so that no key counts twice.
-fn note_proof(candidate: &mut Candidate, method: &Method) {
+fn note_proof(candidate: &mut Candidate, method: &Method, principal: &str) {
     let proof = match method {
         Method::PublicKey(attempt) => match PublicKey::from_blob(&attempt.key) {
             Ok(key) => {
@@ -190,6 +196,7 @@ fn note_proof(candidate: &mut Candidate, method: &Method) {
             Err(_) => return,
         },
         Method::KeyboardInteractive | Method::Responses(_) => "keyboard-interactive/pam".to_owned(),
+        Method::Gss(_) => format!("{GSS_METHOD} {principal}"),
         other => other.name().to_owned(),
     };
     candidate.proofs.push_str(&proof);

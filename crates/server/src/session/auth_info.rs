@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use lh_crypto::{Random, SystemRandom};
 
 /// Where it is put; in a chroot, the folder of that name there.
-const FOLDER: &str = "/tmp";
+pub(super) const FOLDER: &str = "/tmp";
 
 /// The file, removed with this value.
 #[derive(Debug)]
@@ -26,11 +26,7 @@ impl AuthInfo {
     }
 
     fn write_in(folder: &Path, proofs: &str) -> io::Result<Self> {
-        const LETTERS: &[u8; 64] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_";
-        let mut random = [0; 15];
-        SystemRandom.fill(&mut random);
-        let letter = |byte: u8| char::from(LETTERS[usize::from(byte % 64)]);
-        let path = folder.join(format!("sshauth.{}", random.into_iter().map(letter).collect::<String>()));
+        let path = folder.join(format!("sshauth.{}", unguessable()));
         // Never somebody else's file or link: it is made new or not at all.
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
         let info = Self { path };
@@ -41,6 +37,14 @@ impl AuthInfo {
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
+}
+
+/// The end of a file's name in a folder that everybody may write to.
+pub(super) fn unguessable() -> String {
+    const LETTERS: &[u8; 64] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_";
+    let mut random = [0; 15];
+    SystemRandom.fill(&mut random);
+    random.into_iter().map(|byte| char::from(LETTERS[usize::from(byte % 64)])).collect()
 }
 
 impl Drop for AuthInfo {

@@ -379,6 +379,7 @@ impl SessionChannel {
             key: &shared.key_environment,
             set_env: &shared.settings.set_env.0,
             user_file: &shared.user_environment,
+            credentials: shared.credentials.as_ref().map(|credentials| credentials.name()),
             modules: &shared.modules_environment,
             connection: shared.connection,
             agent: agent.as_deref(),

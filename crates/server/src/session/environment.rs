@@ -74,6 +74,8 @@ pub(crate) struct Sources<'a> {
     pub(crate) key: &'a [(String, String)],
     /// `~/.ssh/environment`, as far as permitted.
     pub(crate) user_file: &'a [(String, String)],
+    /// Where Kerberos finds the user's credentials (`KRB5CCNAME`).
+    pub(crate) credentials: Option<&'a str>,
     /// What PAM's modules have set.
     pub(crate) modules: &'a [(OsString, OsString)],
     /// `SetEnv` of the server.
@@ -105,6 +107,9 @@ pub(crate) fn lines(text: &str) -> Vec<(String, String)> {
 /// Puts the environment together, in OpenSSH's order of precedence.
 pub(crate) fn build(sources: &Sources<'_>) -> Environment {
     let mut environment = Environment::default();
+    if let Some(place) = sources.credentials {
+        environment.set("KRB5CCNAME", place);
+    }
     for (name, value) in &sources.client.accepted {
         environment.set(name, value);
     }
@@ -191,6 +196,7 @@ mod tests {
             key: &key,
             set_env: &set_env,
             user_file: &lines("# no\nB=file=1\nE=file=1\nbroken\n"),
+            credentials: Some("FILE:/tmp/krb5cc_1000_x"),
             modules: &modules,
             connection: Some(("10.0.0.1:4000".parse().unwrap(), "10.0.0.2:22".parse().unwrap())),
             display: Some("localhost:10.0"),
@@ -201,6 +207,7 @@ mod tests {
         });
         for (name, value) in [
             ("LC_ALL", "C"),
+            ("KRB5CCNAME", "FILE:/tmp/krb5cc_1000_x"),
             ("HOME", "/home/ada"),
             ("SHELL", "/bin/zsh"),
             ("PATH", USER_PATH),

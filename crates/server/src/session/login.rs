@@ -134,19 +134,21 @@ pub(super) fn log_in(
                         return Err(NoLogin::Ended);
                     }
                 };
-                let Decision { verdict, banner, algorithms, .. } = match monitor.decide(attempt, &log) {
-                    Ok(decision) => decision,
-                    Err(problem) => {
-                        error!(log, "the monitor does not answer: {problem}");
-                        return Err(NoLogin::Ended);
-                    }
-                };
+                let Decision { verdict, banner, algorithms, error_token, .. } =
+                    match monitor.decide(attempt, &log) {
+                        Ok(decision) => decision,
+                        Err(problem) => {
+                            error!(log, "the monitor does not answer: {problem}");
+                            return Err(NoLogin::Ended);
+                        }
+                    };
                 if !algorithms.is_empty() {
                     link.transport().announce_signature_algorithms(&algorithms);
                 }
                 if let Some(text) = banner {
                     server.banner(&text, link.transport());
                 }
+                server.gss_error_token(&error_token, link.transport());
                 match verdict {
                     Verdict::Accept => {
                         server.accept(link.transport());
@@ -154,6 +156,7 @@ pub(super) fn log_in(
                         return Ok(());
                     }
                     Verdict::KeyOk => server.key_ok(link.transport()),
+                    Verdict::Gss(reply) => server.gss_reply(&reply, link.transport()),
                     Verdict::Prompt(prompts) => {
                         let prompts: Vec<(&str, bool)> =
                             prompts.iter().map(|(text, echo)| (text.as_str(), *echo)).collect();

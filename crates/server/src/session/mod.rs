@@ -12,6 +12,7 @@ mod become_user;
 mod channel;
 mod command;
 mod control;
+mod credentials;
 mod environment;
 mod forward;
 mod greeting;

@@ -12,6 +12,7 @@ use lh_config::server_values::PermitUserEnvironment;
 use lh_sys::users::User;
 
 use super::auth_info::AuthInfo;
+use super::credentials::Credentials;
 use crate::key_options::KeyOptions;
 use crate::log::Log;
 use crate::questions::Talk;
@@ -40,6 +41,8 @@ pub(super) struct Shared {
     pub(super) said: String,
     /// The file of `ExposeAuthInfo`.
     pub(super) auth_info: Option<AuthInfo>,
+    /// Kerberos credentials that the client has given away.
+    pub(super) credentials: Option<Credentials>,
     /// The monitor, for what only root may do.
     pub(super) monitor: RefCell<Talk>,
     /// What to tell the user about his home directory.

@@ -18,9 +18,11 @@ use lh_sys::ids::Ids;
 use lh_sys::users::User;
 use lh_transport::{Transport, TransportError, Unencrypted};
 use rustix::process::Signal;
+use zeroize::Zeroizing;
 
 use super::auth_info::AuthInfo;
 use super::control::Serving;
+use super::credentials::Credentials;
 use super::holder::{Holder, Inherited};
 use super::shared::{self, Shared};
 use super::tally;
@@ -47,6 +49,8 @@ pub(super) struct Login {
     pub(super) proofs: String,
     /// What modules want the user to read.
     pub(super) said: String,
+    /// Kerberos credentials that came with the login.
+    pub(super) credentials: Option<Zeroizing<Vec<u8>>>,
     /// What came from PAM, where it is used.
     pub(super) inherited: Option<Inherited>,
 }
@@ -108,13 +112,14 @@ fn begin(
     monitor: Talk,
     address: &Address,
 ) -> Result<Begun, Failure> {
-    let Grant { user, ids, groups, options, must_change_password, proofs, said, session_id, state, .. } =
-        grant;
+    let Grant { user, ids, groups, options, must_change_password, proofs, said, .. } = grant;
+    let Grant { credentials, session_id, state, .. } = grant;
     let facts = crate::facts::with_user(&common.facts, &user.name, Some(&user), &groups);
     let settings = common.session.config.for_connection(&facts)?.settings;
     let config = common.transport_config();
     let stream = connection.into_stream()?;
-    let login = Login { user, ids, settings, options, must_change_password, proofs, said, inherited };
+    let login =
+        Login { user, ids, settings, options, must_change_password, proofs, said, credentials, inherited };
     // While this is still root, who may have more than everybody.
     super::tune(stream.read_fd(), &login.settings, &address.log);
     let home_problem = become_user::become_user(&login)?;
@@ -188,7 +193,14 @@ fn share(
     address: &Address,
     link: &Link,
 ) -> Shared {
-    let Login { user, settings, options, must_change_password, proofs, said, inherited, .. } = login;
+    let Login { user, settings, options, must_change_password, proofs, said, credentials, inherited, .. } =
+        login;
+    let credentials = credentials.and_then(|given| {
+        let cleanup = settings.gssapi_cleanup_credentials.value;
+        Credentials::write(&given, user.uid, cleanup)
+            .map_err(|problem| error!(address.log, "cannot store delegated credentials: {problem}"))
+            .ok()
+    });
     let permit = &settings.permit_user_environment.value;
     let key_environment = shared::permitted_environment(permit, &options.environment);
     let user_environment = match permit {
@@ -228,6 +240,7 @@ fn share(
         pam,
         said,
         auth_info,
+        credentials,
         monitor: RefCell::new(monitor),
         home_problem,
         agent: std::cell::RefCell::default(),

@@ -1,4 +1,4 @@
-//! RFC 4252 and RFC 4256.
+//! RFC 4252, RFC 4256 and RFC 4462.
 
 use crate::NameList;
 use crate::message::{Rest, messages};
@@ -64,5 +64,38 @@ messages! {
         count: u32,
         /// `count` times `string` response.
         responses: Rest<'a>,
+    }
+    /// `SSH_MSG_USERAUTH_GSSAPI_RESPONSE` (RFC 4462 section 3.3).
+    UserauthGssapiResponse = 60; {
+        /// The mechanism that the server has chosen, its object identifier in DER.
+        mechanism: &'a [u8],
+    }
+    /// `SSH_MSG_USERAUTH_GSSAPI_TOKEN` (RFC 4462 section 3.4).
+    UserauthGssapiToken = 61; {
+        /// For the other end's library.
+        token: &'a [u8],
+    }
+    /// `SSH_MSG_USERAUTH_GSSAPI_EXCHANGE_COMPLETE` (RFC 4462 section 3.5).
+    UserauthGssapiExchangeComplete = 63; {}
+    /// `SSH_MSG_USERAUTH_GSSAPI_ERROR` (RFC 4462 section 3.8).
+    UserauthGssapiError = 64; {
+        /// The status, by RFC 2744.
+        major: u32,
+        /// The status, by the mechanism.
+        minor: u32,
+        /// What to tell the user. Not trusted to be UTF-8 nor free of control characters.
+        text: &'a [u8],
+        /// RFC 3066 tag.
+        language: &'a [u8],
+    }
+    /// `SSH_MSG_USERAUTH_GSSAPI_ERRTOK` (RFC 4462 section 3.9).
+    UserauthGssapiErrtok = 65; {
+        /// For the other end's library.
+        token: &'a [u8],
+    }
+    /// `SSH_MSG_USERAUTH_GSSAPI_MIC` (RFC 4462 section 3.5).
+    UserauthGssapiMic = 66; {
+        /// The checksum.
+        mic: &'a [u8],
     }
 }

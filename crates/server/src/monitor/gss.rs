@@ -1,0 +1,118 @@
+//! Kerberos (RFC 4462 section 3): who has a ticket for this host may be who `~/.k5login` says, or who he is called.
+//!
+//! The key table is root's, so the library's dialogue with the client's runs here. What the client sends is handed to it as it
+//! comes: the only bytes of strangers that this process has interpreted, and by a library that is made for them. It is asked only
+//! where `GSSAPIAuthentication` allows it.
+
+use lh_auth::gss::{GssAttempt, GssReply, mic_data};
+use lh_auth::server::Method;
+use lh_sys::gssapi::{Acceptor, GssError, KERBEROS};
+use zeroize::Zeroizing;
+
+use super::{Candidate, Monitor};
+use crate::log::{debug, error, info};
+
+/// The dialogue, and what it has brought.
+#[derive(Default)]
+pub(super) struct Gss {
+    acceptor: Option<Acceptor>,
+    /// The client's name in Kerberos, once the context is complete.
+    principal: String,
+    credentials: Option<Zeroizing<Vec<u8>>>,
+    /// What the library says about its failure, for the client's.
+    error_token: Vec<u8>,
+}
+
+impl Gss {
+    pub(super) fn principal(&self) -> &str {
+        &self.principal
+    }
+
+    pub(super) fn take_credentials(&mut self) -> Option<Zeroizing<Vec<u8>>> {
+        self.credentials.take()
+    }
+
+    pub(super) fn take_error(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.error_token)
+    }
+}
+
+/// What came of a step.
+pub(super) enum Outcome {
+    Reply(GssReply),
+    /// The attempt is over. True: the client is who it says it is.
+    Over(bool),
+}
+
+/// Whether this is only the question if Kerberos would do. Its refusal is the host's business (no key table, another mechanism),
+/// so it counts as no failure; nobody learns a thing from it.
+pub(super) fn is_offer(method: &Method) -> bool {
+    matches!(method, Method::Gss(GssAttempt::Begin(_)))
+}
+
+impl Monitor {
+    /// One step. Users who do not exist get as far as everybody, up to the last word.
+    pub(super) fn gss_step(&mut self, candidate: &Candidate, step: &GssAttempt) -> Outcome {
+        let result = match step {
+            GssAttempt::Begin(mechanisms) => self.gss_begin(candidate, mechanisms),
+            GssAttempt::Token(token) => self.gss_token(token),
+            GssAttempt::Mic(mic) => self.gss_mic(candidate, mic).map(Outcome::Over),
+            // Kerberos makes checksums; without one anybody in between could have passed the tokens on.
+            GssAttempt::Complete => Ok(Outcome::Over(false)),
+        };
+        let outcome = result.unwrap_or_else(|problem| {
+            debug!(self.log, "GSSAPI: {problem}");
+            self.gss.error_token = problem.token;
+            Outcome::Over(false)
+        });
+        if matches!(outcome, Outcome::Over(_)) {
+            self.gss.acceptor = None;
+        }
+        outcome
+    }
+
+    fn gss_begin(&mut self, candidate: &Candidate, mechanisms: &[Vec<u8>]) -> Result<Outcome, GssError> {
+        self.gss = Gss::default();
+        if !mechanisms.iter().any(|name| name[..] == KERBEROS) {
+            debug!(self.log, "GSSAPI: the client offers no mechanism that is known");
+            return Ok(Outcome::Over(false));
+        }
+        let own_name = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        let strict = candidate.settings.gssapi_strict_acceptor_check.value;
+        self.gss.acceptor = Some(Acceptor::new(strict.then_some(own_name.as_str()))?);
+        Ok(Outcome::Reply(GssReply::Mechanism(KERBEROS.to_vec())))
+    }
+
+    fn gss_token(&mut self, token: &[u8]) -> Result<Outcome, GssError> {
+        let Some(acceptor) = &mut self.gss.acceptor else { return Ok(Outcome::Over(false)) };
+        let step = acceptor.step(token)?;
+        if step.complete {
+            self.gss.principal = acceptor.principal()?;
+        }
+        Ok(Outcome::Reply(GssReply::Token(step.token)))
+    }
+
+    /// The last word: whether the client has made the checksum, for this connection and user, and may be that user.
+    fn gss_mic(&mut self, candidate: &Candidate, mic: &[u8]) -> Result<bool, GssError> {
+        let Some(acceptor) = &self.gss.acceptor else { return Ok(false) };
+        let data = mic_data(&self.session_id, candidate.name.as_bytes());
+        let principal = &self.gss.principal;
+        if !acceptor.is_mic(&data, mic) {
+            debug!(self.log, "GSSAPI: wrong checksum from {principal}");
+            return Ok(false);
+        }
+        let Some(user) = &candidate.user else { return Ok(false) };
+        if !acceptor.may_be(&user.name)? {
+            info!(self.log, "krb5 principal {principal} is not authorized to be {}", user.name);
+            return Ok(false);
+        }
+        info!(self.log, "Authorized to {}, krb5 principal {principal} (krb5_kuserok)", user.name);
+        if candidate.settings.gssapi_delegate_credentials.value {
+            match acceptor.delegated() {
+                Ok(credentials) => self.gss.credentials = credentials,
+                Err(problem) => error!(self.log, "GSSAPI: delegated credentials: {problem}"),
+            }
+        }
+        Ok(true)
+    }
+}

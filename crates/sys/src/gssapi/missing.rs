@@ -1,0 +1,74 @@
+//! The interface without the library: no context can be started, so nothing else is ever called.
+
+use std::convert::Infallible;
+use std::path::Path;
+
+use zeroize::Zeroizing;
+
+use super::{GssError, Step};
+
+fn not_built_in() -> GssError {
+    GssError { text: "GSSAPI is not built in".to_owned(), token: Vec::new() }
+}
+
+/// See [`Initiator::new`].
+#[derive(Debug)]
+pub struct Initiator(Infallible);
+
+impl Initiator {
+    /// Always fails: this build has no GSSAPI.
+    pub fn new(_host: &str, _delegate: bool) -> Result<Self, GssError> {
+        Err(not_built_in())
+    }
+
+    /// Never called.
+    pub fn step(&mut self, _token: &[u8]) -> Result<Step, GssError> {
+        match self.0 {}
+    }
+
+    /// Never called.
+    pub fn mic(&self, _data: &[u8]) -> Result<Vec<u8>, GssError> {
+        match self.0 {}
+    }
+}
+
+/// See [`Acceptor::new`].
+#[derive(Debug)]
+pub struct Acceptor(Infallible);
+
+impl Acceptor {
+    /// Always fails: this build has no GSSAPI.
+    pub fn new(_host: Option<&str>) -> Result<Self, GssError> {
+        Err(not_built_in())
+    }
+
+    /// Never called.
+    pub fn step(&mut self, _token: &[u8]) -> Result<Step, GssError> {
+        match self.0 {}
+    }
+
+    /// Never called.
+    pub fn is_mic(&self, _data: &[u8], _mic: &[u8]) -> bool {
+        match self.0 {}
+    }
+
+    /// Never called.
+    pub fn principal(&self) -> Result<String, GssError> {
+        match self.0 {}
+    }
+
+    /// Never called.
+    pub fn may_be(&self, _user: &str) -> Result<bool, GssError> {
+        match self.0 {}
+    }
+
+    /// Never called.
+    pub fn delegated(&self) -> Result<Option<Zeroizing<Vec<u8>>>, GssError> {
+        match self.0 {}
+    }
+}
+
+/// Always fails: this build has no GSSAPI.
+pub fn store(_exported: &[u8], _file: &Path) -> Result<(), GssError> {
+    Err(not_built_in())
+}

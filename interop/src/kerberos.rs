@@ -1,0 +1,122 @@
+//! A Kerberos realm of a test's own: Debian's key distribution centre in the lab's folder, on a port the kernel chose.
+
+use std::net::{TcpListener, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use crate::{Lab, Ran, eventually, find, peers};
+
+/// The realm's name.
+pub const REALM: &str = "LONGHAUL.TEST";
+
+/// The realm, as long as the value lives.
+pub struct Realm {
+    centre: Child,
+    folder: PathBuf,
+}
+
+impl Realm {
+    /// Starts the realm. `None` where MIT's programs are not installed.
+    pub fn start(test: &str, lab: &Lab) -> Option<Self> {
+        let [kdb5_util, krb5kdc, _, _] = peers(test, ["kdb5_util", "krb5kdc", "kadmin.local", "kinit"])?;
+        let folder = lab.path("realm");
+        std::fs::create_dir_all(&folder).unwrap();
+        // The centre listens where it is told to, so the port is asked of the kernel before, for both protocols.
+        let port = (0..100).find_map(|_| {
+            let tcp = TcpListener::bind("127.0.0.1:0").ok()?;
+            let port = tcp.local_addr().ok()?.port();
+            UdpSocket::bind(("127.0.0.1", port)).ok().map(|_| port)
+        })?;
+        let here = folder.display();
+        // Names are taken as they are typed: nothing here is known to a name server.
+        let config = format!(
+            "[libdefaults]\n default_realm = {REALM}\n dns_lookup_realm = false\n dns_lookup_kdc = false\n rdns = false\n\
+             dns_canonicalize_hostname = false\n forwardable = true\n default_ccache_name = FILE:{here}/nobody\n\
+             [realms]\n {REALM} = {{\n  kdc = 127.0.0.1:{port}\n }}\n\
+             [domain_realm]\n localhost = {REALM}\n 127.0.0.1 = {REALM}\n"
+        );
+        let profile = format!(
+            "[kdcdefaults]\n kdc_listen = 127.0.0.1:{port}\n kdc_tcp_listen = 127.0.0.1:{port}\n[realms]\n {REALM} = {{\n\
+             database_name = {here}/principal\n acl_file = {here}/acl\n key_stash_file = {here}/stash\n }}\n"
+        );
+        std::fs::write(folder.join("krb5.conf"), config).unwrap();
+        std::fs::write(folder.join("kdc.conf"), profile).unwrap();
+        std::fs::write(folder.join("acl"), "").unwrap();
+        let environment = environment_of(&folder);
+        let create = Command::new(kdb5_util)
+            .args(["create", "-s", "-r", REALM, "-P", "master key of a test"])
+            .envs(environment.clone())
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        assert!(create.status.success(), "{}", String::from_utf8_lossy(&create.stderr));
+        let log = std::fs::File::create(folder.join("kdc.log")).unwrap();
+        let centre = Command::new(krb5kdc)
+            .arg("-n")
+            .envs(environment)
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().unwrap())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        let realm = Self { centre, folder };
+        eventually("the key distribution centre listens", || {
+            std::net::TcpStream::connect(("127.0.0.1", port)).is_ok()
+        });
+        Some(realm)
+    }
+
+    /// What programs need in their environment to be in the realm: names and values.
+    pub fn environment(&self) -> Vec<(&'static str, String)> {
+        environment_of(&self.folder)
+    }
+
+    /// The same as words for `env` or a shell.
+    pub fn assignments(&self) -> String {
+        let word = |(name, value): (&str, String)| format!("{name}='{value}'");
+        self.environment().into_iter().map(word).collect::<Vec<_>>().join(" ")
+    }
+
+    /// Makes a user with a password, and a ticket for him in a file that is returned.
+    pub fn ticket(&self, lab: &Lab, user: &str) -> PathBuf {
+        self.administer(lab, &format!("add_principal -pw secret {user}"));
+        let cache = self.folder.join(format!("ticket-{}", user.replace('/', "-")));
+        let line = format!("echo secret | {} kinit -f -c '{}' {user}", self.assignments(), cache.display());
+        lab.sh(&line).ok("kinit");
+        cache
+    }
+
+    /// Gives hosts keys, in the key table that the environment names.
+    pub fn hosts(&self, lab: &Lab, names: &[&str]) {
+        for name in names {
+            self.administer(lab, &format!("add_principal -randkey host/{name}"));
+            self.administer(lab, &format!("ktadd -k {}/keytab host/{name}", self.folder.display()));
+        }
+    }
+
+    fn administer(&self, lab: &Lab, query: &str) -> Ran {
+        let program = find("kadmin.local").unwrap_or_default();
+        let line = format!("{} {} -q '{query}'", self.assignments(), program.display());
+        lab.sh(&line).ok(query)
+    }
+}
+
+fn environment_of(folder: &Path) -> Vec<(&'static str, String)> {
+    let file = |name: &str| folder.join(name).to_string_lossy().into_owned();
+    vec![
+        ("KRB5_CONFIG", file("krb5.conf")),
+        ("KRB5_KDC_PROFILE", file("kdc.conf")),
+        ("KRB5_KTNAME", format!("FILE:{}", file("keytab"))),
+    ]
+}
+
+impl Drop for Realm {
+    fn drop(&mut self) {
+        let _ = self.centre.kill();
+        let _ = self.centre.wait();
+        if std::thread::panicking() {
+            let log = std::fs::read_to_string(self.folder.join("kdc.log")).unwrap_or_default();
+            eprintln!("--- log of the key distribution centre\n{log}");
+        }
+    }
+}

@@ -1,0 +1,300 @@
+//! Logins by Kerberos, in a realm of the test's own and in both directions. Programs that were built without the Cargo feature
+//! `gssapi` have a test of their own.
+
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+use lh_interop::kerberos::{REALM, Realm};
+use lh_interop::{Inetd, Lab, Lhsshd, Ran, TestUser, eventually, is_root, our, peers, skip};
+
+/// Whether our programs have been built with the feature.
+fn built_in(lab: &Lab) -> bool {
+    let ran = lab.run(&our("lhssh"), &["-F", "none", "-o", "GSSAPIAuthentication=yes", "-G", "host"]);
+    !ran.err.contains("Unsupported option")
+}
+
+/// A realm with a user of the machine in it.
+struct Stage {
+    lab: Lab,
+    realm: Realm,
+    user: TestUser,
+    ticket: PathBuf,
+}
+
+/// A server of ours or theirs.
+enum Server {
+    Ours(Lhsshd),
+    Theirs(Inetd),
+}
+
+impl Server {
+    fn port(&self) -> u16 {
+        match self {
+            Self::Ours(server) => server.port,
+            Self::Theirs(server) => server.port,
+        }
+    }
+
+    fn log(&self) -> String {
+        match self {
+            Self::Ours(server) => server.log(),
+            Self::Theirs(server) => server.log(),
+        }
+    }
+}
+
+impl Stage {
+    fn new(test: &str) -> Option<Self> {
+        if !is_root() {
+            skip(test, "only root can log in as somebody else");
+            return None;
+        }
+        let lab = Lab::new();
+        if !built_in(&lab) {
+            skip(test, "built without the feature gssapi");
+            return None;
+        }
+        let realm = Realm::start(test, &lab)?;
+        let user = TestUser::new(&lab);
+        let ticket = realm.ticket(&lab, &user.name);
+        realm.hosts(&lab, &["127.0.0.1", &host_name()]);
+        Some(Self { lab, realm, user, ticket })
+    }
+
+    fn ours(&self, config: &str) -> Server {
+        let config = format!("GSSAPIAuthentication yes\n{config}");
+        let environment = self.realm.environment();
+        let environment: Vec<_> = environment.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        Server::Ours(Lhsshd::start_with(&self.lab, &config, &environment))
+    }
+
+    fn theirs(&self, sshd: &Path, config: &str) -> Server {
+        let mut text = format!("GSSAPIAuthentication yes\n{config}\n");
+        for key in ["host_ed25519", "host_rsa", "host_ecdsa"] {
+            text.push_str(&format!("HostKey {}\n", self.lab.arg(key)));
+        }
+        text.push_str("UsePAM no\nPidFile none\nLogLevel VERBOSE\nStrictModes no\n");
+        let _ = std::fs::create_dir_all("/run/sshd");
+        self.lab.write("theirs.conf", &text);
+        let mut args: Vec<String> =
+            self.realm.environment().into_iter().map(|(name, value)| format!("{name}={value}")).collect();
+        args.extend([sshd.display().to_string()]);
+        args.extend(["-i".into(), "-e".into(), "-f".into(), self.lab.arg("theirs.conf")]);
+        Server::Theirs(Inetd::start(&self.lab, Path::new("/usr/bin/env"), &args))
+    }
+
+    /// Runs a client that has the user's ticket and nothing else.
+    fn log_in(&self, client: &Path, server: &Server, options: &[&str], command: &str) -> Ran {
+        self.log_in_to("127.0.0.1", client, server, options, command)
+    }
+
+    fn log_in_to(&self, host: &str, client: &Path, server: &Server, options: &[&str], command: &str) -> Ran {
+        let mut words = vec![client.display().to_string()];
+        words.extend(options.iter().map(|&word| word.to_owned()));
+        words.extend(self.lab.client_options());
+        for option in ["GSSAPIAuthentication=yes", "PubkeyAuthentication=no"] {
+            words.extend(["-o".to_owned(), option.to_owned()]);
+        }
+        words.extend(["-p".to_owned(), server.port().to_string()]);
+        words.extend([format!("{}@{host}", self.user.name), command.to_owned()]);
+        let line: Vec<String> =
+            words.iter().map(|word| format!("'{}'", word.replace('\'', "'\\''"))).collect();
+        let ticket = self.ticket.display();
+        self.lab.sh(&format!("{} KRB5CCNAME='FILE:{ticket}' {}", self.realm.assignments(), line.join(" ")))
+    }
+}
+
+/// What the machine calls itself.
+fn host_name() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned()
+}
+
+/// A key table in which any host will do, because clients are told to go to an address.
+const ANY: &str = "GSSAPIStrictAcceptorCheck no";
+
+/// Covers: ssh_config GSSAPIAuthentication; sshd_config GSSAPIAuthentication; sshd_config GSSAPIStrictAcceptorCheck; wire gssapi-with-mic
+#[test]
+fn a_ticket_is_enough_in_each_direction() {
+    let Some(stage) = Stage::new("a_ticket_is_enough") else { return };
+    let Some([ssh, sshd]) = peers("a_ticket_is_enough", ["ssh", "sshd"]) else { return };
+    let ours = stage.ours(ANY);
+    let name = &stage.user.name;
+    for (client, server) in
+        [(&our("lhssh"), &ours), (&ssh, &ours), (&our("lhssh"), &stage.theirs(&sshd, ANY))]
+    {
+        // Ours says how it has logged in as theirs does.
+        let ran = stage.log_in(client, server, &["-v"], "id -un").ok("a login with a ticket");
+        assert_eq!(ran.text(), format!("{name}\n"));
+        assert!(ran.err.contains("using \"gssapi-with-mic\""), "{}", ran.err);
+        let line = format!("Accepted gssapi-with-mic for {name} from 127.0.0.1 port");
+        eventually("the login is logged", || server.log().contains(&line));
+        let log = server.log();
+        let line = log.lines().find(|text| text.contains(&line)).unwrap();
+        assert!(line.ends_with(&format!("ssh2: {name}@{REALM}")), "{line}");
+        assert!(log.contains(&format!("Authorized to {name}, krb5 principal {name}@{REALM} (krb5_kuserok)")));
+    }
+    // First of all methods, and without a failure where it does not do.
+    let ran = stage.log_in(&our("lhssh"), &ours, &["-v"], "true").ok("again");
+    assert!(!ran.err.contains("Next authentication method: publickey"), "{}", ran.err);
+    let ran = stage.log_in(&our("lhssh"), &ours, &["-o", "GSSAPIAuthentication=no"], "true");
+    assert_eq!(ran.code, 255);
+    assert!(
+        ran.err.contains("Permission denied (publickey,gssapi-with-mic,password,keyboard-interactive)"),
+        "{}",
+        ran.err
+    );
+    // The name the machine has, which these clients do not use.
+    let strict = stage.ours("");
+    for client in [&our("lhssh"), &ssh] {
+        let ran = stage.log_in(client, &strict, &[], "true");
+        assert_eq!(ran.code, 255, "{}", ran.err);
+        let port = strict.port();
+        let proxy =
+            format!("ProxyCommand=bash -c 'exec 3<>/dev/tcp/127.0.0.1/{port}; cat <&3 & cat >&3; kill $!'");
+        let alias = format!("HostKeyAlias=[127.0.0.1]:{port}");
+        let options = ["-o", &proxy, "-o", &alias];
+        stage.log_in_to(&host_name(), client, &strict, &options, "true").ok("by the right name");
+    }
+}
+
+/// Covers: ssh_config GSSAPIDelegateCredentials; ssh -K; ssh -k; sshd_config GSSAPICleanupCredentials; sshd_config GSSAPIDelegateCredentials
+#[test]
+fn credentials_are_given_away_where_both_ends_want_it() {
+    let Some(stage) = Stage::new("credentials_are_given_away") else { return };
+    let Some([ssh, sshd]) = peers("credentials_are_given_away", ["ssh", "sshd"]) else { return };
+    let server = stage.ours(ANY);
+    let look = "echo \"$KRB5CCNAME\"; klist -s && klist";
+    for (client, server) in
+        [(&our("lhssh"), &server), (&ssh, &server), (&our("lhssh"), &stage.theirs(&sshd, ANY))]
+    {
+        for options in [&["-K"][..], &["-o", "GSSAPIDelegateCredentials=yes"]] {
+            let ran = stage.log_in(client, server, options, look).ok("with credentials");
+            let text = ran.text();
+            let file = text.lines().next().and_then(|line| line.strip_prefix("FILE:")).unwrap_or_default();
+            assert!(file.starts_with("/tmp/krb5cc_"), "{text}");
+            assert!(text.contains(&format!("Default principal: {}@{REALM}", stage.user.name)), "{text}");
+            eventually("the file goes with the session", || !Path::new(file).exists());
+        }
+        for options in [&[][..], &["-k"], &["-k", "-o", "GSSAPIDelegateCredentials=yes"]] {
+            let ran = stage.log_in(client, server, options, "echo \"<$KRB5CCNAME>\"").ok("without");
+            assert_eq!(ran.text(), "<>\n", "{options:?}");
+        }
+    }
+    let keeping = stage.ours(&format!("{ANY}\nGSSAPICleanupCredentials no"));
+    let ran = stage.log_in(&our("lhssh"), &keeping, &["-K"], "echo \"${KRB5CCNAME#FILE:}\"").ok("kept");
+    let file = PathBuf::from(ran.text().trim());
+    eventually("the session is over", || keeping.log().contains("Disconnected from user"));
+    let metadata = std::fs::metadata(&file).expect("the file stays");
+    assert_eq!(metadata.permissions().mode() & 0o777, 0o600);
+    assert_ne!(metadata.uid(), 0, "it is the user's own");
+    std::fs::remove_file(file).unwrap();
+    let refusing = stage.ours(&format!("{ANY}\nGSSAPIDelegateCredentials no"));
+    let ran = stage.log_in(&our("lhssh"), &refusing, &["-K"], "echo \"<$KRB5CCNAME>\"").ok("not taken");
+    assert_eq!(ran.text(), "<>\n");
+}
+
+/// Covers: sshd_config GSSAPIAuthentication (who may be whom); file ~/.k5login; sshd_config AuthenticationMethods; sshd_config ExposeAuthInfo
+#[test]
+fn who_may_be_whom_is_for_kerberos_to_say() {
+    let Some(mut stage) = Stage::new("who_may_be_whom") else { return };
+    let Some([ssh]) = peers("who_may_be_whom", ["ssh"]) else { return };
+    let server = stage.ours(ANY);
+    let own = stage.ticket.clone();
+    let guest = stage.realm.ticket(&stage.lab, "guest");
+    let list = stage.user.home.join(".k5login");
+    let may = |stage: &Stage, client: &Path| stage.log_in(client, &server, &[], "true").code == 0;
+    let write = |stage: &Stage, names: &str| {
+        std::fs::write(&list, names).unwrap();
+        let path = list.display().to_string();
+        stage.lab.run(Path::new("chown"), &[&stage.user.name, &path]).ok("chown");
+    };
+    for client in [our("lhssh"), ssh] {
+        stage.ticket.clone_from(&guest);
+        assert!(!may(&stage, &client), "another's name");
+        write(&stage, &format!("guest@{REALM}\n"));
+        assert!(may(&stage, &client), "the list names him");
+        stage.ticket.clone_from(&own);
+        assert!(!may(&stage, &client), "the list does not name the user");
+        std::fs::remove_file(&list).unwrap();
+        assert!(may(&stage, &client), "without a list the name decides");
+    }
+    assert!(server.log().contains(&format!("krb5 principal guest@{REALM} is not authorized to be")));
+    let two = stage.ours(&format!(
+        "{ANY}\nAuthenticationMethods gssapi-with-mic,publickey\nExposeAuthInfo yes\nAuthorizedKeysFile .ssh/authorized_keys"
+    ));
+    let key = "PubkeyAuthentication=yes";
+    let ran = stage.log_in(&our("lhssh"), &two, &[], "true");
+    assert_eq!(ran.code, 255);
+    assert!(ran.err.contains("Permission denied (publickey)"), "{}", ran.err);
+    let ran = stage.log_in(&our("lhssh"), &two, &["-o", key], "cat $SSH_USER_AUTH").ok("both");
+    let proof = format!("gssapi-with-mic {}@{REALM}\npublickey ssh-ed25519 ", stage.user.name);
+    assert!(ran.text().starts_with(&proof), "{}", ran.text());
+}
+
+/// Covers: sshd_config GSSAPIAuthentication (hosts without a key); ssh_config PreferredAuthentications
+#[test]
+fn a_host_without_a_key_costs_no_attempt() {
+    let Some(stage) = Stage::new("a_host_without_a_key") else { return };
+    let Some([ssh]) = peers("a_host_without_a_key", ["ssh"]) else { return };
+    // One failure is too much, and still the key gets its turn.
+    let keys =
+        format!("MaxAuthTries 1\nGSSAPIAuthentication yes\n{ANY}\nAuthorizedKeysFile .ssh/authorized_keys");
+    let config = stage.lab.arg("realm/krb5.conf");
+    let server = Server::Ours(Lhsshd::start_with(
+        &stage.lab,
+        &keys,
+        &[("KRB5_CONFIG", &config), ("KRB5_KTNAME", "/none")],
+    ));
+    let key = "PubkeyAuthentication=yes";
+    for client in [our("lhssh"), ssh] {
+        let ran = stage.log_in(&client, &server, &["-v", "-o", key], "echo in").ok("by key");
+        assert_eq!(ran.text(), "in\n");
+        assert!(ran.err.contains("Next authentication method: gssapi-with-mic"), "{}", ran.err);
+    }
+    // A client without a ticket does not even ask.
+    let bare = stage.lab.sh(&format!(
+        "{} KRB5CCNAME=FILE:/none '{}' -v -F none -o GSSAPIAuthentication=yes -o IdentityFile=/none -o BatchMode=yes \
+         -o UserKnownHostsFile='{}' -p {} {}@127.0.0.1 true",
+        stage.realm.assignments(),
+        our("lhssh").display(),
+        stage.lab.arg("known_hosts"),
+        server.port(),
+        stage.user.name,
+    ));
+    assert_eq!(bare.code, 255);
+    assert!(bare.err.contains("No Kerberos credentials available"), "{}", bare.err);
+    // The user's own choice of methods decides whether it has a turn at all.
+    let preferred = ["-v", "-o", key, "-o", "PreferredAuthentications=publickey"];
+    let ran = stage.log_in(&our("lhssh"), &server, &preferred, "true").ok("by key only");
+    assert!(!ran.err.contains("Next authentication method: gssapi-with-mic"), "{}", ran.err);
+}
+
+/// Covers: ssh_config GSSAPIAuthentication (built without it); sshd_config GSSAPIAuthentication (built without it)
+#[test]
+fn without_the_feature_the_options_are_unsupported() {
+    let lab = Lab::new();
+    let unsupported = !built_in(&lab);
+    let line = lab.run(&our("lhssh"), &["-F", "none", "-o", "GSSAPIAuthentication=yes", "-G", "host"]);
+    let text = "command-line line 0: Unsupported option \"gssapiauthentication\"";
+    assert_eq!(line.err.contains(text), unsupported, "{}", line.err);
+    let server = Lhsshd::start(&lab, "GSSAPIAuthentication yes");
+    let key = lab.arg("host_ed25519");
+    let args = ["-i", "-f", "/dev/null", "-h", &key, "-o", "GSSAPIAuthentication yes"];
+    let notes = lab.run(&our("lhsshd"), &args).err;
+    assert_eq!(notes.contains("Unsupported option GSSAPIAuthentication"), unsupported, "{notes}");
+    let login = lab.run(
+        &our("lhssh"),
+        &[
+            lab.client_options(),
+            vec![
+                "-o".into(),
+                "PubkeyAuthentication=no".into(),
+                "-p".into(),
+                server.port_arg(),
+                "127.0.0.1".into(),
+            ],
+        ]
+        .concat(),
+    );
+    assert_eq!(login.err.contains("gssapi-with-mic"), !unsupported, "{}", login.err);
+}
