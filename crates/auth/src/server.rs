@@ -12,6 +12,7 @@ use lh_wire::{Message, NameList, PacketSink, Reader, Writer};
 use zeroize::Zeroizing;
 
 use crate::request::HOSTBOUND_METHOD;
+use crate::ticket::{TICKET, TicketRequest};
 use crate::{
     AuthError, CONNECTION_SERVICE, HostRequest, KeyRequest, MAX_PROMPTS, MAX_USER_LEN, USERAUTH_SERVICE,
     decode, signed_data,
@@ -42,6 +43,8 @@ pub enum Method {
     KeyboardInteractive,
     /// The answers to [`Server::prompts`].
     Responses(Vec<Zeroizing<Vec<u8>>>),
+    /// A ticket of a session that has logged in.
+    Ticket(TicketAttempt),
     /// A method nobody here knows, or one whose fields make no sense.
     Other(String),
 }
@@ -62,6 +65,7 @@ impl Method {
             Self::PublicKey(_) => "publickey",
             Self::HostBased(_) => HostRequest::METHOD,
             Self::KeyboardInteractive | Self::Responses(_) => "keyboard-interactive",
+            Self::Ticket(_) => TICKET,
             Self::Other(name) => name,
         }
     }
@@ -94,6 +98,15 @@ pub struct HostBasedAttempt {
     /// What the client says its user is called there.
     pub local_user: String,
     /// Must be verified over what [`HostRequest::signed_data`] makes of the above.
+    pub signature: Vec<u8>,
+}
+
+/// A `ticket@longhaul` request. It names the right host key.
+#[derive(Clone, PartialEq, Eq)]
+pub struct TicketAttempt {
+    /// Blob of the key that is the ticket.
+    pub key: Vec<u8>,
+    /// Must be verified over what [`TicketRequest::signed_data`] makes of it and of both sessions.
     pub signature: Vec<u8>,
 }
 
@@ -236,6 +249,12 @@ impl Server {
                     signature: signature.to_vec(),
                 }),
                 Err(_) => Method::Other(name.to_owned()),
+            },
+            TICKET => match TicketRequest::decode(fields) {
+                Ok((request, signature)) if request.host_key == self.host_key => {
+                    Method::Ticket(TicketAttempt { key: request.key.to_vec(), signature: signature.to_vec() })
+                }
+                _ => Method::Other(name.to_owned()),
             },
             "keyboard-interactive" => {
                 let mut reader = Reader::new(fields);
