@@ -12,6 +12,8 @@ mod cert_options;
 mod counters;
 mod facts;
 mod figures;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod grant;
 mod hand_over;
 mod host_key_agent;

@@ -16,8 +16,8 @@ use crate::ident::printable;
 use crate::machine::{KexState, Phase};
 use crate::{Config, FreezeError, Negotiated, Role, Transport};
 
-/// Changes with every change of the format.
-const TAG: &[u8] = b"longhaul-transport-1";
+/// How a frozen state begins. Changes with every change of the format.
+pub(crate) const TAG: &[u8] = b"longhaul-transport-1";
 
 /// What another process may go on with.
 impl Transport {

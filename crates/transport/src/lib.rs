@@ -51,3 +51,7 @@ pub use error::{Fault, FreezeError, TransportError};
 pub use event::{AcceptedHostKey, Event, Negotiated};
 pub use job::Job;
 pub use transport::Transport;
+
+/// How a frozen transport begins, for the fuzz targets.
+#[cfg(fuzzing)]
+pub const FROZEN_TAG: &[u8] = freeze::TAG;
