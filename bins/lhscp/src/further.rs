@@ -16,6 +16,8 @@ use lh_client::{
 use lh_driver::{ChannelOptions, Control, ControlCx, ControlEvent};
 use lh_transfer::{Further, Job, Side};
 
+use crate::inside::mark_as_bulk;
+
 /// Channels of one further connection: what OpenSSH's server allows.
 const CHANNELS: usize = 10;
 
@@ -120,6 +122,7 @@ impl Connector {
             (0..channels).for_each(|_| self.job.connection_failed(!joins));
             return client.close();
         };
+        mark_as_bulk(&mut client, &options);
         connected.store(true, Ordering::Release);
         drop(tried);
         self.job.remark(if joins {

@@ -56,11 +56,7 @@ pub(crate) fn log_in_with(request: &Request, ui: &mut TerminalUi) -> Option<Conn
     };
     match connect_or_share(&options, ui) {
         Ok(mut client) => {
-            // `IPQoS`: a copy is bulk. 0 is what a new socket has.
-            let service = options.config.ip_qos.bulk.filter(|&service| service != 0);
-            if let (Some(_), Some(service)) = (client.address(), service) {
-                let _ = lh_sys::socket::set_tos(client.driver().link().stream().write_fd(), service);
-            }
+            mark_as_bulk(&mut client, &options);
             match client.agent_forward(&options, ui.voice(options.log_level)) {
                 Ok(agent) => Some(Connection { client, agent, options }),
                 Err(error) => {
@@ -77,6 +73,15 @@ pub(crate) fn log_in_with(request: &Request, ui: &mut TerminalUi) -> Option<Conn
             say("Connection closed");
             None
         }
+    }
+}
+
+/// `IPQoS`: a copy is bulk.
+pub(crate) fn mark_as_bulk(client: &mut Client, options: &ClientOptions) {
+    // 0 is what a new socket has.
+    let service = options.config.ip_qos.bulk.filter(|&service| service != 0);
+    if let (Some(_), Some(service)) = (client.address(), service) {
+        let _ = lh_sys::socket::set_tos(client.driver().link().stream().write_fd(), service);
     }
 }
 

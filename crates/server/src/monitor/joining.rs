@@ -63,11 +63,12 @@ impl Monitor {
         let request = TicketRequest { key: &attempt.key, host_key: &self.host_key };
         let signed = request.signed_data(&record.session_id, &self.session_id, candidate.name.as_bytes());
         let key = PublicKey::from_blob(&attempt.key).ok().filter(|key| key.key_type() == KIND);
+        let right = key.is_some_and(|key| key.verify(KIND, &signed, &attempt.signature).is_ok());
         let why = if record.user != candidate.name {
             "it is another user's"
         } else if record.peer != self.peer.ip() || record.local != self.local {
             "it is for other addresses"
-        } else if !key.is_some_and(|key| key.verify(KIND, &signed, &attempt.signature).is_ok()) {
+        } else if !right {
             "wrong signature"
         } else {
             candidate.options = record.options;
