@@ -23,15 +23,19 @@ fn openssh_sshd_takes_a_file_over_as_many_channels_as_it_allows() {
         let ran = upload(&lab, server.port, &["-v", "-j", channels], &lab.arg("copy")).ok(config);
         assert!(ran.err.contains(&format!("uploading over {channels} channels")), "{}", ran.err);
         assert_same_file(&lab.path("big"), &lab.path("copy"));
-        let sessions = server.log().matches("Starting session: subsystem 'sftp'").count();
-        let allowed = if config.is_empty() {
+        let allowed: usize = if config.is_empty() {
             10
         } else {
             config.trim().chars().last().unwrap() as usize - '0' as usize
         };
-        assert_eq!(sessions, allowed.min(channels.parse().unwrap()), "{config}: {}", server.log());
-        let refused = ran.err.contains("the server allows no more channels");
-        assert_eq!(refused, allowed < channels.parse().unwrap(), "{config} {channels}");
+        // What one connection does not have, a further login may bring before the copy is over.
+        let wanted: usize = channels.parse().unwrap();
+        let log = server.log();
+        let sessions = log.matches("Starting session: subsystem 'sftp'").count();
+        assert!((allowed.min(wanted)..=wanted).contains(&sessions), "{config}: {sessions}\n{log}");
+        if wanted <= allowed {
+            assert_eq!(log.matches("Accepted publickey").count(), 1, "{log}");
+        }
     }
 }
 

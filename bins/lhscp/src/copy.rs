@@ -176,7 +176,7 @@ fn one_remote(
         let summary = match client {
             Some(mut client) => {
                 let caught = Caught::begin(&job);
-                let good = carry_out(&mut client, &job, side, &mut ui);
+                let good = carry_out(&mut client, &job, side, arguments.options.channels, &mut ui);
                 let path = limits::Path::of(client.driver().link().stream().write_fd());
                 let verdict = start.verdict(direction, limited, job.waits(), path);
                 conclude(arguments, &start, &job.summary(), &verdict);
@@ -254,14 +254,14 @@ fn relay(
             let client = log_in(arguments, target, &mut ui);
             let _ = connected.send(client.is_some());
             if let Some(mut client) = client {
-                carry_out(&mut client, &job, Side::Target, &mut ui);
+                carry_out(&mut client, &job, Side::Target, None, &mut ui);
                 client.close();
             }
         });
         if !both_connected.recv().unwrap_or(false) {
             return NO_CONNECTION;
         }
-        carry_out(&mut client, &job, Side::Source, &mut ui);
+        carry_out(&mut client, &job, Side::Source, None, &mut ui);
         0
     });
     let limited = arguments.options.bits_per_second.is_some();

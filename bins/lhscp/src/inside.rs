@@ -1,19 +1,20 @@
 //! Connections of this process's own, and what runs on their channels.
 
 use std::ops::{Deref, DerefMut};
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 
 use lh_client::{
     AgentForward, Client, LogLevel, Options as ClientOptions, SessionChannel, SessionNote, SessionSetup,
-    Start, TerminalUi, answer_by_default, connect_or_share,
+    Start, TICKET_REQUEST, TerminalUi, answer_by_default, connect_or_share,
 };
 use lh_config::client::Request;
 use lh_driver::{ChannelHandler, ChannelId, ChannelOptions, Control, ControlCx, ControlEvent};
 use lh_transfer::rcp::{self, Outcome, Party};
-use lh_transfer::{Job, Side};
+use lh_transfer::{Further, Job, Side};
 
 use crate::NO_CONNECTION;
 use crate::command_line::Arguments;
+use crate::further::Connector;
 use crate::place::Host;
 use crate::show::{Show, say};
 
@@ -21,6 +22,8 @@ use crate::show::{Show, say};
 pub(crate) struct Connection {
     client: Client,
     agent: AgentForward,
+    /// How it was made, for further ones.
+    options: ClientOptions,
 }
 
 impl Deref for Connection {
@@ -53,13 +56,9 @@ pub(crate) fn log_in_with(request: &Request, ui: &mut TerminalUi) -> Option<Conn
     };
     match connect_or_share(&options, ui) {
         Ok(mut client) => {
-            // `IPQoS`: a copy is bulk. 0 is what a new socket has.
-            let service = options.config.ip_qos.bulk.filter(|&service| service != 0);
-            if let (Some(_), Some(service)) = (client.address(), service) {
-                let _ = lh_sys::socket::set_tos(client.driver().link().stream().write_fd(), service);
-            }
+            mark_as_bulk(&mut client, &options);
             match client.agent_forward(&options, ui.voice(options.log_level)) {
-                Ok(agent) => Some(Connection { client, agent }),
+                Ok(agent) => Some(Connection { client, agent, options }),
                 Err(error) => {
                     ui.say(&error.to_string());
                     say("Connection closed");
@@ -77,17 +76,36 @@ pub(crate) fn log_in_with(request: &Request, ui: &mut TerminalUi) -> Option<Conn
     }
 }
 
+/// `IPQoS`: a copy is bulk.
+pub(crate) fn mark_as_bulk(client: &mut Client, options: &ClientOptions) {
+    // 0 is what a new socket has.
+    let service = options.config.ip_qos.bulk.filter(|&service| service != 0);
+    if let (Some(_), Some(service)) = (client.address(), service) {
+        let _ = lh_sys::socket::set_tos(client.driver().link().stream().write_fd(), service);
+    }
+}
+
 /// A further channel for the data of a copy.
 fn as_session(handler: Box<dyn ChannelHandler>) -> Box<dyn ChannelHandler> {
     Box::new(SessionChannel::new(SessionSetup::new(Start::Subsystem("sftp".to_owned())), handler))
 }
 
 /// Runs one side of the job; false when the connection is of no more use.
-pub(crate) fn carry_out(connection: &mut Connection, job: &Job, side: Side, ui: &mut TerminalUi) -> bool {
-    let Connection { client, agent } = connection;
+/// `channels`: how many the user has asked for; then further connections may be made too.
+pub(crate) fn carry_out(
+    connection: &mut Connection,
+    job: &Job,
+    side: Side,
+    channels: Option<usize>,
+    ui: &mut TerminalUi,
+) -> bool {
+    let Connection { client, agent, options } = connection;
+    let several = channels.is_some_and(|channels| channels > 1) && !client.is_relayed();
+    let connector = several.then(|| Connector::new(job, side, options));
     let start = Start::Subsystem("sftp".to_owned());
     let setup = SessionSetup { agent_request: agent.request(), ..SessionSetup::new(start) };
-    let handler = Box::new(job.handler(side).with_more_channels(as_session));
+    let further = connector.clone().map(|connector| connector as Arc<dyn Further>);
+    let handler = Box::new(job.handler(side).with_more_channels(as_session).with_further(further));
     let channel = match client.open_session(setup, &ChannelOptions::default(), handler) {
         Ok(channel) => channel,
         Err(error) => {
@@ -95,12 +113,13 @@ pub(crate) fn carry_out(connection: &mut Connection, job: &Job, side: Side, ui: 
             return false;
         }
     };
-    let mut control = Copying { channel: Some(channel), ..Copying::new(agent) };
+    let mut control = Copying { channel: Some(channel), connector, ..Copying::new(agent) };
     let result = client.run(&mut control);
+    let connector = control.connector.take();
     if let Some(request) = control.refused {
         ui.say(&format!("{request} request failed on channel 0"));
     }
-    match result {
+    let good = match result {
         Ok(_) if job.is_finished() => true,
         // Stopped by a signal: nothing is wrong with the connection, but it is no longer needed.
         Ok(_) if job.is_stopped() => false,
@@ -116,7 +135,11 @@ pub(crate) fn carry_out(connection: &mut Connection, job: &Job, side: Side, ui: 
             }
             false
         }
+    };
+    if let Some(connector) = connector {
+        connector.end();
     }
+    good
 }
 
 /// The control of a connection that copies: the server may open nothing, but to the agent with `-A`.
@@ -127,11 +150,13 @@ struct Copying<'a> {
     refused: Option<&'static str>,
     /// Of the remote program.
     status: Option<u32>,
+    /// Makes further connections.
+    connector: Option<Arc<Connector>>,
 }
 
 impl<'a> Copying<'a> {
     const fn new(agent: &'a AgentForward) -> Self {
-        Self { agent, channel: None, refused: None, status: None }
+        Self { agent, channel: None, refused: None, status: None, connector: None }
     }
 }
 
@@ -147,6 +172,11 @@ impl Control for Copying<'_> {
                 Some(SessionNote::ExitStatus(status)) => self.status = Some(*status),
                 _ => {}
             },
+            ControlEvent::GlobalReply { name, ok, .. } if name == TICKET_REQUEST => {
+                if let Some(connector) = &self.connector {
+                    connector.replied(ok);
+                }
+            }
             event => {
                 if let Some(event) = self.agent.on_event(event, cx) {
                     answer_by_default(event, cx);
@@ -187,7 +217,7 @@ pub(crate) fn run_command(
     handler: Box<dyn ChannelHandler>,
     ui: &mut TerminalUi,
 ) -> Ended {
-    let Connection { client, agent } = connection;
+    let Connection { client, agent, .. } = connection;
     let setup = SessionSetup { agent_request: agent.request(), ..SessionSetup::new(Start::Exec(command)) };
     let mut control = Copying::new(agent);
     let result = client

@@ -11,6 +11,7 @@ mod copy;
 mod direct;
 mod durable;
 mod events;
+mod further;
 mod inside;
 mod legacy;
 mod limits;

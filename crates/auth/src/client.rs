@@ -14,8 +14,8 @@ use zeroize::Zeroizing;
 
 use crate::gss::{GSS_METHOD, mic_data, put_mechanisms};
 use crate::{
-    AuthError, CONNECTION_SERVICE, HostRequest, KeyRequest, MAX_PROMPTS, USERAUTH_SERVICE, decode,
-    signed_data,
+    AuthError, CONNECTION_SERVICE, HostRequest, KeyRequest, MAX_PROMPTS, TicketRequest, USERAUTH_SERVICE,
+    decode, signed_data,
 };
 
 /// One question of keyboard-interactive (RFC 4256 section 3.2).
@@ -237,6 +237,19 @@ impl Client {
 
     /// Authenticates as a user of this host (RFC 4252 section 9), with a signature over [`Client::host_signature_data`].
     pub fn host_based(&mut self, request: &HostRequest<'_>, signature: &[u8], sink: &mut dyn PacketSink) {
+        let mut payload = Vec::new();
+        request.encode(&self.user, signature, &mut payload);
+        sink.payload(&payload);
+        self.state = State::Waiting(Sent::Signature);
+    }
+
+    /// What the key that is a ticket of session `joined` must sign for [`Client::ticket`].
+    pub fn ticket_data(&self, joined: &[u8], request: &TicketRequest<'_>) -> Vec<u8> {
+        request.signed_data(joined, &self.session_id, &self.user)
+    }
+
+    /// Joins a session that has logged in, with a signature over [`Client::ticket_data`].
+    pub fn ticket(&mut self, request: &TicketRequest<'_>, signature: &[u8], sink: &mut dyn PacketSink) {
         let mut payload = Vec::new();
         request.encode(&self.user, signature, &mut payload);
         sink.payload(&payload);

@@ -11,8 +11,10 @@ pub mod gss;
 pub mod keysign;
 mod request;
 pub mod server;
+mod ticket;
 
 pub use request::{HOSTBOUND_METHOD, HostRequest, KeyRequest, signed_data};
+pub use ticket::{TICKET, TicketRequest};
 
 /// The only service that can be asked for behind `ssh-userauth`.
 pub const CONNECTION_SERVICE: &[u8] = b"ssh-connection";

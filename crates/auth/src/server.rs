@@ -14,6 +14,7 @@ use zeroize::Zeroizing;
 
 use crate::gss::{GSS_METHOD, GssAttempt, GssReply, read_mechanisms};
 use crate::request::HOSTBOUND_METHOD;
+use crate::ticket::{TICKET, TicketRequest};
 use crate::{
     AuthError, CONNECTION_SERVICE, HostRequest, KeyRequest, MAX_PROMPTS, MAX_USER_LEN, USERAUTH_SERVICE,
     decode, signed_data,
@@ -46,6 +47,8 @@ pub enum Method {
     Responses(Vec<Zeroizing<Vec<u8>>>),
     /// A step of a dialogue of two libraries; answer with [`Server::gss_reply`] unless it is the last.
     Gss(GssAttempt),
+    /// A ticket of a session that has logged in.
+    Ticket(TicketAttempt),
     /// A method nobody here knows, or one whose fields make no sense.
     Other(String),
 }
@@ -67,6 +70,7 @@ impl Method {
             Self::HostBased(_) => HostRequest::METHOD,
             Self::KeyboardInteractive | Self::Responses(_) => "keyboard-interactive",
             Self::Gss(_) => GSS_METHOD,
+            Self::Ticket(_) => TICKET,
             Self::Other(name) => name,
         }
     }
@@ -99,6 +103,15 @@ pub struct HostBasedAttempt {
     /// What the client says its user is called there.
     pub local_user: String,
     /// Must be verified over what [`HostRequest::signed_data`] makes of the above.
+    pub signature: Vec<u8>,
+}
+
+/// A `ticket@longhaul` request. It names the right host key.
+#[derive(Clone, PartialEq, Eq)]
+pub struct TicketAttempt {
+    /// Blob of the key that is the ticket.
+    pub key: Vec<u8>,
+    /// Must be verified over what [`TicketRequest::signed_data`] makes of it and of both sessions.
     pub signature: Vec<u8>,
 }
 
@@ -263,6 +276,12 @@ impl Server {
                     signature: signature.to_vec(),
                 }),
                 Err(_) => Method::Other(name.to_owned()),
+            },
+            TICKET => match TicketRequest::decode(fields) {
+                Ok((request, signature)) if request.host_key == self.host_key => {
+                    Method::Ticket(TicketAttempt { key: request.key.to_vec(), signature: signature.to_vec() })
+                }
+                _ => Method::Other(name.to_owned()),
             },
             "keyboard-interactive" => {
                 let mut reader = Reader::new(fields);

@@ -283,7 +283,12 @@ fn connect_link(options: &Options, depth: usize, log: &mut Log<'_>) -> Result<Co
         !matches!(*config.pubkey_authentication, lh_config::enums::ClientPubkeyAuthentication::Unbound);
     let session_id = link.transport_ref().session_id().unwrap_or_default();
     let machine = lh_auth::client::Client::new(&login.user, session_id, None);
-    let result = log_in(&mut LinkPackets { link: &mut link, peer: &peer, host_bound }, machine, &login, log);
+    let host_key = link.transport_ref().host_key().unwrap_or_default().to_vec();
+    let packets = &mut LinkPackets { link: &mut link, peer: &peer, host_bound };
+    let result = match &options.ticket {
+        Some(ticket) => crate::ticket::join(packets, machine, ticket, &host_key, log),
+        None => log_in(packets, machine, &login, log),
+    };
     if let Err(error) = result {
         if matches!(error, ClientError::Denied(_)) {
             let reason = lh_wire::msg::disconnect::NO_MORE_AUTH_METHODS_AVAILABLE;

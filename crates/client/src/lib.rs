@@ -41,6 +41,7 @@ mod syslog;
 mod terminal;
 #[cfg(test)]
 mod testing;
+mod ticket;
 mod ui;
 mod unencrypted;
 mod update_host_keys;
@@ -62,6 +63,7 @@ pub use session::{
 pub use shared::connect_or_share;
 pub use syslog::Syslog;
 pub use terminal::TerminalUi;
+pub use ticket::{TICKET_REQUEST, Ticket};
 pub use ui::{LogLevel, Secret, UserInterface};
 pub use update_host_keys::HostKeyUpdate;
 pub use x11::{X11Forward, X11Request};

@@ -2,10 +2,12 @@
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 
 use lh_config::client::{ClientConfig, CommandLine, JumpHost, Request, UserFile};
 use lh_config::{Account, ConfigError, Environment};
 
+use crate::ticket::Ticket;
 use crate::ui::LogLevel;
 
 /// Everything [`connect`](crate::connect()) needs to know.
@@ -21,6 +23,8 @@ pub struct Options {
     pub log_level: LogLevel,
     /// The session is to have a terminal: then the connection stays encrypted, whatever `NoneSwitch` says.
     pub terminal: bool,
+    /// Join the session of this ticket instead of logging in.
+    pub ticket: Option<Arc<Ticket>>,
 }
 
 impl Options {
@@ -37,6 +41,7 @@ impl Options {
             system_file: request.system_file.clone(),
             log_level,
             terminal: false,
+            ticket: None,
         })
     }
 

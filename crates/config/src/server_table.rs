@@ -243,6 +243,9 @@ keyword_table! {
     /// Serve counters over HTTP, in the text format of Prometheus, at /metrics of this address: a loopback one, unless the word public follows it. Our own keyword.
     prometheus_listen: PrometheusListen = "none", "PrometheusListen", Global, Works;
 
+    /// Let a client that has logged in bring further connections without another login, by tickets that are good once and for half a minute. Our own keyword.
+    longhaul_tickets: bool = "yes", "LonghaulTickets", Match, Works;
+
     /// HPN-SSH: windows grow with the path; `no` fixes them, at HPNBufferSize or 2 MiB.
     tcp_rcv_buf_poll: bool = "yes", "TcpRcvBufPoll", Match, Works;
     /// HPN-SSH: windows stay at 2 MiB, whatever else is configured.

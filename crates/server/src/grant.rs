@@ -105,7 +105,7 @@ fn path(reader: &mut Reader<'_>) -> Result<PathBuf, WireError> {
     Ok(OsString::from_vec(reader.string()?.to_vec()).into())
 }
 
-fn put_options(out: &mut Vec<u8>, options: &KeyOptions) {
+pub(crate) fn put_options(out: &mut Vec<u8>, options: &KeyOptions) {
     // By name, so that nobody adds an option that gets lost on the way.
     let KeyOptions {
         pty,
@@ -151,7 +151,7 @@ fn put_options(out: &mut Vec<u8>, options: &KeyOptions) {
     put_list(out, permit_listen);
 }
 
-fn read_options(reader: &mut Reader<'_>) -> Result<KeyOptions, WireError> {
+pub(crate) fn read_options(reader: &mut Reader<'_>) -> Result<KeyOptions, WireError> {
     let mut flags = [false; 8];
     for flag in &mut flags {
         *flag = reader.boolean()?;

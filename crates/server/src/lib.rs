@@ -33,6 +33,7 @@ mod strict;
 mod surroundings;
 #[cfg(test)]
 mod testing;
+mod tickets;
 mod transfer_log;
 
 pub use hand_over::{HandOver, LogTarget};

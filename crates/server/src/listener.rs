@@ -24,9 +24,11 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process};
 use zeroize::Zeroizing;
 
+use crate::counters::Counters;
 use crate::hand_over::{AUTHENTICATED, HandOver, LogTarget};
 use crate::log::{Log, debug, error, info, verbose};
 use crate::penalties::{Consequence, Misdeed, Source, Table};
+use crate::tickets::{TAKE, TAKE_LENGTH, Tickets};
 use exporter::{Exporter, Present};
 use reports::Reports;
 
@@ -45,6 +47,8 @@ struct Startup {
     peer: SocketAddr,
     source: Source,
     deadline: Option<Instant>,
+    /// There is a ticket for it: it is no stranger that logs in.
+    expected: bool,
 }
 
 /// What the listener is told besides the configuration.
@@ -112,6 +116,7 @@ struct Listener {
     signals: Signals,
     /// Serves counters, where it is asked for.
     exporter: Option<Exporter>,
+    tickets: Tickets,
 }
 
 /// Listens until SIGTERM; returns the process's exit status.
@@ -149,6 +154,7 @@ pub fn serve(mut hand_over: HandOver, options: &ListenerOptions) -> Result<i32, 
         throttling: false,
         signals,
         exporter,
+        tickets: Tickets::default(),
     };
     let end = listener.run(options);
     if let Some(path) = pid_file {
@@ -234,8 +240,9 @@ impl Listener {
                     }
                 }
             }
-            self.hear(&heard);
+            // In this order: a ticket has been given out before somebody shows it.
             self.read_reports(&reporting);
+            self.hear(&heard);
             self.kill_overdue();
             let present = Present { sessions: self.running.len(), unauthenticated: self.startups.len() };
             if let Some(exporter) = &mut self.exporter {
@@ -297,16 +304,43 @@ impl Listener {
     fn hear(&mut self, heard: &[Pid]) {
         for pid in heard {
             let Some(at) = self.startups.iter().position(|startup| startup.pid == *pid) else { continue };
+            if self.answer_joiner(at) {
+                continue;
+            }
             let startup = self.startups.swap_remove(at);
             if let Some(mut running) = self.running.remove(pid) {
                 self.take_word(startup, &mut running);
                 self.running.insert(*pid, running);
             }
         }
-        if self.throttling && self.startups.len() < self.hand_over.config.max_startups.value.begin as usize {
+        if self.throttling && self.strangers() < self.hand_over.config.max_startups.value.begin as usize {
             self.throttling = false;
             info!(self.log, "exited MaxStartups throttling");
         }
+    }
+
+    /// Connections that have not logged in and that nobody has announced.
+    fn strangers(&self) -> usize {
+        self.startups.iter().filter(|startup| !startup.expected).count()
+    }
+
+    /// Gives a session what the ticket is worth that its client has shown; false when it wants something else.
+    fn answer_joiner(&mut self, at: usize) -> bool {
+        use rustix::net::{RecvFlags, SendFlags, recv, send};
+        let Some(startup) = self.startups.get(at) else { return false };
+        let mut question = [0; TAKE_LENGTH];
+        let look = RecvFlags::DONTWAIT | RecvFlags::PEEK;
+        let all = matches!(recv(&startup.control, &mut question, look), Ok((TAKE_LENGTH, _)));
+        let (TAKE, Some(id)) = (question[0], question[1..].first_chunk().filter(|_| all)) else {
+            return false;
+        };
+        let _ = recv(&startup.control, &mut [0; TAKE_LENGTH][..], RecvFlags::DONTWAIT);
+        let record = self.tickets.take(id, Instant::now()).unwrap_or_default();
+        let mut answer = u32::try_from(record.len()).unwrap_or_default().to_be_bytes().to_vec();
+        answer.extend_from_slice(&record);
+        // Its socket is empty, so this fits.
+        let _ = send(&startup.control, &answer, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+        true
     }
 
     /// Takes what a startup says first.
@@ -315,17 +349,24 @@ impl Listener {
         running.authenticated = first.is_some_and(|byte| [byte] == AUTHENTICATED);
         if let Some(exporter) = &mut self.exporter {
             exporter.seen.logged_in += u64::from(running.authenticated);
+        }
+        if running.authenticated || self.exporter.is_some() {
             running.reports = Some(Reports::new(startup.control, first));
         }
     }
 
     /// Takes what sessions have counted.
     fn read_reports(&mut self, reporting: &[Pid]) {
-        let Some(exporter) = &mut self.exporter else { return };
+        let mut nobodys = Counters::default();
+        let sum = self.exporter.as_mut().map_or(&mut nobodys, |exporter| &mut exporter.seen.sessions);
         for pid in reporting {
             let Some(running) = self.running.get_mut(pid) else { continue };
-            if running.reports.as_mut().is_some_and(|reports| !reports.read(&mut exporter.seen.sessions)) {
+            let mut tickets = Vec::new();
+            if running.reports.as_mut().is_some_and(|reports| !reports.read(sum, &mut tickets)) {
                 running.reports = None;
+            }
+            for (id, record) in tickets {
+                self.tickets.keep(*pid, running.address, id, record, Instant::now());
             }
         }
     }
@@ -354,8 +395,9 @@ impl Listener {
                 self.take_word(startup, &mut running);
             }
             if let (Some(exporter), Some(reports)) = (&mut self.exporter, &mut running.reports) {
-                reports.read(&mut exporter.seen.sessions);
+                reports.read(&mut exporter.seen.sessions, &mut Vec::new());
             }
+            self.tickets.void(pid);
             let misdeed = match (status.exit_status(), status.terminating_signal()) {
                 _ if running.overdue => Some(Misdeed::GraceExceeded),
                 (Some(status), _) => Misdeed::of_status(status),
@@ -403,14 +445,19 @@ impl Listener {
     /// Starts a session, unless too many have not authenticated.
     fn admit(&mut self, socket: OwnedFd, peer: SocketAddr) {
         let source = Source::of(peer.ip(), self.hand_over.config.per_source_net_block_size.value);
-        if let Some(reason) = self.penalties.refuses(peer.ip(), source, Instant::now()) {
+        // As many as there are tickets for that address may come, whatever else does.
+        let address = peer.ip();
+        let coming = self.startups.iter().filter(|one| one.expected && one.peer.ip() == address).count();
+        let expected = self.tickets.expected(address, Instant::now()) > coming;
+        let refused = if expected { None } else { self.penalties.refuses(address, source, Instant::now()) };
+        if let Some(reason) = refused {
             let waiting = self.startups.len();
             verbose!(self.log, "drop connection #{waiting} from [{}]:{} {reason}", peer.ip(), peer.port());
             turn_away(&socket, b"Not allowed at this time\r\n");
             self.saw(|seen| seen.penalised += 1);
             return;
         }
-        if let Some(reason) = self.too_many(source) {
+        if let Some(reason) = self.too_many(source).filter(|_| !expected) {
             if reason == "Maxstartups" && !self.throttling {
                 self.throttling = true;
                 error!(self.log, "beginning MaxStartups throttling");
@@ -432,7 +479,7 @@ impl Listener {
                     Running { address, source, authenticated: false, overdue: false, reports: None },
                 );
                 self.saw(|seen| seen.accepted += 1);
-                self.startups.push(Startup { control, pid, peer, source, deadline });
+                self.startups.push(Startup { control, pid, peer, source, deadline, expected });
             }
             Err(problem) => {
                 error!(self.log, "cannot start a session process: {problem}");
@@ -459,11 +506,11 @@ impl Listener {
         let mut random = [0; 4];
         SystemRandom.fill(&mut random);
         // The remainder by 100 of 32 random bits is fair to two parts in a hundred million.
-        if limit.drops(self.startups.len(), u32::from_ne_bytes(random)) {
+        if limit.drops(self.strangers(), u32::from_ne_bytes(random)) {
             return Some("Maxstartups");
         }
         let per_source = self.hand_over.config.per_source_max_startups.value.0?;
-        let same = self.startups.iter().filter(|startup| startup.source == source).count();
+        let same = self.startups.iter().filter(|one| one.source == source && !one.expected).count();
         (same >= per_source as usize).then_some("PerSourceMaxStartups")
     }
 

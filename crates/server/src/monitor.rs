@@ -9,6 +9,7 @@ mod chains;
 mod external;
 mod gss;
 mod hostbased;
+mod joining;
 mod journal;
 mod judge;
 mod keys;
@@ -41,6 +42,7 @@ use crate::log::{Log, error, info};
 use crate::questions::{Decision, Talk};
 pub(crate) use chains::satisfiable;
 use gss::Gss;
+use joining::Joining;
 use journal::{describe, fingerprint};
 use pam::Modules;
 use presence::Presence;
@@ -120,6 +122,8 @@ struct Candidate {
     used_keys: Vec<PublicKey>,
     /// The methods that have succeeded, a line each.
     proofs: String,
+    /// By ticket: the process of the session that he had already.
+    joined: Option<u32>,
 }
 
 /// See the module documentation.
@@ -147,6 +151,7 @@ pub(crate) struct Monitor {
     /// The first exchange hash that was signed, and the key that signed it: what users' signatures must cover.
     session_id: Vec<u8>,
     host_key: Vec<u8>,
+    joining: Joining,
 }
 
 impl Monitor {
@@ -177,6 +182,7 @@ impl Monitor {
             sha1: false,
             session_id: Vec::new(),
             host_key: Vec::new(),
+            joining: Joining::default(),
         }
     }
 
@@ -359,8 +365,9 @@ impl Monitor {
         }
         self.stage = Stage::Over;
         let candidate = self.candidate.take().ok_or(Unexpected::Time)?;
-        let user = candidate.user.ok_or(Unexpected::User)?;
+        let user = candidate.user.clone().ok_or(Unexpected::User)?;
         let ids = Ids::of(&user).map_err(|_| Unexpected::User)?;
+        self.may_ask_for_tickets(&candidate);
         self.presence.logged_in(&user, candidate.settings.print_last_log.value);
         // From here on the process behind it talks to somebody else.
         let said = self.modules.take().map(|modules| modules.said().to_owned()).unwrap_or_default();
@@ -441,6 +448,7 @@ impl Monitor {
             options: KeyOptions::default(),
             must_change_password: false,
             used_keys: Vec::new(),
+            joined: None,
             proofs: String::new(),
         })
     }

@@ -9,7 +9,7 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use lh_auth::gss::{GssAttempt, GssReply};
-use lh_auth::server::{Attempt, HostBasedAttempt, Method, PublicKeyAttempt};
+use lh_auth::server::{Attempt, HostBasedAttempt, Method, PublicKeyAttempt, TicketAttempt};
 use lh_sys::records::Last;
 use lh_wire::{Reader, WireError, Writer};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -67,6 +67,11 @@ pub(crate) enum Question {
     Transfer(Transfer),
     /// No question: how the connection goes.
     Conduct(Conduct),
+    /// The client wants to bring a further connection; its key is to be the ticket.
+    Ticket {
+        /// Blob of an Ed25519 key.
+        key: Vec<u8>,
+    },
 }
 
 /// The answer to [`Question::Arrived`].
@@ -159,6 +164,10 @@ impl Question {
                 out.put_u8(9);
                 conduct.write_to(&mut out);
             }
+            Self::Ticket { key } => {
+                out.put_u8(20);
+                out.put_string(key);
+            }
         }
         out
     }
@@ -186,6 +195,7 @@ impl Question {
             7 => Self::Left { line: text(&mut reader)? },
             8 => Self::Transfer(Transfer::read_from(&mut reader)?),
             9 => Self::Conduct(Conduct::read_from(&mut reader)?),
+            20 => Self::Ticket { key: reader.string()?.to_vec() },
             _ => return Err(WireError::Invalid { what: "kind of question" }),
         };
         reader.finish()?;
@@ -238,6 +248,11 @@ fn put_method(out: &mut Vec<u8>, method: &Method) {
                 _ => out.put_string(bytes),
             }
         }
+        Method::Ticket(TicketAttempt { key, signature }) => {
+            out.put_u8(20);
+            out.put_string(key);
+            out.put_string(signature);
+        }
         Method::Other(name) => {
             out.put_u8(6);
             out.put_string(name.as_bytes());
@@ -287,6 +302,10 @@ fn read_method(reader: &mut Reader<'_>) -> Result<Method, WireError> {
             reader.string()?;
             Method::Gss(GssAttempt::Complete)
         }
+        20 => Method::Ticket(TicketAttempt {
+            key: reader.string()?.to_vec(),
+            signature: reader.string()?.to_vec(),
+        }),
         _ => return Err(WireError::Invalid { what: "kind of method" }),
     })
 }
@@ -524,6 +543,7 @@ mod tests {
         same(&Question::Prove { algorithm: "ssh-ed25519".into(), key: vec![3; 51] });
         same(&Question::Arrived { line: "pts/3".into(), pid: 77 });
         same(&Question::Left { line: "pts/3".into() });
+        same(&Question::Ticket { key: vec![3; 51] });
         same(&Question::Conduct(crate::figures::tests::conduct()));
         let outcome = crate::figures::Outcome::Complete;
         same(&Question::Transfer(crate::figures::tests::transfer(b"/a\n\xff", outcome)));
@@ -556,6 +576,7 @@ mod tests {
             Method::Gss(GssAttempt::Token(vec![8; 700])),
             Method::Gss(GssAttempt::Mic(vec![9; 28])),
             Method::Gss(GssAttempt::Complete),
+            Method::Ticket(TicketAttempt { key: vec![1; 51], signature: vec![9; 83] }),
             Method::Other("unknown".into()),
         ] {
             same(&Question::Decide(Attempt { user: "ada".into(), method }));

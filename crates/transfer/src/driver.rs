@@ -3,6 +3,8 @@
 //! A [`Job`] is an engine with a [`JobHandler`] for each remote end. One end needs no more than its driver's
 //! thread. Two ends (a copy from one remote host to another) have a driver each, usually on two threads: the engine
 //! is behind a lock, and a byte in a socket pair wakes the other side when there is something for it to send.
+//! So is it with further connections to the same end ([`crate::Further`]): each has a driver on a thread of its own, for its channels
+//! and its ciphers, and rings for the others when there is something for them.
 
 use std::io::{IoSliceMut, Read, Write};
 use std::os::fd::AsFd;
@@ -16,6 +18,8 @@ use lh_driver::{
 use lh_sftp::server::Output;
 use lh_sys::signals::Signals;
 
+use crate::engine::Turn;
+use crate::further::{Bell, Further};
 use crate::{Current, Direction, Engine, Event, Options, Plan, Side, Summary, Totals, Waits};
 
 /// Who is told how the copy goes. Called on the thread of a driver; must not block for long.
@@ -43,9 +47,22 @@ struct State {
     engine: Engine,
     report: Box<dyn Report>,
     /// The channels to the remote end: the first one, and further ones ([`Engine::open_lane`]).
-    channels: Vec<ChannelId>,
+    channels: Vec<Open>,
+    /// Channels to be opened after all, where a connection was to be had instead.
+    instead: usize,
+    /// What the others were last woken for: how things stood, and the requests that waited on each channel.
+    turn: Option<Turn>,
+    queued: Vec<usize>,
     /// A signal has come: everything is left as it is, to be gone on with.
     stopped: bool,
+}
+
+/// A channel of one of the connections.
+#[derive(Clone, Copy)]
+struct Open {
+    connection: usize,
+    lane: usize,
+    id: ChannelId,
 }
 
 /// Makes a session channel that runs the SFTP subsystem of one that only knows what to do with its bytes.
@@ -57,6 +74,8 @@ struct Shared {
     signals: Mutex<Option<Arc<Signals>>>,
     /// Writing ends; a byte wakes the handler of that side.
     wake: [UnixStream; 2],
+    /// Of each connection to the same end, the first one's first.
+    bells: Mutex<Vec<Arc<Bell>>>,
 }
 
 /// A copy that runs on drivers. Clones mean the same copy.
@@ -81,9 +100,23 @@ impl Job {
         let (source, target) = (pair()?, pair()?);
         let relay = plan.direction == Direction::Relay;
         let engine = Engine::new(plan, options, Instant::now());
-        let state = Mutex::new(State { engine, report, channels: Vec::new(), stopped: false });
+        let state = State {
+            engine,
+            report,
+            channels: Vec::new(),
+            instead: 0,
+            turn: None,
+            queued: Vec::new(),
+            stopped: false,
+        };
         Ok(Self {
-            shared: Arc::new(Shared { state, relay, signals: Mutex::default(), wake: [source.1, target.1] }),
+            shared: Arc::new(Shared {
+                state: Mutex::new(state),
+                relay,
+                signals: Mutex::default(),
+                wake: [source.1, target.1],
+                bells: Mutex::new(vec![Arc::new(Bell::new()?)]),
+            }),
             listen: Arc::new([source.0, target.0]),
         })
     }
@@ -95,11 +128,84 @@ impl Job {
             job: self.clone(),
             side,
             lane: Some(0),
+            connection: 0,
+            bell: self.bell(0),
             as_session: None,
+            further: None,
             deadline: None,
             closed: false,
             signals,
         }
+    }
+
+    /// A further connection to the end that has one stands; returns its number, from 1.
+    ///
+    /// # Errors
+    /// No descriptors are left.
+    pub fn further_connection(&self) -> std::io::Result<usize> {
+        let bell = Arc::new(Bell::new()?);
+        let mut bells = self.shared.bells.lock().unwrap_or_else(PoisonError::into_inner);
+        bells.push(bell);
+        Ok(bells.len() - 1)
+    }
+
+    /// The handler for an SFTP channel of a further connection, of which the `first` one hears what happens on the others. It stops
+    /// its driver, with 0, when the copy is finished.
+    pub fn further_handler(&self, side: Side, connection: usize, first: bool) -> JobHandler {
+        JobHandler {
+            job: self.clone(),
+            side,
+            lane: None,
+            connection,
+            bell: if first { self.bell(connection) } else { None },
+            as_session: None,
+            further: None,
+            deadline: None,
+            closed: false,
+            signals: None,
+        }
+    }
+
+    /// No connection came of it. `beyond`: it was to be had because the server allows no more channels.
+    pub fn connection_failed(&self, beyond: bool) {
+        let mut state = self.lock();
+        if beyond {
+            state.engine.lane_refused();
+        } else {
+            state.instead += 1;
+        }
+        drop(state);
+        self.ring(|_| true);
+    }
+
+    /// A further connection is gone.
+    pub fn connection_lost(&self, connection: usize, reason: &str) {
+        let now = Instant::now();
+        let mut state = self.lock();
+        state.lose(connection, reason, now);
+        state.tell(now);
+        drop(state);
+        self.ring(|_| true);
+    }
+
+    /// Tells whoever follows the copy what was decided about its connections.
+    pub fn remark(&self, text: String) {
+        self.lock().report.event(Event::Told { text }, Instant::now());
+    }
+
+    fn bell(&self, connection: usize) -> Option<Arc<Bell>> {
+        let bells = self.shared.bells.lock().unwrap_or_else(PoisonError::into_inner);
+        bells.get(connection).cloned().filter(|_| !self.shared.relay)
+    }
+
+    /// Wakes the connections that are `wanted`.
+    fn ring(&self, wanted: impl Fn(usize) -> bool) {
+        let bells = self.shared.bells.lock().unwrap_or_else(PoisonError::into_inner);
+        bells
+            .iter()
+            .enumerate()
+            .filter(|(connection, _)| wanted(*connection))
+            .for_each(|(_, bell)| bell.ring());
     }
 
     /// The connection of `side` is gone, or never came to be; see [`Engine::lost`].
@@ -151,8 +257,9 @@ impl Job {
 
 impl State {
     /// Sends on every channel what there is room for.
-    fn advance_all(&mut self, side: Side, cx: &mut ChannelCx<'_>, now: Instant) {
-        for (lane, &id) in self.channels.iter().enumerate() {
+    fn advance_all(&mut self, side: Side, connection: usize, cx: &mut ChannelCx<'_>, now: Instant) {
+        for open in self.channels.iter().filter(|open| open.connection == connection) {
+            let (lane, id) = (open.lane, open.id);
             let mut control = cx.control();
             let Some(mut channel) = control.channel(id) else { continue };
             let mut out = ChannelOutput(&mut channel);
@@ -161,6 +268,31 @@ impl State {
                 lane => self.engine.advance_lane(lane, &mut out, now),
             }
         }
+    }
+
+    /// The channels of a connection are gone.
+    fn lose(&mut self, connection: usize, reason: &str, now: Instant) {
+        for open in self.channels.extract_if(.., |open| open.connection == connection) {
+            self.engine.lane_lost(open.lane, reason, now);
+        }
+    }
+
+    /// Which connections but this one have something to do that they had not.
+    fn others(&mut self, connection: usize) -> Vec<usize> {
+        let turn = self.engine.turn();
+        let changed = self.turn.replace(turn) != Some(turn);
+        let mut others = Vec::new();
+        for open in &self.channels {
+            let queued = self.engine.lane_queue(open.lane);
+            if self.queued.len() <= open.lane {
+                self.queued.resize(open.lane + 1, 0);
+            }
+            let before = self.queued.get_mut(open.lane).map_or(0, |seen| std::mem::replace(seen, queued));
+            if open.connection != connection && (changed || queued > before) {
+                others.push(open.connection);
+            }
+        }
+        others
     }
 
     fn tell(&mut self, now: Instant) {
@@ -176,8 +308,14 @@ pub struct JobHandler {
     side: Side,
     /// Which of the channels to this end; none for a further one that is not open.
     lane: Option<usize>,
+    /// Which of the connections to this end.
+    connection: usize,
+    /// Rung by the others; in one handler of each connection.
+    bell: Option<Arc<Bell>>,
     /// How further channels are opened, if they may be.
     as_session: Option<AsSession>,
+    /// Who makes further connections, if they may be.
+    further: Option<Arc<dyn Further>>,
     deadline: Option<Instant>,
     closed: bool,
     signals: Option<Arc<Signals>>,
@@ -186,6 +324,7 @@ pub struct JobHandler {
 /// What a handler waits for, beside its channel.
 const WAKE: usize = 0;
 const SIGNALS: usize = 1;
+const BELL: usize = 2;
 
 impl JobHandler {
     /// Lets the copy open further channels on the same connection when they help.
@@ -195,13 +334,20 @@ impl JobHandler {
         self
     }
 
+    /// Lets the copy have further connections when they help.
+    #[must_use]
+    pub fn with_further(mut self, further: Option<Arc<dyn Further>>) -> Self {
+        self.further = further;
+        self
+    }
+
     fn run(&mut self, cx: &mut ChannelCx<'_>) {
         let now = cx.now();
         let mut guard = self.job.lock();
         let state = &mut *guard;
-        if state.channels.len() > 1 {
+        if state.channels.len() > 1 || self.connection > 0 {
             // What came on one makes room for data on all.
-            state.advance_all(self.side, cx, now);
+            state.advance_all(self.side, self.connection, cx, now);
         } else if self.lane == Some(0) {
             state.engine.advance(self.side, &mut ChannelOutput(cx), now);
         }
@@ -219,13 +365,21 @@ impl JobHandler {
         let finished = state.engine.is_finished() || state.stopped;
         let other = if self.side == Side::Source { Side::Target } else { Side::Source };
         let wake = self.job.shared.relay && (finished || state.engine.wants_to_send(other));
+        let others = state.others(self.connection);
         drop(guard);
+        if finished && !self.closed {
+            self.job.ring(|connection| connection != self.connection);
+        } else if !others.is_empty() {
+            self.job.ring(|connection| others.contains(&connection));
+        }
         if finished && !std::mem::replace(&mut self.closed, true) {
             self.job.wake_other(self.side);
             self.signals = None;
             let mut state = self.job.lock();
             let summary = state.engine.summary();
-            state.report.ended(&summary, now);
+            if self.connection == 0 {
+                state.report.ended(&summary, now);
+            }
             drop(state);
             self.close_all(cx);
             cx.stop(0);
@@ -236,24 +390,35 @@ impl JobHandler {
 
     fn opened(&mut self, id: ChannelId) {
         let state = &mut *self.job.lock();
-        match self.lane {
-            Some(_) => state.engine.open(self.side),
-            None => self.lane = Some(state.engine.open_lane()),
-        }
+        let lane = match self.lane {
+            Some(lane) => {
+                state.engine.open(self.side);
+                lane
+            }
+            None => *self.lane.insert(state.engine.open_lane()),
+        };
         // Of two remote ends neither has further ones.
         if !self.job.shared.relay {
-            state.channels.push(id);
+            state.channels.push(Open { connection: self.connection, lane, id });
         }
     }
 
-    /// Asks for as many channels as the engine would like to have.
+    /// Asks for as many channels as the engine would like to have, or for connections instead.
     fn open_more(&self, state: &mut State, as_session: AsSession, cx: &mut ChannelCx<'_>) {
+        let mut channels = std::mem::take(&mut state.instead);
         for _ in 0..state.engine.lanes_wanted() {
+            let connects = self.further.as_ref().is_some_and(|further| further.instead(&mut cx.control()));
+            channels += usize::from(!connects);
+        }
+        for _ in 0..channels {
             let handler = Self {
                 job: self.job.clone(),
                 side: self.side,
                 lane: None,
+                connection: self.connection,
+                bell: None,
                 as_session: None,
+                further: self.further.clone(),
                 deadline: None,
                 closed: false,
                 signals: None,
@@ -266,9 +431,10 @@ impl JobHandler {
     }
 
     fn close_all(&self, cx: &mut ChannelCx<'_>) {
-        let channels = std::mem::take(&mut self.job.lock().channels);
-        for id in channels {
-            if let Some(mut channel) = cx.control().channel(id) {
+        let mine = |open: &mut Open| open.connection == self.connection;
+        let channels: Vec<Open> = self.job.lock().channels.extract_if(.., mine).collect();
+        for open in channels {
+            if let Some(mut channel) = cx.control().channel(open.id) {
                 channel.close();
             }
         }
@@ -281,8 +447,22 @@ impl JobHandler {
         }
         match self.lane {
             Some(0) => self.job.lost(self.side, reason),
+            Some(_) if self.connection > 0 => {
+                // It has no other purpose.
+                self.job.lock().lose(self.connection, reason, cx.now());
+                cx.stop(0);
+            }
             Some(lane) => self.job.lock().engine.lane_lost(lane, reason, cx.now()),
-            None => self.job.lock().engine.lane_refused(),
+            None if self.further.as_ref().is_some_and(|further| further.beyond()) => {}
+            None => {
+                let mut state = self.job.lock();
+                state.engine.lane_refused();
+                if self.connection > 0
+                    && !state.channels.iter().any(|open| open.connection == self.connection)
+                {
+                    cx.stop(0);
+                }
+            }
         }
         self.run(cx);
     }
@@ -332,6 +512,9 @@ impl ChannelHandler for JobHandler {
         if self.job.shared.relay {
             out.add(WAKE, self.job.listen[self.side as usize].as_fd(), Interest::READ);
         }
+        if let Some(bell) = &self.bell {
+            out.add(BELL, bell.fd(), Interest::READ);
+        }
         if let Some(signals) = &self.signals {
             out.add(SIGNALS, signals.as_fd(), Interest::READ);
         }
@@ -344,6 +527,10 @@ impl ChannelHandler for JobHandler {
                 state.stopped = true;
                 state.engine.leave();
             }
+            return self.run(cx);
+        }
+        if let (BELL, Some(bell)) = (token, &self.bell) {
+            bell.hear();
             return self.run(cx);
         }
         let mut drained = [0; 256];

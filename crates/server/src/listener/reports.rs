@@ -1,4 +1,5 @@
-//! What sessions report to the listener, where `PrometheusListen` wants it: totals, over the socket that told of the login.
+//! What sessions report to the listener over the socket that told of the login: totals, where `PrometheusListen` wants them, and
+//! the tickets that are to be kept for them.
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -6,6 +7,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 
 use crate::counters::{Counters, REPORT, REPORT_LENGTH};
+use crate::tickets::{Id, KEEP, KEEP_LENGTH, LARGEST};
 
 /// One session's end.
 pub(super) struct Reports {
@@ -15,12 +17,15 @@ pub(super) struct Reports {
     counted: Counters,
 }
 
+/// A ticket to be kept, and what it is worth.
+pub(super) type Ticket = (Id, Vec<u8>);
+
 impl Reports {
     /// `first` is the byte that has been read of it already, if it is no word about the login.
     pub(super) fn new(control: OwnedFd, first: Option<u8>) -> Self {
         Self {
             control,
-            inbox: first.filter(|byte| *byte == REPORT).into_iter().collect(),
+            inbox: first.filter(|byte| [REPORT, KEEP].contains(byte)).into_iter().collect(),
             counted: Counters::default(),
         }
     }
@@ -30,8 +35,8 @@ impl Reports {
         &self.control
     }
 
-    /// Adds to `sum` what has been reported; false when no more will come.
-    pub(super) fn read(&mut self, sum: &mut Counters) -> bool {
+    /// Adds to `sum` what has been reported, and to `tickets`; false when no more will come.
+    pub(super) fn read(&mut self, sum: &mut Counters, tickets: &mut Vec<Ticket>) -> bool {
         loop {
             let mut buffer = [0; 4 * REPORT_LENGTH];
             match recv(self.control.as_fd(), &mut buffer, RecvFlags::DONTWAIT) {
@@ -40,15 +45,43 @@ impl Reports {
                 Err(Errno::INTR) => continue,
                 Err(error) => return error == Errno::AGAIN,
             }
-            while let Some((report, rest)) = self.inbox.split_first_chunk::<REPORT_LENGTH>() {
-                // A session of another version, after a restart, does not make sense.
-                let Some(now) = Counters::read(report) else { return false };
-                sum.grow(&self.counted, &now);
-                self.counted = now;
-                self.inbox = rest.to_vec();
+            loop {
+                let used = match self.inbox.first() {
+                    None => break,
+                    Some(&KEEP) => match ticket(&self.inbox) {
+                        Err(()) => return false,
+                        Ok(None) => break,
+                        Ok(Some((ticket, used))) => {
+                            tickets.push(ticket);
+                            used
+                        }
+                    },
+                    Some(_) => {
+                        let Some((report, _)) = self.inbox.split_first_chunk::<REPORT_LENGTH>() else {
+                            break;
+                        };
+                        // A session of another version, after a restart, does not make sense.
+                        let Some(now) = Counters::read(report) else { return false };
+                        sum.grow(&self.counted, &now);
+                        self.counted = now;
+                        REPORT_LENGTH
+                    }
+                };
+                self.inbox.drain(..used);
             }
         }
     }
+}
+
+/// The ticket at the beginning of `inbox` and the length of its message, once all of it is there.
+fn ticket(inbox: &[u8]) -> Result<Option<(Ticket, usize)>, ()> {
+    let Some((head, rest)) = inbox.split_first_chunk::<KEEP_LENGTH>() else { return Ok(None) };
+    let (id, length) = head[1..].split_first_chunk::<32>().ok_or(())?;
+    let length = u32::from_be_bytes(length.try_into().map_err(drop)?) as usize;
+    if length > LARGEST {
+        return Err(());
+    }
+    Ok(rest.get(..length).map(|record| ((*id, record.to_vec()), KEEP_LENGTH + length)))
 }
 
 #[cfg(test)]
@@ -62,19 +95,36 @@ mod tests {
     fn totals_of_a_session_are_counted_once() {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         let mut sum = Counters::default();
+        let mut tickets = Vec::new();
         let mut counters = Counters::default();
         counters.add(Counter::BytesIn, 100);
         let report = counters.report();
         theirs.write_all(&report[1..]).unwrap();
         let mut reports = Reports::new(ours.into(), Some(report[0]));
-        assert!(reports.read(&mut sum));
+        assert!(reports.read(&mut sum, &mut tickets));
         assert_eq!(sum, counters);
         counters.add(Counter::BytesIn, 11);
         theirs.write_all(&counters.report()[..20]).unwrap();
-        assert!(reports.read(&mut sum));
+        assert!(reports.read(&mut sum, &mut tickets));
         theirs.write_all(&counters.report()[20..]).unwrap();
+        // A ticket that comes in two pieces, and a report behind it.
+        let keep = [&[KEEP][..], &[7; 32], &[0, 0, 0, 3], b"abc"].concat();
+        theirs.write_all(&keep[..10]).unwrap();
+        assert!(reports.read(&mut sum, &mut tickets));
+        assert_eq!((sum, tickets.len()), (counters, 0));
+        theirs.write_all(&keep[10..]).unwrap();
+        counters.add(Counter::BytesIn, 5);
+        theirs.write_all(&counters.report()).unwrap();
         drop(theirs);
-        assert!(!reports.read(&mut sum));
-        assert_eq!(sum, counters);
+        assert!(!reports.read(&mut sum, &mut tickets));
+        assert_eq!((sum, tickets), (counters, vec![([7; 32], b"abc".to_vec())]));
+    }
+
+    #[test]
+    fn a_ticket_longer_than_any_ends_the_conversation() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        theirs.write_all(&[&[KEEP][..], &[7; 32], &[0xff; 4]].concat()).unwrap();
+        let mut reports = Reports::new(ours.into(), None);
+        assert!(!reports.read(&mut Counters::default(), &mut Vec::new()));
     }
 }

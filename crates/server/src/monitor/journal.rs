@@ -35,6 +35,9 @@ impl Monitor {
                 format!("{}, client user \"{user}\", client host \"{host}\"", described(&attempt.key))
             }
             Method::Gss(_) if !self.gss.principal().is_empty() => format!(": {}", self.gss.principal()),
+            Method::Ticket(_) => {
+                candidate.joined.map(|pid| format!(": joined session of {pid}")).unwrap_or_default()
+            }
             _ => String::new(),
         };
         let most = candidate.settings.max_auth_tries.value;
@@ -47,6 +50,7 @@ impl Monitor {
         let (name, ip, port) = (&candidate.name, self.peer.ip(), self.peer.port());
         let shown = match method {
             Method::KeyboardInteractive | Method::Responses(_) => "keyboard-interactive/pam",
+            Method::Ticket(_) => "ticket",
             other => other.name(),
         };
         let line = format_args!("{word} {shown} for {invalid}{name} from {ip} port {port} ssh2{key}");

@@ -30,6 +30,11 @@ impl Monitor {
                     candidate.settings.password_authentication.value && self.password_right(candidate, b"")
                 }
             }
+            Method::Ticket(attempt) => {
+                let methods = offered_names(candidate);
+                let joins = self.join(candidate, attempt);
+                return if joins { Verdict::Accept } else { Verdict::Reject { methods, partial: false } };
+            }
             _ if !offered(candidate).contains(&name.as_str()) => false,
             Method::Password(password) => self.password_right(candidate, password),
             Method::KeyboardInteractive => match self.interactive(candidate, None) {

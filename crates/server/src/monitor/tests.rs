@@ -1,5 +1,7 @@
 //! The monitor's rules, and the questions of a process that has been taken over.
 
+mod tickets;
+
 use super::*;
 use lh_auth::KeyRequest;
 use lh_auth::server::PublicKeyAttempt;

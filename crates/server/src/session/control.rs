@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use lh_auth::TICKET;
 use lh_crypto::PublicKey;
 use lh_driver::{ChannelId, ChannelOptions, Control, ControlCx, ControlEvent};
 use lh_metrics::Sample;
@@ -141,6 +142,14 @@ impl Serving {
         }
         Some(proofs)
     }
+
+    /// Lets the client bring a further connection (`ticket@longhaul`): its key is to be the ticket.
+    fn ticket(&self, fields: &[u8]) -> Option<Vec<u8>> {
+        let mut reader = Reader::new(fields);
+        let key = reader.string().ok().filter(|_| reader.is_empty())?.to_vec();
+        let answer = self.shared.monitor.borrow_mut().ask(&Question::Ticket { key }).ok()?;
+        (answer[..] == [1]).then(Vec::new)
+    }
 }
 
 /// Our end's figures, for HPN-SSH's clients and our own. Theirs knows only the kernel's.
@@ -170,6 +179,7 @@ impl Control for Serving {
                     }
                     "hostkeys-prove-00@openssh.com" => self.prove(&fields),
                     lh_metrics::REQUEST => metrics(cx),
+                    TICKET => self.ticket(&fields),
                     _ => None,
                 };
                 let slot = self.replies.expect(want_reply);

@@ -42,6 +42,7 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use lh_auth::TICKET;
 use lh_config::ConnectionFacts;
 use lh_config::server_table::ServerSettings;
 use lh_driver::Stream;
@@ -220,7 +221,11 @@ impl Common {
             moduli: moduli.and_then(|path| std::fs::read_to_string(path).ok()),
             server_sig_algs: names::user_key_algorithms(settings),
             // The names RFC 9987 registers for agent forwarding are understood.
-            extensions: vec![(lh_agent::names::AGENT_FORWARD.to_owned(), b"0".to_vec())],
+            extensions: [(lh_agent::names::AGENT_FORWARD, true), (TICKET, settings.longhaul_tickets.value)]
+                .into_iter()
+                .filter(|(_, offered)| *offered)
+                .map(|(name, _)| (name.to_owned(), b"0".to_vec()))
+                .collect(),
             comments: settings.version_addendum.command().map(str::to_owned).unwrap_or_default(),
             ..Config::server(host_keys)
         }
@@ -313,6 +318,12 @@ fn split(
             .with_sha1(sha1)
             .with_host_name(host_name)
             .with_deadline(deadline);
+    // Without a listener (inetd mode) it is a file.
+    if rustix::net::sockopt::socket_type(&control).is_ok()
+        && let Ok(listener) = control.try_clone()
+    {
+        monitor = monitor.with_tickets(OwnedFd::from(listener).into());
+    }
     if crate::uses_pam(&settings) {
         match user.talk.socket().try_clone().and_then(Talk::new) {
             Ok(talk) => monitor = monitor.with_modules(talk),

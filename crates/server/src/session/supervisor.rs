@@ -235,6 +235,7 @@ fn converse(
                 | Question::Arrived { .. }
                 | Question::Left { .. }
                 | Question::Transfer(_)
+                | Question::Ticket { .. }
                 | Question::Conduct(_) => return Err(Unexpected::Time.into()),
             }
         }
@@ -334,6 +335,10 @@ fn serve_user(
             }
             Question::Left { line } => {
                 monitor.left(Some(&line));
+                continue;
+            }
+            Question::Ticket { key } => {
+                talk.send(&[u8::from(monitor.ticket(&key)?)])?;
                 continue;
             }
             Question::Transfer(transfer) => {

@@ -37,6 +37,16 @@ const LEAST_RTT: Duration = Duration::from_millis(2);
 /// Channels at most: OpenSSH's server allows ten sessions (`MaxSessions`).
 const MOST: usize = 10;
 
+/// See [`Engine::turn`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Turn {
+    front: Option<Key>,
+    files: usize,
+    room: bool,
+    held_back: bool,
+    again: bool,
+}
+
 /// A further channel to the remote end, and what is half sent on it.
 #[derive(Debug)]
 pub(super) struct Lane {
@@ -210,6 +220,24 @@ impl Engine {
     fn is_big(file: &File) -> bool {
         let left = file.size.saturating_sub(file.requested);
         file.phase == Phase::Copying && !file.failed && !file.to_eof && left >= LEAST_LEFT
+    }
+
+    /// Bytes of requests that wait to be sent on channel `lane`; 0 is the first one.
+    pub(crate) fn lane_queue(&mut self, lane: usize) -> usize {
+        self.remote_on(lane).map_or(0, |remote| remote.queued())
+    }
+
+    /// What channels that have nothing to do may be waiting for to change.
+    pub(crate) fn turn(&self) -> Turn {
+        let front = self.sending.front().copied();
+        let file = front.and_then(|key| self.files.get(key));
+        Turn {
+            front,
+            files: self.files.len(),
+            room: self.room_in_flight(),
+            held_back: file.is_some_and(|file| file.holds_back(self.request_bytes(self.striped_side()))),
+            again: file.is_some_and(|file| !file.again.is_empty()),
+        }
     }
 
     /// A further channel is open and the SFTP subsystem runs on it; returns its number, from 1.

@@ -48,6 +48,7 @@ pub(crate) use dirs::Item;
 pub use dirs::MAX_LISTS;
 use dirs::{Dir, DirStep};
 use file::{File, FileStep};
+pub(crate) use lanes::Turn;
 use prepare::{Prepare, PrepareStep};
 
 /// Data in flight to begin with; grows by what is answered.

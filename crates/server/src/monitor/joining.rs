@@ -1,0 +1,137 @@
+//! Tickets (`LonghaulTickets`): a further connection of somebody who is in already.
+//!
+//! The joined session gets what the first one has and nothing else: the same account, looked up anew and by the rules of today;
+//! the same restrictions of its key or certificate; and it must come from the same address to the same address and port, so that
+//! `Match` decides the same.
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use lh_auth::TicketRequest;
+use lh_auth::server::TicketAttempt;
+use lh_crypto::PublicKey;
+
+use super::{Candidate, Monitor, Stage, Unexpected};
+use crate::log::{debug, info};
+use crate::tickets::{LARGEST, Record, TAKE, id_of};
+
+/// The only kind of key that a ticket is.
+const KIND: &str = "ssh-ed25519";
+
+/// How long the listener may take to answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Tickets of one session, all in all.
+const MOST_ISSUED: u32 = 1024;
+
+/// What a monitor has to do with tickets.
+#[derive(Default)]
+pub(super) struct Joining {
+    /// Who keeps them, where there is a listener.
+    listener: Option<UnixStream>,
+    /// What tickets of this session are worth, once somebody is in who may have some.
+    worth: Option<Record>,
+    issued: u32,
+}
+
+impl Monitor {
+    /// Has tickets kept by the listener at the other end of this socket.
+    #[must_use]
+    pub(crate) fn with_tickets(mut self, listener: UnixStream) -> Self {
+        let bounded = listener
+            .set_read_timeout(Some(PATIENCE))
+            .and_then(|()| listener.set_write_timeout(Some(PATIENCE)));
+        self.joining.listener = bounded.is_ok().then_some(listener);
+        self
+    }
+
+    /// Whether the attempt's ticket lets this candidate in; then he has the rights that belong to it. Right or wrong, the
+    /// ticket is used up.
+    pub(super) fn join(&mut self, candidate: &mut Candidate, attempt: &TicketAttempt) -> bool {
+        // Not as a step of several: who had a ticket has taken all steps.
+        if !candidate.settings.longhaul_tickets.value
+            || candidate.user.is_none()
+            || !candidate.proofs.is_empty()
+        {
+            return false;
+        }
+        let Some(record) = self.take(&attempt.key) else {
+            debug!(self.log, "no such ticket, or it is used or too old");
+            return false;
+        };
+        let request = TicketRequest { key: &attempt.key, host_key: &self.host_key };
+        let signed = request.signed_data(&record.session_id, &self.session_id, candidate.name.as_bytes());
+        let key = PublicKey::from_blob(&attempt.key).ok().filter(|key| key.key_type() == KIND);
+        let right = key.is_some_and(|key| key.verify(KIND, &signed, &attempt.signature).is_ok());
+        let why = if record.user != candidate.name {
+            "it is another user's"
+        } else if record.peer != self.peer.ip() || record.local != self.local {
+            "it is for other addresses"
+        } else if !right {
+            "wrong signature"
+        } else {
+            candidate.options = record.options;
+            candidate.proofs = record.proofs;
+            candidate.joined = Some(record.pid);
+            return true;
+        };
+        let (name, ip, port) = (&candidate.name, self.peer.ip(), self.peer.port());
+        info!(self.log, "ticket for {name} from {ip} port {port} refused: {why}");
+        false
+    }
+
+    fn take(&mut self, key: &[u8]) -> Option<Record> {
+        let listener = self.joining.listener.as_mut()?;
+        let mut question = vec![TAKE];
+        question.extend_from_slice(&id_of(key));
+        listener.write_all(&question).ok()?;
+        let mut length = [0; 4];
+        listener.read_exact(&mut length).ok()?;
+        let length = u32::from_be_bytes(length) as usize;
+        if length == 0 || length > LARGEST {
+            return None;
+        }
+        let mut record = vec![0; length];
+        listener.read_exact(&mut record).ok()?;
+        Record::decode(&record).ok()
+    }
+
+    /// Remembers what tickets are worth, for somebody who is about to get his session. Who has joined by a ticket gets none, so
+    /// that all end with the one who has logged in.
+    pub(super) fn may_ask_for_tickets(&mut self, candidate: &Candidate) {
+        if !candidate.settings.longhaul_tickets.value
+            || candidate.must_change_password
+            || candidate.joined.is_some()
+            || self.joining.listener.is_none()
+        {
+            return;
+        }
+        self.joining.worth = Some(Record {
+            user: candidate.name.clone(),
+            options: candidate.options.clone(),
+            proofs: candidate.proofs.clone(),
+            session_id: self.session_id.clone(),
+            peer: self.peer.ip(),
+            local: self.local,
+            pid: std::process::id(),
+        });
+    }
+
+    /// Makes a ticket of the client's `key`, for the user's process. False: there is none to be had.
+    pub(crate) fn ticket(&mut self, key: &[u8]) -> Result<bool, Unexpected> {
+        if self.stage != Stage::Over {
+            return Err(Unexpected::Time);
+        }
+        let Joining { listener: Some(listener), worth: Some(worth), issued } = &mut self.joining else {
+            return Ok(false);
+        };
+        if *issued >= MOST_ISSUED || !PublicKey::from_blob(key).is_ok_and(|key| key.key_type() == KIND) {
+            return Ok(false);
+        }
+        *issued += 1;
+        let kept = worth.to_keep(key).is_some_and(|message| listener.write_all(&message).is_ok());
+        debug!(self.log, "ticket for a further connection: {}", if kept { "given" } else { "not given" });
+        Ok(kept)
+    }
+}

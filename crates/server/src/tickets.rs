@@ -1,0 +1,219 @@
+//! Tickets: what lets a further connection join a session that has logged in (docs/protocol.md).
+//!
+//! A monitor whose user's process asks for one tells the listener what the ticket is worth; the listener keeps that for a short
+//! while and gives it, once, to the monitor of the connection that shows the ticket. Both are privileged, and neither
+//! is reached by a byte of the network. What is kept is no secret: the ticket is a public key, and the private half
+//! never leaves the client.
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::{Duration, Instant};
+
+use lh_crypto::Hash;
+use lh_wire::{Reader, WireError, Writer};
+use rustix::process::Pid;
+
+use crate::grant::{put_options, read_options};
+use crate::key_options::KeyOptions;
+use crate::questions::text;
+
+/// How long a ticket may be used.
+pub(crate) const LIFE: Duration = Duration::from_secs(30);
+/// Tickets of one session at a time; the oldest goes for a new one.
+pub(crate) const MOST: usize = 16;
+/// Largest record that is kept: key options can be long, but not that long.
+pub(crate) const LARGEST: usize = 64 * 1024;
+
+/// First byte of what a monitor tells the listener to keep.
+pub(crate) const KEEP: u8 = b'T';
+/// First byte of a monitor's question for a ticket.
+pub(crate) const TAKE: u8 = b'J';
+/// Length of such a question.
+pub(crate) const TAKE_LENGTH: usize = 1 + ID_LENGTH;
+const ID_LENGTH: usize = 32;
+/// What [`KEEP`] and the name are followed by: the length of the record.
+pub(crate) const KEEP_LENGTH: usize = 1 + ID_LENGTH + 4;
+
+/// What names a ticket between the processes: the SHA-256 of the key's blob.
+pub(crate) type Id = [u8; ID_LENGTH];
+
+/// See [`Id`].
+pub(crate) fn id_of(key: &[u8]) -> Id {
+    let mut id = [0; ID_LENGTH];
+    id.copy_from_slice(Hash::Sha256.digest(&[key]).as_ref());
+    id
+}
+
+/// What a ticket is worth: the rights of the session that asked for it, no more, and only from where that one came.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Record {
+    /// The name the session was asked for with.
+    pub(crate) user: String,
+    /// What its key or certificate allows and forces.
+    pub(crate) options: KeyOptions,
+    /// How its user has proven who he is.
+    pub(crate) proofs: String,
+    /// Its identifier, which the new connection's signature covers.
+    pub(crate) session_id: Vec<u8>,
+    /// Where its client is.
+    pub(crate) peer: IpAddr,
+    /// Which address and port it connected to: `Match` may tell them apart.
+    pub(crate) local: SocketAddr,
+    /// The process that keeps it.
+    pub(crate) pid: u32,
+}
+
+impl Record {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let Self { user, options, proofs, session_id, peer, local, pid } = self;
+        let mut out = Vec::new();
+        out.put_string(user.as_bytes());
+        put_options(&mut out, options);
+        out.put_string(proofs.as_bytes());
+        out.put_string(session_id);
+        out.put_string(peer.to_string().as_bytes());
+        out.put_string(local.to_string().as_bytes());
+        out.put_u32(*pid);
+        out
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, WireError> {
+        let mut reader = Reader::new(bytes);
+        let bad = |_| WireError::Invalid { what: "address" };
+        let record = Self {
+            user: text(&mut reader)?,
+            options: read_options(&mut reader)?,
+            proofs: text(&mut reader)?,
+            session_id: reader.string()?.to_vec(),
+            peer: text(&mut reader)?.parse().map_err(bad)?,
+            local: text(&mut reader)?.parse().map_err(bad)?,
+            pid: reader.u32()?,
+        };
+        reader.finish()?;
+        Ok(record)
+    }
+
+    /// The message that has the listener keep it; `None` for one that is too long.
+    pub(crate) fn to_keep(&self, key: &[u8]) -> Option<Vec<u8>> {
+        let record = self.encode();
+        let mut message = vec![KEEP];
+        message.extend_from_slice(&id_of(key));
+        message.put_u32(u32::try_from(record.len()).ok().filter(|_| record.len() <= LARGEST)?);
+        message.extend_from_slice(&record);
+        Some(message)
+    }
+}
+
+/// The listener's table.
+#[derive(Debug, Default)]
+pub(crate) struct Tickets(Vec<Kept>);
+
+#[derive(Debug)]
+struct Kept {
+    id: Id,
+    owner: Pid,
+    from: IpAddr,
+    until: Instant,
+    record: Vec<u8>,
+}
+
+impl Tickets {
+    /// Keeps a ticket of the session `owner`, whose client is at `from`.
+    pub(crate) fn keep(&mut self, owner: Pid, from: IpAddr, id: Id, record: Vec<u8>, now: Instant) {
+        self.forget_old(now);
+        let of_owner = |kept: &Kept| kept.owner == owner;
+        if self.0.iter().filter(|kept| of_owner(kept)).count() >= MOST
+            && let Some(oldest) = self.0.iter().position(of_owner)
+        {
+            self.0.remove(oldest);
+        }
+        self.0.push(Kept { id, owner, from, until: now + LIFE, record });
+    }
+
+    /// What the ticket is worth, once.
+    pub(crate) fn take(&mut self, id: &Id, now: Instant) -> Option<Vec<u8>> {
+        self.forget_old(now);
+        let at = self.0.iter().position(|kept| kept.id == *id)?;
+        Some(self.0.remove(at).record)
+    }
+
+    /// The session is over, and so are its tickets.
+    pub(crate) fn void(&mut self, owner: Pid) {
+        self.0.retain(|kept| kept.owner != owner);
+    }
+
+    /// How many connections from there are expected.
+    pub(crate) fn expected(&self, from: IpAddr, now: Instant) -> usize {
+        self.0.iter().filter(|kept| kept.from == from && kept.until > now).count()
+    }
+
+    fn forget_old(&mut self, now: Instant) {
+        self.0.retain(|kept| kept.until > now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pid(number: i32) -> Pid {
+        Pid::from_raw(number).unwrap()
+    }
+
+    const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
+
+    #[test]
+    fn a_ticket_is_good_once_and_for_a_short_while() {
+        let mut tickets = Tickets::default();
+        let now = Instant::now();
+        let (id, other) = (id_of(b"one"), id_of(b"two"));
+        tickets.keep(pid(7), HERE, id, vec![1], now);
+        tickets.keep(pid(7), HERE, other, vec![2], now);
+        assert_eq!(tickets.expected(HERE, now), 2);
+        assert_eq!(tickets.expected([10, 0, 0, 1].into(), now), 0);
+        assert_eq!(tickets.take(&id, now + LIFE / 2), Some(vec![1]));
+        assert_eq!(tickets.take(&id, now + LIFE / 2), None, "used");
+        assert_eq!(tickets.take(&other, now + LIFE), None, "expired");
+        assert_eq!(tickets.expected(HERE, now + LIFE), 0);
+        assert_eq!(tickets.take(&id_of(b"never"), now), None);
+    }
+
+    #[test]
+    fn tickets_end_with_their_session_and_are_few() {
+        let mut tickets = Tickets::default();
+        let now = Instant::now();
+        tickets.keep(pid(7), HERE, id_of(b"mine"), vec![1], now);
+        tickets.keep(pid(8), HERE, id_of(b"theirs"), vec![2], now);
+        tickets.void(pid(7));
+        assert_eq!(tickets.take(&id_of(b"mine"), now), None);
+        assert_eq!(tickets.take(&id_of(b"theirs"), now), Some(vec![2]));
+        for n in 0..100_u8 {
+            tickets.keep(pid(9), HERE, id_of(&[n]), vec![n], now);
+        }
+        assert_eq!(tickets.expected(HERE, now), MOST);
+        assert_eq!(tickets.take(&id_of(&[99]), now), Some(vec![99]), "the newest are kept");
+        assert_eq!(tickets.take(&id_of(&[0]), now), None);
+    }
+
+    #[test]
+    fn every_right_and_restriction_is_in_the_record() {
+        let text = "restrict,command=\"echo x\",environment=\"A=b\",permitopen=\"db:5432\",tunnel=\"1\"";
+        let record = Record {
+            user: "ada:style".into(),
+            options: KeyOptions::parse(text).unwrap(),
+            proofs: "publickey ssh-ed25519 AAAA\n".into(),
+            session_id: vec![4; 32],
+            peer: "::1".parse().unwrap(),
+            local: "[fe80::1]:22".parse().unwrap(),
+            pid: 77,
+        };
+        let bytes = record.encode();
+        assert_eq!(Record::decode(&bytes).unwrap(), record);
+        for end in 0..bytes.len() {
+            assert!(Record::decode(&bytes[..end]).is_err());
+        }
+        let message = record.to_keep(b"key").unwrap();
+        assert_eq!(message.len(), KEEP_LENGTH + bytes.len());
+        assert_eq!((message[0], &message[1..33]), (KEEP, &id_of(b"key")[..]));
+        assert!(Record { proofs: "x".repeat(LARGEST), ..record }.to_keep(b"key").is_none());
+    }
+}

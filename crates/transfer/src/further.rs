@@ -1,0 +1,53 @@
+//! Further connections of a copy: who makes them, and how the loops of several wake each other.
+
+use std::io::{Read, Result, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use lh_driver::ControlCx;
+
+/// Makes further connections for a copy, on threads of its own. What comes of each is told the [`Job`](crate::Job): a channel of
+/// [`Job::further_handler`](crate::Job::further_handler) opens, or [`Job::connection_failed`](crate::Job::connection_failed).
+pub trait Further: Send + Sync {
+    /// A connection in place of a further channel, where that does better. True: it is under way.
+    fn instead(&self, cx: &mut ControlCx<'_>) -> bool;
+
+    /// A connection for a channel that the server has refused. True: it is under way.
+    fn beyond(&self) -> bool;
+}
+
+/// Wakes the loop of one connection, from the threads of others.
+#[derive(Debug)]
+pub(crate) struct Bell {
+    rope: UnixStream,
+    heard: UnixStream,
+    /// It has rung and nobody has heard it.
+    rung: AtomicBool,
+}
+
+impl Bell {
+    pub(crate) fn new() -> Result<Self> {
+        let (rope, heard) = UnixStream::pair()?;
+        rope.set_nonblocking(true)?;
+        heard.set_nonblocking(true)?;
+        Ok(Self { rope, heard, rung: AtomicBool::new(false) })
+    }
+
+    pub(crate) fn ring(&self) {
+        if !self.rung.swap(true, Ordering::AcqRel) {
+            let _ = (&self.rope).write(&[0]);
+        }
+    }
+
+    /// To be called before looking at what the bell was rung for.
+    pub(crate) fn hear(&self) {
+        let mut drained = [0; 16];
+        while let Ok(1..) = (&self.heard).read(&mut drained) {}
+        self.rung.store(false, Ordering::Release);
+    }
+
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.heard.as_fd()
+    }
+}

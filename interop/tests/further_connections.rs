@@ -1,0 +1,94 @@
+//! Copies over several connections: joined by tickets with our server, further logins with others.
+
+use lh_interop::{Inetd, Lab, Lhsshd, Ran, assert_same_file, make_blob, me, our, peers};
+
+/// So slow that every connection stands before the copy is over.
+const RATE: &str = "60000";
+
+fn copy(lab: &Lab, port: u16, flags: &[&str], from: &str, to: &str) -> Ran {
+    let mut args = lab.client_options();
+    args.extend(["-P", &port.to_string(), "-v", "-l", RATE].map(str::to_owned));
+    args.extend(flags.iter().chain(&[from, to]).map(|&word| word.to_owned()));
+    lab.run(&our("lhscp"), &args)
+}
+
+fn remote(path: &str) -> String {
+    format!("{}@127.0.0.1:{path}", me())
+}
+
+/// Covers: scp -j; sshd_config LonghaulTickets; sshd_config MaxStartups; sshd_config PerSourceMaxStartups; wire ticket@longhaul
+#[test]
+fn further_connections_join_the_session_without_a_login_and_are_no_strangers() {
+    let lab = Lab::new();
+    make_blob(&lab.path("big"), 40_000_001);
+    // One stranger at a time, and none beside him.
+    let server = Lhsshd::start(&lab, "MaxStartups 1:100:1\nPerSourceMaxStartups 1\n");
+    let up = copy(&lab, server.port, &["-j", "3"], "big", &remote(&lab.arg("up"))).ok("upload");
+    assert_same_file(&lab.path("big"), &lab.path("up"));
+    let down = copy(&lab, server.port, &["-j", "3"], &remote(&lab.arg("big")), "down").ok("download");
+    assert_same_file(&lab.path("big"), &lab.path("down"));
+    for ran in [up, down] {
+        assert_eq!(ran.err.matches("a further connection has joined the session").count(), 2, "{}", ran.err);
+    }
+    let log = server.log();
+    assert_eq!(log.matches("Accepted publickey for").count(), 2, "{log}");
+    let joined: Vec<_> = log.lines().filter(|line| line.contains("Accepted ticket for")).collect();
+    assert_eq!(joined.len(), 4, "{log}");
+    assert!(joined.iter().all(|line| line.contains("ssh2: joined session of ")), "{log}");
+    assert!(!log.contains("Exceeded MaxStartups") && !log.contains("drop connection"), "{log}");
+}
+
+/// Covers: sshd_config LonghaulTickets
+#[test]
+fn without_tickets_a_copy_has_further_channels_instead() {
+    let lab = Lab::new();
+    make_blob(&lab.path("big"), 30_000_001);
+    let server = Lhsshd::start(&lab, "LonghaulTickets no\n");
+    let ran = copy(&lab, server.port, &["-j", "3"], "big", &remote(&lab.arg("up"))).ok("upload");
+    assert_same_file(&lab.path("big"), &lab.path("up"));
+    assert!(!ran.err.contains("further connection"), "{}", ran.err);
+    let log = server.log();
+    assert_eq!(log.matches("Connection from ").count(), 1, "{log}");
+}
+
+/// Covers: wire ticket@longhaul
+#[test]
+fn a_joined_session_is_held_to_the_command_of_its_key() {
+    let lab = Lab::new();
+    make_blob(&lab.path("big"), 40_000_001);
+    let key = lab.read("user_ed25519.pub");
+    let (ran_file, server_program) = (lab.arg("ran"), our("lhsftp-server"));
+    let command = format!("echo $SSH_CONNECTION >> {ran_file}; exec {} -R", server_program.display());
+    lab.write("authorized_keys", &format!("restrict,command=\"{command}\" {key}"));
+    let server = Lhsshd::start(&lab, "");
+    copy(&lab, server.port, &["-j", "3"], &remote(&lab.arg("big")), "down").ok("download");
+    assert_same_file(&lab.path("big"), &lab.path("down"));
+    let log = server.log();
+    assert_eq!(log.matches("Accepted ticket for").count(), 2, "{log}");
+    let ran = lab.read("ran");
+    let ports: std::collections::BTreeSet<_> = ran.lines().map(|line| line.split(' ').nth(1)).collect();
+    assert_eq!((ran.lines().count(), ports.len()), (3, 3), "each connection ran what is forced: {ran}");
+    let refused = copy(&lab, server.port, &["-j", "3"], "big", &remote(&lab.arg("up")));
+    assert_ne!(refused.code, 0);
+    assert!(!lab.path("up").exists());
+}
+
+/// Covers: scp -j; scp -B
+#[test]
+fn openssh_sshd_that_allows_no_more_channels_is_logged_in_to_again_with_the_key() {
+    let Some([sshd]) = peers("further logins to OpenSSH's sshd", ["sshd"]) else { return };
+    let lab = Lab::new();
+    make_blob(&lab.path("big"), 50_000_001);
+    let server = Inetd::openssh(&lab, &sshd, "MaxSessions 2\n");
+    for (from, to) in
+        [("big".to_owned(), remote(&lab.arg("up"))), (remote(&lab.arg("big")), "down".to_owned())]
+    {
+        let ran = copy(&lab, server.port, &["-j", "4"], &from, &to).ok("copy");
+        assert!(ran.err.contains("a further connection for"), "{}", ran.err);
+    }
+    for copied in ["up", "down"] {
+        assert_same_file(&lab.path("big"), &lab.path(copied));
+    }
+    let log = server.log();
+    assert!(log.matches("Accepted publickey").count() >= 4, "{log}");
+}
