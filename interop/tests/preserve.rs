@@ -241,7 +241,8 @@ fn extended_attributes_and_access_control_lists_are_kept() {
     for ran in host.both_ways(&["-r", "--xattrs", "--acls", "-p"], "tree") {
         assert!(!ran.err.contains("warning"), "{}", ran.err);
     }
-    let each = |check: &dyn Fn(&str, &str, Option<Vec<u8>>, &Vec<u8>)| {
+    type Check<'a> = &'a dyn Fn(&str, &str, Option<Vec<u8>>, &Vec<u8>);
+    let each = |check: Check<'_>| {
         for (path, name, value) in &given {
             for root in ["there", "back"] {
                 let copy = path.replacen("tree", root, 1);
