@@ -167,7 +167,7 @@ fn one_remote(
     let mut client = Some(client);
     let mut attempts = Attempts::new(arguments.retries);
     let start = limits::Start::now();
-    let limited = arguments.options.bits_per_second.is_some();
+    let limited = arguments.limited();
     loop {
         let job = match new_job(plan.clone(), arguments, &[host]) {
             Ok(job) => job,
@@ -175,6 +175,7 @@ fn one_remote(
         };
         let summary = match client {
             Some(mut client) => {
+                hold_pace(arguments, &mut client);
                 let caught = Caught::begin(&job);
                 let good = carry_out(&mut client, &job, side, &mut ui);
                 let path = limits::Path::of(client.driver().link().stream().write_fd());
@@ -201,6 +202,18 @@ fn one_remote(
         // Its journal is the next one's.
         drop(job);
         client = log_in_with(&arguments.request_again(host), &mut ui);
+    }
+}
+
+/// `--pace`: what this host sends.
+fn hold_pace(arguments: &Arguments, client: &mut Connection) {
+    let Some(pace) = arguments.pace else { return };
+    let paced = match client.address() {
+        Some(_) => lh_sys::socket::set_pacing(client.driver().link().stream().write_fd(), pace),
+        None => Err(std::io::Error::other("the connection is shared with others")),
+    };
+    if let Err(error) = paced {
+        say(&format!("warning: --pace: {error}; -l limits what is asked for or sent"));
     }
 }
 
@@ -254,6 +267,7 @@ fn relay(
             let client = log_in(arguments, target, &mut ui);
             let _ = connected.send(client.is_some());
             if let Some(mut client) = client {
+                hold_pace(arguments, &mut client);
                 carry_out(&mut client, &job, Side::Target, &mut ui);
                 client.close();
             }
@@ -264,7 +278,7 @@ fn relay(
         carry_out(&mut client, &job, Side::Source, &mut ui);
         0
     });
-    let limited = arguments.options.bits_per_second.is_some();
+    let limited = arguments.limited();
     let path = limits::Path::of(client.driver().link().stream().write_fd());
     conclude(arguments, &start, &job.summary(), &start.verdict(Direction::Relay, limited, job.waits(), path));
     client.close();
