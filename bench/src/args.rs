@@ -1,30 +1,47 @@
 //! The command line of a measurement.
 
 use std::path::PathBuf;
+use std::time::Duration;
+
+use lh_link::path::Spec;
+use lh_link::units;
 
 use crate::cipher_suite::CipherSuite;
 
 pub(crate) const USAGE: &str = "\
 usage: lh-bench [options]   (usually: cargo xtask bench [options])
 
-  --scenario NAME[,NAME…]   pipe copy setup small list crypto scale memory keys (default: all)
-  --cipher SUITE[,SUITE…]   CIPHER or CIPHER+MAC, @openssh.com may be left out
-  --size BYTES              for pipe and copy, with K, M or G (powers of 1024; default 512M)
+  --scenario NAME[,NAME…]   pipe copy setup small list crypto scale memory keys wan
+                            (default: all but wan, which needs root and takes long)
+  --cipher SUITE[,SUITE…]   CIPHER or CIPHER+MAC, @openssh.com may be left out; what does not
+                            encrypt too (none+MAC, aes128-gmac), for suites that can
+  --size BYTES              for pipe and copy, with K, M or G (powers of 1024; default 512M); files of wan
+                            (default: what the path takes in --duration, as far as memory allows)
   --rounds N                rounds of each table (default 3)
   --peer NAME=PATH          mscp, rclone, lftp, rsync, dropbear: the program; any other name: a folder
                             with another OpenSSH-like suite (bin/ssh, bin/scp, sbin/sshd; hpnssh… too)
   --without NAME[,NAME…]    leave these peers out
   --packet BYTES            payload of a packet for the ceilings and crypto (default 32K)
+  --option KEYWORD=VALUE    for Longhaul's clients and servers alike; may be repeated
   --workers N               most threads for crypto (default: all CPUs)
   --address IP              where servers listen and clients connect (default 127.0.0.1)
   --server-prefix COMMAND   runs servers, e.g. 'ip netns exec far'
+  --client-prefix COMMAND   runs clients
+  --duration TIME           wan: how long each contestant sends (default 20s)
+  --only TEXT               wan: only what has this text in WAY: NAME, as `up: longhaul, pipe`; may be
+                            repeated
+  --rtt TIME --rate RATE --loss PART --queue BYTES --mtu BYTES --congestion NAME --tcp-buffer BYTES
+  --seed N --link KIND      wan: the path, as for `cargo xtask wan` (default: 2gbit, 50ms, no loss, cubic)
   --out DIR                 where report.md and report.json go (default: target/bench)
   --smoke                   everything once with tiny sizes: does it work?
 ";
 
 /// All scenarios in the order in which they run.
 pub(crate) const SCENARIOS: &[&str] =
-    &["pipe", "copy", "setup", "small", "list", "crypto", "scale", "memory", "keys"];
+    &["pipe", "copy", "setup", "small", "list", "crypto", "scale", "memory", "keys", WAN];
+
+/// The scenario over an emulated path, which runs only where it is named.
+const WAN: &str = "wan";
 
 const DEFAULT_SUITES: &[&str] =
     &["aes128-gcm", "chacha20-poly1305", "aes128-ctr+umac-64-etm", "aes128-ctr+hmac-sha2-256-etm"];
@@ -42,8 +59,24 @@ pub(crate) struct Options {
     pub(crate) workers: usize,
     pub(crate) address: String,
     pub(crate) server_prefix: String,
+    pub(crate) client_prefix: String,
+    /// The emulated path, and how long each contestant sends over it.
+    pub(crate) path: Spec,
+    pub(crate) duration: Duration,
+    pub(crate) only: Vec<String>,
+    /// `KEYWORD=VALUE` for both of our ends.
+    pub(crate) own: Vec<String>,
+    /// What was said and not chosen by us.
+    pub(crate) said: Said,
     pub(crate) out: PathBuf,
     pub(crate) smoke: bool,
+}
+
+/// Which options were given.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Said {
+    pub(crate) suites: bool,
+    pub(crate) size: bool,
 }
 
 impl Options {
@@ -52,7 +85,7 @@ impl Options {
             names.iter().map(|name| CipherSuite::parse(name)).collect()
         };
         let mut options = Self {
-            scenarios: SCENARIOS.iter().map(|&name| name.to_owned()).collect(),
+            scenarios: SCENARIOS.iter().filter(|&&name| name != WAN).map(|&name| name.to_owned()).collect(),
             suites: suites(DEFAULT_SUITES)?,
             size: 512 << 20,
             rounds: 3,
@@ -62,6 +95,12 @@ impl Options {
             workers: std::thread::available_parallelism().map_or(1, usize::from),
             address: "127.0.0.1".to_owned(),
             server_prefix: String::new(),
+            client_prefix: String::new(),
+            path: Spec::default(),
+            duration: Duration::from_secs(20),
+            only: Vec::new(),
+            own: Vec::new(),
+            said: Said::default(),
             out: PathBuf::from("target/bench"),
             smoke: args.iter().any(|arg| arg == "--smoke"),
         };
@@ -77,11 +116,23 @@ impl Options {
                 return Err(USAGE.to_owned());
             }
             let value = args.next().ok_or_else(|| format!("{flag} needs a value\n{USAGE}"))?;
+            if options.path.set(flag, value)? {
+                continue;
+            }
             let list = || value.split(',').filter(|name| !name.is_empty());
             match flag.as_str() {
                 "--scenario" => options.scenarios = list().map(str::to_owned).collect(),
-                "--cipher" => options.suites = suites(&list().collect::<Vec<_>>())?,
-                "--size" => options.size = size(value)?,
+                "--cipher" => {
+                    options.suites = suites(&list().collect::<Vec<_>>())?;
+                    options.said.suites = true;
+                }
+                "--size" => {
+                    options.size = size(value)?;
+                    options.said.size = true;
+                }
+                "--duration" => options.duration = units::time(value)?,
+                "--option" if value.contains('=') => options.own.push(value.clone()),
+                "--only" => options.only.push(value.clone()),
                 "--rounds" => options.rounds = count(value)?,
                 "--packet" => options.packet = count(&size(value)?.to_string())?,
                 "--workers" => options.workers = count(value)?,
@@ -93,6 +144,7 @@ impl Options {
                 "--without" => options.without.extend(list().map(str::to_owned)),
                 "--address" => options.address.clone_from(value),
                 "--server-prefix" => options.server_prefix.clone_from(value),
+                "--client-prefix" => options.client_prefix.clone_from(value),
                 "--out" => options.out = PathBuf::from(value),
                 _ => return Err(format!("unknown option {flag}\n{USAGE}")),
             }
@@ -101,7 +153,11 @@ impl Options {
             return Err(format!("no scenario {unknown}; there are: {}", SCENARIOS.join(" ")));
         }
         // A packet of SSH that every peer takes, and what our own slabs hold.
-        if !(16..=256 << 10).contains(&options.packet) || options.suites.is_empty() || options.size == 0 {
+        if !(16..=256 << 10).contains(&options.packet)
+            || options.suites.is_empty()
+            || options.size == 0
+            || options.duration < Duration::from_secs(1)
+        {
             return Err("nothing can be measured with these values".to_owned());
         }
         Ok(options)
@@ -145,6 +201,17 @@ mod tests {
     }
 
     #[test]
+    fn a_path_is_described_as_for_the_command_that_makes_one() {
+        let options =
+            parse("--scenario wan --rate 8gbit --rtt 100ms --congestion bbr --duration 5s --only pipe")
+                .unwrap();
+        assert_eq!((options.path.rate, options.path.rtt), (8_000_000_000, Duration::from_millis(100)));
+        assert_eq!((options.path.congestion.as_str(), options.duration), ("bbr", Duration::from_secs(5)));
+        assert!(!options.said.size && !options.said.suites);
+        assert!(!parse("").unwrap().scenarios.contains(&"wan".to_owned()), "it takes long and needs root");
+    }
+
+    #[test]
     fn a_smoke_run_is_small_wherever_the_flag_stands() {
         assert_eq!(parse("--smoke").unwrap().rounds, 1);
         assert_eq!(parse("--rounds 2 --smoke").unwrap().rounds, 2);
@@ -160,6 +227,8 @@ mod tests {
             "--peer x",
             "--what",
             "--out",
+            "--rtt x",
+            "--duration 0.1s",
         ] {
             assert!(parse(line).is_err(), "{line}");
         }

@@ -44,7 +44,7 @@ pub(crate) struct Bench {
 }
 
 impl Bench {
-    fn new(options: Options) -> Result<Self, String> {
+    pub(crate) fn new(options: Options) -> Result<Self, String> {
         let me = std::env::current_exe().map_err(|error| format!("this program's path: {error}"))?;
         let memory = Path::new("/dev/shm");
         let place = if memory.is_dir() { memory.to_path_buf() } else { std::env::temp_dir() };

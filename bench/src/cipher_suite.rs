@@ -10,8 +10,9 @@ pub(crate) struct CipherSuite {
 }
 
 impl CipherSuite {
-    /// Reads `CIPHER` or `CIPHER+MAC`; `@openssh.com` and `@longhaul` may be left out. What does not encrypt can be measured here
-    /// and nowhere else: programs have it after their login, and not by naming it.
+    /// Reads `CIPHER` or `CIPHER+MAC`; `@openssh.com` and `@longhaul` may be left out. What does not encrypt programs have after their
+    /// login, by `NoneEnabled` and not by naming it; `none` alone is without a MAC too, and `none` with one is only there to be measured
+    /// in memory, because two ends of ours agree on something better.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let (cipher, mac) = text.split_once('+').map_or((text, None), |(cipher, mac)| (cipher, Some(mac)));
         let long = |name: &str| format!("{name}@openssh.com");
@@ -24,11 +25,16 @@ impl CipherSuite {
             .ok_or_else(|| format!("unknown cipher {cipher}"))?;
         let mac = match mac {
             None => None,
+            Some("none") => Some(Mac::NONE),
             Some(name) => {
                 let found = Mac::by_name(name).or_else(|| Mac::by_name(&long(name)));
                 Some(found.ok_or_else(|| format!("unknown MAC {name}"))?)
             }
         };
+        let mac = mac.or_else(|| (cipher == Cipher::NONE).then_some(Mac::NONE));
+        if mac == Some(Mac::NONE) && cipher != Cipher::NONE {
+            return Err(format!("{}: only the cipher none goes without a MAC", cipher.name));
+        }
         match (cipher.is_aead(), mac) {
             (true, None) | (false, Some(_)) => Ok(Self { cipher, mac }),
             (true, Some(_)) => Err(format!("{} needs no MAC", cipher.name)),
@@ -39,18 +45,41 @@ impl CipherSuite {
     /// The name as it is written here: short.
     pub(crate) fn name(&self) -> String {
         match self.mac {
-            None => short(self.cipher.name).to_owned(),
+            None | Some(Mac::NONE) => short(self.cipher.name).to_owned(),
             Some(mac) => format!("{}+{}", short(self.cipher.name), short(mac.name)),
         }
     }
 
     /// `-o` options that make an OpenSSH-like client use this suite.
     pub(crate) fn options(&self) -> Vec<String> {
+        if !self.cipher.encrypts() {
+            let switches = ["NoneSwitch=yes"].into_iter().chain(self.unencrypted());
+            return switches.flat_map(|each| ["-o".to_owned(), each.to_owned()]).collect();
+        }
         let mut options = vec!["-o".to_owned(), format!("Ciphers={}", self.cipher.name)];
         if let Some(mac) = self.mac {
             options.extend(["-o".to_owned(), format!("MACs={}", mac.name)]);
         }
         options
+    }
+
+    /// Lines for the configuration of a server that is to have this suite.
+    pub(crate) fn server_lines(&self) -> String {
+        if self.cipher.encrypts() {
+            return String::new();
+        }
+        self.unencrypted().map(|each| format!("{}\n", each.replace('=', " "))).collect()
+    }
+
+    /// What both ends have to say to go without encryption.
+    fn unencrypted(&self) -> impl Iterator<Item = &'static str> {
+        let without_mac = (self.mac == Some(Mac::NONE)).then_some("NoneMacEnabled=yes");
+        ["NoneEnabled=yes"].into_iter().chain(without_mac)
+    }
+
+    /// True for what two ends of ours can agree on.
+    pub(crate) fn is_negotiable(&self) -> bool {
+        self.cipher != Cipher::NONE || self.mac == Some(Mac::NONE)
     }
 
     /// A key of this suite, the same in every process.
@@ -81,7 +110,14 @@ mod tests {
         let gmac = CipherSuite::parse("aes128-gmac").unwrap();
         assert_eq!((gmac.cipher, gmac.name().as_str()), (Cipher::INTEGRITY_ONLY, "aes128-gmac"));
         assert_eq!(CipherSuite::parse("none+umac-64-etm").unwrap().name(), "none+umac-64-etm");
-        for wrong in ["aes128-ctr", "aes128-gcm+hmac-sha2-256", "rot13", "none", "aes128-ctr+crc32"] {
+        let none = CipherSuite::parse("none").unwrap();
+        assert_eq!((none.mac, none.name().as_str()), (Some(Mac::NONE), "none"));
+        assert!(none.is_negotiable() && !CipherSuite::parse("none+umac-64-etm").unwrap().is_negotiable());
+        assert_eq!(none.server_lines(), "NoneEnabled yes\nNoneMacEnabled yes\n");
+        assert_eq!(gmac.options(), ["-o", "NoneSwitch=yes", "-o", "NoneEnabled=yes"]);
+        for wrong in
+            ["aes128-ctr", "aes128-gcm+hmac-sha2-256", "rot13", "aes128-ctr+none", "aes128-ctr+crc32"]
+        {
             assert!(CipherSuite::parse(wrong).is_err(), "{wrong}");
         }
     }

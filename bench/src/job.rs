@@ -5,8 +5,20 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 
 use crate::bench::Bench;
-use crate::end::Report;
+use crate::end::{Moved, Report};
 use crate::usage::Usage;
+
+/// What goes through a client's standard input or output besides files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Flow {
+    /// Nothing that is counted.
+    #[default]
+    None,
+    /// Zeros go in for so many seconds.
+    Feed(u64),
+    /// What comes out is counted.
+    Meter,
+}
 
 /// A program with its arguments. In arguments and environment `{port}`, `{address}` and `{log}` stand for what is known
 /// only when the server runs.
@@ -36,13 +48,14 @@ pub(crate) struct Server {
 pub(crate) struct Client {
     pub(crate) program: Program,
     pub(crate) stdin: Option<PathBuf>,
+    pub(crate) flow: Flow,
     /// Times in a row.
     pub(crate) repeat: u64,
 }
 
 impl Client {
     pub(crate) const fn new(program: Program) -> Self {
-        Self { program, stdin: None, repeat: 1 }
+        Self { program, stdin: None, flow: Flow::None, repeat: 1 }
     }
 }
 
@@ -52,6 +65,8 @@ pub(crate) struct Sample {
     pub(crate) wall_s: f64,
     pub(crate) client: Usage,
     pub(crate) server: Usage,
+    /// What went through a pipe that was counted.
+    pub(crate) moved: Moved,
 }
 
 impl Sample {
@@ -74,15 +89,7 @@ pub(crate) struct Running {
 impl Running {
     pub(crate) fn start(bench: &Bench, server: &Server) -> Result<Self, String> {
         let (report, log) = (bench.fresh("report"), bench.fresh("log"));
-        let words: Vec<&str> = bench.options.server_prefix.split_ascii_whitespace().collect();
-        let mut command = match words.split_first() {
-            None => Command::new(&bench.me),
-            Some((first, rest)) => {
-                let mut command = Command::new(first);
-                command.args(rest).arg(&bench.me);
-                command
-            }
-        };
+        let mut command = prefixed(&bench.options.server_prefix, &bench.me);
         command.args(["end-server", "--address", &bench.options.address]);
         command.args([Path::new("--report"), &report, Path::new("--log"), &log]);
         if server.listens {
@@ -145,6 +152,15 @@ impl Drop for Running {
     }
 }
 
+/// A program behind the words of a prefix.
+fn prefixed(prefix: &str, program: &Path) -> Command {
+    let mut words = prefix.split_ascii_whitespace();
+    let Some(first) = words.next() else { return Command::new(program) };
+    let mut command = Command::new(first);
+    command.args(words).arg(program);
+    command
+}
+
 /// The client's command with its placeholders filled in.
 pub(crate) fn client_command(
     bench: &Bench,
@@ -160,10 +176,15 @@ pub(crate) fn client_command(
 /// Runs a client to its end under a supervisor.
 pub(crate) fn run_client(bench: &Bench, client: &Client, port: u16) -> Result<Report, String> {
     let report = bench.fresh("report");
-    let mut command = Command::new(&bench.me);
+    let mut command = prefixed(&bench.options.client_prefix, &bench.me);
     command.args(["end-client", "--repeat", &client.repeat.to_string()]).arg("--report").arg(&report);
     if let Some(path) = &client.stdin {
         command.arg("--stdin").arg(path);
+    }
+    match client.flow {
+        Flow::None => {}
+        Flow::Feed(seconds) => drop(command.args(["--feed", &seconds.to_string()])),
+        Flow::Meter => drop(command.args(["--meter", "yes"])),
     }
     let (program, args, env) = client_command(bench, &client.program, port);
     command.arg("--").arg(program).args(args).envs(env);
@@ -188,5 +209,5 @@ pub(crate) fn run(bench: &Bench, server: Option<&Server>, client: &Client) -> Re
         None => error,
     })?;
     let server = running.map(Running::finish).transpose()?.unwrap_or_default();
-    Ok(Sample { wall_s: report.wall_us as f64 / 1e6, client: report.usage, server })
+    Ok(Sample { wall_s: report.wall_us as f64 / 1e6, client: report.usage, server, moved: report.moved })
 }

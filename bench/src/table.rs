@@ -107,6 +107,11 @@ impl<'a> Entry<'a> {
         Self { name: name.into(), role, before: None, run: Box::new(run) }
     }
 
+    /// What its row will be called.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Something to be done before each run, for all alike.
     pub fn before(&mut self, prepare: impl FnMut() + 'a) {
         self.before = Some(Box::new(prepare));

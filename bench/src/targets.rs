@@ -33,6 +33,7 @@ pub(crate) fn judge(tables: &[Table]) -> Vec<Verdict> {
                 }
             }
             "keys" => verdicts.keystrokes(table, tables),
+            "wan" => verdicts.path(table),
             _ => {}
         }
     }
@@ -91,6 +92,34 @@ impl Verdicts {
             }
             "chacha20-poly1305" => self.at_least(table, "the best peer's MB/s, times", 2.5, best),
             _ => self.at_least(table, "the best peer's MB/s, times", 2.0, best),
+        }
+    }
+
+    /// Shares of iperf3 on the paths that targets are about.
+    fn path(&mut self, table: &Table) {
+        let has = |text: &str| table.title.contains(text);
+        for row in table.rows.iter().filter(|row| row.role == Role::Ours) {
+            let median = |name| row.series(name).and_then(|series| Some(series.spread()?.median));
+            let (whole, steady) =
+                (median(crate::scenario::OF_IPERF), median(crate::scenario::STEADY_OF_IPERF));
+            let mut least = |what: &str, least: f64, value| {
+                self.at_least(table, &format!("{}, {what}", row.name), least, value);
+            };
+            if has("1 % loss") && row.name == "longhaul, pipe" {
+                let best = best_peer(table, "MB/s", |row| row.name.ends_with(", pipe"));
+                least("the best suite's MB/s, times", 1.0, best);
+            } else if has("8 Gbit/s x 100 ms") && row.name == "longhaul, pipe" {
+                least(crate::scenario::STEADY_OF_IPERF, 90.0, steady);
+            } else if has("2 Gbit/s x 50 ms") && !has("loss") {
+                match row.name.as_str() {
+                    name if name.starts_with("longhaul, ") => least(crate::scenario::OF_IPERF, 95.0, whole),
+                    name if name.starts_with("longhaul from openssh") => {
+                        least(crate::scenario::OF_IPERF, 90.0, whole);
+                    }
+                    "rsync -e lhssh" => least(crate::scenario::OF_IPERF, 85.0, whole),
+                    _ => {}
+                }
+            }
         }
     }
 
@@ -216,6 +245,29 @@ mod tests {
         let verdicts = judge(&[table("aes128-gcm"), table("aes128-ctr+umac-64")]);
         assert_eq!(verdicts.len(), 1);
         assert_eq!((verdicts[0].value, verdicts[0].met), (1.8, false));
+    }
+
+    #[test]
+    fn a_path_is_judged_by_what_runs_over_it() {
+        let row = |name: &str, share: f64| {
+            let mut row = row(name, Role::Ours, share, 1.0);
+            row.add(&[(crate::scenario::OF_IPERF, Better::Higher, share)]);
+            row
+        };
+        let rows = vec![
+            row("longhaul, pipe", 97.0),
+            row("longhaul from openssh's sshd, file of 4.8 GB", 91.0),
+            row("longhaul to openssh's sshd, pipe", 16.0),
+            row("rsync -e lhssh", 80.0),
+        ];
+        let title = |path: &str| format!("down, aes128-gcm, {path}, cubic, 20 s");
+        let table = Table { scenario: "wan", title: title("2 Gbit/s x 50 ms"), rows };
+        let met = |table: &Table| {
+            judge(std::slice::from_ref(table)).iter().map(|each| each.met).collect::<Vec<_>>()
+        };
+        assert_eq!(met(&table), [true, true, false]);
+        let elsewhere = Table { title: title("1 Gbit/s x 10 ms"), ..table };
+        assert!(met(&elsewhere).is_empty(), "no target is about that");
     }
 
     #[test]

@@ -301,3 +301,13 @@ fn programs_in_the_place_of_a_connection() {
     let ran = run(&["-O", "-S", &mute, &lab.arg("blob"), "host:x"]);
     assert!(ran.code == 1 && ran.err.contains("lost connection"), "{} {}", ran.code, ran.err);
 }
+
+/// Covers: lhscp -Z (the remote side of the old protocol)
+#[test]
+fn what_hpn_s_scp_says_to_resume_is_refused_and_not_taken_for_a_name() {
+    let lab = Lab::new();
+    let ran = lab.run(&our("lhscp"), &["-Z", "-t", &lab.arg("target")]);
+    assert_eq!(ran.code, 1);
+    assert!(ran.out.starts_with(b"\x02scp: -Z is not supported in the old protocol"), "{}", ran.text());
+    assert!(!lab.path("target").exists());
+}

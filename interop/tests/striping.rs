@@ -1,4 +1,4 @@
-//! Large uploads over several channels of one login.
+//! Large files over several channels of one login.
 
 use lh_interop::{Inetd, Lab, Lhsshd, Ran, assert_same_file, make_blob, me, our, peers};
 
@@ -48,4 +48,26 @@ fn our_server_takes_them_too_and_a_connection_is_used_again() {
     let mistaken = upload(&lab, server.port, &["-j", "0"], "copy");
     assert_eq!(mistaken.code, 1);
     assert!(mistaken.err.contains("invalid number of channels \"0\""), "{}", mistaken.err);
+}
+
+/// Covers: scp -j; sshd_config MaxSessions
+#[test]
+fn openssh_sshd_gives_a_file_over_as_many_channels_as_it_allows() {
+    let Some([sshd]) = peers("striping with OpenSSH's sshd", ["sshd"]) else { return };
+    let lab = Lab::new();
+    make_blob(&lab.path("big"), 120_000_001);
+    for (config, channels) in [("", "4"), ("MaxSessions 3\n", "3")] {
+        let server = Inetd::openssh(&lab, &sshd, config);
+        let _ = std::fs::remove_file(lab.path("copy"));
+        let mut args = lab.client_options();
+        let from = format!("{}@127.0.0.1:{}", me(), lab.arg("big"));
+        args.extend(["-P", &server.port.to_string(), "-v", "-j", channels, &from].map(str::to_owned));
+        args.push(lab.arg("copy"));
+        let ran = lab.run(&our("lhscp"), &args).ok(config);
+        assert!(ran.err.contains(&format!("downloading over {channels} channels")), "{}", ran.err);
+        assert_same_file(&lab.path("big"), &lab.path("copy"));
+        let log = server.log();
+        let sessions = log.matches("Starting session: subsystem 'sftp'").count();
+        assert_eq!(sessions, channels.parse().unwrap(), "{config}: {log}");
+    }
 }

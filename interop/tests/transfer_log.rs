@@ -143,6 +143,59 @@ fn a_line_for_each_connection_and_each_transfer() {
     assert_eq!(std::fs::metadata(lab.path("log")).unwrap().mode() & 0o777, 0o600);
 }
 
+/// Covers: sshd_config TransferLog (files of our own scp in the old protocol); lhscp -t; lhscp -f
+#[test]
+fn a_line_for_each_file_that_our_own_scp_copies_in_the_old_protocol() {
+    let Some(scene) = Scene::new(
+        "a_line_for_each_file_that_our_own_scp_copies_in_the_old_protocol",
+        "TransferLog {lab}/log\nTransferLogFormat json\nSetEnv PATH={lab}/bin:/usr/bin:/bin",
+    ) else {
+        return;
+    };
+    let lab = &scene.lab;
+    std::fs::create_dir(lab.path("bin")).unwrap();
+    std::os::unix::fs::symlink(our("lhscp"), lab.path("bin/scp")).unwrap();
+    let tree = lab.path("tree");
+    std::fs::create_dir_all(tree.join("in")).unwrap();
+    std::fs::write(tree.join("one"), vec![b'1'; 100_000]).unwrap();
+    std::fs::write(tree.join("in/two\n"), b"").unwrap();
+    std::fs::write(tree.join("in/three"), b"3").unwrap();
+    let scp = find("scp").expect("OpenSSH's scp is beside its ssh");
+    let there = |path: &str| format!("{}@127.0.0.1:{path}", me());
+    let run = |from: String, to: String| {
+        let mut args = vec!["-O".to_owned(), "-r".to_owned()];
+        args.extend(lab.client_options());
+        args.extend(["-P".into(), scene.server.port_arg(), from, to]);
+        lab.run(&scp, &args)
+    };
+    let name = |record: &Value| record["path"].as_str().unwrap_or_default().to_owned();
+    let up = lab.arg("up");
+    run(lab.arg("tree"), there(&up)).ok("scp -O");
+    let mut files = wait_for(lab, "log", "file", 3);
+    files.sort_by_key(name);
+    // A newline in a name travels as two characters more, and is one in no line of a log.
+    let names: Vec<String> = files.iter().map(name).collect();
+    assert_eq!((&names[0], &names[2]), (&format!("{up}/in/three"), &format!("{up}/one")), "{names:?}");
+    assert!(names[1].starts_with(&format!("{up}/in/two")), "{names:?}");
+    for (record, size) in files.iter().zip([1, 0, 100_000]) {
+        assert_eq!((number(record, "bytes"), &record["outcome"]), (size, &"complete".into()), "{record}");
+        assert_eq!((&record["protocol"], &record["direction"]), (&"scp".into(), &"upload".into()));
+    }
+    run(there(&lab.arg("tree/one")), lab.arg("down")).ok("scp -O");
+    let files = wait_for(lab, "log", "file", 4);
+    assert_eq!((name(&files[3]), number(&files[3], "bytes")), (lab.arg("tree/one"), 100_000));
+    assert_eq!(files[3]["direction"], "download");
+    // What cannot be copied has a line as well.
+    assert_ne!(run(there(&lab.arg("missing")), lab.arg("down")).code, 0);
+    let files = wait_for(lab, "log", "file", 5);
+    assert_eq!((&files[4]["outcome"], name(&files[4])), (&"failed".into(), lab.arg("missing")));
+    assert_eq!(files[4]["reason"], "No such file or directory");
+    let connections = wait_for(lab, "log", "connection", 3);
+    assert_eq!(connections.iter().map(|each| number(each, "files")).collect::<Vec<_>>(), [3, 1, 1]);
+    let commands = records(lab, "log").into_iter().filter(|record| record["event"] == "command").count();
+    assert_eq!(commands, 0, "files are told of once");
+}
+
 /// Covers: sshd_config TransferLog (connections without a login)
 #[test]
 fn who_does_not_get_in_is_written_down_too() {

@@ -6,8 +6,7 @@ use std::os::fd::AsFd;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
-use lh_link::path::{Kind, Path, Side, Spec};
-use lh_link::units;
+use lh_link::path::{Path, Side, Spec};
 use lh_sys::child::{Ended, Watched};
 use lh_sys::signals::Signals;
 use lh_sys::spawn::Program;
@@ -46,7 +45,6 @@ struct Wanted {
 
 fn parse(args: &[String]) -> Result<Wanted, String> {
     let mut wanted = Wanted::default();
-    let spec = &mut wanted.spec;
     let mut rest = args.iter();
     while let Some(flag) = rest.next() {
         if flag == "--" {
@@ -61,22 +59,10 @@ fn parse(args: &[String]) -> Result<Wanted, String> {
             return Err(USAGE.to_owned());
         }
         let value = rest.next().ok_or_else(|| format!("{flag} needs a value\n{USAGE}"))?;
+        if wanted.spec.set(flag, value)? {
+            continue;
+        }
         match flag.as_str() {
-            "--rtt" => spec.rtt = units::time(value)?,
-            "--rate" => spec.rate = units::rate(value)?,
-            "--loss" => spec.loss = units::loss(value)?,
-            "--queue" => spec.queue = Some(units::size(value)?),
-            "--mtu" => spec.mtu = value.parse().map_err(|error| format!("{flag} {value}: {error}"))?,
-            "--congestion" => spec.congestion.clone_from(value),
-            "--tcp-buffer" => spec.tcp_buffer = Some(units::size(value)?),
-            "--seed" => spec.seed = value.parse().map_err(|error| format!("{flag} {value}: {error}"))?,
-            "--link" => {
-                spec.kind = Some(match value.as_str() {
-                    "user" => Kind::User,
-                    "netem" => Kind::Netem,
-                    _ => return Err(format!("--link {value}: user or netem")),
-                });
-            }
             "--far" => wanted.far = Some(value.clone()),
             _ => return Err(format!("{flag}: no such option\n{USAGE}")),
         }

@@ -13,6 +13,7 @@ use crate::forward::Counters;
 use crate::netem;
 use crate::netns::{self, run};
 use crate::shape::Shape;
+use crate::units;
 
 /// The device in both namespaces.
 pub const DEVICE: &str = "wan0";
@@ -105,6 +106,30 @@ impl Default for Spec {
 }
 
 impl Spec {
+    /// Sets what a flag of the command line says (`--rtt 50ms`), for every program that makes paths. False where it is none of a
+    /// path's flags; an error names what is wrong with the value.
+    pub fn set(&mut self, flag: &str, value: &str) -> Result<bool, String> {
+        match flag {
+            "--rtt" => self.rtt = units::time(value)?,
+            "--rate" => self.rate = units::rate(value)?,
+            "--loss" => self.loss = units::loss(value)?,
+            "--queue" => self.queue = Some(units::size(value)?),
+            "--mtu" => self.mtu = value.parse().map_err(|error| format!("{flag} {value}: {error}"))?,
+            "--congestion" => value.clone_into(&mut self.congestion),
+            "--tcp-buffer" => self.tcp_buffer = Some(units::size(value)?),
+            "--seed" => self.seed = value.parse().map_err(|error| format!("{flag} {value}: {error}"))?,
+            "--link" => {
+                self.kind = Some(match value {
+                    "user" => Kind::User,
+                    "netem" => Kind::Netem,
+                    _ => return Err(format!("--link {value}: user or netem")),
+                });
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
     /// Bytes in a round trip at full rate.
     pub fn bandwidth_delay(&self) -> u64 {
         Shape { rate: self.rate, delay: self.rtt, queue: 0, loss: 0.0 }.in_flight()

@@ -3,6 +3,7 @@
 mod movers;
 mod suites;
 
+pub(crate) use movers::rsync_over;
 pub(crate) use suites::client_options;
 
 use std::path::{Path, PathBuf};
@@ -21,6 +22,10 @@ pub(crate) enum Task<'a> {
     PipeDown(&'a Path),
     /// FILE here, into nothing there.
     PipeUp(&'a Path),
+    /// Zeros from there for so many seconds, counted here.
+    ZerosDown(u64),
+    /// Zeros from here for so many seconds.
+    ZerosUp(u64),
     /// Copies a file from there.
     Get(&'a Path, &'a Path),
     /// Copies a file there.
@@ -97,8 +102,18 @@ impl Contestant {
         matches!(self.kind, Kind::Mover { which: Mover::Mscp, .. })
     }
 
+    /// Only ours go without encryption here.
+    fn can(&self, with: &Variation) -> bool {
+        with.suite.is_none_or(|suite| {
+            suite.cipher.encrypts() || (self.role() == Role::Ours && suite.is_negotiable())
+        })
+    }
+
     /// The server for a variation, `None` where the contestant cannot do it.
     pub(crate) fn server(&self, bench: &Bench, with: &Variation) -> Option<Server> {
+        if !self.can(with) {
+            return None;
+        }
         match &self.kind {
             Kind::Suite { ours, sshd, .. } => Some(suites::server(bench, *ours, sshd, with)),
             Kind::Mover { sshd, .. } => Some(suites::server(bench, false, sshd, with)),
@@ -108,6 +123,9 @@ impl Contestant {
 
     /// The client for a task, `None` where the contestant cannot do it.
     pub(crate) fn client(&self, bench: &Bench, with: &Variation, task: &Task<'_>) -> Option<Client> {
+        if !self.can(with) {
+            return None;
+        }
         match &self.kind {
             Kind::Suite { ssh, scp, .. } => Some(suites::client(bench, ssh, scp, with, task)),
             Kind::Dropbear { dbclient, .. } => suites::dropbear_client(bench, dbclient, with, task),

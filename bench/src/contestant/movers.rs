@@ -27,9 +27,20 @@ pub(super) fn client(
 /// `ssh` with its options as one text.
 fn shell(bench: &Bench, ssh: &Path, with: &Variation) -> String {
     let mut words = vec![ssh.display().to_string()];
-    words.extend(suites::client_options(bench, with));
+    words.extend(suites::options(bench, Path::new(ssh), with));
     words.extend(["-p".to_owned(), "{port}".to_owned()]);
     words.join(" ")
+}
+
+/// rsync over a suite's `ssh`.
+pub(crate) fn rsync_over(
+    bench: &Bench,
+    program: &Path,
+    ssh: &Path,
+    with: &Variation,
+    task: &Task<'_>,
+) -> Option<Client> {
+    rsync(bench, program, &shell(bench, ssh, with), task).map(Client::new)
 }
 
 fn text(path: &Path) -> String {

@@ -6,7 +6,8 @@ use lh_interop::find;
 
 use super::{Task, Variation, remote};
 use crate::bench::{Bench, HOST_ALIAS};
-use crate::job::{Client, Program, Server};
+use crate::cipher_suite::CipherSuite;
+use crate::job::{Client, Flow, Program, Server};
 
 /// A server with one host key. Longhaul's is run as it is meant to be, as a listener that starts a session per connection;
 /// the others per connection in inetd mode, which saves them the listener's share of the work.
@@ -18,12 +19,20 @@ pub(super) fn server(bench: &Bench, ours: bool, sshd: &Path, with: &Variation) -
         let _ = std::fs::create_dir_all("/run/sshd");
         "UsePAM no\n".to_owned()
     };
+    let wished: String = bench
+        .options
+        .own
+        .iter()
+        .filter(|_| ours)
+        .map(|option| format!("{}\n", option.replacen('=', " ", 1)))
+        .collect();
     // Servers of today offer no finite-field exchange of themselves.
     let kex = with.kex.as_ref().map_or_else(String::new, |kex| format!("KexAlgorithms {kex}\n"));
+    let unencrypted = with.suite.as_ref().map(CipherSuite::server_lines).unwrap_or_default();
     bench.lab.write(
         &name,
         &format!(
-            "{own}{kex}HostKey {}\nAuthorizedKeysFile {}\nPermitRootLogin yes\nStrictModes no\nPidFile none\n\
+            "{own}{wished}{kex}{unencrypted}HostKey {}\nAuthorizedKeysFile {}\nPermitRootLogin yes\nStrictModes no\nPidFile none\n\
              PrintMotd no\nMaxStartups 100\nSubsystem sftp internal-sftp\n",
             bench.lab.arg(&format!("host_{}", with.key())),
             bench.lab.arg("authorized_keys"),
@@ -55,16 +64,25 @@ pub(crate) fn client_options(bench: &Bench, with: &Variation) -> Vec<String> {
     options
 }
 
+/// [`client_options`], and what was wished for our own programs.
+pub(super) fn options(bench: &Bench, program: &Path, with: &Variation) -> Vec<String> {
+    let mut options = client_options(bench, with);
+    if program.starts_with(lh_interop::bin_dir()) {
+        options.extend(bench.options.own.iter().flat_map(|option| ["-o".to_owned(), option.clone()]));
+    }
+    options
+}
+
 /// The client for a task.
 pub(super) fn client(bench: &Bench, ssh: &Path, scp: &Path, with: &Variation, task: &Task<'_>) -> Client {
     let here = |path: &Path| path.display().to_string();
     let run = |command: String| {
-        let mut args = client_options(bench, with);
+        let mut args = options(bench, ssh, with);
         args.extend(["-p".to_owned(), "{port}".to_owned(), format!("{}@{{address}}", bench.user()), command]);
         Client::new(Program::new(ssh, args))
     };
     let copy = |flags: &[&str], from: String, to: String| {
-        let mut args = client_options(bench, with);
+        let mut args = options(bench, scp, with);
         args.extend(flags.iter().map(|&flag| flag.to_owned()));
         args.extend(["-q", "-P", "{port}"].map(str::to_owned));
         args.extend([from, to]);
@@ -73,6 +91,12 @@ pub(super) fn client(bench: &Bench, ssh: &Path, scp: &Path, with: &Variation, ta
     match task {
         Task::PipeDown(file) => run(format!("cat {}", file.display())),
         Task::PipeUp(file) => Client { stdin: Some(file.to_path_buf()), ..run("cat >/dev/null".to_owned()) },
+        Task::ZerosDown(seconds) => {
+            // A status of 0 says that all went well, and `timeout` has one of its own for what it ends.
+            let command = format!("timeout {seconds} cat /dev/zero; test $? = 124");
+            Client { flow: Flow::Meter, ..run(command) }
+        }
+        Task::ZerosUp(seconds) => Client { flow: Flow::Feed(*seconds), ..run("cat >/dev/null".to_owned()) },
         Task::Nothing(times) => Client { repeat: *times, ..run("true".to_owned()) },
         Task::Command(command) => run((*command).to_owned()),
         Task::Get(from, to) => copy(&[], remote(bench, from), here(to)),
@@ -129,5 +153,5 @@ pub(super) fn dropbear_client(
         _ => return None,
     };
     args.push(command);
-    dropbear_can(with).then(|| Client { program: Program::new(dbclient, args), stdin, repeat })
+    dropbear_can(with).then(|| Client { stdin, repeat, ..Client::new(Program::new(dbclient, args)) })
 }

@@ -1,7 +1,8 @@
 //! The client's end: runs a command, once or several times in a row, and reports wall time and usage.
 //!
-//! `lh-bench end-client --report FILE [--stdin FILE] [--repeat N] [--limit SECONDS] -- PROGRAM [ARGUMENT…]`. Standard output
-//! goes to `/dev/null`; the environment is the supervisor's.
+//! `lh-bench end-client --report FILE [--stdin FILE] [--feed SECONDS] [--meter yes] [--repeat N] [--limit SECONDS] -- PROGRAM
+//! [ARGUMENT…]`. Standard output goes to `/dev/null`; the environment is the supervisor's. With `--feed` zeros go into the program for so
+//! long, with `--meter` what it writes is counted; both happen in the supervisor and are in nobody's account.
 
 use std::fs::File;
 use std::process::{Command, Stdio};
@@ -10,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, WaitOptions, waitpid};
 
-use super::{EndArgs, Report, adopt_orphans, reap_all, send, signal_all};
+use super::{EndArgs, Moved, Report, adopt_orphans, flow, reap_all, send, signal_all};
 use crate::usage::Usage;
 
 /// How long what a command left behind may take to end.
@@ -34,17 +35,26 @@ pub fn main(args: &[String]) -> Result<(), String> {
     adopt_orphans()?;
     bound(Duration::from_secs(limit));
 
-    let mut wall = Duration::ZERO;
+    let feed = args.value("--feed").map(str::parse).transpose().map_err(|_| "--feed".to_owned())?;
+    let meter = args.value("--meter").is_some();
+    let (mut wall, mut moved) = (Duration::ZERO, Moved::default());
     for _ in 0..repeat {
         let stdin = match args.value("--stdin") {
             Some(path) => Stdio::from(File::open(path).map_err(|error| format!("{path}: {error}"))?),
+            None if feed.is_some() => Stdio::piped(),
             None => Stdio::null(),
         };
+        let stdout = if meter { Stdio::piped() } else { Stdio::null() };
         let mut command = Command::new(program);
-        command.args(rest).stdin(stdin).stdout(Stdio::null());
+        command.args(rest).stdin(stdin).stdout(stdout);
         let start = Instant::now();
-        let child = command.spawn().map_err(|error| format!("{program}: {error}"))?;
+        let mut child = command.spawn().map_err(|error| format!("{program}: {error}"))?;
         let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or("no process id")?;
+        let counting = match (feed, child.stdin.take(), child.stdout.take()) {
+            (Some(seconds), Some(input), _) => Some(flow::feed(input, Duration::from_secs(seconds))),
+            (_, _, Some(output)) => Some(flow::meter(output)),
+            _ => None,
+        };
         let ended =
             waitpid(Some(pid), WaitOptions::empty()).map_err(|error| format!("{program}: {error}"))?;
         wall += start.elapsed();
@@ -55,10 +65,13 @@ pub fn main(args: &[String]) -> Result<(), String> {
         if status != Some(0) {
             return Err(format!("{program} ended with {status:?}"));
         }
+        if let Some(counting) = counting {
+            moved = counting.join().map_err(|_| "counting failed")?;
+        }
     }
     reap_all(LEFTOVERS);
-    let text =
-        Report { wall_us: u64::try_from(wall.as_micros()).unwrap_or(u64::MAX), usage: Usage::of_children()? };
+    let wall_us = u64::try_from(wall.as_micros()).unwrap_or(u64::MAX);
+    let text = Report { wall_us, usage: Usage::of_children()?, moved };
     std::fs::write(report, text.to_text()).map_err(|error| format!("{report}: {error}"))
 }
 

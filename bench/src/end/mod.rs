@@ -5,6 +5,7 @@
 //! supervisor's own work is not counted.
 
 pub mod client;
+pub mod flow;
 pub mod server;
 
 use std::fmt::Write as _;
@@ -24,6 +25,17 @@ pub struct Report {
     pub wall_us: u64,
     /// What the processes used.
     pub usage: Usage,
+    /// What went through a pipe that was counted.
+    pub moved: Moved,
+}
+
+/// Bytes through a client's standard input or output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Moved {
+    /// All of them.
+    pub bytes: u64,
+    /// Bytes a second in the second half of the time.
+    pub steady: u64,
 }
 
 impl Report {
@@ -35,6 +47,8 @@ impl Report {
             ("user_us", self.usage.user_us),
             ("system_us", self.usage.system_us),
             ("peak_kib", self.usage.peak_kib),
+            ("moved", self.moved.bytes),
+            ("steady", self.moved.steady),
         ] {
             let _ = writeln!(text, "{key} {value}");
         }
@@ -48,7 +62,8 @@ impl Report {
         };
         let usage =
             Usage { user_us: get("user_us")?, system_us: get("system_us")?, peak_kib: get("peak_kib")? };
-        Some(Self { wall_us: get("wall_us")?, usage })
+        let moved = Moved { bytes: get("moved")?, steady: get("steady")? };
+        Some(Self { wall_us: get("wall_us")?, usage, moved })
     }
 
     /// Reads a report from a file.
@@ -130,7 +145,7 @@ mod tests {
     #[test]
     fn reports_survive_the_way() {
         let usage = Usage { user_us: 1, system_us: 2, peak_kib: 3 };
-        let report = Report { wall_us: 4, usage };
+        let report = Report { wall_us: 4, usage, moved: Moved { bytes: 5, steady: 6 } };
         assert_eq!(Report::parse(&report.to_text()), Some(report));
         assert_eq!(Report::parse("wall_us 4\nuser_us 1\n"), None);
         assert_eq!(Report::parse("wall_us x\nuser_us 1\nsystem_us 1\npeak_kib 1\n"), None);

@@ -42,7 +42,7 @@ pub fn main(args: &[String]) -> Result<(), String> {
         inetd(program, rest, address, Path::new(log))?;
         0
     };
-    let report_text = Report { wall_us: 0, usage: Usage::of_children()?.without(before) }.to_text();
+    let report_text = Report { usage: Usage::of_children()?.without(before), ..Report::default() }.to_text();
     std::fs::write(report, report_text).map_err(|error| format!("{report}: {error}"))
 }
 

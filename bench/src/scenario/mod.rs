@@ -7,6 +7,7 @@ mod pipeline;
 mod scale;
 mod setup;
 mod transfer;
+mod wan;
 
 use crate::bench::Bench;
 use crate::job::{Client, Program, Sample, Server};
@@ -26,10 +27,15 @@ pub(crate) fn run(bench: &Bench, name: &str) -> Result<Vec<Table>, String> {
         "memory" => memory::run(bench),
         "keys" => keys::run(bench),
         "scale" => scale::run(bench),
+        "wan" => wan::run(bench),
         _ => Err(format!("no scenario {name}")),
     }
 }
 
+/// Series of the `wan` scenario that its targets are about: what a row moved, of what iperf3 did in the same round.
+pub(crate) const OF_IPERF: &str = "% of iperf3";
+/// The same of the second half of the time.
+pub(crate) const STEADY_OF_IPERF: &str = "steady, % of iperf3";
 /// Series of the `crypto` scenario that the targets are about.
 pub(crate) const SEAL_TIMES: &str = "seal, times 1 worker";
 /// The other one.

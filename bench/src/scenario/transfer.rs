@@ -64,7 +64,7 @@ fn warmed<'a>(mut entry: Entry<'a>, blob: &'a Path, target: &'a Path) -> Entry<'
 
 /// Writes a file of this length and removes it. A virtual machine may have to ask its host for memory that was not used for a while,
 /// which is slow, and would all be put down to whoever copies first.
-fn warm(blob: &Path, target: &Path) {
+pub(super) fn warm(blob: &Path, target: &Path) {
     let _ = fs::copy(blob, target);
     remove(target);
 }

@@ -6,6 +6,7 @@ use lh_cli::copying::Connecting;
 use lh_cli::flags::{Parsed, SCP, Stop};
 use lh_config::Account;
 use lh_config::client::{CommandLine, Request};
+use lh_config::network::BitRate;
 use lh_transfer::{Keep, Manifest, Options, Rule, Selection, Shard, Verify};
 
 use crate::place::{Host, Place};
@@ -210,14 +211,7 @@ fn selection(parsed: &Parsed) -> Result<Selection, Stop> {
 /// `--pace`, in bytes per second.
 fn pace(parsed: &Parsed) -> Result<Option<u64>, Stop> {
     let Some(text) = parsed.long_text("pace") else { return Ok(None) };
-    let (digits, unit) = match text.char_indices().last() {
-        Some((at, 'k' | 'K')) => (&text[..at], 1_000),
-        Some((at, 'm' | 'M')) => (&text[..at], 1_000_000),
-        Some((at, 'g' | 'G')) => (&text[..at], 1_000_000_000),
-        _ => (&text[..], 1),
-    };
-    let bits = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(unit));
-    let rate = bits.map(|bits| bits / 8).filter(|&rate| rate > 0);
+    let rate = BitRate(BitRate::read(&text)).bytes_per_second();
     rate.map(Some).ok_or_else(|| SCP.usage_error(&format!("bad rate \"{text}\": bits per second, as 800M")))
 }
 
@@ -309,7 +303,13 @@ impl Arguments {
 
     /// The request for the configuration of `host`.
     pub(crate) fn request(&self, host: &Host) -> Request {
-        self.connecting.request(&host.name, host.port, host.user.as_deref(), self.account.clone())
+        let (port, user) = (host.port, host.user.as_deref());
+        let mut request = self.connecting.request(&host.name, port, user, self.account.clone());
+        if let Some(bytes) = self.pace {
+            let rate = bytes.saturating_mul(8).to_string();
+            request.command_line.insert(0, CommandLine::Flag("TcpPacing", vec![rate]));
+        }
+        request
     }
 }
 
@@ -384,7 +384,7 @@ mod tests {
         {
             assert_eq!(pace(text).expect("fine"), Some(bytes));
         }
-        for text in ["", "M", "7", "-1", "1.5G", "99999999999999G"] {
+        for text in ["", "M", "0", "-1", "1.5G", "99999999999999G"] {
             assert_eq!(pace(text).expect_err("a mistake").status, 1, "{text}");
         }
     }

@@ -175,7 +175,6 @@ fn one_remote(
         };
         let summary = match client {
             Some(mut client) => {
-                hold_pace(arguments, &mut client);
                 let caught = Caught::begin(&job);
                 let good = carry_out(&mut client, &job, side, &mut ui);
                 let path = limits::Path::of(client.driver().link().stream().write_fd());
@@ -202,18 +201,6 @@ fn one_remote(
         // Its journal is the next one's.
         drop(job);
         client = log_in_with(&arguments.request_again(host), &mut ui);
-    }
-}
-
-/// `--pace`: what this host sends.
-fn hold_pace(arguments: &Arguments, client: &mut Connection) {
-    let Some(pace) = arguments.pace else { return };
-    let paced = match client.address() {
-        Some(_) => lh_sys::socket::set_pacing(client.driver().link().stream().write_fd(), pace),
-        None => Err(std::io::Error::other("the connection is shared with others")),
-    };
-    if let Err(error) = paced {
-        say(&format!("warning: --pace: {error}; -l limits what is asked for or sent"));
     }
 }
 
@@ -267,7 +254,6 @@ fn relay(
             let client = log_in(arguments, target, &mut ui);
             let _ = connected.send(client.is_some());
             if let Some(mut client) = client {
-                hold_pace(arguments, &mut client);
                 carry_out(&mut client, &job, Side::Target, &mut ui);
                 client.close();
             }

@@ -2,13 +2,15 @@
 //!
 //! Started by the `scp -O` of somebody else, by WinSCP, by what is built into network equipment.
 
+use std::ffi::OsStr;
 use std::fs::File;
-use std::io;
+use std::io::{self, Write as _};
 use std::os::fd::AsFd;
-use std::os::unix::ffi::OsStrExt;
-use std::time::Instant;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::time::{Duration, Instant};
 
 use lh_cli::flags::Parsed;
+use lh_metrics::copied::{self, Copied};
 use lh_transfer::Current;
 use lh_transfer::rcp::{self, Options, Party, Request, Sink, Source};
 
@@ -23,6 +25,12 @@ pub(crate) fn run(parsed: &Parsed) -> u8 {
         ))
     };
     let Ok((mut input, mut output)) = streams() else { return FAILURE };
+    if parsed.has('Z') {
+        // HPN-SSH's client would send names with digests in front of them, and wait for answers of another form.
+        let _ = output
+            .write_all(b"\x02scp: -Z is not supported in the old protocol; copies over SFTP are resumed\n");
+        return FAILURE;
+    }
     let options = Options {
         recursive: parsed.has('r'),
         preserve: parsed.has('p'),
@@ -36,11 +44,10 @@ pub(crate) fn run(parsed: &Parsed) -> u8 {
     } else if let [target] = &parsed.operands[..] {
         Box::new(Sink::new(target.as_bytes().to_vec(), Request::anything(), options))
     } else {
-        use std::io::Write;
         let _ = output.write_all(b"\x01scp: ambiguous target\n");
         return FAILURE;
     };
-    let mut report = Told { verbose: parsed.has('v') };
+    let mut report = Told { verbose: parsed.has('v'), upload: !parsed.has('f'), account: account() };
     rcp::run(&mut *party, &mut input, &mut output, &mut report);
     u8::from(party.failures() > 0 || !party.is_finished())
 }
@@ -48,14 +55,43 @@ pub(crate) fn run(parsed: &Parsed) -> u8 {
 /// What goes wrong is told in the protocol; only `-v` says more, on standard error.
 struct Told {
     verbose: bool,
+    /// To this side.
+    upload: bool,
+    /// Where our server wants to hear of each file.
+    account: Option<File>,
+}
+
+/// What the server that started us has opened for it. Anew, so that the records of several copies come behind each other.
+fn account() -> Option<File> {
+    let fd: u32 = std::env::var(copied::VARIABLE).ok()?.parse().ok()?;
+    File::options().append(true).open(format!("/proc/self/fd/{fd}")).ok()
+}
+
+impl Told {
+    fn write(&mut self, path: Vec<u8>, bytes: u64, took: Duration, fault: Option<String>) {
+        let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+        // Relative to where the session has started is as good as nothing in a log.
+        let here = std::env::current_dir().unwrap_or_default();
+        let path = here.join(OsStr::from_bytes(&path)).into_os_string().into_vec();
+        let record = Copied { path, upload: self.upload, bytes, micros, fault };
+        if let Some(account) = &mut self.account {
+            // The copy is what matters.
+            let _ = account.write_all(&record.encode());
+        }
+    }
 }
 
 impl rcp::Report for Told {
-    fn event(&mut self, event: rcp::Event, _now: Instant) {
-        if let rcp::Event::Debug(text) = event
-            && self.verbose
-        {
-            eprintln!("{text}");
+    fn event(&mut self, event: rcp::Event, now: Instant) {
+        match event {
+            rcp::Event::FileDone { path, size, started, .. } => {
+                self.write(path, size, now.saturating_duration_since(started), None);
+            }
+            rcp::Event::FileFailed { path, moved, started, why } => {
+                self.write(path, moved, now.saturating_duration_since(started), Some(why));
+            }
+            rcp::Event::Debug(text) if self.verbose => eprintln!("{text}"),
+            rcp::Event::Debug(_) | rcp::Event::Failed(_) => {}
         }
     }
 

@@ -170,7 +170,7 @@ pub(crate) fn conclude(arguments: &Arguments, start: &limits::Start, summary: &S
 impl rcp::Report for Show {
     fn event(&mut self, event: rcp::Event, now: Instant) {
         match event {
-            rcp::Event::FileDone { id, name, size, started } => {
+            rcp::Event::FileDone { id, name, size, started, .. } => {
                 self.display.finish(id, &name, size, size, started, now);
             }
             // In this protocol a message is complete as it is: the remote side's begins with its name.
@@ -182,7 +182,7 @@ impl rcp::Report for Show {
                 self.display.break_line();
                 eprintln!("{text}");
             }
-            rcp::Event::Debug(_) => {}
+            rcp::Event::Debug(_) | rcp::Event::FileFailed { .. } => {}
         }
     }
 

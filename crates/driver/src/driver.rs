@@ -58,6 +58,11 @@ pub struct Driver {
     spin: Spin,
 }
 
+/// From this round trip on, what is sent is spread out over it. A whole window that leaves at once, as it does after the pause of a
+/// key exchange, overflows the queue of a long path, and what TCP does then costs more than the pause; on a short path a window
+/// is little and the kernel's timers would cost more than they save.
+const LONG_PATH: Duration = Duration::from_millis(5);
+
 /// What all windows of a connection may grow by, bytes, given what is left of the machine's memory.
 fn memory_share(available: Option<u64>) -> u64 {
     /// A path of 10 Gb/s and 50 ms, with room to measure.
@@ -79,6 +84,10 @@ impl Driver {
             // Windows grow by what the path holds; told nothing, they would guess it from the first credits, and
             // a stock sender on a short path gets slower by every byte of window it cannot use.
             connection.round_trip_measured(round_trip);
+            if round_trip >= LONG_PATH {
+                // Where it cannot be had everything works as it always did.
+                let _ = lh_sys::tuning::spread_out(link.stream().write_fd());
+            }
         }
         Self {
             core: Core::new(link, connection),

@@ -5,6 +5,7 @@
 //! [`Peak`] finds the highest rate that was held for a second. Nothing here has a socket or a clock.
 
 pub mod binn;
+pub mod copied;
 mod exchange;
 mod peak;
 mod reader;

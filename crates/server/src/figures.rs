@@ -36,6 +36,8 @@ pub(crate) struct Conduct {
 pub(crate) enum Kind {
     /// A file over SFTP.
     Sftp,
+    /// A file in scp's old protocol.
+    Scp,
     /// What a command read and wrote, or a shell.
     Command,
 }
@@ -101,7 +103,11 @@ impl Conduct {
 
 impl Transfer {
     pub(crate) fn write_to(&self, out: &mut Vec<u8>) {
-        out.put_bool(self.kind == Kind::Sftp);
+        out.put_u8(match self.kind {
+            Kind::Command => 0,
+            Kind::Sftp => 1,
+            Kind::Scp => 2,
+        });
         out.put_string(self.path.get(..LONGEST_PATH).unwrap_or(&self.path));
         out.put_bool(self.upload);
         for number in [self.bytes_in, self.bytes_out, self.start, self.micros] {
@@ -118,7 +124,11 @@ impl Transfer {
     }
 
     pub(crate) fn read_from(reader: &mut Reader<'_>) -> Result<Self, WireError> {
-        let kind = if reader.boolean()? { Kind::Sftp } else { Kind::Command };
+        let kind = match reader.u8()? {
+            1 => Kind::Sftp,
+            2 => Kind::Scp,
+            _ => Kind::Command,
+        };
         let path = reader.string()?;
         Ok(Self {
             kind,

@@ -3,7 +3,7 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
 use rustix::net::sockopt;
@@ -33,33 +33,18 @@ pub fn set_nodelay(socket: impl AsFd, on: bool) -> io::Result<()> {
 /// with more is not writable. What has been sent and waits to be acknowledged does not count, so the path stays full.
 pub fn set_unsent_limit(socket: impl AsFd, bytes: u32) -> io::Result<()> {
     let value = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
-    set_option(socket.as_fd(), libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, value)
-}
-
-/// Has the kernel send no more than so many bytes a second, evenly spaced instead of in bursts (`SO_MAX_PACING_RATE`, socket(7)).
-/// Everything counts, headers and what is sent again included.
-pub fn set_pacing(socket: impl AsFd, bytes_per_second: u64) -> io::Result<()> {
-    // Kernels before 4.20 read the first half alone, which is the lower one where it matters; both know the larger form.
-    let value = libc::c_ulong::try_from(bytes_per_second).unwrap_or(libc::c_ulong::MAX);
-    set_option(socket.as_fd(), libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, value)
-}
-
-/// A plain number, in the type that the kernel expects.
-trait OptionNumber: Copy {}
-impl OptionNumber for libc::c_int {}
-impl OptionNumber for libc::c_ulong {}
-
-fn set_option<T: OptionNumber>(
-    socket: BorrowedFd<'_>,
-    level: libc::c_int,
-    name: libc::c_int,
-    value: T,
-) -> io::Result<()> {
-    let length = libc::socklen_t::try_from(size_of::<T>()).map_err(io::Error::other)?;
-    // SAFETY: the descriptor is borrowed, so open for the length of the call; the pointer is to an integer on our stack that
-    // lives as long, with its size, and the kernel only reads it.
-    let result =
-        unsafe { libc::setsockopt(socket.as_raw_fd(), level, name, (&raw const value).cast(), length) };
+    let length = libc::socklen_t::try_from(size_of::<libc::c_int>()).unwrap_or(4);
+    // SAFETY: the descriptor is open for the length of the call, and the pointer is to a c_int that lives as long,
+    // with its length.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_NOTSENT_LOWAT,
+            (&raw const value).cast(),
+            length,
+        )
+    };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
@@ -140,9 +125,6 @@ mod tests {
             assert!(server.nodelay().unwrap());
             acknowledge_now(&server).unwrap();
             set_unsent_limit(&server, 128 << 10).unwrap();
-            set_pacing(&server, 5_000_000_000).unwrap();
-            let paced = TcpInfo::of(&server).and_then(|info| info.get("max_pacing_rate"));
-            assert!(paced.is_none_or(|rate| rate == 5_000_000_000), "{paced:?}");
             set_keepalive(&server, true).unwrap();
             assert!(sockopt::socket_keepalive(&server).unwrap());
             set_tos(&server, 0xb8).unwrap();

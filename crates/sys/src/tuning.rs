@@ -106,6 +106,24 @@ fn set_pacing(socket: &impl AsFd, rate: u64) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// A limit that nobody reaches.
+const UNREACHED: u64 = u64::MAX - 1;
+
+/// Has the kernel spread out what it sends on a TCP connection over the round trip, where nothing else says how fast it may send.
+///
+/// A socket with any limit is paced: TCP sends at the rate that follows from its window and the round trip (twice that during slow
+/// start), and not a window at once where a window has become free at once, as after a pause. This is what `fq` does for all sockets
+/// of a host that has it.
+///
+/// # Errors
+/// The kernel does not know the option.
+pub fn spread_out(socket: impl AsFd) -> io::Result<()> {
+    if pacing(&socket).is_none() && crate::socket::is_internet(&socket) {
+        set_pacing(&socket, UNREACHED)?;
+    }
+    Ok(())
+}
+
 /// The most that is sent on this socket, bytes per second; `None` without a limit or where the kernel does not say.
 pub fn pacing(socket: impl AsFd) -> Option<u64> {
     let mut rate = 0_u64;
@@ -115,7 +133,7 @@ pub fn pacing(socket: impl AsFd) -> Option<u64> {
     let status = unsafe {
         libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, (&raw mut rate).cast(), &mut length)
     };
-    (status == 0 && rate != u64::MAX && rate != 0).then_some(rate)
+    (status == 0 && rate < UNREACHED && rate != 0).then_some(rate)
 }
 
 /// True for a socket of multipath TCP, in use as such or fallen back to plain TCP.
@@ -135,6 +153,8 @@ mod tests {
         assert_eq!(pacing(&socket), None);
         assert!(!is_multipath(&socket));
         assert!(Tuning::default().apply(&socket).is_empty());
+        spread_out(&socket).unwrap();
+        assert_eq!(pacing(&socket), None, "that is no limit");
         let tuning = Tuning {
             receive_buffer: Some(64 << 10),
             congestion: Some("reno".to_owned()),
@@ -144,6 +164,8 @@ mod tests {
         assert_eq!(sockopt::socket_recv_buffer_size(&socket), Ok(128 << 10));
         assert_eq!(sockopt::tcp_congestion(&socket).unwrap(), "reno");
         assert_eq!(pacing(&socket), Some(12_500_000));
+        spread_out(&socket).unwrap();
+        assert_eq!(pacing(&socket), Some(12_500_000), "a limit stays what it is");
 
         let wrong = Tuning { congestion: Some("no-such-thing".to_owned()), ..Tuning::default() };
         let lines: Vec<String> = wrong.apply(&socket).iter().map(ToString::to_string).collect();

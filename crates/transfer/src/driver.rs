@@ -42,7 +42,7 @@ pub trait Report: Send {
 struct State {
     engine: Engine,
     report: Box<dyn Report>,
-    /// The channels to the target: the first one, and further ones ([`Engine::open_lane`]).
+    /// The channels to the remote end: the first one, and further ones ([`Engine::open_lane`]).
     channels: Vec<ChannelId>,
     /// A signal has come: everything is left as it is, to be gone on with.
     stopped: bool,
@@ -151,13 +151,13 @@ impl Job {
 
 impl State {
     /// Sends on every channel what there is room for.
-    fn advance_all(&mut self, cx: &mut ChannelCx<'_>, now: Instant) {
+    fn advance_all(&mut self, side: Side, cx: &mut ChannelCx<'_>, now: Instant) {
         for (lane, &id) in self.channels.iter().enumerate() {
             let mut control = cx.control();
             let Some(mut channel) = control.channel(id) else { continue };
             let mut out = ChannelOutput(&mut channel);
             match lane {
-                0 => self.engine.advance(Side::Target, &mut out, now),
+                0 => self.engine.advance(side, &mut out, now),
                 lane => self.engine.advance_lane(lane, &mut out, now),
             }
         }
@@ -174,7 +174,7 @@ impl State {
 pub struct JobHandler {
     job: Job,
     side: Side,
-    /// Which of the channels to the target; none for a further one that is not open.
+    /// Which of the channels to this end; none for a further one that is not open.
     lane: Option<usize>,
     /// How further channels are opened, if they may be.
     as_session: Option<AsSession>,
@@ -188,7 +188,7 @@ const WAKE: usize = 0;
 const SIGNALS: usize = 1;
 
 impl JobHandler {
-    /// Lets the copy open further channels on the same connection when they help: to the target of an upload.
+    /// Lets the copy open further channels on the same connection when they help.
     #[must_use]
     pub const fn with_more_channels(mut self, as_session: AsSession) -> Self {
         self.as_session = Some(as_session);
@@ -201,7 +201,7 @@ impl JobHandler {
         let state = &mut *guard;
         if state.channels.len() > 1 {
             // What came on one makes room for data on all.
-            state.advance_all(cx, now);
+            state.advance_all(self.side, cx, now);
         } else if self.lane == Some(0) {
             state.engine.advance(self.side, &mut ChannelOutput(cx), now);
         }

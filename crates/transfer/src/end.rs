@@ -138,6 +138,8 @@ pub(crate) enum Op<'a> {
     OpenWrite { path: &'a [u8], mode: u32 },
     /// → `Opened`, for writing. Remote only.
     OpenExisting(&'a [u8]),
+    /// The same, of a file that the server is to read back as well.
+    OpenGrowing(&'a [u8]),
     /// → `Info`; a symlink itself.
     Lstat(&'a [u8]),
     /// → `Info` of an open file.

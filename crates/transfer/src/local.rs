@@ -142,6 +142,7 @@ pub(crate) fn perform(op: Op<'_>) -> Outcome {
         Op::Close(Handle::LocalDir(_)) => Ok(Done::Ok),
         Op::Close(Handle::Remote(_)) | Op::ListMore(_) => Err(Errno::BADF.into()),
         Op::OpenExisting(_)
+        | Op::OpenGrowing(_)
         | Op::ExpandPath(_)
         | Op::PutFiles { .. }
         | Op::GetFiles { .. }

@@ -93,7 +93,7 @@ pub struct Options {
     /// Files being opened, copied or closed at a time, at most; fewer where an end can hold less. Bounds the handles
     /// held on both ends.
     pub max_open_files: usize,
-    /// Channels for the data of large uploads; by default as many as the path and the server's windows call for.
+    /// Channels for the data of large files; by default as many as the path and the server's limits call for.
     pub channels: Option<usize>,
     /// Send small files by the hundred in one message, where the server offers that.
     pub batches: bool,

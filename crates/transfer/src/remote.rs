@@ -70,6 +70,11 @@ impl Remote {
         self.session
     }
 
+    /// How many answers are awaited; a little more when they come out of order.
+    pub(crate) fn awaited(&self) -> usize {
+        self.pending.len()
+    }
+
     /// True when nothing waits to be sent and no answer is awaited.
     pub(crate) fn quiet(&self) -> bool {
         self.pending.is_empty() && self.queued() == 0 && !self.mid_message
@@ -114,6 +119,9 @@ impl Remote {
                 attrs: Attrs::with_permissions(mode & 0o777),
             },
             Op::OpenExisting(path) => Request::Open { path, flags: OpenFlags::WRITE, attrs: Attrs::NONE },
+            Op::OpenGrowing(path) => {
+                Request::Open { path, flags: OpenFlags::READ | OpenFlags::WRITE, attrs: Attrs::NONE }
+            }
             Op::Lstat(path) => Request::Lstat { path },
             Op::Fstat(handle) => Request::Fstat { handle: remote(handle)? },
             Op::OpenPart { path, mode, as_found } => Request::Open {

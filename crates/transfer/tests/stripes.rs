@@ -1,4 +1,4 @@
-//! Large uploads over several channels: how many, what goes where, and what is left when something breaks.
+//! Large files over several channels: how many, what goes where, and what is left when something breaks.
 
 mod common;
 
@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use common::{Ended, Faults, Setup, TempTree, copy_with, plan, same_tree};
-use lh_transfer::{Direction, Options};
+use lh_transfer::{Direction, Options, Verify};
 
 const MIB: usize = 1 << 20;
 const SIZE: usize = 96 * MIB + 4_321;
@@ -21,6 +21,10 @@ fn far(lanes: usize) -> Setup {
 
 fn upload(temp: &TempTree, options: Options, setup: &mut Setup) -> Ended {
     copy_with(plan(Direction::Upload, &temp.join("from"), &temp.join("to")), options, temp.path(), setup)
+}
+
+fn download(temp: &TempTree, options: Options, setup: &mut Setup) -> Ended {
+    copy_with(plan(Direction::Download, &temp.join("from"), &temp.join("to")), options, temp.path(), setup)
 }
 
 #[test]
@@ -161,4 +165,92 @@ fn what_is_no_plain_file_is_written_in_order_on_one_channel() {
     copy_with(plan, options, temp.path(), &mut Setup { faults, ..far(3) });
     assert_eq!(*opened.borrow(), 1);
     assert!(offsets.borrow().len() > 100);
+}
+
+#[test]
+fn a_download_takes_more_channels_where_one_is_full_of_small_requests() {
+    let temp = TempTree::new();
+    temp.file("from", SIZE);
+    let small = Options { request_bytes: Some(8 * 1024), ..Options::default() };
+    let one = download(&temp, Options { channels: Some(1), ..small.clone() }, &mut far(9)).well();
+    assert_eq!(one.lanes, 0);
+    let many = download(&temp, small, &mut far(20)).well();
+    same_tree(&temp.join("from"), &temp.join("to"), false);
+    assert!(many.lanes >= 3, "{}", many.lanes);
+    assert!(many.rounds < one.rounds, "{} and {}", many.rounds, one.rounds);
+    assert!(many.told[0].starts_with("downloading over 4 channels: one takes no more"), "{:?}", many.told);
+    // With requests as large as servers take them the channel is not what limits.
+    assert_eq!(download(&temp, Options::default(), &mut far(9)).well().lanes, 0);
+}
+
+#[test]
+fn a_download_is_asked_for_on_every_channel_there_is_and_answers_may_be_short() {
+    for (channels, reverse, atomic) in [(2, false, false), (5, true, true), (9, false, true)] {
+        let temp = TempTree::new();
+        for n in 0..2 {
+            temp.file(format!("from/{n}"), 50 * MIB + n);
+            temp.file(format!("from/small-{n}"), 1_000 * n);
+        }
+        let counts = Rc::new(RefCell::new(0));
+        let count = counts.clone();
+        let faults = Faults::hook(move |what, _, _| {
+            *count.borrow_mut() += usize::from(what == "open-read");
+            Ok(())
+        });
+        let options = Options {
+            recursive: true,
+            preserve: true,
+            channels: Some(channels),
+            verify: Verify::Always,
+            atomic,
+            ..Options::default()
+        };
+        let mut setup = Setup { reverse, faults, ..far(channels - 1) };
+        let ended = download(&temp, options, &mut setup).well();
+        assert_eq!(ended.lanes, channels - 1);
+        assert!(*counts.borrow() > 4, "each channel opens a file of its own");
+        if atomic {
+            // Small files may come whole in a batch; the large ones are summed up on each of their handles.
+            assert!(ended.summary.verified >= 2, "{:?}", ended.summary);
+        }
+        same_tree(&temp.join("from"), &temp.join("to"), true);
+    }
+}
+
+#[test]
+fn an_upload_over_several_channels_is_verified_by_the_sums_of_all_of_them() {
+    let temp = TempTree::new();
+    temp.file("from", 40 * MIB + 7);
+    let options =
+        Options { channels: Some(4), verify: Verify::WhenCheap, atomic: true, ..Options::default() };
+    let ended = upload(&temp, options, &mut far(3)).well();
+    assert_eq!((ended.lanes, ended.summary.verified), (3, 1));
+    same_tree(&temp.join("from"), &temp.join("to"), false);
+}
+
+#[test]
+fn what_a_dead_channel_was_asked_for_comes_over_the_others() {
+    let temp = TempTree::new();
+    temp.file("from", 90 * MIB);
+    let options = Options { channels: Some(4), ..Options::default() };
+    let mut setup = Setup { lane_dies: Some((2, 7)), ..far(3) };
+    download(&temp, options, &mut setup).well();
+    same_tree(&temp.join("from"), &temp.join("to"), false);
+}
+
+#[test]
+fn a_download_that_was_cut_off_is_right_up_to_the_span() {
+    let temp = TempTree::new();
+    temp.file("from", SIZE);
+    let options = Options { channels: Some(4), ..Options::default() };
+    let mut setup = Setup { cut_after: Some(50 << 20), ..far(3) };
+    let ended = download(&temp, options, &mut setup);
+    assert!(ended.summary.lost);
+    let left = fs::read(temp.join("to")).expect("a part");
+    assert!(left.len() < SIZE);
+    let sure = left.len().saturating_sub(32 * MIB);
+    assert!(fs::read(temp.join("from")).expect("a file")[..sure] == left[..sure]);
+    let resume = Options { resume: true, channels: Some(4), ..Options::default() };
+    download(&temp, resume, &mut far(3)).well();
+    same_tree(&temp.join("from"), &temp.join("to"), false);
 }

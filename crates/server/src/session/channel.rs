@@ -23,7 +23,7 @@ use super::environment::{self, ClientVariables, Sources};
 use super::process::Process;
 use super::sftp::Sftp;
 use super::shared::Shared;
-use super::work::Work;
+use super::work::{Files, Work};
 use super::x11::{self, Display};
 use super::{greeting, rc};
 use crate::log::{error, info, verbose};
@@ -102,7 +102,9 @@ impl SessionChannel {
     /// Tells what a command has moved.
     fn account(&mut self) {
         if let (Some(work), State::Running(process)) = (self.work.take(), &self.state) {
-            self.shared.transferred(work.transfer(process.ended()));
+            for transfer in work.transfers(process.ended()) {
+                self.shared.transferred(transfer);
+            }
         }
     }
 
@@ -301,7 +303,12 @@ impl SessionChannel {
             },
             Plan::Program { login_shell, .. } => {
                 let login = *login_shell && has_terminal;
-                match self.run(&decision, wanted) {
+                let command = match wanted {
+                    Wanted::Command(command) if !decision.forced => command.as_bytes().to_vec(),
+                    _ => decision.what.clone().into_bytes(),
+                };
+                let files = if shared.accounts { Files::of(&command) } else { None };
+                match self.run(&decision, wanted, files.as_ref()) {
                     Ok(mut process) => {
                         answer(cx, true);
                         if let Some(problem) = &shared.home_problem {
@@ -317,11 +324,7 @@ impl SessionChannel {
                         process.start(cx);
                         self.state = State::Running(Box::new(process));
                         if shared.accounts {
-                            let command = match wanted {
-                                Wanted::Command(command) if !decision.forced => command.as_bytes().to_vec(),
-                                _ => decision.what.clone().into_bytes(),
-                            };
-                            self.work = Some(Work::new(command, cx.now()));
+                            self.work = Some(Work::new(command, files, cx.now()));
                         }
                     }
                     Err(problem) => {
@@ -359,7 +362,12 @@ impl SessionChannel {
         }
     }
 
-    fn run(&mut self, decision: &Decision, wanted: &Wanted) -> std::io::Result<Process> {
+    fn run(
+        &mut self,
+        decision: &Decision,
+        wanted: &Wanted,
+        files: Option<&Files>,
+    ) -> std::io::Result<Process> {
         let Plan::Program { path, arg0, args, .. } = &decision.plan else {
             return Err(std::io::ErrorKind::InvalidInput.into());
         };
@@ -379,7 +387,15 @@ impl SessionChannel {
             original_command: decision.original.as_ref(),
             auth_info: shared.auth_info.as_ref().map(AuthInfo::path),
         });
-        let mut program = Program::new(path).arg0(arg0).env(environment.into_variables());
+        let mut variables = environment.into_variables();
+        let told = files.map(Files::for_command).transpose()?;
+        if let Some((_, (name, value))) = &told {
+            variables.push((name.into(), value.into()));
+        }
+        let mut program = Program::new(path).arg0(arg0).env(variables);
+        if let Some((fd, _)) = told {
+            program = program.keep(fd);
+        }
         for arg in args {
             program = program.arg(arg);
         }

@@ -63,7 +63,8 @@ impl<'a> Ledger<'a> {
         let direction = if *upload { "upload" } else { "download" };
         let complete = *outcome == Outcome::Complete;
         let path = String::from_utf8_lossy(path);
-        let record = if *kind == Kind::Sftp {
+        let record = if let Kind::Sftp | Kind::Scp = kind {
+            let protocol = if *kind == Kind::Sftp { "sftp" } else { "scp" };
             let bytes = bytes_in.saturating_add(*bytes_out);
             self.files += 1;
             self.counters.add(
@@ -77,7 +78,7 @@ impl<'a> Ledger<'a> {
             );
             self.counters.add(Counter::UploadBytes, *bytes_in);
             self.counters.add(Counter::DownloadBytes, *bytes_out);
-            let record = self.about("file").text("protocol", "sftp").text("path", &path);
+            let record = self.about("file").text("protocol", protocol).text("path", &path);
             let record = record.text("direction", direction).number("bytes", bytes).number("start", *start);
             record.seconds("duration", *micros).number("average", per_second(bytes, *micros))
         } else {
@@ -201,7 +202,7 @@ fn per_second(bytes: u64, micros: u64) -> u64 {
 }
 
 /// The direction and path of a command that is a remote `scp`: `scp [flags] -t path` or `-f path`.
-fn legacy_scp(command: &str) -> Option<(&'static str, &str)> {
+pub(super) fn legacy_scp(command: &str) -> Option<(&'static str, &str)> {
     let (program, mut rest) = command.split_once(' ')?;
     if !matches!(program.rsplit('/').next()?, "scp" | "lhscp" | "hpnscp") {
         return None;

@@ -42,6 +42,8 @@ pub(crate) enum CheckStep {
     Range(Side, u64),
     SumBegun,
     Sum,
+    /// Of one of several handles.
+    StripeSum,
 }
 
 /// How the two ends are compared.
@@ -165,6 +167,14 @@ impl Engine {
                 }
             }
             CheckStep::Sum => self.sum_answer(key, outcome),
+            CheckStep::StripeSum => {
+                let Some(file) = self.files.get_mut(key) else { return };
+                match read_sum(&outcome) {
+                    Some(part) => file.their_sum.merge(part),
+                    // Nothing can be said about all of it then.
+                    None => file.sum = None,
+                }
+            }
         }
     }
 
@@ -296,10 +306,11 @@ impl Engine {
     fn sum_answer(&mut self, key: Key, outcome: Outcome) {
         let Some(file) = self.files.get_mut(key) else { return };
         let Some(ours) = file.sum.filter(|_| !file.failed) else { return };
-        let theirs = match &outcome {
-            Ok(Done::Extended(fields)) => RunningSum::read(&mut Reader::new(fields)).ok(),
-            _ => None,
-        };
+        let mut parts = file.their_sum;
+        let theirs = read_sum(&outcome).map(|last| {
+            parts.merge(last);
+            parts
+        });
         match theirs {
             Some(theirs) if theirs == ours => self.summary.verified += 1,
             Some(_) => self.found_wrong(key),
@@ -326,6 +337,13 @@ impl Engine {
         file.again.clear();
         let path = crate::display_name(&file.item.target);
         self.skip(format!("verify \"{path}\": what was written is not what was sent; copying it again"));
+    }
+}
+
+fn read_sum(outcome: &Outcome) -> Option<RunningSum> {
+    match outcome {
+        Ok(Done::Extended(fields)) => RunningSum::read(&mut Reader::new(fields)).ok(),
+        _ => None,
     }
 }
 

@@ -41,7 +41,7 @@ impl Flow {
     /// An answer came: a little more may be in flight.
     pub(super) fn grow(&mut self, bytes: u64, options: &Options) {
         self.depth = (self.depth + bytes).min(options.max_bytes_in_flight);
-        self.more_requests = (self.more_requests + 1).min(MAX_REQUESTS);
+        self.more_requests = self.more_requests.saturating_add(1);
     }
 }
 
@@ -51,13 +51,13 @@ impl Engine {
     }
 
     /// READs or WRITEs that may be in flight.
-    fn max_requests(&self) -> usize {
+    pub(super) fn max_requests(&self) -> usize {
         if let Some(fixed) = self.options.max_requests {
             return fixed.max(1);
         }
         let known = self.remotes().all(|remote| remote.session().limits().max_packet > 0);
         let first = if known { FIRST_REQUESTS_KNOWN } else { FIRST_REQUESTS };
-        (first + self.flow.more_requests).min(MAX_REQUESTS)
+        first.saturating_add(self.flow.more_requests).min(MAX_REQUESTS * self.channels_up())
     }
 
     /// Files that may be open at a time: most of what each end can hold, as directories and others want some too.
@@ -240,6 +240,11 @@ impl Engine {
                 at += 1;
                 continue;
             }
+            let waits = file.again.is_empty() && file.holds_back(chunk);
+            if waits || (!file.stripes.is_empty() && !self.lane_has_room(0, chunk)) {
+                at += 1;
+                continue;
+            }
             if !self.within_rate() || !self.room_in_flight() {
                 return;
             }
@@ -247,27 +252,42 @@ impl Engine {
             if remote.queued() > QUEUE_LIMIT && !remote.flush(out) {
                 return;
             }
-            let Some(file) = self.files.get_mut(key) else { return };
-            let (offset, len, new) = match file.again.pop() {
-                Some((offset, len)) => (offset, len, 0),
-                None => {
-                    let left = match file.to_eof {
-                        // Most files that are said to be empty are.
-                        true if file.full_reads == 0 => FIRST_OF_UNSIZED,
-                        true => chunk,
-                        false => file.data_end() - file.requested,
-                    };
-                    let len = left.min(chunk);
-                    (file.requested, len as u32, len)
-                }
-            };
-            file.reads += 1;
-            if let (Some(handle), Some(remote)) = (&file.source, &mut self.source) {
-                let step = FileStep::Read { offset, len };
-                remote.read(handle, offset, len, Token::File(key, step));
+            self.request_next(key, 0, chunk);
+        }
+    }
+
+    /// The next READ of a file that has something left to be asked for, on channel `lane`.
+    pub(super) fn request_next(&mut self, key: Key, lane: usize, chunk: u64) {
+        let Some(file) = self.files.get_mut(key) else { return };
+        let (offset, len, new) = match file.again.pop() {
+            Some((offset, len)) => (offset, len, 0),
+            None => {
+                let left = match file.to_eof {
+                    // Most files that are said to be empty are.
+                    true if file.full_reads == 0 => FIRST_OF_UNSIZED,
+                    true => chunk,
+                    false => file.request_end(chunk).min(file.data_end()).saturating_sub(file.requested),
+                };
+                let len = left.min(chunk);
+                (file.requested, len as u32, len)
             }
-            self.requested(key, new);
-            self.flow.bytes += u64::from(len) - new;
+        };
+        file.reads += 1;
+        let remote = self.lanes.remote(&mut self.source, lane);
+        if let (Some(handle), Some(remote)) = (file.handle_on(Side::Source, lane), remote) {
+            let step = FileStep::Read { offset, len };
+            remote.read(handle, offset, len, Token::File(key, step));
+        }
+        self.requested(key, new);
+        self.flow.bytes += u64::from(len) - new;
+    }
+
+    /// Notes bytes that were asked for and have not come.
+    pub(super) fn ask_again(&mut self, key: Key, offset: u64, len: u32) {
+        let Some(file) = self.files.get_mut(key).filter(|file| !file.failed) else { return };
+        file.again.push((offset, len));
+        if !std::mem::replace(&mut file.in_sending, true) {
+            self.sending.push_front(key);
         }
     }
 
@@ -284,10 +304,7 @@ impl Engine {
             Ok(Done::Data(data)) if !data.is_empty() => {
                 let got = data.len() as u32;
                 if got < len {
-                    file.again.push((offset + u64::from(got), len - got));
-                    if !std::mem::replace(&mut file.in_sending, true) {
-                        self.sending.push_front(key);
-                    }
+                    self.ask_again(key, offset + u64::from(got), len - got);
                 } else {
                     file.full_reads = file.full_reads.saturating_add(1);
                 }

@@ -30,6 +30,8 @@ pub(crate) enum FileStep {
     OpenStripe {
         lane: usize,
     },
+    /// Of a source; that of a target says whether everything was written.
+    CloseStripe,
     Read {
         offset: u64,
         len: u32,
@@ -127,6 +129,8 @@ pub(super) struct File {
     pub(super) check: Option<Check>,
     /// Over what was copied, while both ends sum up.
     pub(super) sum: Option<RunningSum>,
+    /// What the server has summed up on handles that are closed.
+    pub(super) their_sum: RunningSum,
 }
 
 impl File {
@@ -170,6 +174,7 @@ impl File {
             place: Place::default(),
             check: None,
             sum: None,
+            their_sum: RunningSum::default(),
         }
     }
 

@@ -112,7 +112,10 @@ impl Engine {
                     FileStep::Place(step) => self.place_answer(key, step, outcome),
                     FileStep::Check(step) => self.check_answer(key, step, outcome),
                     // The failure has been told; that the cut failed too says nothing new.
-                    FileStep::Repair | FileStep::Read { .. } | FileStep::Write { .. } => {}
+                    FileStep::Repair
+                    | FileStep::CloseStripe
+                    | FileStep::Read { .. }
+                    | FileStep::Write { .. } => {}
                 }
             }
         }
@@ -241,8 +244,8 @@ impl Engine {
         }
         match there.cmp(&file.size) {
             std::cmp::Ordering::Less => {
-                // An upload may have gone over several channels, and then only so much is sure to be right.
-                let unsure = direction == Direction::Upload && file.size >= LEAST_STRIPED;
+                // It may have come over several channels, and then only so much is sure to be right.
+                let unsure = file.size >= LEAST_STRIPED;
                 file.resume_at(if unsure { there.saturating_sub(SPAN) } else { there });
                 return true;
             }

@@ -1,12 +1,13 @@
-//! More channels than one, for large uploads to servers whose windows do not grow.
+//! More channels than one, for large files, to and from servers whose limits are of each channel.
 //!
-//! OpenSSH's server grants 2 MiB for each channel and no more: over 50 ms that is 40 MB/s. But it grants them for each channel of a
-//! login, and each runs an SFTP server of its own. So a large file is opened on several, and each WRITE goes where there
-//! is room. Whatever the number of channels, offsets are given out in order, and what is under way stays within
-//! [`SPAN`]: a file that was cut off is right up to its length less that, and one of full length is complete, because its last
-//! piece goes when everything before it has been confirmed.
+//! OpenSSH's server grants 2 MiB for each channel and no more: over 50 ms that is 40 MB/s up. But it grants them for each channel of a
+//! login, and each runs an SFTP server of its own. Down, what a server may be asked at a time is limited for each channel: one
+//! that answers small READs only is soon left with nothing to do. So a large file is opened on several, and each request goes where
+//! there is room. Whatever the number of channels, offsets are given out in order. A file that is written under its final name
+//! has what is under way within [`SPAN`]: one that was cut off is right up to its length less that, and one of full length is complete, because its last
+//! piece goes when everything before it has been confirmed. A file that grows under a name of ours needs no such care.
 //!
-//! Only plain files are written so: in a pipe the order would be lost.
+//! Only plain files are copied so: in a pipe the order would be lost.
 
 use std::time::{Duration, Instant};
 
@@ -19,9 +20,10 @@ use crate::remote::Remote;
 use crate::table::Key;
 use crate::{Direction, Event};
 
+use super::check::CheckStep;
 use super::file::{File, FileStep, Phase};
 use super::write::Unfinished;
-use super::{Engine, Side, Token};
+use super::{Engine, MAX_REQUESTS, QUEUE_LIMIT, Side, Token};
 
 /// Less than this is not worth opening a file several times.
 pub(super) const LEAST_LEFT: u64 = 8 << 20;
@@ -35,7 +37,7 @@ const LEAST_RTT: Duration = Duration::from_millis(2);
 /// Channels at most: OpenSSH's server allows ten sessions (`MaxSessions`).
 const MOST: usize = 10;
 
-/// A further channel to the target, and what is half sent on it.
+/// A further channel to the remote end, and what is half sent on it.
 #[derive(Debug)]
 pub(super) struct Lane {
     remote: Remote,
@@ -109,9 +111,10 @@ impl Lanes {
 }
 
 impl File {
-    /// The target's handle on channel `lane`.
-    pub(super) fn target_on(&self, lane: usize) -> Option<&Handle> {
+    /// The handle on channel `lane`, of the end that has several.
+    pub(super) fn handle_on(&self, side: Side, lane: usize) -> Option<&Handle> {
         match lane.checked_sub(1) {
+            None if side == Side::Source => self.source.as_ref(),
             None => self.target.as_ref(),
             Some(at) => match self.stripes.get(at)? {
                 Stripe::Open(handle) => Some(handle),
@@ -122,7 +125,7 @@ impl File {
 
     /// Where requests have to stop for now.
     pub(super) fn request_end(&self, chunk: u64) -> u64 {
-        if self.stripes.is_empty() || self.to_eof {
+        if self.stripes.is_empty() || self.to_eof || self.place.growing().is_some() {
             return self.size;
         }
         let last = self.size.saturating_sub(chunk);
@@ -138,11 +141,27 @@ impl File {
 }
 
 impl Engine {
-    /// How many more channels to the target would help now. Each is to be answered by [`Engine::open_lane`] or
+    /// The end that there may be several channels to.
+    pub(super) const fn striped_side(&self) -> Side {
+        match self.plan.direction {
+            Direction::Download => Side::Source,
+            Direction::Upload | Direction::Relay => Side::Target,
+        }
+    }
+
+    /// The remote end of channel `lane` of that end.
+    pub(super) fn remote_on(&mut self, lane: usize) -> Option<&mut Remote> {
+        match self.plan.direction {
+            Direction::Download => self.lanes.remote(&mut self.source, lane),
+            Direction::Upload | Direction::Relay => self.lanes.remote(&mut self.target, lane),
+        }
+    }
+
+    /// How many more channels would help now. Each is to be answered by [`Engine::open_lane`] or
     /// [`Engine::lane_refused`].
     pub fn lanes_wanted(&mut self) -> usize {
         let big = self.sending.front().and_then(|&key| self.files.get(key)).is_some_and(Self::is_big);
-        if self.plan.direction != Direction::Upload || !big || self.lanes.asked > 0 {
+        if self.plan.direction == Direction::Relay || !big || self.lanes.asked > 0 {
             return 0;
         }
         let have = self.lanes.all.len();
@@ -159,10 +178,11 @@ impl Engine {
         wanted
     }
 
-    /// Twice as many, if the windows of all there are were found shut.
+    /// Twice as many, if all there are were found full: their windows shut, or as many requests on their way as are good for
+    /// one.
     fn lanes_by_measure(&self, have: usize) -> usize {
-        let grows =
-            self.target.as_ref().is_some_and(|remote| remote.session().supports(extension::PUT_FILES));
+        let first = if self.striped_side() == Side::Source { &self.source } else { &self.target };
+        let grows = first.as_ref().is_some_and(|remote| remote.session().supports(extension::PUT_FILES));
         let long = self.lanes.rtt.is_some_and(|rtt| rtt >= LEAST_RTT);
         let all_shut = self.lanes.shut.count_ones() as usize > have;
         match (have + 1) * 2 {
@@ -173,12 +193,16 @@ impl Engine {
     }
 
     fn tell_lanes(&mut self, channels: usize) {
+        let (deed, why) = match self.plan.direction {
+            Direction::Download => ("downloading", "one takes no more requests"),
+            Direction::Upload | Direction::Relay => ("uploading", "the server's window is shut"),
+        };
         let text = match (self.options.channels, self.lanes.rtt) {
             (None, Some(rtt)) => format!(
-                "uploading over {channels} channels: the server's window is shut, at a round trip of {:.1} ms",
+                "{deed} over {channels} channels: {why}, at a round trip of {:.1} ms",
                 rtt.as_secs_f64() * 1e3
             ),
-            _ => format!("uploading over {channels} channels"),
+            _ => format!("{deed} over {channels} channels"),
         };
         self.events.push_back(Event::Told { text });
     }
@@ -225,7 +249,8 @@ impl Engine {
         }
     }
 
-    /// A further channel is gone. Files with bytes under way on it fail; the others go on without it.
+    /// A further channel is gone. What was asked for on it is asked for again elsewhere; files with bytes under way on it to the
+    /// server fail; the others go on without it.
     pub fn lane_lost(&mut self, lane: usize, reason: &str, now: Instant) {
         self.now = now;
         let Some(remote) = self.lane(lane).filter(|remote| !remote.lost()) else { return };
@@ -237,15 +262,34 @@ impl Engine {
             }
         }
         for file in self.files.values_mut() {
-            if let Some(stripe) = file.stripes.get_mut(lane - 1) {
-                *stripe = Stripe::Without;
+            if let Some(stripe) = file.stripes.get_mut(lane - 1)
+                && matches!(std::mem::replace(stripe, Stripe::Without), Stripe::Open(_))
+            {
+                // What the server has summed up there is lost.
+                file.sum = None;
             }
         }
         for token in tokens {
-            let fault = Fault { kind: FaultKind::Other, text: reason.to_owned() };
-            self.done.push_back((token, Err(fault)));
+            if !self.read_lost(&token) {
+                let fault = Fault { kind: FaultKind::Other, text: reason.to_owned() };
+                self.done.push_back((token, Err(fault)));
+            }
         }
         self.settle();
+    }
+
+    /// A READ will not be answered: another channel can ask the same. True when that is settled.
+    fn read_lost(&mut self, token: &Token) -> bool {
+        let &Token::File(key, FileStep::Read { offset, len }) = token else { return false };
+        let Some(file) = self.files.get_mut(key) else { return true };
+        // Of what was asked twice, the sums of the two ends may differ.
+        file.sum = None;
+        file.reads -= 1;
+        self.flow.bytes -= u64::from(len);
+        self.flow.requests -= 1;
+        self.ask_again(key, offset, len);
+        self.move_on(key);
+        true
     }
 
     pub(super) fn lanes_lost(&mut self, reason: &str, now: Instant) {
@@ -260,7 +304,10 @@ impl Engine {
         loop {
             self.settle();
             self.stripe_front();
-            self.send_stripes(lane, out);
+            match self.plan.direction {
+                Direction::Download => self.request_stripes(lane, out),
+                Direction::Upload | Direction::Relay => self.send_stripes(lane, out),
+            }
             self.settle();
             let Some(remote) = self.lane(lane).filter(|remote| !remote.lost()) else { return };
             if remote.queued() == 0 || !remote.flush(out) {
@@ -270,11 +317,35 @@ impl Engine {
         self.look_at_window(lane, out);
     }
 
-    /// Notes that nothing can go because the server's window is shut.
+    /// Notes that nothing can go because the server's window is shut, or has as many requests as it may.
     pub(super) fn look_at_window(&mut self, lane: usize, out: &mut dyn Output) {
-        if out.peer_is_full() && self.room_in_flight() && lane < 64 {
+        let full = match self.plan.direction {
+            Direction::Download => self.options.max_requests.is_none() && self.lane_is_full(lane),
+            Direction::Upload | Direction::Relay => out.peer_is_full() && self.room_in_flight(),
+        };
+        if full && lane < 64 {
             self.lanes.shut |= 1 << lane;
         }
+    }
+
+    /// As many requests are on their way on this channel as any server is good for.
+    fn lane_is_full(&mut self, lane: usize) -> bool {
+        self.remote_on(lane).is_some_and(|remote| remote.awaited() >= MAX_REQUESTS)
+    }
+
+    /// The channels that are in use.
+    pub(super) fn channels_up(&self) -> usize {
+        1 + self.lanes.all.iter().filter(|lane| lane.remote.ready() && !lane.remote.lost()).count()
+    }
+
+    /// What one of several channels may have on its way, so that all have something to do; any number where there is one.
+    pub(super) fn lane_has_room(&mut self, lane: usize, chunk: u64) -> bool {
+        let channels = self.channels_up();
+        if channels < 2 {
+            return true;
+        }
+        let most = (self.flow.depth / chunk.max(1)).min(self.max_requests() as u64) / channels as u64;
+        self.remote_on(lane).is_some_and(|remote| (remote.awaited() as u64) < most.max(2))
     }
 
     /// What a question about a file that was asked when it was begun has taken.
@@ -291,7 +362,12 @@ impl Engine {
     /// Opens the file whose data go next on the further channels.
     fn stripe_front(&mut self) {
         let Some(&key) = self.sending.front() else { return };
+        let side = self.striped_side();
         let Some(file) = self.files.get_mut(key).filter(|file| Self::is_big(file)) else { return };
+        if side == Side::Source && file.plain == Plain::Unknown {
+            // What the server said when it was opened.
+            file.plain = if file.item.info.kind == Kind::File { Plain::Yes } else { Plain::No };
+        }
         match file.plain {
             Plain::Unknown => {
                 file.plain = Plain::No;
@@ -308,9 +384,12 @@ impl Engine {
                 file.stripes[at] = Stripe::Without;
                 file.outstanding += 1;
                 let token = Token::File(key, FileStep::OpenStripe { lane: at + 1 });
-                // A server's sum is of one handle: of several there is none.
-                file.sum = None;
-                let outcome = lane.remote.perform(Op::OpenExisting(file.written_path()), token);
+                let op = match side {
+                    Side::Source => Op::OpenRead(&file.item.source),
+                    Side::Target if file.sum.is_some() => Op::OpenGrowing(file.written_path()),
+                    Side::Target => Op::OpenExisting(file.written_path()),
+                };
+                let outcome = lane.remote.perform(op, token);
                 self.done.extend(outcome.map(|outcome| (token, outcome)));
             }
         }
@@ -327,9 +406,21 @@ impl Engine {
     /// What cannot be opened there is not striped there.
     pub(super) fn stripe_opened(&mut self, key: Key, lane: usize, outcome: Outcome) {
         let Some(file) = self.files.get_mut(key) else { return };
-        if let (Some(stripe), Ok(Done::Opened(handle, _))) = (file.stripes.get_mut(lane - 1), outcome) {
-            *stripe = Stripe::Open(handle);
+        let (Some(stripe), Ok(Done::Opened(handle, _))) = (file.stripes.get_mut(lane - 1), outcome) else {
+            return;
+        };
+        *stripe = Stripe::Open(handle.clone());
+        if file.sum.is_some() {
+            file.outstanding += 1;
+            let token = Token::File(key, FileStep::Check(CheckStep::SumBegun));
+            self.perform_on(lane, Op::BeginSum(&handle), token);
         }
+    }
+
+    /// Starts an operation on channel `lane`.
+    fn perform_on(&mut self, lane: usize, op: Op<'_>, token: Token) {
+        let outcome = self.remote_on(lane).and_then(|remote| remote.perform(op, token));
+        self.done.extend(outcome.map(|outcome| (token, outcome)));
     }
 
     /// Closes what is open of a file on the further channels; true while answers about them are awaited.
@@ -345,15 +436,47 @@ impl Engine {
             }
         }
         file.outstanding += closing.len() as u32;
+        let sum = file.sum.is_some() && !file.failed;
+        if sum {
+            file.outstanding += closing.len() as u32;
+        }
         let waiting = file.outstanding > 0;
+        // What a server could not write before shows here, as on the first channel.
+        let close = match self.striped_side() {
+            Side::Source => FileStep::CloseStripe,
+            Side::Target => FileStep::CloseTarget,
+        };
         for (at, handle) in closing {
-            // What a server could not write before shows here, as on the first channel.
-            let token = Token::File(key, FileStep::CloseTarget);
-            let outcome =
-                self.lanes.all.get_mut(at).and_then(|lane| lane.remote.perform(Op::Close(handle), token));
-            self.done.extend(outcome.map(|outcome| (token, outcome)));
+            if sum {
+                let token = Token::File(key, FileStep::Check(CheckStep::StripeSum));
+                self.perform_on(at + 1, Op::EndSum(&handle), token);
+            }
+            self.perform_on(at + 1, Op::Close(handle), Token::File(key, close));
         }
         waiting
+    }
+
+    /// READs onto a further channel, as long as there is room.
+    fn request_stripes(&mut self, lane: usize, out: &mut dyn Output) {
+        let chunk = self.request_bytes(Side::Source);
+        loop {
+            self.settle();
+            let Some(&key) = self.sending.front() else { return };
+            self.pass_hole(key);
+            let Some(file) = self.files.get(key) else { return };
+            let nothing_left = file.again.is_empty() && file.request_end(chunk) <= file.requested;
+            if file.failed || nothing_left || file.handle_on(Side::Source, lane).is_none() {
+                return;
+            }
+            if !self.within_rate() || !self.room_in_flight() || !self.lane_has_room(lane, chunk) {
+                return;
+            }
+            let Some(remote) = self.lane(lane).filter(|remote| !remote.lost()) else { return };
+            if remote.queued() > QUEUE_LIMIT && !remote.flush(out) {
+                return;
+            }
+            self.request_next(key, lane, chunk);
+        }
     }
 
     /// File bytes onto a further channel, as long as there is room.
@@ -365,9 +488,11 @@ impl Engine {
                 return;
             }
             let Some(&key) = self.sending.front() else { return };
+            self.pass_hole(key);
             let Some(file) = self.files.get(key) else { return };
-            let left = file.request_end(chunk).saturating_sub(file.requested);
-            if file.failed || file.all_requested || left == 0 || file.target_on(lane).is_none() {
+            let left = file.request_end(chunk).min(file.data_end()).saturating_sub(file.requested);
+            if file.failed || file.all_requested || left == 0 || file.handle_on(Side::Target, lane).is_none()
+            {
                 return;
             }
             if !self.within_rate() || !self.room_in_flight() {

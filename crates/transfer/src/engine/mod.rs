@@ -13,7 +13,7 @@
 //! | [`holes`] | sparse files |
 //! | [`extras`] | owner, extended attributes: what is kept by requests of its own |
 //! | [`names`] | symbolic links, and further names of a file |
-//! | [`lanes`] | further channels for large uploads |
+//! | [`lanes`] | further channels for large files |
 //! | [`mod@write`] | how a WRITE gets into the send buffer |
 
 mod adopt;
@@ -62,7 +62,7 @@ const FIRST_REQUESTS_KNOWN: usize = 256;
 /// Handles on a server that has not said how many it has.
 const HANDLES_UNKNOWN: usize = 128;
 
-/// Requests in flight at most, unless the user says otherwise: servers exist that drop what is beyond.
+/// Requests in flight at most on one channel, unless the user says otherwise: servers exist that drop what is beyond.
 const MAX_REQUESTS: usize = 1024;
 
 /// Bytes of opened files whose data are not requested yet, from which on no further file is opened: an
@@ -284,9 +284,7 @@ impl Engine {
         for token in tokens {
             self.done.push_back((token, Err(fault.clone())));
         }
-        if side == Side::Target {
-            self.lanes_lost(reason, now);
-        }
+        self.lanes_lost(reason, now);
         self.abandon(reason);
         self.settle();
         if self.summary.failures == failures {
@@ -323,7 +321,7 @@ impl Engine {
                 break;
             }
         }
-        if self.plan.direction == Direction::Upload {
+        if self.plan.direction != Direction::Relay {
             self.look_at_window(0, out);
         }
     }

@@ -19,7 +19,7 @@ use crate::wording::{Deed, shrank};
 
 use super::data::SMALL_WRITE;
 use super::file::FileStep;
-use super::{Engine, Token};
+use super::{Engine, Side, Token};
 
 /// With less room than this the header goes alone.
 const LEAST_ROOM: usize = 1024;
@@ -157,7 +157,7 @@ impl Engine {
             return Some(self.queue_small_write(key, SMALL_WRITE));
         }
         let remote = self.lanes.remote(&mut self.target, lane)?;
-        let (source, target) = (file.source.as_ref()?, file.target_on(lane)?);
+        let (source, target) = (file.source.as_ref()?, file.handle_on(Side::Target, lane)?);
         let offset = file.requested;
         let promised = !file.to_eof;
         let mut header = remote.write_header(target, offset)?;

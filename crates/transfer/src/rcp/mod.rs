@@ -55,12 +55,25 @@ pub enum Event {
     FileDone {
         /// Tells files apart; the same as in [`Party::current`].
         id: u64,
-        /// Its name.
+        /// Its path at this side.
+        path: Vec<u8>,
+        /// Its name at the peer.
         name: Vec<u8>,
         /// Bytes copied.
         size: u64,
         /// When its data began to move.
         started: Instant,
+    },
+    /// A file was not copied, or not all of it. People read of it in [`Failed`](Self::Failed); this is for accounts.
+    FileFailed {
+        /// Its path at this side.
+        path: Vec<u8>,
+        /// Bytes that were moved nevertheless.
+        moved: u64,
+        /// When its turn came.
+        started: Instant,
+        /// What went wrong.
+        why: String,
     },
     /// Something went wrong, here or there: a line for a person, as it is, control characters escaped.
     Failed(String),

@@ -191,15 +191,14 @@ impl Sink {
             State::Record if self.inbox.mid_line() => self.break_off("lost connection"),
             // The end of what a remote source was asked for, or of everything that an uploading client had.
             State::Record if self.levels.len() <= 1 => self.finish(),
-            State::Record | State::Trailer(_) => {
-                self.say("lost connection".to_owned());
-                self.finish();
-            }
-            State::Data(_) => {
-                self.fail(None, "dropped connection");
-                self.finish();
-            }
+            State::Record | State::Trailer(_) => self.say("lost connection".to_owned()),
+            State::Data(_) => self.fail(None, "dropped connection"),
         }
+        if let State::Data(file) | State::Trailer(file) = std::mem::replace(&mut self.state, State::Finished)
+        {
+            self.events.push_back(file.failed("lost connection".to_owned()));
+        }
+        self.finish();
     }
 
     fn line(&mut self, line: &[u8], now: Instant) {
@@ -276,7 +275,11 @@ impl Sink {
             .open(os_path);
         let file = match opened {
             Ok(file) => file,
-            Err(error) => return self.fail(Some(&path), &reason(&error)),
+            Err(error) => {
+                let why = reason(&error);
+                self.fail(Some(&path), &why);
+                return self.events.push_back(Event::FileFailed { path, moved: 0, started: now, why });
+            }
         };
         let change_mode = self.options.preserve || (before.is_none() && wanted & 0o200 == 0);
         let id = self.next_id;
@@ -302,26 +305,31 @@ impl Sink {
 
     /// The source has said whether what it sent is what it has.
     fn received_file(&mut self, mut file: Receiving, answer: Answer) {
-        let fine = match answer {
-            Answer::Fine => true,
+        let objection = match answer {
+            Answer::Fine => None,
             Answer::Failed(text) => {
                 self.say(display_name(&text));
-                false
+                Some(display_name(&text))
             }
             Answer::Fatal(text) => {
                 self.say(display_name(&text));
+                self.events.push_back(file.failed(display_name(&text)));
                 return self.finish();
             }
         };
         file.finish();
-        let Receiving { id, name, path, size, started, fault, .. } = file;
-        match fault {
-            Some(why) => self.fail(Some(&path), &why),
+        match file.fault.clone() {
+            Some(why) => {
+                self.fail(Some(&file.path), &why);
+                self.events.push_back(file.failed(why));
+            }
             None => {
                 self.acknowledge();
-                if fine {
-                    self.events.push_back(Event::FileDone { id, name, size, started });
-                }
+                let Receiving { id, name, path, size, started, .. } = file;
+                self.events.push_back(match objection {
+                    None => Event::FileDone { id, path, name, size, started },
+                    Some(why) => Event::FileFailed { path, moved: size, started, why },
+                });
             }
         }
     }
@@ -375,6 +383,12 @@ impl Sink {
 }
 
 impl Receiving {
+    /// What is told of it when it is given up.
+    fn failed(self, why: String) -> Event {
+        let Self { path, size, left, started, .. } = self;
+        Event::FileFailed { path, moved: size - left, started, why }
+    }
+
     fn take(&mut self, data: Bytes) {
         self.left = self.left.saturating_sub(data.len() as u64);
         if self.fault.is_none() {

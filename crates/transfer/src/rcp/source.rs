@@ -120,6 +120,16 @@ impl Source {
         self.state = State::Finished;
     }
 
+    /// Whatever is being sent does not arrive.
+    fn give_up(&mut self, why: &str) {
+        match std::mem::replace(&mut self.state, State::Finished) {
+            State::Data(sent) | State::Trailer(Some(sent)) => {
+                self.events.push_back(sent.failed(why.to_owned()));
+            }
+            other => self.state = other,
+        }
+    }
+
     const fn awaits_answer(&self) -> bool {
         matches!(
             self.state,
@@ -133,14 +143,17 @@ impl Source {
         }
         while self.awaits_answer() {
             let Some(answer) = self.inbox.answer() else { break };
+            let mut said = String::new();
             let fine = match answer {
                 Answer::Fine => true,
                 Answer::Failed(text) => {
-                    self.say(display_name(&text));
+                    said = display_name(&text);
+                    self.say(said.clone());
                     false
                 }
                 Answer::Fatal(text) => {
                     self.say(display_name(&text));
+                    self.give_up(&display_name(&text));
                     return self.finish();
                 }
             };
@@ -148,10 +161,19 @@ impl Source {
                 State::Greeting if !fine => return self.finish(),
                 State::Times(item) if fine => self.header(item),
                 State::Header(item) if fine => self.begin(item, now),
-                State::Trailer(Some(sent)) if fine && sent.fault.is_none() => {
+                State::Trailer(Some(sent)) if fine => {
                     let name = base_name(&sent.path).to_vec();
-                    let (id, size, started) = (sent.id, sent.size, sent.started);
-                    self.events.push_back(Event::FileDone { id, name, size, started });
+                    let Sending { id, path, size, started, .. } = sent;
+                    self.events.push_back(Event::FileDone { id, path, name, size, started });
+                    State::Next
+                }
+                State::Trailer(Some(sent)) => {
+                    self.events.push_back(sent.failed(said));
+                    State::Next
+                }
+                State::Header(item) if !item.meta.is_dir() => {
+                    let (path, started, why) = (item.path, now, said);
+                    self.events.push_back(Event::FileFailed { path, moved: 0, started, why });
                     State::Next
                 }
                 _ => State::Next,
@@ -159,6 +181,7 @@ impl Source {
         }
         if self.peer_gone && !matches!(self.state, State::Finished) && self.inbox.is_empty() {
             self.say("lost connection".to_owned());
+            self.give_up("lost connection");
             self.finish();
         }
         if self.inbox.len() > UNASKED {
@@ -209,7 +232,11 @@ impl Source {
             .open(std::ffi::OsStr::from_bytes(&path))
             .and_then(|file| file.metadata().map(|meta| (file, meta)));
         match opened {
-            Err(error) => self.fail(&path, &reason(&error)),
+            Err(error) => {
+                let why = reason(&error);
+                self.fail(&path, &why);
+                self.events.push_back(Event::FileFailed { path, moved: 0, started: Instant::now(), why });
+            }
             Ok((file, meta)) if meta.is_file() || (meta.is_dir() && self.options.recursive) => {
                 return Some(Item { path, file, meta });
             }
@@ -282,7 +309,10 @@ impl Source {
                     self.out.push(&[0]);
                     self.state = State::Trailer(Some(file));
                 }
-                Some(why) => self.fail(&file.path, &why),
+                Some(why) => {
+                    self.fail(&file.path, &why);
+                    self.events.push_back(file.failed(why));
+                }
             }
             return true;
         }
@@ -309,6 +339,11 @@ impl Source {
 }
 
 impl Sending {
+    /// What is told of it when it does not arrive.
+    fn failed(self, why: String) -> Event {
+        Event::FileFailed { path: self.path, moved: self.sent, started: self.started, why }
+    }
+
     /// Fills the slices from the file, or with zeros once it cannot be read: the peer waits for as many bytes as it was
     /// told, and is told behind them that they are worthless.
     fn read(&mut self, slices: &mut [IoSliceMut<'_>]) -> usize {

@@ -28,7 +28,7 @@ impl Heard {
                 Event::FileDone { name, size, .. } => {
                     heard.files.push((String::from_utf8_lossy(&name).into_owned(), size));
                 }
-                Event::Debug(_) => {}
+                Event::Debug(_) | Event::FileFailed { .. } => {}
             }
         }
         heard

@@ -230,7 +230,7 @@ pub fn copy_with(plan: Plan, options: Options, server_root: &Path, setup: &mut S
             if ends.len() > setup.lanes {
                 engine.lane_refused();
             } else {
-                ends.push(End::new(Side::Target, engine.open_lane(), server_root, setup));
+                ends.push(End::new(sides[0], engine.open_lane(), server_root, setup));
                 ended.lanes += 1;
                 moved = true;
             }

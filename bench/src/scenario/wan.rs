@@ -1,0 +1,369 @@
+//! A long path: pipes, files and rsync, both ways, beside what iperf3 does on the same path in the same round.
+//!
+//! The path is `lh_link`'s (or the kernel's netem): clients run at its near end, servers at its far end. Each contestant sends for as
+//! long as `--duration` says, or a file that takes about as long at the path's rate; what is reported of both is the whole
+//! command, login and ramp included, and for pipes the second half of the time as well.
+
+use std::cell::Cell;
+use std::fs;
+use std::path::Path as FsPath;
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+use lh_interop::find;
+use lh_link::path::{Path, Side, Spec};
+
+use super::transfer::warm;
+use super::{OF_IPERF, STEADY_OF_IPERF, ceiling, rate};
+use crate::bench::{Bench, remove};
+use crate::cipher_suite::CipherSuite;
+use crate::contestant::{Contestant, Kind, Task, Variation, rsync_over};
+use crate::job::{self, Client, Sample, Server};
+use crate::stats::Better;
+use crate::table::{Entry, Measured, Role, Table, interleave};
+
+/// What a path gives to TCP: an MTU of 1500 carries 1448 bytes in 1514.
+const GOODPUT: f64 = 1448.0 / 1514.0;
+/// How long the server of iperf3 may take to listen.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Files for a peer whose window is fixed are so many times shorter: it would take most of the time of all.
+const SLOW: u64 = 8;
+
+/// Bytes a second of the last run of iperf3, the whole and its second half; not a number without one.
+#[derive(Clone, Copy)]
+struct Baseline {
+    whole: f64,
+    steady: f64,
+}
+
+const UNKNOWN: Baseline = Baseline { whole: f64::NAN, steady: f64::NAN };
+
+pub(super) fn run(bench: &Bench) -> Result<Vec<Table>, String> {
+    let mut options = bench.options.clone();
+    if options.smoke {
+        (options.path.rate, options.path.rtt) = (200_000_000, Duration::from_millis(10));
+        options.duration = Duration::from_secs(1);
+    }
+    if !options.said.suites {
+        options.suites.truncate(1);
+    }
+    let path = Path::up(&options.path, &lh_interop::bin_dir().join("lh-link"))?;
+    let prefix = |side| format!("ip netns exec {}", path.netns(side));
+    (options.server_prefix, options.client_prefix) = (prefix(Side::Far), prefix(Side::Near));
+    options.address = Side::Far.ipv4().to_owned();
+    // Keys, users and contestants of its own, at other places than those of the other scenarios.
+    let over = Bench::new(options)?;
+    let mut tables = Vec::new();
+    for suite in &over.options.suites {
+        for way in [Way::Down, Way::Up] {
+            tables.push(Scene { bench: &over, path: &path, suite, way }.table()?);
+        }
+    }
+    for (name, counters) in ["near to far", "far to near"].iter().zip(path.down()?.into_iter().flatten()) {
+        eprintln!("    path, {name}: {counters}");
+    }
+    Ok(tables)
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// From the far end to the near one.
+    Down,
+    Up,
+}
+
+/// One suite, one way.
+struct Scene<'a> {
+    bench: &'a Bench,
+    path: &'a Path,
+    suite: &'a CipherSuite,
+    way: Way,
+}
+
+impl<'a> Scene<'a> {
+    fn table(&self) -> Result<Table, String> {
+        let bench = self.bench;
+        let with = Variation::of(self.suite);
+        let full = file_size(bench);
+        let baseline = Cell::new(UNKNOWN);
+        // Gigabytes take a while to be made.
+        let only = &bench.options.only;
+        let copies = only.is_empty() || only.iter().any(|text| !text.ends_with("pipe"));
+        let blob = |size: u64| bench.blob(if copies { size } else { 1 });
+        let (source, target) = (blob(full)?, bench.data("copied"));
+        let part = blob((full / SLOW).max(1 << 20))?;
+        let mut entries = Vec::new();
+        if let Some(program) = find("iperf3") {
+            entries.push(self.iperf(program, &baseline));
+        } else {
+            eprintln!("lh-bench: iperf3 is not installed: there is nothing to compare with");
+        }
+        let ours = bench.ours();
+        let stock = bench.field.iter().find(|who| who.name == "openssh");
+        // Who at the near end, who at the far end.
+        let mut pairs = vec![("longhaul".to_owned(), ours, ours)];
+        let between = if self.way == Way::Down { "from" } else { "to" };
+        pairs.extend(stock.map(|stock| (format!("longhaul {between} openssh's sshd"), ours, stock)));
+        let peers = bench.field.iter().filter(|who| who.role() == Role::Peer && is_suite(who));
+        pairs.extend(peers.map(|who| (who.name.clone(), who, who)));
+        for (name, near, far) in &pairs {
+            let Some(server) = far.server(bench, &with) else { continue };
+            entries.extend(self.pipe(name, near, &server, &with, &baseline));
+            // OpenSSH's clients and, for what it receives, its server have a window that stays as it is.
+            let fixed = if self.way == Way::Down { near.name == "openssh" } else { far.name == "openssh" };
+            let file = if fixed { &part } else { &source };
+            entries.extend(self.file(name, near, &server, &with, (file, &target), &baseline));
+        }
+        if let (Some(rsync), Kind::Suite { ssh, .. }) = (find("rsync"), &ours.kind)
+            && let Some(server) = ours.server(bench, &with)
+            && let Some(client) = rsync_over(bench, &rsync, ssh, &with, &self.copy(&source, &target))
+        {
+            let size = length(&source)?;
+            entries.push(self.copying(
+                "rsync -e lhssh",
+                Role::Ours,
+                (server, client),
+                size,
+                (&source, &target),
+                &baseline,
+            ));
+        }
+        // Not measured over time like the others: the whole is all there is.
+        let (server, client) = ceiling(bench, Some(self.suite.name()), full);
+        let name = format!("{} over TCP", self.suite.name());
+        if self.way == Way::Up {
+            entries.push(self.entry(&name, Role::Ceiling, (server, client), &baseline, move |sample| {
+                Ok(rate(sample, full))
+            }));
+        }
+        entries.retain(|entry| self.is_wanted(entry.name()));
+        let title = format!("{}, {}, {}", self.way_text(), self.suite.name(), describe(&bench.options.path));
+        let title = format!("{title}, {} s", bench.options.duration.as_secs());
+        let table = interleave("wan", title, bench.options.rounds, entries);
+        remove(&target);
+        Ok(table)
+    }
+
+    fn way_text(&self) -> &'static str {
+        if self.way == Way::Down { "down" } else { "up" }
+    }
+
+    /// True where `--only` leaves it in; what everything is compared with always is.
+    fn is_wanted(&self, name: &str) -> bool {
+        let only = &self.bench.options.only;
+        let full = format!("{}: {name}", self.way_text());
+        // A way that nothing is wanted of needs no baseline either.
+        let way_is_out = |text: &&String| {
+            let other = if self.way == Way::Down { "up:" } else { "down:" };
+            text.starts_with(other)
+        };
+        only.is_empty()
+            || only.iter().any(|text| full.contains(text.as_str()))
+            || (name == "iperf3" && !only.iter().all(|text| way_is_out(&text)))
+    }
+
+    fn copy<'b>(&self, from: &'b FsPath, to: &'b FsPath) -> Task<'b> {
+        if self.way == Way::Down { Task::Get(from, to) } else { Task::Put(from, to) }
+    }
+
+    /// Any run of client and server, with its share of the baseline behind what it measured.
+    fn entry(
+        &self,
+        name: &str,
+        role: Role,
+        (server, client): (Server, Client),
+        baseline: &'a Cell<Baseline>,
+        mut judge: impl FnMut(&Sample) -> Result<Vec<Measured>, String> + 'a,
+    ) -> Entry<'a> {
+        let bench = self.bench;
+        Entry::new(name, role, move || {
+            let sample = job::run(bench, Some(&server), &client)?;
+            let mut run = judge(&sample)?;
+            let whole = run.first().map_or(f64::NAN, |(_, _, rate)| *rate);
+            let base = baseline.get();
+            run.insert(1, (OF_IPERF, Better::Higher, whole * 1e8 / base.whole));
+            if sample.moved.steady > 0 {
+                let steady = sample.moved.steady as f64;
+                run.insert(2, ("steady MB/s", Better::Higher, steady / 1e6));
+                run.insert(3, (STEADY_OF_IPERF, Better::Higher, steady * 100.0 / base.steady));
+            }
+            Ok(run)
+        })
+    }
+
+    fn pipe(
+        &self,
+        name: &str,
+        near: &Contestant,
+        server: &Server,
+        with: &Variation,
+        baseline: &'a Cell<Baseline>,
+    ) -> Option<Entry<'a>> {
+        let seconds = self.bench.options.duration.as_secs();
+        let task = if self.way == Way::Down { Task::ZerosDown(seconds) } else { Task::ZerosUp(seconds) };
+        let ends = (server.clone(), near.client(self.bench, with, &task)?);
+        let judge = |sample: &Sample| match sample.moved.bytes {
+            0 => Err("nothing came".to_owned()),
+            bytes => Ok(rate(sample, bytes)),
+        };
+        Some(self.entry(&format!("{name}, pipe"), near.role(), ends, baseline, judge))
+    }
+
+    fn file(
+        &self,
+        name: &str,
+        near: &Contestant,
+        server: &Server,
+        with: &Variation,
+        (source, target): (&'a FsPath, &'a FsPath),
+        baseline: &'a Cell<Baseline>,
+    ) -> Option<Entry<'a>> {
+        let client = near.client(self.bench, with, &self.copy(source, target))?;
+        let size = length(source).ok()?;
+        let name = format!("{name}, file of {:.1} GB", size as f64 / 1e9);
+        Some(self.copying(&name, near.role(), (server.clone(), client), size, (source, target), baseline))
+    }
+
+    /// A copy of one file, whose length is looked at afterwards.
+    fn copying(
+        &self,
+        name: &str,
+        role: Role,
+        ends: (Server, Client),
+        size: u64,
+        (source, target): (&'a FsPath, &'a FsPath),
+        baseline: &'a Cell<Baseline>,
+    ) -> Entry<'a> {
+        let mut entry = self.entry(name, role, ends, baseline, move |sample| {
+            let arrived = length(target);
+            remove(target);
+            match arrived? {
+                arrived if arrived == size => Ok(rate(sample, size)),
+                arrived => Err(format!("{arrived} bytes of {size} arrived")),
+            }
+        });
+        entry.before(move || warm(source, target));
+        entry
+    }
+
+    /// iperf3 for as long as the others; one run of its server is one test.
+    fn iperf(&self, program: std::path::PathBuf, baseline: &'a Cell<Baseline>) -> Entry<'a> {
+        let (path, way, seconds) = (self.path, self.way, self.bench.options.duration.as_secs());
+        Entry::new("iperf3", Role::Ceiling, move || {
+            baseline.set(UNKNOWN);
+            let mut server = path.command(Side::Far, &program);
+            server.args(["-s", "-1"]).stdin(Stdio::null()).stdout(Stdio::null());
+            let server = Reaped(server.spawn().map_err(|error| format!("iperf3: {error}"))?);
+            path.wait_for_listener(Side::Far, PATIENCE);
+            let mut client = path.command(Side::Near, &program);
+            client.args(["-c", Side::Far.ipv4(), "-f", "k", "-t", &seconds.to_string()]);
+            if way == Way::Down {
+                client.arg("-R");
+            }
+            let done = client.stdin(Stdio::null()).output().map_err(|error| format!("iperf3: {error}"))?;
+            drop(server);
+            let text = String::from_utf8_lossy(&done.stdout);
+            let found = read_iperf(&text).ok_or_else(|| format!("iperf3: {}: {text}", done.status))?;
+            baseline.set(found);
+            Ok(vec![
+                ("MB/s", Better::Higher, found.whole / 1e6),
+                (OF_IPERF, Better::Higher, 100.0),
+                ("steady MB/s", Better::Higher, found.steady / 1e6),
+                (STEADY_OF_IPERF, Better::Higher, 100.0),
+            ])
+        })
+    }
+}
+
+/// A process that is waited for, and ended where it does not end by itself.
+struct Reaped(Child);
+
+impl Drop for Reaped {
+    fn drop(&mut self) {
+        for _ in 0..100 {
+            if !matches!(self.0.try_wait(), Ok(None)) {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn is_suite(who: &Contestant) -> bool {
+    matches!(who.kind, Kind::Suite { .. })
+}
+
+fn length(path: &FsPath) -> Result<u64, String> {
+    fs::metadata(path).map(|meta| meta.len()).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// What the path takes in the time, as far as memory for two such files and a short one is there.
+fn file_size(bench: &Bench) -> u64 {
+    let options = &bench.options;
+    if options.said.size || options.smoke {
+        return options.size;
+    }
+    let path = (options.path.rate as f64 / 8.0 * GOODPUT * options.duration.as_secs_f64()) as u64;
+    let room =
+        rustix::fs::statvfs(bench.data("")).map_or(path, |about| about.f_bavail * about.f_frsize / 5 * 2);
+    path.min(room).next_multiple_of(1 << 20)
+}
+
+/// The path as a heading says it.
+fn describe(spec: &Spec) -> String {
+    let mut text = format!("{} Gbit/s x {} ms", spec.rate as f64 / 1e9, spec.rtt.as_millis());
+    if spec.loss > 0.0 {
+        text.push_str(&format!(", {} % loss", spec.loss * 100.0));
+    }
+    format!("{text}, {}", spec.congestion)
+}
+
+/// The report of a client of iperf3, in kbit/s: the receiver's average, and the mean of the intervals in the second half.
+fn read_iperf(text: &str) -> Option<Baseline> {
+    let rate = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let at = words.iter().position(|word| *word == "Kbits/sec")?;
+        Some(words.get(at.checked_sub(1)?)?.parse::<f64>().ok()? * 125.0)
+    };
+    let (summary, intervals): (Vec<&str>, Vec<&str>) =
+        text.lines().partition(|line| line.ends_with("receiver") || line.ends_with("sender"));
+    let whole = summary.iter().find(|line| line.ends_with("receiver")).and_then(|line| rate(line))?;
+    let rates: Vec<f64> = intervals.into_iter().filter_map(rate).collect();
+    let half = &rates[rates.len() / 2..];
+    let steady = if half.is_empty() { whole } else { half.iter().sum::<f64>() / half.len() as f64 };
+    Some(Baseline { whole, steady })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_iperf_says_is_read() {
+        let text = "\
+Connecting to host 10.88.0.2, port 5201
+[  5] local 10.88.0.1 port 40000 connected to 10.88.0.2 port 5201
+[ ID] Interval           Transfer     Bitrate         Retr  Cwnd
+[  5]   0.00-1.00   sec  10.0 MBytes  83886 Kbits/sec    0   1.00 MBytes
+[  5]   1.00-2.00   sec   230 MBytes  1900000 Kbits/sec    0   24.00 MBytes
+- - - - - - - - - - - - - - - - - - - - - - - - -
+[ ID] Interval           Transfer     Bitrate         Retr
+[  5]   0.00-2.00   sec   240 MBytes  1000000 Kbits/sec    0             sender
+[  5]   0.00-2.05   sec   238 MBytes  960000 Kbits/sec                  receiver
+
+iperf Done.
+";
+        let found = read_iperf(text).unwrap();
+        assert_eq!((found.whole, found.steady), (120_000_000.0, 237_500_000.0));
+        assert!(read_iperf("iperf3: error - unable to connect").is_none());
+    }
+
+    #[test]
+    fn a_heading_names_what_is_special() {
+        assert_eq!(describe(&Spec::default()), "2 Gbit/s x 50 ms, cubic");
+        let lossy = Spec { loss: 0.01, congestion: "bbr".to_owned(), ..Spec::default() };
+        assert_eq!(describe(&lossy), "2 Gbit/s x 50 ms, 1 % loss, bbr");
+    }
+}
