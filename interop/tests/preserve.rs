@@ -326,6 +326,87 @@ fn where_links_are_links_nothing_is_written_through_them() {
     assert_same_tree(&lab.path("tree"), &lab.path("up"));
 }
 
+/// Servers of both makes, as far as they are there.
+fn each_server(test: &str, lab: &Lab, check: impl Fn(&Host<'_>, bool)) {
+    let ours = Lhsshd::start(lab, "");
+    check(&Host { lab, port: ours.port }, true);
+    if let Some([sshd]) = peers(test, ["sshd"]) {
+        let theirs = Inetd::openssh(lab, &sshd, "");
+        check(&Host { lab, port: theirs.port }, false);
+    }
+}
+
+/// Covers: scp -p
+#[test]
+fn a_device_takes_files_as_it_is() {
+    let lab = Lab::new();
+    lh_interop::make_blob(&lab.path("blob"), 3_000_001);
+    lab.write("small", "little");
+    // Not the real one: -p sets modes, and root may.
+    let null = lab.path("null");
+    if !is_root() || !Command::new("mknod").arg(&null).args(["c", "1", "3"]).status().unwrap().success() {
+        return skip("a_device_takes_files_as_it_is", "no device can be made here");
+    }
+    each_server("copies to a device", &lab, |host, _| {
+        for flags in [&[][..], &["-p"], &["--in-place"], &["-j", "2"], &["--preserve"]] {
+            for name in ["blob", "small"] {
+                let ran = host.run(flags, name, &host.there("null"));
+                // A file system that forbids devices is no fault of ours.
+                assert!(ran.code == 0 || ran.err.contains("Permission denied"), "{flags:?}: {}", ran.err);
+                let kind = fs::symlink_metadata(&null).unwrap().file_type();
+                assert!(!kind.is_file(), "{flags:?}");
+            }
+        }
+    });
+}
+
+/// What the documentation says of targets with several names.
+///
+/// Covers: lhscp --in-place
+#[test]
+fn a_target_with_several_names_keeps_them_where_the_server_tells_of_them() {
+    let lab = Lab::new();
+    lh_interop::make_blob(&lab.path("blob"), 300_001);
+    lab.write("small", "little");
+    each_server("copies over hard links", &lab, |host, ours| {
+        for (flags, kept) in [(&[][..], ours), (&["--in-place"], true)] {
+            for source in ["blob", "small"] {
+                lab.sh("rm -f one two; echo old >one; ln one two").ok("two names");
+                host.run(flags, source, &host.there("one")).ok("upload");
+                assert_same_file(&lab.path(source), &lab.path("one"));
+                let same = |name: &str| fs::metadata(lab.path(name)).unwrap().ino();
+                assert_eq!(same("one") == same("two"), kept, "{flags:?} {source} ours: {ours}");
+                if !kept {
+                    assert_eq!(lab.read("two"), "old\n");
+                }
+            }
+        }
+    });
+}
+
+/// The value of a number in the last line of `--json`.
+fn told(ran: &Ran, name: &str) -> f64 {
+    let text = ran.text();
+    let end: serde_json::Value = serde_json::from_str(text.lines().last().unwrap_or_default()).unwrap();
+    end[name].as_f64().unwrap_or_else(|| panic!("{name} in {end}"))
+}
+
+/// Covers: lhscp --pace; lhscp --json
+#[test]
+fn a_pace_is_held_both_ways() {
+    let lab = Lab::new();
+    lh_interop::make_blob(&lab.path("blob"), 10_000_000);
+    each_server("--pace", &lab, |host, _| {
+        for (from, to) in [("blob".to_owned(), host.there("there")), (host.there("blob"), "back".to_owned())]
+        {
+            let ran = host.run(&["--json", "--pace", "80M"], &from, &to).ok("copy");
+            // A second, less what the first burst may take.
+            assert!(told(&ran, "seconds") > 0.7, "{}", ran.text());
+            assert!(ran.text().contains("\"limited_by\":\"request\""), "{}", ran.text());
+        }
+    });
+}
+
 #[test]
 fn what_could_not_be_kept_is_refused_before_anything_is_copied() {
     let lab = Lab::new();

@@ -6,6 +6,7 @@ use lh_cli::copying::Connecting;
 use lh_cli::flags::{Parsed, SCP, Stop};
 use lh_config::Account;
 use lh_config::client::{CommandLine, Request};
+use lh_config::network::BitRate;
 use lh_transfer::{Keep, Manifest, Options, Rule, Selection, Shard, Verify};
 
 use crate::place::{Host, Place};
@@ -37,6 +38,8 @@ pub(crate) struct Arguments {
     pub(crate) options: Options,
     /// Whether an interrupted copy leaves something to go on with: not with `--no-resume`.
     pub(crate) resume: bool,
+    /// `--pace`: bytes per second.
+    pub(crate) pace: Option<u64>,
     /// `--retries`.
     pub(crate) retries: u32,
     /// `--json`.
@@ -118,6 +121,7 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
         target,
         options,
         resume: !parsed.has_long("no-resume"),
+        pace: pace(parsed)?,
         retries: retries(parsed)?,
         json: parsed.has_long("json"),
         quiet: parsed.has('q'),
@@ -204,6 +208,13 @@ fn selection(parsed: &Parsed) -> Result<Selection, Stop> {
     Ok(Selection { rules: rules.collect(), manifest, shard })
 }
 
+/// `--pace`, in bytes per second.
+fn pace(parsed: &Parsed) -> Result<Option<u64>, Stop> {
+    let Some(text) = parsed.long_text("pace") else { return Ok(None) };
+    let rate = BitRate(BitRate::read(&text)).bytes_per_second();
+    rate.map(Some).ok_or_else(|| SCP.usage_error(&format!("bad rate \"{text}\": bits per second, as 800M")))
+}
+
 /// Attempts after a connection that broke.
 fn retries(parsed: &Parsed) -> Result<u32, Stop> {
     match parsed.long_text("retries") {
@@ -278,6 +289,11 @@ impl Arguments {
         self.sources.len() > 1 || self.options.select.shard.is_some()
     }
 
+    /// The rate is what the user wants it to be.
+    pub(crate) const fn limited(&self) -> bool {
+        self.options.bits_per_second.is_some() || self.pace.is_some()
+    }
+
     /// The request for the configuration of `host`, for connecting again: nobody is asked anything.
     pub(crate) fn request_again(&self, host: &Host) -> Request {
         let mut request = self.request(host);
@@ -287,7 +303,13 @@ impl Arguments {
 
     /// The request for the configuration of `host`.
     pub(crate) fn request(&self, host: &Host) -> Request {
-        self.connecting.request(&host.name, host.port, host.user.as_deref(), self.account.clone())
+        let (port, user) = (host.port, host.user.as_deref());
+        let mut request = self.connecting.request(&host.name, port, user, self.account.clone());
+        if let Some(bytes) = self.pace {
+            let rate = bytes.saturating_mul(8).to_string();
+            request.command_line.insert(0, CommandLine::Flag("TcpPacing", vec![rate]));
+        }
+        request
     }
 }
 
@@ -352,6 +374,18 @@ mod tests {
         assert!(interpreted(&["a"]).expect_err("a mistake").err.starts_with("usage: lhscp"));
         for words in [&["-P", "x", "a", "h:b"][..], &["-M", "ftp", "a", "h:b"]] {
             assert_eq!(interpreted(words).expect_err("a mistake").status, 1, "{words:?}");
+        }
+    }
+
+    #[test]
+    fn a_pace_is_in_bits_and_has_units() {
+        let pace = |text: &str| interpreted(&["--pace", text, "a", "h:b"]).map(|got| got.pace);
+        for (text, bytes) in [("8000", 1_000), ("80k", 10_000), ("800M", 100_000_000), ("40G", 5_000_000_000)]
+        {
+            assert_eq!(pace(text).expect("fine"), Some(bytes));
+        }
+        for text in ["", "M", "0", "-1", "1.5G", "99999999999999G"] {
+            assert_eq!(pace(text).expect_err("a mistake").status, 1, "{text}");
         }
     }
 

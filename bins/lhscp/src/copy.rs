@@ -167,7 +167,7 @@ fn one_remote(
     let mut client = Some(client);
     let mut attempts = Attempts::new(arguments.retries);
     let start = limits::Start::now();
-    let limited = arguments.options.bits_per_second.is_some();
+    let limited = arguments.limited();
     loop {
         let job = match new_job(plan.clone(), arguments, &[host]) {
             Ok(job) => job,
@@ -264,7 +264,7 @@ fn relay(
         carry_out(&mut client, &job, Side::Source, None, &mut ui);
         0
     });
-    let limited = arguments.options.bits_per_second.is_some();
+    let limited = arguments.limited();
     let path = limits::Path::of(client.driver().link().stream().write_fd());
     conclude(arguments, &start, &job.summary(), &start.verdict(Direction::Relay, limited, job.waits(), path));
     client.close();

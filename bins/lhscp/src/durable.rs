@@ -9,7 +9,7 @@ use lh_sys::signals::Signals;
 use lh_transfer::{Direction, Job, Options, Plan, Summary, journal};
 use rustix::process::Signal;
 
-use crate::command_line::Arguments;
+use crate::command_line::{Arguments, Via};
 use crate::place::{Host, bytes};
 use crate::program::spelled;
 use crate::show::say;
@@ -25,6 +25,11 @@ pub(crate) fn options(arguments: &Arguments, plan: &Plan, hosts: &[&Host]) -> Op
     let mut options = arguments.options.clone();
     if options.atomic && arguments.resume {
         options.journal = journal_path(arguments, plan, hosts);
+    }
+    // What comes is paced by asking for no more; so is what another program sends for us.
+    if plan.direction == Direction::Download || arguments.via != Via::Inside {
+        let pace = arguments.pace.map(|bytes| bytes.saturating_mul(8));
+        options.bits_per_second = options.bits_per_second.into_iter().chain(pace).min();
     }
     options
 }

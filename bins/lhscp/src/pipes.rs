@@ -55,7 +55,7 @@ pub(crate) fn copy(arguments: &Arguments, plan: Plan, hosts: &[&Host]) -> Summar
         engine.open(end.side);
     }
     let start = limits::Start::now();
-    let limited = arguments.options.bits_per_second.is_some();
+    let limited = arguments.limited();
     run(&mut engine, &mut ends, &mut show);
     let mut summary = engine.summary();
     Report::ended(&mut show, &summary, Instant::now());

@@ -57,7 +57,8 @@ impl BitRate {
         self.0.map(|bits| (bits / 8).max(1))
     }
 
-    fn read(text: &str) -> Option<u64> {
+    /// Bits per second; `None` for what is no rate.
+    pub fn read(text: &str) -> Option<u64> {
         let last = text.chars().next_back()?.to_ascii_uppercase();
         let unit = RATE_UNITS.iter().find(|(unit, _)| *unit == last);
         let (digits, factor) = unit.map_or((text, 1), |(_, factor)| (&text[..text.len() - 1], *factor));

@@ -42,7 +42,11 @@ const PAGES: &[Page] = &[
         name: "lhscp",
         description: "lhscp copies files and folders between hosts over the SSH protocol. A remote file is [user@]host:path or \
                       scp://[user@]host[:port]/path. Many files are on their way at once, so that distance costs little.",
-        exit: "0 when everything was copied, 1 when something was not, 255 when there was no connection.",
+        exit: "0 when everything was copied (and verified, where that was to be done). 1 when something was not copied, or the command line \
+               makes no sense; each thing has a line on standard error. 130 when it was stopped by SIGINT (^C), SIGTERM or SIGHUP: what is \
+               unfinished is left so that the same command goes on with it, unless --no-resume or --in-place was given. 255 when \
+               there was no connection, or it was lost and could not be made again (--retries). What could not be kept of a file besides \
+               its data (--xattrs, -H …) is a warning and does not count.",
         environment: &[],
         files: &[("~/.ssh/config", "The user's configuration; see lhssh_config(5).")],
         see_also: &[("lhssh", 1), ("lhssh_config", 5)],

@@ -123,6 +123,12 @@ pub static SCP: Program = Program {
             Works,
             "Leave out blocks of zeros of downloaded files. Holes that the source is known to have are always kept: of files of this host, and of a Longhaul server's.",
         ),
+        Flag::long_with(
+            "pace",
+            "rate",
+            Works,
+            "Send so many bits per second (as 800M, 2.5G is 2500M) and evenly, without the bursts that overrun queues on the way; the kernel does it. What is downloaded is asked for at that rate.",
+        ),
         Flag::long("dry-run", Works, "Show what would be copied, and change nothing."),
         Flag::long(
             "json",

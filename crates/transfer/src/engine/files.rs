@@ -315,15 +315,11 @@ impl Engine {
         self.sending.push_back(key);
     }
 
-    /// Servers may forbid to set attributes and yet take files. Where only the size was to be set, it may be right as it is.
+    /// Servers may forbid to set attributes and yet take files. Where only the size was to be set, it may be right as it is; and
+    /// a device or a pipe has none.
     fn attributes_refused(&mut self, key: Key, fault: Fault) {
-        let preserve = self.options.preserve;
         let Some(file) = self.files.get_mut(key) else { return };
-        if file.failed
-            || preserve
-            || fault.kind == FaultKind::Lost
-            || self.plan.direction == Direction::Download
-        {
+        if file.failed || fault.kind == FaultKind::Lost || self.plan.direction == Direction::Download {
             return self.file_failed(key, Deed::FinishTarget, &fault);
         }
         let size = if self.plan.direction == Direction::Relay { file.write_at } else { file.requested };
@@ -334,10 +330,14 @@ impl Engine {
     }
 
     fn size_answer(&mut self, key: Key, outcome: Outcome) {
+        let preserve = self.options.preserve;
         let uncut = self.files.get_mut(key).and_then(|file| file.uncut.take());
-        if let Some((fault, size)) = uncut
-            && !matches!(outcome, Ok(Done::Info(info)) if info.size == Some(size))
-        {
+        let Some((fault, size)) = uncut else { return };
+        let right = match outcome {
+            Ok(Done::Info(info)) => info.kind == Kind::Special || (!preserve && info.size == Some(size)),
+            _ => false,
+        };
+        if !right {
             self.file_failed(key, Deed::FinishTarget, &fault);
         }
     }

@@ -37,7 +37,8 @@ impl Default for Holes {
 impl File {
     /// Where the data end that begin at the cursor.
     pub(super) fn data_end(&self) -> u64 {
-        match self.holes.data.as_ref().and_then(VecDeque::front) {
+        let left = |data: &&VecDeque<(u64, u64)>| data.iter().position(|&(_, to)| to > self.requested);
+        match self.holes.data.as_ref().and_then(|data| data.get(left(&data)?)) {
             // In a hole that has to be sent.
             Some(&(from, _)) if self.requested < from => from.min(self.size),
             Some(&(_, to)) => to.min(self.size),

@@ -516,8 +516,9 @@ impl Engine {
                 return;
             }
             let Some(&key) = self.sending.front() else { return };
+            self.pass_hole(key);
             let Some(file) = self.files.get(key) else { return };
-            let left = file.request_end(chunk).saturating_sub(file.requested);
+            let left = file.request_end(chunk).min(file.data_end()).saturating_sub(file.requested);
             if file.failed || file.all_requested || left == 0 || file.handle_on(Side::Target, lane).is_none()
             {
                 return;
