@@ -7,6 +7,9 @@ use std::process::Command;
 
 use lh_interop::{Inetd, Lab, Lhsshd, Ran, assert_same_file, assert_same_tree, is_root, our, peers, skip};
 
+/// A judge of one attribute: the copy's path, the attribute's name, what the copy has, what it should have.
+type Check<'a> = &'a dyn Fn(&str, &str, Option<Vec<u8>>, &Vec<u8>);
+
 /// A file of 64 MiB with 12 KiB of data.
 fn make_sparse(path: &Path) {
     let file = fs::File::create(path).unwrap();
@@ -241,7 +244,6 @@ fn extended_attributes_and_access_control_lists_are_kept() {
     for ran in host.both_ways(&["-r", "--xattrs", "--acls", "-p"], "tree") {
         assert!(!ran.err.contains("warning"), "{}", ran.err);
     }
-    type Check<'a> = &'a dyn Fn(&str, &str, Option<Vec<u8>>, &Vec<u8>);
     let each = |check: Check<'_>| {
         for (path, name, value) in &given {
             for root in ["there", "back"] {
