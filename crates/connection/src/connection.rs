@@ -39,6 +39,9 @@ pub struct Connection {
     pub(crate) unanswered: u32,
 }
 
+/// Shorter paths are not worth a doubt: what a window holds of them is little.
+const LEAST_LONG_PATH: Duration = Duration::from_millis(5);
+
 impl Connection {
     /// A connection without channels.
     pub fn new(config: Config) -> Self {
@@ -255,6 +258,15 @@ impl Connection {
     /// Somebody measured the round trip (TCP_INFO, a ping). Only a smaller value than the known one counts.
     pub fn round_trip_measured(&mut self, round_trip: Duration) {
         self.round_trip = Some(self.round_trip.map_or(round_trip, |old| old.min(round_trip)));
+    }
+
+    /// The peer itself has answered after `round_trip`. That covers proxies and jump hosts on the way, behind which the
+    /// socket's own measure ends: a larger value counts, and where a peer was only busy for a moment, the first credits show it.
+    pub fn peer_answered(&mut self, round_trip: Duration) {
+        let longer = |known: Duration| round_trip >= LEAST_LONG_PATH && round_trip >= known * 3 / 2;
+        if self.round_trip.is_none_or(longer) {
+            self.round_trip = Some(round_trip);
+        }
     }
 
     /// The estimate of the round trip that window growth uses.

@@ -59,6 +59,8 @@ struct Path {
     sender: Sender,
     config: Config,
     packet_len: u32,
+    /// The receiver's socket ends at a proxy in the next room.
+    behind_proxy: bool,
 }
 
 struct Outcome {
@@ -80,6 +82,7 @@ impl Path {
             sender: Sender::Willing,
             config: Config { growth_budget: u64::MAX, ..Config::default() },
             packet_len: 240 << 10,
+            behind_proxy: false,
         }
     }
 
@@ -93,6 +96,10 @@ impl Path {
         let options = ChannelOptions { window, max_packet: self.packet_len };
         let mut connection = Connection::new(self.config);
         let mut sink = Credits::default();
+        if self.behind_proxy {
+            connection.round_trip_measured(Duration::from_micros(100));
+            connection.peer_answered(self.round_trip);
+        }
         let mut lanes: Vec<Lane> = (0..self.channels)
             .map(|number| {
                 let id = connection.open("session", b"", &options, &mut sink).unwrap();
@@ -231,6 +238,36 @@ fn a_window_ends_at_a_small_multiple_of_what_the_path_holds() {
     let outcome = path.run(400);
     let window = outcome.windows[0] as f64;
     assert!(window >= path.capacity() && window <= 3.0 * path.capacity(), "{window}");
+}
+
+/// The socket of a server behind a jump host knows a tenth of a millisecond, by which the first window looks large enough.
+#[test]
+fn a_proxy_does_not_hide_how_long_the_path_is() {
+    let path = Path { packet_len: 64 << 10, behind_proxy: true, ..Path::new(2.0 * GIGABIT, 50) };
+    let outcome = path.run(60);
+    let used = outcome.by_round_trip[30..60].iter().sum::<f64>() / (30.0 * path.capacity());
+    assert!(used >= 0.97, "{used}");
+}
+
+/// A peer that was busy when it was asked is not far away, and what credits show afterwards counts.
+#[test]
+fn a_slow_answer_is_not_a_long_path() {
+    let ms = Duration::from_millis;
+    let mut connection = Connection::new(Config::default());
+    connection.round_trip_measured(Duration::from_micros(50));
+    connection.peer_answered(ms(4));
+    assert_eq!(connection.round_trip(), Some(Duration::from_micros(50)));
+    connection.peer_answered(ms(80));
+    assert_eq!(connection.round_trip(), Some(ms(80)));
+    connection.round_trip_measured(ms(3));
+    assert_eq!(connection.round_trip(), Some(ms(3)));
+    let mut far = Connection::new(Config::default());
+    far.round_trip_measured(ms(50));
+    far.peer_answered(ms(60));
+    assert_eq!(far.round_trip(), Some(ms(50)), "the kernel's is the better one of two that agree");
+    let mut unknown = Connection::new(Config::default());
+    unknown.peer_answered(ms(1));
+    assert_eq!(unknown.round_trip(), Some(ms(1)));
 }
 
 #[test]

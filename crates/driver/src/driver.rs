@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use lh_connection::{Config, Connection, ConnectionError, Event as ConnectionEvent};
-use lh_transport::Event as TransportEvent;
-use lh_wire::msg::disconnect;
+use lh_transport::{Event as TransportEvent, Transport};
+use lh_wire::msg::{Ping, disconnect};
+use lh_wire::{Message, PacketSink};
 
 use crate::core::Core;
 use crate::handler::{ChannelEvent, Control, ControlEvent};
@@ -56,12 +57,23 @@ pub struct Driver {
     rotation: usize,
     ready: Vec<(Owner, usize, Ready)>,
     spin: Spin,
+    /// When the peer was asked for an answer that tells the round trip of the whole path.
+    asked: Option<Instant>,
 }
+
+/// What that question and its answer hold.
+const ROUND_TRIP: &[u8] = b"round-trip@longhaul";
 
 /// From this round trip on, what is sent is spread out over it. A whole window that leaves at once, as it does after the pause of a
 /// key exchange, overflows the queue of a long path, and what TCP does then costs more than the pause; on a short path a window
 /// is little and the kernel's timers would cost more than they save.
 const LONG_PATH: Duration = Duration::from_millis(5);
+
+/// Peers that say so (OpenSSH's servers since 9.5), and our own.
+fn answers_pings(transport: &Transport) -> bool {
+    let ours = transport.peer_identification().is_some_and(|line| line.starts_with("SSH-2.0-Longhaul_"));
+    ours || transport.peer_extension("ping@openssh.com") == Some(b"0")
+}
 
 /// What all windows of a connection may grow by, bytes, given what is left of the machine's memory.
 fn memory_share(available: Option<u64>) -> u64 {
@@ -76,7 +88,7 @@ impl Driver {
     ///
     /// All windows together may grow by `config.growth_budget`, but never by more than an eighth of the memory that the machine has
     /// left now: that is what slow sinks could cost, and the more connections there are, the less each new one may take.
-    pub fn new(link: Link, mut config: Config) -> Self {
+    pub fn new(mut link: Link, mut config: Config) -> Self {
         config.growth_budget = config.growth_budget.min(memory_share(lh_sys::memory::available()));
         let round_trip = lh_sys::socket::round_trip(link.stream().read_fd());
         let mut connection = Connection::new(config);
@@ -89,6 +101,10 @@ impl Driver {
                 let _ = lh_sys::tuning::spread_out(link.stream().write_fd());
             }
         }
+        let asked = answers_pings(link.transport_ref()).then(|| {
+            link.transport().payload(&Ping::new(ROUND_TRIP).to_payload());
+            Instant::now()
+        });
         Self {
             core: Core::new(link, connection),
             keepalive: None,
@@ -96,6 +112,7 @@ impl Driver {
             rotation: 0,
             ready: Vec::new(),
             spin: Spin::new(),
+            asked,
         }
     }
 
@@ -368,7 +385,14 @@ impl Driver {
                     ControlEvent::KexDone { names }
                 }
                 TransportEvent::ExtInfo(extensions) => ControlEvent::ExtInfo(extensions),
-                TransportEvent::Pong(content) => ControlEvent::Pong(content),
+                TransportEvent::Pong(content) => match self.asked.take_if(|_| content == ROUND_TRIP) {
+                    Some(asked) => {
+                        // Of the path, which is worth more than what the first socket on it knows.
+                        self.core.connection.peer_answered(asked.elapsed());
+                        continue;
+                    }
+                    None => ControlEvent::Pong(content),
+                },
                 TransportEvent::Debug { always_display, text } => {
                     ControlEvent::Debug { always_display, text }
                 }

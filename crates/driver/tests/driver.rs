@@ -194,6 +194,20 @@ fn goodbyes_and_lost_peers_differ() {
     assert!(matches!(error, DriverError::Link(LinkError::Closed { stage: Stage::Established })), "{error:?}");
 }
 
+/// Behind a jump host the socket knows of the nearest piece of the path only.
+#[test]
+fn the_peer_s_answer_tells_the_round_trip() {
+    let mut world = World::new();
+    for end in [&mut world.client, &mut world.server] {
+        assert_eq!(end.control().connection().round_trip(), None, "the kernel knows none of a socket pair");
+    }
+    world.until("answers", |world| {
+        [&mut world.client, &mut world.server]
+            .into_iter()
+            .all(|end| end.control().connection().round_trip().is_some())
+    });
+}
+
 #[test]
 fn a_silent_peer_is_asked_and_given_up() {
     let mut world = World::new();
