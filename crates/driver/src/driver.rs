@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use lh_connection::{Config, Connection, ConnectionError, Event as ConnectionEvent};
-use lh_transport::{Event as TransportEvent, Transport};
+use lh_transport::Event as TransportEvent;
 use lh_wire::msg::{Ping, disconnect};
 use lh_wire::{Message, PacketSink};
 
@@ -69,12 +69,6 @@ const ROUND_TRIP: &[u8] = b"round-trip@longhaul";
 /// is little and the kernel's timers would cost more than they save.
 const LONG_PATH: Duration = Duration::from_millis(5);
 
-/// Peers that say so (OpenSSH's servers since 9.5), and our own.
-fn answers_pings(transport: &Transport) -> bool {
-    let ours = transport.peer_identification().is_some_and(|line| line.starts_with("SSH-2.0-Longhaul_"));
-    ours || transport.peer_extension("ping@openssh.com") == Some(b"0")
-}
-
 /// What all windows of a connection may grow by, bytes, given what is left of the machine's memory.
 fn memory_share(available: Option<u64>) -> u64 {
     /// A path of 10 Gb/s and 50 ms, with room to measure.
@@ -88,7 +82,7 @@ impl Driver {
     ///
     /// All windows together may grow by `config.growth_budget`, but never by more than an eighth of the memory that the machine has
     /// left now: that is what slow sinks could cost, and the more connections there are, the less each new one may take.
-    pub fn new(mut link: Link, mut config: Config) -> Self {
+    pub fn new(link: Link, mut config: Config) -> Self {
         config.growth_budget = config.growth_budget.min(memory_share(lh_sys::memory::available()));
         let round_trip = lh_sys::socket::round_trip(link.stream().read_fd());
         let mut connection = Connection::new(config);
@@ -101,18 +95,25 @@ impl Driver {
                 let _ = lh_sys::tuning::spread_out(link.stream().write_fd());
             }
         }
-        let asked = answers_pings(link.transport_ref()).then(|| {
-            link.transport().payload(&Ping::new(ROUND_TRIP).to_payload());
-            Instant::now()
-        });
-        Self {
+        let mut driver = Self {
             core: Core::new(link, connection),
             keepalive: None,
             seen: 0,
             rotation: 0,
             ready: Vec::new(),
             spin: Spin::new(),
-            asked,
+            asked: None,
+        };
+        driver.ask_how_far();
+        driver
+    }
+
+    /// Asks the peer for an answer that tells the round trip of the whole path, where it has said that it gives any.
+    fn ask_how_far(&mut self) {
+        let transport = self.core.link.transport();
+        if transport.answers_pings() {
+            transport.payload(&Ping::new(ROUND_TRIP).to_payload());
+            self.asked = Some(Instant::now());
         }
     }
 
@@ -384,7 +385,10 @@ impl Driver {
                     self.core.rekeys += 1;
                     ControlEvent::KexDone { names }
                 }
-                TransportEvent::ExtInfo(extensions) => ControlEvent::ExtInfo(extensions),
+                TransportEvent::ExtInfo(extensions) => {
+                    self.ask_how_far();
+                    ControlEvent::ExtInfo(extensions)
+                }
                 TransportEvent::Pong(content) => match self.asked.take_if(|_| content == ROUND_TRIP) {
                     Some(asked) => {
                         // Of the path, which is worth more than what the first socket on it knows.

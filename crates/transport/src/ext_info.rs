@@ -11,8 +11,8 @@ const MAX_ENTRIES: u32 = 1024;
 /// Our EXT_INFO.
 pub(crate) fn ours(config: &Config) -> Vec<u8> {
     let own: &[(&str, &str)] = match config.role {
-        Role::Client => &[(IN_AUTH, "0")],
-        Role::Server => &[("publickey-hostbound@openssh.com", "0"), ("ping@openssh.com", "0")],
+        Role::Client => &[(IN_AUTH, "0"), (PING, "0")],
+        Role::Server => &[("publickey-hostbound@openssh.com", "0"), (PING, "0")],
     };
     let sig_algs = config.server_sig_algs.join(",");
     let with_sig_algs = config.role == Role::Server;
@@ -34,6 +34,9 @@ pub(crate) fn ours(config: &Config) -> Vec<u8> {
     }
     out
 }
+
+/// What a side sends that answers PING. OpenSSH's clients do not say so, ours do.
+pub(crate) const PING: &str = "ping@openssh.com";
 
 /// What the client sends that takes a second EXT_INFO before the user is in.
 pub(crate) const IN_AUTH: &str = "ext-info-in-auth@openssh.com";
@@ -89,7 +92,8 @@ mod tests {
         assert_eq!(entries[0].0, "server-sig-algs");
         assert!(entries[0].1.starts_with(b"ssh-ed25519,"));
         assert!(entries.iter().any(|(name, value)| name == "ping@openssh.com" && value == b"0"));
-        assert_eq!(parse(&ours(&Config::client())).unwrap().len(), 1);
+        let client = parse(&ours(&Config::client())).unwrap();
+        assert_eq!(client.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), [IN_AUTH, PING]);
     }
 
     #[test]

@@ -477,6 +477,11 @@ impl Transport {
         self.extensions.iter().rev().find(|(each, _)| each == name).map(|(_, value)| value.as_slice())
     }
 
+    /// True when the peer has said that it answers PING (`ping@openssh.com`).
+    pub fn answers_pings(&self) -> bool {
+        self.peer_extension(ext_info::PING) == Some(b"0")
+    }
+
     /// The host key blob of the last key exchange (the server's own, on a server): hostbound authentication
     /// signs it.
     pub fn host_key(&self) -> Option<&[u8]> {
