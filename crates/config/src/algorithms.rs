@@ -8,7 +8,7 @@ use crate::table::Value;
 /// A configured algorithm list, kept as written because the default it may edit belongs to someone else.
 ///
 /// Names are not checked here (this crate knows no algorithms): the loaders check them with
-/// [`Environment::knows_algorithm`](crate::Environment::knows_algorithm).
+/// [`Environment::knows_algorithm`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AlgorithmList(pub Option<String>);
 

@@ -1,6 +1,6 @@
 //! Asking the other end for its figures, on HPN-SSH's wire.
 //!
-//! A global request without fields; the success carries a string with a [`binn`](crate::binn) object of `kernel_version` and
+//! A global request without fields; the success carries a string with a [`binn`] object of `kernel_version` and
 //! the kernel's fields as `tcpi_…`. HPN-SSH reads by name and the version tells it which names to expect, so the
 //! version that is sent is never newer than the fields that are there. Between Longhaul ends the object also has SSH's own figures, as
 //! `ssh_…` (docs/metrics.md).
