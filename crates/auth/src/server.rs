@@ -308,14 +308,16 @@ impl Server {
         }
         reader.finish().map_err(malformed)?;
         self.state = State::Deciding(Kind::Interactive);
-        let user = String::from_utf8_lossy(self.user.as_deref().unwrap_or_default()).into_owned();
-        Ok(Attempt { user, method: Method::Responses(responses) })
+        Ok(Attempt { user: self.user_text(), method: Method::Responses(responses) })
     }
 
     fn gss(&mut self, step: GssAttempt) -> Attempt {
         self.state = State::Deciding(Kind::Gss);
-        let user = String::from_utf8_lossy(self.user.as_deref().unwrap_or_default()).into_owned();
-        Attempt { user, method: Method::Gss(step) }
+        Attempt { user: self.user_text(), method: Method::Gss(step) }
+    }
+
+    fn user_text(&self) -> String {
+        String::from_utf8_lossy(self.user.as_deref().unwrap_or_default()).into_owned()
     }
 
     /// The client is who it says it is, and nothing more is needed.

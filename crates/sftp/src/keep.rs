@@ -164,9 +164,7 @@ pub fn read_xattrs(fields: &[u8]) -> Result<Xattrs> {
     for _ in 0..count {
         xattrs.push((reader.string()?.to_vec(), reader.string()?.to_vec()));
     }
-    if !reader.is_empty() {
-        return Err(WireError::Invalid { what: "extended attributes" });
-    }
+    reader.finish()?;
     Ok(xattrs)
 }
 

@@ -138,8 +138,7 @@ impl Engine {
             let key = self.sending[at];
             self.pass_hole(key);
             let Some(file) = self.files.get_mut(key) else { return self.drop_sending(at) };
-            let end = file.request_end(chunk).min(file.data_end());
-            let left = if file.to_eof { chunk } else { end.saturating_sub(file.requested) };
+            let left = if file.to_eof { chunk } else { file.requestable(chunk) };
             if file.failed || file.all_requested || left == 0 {
                 file.all_requested = true;
                 self.drop_sending(at);
@@ -266,7 +265,7 @@ impl Engine {
                     // Most files that are said to be empty are.
                     true if file.full_reads == 0 => FIRST_OF_UNSIZED,
                     true => chunk,
-                    false => file.request_end(chunk).min(file.data_end()).saturating_sub(file.requested),
+                    false => file.requestable(chunk),
                 };
                 let len = left.min(chunk);
                 (file.requested, len as u32, len)

@@ -7,6 +7,7 @@ use crate::Event;
 use crate::end::{Change, Done, Fault, FaultKind, Op, Outcome};
 use crate::table::Key;
 
+use super::dirs::Item;
 use super::{Engine, Side, Token};
 
 /// How far it has come.
@@ -92,6 +93,17 @@ impl Engine {
         }
     }
 
+    fn item_of(&self, whose: Whose) -> Option<&Item> {
+        match whose {
+            Whose::File(key) => self.files.get(key).map(|file| &file.item),
+            Whose::Dir(key) => self.dirs.get(key).map(|dir| &dir.item),
+        }
+    }
+
+    fn ids_of(&self, whose: Whose) -> Option<(u32, u32)> {
+        self.item_of(whose)?.info.ids
+    }
+
     fn paths_of(&self, whose: Whose) -> Option<(Vec<u8>, Vec<u8>)> {
         match whose {
             Whose::File(key) => {
@@ -115,12 +127,8 @@ impl Engine {
             Some(Extras::Asked) => return true,
             _ => return false,
         }
-        let ids = match whose {
-            Whose::File(key) => self.files.get(key).and_then(|file| file.item.info.ids),
-            Whose::Dir(key) => self.dirs.get(key).and_then(|dir| dir.item.info.ids),
-        };
         let keep = self.options.keep;
-        match ids {
+        match self.ids_of(whose) {
             Some((user, group)) if keep.owner || keep.group => {
                 let user = if keep.owner { user } else { u32::MAX };
                 let group = if keep.group { group } else { u32::MAX };
@@ -182,11 +190,7 @@ impl Engine {
             }
             (ExtraStep::Owner, Err(fault)) => {
                 self.lack_of(Lack::Owner, whose, "owner and group are not kept everywhere", &fault);
-                let ids = match whose {
-                    Whose::File(key) => self.files.get(key).and_then(|file| file.item.info.ids),
-                    Whose::Dir(key) => self.dirs.get(key).and_then(|dir| dir.item.info.ids),
-                };
-                match ids {
+                match self.ids_of(whose) {
                     Some((_, group)) if self.options.keep.owner && self.options.keep.group => {
                         self.give(whose, (u32::MAX, group), ExtraStep::Group);
                     }
@@ -211,11 +215,7 @@ impl Engine {
     }
 
     fn lack_of(&mut self, what: Lack, whose: Whose, text: &str, fault: &Fault) {
-        let path = match whose {
-            Whose::File(key) => self.files.get(key).map(|file| &file.item.target),
-            Whose::Dir(key) => self.dirs.get(key).map(|dir| &dir.item.target),
-        };
-        let path = path.map(|path| crate::display_name(path)).unwrap_or_default();
+        let path = self.item_of(whose).map(|item| crate::display_name(&item.target)).unwrap_or_default();
         self.lacks(what, &format!("{text}, first: \"{path}\": {}", fault.text));
     }
 

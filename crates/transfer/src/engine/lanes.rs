@@ -143,6 +143,11 @@ impl File {
         end.min(self.prefix.saturating_add(SPAN)).max(self.requested)
     }
 
+    /// Bytes that the next request may be about: up to where requests have to stop, or the data end.
+    pub(super) fn requestable(&self, chunk: u64) -> u64 {
+        self.request_end(chunk).min(self.data_end()).saturating_sub(self.requested)
+    }
+
     /// Waits for confirmations and not for room.
     pub(super) fn holds_back(&self, chunk: u64) -> bool {
         let end = self.request_end(chunk);
@@ -518,7 +523,7 @@ impl Engine {
             let Some(&key) = self.sending.front() else { return };
             self.pass_hole(key);
             let Some(file) = self.files.get(key) else { return };
-            let left = file.request_end(chunk).min(file.data_end()).saturating_sub(file.requested);
+            let left = file.requestable(chunk);
             if file.failed || file.all_requested || left == 0 || file.handle_on(Side::Target, lane).is_none()
             {
                 return;
