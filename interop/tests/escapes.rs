@@ -104,7 +104,11 @@ fn a_session_goes_on_after_each_escape() {
         ];
         if pair.is_ours() {
             // Others do these only where they were built to, or not when the server is not OpenSSH.
-            escapes.extend([("~v", "[LogLevel VERBOSE]"), ("~V", "[LogLevel INFO]"), ("~I", "kexalgorithm ")]);
+            escapes.extend([
+                ("~v", "[LogLevel VERBOSE]"),
+                ("~V", "[LogLevel INFO]"),
+                ("~I", "kexalgorithm "),
+            ]);
         }
         for (index, (keys, shown)) in escapes.into_iter().enumerate() {
             shell.send(keys);
