@@ -8,10 +8,10 @@ use std::path::Path;
 use std::process::Stdio;
 
 use lh_interop::tunnel::{
-    Pair, Tunnel, each_pair, eventually, free_port, round_trip, round_trip_after, round_trip_unix, sum,
-    sum_server, sum_server_unix,
+    Pair, Tunnel, each_pair, eventually, free_port, round_trip, round_trip_after, round_trip_unix,
+    serve_sums, sum, sum_server, sum_server_unix,
 };
-use lh_interop::{Lab, Lhsshd, find, me, our, peers};
+use lh_interop::{Lab, Lhsshd, Terminal, find, me, our, peers};
 
 const SIZE: usize = 8 << 20;
 
@@ -273,52 +273,97 @@ fn in_the_background_all_forwards_are_there() {
     });
 }
 
-/// Covers: ssh_config EnableEscapeCommandline; ssh ~C; ssh ~#
+/// Covers: ssh_config EnableEscapeCommandline; ssh ~C; ssh ~#; wire cancel-tcpip-forward
 #[test]
 fn a_command_line_in_the_session_adds_and_cancels_forwards() {
-    let Some([script]) = peers("escape_command_line", ["script"]) else { return };
-    let lab = Lab::new();
-    let daemon = Lhsshd::start(&lab, "");
-    let pair = Pair::new(&lab, our("lhssh"), daemon.port);
-    let server = sum_server();
-    let (local, back) = (free_port(), free_port());
-    let words: Vec<String> = std::iter::once(pair.client.display().to_string())
-        .chain(pair.args(&["-tt", "-o", "EnableEscapeCommandline=yes", "@host", "cat"]))
-        .map(|word| format!("'{word}'"))
-        .collect();
-    let mut child = std::process::Command::new(script)
-        .args(["-qec", &words.join(" "), "/dev/null"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::from(std::fs::File::create(lab.path("typed")).unwrap()))
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let mut keys = child.stdin.take().unwrap();
-    let shown = |what: &str| eventually(what, || lab.read("typed").contains(what));
-    keys.write_all(b"hello\r").unwrap();
-    shown("hello\r\nhello");
-    keys.write_all(format!("~C-L {local}:127.0.0.1:{server}\r").as_bytes()).unwrap();
-    shown("Forwarding port.");
-    round_trip(local, 1000);
-    keys.write_all(format!("~C-R{back}:127.0.0.1:{server}\r").as_bytes()).unwrap();
-    eventually("the remote forward is there", || TcpStream::connect(("127.0.0.1", back)).is_ok());
-    round_trip(back, 1000);
-    let held = TcpStream::connect(("127.0.0.1", local)).unwrap();
-    eventually("~# shows it", || {
-        keys.write_all(b"~#").unwrap();
-        lab.read("typed")
-            .contains(&format!("direct-tcpip: listening port {local} for 127.0.0.1 port {server}"))
+    each_pair("escape_command_line", "", |pair| {
+        let server = sum_server();
+        let (local, back, dynamic) = (free_port(), free_port(), free_port());
+        let args = pair.args(&["-tt", "-o", "EnableEscapeCommandline=yes", "@host", "cat"]);
+        let mut keys = Terminal::start(&pair.client, &args, pair.lab.dir(), &pair.lab.path("home"));
+        // Theirs throws away what was typed before it asks.
+        let command = |keys: &mut Terminal, line: &str| {
+            keys.send("~C");
+            keys.expect("ssh> ");
+            keys.send(&format!("{line}\r"));
+        };
+        keys.send("hello\r");
+        keys.expect("hello\r\nhello");
+        command(&mut keys, &format!("-L {local}:127.0.0.1:{server}"));
+        keys.expect("Forwarding port.");
+        round_trip(local, 1000);
+        command(&mut keys, &format!("-D {dynamic}"));
+        keys.expect("Forwarding port.");
+        let [high, low] = server.to_be_bytes();
+        let request = [5, 1, 0, 1, 127, 0, 0, 1, high, low];
+        round_trip_after(socks(dynamic, &[5, 1, 0], &[5, 0], &request, &[5, 0]), 8, 1000);
+        command(&mut keys, &format!("-R{back}:127.0.0.1:{server}"));
+        eventually("the remote forward is there", || TcpStream::connect(("127.0.0.1", back)).is_ok());
+        round_trip(back, 1000);
+        let held = TcpStream::connect(("127.0.0.1", local)).unwrap();
+        let shown = format!("direct-tcpip: listening port {local} for 127.0.0.1 port {server}");
+        eventually("~# shows it", || {
+            keys.send("~#");
+            keys.expect("The following connections are open:");
+            std::thread::sleep(std::time::Duration::from_millis(100));
+            keys.screen().contains(&shown)
+        });
+        for (kind, port) in [("L", local), ("D", dynamic), ("R", back)] {
+            command(&mut keys, &format!("-K{kind}{port}"));
+            if kind != "R" {
+                keys.expect("Canceled forwarding.");
+            }
+            eventually("it is gone", || TcpStream::connect(("127.0.0.1", port)).is_err());
+        }
+        command(&mut keys, "nonsense");
+        keys.expect("Invalid command.");
+        drop(held);
+        keys.send("~.");
+        assert_eq!(keys.wait(), 255);
     });
-    keys.write_all(format!("~C-KL{local}\r").as_bytes()).unwrap();
-    shown("Canceled forwarding.");
-    eventually("it is gone", || TcpStream::connect(("127.0.0.1", local)).is_err());
-    keys.write_all(format!("~C-KR{back}\r").as_bytes()).unwrap();
-    eventually("so is the other", || TcpStream::connect(("127.0.0.1", back)).is_err());
-    keys.write_all(b"~Cnonsense\r").unwrap();
-    shown("Invalid command.");
-    drop(held);
-    keys.write_all(b"~.").unwrap();
-    child.wait().unwrap();
+}
+
+/// Covers: ssh -L; ssh -R; ssh -D; ssh -W; ssh_config AddressFamily
+#[test]
+fn forwards_have_addresses_of_either_family() {
+    let listener = match TcpListener::bind("[::1]:0") {
+        Ok(listener) => listener,
+        Err(error) => return lh_interop::skip("forwards_have_addresses", &format!("no IPv6: {error}")),
+    };
+    let server = listener.local_addr().unwrap().port();
+    serve_sums(listener);
+    each_pair("ipv6", "", |pair| {
+        let (local, back, dynamic, only) = (free_port(), free_port(), free_port(), free_port());
+        let tunnel = pair.tunnel(&[
+            "-L",
+            &format!("[::1]:{local}:[::1]:{server}"),
+            "-R",
+            &format!("[::1]:{back}:[::1]:{server}"),
+            "-D",
+            &format!("[::1]:{dynamic}"),
+        ]);
+        for port in [local, back, dynamic] {
+            tunnel.wait_for("::1", port);
+            assert!(TcpStream::connect(("127.0.0.1", port)).is_err(), "only there");
+        }
+        let at = |port: u16| TcpStream::connect(("::1", port)).unwrap();
+        round_trip_after(at(local), 0, SIZE);
+        round_trip_after(at(back), 0, SIZE);
+        let mut stream = at(dynamic);
+        // An address of 16 bytes in the request.
+        stream.write_all(&[5, 1, 0, 5, 1, 0, 4]).unwrap();
+        stream.write_all(&std::net::Ipv6Addr::LOCALHOST.octets()).unwrap();
+        stream.write_all(&server.to_be_bytes()).unwrap();
+        round_trip_after(stream, 12, SIZE);
+        let ran = pair.lab.run(&pair.client, &pair.args(&["-W", &format!("[::1]:{server}")])).ok("-W");
+        assert_eq!(ran.out, sum(b""));
+        // Where one family is wanted the other is not listened on.
+        let family = "AddressFamily=inet";
+        let tunnel = pair.tunnel(&["-o", family, "-L", &format!("{only}:[::1]:{server}")]);
+        tunnel.wait_for_port(only);
+        assert!(TcpStream::connect(("::1", only)).is_err());
+        round_trip(only, 1000);
+    });
 }
 
 /// Covers: wire direct-tcpip; wire tcpip-forward

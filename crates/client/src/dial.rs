@@ -180,6 +180,7 @@ impl Dial {
         }
         // Keystrokes and credits must not wait for an acknowledgement.
         sockopt::set_tcp_nodelay(&socket, true)?;
+        lh_sys::tuning::unpaced_within_machine(&socket, address);
         // The last attempt's word counts: they are the same for every socket of this machine.
         shortfall.tuning = self.tuning.apply(&socket);
         match rustix::net::connect(&socket, address) {

@@ -147,6 +147,7 @@ fn try_one(address: &Address) -> Result<(OwnedFd, bool), Errno> {
             let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
             let socket = socket_with(family, SocketType::STREAM, flags, None)?;
             let _ = sockopt::set_tcp_nodelay(&socket, true);
+            lh_sys::tuning::unpaced_within_machine(&socket, address);
             let result = connect(&socket, address);
             (socket, result)
         }

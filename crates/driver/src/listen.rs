@@ -93,6 +93,7 @@ fn listen_one(address: &SocketAddr) -> Result<(OwnedFd, SocketAddr), Errno> {
         sockopt::set_ipv6_v6only(&socket, true)?;
     }
     bind(&socket, address)?;
+    lh_sys::tuning::unpaced_within_machine(&socket, address);
     listen(&socket, BACKLOG)?;
     let at = SocketAddr::try_from(getsockname(&socket)?)?;
     Ok((socket, at))

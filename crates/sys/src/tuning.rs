@@ -3,6 +3,7 @@
 
 use std::fmt;
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd};
 
 use rustix::io::Errno;
@@ -124,6 +125,20 @@ pub fn spread_out(socket: impl AsFd) -> io::Result<()> {
     Ok(())
 }
 
+/// Has a TCP connection that does not leave this machine do without a congestion control that paces.
+///
+/// Such a one (BBR, where the administrator made it the default) sends at a rate of its own reckoning, in small pieces by a timer. To
+/// another program of the same machine that takes a third of the speed and twice the processor, and there is no path to be gentle
+/// to. To be called before the socket connects or listens, with the address it connects to or listens on: one that has been paced once
+/// stays so. Those who connect to a listener have its congestion control.
+pub fn unpaced_within_machine(socket: impl AsFd, address: &SocketAddr) {
+    let paces = || sockopt::tcp_congestion(&socket).is_ok_and(|name| name.starts_with("bbr"));
+    if address.ip().to_canonical().is_loopback() && paces() {
+        // The one that every kernel has and every user may ask for; without it all is as it was.
+        let _ = sockopt::set_tcp_congestion(&socket, "reno");
+    }
+}
+
 /// The most that is sent on this socket, bytes per second; `None` without a limit or where the kernel does not say.
 pub fn pacing(socket: impl AsFd) -> Option<u64> {
     let mut rate = 0_u64;
@@ -146,6 +161,25 @@ mod tests {
     use std::net::TcpListener;
 
     use super::*;
+
+    #[test]
+    fn nothing_is_paced_that_stays_within_the_machine() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let home = listener.local_addr().unwrap();
+        let default = sockopt::tcp_congestion(&listener).unwrap();
+        let paces = sockopt::set_tcp_congestion(&listener, "bbr").is_ok();
+        let before = sockopt::tcp_congestion(&listener).unwrap();
+        unpaced_within_machine(&listener, &"192.0.2.1:22".parse().unwrap());
+        assert_eq!(sockopt::tcp_congestion(&listener).unwrap(), before, "beyond it nothing changes");
+        unpaced_within_machine(&listener, &home);
+        let after = sockopt::tcp_congestion(&listener).unwrap();
+        assert_eq!(after, if paces { "reno".to_owned() } else { default });
+        let _client = std::net::TcpStream::connect(home).unwrap();
+        let (accepted, _) = listener.accept().unwrap();
+        assert_eq!(sockopt::tcp_congestion(&accepted).unwrap(), after, "those who connect have it too");
+        let mapped: SocketAddr = format!("[::ffff:127.0.0.1]:{}", home.port()).parse().unwrap();
+        unpaced_within_machine(&accepted, &mapped);
+    }
 
     #[test]
     fn the_kernel_says_what_was_set_and_we_what_was_not() {

@@ -82,6 +82,7 @@ fn one(address: SocketAddr, multipath: bool, log: &Log) -> io::Result<(OwnedFd, 
         sockopt::set_ipv6_v6only(&socket, true)?;
     }
     bind(&socket, &address)?;
+    lh_sys::tuning::unpaced_within_machine(&socket, &address);
     listen(&socket, BACKLOG)?;
     let bound = lh_sys::socket::local_address(&socket).unwrap_or(address);
     Ok((socket, bound))
