@@ -10,7 +10,7 @@ use lh_interop::sharing::{Running, Scene, each_mix};
 use lh_interop::tunnel::{eventually, free_port, round_trip, sum, sum_server};
 use lh_interop::{me, our, peers};
 
-/// Covers: ssh -M; ssh -S; ssh_config ControlMaster; ssh_config ControlPath; ssh -O check; ssh -O exit
+/// Covers: ssh -M; ssh -S; ssh_config ControlMaster; ssh_config ControlPath; ssh -O; ssh -O check; ssh -O exit
 #[test]
 fn commands_subsystems_and_bulk_share_a_connection() {
     each_mix("sharing", "", |scene| {

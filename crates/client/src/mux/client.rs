@@ -87,13 +87,16 @@ impl MuxClient {
     /// It hangs up (it is somebody else's), says nothing, or speaks another version.
     pub fn greet(&mut self) -> Result<(), MuxError> {
         self.socket.set_read_timeout(Some(PATIENCE))?;
-        self.send(&wire::hello())?;
+        // Both at once: what waiting for the first answer costs is most of what a short command takes over a master. One of another
+        // version hangs up at the first.
+        let id = self.next_id();
+        self.send(&[&wire::hello(), &Request::Alive.encode(id)])?;
         match self.receive()? {
             Said::Hello { version: wire::VERSION, information } => self.information = information,
             Said::Hello { version, .. } => return Err(MuxError::Version(version)),
             said => return Err(unexpected(&said)),
         }
-        match self.ask(&Request::Alive)? {
+        match self.reply(id)? {
             Reply::Alive(pid) => self.pid = pid,
             reply => return Err(unexpected(&reply)),
         }
@@ -237,10 +240,15 @@ impl MuxClient {
     }
 
     fn request(&mut self, request: &Request) -> Result<u32, MuxError> {
+        let id = self.next_id();
+        self.send(&[&request.encode(id)])?;
+        Ok(id)
+    }
+
+    const fn next_id(&mut self) -> u32 {
         let id = self.next;
         self.next = self.next.wrapping_add(1);
-        self.send(&request.encode(id))?;
-        Ok(id)
+        id
     }
 
     fn reply(&mut self, id: u32) -> Result<Reply, MuxError> {
@@ -252,9 +260,11 @@ impl MuxClient {
         }
     }
 
-    fn send(&mut self, message: &[u8]) -> Result<(), MuxError> {
-        let mut framed = Vec::with_capacity(message.len() + 4);
-        lh_wire::Writer::put_string(&mut framed, message);
+    fn send(&mut self, messages: &[&[u8]]) -> Result<(), MuxError> {
+        let mut framed = Vec::new();
+        for message in messages {
+            lh_wire::Writer::put_string(&mut framed, message);
+        }
         self.socket.write_all(&framed)?;
         Ok(())
     }
