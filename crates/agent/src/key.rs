@@ -126,6 +126,7 @@ fn put_private_fields(out: &mut Vec<u8>, numbers: &[u8]) -> Result<(), lh_wire::
     let public_fields = match reader.text()? {
         // This one is there in any case.
         "ssh-ed25519" => 0,
+        "ssh-mldsa44-ed25519@openssh.com" => 1,
         _ => 2,
     };
     for _ in 0..public_fields {

@@ -26,6 +26,7 @@
 //! | [`syslog`] | the system's log |
 //! | [`journal`] | systemd's journal |
 //! | [`memory`] | how much memory the machine has left |
+//! | [`mldsa`] | ML-DSA signatures under a context |
 //! | [`rsa`] | RSA signatures over SHA-1, for old equipment |
 //! | [`socket`] | options and addresses of TCP sockets |
 //! | [`tcp_info`] | what the kernel knows about a TCP connection |
@@ -46,6 +47,7 @@ pub mod ids;
 pub mod interfaces;
 pub mod journal;
 pub mod memory;
+pub mod mldsa;
 pub mod pam;
 pub mod pass;
 pub mod pty;
