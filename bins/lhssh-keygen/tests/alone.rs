@@ -189,7 +189,7 @@ fn missing_host_keys_are_made_below_a_prefix() {
     room.write("root/etc/ssh/ssh_host_rsa_key", "kept");
     let prefix = room.path("root").display().to_string();
     let out = room.ours(&["-A", "-f", &prefix]);
-    assert_eq!(out, "lhssh-keygen: generating new host keys: ECDSA ED25519 \n");
+    assert_eq!(out, "lhssh-keygen: generating new host keys: ECDSA ED25519 MLDSA44-ED25519 \n");
     assert_eq!(room.text("root/etc/ssh/ssh_host_rsa_key"), "kept");
     assert!(room.path("root/etc/ssh/ssh_host_ed25519_key.pub").exists());
     assert!(

@@ -182,7 +182,8 @@ impl SecurityKey {
         Ok(Self { public, flags, handle, reserved })
     }
 
-    fn write(&self, out: &mut Vec<u8>) {
+    /// Writes what [`read`](Self::read) reads.
+    pub fn write(&self, out: &mut Vec<u8>) {
         let plain = self.public.plain().blob();
         if self.public.certificate().is_some() {
             out.put_string(self.public.key_type().as_bytes());
@@ -200,6 +201,12 @@ impl SecurityKey {
         out.put_u8(self.flags);
         out.put_string(&self.handle);
         out.put_string(&self.reserved);
+    }
+
+    /// The same key without a certificate.
+    #[must_use]
+    pub fn plain(&self) -> Self {
+        Self { public: self.public.plain().clone(), ..self.clone() }
     }
 
     /// The same key under a certificate for it.

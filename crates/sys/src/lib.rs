@@ -28,6 +28,7 @@
 //! | [`memory`] | how much memory the machine has left |
 //! | [`mldsa`] | ML-DSA signatures under a context |
 //! | [`rsa`] | RSA signatures over SHA-1, for old equipment |
+//! | [`security_key`] | libraries that talk to FIDO security keys |
 //! | [`socket`] | options and addresses of TCP sockets |
 //! | [`tcp_info`] | what the kernel knows about a TCP connection |
 //! | [`time`] | dates as people write them |
@@ -55,6 +56,7 @@ pub mod records;
 pub mod reverse_lookup;
 pub mod rsa;
 pub mod sandbox;
+pub mod security_key;
 pub mod signals;
 pub mod socket;
 pub mod spawn;

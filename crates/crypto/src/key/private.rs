@@ -174,7 +174,7 @@ impl PrivateKey {
     ) -> Result<Zeroizing<String>, CryptoError> {
         let encrypt =
             encrypt.map(|(passphrase, rounds)| Encryption { passphrase, rounds, cipher: "aes256-ctr" });
-        openssh_format::write(self, comment, encrypt.as_ref())
+        self.to_openssh_with(comment, encrypt.as_ref())
     }
 
     /// The same with another cipher.
@@ -186,7 +186,21 @@ impl PrivateKey {
         comment: &str,
         encrypt: Option<&Encryption<'_>>,
     ) -> Result<Zeroizing<String>, CryptoError> {
-        openssh_format::write(self, comment, encrypt)
+        openssh_format::write(&self.public, &self.to_wire(), comment, encrypt)
+    }
+
+    /// The counterpart of [`private_section`](Self::private_section): a file in OpenSSH's format around type and fields of a key
+    /// that does not sign by itself.
+    ///
+    /// # Errors
+    /// As [`to_openssh_with`](Self::to_openssh_with).
+    pub fn seal_section(
+        public: &PublicKey,
+        fields: &[u8],
+        comment: &str,
+        encrypt: Option<&Encryption<'_>>,
+    ) -> Result<Zeroizing<String>, CryptoError> {
+        openssh_format::write(public, fields, comment, encrypt)
     }
 
     /// The key in PEM for other programs, encrypted when there is a passphrase. These formats have no place for a comment.
