@@ -21,7 +21,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("testkit", &["wire"]),
     ("driver", &["wire", "transport", "connection", "sys"]),
     ("transfer", &["wire", "crypto", "sftp", "sys", "connection", "driver"]),
-    ("cli", &["config", "sys"]),
+    ("cli", &["config", "sys", "wire"]),
     ("metrics", &["driver", "sys"]),
     ("sftp-server", &["sftp", "cli", "config", "sys"]),
     ("sftp-shell", &["wire", "sftp", "transfer", "cli", "sys"]),
