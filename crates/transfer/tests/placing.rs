@@ -395,3 +395,16 @@ fn a_small_file_that_arrives_wrong_gets_no_name() {
     copy(plan, durable(&temp), temp.path()).well();
     assert_eq!(leftovers(temp.path()), Vec::<PathBuf>::new());
 }
+
+#[test]
+fn a_server_that_forbids_to_rename_gets_its_files_in_place() {
+    let temp = TempTree::new();
+    temp.file("from", 3_000_001);
+    let faults = Faults::fail("rename", "", Errno::ACCESS);
+    let options = Options { atomic: true, ..Options::default() };
+    let plan = plan(Direction::Upload, &temp.join("from"), &temp.join("to"));
+    copy_with(plan, options, temp.path(), &mut Setup { faults, stock: true, ..Setup::default() }).well();
+    same_tree(&temp.join("from"), &temp.join("to"), false);
+    let left = fs::read_dir(temp.path()).expect("a folder").count();
+    assert_eq!(left, 2, "nothing is left under a name of ours");
+}

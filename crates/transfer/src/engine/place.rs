@@ -84,6 +84,8 @@ pub(super) struct Place {
     asked_at: Option<Instant>,
     /// It has been read back.
     pub(super) compared: bool,
+    /// It cannot be given its final name.
+    barred: bool,
     /// What was written is not what was sent.
     pub(super) corrupt: bool,
     /// What was there already has been compared, or there was nothing.
@@ -123,7 +125,20 @@ impl Engine {
     /// The source is open: where does the copy go?
     pub(super) fn find_place(&mut self, key: Key) {
         let Some(file) = self.files.get_mut(key) else { return };
-        if !self.options.atomic || self.options.resume || file.item.target.ends_with(b"/") {
+        if !self.options.atomic || file.item.target.ends_with(b"/") {
+            return self.open_target(key);
+        }
+        // What is there under its final name is what is to be gone on with; of an upload that has been looked at already.
+        if self.options.resume && local::perform(Op::Lstat(&file.item.target)).is_ok() {
+            return self.open_target(key);
+        }
+        self.find_place_of_new(key);
+    }
+
+    /// The same where nothing is to be gone on with under the final name.
+    pub(super) fn find_place_of_new(&mut self, key: Key) {
+        let Some(file) = self.files.get_mut(key).filter(|file| !file.failed) else { return };
+        if !self.options.atomic || file.item.in_place {
             return self.open_target(key);
         }
         let target = file.item.target.clone();
@@ -286,6 +301,10 @@ impl Engine {
                     let target = file.item.target.clone();
                     let token = Token::File(key, FileStep::Place(PlaceStep::RemoveOld));
                     self.start(Side::Target, Op::Remove(&target), token);
+                }
+                // What was there before stays; where nothing was, nothing is lost by writing it once more.
+                Err(fault) if is_forbidden(&fault) && file.place.old.is_none() && !file.item.in_place => {
+                    self.take_back(key);
                 }
                 Err(fault) => self.file_failed(key, Deed::PlaceTarget, &fault),
             },
@@ -603,6 +622,24 @@ impl Engine {
         true
     }
 
+    /// Renaming is not allowed there at all: out of the way with what has grown, and once more under the final name.
+    fn take_back(&mut self, key: Key) {
+        let Some(file) = self.files.get_mut(key) else { return };
+        file.failed = true;
+        file.place.barred = true;
+        file.place.there = false;
+        if file.sum.is_some() {
+            // It will be another copy.
+            self.summary.verified = self.summary.verified.saturating_sub(1);
+        }
+        if let Some(part) = file.place.part.take() {
+            if let Some(journal) = &mut self.journal {
+                journal.forget(&part);
+            }
+            self.start(Side::Target, Op::Remove(&part), Token::Nothing);
+        }
+    }
+
     /// The server's only rename is the protocol's own, which must not replace anything.
     fn rename_is_simple(&self) -> bool {
         let posix = lh_sftp::extension::POSIX_RENAME;
@@ -620,13 +657,16 @@ impl Engine {
 
     /// A copy that turned out wrong is made once more; true when it is.
     pub(super) fn try_again(&mut self, key: Key) -> bool {
-        let again = |file: &mut super::File| file.place.corrupt && !file.item.again;
+        let again = |file: &mut super::File| {
+            (file.place.corrupt && !file.item.again) || (file.place.barred && !file.item.in_place)
+        };
         if !self.files.get_mut(key).is_some_and(again) || self.cancelled || self.summary.lost {
             return false;
         }
         let Some(file) = self.files.get(key) else { return false };
         let mut item = file.item.clone();
-        item.again = true;
+        item.again |= file.place.corrupt;
+        item.in_place |= file.place.barred;
         let parent = item.parent.and_then(|parent| self.dirs.get_mut(parent));
         if let Some(parent) = parent {
             // The one that ends now is counted out.
@@ -664,6 +704,11 @@ impl Engine {
             }
         }
     }
+}
+
+/// The end does not let us do such things, whatever the file.
+fn is_forbidden(fault: &Fault) -> bool {
+    ["Permission denied", "Operation unsupported"].contains(&fault.text.as_str())
 }
 
 /// Trying elsewhere on the same disk would not help.
