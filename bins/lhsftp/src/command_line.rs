@@ -72,6 +72,7 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
         sync: parsed.has('f'),
         preserve: parsed.has('p'),
         recursive: parsed.has('r'),
+        verbose: parsed.has('v'),
         journals: None,
         copy: copy_options(parsed)?,
     };

@@ -29,6 +29,8 @@ pub struct Settings {
     pub sync: bool,
     /// `-p`: times and modes are kept.
     pub preserve: bool,
+    /// `-v`: what a copy decides is told.
+    pub verbose: bool,
     /// `-r`: directories are copied.
     pub recursive: bool,
     /// Where the journals of copies are, so that one that was cut off can be gone on with.
