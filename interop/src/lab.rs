@@ -4,11 +4,16 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::mpsc::{Sender, channel};
+use std::time::Duration;
 
 use crate::find;
 
 /// How long one command of a test may take, in seconds. A bound against hanging, not an expectation.
 const LIMIT_S: u32 = 120;
+
+/// How long one test may take. Whoever waits longer waits for something that never comes.
+const TEST_LIMIT: Duration = Duration::from_secs(480);
 
 /// What a command did.
 #[derive(Debug)]
@@ -35,9 +40,30 @@ impl Ran {
     }
 }
 
+/// Ends the whole program, with the name of the test that hangs, unless what it returns is dropped in time: a test that
+/// waits for ever would take all others with it, and nobody would learn which one it was.
+fn watch() -> Sender<()> {
+    let (alive, ended) = channel::<()>();
+    let test = std::thread::current().name().unwrap_or("?").to_owned();
+    std::thread::spawn(move || {
+        if ended.recv_timeout(TEST_LIMIT) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
+            eprintln!("{test} hangs: it has not ended after {} s", TEST_LIMIT.as_secs());
+            let processes =
+                Command::new("ps").args(["axf", "-o", "pid,ppid,stat,wchan:24,etimes,args"]).output();
+            eprintln!(
+                "{}",
+                processes.map(|done| String::from_utf8_lossy(&done.stdout).into_owned()).unwrap_or_default()
+            );
+            std::process::exit(101);
+        }
+    });
+    alive
+}
+
 /// The folder of one test: `host_*` and `user_*` keys, `authorized_keys`, `known_hosts`, a home for clients.
 pub struct Lab {
     dir: tempfile::TempDir,
+    _watch: Sender<()>,
 }
 
 impl Lab {
@@ -47,7 +73,7 @@ impl Lab {
         let dir = tempfile::Builder::new().prefix("longhaul-interop-").tempdir().unwrap();
         // sshd's StrictModes looks at the folders above authorized_keys.
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
-        let lab = Self { dir };
+        let lab = Self { dir, _watch: watch() };
         let keygen = find("ssh-keygen").unwrap_or_else(|| crate::our("lhssh-keygen"));
         for (file, kind, bits) in [
             ("host_ed25519", "ed25519", None),

@@ -4,6 +4,7 @@ use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use crate::process::held;
 use crate::tunnel::eventually;
@@ -101,6 +102,7 @@ impl Scene {
 /// A client that has greeted the master, by hand.
 pub fn greet(socket: &Path) -> UnixStream {
     let mut stream = UnixStream::connect(socket).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     stream.write_all(b"\0\0\0\x08\0\0\0\x01\0\0\0\x04").unwrap();
     heard(&mut stream);
     stream
