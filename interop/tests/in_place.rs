@@ -97,11 +97,13 @@ fn a_drop_box_takes_files_that_nobody_may_see() {
     // Names can be made, not listed; with the sticky bit nobody else's be replaced.
     for mode in [0o733, 0o1733] {
         fs::set_permissions(lab.path("box"), fs::Permissions::from_mode(mode)).unwrap();
-        for (program, file) in [("lhscp", "big"), ("lhscp", "small"), ("lhsftp", "big"), ("lhsftp", "small")] {
+        for (program, file) in [("lhscp", "big"), ("lhscp", "small"), ("lhsftp", "big"), ("lhsftp", "small")]
+        {
             let copy = lab.path(&format!("box/{program}-{file}-{mode:o}"));
             let to = copy.display().to_string();
             for _ in 0..2 {
-                upload(&lab, server.port, program, &user.name, file, &to).ok(&format!("{program} {file} {mode:o}"));
+                upload(&lab, server.port, program, &user.name, file, &to)
+                    .ok(&format!("{program} {file} {mode:o}"));
                 assert_same_file(&lab.path(file), &copy);
             }
             // What is root's and may be written by all is written to, and stays root's.

@@ -418,7 +418,9 @@ fn a_server_that_forbids_to_rename_or_to_make_other_names_gets_its_files_in_plac
         (&[("stat", "")], false),
     ] {
         for old in [None, Some(&b"what was there"[..])] {
-            for setup in [Setup { stock: true, ..Setup::default() }, stock(&[]), stock(&["posix-rename@openssh.com"])] {
+            for setup in
+                [Setup { stock: true, ..Setup::default() }, stock(&[]), stock(&["posix-rename@openssh.com"])]
+            {
                 let temp = TempTree::new();
                 temp.file("from", 3_000_001);
                 if let Some(old) = old {
