@@ -615,7 +615,8 @@ fn login_config(
         _ => false,
     };
     let files = config.identity_files(&SystemEnvironment).map_err(ClientError::Config)?;
-    let default_names = ["id_rsa", "id_ecdsa", "id_ecdsa_sk", "id_ed25519", "id_ed25519_sk"];
+    let default_names =
+        ["id_rsa", "id_ecdsa", "id_ecdsa_sk", "id_ed25519", "id_ed25519_sk", "id_mldsa44_ed25519"];
     let explicit = files.iter().any(|file| file.configured);
     let paths: Vec<PathBuf> = if files.is_empty() && !config.identity_file.is_set() {
         default_names.iter().map(|name| config.account.home.join(".ssh").join(name)).collect()
