@@ -186,7 +186,7 @@ fn goodbyes_and_lost_peers_differ() {
     let mut world = World::new();
     world.server.disconnect("bye\u{7}", Duration::from_secs(5));
     let error = world.client.run(&mut world.client_script).unwrap_err();
-    assert_eq!(error.to_string(), "disconnected by peer: bye?");
+    assert_eq!(error.to_string(), "disconnected by peer: bye\\007");
 
     let World { mut client, server, mut client_script, .. } = World::new();
     drop(server);
