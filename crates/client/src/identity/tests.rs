@@ -43,6 +43,7 @@ impl Place {
             session: None,
             add: AddKeysToAgent::default(),
             passphrase_tries: 3,
+            provider: "internal".to_owned(),
             fingerprint: FingerprintHash::Sha256,
         }
     }

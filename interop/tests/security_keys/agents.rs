@@ -1,0 +1,1 @@
+//! Agents that use security keys for others.
