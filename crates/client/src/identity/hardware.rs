@@ -3,6 +3,7 @@
 use std::io::IsTerminal as _;
 
 use lh_agent::SecurityKey;
+use lh_cli::prompt::Prompter;
 use lh_crypto::FingerprintHash;
 use lh_security_key::flags;
 
@@ -22,10 +23,18 @@ pub(super) fn sign(
     let kind = short_type(key.public.key_type());
     // Whoever sits there must know that it waits for a finger; scripts need not.
     let waits = key.flags & flags::USER_PRESENCE != 0 && !log.is_batch();
-    if waits && std::io::stderr().is_terminal() {
-        log.warn(&format!("Confirm user presence for key {kind} {}", key.public.fingerprint(hash)));
-    }
+    let text = format!("Confirm user presence for key {kind} {}", key.public.fingerprint(hash));
+    let notice = match (waits, std::io::stderr().is_terminal()) {
+        (true, true) => {
+            log.warn(&text);
+            None
+        }
+        (true, false) => Prompter::from_environment().notify(&text),
+        (false, _) => None,
+    };
     let verbose = log.shows(LogLevel::Debug1);
     let mut pin = || log.ask_secret(&format!("Enter PIN for {kind} key {name}: "));
-    lh_security_key::sign(key, provider, data, verbose, &mut pin).map_err(|error| error.to_string())
+    let signed = lh_security_key::sign(key, provider, data, verbose, &mut pin);
+    drop(notice);
+    signed.map_err(|error| error.to_string())
 }

@@ -1,5 +1,5 @@
 use lh_agent::{IdentityEntry, Reply, Request};
-use lh_crypto::KeyType;
+use lh_crypto::{KeyType, PrivateKey};
 use lh_wire::{Reader, Writer};
 
 use super::*;
