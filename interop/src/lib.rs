@@ -8,6 +8,7 @@ mod agent;
 mod data;
 pub mod kerberos;
 mod lab;
+mod names;
 pub mod process;
 mod pty;
 mod scene;

@@ -59,7 +59,9 @@ fn go(arguments: Arguments) -> u8 {
     if let Some(path) = &arguments.log_file
         && let Err(error) = ui.log_to(path)
     {
-        return fail(&format!("Couldn't open logfile {}: {error}", path.display()));
+        let text = error.to_string();
+        let why = text.split(" (os error").next().unwrap_or_default();
+        return fail(&format!("Couldn't open logfile {}: {why}", path.display()));
     }
     let mut options = match Options::load(&arguments.request) {
         Ok(options) => options,

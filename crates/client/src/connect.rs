@@ -278,7 +278,7 @@ fn connect_link(options: &Options, depth: usize, log: &mut Log<'_>) -> Result<Co
 
     let mut login = login_config(options, reached.address, untrusted)?;
     login.identities.session = session_proof(&link);
-    log.debug(|| format!("Authenticating to {} as '{}'", login.host, login.user));
+    log.debug(|| format!("Authenticating to {}:{} as '{}'", login.host, config.port.0, login.user));
     let host_bound =
         !matches!(*config.pubkey_authentication, lh_config::enums::ClientPubkeyAuthentication::Unbound);
     let session_id = link.transport_ref().session_id().unwrap_or_default();
