@@ -6,6 +6,7 @@
 
 mod agent;
 mod data;
+pub mod dumps;
 pub mod kerberos;
 mod lab;
 mod names;

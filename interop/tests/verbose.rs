@@ -31,7 +31,11 @@ fn lines_that_tools_wait_for_are_the_same() {
         let (forward, user) = (format!("127.0.0.1:{local}:localhost:1"), me());
         let flags =
             ["-v", "-F", &lab.arg("config"), "-T", "-D", &dynamic, "-L", &forward, "-R", "0:localhost:2"];
-        let to = [&flags[..], &["-l", &user, "-o", "SetEnv=FROM_TEST=here", "dev.example", "bash"]].concat();
+        let to = [
+            &flags[..],
+            &["-l", &user, "-o", "SendEnv=NO_SUCH", "-o", "SetEnv=FROM_TEST=here", "dev.example", "bash"],
+        ]
+        .concat();
         let ran = lab.run_with(program, &to, Stdio::from(std::fs::File::open(lab.path("script")).unwrap()));
         assert_eq!((ran.code, ran.text().as_str()), (3, "here"), "{}", ran.err);
         ran.err.replace('\r', "")

@@ -61,7 +61,9 @@ fn go(arguments: Arguments) -> u8 {
     {
         let text = error.to_string();
         let why = text.split(" (os error").next().unwrap_or_default();
-        return fail(&format!("Couldn't open logfile {}: {why}", path.display()));
+        fail(&format!("Couldn't open logfile {}: {why}", path.display()));
+        // Not 255: nothing has been tried.
+        return 1;
     }
     let mut options = match Options::load(&arguments.request) {
         Ok(options) => options,

@@ -121,6 +121,11 @@ fn unknown_words_can_be_ignored_and_old_ones_are() {
         .with_text("h", "Tunnel no\nRevokedHostKeys /r\nPKCS11Provider /p\nHost x\nSecurityKeyProvider /s\n")
         .expect("loads");
     let notes: Vec<_> = config.notes.iter().map(|note| (note.loud, note.text.rsplit(": ").next())).collect();
+    let (read, notes) = notes.split_first().expect("notes");
+    assert!(
+        !read.0 && read.1.is_some_and(|text| text.starts_with("Reading configuration data ")),
+        "{read:?}"
+    );
     assert_eq!(
         notes,
         [(false, Some("no support for PKCS#11; keys on a token can be used through an agent"))]
@@ -308,6 +313,6 @@ fn algorithm_lists_edit_the_default() {
 fn the_none_switch_works_from_a_file_too() {
     let home = Home::new();
     let config = home.with_text("h", "NoneEnabled yes\nNoneSwitch yes\n").expect("loads");
-    assert!(*config.none_enabled && *config.none_switch && config.notes.is_empty());
+    assert!(*config.none_enabled && *config.none_switch && config.notes.iter().all(|note| !note.loud));
     assert!(*home.with_options(&["NoneSwitch=yes"]).expect("loads").none_switch);
 }
