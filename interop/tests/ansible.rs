@@ -72,7 +72,7 @@ impl Controller {
 /// Every way Ansible has of moving its modules and files, over one connection that outlives the single command, and a second
 /// one after it was told to end the first.
 ///
-/// Covers: ssh_config ControlPersist; ssh -O stop; ssh -C; ssh -tt; ssh_config ControlPath; wire mux
+/// Covers: ssh_config ControlPersist; ssh -O stop; ssh -C; ssh -t; ssh_config ControlPath; wire mux
 #[test]
 fn a_playbook_runs_with_every_way_to_move_its_files() {
     let Some(here) = Controller::new("a_playbook_runs", "ansible-playbook") else { return };

@@ -520,7 +520,7 @@ fn host_key_policy(options: &Options, address: Option<&SocketAddr>) -> Result<Po
         name,
         address: address.map(|a| known_name(&a.ip().to_canonical().to_string(), port)),
         skip_localhost: *config.no_host_authentication_for_localhost && loopback,
-        user_files: config.user_known_hosts_files(&SystemEnvironment).map_err(ClientError::Config)?,
+        user_files: config.user_known_hosts_files(),
         global_files: config.global_known_hosts_files(),
         revoked_files: revoked.collect::<Result<_, _>>().map_err(ClientError::Config)?,
         hash: *config.hash_known_hosts,

@@ -250,7 +250,7 @@ fn values_of_many_kinds() {
     assert_eq!(config.set_env.0, [("A".to_owned(), "1".to_owned()), ("B".to_owned(), "x y".to_owned())]);
     assert_eq!(config.stream_local_bind_mask.0, 0o77);
     assert_eq!((config.ip_qos.interactive, config.ip_qos.bulk), (Some(0x48), None));
-    let files = config.user_known_hosts_files(&home.world).expect("expands");
+    let files = config.user_known_hosts_files();
     assert_eq!(files, [home.path("kh"), PathBuf::from("/home/bob/k h")]);
     let hop = |user: Option<&str>, host: &str, port| JumpHost {
         user: user.map(str::to_owned),
