@@ -6,8 +6,10 @@
 
 mod agent;
 mod data;
+pub mod dumps;
 pub mod kerberos;
 mod lab;
+mod names;
 pub mod process;
 mod pty;
 mod scene;

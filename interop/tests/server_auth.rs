@@ -48,7 +48,7 @@ fn write(path: PathBuf, text: &str) {
     fs::write(path, text).unwrap();
 }
 
-/// Covers: sshd_config AuthorizedKeysCommand; sshd_config AuthorizedKeysCommandUser; token sshd %t; token sshd %k; token sshd %f; token sshd %U; token sshd %C
+/// Covers: sshd_config AuthorizedKeysCommand; sshd_config AuthorizedKeysCommandUser; token sshd %t; token sshd %k; token sshd %f; token sshd %U; token sshd %C; token sshd %%; token sshd %D
 #[test]
 fn keys_from_a_command() {
     if !is_root() {
@@ -61,7 +61,7 @@ fn keys_from_a_command() {
     lab.write("authorized_keys", "");
     let key = lab.read("user_ed25519.pub");
     let config = format!(
-        "AuthorizedKeysCommand {} %u %U %t %k %f \"%C\" %%\nAuthorizedKeysCommandUser nobody",
+        "AuthorizedKeysCommand {} %u %U %t %k %f \"%C\" %% \"%D\"\nAuthorizedKeysCommandUser nobody",
         program.display()
     );
     let Some(scene) = Scene::with_lab("keys_command", lab, &config) else { return };
@@ -73,7 +73,7 @@ fn keys_from_a_command() {
     script(
         &program,
         &format!(
-            "test $# = 7 -a $1 = {} -a $2 = 0 -a $3 = {kind} -a $4 = {blob} -a $5 = {fingerprint} -a $7 = % || exit 1\n\
+            "test $# = 8 -a -z \"$8\" -a $1 = {} -a $2 = 0 -a $3 = {kind} -a $4 = {blob} -a $5 = {fingerprint} -a $7 = % || exit 1\n\
              case \"$6\" in '127.0.0.1 '*' 127.0.0.1 {port}') ;; *) exit 2;; esac\n\
              test $(id -un) = nobody || exit 3\ntest -z \"$SSH_AUTH_SOCK$SUDO_USER$CARGO\" || exit 4\n\
              echo '# a comment'\necho 'environment=\"X=1\",command=\"echo by command\" {key}'",

@@ -16,6 +16,8 @@ const PACKAGES: &[(&str, &str)] = &[
     ("/usr/lib/openssh/regress", "openssh-tests"),
     ("/usr/sbin/dropbear", "dropbear-bin"),
     ("/usr/bin/plink", "putty-tools"),
+    ("/usr/bin/ansible", "ansible-core"),
+    ("/usr/bin/sshpass", "sshpass"),
     ("/usr/bin/rsync", "rsync"),
     ("/usr/bin/git", "git"),
     ("/usr/bin/curl", "curl"),

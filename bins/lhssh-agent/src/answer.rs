@@ -74,8 +74,14 @@ pub(crate) fn answer(
             done(result.is_ok())
         }
         Request::Remove { key } => {
-            let seen = ring.find(key).is_some_and(|held| bindings.permit(&held.destinations, None).is_ok());
-            done(seen && ring.remove(key))
+            let held = ring.find(key).filter(|held| bindings.permit(&held.destinations, None).is_ok());
+            let name = held.map(|held| log.name(&held.public));
+            let removed = name.is_some() && ring.remove(key);
+            log.debug(|| match (&name, removed) {
+                (Some(name), true) => format!("removed {name}"),
+                _ => "asked to remove a key that is not here".to_owned(),
+            });
+            done(removed)
         }
         Request::RemoveAll => {
             log.debug(|| "removed all keys".to_owned());

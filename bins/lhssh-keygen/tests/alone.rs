@@ -23,7 +23,9 @@ fn a_new_key_is_announced_and_saved_as_people_know_it() {
     assert_eq!(room.names(), ["key", "key.pub"]);
 }
 
-/// Flags that scripts still carry from the years when they were needed. Covers: ssh-keygen -X
+/// Flags that scripts still carry from the years when they were needed.
+///
+/// Covers: ssh-keygen -X
 #[test]
 fn old_words_for_import_and_for_the_usual_format_are_taken() {
     let room = Room::new();

@@ -8,7 +8,7 @@ use lh_cli::flags::{Parsed, SSH};
 use lh_client::{Destination, SystemEnvironment};
 use lh_config::algorithms::AlgorithmKind;
 use lh_config::client::{CommandLine, Request, UserFile};
-use lh_config::forward::{Endpoint, Forward};
+use lh_config::forward::{Endpoint, Forward, parse_port};
 use lh_config::{Account, Environment as _};
 
 /// What the command line says.
@@ -104,7 +104,6 @@ const VALUED: &[(char, &str)] = &[
     ('b', "BindAddress"),
     ('e', "EscapeChar"),
     ('l', "User"),
-    ('p', "Port"),
 ];
 
 /// Makes sense of a parsed command line.
@@ -113,7 +112,9 @@ const VALUED: &[(char, &str)] = &[
 /// The line to print; exit status 255.
 pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, String> {
     let mut operands = parsed.operands.iter();
-    let destination = operands.next().ok_or_else(|| SSH.usage())?;
+    let Some(destination) = operands.next() else {
+        return Err(bad_option(parsed, account).unwrap_or_else(|| SSH.usage()));
+    };
     let destination = destination.to_str().ok_or("hostname contains invalid characters")?;
     let destination = Destination::parse(destination).map_err(|error| match error {
         lh_client::destination::DestinationError::Malformed => SSH.usage(),
@@ -180,6 +181,13 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
                     return Err(format!("Unknown {what} type '{list}'"));
                 }
                 lines.push(CommandLine::Flag(keyword, vec![list]));
+            }
+            'p' => {
+                let port = text();
+                if parse_port(&port).is_none_or(|port| port == 0) {
+                    return Err(format!("Bad port '{port}'"));
+                }
+                lines.push(CommandLine::Flag("Port", vec![port]));
             }
             'w' => {
                 let spec = text();
@@ -252,6 +260,16 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
         stdio,
         warnings,
     })
+}
+
+/// What is wrong with an `-o`, for a command line without a host: programs find out so which options there are
+/// (`ssh -o ControlPersist`).
+fn bad_option(parsed: &Parsed, account: Account) -> Option<String> {
+    let mut request = Request::new("none", account);
+    (request.user_file, request.system_file) = (UserFile::None, None);
+    let option = |text: &OsStr| CommandLine::Option(text.to_string_lossy().into_owned());
+    request.command_line = parsed.values('o').map(option).collect();
+    lh_client::Options::load(&request).err().map(|error| error.to_string())
 }
 
 /// A forward as its keyword has it: two words, which the keyword's parser joins again.

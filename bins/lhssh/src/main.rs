@@ -59,7 +59,11 @@ fn go(arguments: Arguments) -> u8 {
     if let Some(path) = &arguments.log_file
         && let Err(error) = ui.log_to(path)
     {
-        return fail(&format!("Couldn't open logfile {}: {error}", path.display()));
+        let text = error.to_string();
+        let why = text.split(" (os error").next().unwrap_or_default();
+        fail(&format!("Couldn't open logfile {}: {why}", path.display()));
+        // Not 255: nothing has been tried.
+        return 1;
     }
     let mut options = match Options::load(&arguments.request) {
         Ok(options) => options,

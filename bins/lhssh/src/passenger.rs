@@ -75,16 +75,22 @@ fn obey(
         ControlCommand::Proxy => {}
         ControlCommand::Forward => {
             for (kind, forward) in forwards(options)? {
-                if let Some(port) = request(master, kind, &forward)? {
+                let port = request(master, kind, &forward).map_err(|error| {
+                    ui.say(&format!("mux_client_forward: {error}"));
+                    MuxError::Failed("muxclient: master forward request failed".to_owned())
+                })?;
+                if let Some(port) = port {
                     println!("{port}");
                 }
             }
         }
         ControlCommand::Cancel => {
             for (kind, forward) in forwards(options)? {
-                master.close_forward(kind, &forward).map_err(|error| {
-                    MuxError::Failed(format!("forwarding cancellation request failed: {error}"))
-                })?;
+                // Not a failure: as with ssh, whatever was to be gone is gone.
+                if let Err(error) = master.close_forward(kind, &forward) {
+                    ui.say(&format!("mux_client_forward: forwarding request failed: {error}"));
+                    ui.say("muxclient: master cancel forward request failed");
+                }
             }
         }
     }

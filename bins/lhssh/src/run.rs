@@ -19,6 +19,7 @@ use crate::{FAILURE, passenger};
 
 /// Everything behind the command line. Returns the exit status.
 pub(crate) fn run(options: &Options, wanted: Wanted, ui: &mut TerminalUi) -> u8 {
+    debug(options, ui, || lh_cli::flags::SSH.version());
     let proxy = wanted.control == Some(ControlCommand::Proxy);
     if let Some(command) = wanted.control.filter(|_| !proxy) {
         return passenger::command(options, command, ui);
@@ -47,15 +48,15 @@ pub(crate) fn run(options: &Options, wanted: Wanted, ui: &mut TerminalUi) -> u8 
         Ok(status) => status,
         Err(error) => report(options, &error, ui),
     };
-    debug(options, ui, || {
+    if options.log_level >= LogLevel::Verbose {
         let transport = client.driver().link().transport();
+        let (sent, received) = (transport.bytes_out(), transport.bytes_in());
         let seconds = started.elapsed().as_secs_f64();
-        format!(
-            "Transferred: sent {}, received {} bytes, in {seconds:.1} seconds\nExit status {status}",
-            transport.bytes_out(),
-            transport.bytes_in()
-        )
-    });
+        let rate = |bytes: u64| bytes as f64 / seconds.max(0.001);
+        ui.say(&format!("Transferred: sent {sent}, received {received} bytes, in {seconds:.1} seconds"));
+        ui.say(&format!("Bytes per second: sent {:.1}, received {:.1}", rate(sent), rate(received)));
+    }
+    debug(options, ui, || format!("Exit status {status}"));
     status
 }
 

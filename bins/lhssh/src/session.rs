@@ -67,6 +67,7 @@ pub(crate) fn session(
         settling: false,
         over: false,
         note: None,
+        announcement: Vec::new(),
         update: client.take_host_key_update(),
         ui: ui.clone(),
         voice,
@@ -168,7 +169,12 @@ fn open(
         }
         let timing = keystroke_timing(options, plan, client);
         let pump = pump(options, plan, control, timing.as_ref()).map_err(local)?;
+        let debugs = control.voice.level() >= LogLevel::Debug1;
+        let asks = debugs.then(|| setup.clone());
         let channel = client.open_session(setup, &ChannelOptions::default(), Box::new(pump))?;
+        let number = channel.number();
+        control.voice.debug(|| format!("channel {number}: new session [client-session]"));
+        control.announcement = asks.map_or_else(Vec::new, |setup| setup.announcement(number));
         if let Some(timing) = timing {
             let slots = Slots { timing, channel, voice: control.voice.clone() };
             client.driver().control().add_source(Box::new(slots));
@@ -275,6 +281,8 @@ struct Session {
     over: bool,
     /// What to say when the terminal is itself again.
     note: Option<String>,
+    /// What to say at debug level when the channel is open.
+    announcement: Vec<String>,
     /// `UpdateHostKeys`, until it has done its work.
     update: Option<HostKeyUpdate>,
     ui: TerminalUi,
@@ -301,6 +309,12 @@ impl Session {
         update.on_event(event, cx, &mut self.ui, self.voice.level(), &mut ask)
     }
 
+    /// The server has made this request about the session's channel.
+    fn said(&self, request: &str) {
+        let number = self.channel.map_or(0, ChannelId::number);
+        self.voice.debug(|| format!("client_input_channel_req: channel {number} rtype {request} reply 0"));
+    }
+
     fn on_note(&mut self, note: &SessionNote, cx: &mut ControlCx<'_>) {
         match note {
             SessionNote::OpenFailed { reason, description } => {
@@ -325,16 +339,25 @@ impl Session {
             }
             // A forward of standard input and output has no status but that it was opened.
             SessionNote::Started if self.stdio => self.status = Some(0),
-            SessionNote::Opened | SessionNote::Started => {}
+            SessionNote::Opened => {
+                self.announcement.drain(..).for_each(|line| self.voice.say(LogLevel::Debug1, &line));
+            }
+            SessionNote::Started => {}
             SessionNote::StartRefused { request } => {
                 self.note = Some(format!("{request} request failed on channel 0"));
                 self.status = Some(FAILURE);
                 cx.stop(FAILURE.into());
             }
             // Only 8 bits reach a shell anywhere.
-            SessionNote::ExitStatus(status) => self.status = Some((status & 0xff) as u8),
+            SessionNote::ExitStatus(status) => {
+                self.said("exit-status");
+                self.status = Some((status & 0xff) as u8);
+            }
             // As ssh: no status of its own, so the exit status says that something went wrong.
-            SessionNote::ExitSignal { .. } => self.status = Some(FAILURE),
+            SessionNote::ExitSignal { .. } => {
+                self.said("exit-signal");
+                self.status = Some(FAILURE);
+            }
         }
     }
 }

@@ -3,42 +3,11 @@
 //! Each file of `wild/` names in its first line the hosts it is asked about. What differs by version or distribution
 //! and not by the file (defaults of lists, keywords the installed version does not have) is left out.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use lh_interop::dumps::{LISTS, by_keyword, differing, edits};
 use lh_interop::{our, peers};
-
-/// Lists whose defaults follow the version: an edited default (`+`, `-`, `^`) follows it too.
-const LISTS: &[&str] = &[
-    "ciphers",
-    "macs",
-    "kexalgorithms",
-    "hostkeyalgorithms",
-    "hostbasedacceptedalgorithms",
-    "pubkeyacceptedalgorithms",
-    "casignaturealgorithms",
-];
-
-fn by_keyword(dump: &str) -> BTreeMap<String, Vec<String>> {
-    let mut map: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for line in dump.lines() {
-        let (keyword, value) = line.split_once(' ').unwrap_or((line, ""));
-        map.entry(keyword.to_ascii_lowercase()).or_default().push(value.to_owned());
-    }
-    map
-}
-
-/// Whether the file edits the default of a list.
-fn edits(text: &str, keyword: &str) -> bool {
-    // `KeyTypes` is what `AcceptedAlgorithms` was called once.
-    let old = keyword.replace("algorithms", "keytypes");
-    text.lines().any(|line| {
-        let mut words = line.split_whitespace();
-        let name = words.next().unwrap_or_default().to_ascii_lowercase();
-        (name == keyword || name == old) && words.next().is_some_and(|list| list.starts_with(['+', '-', '^']))
-    })
-}
 
 struct Files {
     folder: tempfile::TempDir,
@@ -97,22 +66,19 @@ fn files_found_in_the_wild_mean_what_openssh_says() {
         for host in hosts.split_whitespace() {
             let ours = by_keyword(&files.dump(&our("lhssh"), &path, host));
             let theirs = by_keyword(&files.dump(&ssh, &path, host));
-            for (keyword, values) in &theirs {
-                // Nobody has touched it, or only its default.
-                let untouched = their_default.get(keyword) == Some(values)
-                    && our_default.get(keyword) == ours.get(keyword);
+            compared += theirs.len();
+            for keyword in differing((&ours, &our_default), (&theirs, &their_default)) {
+                let (values, name) = (&theirs[keyword], entry.file_name());
                 // OpenSSH's dump takes a forward to a Unix socket for a dynamic one as well.
                 let misprint =
                     keyword == "dynamicforward" && values.iter().all(|value| value.starts_with('/'));
-                let edited = misprint || LISTS.contains(&keyword.as_str()) && edits(&text, keyword);
-                if !untouched && !edited && ours.get(keyword) != Some(values) {
-                    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                if !misprint && !(LISTS.contains(&keyword) && edits(&text, keyword)) {
+                    let name = name.to_string_lossy();
                     wrong.push(format!(
                         "{name} {host}: {keyword}: {:?}, OpenSSH {values:?}",
                         ours.get(keyword)
                     ));
                 }
-                compared += 1;
             }
         }
     }

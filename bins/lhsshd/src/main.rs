@@ -82,7 +82,9 @@ fn run(parsed: &Parsed, arguments: &[OsString]) -> Result<ExitCode, Stop> {
     }
     if let Some(path) = parsed.value('E') {
         redirect_stderr(Path::new(path)).map_err(|problem| {
-            Stop::new(format!("Couldn't open logfile {}: {problem}", path.display()), 1)
+            let text = problem.to_string();
+            let why = text.split(" (os error").next().unwrap_or_default();
+            Stop::new(format!("Couldn't open logfile {}: {why}", path.display()), 1)
         })?;
     }
     let config = load(parsed)?;
@@ -90,10 +92,8 @@ fn run(parsed: &Parsed, arguments: &[OsString]) -> Result<ExitCode, Stop> {
         say(&dump(&config, parsed)?);
         return Ok(ExitCode::SUCCESS);
     }
-    let quiet = parsed.has('t') || parsed.has('T');
-    for note in config.notes.iter().filter(|_| !quiet) {
-        complain(note);
-    }
+    // Whoever only has the file checked wants to know as well.
+    config.notes.iter().for_each(|note| complain(note));
     if config.use_pam.value && !lh_server::PAM {
         complain(&format!("{}: Unsupported option UsePAM", config.use_pam.origin));
     }
@@ -104,7 +104,7 @@ fn run(parsed: &Parsed, arguments: &[OsString]) -> Result<ExitCode, Stop> {
     if parsed.has('T') {
         say(&dump(&config, parsed)?);
     }
-    if quiet {
+    if parsed.has('t') || parsed.has('T') {
         return Ok(ExitCode::SUCCESS);
     }
     let debug = parsed.count('d');
@@ -188,6 +188,7 @@ fn dump(config: &ServerConfig, parsed: &Parsed) -> Result<String, Stop> {
     for spec in parsed.values('C') {
         facts.parse_spec(&spec.to_string_lossy()).map_err(|problem| Stop::new(problem, 1))?;
     }
+    facts.groups = facts.user.as_deref().map(lh_server::groups_of).unwrap_or_default();
     let config = config
         .for_connection(&facts)
         .map_err(|problem| Stop { lines: problem.lines, status: BAD_CONFIGURATION })?;

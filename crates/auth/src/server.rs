@@ -177,13 +177,16 @@ impl Server {
         let number = payload.first().copied().unwrap_or(0);
         match (number, self.state) {
             (_, State::Deciding(_)) => Err(AuthError::Busy),
-            (ServiceRequest::NUMBER, State::Service) => {
+            // Some clients (paramiko before its version 3) ask for the service again before every attempt.
+            (ServiceRequest::NUMBER, State::Service | State::Idle | State::Prompting | State::Gss) => {
                 let request: ServiceRequest<'_> = decode(payload)?;
                 if request.name != USERAUTH_SERVICE {
                     return Err(AuthError::Service(String::from_utf8_lossy(request.name).into_owned()));
                 }
                 sink.payload(&ServiceAccept::new(USERAUTH_SERVICE).to_payload());
-                self.state = State::Idle;
+                if self.state == State::Service {
+                    self.state = State::Idle;
+                }
                 Ok(None)
             }
             // A new request abandons the questions of the old one (RFC 4256 section 3.1).

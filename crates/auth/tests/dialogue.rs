@@ -171,6 +171,34 @@ fn a_change_of_user_and_a_strange_service_are_refused() {
 }
 
 #[test]
+fn the_service_may_be_asked_for_again_before_each_attempt() {
+    let mut pair = Pair::new(None);
+    let again = lh_wire::msg::ServiceRequest::new(b"ssh-userauth").to_payload();
+    let accepted = lh_wire::msg::ServiceAccept::new(b"ssh-userauth").to_payload();
+    let ask = |server: &mut Server| {
+        let mut answer: Vec<Vec<u8>> = Vec::new();
+        server.handle(&again, &mut answer).map(|attempt| (attempt.is_none(), answer))
+    };
+    assert_eq!(ask(&mut pair.server), Ok((true, vec![accepted.clone()])));
+    pair.client.password(b"wrong", &mut pair.to_server);
+    assert!(pair.attempt().is_some());
+    assert!(ask(&mut pair.server).is_err(), "an attempt is being decided");
+    pair.server.reject(&["password", "keyboard-interactive"], false, &mut pair.to_client);
+    pair.event();
+    assert_eq!(ask(&mut pair.server), Ok((true, vec![accepted.clone()])));
+    // Questions that were asked stay asked.
+    pair.client.keyboard_interactive("", &mut pair.to_server);
+    assert!(pair.attempt().is_some());
+    pair.server.prompts("", "", &[("Password: ", false)], &mut pair.to_client);
+    pair.event();
+    assert_eq!(ask(&mut pair.server), Ok((true, vec![accepted])));
+    pair.client.responses(&["secret"], &mut pair.to_server);
+    assert!(pair.attempt().is_some());
+    pair.server.accept(&mut pair.to_client);
+    assert!(ask(&mut pair.server).is_err(), "it is over");
+}
+
+#[test]
 fn success_that_nobody_asked_for_is_refused() {
     let mut client = Client::new("alice", SESSION, None);
     let mut sent: Vec<Vec<u8>> = Vec::new();

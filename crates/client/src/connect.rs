@@ -291,7 +291,7 @@ fn connect_link(options: &Options, depth: usize, log: &mut Log<'_>) -> Result<Co
 
     let mut login = login_config(options, reached.address, untrusted)?;
     login.identities.session = session_proof(&link);
-    log.debug(|| format!("Authenticating to {} as '{}'", login.host, login.user));
+    log.debug(|| format!("Authenticating to {}:{} as '{}'", login.host, config.port.0, login.user));
     let host_bound =
         !matches!(*config.pubkey_authentication, lh_config::enums::ClientPubkeyAuthentication::Unbound);
     let session_id = link.transport_ref().session_id().unwrap_or_default();
@@ -533,7 +533,7 @@ fn host_key_policy(options: &Options, address: Option<&SocketAddr>) -> Result<Po
         name,
         address: address.map(|a| known_name(&a.ip().to_canonical().to_string(), port)),
         skip_localhost: *config.no_host_authentication_for_localhost && loopback,
-        user_files: config.user_known_hosts_files(&SystemEnvironment).map_err(ClientError::Config)?,
+        user_files: config.user_known_hosts_files(),
         global_files: config.global_known_hosts_files(),
         revoked_files: revoked.collect::<Result<_, _>>().map_err(ClientError::Config)?,
         hash: *config.hash_known_hosts,

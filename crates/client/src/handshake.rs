@@ -180,6 +180,8 @@ fn warn_of_weak_exchange(names: &Negotiated, log: &mut Log<'_>) {
 pub const NEWKEYS: &str = "SSH2_MSG_NEWKEYS sent";
 
 pub(crate) fn show_names(names: &Negotiated, log: &mut Log<'_>) {
+    log.debug(|| "SSH2_MSG_KEXINIT sent".to_owned());
+    log.debug(|| "SSH2_MSG_KEXINIT received".to_owned());
     log.debug(|| format!("kex: algorithm: {}", names.kex));
     log.debug(|| format!("kex: host key algorithm: {}", names.host_key));
     for (way, cipher, mac, compression) in [

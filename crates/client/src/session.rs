@@ -95,6 +95,25 @@ impl SessionSetup {
         self
     }
 
+    /// What ssh says about a session at debug level when the channel with this number is open.
+    pub fn announcement(&self, channel: u32) -> Vec<String> {
+        let mut lines = Vec::new();
+        if !self.env.is_empty() {
+            lines.push("Sending environment.".to_owned());
+        }
+        let variable =
+            |(name, value): &(String, String)| format!("channel {channel}: setting env {name} = \"{value}\"");
+        lines.extend(self.env.iter().map(variable));
+        match &self.start {
+            Start::Shell => {}
+            Start::Exec(command) => {
+                lines.push(format!("Sending command: {}", String::from_utf8_lossy(command)))
+            }
+            Start::Subsystem(name) => lines.push(format!("Sending subsystem: {name}")),
+        }
+        lines
+    }
+
     /// Adds what `SendEnv` and `SetEnv` ask for.
     #[must_use]
     pub fn with_environment(mut self, settings: &ClientSettings) -> Self {

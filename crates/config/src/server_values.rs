@@ -150,7 +150,7 @@ impl Value for MaxStartups {
         let numbers: Vec<u32> =
             word.split(':').map(str::parse).collect::<Result<_, _>>().map_err(|_| bad())?;
         match numbers.as_slice() {
-            [n] if *n > 0 => Ok(Self { begin: *n, rate: 100, full: *n }),
+            [n] if *n > 0 => Ok(Self { begin: *n, rate: 30, full: *n }),
             [begin, rate, full] if *begin > 0 && begin <= full && (1..=100).contains(rate) => {
                 Ok(Self { begin: *begin, rate: *rate, full: *full })
             }

@@ -214,7 +214,7 @@ fn values_of_many_kinds() {
     assert!(config.permit_listen.allows("anything", 8080) && !config.permit_listen.allows("other", 1));
     assert!(matches!(*config.permit_listen, PermitForward::Only(_)));
     assert_eq!(config.authentication_methods.0[1], ["publickey", "keyboard-interactive:pam"]);
-    assert_eq!((config.max_startups.begin, config.max_startups.rate, config.max_startups.full), (5, 100, 5));
+    assert_eq!((config.max_startups.begin, config.max_startups.rate, config.max_startups.full), (5, 30, 5));
     assert_eq!(config.login_grace_time.0, None);
     assert_eq!(config.authorized_keys_command.0.as_deref(), Some("/bin/x %u %k"));
     assert!(config.revoked_keys.list().is_empty());

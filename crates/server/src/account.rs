@@ -143,6 +143,11 @@ pub(crate) fn group_names(user: &User) -> Vec<String> {
         .collect()
 }
 
+/// The names of all groups of the user with this name; none where there is no such user.
+pub fn groups_of(user: &str) -> Vec<String> {
+    look_up(user).as_ref().map(group_names).unwrap_or_default()
+}
+
 /// Looks a user up. Names with bytes no account has (control characters, slashes) are not even asked for.
 pub(crate) fn look_up(name: &str) -> Option<User> {
     let sound = !name.is_empty() && !name.contains('/') && !name.chars().any(char::is_control);

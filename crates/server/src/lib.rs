@@ -36,6 +36,7 @@ mod testing;
 mod tickets;
 mod transfer_log;
 
+pub use account::groups_of;
 pub use hand_over::{HandOver, LogTarget};
 pub use host_keys::{HostKey, HostKeyError};
 pub use listener::{ListenError, ListenerOptions, SESSION_FLAG, serve};

@@ -8,7 +8,7 @@ use lh_driver::{
     Accepted, Bound, ControlCx, Listening, LocalFd, SourceId, UnixListener, error_words, listen_tcp,
 };
 
-use super::{Done, Forwards, target};
+use super::{Done, Forwards, target, words};
 use crate::ui::LogLevel;
 
 /// A forward that listens here.
@@ -113,7 +113,7 @@ impl Forwards {
         forward: &Forward,
         listening: String,
     ) -> impl FnMut(Accepted, &mut ControlCx<'_>) + 'static {
-        let this = self.clone();
+        let (this, forward) = (self.clone(), forward.clone());
         let target = forward.connect.as_ref().map(target);
         move |accepted, cx| {
             let (socket, from) = match accepted.and_then(|(socket, from)| Ok((LocalFd::owned(socket)?, from)))
@@ -124,6 +124,7 @@ impl Forwards {
                     return this.0.voice.say(LogLevel::Error, &text);
                 }
             };
+            this.0.voice.debug(|| words::requested(&forward));
             match &target {
                 Some(target) => this.open_direct(target, from, socket, &listening, cx, |_, _| {}),
                 None => this.negotiate_socks(socket, from, &listening, cx),

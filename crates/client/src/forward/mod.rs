@@ -14,6 +14,7 @@ mod socks_listener;
 #[cfg(test)]
 mod tests;
 mod tunnel;
+mod words;
 
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
@@ -26,6 +27,7 @@ use lh_config::special::{ChannelTimeouts, PermitForward};
 use lh_driver::{ControlCx, Family, HandlerId, ListenOn, Resolver, Target};
 
 pub use tunnel::TunnelEnd;
+pub use words::allocated;
 
 use crate::log::Voice;
 use crate::ui::LogLevel;
@@ -111,11 +113,13 @@ impl Forwards {
             (state.pending, state.relayed) = (waited_for, relayed);
         }
         for forward in local {
+            self.0.voice.debug(|| words::local(forward, self.0.rules.gateway_ports));
             let this = self.clone();
             let done: Done = Box::new(move |result, cx| this.local_started(result.is_ok(), cx));
             self.add_local(forward, cx, done);
         }
         for forward in remote {
+            self.0.voice.debug(|| words::remote(forward));
             let (this, what) = (self.clone(), forward.clone());
             self.add_remote(forward, cx, Box::new(move |result, cx| this.remote_started(&what, result, cx)));
         }
@@ -185,19 +189,6 @@ pub fn configured(config: &ClientConfig) -> (Vec<Forward>, Vec<Forward>) {
     }
     let here = config.local_forward.0.iter().chain(&config.dynamic_forward.0);
     (here.cloned().collect(), config.remote_forward.0.clone())
-}
-
-/// The line about a port the server chose.
-pub fn allocated(forward: &Forward, port: u16) -> Option<String> {
-    if !matches!(forward.listen, Endpoint::Tcp { port: 0, .. }) {
-        return None;
-    }
-    let to = match &forward.connect {
-        None => "socks:0".to_owned(),
-        Some(Endpoint::Tcp { host, port }) => format!("{}:{port}", host.as_deref().unwrap_or_default()),
-        Some(Endpoint::Unix(path)) => format!("{path}:-2"),
-    };
-    Some(format!("Allocated port {port} for remote forward to {to}"))
 }
 
 /// What an end of a forward is to connect to.

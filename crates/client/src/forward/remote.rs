@@ -8,7 +8,7 @@ use lh_wire::msg::open_failure;
 use lh_wire::{Reader, Result as WireResult, Writer};
 
 use super::remote_socks::RemoteSocks;
-use super::{Done, Forwards, target};
+use super::{Done, Forwards, target, words};
 use crate::log::sanitise;
 use crate::ui::LogLevel;
 
@@ -102,11 +102,11 @@ impl Forwards {
             }
             Endpoint::Unix(path) => Err(format!("remote port forwarding failed for listen path {path}")),
         };
+        self.0.voice.debug(|| words::answered(&listener.forward, ok));
         if result.is_err() {
             state.remote.swap_remove(index);
         }
         drop(state);
-        self.0.voice.debug(|| format!("remote forward {}", if ok { "success" } else { "failure" }));
         done(result, cx);
     }
 

@@ -279,10 +279,11 @@ impl Login<'_> {
                 log.debug(|| format!("no private key for certificate \"{}\"", identity.name));
                 continue;
             }
+            log.debug(|| {
+                format!("Offering public key: {}", identity.describe(config.identities.fingerprint))
+            });
             if identities.is_ready(index) {
-                log.debug(|| {
-                    format!("Signing with key: {}", identity.describe(config.identities.fingerprint))
-                });
+                log.debug2(|| format!("signing at once with key {}", identity.name));
                 let data = self.machine.signature_data(&algorithm, public.blob());
                 match identities.sign(index, &algorithm, &data, log) {
                     Ok(signature) => {
@@ -291,9 +292,6 @@ impl Login<'_> {
                     Err(SignFailure::Skip) => continue,
                 }
             } else {
-                log.debug(|| {
-                    format!("Offering public key: {}", identity.describe(config.identities.fingerprint))
-                });
                 self.machine.offer_key(&algorithm, public.blob(), self.packets.sink());
             }
             self.used_key = Some(index);

@@ -175,17 +175,9 @@ impl ClientConfig {
             .collect()
     }
 
-    /// The user's known_hosts files.
-    ///
-    /// # Errors
-    /// As [`expand_path`](Self::expand_path).
-    pub fn user_known_hosts_files(&self, environment: &dyn Environment) -> Result<Vec<PathBuf>, String> {
-        self.settings
-            .user_known_hosts_file
-            .list()
-            .iter()
-            .map(|text| self.expand_path(text, environment))
-            .collect()
+    /// The user's known_hosts files, which the loader has expanded.
+    pub fn user_known_hosts_files(&self) -> Vec<PathBuf> {
+        self.settings.user_known_hosts_file.list().iter().map(PathBuf::from).collect()
     }
 
     /// The system's known_hosts files.
@@ -237,8 +229,12 @@ impl ClientConfig {
             forward.connect.as_mut().map_or(Ok(()), expand)?;
         }
         let files = std::mem::take(&mut self.settings.user_known_hosts_file.value.0);
-        let expand = |file: &String| expand_tilde(file, &self.account, environment);
-        self.settings.user_known_hosts_file.value.0 = files.iter().map(expand).collect::<Result<_, _>>()?;
+        let expand = |file: &String| {
+            self.expand_path(file, environment).map(|path| path.to_string_lossy().into_owned())
+        };
+        let files = files.iter().map(expand).collect::<Result<_, String>>();
+        self.settings.user_known_hosts_file.value.0 =
+            files.map_err(|why| format!("UserKnownHostsFile: {why}"))?;
         Ok(())
     }
 

@@ -213,6 +213,7 @@ impl Loader<'_> {
         active: &mut bool,
     ) -> Result<(), ConfigError> {
         let file = Arc::new(path.to_path_buf());
+        self.debug(format!("Reading configuration data {}", path.display()));
         let mut bad = 0;
         for (index, line) in text.split('\n').enumerate() {
             let origin = Origin::File { path: Arc::clone(&file), line: index + 1 };
@@ -272,6 +273,11 @@ impl Loader<'_> {
         }
     }
 
+    /// For those who want to know how it came to a setting.
+    fn debug(&mut self, text: String) {
+        self.notes.push(Note { loud: false, text });
+    }
+
     fn unknown(&mut self, lower: &str, place: &Place) -> bool {
         if let Some((_, loud)) = CLIENT_IGNORED.iter().find(|(name, _)| name.eq_ignore_ascii_case(lower)) {
             let kind = if *loud { "Unsupported" } else { "Deprecated" };
@@ -292,6 +298,7 @@ impl Loader<'_> {
         let Ok(patterns) = split_words(rest, true) else {
             return self.bad(place.say("invalid quotes"));
         };
+        let mut matched = None;
         for pattern in patterns {
             if pattern.is_empty() {
                 return self.bad(place.say("keyword host empty argument"));
@@ -303,9 +310,16 @@ impl Loader<'_> {
             if !context.never && wildcard(self.host.as_bytes(), pattern.as_bytes()) {
                 *active = !negated;
                 if negated {
+                    self.debug(
+                        place.say(&format!("Skipping Host block because of negated match for {pattern}")),
+                    );
                     break;
                 }
+                matched.get_or_insert_with(|| pattern.to_owned());
             }
+        }
+        if *active && let Some(pattern) = matched {
+            self.debug(place.say(&format!("Applying options for {pattern}")));
         }
         true
     }

@@ -149,7 +149,10 @@ impl Loader<'_> {
         }
         let Some(row) = find(SERVER_KEYWORDS, &keyword) else {
             if SERVER_IGNORED.iter().any(|name| name.eq_ignore_ascii_case(&keyword)) {
-                self.source.notes.push(place.say(&format!("Deprecated option {keyword}")));
+                // OpenSSH does not say so of this one, which half of all files still have.
+                if !keyword.eq_ignore_ascii_case("Protocol") {
+                    self.source.notes.push(place.say(&format!("Deprecated option {keyword}")));
+                }
                 return Ok(true);
             }
             let text = format!("{}: line {}: Bad configuration option: {keyword}", place.name, place.line);

@@ -1,0 +1,153 @@
+//! What programs that start `ssh` read from its standard error: with `-v`, and when something is wrong with the command line.
+
+use std::path::Path;
+use std::process::Stdio;
+
+use lh_interop::tunnel::free_port;
+use lh_interop::{Lab, Lhsshd, me, our, peers};
+
+/// Both programs say these lines, in this order; what differs from run to run is left out.
+///
+/// Covers: ssh -v; ssh -T; ssh -D; ssh -L; ssh -R; ssh_config SetEnv; ssh_config LogLevel
+#[test]
+fn lines_that_tools_wait_for_are_the_same() {
+    let Some([ssh]) = peers("lines_that_tools_wait_for", ["ssh"]) else { return };
+    let lab = Lab::new();
+    let server = Lhsshd::start(&lab, "AcceptEnv FROM_TEST\n");
+    let [local, dynamic] = [free_port(), free_port()].map(|port| port.to_string());
+    lab.write("script", "printf %s \"$FROM_TEST\"; exit 3\n");
+    let options: String = lab
+        .client_options()
+        .chunks(2)
+        .filter(|pair| pair[0] == "-o" && !pair[1].contains("WarnWeakCrypto"))
+        .map(|pair| format!("  {}\n", pair[1]))
+        .collect();
+    let port = server.port;
+    lab.write(
+        "config",
+        &format!("Host *.example !not.example\n  HostName 127.0.0.1\n  Port {port}\n{options}"),
+    );
+    let talk = |program: &Path| {
+        let (forward, user) = (format!("127.0.0.1:{local}:localhost:1"), me());
+        let flags =
+            ["-v", "-F", &lab.arg("config"), "-T", "-D", &dynamic, "-L", &forward, "-R", "0:localhost:2"];
+        let to = [
+            &flags[..],
+            &["-l", &user, "-o", "SendEnv=NO_SUCH", "-o", "SetEnv=FROM_TEST=here", "dev.example", "bash"],
+        ]
+        .concat();
+        let ran = lab.run_with(program, &to, Stdio::from(std::fs::File::open(lab.path("script")).unwrap()));
+        assert_eq!((ran.code, ran.text().as_str()), (3, "here"), "{}", ran.err);
+        ran.err.replace('\r', "")
+    };
+    let expected = [
+        format!("debug1: Reading configuration data {}", lab.arg("config")),
+        format!("debug1: {} line 1: Applying options for *.example", lab.arg("config")),
+        format!("debug1: Connecting to 127.0.0.1 [127.0.0.1] port {port}."),
+        "debug1: Connection established.".to_owned(),
+        format!("debug1: Authenticating to 127.0.0.1:{port} as '{}'", me()),
+        "debug1: Authentications that can continue: publickey,password,keyboard-interactive".to_owned(),
+        "debug1: Next authentication method: publickey".to_owned(),
+        format!("debug1: Offering public key: {} ED25519 SHA256:", lab.arg("user_ed25519")),
+        format!("Authenticated to 127.0.0.1 ([127.0.0.1]:{port}) using \"publickey\"."),
+        "debug1: Entering interactive session.".to_owned(),
+        "debug1: Sending environment.".to_owned(),
+        "setting env FROM_TEST = \"here\"".to_owned(),
+        "debug1: Sending command: bash".to_owned(),
+        "rtype exit-status reply 0".to_owned(),
+        "\nTransferred: sent ".to_owned(),
+        "\nBytes per second: sent ".to_owned(),
+        "debug1: Exit status 3".to_owned(),
+    ];
+    let somewhere = [
+        "debug1: SSH2_MSG_KEXINIT sent".to_owned(),
+        "debug1: SSH2_MSG_KEXINIT received".to_owned(),
+        "debug1: kex: algorithm: ".to_owned(),
+        "debug1: kex: host key algorithm: ssh-ed25519".to_owned(),
+        "debug1: SSH2_MSG_NEWKEYS sent".to_owned(),
+        format!("debug1: Local connections to LOCALHOST:{dynamic} forwarded to remote address socks:0"),
+        format!("debug1: Local connections to 127.0.0.1:{local} forwarded to remote address localhost:1"),
+        format!("debug1: Local forwarding listening on 127.0.0.1 port {local}."),
+        "debug1: Remote connections from LOCALHOST:0 forwarded to local address localhost:2".to_owned(),
+        "debug1: remote forward success for: listen 0, connect localhost:2".to_owned(),
+        "\nAllocated port ".to_owned(),
+    ];
+    for program in [&ssh, &our("lhssh")] {
+        let said = talk(program);
+        let mut rest = said.as_str();
+        for line in &expected {
+            let Some(at) = rest.find(line) else { panic!("{}: no {line:?} in\n{said}", program.display()) };
+            rest = &rest[at..];
+        }
+        for line in &somewhere {
+            assert!(said.contains(line), "{}: no {line:?} in\n{said}", program.display());
+        }
+    }
+}
+
+/// Who connects to a forward is told of while the session runs.
+///
+/// Covers: ssh -v; ssh -L
+#[test]
+fn connections_to_a_forward_are_told_of() {
+    let Some([ssh]) = peers("connections_to_a_forward", ["ssh"]) else { return };
+    let lab = Lab::new();
+    let server = Lhsshd::start(&lab, "");
+    for program in [ssh, our("lhssh")] {
+        let port = free_port();
+        let mut words = lab.client_options();
+        words.extend(["-v", "-p", &server.port_arg(), "-L"].map(str::to_owned));
+        words.extend([format!("127.0.0.1:{port}:127.0.0.1:{}", server.port), format!("{}@127.0.0.1", me())]);
+        // Its own banner comes back through the forward.
+        words.push("cat".to_owned());
+        let line: Vec<String> = words.iter().map(|word| format!("'{word}'")).collect();
+        let ran = lab.sh(&format!(
+            "(for i in $(seq 500); do sleep .02; (exec 3<>/dev/tcp/127.0.0.1/{port} && head -c 7 <&3) 2>/dev/null && break; done) | {} {}",
+            program.display(),
+            line.join(" ")
+        ));
+        assert_eq!((ran.code, &*ran.text()), (0, "SSH-2.0"), "{}", ran.err);
+        let text = format!(
+            "debug1: Connection to port {port} forwarding to 127.0.0.1 port {} requested.",
+            server.port
+        );
+        assert!(ran.err.contains(&text), "{}: {}", program.display(), ran.err);
+    }
+}
+
+/// Programs find out which options there are with command lines that are not meant to work: Ansible and Emacs ask for `ControlPersist`.
+///
+/// Covers: ssh -o; ssh -p; ssh -E; ssh -F
+#[test]
+fn questions_by_command_lines_that_cannot_work() {
+    let Some([ssh]) = peers("questions_by_command_lines", ["ssh"]) else { return };
+    let lab = Lab::new();
+    let nowhere = lab.arg("none/log");
+    for words in [
+        &["-o", "ControlPersist"][..],
+        &["-o", "ControlMaster=auto", "-o", "ControlPath"],
+        &["-o", "NoSuchOption=1"],
+        &["-o", "NoSuchOption=1", "-G", "host"],
+        &["-o", "Compression=perhaps", "host"],
+        &["-p", "99999", "host"],
+        &["-p", "0", "host"],
+        &["-E", &nowhere, "host"],
+        &["-F", &nowhere, "host"],
+        &["-L", "word", "host"],
+        &["-W", "word", "host"],
+        &["-Q", "word"],
+    ] {
+        let said = |program: &Path| {
+            let ran = lab.run(program, words);
+            (ran.code, ran.text(), ran.err.replace('\r', ""))
+        };
+        assert_eq!(said(&our("lhssh")), said(&ssh), "{words:?}");
+    }
+    for (words, status) in
+        [(&["-G", "-F", "none", "host"][..], 0), (&["-V"], 0), (&[], 255), (&["-o", "User=x"], 255)]
+    {
+        for program in [&our("lhssh"), &ssh] {
+            assert_eq!(lab.run(program, words).code, status, "{} {words:?}", program.display());
+        }
+    }
+}
