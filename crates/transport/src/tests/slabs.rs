@@ -89,6 +89,44 @@ fn idle_connections_are_small_before_and_after_bulk() {
 }
 
 #[test]
+fn memory_of_a_backlog_serves_again_and_goes_when_it_is_over() {
+    let mut pair = Pair::established(Config::client(), server_config());
+    let mut kept = Vec::new();
+    let now = pair.clock.now();
+    let mut receive = |pair: &mut Pair, kept: &mut Vec<bytes::Bytes>, most: usize| {
+        for number in 0..8 {
+            pair.client.send(&numbered(number, 30_000));
+        }
+        pair.client.flush(now, &mut pair.link.up);
+        pair.server.fetch(now, &mut pair.link.up);
+        while let Some(event) = pair.server.transport.poll(now).unwrap() {
+            if let Event::Packet(payload) = event {
+                kept.push(payload);
+            }
+        }
+        kept.drain(..kept.len().saturating_sub(most));
+    };
+    // Whoever takes them is ten MiB behind, and still so.
+    for _ in 0..200 {
+        receive(&mut pair, &mut kept, 340);
+    }
+    let behind = pair.server.transport.recv.footprint();
+    assert!((8 << 20..18 << 20).contains(&behind), "{behind}");
+    // Far more behind than is kept for: bounded.
+    for _ in 0..200 {
+        receive(&mut pair, &mut kept, 1_500);
+    }
+    let far_behind = pair.server.transport.recv.footprint();
+    assert!(far_behind < 18 << 20, "{far_behind}");
+    kept.clear();
+    for _ in 0..5_000 {
+        receive(&mut pair, &mut kept, 0);
+    }
+    let after = pair.server.transport.recv.footprint();
+    assert!(after <= 5 << 20, "{after}");
+}
+
+#[test]
 fn payloads_outlive_the_buffer_they_came_in() {
     let mut pair = Pair::established(Config::client(), server_config());
     let mut kept = Vec::new();
