@@ -33,11 +33,11 @@ const BULK_READ: usize = 16 * 1024;
 const QUIET_READS: u32 = 32;
 
 /// Used slabs kept until their payloads are dropped and they can serve again, while there are always some that can.
-const RETIRED: usize = 3;
+pub(crate) const RETIRED: usize = 3;
 
 /// Used slabs kept at most, when whoever takes the payloads is behind: new memory, of which the kernel makes page after page, would
 /// cost more than receiving does, just when there is no time.
-const RETIRED_BEHIND: usize = 16;
+pub(crate) const RETIRED_BEHIND: usize = 16;
 
 /// So many times in a row another slab than the one that is taken must have been free until it is one too many.
 const IDLE_TURNS: u32 = 64;
@@ -474,6 +474,12 @@ impl Receiver {
         self.framed = self.position;
         self.expected = None;
         Ok(())
+    }
+
+    /// Used slabs that are kept.
+    #[cfg(test)]
+    pub(crate) fn retired(&self) -> usize {
+        self.retired.len()
     }
 
     /// Memory held for receiving.

@@ -1,6 +1,7 @@
 //! What lies in the buffers, and how much memory they take.
 
 use super::*;
+use crate::recv::{RETIRED, RETIRED_BEHIND};
 
 #[test]
 fn several_packets_at_once_in_place() {
@@ -93,7 +94,7 @@ fn memory_of_a_backlog_serves_again_and_goes_when_it_is_over() {
     let mut pair = Pair::established(Config::client(), server_config());
     let mut kept = Vec::new();
     let now = pair.clock.now();
-    let mut receive = |pair: &mut Pair, kept: &mut Vec<bytes::Bytes>, most: usize| {
+    let receive = |pair: &mut Pair, kept: &mut Vec<bytes::Bytes>, most: usize| {
         for number in 0..8 {
             pair.client.send(&numbered(number, 30_000));
         }
@@ -110,20 +111,18 @@ fn memory_of_a_backlog_serves_again_and_goes_when_it_is_over() {
     for _ in 0..200 {
         receive(&mut pair, &mut kept, 340);
     }
-    let behind = pair.server.transport.recv.footprint();
-    assert!((8 << 20..18 << 20).contains(&behind), "{behind}");
-    // Far more behind than is kept for: bounded.
+    let behind = pair.server.transport.recv.retired();
+    assert!((8..=12).contains(&behind), "{behind}");
+    // Farther behind than memory is kept for.
     for _ in 0..200 {
         receive(&mut pair, &mut kept, 1_500);
     }
-    let far_behind = pair.server.transport.recv.footprint();
-    assert!(far_behind < 18 << 20, "{far_behind}");
+    assert_eq!(pair.server.transport.recv.retired(), RETIRED_BEHIND);
     kept.clear();
     for _ in 0..5_000 {
         receive(&mut pair, &mut kept, 0);
     }
-    let after = pair.server.transport.recv.footprint();
-    assert!(after <= 5 << 20, "{after}");
+    assert_eq!(pair.server.transport.recv.retired(), RETIRED);
 }
 
 #[test]
