@@ -88,7 +88,8 @@ impl<'a> Scene<'a> {
         let baseline = Cell::new(UNKNOWN);
         // Gigabytes take a while to be made.
         let only = &bench.options.only;
-        let copies = only.is_empty() || only.iter().any(|text| !text.ends_with("pipe"));
+        let without_file = |text: &String| text.ends_with("pipe") || text.ends_with("over TCP");
+        let copies = only.is_empty() || !only.iter().all(without_file);
         let blob = |size: u64| bench.blob(if copies { size } else { 1 });
         let (source, target) = (blob(full)?, bench.data("copied"));
         let part = blob((full / SLOW).max(1 << 20))?;
