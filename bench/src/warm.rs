@@ -120,7 +120,8 @@ mod tests {
         let warm = Warm::for_copy(&blob, &target);
         fs::write(&target, [7; 100_000]).unwrap();
         drop(warm);
-        let mut left: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        let mut left: Vec<_> =
+            fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         left.sort();
         assert_eq!(left, ["blob", "copy"]);
     }

@@ -301,14 +301,11 @@ fn what_follows_a_key_that_is_refused_is_what_always_follows() {
 }
 
 #[test]
-fn keys_that_nobody_named_or_that_ask_for_something_are_not_shown_unasked() {
+fn keys_that_nobody_named_are_not_shown_unasked() {
     let folder = tempfile::tempdir().expect("a folder");
     let plain = key_file(&folder, "plain", None);
-    let locked = key_file(&folder, "locked", Some("secret"));
-    std::fs::remove_file(folder.path().join("locked.pub")).ok();
     for config in [
         with_key(plain.clone(), false),
-        with_key(locked, true),
         LoginConfig { methods: vec!["password".to_owned()], ..with_key(plain.clone(), true) },
     ] {
         let mut script = Script { several: true, ..Script::new(vec![failure("password", false), success()]) };
@@ -318,4 +315,12 @@ fn keys_that_nobody_named_or_that_ask_for_something_are_not_shown_unasked() {
         assert_eq!(script.methods(), ["none", "password"]);
         assert_eq!(script.before, Some(2), "only the first request waits for nothing");
     }
+    // A named one that is locked is offered: nobody is asked for its passphrase before a server wants it.
+    let config = with_key(key_file(&folder, "locked", Some("secret")), true);
+    let refused = || failure("publickey", false);
+    let mut script = Script { several: true, ..Script::new(vec![refused(), refused()]) };
+    let (result, ui) = run(&mut script, &config, &["secret"]);
+    assert_eq!(result, Err("me@h.example: Permission denied (publickey).".to_owned()));
+    assert_eq!(ui.asked, [""; 0]);
+    assert_eq!((script.before, script.methods()), (Some(3), vec!["none".to_owned(), "publickey".to_owned()]));
 }
