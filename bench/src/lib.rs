@@ -28,6 +28,7 @@ pub mod stream;
 pub mod table;
 mod targets;
 pub mod usage;
+mod warm;
 pub mod wire;
 
 use std::process::ExitCode;

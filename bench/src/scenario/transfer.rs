@@ -11,6 +11,7 @@ use crate::contestant::{Contestant, Kind, Task, Variation};
 use crate::job::{self, Client, Program, Sample};
 use crate::stats::Better;
 use crate::table::{Entry, Role, Table, interleave};
+use crate::warm::Warm;
 
 /// How much less dropbear has to move: it would take most of the time of all.
 const SLOW: u64 = 16;
@@ -56,17 +57,15 @@ fn entry<'a>(
     Some(Entry::new(&who.name, who.role(), move || judge(&job::run(bench, Some(&server), &client)?)))
 }
 
-/// [`entry`] of a copy: before each run the memory that the copy will take is taken once.
-fn warmed<'a>(mut entry: Entry<'a>, blob: &'a Path, target: &'a Path) -> Entry<'a> {
-    entry.before(move || warm(blob, target));
+/// An [`Entry`] that is a copy: the memory it takes is at hand, see [`Warm`].
+pub(super) fn warmed<'a>(mut entry: Entry<'a>, blob: &'a Path, target: &'a Path) -> Entry<'a> {
+    let mut warm = None;
+    entry.before(move || {
+        // What is left of the last one goes first.
+        drop(warm.take());
+        warm = Some(Warm::for_copy(blob, target));
+    });
     entry
-}
-
-/// Writes a file of this length and removes it. A virtual machine may have to ask its host for memory that was not used for a while,
-/// which is slow, and would all be put down to whoever copies first.
-pub(super) fn warm(blob: &Path, target: &Path) {
-    let _ = fs::copy(blob, target);
-    remove(target);
 }
 
 fn tcp_ceilings<'a>(bench: &'a Bench, suite: &CipherSuite, size: u64) -> [Entry<'a>; 2] {

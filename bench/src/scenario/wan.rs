@@ -13,7 +13,7 @@ use std::time::Duration;
 use lh_interop::find;
 use lh_link::path::{Path, Side, Spec};
 
-use super::transfer::warm;
+use super::transfer::warmed;
 use super::{OF_IPERF, STEADY_OF_IPERF, ceiling, rate};
 use crate::bench::{Bench, remove};
 use crate::cipher_suite::CipherSuite;
@@ -88,7 +88,8 @@ impl<'a> Scene<'a> {
         let baseline = Cell::new(UNKNOWN);
         // Gigabytes take a while to be made.
         let only = &bench.options.only;
-        let copies = only.is_empty() || only.iter().any(|text| !text.ends_with("pipe"));
+        let without_file = |text: &String| text.ends_with("pipe") || text.ends_with("over TCP");
+        let copies = only.is_empty() || !only.iter().all(without_file);
         let blob = |size: u64| bench.blob(if copies { size } else { 1 });
         let (source, target) = (blob(full)?, bench.data("copied"));
         let part = blob((full / SLOW).max(1 << 20))?;
@@ -234,7 +235,7 @@ impl<'a> Scene<'a> {
         (source, target): (&'a FsPath, &'a FsPath),
         baseline: &'a Cell<Baseline>,
     ) -> Entry<'a> {
-        let mut entry = self.entry(name, role, ends, baseline, move |sample| {
+        let entry = self.entry(name, role, ends, baseline, move |sample| {
             let arrived = length(target);
             remove(target);
             match arrived? {
@@ -242,8 +243,7 @@ impl<'a> Scene<'a> {
                 arrived => Err(format!("{arrived} bytes of {size} arrived")),
             }
         });
-        entry.before(move || warm(source, target));
-        entry
+        warmed(entry, source, target)
     }
 
     /// iperf3 for as long as the others; one run of its server is one test.

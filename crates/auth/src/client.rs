@@ -30,8 +30,10 @@ pub struct Prompt {
 /// What the server's message means to the caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
-    /// The service was accepted: send the first request, usually [`Client::none`].
+    /// The service was accepted: send the first request, usually [`Client::none`], unless [`Client::ahead`] has.
     Ready,
+    /// The answer to the `none` of [`Client::ahead`]; the request behind it is under way, and its answer follows.
+    Methods(Vec<String>),
     /// A text for the user, to be shown at once and sanitised. The machine goes on waiting.
     Banner(String),
     /// The last request did not finish authentication.
@@ -99,6 +101,19 @@ pub struct Client {
     session_id: Vec<u8>,
     host_key: Option<Vec<u8>>,
     state: State,
+    /// Answers that come before that to the last request.
+    ahead: Ahead,
+}
+
+/// See [`Client::ahead`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ahead {
+    /// None.
+    Nothing,
+    /// The service's, then that to `none`.
+    Service,
+    /// That to `none`.
+    None,
 }
 
 impl Client {
@@ -110,6 +125,7 @@ impl Client {
             session_id: session_id.to_vec(),
             host_key: host_key.map(<[u8]>::to_vec),
             state: State::Start,
+            ahead: Ahead::Nothing,
         }
     }
 
@@ -125,6 +141,14 @@ impl Client {
         self.state = State::Service;
     }
 
+    /// Sends `none` without waiting for the service. Another request may follow it at once, so that all three cost one round trip:
+    /// the server takes one after the other, and what comes behind a success is ignored (RFC 4252 section 5.1). To be called after
+    /// [`start`](Self::start), and only where the server is known to bear it.
+    pub fn ahead(&mut self, sink: &mut dyn PacketSink) {
+        self.none(sink);
+        self.ahead = Ahead::Service;
+    }
+
     /// Takes one payload from the server.
     ///
     /// # Errors
@@ -132,12 +156,29 @@ impl Client {
     /// [`AuthError::disconnect_reason`].
     pub fn handle(&mut self, payload: &[u8]) -> Result<Event, AuthError> {
         let number = payload.first().copied().unwrap_or(0);
+        match self.ahead {
+            Ahead::Nothing => {}
+            // Nothing else may come before it.
+            Ahead::Service if number == ServiceAccept::NUMBER => {
+                self.ahead = Ahead::None;
+                return accepted(payload).map(|()| Event::Ready);
+            }
+            Ahead::Service => {
+                return Err(AuthError::Unexpected { number, waiting_for: State::Service.waiting_for() });
+            }
+            // With one request alone it is an answer like any other.
+            Ahead::None if number == UserauthFailure::NUMBER && self.state != State::Waiting(Sent::None) => {
+                let failure: UserauthFailure<'_> = decode(payload)?;
+                self.ahead = Ahead::Nothing;
+                return Ok(Event::Methods(failure.methods.iter().map(str::to_owned).collect()));
+            }
+            Ahead::None if [UserauthBanner::NUMBER, UserauthSuccess::NUMBER].contains(&number) => {}
+            Ahead::None if self.state == State::Waiting(Sent::None) => self.ahead = Ahead::Nothing,
+            Ahead::None => return Err(AuthError::Unexpected { number, waiting_for: self.waiting_for() }),
+        }
         match (number, self.state) {
             (ServiceAccept::NUMBER, State::Service) => {
-                let accept: ServiceAccept<'_> = decode(payload)?;
-                if accept.name != USERAUTH_SERVICE {
-                    return Err(AuthError::Service(String::from_utf8_lossy(accept.name).into_owned()));
-                }
+                accepted(payload)?;
                 self.state = State::Choosing;
                 Ok(Event::Ready)
             }
@@ -345,14 +386,29 @@ impl Client {
     }
 
     const fn waiting_for(&self) -> &'static str {
-        match self.state {
-            State::Start => "authentication has not started",
-            State::Service => "waiting for the authentication service",
-            State::Choosing => "no request is pending",
-            State::Waiting(_) => "waiting for the answer to a request",
-            State::Done => "authentication is over",
+        self.state.waiting_for()
+    }
+}
+
+impl State {
+    const fn waiting_for(self) -> &'static str {
+        match self {
+            Self::Start => "authentication has not started",
+            Self::Service => "waiting for the authentication service",
+            Self::Choosing => "no request is pending",
+            Self::Waiting(_) => "waiting for the answer to a request",
+            Self::Done => "authentication is over",
         }
     }
+}
+
+/// The service that was asked for.
+fn accepted(payload: &[u8]) -> Result<(), AuthError> {
+    let accept: ServiceAccept<'_> = decode(payload)?;
+    if accept.name != USERAUTH_SERVICE {
+        return Err(AuthError::Service(String::from_utf8_lossy(accept.name).into_owned()));
+    }
+    Ok(())
 }
 
 fn prompts(request: &UserauthInfoRequest<'_>) -> Result<Vec<Prompt>, AuthError> {

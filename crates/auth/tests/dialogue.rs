@@ -42,6 +42,68 @@ impl Pair {
     }
 }
 
+/// Service, `none` and a key in one flight.
+fn ahead() -> Pair {
+    let mut pair = Pair {
+        client: Client::new("alice", SESSION, None),
+        server: Server::new(SESSION, HOST_KEY),
+        to_server: Vec::new(),
+        to_client: Vec::new(),
+    };
+    pair.client.start(&mut pair.to_server);
+    pair.client.ahead(&mut pair.to_server);
+    pair.client.signed_key("ssh-ed25519", b"key", b"signature", &mut pair.to_server);
+    assert_eq!(pair.to_server.len(), 3);
+    assert!(pair.attempt().is_none());
+    assert!(matches!(pair.attempt().unwrap().method, Method::None));
+    pair
+}
+
+#[test]
+fn what_is_sent_ahead_is_answered_in_order() {
+    let mut pair = ahead();
+    pair.server.banner("hello", &mut pair.to_client);
+    pair.server.reject(&["publickey", "password"], false, &mut pair.to_client);
+    assert!(matches!(pair.attempt().unwrap().method, Method::PublicKey(_)));
+    pair.server.reject(&["password"], false, &mut pair.to_client);
+    assert_eq!(pair.event(), client::Event::Ready);
+    assert_eq!(pair.event(), client::Event::Banner("hello".into()));
+    assert_eq!(pair.event(), client::Event::Methods(vec!["publickey".into(), "password".into()]));
+    let methods = vec!["password".to_owned()];
+    assert_eq!(pair.event(), client::Event::ChooseMethod { methods, partial_success: false });
+    pair.client.password(b"right", &mut pair.to_server);
+    assert!(matches!(pair.attempt().unwrap().method, Method::Password(_)));
+    pair.server.accept(&mut pair.to_client);
+    assert_eq!(pair.event(), client::Event::Success);
+}
+
+#[test]
+fn nothing_that_is_sent_ahead_matters_behind_a_success() {
+    let mut pair = ahead();
+    pair.server.accept(&mut pair.to_client);
+    assert!(pair.attempt().is_none(), "it is ignored");
+    assert_eq!(pair.event(), client::Event::Ready);
+    assert_eq!(pair.event(), client::Event::Success);
+    assert!(pair.to_client.is_empty());
+}
+
+#[test]
+fn a_server_must_accept_the_service_before_it_answers_what_is_behind_it() {
+    for answer in [
+        lh_wire::msg::UserauthSuccess::new().to_payload(),
+        lh_wire::msg::UserauthBanner::new(b"x", b"").to_payload(),
+    ] {
+        let mut pair = ahead();
+        let refused = pair.client.handle(&answer).unwrap_err();
+        assert!(matches!(refused, AuthError::Unexpected { .. }), "{refused}");
+    }
+    // Nor is an answer to the key one to what came before it.
+    let mut pair = ahead();
+    assert_eq!(pair.event(), client::Event::Ready);
+    let ok = lh_wire::msg::UserauthPkOk::new(b"ssh-ed25519", b"key").to_payload();
+    assert!(matches!(pair.client.handle(&ok).unwrap_err(), AuthError::Unexpected { .. }));
+}
+
 #[test]
 fn a_host_vouches_for_its_user() {
     let mut pair = Pair::new(None);

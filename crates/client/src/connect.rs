@@ -297,7 +297,7 @@ fn connect_link(options: &Options, depth: usize, log: &mut Log<'_>) -> Result<Co
     let session_id = link.transport_ref().session_id().unwrap_or_default();
     let machine = lh_auth::client::Client::new(&login.user, session_id, None);
     let host_key = link.transport_ref().host_key().unwrap_or_default().to_vec();
-    let packets = &mut LinkPackets { link: &mut link, peer: &peer, host_bound };
+    let packets = &mut LinkPackets { link: &mut link, peer: &peer, host_bound, early: Default::default() };
     let result = match &options.ticket {
         Some(ticket) => crate::ticket::join(packets, machine, ticket, &host_key, log),
         None => log_in(packets, machine, &login, log),

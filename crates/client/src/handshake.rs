@@ -225,6 +225,8 @@ pub(crate) struct LinkPackets<'l> {
     pub(crate) peer: &'l PeerName,
     /// Signatures may name the host key.
     pub(crate) host_bound: bool,
+    /// What came before it was asked for.
+    pub(crate) early: std::collections::VecDeque<Bytes>,
 }
 
 impl Packets for LinkPackets<'_> {
@@ -233,6 +235,9 @@ impl Packets for LinkPackets<'_> {
     }
 
     fn next(&mut self, log: &mut Log<'_>) -> Result<Bytes, ClientError> {
+        if let Some(payload) = self.early.pop_front() {
+            return Ok(payload);
+        }
         loop {
             match self.link.next_event(None).map_err(|error| link_failed(&error, self.peer))? {
                 Event::Packet(payload) => return Ok(payload),
@@ -252,6 +257,29 @@ impl Packets for LinkPackets<'_> {
         let transport = self.link.transport_ref();
         let understood = transport.peer_extension("publickey-hostbound@openssh.com") == Some(b"0");
         transport.host_key().filter(|_| self.host_bound && understood).map(<[u8]>::to_vec)
+    }
+
+    fn takes_several(&mut self, log: &mut Log<'_>) -> Result<bool, ClientError> {
+        // Those that this has been tested with; what other servers do with a request that they have not asked for, who knows.
+        const SUCH: [&str; 2] = ["Longhaul_", "OpenSSH_"];
+        let line = self.link.transport_ref().peer_identification().unwrap_or_default();
+        let software = line.splitn(3, '-').nth(2).unwrap_or_default();
+        if !SUCH.iter().any(|name| software.starts_with(name)) {
+            return Ok(false);
+        }
+        // What it says of signatures comes right behind its new keys, mostly in the same piece.
+        loop {
+            let event = self.link.transport().poll(std::time::Instant::now());
+            match event.map_err(|error| link_failed(&LinkError::Transport(error), self.peer))? {
+                Some(Event::Packet(payload)) => {
+                    self.early.push_back(payload);
+                    break;
+                }
+                Some(event) => side_event(event, self.peer, log)?,
+                None => break,
+            }
+        }
+        Ok(self.server_sig_algs().is_some() && self.early.is_empty())
     }
 
     fn descriptor(&self) -> Option<std::os::fd::BorrowedFd<'_>> {

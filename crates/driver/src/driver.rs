@@ -82,7 +82,7 @@ impl Driver {
     ///
     /// All windows together may grow by `config.growth_budget`, but never by more than an eighth of the memory that the machine has
     /// left now: that is what slow sinks could cost, and the more connections there are, the less each new one may take.
-    pub fn new(link: Link, mut config: Config) -> Self {
+    pub fn new(mut link: Link, mut config: Config) -> Self {
         config.growth_budget = config.growth_budget.min(memory_share(lh_sys::memory::available()));
         let round_trip = lh_sys::socket::round_trip(link.stream().read_fd());
         let mut connection = Connection::new(config);
@@ -90,6 +90,7 @@ impl Driver {
             // Windows grow by what the path holds; told nothing, they would guess it from the first credits, and
             // a stock sender on a short path gets slower by every byte of window it cannot use.
             connection.round_trip_measured(round_trip);
+            link.set_round_trip(round_trip);
             if round_trip >= LONG_PATH {
                 // Where it cannot be had everything works as it always did.
                 let _ = lh_sys::tuning::spread_out(link.stream().write_fd());

@@ -228,9 +228,14 @@ impl Link {
 
     /// Measures the path. Once a turn of a running driver.
     pub(crate) fn measure(&mut self, now: Instant) {
-        if let Some(queue) = self.pace.look(now, self.transport.bytes_out()) {
-            self.stream.set_unsent_limit(queue);
+        if let Some(room) = self.pace.look(now, self.transport.bytes_out()) {
+            self.stream.set_unsent_limit(room.unsent);
         }
+    }
+
+    /// The round trip of the socket.
+    pub(crate) fn set_round_trip(&mut self, round_trip: Duration) {
+        self.pace.round_trip(round_trip);
     }
 
     /// What may be queued before producers of bulk wait.

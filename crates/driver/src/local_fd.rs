@@ -53,7 +53,10 @@ impl LocalFd {
     /// The descriptor's flags cannot be changed.
     pub fn owned(fd: OwnedFd) -> io::Result<Self> {
         let way = match file_type(&fd)? {
-            FileType::Socket => Way::Socket,
+            FileType::Socket => {
+                enlarge_socket(&fd);
+                Way::Socket
+            }
             FileType::RegularFile | FileType::BlockDevice => Way::File,
             kind => {
                 set_nonblocking(&fd, true)?;
@@ -80,7 +83,11 @@ impl LocalFd {
         let terminal = rustix::termios::isatty(fd);
         let duplicate = || rustix::io::fcntl_dupfd_cloexec(fd, 3);
         let (fd, way) = match kind {
-            FileType::Socket => (duplicate()?, Way::Socket),
+            FileType::Socket => {
+                let own = duplicate()?;
+                enlarge_socket(&own);
+                (own, Way::Socket)
+            }
             FileType::RegularFile | FileType::BlockDevice => (duplicate()?, Way::File),
             FileType::CharacterDevice if is_memory(fd)? => (duplicate()?, Way::File),
             // Other devices may do something on open (a tape rewinds), so only those two are opened again.
@@ -191,6 +198,17 @@ fn enlarge(fd: &OwnedFd) {
     }
 }
 
+/// The same for a local socket, whose writer's buffer is the only one: as much as an unprivileged process may have
+/// (`/proc/sys/net/core/wmem_max`). That of a TCP connection the kernel sizes by itself.
+fn enlarge_socket(fd: &OwnedFd) {
+    use rustix::net::sockopt::{set_socket_send_buffer_size, socket_send_buffer_size};
+    if !lh_sys::socket::is_internet(fd)
+        && socket_send_buffer_size(fd).is_ok_and(|size| size < lh_sys::fd::PIPE_LEN)
+    {
+        let _ = set_socket_send_buffer_size(fd, lh_sys::fd::PIPE_LEN);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -256,6 +274,25 @@ mod tests {
         let fd = LocalFd::inherited(full.as_fd(), Direction::Write).unwrap();
         let error = fd.write_vectored(&[IoSlice::new(&much)]).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+    }
+
+    #[test]
+    fn a_local_socket_holds_what_it_may() {
+        let (ours, _theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+        let before = fill(&LocalFd {
+            fd: Arc::new(ours.try_clone().unwrap().into()),
+            way: Way::Socket,
+            terminal: false,
+        });
+        drop(_theirs);
+        let (ours, _theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+        let after = fill(&LocalFd::owned(ours.into()).unwrap());
+        let most: usize =
+            std::fs::read_to_string("/proc/sys/net/core/wmem_max").unwrap().trim().parse().unwrap();
+        let usual: usize =
+            std::fs::read_to_string("/proc/sys/net/core/wmem_default").unwrap().trim().parse().unwrap();
+        assert!(after >= before, "{after} < {before}");
+        assert!(after >= before * 2 || most < usual * 2, "{after} after {before}, though {most} is allowed");
     }
 
     #[test]

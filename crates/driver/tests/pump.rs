@@ -94,12 +94,13 @@ fn a_forwarded_connection_is_half_closed_and_closed() {
 #[test]
 fn what_was_sent_before_the_close_still_reaches_a_slow_sink() {
     let mut world = World::new();
-    let (sink_end, mut sink) = UnixStream::pair().unwrap();
+    let (mut sink, sink_end) = std::io::pipe().unwrap();
     world.serve(vec![Box::new(FdPump::new().output(owned(sink_end)))]);
     let probe = Probe::default();
     let id = world.open(probe.clone());
     world.until("open", |_| !probe.0.borrow().events.is_empty());
-    let data = pattern(1 << 20);
+    // Twice what the largest pipe holds.
+    let data = pattern(2 << 20);
     let mut control = world.client.control();
     let mut cx = control.channel(id).unwrap();
     assert_eq!(cx.send(&data), data.len());
@@ -108,7 +109,7 @@ fn what_was_sent_before_the_close_still_reaches_a_slow_sink() {
     assert!(world.server_script.gone.is_empty(), "the handler still has something to write");
     let mut got = vec![0; data.len()];
     let mut filled = 0;
-    sink.set_nonblocking(true).unwrap();
+    lh_sys::fd::set_nonblocking(&sink, true).unwrap();
     world.until("all of it", |_| {
         while let Ok(n @ 1..) = sink.read(&mut got[filled..]) {
             filled += n;

@@ -32,8 +32,15 @@ const BULK_READ: usize = 16 * 1024;
 /// After so many short reads in a row a large slab is given up.
 const QUIET_READS: u32 = 32;
 
-/// Used slabs kept until their payloads are dropped and they can serve again.
-const RETIRED: usize = 3;
+/// Used slabs kept until their payloads are dropped and they can serve again, while there are always some that can.
+pub(crate) const RETIRED: usize = 3;
+
+/// Used slabs kept at most, when whoever takes the payloads is behind: new memory, of which the kernel makes page after page, would
+/// cost more than receiving does, just when there is no time.
+pub(crate) const RETIRED_BEHIND: usize = 16;
+
+/// So many times in a row another slab than the one that is taken must have been free until it is one too many.
+const IDLE_TURNS: u32 = 64;
 
 /// Packets at least this long are those of a stream of bulk.
 const TYPICAL_MIN: usize = 16 * 1024;
@@ -104,6 +111,8 @@ pub(crate) struct Receiver {
     /// Total size of the packet at the front, tag included, once its length is known.
     expected: Option<usize>,
     retired: Vec<BytesMut>,
+    /// How often in a row one more could have served.
+    idle: u32,
     large: bool,
     quiet: u32,
 }
@@ -127,6 +136,7 @@ impl Receiver {
             filled: 0,
             expected: None,
             retired: Vec::new(),
+            idle: 0,
             large: false,
             quiet: 0,
         }
@@ -178,10 +188,11 @@ impl Receiver {
         let mut old = std::mem::replace(&mut self.slab, next);
         old.clear();
         if self.large {
-            if self.retired.len() >= RETIRED {
+            if self.retired.len() >= RETIRED_BEHIND {
                 self.retired.remove(0);
             }
             self.retired.push(old);
+            self.give_up_idle(size);
         } else {
             self.retired.clear();
         }
@@ -193,6 +204,17 @@ impl Receiver {
         match free {
             Some(position) => self.retired.swap_remove(position),
             None => BytesMut::with_capacity(size),
+        }
+    }
+
+    /// Gives memory back that a backlog has called for, once it is over.
+    fn give_up_idle(&mut self, size: usize) {
+        let spare = self.retired.len() > RETIRED;
+        let free = if spare { self.retired.iter_mut().position(|slab| slab.try_reclaim(size)) } else { None };
+        self.idle = if free.is_some() { self.idle + 1 } else { 0 };
+        if let (Some(position), IDLE_TURNS..) = (free, self.idle) {
+            self.retired.swap_remove(position);
+            self.idle = 0;
         }
     }
 
@@ -452,6 +474,12 @@ impl Receiver {
         self.framed = self.position;
         self.expected = None;
         Ok(())
+    }
+
+    /// Used slabs that are kept.
+    #[cfg(test)]
+    pub(crate) fn retired(&self) -> usize {
+        self.retired.len()
     }
 
     /// Memory held for receiving.

@@ -26,7 +26,7 @@ pub(crate) struct Identity {
     /// Known for all but encrypted keys in old formats without a `.pub` file beside them.
     pub(crate) public: Option<PublicKey>,
     /// Someone named this file; it is not one of the defaults.
-    explicit: bool,
+    pub(crate) explicit: bool,
     from: Source,
 }
 

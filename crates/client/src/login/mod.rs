@@ -37,6 +37,9 @@ pub(crate) trait Packets {
     /// The host key that signatures are to name, if the server understands that (it may say so late) and the
     /// configuration wants it: such a signature is worth nothing to another host.
     fn bound_host_key(&self) -> Option<Vec<u8>>;
+    /// The server is known to take requests one after the other however many come at once, and has said what it has to say before
+    /// the first.
+    fn takes_several(&mut self, log: &mut Log<'_>) -> Result<bool, ClientError>;
     /// The descriptor that the packets come from, where there is one.
     fn descriptor(&self) -> Option<BorrowedFd<'_>>;
 }
@@ -133,11 +136,24 @@ const HOSTBASED: &str = "hostbased";
 impl Login<'_> {
     fn run(mut self, log: &mut Log<'_>) -> Result<(), ClientError> {
         self.machine.start(self.packets.sink());
+        let ahead = self.packets.takes_several(log)?;
+        if ahead {
+            self.go_ahead(log);
+        }
         loop {
             match self.event(log)? {
                 Event::Ready => {
                     log.debug2(|| "service_accept: ssh-userauth".to_owned());
-                    self.machine.none(self.packets.sink());
+                    if !ahead {
+                        self.machine.none(self.packets.sink());
+                    }
+                }
+                Event::Methods(methods) => {
+                    log.debug(|| {
+                        format!("Authentications that can continue: {}", sanitise(&methods.join(",")))
+                    });
+                    log.debug(|| format!("Next authentication method: {}", self.method));
+                    self.offered = methods;
                 }
                 // `event` shows banners itself.
                 Event::Banner(_) => {}
@@ -182,6 +198,24 @@ impl Login<'_> {
                     log.debug(|| format!("Server GSSAPI Error:\n{}", sanitise(&text)));
                 }
             }
+        }
+    }
+
+    /// Sends the first request of all, and the first key behind it, without waiting in between: round trips are what a login over a
+    /// long path takes. What is sent is the same, in the same order. The key only where the user has named it for this host: servers
+    /// that want none count it among the failures that they allow.
+    fn go_ahead(&mut self, log: &mut Log<'_>) {
+        self.machine.ahead(self.packets.sink());
+        let config = self.config;
+        if config.methods.first().is_none_or(|first| first != PUBLICKEY) {
+            return;
+        }
+        let identities =
+            self.identities.get_or_insert_with(|| Identities::gather(config.identities.clone(), log));
+        // Nobody is asked for a passphrase before it is known that a key is wanted.
+        let first = identities.list.first();
+        if first.is_some_and(|first| first.explicit && first.public.is_some()) && self.try_key(log) {
+            self.method = PUBLICKEY;
         }
     }
 

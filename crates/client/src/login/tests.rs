@@ -17,6 +17,9 @@ struct Script {
     sent: Vec<Vec<u8>>,
     sig_algs: Option<String>,
     bound: Option<Vec<u8>>,
+    several: bool,
+    /// How much had been sent when the first answer was waited for.
+    before: Option<usize>,
 }
 
 impl Packets for Script {
@@ -24,6 +27,7 @@ impl Packets for Script {
         &mut self.sent
     }
     fn next(&mut self, _log: &mut Log<'_>) -> Result<Bytes, ClientError> {
+        self.before.get_or_insert(self.sent.len());
         let next = self.answers.pop_front().map(Bytes::from);
         next.ok_or_else(|| ClientError::Lost("nothing more in the script".to_owned()))
     }
@@ -32,6 +36,10 @@ impl Packets for Script {
     }
     fn bound_host_key(&self) -> Option<Vec<u8>> {
         self.bound.clone()
+    }
+
+    fn takes_several(&mut self, _log: &mut Log<'_>) -> Result<bool, ClientError> {
+        Ok(self.several)
     }
 
     fn descriptor(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
@@ -43,7 +51,7 @@ impl Script {
     fn new(answers: Vec<Vec<u8>>) -> Self {
         let mut all = VecDeque::from([ServiceAccept::new(b"ssh-userauth").to_payload()]);
         all.extend(answers);
-        Self { answers: all, sent: Vec::new(), sig_algs: None, bound: None }
+        Self { answers: all, sent: Vec::new(), sig_algs: None, bound: None, several: false, before: None }
     }
 
     /// Method names of what was sent, the service request left out.
@@ -253,4 +261,67 @@ fn rsa_keys_use_what_the_server_names() {
     assert_eq!(choose(&modern, None).as_deref(), Some("rsa-sha2-512"));
     // SHA-1 only where the configuration asks for it, and then it is what an old server knows.
     assert_eq!(choose(&["rsa-sha2-512", "ssh-rsa"], None).as_deref(), Some("ssh-rsa"));
+}
+
+/// Keys that the user has named (or that lie where keys do), for a server that bears several requests at once.
+fn with_key(key: std::path::PathBuf, explicit: bool) -> LoginConfig {
+    let mut config = config();
+    config.identities.files = vec![key];
+    config.identities.explicit = explicit;
+    config
+}
+
+#[test]
+fn a_key_that_was_named_goes_out_with_the_first_request() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let config = with_key(key_file(&folder, "k", None), true);
+    let mut script = Script { several: true, ..Script::new(vec![failure("publickey", false), success()]) };
+    let (result, _) = run(&mut script, &config, &[]);
+    assert_eq!(result, Ok(()));
+    assert_eq!(script.methods(), ["none", "publickey"]);
+    assert_eq!(script.before, Some(3), "service, none and the key wait for nothing");
+    // The same to a server that is not known to bear it.
+    let mut script = Script::new(vec![failure("publickey", false), success()]);
+    assert_eq!(run(&mut script, &config, &[]).0, Ok(()));
+    assert_eq!((script.before, script.methods()), (Some(1), vec!["none".to_owned(), "publickey".to_owned()]));
+}
+
+#[test]
+fn what_follows_a_key_that_is_refused_is_what_always_follows() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let config = with_key(key_file(&folder, "k", None), true);
+    let refused = || failure("publickey,password", false);
+    let mut script = Script { several: true, ..Script::new(vec![refused(), refused(), success()]) };
+    let (result, ui) = run(&mut script, &config, &["right"]);
+    assert_eq!(result, Ok(()));
+    assert_eq!(ui.asked, ["me@h.example's password: "]);
+    assert_eq!(script.methods(), ["none", "publickey", "password"]);
+    // A server that lets in without anything answers once.
+    let mut script = Script { several: true, ..Script::new(vec![success()]) };
+    assert_eq!(run(&mut script, &config, &[]).0, Ok(()));
+}
+
+#[test]
+fn keys_that_nobody_named_are_not_shown_unasked() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let plain = key_file(&folder, "plain", None);
+    for config in [
+        with_key(plain.clone(), false),
+        LoginConfig { methods: vec!["password".to_owned()], ..with_key(plain.clone(), true) },
+    ] {
+        let mut script = Script { several: true, ..Script::new(vec![failure("password", false), success()]) };
+        let (result, ui) = run(&mut script, &config, &["right"]);
+        assert_eq!(result, Ok(()));
+        assert_eq!(ui.asked, ["me@h.example's password: "]);
+        assert_eq!(script.methods(), ["none", "password"]);
+        assert_eq!(script.before, Some(2), "only the first request waits for nothing");
+    }
+    // A named one that is locked is offered: nobody is asked for its passphrase before a server wants it.
+    let config = with_key(key_file(&folder, "locked", Some("secret")), true);
+    let refused = || failure("publickey", false);
+    let mut script = Script { several: true, ..Script::new(vec![refused(), refused()]) };
+    let (result, ui) = run(&mut script, &config, &["secret"]);
+    assert_eq!(result, Err("me@h.example: Permission denied (publickey).".to_owned()));
+    assert_eq!(ui.asked, [""; 0]);
+    assert_eq!((script.before, script.methods()), (Some(3), vec!["none".to_owned(), "publickey".to_owned()]));
 }

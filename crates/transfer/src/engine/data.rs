@@ -5,6 +5,7 @@
 
 use std::io::IoSliceMut;
 
+use lh_sftp::extension;
 use lh_sftp::server::Output;
 
 use crate::Direction;
@@ -47,7 +48,15 @@ impl Flow {
 
 impl Engine {
     pub(super) fn room_in_flight(&self) -> bool {
-        self.flow.bytes + self.flow.held < self.flow.depth && self.flow.requests < self.max_requests()
+        self.flow.bytes + self.flow.held < self.depth() && self.flow.requests < self.max_requests()
+    }
+
+    /// Bytes that may be in flight. A server of ours makes them when there is room for them; what others are asked for may be in their
+    /// memory before it is on its way.
+    fn depth(&self) -> u64 {
+        let others = |remote: &&Remote| !remote.session().supports(extension::PUT_FILES);
+        let most = self.source.as_ref().filter(others).and_then(|_| self.flow.gauge.most());
+        self.flow.depth.min(most.unwrap_or(u64::MAX))
     }
 
     /// READs or WRITEs that may be in flight.
@@ -307,6 +316,7 @@ impl Engine {
                 } else {
                     file.full_reads = file.full_reads.saturating_add(1);
                 }
+                self.flow.gauge.came(u64::from(got), self.now);
                 self.flow.grow(u64::from(got), &self.options);
                 self.take_data(key, offset, data);
             }

@@ -197,9 +197,12 @@ impl Engine {
         };
         file.source = Some(handle);
         file.item.info = info;
+        let asked = file.started;
         if file.failed {
             return;
         }
+        self.note_round_trip(Side::Source, asked);
+        let Some(file) = self.files.get_mut(key) else { return };
         if matches!(info.kind, Kind::Dir | Kind::Special) {
             let text = wording::not_regular(self.plan.direction, &file.item.source);
             return self.file_failed_with(key, text);
@@ -297,7 +300,7 @@ impl Engine {
         {
             return self.leave_target_alone(key);
         }
-        self.note_round_trip(asked);
+        self.note_round_trip(Side::Target, asked);
         self.begin_data(key);
     }
 

@@ -381,9 +381,14 @@ impl Engine {
         self.remote_on(lane).is_some_and(|remote| (remote.awaited() as u64) < most.max(2))
     }
 
-    /// What a question about a file that was asked when it was begun has taken.
-    pub(super) fn note_round_trip(&mut self, asked: Instant) {
+    /// What a question about a file has taken that was asked of the end `side` then.
+    pub(super) fn note_round_trip(&mut self, side: Side, asked: Instant) {
+        if self.remote(side).is_none() {
+            // An end that is here says nothing about the path.
+            return;
+        }
         let took = self.now.saturating_duration_since(asked);
+        self.flow.gauge.round_trip(took);
         let shortest = self.lanes.rtt.get_or_insert(took);
         *shortest = took.min(*shortest);
     }

@@ -10,6 +10,7 @@
 //! | [`check`] | is what is there already right, is what was written right |
 //! | [`batch`] | small files by the hundred |
 //! | [`data`] | file bytes: which READ or WRITE goes next |
+//! | [`gauge`] | how much to ask a server for at a time |
 //! | [`holes`] | sparse files |
 //! | [`extras`] | owner, extended attributes: what is kept by requests of its own |
 //! | [`names`] | symbolic links, and further names of a file |
@@ -24,6 +25,7 @@ mod dirs;
 mod extras;
 mod file;
 mod files;
+mod gauge;
 mod holes;
 mod lanes;
 mod names;
@@ -169,6 +171,8 @@ struct Flow {
     held: u64,
     /// Bytes of open files that are not requested yet.
     ahead: u64,
+    /// What the path holds of what a server sends.
+    gauge: gauge::Gauge,
     limiter: Option<Limiter>,
     wait_until: Option<Instant>,
 }
@@ -185,6 +189,7 @@ impl Engine {
             handles: local::max_open(),
             held: 0,
             ahead: 0,
+            gauge: gauge::Gauge::default(),
             limiter: options.bits_per_second.map(|rate| Limiter::new(rate, now)),
             wait_until: None,
         };

@@ -1,6 +1,7 @@
 //! What lies in the buffers, and how much memory they take.
 
 use super::*;
+use crate::recv::{RETIRED, RETIRED_BEHIND};
 
 #[test]
 fn several_packets_at_once_in_place() {
@@ -86,6 +87,42 @@ fn idle_connections_are_small_before_and_after_bulk() {
         pair.exchange(&[1]);
     }
     assert!(memory(&pair).iter().all(|&bytes| bytes <= 128 << 10), "{:?}", memory(&pair));
+}
+
+#[test]
+fn memory_of_a_backlog_serves_again_and_goes_when_it_is_over() {
+    let mut pair = Pair::established(Config::client(), server_config());
+    let mut kept = Vec::new();
+    let now = pair.clock.now();
+    let receive = |pair: &mut Pair, kept: &mut Vec<bytes::Bytes>, most: usize| {
+        for number in 0..8 {
+            pair.client.send(&numbered(number, 30_000));
+        }
+        pair.client.flush(now, &mut pair.link.up);
+        pair.server.fetch(now, &mut pair.link.up);
+        while let Some(event) = pair.server.transport.poll(now).unwrap() {
+            if let Event::Packet(payload) = event {
+                kept.push(payload);
+            }
+        }
+        kept.drain(..kept.len().saturating_sub(most));
+    };
+    // Whoever takes them is ten MiB behind, and still so.
+    for _ in 0..200 {
+        receive(&mut pair, &mut kept, 340);
+    }
+    let behind = pair.server.transport.recv.retired();
+    assert!((8..=12).contains(&behind), "{behind}");
+    // Farther behind than memory is kept for.
+    for _ in 0..200 {
+        receive(&mut pair, &mut kept, 1_500);
+    }
+    assert_eq!(pair.server.transport.recv.retired(), RETIRED_BEHIND);
+    kept.clear();
+    for _ in 0..5_000 {
+        receive(&mut pair, &mut kept, 0);
+    }
+    assert_eq!(pair.server.transport.recv.retired(), RETIRED);
 }
 
 #[test]

@@ -176,7 +176,7 @@ impl Engine {
 
     pub(super) fn place_answer(&mut self, key: Key, step: PlaceStep, outcome: Outcome) {
         if let Some(asked) = self.files.get_mut(key).and_then(|file| file.place.asked_at.take()) {
-            self.note_round_trip(asked);
+            self.note_round_trip(Side::Target, asked);
         }
         let over_links = self.files.get(key).is_some_and(|file| self.follows_no_links(&file.item));
         let Some(file) = self.files.get_mut(key) else { return };

@@ -1,0 +1,95 @@
+//! Logging in with one round trip less for each question that need not be waited for: to whom it is done, and that what comes of it is what
+//! always comes of it.
+
+use lh_interop::{Inetd, Lab, Lhsshd, Ran, me, our, peers};
+
+/// Runs `echo in` with these options before those of the lab.
+fn log_in(lab: &Lab, port: u16, options: &[&str]) -> Ran {
+    let mut args: Vec<String> =
+        options.iter().flat_map(|&option| ["-o".to_owned(), option.to_owned()]).collect();
+    args.push("-v".to_owned());
+    args.extend(lab.client_options());
+    args.extend(["-p".into(), port.to_string(), format!("{}@127.0.0.1", me()), "echo in".into()]);
+    lab.run(&our("lhssh"), &args)
+}
+
+/// The key was signed with before the server had said which methods it takes.
+fn went_ahead(ran: &Ran) -> bool {
+    let at = |text: &str| ran.err.find(text).unwrap_or_else(|| panic!("{text}: {}", ran.err));
+    at("Signing with key: ") < at("Authentications that can continue: ")
+}
+
+#[track_caller]
+fn is_in(ran: Ran) -> Ran {
+    let ran = ran.ok("lhssh");
+    assert_eq!(ran.text(), "in\n");
+    ran
+}
+
+/// Covers: ssh_config IdentityFile; wire userauth
+#[test]
+fn a_named_key_waits_for_nothing_where_the_server_is_known_to_bear_it() {
+    let test = "a_named_key_waits_for_nothing_where_the_server_is_known_to_bear_it";
+    let lab = Lab::new();
+    let ours = Lhsshd::start(&lab, "");
+    assert!(went_ahead(&is_in(log_in(&lab, ours.port, &[]))));
+    let others = peers(test, ["sshd", "dropbear", "dropbearconvert"]);
+    let Some([sshd, dropbear, dropbearconvert]) = others else { return };
+    let theirs = Inetd::openssh(&lab, &sshd, "");
+    assert!(went_ahead(&is_in(log_in(&lab, theirs.port, &[]))));
+    // Of others it is not known.
+    std::fs::create_dir_all(lab.path("home/.ssh")).unwrap();
+    std::fs::copy(lab.path("authorized_keys"), lab.path("home/.ssh/authorized_keys")).unwrap();
+    let other = Inetd::dropbear(&lab, &dropbear, &dropbearconvert, &[]);
+    let ran = log_in(&lab, other.port, &[]);
+    assert!(!went_ahead(&ran), "{}", ran.err);
+}
+
+/// A server that allows few failures sees no more of them than it did.
+///
+/// Covers: sshd_config MaxAuthTries
+#[test]
+fn nothing_counts_that_did_not_count() {
+    let test = "nothing_counts_that_did_not_count";
+    let lab = Lab::new();
+    let wrong = lab.arg("wrong");
+    let keygen = ["-q", "-t", "ed25519", "-N", "", "-f", &wrong];
+    lab.run(&our("lhssh-keygen"), &keygen).ok("lhssh-keygen");
+    let identity = format!("IdentityFile={wrong}");
+    let check = |port: u16| {
+        // The wrong key is one failure, the right one none, and the question for the methods was never one.
+        let ran = is_in(log_in(&lab, port, &[&identity]));
+        assert!(went_ahead(&ran), "{}", ran.err);
+    };
+    check(Lhsshd::start(&lab, "MaxAuthTries 2").port);
+    let Some([sshd]) = peers(test, ["sshd"]) else { return };
+    check(Inetd::openssh(&lab, &sshd, "MaxAuthTries 2").port);
+}
+
+/// A key of the usual names is shown only when keys are wanted: a server that takes passwords alone would count it.
+///
+/// Covers: sshd_config PubkeyAuthentication
+#[test]
+fn a_key_that_nobody_named_is_not_shown_unasked() {
+    let test = "a_key_that_nobody_named_is_not_shown_unasked";
+    let lab = Lab::new();
+    std::fs::create_dir_all(lab.path("home/.ssh")).unwrap();
+    std::fs::copy(lab.path("user_ed25519"), lab.path("home/.ssh/id_ed25519")).unwrap();
+    let run = |port: u16| {
+        let mut args = vec!["-v".to_owned(), "-F".into(), "none".into()];
+        for option in [format!("UserKnownHostsFile={}", lab.arg("known_hosts")), "BatchMode=yes".to_owned()] {
+            args.extend(["-o".to_owned(), option]);
+        }
+        args.extend(["-p".into(), port.to_string(), format!("{}@127.0.0.1", me()), "echo in".into()]);
+        lab.run(&our("lhssh"), &args)
+    };
+    let check = |port: u16| {
+        let ran = run(port);
+        assert_eq!(ran.code, 255);
+        assert!(ran.err.contains("Authentications that can continue: "), "{}", ran.err);
+        assert!(!ran.err.contains("Signing with key"), "{}", ran.err);
+    };
+    check(Lhsshd::start(&lab, "PubkeyAuthentication no\nPasswordAuthentication yes").port);
+    let Some([sshd]) = peers(test, ["sshd"]) else { return };
+    check(Inetd::openssh(&lab, &sshd, "PubkeyAuthentication no\nPasswordAuthentication yes").port);
+}
