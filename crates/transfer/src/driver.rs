@@ -18,7 +18,7 @@ use lh_driver::{
 use lh_sftp::server::Output;
 use lh_sys::signals::Signals;
 
-use crate::engine::Turn;
+use crate::engine::{LOOK, Turn};
 use crate::further::{Bell, Further};
 use crate::{Current, Direction, Engine, Event, Options, Plan, Side, Summary, Totals, Waits};
 
@@ -50,6 +50,8 @@ struct State {
     channels: Vec<Open>,
     /// Channels to be opened after all, where a connection was to be had instead.
     instead: usize,
+    /// When the load of the first connection is looked at next.
+    next_look: Option<Instant>,
     /// What the others were last woken for: how things stood, and the requests that waited on each channel.
     turn: Option<Turn>,
     queued: Vec<usize>,
@@ -105,6 +107,7 @@ impl Job {
             report,
             channels: Vec::new(),
             instead: 0,
+            next_look: None,
             turn: None,
             queued: Vec::new(),
             stopped: false,
@@ -146,7 +149,15 @@ impl Job {
         let bell = Arc::new(Bell::new()?);
         let mut bells = self.shared.bells.lock().unwrap_or_else(PoisonError::into_inner);
         bells.push(bell);
-        Ok(bells.len() - 1)
+        let number = bells.len() - 1;
+        drop(bells);
+        self.lock().engine.connection_came();
+        Ok(number)
+    }
+
+    /// Nothing came of [`Further::another`].
+    pub fn another_failed(&self) {
+        self.lock().engine.connection_refused();
     }
 
     /// The handler for an SFTP channel of a further connection, of which the `first` one hears what happens on the others. It stops
@@ -354,6 +365,7 @@ impl JobHandler {
         if let Some(as_session) = self.as_session {
             self.open_more(state, as_session, cx);
         }
+        self.look_at_load(state, cx);
         state.tell(now);
         let mut redraw = None;
         if state.report.wants_progress() {
@@ -406,8 +418,10 @@ impl JobHandler {
     /// Asks for as many channels as the engine would like to have, or for connections instead.
     fn open_more(&self, state: &mut State, as_session: AsSession, cx: &mut ChannelCx<'_>) {
         let mut channels = std::mem::take(&mut state.instead);
+        // Who has not said how many has channels first, and connections where they are found to help.
+        let instead = self.further.as_ref().filter(|_| !state.engine.chooses_channels());
         for _ in 0..state.engine.lanes_wanted() {
-            let connects = self.further.as_ref().is_some_and(|further| further.instead(&mut cx.control()));
+            let connects = instead.is_some_and(|further| further.instead(&mut cx.control()));
             channels += usize::from(!connects);
         }
         for _ in 0..channels {
@@ -426,6 +440,23 @@ impl JobHandler {
             let handler = as_session(Box::new(handler));
             if cx.control().open("session", b"", &ChannelOptions::default(), handler).is_err() {
                 state.engine.lane_refused();
+            }
+        }
+    }
+
+    /// From time to time: would another connection help?
+    fn look_at_load(&self, state: &mut State, cx: &mut ChannelCx<'_>) {
+        let Some(further) = self.further.as_ref().filter(|_| self.lane == Some(0)) else { return };
+        let now = cx.now();
+        if state.next_look.is_some_and(|next| now < next) {
+            return;
+        }
+        state.next_look = Some(now + LOOK);
+        if state.engine.look_at_load(further.load(), now) {
+            // As many channels as this one has: where windows are small one would not show what it is worth.
+            let channels = state.channels.iter().filter(|open| open.connection == self.connection).count();
+            if !further.another(channels, &mut cx.control()) {
+                state.engine.connection_refused();
             }
         }
     }

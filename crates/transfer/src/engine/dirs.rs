@@ -50,11 +50,13 @@ pub(crate) struct Item {
     pub(super) again: bool,
     /// The target's end lets nobody rename: it is written under its final name.
     pub(super) in_place: bool,
+    /// Not in a batch: one that it was in may still be worked on.
+    pub(super) alone: bool,
 }
 
 impl Item {
     pub(super) fn top(source: Vec<u8>, target: Vec<u8>, info: Info) -> Self {
-        Self { source, target, info, parent: None, linked: true, again: false, in_place: false }
+        Self { source, target, info, parent: None, linked: true, again: false, in_place: false, alone: false }
     }
 }
 
@@ -224,6 +226,7 @@ impl Engine {
             linked: entry.info.kind != Kind::Dir,
             again: false,
             in_place: false,
+            alone: false,
         };
         if let Some(dir) = self.dirs.get_mut(key) {
             dir.children += 1;
