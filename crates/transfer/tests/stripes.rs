@@ -123,7 +123,7 @@ fn what_was_sent_on_a_dead_channel_goes_over_the_others() {
 #[test]
 fn small_files_in_batches_go_over_all_the_channels_that_were_asked_for_and_outlive_one() {
     for direction in [Direction::Upload, Direction::Download] {
-        for dies in [None, Some((2, 5))] {
+        for dies in [None, Some((2, 6)), Some((2, 8))] {
             let temp = TempTree::new();
             for n in 0..1500 {
                 temp.file(format!("from/{}/{n}", n % 7), 4_000 + n);

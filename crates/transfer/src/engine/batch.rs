@@ -56,6 +56,8 @@ pub(super) struct Batches {
     bytes: u64,
     /// Download: what the answer may take.
     asked: usize,
+    /// One or more have been.
+    sent: bool,
     under_way: Table<Batch>,
 }
 
@@ -67,6 +69,7 @@ impl Batches {
             files: Vec::new(),
             bytes: 0,
             asked: 0,
+            sent: false,
             under_way: Table::new(),
         }
     }
@@ -208,6 +211,7 @@ impl Engine {
         let files = std::mem::take(&mut self.batches.files);
         let bytes = std::mem::take(&mut self.batches.bytes);
         self.batches.asked = 0;
+        self.batches.sent = true;
         let count = files.len() as u32;
         self.flow.bytes += bytes;
         self.flow.requests += 1;
@@ -240,9 +244,9 @@ impl Engine {
         dropped
     }
 
-    /// A batch is under way, and there will be more: several channels could share them.
+    /// A batch has been sent, and there will be more: several channels could share them.
     pub(super) fn batches_to_share(&self) -> bool {
-        self.batches.under_way.len() > 0 && !(self.walk.is_empty() && self.top.is_empty())
+        self.batches.sent && !(self.walk.is_empty() && self.top.is_empty())
     }
 
     /// The channel that a batch was sent on is gone: its files go the ordinary way.

@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use lh_sftp::{RunningSum, extension};
 use lh_wire::Reader;
 
-use crate::end::{DIGEST_BLOCK, Done, Fault, Op, Outcome};
+use crate::end::{Change, DIGEST_BLOCK, Done, Fault, Op, Outcome};
 use crate::options::Verify;
 use crate::table::Key;
 use crate::wording::Deed;
@@ -245,6 +245,14 @@ impl Engine {
                 Direction::Download => file.prefix,
                 Direction::Relay => file.write_at,
             };
+            if file.holes.left_out
+                && let Some(handle) = file.target.clone()
+            {
+                // A hole at its end is not there before it has its length.
+                let change = Change { size: Some(end), ..Change::default() };
+                self.start(Side::Target, Op::SetHandle { handle: &handle, change }, Token::Nothing);
+            }
+            let Some(file) = self.files.get_mut(key) else { return true };
             let (mode, step) =
                 if by_digests { (Mode::Digests, DIGEST_RANGE) } else { (Mode::Samples, SAMPLE) };
             let todo = Todo::All { next: 0, end, step };
