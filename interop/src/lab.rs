@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
@@ -38,6 +39,14 @@ impl Ran {
         assert_eq!(self.code, 0, "{what}: exit {}\nstdout: {}\nstderr: {}", self.code, self.text(), self.err);
         self
     }
+}
+
+fn make_key(keygen: &Path, file: &Path, kind: &str, bits: &str) {
+    let comment = file.file_name().unwrap_or_default();
+    let mut command = Command::new(keygen);
+    command.args(["-q", "-t", kind, "-b", bits, "-N", "", "-C"]).arg(comment).arg("-f").arg(file);
+    let done = command.stdin(Stdio::null()).output().unwrap();
+    assert!(done.status.success(), "{}: {}", keygen.display(), String::from_utf8_lossy(&done.stderr));
 }
 
 /// Ends the whole program, with the name of the test that hangs, unless what it returns is dropped in time: a test that
@@ -76,20 +85,24 @@ impl Lab {
         let lab = Self { dir, _watch: watch() };
         let keygen = find("ssh-keygen").unwrap_or_else(|| crate::our("lhssh-keygen"));
         for (file, kind, bits) in [
-            ("host_ed25519", "ed25519", None),
-            ("host_rsa", "rsa", Some("2048")),
-            ("host_ecdsa", "ecdsa", Some("256")),
-            ("user_ed25519", "ed25519", None),
-            ("user_rsa", "rsa", Some("2048")),
-            ("user_ecdsa", "ecdsa", Some("384")),
+            ("host_ed25519", "ed25519", "256"),
+            ("host_ecdsa", "ecdsa", "256"),
+            ("user_ed25519", "ed25519", "256"),
+            ("user_ecdsa", "ecdsa", "384"),
         ] {
-            let mut command = Command::new(&keygen);
-            command.args(["-q", "-t", kind, "-N", "", "-C", file, "-f"]).arg(lab.path(file));
-            if let Some(bits) = bits {
-                command.args(["-b", bits]);
-            }
-            let done = command.stdin(Stdio::null()).output().unwrap();
-            assert!(done.status.success(), "{}: {}", keygen.display(), String::from_utf8_lossy(&done.stderr));
+            make_key(&keygen, &lab.path(file), kind, bits);
+        }
+        // These take long to find: one pair of them does for all the folders of a program.
+        static RSA: OnceLock<[(&str, [String; 2]); 2]> = OnceLock::new();
+        let pairs = RSA.get_or_init(|| {
+            ["host_rsa", "user_rsa"].map(|file| {
+                make_key(&keygen, &lab.path(file), "rsa", "2048");
+                (file, [lab.read(file), lab.read(&format!("{file}.pub"))])
+            })
+        });
+        for (file, [private, public]) in pairs {
+            lab.write(file, private);
+            lab.write(&format!("{file}.pub"), public);
         }
         let public = ["user_ed25519.pub", "user_rsa.pub", "user_ecdsa.pub"].map(|name| lab.read(name));
         lab.write("authorized_keys", &public.concat());

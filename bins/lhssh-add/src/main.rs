@@ -27,7 +27,8 @@ const NO_AGENT: u8 = 2;
 const FATAL: u8 = 255;
 
 /// The keys that are added when none is named, below `~/.ssh`.
-const DEFAULT_KEYS: [&str; 5] = ["id_rsa", "id_ecdsa", "id_ecdsa_sk", "id_ed25519", "id_ed25519_sk"];
+const DEFAULT_KEYS: [&str; 6] =
+    ["id_rsa", "id_ecdsa", "id_ecdsa_sk", "id_ed25519", "id_ed25519_sk", "id_mldsa44_ed25519"];
 
 fn main() -> ExitCode {
     // A file opened later must not get the number of a standard descriptor that was closed.

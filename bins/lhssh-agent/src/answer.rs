@@ -141,7 +141,7 @@ fn sign(
             return Outcome::Reply(Reply::Failure);
         }
         let fingerprint = log.fingerprint(&held.public);
-        let comment: String = held.comment.chars().filter(|c| !c.is_control()).collect();
+        let comment: String = held.comment.chars().filter(|&c| !lh_wire::is_hidden(c)).collect();
         let question = format!("Allow use of key {comment}?\nKey fingerprint {fingerprint}.{whom}");
         return Outcome::Ask(Signing { key: blob.to_vec(), data: data.to_vec(), flags, question });
     }

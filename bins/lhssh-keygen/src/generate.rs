@@ -23,6 +23,7 @@ const MIN_PEM_PASSPHRASE: usize = 5;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Family {
     Ed25519,
+    MlDsa44Ed25519,
     Ecdsa,
     Rsa,
 }
@@ -31,6 +32,7 @@ impl Family {
     const fn file_name(self) -> &'static str {
         match self {
             Self::Ed25519 => "id_ed25519",
+            Self::MlDsa44Ed25519 => "id_mldsa44_ed25519",
             Self::Ecdsa => "id_ecdsa",
             Self::Rsa => "id_rsa",
         }
@@ -40,6 +42,7 @@ impl Family {
     fn by_name(name: &str) -> Outcome<(Self, Option<u32>)> {
         Ok(match name.to_ascii_lowercase().as_str() {
             "ed25519" | "ssh-ed25519" => (Self::Ed25519, None),
+            "mldsa44-ed25519" | "ssh-mldsa44-ed25519@openssh.com" => (Self::MlDsa44Ed25519, None),
             "ecdsa" => (Self::Ecdsa, None),
             "ecdsa-sha2-nistp256" => (Self::Ecdsa, Some(256)),
             "ecdsa-sha2-nistp384" => (Self::Ecdsa, Some(384)),
@@ -57,6 +60,7 @@ impl Family {
     fn sized(self, bits: Option<u32>) -> Outcome<(KeyType, Option<u32>)> {
         Ok(match self {
             Self::Ed25519 => (KeyType::Ed25519, None),
+            Self::MlDsa44Ed25519 => (KeyType::MlDsa44Ed25519, None),
             Self::Ecdsa => match bits {
                 None | Some(256) => (KeyType::EcdsaP256, None),
                 Some(384) => (KeyType::EcdsaP384, None),
@@ -148,6 +152,7 @@ pub(crate) fn host_keys(arguments: &Arguments) -> Outcome {
         ("RSA", KeyType::Rsa, Some(RSA_BITS), "ssh_host_rsa_key"),
         ("ECDSA", KeyType::EcdsaP256, None, "ssh_host_ecdsa_key"),
         ("ED25519", KeyType::Ed25519, None, "ssh_host_ed25519_key"),
+        ("MLDSA44-ED25519", KeyType::MlDsa44Ed25519, None, "ssh_host_mldsa44_ed25519_key"),
     ] {
         let path = folder.join(name);
         match fs::metadata(&path) {
@@ -191,11 +196,11 @@ pub(crate) fn save(
     passphrase: &[u8],
 ) -> Outcome {
     let failed = |why: &str| error(format!("Saving key \"{}\" failed: {why}", shown(path)));
-    let ed25519 = key.public().key_type() == "ssh-ed25519";
-    let format = match arguments.format {
-        Some(Format::Pkcs8) => Some(PemFormat::Pkcs8),
-        // The traditional format has no room for them: OpenSSH writes its own.
-        Some(Format::Pem) if !ed25519 => Some(PemFormat::Traditional),
+    // Where a format has no room for a kind of key, OpenSSH writes its own.
+    let format = match (arguments.format, key.public().key_type()) {
+        (Some(_), "ssh-mldsa44-ed25519@openssh.com") | (Some(Format::Pem), "ssh-ed25519") => None,
+        (Some(Format::Pkcs8), _) => Some(PemFormat::Pkcs8),
+        (Some(Format::Pem), _) => Some(PemFormat::Traditional),
         _ => None,
     };
     let text = match format {

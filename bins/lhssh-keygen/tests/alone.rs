@@ -189,9 +189,13 @@ fn missing_host_keys_are_made_below_a_prefix() {
     room.write("root/etc/ssh/ssh_host_rsa_key", "kept");
     let prefix = room.path("root").display().to_string();
     let out = room.ours(&["-A", "-f", &prefix]);
-    assert_eq!(out, "lhssh-keygen: generating new host keys: ECDSA ED25519 \n");
+    assert_eq!(out, "lhssh-keygen: generating new host keys: ECDSA ED25519 MLDSA44-ED25519 \n");
     assert_eq!(room.text("root/etc/ssh/ssh_host_rsa_key"), "kept");
     assert!(room.path("root/etc/ssh/ssh_host_ed25519_key.pub").exists());
+    assert!(
+        room.text("root/etc/ssh/ssh_host_mldsa44_ed25519_key.pub")
+            .starts_with("ssh-mldsa44-ed25519@openssh.com AAAA")
+    );
     assert_eq!(room.ours(&["-A", "-f", &prefix]), "");
 }
 
@@ -321,7 +325,7 @@ fn what_this_build_cannot_do_is_refused() {
         ("-t ed25519-sk -N x -f k", 255, "no support for FIDO security keys (-w provider)\n"),
         ("-t ecdsa-sk -N x -f k", 255, "no support for FIDO security keys (-w provider)\n"),
         ("-K", 255, "no support for FIDO security keys (-w provider)\n"),
-        ("-t mldsa44-ed25519 -N x -f k", 255, "unknown key type mldsa44-ed25519\n"),
+        ("-t mldsa65-ed25519 -N x -f k", 255, "unknown key type mldsa65-ed25519\n"),
         ("-t rsa -b 1032 -N x -f k", 1, "not supported yet\n"),
         ("-t ed25519 -N x -f k -Z rot13", 255, "Invalid OpenSSH-format cipher 'rot13'\n"),
         ("-D library", 1, "not supported yet\n"),

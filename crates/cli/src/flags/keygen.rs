@@ -93,7 +93,7 @@ pub static KEYGEN: Program = Program {
             't',
             "type",
             Works,
-            "Type of a new key: ed25519 (default), ecdsa or rsa; with -s, how to sign.",
+            "Type of a new key: ed25519 (default), ecdsa, rsa or mldsa44-ed25519; with -s, how to sign.",
         ),
         Flag::plain('U', Works, "The key that signs is in an agent."),
         Flag::plain('u', Works, "With -k: add to a list."),
