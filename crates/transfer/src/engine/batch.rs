@@ -122,6 +122,8 @@ impl Engine {
         if file.size > SMALL_FILE
             || !matches!(file.item.info.kind, Kind::File)
             || file.item.alone
+            // Its other names wait to hear of it.
+            || file.leads
             || self.may_be_done(&file.item)
         {
             return false;
