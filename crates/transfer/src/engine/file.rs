@@ -211,10 +211,11 @@ impl File {
     /// `len` bytes at `offset` have been sent. True when that was not for the first time.
     pub(super) fn sent_again(&mut self, offset: u64, len: u32) -> bool {
         let again = self.again.last().is_some_and(|&(at, _)| at == offset && offset < self.requested);
-        if again && let Some((at, whole)) = self.again.pop() {
-            if let Some(rest @ 1..) = whole.checked_sub(len) {
-                self.again.push((at + u64::from(len), rest));
-            }
+        if again
+            && let Some((at, whole)) = self.again.pop()
+            && let Some(rest @ 1..) = whole.checked_sub(len)
+        {
+            self.again.push((at + u64::from(len), rest));
         }
         again
     }
