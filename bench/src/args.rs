@@ -11,12 +11,14 @@ use crate::cipher_suite::CipherSuite;
 pub(crate) const USAGE: &str = "\
 usage: lh-bench [options]   (usually: cargo xtask bench [options])
 
-  --scenario NAME[,NAME…]   pipe copy setup small list crypto scale memory keys forward wan
-                            (default: all but wan, which needs root and takes long)
+  --scenario NAME[,NAME…]   pipe copy setup small list crypto scale memory keys forward kills huge-tree
+                            wan (default: all but the last three, which take long; wan needs root)
   --cipher SUITE[,SUITE…]   CIPHER or CIPHER+MAC, @openssh.com may be left out; what does not
                             encrypt too (none+MAC, aes128-gmac), for suites that can
   --size BYTES              for pipe and copy, with K, M or G (powers of 1024; default 512M); files of wan
                             (default: what the path takes in --duration, as far as memory allows)
+  --files N                 for small and kills (default 2000) and huge-tree (default 1000000)
+  --file-size BYTES         of each file of small and kills (default 0.5 to 7.5 kB, and 4K)
   --rounds N                rounds of each table (default 3)
   --peer NAME=PATH          mscp, rclone, lftp, rsync, dropbear: the program; any other name: a folder
                             with another OpenSSH-like suite (bin/ssh, bin/scp, sbin/sshd; hpnssh… too)
@@ -28,8 +30,8 @@ usage: lh-bench [options]   (usually: cargo xtask bench [options])
   --server-prefix COMMAND   runs servers, e.g. 'ip netns exec far'
   --client-prefix COMMAND   runs clients
   --duration TIME           wan: how long each contestant sends (default 20s)
-  --only TEXT               wan: only what has this text in WAY: NAME, as `up: longhaul, pipe`; may be
-                            repeated
+  --only TEXT               wan: only what has this text in WAY: NAME, as `up: longhaul, pipe`; small, kills,
+                            huge-tree: tables with this word in their heading, as `up`; may be repeated
   --rtt TIME --rate RATE --loss PART --queue BYTES --mtu BYTES --congestion NAME --tcp-buffer BYTES
   --seed N --link KIND      wan: the path, as for `cargo xtask wan` (default: 2gbit, 50ms, no loss, cubic)
   --out DIR                 where report.md and report.json go (default: target/bench)
@@ -37,11 +39,27 @@ usage: lh-bench [options]   (usually: cargo xtask bench [options])
 ";
 
 /// All scenarios in the order in which they run.
-pub(crate) const SCENARIOS: &[&str] =
-    &["pipe", "copy", "setup", "small", "list", "crypto", "scale", "memory", "keys", "forward", WAN];
+pub(crate) const SCENARIOS: &[&str] = &[
+    "pipe",
+    "copy",
+    "setup",
+    "small",
+    "list",
+    "crypto",
+    "scale",
+    "memory",
+    "keys",
+    "forward",
+    "kills",
+    "huge-tree",
+    WAN,
+];
 
-/// The scenario over an emulated path, which runs only where it is named.
+/// The scenario over an emulated path.
 const WAN: &str = "wan";
+
+/// Scenarios that run only where they are named.
+const LONG: &[&str] = &["kills", "huge-tree", WAN];
 
 const DEFAULT_SUITES: &[&str] =
     &["aes128-gcm", "chacha20-poly1305", "aes128-ctr+umac-64-etm", "aes128-ctr+hmac-sha2-256-etm"];
@@ -52,6 +70,9 @@ pub(crate) struct Options {
     pub(crate) scenarios: Vec<String>,
     pub(crate) suites: Vec<CipherSuite>,
     pub(crate) size: u64,
+    /// How many files of a tree, and how long each.
+    pub(crate) files: Option<usize>,
+    pub(crate) file_size: Option<u64>,
     pub(crate) rounds: usize,
     pub(crate) peers: Vec<(String, PathBuf)>,
     pub(crate) without: Vec<String>,
@@ -85,9 +106,15 @@ impl Options {
             names.iter().map(|name| CipherSuite::parse(name)).collect()
         };
         let mut options = Self {
-            scenarios: SCENARIOS.iter().filter(|&&name| name != WAN).map(|&name| name.to_owned()).collect(),
+            scenarios: SCENARIOS
+                .iter()
+                .filter(|name| !LONG.contains(*name))
+                .map(|&name| name.to_owned())
+                .collect(),
             suites: suites(DEFAULT_SUITES)?,
             size: 512 << 20,
+            files: None,
+            file_size: None,
             rounds: 3,
             peers: Vec::new(),
             without: Vec::new(),
@@ -130,6 +157,8 @@ impl Options {
                     options.size = size(value)?;
                     options.said.size = true;
                 }
+                "--files" => options.files = Some(count(value)?),
+                "--file-size" => options.file_size = Some(size(value)?),
                 "--duration" => options.duration = units::time(value)?,
                 "--option" if value.contains('=') => options.own.push(value.clone()),
                 "--only" => options.only.push(value.clone()),

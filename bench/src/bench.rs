@@ -153,6 +153,11 @@ impl Bench {
             .env_remove("LS_COLORS");
     }
 
+    /// Our clients with OpenSSH's server, where that is installed; whether its clients take part or not.
+    pub(crate) fn ours_with_stock_server(&self) -> Option<Contestant> {
+        self.ours().with_stock_server(find("sshd")?)
+    }
+
     /// Longhaul.
     pub(crate) fn ours(&self) -> &Contestant {
         &self.field[0]

@@ -71,6 +71,7 @@ pub(crate) enum Mover {
 }
 
 /// The programs of one contestant.
+#[derive(Clone)]
 pub(crate) enum Kind {
     /// Longhaul, or a suite with OpenSSH's command lines.
     Suite { ours: bool, ssh: PathBuf, scp: PathBuf, sshd: PathBuf },
@@ -81,6 +82,7 @@ pub(crate) enum Kind {
 }
 
 /// One contestant.
+#[derive(Clone)]
 pub(crate) struct Contestant {
     pub(crate) name: String,
     pub(crate) kind: Kind,
@@ -118,6 +120,36 @@ impl Contestant {
             Kind::Suite { ours, sshd, .. } => Some(suites::server(bench, *ours, sshd, with)),
             Kind::Mover { sshd, .. } => Some(suites::server(bench, false, sshd, with)),
             Kind::Dropbear { dropbear, .. } => suites::dropbear_server(bench, dropbear, with),
+        }
+    }
+
+    /// These clients with OpenSSH's server.
+    pub(crate) fn with_stock_server(&self, sshd: PathBuf) -> Option<Self> {
+        let Kind::Suite { ssh, scp, .. } = &self.kind else { return None };
+        let kind = Kind::Suite { ours: false, ssh: ssh.clone(), scp: scp.clone(), sshd };
+        let name = format!("{} to openssh's sshd", self.name);
+        Some(Self { name, kind, version: self.version.clone() })
+    }
+
+    /// A tree through `tar` at both ends of a session, `None` where there is none.
+    pub(crate) fn tar(&self, bench: &Bench, with: &Variation, task: &Task<'_>) -> Option<Client> {
+        match &self.kind {
+            Kind::Suite { ssh, .. } if self.can(with) => suites::tar(bench, ssh, with, task),
+            _ => None,
+        }
+    }
+
+    /// `ls PATTERN` of `sftp`, whose output goes to a file; `None` where there is none.
+    pub(crate) fn listing(
+        &self,
+        bench: &Bench,
+        with: &Variation,
+        pattern: &Path,
+        to: &Path,
+    ) -> Option<Client> {
+        match &self.kind {
+            Kind::Suite { scp, .. } if self.can(with) => suites::listing(bench, scp, with, pattern, to),
+            _ => None,
         }
     }
 

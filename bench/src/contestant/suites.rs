@@ -107,6 +107,47 @@ pub(super) fn client(bench: &Bench, ssh: &Path, scp: &Path, with: &Variation, ta
     }
 }
 
+/// Runs a script by `sh`, with a client and its arguments as `"$0" "$@"`.
+fn script(line: String, client: &Path, args: Vec<String>) -> Client {
+    let words = ["-c".to_owned(), line, client.display().to_string()];
+    Client::new(Program::new(Path::new("/bin/sh"), words.into_iter().chain(args)))
+}
+
+/// A tree through `tar` at both ends.
+pub(super) fn tar(bench: &Bench, ssh: &Path, with: &Variation, task: &Task<'_>) -> Option<Client> {
+    let mut args = options(bench, ssh, with);
+    args.extend(["-p".to_owned(), "{port}".to_owned(), format!("{}@{{address}}", bench.user())]);
+    let packing = |tree: &Path| format!("tar -C {} -cf - .", tree.display());
+    let unpacking = |tree: &Path| format!("mkdir -p {0} && tar -C {0} -xf -", tree.display());
+    let line = match task {
+        Task::PutTree(from, to) => format!("{} | \"$0\" \"$@\" '{}'", packing(from), unpacking(to)),
+        Task::GetTree(from, to) => format!("\"$0\" \"$@\" '{}' | ( {} )", packing(from), unpacking(to)),
+        _ => return None,
+    };
+    Some(script(line, ssh, args))
+}
+
+/// `ls PATTERN` by the `sftp` beside `scp`.
+pub(super) fn listing(
+    bench: &Bench,
+    scp: &Path,
+    with: &Variation,
+    pattern: &Path,
+    to: &Path,
+) -> Option<Client> {
+    let name = scp.file_name()?.to_str()?.replace("scp", "sftp");
+    let sftp = scp.with_file_name(name);
+    if !sftp.is_file() {
+        return None;
+    }
+    bench.lab.write("list.batch", &format!("ls -1 {}\n", pattern.display()));
+    let mut args = options(bench, &sftp, with);
+    args.extend(["-q", "-b"].map(str::to_owned));
+    args.extend([bench.lab.arg("list.batch"), "-P".to_owned(), "{port}".to_owned()]);
+    args.push(format!("{}@{{address}}", bench.user()));
+    Some(script(format!("exec \"$0\" \"$@\" >{}", to.display()), &sftp, args))
+}
+
 /// Converts the lab's keys for dropbear; false where that cannot be done.
 pub(super) fn dropbear_keys(bench: &Bench) -> bool {
     let Some(convert) = find("dropbearconvert") else { return false };

@@ -3,13 +3,18 @@
 mod crypto;
 mod forward;
 mod keys;
+mod kills;
 mod master;
 mod memory;
 mod pipeline;
 mod scale;
 mod setup;
 mod transfer;
+mod tree;
 mod wan;
+
+use std::fs;
+use std::path::Path;
 
 use crate::bench::Bench;
 use crate::end::Report;
@@ -33,6 +38,8 @@ pub(crate) fn run(bench: &Bench, name: &str) -> Result<Vec<Table>, String> {
         "keys" => keys::run(bench),
         "scale" => scale::run(bench),
         "forward" => forward::run(bench),
+        "kills" => kills::run(bench),
+        "huge-tree" => tree::run(bench),
         "wan" => wan::run(bench),
         _ => Err(format!("no scenario {name}")),
     }
@@ -101,6 +108,23 @@ fn ceiling(bench: &Bench, cipher: Option<String>, bytes: u64) -> (Server, Client
     }
     let server = Server { program: Program::new(&bench.me, sink), listens: false };
     (server, Client::new(Program::new(&bench.me, source)))
+}
+
+/// Many small files in twenty folders. Without a size they have 0.5 to 7.5 kB.
+fn small_files(tree: &Path, files: usize, size: impl Into<Option<u64>>) -> Result<u64, String> {
+    let size = size.into();
+    let mut bytes = 0;
+    for index in 0..files {
+        let folder = tree.join(format!("folder-{:02}", index % 20));
+        let length =
+            size.map_or(500 + (index * 37) % 7000, |size| usize::try_from(size).unwrap_or(usize::MAX));
+        bytes += length as u64;
+        let content = vec![b'a' + (index % 26) as u8; length];
+        fs::create_dir_all(&folder)
+            .and_then(|()| fs::write(folder.join(format!("file-{index:06}.dat")), content))
+            .map_err(|error| format!("{}: {error}", folder.display()))?;
+    }
+    Ok(bytes)
 }
 
 /// Bytes for a heading.

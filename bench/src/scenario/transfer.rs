@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Read as _;
 use std::path::Path;
 
-use super::{ceiling, ends, rate, size_text};
+use super::{ceiling, ends, rate, size_text, small_files};
 use crate::bench::{Bench, remove};
 use crate::cipher_suite::CipherSuite;
 use crate::contestant::{Contestant, Kind, Task, Variation};
@@ -48,7 +48,7 @@ pub(super) fn pipe(bench: &Bench) -> Result<Vec<Table>, String> {
 /// One run of a contestant, `None` where it cannot do the task.
 fn entry<'a>(
     bench: &'a Bench,
-    who: &'a Contestant,
+    who: &Contestant,
     with: &Variation,
     task: &Task<'_>,
     mut judge: impl FnMut(&Sample) -> Result<Vec<crate::table::Measured>, String> + 'a,
@@ -98,6 +98,18 @@ pub(super) fn copy(bench: &Bench) -> Result<Vec<Table>, String> {
                 });
                 entries.extend(one.map(|one| warmed(one, blob, target)));
             }
+            if let (Some(server), Some(mut client)) =
+                (bench.ours().server(bench, &with), bench.ours().client(bench, &with, &task))
+            {
+                client.program.args.insert(0, "--no-verify".to_owned());
+                let target = &target;
+                let unverified = Entry::new("longhaul, unverified", Role::Peer, move || {
+                    let sample = job::run(bench, Some(&server), &client)?;
+                    remove(target);
+                    Ok(rate(&sample, size))
+                });
+                entries.push(warmed(unverified, &blob, target));
+            }
             entries.extend(tcp_ceilings(bench, suite, size));
             let cp = Client::new(Program::new(Path::new("cp"), [path(&blob), path(&target)]));
             let target = &target;
@@ -142,17 +154,9 @@ fn same(left: &Path, right: &Path) -> bool {
 
 /// Two thousand small files in a few folders.
 pub(super) fn small(bench: &Bench) -> Result<Vec<Table>, String> {
-    let files = if bench.options.smoke { 60 } else { 2000 };
+    let files = if bench.options.smoke { 60 } else { bench.options.files.unwrap_or(2000) };
     let tree = bench.data("tree");
-    let mut bytes = 0;
-    for index in 0..files {
-        let dir = tree.join(format!("folder-{:02}", index % 20));
-        let content = vec![b'a' + (index % 26) as u8; 500 + (index * 37) % 7000];
-        bytes += content.len() as u64;
-        fs::create_dir_all(&dir)
-            .and_then(|()| fs::write(dir.join(format!("file-{index:05}.dat")), content))
-            .map_err(|error| format!("{}: {error}", dir.display()))?;
-    }
+    let bytes = small_files(&tree, files, bench.options.file_size)?;
     let target = bench.data("tree-copied");
     let judge = |sample: &Sample| {
         let arrived = count_files(&target);
@@ -171,11 +175,20 @@ pub(super) fn small(bench: &Bench) -> Result<Vec<Table>, String> {
     let mut tables = Vec::new();
     for (way, task) in [("up", Task::PutTree(&tree, &target)), ("down", Task::GetTree(&tree, &target))] {
         let mut entries = Vec::new();
-        for who in &bench.field {
-            entries.extend(entry(bench, who, &with, &task, judge));
+        for who in bench.field.iter().cloned().chain(bench.ours_with_stock_server()) {
+            entries.extend(entry(bench, &who, &with, &task, judge));
+            if let (Some(server), Some(client)) = (who.server(bench, &with), who.tar(bench, &with, &task)) {
+                let name = format!("tar, {}", who.name);
+                entries.push(Entry::new(name, Role::Peer, move || {
+                    judge(&job::run(bench, Some(&server), &client)?)
+                }));
+            }
         }
         let cp = Client::new(Program::new(Path::new("cp"), ["-r".to_owned(), path(&tree), path(&target)]));
         entries.push(Entry::new("cp -r", Role::Ceiling, move || judge(&job::run(bench, None, &cp)?)));
+        if !bench.options.only.is_empty() && !bench.options.only.iter().any(|only| only == way) {
+            continue;
+        }
         let title = format!("{files} small files {way}, {:.1} MB, {}", bytes as f64 / 1e6, suite_name(bench));
         tables.push(interleave("small", title, bench.options.rounds, entries));
     }
@@ -187,7 +200,7 @@ fn suite_name(bench: &Bench) -> String {
     bench.options.suites[0].name()
 }
 
-fn count_files(dir: &Path) -> usize {
+pub(super) fn count_files(dir: &Path) -> usize {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
     entries.map(|entry| if entry.path().is_dir() { count_files(&entry.path()) } else { 1 }).sum()
 }
@@ -199,11 +212,11 @@ pub(super) fn list(bench: &Bench) -> Result<Vec<Table>, String> {
     let failed = |error: std::io::Error| format!("{}: {error}", dir.display());
     fs::create_dir_all(&dir).map_err(failed)?;
     for index in 0..files {
-        fs::write(dir.join(format!("entry-{index:06}.txt")), b"x").map_err(failed)?;
+        fs::write(dir.join(format!("entry-{index:06}.dat")), b"x").map_err(failed)?;
     }
     let target = bench.data("few");
     fs::create_dir_all(&target).map_err(failed)?;
-    let pattern = "entry-*0042?.txt";
+    let pattern = "entry-*0042?.dat";
     let expected = files / 100_000 * 10 + if files < 100_000 { 10 } else { 0 };
     let judge = |sample: &Sample| {
         let arrived = count_files(&target);
@@ -224,7 +237,34 @@ pub(super) fn list(bench: &Bench) -> Result<Vec<Table>, String> {
         entries.extend(entry(bench, who, &with, &Task::Glob(&dir, pattern, &target), judge));
     }
     let title = format!("{expected} files by a wildcard out of {files}, {}", suite_name(bench));
-    let table = interleave("list", title, bench.options.rounds, entries);
+    let mut tables = vec![interleave("list", title, bench.options.rounds, entries)];
+    let listed = bench.data("listed");
+    let names = files / 100;
+    let mut entries = Vec::new();
+    for who in bench.field.iter().cloned().chain(bench.ours_with_stock_server()) {
+        let (Some(server), Some(client)) =
+            (who.server(bench, &with), who.listing(bench, &with, &dir.join("*77.dat"), &listed))
+        else {
+            continue;
+        };
+        let listed = &listed;
+        entries.push(Entry::new(who.name.clone(), who.role(), move || {
+            let sample = job::run(bench, Some(&server), &client)?;
+            let found = fs::read_to_string(listed).unwrap_or_default();
+            // The command itself is echoed.
+            let found =
+                found.lines().filter(|line| !line.starts_with("sftp>") && line.ends_with("77.dat")).count();
+            match found == names {
+                true => Ok(vec![
+                    ("s", Better::Lower, sample.wall_s),
+                    ("CPU-ms in all", Better::Lower, sample.cpu_ms()),
+                ]),
+                false => Err(format!("{found} names, not {names}")),
+            }
+        }));
+    }
+    let title = format!("sftp's ls DIR/*77.dat, {names} of {files}, {}", suite_name(bench));
+    tables.push(interleave("list", title, bench.options.rounds, entries));
     remove(&dir);
-    Ok(vec![table])
+    Ok(tables)
 }

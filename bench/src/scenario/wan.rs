@@ -110,8 +110,8 @@ impl<'a> Scene<'a> {
         for (name, near, far) in &pairs {
             let Some(server) = far.server(bench, &with) else { continue };
             entries.extend(self.pipe(name, near, &server, &with, &baseline));
-            // OpenSSH's clients and, for what it receives, its server have a window that stays as it is.
-            let fixed = if self.way == Way::Down { near.name == "openssh" } else { far.name == "openssh" };
+            // OpenSSH's clients have a window that stays as it is; so has its server, but ours has several channels then.
+            let fixed = near.name == "openssh";
             let file = if fixed { &part } else { &source };
             entries.extend(self.file(name, near, &server, &with, (file, &target), &baseline));
         }

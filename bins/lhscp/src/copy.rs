@@ -254,14 +254,14 @@ fn relay(
             let client = log_in(arguments, target, &mut ui);
             let _ = connected.send(client.is_some());
             if let Some(mut client) = client {
-                carry_out(&mut client, &job, Side::Target, None, &mut ui);
+                carry_out(&mut client, &job, Side::Target, Some(1), &mut ui);
                 client.close();
             }
         });
         if !both_connected.recv().unwrap_or(false) {
             return NO_CONNECTION;
         }
-        carry_out(&mut client, &job, Side::Source, None, &mut ui);
+        carry_out(&mut client, &job, Side::Source, Some(1), &mut ui);
         0
     });
     let limited = arguments.limited();

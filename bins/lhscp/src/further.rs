@@ -1,30 +1,50 @@
-//! Further connections of a copy (`-j`).
+//! Further connections of a copy, as many as `-j` says, or as are found to help.
 //!
 //! A server that gives tickets (a Longhaul server) is joined by them: no login, no question, and each connection has a process
 //! of its own there. To others further channels come first, and an ordinary login with what needs nobody to answer
-//! (`BatchMode`) only when the server allows no more of them.
+//! (`BatchMode`) only when the server allows no more of them, or when one connection is what holds the copy up.
 
 use std::collections::VecDeque;
+use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 
 use lh_client::{
     LogLevel, Options as ClientOptions, SessionSetup, Start, TerminalUi, Ticket, answer_by_default, connect,
 };
 use lh_driver::{ChannelOptions, Control, ControlCx, ControlEvent};
-use lh_transfer::{Further, Job, Side};
+use lh_transfer::{Further, Job, Load, Side};
 
 use crate::inside::mark_as_bulk;
+use crate::load::Gauge;
 
 /// Channels of one further connection: what OpenSSH's server allows.
 const CHANNELS: usize = 10;
 
+/// What a connection is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    /// In place of a channel that is waited for.
+    Channel,
+    /// One more, with channels that nobody waits for.
+    Another,
+}
+
 /// What the thread that connects is to do next.
-enum Want {
-    Join(Ticket),
-    LogIn,
+struct Want {
+    purpose: Purpose,
+    /// To be joined with; else by a login.
+    ticket: Option<Ticket>,
+    channels: usize,
+}
+
+/// The thread that connects; it is there when it is first needed.
+enum Worker {
+    None,
+    Running(Sender<Want>),
+    Over,
 }
 
 /// Makes the connections of one job, one after the other: a server that counts those who log in sees one at a time.
@@ -33,8 +53,10 @@ pub(crate) struct Connector {
     side: Side,
     options: ClientOptions,
     /// Tickets that the server has not answered about.
-    asked: Mutex<VecDeque<Ticket>>,
-    wants: Mutex<Option<Sender<Want>>>,
+    asked: Mutex<VecDeque<(Ticket, Purpose)>>,
+    worker: Mutex<Worker>,
+    me: Weak<Self>,
+    gauge: Mutex<Gauge>,
     /// The threads of the connections, and whether each is connected.
     running: Mutex<Vec<(Arc<AtomicBool>, JoinHandle<()>)>>,
 }
@@ -44,38 +66,35 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Connector {
-    /// A connector for `job`, whose first connection was made with `options`.
-    pub(crate) fn new(job: &Job, side: Side, options: &ClientOptions) -> Arc<Self> {
+    /// A connector for `job`, whose first connection was made with `options` and has this socket.
+    pub(crate) fn new(job: &Job, side: Side, options: &ClientOptions, socket: BorrowedFd<'_>) -> Arc<Self> {
         let mut options = options.clone();
         // Nobody is asked, and the first connection has said what there was to say.
         options.config.settings.batch_mode.force(true);
         options.log_level = LogLevel::Quiet;
-        let (wants, wanted) = channel();
-        let connector = Arc::new(Self {
+        Arc::new_cyclic(|me| Self {
             job: job.clone(),
             side,
             options,
             asked: Mutex::default(),
-            wants: Mutex::new(Some(wants)),
+            worker: Mutex::new(Worker::None),
+            me: me.clone(),
+            gauge: Mutex::new(Gauge::new(socket, side)),
             running: Mutex::default(),
-        });
-        let of_thread = Arc::clone(&connector);
-        // Nobody waits for this one: it may be connecting when everything is done.
-        std::thread::spawn(move || of_thread.work(&wanted));
-        connector
+        })
     }
 
     /// The server has answered about the oldest ticket.
     pub(crate) fn replied(&self, ok: bool) {
-        let Some(ticket) = locked(&self.asked).pop_front() else { return };
-        if !ok || !self.want(Want::Join(ticket)) {
-            self.job.connection_failed(false);
+        let Some((ticket, purpose)) = locked(&self.asked).pop_front() else { return };
+        if !ok || !self.want(Want { purpose, ticket: Some(ticket), channels: 1 }) {
+            self.failed(purpose, 1, true);
         }
     }
 
     /// The copy is over: waits for connections that stand to be closed.
     pub(crate) fn end(&self) {
-        *locked(&self.wants) = None;
+        *locked(&self.worker) = Worker::Over;
         for (connected, thread) in std::mem::take(&mut *locked(&self.running)) {
             if connected.load(Ordering::Acquire) {
                 let _ = thread.join();
@@ -84,42 +103,63 @@ impl Connector {
     }
 
     fn want(&self, want: Want) -> bool {
-        locked(&self.wants).as_ref().is_some_and(|wants| wants.send(want).is_ok())
+        let mut worker = locked(&self.worker);
+        if let (Worker::None, Some(me)) = (&*worker, self.me.upgrade()) {
+            let (wants, wanted) = channel();
+            // Nobody waits for this one: it may be connecting when everything is done.
+            std::thread::spawn(move || me.work(&wanted));
+            *worker = Worker::Running(wants);
+        }
+        matches!(&*worker, Worker::Running(wants) if wants.send(want).is_ok())
     }
 
     fn work(self: Arc<Self>, wanted: &Receiver<Want>) {
-        while let Ok(want) = wanted.recv() {
-            let (ticket, channels) = match want {
-                Want::Join(ticket) => (Some(Arc::new(ticket)), 1),
-                Want::LogIn => (None, 1 + wanted.try_iter().take(CHANNELS - 1).count()),
-            };
+        let mut waiting: VecDeque<Want> = VecDeque::new();
+        while let Some(mut want) = waiting.pop_front().or_else(|| wanted.recv().ok()) {
+            waiting.extend(wanted.try_iter());
+            let plain = |want: &Want| want.ticket.is_none() && want.purpose == Purpose::Channel;
+            if plain(&want) {
+                // One login serves as many channels as are waited for.
+                while want.channels < CHANNELS && waiting.front().is_some_and(plain) {
+                    waiting.pop_front();
+                    want.channels += 1;
+                }
+            }
             if self.job.is_finished() || self.job.is_stopped() {
                 return;
             }
             let (connected, connector) = (Arc::new(AtomicBool::new(false)), Arc::clone(&self));
             let (tried, result) = channel::<()>();
             let stands = Arc::clone(&connected);
-            let thread = std::thread::spawn(move || connector.serve(ticket, channels, &stands, tried));
+            let thread = std::thread::spawn(move || connector.serve(want, &stands, tried));
             // Hears of it when it stands, or of the end of the thread.
             let _ = result.recv();
             locked(&self.running).push((connected, thread));
         }
     }
 
+    /// No connection came of it.
+    fn failed(&self, purpose: Purpose, channels: usize, joins: bool) {
+        match purpose {
+            Purpose::Channel => (0..channels).for_each(|_| self.job.connection_failed(!joins)),
+            Purpose::Another => self.job.another_failed(),
+        }
+    }
+
     /// One connection, from its beginning to the end of the copy.
-    fn serve(&self, ticket: Option<Arc<Ticket>>, channels: usize, connected: &AtomicBool, tried: Sender<()>) {
+    fn serve(&self, want: Want, connected: &AtomicBool, tried: Sender<()>) {
+        let Want { purpose, ticket, channels } = want;
         let joins = ticket.is_some();
-        let options = ClientOptions { ticket, ..self.options.clone() };
+        let options = ClientOptions { ticket: ticket.map(Arc::new), ..self.options.clone() };
         let mut client = match connect(&options, &mut TerminalUi::default()) {
             Ok(client) => client,
             Err(error) => {
                 self.job.remark(format!("no further connection: {error}"));
-                (0..channels).for_each(|_| self.job.connection_failed(!joins));
-                return;
+                return self.failed(purpose, channels, joins);
             }
         };
         let Ok(connection) = self.job.further_connection() else {
-            (0..channels).for_each(|_| self.job.connection_failed(!joins));
+            self.failed(purpose, channels, joins);
             return client.close();
         };
         mark_as_bulk(&mut client, &options);
@@ -133,28 +173,45 @@ impl Connector {
         for n in 0..channels {
             let setup = SessionSetup::new(Start::Subsystem("sftp".to_owned()));
             let handler = Box::new(self.job.further_handler(self.side, connection, n == 0));
-            if client.open_session(setup, &ChannelOptions::default(), handler).is_err() {
+            let opened = client.open_session(setup, &ChannelOptions::default(), handler);
+            if opened.is_err() && purpose == Purpose::Channel {
                 self.job.connection_failed(true);
             }
         }
         let _ = client.run(&mut Default);
         if !self.job.is_finished() {
             self.job.connection_lost(connection, "Connection closed");
+            self.job.remark("a further connection is lost; its work goes over the others".to_owned());
         }
         client.close();
+    }
+
+    /// Asks for a ticket.
+    fn ask(&self, purpose: Purpose, cx: &mut ControlCx<'_>) -> bool {
+        let ticket = Ticket::request(cx);
+        let asked = ticket.is_some();
+        locked(&self.asked).extend(ticket.map(|ticket| (ticket, purpose)));
+        asked
     }
 }
 
 impl Further for Connector {
     fn instead(&self, cx: &mut ControlCx<'_>) -> bool {
-        let ticket = Ticket::request(cx);
-        let asked = ticket.is_some();
-        locked(&self.asked).extend(ticket);
-        asked
+        self.ask(Purpose::Channel, cx)
     }
 
     fn beyond(&self) -> bool {
-        self.want(Want::LogIn)
+        self.want(Want { purpose: Purpose::Channel, ticket: None, channels: 1 })
+    }
+
+    fn another(&self, channels: usize, cx: &mut ControlCx<'_>) -> bool {
+        let channels = channels.clamp(1, CHANNELS);
+        self.ask(Purpose::Another, cx)
+            || self.want(Want { purpose: Purpose::Another, ticket: None, channels })
+    }
+
+    fn load(&self) -> Load {
+        locked(&self.gauge).read()
     }
 }
 

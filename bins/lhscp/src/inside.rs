@@ -91,7 +91,7 @@ fn as_session(handler: Box<dyn ChannelHandler>) -> Box<dyn ChannelHandler> {
 }
 
 /// Runs one side of the job; false when the connection is of no more use.
-/// `channels`: how many the user has asked for; then further connections may be made too.
+/// `channels`: how many the user has asked for. With none, and with several, further connections may be made too.
 pub(crate) fn carry_out(
     connection: &mut Connection,
     job: &Job,
@@ -100,8 +100,9 @@ pub(crate) fn carry_out(
     ui: &mut TerminalUi,
 ) -> bool {
     let Connection { client, agent, options } = connection;
-    let several = channels.is_some_and(|channels| channels > 1) && !client.is_relayed();
-    let connector = several.then(|| Connector::new(job, side, options));
+    let several = channels != Some(1) && !client.is_relayed();
+    let connector =
+        several.then(|| Connector::new(job, side, options, client.driver().link().stream().write_fd()));
     let start = Start::Subsystem("sftp".to_owned());
     let setup = SessionSetup { agent_request: agent.request(), ..SessionSetup::new(start) };
     let further = connector.clone().map(|connector| connector as Arc<dyn Further>);

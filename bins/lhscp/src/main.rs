@@ -15,6 +15,7 @@ mod further;
 mod inside;
 mod legacy;
 mod limits;
+mod load;
 mod pipes;
 mod place;
 mod program;

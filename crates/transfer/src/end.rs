@@ -46,6 +46,8 @@ pub(crate) struct Info {
     pub(crate) links: Option<u64>,
     /// Device and inode, where the end says so.
     pub(crate) identity: Option<(u64, u64)>,
+    /// A named pipe of a server: it would wait for somebody who reads, and cannot write at an offset in the end.
+    pub(crate) pipe_there: bool,
 }
 
 impl Info {
@@ -58,7 +60,13 @@ impl Info {
         storage: None,
         links: None,
         identity: None,
+        pipe_there: false,
     };
+
+    /// Nothing can be written there through a server.
+    pub(crate) fn refused_there(&self) -> Option<Fault> {
+        self.pipe_there.then(|| Fault::other("is a named pipe, which an SFTP server cannot write to"))
+    }
 
     /// What a server said of a file.
     pub(crate) fn of_attrs(attrs: &Attrs) -> Self {
@@ -86,6 +94,7 @@ impl Info {
             storage: attrs.storage,
             links: attrs.inode.map(|inode| inode.links.into()),
             identity: attrs.inode.map(|inode| (inode.device, inode.number)),
+            pipe_there: attrs.permissions.is_some_and(|bits| bits & mode::TYPE == mode::FIFO),
         }
     }
 }

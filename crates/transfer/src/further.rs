@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use lh_driver::ControlCx;
 
+use crate::Load;
+
 /// Makes further connections for a copy, on threads of its own. What comes of each is told the [`Job`](crate::Job): a channel of
 /// [`Job::further_handler`](crate::Job::further_handler) opens, or [`Job::connection_failed`](crate::Job::connection_failed).
 pub trait Further: Send + Sync {
@@ -15,6 +17,14 @@ pub trait Further: Send + Sync {
 
     /// A connection for a channel that the server has refused. True: it is under way.
     fn beyond(&self) -> bool;
+
+    /// A connection with so many channels, because the first one has been found to be what holds the copy up. True: it is under way;
+    /// [`Job::further_connection`](crate::Job::further_connection) or [`Job::another_failed`](crate::Job::another_failed) will
+    /// tell what came of it.
+    fn another(&self, channels: usize, cx: &mut ControlCx<'_>) -> bool;
+
+    /// What has been seen of the first connection since the last call. Called on the thread of its loop.
+    fn load(&self) -> Load;
 }
 
 /// Wakes the loop of one connection, from the threads of others.

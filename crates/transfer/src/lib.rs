@@ -36,7 +36,7 @@ mod table;
 mod wording;
 
 pub use driver::{AsSession, Job, JobHandler, Report};
-pub use engine::{Current, Engine, MAX_LISTS, Side};
+pub use engine::{Current, Engine, Load, MAX_LISTS, Side};
 pub use event::{Event, Summary, Totals, Waits};
 pub use further::Further;
 pub use lh_sftp::glob::{has_magic, matches as glob_matches};

@@ -361,6 +361,7 @@ fn info(stat: &rustix::fs::Stat) -> Info {
         storage: Some((stat.st_blocks as u64).saturating_mul(512)),
         links: Some(stat.st_nlink as u64),
         identity: Some((stat.st_dev as u64, stat.st_ino as u64)),
+        pipe_there: false,
     }
 }
 

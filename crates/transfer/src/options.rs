@@ -95,6 +95,8 @@ pub struct Options {
     pub max_open_files: usize,
     /// Channels for the data of large files; by default as many as the path and the server's limits call for.
     pub channels: Option<usize>,
+    /// With [`Keep::hard_links`]: files whose further names are waited for at a time; by default 262,144, which takes less than 100 MB.
+    pub max_shared_files: Option<usize>,
     /// Send small files by the hundred in one message, where the server offers that.
     pub batches: bool,
     /// Go on where a shorter target ends (`-a` of `sftp`): what is there is taken to be right. A target that is
@@ -138,6 +140,7 @@ impl Default for Options {
             max_bytes_in_flight: 64 << 20,
             max_open_files: 768,
             channels: None,
+            max_shared_files: None,
             batches: true,
             resume: false,
             sync: false,

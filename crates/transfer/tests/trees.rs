@@ -228,3 +228,32 @@ fn a_link_that_leads_back_does_not_go_on_for_ever() {
         assert!(temp.join("to/sub/file").exists());
     }
 }
+
+#[test]
+fn names_of_one_file_are_remembered_up_to_a_bound_and_no_longer_than_until_the_last() {
+    for (most, warned) in [(None, false), (Some(1), true)] {
+        for direction in [Direction::Upload, Direction::Download] {
+            let temp = TempTree::new();
+            for file in 0..4 {
+                let name = temp.file(format!("from/a/{file}"), 1_000 + file);
+                temp.file(format!("from/b/other-{file}"), 3);
+                std::fs::hard_link(&name, temp.join(format!("from/b/{file}"))).expect("a link");
+            }
+            let keep = lh_transfer::Keep { hard_links: true, ..lh_transfer::Keep::default() };
+            let options = Options { recursive: true, keep, max_shared_files: most, ..Options::default() };
+            let plan = plan(direction, &temp.join("from"), &temp.join("to"));
+            let ended = copy(plan, options, temp.path()).well();
+            same_tree(&temp.join("from"), &temp.join("to"), false);
+            let told = ended.skipped.iter().filter(|text| text.contains("too many files")).count();
+            assert_eq!(told, usize::from(warned), "{:?}", ended.skipped);
+            let same = (0..4)
+                .filter(|file| {
+                    use std::os::unix::fs::MetadataExt as _;
+                    let inode = |name: String| std::fs::metadata(temp.join(name)).expect("a copy").ino();
+                    inode(format!("to/a/{file}")) == inode(format!("to/b/{file}"))
+                })
+                .count();
+            assert!(if warned { (1..4).contains(&same) } else { same == 4 }, "{same}");
+        }
+    }
+}

@@ -56,6 +56,8 @@ pub(super) struct Batches {
     bytes: u64,
     /// Download: what the answer may take.
     asked: usize,
+    /// One or more have been.
+    sent: bool,
     under_way: Table<Batch>,
 }
 
@@ -67,6 +69,7 @@ impl Batches {
             files: Vec::new(),
             bytes: 0,
             asked: 0,
+            sent: false,
             under_way: Table::new(),
         }
     }
@@ -107,10 +110,7 @@ impl Engine {
         !self.batches_offered()
             || (self.flow.bytes + self.batches.bytes < self.flow.depth
                 && self.batches.under_way.len() < super::FIRST_REQUESTS
-                && ![&self.source, &self.target]
-                    .into_iter()
-                    .flatten()
-                    .any(|remote| remote.queued() > QUEUE_LIMIT))
+                && self.idlest_queue() <= QUEUE_LIMIT)
     }
 
     /// Upload: takes the file that was opened, if it is one for a batch. False when it goes the ordinary way.
@@ -121,6 +121,9 @@ impl Engine {
         let Some(file) = self.files.get(key) else { return false };
         if file.size > SMALL_FILE
             || !matches!(file.item.info.kind, Kind::File)
+            || file.item.alone
+            // Its other names wait to hear of it.
+            || file.leads
             || self.may_be_done(&file.item)
         {
             return false;
@@ -210,6 +213,7 @@ impl Engine {
         let files = std::mem::take(&mut self.batches.files);
         let bytes = std::mem::take(&mut self.batches.bytes);
         self.batches.asked = 0;
+        self.batches.sent = true;
         let count = files.len() as u32;
         self.flow.bytes += bytes;
         self.flow.requests += 1;
@@ -223,7 +227,8 @@ impl Engine {
             Direction::Upload => (Side::Target, Op::PutFiles { flags, count, files: &message }),
             _ => (Side::Source, Op::GetFiles { count, files: &message }),
         };
-        self.start(side, op, Token::Batch(key));
+        let lane = if side == self.striped_side() { self.idlest_lane() } else { 0 };
+        self.perform_on(lane, op, Token::Batch(key));
         self.batches.message = message;
         self.batches.message.clear();
     }
@@ -239,6 +244,22 @@ impl Engine {
             self.child_finished(small.item.parent);
         }
         dropped
+    }
+
+    /// A batch has been sent, and there will be more: several channels could share them.
+    pub(super) fn batches_to_share(&self) -> bool {
+        self.batches.sent && !(self.walk.is_empty() && self.top.is_empty())
+    }
+
+    /// The channel that a batch was sent on is gone: its files go the ordinary way.
+    pub(super) fn batch_lost(&mut self, key: Key) {
+        let Some(batch) = self.batches.under_way.remove(key) else { return };
+        self.flow.bytes -= batch.bytes;
+        self.flow.requests -= 1;
+        for mut small in batch.files {
+            small.item.alone = true;
+            self.begin_ordinary_file(small.id, small.item);
+        }
     }
 
     pub(super) fn batch_answer(&mut self, key: Key, outcome: Outcome) {

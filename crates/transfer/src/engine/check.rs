@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use lh_sftp::{RunningSum, extension};
 use lh_wire::Reader;
 
-use crate::end::{DIGEST_BLOCK, Done, Fault, Op, Outcome};
+use crate::end::{Change, DIGEST_BLOCK, Done, Fault, Op, Outcome};
 use crate::options::Verify;
 use crate::table::Key;
 use crate::wording::Deed;
@@ -172,7 +172,7 @@ impl Engine {
                 match read_sum(&outcome) {
                     Some(part) => file.their_sum.merge(part),
                     // Nothing can be said about all of it then.
-                    None => file.sum = None,
+                    None => file.lose_sum(),
                 }
             }
         }
@@ -232,8 +232,10 @@ impl Engine {
     /// All data are written: if they are to be compared at any price, and nobody has summed them up, they are read back
     /// now. True while that is to be waited for.
     pub(super) fn must_read_back(&mut self, key: Key) -> bool {
+        let digests = self.can_digest();
         let Some(file) = self.files.get_mut(key) else { return false };
-        let wanted = self.options.verify == Verify::Always && file.sum.is_none();
+        let by_digests = file.sum_lost && digests;
+        let wanted = (self.options.verify == Verify::Always || by_digests) && file.sum.is_none();
         if !wanted || file.failed || file.place.compared || file.place.growing().is_none() {
             return false;
         }
@@ -243,8 +245,17 @@ impl Engine {
                 Direction::Download => file.prefix,
                 Direction::Relay => file.write_at,
             };
-            let todo = Todo::All { next: 0, end, step: SAMPLE };
-            let mode = Mode::Samples;
+            if file.holes.left_out
+                && let Some(handle) = file.target.clone()
+            {
+                // A hole at its end is not there before it has its length.
+                let change = Change { size: Some(end), ..Change::default() };
+                self.start(Side::Target, Op::SetHandle { handle: &handle, change }, Token::Nothing);
+            }
+            let Some(file) = self.files.get_mut(key) else { return true };
+            let (mode, step) =
+                if by_digests { (Mode::Digests, DIGEST_RANGE) } else { (Mode::Samples, SAMPLE) };
+            let todo = Todo::All { next: 0, end, step };
             file.check = Some(Check { mode, todo, asked: VecDeque::new(), good: 0, end, differs: false });
             self.ask_ranges(key);
         }

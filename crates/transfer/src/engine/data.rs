@@ -105,13 +105,18 @@ impl Engine {
         u64::from(server.min(user).min(rate).max(1))
     }
 
-    /// Counts a request for `len` bytes of the file at its cursor.
-    fn requested(&mut self, key: Key, len: u64) {
+    /// Counts a request for `len` bytes.
+    fn count_request(&mut self, len: u64) {
         self.flow.bytes += len;
         self.flow.requests += 1;
         if let Some(limiter) = &mut self.flow.limiter {
             limiter.spend(len);
         }
+    }
+
+    /// Counts a request for `len` bytes of the file at its cursor.
+    fn requested(&mut self, key: Key, len: u64) {
+        self.count_request(len);
         if let Some(file) = self.files.get_mut(key) {
             if file.requested == 0 {
                 file.started = self.now;
@@ -142,18 +147,19 @@ impl Engine {
                 self.begin_work();
                 self.settle();
             }
-            let holds_back = |key: &Key| self.files.get(*key).is_some_and(|file| file.holds_back(chunk));
+            let holds_back = |key: &Key| {
+                self.files.get(*key).is_some_and(|file| file.again.is_empty() && file.holds_back(chunk))
+            };
             let Some(at) = self.sending.iter().position(|key| !holds_back(key)) else { return };
             let key = self.sending[at];
             self.pass_hole(key);
             let Some(file) = self.files.get_mut(key) else { return self.drop_sending(at) };
-            let left = if file.to_eof { chunk } else { file.requestable(chunk) };
-            if file.failed || file.all_requested || left == 0 {
+            let Some((offset, left)) = file.next_write(chunk) else {
                 file.all_requested = true;
                 self.drop_sending(at);
                 self.move_on(key);
                 continue;
-            }
+            };
             if !self.within_rate() || !self.room_in_flight() {
                 return;
             }
@@ -163,52 +169,54 @@ impl Engine {
                 if remote.queued() > QUEUE_LIMIT && !remote.flush(out) {
                     return;
                 }
-                self.queue_small_write(key, want)
+                self.queue_small_write(key, offset, want)
             } else {
                 if !remote.flush(out) {
                     return;
                 }
-                match self.write_from_file(key, 0, want as usize, out) {
+                match self.write_from_file(key, 0, offset, want as usize, out) {
                     Some(sent) => sent,
                     None => return,
                 }
             };
-            self.sent_file_data(key, sent);
+            self.sent_file_data(key, offset, sent);
         }
     }
 
-    /// Looks at what reading the source gave.
-    pub(super) fn sent_file_data(&mut self, key: Key, sent: Result<usize, Fault>) {
+    /// Looks at what reading the source at `offset` gave.
+    pub(super) fn sent_file_data(&mut self, key: Key, offset: u64, sent: Result<usize, Fault>) {
         match sent {
             Ok(0) => {
                 let Some(file) = self.files.get_mut(key) else { return };
                 file.all_requested = true;
                 if !file.to_eof {
-                    let fault = shrank(file.requested, file.size);
+                    let fault = shrank(offset, file.size);
                     self.file_failed(key, Deed::ReadSource, &fault);
                 }
             }
             Ok(n) => {
-                self.requested(key, n as u64);
-                if let Some(file) = self.files.get_mut(key) {
-                    file.writes += 1;
+                let Some(file) = self.files.get_mut(key) else { return };
+                file.writes += 1;
+                if file.sent_again(offset, n as u32) {
+                    self.count_request(n as u64);
+                } else {
+                    self.requested(key, n as u64);
                 }
             }
             Err(fault) => self.file_failed(key, Deed::ReadSource, &fault),
         }
     }
 
-    pub(super) fn queue_small_write(&mut self, key: Key, want: u64) -> Result<usize, Fault> {
+    pub(super) fn queue_small_write(&mut self, key: Key, offset: u64, want: u64) -> Result<usize, Fault> {
         let (Some(file), Some(remote)) = (self.files.get(key), &mut self.target) else { return Ok(0) };
         let (Some(source), Some(target)) = (&file.source, &file.target) else { return Ok(0) };
         let mut buffer = [0_u8; SMALL_WRITE as usize];
         let room = &mut buffer[..want as usize];
-        let n = local::read_at(source, file.requested, &mut [IoSliceMut::new(room)])?;
-        let offset = file.requested;
+        let n = local::read_at(source, offset, &mut [IoSliceMut::new(room)])?;
         if n > 0
-            && let Some(mut header) = remote.write_header(target, file.requested)
+            && let Some(mut header) = remote.write_header(target, offset)
         {
-            let step = FileStep::Write { offset: file.requested, len: n as u32 };
+            let step = FileStep::Write { offset, len: n as u32 };
             remote.queue_write(&mut header, &buffer[..n], Token::File(key, step));
         }
         if n > 0
@@ -386,6 +394,7 @@ impl Engine {
                 self.move_on(key);
                 continue;
             }
+            file.write_behind_holes();
             let next = file.write_at;
             let Some(mut pieces) = file.held.remove(&next) else {
                 // The next bytes have not come yet.
@@ -405,6 +414,7 @@ impl Engine {
             self.flow.held -= want as u64;
             let Some(file) = self.files.get_mut(key) else { return };
             file.write_at += want as u64;
+            file.write_behind_holes();
             file.writes += 1;
             if !pieces.is_empty() {
                 file.held.insert(file.write_at, pieces);

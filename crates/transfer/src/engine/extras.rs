@@ -56,6 +56,7 @@ pub(super) enum Lack {
     Owner,
     Xattrs,
     HardLinks,
+    ManyNames,
     Told,
 }
 

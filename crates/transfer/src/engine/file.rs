@@ -131,6 +131,8 @@ pub(super) struct File {
     pub(super) sum: Option<RunningSum>,
     /// What the server has summed up on handles that are closed.
     pub(super) their_sum: RunningSum,
+    /// It was to be summed up, and a part of that is lost.
+    pub(super) sum_lost: bool,
 }
 
 impl File {
@@ -175,7 +177,13 @@ impl File {
             check: None,
             sum: None,
             their_sum: RunningSum::default(),
+            sum_lost: false,
         }
+    }
+
+    /// The two ends cannot be compared by what they have summed up.
+    pub(super) fn lose_sum(&mut self) {
+        self.sum_lost |= self.sum.take().is_some();
     }
 
     /// The name that the bytes are under now.
@@ -189,6 +197,27 @@ impl File {
         self.requested = kept;
         self.prefix = kept;
         self.write_at = kept;
+    }
+
+    /// Where the next WRITE begins, and how much may be behind that: first what has to be sent again. `None`: nothing is left.
+    pub(super) fn next_write(&self, chunk: u64) -> Option<(u64, u64)> {
+        if let Some(&(offset, len)) = self.again.last().filter(|_| !self.failed) {
+            return Some((offset, len.into()));
+        }
+        let left = if self.to_eof { chunk } else { self.requestable(chunk) };
+        (!self.failed && !self.all_requested && left > 0).then_some((self.requested, left))
+    }
+
+    /// `len` bytes at `offset` have been sent. True when that was not for the first time.
+    pub(super) fn sent_again(&mut self, offset: u64, len: u32) -> bool {
+        let again = self.again.last().is_some_and(|&(at, _)| at == offset && offset < self.requested);
+        if again
+            && let Some((at, whole)) = self.again.pop()
+            && let Some(rest @ 1..) = whole.checked_sub(len)
+        {
+            self.again.push((at + u64::from(len), rest));
+        }
+        again
     }
 
     /// Bytes from `offset` on have been taken by the target.

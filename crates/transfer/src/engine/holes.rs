@@ -4,7 +4,7 @@
 //! hole; the copy gets its length at the end. That is right only where the target holds nothing yet, which is so
 //! for a file that is new, and behind what an earlier attempt has left; elsewhere zeros are sent.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use crate::Direction;
 use crate::end::{Done, Op, Outcome};
@@ -22,6 +22,8 @@ pub(super) struct Holes {
     /// Where data are, from the next request on; `None`: everywhere.
     data: Option<VecDeque<(u64, u64)>>,
     asked: bool,
+    /// Relay: those that were passed over and that writing has not come to, from start to end.
+    passed: BTreeMap<u64, u64>,
     /// From here on the target holds nothing.
     pub(super) blank_from: u64,
     /// Something was left out.
@@ -30,7 +32,7 @@ pub(super) struct Holes {
 
 impl Default for Holes {
     fn default() -> Self {
-        Self { data: None, asked: false, blank_from: u64::MAX, left_out: false }
+        Self { data: None, asked: false, passed: BTreeMap::new(), blank_from: u64::MAX, left_out: false }
     }
 }
 
@@ -60,7 +62,16 @@ impl File {
         self.holes.left_out = true;
         self.confirm(at, next - at);
         self.requested = next;
+        self.holes.passed.insert(at, next);
+        self.write_behind_holes();
         next - at
+    }
+
+    /// Relay: where writing has come to a hole it goes on behind it.
+    pub(super) fn write_behind_holes(&mut self) {
+        while let Some(end) = self.holes.passed.remove(&self.write_at) {
+            self.write_at = end;
+        }
     }
 }
 
@@ -69,7 +80,9 @@ impl Engine {
     pub(super) fn ask_for_holes(&mut self, key: Key) -> bool {
         let able = match (self.plan.direction, &self.source) {
             (Direction::Upload, _) => true,
-            (Direction::Download, Some(source)) => source.session().supports(lh_sftp::extension::DATA_RANGES),
+            (Direction::Download | Direction::Relay, Some(source)) => {
+                source.session().supports(lh_sftp::extension::DATA_RANGES)
+            }
             _ => false,
         };
         let resume = self.options.resume;

@@ -15,11 +15,13 @@
 //! | [`extras`] | owner, extended attributes: what is kept by requests of its own |
 //! | [`names`] | symbolic links, and further names of a file |
 //! | [`lanes`] | further channels for large files |
+//! | [`connections`] | when a further connection is worth having |
 //! | [`mod@write`] | how a WRITE gets into the send buffer |
 
 mod adopt;
 mod batch;
 mod check;
+mod connections;
 mod data;
 mod dirs;
 mod extras;
@@ -46,6 +48,8 @@ use crate::remote::Remote;
 use crate::table::{Key, Table};
 use crate::{Direction, Event, Options, Plan, Summary, Totals, Waits, local};
 
+pub(crate) use connections::LOOK;
+pub use connections::Load;
 pub(crate) use dirs::Item;
 pub use dirs::MAX_LISTS;
 use dirs::{Dir, DirStep};
@@ -136,6 +140,7 @@ pub struct Engine {
     flow: Flow,
     batches: batch::Batches,
     lanes: lanes::Lanes,
+    connections: connections::Connections,
     names: Table<names::Name>,
     shared: names::SharedFiles,
     /// What was told not to be kept.
@@ -213,6 +218,7 @@ impl Engine {
             flow,
             batches: batch::Batches::new(),
             lanes: lanes::Lanes::default(),
+            connections: connections::Connections::default(),
             names: Table::new(),
             shared: names::SharedFiles::new(),
             lacks: Vec::new(),

@@ -47,11 +47,22 @@ enum What {
     Hard(Vec<u8>),
 }
 
+/// Files with several names that are remembered until the last of them is met. Beyond that the names of further ones
+/// become files of their own.
+const MOST_SHARED: usize = 256 * 1024;
+
 /// A file that has several names.
 #[derive(Debug)]
-pub(super) enum Shared {
+pub(super) struct Shared {
+    copy: Copied,
+    /// Names that have not been met.
+    left: u64,
+}
+
+#[derive(Debug)]
+enum Copied {
     /// Its first name is being copied; others wait.
-    Copying(Vec<(u64, Item)>),
+    Waiting(Vec<(u64, Item)>),
     /// Its copy is there.
     There(Vec<u8>),
 }
@@ -95,24 +106,34 @@ impl Engine {
             self.lacks(Lack::HardLinks, text);
             return false;
         }
-        let old = match self.shared.get(&identity) {
-            None => {
-                file.leads = true;
-                self.shared.insert(identity, Shared::Copying(Vec::new()));
+        let others = info.links.unwrap_or(1).saturating_sub(1);
+        if !self.shared.contains_key(&identity) {
+            if self.shared.len() >= self.options.max_shared_files.unwrap_or(MOST_SHARED) {
+                let text = "too many files have names that have not been met: names of further ones become files of their own";
+                self.lacks(Lack::ManyNames, text);
                 return false;
             }
-            Some(Shared::Copying(_)) => None,
-            Some(Shared::There(old)) => Some(old.clone()),
-        };
+            file.leads = true;
+            self.shared.insert(identity, Shared { copy: Copied::Waiting(Vec::new()), left: others });
+            return false;
+        }
         let Some(file) = self.files.remove(key) else { return false };
         self.flow.ahead -= file.ahead;
         if let Some(handle) = file.source {
             self.start(Side::Source, Op::Close(handle), Token::Nothing);
         }
-        match (old, self.shared.get_mut(&identity)) {
-            (Some(old), _) => self.make_hard(file.id, file.item, old),
-            (None, Some(Shared::Copying(waiting))) => waiting.push((file.id, file.item)),
-            (None, _) => self.child_finished(file.item.parent),
+        let Some(shared) = self.shared.get_mut(&identity) else { return false };
+        shared.left = shared.left.saturating_sub(1);
+        let met = shared.left == 0;
+        match &mut shared.copy {
+            Copied::Waiting(waiting) => waiting.push((file.id, file.item)),
+            Copied::There(old) => {
+                let old = old.clone();
+                if met {
+                    self.shared.remove(&identity);
+                }
+                self.make_hard(file.id, file.item, old);
+            }
         }
         true
     }
@@ -120,9 +141,13 @@ impl Engine {
     /// The first name of a file with several has come to its end: the others follow.
     pub(super) fn first_name_done(&mut self, item: &Item, failed: bool) {
         let Some(identity) = item.info.identity else { return };
-        let Some(Shared::Copying(waiting)) = self.shared.remove(&identity) else { return };
+        let Some(Shared { copy: Copied::Waiting(waiting), left }) = self.shared.remove(&identity) else {
+            return;
+        };
         if !failed {
-            self.shared.insert(identity, Shared::There(item.target.clone()));
+            if left > 0 {
+                self.shared.insert(identity, Shared { copy: Copied::There(item.target.clone()), left });
+            }
             for (id, waiting) in waiting {
                 self.make_hard(id, waiting, item.target.clone());
             }

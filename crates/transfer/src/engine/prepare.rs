@@ -5,6 +5,7 @@ use lh_sftp::glob::{has_magic, matches, unescape};
 use crate::end::{Done, Entry, Fault, FaultKind, Handle, Info, Kind, Op, Outcome};
 use crate::names::{RemotePath, base_name, display_name, is_safe_name, join, remote_path};
 use crate::table::{Key, Table};
+use crate::wording::{self, Deed};
 use crate::{Direction, Plan};
 
 use super::dirs::{Item, MAX_LISTS};
@@ -290,6 +291,12 @@ impl Engine {
     }
 
     fn target_known(&mut self, outcome: Outcome) {
+        if let Ok(Done::Info(info)) = &outcome
+            && let Some(fault) = info.refused_there()
+        {
+            let text = wording::failed(self.plan.direction, Deed::OpenTarget, &self.plan.target, &fault);
+            return self.target_failed(&text);
+        }
         let (exists, dir) = match &outcome {
             Ok(Done::Info(info)) => (true, info.kind == Kind::Dir),
             Ok(_) => (true, false),

@@ -138,12 +138,13 @@ impl Engine {
         sent > 0
     }
 
-    /// Begins a WRITE of `want` bytes of the source at its cursor. Returns how many it will have (0: the file ended),
+    /// Begins a WRITE of `want` bytes of the source from `offset` on. Returns how many it will have (0: the file ended),
     /// or `None` when there is no room now.
     pub(super) fn write_from_file(
         &mut self,
         key: Key,
         lane: usize,
+        offset: u64,
         want: usize,
         out: &mut dyn Output,
     ) -> Option<Result<usize, Fault>> {
@@ -154,11 +155,10 @@ impl Engine {
         }
         if room < LEAST_ROOM && file.to_eof {
             // How much there is shows only when it is read.
-            return Some(self.queue_small_write(key, SMALL_WRITE));
+            return Some(self.queue_small_write(key, offset, SMALL_WRITE));
         }
         let remote = self.lanes.remote(&mut self.target, lane)?;
         let (source, target) = (file.source.as_ref()?, file.handle_on(Side::Target, lane)?);
-        let offset = file.requested;
         let promised = !file.to_eof;
         let mut header = remote.write_header(target, offset)?;
         let header_len = header.size();

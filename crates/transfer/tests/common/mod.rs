@@ -235,7 +235,8 @@ pub fn copy_with(plan: Plan, options: Options, server_root: &Path, setup: &mut S
                 moved = true;
             }
         }
-        if let Some((lane, _)) = setup.lane_dies.filter(|&(_, round)| round == ended.rounds) {
+        let dies = setup.lane_dies.filter(|&(lane, round)| round == ended.rounds && lane < ends.len());
+        if let Some((lane, _)) = dies {
             ends[lane].cut = true;
             engine.lane_lost(lane, "Connection closed", now);
         }

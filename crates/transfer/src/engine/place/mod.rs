@@ -187,6 +187,11 @@ impl Engine {
         match step {
             PlaceStep::Target | PlaceStep::Part => {
                 file.place.asked -= 1;
+                if let Ok(Done::Info(info)) = &outcome
+                    && let (PlaceStep::Target, Some(fault)) = (step, info.refused_there())
+                {
+                    return self.file_failed(key, Deed::OpenTarget, &fault);
+                }
                 match (step, outcome) {
                     (PlaceStep::Target, Ok(Done::Info(info))) => match info.kind {
                         Kind::File if info.links.unwrap_or(1) < 2 => file.place.old = Some(info),

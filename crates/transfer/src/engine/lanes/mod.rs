@@ -9,19 +9,21 @@
 //!
 //! Only plain files are copied so: in a pipe the order would be lost.
 
+mod loss;
+mod stripes;
+
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use lh_sftp::extension;
 use lh_sftp::server::Output;
 
-use crate::end::{Done, Fault, FaultKind, Handle, Info, Kind, Op, Outcome};
+use crate::end::{Handle, Op};
 use crate::remote::Remote;
 use crate::table::Key;
 use crate::{Direction, Event};
 
-use super::check::CheckStep;
-use super::file::{File, FileStep, Phase};
+use super::file::{File, Phase};
 use super::write::Unfinished;
 use super::{Engine, MAX_REQUESTS, QUEUE_LIMIT, Side, Token};
 
@@ -176,7 +178,8 @@ impl Engine {
     /// [`Engine::lane_refused`].
     pub fn lanes_wanted(&mut self) -> usize {
         let big = self.sending.front().and_then(|&key| self.files.get(key)).is_some_and(Self::is_big);
-        if self.plan.direction == Direction::Relay || !big || self.lanes.asked > 0 {
+        let many = self.options.channels.is_some() && self.batches_to_share();
+        if self.plan.direction == Direction::Relay || !(big || many) || self.lanes.asked > 0 {
             return 0;
         }
         let have = self.lanes.all.len();
@@ -191,6 +194,11 @@ impl Engine {
             self.tell_lanes(have + wanted + 1);
         }
         wanted
+    }
+
+    /// The user has not said how many channels there are to be.
+    pub(crate) const fn chooses_channels(&self) -> bool {
+        self.options.channels.is_none()
     }
 
     /// Twice as many, if all there are were found full: their windows shut, or as many requests on their way as are good for
@@ -282,55 +290,6 @@ impl Engine {
         }
     }
 
-    /// A further channel is gone. What was asked for on it is asked for again elsewhere; files with bytes under way on it to the
-    /// server fail; the others go on without it.
-    pub fn lane_lost(&mut self, lane: usize, reason: &str, now: Instant) {
-        self.now = now;
-        let Some(remote) = self.lane(lane).filter(|remote| !remote.lost()) else { return };
-        let tokens = remote.fail(reason);
-        if let Some(unfinished) = self.lanes.unfinished(&mut self.unfinished, lane) {
-            let half_sent = unfinished.take();
-            if let Some(file) = half_sent.and_then(|write| self.files.get_mut(write.key())) {
-                file.mid_write -= 1;
-            }
-        }
-        for file in self.files.values_mut() {
-            if let Some(stripe) = file.stripes.get_mut(lane - 1)
-                && matches!(std::mem::replace(stripe, Stripe::Without), Stripe::Open(_))
-            {
-                // What the server has summed up there is lost.
-                file.sum = None;
-            }
-        }
-        for token in tokens {
-            if !self.read_lost(&token) {
-                let fault = Fault { kind: FaultKind::Other, text: reason.to_owned() };
-                self.done.push_back((token, Err(fault)));
-            }
-        }
-        self.settle();
-    }
-
-    /// A READ will not be answered: another channel can ask the same. True when that is settled.
-    fn read_lost(&mut self, token: &Token) -> bool {
-        let &Token::File(key, FileStep::Read { offset, len }) = token else { return false };
-        let Some(file) = self.files.get_mut(key) else { return true };
-        // Of what was asked twice, the sums of the two ends may differ.
-        file.sum = None;
-        file.reads -= 1;
-        self.flow.bytes -= u64::from(len);
-        self.flow.requests -= 1;
-        self.ask_again(key, offset, len);
-        self.move_on(key);
-        true
-    }
-
-    pub(super) fn lanes_lost(&mut self, reason: &str, now: Instant) {
-        for lane in 1..=self.lanes.all.len() {
-            self.lane_lost(lane, reason, now);
-        }
-    }
-
     /// As [`Engine::advance`], on a further channel.
     pub fn advance_lane(&mut self, lane: usize, out: &mut dyn Output, now: Instant) {
         self.now = now;
@@ -366,6 +325,25 @@ impl Engine {
         self.remote_on(lane).is_some_and(|remote| remote.awaited() >= MAX_REQUESTS)
     }
 
+    /// The channel with the least on its way.
+    pub(super) fn idlest_lane(&self) -> usize {
+        let first = match self.striped_side() {
+            Side::Source => &self.source,
+            Side::Target => &self.target,
+        };
+        let laden = |remote: &Remote| (remote.queued() > QUEUE_LIMIT, remote.awaited());
+        let further = self.lanes.all.iter().enumerate().map(|(at, lane)| (at + 1, &lane.remote));
+        let all = first.iter().map(|remote| (0, remote)).chain(further);
+        let usable = all.filter(|(lane, remote)| *lane == 0 || (remote.ready() && !remote.lost()));
+        usable.min_by_key(|(_, remote)| laden(remote)).map_or(0, |(lane, _)| lane)
+    }
+
+    /// Bytes of requests that wait to be sent there.
+    pub(super) fn idlest_queue(&mut self) -> usize {
+        let lane = self.idlest_lane();
+        self.lane_queue(lane)
+    }
+
     /// The channels that are in use.
     pub(super) fn channels_up(&self) -> usize {
         1 + self.lanes.all.iter().filter(|lane| lane.remote.ready() && !lane.remote.lost()).count()
@@ -397,153 +375,9 @@ impl Engine {
         self.lanes.all.get_mut(lane.checked_sub(1)?).map(|lane| &mut lane.remote)
     }
 
-    /// Opens the file whose data go next on the further channels.
-    fn stripe_front(&mut self) {
-        let Some(&key) = self.sending.front() else { return };
-        let side = self.striped_side();
-        let Some(file) = self.files.get_mut(key).filter(|file| Self::is_big(file)) else { return };
-        if side == Side::Source && file.plain == Plain::Unknown {
-            // What the server said when it was opened.
-            file.plain = if file.item.info.kind == Kind::File { Plain::Yes } else { Plain::No };
-        }
-        match file.plain {
-            Plain::Unknown => {
-                file.plain = Plain::No;
-                file.outstanding += 1;
-                let path = file.written_path().to_vec();
-                return self.start(Side::Target, Op::Stat(&path), Token::File(key, FileStep::IsPlain));
-            }
-            Plain::No => return,
-            Plain::Yes => file.stripes.resize_with(self.lanes.all.len(), Stripe::default),
-        }
-        for (at, lane) in self.lanes.all.iter_mut().enumerate() {
-            let usable = lane.remote.ready() && !lane.remote.lost();
-            if usable && matches!(file.stripes[at], Stripe::Unknown) {
-                file.stripes[at] = Stripe::Without;
-                file.outstanding += 1;
-                let token = Token::File(key, FileStep::OpenStripe { lane: at + 1 });
-                let op = match side {
-                    Side::Source => Op::OpenRead(&file.item.source),
-                    Side::Target if file.sum.is_some() => Op::OpenGrowing(file.written_path()),
-                    Side::Target => Op::OpenExisting(file.written_path()),
-                };
-                let outcome = lane.remote.perform(op, token);
-                self.done.extend(outcome.map(|outcome| (token, outcome)));
-            }
-        }
-    }
-
-    pub(super) fn plain_answer(&mut self, key: Key, outcome: Outcome) {
-        if let (Some(file), Ok(Done::Info(Info { kind: Kind::File, .. }))) =
-            (self.files.get_mut(key), outcome)
-        {
-            file.plain = Plain::Yes;
-        }
-    }
-
-    /// What cannot be opened there is not striped there.
-    pub(super) fn stripe_opened(&mut self, key: Key, lane: usize, outcome: Outcome) {
-        let Some(file) = self.files.get_mut(key) else { return };
-        let (Some(stripe), Ok(Done::Opened(handle, _))) = (file.stripes.get_mut(lane - 1), outcome) else {
-            return;
-        };
-        *stripe = Stripe::Open(handle.clone());
-        if file.sum.is_some() {
-            file.outstanding += 1;
-            let token = Token::File(key, FileStep::Check(CheckStep::SumBegun));
-            self.perform_on(lane, Op::BeginSum(&handle), token);
-        }
-    }
-
     /// Starts an operation on channel `lane`.
-    fn perform_on(&mut self, lane: usize, op: Op<'_>, token: Token) {
+    pub(super) fn perform_on(&mut self, lane: usize, op: Op<'_>, token: Token) {
         let outcome = self.remote_on(lane).and_then(|remote| remote.perform(op, token));
         self.done.extend(outcome.map(|outcome| (token, outcome)));
-    }
-
-    /// Closes what is open of a file on the further channels; true while answers about them are awaited.
-    pub(super) fn close_stripes(&mut self, key: Key) -> bool {
-        let Some(file) = self.files.get_mut(key) else { return false };
-        if file.stripes.is_empty() {
-            return false;
-        }
-        let mut closing = Vec::new();
-        for (at, stripe) in file.stripes.iter_mut().enumerate() {
-            if let Stripe::Open(handle) = std::mem::replace(stripe, Stripe::Without) {
-                closing.push((at, handle));
-            }
-        }
-        file.outstanding += closing.len() as u32;
-        let sum = file.sum.is_some() && !file.failed;
-        if sum {
-            file.outstanding += closing.len() as u32;
-        }
-        let waiting = file.outstanding > 0;
-        // What a server could not write before shows here, as on the first channel.
-        let close = match self.striped_side() {
-            Side::Source => FileStep::CloseStripe,
-            Side::Target => FileStep::CloseTarget,
-        };
-        for (at, handle) in closing {
-            if sum {
-                let token = Token::File(key, FileStep::Check(CheckStep::StripeSum));
-                self.perform_on(at + 1, Op::EndSum(&handle), token);
-            }
-            self.perform_on(at + 1, Op::Close(handle), Token::File(key, close));
-        }
-        waiting
-    }
-
-    /// READs onto a further channel, as long as there is room.
-    fn request_stripes(&mut self, lane: usize, out: &mut dyn Output) {
-        let chunk = self.request_bytes(Side::Source);
-        loop {
-            self.settle();
-            let Some(&key) = self.sending.front() else { return };
-            self.pass_hole(key);
-            let Some(file) = self.files.get(key) else { return };
-            let nothing_left = file.again.is_empty() && file.request_end(chunk) <= file.requested;
-            if file.failed || nothing_left || file.handle_on(Side::Source, lane).is_none() {
-                return;
-            }
-            if !self.within_rate() || !self.room_in_flight() || !self.lane_has_room(lane, chunk) {
-                return;
-            }
-            let Some(remote) = self.lane(lane).filter(|remote| !remote.lost()) else { return };
-            if remote.queued() > QUEUE_LIMIT && !remote.flush(out) {
-                return;
-            }
-            self.request_next(key, lane, chunk);
-        }
-    }
-
-    /// File bytes onto a further channel, as long as there is room.
-    fn send_stripes(&mut self, lane: usize, out: &mut dyn Output) {
-        let chunk = self.request_bytes(Side::Target);
-        loop {
-            self.settle();
-            if !self.finish_write(lane, out) {
-                return;
-            }
-            let Some(&key) = self.sending.front() else { return };
-            self.pass_hole(key);
-            let Some(file) = self.files.get(key) else { return };
-            let left = file.requestable(chunk);
-            if file.failed || file.all_requested || left == 0 || file.handle_on(Side::Target, lane).is_none()
-            {
-                return;
-            }
-            if !self.within_rate() || !self.room_in_flight() {
-                return;
-            }
-            let Some(remote) = self.lane(lane).filter(|remote| !remote.lost()) else { return };
-            if !remote.flush(out) {
-                return;
-            }
-            match self.write_from_file(key, lane, left.min(chunk) as usize, out) {
-                Some(sent) => self.sent_file_data(key, sent),
-                None => return,
-            }
-        }
     }
 }

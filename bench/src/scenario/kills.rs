@@ -1,0 +1,342 @@
+//! Copies that are killed in the middle and started again: what is there afterwards, and how much went over the network twice.
+//!
+//! The client talks to its server through a relay of ours that counts what passes, both ways, and holds everything still when a chosen
+//! part of the copy has passed. Then one end is killed with a signal that it cannot hear (9), the client's process or all
+//! of the session's, and the same command is run again. What all attempts moved beyond what one undisturbed copy moves
+//! was sent again; logins and comparisons of the second attempt count as that too.
+
+use std::io::{Read as _, Write as _};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::small_files;
+use crate::bench::{Bench, remove};
+use crate::contestant::{Contestant, Task, Variation};
+use crate::job::{Client, Running, Server, client_command};
+use crate::stats::Better;
+use crate::table::{Entry, Measured, Table, interleave};
+use crate::usage::descendants;
+
+/// Moments at which each end is killed.
+const MOMENTS: usize = 10;
+
+/// The copy of one file, unless `--size` says otherwise.
+const FILE: u64 = 1_000_000_000;
+
+/// Longest time of one attempt.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A moment: between this and that much of the copy.
+const PART: std::ops::Range<f64> = 0.02..0.98;
+
+pub(super) fn run(bench: &Bench) -> Result<Vec<Table>, String> {
+    let options = &bench.options;
+    let size = if options.said.size || !options.smoke { options.size } else { 16 << 20 };
+    let size = if options.said.size || options.smoke { size } else { FILE };
+    let (moments, files) = if options.smoke { (1, 60) } else { (MOMENTS, options.files.unwrap_or(2000)) };
+    let with = Variation::of(&options.suites[0]);
+    let relay = Relay::start()?;
+    let mut tables = Vec::new();
+    let blob = bench.blob(size)?;
+    let tree = bench.data("tree");
+    small_files(&tree, files, options.file_size.unwrap_or(4096))?;
+    let target = bench.data("killed");
+    for (what, tasks) in [
+        (
+            format!("1 file of {:.1} GB", size as f64 / 1e9),
+            [("up", Task::Put(&blob, &target)), ("down", Task::Get(&blob, &target))],
+        ),
+        (
+            format!("{files} small files"),
+            [("up", Task::PutTree(&tree, &target)), ("down", Task::GetTree(&tree, &target))],
+        ),
+    ] {
+        for (way, task) in tasks {
+            let title = format!(
+                "{what} {way}, each end killed at {moments} random moments and the command run again"
+            );
+            if !options.only.is_empty() && !options.only.iter().any(|only| title.contains(only.as_str())) {
+                continue;
+            }
+            let source = if what.starts_with("1 file") { &blob } else { &tree };
+            let mut entries = Vec::new();
+            for who in contestants(bench) {
+                for victim in [Victim::Client, Victim::Server] {
+                    let name = format!("{}, {} killed", who.name, victim.name());
+                    let scene = Scene::new(bench, &relay, &who, &with, &task, source, &target);
+                    let Some(mut scene) = scene else { continue };
+                    // The same moments on every run, and others for each row.
+                    let mut dice = Dice(name.bytes().fold(1, |sum, byte| sum * 31 + u64::from(byte)));
+                    entries.push(Entry::new(name, who.role(), move || scene.trial(victim, dice.part())));
+                }
+            }
+            tables.push(interleave("kills", title, moments, entries));
+        }
+    }
+    remove(&tree);
+    Ok(tables)
+}
+
+/// Ours, with our server and with OpenSSH's.
+fn contestants(bench: &Bench) -> Vec<Contestant> {
+    std::iter::once(bench.ours().clone()).chain(bench.ours_with_stock_server()).collect()
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Victim {
+    Client,
+    Server,
+}
+
+impl Victim {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Client => "client",
+            Self::Server => "server",
+        }
+    }
+}
+
+/// Numbers that are the same on each run.
+struct Dice(u64);
+
+impl Dice {
+    fn part(&mut self) -> f64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        PART.start + (self.0 >> 11) as f64 / (1_u64 << 53) as f64 * (PART.end - PART.start)
+    }
+}
+
+struct Scene<'a> {
+    bench: &'a Bench,
+    relay: &'a Relay,
+    server: Server,
+    client: Client,
+    source: PathBuf,
+    target: PathBuf,
+    /// What one undisturbed copy moves.
+    whole: Option<u64>,
+}
+
+impl<'a> Scene<'a> {
+    fn new(
+        bench: &'a Bench,
+        relay: &'a Relay,
+        who: &Contestant,
+        with: &Variation,
+        task: &Task<'_>,
+        source: &Path,
+        target: &Path,
+    ) -> Option<Self> {
+        let (server, mut client) = (who.server(bench, with)?, who.client(bench, with, task)?);
+        // The second attempt is ours to make.
+        client.program.args.splice(0..0, ["--retries".to_owned(), "0".to_owned()]);
+        let (source, target) = (source.to_path_buf(), target.to_path_buf());
+        Some(Self { bench, relay, server, client, source, target, whole: None })
+    }
+
+    /// One copy that is killed when so much of it has passed, and finished by another attempt.
+    fn trial(&mut self, victim: Victim, part: f64) -> Result<Vec<Measured>, String> {
+        let whole = match self.whole {
+            Some(whole) => whole,
+            None => {
+                let whole = self.attempt(None)?;
+                self.compare()?;
+                *self.whole.insert(whole)
+            }
+        };
+        let first = self.attempt(Some((victim, (whole as f64 * part) as u64)))?;
+        let second = self.attempt(None)?;
+        self.compare()?;
+        let again = (first + second) as f64 / whole as f64 - 1.0;
+        Ok(vec![
+            ("% sent again", Better::Lower, again.max(0.0) * 100.0),
+            ("killed at %", Better::Higher, part * 100.0),
+        ])
+    }
+
+    /// Runs the command, and kills an end of it when so many bytes have passed; says how many have.
+    fn attempt(&self, kill: Option<(Victim, u64)>) -> Result<u64, String> {
+        let running = Running::start(self.bench, &self.server)?;
+        self.relay.begin(running.port, kill.map(|(_, bytes)| bytes));
+        let mut child = self.start()?;
+        let until = Instant::now() + PATIENCE;
+        let outcome = loop {
+            if let Ok(Some(status)) = child.try_wait() {
+                break match (kill, status.success()) {
+                    (None, true) => Ok(()),
+                    (None, false) => Err(format!("{status}: {}", said(&mut child))),
+                    (Some(_), _) => Err(format!("it ended before it could be killed: {status}")),
+                };
+            }
+            if let Some((victim, _)) = kill
+                && self.relay.is_held()
+            {
+                match victim {
+                    Victim::Client => child.kill().map_err(|error| error.to_string())?,
+                    Victim::Server => kill_session(&running, self.server.listens),
+                }
+                self.relay.let_go();
+                let _ = child.wait();
+                break Ok(());
+            }
+            if Instant::now() > until {
+                let _ = child.kill();
+                let _ = child.wait();
+                break Err("it does not end".to_owned());
+            }
+            std::thread::sleep(Duration::from_micros(500));
+        };
+        self.relay.let_go();
+        outcome.map(|()| self.relay.passed())
+    }
+
+    fn start(&self) -> Result<Child, String> {
+        let (program, args, env) = client_command(self.bench, &self.client.program, self.relay.port);
+        let mut command = Command::new(&program);
+        command.args(args).envs(env).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        self.bench.surround(&mut command);
+        command.spawn().map_err(|error| format!("{}: {error}", program.display()))
+    }
+
+    /// The copy is what the source is, and nothing else is left; removes it.
+    fn compare(&self) -> Result<(), String> {
+        let done = Command::new("diff").arg("-rq").arg("--").args([&self.source, &self.target]).output();
+        let done = done.map_err(|error| format!("diff: {error}"))?;
+        let beside = self
+            .target
+            .parent()
+            .into_iter()
+            .flat_map(|parent| std::fs::read_dir(parent).into_iter().flatten());
+        let left = beside.flatten().any(|entry| entry.path().extension().is_some_and(|end| end == "lhpart"));
+        remove(&self.target);
+        match (done.status.success(), left) {
+            (true, false) => Ok(()),
+            (true, true) => Err("something unfinished is left beside the copy".to_owned()),
+            (false, _) => Err(format!("the copy differs: {}", String::from_utf8_lossy(&done.stdout).trim())),
+        }
+    }
+}
+
+fn said(child: &mut Child) -> String {
+    let mut text = String::new();
+    if let Some(err) = &mut child.stderr {
+        let _ = err.read_to_string(&mut text);
+    }
+    text.lines().rev().take(3).collect::<Vec<_>>().join(" | ")
+}
+
+/// All of the server but the process that listens.
+fn kill_session(running: &Running, listens: bool) {
+    // The supervisor's own number comes first where it is told at all; its first child is the listener.
+    let mut below = descendants(running.pid());
+    below.retain(|&pid| pid != running.pid());
+    for pid in below.into_iter().skip(usize::from(listens)) {
+        if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
+            let _ = kill_process(pid, Signal::KILL);
+        }
+    }
+}
+
+/// Passes connections on to a server whose port changes, and counts.
+struct Relay {
+    port: u16,
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    to: AtomicU16,
+    passed: AtomicU64,
+    /// After so many bytes nothing passes any more.
+    limit: AtomicU64,
+    /// Which attempt it is: what belongs to an earlier one is closed.
+    attempt: AtomicU64,
+    gate: Mutex<Gate>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Gate {
+    held: bool,
+    open: bool,
+}
+
+impl Relay {
+    fn start() -> Result<Self, String> {
+        let failed = |error: std::io::Error| format!("relay: {error}");
+        let listener = TcpListener::bind(("127.0.0.1", 0)).map_err(failed)?;
+        let port = listener.local_addr().map_err(failed)?.port();
+        let shared = Arc::new(Shared::default());
+        let of_thread = Arc::clone(&shared);
+        std::thread::spawn(move || {
+            for near in listener.incoming().flatten() {
+                let Ok(far) = TcpStream::connect(("127.0.0.1", of_thread.to.load(Ordering::SeqCst))) else {
+                    continue;
+                };
+                for (from, to) in [(near.try_clone(), far.try_clone()), (Ok(far), Ok(near))] {
+                    let shared = Arc::clone(&of_thread);
+                    if let (Ok(from), Ok(to)) = (from, to) {
+                        std::thread::spawn(move || shared.pass(from, to));
+                    }
+                }
+            }
+        });
+        Ok(Self { port, shared })
+    }
+
+    fn begin(&self, to: u16, limit: Option<u64>) {
+        let shared = &self.shared;
+        *shared.gate.lock().unwrap_or_else(PoisonError::into_inner) = Gate::default();
+        shared.attempt.fetch_add(1, Ordering::SeqCst);
+        shared.to.store(to, Ordering::SeqCst);
+        shared.passed.store(0, Ordering::SeqCst);
+        shared.limit.store(limit.unwrap_or(u64::MAX), Ordering::SeqCst);
+    }
+
+    fn is_held(&self) -> bool {
+        self.shared.gate.lock().unwrap_or_else(PoisonError::into_inner).held
+    }
+
+    /// Ends what is held.
+    fn let_go(&self) {
+        self.shared.gate.lock().unwrap_or_else(PoisonError::into_inner).open = true;
+        self.shared.changed.notify_all();
+    }
+
+    fn passed(&self) -> u64 {
+        self.shared.passed.load(Ordering::SeqCst)
+    }
+}
+
+impl Shared {
+    fn pass(&self, mut from: TcpStream, mut to: TcpStream) {
+        let attempt = self.attempt.load(Ordering::SeqCst);
+        let mut block = vec![0; 256 << 10];
+        while let Ok(count @ 1..) = from.read(&mut block) {
+            if self.attempt.load(Ordering::SeqCst) != attempt {
+                break;
+            }
+            let passed = self.passed.fetch_add(count as u64, Ordering::SeqCst) + count as u64;
+            if passed >= self.limit.load(Ordering::SeqCst) {
+                let mut gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
+                gate.held = true;
+                while !gate.open {
+                    gate = self.changed.wait(gate).unwrap_or_else(PoisonError::into_inner);
+                }
+                break;
+            }
+            if to.write_all(&block[..count]).is_err() {
+                break;
+            }
+        }
+        let _ = from.shutdown(Shutdown::Both);
+        let _ = to.shutdown(Shutdown::Both);
+    }
+}

@@ -1,0 +1,88 @@
+//! What the first connection of a copy and its thread have to carry, from what the kernel counts.
+
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use lh_sys::tcp_info::TcpInfo;
+use lh_transfer::{Load, Side};
+
+/// With fewer cores than these a further connection's thread would take the time of the first one's, or of the other end's.
+const CORES: usize = 3;
+
+/// Behind each loss about so many segments come after a gap.
+const BEHIND_A_GAP: f64 = 16.0;
+
+/// Counters of the last look, to be compared with.
+#[derive(Debug)]
+pub(crate) struct Gauge {
+    socket: Option<OwnedFd>,
+    /// Which way the bytes go.
+    side: Side,
+    cores: usize,
+    at: Instant,
+    cpu: Duration,
+    segments: u64,
+    lost: u64,
+}
+
+/// What this thread has used of its core.
+fn thread_cpu() -> Duration {
+    rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime).try_into().unwrap_or_default()
+}
+
+impl Gauge {
+    /// For a connection that has this socket.
+    pub(crate) fn new(socket: BorrowedFd<'_>, side: Side) -> Self {
+        Self {
+            socket: socket.try_clone_to_owned().ok(),
+            side,
+            cores: std::thread::available_parallelism().map_or(1, usize::from),
+            at: Instant::now(),
+            cpu: thread_cpu(),
+            segments: 0,
+            lost: 0,
+        }
+    }
+
+    /// What has come to pass since the last call, on the thread of the connection's loop.
+    pub(crate) fn read(&mut self) -> Load {
+        let (now, cpu) = (Instant::now(), thread_cpu());
+        let passed = now.saturating_duration_since(self.at).as_secs_f64().max(1e-3);
+        let busy = cpu.saturating_sub(self.cpu).as_secs_f64() / passed;
+        (self.at, self.cpu) = (now, cpu);
+        let info = self.socket.as_ref().and_then(TcpInfo::of);
+        let count = |name| info.as_ref().and_then(|info| info.get(name)).unwrap_or(0);
+        let (segments, lost, weight) = match self.side {
+            Side::Target => (count("data_segs_out"), count("total_retrans"), 1.0),
+            Side::Source => (count("data_segs_in"), count("rcv_ooopack"), BEHIND_A_GAP),
+        };
+        let (new, again) = (segments.saturating_sub(self.segments), lost.saturating_sub(self.lost));
+        (self.segments, self.lost) = (segments, lost);
+        Load { busy, spare_cores: self.cores >= CORES, lost: again as f64 / weight / new.max(1) as f64 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::net::{TcpListener, TcpStream};
+    use std::os::fd::AsFd as _;
+
+    use super::*;
+
+    #[test]
+    fn a_thread_that_works_is_busy_and_a_path_without_loss_has_none() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut far, _) = listener.accept().unwrap();
+        let mut gauge = Gauge::new(near.as_fd(), Side::Target);
+        near.write_all(&[7; 100_000]).unwrap();
+        far.read_exact(&mut [0; 100_000]).unwrap();
+        let until = thread_cpu() + Duration::from_millis(30);
+        while thread_cpu() < until {}
+        let load = gauge.read();
+        assert!(load.busy > 0.0 && load.lost < 0.5, "{load:?}");
+        std::thread::sleep(Duration::from_millis(100));
+        assert!(gauge.read().busy < 0.5);
+    }
+}

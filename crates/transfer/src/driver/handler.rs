@@ -1,0 +1,305 @@
+//! The channels of a [`Job`], as their connections' drivers see them.
+
+use std::io::{IoSliceMut, Read, Write};
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::time::Instant;
+
+use lh_driver::{
+    ChannelCx, ChannelEvent, ChannelHandler, ChannelId, ChannelOptions, Interest, Interests, Ready,
+};
+use lh_sftp::server::Output;
+use lh_sys::signals::Signals;
+
+use crate::Side;
+use crate::engine::LOOK;
+use crate::further::{Bell, Further};
+
+use super::{AsSession, Job, Open, State};
+
+/// One end of a [`Job`].
+pub struct JobHandler {
+    pub(super) job: Job,
+    pub(super) side: Side,
+    /// Which of the channels to this end; none for a further one that is not open.
+    pub(super) lane: Option<usize>,
+    /// Which of the connections to this end.
+    pub(super) connection: usize,
+    /// Rung by the others; in one handler of each connection.
+    pub(super) bell: Option<Arc<Bell>>,
+    /// How further channels are opened, if they may be.
+    pub(super) as_session: Option<AsSession>,
+    /// Who makes further connections, if they may be.
+    pub(super) further: Option<Arc<dyn Further>>,
+    pub(super) deadline: Option<Instant>,
+    pub(super) closed: bool,
+    pub(super) signals: Option<Arc<Signals>>,
+}
+
+/// What a handler waits for, beside its channel.
+const WAKE: usize = 0;
+const SIGNALS: usize = 1;
+const BELL: usize = 2;
+
+impl JobHandler {
+    /// Lets the copy open further channels on the same connection when they help.
+    #[must_use]
+    pub const fn with_more_channels(mut self, as_session: AsSession) -> Self {
+        self.as_session = Some(as_session);
+        self
+    }
+
+    /// Lets the copy have further connections when they help.
+    #[must_use]
+    pub fn with_further(mut self, further: Option<Arc<dyn Further>>) -> Self {
+        self.further = further;
+        self
+    }
+
+    fn run(&mut self, cx: &mut ChannelCx<'_>) {
+        let now = cx.now();
+        let mut guard = self.job.lock();
+        let state = &mut *guard;
+        if state.channels.len() > 1 || self.connection > 0 {
+            // What came on one makes room for data on all.
+            state.advance_all(self.side, self.connection, cx, now);
+        } else if self.lane == Some(0) {
+            state.engine.advance(self.side, &mut ChannelOutput(cx), now);
+        }
+        if let Some(as_session) = self.as_session {
+            self.open_more(state, as_session, cx);
+        }
+        self.look_at_load(state, cx);
+        state.tell(now);
+        let mut redraw = None;
+        if state.report.wants_progress() {
+            state.report.totals(state.engine.totals(), now);
+            state.report.progress(state.engine.current(), now);
+            redraw = state.report.next_deadline();
+        }
+        self.deadline = [state.engine.next_deadline(), redraw].into_iter().flatten().min();
+        let finished = state.engine.is_finished() || state.stopped;
+        let other = if self.side == Side::Source { Side::Target } else { Side::Source };
+        let wake = self.job.shared.relay && (finished || state.engine.wants_to_send(other));
+        let others = state.others(self.connection);
+        drop(guard);
+        if finished && !self.closed {
+            self.job.ring(|connection| connection != self.connection);
+        } else if !others.is_empty() {
+            self.job.ring(|connection| others.contains(&connection));
+        }
+        if finished && !std::mem::replace(&mut self.closed, true) {
+            self.job.wake_other(self.side);
+            self.signals = None;
+            let mut state = self.job.lock();
+            let summary = state.engine.summary();
+            if self.connection == 0 {
+                state.report.ended(&summary, now);
+            }
+            drop(state);
+            self.close_all(cx);
+            cx.stop(0);
+        } else if wake && !self.closed {
+            self.job.wake_other(self.side);
+        }
+    }
+
+    fn opened(&mut self, id: ChannelId) {
+        let state = &mut *self.job.lock();
+        let lane = match self.lane {
+            Some(lane) => {
+                state.engine.open(self.side);
+                lane
+            }
+            None => *self.lane.insert(state.engine.open_lane()),
+        };
+        // Of two remote ends neither has further ones.
+        if !self.job.shared.relay {
+            state.channels.push(Open { connection: self.connection, lane, id });
+        }
+    }
+
+    /// Asks for as many channels as the engine would like to have, or for connections instead.
+    fn open_more(&self, state: &mut State, as_session: AsSession, cx: &mut ChannelCx<'_>) {
+        let mut channels = std::mem::take(&mut state.instead);
+        // Who has not said how many has channels first, and connections where they are found to help.
+        let instead = self.further.as_ref().filter(|_| !state.engine.chooses_channels());
+        for _ in 0..state.engine.lanes_wanted() {
+            let connects = instead.is_some_and(|further| further.instead(&mut cx.control()));
+            channels += usize::from(!connects);
+        }
+        for _ in 0..channels {
+            let handler = Self {
+                job: self.job.clone(),
+                side: self.side,
+                lane: None,
+                connection: self.connection,
+                bell: None,
+                as_session: None,
+                further: self.further.clone(),
+                deadline: None,
+                closed: false,
+                signals: None,
+            };
+            let handler = as_session(Box::new(handler));
+            if cx.control().open("session", b"", &ChannelOptions::default(), handler).is_err() {
+                state.engine.lane_refused();
+            }
+        }
+    }
+
+    /// From time to time: would another connection help?
+    fn look_at_load(&self, state: &mut State, cx: &mut ChannelCx<'_>) {
+        let Some(further) = self.further.as_ref().filter(|_| self.lane == Some(0)) else { return };
+        let now = cx.now();
+        if state.next_look.is_some_and(|next| now < next) {
+            return;
+        }
+        state.next_look = Some(now + LOOK);
+        if state.engine.look_at_load(further.load(), now) {
+            // As many channels as this one has: where windows are small one would not show what it is worth.
+            let channels = state.channels.iter().filter(|open| open.connection == self.connection).count();
+            if !further.another(channels, &mut cx.control()) {
+                state.engine.connection_refused();
+            }
+        }
+    }
+
+    fn close_all(&self, cx: &mut ChannelCx<'_>) {
+        let mine = |open: &mut Open| open.connection == self.connection;
+        let channels: Vec<Open> = self.job.lock().channels.extract_if(.., mine).collect();
+        for open in channels {
+            if let Some(mut channel) = cx.control().channel(open.id) {
+                channel.close();
+            }
+        }
+        cx.close();
+    }
+
+    fn lost(&mut self, reason: &str, cx: &mut ChannelCx<'_>) {
+        if self.closed {
+            return;
+        }
+        match self.lane {
+            Some(0) => self.job.lost(self.side, reason),
+            Some(_) if self.connection > 0 => {
+                // It has no other purpose.
+                self.job.lock().lose(self.connection, reason, cx.now());
+                cx.stop(0);
+            }
+            Some(lane) => self.job.lock().engine.lane_lost(lane, reason, cx.now()),
+            None if self.further.as_ref().is_some_and(|further| further.beyond()) => {}
+            None => {
+                let mut state = self.job.lock();
+                state.engine.lane_refused();
+                if self.connection > 0
+                    && !state.channels.iter().any(|open| open.connection == self.connection)
+                {
+                    cx.stop(0);
+                }
+            }
+        }
+        self.run(cx);
+    }
+}
+
+impl ChannelHandler for JobHandler {
+    fn on_event(&mut self, event: ChannelEvent, cx: &mut ChannelCx<'_>) {
+        match event {
+            // Whoever asked for the subsystem did so before; its answer need not be waited for.
+            ChannelEvent::Opened { .. } => {
+                self.opened(cx.id());
+                self.run(cx);
+            }
+            ChannelEvent::Data { ext: None, data } => {
+                let len = data.len();
+                let engine = &mut self.job.lock().engine;
+                match self.lane {
+                    Some(lane @ 1..) => engine.lane_received(lane, data, cx.now()),
+                    _ => engine.received(self.side, data, cx.now()),
+                }
+                cx.consumed(len);
+            }
+            ChannelEvent::Data { ext: Some(_), data } => {
+                let _ = std::io::stderr().write_all(&data);
+                cx.consumed(data.len());
+            }
+            ChannelEvent::Eof | ChannelEvent::Closed => self.lost("Connection closed", cx),
+            ChannelEvent::OpenFailed { .. } if self.lane.is_none() => self.lost("", cx),
+            ChannelEvent::OpenFailed { description, .. } => {
+                let text = crate::display_name(description.as_bytes());
+                self.lost(&format!("channel open failed: {text}"), cx);
+            }
+            ChannelEvent::Request { want_reply: true, .. } => cx.reply(false),
+            _ => {}
+        }
+    }
+
+    fn on_batch_end(&mut self, cx: &mut ChannelCx<'_>) {
+        self.run(cx);
+    }
+
+    fn on_writable(&mut self, cx: &mut ChannelCx<'_>) {
+        self.run(cx);
+    }
+
+    fn interests<'a>(&'a self, out: &mut Interests<'a>) {
+        if self.job.shared.relay {
+            out.add(WAKE, self.job.listen[self.side as usize].as_fd(), Interest::READ);
+        }
+        if let Some(bell) = &self.bell {
+            out.add(BELL, bell.fd(), Interest::READ);
+        }
+        if let Some(signals) = &self.signals {
+            out.add(SIGNALS, signals.as_fd(), Interest::READ);
+        }
+    }
+
+    fn on_ready(&mut self, token: usize, _ready: Ready, cx: &mut ChannelCx<'_>) {
+        if token == SIGNALS {
+            if let Some(Ok(Some(_))) = self.signals.as_ref().map(|signals| signals.take()) {
+                let mut state = self.job.lock();
+                state.stopped = true;
+                state.engine.leave();
+            }
+            return self.run(cx);
+        }
+        if let (BELL, Some(bell)) = (token, &self.bell) {
+            bell.hear();
+            return self.run(cx);
+        }
+        let mut drained = [0; 256];
+        while let Ok(1..) = (&self.job.listen[self.side as usize]).read(&mut drained) {}
+        self.run(cx);
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        self.deadline
+    }
+
+    fn on_timeout(&mut self, cx: &mut ChannelCx<'_>) {
+        self.deadline = None;
+        self.run(cx);
+    }
+}
+
+/// A channel, as the engine sees it.
+pub(crate) struct ChannelOutput<'a, 'b>(pub(crate) &'a mut ChannelCx<'b>);
+
+impl Output for ChannelOutput<'_, '_> {
+    fn budget(&mut self) -> usize {
+        self.0.budget()
+    }
+
+    fn send(&mut self, data: &[u8]) -> usize {
+        self.0.send(data)
+    }
+
+    fn send_in_place(&mut self, want: usize, fill: &mut dyn FnMut(&mut [IoSliceMut<'_>]) -> usize) -> usize {
+        self.0.send_in_place(want, fill)
+    }
+
+    fn peer_is_full(&mut self) -> bool {
+        self.0.is_open() && self.0.window() == 0
+    }
+}

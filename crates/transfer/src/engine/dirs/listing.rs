@@ -1,0 +1,117 @@
+//! What is in a directory: listed a part at a time, sorted into files and folders.
+
+use crate::end::{Done, Entry, Fault, FaultKind, Kind, Op, Outcome};
+use crate::names::{display_name, is_safe_name, join};
+use crate::table::Key;
+use crate::wording::{self, Deed};
+
+use super::super::prepare::fault_of;
+use super::super::{Engine, Side, Token};
+use super::{DirStep, ENTRIES_HELD};
+
+impl Engine {
+    pub(super) fn list_begun(&mut self, key: Key, outcome: Outcome) {
+        let Some(dir) = self.dirs.get_mut(key) else { return };
+        match outcome {
+            Ok(Done::Opened(handle, _)) => dir.handle = Some(handle),
+            Ok(Done::Listing(handle, entries)) => {
+                dir.listed = handle.is_none();
+                dir.handle = handle;
+                if dir.listed {
+                    self.dir_closed(key);
+                }
+                self.absorb(key, entries);
+            }
+            outcome => {
+                self.dir_closed(key);
+                self.list_failed(key, fault_of(outcome));
+            }
+        }
+        self.list_more(key);
+    }
+
+    /// It is open no more, or never was.
+    pub(super) fn dir_closed(&mut self, key: Key) {
+        if let Some(dir) = self.dirs.get_mut(key)
+            && std::mem::take(&mut dir.open)
+        {
+            self.waiting.open_dirs -= 1;
+        }
+    }
+
+    pub(super) fn list_failed(&mut self, key: Key, fault: Fault) {
+        let Some(dir) = self.dirs.get_mut(key) else { return };
+        let first = !dir.listed;
+        dir.listed = true;
+        let source = dir.item.source.clone();
+        if first && fault.kind != FaultKind::Lost {
+            self.fail(wording::failed(self.plan.direction, Deed::ListSource, &source, &fault));
+        }
+    }
+
+    pub(super) fn absorb(&mut self, key: Key, entries: Vec<Entry>) {
+        let Some(dir) = self.dirs.get_mut(key) else { return };
+        if dir.failed {
+            return;
+        }
+        let chosen = self.options.select != crate::Selection::default();
+        let (mut suspects, mut specials) = (Vec::new(), Vec::new());
+        let (files, subdirs) = (dir.files.len(), dir.subdirs.len());
+        for entry in entries {
+            if *entry.name == *b"." || *entry.name == *b".." {
+                continue;
+            }
+            if !is_safe_name(&entry.name) {
+                suspects.push(entry.name);
+            } else {
+                let path = if chosen { join(&dir.relative, &entry.name) } else { Vec::new() };
+                if chosen && !self.options.select.wants(&path, entry.info.kind == Kind::Dir) {
+                    continue;
+                }
+                match entry.info.kind {
+                    Kind::Dir => dir.subdirs.push_back(entry),
+                    Kind::Special => specials.push(join(&dir.item.source, &entry.name)),
+                    Kind::Symlink if !self.options.follow_links && !self.options.keep.links => {
+                        specials.push(join(&dir.item.source, &entry.name));
+                    }
+                    Kind::File | Kind::Symlink | Kind::Unknown => dir.files.push_back(entry),
+                }
+            }
+        }
+        let (files, subdirs) = (dir.files.len() - files, dir.subdirs.len() - subdirs);
+        self.waiting.files += files;
+        self.waiting.subdirs += subdirs;
+        let path = display_name(&dir.item.source);
+        for name in suspects {
+            let name = display_name(&name);
+            self.fail(format!("Server sent suspect path \"{name}\" during readdir of \"{path}\""));
+        }
+        for special in specials {
+            self.skip(wording::skipped(self.plan.direction, &special));
+        }
+    }
+
+    /// Keeps the listing of a directory going, or ends it.
+    pub(in crate::engine) fn list_more(&mut self, key: Key) {
+        let Some(dir) = self.dirs.get_mut(key) else { return };
+        let Some(handle) = dir.handle.clone() else { return };
+        if dir.listed {
+            if dir.lists_in_flight == 0 {
+                dir.handle = None;
+                self.dir_closed(key);
+                self.start(Side::Source, Op::Close(handle), Token::Nothing);
+            }
+            return;
+        }
+        let few = dir.waiting() == 0 || self.waiting.files + self.waiting.subdirs < ENTRIES_HELD;
+        // A local answer comes at once: one is as good as many.
+        let allowed = if self.source.is_some() { dir.lists_allowed } else { 1 };
+        let more = if few { allowed.saturating_sub(dir.lists_in_flight) } else { 0 };
+        dir.lists_in_flight += more;
+        self.waiting.lists += more;
+        dir.outstanding += more;
+        for _ in 0..more {
+            self.start(Side::Source, Op::ListMore(&handle), Token::Dir(key, DirStep::ListMore));
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! How a file ends: attributes, CLOSE, and what is told of it.
+
+use crate::Direction;
+use crate::Event;
+use crate::end::{Change, Done, Fault, FaultKind, Kind, Op, Outcome};
+use crate::remote::Remote;
+use crate::table::Key;
+use crate::wording::{self, Deed};
+
+use super::super::extras::Whose;
+use super::super::file::{File, FileStep, Phase};
+use super::super::{Engine, Side, Token};
+
+impl Engine {
+    /// Whether times are to be set by a server that might set them before it has written what came before: Go's `pkg/sftp`
+    /// writes with several workers, and only CLOSE waits for them. Servers that tell their limits take one request after the other.
+    pub(super) fn waits_for_writes(&self) -> bool {
+        let told = |remote: &Remote| remote.session().limits().max_packet > 0;
+        self.options.preserve && self.target.as_ref().is_some_and(|remote| !told(remote))
+    }
+
+    /// Sets what is to be set on the target and closes both ends.
+    pub(in crate::engine) fn close_file(&mut self, key: Key) {
+        let good = |file: &File| !file.failed && file.phase == Phase::Copying && file.target.is_some();
+        if self.files.get(key).is_some_and(good) && self.keep_extras(Whose::File(key)) {
+            return;
+        }
+        self.end_sum(key);
+        let Some(file) = self.files.get_mut(key) else { return };
+        let untouched = file.phase == Phase::Opening;
+        file.phase = Phase::Closing;
+        self.flow.ahead -= std::mem::take(&mut file.ahead);
+        self.flow.held -= file.held.values().flatten().map(|piece| piece.len() as u64).sum::<u64>();
+        file.held.clear();
+        let (source, target) = (file.source.take(), file.target.take());
+        let failed = file.failed;
+        // What was asked for past the end of a file of unknown length does not count.
+        let size = match self.plan.direction {
+            _ if failed => file.good_end(),
+            Direction::Upload => file.requested,
+            Direction::Download => file.prefix,
+            Direction::Relay => file.write_at,
+        };
+        let mut change = Change::default();
+        if self.plan.direction == Direction::Download {
+            // Pieces may have been written behind a gap of a failed file; else only an old, longer tail counts.
+            let written = file.old_size.map(|old| if failed { u64::MAX } else { old });
+            change.size = written.filter(|&written| written > size).map(|_| size);
+            if file.holes.left_out && !failed {
+                change.size = Some(size);
+            }
+        } else {
+            change.size = Some(size);
+        }
+        if failed && untouched {
+            change = Change::default();
+        }
+        if failed {
+            // Whatever the cut says: this end of the file has been dealt with on its handle.
+            file.repaired = true;
+        } else if self.options.preserve {
+            change.mode = file.item.info.mode.map(|mode| mode & file.extras.mode_mask(0o777));
+            change.times = file.item.info.times;
+        } else if let Some(mode) = file.place.mode_of_old() {
+            change.mode = Some(mode);
+        }
+        let set = target.is_some() && change != Change::default();
+        let close = target.is_some();
+        let sync = close && !failed && self.options.sync;
+        file.outstanding += u32::from(set) + u32::from(sync) + u32::from(close);
+        if let Some(handle) = source
+            && self.source.is_some()
+        {
+            self.start(Side::Source, Op::Close(handle), Token::Nothing);
+        }
+        if let Some(handle) = target {
+            if set {
+                let op = Op::SetHandle { handle: &handle, change };
+                self.start(Side::Target, op, Token::File(key, FileStep::Attributes));
+            }
+            if sync {
+                self.start(Side::Target, Op::Sync(&handle), Token::File(key, FileStep::Sync));
+            }
+            if close {
+                self.start(Side::Target, Op::Close(handle), Token::File(key, FileStep::CloseTarget));
+            }
+        }
+        if !set && !close {
+            self.file_done(key);
+        }
+    }
+
+    pub(super) fn file_done(&mut self, key: Key) {
+        if self.try_again(key) {
+            return;
+        }
+        let Some(file) = self.files.get(key) else { return };
+        let leads = file.leads.then(|| (file.item.clone(), file.failed));
+        if !file.failed {
+            self.summary.files += 1;
+            self.summary.kept += file.kept;
+            self.events.push_back(Event::FileDone {
+                id: file.id,
+                name: crate::base_name(&file.item.source).to_vec(),
+                size: file.kept + file.confirmed,
+                kept: file.kept,
+                started: file.started,
+            });
+        }
+        self.forget_file(key);
+        if let Some((item, failed)) = leads {
+            self.first_name_done(&item, failed);
+        }
+    }
+
+    pub(in crate::engine) fn forget_file(&mut self, key: Key) {
+        if let Some(file) = self.files.remove(key) {
+            self.flow.ahead -= file.ahead;
+            if file.in_sending {
+                self.sending.retain(|&other| other != key);
+            }
+            if file.in_writing {
+                self.writing.retain(|&other| other != key);
+            }
+            self.child_finished(file.item.parent);
+        }
+    }
+
+    /// The connection to one end is gone. A file that has begun is named; the rest go without a word each.
+    pub(in crate::engine) fn file_lost(&mut self, key: Key, reason: &str) {
+        let deed = match self.plan.direction {
+            Direction::Download => Deed::ReadSource,
+            Direction::Upload | Direction::Relay => Deed::WriteTarget,
+        };
+        self.file_failed(key, deed, &Fault { kind: FaultKind::Lost, text: reason.to_owned() });
+        self.move_on(key);
+    }
+
+    /// Ends a file with a message. Only the first of a file's failures is told.
+    pub(in crate::engine) fn file_failed(&mut self, key: Key, deed: Deed, fault: &Fault) {
+        let Some(file) = self.files.get(key) else { return };
+        let of_source = matches!(deed, Deed::StatSource | Deed::OpenSource | Deed::ReadSource);
+        let path = if of_source { &file.item.source } else { &file.item.target };
+        let text = wording::failed(self.plan.direction, deed, path, fault);
+        if fault.kind == FaultKind::Lost && file.phase == Phase::Opening {
+            if let Some(file) = self.files.get_mut(key) {
+                file.failed = true;
+            }
+            return;
+        }
+        self.file_failed_with(key, text);
+    }
+
+    pub(in crate::engine) fn file_failed_with(&mut self, key: Key, text: String) {
+        let Some(file) = self.files.get_mut(key) else { return };
+        if !std::mem::replace(&mut file.failed, true) {
+            file.again.clear();
+            self.fail(text);
+        }
+    }
+
+    /// Servers may forbid to set attributes and yet take files. Where only the size was to be set, it may be right as it is; and
+    /// a device or a pipe has none.
+    pub(super) fn attributes_refused(&mut self, key: Key, fault: Fault) {
+        let Some(file) = self.files.get_mut(key) else { return };
+        if file.failed || fault.kind == FaultKind::Lost || self.plan.direction == Direction::Download {
+            return self.file_failed(key, Deed::FinishTarget, &fault);
+        }
+        let size = if self.plan.direction == Direction::Relay { file.write_at } else { file.requested };
+        file.uncut = Some((fault, size));
+        file.outstanding += 1;
+        let target = file.written_path().to_vec();
+        self.start(Side::Target, Op::Stat(&target), Token::File(key, FileStep::SizeCheck));
+    }
+
+    pub(super) fn size_answer(&mut self, key: Key, outcome: Outcome) {
+        let preserve = self.options.preserve;
+        let uncut = self.files.get_mut(key).and_then(|file| file.uncut.take());
+        let Some((fault, size)) = uncut else { return };
+        let right = match outcome {
+            Ok(Done::Info(info)) => info.kind == Kind::Special || (!preserve && info.size == Some(size)),
+            _ => false,
+        };
+        if !right {
+            self.file_failed(key, Deed::FinishTarget, &fault);
+        }
+    }
+
+    /// Closes both ends of a file that is not copied after all, without a change to the target.
+    pub(super) fn leave_target_alone(&mut self, key: Key) {
+        if let Some(file) = self.files.get_mut(key) {
+            // Whose length is not known is not cut.
+            file.old_size = None;
+        }
+    }
+}
