@@ -126,6 +126,19 @@ impl Client {
             .map_err(|error| ClientError::Local(error.to_string()))
     }
 
+    /// Promises the server that no further session will be opened on this connection, so that whoever takes this process over
+    /// cannot run anything else there (`no-more-sessions@openssh.com`). False where the server knows nothing of that, or the
+    /// connection is a master's, who may open some for others.
+    pub fn forgo_sessions(&mut self) -> bool {
+        let peer = self.driver.link().transport_ref().peer_identification().unwrap_or_default();
+        let known = peer.starts_with("SSH-2.0-OpenSSH") || lh_metrics::peer_is_longhaul(peer);
+        let asked = known && !self.relayed;
+        if asked {
+            self.driver.control().global_request("no-more-sessions@openssh.com", false, b"");
+        }
+        asked
+    }
+
     /// Runs until the control or a handler stops the loop, and returns what they said.
     ///
     /// # Errors
