@@ -315,16 +315,11 @@ fn files_that_are_no_keys_are_refused_in_words() {
     }
 }
 
-/// Keys in hardware need a library that talks to it; what is missing is said, and nothing is left behind.
-///
-/// Covers: ssh-keygen -K; ssh-keygen -w
+/// What is missing is said, and nothing is left behind.
 #[test]
 fn what_this_build_cannot_do_is_refused() {
     let room = Room::new();
     for (arguments, status, error) in [
-        ("-t ed25519-sk -N x -f k", 255, "no support for FIDO security keys (-w provider)\n"),
-        ("-t ecdsa-sk -N x -f k", 255, "no support for FIDO security keys (-w provider)\n"),
-        ("-K", 255, "no support for FIDO security keys (-w provider)\n"),
         ("-t mldsa65-ed25519 -N x -f k", 255, "unknown key type mldsa65-ed25519\n"),
         ("-t rsa -b 1032 -N x -f k", 1, "not supported yet\n"),
         ("-t ed25519 -N x -f k -Z rot13", 255, "Invalid OpenSSH-format cipher 'rot13'\n"),

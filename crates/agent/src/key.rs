@@ -203,6 +203,16 @@ impl SecurityKey {
         out.put_string(&self.reserved);
     }
 
+    /// What the key is for: `ssh:`, and perhaps more.
+    pub fn application(&self) -> &[u8] {
+        let mut fields = Reader::new(self.public.plain().blob());
+        let mut last = &b""[..];
+        while let Ok(field) = fields.string() {
+            last = field;
+        }
+        last
+    }
+
     /// The same key without a certificate.
     #[must_use]
     pub fn plain(&self) -> Self {

@@ -648,7 +648,21 @@ fn login_config(
             add: *config.add_keys_to_agent,
             agent: options.agent_socket().map_err(ClientError::Config)?,
             passphrase_tries: *config.number_of_password_prompts,
+            provider: security_key_provider(config.security_key_provider.value.as_deref()),
             fingerprint: fingerprint_hash(options),
         },
     })
+}
+
+/// The library that talks to security keys: as configured (`$NAME`: what the environment says under that name), else what other
+/// programs take from the environment, else none but what is built in.
+fn security_key_provider(configured: Option<&str>) -> String {
+    let of = |name: &str| std::env::var(name).ok();
+    match configured {
+        Some(text) => match text.strip_prefix('$').filter(|name| !name.is_empty()) {
+            Some(name) => of(name).unwrap_or_default(),
+            None => text.to_owned(),
+        },
+        None => of("SSH_SK_PROVIDER").unwrap_or_else(|| lh_security_key::INTERNAL.to_owned()),
+    }
 }

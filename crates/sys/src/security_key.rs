@@ -430,7 +430,7 @@ impl Pin {
 struct Options {
     /// What the others point to.
     _texts: Vec<CString>,
-    _options: Vec<Box<RawOption>>,
+    _options: Box<[RawOption]>,
     pointers: Vec<*mut RawOption>,
 }
 
@@ -439,15 +439,17 @@ impl Options {
         let (mut texts, mut raw) = (Vec::new(), Vec::new());
         for (name, value) in options.iter().filter(|(_, value)| !value.is_empty()) {
             let (name, value) = (text(name)?, text(value)?);
-            raw.push(Box::new(RawOption {
+            raw.push(RawOption {
                 name: name.as_ptr().cast_mut(),
                 value: value.as_ptr().cast_mut(),
                 required: 0,
-            }));
+            });
             texts.extend([name, value]);
         }
-        let pointers = raw.iter_mut().map(|option| &raw mut **option).chain([null_mut()]).collect();
-        Ok(Self { _texts: texts, _options: raw, pointers })
+        // They stay where they are from here on.
+        let mut options = raw.into_boxed_slice();
+        let pointers = options.iter_mut().map(|option| &raw mut *option).chain([null_mut()]).collect();
+        Ok(Self { _texts: texts, _options: options, pointers })
     }
 
     /// Null when there are none, as OpenSSH has it.
