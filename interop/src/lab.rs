@@ -4,11 +4,17 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+use std::sync::mpsc::{Sender, channel};
+use std::time::Duration;
 
 use crate::find;
 
 /// How long one command of a test may take, in seconds. A bound against hanging, not an expectation.
 const LIMIT_S: u32 = 120;
+
+/// How long one test may take. Whoever waits longer waits for something that never comes.
+const TEST_LIMIT: Duration = Duration::from_secs(480);
 
 /// What a command did.
 #[derive(Debug)]
@@ -35,9 +41,38 @@ impl Ran {
     }
 }
 
+fn make_key(keygen: &Path, file: &Path, kind: &str, bits: &str) {
+    let comment = file.file_name().unwrap_or_default();
+    let mut command = Command::new(keygen);
+    command.args(["-q", "-t", kind, "-b", bits, "-N", "", "-C"]).arg(comment).arg("-f").arg(file);
+    let done = command.stdin(Stdio::null()).output().unwrap();
+    assert!(done.status.success(), "{}: {}", keygen.display(), String::from_utf8_lossy(&done.stderr));
+}
+
+/// Ends the whole program, with the name of the test that hangs, unless what it returns is dropped in time: a test that
+/// waits for ever would take all others with it, and nobody would learn which one it was.
+fn watch() -> Sender<()> {
+    let (alive, ended) = channel::<()>();
+    let test = std::thread::current().name().unwrap_or("?").to_owned();
+    std::thread::spawn(move || {
+        if ended.recv_timeout(TEST_LIMIT) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
+            eprintln!("{test} hangs: it has not ended after {} s", TEST_LIMIT.as_secs());
+            let processes =
+                Command::new("ps").args(["axf", "-o", "pid,ppid,stat,wchan:24,etimes,args"]).output();
+            eprintln!(
+                "{}",
+                processes.map(|done| String::from_utf8_lossy(&done.stdout).into_owned()).unwrap_or_default()
+            );
+            std::process::exit(101);
+        }
+    });
+    alive
+}
+
 /// The folder of one test: `host_*` and `user_*` keys, `authorized_keys`, `known_hosts`, a home for clients.
 pub struct Lab {
     dir: tempfile::TempDir,
+    _watch: Sender<()>,
 }
 
 impl Lab {
@@ -47,23 +82,27 @@ impl Lab {
         let dir = tempfile::Builder::new().prefix("longhaul-interop-").tempdir().unwrap();
         // sshd's StrictModes looks at the folders above authorized_keys.
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
-        let lab = Self { dir };
+        let lab = Self { dir, _watch: watch() };
         let keygen = find("ssh-keygen").unwrap_or_else(|| crate::our("lhssh-keygen"));
         for (file, kind, bits) in [
-            ("host_ed25519", "ed25519", None),
-            ("host_rsa", "rsa", Some("2048")),
-            ("host_ecdsa", "ecdsa", Some("256")),
-            ("user_ed25519", "ed25519", None),
-            ("user_rsa", "rsa", Some("2048")),
-            ("user_ecdsa", "ecdsa", Some("384")),
+            ("host_ed25519", "ed25519", "256"),
+            ("host_ecdsa", "ecdsa", "256"),
+            ("user_ed25519", "ed25519", "256"),
+            ("user_ecdsa", "ecdsa", "384"),
         ] {
-            let mut command = Command::new(&keygen);
-            command.args(["-q", "-t", kind, "-N", "", "-C", file, "-f"]).arg(lab.path(file));
-            if let Some(bits) = bits {
-                command.args(["-b", bits]);
-            }
-            let done = command.stdin(Stdio::null()).output().unwrap();
-            assert!(done.status.success(), "{}: {}", keygen.display(), String::from_utf8_lossy(&done.stderr));
+            make_key(&keygen, &lab.path(file), kind, bits);
+        }
+        // These take long to find: one pair of them does for all the folders of a program.
+        static RSA: OnceLock<[(&str, [String; 2]); 2]> = OnceLock::new();
+        let pairs = RSA.get_or_init(|| {
+            ["host_rsa", "user_rsa"].map(|file| {
+                make_key(&keygen, &lab.path(file), "rsa", "2048");
+                (file, [lab.read(file), lab.read(&format!("{file}.pub"))])
+            })
+        });
+        for (file, [private, public]) in pairs {
+            lab.write(file, private);
+            lab.write(&format!("{file}.pub"), public);
         }
         let public = ["user_ed25519.pub", "user_rsa.pub", "user_ecdsa.pub"].map(|name| lab.read(name));
         lab.write("authorized_keys", &public.concat());

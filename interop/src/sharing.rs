@@ -1,9 +1,12 @@
 //! Masters of shared connections, and clients that ride along.
 
+use std::fs::File;
 use std::io::{Read as _, Write as _};
+use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use crate::process::held;
 use crate::tunnel::eventually;
@@ -101,6 +104,7 @@ impl Scene {
 /// A client that has greeted the master, by hand.
 pub fn greet(socket: &Path) -> UnixStream {
     let mut stream = UnixStream::connect(socket).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     stream.write_all(b"\0\0\0\x08\0\0\0\x01\0\0\0\x04").unwrap();
     heard(&mut stream);
     stream
@@ -113,6 +117,34 @@ pub fn heard(stream: &mut UnixStream) -> Vec<u8> {
     let mut message = vec![0; u32::from_be_bytes(length) as usize];
     stream.read_exact(&mut message).unwrap();
     message
+}
+
+/// Runs a command over a master without a program for each, which is what makes thousands of them bearable. Returns what it wrote
+/// and its exit status.
+pub fn run_by_hand(socket: &Path, command: &str) -> (String, u32) {
+    let mut stream = greet(socket);
+    // MUX_C_NEW_SESSION, request 0: nothing wanted (reserved, terminal, X11, agent, subsystem), no escape character, no TERM.
+    let mut message = b"\x10\0\0\x02".to_vec();
+    message.extend([0; 24]);
+    message.extend(u32::MAX.to_be_bytes());
+    message.extend([0; 4]);
+    let length = |bytes: usize| u32::try_from(bytes).unwrap().to_be_bytes();
+    message.extend(length(command.len()));
+    message.extend(command.as_bytes());
+    stream.write_all(&[&length(message.len())[..], &message].concat()).unwrap();
+    let (mut output, theirs) = lh_sys::fd::pipe().map(|(ours, theirs)| (File::from(ours), theirs)).unwrap();
+    let nothing = lh_sys::fd::null().unwrap();
+    for each in [nothing.as_fd(), theirs.as_fd(), nothing.as_fd()] {
+        lh_sys::pass::send_fd(&stream, each).unwrap();
+    }
+    drop(theirs);
+    let opened = heard(&mut stream);
+    assert_eq!(opened[..4], [0x80, 0, 0, 6], "{opened:?}");
+    let mut text = String::new();
+    output.read_to_string(&mut text).unwrap();
+    let exit = heard(&mut stream);
+    assert_eq!(exit[..4], [0x80, 0, 0, 4], "{exit:?}");
+    (text, exit[8..].iter().fold(0, |status, byte| status << 8 | u32::from(*byte)))
 }
 
 /// Calls `check` with each mix of masters and clients in which one is ours.

@@ -8,11 +8,10 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use lh_interop::process::{below, held};
 use lh_interop::tunnel::{
     Pair, each_pair, eventually, free_port, round_trip_after, round_trip_unix, sum_server, sum_server_unix,
 };
-use lh_interop::{Lab, Lhsshd, our, skip};
+use lh_interop::{Lab, Lhsshd, our};
 
 /// Covers: ssh_config ExitOnForwardFailure; ssh_config ClearAllForwardings; ssh -R; ssh -L
 #[test]
@@ -287,81 +286,6 @@ fn half_closes_resets_and_slow_ends_are_carried_over() {
 /// Makes the socket's end a reset instead of a goodbye.
 fn near_reset(stream: TcpStream) {
     rustix::net::sockopt::set_socket_linger(&stream, Some(Duration::ZERO)).unwrap();
-}
-
-/// Covers: ssh -L; ssh -R
-#[test]
-fn a_thousand_connections_at_once_leave_nothing_behind() {
-    // Both ends need a descriptor each; so do we, for two.
-    rustix::process::setrlimit(
-        rustix::process::Resource::Nofile,
-        rustix::process::Rlimit { current: Some(8192), maximum: Some(8192) },
-    )
-    .unwrap_or_else(|error| skip("a_thousand_connections", &error.to_string()));
-    let lab = Lab::new();
-    let daemon = Lhsshd::start(&lab, "");
-    let pair = Pair::new(&lab, our("lhssh"), daemon.port);
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let server = listener.local_addr().unwrap().port();
-    let (local, back) = (free_port(), free_port());
-    let tunnel = pair.tunnel(&[
-        "-L",
-        &format!("127.0.0.1:{local}:localhost:{server}"),
-        "-R",
-        &format!("127.0.0.1:{back}:127.0.0.1:{server}"),
-    ]);
-    tunnel.wait_for_port(local);
-    tunnel.wait_for_port(back);
-    let echo = std::thread::spawn(move || {
-        let mut held = Vec::new();
-        for stream in listener.incoming() {
-            let mut stream = stream.unwrap();
-            let mut byte = [0; 1];
-            if stream.read(&mut byte).unwrap_or(0) == 1 {
-                if byte == *b"Q" {
-                    return;
-                }
-                stream.write_all(&byte).unwrap();
-                held.push(stream);
-            }
-            if byte == *b"." {
-                held.clear();
-            }
-        }
-    });
-    let crowd = |port: u16, count: usize| {
-        let mut streams: Vec<TcpStream> =
-            (0..count).map(|_| TcpStream::connect(("127.0.0.1", port)).unwrap()).collect();
-        for stream in &mut streams {
-            stream.write_all(b"x").unwrap();
-        }
-        for stream in &mut streams {
-            stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-            stream.read_exact(&mut [0; 1]).unwrap();
-        }
-        let mut end = TcpStream::connect(("127.0.0.1", port)).unwrap();
-        end.write_all(b".").unwrap();
-        end.read_exact(&mut [0; 1]).unwrap();
-    };
-    // Once for whatever is allocated once.
-    crowd(local, 50);
-    let server_session = below(daemon.pid());
-    let quiet = |what: &str, count: usize| {
-        eventually(what, || {
-            tunnel.descriptors() <= count && server_session.iter().all(|pid| held(*pid).descriptors <= 40)
-        });
-    };
-    let before = tunnel.descriptors();
-    crowd(local, 1000);
-    quiet("descriptors of -L are given back", before);
-    let memory = tunnel.memory_kib();
-    crowd(back, 1000);
-    crowd(local, 1000);
-    quiet("descriptors of -R are given back", before);
-    let grown = tunnel.memory_kib().saturating_sub(memory);
-    assert!(grown < 16 << 10, "{grown} KiB more after as many connections again");
-    TcpStream::connect(("127.0.0.1", server)).unwrap().write_all(b"Q").unwrap();
-    echo.join().unwrap();
 }
 
 /// Covers: ssh -L

@@ -290,18 +290,24 @@ fn the_configuration_in_force() {
     assert_eq!(run(&["-G"]), plain);
 }
 
-/// Covers: sshd_config ChannelTimeout; sshd_config UnusedConnectionTimeout
+/// Covers: sshd_config ChannelTimeout
 #[test]
 fn what_carries_nothing_is_closed() {
-    let config = "ChannelTimeout session:command=1s session:subsystem:*=100\nUnusedConnectionTimeout 1s";
-    let Some(scene) = Scene::new("idle", config) else { return };
+    let Some(scene) = Scene::new("idle", "ChannelTimeout session:command=4s session:subsystem:*=100") else {
+        return;
+    };
     // Whoever says something now and then stays.
-    let ran = scene.ssh(&[], &["for i in 1 2 3 4 5; do echo $i; sleep 0.4; done"]).ok("not idle");
-    assert_eq!(ran.text(), "1\n2\n3\n4\n5\n");
+    let ran = scene.ssh(&[], &["for i in 1 2 3 4 5 6; do echo $i; sleep 0.8; done"]).ok("not idle");
+    assert_eq!(ran.text(), "1\n2\n3\n4\n5\n6\n");
     let ran = scene.ssh(&[], &["echo in; sleep 1000"]);
     assert_eq!((ran.code, ran.text().as_str()), (255, "in\n"), "{}", ran.err);
-    scene.logged("closing after 1 seconds of inactivity");
-    // A connection without channels.
+    scene.logged("closing after 4 seconds of inactivity");
+}
+
+/// Covers: sshd_config UnusedConnectionTimeout
+#[test]
+fn who_opens_no_channel_is_sent_away() {
+    let Some(scene) = Scene::new("unused", "UnusedConnectionTimeout 1s") else { return };
     let ran = scene.ssh(&["-N"], &[]);
     assert_eq!(ran.code, 255, "{}", ran.err);
     scene.logged(&format!("terminating inactive connection from user {} 127.0.0.1 port ", me()));

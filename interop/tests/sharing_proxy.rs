@@ -1,7 +1,7 @@
 //! Proxy mode of shared connections: clients that speak for their channels themselves, with masters of ours and OpenSSH's;
 //! and `lhscp` and `lhsftp`, which use masters that way.
 
-use std::io::{Read as _, Write as _};
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -204,13 +204,21 @@ fn a_client_in_proxy_mode_that_lies_ends_alone() {
         let server = &accepted[5..9];
         let data = [&[0x5e][..], server, &1000_u32.to_be_bytes(), &[0; 1000]].concat();
         let wrong = match end {
-            "window" => frame(&data).repeat(100_000),
+            // A program that never reads: what it is sent makes no room for more.
+            "window" => {
+                let program = [&[0x62][..], server, b"\0\0\0\x04exec\0\0\0\0\x08sleep 60"].concat();
+                [frame(&program), frame(&data).repeat(100_000)].concat()
+            }
             "eof" => [frame(&[&[0x60][..], server].concat()), frame(&data)].concat(),
             _ => [frame(&[&[0x61][..], server].concat()), frame(&data)].concat(),
         };
         // It hangs up in the middle of this.
         let _ = stream.write_all(&wrong);
-        let _ = stream.read_to_end(&mut Vec::new());
+        let ended = stream.read_to_end(&mut Vec::new()).map_err(|error| error.kind());
+        assert!(
+            ended.is_ok() || ended == Err(ErrorKind::ConnectionReset),
+            "{end}: the master hangs up: {ended:?}"
+        );
     }
     // One that says nothing and one in the middle of a message: when they go, nothing is left.
     let mut silent = by_hand(&scene.socket());

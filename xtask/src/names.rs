@@ -18,6 +18,7 @@ pub(crate) const PROGRAMS: &[(&str, &str, &str, &str)] = &[
     ("ssh-agent", "lhssh-agent", "/usr/bin/ssh-agent", "TEST_SSH_SSHAGENT"),
     ("ssh-add", "lhssh-add", "/usr/bin/ssh-add", "TEST_SSH_SSHADD"),
     ("ssh-keyscan", "lhssh-keyscan", "/usr/bin/ssh-keyscan", "TEST_SSH_SSHKEYSCAN"),
+    ("ssh-sk-helper", "lhssh-sk-helper", "/usr/lib/openssh/ssh-sk-helper", "TEST_SSH_SK_HELPER"),
     ("ssh-keysign", "lhssh-keysign", "/usr/lib/openssh/ssh-keysign", "TEST_SSH_SSHKEYSIGN"),
 ];
 

@@ -11,6 +11,7 @@ pub(crate) const KERBEROS_HEADER: &str = "/usr/include/gssapi/gssapi_krb5.h";
 const PACKAGES: &[(&str, &str)] = &[
     ("/usr/bin/ssh", "openssh-client"),
     ("/usr/sbin/sshd", "openssh-server"),
+    ("/usr/include/openssl/evp.h", "libssl-dev"),
     ("/usr/lib/openssh/sftp-server", "openssh-sftp-server"),
     ("/usr/lib/openssh/regress", "openssh-tests"),
     ("/usr/sbin/dropbear", "dropbear-bin"),

@@ -34,7 +34,7 @@ impl Object {
                     self.0.push('\\');
                     self.0.push(c);
                 }
-                c if c.is_control() => {
+                c if lh_wire::is_hidden(c) => {
                     let mut units = [0; 2];
                     for unit in c.encode_utf16(&mut units) {
                         let _ = write!(self.0, "\\u{unit:04x}");

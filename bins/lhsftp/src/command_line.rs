@@ -9,8 +9,8 @@ use lh_cli::copying::{ALWAYS, Connecting};
 use lh_cli::flags::{Parsed, SFTP, Stop};
 use lh_config::Account;
 use lh_config::client::Request;
-use lh_sftp_shell::{NO_CONNECTION, Settings};
-use lh_transfer::Options;
+use lh_sftp_shell::{Journals, NO_CONNECTION, Settings};
+use lh_transfer::{Options, Verify, journal};
 
 use crate::over_ssh::Server;
 use crate::place::Place;
@@ -63,7 +63,7 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
         _ => Batch::File(PathBuf::from(path)),
     });
     let quiet = (batch.is_some() || parsed.has('q')) && !parsed.has('N');
-    let settings = Settings {
+    let mut settings = Settings {
         batch: batch.is_some(),
         quiet,
         progress: batch.is_none() && !parsed.has('q') && std::io::stdout().is_terminal(),
@@ -72,9 +72,14 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
         sync: parsed.has('f'),
         preserve: parsed.has('p'),
         recursive: parsed.has('r'),
+        verbose: parsed.has('v'),
+        journals: None,
         copy: copy_options(parsed)?,
     };
+    let state = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from);
+    let folder = journal::folder(state, &account.home);
     if let Some(command) = parsed.value('D') {
+        settings.journals = Some(Journals { folder, server: command.as_bytes().to_vec() });
         let (way, target) = (direct(command.as_bytes())?, None);
         return Ok(Arguments { way, settings, batch, path: None, target });
     }
@@ -91,6 +96,10 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
     };
     let name = format!("Connected to {}.", place.host);
     let path = place.path.clone();
+    let Place { user, host, port, .. } = &place;
+    let port = port.map(|port| port.to_string()).or_else(|| parsed.text('P'));
+    let known_as = format!("{user:?}@{host}:{port:?}").into_bytes();
+    settings.journals = Some(Journals { folder, server: known_as });
     let way = match parsed.value('S') {
         Some(program) => Way::Program { words: other_ssh(program.to_owned(), parsed, &place, server), name },
         None => {
@@ -123,7 +132,7 @@ fn direct(command: &[u8]) -> Result<Way, Stop> {
 }
 
 fn copy_options(parsed: &Parsed) -> Result<Options, Stop> {
-    let mut options = Options::default();
+    let mut options = Options { atomic: true, verify: Verify::WhenCheap, ..Options::default() };
     if let Some(limit) = parsed.text('l') {
         let kilobits = limit.parse().ok().filter(|kilobits: &u64| (1..=100 * 1024 * 1024).contains(kilobits));
         options.bits_per_second = Some(kilobits.ok_or_else(usage)? * 1024);

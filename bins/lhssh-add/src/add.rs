@@ -3,11 +3,11 @@
 use std::io;
 use std::path::Path;
 
-use lh_agent::{AddedKey, Constraints, SecurityKey};
+use lh_agent::{AddedKey, Constraints};
 use lh_client::agent::Agent;
 use lh_client::key_file::{self, ReadFailure};
-use lh_crypto::{KeyFileError, PrivateKey, PublicKey, Zeroizing};
-use lh_wire::Reader;
+use lh_crypto::{KeyFileError, Zeroizing};
+use lh_security_key::FileKey;
 
 use crate::How;
 use crate::talk::{ask, reason, say};
@@ -19,35 +19,6 @@ const GRACE: u64 = 5 * 60;
 pub(crate) struct Adder<'a> {
     how: &'a How,
     passphrase: Option<Zeroizing<String>>,
-}
-
-/// A private key, or what stands in for one on a security key.
-enum Opened {
-    Key(PrivateKey),
-    Security(SecurityKey),
-}
-
-impl Opened {
-    fn public(&self) -> &PublicKey {
-        match self {
-            Self::Key(key) => key.public(),
-            Self::Security(key) => &key.public,
-        }
-    }
-
-    fn plain(&self) -> AddedKey {
-        match self {
-            Self::Key(key) => AddedKey::Plain(key.clone()),
-            Self::Security(key) => AddedKey::Security(key.clone()),
-        }
-    }
-
-    fn certified(&self, certificate: PublicKey) -> Option<AddedKey> {
-        match self {
-            Self::Key(key) => AddedKey::new(key.clone(), Some(certificate)).ok(),
-            Self::Security(key) => key.with_certificate(certificate).ok().map(AddedKey::Security),
-        }
-    }
 }
 
 impl<'a> Adder<'a> {
@@ -86,13 +57,13 @@ impl<'a> Adder<'a> {
             .filter(|comment| !comment.is_empty())
             .unwrap_or_else(|| name.clone());
         let mut constraints = self.how.constraints.clone();
-        if matches!(key, Opened::Key(_)) {
+        if matches!(key, FileKey::Plain(_)) {
             constraints.sk_provider = None;
         }
         let mut done = true;
         if !self.how.certificates_only {
             done =
-                self.give(agent, key.plain(), &comment, constraints.clone(), |agent_said| match agent_said {
+                self.give(agent, key.added(), &comment, constraints.clone(), |agent_said| match agent_said {
                     None => format!("Identity added: {name} ({comment})"),
                     Some(error) => format!("Could not add identity \"{name}\": {error}"),
                 });
@@ -112,7 +83,7 @@ impl<'a> Adder<'a> {
         &self,
         agent: &mut Agent,
         path: &Path,
-        key: &Opened,
+        key: &FileKey,
         comment: &str,
         mut constraints: Constraints,
     ) -> bool {
@@ -155,36 +126,31 @@ impl<'a> Adder<'a> {
         constraints: Constraints,
         words: impl Fn(Option<&str>) -> String,
     ) -> bool {
-        let (lifetime, confirm) = (constraints.lifetime, constraints.confirm);
+        let lifetime = constraints.lifetime;
         if let Err(error) = agent.add(key, comment, constraints) {
             say(&words(Some(&error.to_string())));
             return false;
         }
         if !self.how.quiet {
             say(&words(None));
-            if let Some(seconds) = lifetime {
-                say(&format!("Lifetime set to {seconds} seconds"));
-            }
-            if confirm {
-                say("The user must confirm each use of the key");
-            }
+            self.how.say_constraints(lifetime);
         }
         true
     }
 
     /// Opens a key, asking for its passphrase as often as it takes; an empty answer gives up.
-    fn open(&mut self, bytes: &[u8], name: &str) -> Option<(Opened, String)> {
+    fn open(&mut self, bytes: &[u8], name: &str) -> Option<(FileKey, String)> {
         let failed = |error: &KeyFileError| {
             say(&format!("Error loading key \"{name}\": {error}"));
             None
         };
-        match parse(bytes, None) {
+        match FileKey::parse(bytes, None) {
             Ok(found) => return Some(found),
             Err(KeyFileError::PassphraseNeeded | KeyFileError::WrongPassphrase) => {}
             Err(error) => return failed(&error),
         }
         if let Some(passphrase) = &self.passphrase
-            && let Ok(found) = parse(bytes, Some(passphrase.as_bytes()))
+            && let Ok(found) = FileKey::parse(bytes, Some(passphrase.as_bytes()))
         {
             return Some(found);
         }
@@ -195,7 +161,7 @@ impl<'a> Adder<'a> {
             if passphrase.is_empty() {
                 return None;
             }
-            match parse(bytes, Some(passphrase.as_bytes())) {
+            match FileKey::parse(bytes, Some(passphrase.as_bytes())) {
                 Ok(found) => {
                     self.passphrase = Some(passphrase);
                     return Some(found);
@@ -206,20 +172,5 @@ impl<'a> Adder<'a> {
                 Err(error) => return failed(&error),
             }
         }
-    }
-}
-
-fn parse(bytes: &[u8], passphrase: Option<&[u8]>) -> Result<(Opened, String), KeyFileError> {
-    match PrivateKey::parse(bytes, passphrase) {
-        Ok((key, comment)) => Ok((Opened::Key(key), comment)),
-        Err(unsupported @ KeyFileError::Unsupported { .. }) => {
-            // A security key's file holds nothing that signs, but all that an agent needs to talk to it.
-            let section = PrivateKey::private_section(bytes, passphrase).map_err(|_| unsupported.clone())?;
-            let mut reader = Reader::new(&section);
-            let key = SecurityKey::read(&mut reader).map_err(|_| unsupported)?;
-            let comment = reader.string().map_err(|_| KeyFileError::InvalidFormat)?;
-            Ok((Opened::Security(key), String::from_utf8_lossy(comment).into_owned()))
-        }
-        Err(error) => Err(error),
     }
 }

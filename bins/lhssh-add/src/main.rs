@@ -6,6 +6,7 @@ mod destination;
 mod list;
 mod lock;
 mod remove;
+mod resident;
 mod talk;
 mod token;
 
@@ -27,7 +28,8 @@ const NO_AGENT: u8 = 2;
 const FATAL: u8 = 255;
 
 /// The keys that are added when none is named, below `~/.ssh`.
-const DEFAULT_KEYS: [&str; 5] = ["id_rsa", "id_ecdsa", "id_ecdsa_sk", "id_ed25519", "id_ed25519_sk"];
+const DEFAULT_KEYS: [&str; 6] =
+    ["id_rsa", "id_ecdsa", "id_ecdsa_sk", "id_ed25519", "id_ed25519_sk", "id_mldsa44_ed25519"];
 
 fn main() -> ExitCode {
     // A file opened later must not get the number of a standard descriptor that was closed.
@@ -97,6 +99,18 @@ struct How {
     constraints: Constraints,
 }
 
+impl How {
+    /// Tells with what a key went in.
+    fn say_constraints(&self, lifetime: Option<u32>) {
+        if let Some(seconds) = lifetime {
+            say(&format!("Lifetime set to {seconds} seconds"));
+        }
+        if self.constraints.confirm {
+            say("The user must confirm each use of the key");
+        }
+    }
+}
+
 enum Action {
     Add,
     Remove,
@@ -107,6 +121,7 @@ enum Action {
     Test,
     Extensions,
     AddToken(String),
+    AddResidents(String),
     RemoveToken(String),
 }
 
@@ -132,6 +147,10 @@ impl Plan {
         if [locks, lists, parsed.has('D')].into_iter().filter(|each| *each).count() > 1 {
             return Err(fatal("Invalid combination of actions"));
         }
+        let provider = parsed
+            .text('S')
+            .or_else(|| std::env::var("SSH_SK_PROVIDER").ok())
+            .unwrap_or_else(|| lh_security_key::INTERNAL.to_owned());
         let action = if locks {
             if parsed.has('x') { Action::Lock } else { Action::Unlock }
         } else if lists {
@@ -149,15 +168,13 @@ impl Plan {
             Action::AddToken(provider)
         } else if let Some(provider) = parsed.text('e') {
             Action::RemoveToken(provider)
+        } else if parsed.has('K') {
+            Action::AddResidents(provider.clone())
         } else if parsed.has('d') {
             Action::Remove
         } else {
             Action::Add
         };
-        let provider = parsed
-            .text('S')
-            .or_else(|| std::env::var("SSH_SK_PROVIDER").ok())
-            .unwrap_or_else(|| "internal".to_owned());
         let hosts: Vec<String> = parsed.values('h').map(|text| text.to_string_lossy().into_owned()).collect();
         let files: Vec<PathBuf> = parsed.values('H').map(PathBuf::from).collect();
         let constraints = Constraints {
@@ -194,6 +211,7 @@ fn carry_out(plan: &Plan, agent: &mut Agent) -> bool {
         Action::Test => all_of(&plan.files, |file| list::test(agent, file, how)),
         Action::AddToken(provider) => token::add(agent, provider, &plan.files, how),
         Action::RemoveToken(provider) => token::remove(agent, provider),
+        Action::AddResidents(provider) => resident::add(agent, provider, how),
         Action::RemoveAll => match agent.done(&Request::RemoveAll) {
             Ok(()) => {
                 if !how.quiet {

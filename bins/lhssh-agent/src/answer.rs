@@ -4,7 +4,8 @@ use std::time::Instant;
 
 use lh_agent::{Extension, IdentityEntry, Reply, Request, SignFlags, algorithm_for, names};
 
-use crate::keyring::{Keyring, Refused};
+use crate::hardware::Job;
+use crate::keyring::{Held, Keyring, Private, Refused};
 use crate::log::Log;
 use crate::permit::Bindings;
 
@@ -16,6 +17,8 @@ pub(crate) enum Outcome {
     Ask(Signing),
     /// Not before this time.
     Wait(Instant),
+    /// Hardware must sign.
+    Hardware(Job),
 }
 
 /// A signature that waits for the user.
@@ -28,7 +31,7 @@ pub(crate) struct Signing {
     pub(crate) question: String,
 }
 
-/// Longest data that is kept while the user is asked. Login requests are far shorter; others are refused rather than held by the dozen.
+/// Longest data that is kept while the user is asked or hardware signs. Login requests are far shorter; others are refused rather than held by the dozen.
 const MOST_DATA_WAITING: usize = 64 * 1024;
 
 /// Answers one request of a connection.
@@ -51,14 +54,21 @@ pub(crate) fn answer(
     match request {
         Request::Identities => Outcome::Reply(identities(ring, bindings)),
         Request::Sign { key, data, flags } => sign(ring, bindings, key, data, flags, log),
-        Request::Add { key, comment, constraints } => {
+        Request::Add { key, comment, mut constraints } => {
             let name = log.name(key.public());
+            if let Some(named) = &constraints.sk_provider {
+                match ring.rules.provider(named, bindings.is_remote()) {
+                    Ok(real) => constraints.sk_provider = Some(real),
+                    Err(why) => {
+                        log.error(&why);
+                        return done(false);
+                    }
+                }
+            }
             let result = ring.add(&key, comment, constraints, now);
             match result {
                 Ok(()) => log.debug(|| format!("added {name}")),
-                Err(Refused::SecurityKey) => {
-                    log.error(&format!("{name}: this agent does not talk to security keys"));
-                }
+                Err(Refused::NotHardware) => log.error(&format!("{name} is in no security key")),
                 Err(Refused::Full) => log.error(&format!("{name}: too many keys")),
             }
             done(result.is_ok())
@@ -112,10 +122,8 @@ pub(crate) fn answer(
 
 fn identities(ring: &Keyring, bindings: &Bindings) -> Reply {
     let seen = ring.iter().filter(|held| bindings.permit(&held.destinations, None).is_ok());
-    let entry = |held: &crate::keyring::Held| IdentityEntry {
-        blob: held.public.blob().to_vec(),
-        comment: held.comment.clone(),
-    };
+    let entry =
+        |held: &Held| IdentityEntry { blob: held.public.blob().to_vec(), comment: held.comment.clone() };
     Reply::Identities(seen.map(entry).collect())
 }
 
@@ -147,11 +155,11 @@ fn sign(
             return Outcome::Reply(Reply::Failure);
         }
         let fingerprint = log.fingerprint(&held.public);
-        let comment: String = held.comment.chars().filter(|c| !c.is_control()).collect();
+        let comment: String = held.comment.chars().filter(|&c| !lh_wire::is_hidden(c)).collect();
         let question = format!("Allow use of key {comment}?\nKey fingerprint {fingerprint}.{whom}");
         return Outcome::Ask(Signing { key: blob.to_vec(), data: data.to_vec(), flags, question });
     }
-    Outcome::Reply(signature(held, data, flags, log))
+    signature(ring, held, data, flags, log)
 }
 
 /// The user has answered.
@@ -161,27 +169,45 @@ pub(crate) fn after_question(
     allowed: bool,
     now: Instant,
     log: Log,
-) -> Reply {
+) -> Outcome {
     ring.expire(now);
     match ring.find(&asked.key) {
-        Some(held) if allowed && !ring.lock.is_closed() => signature(held, &asked.data, asked.flags, log),
+        Some(held) if allowed && !ring.lock.is_closed() => {
+            signature(ring, held, &asked.data, asked.flags, log)
+        }
         _ => {
             log.error("the user refused the key, or it is gone");
-            Reply::Failure
+            Outcome::Reply(Reply::Failure)
         }
     }
 }
 
-fn signature(held: &crate::keyring::Held, data: &[u8], flags: SignFlags, log: Log) -> Reply {
+fn signature(ring: &Keyring, held: &Held, data: &[u8], flags: SignFlags, log: Log) -> Outcome {
+    let name = || log.name(&held.public);
+    let key = match &held.private {
+        Private::Here(key) => key,
+        Private::Hardware(key, provider) => {
+            if data.len() > MOST_DATA_WAITING || !ring.rules.permit(key, data) {
+                log.error(&format!("{}: web-origin key attempting to sign non-SSH message", name()));
+                return Outcome::Reply(Reply::Failure);
+            }
+            return Outcome::Hardware(Job {
+                key: Box::new(key.clone()),
+                provider: provider.clone(),
+                data: data.to_vec(),
+                fingerprint: log.fingerprint(&held.public),
+            });
+        }
+    };
     let algorithm = algorithm_for(held.public.plain().key_type(), flags);
-    match held.private.sign(algorithm, data) {
+    Outcome::Reply(match key.sign(algorithm, data) {
         Ok(signature) => {
-            log.debug(|| format!("signed with {}", log.name(&held.public)));
+            log.debug(|| format!("signed with {}", name()));
             Reply::Signature(signature)
         }
         Err(error) => {
-            log.error(&format!("{}: {error}", log.name(&held.public)));
+            log.error(&format!("{}: {error}", name()));
             Reply::Failure
         }
-    }
+    })
 }

@@ -2,9 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use lh_agent::{AddedKey, Constraints, Destination};
+use lh_agent::{AddedKey, Constraints, Destination, SecurityKey};
 use lh_crypto::{PrivateKey, PublicKey};
 
+use crate::hardware::Rules;
 use crate::lock::Lock;
 
 /// Most keys that are held; a client that fills the agent is refused, others go on.
@@ -14,18 +15,26 @@ const MOST_KEYS: usize = lh_agent::MAX_IDENTITIES;
 pub(crate) struct Held {
     /// Under which it is listed: the key, or a certificate for it.
     pub(crate) public: PublicKey,
-    pub(crate) private: PrivateKey,
+    pub(crate) private: Private,
     pub(crate) comment: String,
     pub(crate) expires: Option<Instant>,
     pub(crate) confirm: bool,
     pub(crate) destinations: Vec<Destination>,
 }
 
+/// What signs.
+pub(crate) enum Private {
+    /// A key in memory.
+    Here(PrivateKey),
+    /// A security key, through this library.
+    Hardware(SecurityKey, String),
+}
+
 /// Why a key was not taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Refused {
-    /// Its private half is in a security key, and this agent talks to none.
-    SecurityKey,
+    /// It comes with a library for security keys, and is in none.
+    NotHardware,
     /// There are as many as there may be.
     Full,
 }
@@ -35,12 +44,13 @@ pub(crate) struct Keyring {
     keys: Vec<Held>,
     pub(crate) lock: Lock,
     lifetime: Option<Duration>,
+    pub(crate) rules: Rules,
 }
 
 impl Keyring {
     /// Empty; keys that come without a lifetime get this one.
-    pub(crate) fn new(lifetime: Option<Duration>) -> Self {
-        Self { keys: Vec::new(), lock: Lock::default(), lifetime }
+    pub(crate) fn new(lifetime: Option<Duration>, rules: Rules) -> Self {
+        Self { keys: Vec::new(), lock: Lock::default(), lifetime, rules }
     }
 
     /// Takes a key; one that is there already gets the new comment and constraints.
@@ -53,8 +63,13 @@ impl Keyring {
     ) -> Result<(), Refused> {
         let public = key.public().clone();
         let private = match key {
-            AddedKey::Plain(key) | AddedKey::Certified { key, .. } => key.clone(),
-            AddedKey::Security(_) => return Err(Refused::SecurityKey),
+            AddedKey::Security(key) => {
+                let provider =
+                    constraints.sk_provider.unwrap_or_else(|| lh_security_key::INTERNAL.to_owned());
+                Private::Hardware(key.clone(), provider)
+            }
+            _ if constraints.sk_provider.is_some() => return Err(Refused::NotHardware),
+            AddedKey::Plain(key) | AddedKey::Certified { key, .. } => Private::Here(key.clone()),
         };
         let lifetime = constraints.lifetime.map(|seconds| Duration::from_secs(seconds.into()));
         let held = Held {
@@ -120,7 +135,7 @@ mod tests {
     #[test]
     fn keys_live_as_long_as_they_may() {
         let now = Instant::now();
-        let mut ring = Keyring::new(Some(Duration::from_secs(100)));
+        let mut ring = Keyring::new(Some(Duration::from_secs(100)), Rules::default());
         let short = Constraints { lifetime: Some(10), ..Constraints::default() };
         ring.add(&key(), "short".to_owned(), short, now).expect("room");
         ring.add(&key(), "default".to_owned(), Constraints::default(), now).expect("room");
@@ -137,7 +152,7 @@ mod tests {
     #[test]
     fn a_key_that_is_added_again_gets_its_new_constraints() {
         let now = Instant::now();
-        let mut ring = Keyring::new(None);
+        let mut ring = Keyring::new(None, Rules::default());
         let key = key();
         ring.add(&key, "a".to_owned(), Constraints::default(), now).expect("room");
         let confirm = Constraints { confirm: true, ..Constraints::default() };

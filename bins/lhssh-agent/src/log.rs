@@ -36,11 +36,7 @@ impl Log {
 
     fn say(self, level: u8, text: &str) {
         if self.level >= level {
-            let safe: String = text
-                .chars()
-                .flat_map(|c| if c.is_control() { c.escape_default().collect::<Vec<_>>() } else { vec![c] })
-                .collect();
-            let _ = writeln!(io::stderr(), "{safe}");
+            let _ = writeln!(io::stderr(), "{}", lh_wire::printable(text.as_bytes()));
         }
     }
 

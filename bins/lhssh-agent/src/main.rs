@@ -6,6 +6,7 @@
 
 mod answer;
 mod guard;
+mod hardware;
 mod keyring;
 mod listen;
 mod lock;
@@ -62,16 +63,16 @@ fn start() -> u8 {
             }
             Err(why) => fail(&why),
         },
-        Mode::Serve => serve(&options).unwrap_or_else(|why| fail(&why)),
+        Mode::Serve => serve(options).unwrap_or_else(|why| fail(&why)),
     }
 }
 
 /// Opens the socket and becomes the agent, or splits into the agent and whoever is to use it.
-fn serve(options: &Options) -> Result<u8, String> {
+fn serve(options: Options) -> Result<u8, String> {
     if let Err(error) = guard::protect() {
         return Err(format!("cannot protect the memory of this process: {error}"));
     }
-    let socket = Socket::open(options)?;
+    let socket = Socket::open(&options)?;
     if let Some((program, arguments)) = options.command.split_first() {
         let path = socket.path().to_path_buf();
         let parent = rustix::process::getpid();
@@ -81,7 +82,8 @@ fn serve(options: &Options) -> Result<u8, String> {
             Ok(None) => {
                 let until = Until::process_ends(parent).map_err(|error| format!("pidfd_open: {error}"))?;
                 detach()?;
-                run(options, socket, until, Log::silent(options.fingerprint))
+                let log = Log::silent(options.fingerprint);
+                run(options, socket, until, log)
             }
             Ok(Some(agent)) => {
                 socket.leave_to_the_copy();
@@ -98,7 +100,8 @@ fn serve(options: &Options) -> Result<u8, String> {
     if options.foreground {
         let pid = rustix::process::getpid().as_raw_nonzero().get();
         print(&shell::announce_socket(options.syntax, socket.path(), pid));
-        return run(options, socket, Until::told(), Log::new(options.debug, options.fingerprint));
+        let log = Log::new(options.debug, options.fingerprint);
+        return run(options, socket, Until::told(), log);
     }
     match lh_sys::background::split().map_err(|error| format!("fork: {error}"))? {
         Some(agent) => {
@@ -108,7 +111,8 @@ fn serve(options: &Options) -> Result<u8, String> {
         }
         None => {
             detach()?;
-            run(options, socket, Until::told(), Log::silent(options.fingerprint))
+            let log = Log::silent(options.fingerprint);
+            run(options, socket, Until::told(), log)
         }
     }
 }
@@ -123,10 +127,11 @@ fn detach() -> Result<(), String> {
     guard::protect().map_err(|error| error.to_string())
 }
 
-fn run(options: &Options, socket: Socket, until: Until, log: Log) -> Result<u8, String> {
+fn run(options: Options, socket: Socket, until: Until, log: Log) -> Result<u8, String> {
     guard::lock_memory();
-    let server = Server::new(socket, Keyring::new(options.lifetime), until, log, options.foreground)
-        .map_err(|error| error.to_string())?;
+    let ring = Keyring::new(options.lifetime, options.rules);
+    let server =
+        Server::new(socket, ring, until, log, options.foreground).map_err(|error| error.to_string())?;
     Ok(server.run())
 }
 

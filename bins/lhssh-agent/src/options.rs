@@ -7,6 +7,7 @@ use std::time::Duration;
 use lh_cli::flags::{AGENT, Parsed};
 use lh_crypto::FingerprintHash;
 
+use crate::hardware::Rules;
 use crate::shell::Syntax;
 
 /// What to do.
@@ -42,6 +43,8 @@ pub(crate) struct Options {
     pub(crate) clean: bool,
     /// `-uu`: those of other machines too.
     pub(crate) clean_all_hosts: bool,
+    /// `-P` and `-O`.
+    pub(crate) rules: Rules,
     /// Program and arguments to run with the agent at hand.
     pub(crate) command: Vec<OsString>,
 }
@@ -67,15 +70,17 @@ impl Options {
                 None => return Err(format!("Invalid lifetime\n{}", usage())),
             },
         };
+        let mut rules = Rules::default();
         for option in parsed.values('O') {
-            let option = option.to_string_lossy();
-            let known = matches!(&*option, "no-restrict-websafe" | "allow-remote-pkcs11");
-            if !known && !option.starts_with("websafe-allow=") {
+            if !rules.add(&option.to_string_lossy())? {
                 return Err("Unknown -O option".to_owned());
             }
         }
         if parsed.count('P') > 1 {
             return Err("-P option already specified".to_owned());
+        }
+        if let Some(patterns) = parsed.text('P') {
+            rules.allow(patterns);
         }
         let mode = if parsed.has('V') {
             Mode::Version
@@ -113,6 +118,7 @@ impl Options {
             lifetime,
             clean: !parsed.has('U'),
             clean_all_hosts: parsed.count('u') > 1,
+            rules,
             command,
         })
     }

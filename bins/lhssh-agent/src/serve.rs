@@ -16,6 +16,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, getuid, pidfd_open};
 use zeroize::Zeroize as _;
 
 use crate::answer::{Outcome, Signing, after_question, answer};
+use crate::hardware::Job;
 use crate::keyring::Keyring;
 use crate::listen::Socket;
 use crate::log::{Log, reason};
@@ -23,6 +24,8 @@ use crate::permit::Bindings;
 
 /// Most clients at a time; more wait in the kernel's queue.
 const MOST_CLIENTS: usize = 1000;
+/// Most signatures that hardware makes at a time, each with a process and a thread.
+const MOST_JOBS: usize = 16;
 /// Bytes read at a time.
 const READ: usize = 4096;
 /// Exit status of an agent that was told to end; OpenSSH's.
@@ -65,7 +68,12 @@ enum State {
     Until(Instant, zeroize::Zeroizing<Vec<u8>>),
     /// The user's word.
     Asked(Box<Signing>),
+    /// Hardware.
+    Signing,
 }
+
+/// Whose signature it is, and the signature or why there is none.
+type SignedJob = (u64, Result<Vec<u8>, String>);
 
 /// See the module documentation.
 pub(crate) struct Server {
@@ -79,7 +87,10 @@ pub(crate) struct Server {
     /// Questions go out here and answers come back, with a byte on the socket to wake us.
     questions: Sender<(u64, String)>,
     answers: Receiver<(u64, bool)>,
+    /// What hardware has signed, told in the same way.
+    signed: (Sender<SignedJob>, Receiver<SignedJob>),
     wake: UnixStream,
+    waker: UnixStream,
 }
 
 impl Server {
@@ -99,10 +110,11 @@ impl Server {
         // Before the thread starts: it inherits the mask.
         let signals = Signals::collect(&signals)?;
         let (wake, waker) = UnixStream::pair()?;
+        let to_ask = waker.try_clone()?;
         wake.set_nonblocking(true)?;
         let (questions, asked) = channel();
         let (answered, answers) = channel();
-        std::thread::Builder::new().name("ask".to_owned()).spawn(move || ask(&asked, &answered, waker))?;
+        std::thread::Builder::new().name("ask".to_owned()).spawn(move || ask(&asked, &answered, to_ask))?;
         Ok(Self {
             socket,
             ring,
@@ -113,7 +125,9 @@ impl Server {
             next_number: 0,
             questions,
             answers,
+            signed: channel(),
             wake,
+            waker,
         })
     }
 
@@ -287,6 +301,7 @@ impl Server {
                 }
             };
             match outcome {
+                Outcome::Hardware(job) => self.start(index, job),
                 Outcome::Reply(reply) => client.reply(&reply),
                 Outcome::Wait(at) => client.state = State::Until(at, body),
                 Outcome::Ask(signing) => {
@@ -300,14 +315,58 @@ impl Server {
         }
     }
 
+    /// Has hardware sign for a client, beside everything else.
+    fn start(&mut self, index: usize, job: Job) {
+        let running = self.clients.iter().filter(|client| matches!(client.state, State::Signing)).count();
+        let Some(client) = self.clients.get_mut(index) else { return };
+        let (number, done, waker) = (client.number, self.signed.0.clone(), self.waker.try_clone());
+        let started = waker.and_then(|mut waker| {
+            if running >= MOST_JOBS {
+                return Err(io::Error::other("too many signatures at once"));
+            }
+            std::thread::Builder::new().name("sign".to_owned()).spawn(move || {
+                if done.send((number, job.run())).is_ok() {
+                    let _ = waker.write_all(&[1]);
+                }
+            })
+        });
+        match started {
+            Ok(_) => client.state = State::Signing,
+            Err(error) => {
+                self.log.error(&format!("no signature: {}", reason(&error)));
+                client.reply(&Reply::Failure);
+            }
+        }
+    }
+
     fn on_answers(&mut self, now: Instant) {
         let _ = self.wake.read(&mut [0; 64]);
-        while let Ok((number, allowed)) = self.answers.try_recv() {
-            let asker = self.clients.iter_mut().find(|client| client.number == number);
-            let Some(client) = asker else { continue };
-            if let State::Asked(signing) = std::mem::replace(&mut client.state, State::Open) {
-                let reply = after_question(&mut self.ring, &signing, allowed, now, self.log);
+        while let Ok((number, result)) = self.signed.1.try_recv() {
+            let reply = result.map_or_else(
+                |why| {
+                    self.log.error(&why);
+                    Reply::Failure
+                },
+                Reply::Signature,
+            );
+            // Whoever asked may have gone.
+            if let Some(client) = self.clients.iter_mut().find(|client| client.number == number) {
+                client.state = State::Open;
                 client.reply(&reply);
+            }
+        }
+        while let Ok((number, allowed)) = self.answers.try_recv() {
+            let Some(index) = self.clients.iter().position(|client| client.number == number) else {
+                continue;
+            };
+            let Some(client) = self.clients.get_mut(index) else { continue };
+            if let State::Asked(signing) = std::mem::replace(&mut client.state, State::Open) {
+                match after_question(&mut self.ring, &signing, allowed, now, self.log) {
+                    Outcome::Hardware(job) => self.start(index, job),
+                    Outcome::Reply(reply) => client.reply(&reply),
+                    // Nothing is asked or waited for twice.
+                    Outcome::Ask(_) | Outcome::Wait(_) => client.reply(&Reply::Failure),
+                }
             }
         }
     }

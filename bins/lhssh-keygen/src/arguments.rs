@@ -109,6 +109,14 @@ impl Arguments {
         })
     }
 
+    /// The library for security keys.
+    pub(crate) fn provider(&self) -> String {
+        self.parsed
+            .text('w')
+            .or_else(|| std::env::var("SSH_SK_PROVIDER").ok())
+            .unwrap_or_else(|| lh_security_key::INTERNAL.to_owned())
+    }
+
     /// Whether a flag was given.
     pub(crate) fn has(&self, flag: char) -> bool {
         self.parsed.has(flag)

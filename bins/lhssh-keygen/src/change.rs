@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use lh_crypto::{PrivateKey, PublicKey, Zeroizing};
+use lh_crypto::{PublicKey, Zeroizing};
+use lh_security_key::FileKey;
 
 use crate::arguments::{Arguments, Format};
 use crate::files::{KeyFile, LoadError, Loaded, public_name};
@@ -14,7 +15,7 @@ use crate::talk::{
 
 /// A key that has been opened, and the passphrase that did it (empty: none was needed).
 struct Opened {
-    key: PrivateKey,
+    key: FileKey,
     comment: Option<String>,
     passphrase: Zeroizing<Vec<u8>>,
 }
@@ -104,7 +105,7 @@ pub(crate) fn open_key(
     given: Option<&Zeroizing<Vec<u8>>>,
     prompt: &str,
     failed: impl Fn(LoadError) -> Failure,
-) -> Outcome<PrivateKey> {
+) -> Outcome<FileKey> {
     if let Err(missing) = fs::metadata(path) {
         return Err(failed(LoadError::Io(missing)));
     }

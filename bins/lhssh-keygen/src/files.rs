@@ -12,6 +12,7 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as
 use std::path::{Path, PathBuf};
 
 use lh_crypto::{KeyFileError, PrivateKey, PublicKey, Random as _, SystemRandom, Zeroizing};
+use lh_security_key::FileKey;
 
 use crate::talk::{reason, shown, warn};
 
@@ -50,7 +51,7 @@ impl std::fmt::Display for LoadError {
 
 /// A private key and what its file says about it.
 pub(crate) struct Loaded {
-    pub(crate) key: PrivateKey,
+    pub(crate) key: FileKey,
     /// `None` where the format has no place for one.
     pub(crate) comment: Option<String>,
 }
@@ -81,7 +82,7 @@ impl KeyFile {
 
     /// The key, opened with this passphrase or none.
     pub(crate) fn open(&self, passphrase: Option<&[u8]>) -> Result<Loaded, LoadError> {
-        let (key, comment) = PrivateKey::parse(&self.0, passphrase).map_err(LoadError::Key)?;
+        let (key, comment) = FileKey::parse(&self.0, passphrase).map_err(LoadError::Key)?;
         let comment = (self.is_openssh() || !comment.is_empty()).then_some(comment);
         Ok(Loaded { key, comment })
     }

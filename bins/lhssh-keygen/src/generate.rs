@@ -5,12 +5,14 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use lh_crypto::{Encryption, KeyType, PemFormat, PrivateKey, Zeroizing};
+use lh_security_key::FileKey;
 
 use crate::arguments::{Arguments, Format};
+use crate::enroll;
 use crate::files;
 use crate::talk::{
-    Failure, Outcome, ask, ask_file, ask_passphrase, error, fatal, print, program, reason, shown, silent,
-    ssh_folder, unsupported, user_at_host, warn,
+    Outcome, ask, ask_file, ask_passphrase, error, fatal, print, program, reason, shown, silent, ssh_folder,
+    unsupported, user_at_host, warn,
 };
 
 /// What `-t` stands for when it is not given.
@@ -23,16 +25,22 @@ const MIN_PEM_PASSPHRASE: usize = 5;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Family {
     Ed25519,
+    MlDsa44Ed25519,
     Ecdsa,
     Rsa,
+    Ed25519Sk,
+    EcdsaSk,
 }
 
 impl Family {
     const fn file_name(self) -> &'static str {
         match self {
             Self::Ed25519 => "id_ed25519",
+            Self::MlDsa44Ed25519 => "id_mldsa44_ed25519",
             Self::Ecdsa => "id_ecdsa",
             Self::Rsa => "id_rsa",
+            Self::Ed25519Sk => "id_ed25519_sk",
+            Self::EcdsaSk => "id_ecdsa_sk",
         }
     }
 
@@ -40,23 +48,24 @@ impl Family {
     fn by_name(name: &str) -> Outcome<(Self, Option<u32>)> {
         Ok(match name.to_ascii_lowercase().as_str() {
             "ed25519" | "ssh-ed25519" => (Self::Ed25519, None),
+            "mldsa44-ed25519" | "ssh-mldsa44-ed25519@openssh.com" => (Self::MlDsa44Ed25519, None),
             "ecdsa" => (Self::Ecdsa, None),
             "ecdsa-sha2-nistp256" => (Self::Ecdsa, Some(256)),
             "ecdsa-sha2-nistp384" => (Self::Ecdsa, Some(384)),
             "ecdsa-sha2-nistp521" => (Self::Ecdsa, Some(521)),
             "rsa" | "ssh-rsa" | "rsa-sha2-256" | "rsa-sha2-512" => (Self::Rsa, None),
-            "ed25519-sk"
-            | "ecdsa-sk"
-            | "sk-ssh-ed25519@openssh.com"
-            | "sk-ecdsa-sha2-nistp256@openssh.com" => return Err(no_security_key()),
+            "ed25519-sk" | "sk-ssh-ed25519@openssh.com" => (Self::Ed25519Sk, None),
+            "ecdsa-sk" | "sk-ecdsa-sha2-nistp256@openssh.com" => (Self::EcdsaSk, None),
             _ => return Err(fatal(format!("unknown key type {}", lh_client::sanitise(name)))),
         })
     }
 
-    /// Type and size of the key, if there are such.
-    fn sized(self, bits: Option<u32>) -> Outcome<(KeyType, Option<u32>)> {
-        Ok(match self {
+    /// Type and size of the key, if there are such; `None` for keys that hardware makes.
+    fn sized(self, bits: Option<u32>) -> Outcome<Option<(KeyType, Option<u32>)>> {
+        Ok(Some(match self {
+            Self::Ed25519Sk | Self::EcdsaSk => return Ok(None),
             Self::Ed25519 => (KeyType::Ed25519, None),
+            Self::MlDsa44Ed25519 => (KeyType::MlDsa44Ed25519, None),
             Self::Ecdsa => match bits {
                 None | Some(256) => (KeyType::EcdsaP256, None),
                 Some(384) => (KeyType::EcdsaP384, None),
@@ -73,13 +82,8 @@ impl Family {
                     return Err(unsupported(format!("RSA keys of {bits} bits (only multiples of 128) are")));
                 }
             },
-        })
+        }))
     }
-}
-
-/// Keys in hardware are made by the hardware, through a library that talks to it, and this program has none.
-pub(crate) fn no_security_key() -> Failure {
-    fatal("Key enrollment failed: this build has no support for FIDO security keys (-w provider)")
 }
 
 /// The file that commands propose when none is named.
@@ -103,10 +107,21 @@ pub(crate) fn key_file(arguments: &Arguments) -> Outcome<PathBuf> {
 pub(crate) fn one(arguments: &Arguments) -> Outcome {
     let name = arguments.parsed.text('t').unwrap_or_else(|| DEFAULT_TYPE.to_owned());
     let (family, implied) = Family::by_name(&name)?;
-    let (key_type, bits) = family.sized(arguments.bits.or(implied))?;
+    let sized = family.sized(arguments.bits.or(implied))?;
     if !arguments.quiet {
         print(format!("Generating public/private {} key pair.\n", lh_client::sanitise(&name)))?;
     }
+    // Hardware is asked first: without it nothing needs a name.
+    let (key, attestation) = match sized {
+        Some((key_type, bits)) => {
+            let key = PrivateKey::generate(key_type, bits).map_err(|failed| fatal(failed.to_string()))?;
+            (FileKey::Plain(key), None)
+        }
+        None => {
+            let (key, attestation) = enroll::make(arguments, family == Family::Ed25519Sk)?;
+            (FileKey::Security(key), attestation)
+        }
+    };
     let path = match &arguments.file {
         Some(file) => file.clone(),
         None => ask_file("Enter file in which to save the key", &ssh_folder()?.join(family.file_name()))?,
@@ -117,12 +132,11 @@ pub(crate) fn one(arguments: &Arguments) -> Outcome {
     }
     let passphrase = new_passphrase(arguments)?;
     let comment = arguments.comment.clone().unwrap_or_else(user_at_host);
-    let key = PrivateKey::generate(key_type, bits).map_err(|failed| fatal(failed.to_string()))?;
     save(arguments, &path, &key, &comment, &passphrase)?;
     let public = files::public_name(&path);
     save_public(&public, &key, &comment)?;
     if arguments.quiet {
-        return Ok(());
+        return attestation.map_or(Ok(()), |attestation| attestation.save(true));
     }
     print(format!(
         "Your identification has been saved in {}\nYour public key has been saved in {}\n\
@@ -132,7 +146,8 @@ pub(crate) fn one(arguments: &Arguments) -> Outcome {
         key.public().fingerprint(arguments.hash),
         lh_client::sanitise(&comment),
         key.public().randomart(arguments.hash)
-    ))
+    ))?;
+    attestation.map_or(Ok(()), |attestation| attestation.save(false))
 }
 
 /// Makes the host keys that are missing below `-f`, or in `/etc/ssh`.
@@ -148,6 +163,7 @@ pub(crate) fn host_keys(arguments: &Arguments) -> Outcome {
         ("RSA", KeyType::Rsa, Some(RSA_BITS), "ssh_host_rsa_key"),
         ("ECDSA", KeyType::EcdsaP256, None, "ssh_host_ecdsa_key"),
         ("ED25519", KeyType::Ed25519, None, "ssh_host_ed25519_key"),
+        ("MLDSA44-ED25519", KeyType::MlDsa44Ed25519, None, "ssh_host_mldsa44_ed25519_key"),
     ] {
         let path = folder.join(name);
         match fs::metadata(&path) {
@@ -168,6 +184,7 @@ pub(crate) fn host_keys(arguments: &Arguments) -> Outcome {
             announced = true;
         }
         let key = PrivateKey::generate(key_type, bits).map_err(|failed| fatal(failed.to_string()))?;
+        let key = FileKey::Plain(key);
         let saved = save(arguments, &path, &key, &comment, &[])
             .and_then(|()| save_public(&files::public_name(&path), &key, &comment));
         if let Err(failure) = saved {
@@ -186,24 +203,27 @@ pub(crate) fn host_keys(arguments: &Arguments) -> Outcome {
 pub(crate) fn save(
     arguments: &Arguments,
     path: &Path,
-    key: &PrivateKey,
+    key: &FileKey,
     comment: &str,
     passphrase: &[u8],
 ) -> Outcome {
     let failed = |why: &str| error(format!("Saving key \"{}\" failed: {why}", shown(path)));
-    let ed25519 = key.public().key_type() == "ssh-ed25519";
-    let format = match arguments.format {
-        Some(Format::Pkcs8) => Some(PemFormat::Pkcs8),
-        // The traditional format has no room for them: OpenSSH writes its own.
-        Some(Format::Pem) if !ed25519 => Some(PemFormat::Traditional),
+    // Where a format has no room for a kind of key, OpenSSH writes its own.
+    let format = match (arguments.format, key.public().key_type()) {
+        (Some(_), "ssh-mldsa44-ed25519@openssh.com") | (Some(Format::Pem), "ssh-ed25519") => None,
+        (Some(_), kind) if kind.starts_with("sk-") => None,
+        (Some(Format::Pkcs8), _) => Some(PemFormat::Pkcs8),
+        (Some(Format::Pem), _) => Some(PemFormat::Traditional),
         _ => None,
     };
-    let text = match format {
-        Some(_) if (1..MIN_PEM_PASSPHRASE).contains(&passphrase.len()) => {
+    let text = match (format, key) {
+        (Some(_), _) if (1..MIN_PEM_PASSPHRASE).contains(&passphrase.len()) => {
             return Err(failed("passphrase is too short (minimum five characters)"));
         }
-        Some(format) => key.to_pem(format, (!passphrase.is_empty()).then_some(passphrase)),
-        None => {
+        (Some(format), FileKey::Plain(key)) => {
+            key.to_pem(format, (!passphrase.is_empty()).then_some(passphrase))
+        }
+        _ => {
             let encryption = Encryption { passphrase, rounds: arguments.rounds, cipher: &arguments.cipher };
             key.to_openssh_with(comment, (!passphrase.is_empty()).then_some(&encryption))
         }
@@ -213,7 +233,7 @@ pub(crate) fn save(
 }
 
 /// Writes the public half.
-pub(crate) fn save_public(path: &Path, key: &PrivateKey, comment: &str) -> Outcome {
+pub(crate) fn save_public(path: &Path, key: &FileKey, comment: &str) -> Outcome {
     let line = format!("{}\n", key.public().to_openssh_line(comment));
     files::write_public(path, line.as_bytes())
         .map_err(|failed| fatal(format!("Unable to save public key to {}: {}", shown(path), reason(&failed))))
@@ -247,7 +267,7 @@ pub(crate) fn may_overwrite(path: &Path) -> Outcome<bool> {
 }
 
 /// `-P`, `-N`, or what is entered twice.
-fn new_passphrase(arguments: &Arguments) -> Outcome<Zeroizing<Vec<u8>>> {
+pub(crate) fn new_passphrase(arguments: &Arguments) -> Outcome<Zeroizing<Vec<u8>>> {
     if let Some(given) = arguments.old_passphrase.as_ref().or(arguments.new_passphrase.as_ref()) {
         return Ok(given.clone());
     }

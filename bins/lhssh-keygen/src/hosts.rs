@@ -231,8 +231,9 @@ fn fingerprint(arguments: &Arguments, entry: &Entry, host: &str) -> Option<Strin
 }
 
 /// Key types whose lines are entries even where the key itself cannot be read: OpenSSH's, old ones included.
-const KEY_TYPES: [&str; 8] = [
+const KEY_TYPES: [&str; 9] = [
     "ssh-ed25519",
+    "ssh-mldsa44-ed25519@openssh.com",
     "ssh-rsa",
     "ssh-dss",
     "ecdsa-sha2-nistp256",

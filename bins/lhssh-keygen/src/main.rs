@@ -9,6 +9,7 @@ mod certify;
 mod change;
 mod convert;
 mod dns;
+mod enroll;
 mod files;
 mod fingerprint;
 mod generate;
@@ -28,7 +29,7 @@ use std::process::ExitCode;
 use lh_cli::flags::{KEYGEN, Parsed};
 
 use arguments::Arguments;
-use talk::{Outcome, error, fatal};
+use talk::{Outcome, error};
 
 fn main() -> ExitCode {
     // A file opened later must not get the number of a standard descriptor that was closed.
@@ -93,9 +94,7 @@ fn run(parsed: Parsed) -> Outcome {
     } else if has('H') {
         hosts::hash(&arguments)
     } else if has('K') {
-        Err(fatal(
-            "Unable to load resident keys: this build has no support for FIDO security keys (-w provider)",
-        ))
+        enroll::download(&arguments)
     } else if has('l') || has('B') {
         fingerprint::show(&arguments)
     } else if has('p') {

@@ -3,16 +3,18 @@
 use std::path::{Path, PathBuf};
 
 use lh_client::agent::Agent;
-use lh_crypto::{PrivateKey, PublicKey};
+use lh_crypto::{FingerprintHash, PrivateKey, PublicKey};
+use lh_security_key::{FileKey, flags};
 
 use crate::arguments::Arguments;
 use crate::change;
 use crate::files::{self, LoadError};
-use crate::talk::{Failure, Outcome, fatal, shown};
+use crate::talk::{Failure, Outcome, ask_pin, fatal, note, shown};
 
 /// Something that makes signatures.
 pub(crate) enum Signer {
-    File(PrivateKey),
+    /// The key, and the library for those in hardware.
+    File(FileKey, String),
     /// The connection, and the key or certificate to name to the agent.
     Agent(Agent, PublicKey),
 }
@@ -22,7 +24,8 @@ impl Signer {
     pub(crate) fn from_file(arguments: &Arguments, path: &Path) -> Outcome<Self> {
         let failed = |why: LoadError| load_failed(path, &why);
         let given = arguments.old_passphrase.as_ref();
-        Ok(Self::File(change::open_key(path, given, "Enter passphrase: ", failed)?))
+        let key = change::open_key(path, given, "Enter passphrase: ", failed)?;
+        Ok(Self::File(key, arguments.provider()))
     }
 
     /// A key or certificate that an agent holds.
@@ -40,7 +43,7 @@ impl Signer {
     /// The key that signs, without a certificate.
     pub(crate) fn public(&self) -> &PublicKey {
         match self {
-            Self::File(key) => key.public(),
+            Self::File(key, _) => key.public(),
             Self::Agent(_, key) => key.plain(),
         }
     }
@@ -48,7 +51,17 @@ impl Signer {
     /// A signature blob.
     pub(crate) fn sign(&mut self, algorithm: &str, data: &[u8]) -> Result<Vec<u8>, String> {
         match self {
-            Self::File(key) => key.sign(algorithm, data).map_err(|why| why.to_string()),
+            Self::File(key, provider) => {
+                let kind = key.public().display_type();
+                if let FileKey::Security(key) = key
+                    && key.flags & flags::USER_PRESENCE != 0
+                {
+                    let fingerprint = key.public.fingerprint(FingerprintHash::Sha256);
+                    note(&format!("Confirm user presence for key {kind} {fingerprint}"));
+                }
+                let mut pin = || ask_pin(&format!("Enter PIN for {kind} key: "));
+                key.sign(algorithm, data, provider, false, &mut pin)
+            }
             Self::Agent(agent, key) => agent.sign(key.blob(), algorithm, data).map_err(|why| why.to_string()),
         }
     }

@@ -143,6 +143,13 @@ pub(crate) fn ask_passphrase(prompt: &str) -> Outcome<Zeroizing<Vec<u8>>> {
     }
 }
 
+/// A PIN; `None` when nothing is entered.
+pub(crate) fn ask_pin(prompt: &str) -> Option<Zeroizing<String>> {
+    let entered = ask_passphrase(prompt).ok()?;
+    let text = Zeroizing::new(String::from_utf8_lossy(&entered).into_owned());
+    (!text.is_empty()).then_some(text)
+}
+
 /// `user@host`, the comment of a key that gets no other.
 pub(crate) fn user_at_host() -> String {
     let user = users::current().ok().flatten().map(|user| user.name);

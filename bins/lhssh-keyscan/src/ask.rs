@@ -38,20 +38,23 @@ pub(crate) enum KeyKind {
     Ed25519,
     EcdsaSk,
     Ed25519Sk,
+    MlDsa44Ed25519,
 }
 
 impl KeyKind {
-    /// What is asked for without `-t`, in the order of ssh-keyscan.
+    /// What is asked for without `-t`, in the order of ssh-keyscan. Servers use composite keys only where they are told to, so
+    /// clients must ask for them too.
     pub(crate) fn every() -> Vec<Self> {
-        Self::ALL.iter().map(|(_, kind)| *kind).collect()
+        Self::ALL.iter().map(|(_, kind)| *kind).filter(|kind| *kind != Self::MlDsa44Ed25519).collect()
     }
 
-    const ALL: [(&'static str, Self); 5] = [
+    const ALL: [(&'static str, Self); 6] = [
         ("rsa", Self::Rsa),
         ("ecdsa", Self::Ecdsa),
         ("ed25519", Self::Ed25519),
         ("ecdsa-sk", Self::EcdsaSk),
         ("ed25519-sk", Self::Ed25519Sk),
+        ("mldsa44-ed25519", Self::MlDsa44Ed25519),
     ];
 
     /// A short name, or the whole one of a key of that kind.
@@ -61,6 +64,7 @@ impl KeyKind {
             "ssh-ed25519" => "ed25519",
             "sk-ssh-ed25519@openssh.com" => "ed25519-sk",
             "sk-ecdsa-sha2-nistp256@openssh.com" => "ecdsa-sk",
+            "ssh-mldsa44-ed25519@openssh.com" => "mldsa44-ed25519",
             name if name.starts_with("ecdsa-sha2-nistp") => "ecdsa",
             name => name,
         };
@@ -88,6 +92,7 @@ impl KeyKind {
             Self::Ed25519 => &["ssh-ed25519"],
             Self::EcdsaSk => &["sk-ecdsa-sha2-nistp256@openssh.com"],
             Self::Ed25519Sk => &["sk-ssh-ed25519@openssh.com"],
+            Self::MlDsa44Ed25519 => &["ssh-mldsa44-ed25519@openssh.com"],
         }
     }
 

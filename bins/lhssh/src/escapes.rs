@@ -13,6 +13,9 @@ use lh_wire::Writer;
 
 use crate::command_prompt::{CommandPrompt, Typed};
 
+/// What terminals send for ^D.
+const END_OF_TRANSMISSION: u8 = 4;
+
 /// The user ended the connection with `~.`.
 pub(crate) struct Disconnect;
 
@@ -32,6 +35,8 @@ pub(crate) struct Escapes {
     command_line: bool,
     /// What is typed after `~C`.
     prompt: Option<CommandPrompt>,
+    /// Nobody is left to type (`~&`).
+    ended: bool,
 }
 
 impl Escapes {
@@ -48,6 +53,7 @@ impl Escapes {
             voice,
             command_line: *settings.enable_escape_commandline,
             prompt: None,
+            ended: false,
         }
     }
 
@@ -64,6 +70,7 @@ impl Escapes {
             }
             Action::Background => {
                 show(&format!("{e}& [backgrounded]\r\n"));
+                self.ended = true;
                 cx.notify(Background);
             }
             Action::ListChannels => {
@@ -124,7 +131,7 @@ impl Escapes {
 
 impl InputFilter for Escapes {
     fn filter(&mut self, mut input: &[u8], out: &mut Vec<u8>, cx: &mut ChannelCx<'_>) {
-        while !input.is_empty() {
+        while !input.is_empty() && !self.ended {
             if let Some(prompt) = &mut self.prompt {
                 let (echo, typed) = prompt.typed(&mut input);
                 show(&echo);
@@ -140,8 +147,17 @@ impl InputFilter for Escapes {
                 self.act(action, cx);
             }
         }
+        if self.ended {
+            // As ssh: a program on a terminal there hears of the end by ^D.
+            out.push(END_OF_TRANSMISSION);
+        }
+    }
+
+    fn ended(&self) -> bool {
+        self.ended
     }
 }
+
 /// Tells the server the size of the local terminal (RFC 4254 section 6.7).
 pub(crate) fn send_window_size(cx: &mut ChannelCx<'_>) {
     let size = window_size(rustix::stdio::stdin());

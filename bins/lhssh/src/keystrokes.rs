@@ -149,6 +149,14 @@ impl InputFilter for Typing {
                 );
             }
         }
+        if self.before.ended() {
+            // EOF must not overtake it.
+            out.append(&mut timing.held);
+        }
+    }
+
+    fn ended(&self) -> bool {
+        self.before.ended()
     }
 }
 

@@ -11,6 +11,7 @@ use lh_client::{
     AgentForward, Client, ClientError, Forwards, HostKeyUpdate, LogLevel, Options, Pty, SessionNote,
     SessionSetup, TerminalUi, UserInterface, Voice, X11Forward, answer_by_default, sanitise,
 };
+use lh_config::enums::ControlMaster;
 use lh_config::special::ControlPersist;
 use lh_driver::{
     ChannelId, ChannelOptions, Control, ControlCx, ControlEvent, Direction, FdPump, HandlerId, Interest,
@@ -104,6 +105,9 @@ pub(crate) fn session(
     }
     control.serves_others_only = persistent || !plan.has_session();
     open(options, &mut plan, client, &mut control)?;
+    if *options.config.control_master == ControlMaster::No && client.forgo_sessions() {
+        debug(options, ui, || "Requesting no-more-sessions@openssh.com".to_owned());
+    }
     debug(options, ui, || "Entering interactive session.".to_owned());
     let result = client.run(&mut control);
     // The terminal is itself again before anything is said.
@@ -378,6 +382,7 @@ impl Control for Session {
                     self.status = Some(FAILURE);
                     cx.stop(FAILURE.into());
                 } else if note.is::<Background>() {
+                    self.forwards.stop_listening(cx);
                     self.ending = Ending::Background;
                     cx.stop(0);
                 }

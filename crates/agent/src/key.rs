@@ -126,6 +126,7 @@ fn put_private_fields(out: &mut Vec<u8>, numbers: &[u8]) -> Result<(), lh_wire::
     let public_fields = match reader.text()? {
         // This one is there in any case.
         "ssh-ed25519" => 0,
+        "ssh-mldsa44-ed25519@openssh.com" => 1,
         _ => 2,
     };
     for _ in 0..public_fields {
@@ -181,7 +182,8 @@ impl SecurityKey {
         Ok(Self { public, flags, handle, reserved })
     }
 
-    fn write(&self, out: &mut Vec<u8>) {
+    /// Writes what [`read`](Self::read) reads.
+    pub fn write(&self, out: &mut Vec<u8>) {
         let plain = self.public.plain().blob();
         if self.public.certificate().is_some() {
             out.put_string(self.public.key_type().as_bytes());
@@ -199,6 +201,22 @@ impl SecurityKey {
         out.put_u8(self.flags);
         out.put_string(&self.handle);
         out.put_string(&self.reserved);
+    }
+
+    /// What the key is for: `ssh:`, and perhaps more.
+    pub fn application(&self) -> &[u8] {
+        let mut fields = Reader::new(self.public.plain().blob());
+        let mut last = &b""[..];
+        while let Ok(field) = fields.string() {
+            last = field;
+        }
+        last
+    }
+
+    /// The same key without a certificate.
+    #[must_use]
+    pub fn plain(&self) -> Self {
+        Self { public: self.public.plain().clone(), ..self.clone() }
     }
 
     /// The same key under a certificate for it.

@@ -126,6 +126,19 @@ impl Client {
             .map_err(|error| ClientError::Local(error.to_string()))
     }
 
+    /// Promises the server that no further session will be opened on this connection, so that whoever takes this process over
+    /// cannot run anything else there (`no-more-sessions@openssh.com`). False where the server knows nothing of that, or the
+    /// connection is a master's, who may open some for others.
+    pub fn forgo_sessions(&mut self) -> bool {
+        let peer = self.driver.link().transport_ref().peer_identification().unwrap_or_default();
+        let known = peer.starts_with("SSH-2.0-OpenSSH") || lh_metrics::peer_is_longhaul(peer);
+        let asked = known && !self.relayed;
+        if asked {
+            self.driver.control().global_request("no-more-sessions@openssh.com", false, b"");
+        }
+        asked
+    }
+
     /// Runs until the control or a handler stops the loop, and returns what they said.
     ///
     /// # Errors
@@ -602,7 +615,8 @@ fn login_config(
         _ => false,
     };
     let files = config.identity_files(&SystemEnvironment).map_err(ClientError::Config)?;
-    let default_names = ["id_rsa", "id_ecdsa", "id_ecdsa_sk", "id_ed25519", "id_ed25519_sk"];
+    let default_names =
+        ["id_rsa", "id_ecdsa", "id_ecdsa_sk", "id_ed25519", "id_ed25519_sk", "id_mldsa44_ed25519"];
     let explicit = files.iter().any(|file| file.configured);
     let paths: Vec<PathBuf> = if files.is_empty() && !config.identity_file.is_set() {
         default_names.iter().map(|name| config.account.home.join(".ssh").join(name)).collect()
@@ -634,7 +648,21 @@ fn login_config(
             add: *config.add_keys_to_agent,
             agent: options.agent_socket().map_err(ClientError::Config)?,
             passphrase_tries: *config.number_of_password_prompts,
+            provider: security_key_provider(config.security_key_provider.value.as_deref()),
             fingerprint: fingerprint_hash(options),
         },
     })
+}
+
+/// The library that talks to security keys: as configured (`$NAME`: what the environment says under that name), else what other
+/// programs take from the environment, else none but what is built in.
+fn security_key_provider(configured: Option<&str>) -> String {
+    let of = |name: &str| std::env::var(name).ok();
+    match configured {
+        Some(text) => match text.strip_prefix('$').filter(|name| !name.is_empty()) {
+            Some(name) => of(name).unwrap_or_default(),
+            None => text.to_owned(),
+        },
+        None => of("SSH_SK_PROVIDER").unwrap_or_else(|| lh_security_key::INTERNAL.to_owned()),
+    }
 }

@@ -1,5 +1,7 @@
 //! Levels and the filter in front of the user interface.
 
+/// Text from a peer or a file as a terminal may show it.
+pub use lh_wire::printable_lines as sanitise;
 use std::fs::File;
 use std::io::{self, Write};
 use std::panic::Location;
@@ -228,32 +230,6 @@ impl<'u> Log<'u> {
     pub(crate) fn is_batch(&self) -> bool {
         self.batch
     }
-}
-
-/// Text from a peer made safe for a terminal: printable characters, blanks, tabs and newlines stay, everything else
-/// (escape sequences above all) is shown as `\ooo`, one octal triple a byte.
-pub fn sanitise(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '\n' | '\t' => out.push(c),
-            // A CR before a newline is only a network line ending.
-            '\r' => {}
-            c if c.is_control() || is_direction_override(c) => {
-                let mut buffer = [0; 4];
-                for byte in c.encode_utf8(&mut buffer).bytes() {
-                    out.push_str(&format!("\\{byte:03o}"));
-                }
-            }
-            c => out.push(c),
-        }
-    }
-    out
-}
-
-/// Characters that reorder the text around them and so can make it lie.
-const fn is_direction_override(c: char) -> bool {
-    matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 #[cfg(test)]

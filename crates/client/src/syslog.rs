@@ -35,7 +35,7 @@ impl Syslog {
         let Some(socket) = &self.socket else { return };
         let priority = self.facility * 8 + severity(level);
         let pid = std::process::id();
-        let text: String = text.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
+        let text: String = text.chars().map(|c| if lh_wire::is_hidden(c) { '?' } else { c }).collect();
         let _ = socket.send(format!("<{priority}>{}[{pid}]: {text}", self.ident).as_bytes());
     }
 }

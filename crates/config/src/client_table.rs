@@ -171,7 +171,7 @@ keyword_table! {
     /// Program that says which host keys are valid; tokens.
     known_hosts_command: RestOfLine = "", "KnownHostsCommand", Match, Works;
     /// Library for security keys.
-    security_key_provider: Option<String> = "internal", "SecurityKeyProvider", Match, NotYet;
+    security_key_provider: Option<String> = "internal", "SecurityKeyProvider", Match, Works;
     /// Algorithms for public key authentication.
     pubkey_accepted_algorithms: AlgorithmList = "", "PubkeyAcceptedAlgorithms" ["PubkeyAcceptedKeyTypes"], Match, Works;
     /// The xauth program.

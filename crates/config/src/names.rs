@@ -1,8 +1,12 @@
 //! The names of host keys, and which host and user names are fit for commands: `ProxyCommand`, `Match exec` and others hand them to a shell.
 
 /// The host keys of an installed OpenSSH, in the order in which sshd looks for them.
-pub const HOST_KEY_FILES: [&str; 3] =
-    ["/etc/ssh/ssh_host_rsa_key", "/etc/ssh/ssh_host_ecdsa_key", "/etc/ssh/ssh_host_ed25519_key"];
+pub const HOST_KEY_FILES: [&str; 4] = [
+    "/etc/ssh/ssh_host_rsa_key",
+    "/etc/ssh/ssh_host_ecdsa_key",
+    "/etc/ssh/ssh_host_ed25519_key",
+    "/etc/ssh/ssh_host_mldsa44_ed25519_key",
+];
 
 /// Whether a host name can be taken neither for an option nor for shell syntax.
 pub fn host_is_safe(host: &str) -> bool {

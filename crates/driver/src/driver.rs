@@ -32,7 +32,7 @@ pub enum DriverError {
     #[error(transparent)]
     Connection(#[from] ConnectionError),
     /// The peer sent SSH_MSG_DISCONNECT.
-    #[error("disconnected by peer: {}", printable(.description))]
+    #[error("disconnected by peer: {}", lh_wire::printable(.description.as_bytes()))]
     Disconnected {
         /// `SSH_DISCONNECT_*` code.
         reason: u32,
@@ -605,9 +605,4 @@ impl Driver {
         let removed = std::mem::take(&mut self.core.removed_sources);
         self.core.sources.retain(|(id, source)| source.is_some() && !removed.contains(id));
     }
-}
-
-/// A peer's text, fit for a terminal or a log.
-fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }

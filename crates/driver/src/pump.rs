@@ -32,6 +32,12 @@ pub trait InputFilter {
     /// Takes `input` as it was read and appends to `out` what the peer shall get. What else the bytes mean can be
     /// done through `cx`.
     fn filter(&mut self, input: &[u8], out: &mut Vec<u8>, cx: &mut ChannelCx<'_>);
+
+    /// True when nothing more is wanted of the input, asked behind each [`filter`](Self::filter): the descriptor is dropped, and
+    /// the peer gets EOF behind what was let through.
+    fn ended(&self) -> bool {
+        false
+    }
 }
 
 /// One descriptor whose bytes go to the peer.
@@ -409,6 +415,9 @@ impl Filtered {
             let Some(n) = input.note(result) else { break };
             self.filter.filter(&buffer[..n], &mut self.waiting, cx);
             self.send(cx);
+            if self.filter.ended() {
+                input.fd = None;
+            }
             if n < buffer.len() {
                 break;
             }

@@ -230,7 +230,7 @@ impl Log {
         let mut line = String::new();
         for c in text.to_string().chars() {
             match c {
-                c if c.is_control() => line.extend(c.escape_default()),
+                c if lh_wire::is_hidden(c) => line.extend(c.escape_default()),
                 c => line.push(c),
             }
         }

@@ -35,7 +35,7 @@ pub mod words;
 pub use console::Console;
 pub use conversation::{Carrier, Conversation, Watch};
 pub use remote::{Fault, Remote};
-pub use shell::{Settings, Shell};
+pub use shell::{Journals, Settings, Shell};
 
 /// Exit status when a command of a batch failed.
 pub const FAILURE: u8 = 1;

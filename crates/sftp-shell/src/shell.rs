@@ -1,6 +1,10 @@
 //! One session at the prompt, or through a batch.
 
-use lh_transfer::Options;
+use std::ffi::OsStr;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
+
+use lh_transfer::{Direction, Options, journal};
 
 use crate::command::{Line, parse};
 use crate::complete::complete;
@@ -25,10 +29,41 @@ pub struct Settings {
     pub sync: bool,
     /// `-p`: times and modes are kept.
     pub preserve: bool,
+    /// `-v`: what a copy decides is told.
+    pub verbose: bool,
     /// `-r`: directories are copied.
     pub recursive: bool,
+    /// Where the journals of copies are, so that one that was cut off can be gone on with.
+    pub journals: Option<Journals>,
     /// How copies are done otherwise (`-B`, `-l`, `-R`, `-X`).
     pub copy: Options,
+}
+
+/// See [`Settings::journals`].
+#[derive(Debug, Clone)]
+pub struct Journals {
+    /// The folder they are in.
+    pub folder: PathBuf,
+    /// What tells this server from others.
+    pub server: Vec<u8>,
+}
+
+impl Journals {
+    /// The journal of the copies of these sources to the names beside them.
+    pub(crate) fn of(&self, direction: Direction, pairs: &[(Vec<u8>, Vec<u8>)]) -> PathBuf {
+        let absolute = |path: &Vec<u8>| match std::path::absolute(OsStr::from_bytes(path)) {
+            Ok(path) => path.into_os_string().into_vec(),
+            Err(_) => path.clone(),
+        };
+        let upload = direction == Direction::Upload;
+        let mut words = vec![if upload { b"put".to_vec() } else { b"get".to_vec() }, self.server.clone()];
+        for (source, copy) in pairs {
+            words.push(if upload { absolute(source) } else { source.clone() });
+            words.push(if upload { copy.clone() } else { absolute(copy) });
+        }
+        let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+        journal::file_for(&self.folder, &words, None)
+    }
 }
 
 /// Why a command did not do what was asked. What there was to say has been said.

@@ -5,7 +5,7 @@ use std::time::Instant;
 use lh_cli::progress::{Display, printable};
 use lh_transfer::{Current, Direction, Engine, Event};
 
-use crate::{print, say};
+use crate::{Settings, print, say};
 
 /// Progress and names on standard output, messages on standard error.
 pub(crate) struct Show {
@@ -14,11 +14,14 @@ pub(crate) struct Show {
     resume: bool,
     /// Names of what is begun are not shown.
     quiet: bool,
+    /// What is decided is told.
+    verbose: bool,
 }
 
 impl Show {
-    pub(crate) fn new(direction: Direction, resume: bool, quiet: bool, progress: bool) -> Self {
-        Self { display: Display::new(!progress), direction, resume, quiet }
+    pub(crate) fn new(direction: Direction, resume: bool, settings: &Settings) -> Self {
+        let Settings { quiet, verbose, progress, .. } = *settings;
+        Self { display: Display::new(!progress), direction, resume, quiet, verbose }
     }
 
     /// Tells what has happened in `engine`.
@@ -51,7 +54,15 @@ impl Show {
                 };
                 self.line(&line);
             }
-            Event::Resumed { .. } | Event::Planned { .. } => {}
+            Event::Told { text } if self.verbose => {
+                self.display.break_line();
+                say(&text);
+            }
+            Event::Resumed { source, kept, size } if self.verbose => {
+                self.display.break_line();
+                say(&format!("{}: going on behind {kept} of {size} bytes", printable(&source)));
+            }
+            Event::Resumed { .. } | Event::Planned { .. } | Event::Told { .. } => {}
             Event::Entered { source } => {
                 let verb = if self.direction == Direction::Upload { "Entering" } else { "Retrieving" };
                 self.line(&format!("{verb} {}", printable(&source)));
@@ -59,7 +70,6 @@ impl Show {
             Event::FileDone { id, name, size, started, .. } => {
                 self.display.finish(id, &name, size, size, started, now);
             }
-            Event::Told { .. } => {}
             Event::Failed { text } | Event::Skipped { text } => {
                 self.display.break_line();
                 say(&text);

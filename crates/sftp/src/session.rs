@@ -293,7 +293,7 @@ impl Session {
         let text: String = String::from_utf8_lossy(&start)
             .trim_start()
             .chars()
-            .map_while(|c| (c != '\n').then_some(if c.is_control() { '?' } else { c }))
+            .map_while(|c| (c != '\n').then_some(if lh_wire::is_hidden(c) { '?' } else { c }))
             .take(80)
             .collect();
         SessionError::ShellOutput { length, text: text.trim_end_matches('?').to_owned() }

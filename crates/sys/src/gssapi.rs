@@ -37,3 +37,10 @@ pub struct GssError {
     /// What the other end is to get about it; empty: nothing.
     pub token: Vec<u8>,
 }
+
+impl GssError {
+    /// An error of which the other end need not hear.
+    fn new(text: impl Into<String>) -> Self {
+        Self { text: text.into(), token: Vec::new() }
+    }
+}

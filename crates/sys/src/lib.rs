@@ -26,7 +26,9 @@
 //! | [`syslog`] | the system's log |
 //! | [`journal`] | systemd's journal |
 //! | [`memory`] | how much memory the machine has left |
+//! | [`mldsa`] | ML-DSA signatures under a context |
 //! | [`rsa`] | RSA signatures over SHA-1, for old equipment |
+//! | [`security_key`] | libraries that talk to FIDO security keys |
 //! | [`socket`] | options and addresses of TCP sockets |
 //! | [`tcp_info`] | what the kernel knows about a TCP connection |
 //! | [`time`] | dates as people write them |
@@ -46,6 +48,7 @@ pub mod ids;
 pub mod interfaces;
 pub mod journal;
 pub mod memory;
+pub mod mldsa;
 pub mod pam;
 pub mod pass;
 pub mod pty;
@@ -53,6 +56,7 @@ pub mod records;
 pub mod reverse_lookup;
 pub mod rsa;
 pub mod sandbox;
+pub mod security_key;
 pub mod signals;
 pub mod socket;
 pub mod spawn;

@@ -1,6 +1,6 @@
 //! Names and paths. Both ends' paths are bytes; nothing here asks a file system.
 
-use std::fmt::Write as _;
+pub use lh_wire::printable as display_name;
 
 /// True for a name that may be joined to a directory. Names in listings come from the server: one with a slash, or
 /// a dot name, would let it write outside of the target (CVE-2019-6111).
@@ -26,27 +26,6 @@ pub fn base_name(path: &[u8]) -> &[u8] {
     };
     let path = &path[..=end];
     path.iter().rposition(|&byte| byte == b'/').map_or(path, |slash| &path[slash + 1..])
-}
-
-/// A path or a server's text as a message may show it: what is no printable text becomes `\ooo`.
-pub fn display_name(bytes: &[u8]) -> String {
-    let mut out = String::with_capacity(bytes.len());
-    for chunk in bytes.utf8_chunks() {
-        for character in chunk.valid().chars() {
-            if character.is_control() {
-                let mut buffer = [0; 4];
-                for byte in character.encode_utf8(&mut buffer).bytes() {
-                    let _ = write!(out, "\\{byte:03o}");
-                }
-            } else {
-                out.push(character);
-            }
-        }
-        for byte in chunk.invalid() {
-            let _ = write!(out, "\\{byte:03o}");
-        }
-    }
-    out
 }
 
 /// What has to be done to a remote path before a server understands it.

@@ -108,7 +108,8 @@ pub struct Options {
     /// Let files grow under another name beside the final one (`.NAME.TAG.lhpart`) and rename them when they are complete. What
     /// is no plain file, or where that cannot be done without changing what is there (owner, hard links, a folder that may
     /// not be written to), is written in place. Unfinished files of an earlier attempt are gone on with when they are
-    /// known to be right: by digests, or by the journal and samples. Not with [`Options::resume`].
+    /// known to be right: by digests, or by the journal and samples. With [`Options::resume`] only where nothing is there under the
+    /// final name.
     pub atomic: bool,
     /// Where the journal of this copy is kept (see [`crate::journal`]). Only with [`Options::atomic`].
     pub journal: Option<std::path::PathBuf>,

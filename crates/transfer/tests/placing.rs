@@ -302,12 +302,12 @@ fn a_failed_rename_names_the_file_and_keeps_what_was_there() {
     let temp = TempTree::new();
     temp.file("from", 100_000);
     temp.write("to", b"old");
-    let faults = Faults::fail("rename", "to", Errno::PERM);
+    let faults = Faults::fail("rename", "to", Errno::IO);
     let mut setup = Setup { faults, ..Setup::default() };
     let plan = plan(Direction::Upload, &temp.join("from"), &temp.join("to"));
     let ended = copy_with(plan, durable(&temp), temp.path(), &mut setup);
     let to = temp.join("to");
-    assert_eq!(ended.failures, [format!("remote rename to \"{}\": Permission denied", to.display())]);
+    assert_eq!(ended.failures, [format!("remote rename to \"{}\": Input/output error", to.display())]);
     assert_eq!(fs::read(&to).expect("it"), b"old");
 }
 
@@ -394,4 +394,59 @@ fn a_small_file_that_arrives_wrong_gets_no_name() {
     assert_eq!(fs::read(temp.join("to")).expect("it"), b"old");
     copy(plan, durable(&temp), temp.path()).well();
     assert_eq!(leftovers(temp.path()), Vec::<PathBuf>::new());
+}
+
+/// Requests that fail, each for names that end so.
+fn forbidding(what: &'static [(&'static str, &'static str)]) -> Faults {
+    Faults::hook(move |asked, on, _| {
+        let forbidden = what.iter().any(|&(request, end)| request == asked && on.ends_with(end.as_bytes()));
+        if forbidden { Err(Errno::ACCESS.into()) } else { Ok(()) }
+    })
+}
+
+#[test]
+fn a_server_that_forbids_to_rename_or_to_make_other_names_gets_its_files_in_place() {
+    for (forbidden, found_out_before) in [
+        // Nobody may rename; nor remove; nor set attributes.
+        (&[("rename", "")][..], true),
+        (&[("rename", ""), ("remove", ""), ("fsetstat", ""), ("setstat", "")], true),
+        // Only this file may not be renamed.
+        (&[("rename", "/to")], false),
+        (&[("rename", "/to"), ("remove", "/to")], false),
+        // No name but its own can be made, or looked at.
+        (&[("open-write", ".lhpart")], false),
+        (&[("stat", "")], false),
+    ] {
+        for old in [None, Some(&b"what was there"[..])] {
+            for setup in
+                [Setup { stock: true, ..Setup::default() }, stock(&[]), stock(&["posix-rename@openssh.com"])]
+            {
+                let temp = TempTree::new();
+                temp.file("from", 3_000_001);
+                if let Some(old) = old {
+                    temp.write("to", old);
+                }
+                let written = std::rc::Rc::new(std::cell::Cell::new(0_u64));
+                let (count, refuse) = (std::rc::Rc::clone(&written), forbidding(forbidden));
+                let faults = Faults::hook(move |what, on, offset| {
+                    if what == "write" {
+                        count.set(count.get() + 1);
+                    }
+                    (refuse.hook.as_ref().expect("a hook").borrow_mut())(what, on, offset)
+                });
+                let plan = plan(Direction::Upload, &temp.join("from"), &temp.join("to"));
+                let mut setup = Setup { faults, ..setup };
+                let ended = copy_with(plan, durable(&temp), temp.path(), &mut setup).well();
+                same_tree(&temp.join("from"), &temp.join("to"), false);
+                assert_eq!(leftovers(temp.path()), Vec::<PathBuf>::new(), "{forbidden:?}");
+                assert_eq!(ended.summary.files, 1);
+                if found_out_before {
+                    let told = ended.told.iter().filter(|text| text.contains("nobody rename")).count();
+                    assert_eq!(told, 1, "{:?}", ended.told);
+                    let once = 3_000_001_u64.div_ceil(32 * 1024);
+                    assert!(written.get() <= once, "{forbidden:?}: written {} times", written.get());
+                }
+            }
+        }
+    }
 }

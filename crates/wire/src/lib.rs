@@ -16,11 +16,13 @@
 mod message;
 pub mod msg;
 mod reader;
+mod shown;
 mod sink;
 mod writer;
 
 pub use message::Message;
 pub use reader::{Mpint, NameList, Reader};
+pub use shown::{is_hidden, printable, printable_lines};
 pub use sink::PacketSink;
 pub use writer::{Writer, string_len};
 

@@ -36,7 +36,9 @@ pub(super) fn of_flag(program: &Program, flag: &Flag) -> Values {
             Values::Words(&["check", "forward", "cancel", "exit", "stop", "proxy", "conninfo", "channels"])
         }
         ("lhssh", 'Q', _) => Values::Query("help"),
-        ("lhssh-keygen", 't', _) => Values::Words(&["ed25519", "ecdsa", "rsa", "ed25519-sk", "ecdsa-sk"]),
+        ("lhssh-keygen", 't', _) => {
+            Values::Words(&["ed25519", "ecdsa", "rsa", "mldsa44-ed25519", "ed25519-sk", "ecdsa-sk"])
+        }
         ("lhssh-keygen", 'E', _) => Values::Words(&["sha256", "md5"]),
         ("lhssh-keygen", 'm', _) => Values::Words(&["RFC4716", "PKCS8", "PEM"]),
         ("lhssh-keygen", 'Y', _) => {

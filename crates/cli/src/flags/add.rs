@@ -1,6 +1,6 @@
 //! The flags of `lhssh-add`, which are those of ssh-add(1).
 
-use super::Support::{NotYet, Works};
+use super::Support::Works;
 use super::{Flag, Program};
 
 /// `lhssh-add`.
@@ -24,7 +24,7 @@ pub static ADD: Program = Program {
             Works,
             "Use these keys for [user@]host, or from one host for another: host>[user@]host; may be repeated.",
         ),
-        Flag::plain('K', NotYet, "Load the resident keys of a security key."),
+        Flag::plain('K', Works, "Load the keys that a security key lists."),
         Flag::plain('k', Works, "Only plain keys, no certificates."),
         Flag::plain('L', Works, "List the public keys in the agent."),
         Flag::plain('l', Works, "List the fingerprints of the keys in the agent."),

@@ -1,6 +1,6 @@
 //! The flags of `lhssh-agent`, which are those of ssh-agent(1).
 
-use super::Support::{Accepted, Works};
+use super::Support::Works;
 use super::{Flag, Program};
 
 /// `lhssh-agent`.
@@ -20,14 +20,14 @@ pub static AGENT: Program = Program {
         Flag::with(
             'O',
             "option",
-            Accepted("it eases rules for security keys and tokens, and neither is taken"),
+            Works,
             "no-restrict-websafe, allow-remote-pkcs11 or websafe-allow=patterns.",
         ),
         Flag::with(
             'P',
             "allowed_providers",
-            Accepted("no provider is ever loaded"),
-            "Libraries that may be loaded for tokens and security keys.",
+            Works,
+            "Libraries that may be loaded for security keys: patterns (/usr/lib*/*,/usr/local/lib*/*).",
         ),
         Flag::plain('s', Works, "Print commands for the Bourne shell."),
         Flag::plain('T', Works, "Put the socket below $TMPDIR instead of ~/.ssh/agent."),

@@ -41,11 +41,7 @@ pub static KEYGEN: Program = Program {
         Flag::plain('h', Works, "With -s: make a host's certificate instead of a user's."),
         Flag::with('I', "identity", Works, "Key id of a certificate; with -Y, whose signature it must be."),
         Flag::plain('i', Works, "Import a public key of the format -m names (RFC4716)."),
-        Flag::plain(
-            'K',
-            Accepted("it ends with a message: there is no library for security keys"),
-            "Load keys from a security key.",
-        ),
+        Flag::plain('K', Works, "Write a file for each key that a security key lists."),
         Flag::plain('k', Works, "Make a list of revoked keys from files of keys or specifications."),
         Flag::plain('L', Works, "Show what certificates say."),
         Flag::plain('l', Works, "Show fingerprints; with -Q, what a list of revoked keys holds."),
@@ -64,7 +60,8 @@ pub static KEYGEN: Program = Program {
             Works,
             "With -s: clear, critical:NAME[=VALUE], extension:NAME[=VALUE], force-command=COMMAND, \
              source-address=LIST, verify-required, no-touch-required, permit-… and no-…; with -Y: \
-             hashalg=HASH, print-pubkey, verify-time=TIME; with -r: hashalg=HASH; with -M: bits=, start=, \
+             hashalg=HASH, print-pubkey, verify-time=TIME; with -r: hashalg=HASH; with -t …-sk: application=, challenge=, device=, no-touch-required, resident, \
+             user=, verify-required, write-attestation=; with -K: device=; with -M: bits=, start=, \
              lines=, start-line=, checkpoint=, generator=, prime-tests=.",
         ),
         Flag::plain(
@@ -93,7 +90,7 @@ pub static KEYGEN: Program = Program {
             't',
             "type",
             Works,
-            "Type of a new key: ed25519 (default), ecdsa or rsa; with -s, how to sign.",
+            "Type of a new key: ed25519 (default), ecdsa, rsa, mldsa44-ed25519, or in hardware ed25519-sk or ecdsa-sk; with -s, how to sign.",
         ),
         Flag::plain('U', Works, "The key that signs is in an agent."),
         Flag::plain('u', Works, "With -k: add to a list."),
@@ -105,12 +102,7 @@ pub static KEYGEN: Program = Program {
              always or forever.",
         ),
         Flag::plain('v', Works, "Show pictures with fingerprints."),
-        Flag::with(
-            'w',
-            "provider",
-            Accepted("keys in hardware end with a message: there is no library for them"),
-            "Library for security keys.",
-        ),
+        Flag::with('w', "provider", Works, "Library for security keys ($SSH_SK_PROVIDER)."),
         Flag::plain('X', Works, "The same as -i."),
         Flag::plain('x', NotYet, ""),
         Flag::with(
@@ -132,7 +124,7 @@ pub static KEYGEN: Program = Program {
 
 /// The forms of the command line, for the usage text.
 pub static KEYGEN_FORMS: &[&str] = &[
-    "[-q] [-a rounds] [-b bits] [-C comment] [-f file] [-m format] [-N passphrase] [-t type] [-Z cipher]",
+    "[-q] [-a rounds] [-b bits] [-C comment] [-f file] [-m format] [-N passphrase] [-O option] [-t type] [-w provider] [-Z cipher]",
     "-p [-a rounds] [-f file] [-m format] [-N new_passphrase] [-P old_passphrase] [-Z cipher]",
     "-c [-a rounds] [-C comment] [-f file] [-P passphrase]",
     "-i [-f file] [-m format]",
@@ -142,6 +134,7 @@ pub static KEYGEN_FORMS: &[&str] = &[
     "-B [-f file]",
     "-F hostname [-lv] [-f known_hosts]",
     "-H [-f known_hosts]",
+    "-K [-a rounds] [-w provider]",
     "-R hostname [-f known_hosts]",
     "-r hostname [-g] [-O option] [-f file]",
     "-s ca_key -I identity [-hU] [-n principals] [-O option] [-V validity] [-z serial_number] file ...",

@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use super::text::{display_width, duration, fitted, printable, rate, size};
+use lh_wire::printable;
+
+use super::text::{display_width, duration, fitted, rate, size};
 
 /// How often a display is worth redrawing; also the interval over which current and peak rates are taken.
 pub const REFRESH: Duration = Duration::from_secs(1);

@@ -9,5 +9,6 @@ mod meter;
 mod text;
 
 pub use display::Display;
+pub use lh_wire::printable;
 pub use meter::{Meter, REFRESH, State};
-pub use text::{display_width, duration, printable, rate, size};
+pub use text::{display_width, duration, rate, size};

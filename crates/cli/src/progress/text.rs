@@ -1,6 +1,5 @@
 //! Numbers and names as the progress line shows them.
 
-use std::fmt::Write as _;
 use std::time::Duration;
 
 const UNITS: [char; 7] = [' ', 'K', 'M', 'G', 'T', 'P', 'E'];
@@ -35,27 +34,6 @@ pub fn duration(time: Duration) -> String {
     }
 }
 
-/// A file name that cannot drive the terminal: control characters and bytes that are not text become `\ooo`.
-pub fn printable(name: &[u8]) -> String {
-    let mut out = String::with_capacity(name.len());
-    for chunk in name.utf8_chunks() {
-        for character in chunk.valid().chars() {
-            if character.is_control() || is_format_control(character) {
-                let mut bytes = [0; 4];
-                for byte in character.encode_utf8(&mut bytes).bytes() {
-                    let _ = write!(out, "\\{byte:03o}");
-                }
-            } else {
-                out.push(character);
-            }
-        }
-        for byte in chunk.invalid() {
-            let _ = write!(out, "\\{byte:03o}");
-        }
-    }
-    out
-}
-
 /// Columns that `text` takes on a terminal: East Asian wide characters count two, combining marks none.
 pub fn display_width(text: &str) -> usize {
     text.chars().map(character_width).sum()
@@ -84,11 +62,6 @@ fn scaled(bytes: u64, limit: u64) -> (u64, usize) {
         unit += 1;
     }
     (value, unit)
-}
-
-/// Characters that reorder or hide what follows them: a name must not be able to disguise itself.
-const fn is_format_control(character: char) -> bool {
-    matches!(character, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }
 
 const fn character_width(character: char) -> usize {
@@ -146,12 +119,6 @@ mod tests {
         assert_eq!(duration(Duration::from_secs(5)), "00:05");
         assert_eq!(duration(Duration::from_secs(3599)), "59:59");
         assert_eq!(duration(Duration::from_secs(3_600 * 26 + 61)), "26:01:01");
-    }
-
-    #[test]
-    fn a_name_cannot_drive_the_terminal() {
-        assert_eq!(printable(b"a\x1b[2Jb\nc\xff"), "a\\033[2Jb\\012c\\377");
-        assert_eq!(printable("na\u{202e}ev-ü-漢".as_bytes()), "na\\342\\200\\256ev-ü-漢");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 use std::io::Read as _;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use zeroize::Zeroizing;
 
@@ -30,6 +30,24 @@ pub(super) fn ask(program: &OsStr, prompt: &str, kind: Kind) -> Result<Zeroizing
     let end =
         answer.iter().position(|byte| matches!(byte, b'\r' | b'\n')).unwrap_or(answer.len()).min(MAX_ANSWER);
     text(&answer[..end])
+}
+
+/// Something that is shown until the value is dropped.
+#[derive(Debug)]
+pub struct Notice(Child);
+
+impl Drop for Notice {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Has the program show a text, without a question.
+pub(super) fn notify(program: &OsStr, text: &str) -> Option<Notice> {
+    let mut command = Command::new(program);
+    command.arg(text).env("SSH_ASKPASS_PROMPT", "none").stdin(Stdio::null()).stdout(Stdio::null());
+    command.spawn().ok().map(Notice)
 }
 
 /// The answer as text.

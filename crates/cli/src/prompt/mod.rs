@@ -6,6 +6,8 @@
 mod askpass;
 mod terminal;
 
+pub use askpass::Notice;
+
 use std::ffi::OsString;
 use std::fs::OpenOptions;
 use std::os::fd::AsFd as _;
@@ -131,6 +133,15 @@ impl Prompter {
             },
             Route::Nobody => Err(PromptError::Nobody),
         }
+    }
+
+    /// Shows a text until the value is dropped, where there is a window to show it in. For those without a terminal.
+    pub fn notify(&self, text: &str) -> Option<Notice> {
+        if self.batch || !(self.display || self.require == Require::Force) {
+            return None;
+        }
+        let program = self.askpass.clone().unwrap_or_else(|| DEFAULT_ASKPASS.into());
+        askpass::notify(&program, text)
     }
 
     /// Asks until the answer is yes or no. `None` counts as no.

@@ -144,6 +144,13 @@ impl Forwards {
         true
     }
 
+    /// Listens nowhere here any more; connections that were accepted live on, and so do listeners at the server.
+    pub fn stop_listening(&self, cx: &mut ControlCx<'_>) {
+        for source in self.0.state.borrow_mut().local.drain(..).flat_map(|each| each.sources) {
+            cx.remove_source(source);
+        }
+    }
+
     /// True where this very forward is there already (asking for it again is no failure).
     pub fn has_local(&self, forward: &Forward) -> bool {
         self.0.state.borrow().local.iter().any(|each| each.forward == *forward)

@@ -4,13 +4,15 @@
 //! the files left, each with the certificate beside it. A certificate has no private half of its own: it signs with the
 //! key it is for, wherever that one is.
 
+mod hardware;
 mod sources;
 
 use std::path::PathBuf;
 
-use lh_agent::{AddedKey, Constraints, SessionBind};
+use lh_agent::{Constraints, SessionBind};
 use lh_config::special::AddKeysToAgent;
-use lh_crypto::{CertificateKind, FingerprintHash, KeyFileError, PrivateKey, PublicKey, key_algorithms};
+use lh_crypto::{CertificateKind, FingerprintHash, KeyFileError, PublicKey, key_algorithms};
+use lh_security_key::FileKey;
 use zeroize::Zeroizing;
 
 use crate::agent::{Agent, AgentKey};
@@ -33,8 +35,8 @@ enum Source {
     Agent(Vec<u8>),
     /// A file that has not been opened with its passphrase yet.
     File(PathBuf, Zeroizing<Vec<u8>>),
-    /// A key whose private half is in memory, and its comment.
-    Loaded(PrivateKey, String),
+    /// A key whose private half is in memory, or in hardware that its file finds; and its comment.
+    Loaded(FileKey, String),
     /// A certificate: another identity has the private half.
     Certificate,
     /// A passphrase was wrong, or the file is no key.
@@ -60,6 +62,8 @@ pub(crate) struct IdentityConfig {
     pub(crate) add: AddKeysToAgent,
     /// `NumberOfPasswordPrompts` also counts tries at a passphrase.
     pub(crate) passphrase_tries: u32,
+    /// `SecurityKeyProvider`: the library that talks to hardware.
+    pub(crate) provider: String,
     /// For messages.
     pub(crate) fingerprint: FingerprintHash,
 }
@@ -163,7 +167,7 @@ impl Identities {
     /// True when signing needs nobody: the private key is in memory, in clear.
     pub(crate) fn is_ready(&self, index: usize) -> bool {
         let signer = self.signer(index).and_then(|at| self.list.get(at));
-        signer.is_some_and(|identity| matches!(identity.from, Source::Loaded(..)))
+        signer.is_some_and(|identity| matches!(identity.from, Source::Loaded(FileKey::Plain(_), _)))
     }
 
     /// Signs with the identity at `index`; asks for a passphrase where one is needed.
@@ -187,7 +191,12 @@ impl Identities {
                 Some(agent) => agent.sign(blob, algorithm, data).map_err(|error| error.to_string()),
                 None => return Err(SignFailure::Skip),
             },
-            Source::Loaded(key, _) => key.sign(algorithm, data).map_err(|error| error.to_string()),
+            Source::Loaded(FileKey::Plain(key), _) => {
+                key.sign(algorithm, data).map_err(|error| error.to_string())
+            }
+            Source::Loaded(FileKey::Security(key), _) => {
+                hardware::sign(key, &identity.name, &config.provider, config.fingerprint, data, log)
+            }
             Source::File(..) | Source::Certificate | Source::Useless => return Err(SignFailure::Skip),
         };
         result.map_err(|why| {
@@ -225,11 +234,11 @@ impl Identities {
         let constraints = Constraints {
             lifetime: add.lifetime.and_then(|seconds| u32::try_from(seconds).ok()),
             confirm: add.confirm,
+            sk_provider: matches!(key, FileKey::Security(_)).then(|| self.config.provider.clone()),
             ..Constraints::default()
         };
         // A connection of its own: what has been bound to this session is for its logins.
-        let added = Agent::connect(path)
-            .and_then(|mut agent| agent.add(AddedKey::Plain(key.clone()), comment, constraints));
+        let added = Agent::connect(path).and_then(|mut agent| agent.add(key.added(), comment, constraints));
         match added {
             Ok(()) => log.debug(|| format!("identity added to agent: {name}")),
             Err(error) => log.debug(|| format!("could not add identity to agent: {name} ({error})")),
@@ -268,7 +277,7 @@ impl Identity {
                 log.debug2(|| "no passphrase given, try next key".to_owned());
                 break;
             }
-            match PrivateKey::parse(&bytes, Some(passphrase.as_bytes())) {
+            match FileKey::parse(&bytes, Some(passphrase.as_bytes())) {
                 Ok((key, comment)) => {
                     self.public.get_or_insert_with(|| key.public().clone());
                     self.from = Source::Loaded(key, comment);

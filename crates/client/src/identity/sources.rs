@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use lh_crypto::{CertificateKind, KeyFileError, PrivateKey, PublicKey};
+use lh_security_key::FileKey;
 use zeroize::Zeroizing;
 
 use super::{Identity, IdentityConfig, SessionProof, Source};
@@ -131,7 +132,7 @@ fn private_identity(
     explicit: bool,
     log: &mut Log<'_>,
 ) -> Option<Identity> {
-    match PrivateKey::parse(&bytes, None) {
+    match FileKey::parse(&bytes, None) {
         Ok((key, comment)) => {
             let public = certificate_in_its_place(&path, key.public()).or_else(|| Some(key.public().clone()));
             Some(Identity { name, public, explicit, from: Source::Loaded(key, comment) })
@@ -141,17 +142,9 @@ fn private_identity(
                 Ok(key) => certificate_in_its_place(&path, &key).or(Some(key)),
                 Err(_) => public_file(&path),
             };
-            // The private half of a security key is not in the file: an agent that talks to it may have it.
-            let security = public.as_ref().is_some_and(|key| key.key_type().starts_with("sk-"));
-            let from = if security { Source::Useless } else { Source::File(path, bytes) };
-            Some(Identity { name, public, explicit, from })
+            Some(Identity { name, public, explicit, from: Source::File(path, bytes) })
         }
         Err(error) => {
-            let public = PrivateKey::parse_public(&bytes).ok();
-            if public.as_ref().is_some_and(|key| key.key_type().starts_with("sk-")) {
-                log.debug(|| format!("{name}: a security key, of use through an agent only"));
-                return Some(Identity { name, public, explicit, from: Source::Useless });
-            }
             log.error(&format!("Load key \"{name}\": {error}"));
             None
         }

@@ -1,5 +1,5 @@
 use lh_agent::{IdentityEntry, Reply, Request};
-use lh_crypto::KeyType;
+use lh_crypto::{KeyType, PrivateKey};
 use lh_wire::{Reader, Writer};
 
 use super::*;
@@ -43,6 +43,7 @@ impl Place {
             session: None,
             add: AddKeysToAgent::default(),
             passphrase_tries: 3,
+            provider: "internal".to_owned(),
             fingerprint: FingerprintHash::Sha256,
         }
     }

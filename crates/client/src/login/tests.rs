@@ -97,6 +97,7 @@ fn config() -> LoginConfig {
             session: None,
             add: lh_config::special::AddKeysToAgent::default(),
             passphrase_tries: 3,
+            provider: "internal".to_owned(),
             fingerprint: FingerprintHash::Sha256,
         },
     }

@@ -42,12 +42,18 @@ pub const DEFAULT: [&str; 16] = [
 /// RSA over SHA-1, for old equipment: used only where a configuration names it.
 pub const SHA1: [&str; 2] = ["ssh-rsa", "ssh-rsa-cert-v01@openssh.com"];
 
-/// All that can be used, the two of [`SHA1`] among them, as `ssh -Q key-sig` lists them.
-pub const ALL: [&str; 18] = [
+/// The composite of ML-DSA-44 and Ed25519: like OpenSSH 10.5's, used only where a configuration names it.
+pub const COMPOSITE: [&str; 2] =
+    ["ssh-mldsa44-ed25519@openssh.com", "ssh-mldsa44-ed25519-cert-v01@openssh.com"];
+
+/// All that can be used, those of [`SHA1`] and [`COMPOSITE`] among them, as `ssh -Q key-sig` lists them.
+pub const ALL: [&str; 20] = [
     "ssh-ed25519",
     "ssh-ed25519-cert-v01@openssh.com",
     "sk-ssh-ed25519@openssh.com",
     "sk-ssh-ed25519-cert-v01@openssh.com",
+    "ssh-mldsa44-ed25519@openssh.com",
+    "ssh-mldsa44-ed25519-cert-v01@openssh.com",
     "ecdsa-sha2-nistp256",
     "ecdsa-sha2-nistp256-cert-v01@openssh.com",
     "ecdsa-sha2-nistp384",
@@ -65,12 +71,10 @@ pub const ALL: [&str; 18] = [
 ];
 
 /// Names that a configuration may hold, because OpenSSH's does, and that nothing here can use: what a browser's security keys
-/// sign with, DSA, which is gone, and what is yet to come.
-pub const FOREIGN: [&str; 6] = [
+/// sign with, and DSA, which is gone.
+pub const FOREIGN: [&str; 4] = [
     "ssh-dss",
     "ssh-dss-cert-v01@openssh.com",
-    "ssh-mldsa44-ed25519@openssh.com",
-    "ssh-mldsa44-ed25519-cert-v01@openssh.com",
     "webauthn-sk-ecdsa-sha2-nistp256@openssh.com",
     "webauthn-sk-ecdsa-sha2-nistp256-cert-v01@openssh.com",
 ];
@@ -105,7 +109,8 @@ mod tests {
 
     #[test]
     fn each_plain_name_has_its_certificate_s_and_back() {
-        for (at, name) in PLAIN.iter().chain([&SHA1[0], &FOREIGN[0], &FOREIGN[2], &FOREIGN[4]]).enumerate() {
+        for (at, name) in PLAIN.iter().chain([&SHA1[0], &COMPOSITE[0], &FOREIGN[0], &FOREIGN[2]]).enumerate()
+        {
             let certificate = certified(name);
             assert!(is_certificate(&certificate) && !is_certificate(name));
             assert_eq!((plain(&certificate).as_ref(), plain(name).as_ref()), (*name, *name));

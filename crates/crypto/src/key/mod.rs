@@ -7,6 +7,7 @@
 pub mod algorithms;
 mod certificate;
 mod certify;
+mod composite;
 mod curve;
 mod der;
 mod file_cipher;

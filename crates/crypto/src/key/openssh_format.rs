@@ -140,20 +140,21 @@ fn decrypt(envelope: &Envelope<'_>, data: &mut [u8], passphrase: &[u8]) -> Resul
     cipher.decrypt(key, iv, data, envelope.tag)
 }
 
+/// A file around the private section `numbers` (type and fields) of the key `public`.
 pub(super) fn write(
-    key: &PrivateKey,
+    public: &PublicKey,
+    numbers: &[u8],
     comment: &str,
     encrypt: Option<&Encryption<'_>>,
 ) -> Result<Zeroizing<String>, CryptoError> {
     const FAILED: CryptoError = CryptoError::Library { what: "encrypt a key" };
-    let numbers = key.to_wire();
     let mut check = [0; 4];
     SystemRandom.fill(&mut check);
     // Reserved in full, here and below: a buffer that grows leaves copies of the key behind.
     let mut private = Zeroizing::new(Vec::with_capacity(numbers.len() + comment.len() + 64));
     private.put_bytes(&check);
     private.put_bytes(&check);
-    private.put_bytes(&numbers);
+    private.put_bytes(numbers);
     private.put_string(comment.as_bytes());
     // "none" counts as a cipher with blocks of 8 bytes.
     let block = if encrypt.is_some() { BLOCK_LEN } else { 8 };
@@ -177,7 +178,7 @@ pub(super) fn write(
         tag = cipher.encrypt(key, iv, &mut private).map_err(|_| FAILED)?;
     }
 
-    let public = key.public().blob();
+    let public = public.blob();
     let mut bytes = Zeroizing::new(Vec::with_capacity(private.len() + public.len() + 128));
     bytes.put_bytes(MAGIC);
     bytes.put_string(encrypt.map_or("none", |encrypt| encrypt.cipher).as_bytes());

@@ -1,13 +1,14 @@
 //! Private keys.
 
 use super::algorithms;
+use super::composite::{self, CompositePair};
 use super::curve::{Curve, put_padded};
 use super::der::DerError;
 use super::openssh_format::Encryption;
 use super::pem_write::{Numbers, PemFormat};
 use super::public::{Data, PublicKey};
 use super::rsa::{RsaKey, RsaNumbers};
-use super::signature::{self, ED25519, SSH_RSA};
+use super::signature::{self, ED25519, MLDSA44_ED25519, SSH_RSA};
 use super::{openssh_format, pem, pem_write};
 use crate::{CryptoError, KeyFileError};
 use aws_lc_rs::encoding::{AsBigEndian, EcPrivateKeyBin};
@@ -25,6 +26,8 @@ const MAX_FILE: usize = 1024 * 1024;
 pub enum KeyType {
     /// `ssh-ed25519` (RFC 8709).
     Ed25519,
+    /// `ssh-mldsa44-ed25519@openssh.com` (draft-miller-sshm-mldsa44-ed25519-composite-sigs).
+    MlDsa44Ed25519,
     /// `ecdsa-sha2-nistp256` (RFC 5656).
     EcdsaP256,
     /// `ecdsa-sha2-nistp384`.
@@ -44,6 +47,7 @@ pub struct PrivateKey {
 
 enum Secret {
     Ed25519 { seed: Zeroizing<[u8; 32]>, pair: Ed25519KeyPair },
+    MlDsaEd25519(CompositePair),
     Ecdsa { curve: Curve, scalar: Zeroizing<Vec<u8>>, pair: EcdsaKeyPair },
     Rsa(RsaKey),
 }
@@ -63,6 +67,11 @@ impl PrivateKey {
                 let mut seed = Zeroizing::new([0; 32]);
                 aws_lc_rs::rand::fill(&mut seed[..]).map_err(|_| FAILED)?;
                 return Self::from_ed25519_seed(&seed).map_err(|_| FAILED);
+            }
+            KeyType::MlDsa44Ed25519 => {
+                let mut seed = Zeroizing::new([0; composite::SEED_LEN]);
+                aws_lc_rs::rand::fill(&mut seed[..]).map_err(|_| FAILED)?;
+                return Self::from_composite_seed(&seed).map_err(|_| FAILED);
             }
             KeyType::Rsa => {
                 return Self::from_rsa(RsaKey::generate(bits.unwrap_or(3072))?).map_err(|_| FAILED);
@@ -97,6 +106,7 @@ impl PrivateKey {
                 let signature = pair.try_sign(data).map_err(|_| FAILED)?;
                 signature::blob(algorithm, signature.as_ref())
             }
+            Secret::MlDsaEd25519(pair) => signature::blob(algorithm, &pair.sign(data)?),
             Secret::Ecdsa { pair, .. } => {
                 let fixed = pair.sign(&SystemRandom::new(), data).map_err(|_| FAILED)?;
                 signature::blob(algorithm, &signature::ecdsa_from_fixed(fixed.as_ref()))
@@ -164,7 +174,7 @@ impl PrivateKey {
     ) -> Result<Zeroizing<String>, CryptoError> {
         let encrypt =
             encrypt.map(|(passphrase, rounds)| Encryption { passphrase, rounds, cipher: "aes256-ctr" });
-        openssh_format::write(self, comment, encrypt.as_ref())
+        self.to_openssh_with(comment, encrypt.as_ref())
     }
 
     /// The same with another cipher.
@@ -176,13 +186,28 @@ impl PrivateKey {
         comment: &str,
         encrypt: Option<&Encryption<'_>>,
     ) -> Result<Zeroizing<String>, CryptoError> {
-        openssh_format::write(self, comment, encrypt)
+        openssh_format::write(&self.public, &self.to_wire(), comment, encrypt)
+    }
+
+    /// The counterpart of [`private_section`](Self::private_section): a file in OpenSSH's format around type and fields of a key
+    /// that does not sign by itself.
+    ///
+    /// # Errors
+    /// As [`to_openssh_with`](Self::to_openssh_with).
+    pub fn seal_section(
+        public: &PublicKey,
+        fields: &[u8],
+        comment: &str,
+        encrypt: Option<&Encryption<'_>>,
+    ) -> Result<Zeroizing<String>, CryptoError> {
+        openssh_format::write(public, fields, comment, encrypt)
     }
 
     /// The key in PEM for other programs, encrypted when there is a passphrase. These formats have no place for a comment.
     ///
     /// # Errors
-    /// [`CryptoError::Unsupported`] for an empty passphrase, and for an Ed25519 key in the traditional format, which knows none.
+    /// [`CryptoError::Unsupported`] for an empty passphrase, and for an Ed25519 key in the traditional format, which knows none,
+    /// and for a composite key in either.
     pub fn to_pem(
         &self,
         format: PemFormat,
@@ -195,7 +220,7 @@ impl PrivateKey {
                 Numbers::Ecdsa(*curve, scalar, point)
             }
             (Secret::Rsa(key), _) => Numbers::Rsa(key.numbers.to_pkcs1().ok_or(NOT_HERE)?),
-            // Not constructed: the public half is made from the secret.
+            // Nobody has said how composite keys look there. Others are not constructed: the public half is made from the secret.
             _ => return Err(NOT_HERE),
         };
         pem_write::private(&numbers, format, passphrase)
@@ -214,6 +239,10 @@ impl PrivateKey {
                     out.put_bytes(&seed[..]);
                     out.put_bytes(point);
                 });
+            }
+            (Secret::MlDsaEd25519(pair), Data::MlDsaEd25519(key)) => {
+                out.put_string(&key[..]);
+                out.put_string(pair.seed());
             }
             (Secret::Ecdsa { curve, scalar, .. }, Data::Ecdsa(_, point)) => {
                 out.put_string(curve.identifier().as_bytes());
@@ -267,6 +296,16 @@ impl PrivateKey {
                     _ => Err(MISMATCH),
                 }
             }
+            MLDSA44_ED25519 => {
+                let public = reader.string().map_err(FORMAT)?;
+                let seed = reader.string().map_err(FORMAT)?;
+                let key =
+                    Self::from_composite_seed(seed.try_into().map_err(|_| KeyFileError::InvalidFormat)?)?;
+                match key.public.data() {
+                    Data::MlDsaEd25519(real) if real[..] == *public => Ok(key),
+                    _ => Err(MISMATCH),
+                }
+            }
             SSH_RSA => {
                 let mut number = || reader.mpint().map(|number| number.magnitude().to_vec());
                 let (n, e) = (number().map_err(FORMAT)?, number().map_err(FORMAT)?);
@@ -287,6 +326,14 @@ impl PrivateKey {
         blob.put_string(ED25519.as_bytes());
         blob.put_string(pair.public_key().as_ref());
         Self::assemble(&blob, Secret::Ed25519 { seed: Zeroizing::new(*seed), pair })
+    }
+
+    fn from_composite_seed(seed: &[u8; composite::SEED_LEN]) -> Result<Self, KeyFileError> {
+        let pair = CompositePair::from_seed(seed).ok_or(MISMATCH)?;
+        let mut blob = Vec::new();
+        blob.put_string(MLDSA44_ED25519.as_bytes());
+        blob.put_string(&pair.public().ok_or(MISMATCH)?);
+        Self::assemble(&blob, Secret::MlDsaEd25519(pair))
     }
 
     /// A DER structure that holds an EC key: PKCS#8 or SEC1, on whatever curve.

@@ -2,10 +2,13 @@
 
 use super::algorithms;
 use super::certificate::Certificate;
+use super::composite;
 use super::curve::Curve;
 use super::fingerprint::{self, FingerprintHash};
 use super::security_key::{self, Attested};
-use super::signature::{self, ED25519, RSA_SHA2_256, RSA_SHA2_512, SK_ECDSA, SK_ED25519, SSH_RSA};
+use super::signature::{
+    self, ED25519, MLDSA44_ED25519, RSA_SHA2_256, RSA_SHA2_512, SK_ECDSA, SK_ED25519, SSH_RSA,
+};
 use crate::VerifyError;
 use aws_lc_rs::rsa::PublicKeyComponents;
 use aws_lc_rs::signature::{
@@ -31,6 +34,7 @@ pub struct PublicKey {
 #[derive(Clone)]
 pub(super) enum Data {
     Ed25519([u8; 32]),
+    MlDsaEd25519(Box<[u8; composite::PUBLIC_LEN]>),
     Ecdsa(Curve, Vec<u8>),
     /// Magnitudes of `e` and `n`.
     Rsa {
@@ -120,11 +124,12 @@ impl PublicKey {
         &self.key_type
     }
 
-    /// The name people read: `ED25519`, `ECDSA`, `RSA`, `ED25519-SK`, `ECDSA-SK`, and `-CERT` behind it for a certificate.
+    /// The name people read: `ED25519`, `ECDSA`, `RSA`, `MLDSA44-ED25519`, `ED25519-SK`, `ECDSA-SK`, and `-CERT` behind it for a certificate.
     /// OpenSSH's messages and `ssh-keygen -l` use it. Unknown types keep their full name.
     pub fn display_type(&self) -> String {
         match &self.data {
             Data::Ed25519(_) => "ED25519".into(),
+            Data::MlDsaEd25519(_) => "MLDSA44-ED25519".into(),
             Data::Ecdsa(..) => "ECDSA".into(),
             Data::Rsa { .. } => "RSA".into(),
             Data::SkEd25519 { .. } => "ED25519-SK".into(),
@@ -137,7 +142,7 @@ impl PublicKey {
     /// The size `ssh-keygen -l` prints: bits of the modulus or field; 0 for types that are not known.
     pub fn bits(&self) -> usize {
         match &self.data {
-            Data::Ed25519(_) | Data::SkEd25519 { .. } | Data::SkEcdsa { .. } => 256,
+            Data::Ed25519(_) | Data::MlDsaEd25519(_) | Data::SkEd25519 { .. } | Data::SkEcdsa { .. } => 256,
             Data::Ecdsa(curve, _) => curve.bits(),
             Data::Rsa { n, .. } => Mpint::from_magnitude(n).bits(),
             Data::Certificate(certificate) => certificate.key().bits(),
@@ -185,6 +190,7 @@ impl PublicKey {
     pub fn signature_algorithms(&self) -> &'static [&'static str] {
         match &self.data {
             Data::Ed25519(_) => &[ED25519],
+            Data::MlDsaEd25519(_) => &[MLDSA44_ED25519],
             Data::Ecdsa(Curve::P256, _) => &["ecdsa-sha2-nistp256"],
             Data::Ecdsa(Curve::P384, _) => &["ecdsa-sha2-nistp384"],
             Data::Ecdsa(Curve::P521, _) => &["ecdsa-sha2-nistp521"],
@@ -193,6 +199,7 @@ impl PublicKey {
             Data::SkEcdsa { .. } => &[SK_ECDSA],
             Data::Certificate(certificate) => match &certificate.key().data {
                 Data::Ed25519(_) => &["ssh-ed25519-cert-v01@openssh.com"],
+                Data::MlDsaEd25519(_) => &["ssh-mldsa44-ed25519-cert-v01@openssh.com"],
                 Data::Ecdsa(Curve::P256, _) => &["ecdsa-sha2-nistp256-cert-v01@openssh.com"],
                 Data::Ecdsa(Curve::P384, _) => &["ecdsa-sha2-nistp384-cert-v01@openssh.com"],
                 Data::Ecdsa(Curve::P521, _) => &["ecdsa-sha2-nistp521-cert-v01@openssh.com"],
@@ -256,6 +263,7 @@ impl PublicKey {
         rest.finish().map_err(|_| VerifyError::Malformed { why: "trailing bytes" })?;
         match &self.plain().data {
             Data::Ed25519(point) => verify_ed25519(point, data, signature),
+            Data::MlDsaEd25519(key) => composite::verify(key, data, signature),
             Data::Ecdsa(curve, point) => verify_ecdsa(*curve, point, data, signature),
             Data::Rsa { e, n } => verify_rsa(&algorithm, e, n, data, signature),
             _ => Err(VerifyError::WrongAlgorithm),
@@ -276,6 +284,10 @@ impl Data {
         }
         Ok(match key_type {
             ED25519 => Self::Ed25519(read_ed25519(reader)?),
+            MLDSA44_ED25519 => {
+                let key = reader.string()?.try_into();
+                Self::MlDsaEd25519(Box::new(key.map_err(|_| WireError::Invalid { what: "ML-DSA key" })?))
+            }
             SSH_RSA => {
                 let (e, n) = (reader.mpint()?.magnitude(), reader.mpint()?.magnitude());
                 // Zero would make the library's arithmetic meaningless; sizes are policy and checked on use.

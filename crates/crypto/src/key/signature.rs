@@ -8,6 +8,7 @@ pub(super) const ED25519: &str = "ssh-ed25519";
 pub(super) const RSA_SHA2_512: &str = "rsa-sha2-512";
 pub(super) const RSA_SHA2_256: &str = "rsa-sha2-256";
 pub(super) const SSH_RSA: &str = "ssh-rsa";
+pub(super) const MLDSA44_ED25519: &str = "ssh-mldsa44-ed25519@openssh.com";
 pub(super) const SK_ED25519: &str = "sk-ssh-ed25519@openssh.com";
 pub(super) const SK_ECDSA: &str = "sk-ecdsa-sha2-nistp256@openssh.com";
 

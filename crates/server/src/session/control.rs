@@ -169,6 +169,11 @@ impl Control for Serving {
         match event {
             ControlEvent::OpenRequested { id, kind, fields } => self.open(id, &kind, &fields, cx),
             ControlEvent::GlobalRequest { name, want_reply, fields } => {
+                debug!(
+                    self.shared.log,
+                    "server_input_global_request: rtype {name} want_reply {}",
+                    u8::from(want_reply)
+                );
                 if Forwards::request(&self.forwards, &name, want_reply, &fields, &self.replies, cx) {
                     return;
                 }

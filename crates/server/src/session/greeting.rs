@@ -14,7 +14,7 @@ pub(super) fn text(user: &User, said: &str, last: Option<&Last>, motd: Option<&P
     if let Some(Last { time, host }) = last {
         let time = lh_sys::time::ctime_text(*time);
         // The host comes from a file that others write too.
-        let host: String = host.chars().filter(|c| !c.is_control()).collect();
+        let host: String = host.chars().filter(|&c| !lh_wire::is_hidden(c)).collect();
         match host.as_str() {
             "" => text.push_str(&format!("Last login: {time}\n")),
             host => text.push_str(&format!("Last login: {time} from {host}\n")),

@@ -123,14 +123,16 @@ impl Shell {
             announce: true,
             ..settings.copy.clone()
         };
-        let (quiet, progress) = (settings.quiet, settings.progress);
         let mut outcome = Ok(());
         while !pairs.is_empty() && !self.remote.interrupted() {
             let mut taken = HashSet::new();
             let (now, later) = pairs.into_iter().partition(|(_, copy)| taken.insert(copy.clone()));
             pairs = later;
-            let show = Show::new(direction, resume, quiet, progress);
-            let summary = self.remote.copy(direction, now, options.clone(), show)?;
+            let now: Vec<Pair> = now;
+            let show = Show::new(direction, resume, &self.settings);
+            let journal = self.settings.journals.as_ref().map(|journals| journals.of(direction, &now));
+            let options = Options { journal, ..options.clone() };
+            let summary = self.remote.copy(direction, now, options, show)?;
             if summary.failures > 0 {
                 outcome = Err(Failed::Command);
             }

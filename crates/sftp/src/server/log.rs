@@ -79,7 +79,7 @@ impl fmt::Display for Shown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for piece in self.0.utf8_chunks() {
             for character in piece.valid().chars() {
-                if character.is_control() || character == '"' || character == '\\' {
+                if lh_wire::is_hidden(character) || character == '"' || character == '\\' {
                     write!(f, "{}", character.escape_default())?;
                 } else {
                     write!(f, "{character}")?;

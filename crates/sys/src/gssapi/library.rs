@@ -244,7 +244,7 @@ impl Drop for Context {
 }
 
 fn check(major: u32, minor: u32) -> Result<(), GssError> {
-    if major & ERRORS == 0 { Ok(()) } else { Err(GssError { text: words(major, minor), token: Vec::new() }) }
+    if major & ERRORS == 0 { Ok(()) } else { Err(GssError::new(words(major, minor))) }
 }
 
 /// A status in the library's words.
@@ -342,7 +342,7 @@ impl Initiator {
         let mut mic = Filled::empty();
         let mut minor = 0;
         if self.context.0.is_null() {
-            return Err(GssError { text: "no context".to_owned(), token: Vec::new() });
+            return Err(GssError::new("no context"));
         }
         // SAFETY: the context is live; the buffers live during the call.
         let major = unsafe { gss_get_mic(&mut minor, self.context.0, 0, &lend(data), &mut mic.0) };
@@ -404,7 +404,7 @@ impl Acceptor {
     /// The token is not right, or came after the end.
     pub fn step(&mut self, token: &[u8]) -> Result<Step, GssError> {
         if self.complete {
-            return Err(GssError { text: "the context is complete".to_owned(), token: Vec::new() });
+            return Err(GssError::new("the context is complete"));
         }
         // A step before the last has left nothing there, but nothing in RFC 2744 promises that.
         self.source = OwnName(null_mut());
@@ -448,16 +448,15 @@ impl Acceptor {
     /// # Errors
     /// There is no context yet, or the name is no text.
     pub fn principal(&self) -> Result<String, GssError> {
-        let nobody = |text: &str| GssError { text: text.to_owned(), token: Vec::new() };
         if !self.complete || self.source.0.is_null() {
-            return Err(nobody("no context"));
+            return Err(GssError::new("no context"));
         }
         let mut text = Filled::empty();
         let mut minor = 0;
         // SAFETY: the name is live; which kind of name it is, is not wanted.
         let major = unsafe { gss_display_name(&mut minor, self.source.0, &mut text.0, null_mut()) };
         check(major, minor)?;
-        let text = std::str::from_utf8(text.bytes()).map_err(|_| nobody("principal is not UTF-8"))?;
+        let text = std::str::from_utf8(text.bytes()).map_err(|_| GssError::new("principal is not UTF-8"))?;
         Ok(text.to_owned())
     }
 
@@ -469,8 +468,7 @@ impl Acceptor {
     pub fn may_be(&self, user: &str) -> Result<bool, GssError> {
         let principal = CString::new(self.principal()?).unwrap_or_default();
         let Ok(user) = CString::new(user) else { return Ok(false) };
-        let failed =
-            |what: &str, code: c_int| GssError { text: format!("{what}: error {code}"), token: Vec::new() };
+        let failed = |what: &str, code: c_int| GssError::new(format!("{what}: error {code}"));
         let mut context = null_mut();
         // SAFETY: the context is given back below, once, and the principal before it; the strings live during the calls.
         unsafe {
@@ -515,7 +513,7 @@ impl Acceptor {
 /// The bytes are none, or the file cannot be written.
 pub fn store(exported: &[u8], file: &Path) -> Result<(), GssError> {
     let cache = CString::new(format!("FILE:{}", file.display()))
-        .map_err(|_| GssError { text: "NUL in the file's name".to_owned(), token: Vec::new() })?;
+        .map_err(|_| GssError::new("NUL in the file's name"))?;
     let mut credential = OwnCredential(null_mut());
     let mut minor = 0;
     // SAFETY: the buffer lives during the call.

@@ -8,7 +8,7 @@ use zeroize::Zeroizing;
 use super::{GssError, Step};
 
 fn not_built_in() -> GssError {
-    GssError { text: "GSSAPI is not built in".to_owned(), token: Vec::new() }
+    GssError::new("GSSAPI is not built in")
 }
 
 /// See [`Initiator::new`].

@@ -48,11 +48,13 @@ pub(crate) struct Item {
     pub(super) linked: bool,
     /// The copy turned out wrong once and is made again.
     pub(super) again: bool,
+    /// The target's end lets nobody rename: it is written under its final name.
+    pub(super) in_place: bool,
 }
 
 impl Item {
     pub(super) fn top(source: Vec<u8>, target: Vec<u8>, info: Info) -> Self {
-        Self { source, target, info, parent: None, linked: true, again: false }
+        Self { source, target, info, parent: None, linked: true, again: false, in_place: false }
     }
 }
 
@@ -221,6 +223,7 @@ impl Engine {
             parent: Some(key),
             linked: entry.info.kind != Kind::Dir,
             again: false,
+            in_place: false,
         };
         if let Some(dir) = self.dirs.get_mut(key) {
             dir.children += 1;

@@ -227,8 +227,8 @@ impl Engine {
                     return;
                 }
             }
-            // Nothing to go on from.
-            Err(fault) if fault.kind == FaultKind::NotFound => {}
+            // Nothing to go on from there; perhaps under a name of ours.
+            Err(fault) if fault.kind == FaultKind::NotFound => return self.find_place_of_new(key),
             outcome => return self.file_failed(key, Deed::OpenTarget, &fault_of(outcome)),
         }
         if self.files.get(key).is_some_and(|file| !file.failed) {

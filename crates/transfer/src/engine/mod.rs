@@ -91,6 +91,8 @@ pub(crate) enum Token {
     Batch(Key),
     Name(Key, names::NameStep),
     Extra(extras::Whose, extras::ExtraStep),
+    /// Whether the target's server lets anybody rename.
+    Renames,
     /// The answer does not matter.
     Nothing,
 }
@@ -138,6 +140,8 @@ pub struct Engine {
     lacks: Vec<extras::Lack>,
     /// The ends have been asked to tell more.
     asked_for_more: bool,
+    /// The target's server lets nobody rename: every file is written under its final name.
+    renames_barred: bool,
     next_file_id: u64,
     /// Bytes of all files that have been opened.
     bytes_found: u64,
@@ -208,6 +212,7 @@ impl Engine {
             shared: names::SharedFiles::new(),
             lacks: Vec::new(),
             asked_for_more: false,
+            renames_barred: false,
             next_file_id: 0,
             bytes_found: 0,
             summary: Summary::default(),
@@ -459,6 +464,7 @@ impl Engine {
                 Token::Batch(key) => self.batch_answer(key, outcome),
                 Token::Name(key, step) => self.name_answer(key, step, outcome),
                 Token::Extra(whose, step) => self.extra_answer(whose, step, outcome),
+                Token::Renames => self.renames_answer(&outcome),
                 Token::Nothing => {}
             }
         }
@@ -469,6 +475,7 @@ impl Engine {
         let ready = [&self.source, &self.target].into_iter().flatten().all(|remote| remote.ready());
         if ready && !std::mem::replace(&mut self.asked_for_more, true) {
             self.ask_for_full_attrs();
+            self.ask_about_renames();
         }
         if !self.prepare.finished() {
             self.prepare_more();

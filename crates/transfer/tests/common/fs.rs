@@ -77,6 +77,7 @@ impl FileSystem for FaultFs {
         self.inner.set_attrs(path, attrs, follow)
     }
     fn remove_file(&mut self, path: &[u8]) -> io::Result<()> {
+        self.faults.ask("remove", path, 0)?;
         self.inner.remove_file(path)
     }
     fn make_dir(&mut self, path: &[u8], permissions: u32) -> io::Result<()> {

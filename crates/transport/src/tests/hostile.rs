@@ -92,29 +92,25 @@ fn padding_that_cannot_be() {
 #[test]
 fn messages_that_come_too_early() {
     for number in [5u8, 6, 7, 21, 30, 31, 34, 50, 80, 94, 192, 255] {
-        let mut peer = ScriptedPeer::new("SSH-2.0-liar");
-        peer.packet(&[number, 0, 0, 0, 0]);
-        let (_, result) = against(server_config(), &mut peer);
-        assert!(
-            matches!(result, Err(TransportError::Unexpected { number: n, .. }) if n == number),
-            "{result:?}"
-        );
-        assert_eq!(reason(&mut peer), Some(2));
+        refused(&[], number, &[number, 0, 0, 0, 0]);
     }
+}
+
+/// A server that has heard `before` ends the connection at `packet`, naming its number.
+fn refused(before: &[Vec<u8>], number: u8, packet: &[u8]) {
+    let mut peer = ScriptedPeer::new("SSH-2.0-liar");
+    before.iter().for_each(|packet| peer.packet(packet));
+    peer.packet(packet);
+    let (_, result) = against(server_config(), &mut peer);
+    assert!(matches!(result, Err(TransportError::Unexpected { number: n, .. }) if n == number), "{result:?}");
+    assert_eq!(reason(&mut peer), Some(2));
 }
 
 #[test]
 fn messages_in_the_middle_of_an_exchange() {
     for number in [5u8, 6, 7, 20, 21, 31, 50, 94, 192] {
-        let mut peer = ScriptedPeer::new("SSH-2.0-liar");
-        peer.packet(&usual_kexinit());
-        peer.packet(&if number == 20 { usual_kexinit() } else { vec![number, 0, 0, 0, 0] });
-        let (_, result) = against(server_config(), &mut peer);
-        assert!(
-            matches!(result, Err(TransportError::Unexpected { number: n, .. }) if n == number),
-            "{result:?}"
-        );
-        assert_eq!(reason(&mut peer), Some(2));
+        let packet = if number == 20 { usual_kexinit() } else { vec![number, 0, 0, 0, 0] };
+        refused(&[usual_kexinit()], number, &packet);
     }
 }
 

@@ -1,0 +1,193 @@
+//! Keys in FIDO security keys: which libraries may be loaded for them, what they may sign, and having them sign.
+
+use std::path::Path;
+
+use lh_agent::SecurityKey;
+use lh_cli::prompt::{Kind, Prompter, Require};
+use lh_config::pattern::{ListMatch, match_list};
+use lh_security_key::{INTERNAL, flags};
+use lh_wire::{Reader, WireError};
+
+use crate::log::reason;
+use crate::permit::LoginRequest;
+
+/// Where libraries may lie when `-P` says nothing; OpenSSH's.
+const ALLOWED: &str = "/usr/lib*/*,/usr/local/lib*/*";
+/// Applications whose keys may sign anything when `websafe-allow` says nothing; OpenSSH's.
+const OURS: &str = "ssh:*";
+
+/// What `-P` and `-O` say about hardware.
+#[derive(Debug)]
+pub(crate) struct Rules {
+    allowed: String,
+    from_remote: bool,
+    restrict_websafe: bool,
+    websafe: Option<String>,
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        Self { allowed: ALLOWED.to_owned(), from_remote: false, restrict_websafe: true, websafe: None }
+    }
+}
+
+impl Rules {
+    /// `-P`.
+    pub(crate) fn allow(&mut self, patterns: String) {
+        self.allowed = patterns;
+    }
+
+    /// `-O`; false for what is not known.
+    ///
+    /// # Errors
+    /// The line to print.
+    pub(crate) fn add(&mut self, option: &str) -> Result<bool, String> {
+        match option {
+            "no-restrict-websafe" => self.restrict_websafe = false,
+            "allow-remote-pkcs11" => self.from_remote = true,
+            _ => match option.strip_prefix("websafe-allow=") {
+                Some(_) if self.websafe.is_some() => {
+                    return Err("websafe-allow already set".to_owned());
+                }
+                Some(patterns) => self.websafe = Some(patterns.to_owned()),
+                None => return Ok(false),
+            },
+        }
+        Ok(true)
+    }
+
+    /// The library that a client names, as it will be loaded. `remote`: the client comes from another host, which would have
+    /// files of this one run.
+    ///
+    /// # Errors
+    /// What to log.
+    pub(crate) fn provider(&self, named: &str, remote: bool) -> Result<String, String> {
+        let refused = |why: &str| format!("failed add of SK provider \"{named}\": {why}");
+        if named.eq_ignore_ascii_case(INTERNAL) {
+            return Ok(named.to_owned());
+        }
+        if remote && !self.from_remote {
+            return Err(refused("remote addition of providers is disabled"));
+        }
+        // The file itself, so that a link cannot lead out of where libraries may lie.
+        let real = Path::new(named).canonicalize().map_err(|error| refused(&reason(&error)))?;
+        let real = real.to_str().ok_or_else(|| refused("not a name"))?;
+        match match_list(real, &self.allowed, false) {
+            ListMatch::Yes => Ok(real.to_owned()),
+            _ => Err(refused("provider not allowed")),
+        }
+    }
+
+    /// Whether a key may sign this. What is not SSH's own may only be signed by keys that are SSH's own: a key made for a web
+    /// site must not be usable to log in there.
+    pub(crate) fn permit(&self, key: &SecurityKey, data: &[u8]) -> bool {
+        let application = String::from_utf8_lossy(key.application()).into_owned();
+        !self.restrict_websafe
+            || match_list(&application, self.websafe.as_deref().unwrap_or(OURS), false) == ListMatch::Yes
+            || LoginRequest::parse(data, &key.public).is_ok()
+            || is_file_signature(data).is_ok()
+    }
+}
+
+/// Checks the form of what `ssh-keygen -Y sign` has signed (OpenSSH's PROTOCOL.sshsig).
+fn is_file_signature(data: &[u8]) -> Result<(), WireError> {
+    let signed = data.strip_prefix(b"SSHSIG").ok_or(WireError::Invalid { what: "signature of a file" })?;
+    let mut reader = Reader::new(signed);
+    for _field in ["namespace", "reserved", "hash", "digest"] {
+        reader.string()?;
+    }
+    reader.finish()
+}
+
+/// A signature that hardware is to make, which takes as long as its owner does.
+pub(crate) struct Job {
+    pub(crate) key: Box<SecurityKey>,
+    pub(crate) provider: String,
+    pub(crate) data: Vec<u8>,
+    /// As messages show it.
+    pub(crate) fingerprint: String,
+}
+
+impl Job {
+    /// Has it made.
+    ///
+    /// # Errors
+    /// What to log.
+    pub(crate) fn run(&self) -> Result<Vec<u8>, String> {
+        // An agent has no terminal: a program with a window tells and asks.
+        let prompter = Prompter { require: Require::Force, ..Prompter::from_environment() };
+        let kind = self.key.public.display_type();
+        let touch = self.key.flags & flags::USER_PRESENCE != 0;
+        let text = format!("Confirm user presence for key {kind} {}", self.fingerprint);
+        let notice = if touch { Prompter::from_environment().notify(&text) } else { None };
+        let and_touch = if touch { " and confirm user presence" } else { "" };
+        let mut pin = || {
+            let question = format!("Enter PIN{and_touch} for {kind} key {}: ", self.fingerprint);
+            prompter.ask(&question, Kind::Secret).ok()
+        };
+        let signed = lh_security_key::sign(&self.key, &self.provider, &self.data, false, &mut pin);
+        drop(notice);
+        signed.map_err(|error| format!("{kind} {}: {error}", self.fingerprint))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lh_crypto::PublicKey;
+    use lh_wire::Writer as _;
+
+    fn key(application: &str) -> SecurityKey {
+        let mut blob = Vec::new();
+        blob.put_string(b"sk-ssh-ed25519@openssh.com");
+        blob.put_string(&[7; 32]);
+        blob.put_string(application.as_bytes());
+        let public = PublicKey::from_blob(&blob).expect("a key");
+        SecurityKey { public, flags: 1, handle: b"h".to_vec().into(), reserved: Vec::new() }
+    }
+
+    fn file_signature() -> Vec<u8> {
+        let mut data = b"SSHSIG".to_vec();
+        for field in ["file", "", "sha512", "digest"] {
+            data.put_string(field.as_bytes());
+        }
+        data
+    }
+
+    #[test]
+    fn keys_of_web_sites_sign_nothing_but_what_is_ssh_s() {
+        let mut rules = Rules::default();
+        assert!(rules.permit(&key("ssh:work"), b"anything"));
+        assert!(!rules.permit(&key("https://example.com"), b"anything"));
+        assert!(rules.permit(&key("https://example.com"), &file_signature()));
+        assert!(!rules.permit(&key("https://example.com"), &[&file_signature()[..], b"x"].concat()));
+        assert_eq!(rules.add("websafe-allow=https://example.com,ssh:*"), Ok(true));
+        assert!(rules.permit(&key("https://example.com"), b"anything"));
+        assert!(!rules.permit(&key("https://example.org"), b"anything"));
+        assert!(rules.add("websafe-allow=x").is_err());
+        assert_eq!(rules.add("no-restrict-websafe"), Ok(true));
+        assert!(rules.permit(&key("https://example.org"), b"anything"));
+        assert_eq!(rules.add("something"), Ok(false));
+    }
+
+    #[test]
+    fn libraries_come_from_where_libraries_lie() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let real = folder.path().canonicalize().expect("its path");
+        let library = real.join("library.so");
+        std::fs::write(&library, "").expect("written");
+        let link = real.join("link.so");
+        std::os::unix::fs::symlink("/etc/passwd", &link).expect("linked");
+        let (library, link) = (library.display().to_string(), link.display().to_string());
+        let mut rules = Rules::default();
+        assert_eq!(rules.provider("Internal", true), Ok("Internal".to_owned()));
+        assert!(rules.provider(&library, false).is_err_and(|why| why.ends_with("provider not allowed")));
+        rules.allow(format!("{}/*", real.display()));
+        assert_eq!(rules.provider(&library, false), Ok(library.clone()));
+        assert!(rules.provider(&link, false).is_err());
+        assert!(rules.provider("/nonexistent", false).is_err());
+        assert!(rules.provider(&library, true).is_err());
+        assert_eq!(rules.add("allow-remote-pkcs11"), Ok(true));
+        assert!(rules.provider(&library, true).is_ok());
+    }
+}

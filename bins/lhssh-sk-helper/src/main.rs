@@ -1,0 +1,84 @@
+//! `lhssh-sk-helper`: loads a library that talks to FIDO security keys, does one thing with it, and ends.
+//!
+//! Clients, agents and `lhssh-keygen` start it, so that what such a library does to a process it does to this one. It takes a
+//! request on its standard input and answers on its standard output, in the language of OpenSSH's ssh-sk-helper.
+
+mod serve;
+
+use std::fs::File;
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::OwnedFd;
+use std::process::ExitCode;
+
+use lh_security_key::messages::{MAX_MESSAGE, Reply, Request, VERSION};
+use lh_wire::Writer as _;
+use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit};
+use zeroize::Zeroizing;
+
+/// Exit status when there is nothing to answer to; OpenSSH's for what it calls fatal.
+const FATAL: u8 = 255;
+
+fn main() -> ExitCode {
+    let _ = lh_sys::fd::sanitize_stdio();
+    lh_sys::signals::ignore_sigpipe();
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            say(&why);
+            ExitCode::from(FATAL)
+        }
+    }
+}
+
+fn run() -> Result<(), String> {
+    // PINs pass through here.
+    set_dumpable_behavior(DumpableBehavior::NotDumpable)
+        .and_then(|()| setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) }))
+        .map_err(|error| format!("cannot protect the memory of this process: {error}"))?;
+    let (mut input, mut output) = own_channels().map_err(|error| error.to_string())?;
+    let body = receive(&mut input).map_err(|error| format!("reading the request: {error}"))?;
+    let reply = match Request::parse(&body) {
+        Ok(request) => serve::answer(request).unwrap_or_else(Reply::Failed),
+        Err(error) => return Err(format!("the request: {error}")),
+    };
+    let body = reply.encode();
+    let mut message = Vec::with_capacity(body.len() + 5);
+    message.put_u32(u32::try_from(body.len() + 1).map_err(|_| "the reply is too long")?);
+    message.put_u8(VERSION);
+    message.put_bytes(&body);
+    output.write_all(&message).map_err(|error| format!("writing the reply: {error}"))
+}
+
+/// Takes the standard input and output away from libraries that print or read for themselves.
+fn own_channels() -> io::Result<(File, File)> {
+    let input = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?;
+    let output = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdout(), 3)?;
+    let null: OwnedFd = File::options().read(true).write(true).open("/dev/null")?.into();
+    rustix::stdio::dup2_stdin(&null)?;
+    rustix::stdio::dup2_stdout(&null)?;
+    Ok((File::from(input), File::from(output)))
+}
+
+/// The body of the one request.
+fn receive(input: &mut File) -> io::Result<Zeroizing<Vec<u8>>> {
+    let mut head = [0; 5];
+    input.read_exact(&mut head)?;
+    let [a, b, c, d, version] = head;
+    let length = u32::from_be_bytes([a, b, c, d]) as usize;
+    if length == 0 || length > MAX_MESSAGE {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "its length makes no sense"));
+    }
+    if version != VERSION {
+        let text = format!("unsupported version: received {version}, expected {VERSION}");
+        return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+    }
+    let mut body = Zeroizing::new(vec![0; length - 1]);
+    input.read_exact(&mut body)?;
+    Ok(body)
+}
+
+/// One line for whoever reads our standard error.
+fn say(text: &str) {
+    let clean: String = text.chars().filter(|c| !c.is_control()).collect();
+    eprintln!("{clean}");
+}

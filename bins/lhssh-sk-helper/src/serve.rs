@@ -1,0 +1,182 @@
+//! Requests and their answers.
+
+use std::path::Path;
+
+use lh_agent::SecurityKey;
+use lh_crypto::{PublicKey, Random as _, SystemRandom};
+use lh_security_key::messages::{Enrollment, Reply, Request, Resident};
+use lh_security_key::{INTERNAL, SkError, flags};
+use lh_sys::security_key::{Algorithm, Enrolled, Provider, ProviderError, Signed};
+use lh_wire::{Reader, Writer as _};
+
+use crate::say;
+
+const ED25519: &str = "sk-ssh-ed25519@openssh.com";
+const ECDSA: &str = "sk-ecdsa-sha2-nistp256@openssh.com";
+/// What the applications of SSH's keys begin with.
+const SSH: &[u8] = b"ssh:";
+
+/// Does what is asked.
+pub(crate) fn answer(request: Request) -> Result<Reply, SkError> {
+    match request {
+        Request::Sign { key, provider, data, pin } => {
+            sign(&key, &provider, &data, pin.as_ref().map(|pin| pin.as_str())).map(Reply::Signature)
+        }
+        Request::Enroll(wanted) => enroll(&wanted),
+        Request::Residents { provider, device, pin } => {
+            residents(&provider, &device, pin.as_ref().map(|pin| pin.as_str())).map(Reply::Residents)
+        }
+    }
+}
+
+fn open(provider: &str) -> Result<Provider, SkError> {
+    if provider.is_empty() {
+        say("No FIDO SecurityKeyProvider specified");
+        return Err(SkError::Invalid);
+    }
+    if provider.eq_ignore_ascii_case(INTERNAL) {
+        say("internal security key support not enabled");
+        return Err(SkError::Invalid);
+    }
+    Provider::open(Path::new(provider)).map_err(failed)
+}
+
+/// What a library's failure means to who asked. Its words are said here.
+fn failed(error: ProviderError) -> SkError {
+    match error {
+        ProviderError::Refused(-2) => SkError::Unsupported,
+        ProviderError::Refused(-3) => SkError::Pin,
+        ProviderError::Refused(-4) => SkError::NoDevice,
+        ProviderError::Refused(-5) => SkError::Exists,
+        ProviderError::Refused(_) => SkError::Invalid,
+        ProviderError::Unusable(text) => {
+            say(&text);
+            SkError::Invalid
+        }
+        ProviderError::Nonsense => {
+            say("sk_api response invalid");
+            SkError::Invalid
+        }
+    }
+}
+
+fn sign(key: &SecurityKey, provider: &str, data: &[u8], pin: Option<&str>) -> Result<Vec<u8>, SkError> {
+    let mut fields = Reader::new(key.public.blob());
+    let kind = fields.text().map_err(|_| SkError::Argument)?;
+    let (algorithm, fields_before) = match kind {
+        ED25519 => (Algorithm::Ed25519, 1),
+        ECDSA => (Algorithm::Ecdsa, 2),
+        _ => return Err(SkError::Argument),
+    };
+    for _ in 0..fields_before {
+        fields.string().map_err(|_| SkError::Argument)?;
+    }
+    let application = fields.text().map_err(|_| SkError::Argument)?;
+    if application.is_empty() {
+        return Err(SkError::Argument);
+    }
+    let signed =
+        open(provider)?.sign(algorithm, data, application, &key.handle, key.flags, pin).map_err(failed)?;
+    let mut blob = Vec::new();
+    blob.put_string(kind.as_bytes());
+    put_signature(&mut blob, algorithm, &signed)?;
+    blob.put_u8(signed.flags);
+    blob.put_u32(signed.counter);
+    Ok(blob)
+}
+
+fn put_signature(blob: &mut Vec<u8>, algorithm: Algorithm, signed: &Signed) -> Result<(), SkError> {
+    if signed.r.is_empty() || (algorithm == Algorithm::Ecdsa && signed.s.is_empty()) {
+        say("sk_sign response invalid");
+        return Err(SkError::Invalid);
+    }
+    match algorithm {
+        Algorithm::Ed25519 => blob.put_string(&signed.r),
+        Algorithm::Ecdsa => {
+            blob.nested(|blob| {
+                blob.put_mpint(&signed.r);
+                blob.put_mpint(&signed.s);
+            });
+        }
+    }
+    Ok(())
+}
+
+fn enroll(wanted: &Enrollment) -> Result<Reply, SkError> {
+    if wanted.application.is_empty() {
+        return Err(SkError::Argument);
+    }
+    let algorithm = if wanted.ed25519 { Algorithm::Ed25519 } else { Algorithm::Ecdsa };
+    let mut random = [0; 32];
+    SystemRandom.fill(&mut random);
+    let challenge = if wanted.challenge.is_empty() { &random[..] } else { &wanted.challenge };
+    let made = open(&wanted.provider)?
+        .enroll(
+            algorithm,
+            challenge,
+            &wanted.application,
+            wanted.flags,
+            wanted.pin.as_ref().map(|pin| pin.as_str()),
+            &[("device", &wanted.device), ("user", &wanted.user)],
+        )
+        .map_err(failed)?;
+    let key = key(algorithm, &wanted.application, made.flags, &made)?;
+    Ok(Reply::Enrolled(Box::new(key), attestation(&made)))
+}
+
+/// `ssh-sk-attest-v01` (OpenSSH's PROTOCOL.u2f).
+fn attestation(made: &Enrolled) -> Vec<u8> {
+    let mut out = Vec::new();
+    out.put_string(b"ssh-sk-attest-v01");
+    out.put_string(&made.certificate);
+    out.put_string(&made.signature);
+    out.put_string(&made.authenticator_data);
+    out.put_u32(0);
+    out.put_string(b"");
+    out
+}
+
+/// The key as files and agents hold it.
+fn key(algorithm: Algorithm, application: &str, flags: u8, made: &Enrolled) -> Result<SecurityKey, SkError> {
+    let mut blob = Vec::new();
+    match algorithm {
+        Algorithm::Ed25519 => blob.put_string(ED25519.as_bytes()),
+        Algorithm::Ecdsa => {
+            blob.put_string(ECDSA.as_bytes());
+            blob.put_string(b"nistp256");
+        }
+    }
+    blob.put_string(&made.public);
+    blob.put_string(application.as_bytes());
+    let public = PublicKey::from_blob(&blob).map_err(|_| {
+        say("sk_enroll response invalid");
+        SkError::Invalid
+    })?;
+    if made.handle.is_empty() {
+        say("sk_enroll response invalid");
+        return Err(SkError::Invalid);
+    }
+    Ok(SecurityKey { public, flags, handle: made.handle.clone(), reserved: Vec::new() })
+}
+
+fn residents(provider: &str, device: &str, pin: Option<&str>) -> Result<Vec<Resident>, SkError> {
+    let found = open(provider)?.residents(pin, &[("device", device)]).map_err(|error| {
+        if let ProviderError::Refused(code) = error {
+            say(&format!("Provider \"{provider}\" returned failure {code}"));
+        }
+        failed(error)
+    })?;
+    let mut keys = Vec::new();
+    for resident in found {
+        // Hardware holds keys for other things than SSH.
+        let (Some(algorithm), true) = (resident.algorithm, resident.application.starts_with(SSH)) else {
+            continue;
+        };
+        let Ok(application) = std::str::from_utf8(&resident.application) else { continue };
+        let verified = resident.flags & flags::USER_VERIFICATION;
+        let key =
+            key(algorithm, application, flags::USER_PRESENCE | flags::RESIDENT | verified, &resident.key)?;
+        keys.push(Resident { key, user: resident.user });
+    }
+    Ok(keys)
+}

@@ -1,0 +1,40 @@
+//! Keys that are in FIDO security keys: what is asked and said while one signs.
+
+use std::io::IsTerminal as _;
+
+use lh_agent::SecurityKey;
+use lh_cli::prompt::Prompter;
+use lh_crypto::FingerprintHash;
+use lh_security_key::flags;
+
+use super::short_type;
+use crate::log::Log;
+use crate::ui::LogLevel;
+
+/// Has the hardware sign. `name` is how the user knows the key.
+pub(super) fn sign(
+    key: &SecurityKey,
+    name: &str,
+    provider: &str,
+    hash: FingerprintHash,
+    data: &[u8],
+    log: &mut Log<'_>,
+) -> Result<Vec<u8>, String> {
+    let kind = short_type(key.public.key_type());
+    // Whoever sits there must know that it waits for a finger; scripts need not.
+    let waits = key.flags & flags::USER_PRESENCE != 0 && !log.is_batch();
+    let text = format!("Confirm user presence for key {kind} {}", key.public.fingerprint(hash));
+    let notice = match (waits, std::io::stderr().is_terminal()) {
+        (true, true) => {
+            log.warn(&text);
+            None
+        }
+        (true, false) => Prompter::from_environment().notify(&text),
+        (false, _) => None,
+    };
+    let verbose = log.shows(LogLevel::Debug1);
+    let mut pin = || log.ask_secret(&format!("Enter PIN for {kind} key {name}: "));
+    let signed = lh_security_key::sign(key, provider, data, verbose, &mut pin);
+    drop(notice);
+    signed.map_err(|error| error.to_string())
+}

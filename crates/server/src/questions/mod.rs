@@ -1,0 +1,258 @@
+//! What the processes of one connection say to each other.
+//!
+//! Two of them ask and the monitor answers: the process before authentication, which reads a stranger's bytes and is
+//! therefore believed nothing, and afterwards the user's process, which is as trustworthy as the user. Each message is a
+//! length, a kind and its fields in SSH's own encoding. Whoever reads decodes with errors and with a bound on the length.
+
+mod fields;
+mod methods;
+mod talk;
+
+use lh_auth::gss::GssReply;
+use lh_auth::server::Attempt;
+use lh_sys::records::Last;
+use lh_wire::{Reader, WireError, Writer};
+use zeroize::Zeroizing;
+
+pub(crate) use self::fields::{put_list, put_option, read_list, read_option, text};
+use self::methods::{put_method, read_method};
+pub(crate) use self::talk::{Talk, TalkError};
+use crate::figures::{Conduct, Transfer};
+use crate::log::Level;
+use crate::monitor::Verdict;
+
+/// Longer than any attempt to log in that fits a packet.
+pub(crate) const LARGEST_QUESTION: usize = 512 * 1024;
+/// Longer than any state that moves: a slab of received bytes, and what little a server says before it has a user.
+pub(crate) const LARGEST_HAND_OVER: usize = 4 << 20;
+
+/// To the monitor.
+#[derive(Debug)]
+pub(crate) enum Question {
+    /// No question: a line for the log.
+    Log { level: Level, text: String },
+    /// A signature over an exchange hash.
+    Sign { key_index: usize, algorithm: String, hash: Vec<u8> },
+    /// May this user in? What a signature covers is not part of it: the monitor knows that itself.
+    Decide(Attempt),
+    /// The user is in: here is the connection. The last word of the process before authentication.
+    HandOver(Zeroizing<Vec<u8>>),
+    /// A proof that the host has this key (`hostkeys-prove-00@openssh.com`), from the user's process.
+    Prove { algorithm: String, key: Vec<u8> },
+    /// Somebody uses this terminal (`pts/3`) now, from the user's process: record it, and tell when he was here last.
+    Arrived { line: String, pid: u32 },
+    /// Nobody uses it any more. No answer.
+    Left { line: String },
+    /// No question: a file or a command of the user's is done.
+    Transfer(Transfer),
+    /// No question: how the connection goes.
+    Conduct(Conduct),
+    /// The client wants to bring a further connection; its key is to be the ticket.
+    Ticket {
+        /// Blob of an Ed25519 key.
+        key: Vec<u8>,
+    },
+}
+
+/// The answer to [`Question::Arrived`].
+pub(crate) fn encode_last(last: Option<&Last>) -> Vec<u8> {
+    let mut out = Vec::new();
+    out.put_bool(last.is_some());
+    if let Some(Last { time, host }) = last {
+        out.put_u64(u64::try_from(*time).unwrap_or(0));
+        out.put_string(host.as_bytes());
+    }
+    out
+}
+
+/// The reverse of [`encode_last`].
+pub(crate) fn decode_last(bytes: &[u8]) -> Result<Option<Last>, WireError> {
+    let mut reader = Reader::new(bytes);
+    let last = if reader.boolean()? {
+        let time = i64::try_from(reader.u64()?).map_err(|_| WireError::Invalid { what: "time" })?;
+        Some(Last { time, host: text(&mut reader)? })
+    } else {
+        None
+    };
+    reader.finish()?;
+    Ok(last)
+}
+
+/// The monitor's answer to an attempt.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Decision {
+    pub(crate) verdict: Verdict,
+    /// The text to show before the verdict.
+    pub(crate) banner: Option<String>,
+    /// How log lines name the client from now on.
+    pub(crate) client: Option<String>,
+    /// How much is logged from now on.
+    pub(crate) level: Level,
+    /// The signatures that count for this user, the first time.
+    pub(crate) algorithms: Vec<String>,
+    /// What the library for Kerberos says about its failure, for the client's.
+    pub(crate) error_token: Vec<u8>,
+}
+
+impl Question {
+    pub(crate) fn encode(&self) -> Zeroizing<Vec<u8>> {
+        let room = match self {
+            Self::HandOver(state) => state.len() + 64,
+            _ => 4096,
+        };
+        let mut out = Zeroizing::new(Vec::with_capacity(room));
+        match self {
+            Self::Log { level, text } => {
+                out.put_u8(1);
+                out.put_u8(*level as u8);
+                out.put_string(text.as_bytes());
+            }
+            Self::Sign { key_index, algorithm, hash } => {
+                out.put_u8(2);
+                out.put_u32(u32::try_from(*key_index).unwrap_or(u32::MAX));
+                out.put_string(algorithm.as_bytes());
+                out.put_string(hash);
+            }
+            Self::Decide(attempt) => {
+                out.put_u8(3);
+                out.put_string(attempt.user.as_bytes());
+                put_method(&mut out, &attempt.method);
+            }
+            Self::HandOver(state) => {
+                out.put_u8(4);
+                out.put_string(state);
+            }
+            Self::Prove { algorithm, key } => {
+                out.put_u8(5);
+                out.put_string(algorithm.as_bytes());
+                out.put_string(key);
+            }
+            Self::Arrived { line, pid } => {
+                out.put_u8(6);
+                out.put_string(line.as_bytes());
+                out.put_u32(*pid);
+            }
+            Self::Left { line } => {
+                out.put_u8(7);
+                out.put_string(line.as_bytes());
+            }
+            Self::Transfer(transfer) => {
+                out.put_u8(8);
+                transfer.write_to(&mut out);
+            }
+            Self::Conduct(conduct) => {
+                out.put_u8(9);
+                conduct.write_to(&mut out);
+            }
+            Self::Ticket { key } => {
+                out.put_u8(20);
+                out.put_string(key);
+            }
+        }
+        out
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, WireError> {
+        let mut reader = Reader::new(bytes);
+        let question = match reader.u8()? {
+            1 => {
+                // An attacker's line is no more than a line.
+                let level = Level::from_number(reader.u8()?).max(Level::Error);
+                Self::Log { level, text: text(&mut reader)? }
+            }
+            2 => Self::Sign {
+                key_index: reader.u32()? as usize,
+                algorithm: text(&mut reader)?,
+                hash: reader.string()?.to_vec(),
+            },
+            3 => {
+                let user = text(&mut reader)?;
+                Self::Decide(Attempt { user, method: read_method(&mut reader)? })
+            }
+            4 => Self::HandOver(Zeroizing::new(reader.string()?.to_vec())),
+            5 => Self::Prove { algorithm: text(&mut reader)?, key: reader.string()?.to_vec() },
+            6 => Self::Arrived { line: text(&mut reader)?, pid: reader.u32()? },
+            7 => Self::Left { line: text(&mut reader)? },
+            8 => Self::Transfer(Transfer::read_from(&mut reader)?),
+            9 => Self::Conduct(Conduct::read_from(&mut reader)?),
+            20 => Self::Ticket { key: reader.string()?.to_vec() },
+            _ => return Err(WireError::Invalid { what: "kind of question" }),
+        };
+        reader.finish()?;
+        Ok(question)
+    }
+}
+
+impl Decision {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        match &self.verdict {
+            Verdict::Accept => out.put_u8(0),
+            Verdict::Reject { methods, partial } => {
+                out.put_u8(1);
+                out.put_bool(*partial);
+                put_list(&mut out, methods);
+            }
+            Verdict::KeyOk => out.put_u8(2),
+            Verdict::Prompt(prompts) => {
+                out.put_u8(3);
+                out.put_u32(u32::try_from(prompts.len()).unwrap_or(u32::MAX));
+                for (prompt, echo) in prompts {
+                    out.put_string(prompt.as_bytes());
+                    out.put_bool(*echo);
+                }
+            }
+            Verdict::TooMany => out.put_u8(4),
+            Verdict::Denied(text) => {
+                out.put_u8(5);
+                out.put_string(text.as_bytes());
+            }
+            Verdict::Gss(GssReply::Mechanism(name)) => {
+                out.put_u8(6);
+                out.put_string(name);
+            }
+            Verdict::Gss(GssReply::Token(token)) => {
+                out.put_u8(7);
+                out.put_string(token);
+            }
+        }
+        put_option(&mut out, self.banner.as_deref().map(str::as_bytes));
+        put_option(&mut out, self.client.as_deref().map(str::as_bytes));
+        out.put_u8(self.level as u8);
+        put_list(&mut out, &self.algorithms);
+        out.put_string(&self.error_token);
+        out
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, WireError> {
+        let mut reader = Reader::new(bytes);
+        let verdict = match reader.u8()? {
+            0 => Verdict::Accept,
+            1 => Verdict::Reject { partial: reader.boolean()?, methods: read_list(&mut reader)? },
+            2 => Verdict::KeyOk,
+            3 => {
+                let mut prompts = Vec::new();
+                for _ in 0..reader.u32()? {
+                    prompts.push((text(&mut reader)?, reader.boolean()?));
+                }
+                Verdict::Prompt(prompts)
+            }
+            4 => Verdict::TooMany,
+            5 => Verdict::Denied(text(&mut reader)?),
+            6 => Verdict::Gss(GssReply::Mechanism(reader.string()?.to_vec())),
+            7 => Verdict::Gss(GssReply::Token(reader.string()?.to_vec())),
+            _ => return Err(WireError::Invalid { what: "kind of verdict" }),
+        };
+        let owned = |bytes: Option<&[u8]>| bytes.map(|bytes| String::from_utf8_lossy(bytes).into_owned());
+        let banner = owned(read_option(&mut reader)?);
+        let client = owned(read_option(&mut reader)?);
+        let level = Level::from_number(reader.u8()?);
+        let algorithms = read_list(&mut reader)?;
+        let error_token = reader.string()?.to_vec();
+        reader.finish()?;
+        Ok(Self { verdict, banner, client, level, algorithms, error_token })
+    }
+}
+
+#[cfg(test)]
+mod tests;

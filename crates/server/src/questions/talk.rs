@@ -1,0 +1,142 @@
+//! The socket between two of the processes: whole messages, bounded in length and in time.
+
+use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use lh_wire::{WireError, Writer};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use zeroize::Zeroizing;
+
+use super::{LARGEST_HAND_OVER, Question};
+
+/// An answer is a signature, a verdict with a banner, or the grant with the state that moves.
+const LARGEST_ANSWER: usize = LARGEST_HAND_OVER + (1 << 20);
+
+/// How long a message may take to leave when the other side does not read.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Why a conversation cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum TalkError {
+    /// The other process is gone.
+    #[error("the other process has ended")]
+    Closed,
+    /// The socket failed.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// The message is not what its sender should send.
+    #[error("malformed message: {0}")]
+    Malformed(#[from] WireError),
+    /// The message is longer than any that makes sense now.
+    #[error("message of {0} bytes")]
+    TooLong(usize),
+}
+
+/// One end of a conversation.
+#[derive(Debug)]
+pub(crate) struct Talk {
+    socket: UnixStream,
+    /// What has come and is not a whole message yet.
+    inbox: Zeroizing<Vec<u8>>,
+}
+
+impl Talk {
+    pub(crate) fn new(socket: UnixStream) -> io::Result<Self> {
+        socket.set_write_timeout(Some(PATIENCE))?;
+        Ok(Self { socket, inbox: Zeroizing::default() })
+    }
+
+    /// What to wait on.
+    pub(crate) const fn socket(&self) -> &UnixStream {
+        &self.socket
+    }
+
+    pub(crate) fn send(&self, message: &[u8]) -> Result<(), TalkError> {
+        let mut framed = Zeroizing::new(Vec::with_capacity(message.len() + 4));
+        framed.put_string(message);
+        Ok((&self.socket).write_all(&framed)?)
+    }
+
+    /// Waits for an answer. For those who ask: nothing else can happen meanwhile.
+    pub(crate) fn receive(&mut self) -> Result<Zeroizing<Vec<u8>>, TalkError> {
+        loop {
+            if let Some(message) = self.next(LARGEST_ANSWER)? {
+                return Ok(message);
+            }
+            self.read()?;
+        }
+    }
+
+    /// The same, but no longer than until `deadline`.
+    pub(crate) fn receive_until(
+        &mut self,
+        deadline: Option<Instant>,
+    ) -> Result<Zeroizing<Vec<u8>>, TalkError> {
+        loop {
+            if let Some(message) = self.next(LARGEST_ANSWER)? {
+                return Ok(message);
+            }
+            let timeout = deadline.map(|deadline| {
+                let left = deadline.saturating_duration_since(Instant::now());
+                let seconds = i64::try_from(left.as_secs()).unwrap_or(i64::MAX);
+                Timespec { tv_sec: seconds, tv_nsec: left.subsec_nanos().into() }
+            });
+            match poll(&mut [PollFd::new(&self.socket, PollFlags::IN)], timeout.as_ref()) {
+                Ok(0) => return Err(io::Error::from(io::ErrorKind::TimedOut).into()),
+                Ok(_) => self.read()?,
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(io::Error::from(error).into()),
+            }
+        }
+    }
+
+    pub(crate) fn ask(&mut self, question: &Question) -> Result<Zeroizing<Vec<u8>>, TalkError> {
+        self.send(&question.encode())?;
+        self.receive()
+    }
+
+    /// A signature that was asked for; an empty answer is a refusal.
+    pub(crate) fn ask_signature(&mut self, question: &Question) -> Result<Vec<u8>, TalkError> {
+        let answer = self.ask(question)?;
+        if answer.is_empty() {
+            return Err(io::Error::other("refused by the monitor").into());
+        }
+        Ok(answer.to_vec())
+    }
+
+    /// Reads once, waiting if nothing has come. For the monitor, after poll has said that something has: a sender
+    /// that stops in the middle of a message does not hold it up.
+    pub(crate) fn read(&mut self) -> Result<(), TalkError> {
+        let mut buffer = Zeroizing::new([0; 16 * 1024]);
+        match self.socket.read(&mut buffer[..]) {
+            Ok(0) => Err(TalkError::Closed),
+            Ok(n) => {
+                if self.inbox.capacity() - self.inbox.len() < n {
+                    // Grown by hand, so that what is left behind is wiped.
+                    let mut larger = Zeroizing::new(Vec::with_capacity((self.inbox.len() + n) * 2));
+                    larger.extend_from_slice(&self.inbox);
+                    self.inbox = larger;
+                }
+                self.inbox.extend_from_slice(buffer.get(..n).unwrap_or_default());
+                Ok(())
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => Err(TalkError::Closed),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The next whole message of at most `largest` bytes.
+    pub(crate) fn next(&mut self, largest: usize) -> Result<Option<Zeroizing<Vec<u8>>>, TalkError> {
+        let Some((length, content)) = self.inbox.split_first_chunk::<4>() else { return Ok(None) };
+        let length = u32::from_be_bytes(*length) as usize;
+        if length > largest {
+            return Err(TalkError::TooLong(length));
+        }
+        let Some((message, rest)) = content.split_at_checked(length) else { return Ok(None) };
+        let message = Zeroizing::new(message.to_vec());
+        self.inbox = Zeroizing::new(rest.to_vec());
+        Ok(Some(message))
+    }
+}

@@ -1,0 +1,474 @@
+//! Libraries that talk to FIDO security keys, loaded while the program runs: OpenSSH's C interface (`sk-api.h`), version 10.
+//!
+//! Such a library is other people's code and may do anything to the process that loads it. Only `lhssh-sk-helper` does, which
+//! holds one request and ends after it.
+#![expect(unsafe_code, reason = "dlopen(3), and the functions found there")]
+
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+use std::ptr::{NonNull, null, null_mut};
+
+use zeroize::{Zeroize as _, Zeroizing};
+
+/// The interface's version, of which the upper half must be the library's.
+const VERSION: u32 = 0x000a_0000;
+const MAJOR: u32 = 0xffff_0000;
+
+/// Longest piece of data that is taken from a library, bytes; real ones are a few kilobytes.
+const LONGEST: usize = 64 * 1024;
+/// Most keys that are taken from one piece of hardware.
+const MOST_KEYS: usize = 4096;
+
+/// A kind of key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Algorithm {
+    /// `sk-ecdsa-sha2-nistp256@openssh.com`.
+    Ecdsa,
+    /// `sk-ssh-ed25519@openssh.com`.
+    Ed25519,
+}
+
+impl Algorithm {
+    const fn number(self) -> u32 {
+        match self {
+            Self::Ecdsa => 0,
+            Self::Ed25519 => 1,
+        }
+    }
+
+    const fn by_number(number: u32) -> Option<Self> {
+        match number {
+            0 => Some(Self::Ecdsa),
+            1 => Some(Self::Ed25519),
+            _ => None,
+        }
+    }
+}
+
+/// Why a library did not do it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ProviderError {
+    /// It cannot be loaded, or is none: what to say.
+    #[error("{0}")]
+    Unusable(String),
+    /// It said no, with one of `SSH_SK_ERR_…`.
+    #[error("the provider failed with {0}")]
+    Refused(i32),
+    /// What it answered makes no sense, or what it was to be asked cannot be said in C.
+    #[error("the provider's answer makes no sense")]
+    Nonsense,
+}
+
+/// What making a key brought.
+pub struct Enrolled {
+    /// What the key needs: the bits of its flags.
+    pub flags: u8,
+    /// A point (uncompressed, for ECDSA).
+    pub public: Vec<u8>,
+    /// What the hardware finds the key by.
+    pub handle: Zeroizing<Vec<u8>>,
+    /// The hardware's signature over the challenge.
+    pub signature: Vec<u8>,
+    /// The certificate of what made that signature.
+    pub certificate: Vec<u8>,
+    /// What else was signed.
+    pub authenticator_data: Vec<u8>,
+}
+
+/// A signature.
+pub struct Signed {
+    /// What the hardware says about the moment (OpenSSH's PROTOCOL.u2f).
+    pub flags: u8,
+    /// How many signatures the key has made.
+    pub counter: u32,
+    /// ECDSA: the first number. Ed25519: all of it.
+    pub r: Vec<u8>,
+    /// ECDSA: the second number.
+    pub s: Vec<u8>,
+}
+
+/// A key that the hardware lists.
+pub struct Resident {
+    /// Its kind; `None` for one that SSH does not know.
+    pub algorithm: Option<Algorithm>,
+    /// What it is for.
+    pub application: Vec<u8>,
+    /// The key.
+    pub key: Enrolled,
+    /// What it needs.
+    pub flags: u8,
+    /// Whose it is.
+    pub user: Vec<u8>,
+}
+
+/// A loaded library.
+pub struct Provider {
+    enroll: EnrollFn,
+    sign: SignFn,
+    load: LoadFn,
+}
+
+#[repr(C)]
+struct RawOption {
+    name: *mut c_char,
+    value: *mut c_char,
+    required: u8,
+}
+
+#[repr(C)]
+struct RawEnrolled {
+    flags: u8,
+    public: *mut u8,
+    public_len: usize,
+    handle: *mut u8,
+    handle_len: usize,
+    signature: *mut u8,
+    signature_len: usize,
+    certificate: *mut u8,
+    certificate_len: usize,
+    authenticator_data: *mut u8,
+    authenticator_data_len: usize,
+}
+
+#[repr(C)]
+struct RawSigned {
+    flags: u8,
+    counter: u32,
+    r: *mut u8,
+    r_len: usize,
+    s: *mut u8,
+    s_len: usize,
+}
+
+#[repr(C)]
+struct RawResident {
+    algorithm: u32,
+    slot: usize,
+    application: *mut c_char,
+    key: RawEnrolled,
+    flags: u8,
+    user: *mut u8,
+    user_len: usize,
+}
+
+type VersionFn = unsafe extern "C" fn() -> u32;
+type EnrollFn = unsafe extern "C" fn(
+    u32,
+    *const u8,
+    usize,
+    *const c_char,
+    u8,
+    *const c_char,
+    *mut *mut RawOption,
+    *mut *mut RawEnrolled,
+) -> c_int;
+type SignFn = unsafe extern "C" fn(
+    u32,
+    *const u8,
+    usize,
+    *const c_char,
+    *const u8,
+    usize,
+    u8,
+    *const c_char,
+    *mut *mut RawOption,
+    *mut *mut RawSigned,
+) -> c_int;
+type LoadFn =
+    unsafe extern "C" fn(*const c_char, *mut *mut RawOption, *mut *mut *mut RawResident, *mut usize) -> c_int;
+
+impl Provider {
+    /// Loads a library. It stays loaded until the process ends.
+    ///
+    /// # Errors
+    /// [`ProviderError::Unusable`], in OpenSSH's words.
+    pub fn open(path: &Path) -> Result<Self, ProviderError> {
+        let shown = path.display();
+        let unusable = |text: String| ProviderError::Unusable(format!("Provider \"{shown}\" {text}"));
+        let name = CString::new(path.as_os_str().as_bytes()).map_err(|_| ProviderError::Nonsense)?;
+        // SAFETY: the name is a C string. Loading runs the library's initialisers, which is what the caller wants; see the
+        // module's words about that.
+        let handle = NonNull::new(unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW) })
+            .ok_or_else(|| unusable(format!("dlopen failed: {}", dl_error())))?;
+        let find = |name: &CStr| {
+            // SAFETY: the handle came from dlopen and is never closed; the name is a C string.
+            let symbol = unsafe { libc::dlsym(handle.as_ptr(), name.as_ptr()) };
+            let failed = || unusable(format!("dlsym({}) failed: {}", name.to_string_lossy(), dl_error()));
+            NonNull::new(symbol).ok_or_else(failed)
+        };
+        let version = find(c"sk_api_version")?;
+        // SAFETY: libraries with this interface export a function of this type under the name, and they are never unloaded. A
+        // library that does otherwise cannot be told apart; the process holds nothing but this request.
+        let version = unsafe { std::mem::transmute::<NonNull<c_void>, VersionFn>(version)() };
+        if version & MAJOR != VERSION & MAJOR {
+            let supported = format!("(supported: 0x{VERSION:08x})");
+            return Err(unusable(format!("implements unsupported version 0x{version:08x} {supported}")));
+        }
+        let (enroll, sign, load) = (find(c"sk_enroll")?, find(c"sk_sign")?, find(c"sk_load_resident_keys")?);
+        // SAFETY: as above, for the version that the library has just said is its.
+        Ok(unsafe {
+            Self {
+                enroll: std::mem::transmute::<NonNull<c_void>, EnrollFn>(enroll),
+                sign: std::mem::transmute::<NonNull<c_void>, SignFn>(sign),
+                load: std::mem::transmute::<NonNull<c_void>, LoadFn>(load),
+            }
+        })
+    }
+
+    /// Makes a key. `options` are names and values that the library may know (`device`, `user`).
+    ///
+    /// # Errors
+    /// See [`ProviderError`].
+    pub fn enroll(
+        &self,
+        algorithm: Algorithm,
+        challenge: &[u8],
+        application: &str,
+        flags: u8,
+        pin: Option<&str>,
+        options: &[(&str, &str)],
+    ) -> Result<Enrolled, ProviderError> {
+        let application = text(application)?;
+        let pin = pin.map(Pin::new).transpose()?;
+        let mut options = Options::new(options)?;
+        let mut answer = null_mut();
+        // SAFETY: the library's function of this type; every pointer is to what its length says or to a C string, lives until
+        // the call returns, and is not kept according to the interface; `answer` is a valid place for a pointer.
+        let code = unsafe {
+            (self.enroll)(
+                algorithm.number(),
+                challenge.as_ptr(),
+                challenge.len(),
+                application.as_ptr(),
+                flags,
+                Pin::pointer(pin.as_ref()),
+                options.pointer(),
+                &raw mut answer,
+            )
+        };
+        check(code)?;
+        let answer = NonNull::new(answer).ok_or(ProviderError::Nonsense)?;
+        // SAFETY: the library said that it worked, so it has put a response there that malloc made and that is ours now.
+        unsafe {
+            let enrolled = take_enrolled(answer.as_ptr());
+            libc::free(answer.as_ptr().cast());
+            enrolled
+        }
+    }
+
+    /// Signs `data`, which the library hashes.
+    ///
+    /// # Errors
+    /// See [`ProviderError`].
+    pub fn sign(
+        &self,
+        algorithm: Algorithm,
+        data: &[u8],
+        application: &str,
+        handle: &[u8],
+        flags: u8,
+        pin: Option<&str>,
+    ) -> Result<Signed, ProviderError> {
+        let application = text(application)?;
+        let pin = pin.map(Pin::new).transpose()?;
+        let mut answer = null_mut();
+        // SAFETY: as in `enroll`; the interface allows no options.
+        let code = unsafe {
+            (self.sign)(
+                algorithm.number(),
+                data.as_ptr(),
+                data.len(),
+                application.as_ptr(),
+                handle.as_ptr(),
+                handle.len(),
+                flags,
+                Pin::pointer(pin.as_ref()),
+                null_mut(),
+                &raw mut answer,
+            )
+        };
+        check(code)?;
+        let answer = NonNull::new(answer).ok_or(ProviderError::Nonsense)?;
+        // SAFETY: the library said that it worked, so it has put a response there that malloc made and that is ours now. Its
+        // members are null or malloc's too, and as long as it says.
+        unsafe {
+            let raw = answer.as_ptr();
+            let (r, s) = (take((*raw).r, (*raw).r_len), take((*raw).s, (*raw).s_len));
+            let (flags, counter) = ((*raw).flags, (*raw).counter);
+            libc::free(raw.cast());
+            Ok(Signed { flags, counter, r: r?, s: s? })
+        }
+    }
+
+    /// The keys that the hardware lists.
+    ///
+    /// # Errors
+    /// See [`ProviderError`].
+    pub fn residents(
+        &self,
+        pin: Option<&str>,
+        options: &[(&str, &str)],
+    ) -> Result<Vec<Resident>, ProviderError> {
+        let pin = pin.map(Pin::new).transpose()?;
+        let mut options = Options::new(options)?;
+        let (mut list, mut count) = (null_mut(), 0);
+        // SAFETY: as in `enroll`.
+        let code = unsafe {
+            (self.load)(Pin::pointer(pin.as_ref()), options.pointer(), &raw mut list, &raw mut count)
+        };
+        check(code)?;
+        if count == 0 {
+            return Ok(Vec::new());
+        }
+        if list.is_null() || count > MOST_KEYS {
+            return Err(ProviderError::Nonsense);
+        }
+        let mut found = Vec::with_capacity(count);
+        for at in 0..count {
+            // SAFETY: the library said that `count` pointers to keys stand there, each of them malloc's and ours now, with
+            // members as in `sign`; the application is a C string. The list itself stays behind for the end of the process.
+            unsafe {
+                let raw = *list.add(at);
+                if raw.is_null() {
+                    return Err(ProviderError::Nonsense);
+                }
+                let application = match (*raw).application {
+                    name if name.is_null() => Vec::new(),
+                    name => CStr::from_ptr(name).to_bytes().to_vec(),
+                };
+                found.push(Resident {
+                    algorithm: Algorithm::by_number((*raw).algorithm),
+                    application,
+                    key: take_enrolled(&raw mut (*raw).key)?,
+                    flags: (*raw).flags,
+                    user: take((*raw).user, (*raw).user_len)?,
+                });
+            }
+        }
+        Ok(found)
+    }
+}
+
+fn check(code: c_int) -> Result<(), ProviderError> {
+    if code == 0 { Ok(()) } else { Err(ProviderError::Refused(code)) }
+}
+
+fn dl_error() -> String {
+    // SAFETY: dlerror returns null or a C string that lives until this thread's next call of its family.
+    let text = unsafe { libc::dlerror() };
+    if text.is_null() {
+        return "unknown reason".to_owned();
+    }
+    // SAFETY: as above; it is copied at once.
+    unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
+}
+
+fn text(text: &str) -> Result<CString, ProviderError> {
+    CString::new(text).map_err(|_| ProviderError::Nonsense)
+}
+
+/// Copies what a library allocated, then wipes and frees it. Null is nothing.
+///
+/// # Safety
+/// `from` is null, or malloc's, `len` bytes long, and nobody else's.
+unsafe fn take(from: *mut u8, len: usize) -> Result<Vec<u8>, ProviderError> {
+    if from.is_null() {
+        return Ok(Vec::new());
+    }
+    if len > LONGEST {
+        return Err(ProviderError::Nonsense);
+    }
+    // SAFETY: the caller's promise.
+    unsafe {
+        let bytes = std::slice::from_raw_parts_mut(from, len);
+        let copy = bytes.to_vec();
+        bytes.zeroize();
+        libc::free(from.cast());
+        Ok(copy)
+    }
+}
+
+/// Takes the members of a response.
+///
+/// # Safety
+/// `raw` points to a response whose members are as [`take`] wants them.
+unsafe fn take_enrolled(raw: *mut RawEnrolled) -> Result<Enrolled, ProviderError> {
+    // SAFETY: the caller's promise.
+    unsafe {
+        Ok(Enrolled {
+            flags: (*raw).flags,
+            public: take((*raw).public, (*raw).public_len)?,
+            handle: Zeroizing::new(take((*raw).handle, (*raw).handle_len)?),
+            signature: take((*raw).signature, (*raw).signature_len)?,
+            certificate: take((*raw).certificate, (*raw).certificate_len)?,
+            authenticator_data: take((*raw).authenticator_data, (*raw).authenticator_data_len)?,
+        })
+    }
+}
+
+/// A PIN as a C string that is wiped.
+struct Pin(Zeroizing<Vec<u8>>);
+
+impl Pin {
+    fn new(pin: &str) -> Result<Self, ProviderError> {
+        if pin.contains('\0') {
+            return Err(ProviderError::Nonsense);
+        }
+        let mut bytes = Zeroizing::new(Vec::with_capacity(pin.len() + 1));
+        bytes.extend_from_slice(pin.as_bytes());
+        bytes.push(0);
+        Ok(Self(bytes))
+    }
+
+    fn pointer(pin: Option<&Self>) -> *const c_char {
+        pin.map_or(null(), |pin| pin.0.as_ptr().cast())
+    }
+}
+
+/// Options as the interface wants them: pointers with a null behind the last.
+struct Options {
+    /// What the others point to.
+    _texts: Vec<CString>,
+    _options: Box<[RawOption]>,
+    pointers: Vec<*mut RawOption>,
+}
+
+impl Options {
+    fn new(options: &[(&str, &str)]) -> Result<Self, ProviderError> {
+        let (mut texts, mut raw) = (Vec::new(), Vec::new());
+        for (name, value) in options.iter().filter(|(_, value)| !value.is_empty()) {
+            let (name, value) = (text(name)?, text(value)?);
+            raw.push(RawOption {
+                name: name.as_ptr().cast_mut(),
+                value: value.as_ptr().cast_mut(),
+                required: 0,
+            });
+            texts.extend([name, value]);
+        }
+        // They stay where they are from here on.
+        let mut options = raw.into_boxed_slice();
+        let pointers = options.iter_mut().map(|option| &raw mut *option).chain([null_mut()]).collect();
+        Ok(Self { _texts: texts, _options: options, pointers })
+    }
+
+    /// Null when there are none, as OpenSSH has it.
+    fn pointer(&mut self) -> *mut *mut RawOption {
+        if self.pointers.len() > 1 { self.pointers.as_mut_ptr() } else { null_mut() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_provider_is_refused() {
+        for (path, why) in
+            [("/nonexistent/library.so", "dlopen failed"), ("libc.so.6", "dlsym(sk_api_version) failed")]
+        {
+            let error = Provider::open(Path::new(path)).err().map(|error| error.to_string());
+            assert!(error.as_ref().is_some_and(|text| text.contains(why)), "{error:?}");
+        }
+    }
+}

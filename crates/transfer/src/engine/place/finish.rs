@@ -1,0 +1,194 @@
+//! The final name, what is done where there is none to be had, and what the journal hears of it.
+
+use crate::Event;
+use crate::end::{Fault, FaultKind, Op, Outcome};
+use crate::table::Key;
+use crate::wording::Deed;
+
+use super::super::file::{File, FileStep};
+use super::super::{Engine, Side, Token};
+use super::{NOTE_BYTES, NOTE_PART, PlaceStep, part_name};
+
+impl Engine {
+    /// Asks the target's server, before there is anything to lose by it, whether it lets anybody rename: by renaming what is not there.
+    pub(in crate::engine) fn ask_about_renames(&mut self) {
+        if self.options.atomic && !self.options.dry_run && self.target.is_some() {
+            let [old, new] = [[0; 16], [0xff; 16]].map(|tag| part_name(b"nothing", &tag));
+            self.start(Side::Target, Op::Rename { old: &old, new: &new }, Token::Renames);
+        }
+    }
+
+    pub(in crate::engine) fn renames_answer(&mut self, outcome: &Outcome) {
+        if matches!(outcome, Err(fault) if is_forbidden(fault)) {
+            self.renames_barred = true;
+            let text = "the server lets nobody rename: files are written in place".to_owned();
+            self.events.push_back(Event::Told { text });
+        }
+    }
+
+    /// So much of a file has come: from time to time the journal hears of it.
+    pub(in crate::engine) fn note_progress(&mut self, key: Key) {
+        let (Some(journal), Some(file)) = (&mut self.journal, self.files.get_mut(key)) else { return };
+        let step = (file.size / NOTE_PART).clamp(*NOTE_BYTES.start(), *NOTE_BYTES.end());
+        if file.place.there && file.good_end() >= file.place.noted + step {
+            file.place.noted = file.good_end();
+            if let Some(part) = &file.place.part {
+                journal.advance(part, file.place.noted);
+                // Seldom enough, and worth more than what waits for the end of a turn.
+                journal.flush();
+            }
+        }
+    }
+
+    /// Everything is written and closed: gives the file its name, or clears up behind a failure. False when there is
+    /// nothing (more) to do.
+    pub(in crate::engine) fn settle_place(&mut self, key: Key) -> bool {
+        let Some(file) = self.files.get_mut(key) else { return false };
+        let Some(part) = file.place.growing().map(<[u8]>::to_vec) else { return false };
+        let step = if !file.failed {
+            PlaceStep::Rename
+        } else if !file.place.settled {
+            // Nothing is known about what is there, which is no reason to throw it away.
+            return false;
+        } else if file.place.corrupt || file.good_end() == 0 || file.place.tag.is_none() {
+            // Nothing to go on with.
+            file.place.there = false;
+            if let Some(journal) = &mut self.journal {
+                journal.forget(&part);
+            }
+            PlaceStep::Discard
+        } else {
+            let good = file.good_end();
+            if let Some(journal) = &mut self.journal {
+                journal.advance(&part, good);
+            }
+            return false;
+        };
+        if self.target.as_ref().is_some_and(|remote| remote.lost()) {
+            return false;
+        }
+        file.outstanding += 1;
+        let target = file.item.target.clone();
+        let op = match step {
+            PlaceStep::Rename => Op::Rename { old: &part, new: &target },
+            _ => Op::Remove(&part),
+        };
+        self.start(Side::Target, op, Token::File(key, FileStep::Place(step)));
+        true
+    }
+
+    pub(super) fn rename_answer(&mut self, key: Key, step: PlaceStep, outcome: Outcome) {
+        let simple = self.rename_is_simple();
+        let Some(file) = self.files.get_mut(key) else { return };
+        let forbidden = matches!(&outcome, Err(fault) if is_forbidden(fault));
+        match (step, outcome) {
+            (PlaceStep::RemoveOld, _) if !forbidden => {
+                file.outstanding += 1;
+                let (part, target) = (file.written_path().to_vec(), file.item.target.clone());
+                let token = Token::File(key, FileStep::Place(PlaceStep::RenameNew));
+                self.start(Side::Target, Op::RenameNew { old: &part, new: &target }, token);
+            }
+            (_, Ok(_)) => self.placed(key),
+            (PlaceStep::Rename, Err(fault))
+                if simple && fault.kind != FaultKind::Lost && (!forbidden || file.place.old.is_some()) =>
+            {
+                // A server that cannot replace: there is a moment without either.
+                file.outstanding += 1;
+                let target = file.item.target.clone();
+                let token = Token::File(key, FileStep::Place(PlaceStep::RemoveOld));
+                self.start(Side::Target, Op::Remove(&target), token);
+            }
+            (_, Err(fault)) if forbidden => self.take_back(key, &fault),
+            (_, Err(fault)) => self.file_failed(key, Deed::PlaceTarget, &fault),
+        }
+    }
+
+    /// It may not be renamed there: out of the way with what has grown, and once more under the final name.
+    fn take_back(&mut self, key: Key, why: &Fault) {
+        self.tell_in_place(key, why);
+        let Some(file) = self.files.get_mut(key) else { return };
+        file.failed = true;
+        file.place.barred = true;
+        file.place.there = false;
+        if file.sum.is_some() || file.place.compared {
+            // It will be another copy.
+            self.summary.verified = self.summary.verified.saturating_sub(1);
+        }
+        if let Some(part) = file.place.part.take() {
+            if let Some(journal) = &mut self.journal {
+                journal.forget(&part);
+            }
+            self.start(Side::Target, Op::Remove(&part), Token::Nothing);
+        }
+    }
+
+    /// The server's only rename is the protocol's own, which must not replace anything.
+    fn rename_is_simple(&self) -> bool {
+        let posix = lh_sftp::extension::POSIX_RENAME;
+        self.target.as_ref().is_some_and(|remote| !remote.session().supports(posix))
+    }
+
+    fn placed(&mut self, key: Key) {
+        let Some(file) = self.files.get_mut(key) else { return };
+        file.place.there = false;
+        if let (Some(journal), Some(tag), Some(part)) = (&mut self.journal, &file.place.tag, &file.place.part)
+        {
+            journal.finish(tag, part);
+        }
+    }
+
+    /// A copy that turned out wrong is made once more; true when it is.
+    pub(in crate::engine) fn try_again(&mut self, key: Key) -> bool {
+        let again = |file: &mut File| {
+            (file.place.corrupt && !file.item.again) || (file.place.barred && !file.item.in_place)
+        };
+        if !self.files.get_mut(key).is_some_and(again) || self.cancelled || self.summary.lost {
+            return false;
+        }
+        let Some(file) = self.files.get(key) else { return false };
+        let mut item = file.item.clone();
+        item.again |= file.place.corrupt;
+        item.in_place |= file.place.barred;
+        let parent = item.parent.and_then(|parent| self.dirs.get_mut(parent));
+        if let Some(parent) = parent {
+            // The one that ends now is counted out.
+            parent.count_in();
+        }
+        self.forget_file(key);
+        self.begin_item(item);
+        true
+    }
+
+    /// This process ends here: the journal learns how far each file has come.
+    pub(crate) fn leave(&mut self) {
+        for key in self.files.keys() {
+            if let (Some(journal), Some(file)) = (&mut self.journal, self.files.get_mut(key))
+                && let Some(part) = file.place.growing().filter(|_| file.place.settled)
+            {
+                journal.advance(part, file.good_end());
+            }
+        }
+        self.keep_journal();
+    }
+
+    /// Writes the journal, or removes it when the copy has come to its end.
+    pub(in crate::engine) fn keep_journal(&mut self) {
+        if self.journal.is_none() {
+            return;
+        }
+        let ended = self.is_finished() && !self.cancelled && !self.summary.lost;
+        if let Some(mut journal) = self.journal.take() {
+            if ended {
+                journal.remove();
+            } else {
+                journal.flush();
+                self.journal = Some(journal);
+            }
+        }
+    }
+}
+
+/// The end does not let us do such things.
+fn is_forbidden(fault: &Fault) -> bool {
+    ["Permission denied", "Operation not permitted", "Operation unsupported"].contains(&fault.text.as_str())
+}

@@ -1,0 +1,364 @@
+//! Under which name a file grows, and its way to the final one.
+//!
+//! A file appears under its final name when it is complete: until then it has a name of ours beside it, which says of
+//! which source in which state it is a copy. So what an attempt that was cut off has left is found again, is gone on with
+//! when it is right ([`super::check`]), and never taken for the copy of something else.
+//!
+//! Nothing may be different afterwards from what `scp` leaves: what is no plain file, has several names, another owner
+//! that cannot be kept, or stands in a folder that takes no new names, is written in place. The mode of a file that
+//! is replaced is kept, and a symbolic link leads to where the file is replaced. So is everything where the server lets nobody
+//! rename, or make files under names of ours.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`found`] | what is there already: whether to go on with it |
+//! | [`finish`] | the final name, and what the journal hears |
+//! | [`small`] | small files that came whole |
+
+mod finish;
+mod found;
+mod small;
+
+use std::time::Instant;
+
+use crate::Event;
+use crate::end::{AsFound, Change, Done, Fault, FaultKind, Info, Kind, Op, Outcome};
+use crate::journal::{self, Tag};
+use crate::local;
+use crate::names::display_name;
+use crate::table::Key;
+use crate::wording::Deed;
+
+use super::dirs::{Dir, Item};
+use super::file::{FileStep, Phase};
+use super::prepare::{fault_of, path_of};
+use super::{Engine, Side, Token};
+
+/// The end of our names.
+const SUFFIX: &str = ".lhpart";
+
+/// The longest name that file systems take.
+const LONGEST_NAME: usize = 255;
+
+/// Progress is noted in the journal each time so large a part of the file has come, within bounds.
+const NOTE_PART: u64 = 128;
+const NOTE_BYTES: std::ops::RangeInclusive<u64> = 256 * 1024..=32 << 20;
+
+/// Which question about the place of a file an answer belongs to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum PlaceStep {
+    /// What is under the final name?
+    Target,
+    /// Where does the link there lead?
+    Link,
+    /// What is under our name?
+    Part,
+    Open,
+    /// Opening what is under the final name, to compare it.
+    Adopt,
+    /// Whose is it?
+    Owner,
+    /// Giving it to the owner of what it replaces.
+    Give,
+    /// The rename; with what it replaces out of the way.
+    Rename,
+    RemoveOld,
+    RenameNew,
+    /// What has failed for good.
+    Discard,
+}
+
+/// See the module documentation.
+#[derive(Debug, Default)]
+pub(super) struct Place {
+    /// Our name, and whether it is there (it is gone once the file is in its place).
+    part: Option<Vec<u8>>,
+    there: bool,
+    tag: Option<Tag>,
+    /// The plain file that is to be replaced.
+    old: Option<Info>,
+    /// Questions without answer before the place is known.
+    asked: u8,
+    /// What is under our name: how long.
+    found: Option<u64>,
+    /// There was something under our name.
+    left_over: bool,
+    /// What is under the final name is being compared, or gone on with: it may be our copy already.
+    adopted: bool,
+    /// It was not.
+    rejected: bool,
+    /// Only in place.
+    unfit: bool,
+    followed: bool,
+    /// Up to where the journal knows.
+    noted: u64,
+    /// When the first question was asked, until it is answered.
+    asked_at: Option<Instant>,
+    /// It has been read back.
+    pub(super) compared: bool,
+    /// It cannot be given its final name.
+    barred: bool,
+    /// What was written is not what was sent.
+    pub(super) corrupt: bool,
+    /// What was there already has been compared, or there was nothing.
+    pub(super) settled: bool,
+}
+
+impl Place {
+    /// The name under which bytes are now, while that is not the final one.
+    pub(super) fn growing(&self) -> Option<&[u8]> {
+        self.part.as_deref().filter(|_| self.there)
+    }
+
+    /// The mode that a replaced file had.
+    pub(super) fn mode_of_old(&self) -> Option<u32> {
+        self.growing().and(self.old.as_ref()).and_then(|old| old.mode)
+    }
+}
+
+/// The tag of a file's copy; none where there is no telling one state of the source from another.
+fn tag_of(item: &Item) -> Option<Tag> {
+    let size = item.info.size.filter(|&size| size > 0)?;
+    Some(journal::tag(&item.source, &item.target, size, item.info.times?.modification))
+}
+
+/// The name under which the copy with this tag grows: beside the target.
+pub(super) fn part_name(target: &[u8], tag: &Tag) -> Vec<u8> {
+    let (folder, name) = match target.iter().rposition(|&byte| byte == b'/') {
+        Some(slash) => (Some(&target[..=slash]), &target[slash + 1..]),
+        None => (None, target),
+    };
+    let behind = format!(".{}{SUFFIX}", journal::hex(&tag[..6]));
+    let name = &name[..name.len().min(LONGEST_NAME - 1 - behind.len())];
+    [folder.unwrap_or_default(), b".", name, behind.as_bytes()].concat()
+}
+
+impl Engine {
+    /// The source is open: where does the copy go?
+    pub(super) fn find_place(&mut self, key: Key) {
+        let Some(file) = self.files.get_mut(key) else { return };
+        if !self.options.atomic || file.item.target.ends_with(b"/") {
+            return self.open_target(key);
+        }
+        // What is there under its final name is what is to be gone on with; of an upload that has been looked at already.
+        if self.options.resume && local::perform(Op::Lstat(&file.item.target)).is_ok() {
+            return self.open_target(key);
+        }
+        self.find_place_of_new(key);
+    }
+
+    /// The same where nothing is to be gone on with under the final name.
+    pub(super) fn find_place_of_new(&mut self, key: Key) {
+        let Some(file) = self.files.get_mut(key).filter(|file| !file.failed) else { return };
+        if !self.options.atomic || file.item.in_place || self.renames_barred {
+            return self.open_target(key);
+        }
+        let target = file.item.target.clone();
+        let tag = tag_of(&file.item);
+        file.place.tag = tag;
+        file.place.part = Some(part_name(&target, &tag.unwrap_or_default()));
+        if file.item.parent.and_then(|key| self.dirs.get(key)).is_some_and(Dir::created) {
+            return self.open_part(key, AsFound::Fresh);
+        }
+        self.look(key, &target);
+    }
+
+    /// Asks what is under the final name, and what under ours beside it.
+    fn look(&mut self, key: Key, target: &[u8]) {
+        let Some(file) = self.files.get_mut(key) else { return };
+        let Some(part) = file.place.part.clone() else { return };
+        file.place.asked = 2;
+        file.place.asked_at = Some(self.now);
+        file.outstanding += 2;
+        self.start(Side::Target, Op::Lstat(target), Token::File(key, FileStep::Place(PlaceStep::Target)));
+        self.start(Side::Target, Op::Lstat(&part), Token::File(key, FileStep::Place(PlaceStep::Part)));
+    }
+
+    pub(super) fn place_answer(&mut self, key: Key, step: PlaceStep, outcome: Outcome) {
+        if let Some(asked) = self.files.get_mut(key).and_then(|file| file.place.asked_at.take()) {
+            self.note_round_trip(asked);
+        }
+        let over_links = self.files.get(key).is_some_and(|file| self.follows_no_links(&file.item));
+        let Some(file) = self.files.get_mut(key) else { return };
+        let lost = matches!(&outcome, Err(fault) if fault.kind == FaultKind::Lost);
+        if lost && file.phase == Phase::Opening {
+            return self.file_failed(key, Deed::OpenTarget, &fault_of(outcome));
+        }
+        match step {
+            PlaceStep::Target | PlaceStep::Part => {
+                file.place.asked -= 1;
+                match (step, outcome) {
+                    (PlaceStep::Target, Ok(Done::Info(info))) => match info.kind {
+                        Kind::File if info.links.unwrap_or(1) < 2 => file.place.old = Some(info),
+                        // What is moved over it takes its place.
+                        Kind::Symlink if over_links => {}
+                        Kind::Symlink if !file.place.followed => return self.follow_target(key),
+                        _ => file.place.unfit = true,
+                    },
+                    (PlaceStep::Target, Err(fault)) if fault.kind == FaultKind::NotFound => {}
+                    (PlaceStep::Target, _) => file.place.unfit = true,
+                    (_, Ok(Done::Info(info))) => match info.kind {
+                        Kind::File => {
+                            file.place.found = Some(info.size.unwrap_or(0));
+                            file.place.left_over = true;
+                        }
+                        // Somebody wants us to write elsewhere.
+                        _ => file.place.unfit = true,
+                    },
+                    (_, _) => {}
+                }
+                if file.place.asked == 0 {
+                    self.place_known(key);
+                }
+            }
+            PlaceStep::Link => match path_of(outcome) {
+                Ok(target) if !file.failed => {
+                    let tag = file.place.tag.unwrap_or_default();
+                    file.place.part = Some(part_name(&target, &tag));
+                    file.item.target = target.clone();
+                    self.look(key, &target);
+                }
+                // It leads nowhere yet: writing through it makes the file there.
+                _ => self.open_target(key),
+            },
+            PlaceStep::Open => self.part_opened(key, outcome),
+            PlaceStep::Adopt => self.adopted(key, outcome),
+            PlaceStep::Owner => match outcome {
+                Ok(Done::Info(info)) => self.owner_known(key, info.ids),
+                _ => self.owner_known(key, None),
+            },
+            PlaceStep::Give => match outcome {
+                Ok(_) => self.look_at_found(key),
+                Err(_) => self.give_up_part(key),
+            },
+            PlaceStep::Rename | PlaceStep::RemoveOld | PlaceStep::RenameNew => {
+                self.rename_answer(key, step, outcome);
+            }
+            // That it is still there says nothing new.
+            PlaceStep::Discard => {}
+        }
+    }
+
+    /// The target is a symbolic link: the file it leads to is what is replaced.
+    fn follow_target(&mut self, key: Key) {
+        let Some(file) = self.files.get_mut(key) else { return };
+        file.place.followed = true;
+        // The answer about our name beside the link does not matter any more; it is still to come.
+        file.place.asked = u8::MAX;
+        file.outstanding += 1;
+        let target = file.item.target.clone();
+        self.start(Side::Target, Op::RealPath(&target), Token::File(key, FileStep::Place(PlaceStep::Link)));
+    }
+
+    fn open_part(&mut self, key: Key, as_found: AsFound) {
+        let Some(file) = self.files.get_mut(key) else { return };
+        let Some(part) = file.place.part.clone() else { return self.open_target(key) };
+        file.place.asked_at = Some(self.now);
+        file.outstanding += 1;
+        let mode = file.place.old.as_ref().and_then(|old| old.mode).or(file.item.info.mode).unwrap_or(0o666);
+        let op = Op::OpenPart { path: &part, mode, as_found };
+        self.start(Side::Target, op, Token::File(key, FileStep::Place(PlaceStep::Open)));
+    }
+
+    fn part_opened(&mut self, key: Key, outcome: Outcome) {
+        let Some(file) = self.files.get_mut(key) else { return };
+        let (handle, info) = match outcome {
+            Ok(Done::Opened(handle, info)) => (handle, info),
+            outcome => {
+                let fault = fault_of(outcome);
+                if is_full(&fault) {
+                    // In place it would cost what is there.
+                    return self.file_failed(key, Deed::OpenTarget, &fault);
+                }
+                if std::mem::take(&mut file.place.left_over)
+                    && let Some(part) = file.place.part.clone()
+                {
+                    // Not to be written to by us any more: out of the way.
+                    file.place.found = None;
+                    self.start(Side::Target, Op::Remove(&part), Token::Nothing);
+                    return self.open_part(key, AsFound::Fresh);
+                }
+                self.tell_in_place(key, &fault);
+                return self.open_target(key);
+            }
+        };
+        file.target = Some(handle.clone());
+        file.place.there = true;
+        file.old_size = info.and_then(|info| info.size);
+        // A file that is new, or was cut to nothing, holds nothing.
+        file.holes.blank_from = file.old_size.or(file.place.found).unwrap_or(0);
+        if let (Some(journal), Some(part), true) =
+            (&mut self.journal, &file.place.part, file.place.tag.is_some())
+        {
+            journal.begin(&file.item.target, part);
+        }
+        match (file.place.old.as_ref().and_then(|old| old.ids), info) {
+            (None, _) => self.look_at_found(key),
+            (Some(_), Some(info)) => self.owner_known(key, info.ids),
+            (Some(_), None) => {
+                file.outstanding += 1;
+                let token = Token::File(key, FileStep::Place(PlaceStep::Owner));
+                self.start(Side::Target, Op::Fstat(&handle), token);
+            }
+        }
+    }
+
+    fn owner_known(&mut self, key: Key, ids: Option<(u32, u32)>) {
+        let Some(file) = self.files.get_mut(key) else { return };
+        let wanted = file.place.old.as_ref().and_then(|old| old.ids);
+        if ids == wanted || file.failed {
+            return self.look_at_found(key);
+        }
+        let Some(handle) = file.target.clone() else { return };
+        file.outstanding += 1;
+        let change = Change { ids: wanted, ..Change::default() };
+        let token = Token::File(key, FileStep::Place(PlaceStep::Give));
+        self.start(Side::Target, Op::SetHandle { handle: &handle, change }, token);
+    }
+
+    fn tell_in_place(&mut self, key: Key, why: &Fault) {
+        if let Some(file) = self.files.get(key) {
+            let text = format!("\"{}\" is written in place: {}", display_name(&file.item.target), why.text);
+            self.events.push_back(Event::Told { text });
+        }
+    }
+
+    /// The owner cannot be kept: in place, then.
+    fn give_up_part(&mut self, key: Key) {
+        let Some(file) = self.files.get_mut(key) else { return };
+        file.place.there = false;
+        file.place.tag = None;
+        let (handle, part) = (file.target.take(), file.place.part.take());
+        if let Some(handle) = handle {
+            self.start(Side::Target, Op::Close(handle), Token::Nothing);
+        }
+        if let Some(part) = part {
+            if let Some(journal) = &mut self.journal {
+                journal.forget(&part);
+            }
+            self.start(Side::Target, Op::Remove(&part), Token::Nothing);
+        }
+        self.open_target(key);
+    }
+}
+
+/// Trying elsewhere on the same disk would not help.
+fn is_full(fault: &Fault) -> bool {
+    ["No space left on device", "Disk quota exceeded"].contains(&fault.text.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn our_names_stand_beside_the_target_and_fit() {
+        let tag = [0xab; 16];
+        assert_eq!(part_name(b"dir/file", &tag), b"dir/.file.abababababab.lhpart");
+        assert_eq!(part_name(b"/f", &tag), b"/.f.abababababab.lhpart");
+        let long = [b'x'; 255];
+        let name = part_name(&[b"d/", &long[..]].concat(), &tag);
+        assert_eq!(name.len(), 2 + 255);
+        assert!(name.ends_with(b".abababababab.lhpart"));
+    }
+}

@@ -1,0 +1,305 @@
+//! Forwards that go wrong or come in crowds, many times over: each an error or normal service, and neither end keeps a descriptor or
+//! memory of those that are over.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::time::Duration;
+
+use lh_interop::process::{Held, below, held};
+use lh_interop::sharing::Scene;
+use lh_interop::tunnel::{Pair, Tunnel, eventually, free_port, round_trip, serve_sums};
+use lh_interop::{Inetd, Lab, Lhsshd, our, peers, skip};
+
+/// How often each thing goes wrong before the first look, and again before the second.
+const TIMES: usize = 100;
+/// Connections of a crowd.
+const CROWD: usize = 1000;
+/// Memory may differ by what an allocator keeps and by buffers of a megabyte that a crowd fills or does not, KiB; a leak of
+/// 4 KiB each time would be more.
+const SLACK_KIB: [(usize, usize); 2] = [(TIMES, 384), (CROWD, 3584)];
+
+/// Our processes of one connection.
+struct Watched<'a> {
+    tunnel: &'a Tunnel,
+    /// The listener's process, where the server is ours.
+    server: Option<u32>,
+    ours: bool,
+    /// What each has open when nothing happens.
+    idle: Vec<usize>,
+}
+
+impl<'a> Watched<'a> {
+    /// To be made when everything has happened once.
+    fn new(tunnel: &'a Tunnel, server: Option<u32>, ours: bool) -> Self {
+        let mut watched = Self { tunnel, server, ours, idle: Vec::new() };
+        // Those that looked whether somebody listens are on their way out.
+        eventually("it is quiet", || {
+            let now = watched.descriptors();
+            let before = std::mem::replace(&mut watched.idle, now);
+            std::thread::sleep(Duration::from_millis(200));
+            before == watched.idle
+        });
+        watched
+    }
+
+    fn look(&self) -> Vec<Held> {
+        let client = self.ours.then(|| self.tunnel.pid());
+        let server = self.server.into_iter().flat_map(below);
+        client.into_iter().chain(server).map(held).collect()
+    }
+
+    fn descriptors(&self) -> Vec<usize> {
+        self.look().iter().map(|held| held.descriptors).collect()
+    }
+
+    fn settled(&self, what: &str) -> Vec<Held> {
+        eventually(what, || {
+            let now = self.descriptors();
+            assert_eq!(now.len(), self.idle.len(), "{what}: a process is gone");
+            now.iter().zip(&self.idle).all(|(now, idle)| now <= idle)
+        });
+        self.look()
+    }
+
+    /// Lets something happen for whatever is allocated once, and again, and compares.
+    fn leaves_nothing(&self, what: &str, times: usize, mut happen: impl FnMut()) {
+        let slack = SLACK_KIB.iter().find(|(of, _)| *of == times).map_or(0, |(_, slack)| *slack);
+        happen();
+        let before = self.settled(what);
+        happen();
+        let after = self.settled(what);
+        println!("{what}: {before:?} {after:?}");
+        for (after, before) in after.iter().zip(&before) {
+            assert!(after.kib <= before.kib + slack, "{what}: {before:?} {after:?}");
+        }
+    }
+}
+
+/// Says something to whoever listens, and hears that it is over: an end or a reset, and no data but an answer of SOCKS.
+fn refused(mut stream: impl Read + Write, end: impl FnOnce()) {
+    let _ = stream.write_all(b"x");
+    end();
+    let _ = stream.read_to_end(&mut Vec::new());
+}
+
+/// The same with words of its own in front.
+fn refused_at(port: u16, words: &[u8]) {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    let _ = stream.write_all(words);
+    let half = stream.try_clone().unwrap();
+    refused(stream, move || drop(half.shutdown(Shutdown::Write)));
+}
+
+fn refused_by(path: &Path) {
+    let stream = UnixStream::connect(path).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    let half = stream.try_clone().unwrap();
+    refused(stream, move || drop(half.shutdown(Shutdown::Write)));
+}
+
+/// What a SOCKS client says that wants to reach a port of this machine.
+fn socks_request(port: u16) -> Vec<u8> {
+    [&[5, 1, 0, 5, 1, 0, 1, 127, 0, 0, 1][..], &port.to_be_bytes()].concat()
+}
+
+/// Each of our programs with the other and with OpenSSH's; `None` for the process of a server that is not ours.
+fn each_watched(test: &str, check: impl Fn(&Pair<'_>, Option<u32>)) {
+    let lab = Lab::new();
+    let server = Lhsshd::start(&lab, "");
+    println!("{test}: lhssh and lhsshd");
+    check(&Pair::new(&lab, our("lhssh"), server.port), Some(server.pid()));
+    if let Some([ssh, sshd]) = peers(test, ["ssh", "sshd"]) {
+        let (lab, other) = (Lab::new(), Lab::new());
+        let server = Lhsshd::start(&lab, "");
+        println!("{test}: ssh and lhsshd");
+        check(&Pair::new(&lab, ssh, server.port), Some(server.pid()));
+        let server = Inetd::openssh(&other, &sshd, "");
+        println!("{test}: lhssh and sshd");
+        check(&Pair::new(&other, our("lhssh"), server.port), None);
+    }
+}
+
+/// Covers: ssh -L (refused); ssh -R (refused); ssh -D (refused); wire direct-tcpip; wire forwarded-tcpip; wire direct-streamlocal@openssh.com
+#[test]
+fn connections_that_are_refused_leave_nothing_behind() {
+    each_watched("connections_that_are_refused", |pair, server| {
+        let closed = free_port();
+        let [local, dynamic, back, back_dynamic, good, dead, unix, gone] =
+            std::array::from_fn(|_| free_port());
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let there = listener.local_addr().unwrap().port();
+        serve_sums(listener);
+        // Its listener is dead, and the socket is still there.
+        let stale = pair.lab.path("stale");
+        drop(UnixListener::bind(&stale).unwrap());
+        // One that takes everybody in and hangs up.
+        let rude = TcpListener::bind("127.0.0.1:0").unwrap();
+        let rude_port = rude.local_addr().unwrap().port();
+        std::thread::spawn(move || rude.incoming().for_each(drop));
+        let (here, remote) = (pair.lab.path("here"), pair.lab.path("remote"));
+        let to = |from: u16, to: u16| format!("127.0.0.1:{from}:127.0.0.1:{to}");
+        let tunnel = pair.tunnel(
+            &[
+                ["-L", &to(local, closed)],
+                ["-L", &to(good, there)],
+                ["-L", &to(dead, rude_port)],
+                ["-L", &format!("127.0.0.1:{unix}:{}", stale.display())],
+                ["-L", &format!("127.0.0.1:{gone}:no-such-host.invalid:1")],
+                ["-L", &format!("{}:127.0.0.1:{closed}", here.display())],
+                ["-D", &format!("127.0.0.1:{dynamic}")],
+                ["-R", &format!("{}:{}", remote.display(), stale.display())],
+                ["-R", &to(back, closed)],
+                ["-R", &format!("127.0.0.1:{back_dynamic}")],
+            ]
+            .concat(),
+        );
+        tunnel.wait_for_port(back_dynamic);
+        tunnel.wait_for_port(dynamic);
+        refused_at(gone, b"");
+        let watched = Watched::new(&tunnel, server, pair.is_ours());
+        let often = |happen: &dyn Fn()| (0..TIMES).for_each(|_| happen());
+        watched.leaves_nothing("-L to a port that refuses", TIMES, || often(&|| refused_at(local, b"")));
+        watched.leaves_nothing("-L from a socket", TIMES, || often(&|| refused_by(&here)));
+        watched.leaves_nothing("-L to a socket whose listener is dead", TIMES, || {
+            often(&|| refused_at(unix, b""))
+        });
+        watched.leaves_nothing("-L to one who hangs up", TIMES, || often(&|| refused_at(dead, b"")));
+        watched.leaves_nothing("-R to a port that refuses", TIMES, || often(&|| refused_at(back, b"")));
+        watched.leaves_nothing("-R to a socket whose listener is dead", TIMES, || {
+            often(&|| refused_by(&remote))
+        });
+        let request = socks_request(closed);
+        for port in [dynamic, back_dynamic] {
+            watched.leaves_nothing("SOCKS to a port that refuses", TIMES, || {
+                often(&|| refused_at(port, &request))
+            });
+            for lie in
+                [&b"\x05\x01\x00\x05\x01\x00\x09x"[..], b"GET / HTTP/1.0\r\n\r\n", b"\x04\x01", b"\x05\xff"]
+            {
+                watched
+                    .leaves_nothing("a SOCKS client that lies", TIMES, || often(&|| refused_at(port, lie)));
+            }
+        }
+        watched.leaves_nothing("somebody who goes at once", TIMES, || {
+            often(&|| drop(TcpStream::connect(("127.0.0.1", local))));
+        });
+        round_trip(good, 100_000);
+    });
+}
+
+/// Echoes a byte for each of a crowd as it comes, and lets them go when all were there.
+fn host(listener: TcpListener) {
+    std::thread::spawn(move || {
+        let mut streams = Vec::new();
+        for stream in listener.incoming().flatten() {
+            let mut byte = [0];
+            // Who only looks whether somebody listens says nothing.
+            if (&stream).read(&mut byte).is_ok_and(|read| read == 1) && (&stream).write_all(&byte).is_ok() {
+                streams.push(stream);
+            }
+            if streams.len() == CROWD {
+                streams.drain(..).for_each(|mut stream| drop(stream.read_to_end(&mut Vec::new())));
+            }
+        }
+    });
+}
+
+/// All open at once: each says a word and hears the echo behind `skip` bytes of something else. They come in groups, because a
+/// connection that finds a listener's queue full tries again only seconds later.
+fn crowd<S: Read + Write>(connect: impl Fn() -> S, word: &[u8], skip: usize) {
+    const GROUP: usize = 50;
+    let mut streams: Vec<S> = Vec::new();
+    let mut heard = vec![0; skip + 1];
+    while streams.len() < CROWD {
+        let new = streams.len();
+        for _ in 0..GROUP {
+            let mut stream = connect();
+            stream.write_all(word).unwrap();
+            streams.push(stream);
+        }
+        for stream in &mut streams[new..] {
+            stream.read_exact(&mut heard).unwrap();
+            assert_eq!(heard.last(), word.last());
+        }
+    }
+}
+
+/// Covers: ssh -L; ssh -R; ssh -D; wire direct-tcpip; wire forwarded-tcpip; wire forwarded-streamlocal@openssh.com
+#[test]
+fn a_thousand_connections_at_once_leave_nothing_behind() {
+    // Both ends need a descriptor each; so do we, for two.
+    let most = rustix::process::Rlimit { current: Some(8192), maximum: Some(8192) };
+    rustix::process::setrlimit(rustix::process::Resource::Nofile, most)
+        .unwrap_or_else(|error| skip("a_thousand_connections", &error.to_string()));
+    each_watched("a_thousand_connections", |pair, server| {
+        let [local, dynamic, back, back_dynamic] = std::array::from_fn(|_| free_port());
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let there = listener.local_addr().unwrap().port();
+        host(listener);
+        let (here, remote) = (pair.lab.path("here"), pair.lab.path("remote"));
+        let tunnel = pair.tunnel(
+            &[
+                ["-L", &format!("127.0.0.1:{local}:localhost:{there}")],
+                ["-L", &format!("{}:127.0.0.1:{there}", here.display())],
+                ["-D", &format!("127.0.0.1:{dynamic}")],
+                ["-R", &format!("{}:127.0.0.1:{there}", remote.display())],
+                ["-R", &format!("127.0.0.1:{back}:127.0.0.1:{there}")],
+                ["-R", &format!("127.0.0.1:{back_dynamic}")],
+            ]
+            .concat(),
+        );
+        tunnel.wait_for_port(back_dynamic);
+        tunnel.wait_for_port(local);
+        let watched = Watched::new(&tunnel, server, pair.is_ours());
+        let at = |port: u16| {
+            let stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+            stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+            stream
+        };
+        watched.leaves_nothing("-L", CROWD, || crowd(|| at(local), b"x", 0));
+        watched.leaves_nothing("-R", CROWD, || crowd(|| at(back), b"x", 0));
+        let request = [&socks_request(there)[..], b"x"].concat();
+        // Method and answer, with an address of IPv4.
+        for port in [dynamic, back_dynamic] {
+            watched.leaves_nothing("-D", CROWD, || crowd(|| at(port), &request, 12));
+        }
+        for path in [&here, &remote] {
+            watched
+                .leaves_nothing("sockets", CROWD, || crowd(|| UnixStream::connect(path).unwrap(), b"x", 0));
+        }
+    });
+}
+
+/// Covers: ssh_config ControlPath (vanished); ssh -O check; ssh -O exit
+#[test]
+fn a_control_socket_that_vanishes_harms_nobody() {
+    let mix = |master: &Path, client: &Path| {
+        let scene = Scene::new(master.to_owned(), client.to_owned(), "");
+        let running = scene.start_master(&[]);
+        scene.ride(&["@", "true"]).ok("while it is there");
+        let before = held(running.0.id()).descriptors;
+        std::fs::remove_file(scene.socket()).unwrap();
+        // Nobody answers, which is said and is no success; the master itself goes on.
+        let ran = scene.ride(&["-O", "check", "@"]);
+        assert_eq!(ran.code, 255);
+        assert!(ran.err.contains("No such file or directory"), "{}", ran.err);
+        // Who rides along only where there is somebody to ride with logs in himself.
+        let args = scene.args(&["@", "echo alone"]);
+        assert_eq!(scene.lab.run(client, &args).ok("by himself").text(), "alone\n");
+        assert_eq!(scene.logins(), 2);
+        assert!(held(running.0.id()).descriptors <= before, "the master keeps nothing of that");
+        // Its place may be taken.
+        drop(running);
+        let second = scene.start_master(&[]);
+        scene.ride(&["@", "true"]).ok("with the next one");
+        drop(second);
+    };
+    mix(&our("lhssh"), &our("lhssh"));
+    if let Some([ssh]) = peers("a_control_socket_that_vanishes", ["ssh"]) {
+        mix(&our("lhssh"), &ssh);
+        mix(&ssh, &our("lhssh"));
+    }
+}

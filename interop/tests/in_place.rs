@@ -1,0 +1,121 @@
+//! Servers that let nobody rename, make other names or compare, and folders that take files and show nothing: files come in place.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::PathBuf;
+
+use lh_interop::{Lab, Lhsshd, Ran, TestUser, assert_same_file, is_root, make_blob, me, our, peers, skip};
+
+/// What a server is told, and whether it lets somebody rename.
+const RULES: [(&str, bool); 6] = [
+    ("-p open,close,write,realpath,stat,lstat", false),
+    ("-P rename,posix-rename", false),
+    ("-P rename,posix-rename,remove,fsetstat,setstat,fstat", false),
+    ("-P posix-rename", true),
+    ("-P lstat", true),
+    ("-P fsetstat,setstat,limits,fsync", true),
+];
+
+/// OpenSSH's server program where it is installed, and ours.
+fn servers(test: &str) -> Vec<PathBuf> {
+    let theirs = PathBuf::from("/usr/lib/openssh/sftp-server");
+    let mut servers = vec![our("lhsftp-server")];
+    match theirs.exists() {
+        true => servers.push(theirs),
+        false => skip(test, "OpenSSH's sftp-server is not installed"),
+    }
+    servers
+}
+
+/// Copies `from` to `to` with `lhscp` or `lhsftp`, telling what is decided.
+fn upload(lab: &Lab, port: u16, program: &str, user: &str, from: &str, to: &str) -> Ran {
+    let mut args = lab.client_options();
+    args.extend(["-P".to_owned(), port.to_string(), "-v".to_owned()]);
+    if program == "lhscp" {
+        args.extend([from.to_owned(), format!("{user}@127.0.0.1:{to}")]);
+    } else {
+        lab.write("batch", &format!("put {from} {to}\n"));
+        args.extend(["-b".to_owned(), "batch".to_owned(), format!("{user}@127.0.0.1")]);
+    }
+    lab.run(&our(program), &args)
+}
+
+/// Covers: sftp-server -p; sftp-server -P; sshd_config Subsystem
+#[test]
+fn a_server_that_refuses_some_requests_still_gets_its_files() {
+    let lab = Lab::new();
+    make_blob(&lab.path("big"), 3_000_001);
+    lab.write("small", "a few words\n");
+    for server_program in servers("requests that are refused") {
+        for (rule, may_rename) in RULES {
+            let config = format!("Subsystem sftp {} {rule}\n", server_program.display());
+            let server = Lhsshd::start(&lab, &config);
+            for (program, file) in
+                [("lhscp", "big"), ("lhscp", "small"), ("lhsftp", "big"), ("lhsftp", "small")]
+            {
+                let what = format!("{program} {file} to {} {rule}", server_program.display());
+                lab.sh("rm -rf to; mkdir to").ok("a folder");
+                let copy = lab.arg("to/copy");
+                // Where nothing is, and over what is there.
+                for _ in 0..2 {
+                    let ran = upload(&lab, server.port, program, &me(), file, &copy).ok(&what);
+                    assert_same_file(&lab.path(file), &lab.path("to/copy"));
+                    assert_eq!(lab.sh("ls -A to").text(), "copy\n", "{what}");
+                    let said = ran.err.contains("lets nobody rename");
+                    assert_eq!(said, !may_rename, "{what}: {}", ran.err);
+                }
+            }
+        }
+    }
+}
+
+/// Covers: sftp-server -P
+#[test]
+fn the_message_about_it_is_for_those_who_ask() {
+    let lab = Lab::new();
+    lab.write("small", "a few words\n");
+    let command = format!("{} -P rename,posix-rename", our("lhsftp-server").display());
+    lab.write("batch", "put small copy\n");
+    let ran = lab.run(&our("lhsftp"), &["-b", "batch", "-D", &command]).ok("put");
+    assert_eq!(ran.err, "");
+    assert_eq!(lab.read("copy"), "a few words\n");
+}
+
+/// Covers: wire SSH_FXP_OPEN
+#[test]
+fn a_drop_box_takes_files_that_nobody_may_see() {
+    if !is_root() {
+        return skip("a drop box", "only root can make a folder of somebody else's");
+    }
+    let Some([_]) = peers("a drop box", ["su"]) else { return };
+    let lab = Lab::new();
+    make_blob(&lab.path("big"), 3_000_001);
+    lab.write("small", "a few words\n");
+    let user = TestUser::new(&lab);
+    let server = Lhsshd::start(&lab, "AuthorizedKeysFile .ssh/authorized_keys");
+    fs::create_dir(lab.path("box")).unwrap();
+    // Names can be made, not listed; with the sticky bit nobody else's be replaced.
+    for mode in [0o733, 0o1733] {
+        fs::set_permissions(lab.path("box"), fs::Permissions::from_mode(mode)).unwrap();
+        for (program, file) in [("lhscp", "big"), ("lhscp", "small"), ("lhsftp", "big"), ("lhsftp", "small")]
+        {
+            let copy = lab.path(&format!("box/{program}-{file}-{mode:o}"));
+            let to = copy.display().to_string();
+            for _ in 0..2 {
+                upload(&lab, server.port, program, &user.name, file, &to)
+                    .ok(&format!("{program} {file} {mode:o}"));
+                assert_same_file(&lab.path(file), &copy);
+            }
+            // What is root's and may be written by all is written to, and stays root's.
+            let roots = lab.path("box/of-root");
+            fs::write(&roots, "old").unwrap();
+            fs::set_permissions(&roots, fs::Permissions::from_mode(0o666)).unwrap();
+            let to = roots.display().to_string();
+            upload(&lab, server.port, program, &user.name, file, &to).ok("over what is somebody else's");
+            assert_same_file(&lab.path(file), &roots);
+            assert_eq!(fs::metadata(&roots).unwrap().uid(), 0);
+        }
+        let left = lab.sh("ls -A box | grep lhpart").text();
+        assert_eq!(left, "");
+    }
+}

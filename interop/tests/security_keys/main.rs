@@ -1,0 +1,307 @@
+//! Keys in FIDO security keys, with a library that is one made of software: made, listed and used by our programs and by
+//! OpenSSH's, each with what the other has made.
+
+mod agents;
+mod token;
+
+use std::path::{Path, PathBuf};
+
+use lh_interop::{Inetd, Lhsshd, Ran, our, peers};
+
+use token::Token;
+
+const KINDS: [&str; 2] = ["ed25519-sk", "ecdsa-sk"];
+const THEIR_HELPER: &str = "/usr/lib/openssh/ssh-sk-helper";
+
+#[track_caller]
+fn assert_in(ran: &Ran, what: &str) {
+    assert_eq!((ran.code, ran.text().as_str()), (0, "in\n"), "{what}: {}", ran.err);
+}
+
+fn keygens(theirs: &Path) -> [(&'static str, PathBuf); 2] {
+    [("ours", our("lhssh-keygen")), ("theirs", theirs.to_owned())]
+}
+
+/// Covers: ssh-keygen -t; ssh-keygen -w; ssh_config SecurityKeyProvider; wire sk-ssh-ed25519@openssh.com; wire sk-ecdsa-sha2-nistp256@openssh.com
+#[test]
+fn keys_of_either_log_in_with_either() {
+    let Some([sshd, ssh, keygen]) = peers("keys_of_either_log_in_with_either", ["sshd", "ssh", "ssh-keygen"])
+    else {
+        return;
+    };
+    let Some(token) = Token::new("keys_of_either_log_in_with_either") else { return };
+    let theirs = Inetd::openssh(&token.lab, &sshd, "");
+    let ours = Lhsshd::start(&token.lab, "");
+    for (maker, keygen) in keygens(&keygen) {
+        for kind in KINDS {
+            let file = format!("{maker}-{kind}");
+            let said = token.make(&keygen, kind, &file, &[]).text();
+            assert!(said.contains("You may need to touch your authenticator to authorize key generation.\n"));
+            token.lab.write("authorized_keys", &token.lab.read(&format!("{file}.pub")));
+            for client in [&our("lhssh"), &ssh] {
+                for port in [theirs.port, ours.port] {
+                    let what = format!("{file} with {} at {port}", client.display());
+                    assert_in(&token.login(client, port, &file, &["BatchMode=yes"]), &what);
+                }
+            }
+        }
+    }
+    // By name in the environment, as the configuration may have it; a library that is not there is said and no more.
+    let from_environment = ["SecurityKeyProvider=$SSH_SK_PROVIDER"];
+    token.lab.write("authorized_keys", &token.lab.read("ours-ed25519-sk.pub"));
+    assert_in(&token.login(&our("lhssh"), ours.port, "ours-ed25519-sk", &from_environment), "by name");
+    let missing = token.login(&our("lhssh"), ours.port, "ours-ed25519-sk", &["SecurityKeyProvider=/none.so"]);
+    assert_eq!(missing.code, 255);
+    for said in ["Provider \"/none.so\" dlopen failed", "signing failed for ED25519-SK", "invalid format"] {
+        assert!(missing.err.contains(said), "{}", missing.err);
+    }
+}
+
+/// Covers: ssh-keygen -O; authorized_keys verify-required; authorized_keys no-touch-required
+#[test]
+fn touch_and_pin_are_asked_for_where_the_key_says_so() {
+    let Some([ssh, keygen]) =
+        peers("touch_and_pin_are_asked_for_where_the_key_says_so", ["ssh", "ssh-keygen"])
+    else {
+        return;
+    };
+    let Some(mut token) = Token::new("touch_and_pin_are_asked_for_where_the_key_says_so") else { return };
+    token.pin = Some("1234");
+    let server = Lhsshd::start(&token.lab, "");
+    for (maker, keygen) in keygens(&keygen) {
+        token.answer("1234");
+        let file = format!("{maker}-pin");
+        token.make(&keygen, "ed25519-sk", &file, &["verify-required"]);
+        assert_eq!(token.asked(), "Enter PIN for authenticator: \n");
+        let public = token.lab.read(&format!("{file}.pub"));
+        token.lab.write("authorized_keys", &format!("verify-required {public}"));
+        for client in [&our("lhssh"), &ssh] {
+            assert_in(&token.login(client, server.port, &file, &[]), &file);
+            let asked = token.asked();
+            assert_eq!(asked, format!("Enter PIN for ED25519-SK key {}: \n", token.lab.arg(&file)));
+        }
+        // A wrong one is asked for once.
+        token.answer("4321");
+        let refused = token.login(&our("lhssh"), server.port, &file, &[]);
+        assert_eq!((refused.code, token.asked().lines().count()), (255, 1), "{}", refused.err);
+
+        // Without a touch, which the server must allow.
+        let file = format!("{maker}-untouched");
+        token.make(&keygen, "ecdsa-sk", &file, &["no-touch-required"]);
+        let public = token.lab.read(&format!("{file}.pub"));
+        token.lab.write("authorized_keys", &public);
+        assert_eq!(token.login(&our("lhssh"), server.port, &file, &["BatchMode=yes"]).code, 255);
+        token.lab.write("authorized_keys", &format!("no-touch-required {public}"));
+        for client in [&our("lhssh"), &ssh] {
+            assert_in(&token.login(client, server.port, &file, &["BatchMode=yes"]), &file);
+        }
+    }
+    // Three wrong PINs are enough.
+    token.answer("4321");
+    token.asked();
+    for (_, keygen) in keygens(&keygen) {
+        let args = ["-t", "ed25519-sk", "-O", "verify-required", "-N", "", "-f", "never"];
+        let refused = token.run(&keygen, &args);
+        assert_eq!((refused.code, token.asked().lines().count()), (255, 2), "{}", refused.err);
+        assert!(refused.err.ends_with("PIN incorrect\nToo many incorrect PINs\n"), "{}", refused.err);
+        assert!(!token.lab.path("never").exists());
+    }
+}
+
+/// Covers: ssh-keygen -O
+#[test]
+fn what_a_key_is_for_and_shows_about_itself_is_the_user_s_to_say() {
+    let Some([keygen]) =
+        peers("what_a_key_is_for_and_shows_about_itself_is_the_user_s_to_say", ["ssh-keygen"])
+    else {
+        return;
+    };
+    let Some(token) = Token::new("what_a_key_is_for_and_shows_about_itself_is_the_user_s_to_say") else {
+        return;
+    };
+    token.lab.write("challenge", "a challenge of somebody else's");
+    let mut attestations = Vec::new();
+    for (maker, keygen) in keygens(&keygen) {
+        let (file, attestation) = (format!("{maker}-work"), format!("{maker}-attestation"));
+        let said = token.make(
+            &keygen,
+            "ed25519-sk",
+            &file,
+            &["application=ssh:work", "challenge=challenge", &format!("write-attestation={attestation}")],
+        );
+        let saved = format!("Your FIDO attestation certificate has been saved in {attestation}\n");
+        assert!(said.text().ends_with(&saved), "{}", said.text());
+        attestations.push(std::fs::read(token.lab.path(&attestation)).unwrap());
+        for (option, error) in [
+            ("application=web", "FIDO application string must begin with \"ssh:\"\n"),
+            ("colour=red", "Option \"colour=red\" is unsupported for FIDO authenticator enrollment\n"),
+            (
+                "challenge=none",
+                "Unable to load FIDO enrollment challenge \"none\": No such file or directory\n",
+            ),
+        ] {
+            let refused =
+                token.run(&keygen, &["-q", "-t", "ed25519-sk", "-O", option, "-N", "", "-f", "never"]);
+            assert_eq!((refused.code, refused.err.as_str()), (255, error), "{maker}");
+        }
+    }
+    assert_eq!(attestations[0], attestations[1]);
+    let public = token.lab.read("ours-work.pub");
+    let key = lh_crypto::PublicKey::from_openssh_line(public.trim()).unwrap().0;
+    assert!(key.blob().ends_with(b"\0\0\0\x08ssh:work"));
+}
+
+/// Covers: ssh-keygen -K
+#[test]
+fn keys_that_the_hardware_lists_become_files() {
+    let Some([keygen]) = peers("keys_that_the_hardware_lists_become_files", ["ssh-keygen"]) else { return };
+    let Some(mut token) = Token::new("keys_that_the_hardware_lists_become_files") else { return };
+    token.pin = Some("1234");
+    token.answer("1234");
+    for (_, keygen) in keygens(&keygen) {
+        let none = token.run(&keygen, &["-K", "-N", ""]).ok("nothing there");
+        assert_eq!(none.err, "No keys to download\n");
+    }
+    token.make(&our("lhssh-keygen"), "ed25519-sk", "one", &["resident"]);
+    token.make(&keygen, "ecdsa-sk", "two", &["resident", "user=me", "application=ssh:work"]);
+    let mut found = Vec::new();
+    for (maker, keygen) in keygens(&keygen) {
+        std::fs::create_dir(token.lab.path(maker)).unwrap();
+        let line = format!("cd {maker} && exec {} -K -N ''", keygen.display());
+        let said = token.run(Path::new("sh"), &["-c", &line]).ok("-K");
+        let mut lines: Vec<_> = said.text().lines().map(str::to_owned).collect();
+        lines.sort();
+        let mut files: Vec<_> = std::fs::read_dir(token.lab.path(maker))
+            .unwrap()
+            .flatten()
+            .map(|entry| entry.file_name().into_string().unwrap())
+            .collect();
+        files.sort();
+        let publics: Vec<_> = files
+            .iter()
+            .filter(|name| name.ends_with(".pub"))
+            .map(|name| token.lab.read(&format!("{maker}/{name}")))
+            .collect();
+        found.push((lines, files, publics));
+    }
+    assert_eq!(found[0], found[1]);
+    assert_eq!(
+        found[0].1,
+        ["id_ecdsa_sk_rk_work_me", "id_ecdsa_sk_rk_work_me.pub", "id_ed25519_sk_rk", "id_ed25519_sk_rk.pub"]
+    );
+    let blob = |line: &str| line.split(' ').nth(1).map(str::to_owned);
+    assert_eq!(blob(&found[0].2[1]), blob(&token.lab.read("one.pub")));
+    // Such a key is good for what the one it was made with is.
+    let server = Lhsshd::start(&token.lab, "");
+    token.lab.write("authorized_keys", &token.lab.read("one.pub"));
+    assert_in(&token.login(&our("lhssh"), server.port, "ours/id_ed25519_sk_rk", &[]), "listed");
+    // A second key for the same is made only if the user agrees to lose the first.
+    let again = ["-t", "ed25519-sk", "-O", "resident", "-N", "", "-f", "again"];
+    let refused = token.run(&our("lhssh-keygen"), &again);
+    assert_eq!(refused.code, 255);
+    assert!(refused.text().contains("A resident key scoped to 'ssh:' with null user id already exists.\n"));
+    assert!(!token.lab.path("again").exists());
+}
+
+/// Covers: wire ssh-sk-helper
+#[test]
+fn either_s_helper_does_for_the_other_s_programs() {
+    let Some([ssh, keygen]) = peers("either_s_helper_does_for_the_other_s_programs", ["ssh", "ssh-keygen"])
+    else {
+        return;
+    };
+    let Some(mut token) = Token::new("either_s_helper_does_for_the_other_s_programs") else { return };
+    token.pin = Some("1234");
+    token.answer("1234");
+    let server = Lhsshd::start(&token.lab, "");
+    for (name, keygen, client, helper) in [
+        ("ours", our("lhssh-keygen"), our("lhssh"), PathBuf::from(THEIR_HELPER)),
+        ("theirs", keygen, ssh, our("lhssh-sk-helper")),
+    ] {
+        let helper = format!("SSH_SK_HELPER={}", helper.display());
+        for kind in KINDS {
+            let file = format!("{name}-{kind}");
+            let user = format!("user={file}");
+            let args = ["-q", "-t", kind, "-N", "", "-O", "resident", "-O", &user, "-f", &file];
+            token.run_env(&[&helper], &keygen, &args).ok("enrolled");
+            token.lab.write("authorized_keys", &token.lab.read(&format!("{file}.pub")));
+            let client = client.display().to_string();
+            let line = [helper.as_str(), &client];
+            let ran = token.login(Path::new("env"), server.port, &file, &[]);
+            assert_ne!(ran.code, 0, "env takes no such flags");
+            let wrapper = format!("exec env {} {} \"$@\"", line[0], line[1]);
+            lh_interop::script(&token.lab.path("client"), &wrapper);
+            assert_in(&token.login(&token.lab.path("client"), server.port, &file, &[]), &file);
+        }
+        let folder = format!("{name}-listed");
+        std::fs::create_dir(token.lab.path(&folder)).unwrap();
+        let line = format!("cd {folder} && exec {} -q -K -N ''", keygen.display());
+        token.run_env(&[&helper], Path::new("sh"), &["-c", &line]).ok("listed");
+        assert!(token.lab.path(&format!("{folder}/id_ecdsa_sk_rk_{name}-ecdsa-sk.pub")).exists());
+    }
+}
+
+/// A library's crash is the helper's, and what it prints reaches nobody.
+///
+/// Covers: ssh-keygen -w
+#[test]
+fn a_library_that_misbehaves_harms_nobody() {
+    let Some(token) = Token::new("a_library_that_misbehaves_harms_nobody") else { return };
+    let keygen = our("lhssh-keygen");
+    let args = ["-q", "-t", "ed25519-sk", "-O", "application=ssh:crash", "-N", "", "-f", "never"];
+    let crashed = token.run(&keygen, &args);
+    assert_eq!(
+        (crashed.code, crashed.err.as_str()),
+        (255, "Key enrollment failed: agent refused operation\n")
+    );
+    assert!(!token.lab.path("never").exists());
+    token.make(&keygen, "ed25519-sk", "noisy", &["application=ssh:noise"]);
+    assert!(token.lab.read("noisy.pub").starts_with("sk-ssh-ed25519@openssh.com "));
+    for (library, why) in [
+        ("/lib/x86_64-linux-gnu/libc.so.6", "dlsym(sk_api_version) failed"),
+        ("internal", "internal security key support not enabled"),
+    ] {
+        let args = ["-q", "-t", "ed25519-sk", "-w", library, "-N", "", "-f", "never"];
+        let refused = token.run(&keygen, &args);
+        assert_eq!(refused.code, 255);
+        assert!(refused.err.contains(why), "{}", refused.err);
+        assert!(refused.err.ends_with("Key enrollment failed: invalid format\n"), "{}", refused.err);
+    }
+}
+
+/// Covers: ssh-keygen -p; ssh-keygen -c; ssh-keygen -y; ssh-keygen -Y; ssh-keygen -s
+#[test]
+fn their_files_and_signatures_are_like_any_other_key_s() {
+    let Some([keygen]) = peers("their_files_and_signatures_are_like_any_other_key_s", ["ssh-keygen"]) else {
+        return;
+    };
+    let Some(token) = Token::new("their_files_and_signatures_are_like_any_other_key_s") else { return };
+    let server = Lhsshd::start(&token.lab, &format!("TrustedUserCAKeys {}", token.lab.arg("key.pub")));
+    let ours = our("lhssh-keygen");
+    token.make(&ours, "ecdsa-sk", "key", &[]);
+    token.run(&ours, &["-p", "-N", "secret", "-f", "key"]).ok("-p");
+    token.run(&keygen, &["-p", "-P", "secret", "-N", "other", "-f", "key"]).ok("theirs opens it");
+    token.run(&ours, &["-c", "-P", "other", "-C", "new words", "-f", "key"]).ok("-c");
+    assert!(token.lab.read("key.pub").ends_with(" new words\n"));
+    assert_eq!(
+        token.run(&ours, &["-y", "-P", "other", "-f", "key"]).ok("-y").text(),
+        token.lab.read("key.pub")
+    );
+    token.lab.write("authorized_keys", &token.lab.read("key.pub"));
+    token.answer("other");
+    assert_in(&token.login(&our("lhssh"), server.port, "key", &[]), "with a passphrase");
+    // Signatures of files, checked by the other's program.
+    token.lab.write("data", "data");
+    token.lab.write("allowed", &format!("me {}", token.lab.read("key.pub")));
+    for (signer, checker) in [(&ours, &keygen), (&keygen, &ours)] {
+        let _ = std::fs::remove_file(token.lab.path("data.sig"));
+        token.run(signer, &["-Y", "sign", "-f", "key", "-n", "file", "data"]).ok("sign");
+        let line = format!("exec {} -Y verify -f allowed -I me -n file -s data.sig <data", checker.display());
+        let checked = token.run(Path::new("sh"), &["-c", &line]).ok("verify");
+        assert!(checked.text().starts_with("Good \"file\" signature for me with ECDSA-SK key"));
+    }
+    // An authority in hardware.
+    token.lab.write("authorized_keys", "");
+    token.run(&ours, &["-q", "-s", "key", "-I", "id", "-n", &lh_interop::me(), "user_ed25519.pub"]).ok("-s");
+    assert_in(&token.login(&our("lhssh"), server.port, "user_ed25519", &["BatchMode=yes"]), "certified");
+}
