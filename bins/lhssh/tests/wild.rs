@@ -72,7 +72,7 @@ fn files_found_in_the_wild_mean_what_openssh_says() {
                 // OpenSSH's dump takes a forward to a Unix socket for a dynamic one as well.
                 let misprint =
                     keyword == "dynamicforward" && values.iter().all(|value| value.starts_with('/'));
-                if !misprint && !(LISTS.contains(&keyword) && edits(&text, keyword)) {
+                if !(misprint || LISTS.contains(&keyword) && edits(&text, keyword)) {
                     let name = name.to_string_lossy();
                     wrong.push(format!(
                         "{name} {host}: {keyword}: {:?}, OpenSSH {values:?}",
