@@ -129,6 +129,10 @@ fn unreachable_hosts_are_told_from_failed_tasks() {
     }
     let Some(_) = peers("unreachable_hosts", ["sshpass"]) else { return };
     let user = TestUser::new(&here.lab);
+    let place = here.lab.path("for-everybody");
+    std::fs::create_dir(&place).unwrap();
+    std::fs::set_permissions(&place, std::fs::Permissions::from_mode(0o1777)).unwrap();
+    let place = format!("ansible_remote_tmp={}", place.display());
     let typed = |password: &str| {
         let variable = format!("ansible_password='{password}'");
         ad_hoc(
@@ -138,7 +142,7 @@ fn unreachable_hosts_are_told_from_failed_tasks() {
                 "-e",
                 &variable,
                 "-e",
-                "ansible_remote_tmp=/tmp/.ansible-lh",
+                &place,
                 "-e",
                 "ansible_ssh_common_args='-o IdentityFile=none -o PubkeyAuthentication=no'",
             ],
