@@ -45,6 +45,8 @@ fn a_session_is_suspended_and_comes_back() {
         shell.send("fg\r");
         shell.send("two\r");
         shell.expect("then:two");
+        // What is typed before belongs to the session.
+        shell.expect("Connection to 127.0.0.1 closed.");
         shell.send("echo status $?\r");
         shell.expect("status 0");
         shell.send("exit\r");

@@ -213,8 +213,15 @@ impl Login<'_> {
         let identities =
             self.identities.get_or_insert_with(|| Identities::gather(config.identities.clone(), log));
         // Nobody is asked for a passphrase before it is known that a key is wanted.
-        let first = identities.list.first();
-        if first.is_some_and(|first| first.explicit && first.public.is_some()) && self.try_key(log) {
+        let Some(first) = identities.list.first().filter(|first| first.explicit) else { return };
+        // What counts for this user the server may say only with its answer to `none`. With RSA that decides how to sign; with
+        // another key, whether to.
+        let server = self.packets.server_sig_algs();
+        let one_way = first.public.as_ref().is_some_and(|public| {
+            public.plain().key_type() != "ssh-rsa"
+                && choose_algorithm(public, &config.pubkey_algorithms, server.as_deref()).is_some()
+        });
+        if one_way && self.try_next_key(log) {
             self.method = PUBLICKEY;
         }
     }
@@ -278,60 +285,69 @@ impl Login<'_> {
         ))
     }
 
-    /// Offers the next key, or signs with it at once where that needs nobody. False: there is none left.
+    /// Offers the next key that can be used. False: there is none left.
     fn try_key(&mut self, log: &mut Log<'_>) -> bool {
+        let config = self.config;
+        let count = self
+            .identities
+            .get_or_insert_with(|| Identities::gather(config.identities.clone(), log))
+            .list
+            .len();
+        while self.next_key < count {
+            if self.try_next_key(log) {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Offers the next key, or signs with it at once where that needs nobody. False: it cannot be used.
+    fn try_next_key(&mut self, log: &mut Log<'_>) -> bool {
         let config = self.config;
         let server = self.packets.server_sig_algs();
         self.machine.bind_host_key(self.packets.bound_host_key().as_deref());
-        let identities =
-            self.identities.get_or_insert_with(|| Identities::gather(config.identities.clone(), log));
-        while self.next_key < identities.list.len() {
-            let index = self.next_key;
-            self.next_key += 1;
-            let Some(identity) = identities.list.get(index) else { break };
-            let asks_passphrase = identity.public.is_none();
-            if asks_passphrase {
-                log.debug(|| format!("Trying private key: {}", identity.name));
-                if log.is_batch() || identities.load(index, log).is_err() {
-                    continue;
-                }
+        let Some(identities) = &mut self.identities else { return false };
+        let index = self.next_key;
+        self.next_key += 1;
+        let Some(identity) = identities.list.get(index) else { return false };
+        let asks_passphrase = identity.public.is_none();
+        if asks_passphrase {
+            log.debug(|| format!("Trying private key: {}", identity.name));
+            if log.is_batch() || identities.load(index, log).is_err() {
+                return false;
             }
-            let Some(identity) = identities.list.get(index) else { break };
-            let Some(public) = identity.public.clone() else { continue };
-            if public.plain().key_type() == "ssh-rsa" && public.bits() < config.required_rsa_size as usize {
-                log.debug(|| format!("Skipping key {}: RSA key too small", identity.name));
-                continue;
-            }
-            let Some(algorithm) = choose_algorithm(&public, &config.pubkey_algorithms, server.as_deref())
-            else {
-                log.debug(|| {
-                    format!("Skipping {} key {} - no mutual algorithm", public.key_type(), identity.name)
-                });
-                continue;
-            };
-            if identities.signer(index).is_none() {
-                log.debug(|| format!("no private key for certificate \"{}\"", identity.name));
-                continue;
-            }
-            log.debug(|| {
-                format!("Offering public key: {}", identity.describe(config.identities.fingerprint))
-            });
-            if identities.is_ready(index) {
-                log.debug2(|| format!("signing at once with key {}", identity.name));
-                let data = self.machine.signature_data(&algorithm, public.blob());
-                match identities.sign(index, &algorithm, &data, log) {
-                    Ok(signature) => {
-                        self.machine.signed_key(&algorithm, public.blob(), &signature, self.packets.sink());
-                    }
-                    Err(SignFailure::Skip) => continue,
-                }
-            } else {
-                self.machine.offer_key(&algorithm, public.blob(), self.packets.sink());
-            }
-            self.used_key = Some(index);
-            return true;
         }
-        false
+        let Some(identity) = identities.list.get(index) else { return false };
+        let Some(public) = identity.public.clone() else { return false };
+        if public.plain().key_type() == "ssh-rsa" && public.bits() < config.required_rsa_size as usize {
+            log.debug(|| format!("Skipping key {}: RSA key too small", identity.name));
+            return false;
+        }
+        let Some(algorithm) = choose_algorithm(&public, &config.pubkey_algorithms, server.as_deref()) else {
+            log.debug(|| {
+                format!("Skipping {} key {} - no mutual algorithm", public.key_type(), identity.name)
+            });
+            return false;
+        };
+        if identities.signer(index).is_none() {
+            log.debug(|| format!("no private key for certificate \"{}\"", identity.name));
+            return false;
+        }
+        log.debug(|| format!("Offering public key: {}", identity.describe(config.identities.fingerprint)));
+        if identities.is_ready(index) {
+            log.debug2(|| format!("signing at once with key {}", identity.name));
+            let data = self.machine.signature_data(&algorithm, public.blob());
+            match identities.sign(index, &algorithm, &data, log) {
+                Ok(signature) => {
+                    self.machine.signed_key(&algorithm, public.blob(), &signature, self.packets.sink());
+                }
+                Err(SignFailure::Skip) => return false,
+            }
+        } else {
+            self.machine.offer_key(&algorithm, public.blob(), self.packets.sink());
+        }
+        self.used_key = Some(index);
+        true
     }
 
     /// Lets this host vouch for the user, with its next key. False: there is none left, or nobody signs with one.
