@@ -16,7 +16,7 @@ fn log_in(lab: &Lab, port: u16, options: &[&str]) -> Ran {
 /// The key was signed with before the server had said which methods it takes.
 fn went_ahead(ran: &Ran) -> bool {
     let at = |text: &str| ran.err.find(text).unwrap_or_else(|| panic!("{text}: {}", ran.err));
-    at("Signing with key: ") < at("Authentications that can continue: ")
+    at("Offering public key: ") < at("Authentications that can continue: ")
 }
 
 #[track_caller]
