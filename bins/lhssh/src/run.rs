@@ -46,7 +46,8 @@ pub(crate) fn run(options: &Options, wanted: Wanted, ui: &mut TerminalUi) -> u8 
     set_service_quality(options, &mut client, plan.tty);
     let status = match session(options, plan, tunnel, &mut client, ui) {
         Ok(status) => status,
-        Err(error) => report(options, &error, ui),
+        // The error is the last word: scripts look for it there.
+        Err(error) => return report(options, &error, ui),
     };
     if options.log_level >= LogLevel::Verbose {
         let transport = client.driver().link().transport();
