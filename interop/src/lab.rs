@@ -54,6 +54,10 @@ fn make_key(keygen: &Path, file: &Path, kind: &str, bits: &str) {
 fn watch() -> Sender<()> {
     let (alive, ended) = channel::<()>();
     let test = std::thread::current().name().unwrap_or("?").to_owned();
+    // Other programs than tests take the time they take.
+    if test == "main" {
+        return alive;
+    }
     std::thread::spawn(move || {
         if ended.recv_timeout(TEST_LIMIT) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
             eprintln!("{test} hangs: it has not ended after {} s", TEST_LIMIT.as_secs());

@@ -8,6 +8,7 @@ mod go;
 mod python;
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -164,7 +165,11 @@ fn output_of(place: &Place, name: &str, command: &mut Command) -> Result<String,
     let failed = |error: std::io::Error| Missing(format!("{}: {error}", log.display()));
     let file = fs::File::create(&log).map_err(failed)?;
     let errors = file.try_clone().map_err(failed)?;
-    command.stdin(Stdio::null()).stdout(file).stderr(errors).env_remove("SSH_AUTH_SOCK");
+    // Of its own: some compare what `/tmp` holds with what a server says of it a moment later.
+    let folder = tempfile::tempdir().map_err(failed)?;
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o1777)).map_err(failed)?;
+    command.stdin(Stdio::null()).stdout(file).stderr(errors);
+    command.env_remove("SSH_AUTH_SOCK").env("TMPDIR", folder.path());
     // How it ended shows in what it said of its tests.
     command.status().map_err(|error| Missing(format!("{command:?}: {error}")))?;
     println!("suites: {name}: what it said is in {}", log.display());

@@ -156,7 +156,7 @@ impl Job {
         Ok(number)
     }
 
-    /// Nothing came of [`Further::another`].
+    /// Nothing came of [`Further::another`](crate::Further::another).
     pub fn another_failed(&self) {
         self.lock().engine.connection_refused();
     }
