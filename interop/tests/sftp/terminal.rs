@@ -71,7 +71,8 @@ fn interrupt_a_copy(lab: &Lab, args: &[String]) {
         terminal.expect("Interrupt");
         terminal.expect("sftp> ");
         assert!(!lab.path("copy").exists(), "{verb}: half a file under its final name");
-        assert_eq!(parts(lab), 1, "{verb}");
+        // None, if nothing had come yet.
+        assert!(parts(lab) <= 1, "{verb}");
         // The session is as it was, and can go on with it.
         terminal.send("pwd\n");
         terminal.expect("Remote working directory: ");

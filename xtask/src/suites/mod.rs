@@ -168,6 +168,7 @@ fn output_of(place: &Place, name: &str, command: &mut Command) -> Result<String,
     // Of its own: some compare what `/tmp` holds with what a server says of it a moment later.
     let folder = tempfile::tempdir().map_err(failed)?;
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o1777)).map_err(failed)?;
+    fs::write(folder.path().join("something"), "to list").map_err(failed)?;
     command.stdin(Stdio::null()).stdout(file).stderr(errors);
     command.env_remove("SSH_AUTH_SOCK").env("TMPDIR", folder.path());
     // How it ended shows in what it said of its tests.
