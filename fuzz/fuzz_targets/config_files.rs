@@ -42,6 +42,6 @@ fuzz_target!(|bytes: &[u8]| {
     if let Ok(config) = client::load(&request, &Nothing) {
         let _ = config.dump(&|_| vec!["a".to_owned()]);
         let _ = config.identity_files(&Nothing);
-        let _ = config.user_known_hosts_files(&Nothing);
+        let _ = config.user_known_hosts_files();
     }
 });
