@@ -14,6 +14,15 @@ use crate::{Attrs, OpenFlags, StatVfs, StatusCode};
 pub trait FileSystem {
     /// Opens a file. `permissions` (bits below 0o10000) count when it is made.
     fn open(&mut self, path: &[u8], flags: OpenFlags, permissions: Option<u32>) -> io::Result<Box<dyn File>>;
+    /// Makes a file without a name in `folder` (empty: where relative paths start), for reading and writing. Nobody sees it
+    /// before [`FileSystem::give_name`], and nothing is left of it when it is dropped before that.
+    fn open_unnamed(&mut self, _folder: &[u8], _permissions: u32) -> io::Result<Box<dyn File>> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+    /// Gives a file of [`FileSystem::open_unnamed`] its name. Fails where there is something, a symlink as well.
+    fn give_name(&mut self, _file: &dyn File, _path: &[u8]) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
     /// Opens a directory for listing.
     fn open_dir(&mut self, path: &[u8]) -> io::Result<Box<dyn Directory>>;
     /// Attributes of what `path` names; a final symlink is followed when `follow`.
@@ -65,6 +74,14 @@ pub trait File {
     fn set_attrs(&mut self, attrs: &Attrs) -> io::Result<()>;
     /// Where data are, from `offset` on; [`crate::keep::MAX_RANGES`] at most.
     fn data_ranges(&mut self, _offset: u64) -> io::Result<Ranges> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+    /// As [`FileSystem::xattrs`].
+    fn xattrs(&mut self, _wanted: u32) -> io::Result<Xattrs> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+    /// As [`FileSystem::set_xattrs`].
+    fn set_xattrs(&mut self, _wanted: u32, _xattrs: &Xattrs) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
     /// fsync(2).

@@ -23,6 +23,7 @@ pub mod fs;
 pub mod glob;
 pub mod in_place;
 pub mod keep;
+pub mod kept;
 mod local;
 pub mod protocol;
 mod reply;
@@ -32,7 +33,9 @@ mod session;
 mod sum;
 
 pub use attrs::{Attrs, Limits, StatVfs, mode};
-pub use local::{LocalFs, data_ranges, set_xattrs, xattrs};
+pub use local::{
+    LocalFs, data_ranges, give_name, open_unnamed, set_xattrs, set_xattrs_of_open, xattrs, xattrs_of_open,
+};
 pub use protocol::{OpenFlags, PacketType, StatusCode, extension};
 pub use reply::{Data, Handle, Name, Reply, ReplyBody, ReplyWriter, Status};
 pub use request::{BadRequest, BadRequestKind, Request};

@@ -8,6 +8,7 @@ use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Timespec, Timestamps};
 use rustix::io::Errno;
 
 use lh_crypto::Hash;
+use lh_sftp::keep::Xattrs;
 use lh_sftp::{PieceSum, RunningSum, data_ranges, set_xattrs, xattrs};
 
 use crate::end::{AsFound, Change, DIGEST_BLOCK, Done, Entry, Fault, Handle, Info, Kind, Op, Outcome, Times};
@@ -157,10 +158,15 @@ fn as_path(path: &[u8]) -> &std::path::Path {
     std::path::Path::new(std::ffi::OsStr::from_bytes(path))
 }
 
-/// lchown(2); `u32::MAX` leaves what there is.
-fn chown(path: &[u8], (user, group): (u32, u32)) -> Result<(), Errno> {
+/// `u32::MAX` leaves what there is.
+fn ids_of((user, group): (u32, u32)) -> (Option<rustix::fs::Uid>, Option<rustix::fs::Gid>) {
     let user = (user != u32::MAX).then(|| rustix::fs::Uid::from_raw(user));
-    let group = (group != u32::MAX).then(|| rustix::fs::Gid::from_raw(group));
+    (user, (group != u32::MAX).then(|| rustix::fs::Gid::from_raw(group)))
+}
+
+/// lchown(2).
+fn chown(path: &[u8], ids: (u32, u32)) -> Result<(), Errno> {
+    let (user, group) = ids_of(ids);
     rustix::fs::chownat(CWD, path, user, group, AtFlags::SYMLINK_NOFOLLOW)
 }
 
@@ -179,6 +185,32 @@ fn open_part(path: &[u8], mode: u32, as_found: AsFound) -> Outcome {
     let fd = rustix::fs::open(path, flags, Mode::from_raw_mode(mode & 0o777 | 0o200))?;
     let info = info(&rustix::fs::fstat(&fd)?);
     Ok(Done::Opened(Handle::Local(Arc::new(fd)), Some(info)))
+}
+
+/// A file without a name in the folder of `path`, and its name in the end; see [`lh_sftp::open_unnamed`].
+pub(crate) fn open_unnamed(path: &[u8], mode: u32) -> std::io::Result<Handle> {
+    let folder = as_path(path).parent().unwrap_or_else(|| as_path(b"/"));
+    Ok(Handle::Local(Arc::new(lh_sftp::open_unnamed(folder, mode & 0o777 | 0o200)?)))
+}
+
+pub(crate) fn give_name(handle: &Handle, path: &[u8]) -> std::io::Result<()> {
+    lh_sftp::give_name(local(handle)?, as_path(path))
+}
+
+/// The extended attributes of an open file.
+pub(crate) fn xattrs_of_open(handle: &Handle, wanted: u32) -> std::io::Result<Xattrs> {
+    lh_sftp::xattrs_of_open(local(handle)?, wanted)
+}
+
+/// Gives an open file these and no others.
+pub(crate) fn set_xattrs_of_open(handle: &Handle, wanted: u32, xattrs: &Xattrs) -> Result<(), Fault> {
+    lh_sftp::set_xattrs_of_open(local(handle)?, wanted, xattrs).map_err(fault)
+}
+
+/// Whether the file begins with this, as it gives it back.
+pub(crate) fn holds(handle: &Handle, data: &[u8]) -> Result<bool, Fault> {
+    let mut back = vec![0; data.len()];
+    Ok(read_full(handle, 0, &mut back)? == data.len() && back == data)
 }
 
 fn digests(handle: &Handle, offset: u64, len: u64) -> Outcome {
@@ -320,9 +352,9 @@ fn set_handle(fd: BorrowedFd<'_>, change: Change) -> Result<(), Errno> {
     if let Some(size) = change.size {
         rustix::fs::ftruncate(fd, size)?;
     }
-    if let Some((user, group)) = change.ids {
-        let (user, group) = (rustix::fs::Uid::from_raw(user), rustix::fs::Gid::from_raw(group));
-        rustix::fs::fchown(fd, Some(user), Some(group))?;
+    if let Some(ids) = change.ids {
+        let (user, group) = ids_of(ids);
+        rustix::fs::fchown(fd, user, group)?;
     }
     if let Some(mode) = change.mode {
         rustix::fs::fchmod(fd, Mode::from_raw_mode(mode))?;

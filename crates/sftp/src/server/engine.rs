@@ -79,6 +79,7 @@ pub struct Server {
     pub(super) handles: Handles,
     pub(super) copy: Option<CopyJob>,
     pub(super) check: Option<CheckJob>,
+    pub(super) placing: super::put::Placing,
     /// Pairs that ATTRS are to have ([`crate::keep`]).
     pub(super) wanted: u32,
     pub(super) log: Box<dyn LogSink>,
@@ -112,6 +113,7 @@ impl Server {
             handles: Handles::default(),
             copy: None,
             check: None,
+            placing: super::put::Placing::default(),
             wanted: 0,
             log,
             input: Chunks::default(),

@@ -80,6 +80,11 @@ impl Handles {
         self.files
     }
 
+    /// The last number goes to the next file: nothing has come of its own.
+    pub(super) const fn take_back_number(&mut self) {
+        self.files -= 1;
+    }
+
     /// The caller has checked that there may be one more.
     pub(super) fn insert(&mut self, open: Open) -> [u8; 8] {
         let slot = self.free.pop().unwrap_or_else(|| {

@@ -19,6 +19,8 @@ mod finish;
 mod found;
 mod small;
 
+pub(super) use small::Habits;
+
 use std::time::Instant;
 
 use crate::Event;
@@ -118,7 +120,12 @@ impl Place {
 
 /// The tag of a file's copy; none where there is no telling one state of the source from another.
 fn tag_of(item: &Item) -> Option<Tag> {
-    let size = item.info.size.filter(|&size| size > 0)?;
+    tag_with(item, item.info.size)
+}
+
+/// The same of one that turned out to be of this size.
+fn tag_with(item: &Item, size: Option<u64>) -> Option<Tag> {
+    let size = size.filter(|&size| size > 0)?;
     Some(journal::tag(&item.source, &item.target, size, item.info.times?.modification))
 }
 
