@@ -29,10 +29,8 @@ fn all_of(path: &Path) -> (u32, u32, u32, i64, i64, Vec<Option<Vec<u8>>>) {
 }
 
 fn names(root: &Path) -> Vec<String> {
-    let mut names: Vec<_> = fs::read_dir(root)
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .collect();
+    let mut names: Vec<_> =
+        fs::read_dir(root).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     names.sort();
     names
 }

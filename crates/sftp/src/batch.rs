@@ -249,11 +249,9 @@ pub fn read_got(fields: &[u8]) -> Result<Vec<Got<'_>>> {
 /// Reads one file of the reply.
 pub(crate) fn read_one<'a>(reader: &mut Reader<'a>) -> Result<Got<'a>> {
     Ok(match StatusCode(reader.u32()?) {
-        StatusCode::OK => Ok(GotFile {
-            attrs: Attrs::read(reader)?,
-            whole: reader.boolean()?,
-            data: reader.string()?,
-        }),
+        StatusCode::OK => {
+            Ok(GotFile { attrs: Attrs::read(reader)?, whole: reader.boolean()?, data: reader.string()? })
+        }
         code => Err((code, String::from_utf8_lossy(reader.string()?).into_owned())),
     })
 }

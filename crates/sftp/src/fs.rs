@@ -8,6 +8,7 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::BorrowedFd;
 
 use crate::keep::{Ranges, Xattrs};
+use crate::whole::{Made, Whole};
 use crate::{Attrs, OpenFlags, StatVfs, StatusCode};
 
 /// A tree of files.
@@ -22,6 +23,11 @@ pub trait FileSystem {
     /// Gives a file of [`FileSystem::open_unnamed`] its name. Fails where there is something, a symlink as well.
     fn give_name(&mut self, _file: &dyn File, _path: &[u8]) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
+    }
+    /// Makes whole files where nothing is yet, see [`crate::whole::make`]; one result for each. Of two with the same name none is
+    /// said to be made where that would not be the later one.
+    fn make_whole(&mut self, files: &[Whole<'_>]) -> Vec<Made> {
+        files.iter().map(|file| crate::whole::make(self, file)).collect()
     }
     /// Opens a directory for listing.
     fn open_dir(&mut self, path: &[u8]) -> io::Result<Box<dyn Directory>>;

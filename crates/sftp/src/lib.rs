@@ -31,11 +31,10 @@ mod request;
 pub mod server;
 mod session;
 mod sum;
+pub mod whole;
 
 pub use attrs::{Attrs, Limits, StatVfs, mode};
-pub use local::{
-    LocalFs, data_ranges, give_name, open_unnamed, set_xattrs, set_xattrs_of_open, xattrs, xattrs_of_open,
-};
+pub use local::{LocalFs, data_ranges, set_xattrs, set_xattrs_of_open, xattrs, xattrs_of_open};
 pub use protocol::{OpenFlags, PacketType, StatusCode, extension};
 pub use reply::{Data, Handle, Name, Reply, ReplyBody, ReplyWriter, Status};
 pub use request::{BadRequest, BadRequestKind, Request};

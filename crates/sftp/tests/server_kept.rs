@@ -72,7 +72,7 @@ fn files_appear_whole_over_nothing_over_others_and_over_links() {
     fs::write(at("led-to"), b"before").unwrap();
     symlink("led-to", at("link")).unwrap();
     // Left by somebody who was interrupted.
-    fs::write(at("d/.new2.lhpart"), b"half").unwrap();
+    fs::write(at(".old.lhpart"), b"half").unwrap();
     let mut peer = peer(dir.path(), &[]);
     let attrs = Attrs::with_permissions(0o666);
     let file = |name: &'static str| (name, attrs, name.as_bytes(), Xattrs::new());
@@ -91,10 +91,10 @@ fn files_appear_whole_over_nothing_over_others_and_over_links() {
     assert_eq!(names(&at("d")), ["new2", "new3"]);
     assert_eq!(names(dir.path()), ["d", "fresh", "led-to", "link", "new", "old", "other", "twice"]);
     let failed = failures(put(&mut peer, PLACED, &[file("none/x"), file("d")]));
-    assert_eq!(failed.iter().map(|failed| (failed.index, failed.step)).collect::<Vec<_>>(), [
-        (0, PutStep::Open),
-        (1, PutStep::Open)
-    ]);
+    assert_eq!(
+        failed.iter().map(|failed| (failed.index, failed.step)).collect::<Vec<_>>(),
+        [(0, PutStep::Open), (1, PutStep::Open)]
+    );
     // Every file has one account, whichever way it went; what could not be opened has its own.
     let files = peer.log.files.lock().unwrap();
     let numbers: std::collections::BTreeSet<_> = files.iter().map(|event| event.number).collect();
@@ -115,8 +115,7 @@ fn attributes_go_with_the_files_and_others_go_away() {
     let of = |value: &[u8]| vec![(b"user.kind".to_vec(), value.to_vec())];
     let long = of(&[7; 1500]);
     for flags in [flags, flags & !PUT_PLACED] {
-        let all =
-            [("a", attrs, &b"text"[..], of(b"odd")), ("b", attrs, &b""[..], Xattrs::new())];
+        let all = [("a", attrs, &b"text"[..], of(b"odd")), ("b", attrs, &b""[..], Xattrs::new())];
         assert_eq!(failures(put(&mut peer, flags, &all)), []);
         let found = |name: &str| lh_sftp::xattrs(&dir.path().join(name), XATTRS).unwrap();
         assert_eq!((found("a"), found("b")), (of(b"odd"), Xattrs::new()));

@@ -170,7 +170,7 @@ fn chown(path: &[u8], ids: (u32, u32)) -> Result<(), Errno> {
     rustix::fs::chownat(CWD, path, user, group, AtFlags::SYMLINK_NOFOLLOW)
 }
 
-fn fault(error: std::io::Error) -> Fault {
+pub(crate) fn fault(error: std::io::Error) -> Fault {
     Errno::from_io_error(&error).map_or_else(|| Fault::other(error.to_string()), Fault::from)
 }
 
@@ -185,16 +185,6 @@ fn open_part(path: &[u8], mode: u32, as_found: AsFound) -> Outcome {
     let fd = rustix::fs::open(path, flags, Mode::from_raw_mode(mode & 0o777 | 0o200))?;
     let info = info(&rustix::fs::fstat(&fd)?);
     Ok(Done::Opened(Handle::Local(Arc::new(fd)), Some(info)))
-}
-
-/// A file without a name in the folder of `path`, and its name in the end; see [`lh_sftp::open_unnamed`].
-pub(crate) fn open_unnamed(path: &[u8], mode: u32) -> std::io::Result<Handle> {
-    let folder = as_path(path).parent().unwrap_or_else(|| as_path(b"/"));
-    Ok(Handle::Local(Arc::new(lh_sftp::open_unnamed(folder, mode & 0o777 | 0o200)?)))
-}
-
-pub(crate) fn give_name(handle: &Handle, path: &[u8]) -> std::io::Result<()> {
-    lh_sftp::give_name(local(handle)?, as_path(path))
 }
 
 /// The extended attributes of an open file.
@@ -259,19 +249,8 @@ pub(crate) fn sum_written(
     len: usize,
     sum: &mut RunningSum,
 ) -> Result<(), Fault> {
-    let mut piece = PieceSum::new(offset);
-    let mut buffer = vec![0; len.min(256 * 1024)];
-    let mut done = 0;
-    while done < len {
-        let want = (len - done).min(buffer.len());
-        match read_full(handle, offset + done as u64, &mut buffer[..want])? {
-            0 => break,
-            got => {
-                piece.update(&buffer[..got]);
-                done += got;
-            }
-        }
-    }
+    let read = |at: u64, room: &mut [u8]| read_full(handle, at, room);
+    let piece = PieceSum::read_back(offset, len, read)?;
     sum.finish_piece(piece);
     Ok(())
 }

@@ -8,6 +8,7 @@ mod extras;
 mod file;
 mod real_path;
 mod unnamed;
+mod whole;
 
 use std::borrow::Cow;
 use std::ffi::OsStr;
@@ -21,11 +22,12 @@ use rustix::io::Errno;
 
 use crate::fs::{Directory, File, FileSystem};
 use crate::keep::Xattrs;
+use crate::whole::{Made, Whole};
 use crate::{Attrs, OpenFlags, StatVfs};
 use file::{LocalDir, LocalFile};
+use unnamed::{give_name, open_unnamed};
 
 pub use extras::{data_ranges, set_xattrs, set_xattrs_of_open, xattrs, xattrs_of_open};
-pub use unnamed::{give_name, open_unnamed};
 
 /// A [`FileSystem`] over the host's files, with the rights of the process.
 #[derive(Debug, Clone)]
@@ -34,13 +36,14 @@ pub struct LocalFs {
     umask: Option<Mode>,
     /// Asked for once: it is wanted for each file that is opened.
     max_open: OnceLock<u64>,
+    cores: OnceLock<usize>,
 }
 
 impl LocalFs {
     /// Relative paths start at `start` (sftp-server's `-d`), which should be absolute. The process's own working
     /// directory is neither used nor changed.
     pub fn new(start: impl Into<PathBuf>) -> Self {
-        Self { start: start.into(), umask: None, max_open: OnceLock::new() }
+        Self { start: start.into(), umask: None, max_open: OnceLock::new(), cores: OnceLock::new() }
     }
 
     /// Makes files and directories under this umask (sftp-server's `-u`) instead of the process's. Other
@@ -109,6 +112,10 @@ impl FileSystem for LocalFs {
             Some(file) => give_name(file, &self.path(path)),
             None => Err(io::ErrorKind::Unsupported.into()),
         }
+    }
+
+    fn make_whole(&mut self, files: &[Whole<'_>]) -> Vec<Made> {
+        whole::make_whole(self, files)
     }
 
     fn open_dir(&mut self, path: &[u8]) -> io::Result<Box<dyn Directory>> {

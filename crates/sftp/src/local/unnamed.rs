@@ -10,11 +10,9 @@ use std::path::Path;
 use rustix::fs::{self, AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;
 
-/// A new file in `folder`, for reading and writing, without a name. The umask counts, as for any new file.
-///
-/// # Errors
+/// A new file in `folder`, for reading and writing, without a name. The umask counts, as for any new file. Fails with
 /// [`io::ErrorKind::Unsupported`] where the file system has no such files; else what open(2) says.
-pub fn open_unnamed(folder: &Path, permissions: u32) -> io::Result<OwnedFd> {
+pub(super) fn open_unnamed(folder: &Path, permissions: u32) -> io::Result<OwnedFd> {
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
     let how = OFlags::RDWR | OFlags::TMPFILE | OFlags::NOCTTY | OFlags::CLOEXEC;
     match fs::open(folder, how, Mode::from_bits_truncate(permissions & 0o7777)) {
@@ -24,11 +22,9 @@ pub fn open_unnamed(folder: &Path, permissions: u32) -> io::Result<OwnedFd> {
     }
 }
 
-/// Gives a file of [`open_unnamed`] its name, in the same file system. Nothing is replaced, and no link followed.
-///
-/// # Errors
+/// Gives a file of [`open_unnamed`] its name, in the same file system. Nothing is replaced, and no link followed. Fails with
 /// [`io::ErrorKind::AlreadyExists`] where there is something; else what linkat(2) says.
-pub fn give_name(file: impl AsFd, path: &Path) -> io::Result<()> {
+pub(super) fn give_name(file: impl AsFd, path: &Path) -> io::Result<()> {
     let file: BorrowedFd<'_> = file.as_fd();
     match fs::linkat(file, c"", CWD, path, AtFlags::EMPTY_PATH) {
         // Before Linux 6.10 that is for the superuser alone, and others go by way of /proc.

@@ -27,24 +27,31 @@ impl Server {
         let Some(files) = files.filter(|files| files.iter().map(size).sum::<usize>() <= GET_BUDGET) else {
             return self.reply_status(id, StatusCode::BAD_MESSAGE);
         };
-        let mut reply = Vec::new();
-        reply.put_u32(count);
-        let mut room = Vec::new();
-        for file in &files {
-            room.resize(file.len as usize, 0);
-            let mut xattrs = None;
-            let got: Got<'_> = self.get_file(file, &mut room, flags, &mut xattrs).map_err(|error| {
-                let (code, text) = (status_of(&error), text_of(&error));
-                self.log_line(LogLevel::Info, format_args!("sent status {text}"));
-                (code, text)
+        self.reply_while(|server, mut reply| {
+            reply.extended(id, |reply| {
+                reply.put_u32(count);
+                let mut room = Vec::new();
+                for file in &files {
+                    room.resize(file.len as usize, 0);
+                    server.write_file(file, &mut room, flags, reply);
+                }
             });
-            write_got(&got, &mut reply);
-            if flags != 0 && got.is_ok() {
-                kept::write_got(xattrs.as_ref(), &mut reply);
-            }
-        }
+        });
         self.did_extra_work(files.len());
-        self.reply().extended(id, |out| out.put_bytes(&reply));
+    }
+
+    /// Appends one file to the answer, or why there is none.
+    fn write_file(&mut self, file: &GetFile<'_>, room: &mut [u8], kinds: u32, reply: &mut Vec<u8>) {
+        let mut xattrs = None;
+        let got: Got<'_> = self.get_file(file, room, kinds, &mut xattrs).map_err(|error| {
+            let (code, text) = (status_of(&error), text_of(&error));
+            self.log_line(LogLevel::Info, format_args!("sent status {text}"));
+            (code, text)
+        });
+        write_got(&got, reply);
+        if kinds != 0 && got.is_ok() {
+            kept::write_got(xattrs.as_ref(), reply);
+        }
     }
 
     /// `xattrs` become those of the `kinds`, where they can be had.

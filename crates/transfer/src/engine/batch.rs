@@ -302,9 +302,7 @@ impl Engine {
             }
             Ok(Done::Got(got)) if got.len() == batch.files.len() => {
                 self.flow.grow(batch.bytes, &self.options);
-                for (small, got) in batch.files.into_iter().zip(got) {
-                    self.file_got(small, batch.started, got);
-                }
+                self.files_got(batch, got);
             }
             outcome => {
                 // Nothing is known of any of them.
@@ -343,34 +341,51 @@ impl Engine {
         }
     }
 
-    fn file_got(&mut self, mut small: Small, started: Instant, got: Result<Got, Fault>) {
+    fn files_got(&mut self, batch: Batch, got: Vec<Result<Got, Fault>>) {
+        let both = batch.files.into_iter().zip(got);
+        let files: Vec<_> = both.filter_map(|(small, got)| self.file_got(small, got)).collect();
+        let mut made = self.make_unnamed(files.iter().map(|(small, got)| (&small.item, got))).into_iter();
+        for (small, got) in files {
+            let made = self.made_unnamed(&small.item, made.next());
+            match made.unwrap_or_else(|| self.write_small(&small, &got)) {
+                Ok(()) => {
+                    self.summary.bytes += small.size;
+                    self.small_done(small, batch.started);
+                }
+                Err((deed, fault)) => self.small_failed(small, deed, &fault),
+            }
+        }
+    }
+
+    /// A file that came whole; others go their way.
+    fn file_got(&mut self, mut small: Small, got: Result<Got, Fault>) -> Option<(Small, Got)> {
         let got = match got {
             Ok(got) => got,
-            Err(fault) => return self.small_failed(small, Deed::OpenSource, &fault),
+            Err(fault) => {
+                self.small_failed(small, Deed::OpenSource, &fault);
+                return None;
+            }
         };
         let len = got.data.len() as u64;
         if small.size == 0 && !got.whole {
             // Longer than anybody could know.
-            return self.begin_ordinary_file(small.id, small.item);
+            self.begin_ordinary_file(small.id, small.item);
+            return None;
         }
         if self.options.keep.xattr_kinds() != 0 && got.xattrs.is_none() {
             // More than fits here.
             small.item.alone = true;
-            return self.begin_ordinary_file(small.id, small.item);
+            self.begin_ordinary_file(small.id, small.item);
+            return None;
         }
         if small.size > 0 && len < small.size {
             let fault = shrank(len, small.size);
-            return self.small_failed(small, Deed::ReadSource, &fault);
+            self.small_failed(small, Deed::ReadSource, &fault);
+            return None;
         }
         small.item.info = got.info;
         small.size = len;
-        match self.write_small(&small, &got) {
-            Ok(()) => {
-                self.summary.bytes += len;
-                self.small_done(small, started);
-            }
-            Err((deed, fault)) => self.small_failed(small, deed, &fault),
-        }
+        Some((small, got))
     }
 
     /// A whole file onto this host, overwritten in place as any other.

@@ -2,6 +2,11 @@
 
 use std::io::ErrorKind;
 
+use lh_sftp::batch::PutStep;
+use lh_sftp::fs::FileSystem as _;
+use lh_sftp::whole::{Made, Whole};
+use lh_sftp::{Attrs, LocalFs};
+
 use crate::end::{AsFound, Change, Done, Fault, FaultKind, Got, Handle, Kind, Op};
 use crate::local;
 use crate::options::Verify;
@@ -9,16 +14,24 @@ use crate::wording::Deed;
 
 use super::super::Engine;
 use super::super::dirs::Item;
-use super::super::extras::Extras;
+use super::super::extras::{Extras, Lack};
 use super::{is_full, part_name, tag_of, tag_with};
 
 /// What has been learnt of the place where small files are written to.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(in crate::engine) struct Habits {
     /// Files cannot be without a name there.
     named: bool,
     /// The last file replaced another: so will the next, perhaps.
     replacing: bool,
+    /// This host.
+    fs: LocalFs,
+}
+
+impl Default for Habits {
+    fn default() -> Self {
+        Self { named: false, replacing: false, fs: LocalFs::new("") }
+    }
 }
 
 impl Engine {
@@ -37,15 +50,75 @@ impl Engine {
         }
     }
 
+    /// Makes all of these on this host, none of which is seen before it is complete; nothing where that is not the way.
+    pub(in crate::engine) fn make_unnamed<'a>(
+        &mut self,
+        files: impl Iterator<Item = (&'a Item, &'a Got)>,
+    ) -> Vec<Made> {
+        if !self.options.atomic || self.habits.named || self.habits.replacing {
+            return Vec::new();
+        }
+        let (options, kinds) = (&self.options, self.options.keep.xattr_kinds());
+        let whole = |(item, got): (&'a Item, &'a Got)| {
+            let ids = options.keep.ids_to_keep(got.info.ids);
+            let change = Change {
+                mode: got.info.mode.map(|mode| mode & if ids.is_some() { 0o7777 } else { 0o777 }),
+                times: got.info.times,
+                ..Change::default()
+            };
+            Whole {
+                path: &item.target,
+                data: &got.data,
+                // Writable while it is being written, as scp has it.
+                made_with: got.info.mode.unwrap_or(0o666) & 0o777 | 0o200,
+                compared: options.verify != Verify::Off,
+                ids,
+                xattrs: got.xattrs.as_ref().map(|xattrs| (kinds, xattrs)),
+                attrs: if options.preserve { change.to_attrs(true) } else { Attrs::NONE },
+            }
+        };
+        let files: Vec<_> = files.map(whole).collect();
+        self.habits.fs.make_whole(&files)
+    }
+
+    /// What came of it; `None` where the file has to be written in another way.
+    pub(in crate::engine) fn made_unnamed(
+        &mut self,
+        item: &Item,
+        made: Option<Made>,
+    ) -> Option<Result<(), (Deed, Fault)>> {
+        let filled = match made? {
+            Made::Filled(filled) => filled,
+            Made::Exists => {
+                self.habits.replacing = true;
+                return None;
+            }
+            Made::Unsupported => {
+                self.habits.named = true;
+                return None;
+            }
+            Made::Refused => return None,
+        };
+        for (step, error) in filled.lacks {
+            let what = if step == PutStep::Owner { Lack::Owner } else { Lack::Xattrs };
+            self.lacks_at(what, &item.target, &local::fault(error));
+        }
+        Some(filled.outcome.map_err(|(step, error)| {
+            let deed = match step {
+                PutStep::Write if error.kind() == ErrorKind::InvalidData => Deed::VerifyTarget,
+                PutStep::Write => Deed::WriteTarget,
+                _ => Deed::FinishTarget,
+            };
+            (deed, local::fault(error))
+        }))
+    }
+
     /// Writes a whole file onto this host, where nobody sees it before it is complete. `None` where it has to be written in place.
     pub(in crate::engine) fn place_small(
         &mut self,
         item: &Item,
         got: &Got,
     ) -> Option<Result<(), (Deed, Fault)>> {
-        if let Some(done) = self.place_unnamed(item, got) {
-            return Some(done);
-        }
         let old = match local::perform(Op::Lstat(&item.target)) {
             Ok(Done::Info(old)) if old.kind == Kind::File && old.links.unwrap_or(1) < 2 => Some(old),
             Err(fault) if fault.kind == FaultKind::NotFound => {
@@ -70,38 +143,13 @@ impl Engine {
             return None;
         }
         let rename = Op::Rename { old: &part, new: &item.target };
-        let done = self.fill_small(&handle, item, got, old.and_then(|old| old.mode)).and_then(|()| {
-            local::perform(rename).map(drop).map_err(|fault| (Deed::PlaceTarget, fault))
-        });
+        let done = self
+            .fill_small(&handle, item, got, old.and_then(|old| old.mode))
+            .and_then(|()| local::perform(rename).map(drop).map_err(|fault| (Deed::PlaceTarget, fault)));
         if done.is_err() {
             let _ = local::perform(Op::Remove(&part));
         }
         Some(done)
-    }
-
-    /// Without a name until it is complete. `None` where that is not the way: something is there, or there are no such files.
-    fn place_unnamed(&mut self, item: &Item, got: &Got) -> Option<Result<(), (Deed, Fault)>> {
-        if self.habits.named || self.habits.replacing {
-            return None;
-        }
-        let handle = match local::open_unnamed(&item.target, got.info.mode.unwrap_or(0o666)) {
-            Err(error) if error.kind() == ErrorKind::Unsupported => {
-                self.habits.named = true;
-                return None;
-            }
-            handle => handle.ok()?,
-        };
-        let filled = self.fill_small(&handle, item, got, None);
-        if filled.is_ok()
-            && let Err(error) = local::give_name(&handle, &item.target)
-        {
-            match error.kind() {
-                ErrorKind::AlreadyExists => self.habits.replacing = true,
-                _ => self.habits.named = true,
-            }
-            return None;
-        }
-        Some(filled)
     }
 
     fn fill_small(
