@@ -85,6 +85,7 @@ fn events_are_json_and_say_what_held_the_copy_up() {
          assert end['failures'] == 0 and not end['lost'] and end['limited_by'] == 'request', end\n";
     lab.run(Path::new("python3"), &["-c", script]).ok("python reads the events");
     let ran = scp(&lab, server.port, &["-v", "-l", "16000", "blob", &there]).ok("-v");
+    assert!(ran.err.contains("lhscp: 1 file, "), "{}", ran.err);
     assert!(ran.err.contains("held up by the rate that was asked for (-l, --pace)"), "{}", ran.err);
 }
 
