@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use lh_interop::{Lab, Lhsshd, Ran, assert_same_file, eventually, make_blob, our};
+use lh_testkit::leftovers;
 
 fn scp(lab: &Lab, port: u16, words: &[&str]) -> Ran {
     let mut all = lab.client_options();
@@ -96,11 +97,8 @@ fn an_interrupt_leaves_something_to_go_on_with_and_says_so() {
     let server = Lhsshd::start(&lab, "");
     make_blob(&lab.path("blob"), 24_000_000);
     let there = format!("127.0.0.1:{}", lab.arg("there"));
-    let part = |lab: &Lab| {
-        let names = fs::read_dir(lab.dir()).unwrap().map(|entry| entry.unwrap().path());
-        let mut parts = names.filter(|path| path.extension().is_some_and(|end| end == "lhpart"));
-        parts.next().map(|path| fs::metadata(path).map_or(0, |meta| meta.len()))
-    };
+    let part =
+        |lab: &Lab| leftovers(lab.dir()).first().map(|path| fs::metadata(path).map_or(0, |meta| meta.len()));
     let child = Command::new(our("lhscp"))
         .args(lab.client_options())
         .args(["-P", &server.port_arg(), "-q", "-l", "32000", &lab.arg("blob"), &there])
