@@ -23,8 +23,8 @@ use crate::stats::Better;
 use crate::table::{Entry, Measured, Table, interleave};
 use crate::usage::descendants;
 
-/// Moments at which each end is killed.
-const MOMENTS: usize = 10;
+/// Moments at which each end is killed, unless `--rounds` says otherwise.
+const MOMENTS: usize = 20;
 
 /// The copy of one file, unless `--size` says otherwise.
 const FILE: u64 = 1_000_000_000;
@@ -40,6 +40,7 @@ pub(super) fn run(bench: &Bench) -> Result<Vec<Table>, String> {
     let size = if options.said.size || !options.smoke { options.size } else { 16 << 20 };
     let size = if options.said.size || options.smoke { size } else { FILE };
     let (moments, files) = if options.smoke { (1, 60) } else { (MOMENTS, options.files.unwrap_or(2000)) };
+    let moments = if options.said.rounds { options.rounds } else { moments };
     let with = Variation::of(&options.suites[0]);
     let relay = Relay::start()?;
     let mut tables = Vec::new();
@@ -72,7 +73,7 @@ pub(super) fn run(bench: &Bench) -> Result<Vec<Table>, String> {
                     let scene = Scene::new(bench, &relay, &who, &with, &task, source, &target);
                     let Some(mut scene) = scene else { continue };
                     // The same moments on every run, and others for each row.
-                    let mut dice = Dice(name.bytes().fold(1, |sum, byte| sum * 31 + u64::from(byte)));
+                    let mut dice = Dice::for_row(&name);
                     entries.push(Entry::new(name, who.role(), move || scene.trial(victim, dice.part())));
                 }
             }
@@ -107,6 +108,10 @@ impl Victim {
 struct Dice(u64);
 
 impl Dice {
+    fn for_row(name: &str) -> Self {
+        Self(name.bytes().fold(1, |sum: u64, byte| sum.wrapping_mul(31).wrapping_add(byte.into())))
+    }
+
     fn part(&mut self) -> f64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         PART.start + (self.0 >> 11) as f64 / (1_u64 << 53) as f64 * (PART.end - PART.start)
