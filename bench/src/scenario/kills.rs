@@ -5,6 +5,7 @@
 //! of the session's, and the same command is run again. What all attempts moved beyond what one undisturbed copy moves
 //! was sent again; logins and comparisons of the second attempt count as that too.
 
+use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -176,7 +177,7 @@ impl<'a> Scene<'a> {
             if let Ok(Some(status)) = child.try_wait() {
                 break match (kill, status.success()) {
                     (None, true) => Ok(()),
-                    (None, false) => Err(format!("{status}: {}", said(&mut child))),
+                    (None, false) => Err(format!("{status}: {}", self.said())),
                     (Some(_), _) => Err(format!("it ended before it could be killed: {status}")),
                 };
             }
@@ -205,9 +206,17 @@ impl<'a> Scene<'a> {
     fn start(&self) -> Result<Child, String> {
         let (program, args, env) = client_command(self.bench, &self.client.program, self.relay.port);
         let mut command = Command::new(&program);
-        command.args(args).envs(env).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        // No pipe: what nobody reads would fill it.
+        let said = File::create(self.bench.data("said")).map_err(|error| format!("its messages: {error}"))?;
+        command.args(args).envs(env).stdin(Stdio::null()).stdout(Stdio::null()).stderr(said);
         self.bench.surround(&mut command);
         command.spawn().map_err(|error| format!("{}: {error}", program.display()))
+    }
+
+    /// Its last words.
+    fn said(&self) -> String {
+        let text = std::fs::read(self.bench.data("said")).unwrap_or_default();
+        String::from_utf8_lossy(&text).lines().rev().take(3).collect::<Vec<_>>().join(" | ")
     }
 
     /// The copy is what the source is, and nothing else is left; removes it.
@@ -227,14 +236,6 @@ impl<'a> Scene<'a> {
             (false, _) => Err(format!("the copy differs: {}", String::from_utf8_lossy(&done.stdout).trim())),
         }
     }
-}
-
-fn said(child: &mut Child) -> String {
-    let mut text = String::new();
-    if let Some(err) = &mut child.stderr {
-        let _ = err.read_to_string(&mut text);
-    }
-    text.lines().rev().take(3).collect::<Vec<_>>().join(" | ")
 }
 
 /// All of the server but the process that listens.

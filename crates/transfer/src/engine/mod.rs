@@ -16,6 +16,7 @@
 //! | [`names`] | symbolic links, and further names of a file |
 //! | [`lanes`] | further channels for large files |
 //! | [`connections`] | when a further connection is worth having |
+//! | [`short`] | how much to have in flight where the path is short |
 //! | [`mod@write`] | how a WRITE gets into the send buffer |
 
 mod adopt;
@@ -33,6 +34,7 @@ mod lanes;
 mod names;
 mod place;
 mod prepare;
+mod short;
 mod write;
 
 use std::collections::VecDeque;
@@ -75,6 +77,9 @@ const MAX_REQUESTS: usize = 1024;
 /// Bytes of opened files whose data are not requested yet, from which on no further file is opened: an
 /// interrupted copy of large files should not leave dozens of empty ones.
 const OPEN_AHEAD: u64 = 16 << 20;
+
+/// Files at most that are named when a connection is lost.
+const LOSSES_TOLD: usize = 5;
 
 /// Queued request bytes from which on nothing new is begun.
 const QUEUE_LIMIT: usize = 128 * 1024;
@@ -143,6 +148,8 @@ pub struct Engine {
     connections: connections::Connections,
     names: Table<names::Name>,
     shared: names::SharedFiles,
+    /// When the first question was asked, until it is answered.
+    first_asked: Option<Instant>,
     /// What was told not to be kept.
     lacks: Vec<extras::Lack>,
     /// The ends have been asked to tell more.
@@ -157,6 +164,8 @@ pub struct Engine {
     waiting_since: Option<(Wait, Instant)>,
     /// What is done and how far the rest has come, where that is to survive this process.
     journal: Option<Journal>,
+    /// What has failed since the connection was lost.
+    losses: usize,
     /// The user has had enough: what fails from now on goes without a word.
     cancelled: bool,
     now: Instant,
@@ -221,6 +230,7 @@ impl Engine {
             connections: connections::Connections::default(),
             names: Table::new(),
             shared: names::SharedFiles::new(),
+            first_asked: None,
             lacks: Vec::new(),
             asked_for_more: false,
             renames_barred: false,
@@ -234,6 +244,7 @@ impl Engine {
                 .as_deref()
                 .filter(|_| options.atomic && !options.dry_run)
                 .and_then(|path| Journal::open(path, plan.direction != Direction::Download)),
+            losses: 0,
             cancelled: false,
             now,
             plan,
@@ -306,6 +317,10 @@ impl Engine {
         self.settle();
         if self.summary.failures == failures {
             self.fail(reason.to_owned());
+        }
+        if self.losses > LOSSES_TOLD && !self.cancelled {
+            let text = format!("{} more files are not copied: {reason}", self.losses - LOSSES_TOLD);
+            self.events.push_back(Event::Failed { text });
         }
         self.keep_journal();
     }
@@ -522,7 +537,11 @@ impl Engine {
 
     fn fail(&mut self, text: String) {
         self.summary.failures += 1;
-        if !self.cancelled {
+        if self.summary.lost {
+            self.losses += 1;
+        }
+        // Of a loss all files under way are to say the same.
+        if !self.cancelled && self.losses <= LOSSES_TOLD {
             self.events.push_back(Event::Failed { text });
         }
     }

@@ -125,6 +125,7 @@ impl Engine {
                 return;
             }
             self.prepare.begun = true;
+            self.ask_first(self.now);
             self.prepare_target();
             for at in 0..self.prepare.sources.len() {
                 self.prepare_source(at);
@@ -226,6 +227,10 @@ impl Engine {
     }
 
     pub(super) fn prepared(&mut self, step: PrepareStep, outcome: Outcome) {
+        self.note_first_answer(match step {
+            PrepareStep::TargetPath | PrepareStep::TargetStat | PrepareStep::TargetMkdir => Side::Target,
+            _ => Side::Source,
+        });
         match step {
             PrepareStep::TargetPath => match path_of(outcome) {
                 Ok(path) => self.stat_target(path),

@@ -34,7 +34,7 @@ pub(super) const LEAST_LEFT: u64 = 8 << 20;
 pub(super) const SPAN: u64 = 32 << 20;
 
 /// On a shorter path a closed window means that the server is busy, and several would make it busier.
-const LEAST_RTT: Duration = Duration::from_millis(2);
+pub(super) const LEAST_RTT: Duration = Duration::from_millis(2);
 
 /// Channels at most: OpenSSH's server allows ten sessions (`MaxSessions`).
 const MOST: usize = 10;
@@ -91,6 +91,11 @@ pub(super) enum Plain {
 }
 
 impl Lanes {
+    /// The shortest round trip that was seen.
+    pub(super) const fn round_trip(&self) -> Option<Duration> {
+        self.rtt
+    }
+
     pub(super) fn clear_unfinished(&mut self) {
         for lane in &mut self.all {
             lane.unfinished = None;
