@@ -123,7 +123,7 @@ fn openssh_sshd_is_logged_in_to_again_when_much_is_lost_and_not_otherwise() {
 
 /// A server that grants 2 MiB for each channel, far away: more channels come by themselves, in `lhscp` and in `lhsftp`.
 ///
-/// Covers: scp -v; sftp -v
+/// Covers: scp -v; lhscp --json; sftp -v
 #[test]
 fn small_windows_on_a_long_path_bring_further_channels() {
     let Some([sshd]) = peers("further channels with OpenSSH's sshd", ["sshd"]) else { return };
@@ -133,8 +133,10 @@ fn small_windows_on_a_long_path_bring_further_channels() {
     let path = Path::to(server.port, Traits { delay: Duration::from_millis(40), rate: None, shared: false });
     lab.know(path.port);
     lab.write("batch", &format!("put big {0}\nls -l {0}\n", lab.arg("copy")));
+    let target = format!("{}@127.0.0.1:{}", me(), lab.arg("copy"));
     for (program, words) in [
-        ("lhscp", vec!["-v".to_owned(), "big".to_owned(), format!("{}@127.0.0.1:{}", me(), lab.arg("copy"))]),
+        ("lhscp", ["-v", "big", &target].map(str::to_owned).to_vec()),
+        ("lhscp", ["--json", "big", &target].map(str::to_owned).to_vec()),
         ("lhsftp", ["-v", "-b", "batch", &format!("{}@127.0.0.1", me())].map(str::to_owned).to_vec()),
     ] {
         let _ = std::fs::remove_file(lab.path("copy"));
@@ -144,12 +146,13 @@ fn small_windows_on_a_long_path_bring_further_channels() {
         let before = server.log().matches("Starting session: subsystem 'sftp'").count();
         let ran = lab.run(&our(program), &args).ok(program);
         assert_same_file(&lab.path("big"), &lab.path("copy"));
-        assert!(ran.err.contains("uploading over 4 channels: the server's window is shut"), "{}", ran.err);
+        let told = ran.text() + &ran.err;
+        assert!(told.contains("uploading over 4 channels: the server's window is shut"), "{told}");
         let log = server.log();
         let sessions = log.matches("Starting session: subsystem 'sftp'").count() - before;
         assert!(sessions >= 4, "{program}: {sessions}\n{log}");
     }
-    assert_eq!(server.log().matches("Accepted publickey").count(), 2, "{}", server.log());
+    assert_eq!(server.log().matches("Accepted publickey").count(), 3, "{}", server.log());
 }
 
 /// Runs the loop until the server has answered about a ticket.

@@ -5,6 +5,7 @@ mod common;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use common::{Ended, Faults, Setup, TempTree, copy, copy_with, plan, same_tree, stock};
 use lh_testkit::leftovers;
@@ -187,7 +188,8 @@ fn a_tree_of_small_files_that_dies_on_a_short_path_moves_little_twice() {
             let mut attempt = |kill_after| {
                 let setup = if ours { Setup::default() } else { stock(&[]) };
                 let plan = plan(direction, &temp.join("from"), &temp.join("to"));
-                copy_with(plan, durable(&temp), temp.path(), &mut Setup { kill_after, ..setup })
+                let rtt = Duration::from_micros(100);
+                copy_with(plan, durable(&temp), temp.path(), &mut Setup { kill_after, rtt, ..setup })
             };
             let whole = attempt(None).well().moved;
             for _ in 0..3 {

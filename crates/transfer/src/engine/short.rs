@@ -4,11 +4,13 @@
 //! files keep both ends busy, and more of them would only be lost. So there a small part of all that has been begun
 //! is in flight at a time. Large files have their own ways: what has come of them is kept.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use super::lanes::LEAST_RTT;
 use super::{Engine, Side};
 use crate::Direction;
+
+/// From this round trip on a path is not short. A machine that is busy makes one of some milliseconds out of nothing.
+const LONG: Duration = Duration::from_millis(4);
 
 /// One in so many bytes, or files.
 const PART: u64 = 32;
@@ -20,9 +22,10 @@ const LEAST_BYTES: u64 = 128 * 1024;
 const LEAST_FILES: usize = 16;
 
 impl Engine {
-    /// True when the path has been found to be short.
+    /// True when the path has been found to be short. Nothing takes no time at all: then the clock has not moved.
     fn path_is_short(&self) -> bool {
-        self.plan.direction != Direction::Relay && self.lanes.round_trip().is_some_and(|rtt| rtt < LEAST_RTT)
+        let short = |rtt: Duration| rtt > Duration::ZERO && rtt < LONG;
+        self.plan.direction != Direction::Relay && self.lanes.round_trip().is_some_and(short)
     }
 
     /// Bytes of small files that are worth having in flight.

@@ -34,7 +34,7 @@ pub(super) const LEAST_LEFT: u64 = 8 << 20;
 pub(super) const SPAN: u64 = 32 << 20;
 
 /// On a shorter path a closed window means that the server is busy, and several would make it busier.
-pub(super) const LEAST_RTT: Duration = Duration::from_millis(2);
+const LEAST_RTT: Duration = Duration::from_millis(2);
 
 /// Channels at most: OpenSSH's server allows ten sessions (`MaxSessions`).
 const MOST: usize = 10;
