@@ -49,7 +49,10 @@ enum Worker {
 /// Tickets that the server has not answered about, in the order in which it will; none where the copy is over that wanted one. The
 /// connection's, because answers come in after that.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Asked(Arc<Mutex<VecDeque<Option<(Ticket, Purpose)>>>>);
+pub(crate) struct Asked(Arc<Mutex<VecDeque<Option<Wish>>>>);
+
+/// A ticket, and what for.
+type Wish = (Ticket, Purpose);
 
 impl Asked {
     fn push(&self, ticket: Ticket, purpose: Purpose) {
@@ -57,7 +60,7 @@ impl Asked {
     }
 
     /// The one that an answer which has come is about.
-    pub(crate) fn oldest(&self) -> Option<(Ticket, Purpose)> {
+    pub(crate) fn oldest(&self) -> Option<Wish> {
         locked(&self.0).pop_front().flatten()
     }
 
