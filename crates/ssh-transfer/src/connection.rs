@@ -93,6 +93,9 @@ impl Connection {
         start: &Start,
     ) -> (JobHandler, Option<Arc<Connector>>) {
         let Self { client, options, measure, asked, .. } = self;
+        if let Some(round_trip) = lh_sys::socket::round_trip(client.driver().link().stream().write_fd()) {
+            job.expect_round_trip(round_trip);
+        }
         let several = channels != Some(1) && !client.is_relayed();
         let connector = several.then(|| {
             let socket = client.driver().link().stream().write_fd();

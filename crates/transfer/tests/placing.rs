@@ -185,7 +185,7 @@ fn a_tree_of_small_files_that_dies_on_a_short_path_moves_little_twice() {
     let mut dice = Dice(77);
     for direction in [Direction::Upload, Direction::Download] {
         for ours in [true, false] {
-            let mut attempt = |kill_after| {
+            let attempt = |kill_after| {
                 let setup = if ours { Setup::default() } else { stock(&[]) };
                 let plan = plan(direction, &temp.join("from"), &temp.join("to"));
                 let rtt = Duration::from_micros(100);

@@ -12,7 +12,7 @@ mod lent;
 use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use lh_driver::{ChannelCx, ChannelHandler, ChannelId};
 use lh_sys::signals::Signals;
@@ -208,6 +208,11 @@ impl Job {
         state.tell(now);
         drop(state);
         self.ring(|_| true);
+    }
+
+    /// The first connection takes so long there and back; see [`Engine::expect_round_trip`].
+    pub fn expect_round_trip(&self, took: Duration) {
+        self.lock().engine.expect_round_trip(took);
     }
 
     /// Tells whoever follows the copy what was decided about its connections.

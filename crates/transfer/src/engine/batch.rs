@@ -267,6 +267,7 @@ impl Engine {
 
     pub(super) fn batch_answer(&mut self, key: Key, outcome: Outcome) {
         let Some(batch) = self.batches.under_way.remove(key) else { return };
+        self.note_answer(batch.started);
         self.flow.bytes -= batch.bytes;
         self.flow.requests -= 1;
         match outcome {

@@ -16,6 +16,7 @@
 //! | [`names`] | symbolic links, and further names of a file |
 //! | [`lanes`] | further channels for large files |
 //! | [`connections`] | when a further connection is worth having |
+//! | [`progress`] | how far the copy is, and what it waits for |
 //! | [`short`] | how much to have in flight where the path is short |
 //! | [`mod@write`] | how a WRITE gets into the send buffer |
 
@@ -34,6 +35,7 @@ mod lanes;
 mod names;
 mod place;
 mod prepare;
+mod progress;
 mod short;
 mod write;
 
@@ -48,7 +50,7 @@ use crate::journal::Journal;
 use crate::limiter::Limiter;
 use crate::remote::Remote;
 use crate::table::{Key, Table};
-use crate::{Direction, Event, Options, Plan, Summary, Totals, Waits, local};
+use crate::{Direction, Event, Options, Plan, Summary, Waits, local};
 
 pub(crate) use connections::LOOK;
 pub use connections::Load;
@@ -58,6 +60,8 @@ use dirs::{Dir, DirStep};
 use file::{File, FileStep};
 pub(crate) use lanes::Turn;
 use prepare::{Prepare, PrepareStep};
+pub use progress::Current;
+use progress::Wait;
 
 /// Data in flight to begin with; grows by what is answered.
 const FIRST_DEPTH: u64 = 4 << 20;
@@ -148,8 +152,7 @@ pub struct Engine {
     connections: connections::Connections,
     names: Table<names::Name>,
     shared: names::SharedFiles,
-    /// When the first question was asked, until it is answered.
-    first_asked: Option<Instant>,
+    short: short::Short,
     /// What was told not to be kept.
     lacks: Vec<extras::Lack>,
     /// The ends have been asked to tell more.
@@ -230,7 +233,7 @@ impl Engine {
             connections: connections::Connections::default(),
             names: Table::new(),
             shared: names::SharedFiles::new(),
-            first_asked: None,
+            short: short::Short::default(),
             lacks: Vec::new(),
             asked_for_more: false,
             renames_barred: false,
@@ -385,66 +388,6 @@ impl Engine {
         self.events.pop_front()
     }
 
-    /// The file whose data move: its id, name, confirmed bytes and size.
-    pub fn current(&self) -> Option<Current<'_>> {
-        let file = self.files.values().filter(|file| file.moving()).min_by_key(|file| file.id)?;
-        Some(Current {
-            id: file.id,
-            name: crate::base_name(&file.item.source),
-            done: file.kept + file.confirmed,
-            size: file.size.max(file.kept + file.confirmed),
-            kept: file.kept,
-        })
-    }
-
-    /// How far the whole copy has come.
-    pub fn totals(&self) -> Totals {
-        let waiting: usize =
-            self.walk.iter().filter_map(|&key| self.dirs.get(key)).map(Dir::waiting_files).sum();
-        let open: u64 =
-            self.files.keys().into_iter().filter_map(|key| self.files.get(key)).map(|file| file.kept).sum();
-        let kept = self.summary.kept + open;
-        Totals {
-            files: self.summary.files,
-            files_found: self.next_file_id + (waiting + self.top.len()) as u64,
-            bytes: self.summary.bytes + kept,
-            bytes_found: self.bytes_found,
-            kept,
-            in_flight: self.files.len(),
-            all_found: self.prepare.finished()
-                && self.top.is_empty()
-                && self.walk.iter().filter_map(|&key| self.dirs.get(key)).all(Dir::exhausted),
-        }
-    }
-
-    /// What the copy has been waiting for, so far.
-    pub const fn waits(&self) -> Waits {
-        self.waits
-    }
-
-    fn end_wait(&mut self, now: Instant) {
-        if let Some((wait, since)) = self.waiting_since.take() {
-            let passed = now.saturating_duration_since(since);
-            match wait {
-                Wait::Window => self.waits.window += passed,
-                Wait::Answers => self.waits.answers += passed,
-            }
-        }
-    }
-
-    /// Nothing more can be done now: why?
-    fn begin_wait(&mut self, no_room: bool, now: Instant) {
-        let upload = self.plan.direction == Direction::Upload;
-        let wait = if upload && no_room && (self.unfinished.is_some() || !self.sending.is_empty()) {
-            Wait::Window
-        } else if self.flow.requests > 0 && (!upload || !self.room_in_flight()) {
-            Wait::Answers
-        } else {
-            return;
-        };
-        self.waiting_since = Some((wait, now));
-    }
-
     /// True when nothing is left to do: every file is closed or has failed. The answers to CLOSEs of source files
     /// may still be missing; they say nothing.
     pub fn is_finished(&self) -> bool {
@@ -549,26 +492,4 @@ impl Engine {
     fn skip(&mut self, text: String) {
         self.events.push_back(Event::Skipped { text });
     }
-}
-
-/// What a copy waits for when it can do nothing.
-#[derive(Debug, Clone, Copy)]
-enum Wait {
-    Window,
-    Answers,
-}
-
-/// See [`Engine::current`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Current<'a> {
-    /// Tells files apart.
-    pub id: u64,
-    /// The last component of the source's name.
-    pub name: &'a [u8],
-    /// Bytes confirmed by the target, and those that were there before.
-    pub done: u64,
-    /// Bytes to be copied; grows when the source turns out longer.
-    pub size: u64,
-    /// Bytes that were there before, of a copy that is resumed.
-    pub kept: u64,
 }

@@ -174,6 +174,9 @@ pub fn copy_with(plan: Plan, options: Options, server_root: &Path, setup: &mut S
         Direction::Relay => &[Side::Source, Side::Target],
     };
     let mut engine = Engine::new(plan, options, now);
+    if !setup.rtt.is_zero() {
+        engine.expect_round_trip(setup.rtt);
+    }
     let mut ends: Vec<End> = Vec::new();
     for &side in sides {
         engine.open(side);

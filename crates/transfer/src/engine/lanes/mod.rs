@@ -372,6 +372,7 @@ impl Engine {
         }
         let took = self.now.saturating_duration_since(asked);
         self.flow.gauge.round_trip(took);
+        self.short.note_question();
         let shortest = self.lanes.rtt.get_or_insert(took);
         *shortest = took.min(*shortest);
     }
