@@ -110,7 +110,7 @@ impl Engine {
     /// True when more may be put into batches now.
     pub(super) fn batch_room(&mut self) -> bool {
         !self.batches_offered()
-            || (self.flow.bytes + self.batches.bytes < self.flow.depth
+            || (self.flow.bytes + self.batches.bytes < self.flow.depth.min(self.worth_in_flight())
                 && self.batches.under_way.len() < super::FIRST_REQUESTS
                 && self.idlest_queue() <= QUEUE_LIMIT)
     }
@@ -196,7 +196,10 @@ impl Engine {
     fn add_to_batch(&mut self, small: Small) {
         self.batches.bytes += small.size;
         self.batches.files.push(small);
-        if self.batches.message.len() >= FULL || self.batches.files.len() >= MAX_FILES {
+        // Half of what may be in flight: so one is on its way while the other one is worked on.
+        let full = FULL.min(usize::try_from(self.worth_in_flight() / 2).unwrap_or(usize::MAX));
+        let len = self.batches.message.len().max(self.batches.asked);
+        if len >= full || self.batches.files.len() >= MAX_FILES {
             self.send_batch();
         }
     }
@@ -293,6 +296,7 @@ impl Engine {
 
     pub(super) fn batch_answer(&mut self, key: Key, outcome: Outcome) {
         let Some(batch) = self.batches.under_way.remove(key) else { return };
+        self.note_answer(batch.started);
         self.flow.bytes -= batch.bytes;
         self.flow.requests -= 1;
         match outcome {
