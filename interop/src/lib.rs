@@ -5,6 +5,7 @@
 //! `LH_REQUIRE_PEERS=1` (what `cargo xtask test` sets for root) it is a failure.
 
 mod agent;
+pub mod carrier;
 mod data;
 pub mod dumps;
 pub mod kerberos;
@@ -15,6 +16,7 @@ mod pty;
 mod scene;
 mod server;
 pub mod sharing;
+mod slow_link;
 pub mod tunnel;
 mod x11;
 
@@ -24,6 +26,7 @@ pub use lab::{Lab, Ran, TestUser};
 pub use pty::Terminal;
 pub use scene::{Scene, eventually, open_to_all, safe_folder, script};
 pub use server::{Inetd, Lhsshd};
+pub use slow_link::SlowLink;
 pub use x11::XServer;
 
 use std::path::{Path, PathBuf};
