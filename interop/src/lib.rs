@@ -73,6 +73,17 @@ pub fn peers<const N: usize>(test: &str, programs: [&str; N]) -> Option<[PathBuf
     None
 }
 
+/// SFTP servers to copy to: ours, and OpenSSH's where it is installed.
+pub fn sftp_servers(test: &str) -> Vec<PathBuf> {
+    let theirs = PathBuf::from("/usr/lib/openssh/sftp-server");
+    let mut servers = vec![our("lhsftp-server")];
+    match theirs.exists() {
+        true => servers.push(theirs),
+        false => skip(test, "OpenSSH's sftp-server is not installed"),
+    }
+    servers
+}
+
 /// Says loudly that `test` does not run; fails instead where skipping is not allowed.
 pub fn skip(test: &str, why: &str) {
     assert!(std::env::var_os("LH_REQUIRE_PEERS").is_none(), "{test} must not be skipped here: {why}");
