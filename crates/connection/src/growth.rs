@@ -6,9 +6,11 @@
 //! half the window is tried: where the rate stays, the smaller window stays too. That bounds memory, and it is what finds the
 //! best window of a sender that gets slower with a large one (OpenSSH's since 8.9, beyond about 15 MiB), whatever its
 //! version says. A trial that fails is undone at once and not repeated for a time that doubles; now and then the double is tried in
-//! the same way, because a path may have become faster.
+//! the same way, because a path may have become faster. A sink that is slower than the path is a third thing ([`Standing`]).
 
 use std::time::{Duration, Instant};
+
+use crate::standing::Standing;
 
 /// The shortest time a rate is judged by, and how many round trips it must cover.
 const JUDGED_OVER: (Duration, u32) = (Duration::from_millis(400), 8);
@@ -26,6 +28,8 @@ pub(crate) enum Wish {
     Larger(u64),
     /// Keep credit back until the window is this.
     Smaller(u64),
+    /// The same, but only while more waits for the sink than it needs ([`Growth::sink_has_enough`]).
+    Spare(u64),
 }
 
 /// A span over which the rate is taken.
@@ -57,6 +61,9 @@ pub(crate) struct Growth {
     pause: Duration,
     next_trial: Option<Instant>,
     next_is_up: bool,
+    standing: Standing,
+    /// The sink was what limited: from then on the window grows in smaller steps.
+    was_spared: bool,
 }
 
 impl Default for Growth {
@@ -69,6 +76,8 @@ impl Default for Growth {
             pause: FIRST_PAUSE,
             next_trial: None,
             next_is_up: false,
+            standing: Standing::default(),
+            was_spared: false,
         }
     }
 }
@@ -111,6 +120,21 @@ impl Growth {
         self.on_epoch(in_flight, now, round_trip, window)
     }
 
+    /// The sink has taken some, and `backlog` still wait.
+    pub(crate) fn on_consumed(&mut self, backlog: u64) {
+        self.standing.seen(backlog);
+    }
+
+    /// No more waits for the sink than it needs.
+    pub(crate) const fn sink_has_enough(&self, backlog: u64) -> bool {
+        self.standing.is_enough(backlog)
+    }
+
+    /// [`Wish::Spare`] has come true, or is out of date.
+    pub(crate) fn spared(&mut self, now: Instant, round_trip: Duration) {
+        self.standing.begin_again(now, round_trip);
+    }
+
     fn on_epoch(
         &mut self,
         in_flight: u64,
@@ -119,9 +143,21 @@ impl Growth {
         window: Present,
     ) -> Option<Wish> {
         let waiting = self.sufficient.is_some_and(|enough| in_flight <= enough.saturating_add(enough / 8));
+        let spare = if window.changing {
+            None
+        } else {
+            self.standing.on_epoch(window.backlog, in_flight, now, round_trip)
+        };
+        let sink_limits = self.standing.limits();
         // A sink that does not keep up is what limits then, and a larger window would only fill it.
-        if in_flight >= window.size / 2
+        let (limits_from, larger) = if self.was_spared {
+            (window.size / 4 * 3, window.size / 2 * 3)
+        } else {
+            (window.size / 2, in_flight.saturating_mul(4))
+        };
+        if in_flight >= limits_from
             && window.backlog <= window.size / 4
+            && !sink_limits
             && window.size < window.cap
             && !waiting
             && !matches!(self.phase, Phase::Trial { .. })
@@ -129,11 +165,24 @@ impl Growth {
             self.phase = Phase::Ramp;
             self.sufficient = None;
             self.settled_at = None;
-            return Some(Wish::Larger(in_flight.saturating_mul(4).min(window.cap)));
+            return Some(Wish::Larger(larger.min(window.cap)));
         }
         if window.changing {
             self.settled_at = None;
             return None;
+        }
+        if sink_limits {
+            // Rates are the sink's then, and say nothing about windows.
+            self.phase = Phase::Steady(None);
+            self.settled_at = None;
+            let smaller = window.size.saturating_sub(spare?).max(window.initial);
+            if smaller >= window.size {
+                return None;
+            }
+            // What was enough for the sink may not be when it is faster.
+            self.sufficient = None;
+            self.was_spared = true;
+            return Some(Wish::Spare(smaller));
         }
         // What was sent under the former window is still on its way for a round trip.
         let settled = *self.settled_at.get_or_insert(now + round_trip * 2);
