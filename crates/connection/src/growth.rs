@@ -62,6 +62,8 @@ pub(crate) struct Growth {
     next_trial: Option<Instant>,
     next_is_up: bool,
     standing: Standing,
+    /// What came in the last round trip.
+    in_flight: u64,
     /// The sink was what limited: from then on the window grows in smaller steps.
     was_spared: bool,
 }
@@ -77,6 +79,7 @@ impl Default for Growth {
             next_trial: None,
             next_is_up: false,
             standing: Standing::default(),
+            in_flight: 0,
             was_spared: false,
         }
     }
@@ -120,9 +123,14 @@ impl Growth {
         self.on_epoch(in_flight, now, round_trip, window)
     }
 
-    /// The sink has taken some, and `backlog` still wait.
+    /// The sink has taken some, and `backlog` wait.
     pub(crate) fn on_consumed(&mut self, backlog: u64) {
-        self.standing.seen(backlog);
+        self.standing.on_consumed(backlog);
+    }
+
+    /// With `left` bytes that the peer may send it has enough for what came in the last round trip, and a little more.
+    pub(crate) const fn is_plenty(&self, left: u64) -> bool {
+        left >= self.in_flight + self.in_flight / 4
     }
 
     /// No more waits for the sink than it needs.
@@ -143,6 +151,7 @@ impl Growth {
         window: Present,
     ) -> Option<Wish> {
         let waiting = self.sufficient.is_some_and(|enough| in_flight <= enough.saturating_add(enough / 8));
+        self.in_flight = in_flight;
         let spare = if window.changing {
             None
         } else {
@@ -150,12 +159,7 @@ impl Growth {
         };
         let sink_limits = self.standing.limits();
         // A sink that does not keep up is what limits then, and a larger window would only fill it.
-        let (limits_from, larger) = if self.was_spared {
-            (window.size / 4 * 3, window.size / 2 * 3)
-        } else {
-            (window.size / 2, in_flight.saturating_mul(4))
-        };
-        if in_flight >= limits_from
+        if in_flight >= window.size / 2
             && window.backlog <= window.size / 4
             && !sink_limits
             && window.size < window.cap
@@ -165,7 +169,9 @@ impl Growth {
             self.phase = Phase::Ramp;
             self.sufficient = None;
             self.settled_at = None;
-            return Some(Wish::Larger(larger.min(window.cap)));
+            let size =
+                if self.was_spared { window.size.saturating_mul(2) } else { in_flight.saturating_mul(4) };
+            return Some(Wish::Larger(size.min(window.cap)));
         }
         if window.changing {
             self.settled_at = None;
@@ -196,7 +202,9 @@ impl Growth {
                 self.next_trial = Some(now);
                 self.next_is_up = false;
                 self.pause = FIRST_PAUSE;
-                None
+                // What only a rate that doubles every round trip could have used.
+                let enough = in_flight.saturating_mul(5) / 2;
+                (enough >= window.initial && enough < window.size).then_some(Wish::Smaller(enough))
             }
             Phase::Steady(span) | Phase::Trial { span, .. } if span.is_none() => {
                 *span = Some(Span { from: now, bytes: 0 });

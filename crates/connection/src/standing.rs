@@ -38,8 +38,8 @@ pub(crate) struct Standing {
 }
 
 impl Standing {
-    /// So much waits.
-    pub(crate) fn seen(&mut self, backlog: u64) {
+    /// The sink has taken some, and `backlog` wait.
+    pub(crate) fn on_consumed(&mut self, backlog: u64) {
         if let Some(look) = &mut self.look {
             look.least = backlog.min(look.least);
         }
@@ -50,7 +50,8 @@ impl Standing {
         self.look = Some(Look { from: now + round_trip, begun: false, least: u64::MAX });
     }
 
-    /// A round trip is over, in which `in_flight` bytes came, and `backlog` wait. Says what could be spared of the window.
+    /// A round trip is over, in which `in_flight` bytes came, and `backlog` wait. Says what could be spared of the window: by no more
+    /// than that will less wait, at the rate the sink has, so it never waits itself.
     pub(crate) fn on_epoch(
         &mut self,
         backlog: u64,

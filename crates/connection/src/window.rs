@@ -162,8 +162,14 @@ impl ReceiveWindow {
                 pending
             }
             Some(wish @ (Wish::Smaller(wanted) | Wish::Spare(wanted))) => {
-                // Granted credit cannot be taken back, only not be renewed; half of it is, so that data goes on.
-                let kept = self.size.saturating_sub(wanted.max(self.initial)).min(pending / 2);
+                // Granted credit cannot be taken back, only not be renewed; where the peer has not plenty of it, half of it is, so
+                // that data goes on.
+                let most = if self.growth.is_plenty(self.left().saturating_sub(pending)) {
+                    pending
+                } else {
+                    pending / 2
+                };
+                let kept = self.size.saturating_sub(wanted.max(self.initial)).min(most);
                 self.size -= kept;
                 *budget += kept;
                 if self.size <= wanted.max(self.initial) || kept == 0 {
@@ -176,7 +182,7 @@ impl ReceiveWindow {
             }
             None => pending,
         };
-        if self.timed_grant.is_none() {
+        if self.timed_grant.is_none() && bytes > 0 {
             self.timed_grant = Some((self.received + self.left().saturating_sub(bytes), now));
         }
         u32::try_from(bytes).unwrap_or(u32::MAX)

@@ -401,5 +401,19 @@ fn a_sink_that_is_nearly_fast_enough_gets_all_it_can_take() {
     let share = outcome.taken[100..300].iter().sum::<f64>() / possible;
     let most = *outcome.held[100..].iter().max().unwrap() as f64;
     assert!(share >= 0.95, "{share}");
-    assert!(most <= path.capacity(), "{most}");
+    assert!(most <= 2.0 * path.capacity(), "{most}");
+}
+
+/// A sink that kept up and then takes nothing more is sent what was granted, and no more than the path could use was.
+#[test]
+fn a_sink_that_stalls_is_sent_a_small_multiple_of_what_the_path_holds() {
+    fn sink(round_trips: f64) -> f64 {
+        if round_trips < 15.0 { f64::INFINITY } else { 0.0 }
+    }
+    for (rate, times) in [(2.0, 50), (8.0, 100), (10.0, 20)] {
+        let path = Path { sink, packet_len: 64 << 10, ..Path::new(rate * GIGABIT, times) };
+        let outcome = path.run(40);
+        assert!(outcome.most_held as f64 >= path.capacity(), "the path was full");
+        assert!(outcome.most_held as f64 <= 2.6 * path.capacity(), "{rate} Gb/s: {}", outcome.most_held);
+    }
 }

@@ -57,6 +57,8 @@ pub struct Driver {
     rotation: usize,
     ready: Vec<(Owner, usize, Ready)>,
     spin: Spin,
+    /// What is sent is to be spread out once keys are renewed.
+    spreads: bool,
     /// When the peer was asked for an answer that tells the round trip of the whole path.
     asked: Option<Instant>,
 }
@@ -64,9 +66,10 @@ pub struct Driver {
 /// What that question and its answer hold.
 const ROUND_TRIP: &[u8] = b"round-trip@longhaul";
 
-/// From this round trip on, what is sent is spread out over it. A whole window that leaves at once, as it does after the pause of a
-/// key exchange, overflows the queue of a long path, and what TCP does then costs more than the pause; on a short path a window
-/// is little and the kernel's timers would cost more than they save.
+/// From this round trip on, what is sent is spread out over it once keys have been renewed. A whole window that leaves at once, as it
+/// does after the pause of a key exchange, overflows the queue of a long path, and what TCP does then costs more than the pause; on
+/// a short path a window is little and the kernel's timers would cost more than they save. They cost a tenth of a core at 8 Gb/s, for
+/// good (a socket that has been paced stays so), so a connection that never pauses does without.
 const LONG_PATH: Duration = Duration::from_millis(5);
 
 /// What all windows of a connection may grow by, bytes, given what is left of the machine's memory.
@@ -91,10 +94,6 @@ impl Driver {
             // a stock sender on a short path gets slower by every byte of window it cannot use.
             connection.round_trip_measured(round_trip);
             link.set_round_trip(round_trip);
-            if round_trip >= LONG_PATH {
-                // Where it cannot be had everything works as it always did.
-                let _ = lh_sys::tuning::spread_out(link.stream().write_fd());
-            }
         }
         let mut driver = Self {
             core: Core::new(link, connection),
@@ -103,6 +102,7 @@ impl Driver {
             rotation: 0,
             ready: Vec::new(),
             spin: Spin::new(),
+            spreads: round_trip.is_some_and(|round_trip| round_trip >= LONG_PATH),
             asked: None,
         };
         driver.ask_how_far();
@@ -384,6 +384,10 @@ impl Driver {
                 }
                 TransportEvent::KexDone { names, .. } => {
                     self.core.rekeys += 1;
+                    if std::mem::take(&mut self.spreads) {
+                        // Where it cannot be had everything works as it always did.
+                        let _ = lh_sys::tuning::spread_out(self.core.link.stream().write_fd());
+                    }
                     ControlEvent::KexDone { names }
                 }
                 TransportEvent::ExtInfo(extensions) => {
