@@ -64,6 +64,9 @@ pub(crate) struct Growth {
     standing: Standing,
     /// What came in the last round trip.
     in_flight: u64,
+    /// The least that waited in this one, whenever the sink had taken some. What waits while more comes says nothing: a window that is
+    /// used up at once comes in one piece, time after time at the same moment.
+    least: u64,
     /// The sink was what limited: from then on the window grows in smaller steps.
     was_spared: bool,
 }
@@ -80,6 +83,7 @@ impl Default for Growth {
             next_is_up: false,
             standing: Standing::default(),
             in_flight: 0,
+            least: u64::MAX,
             was_spared: false,
         }
     }
@@ -125,6 +129,7 @@ impl Growth {
 
     /// The sink has taken some, and `backlog` wait.
     pub(crate) fn on_consumed(&mut self, backlog: u64) {
+        self.least = self.least.min(backlog);
         self.standing.on_consumed(backlog);
     }
 
@@ -150,7 +155,12 @@ impl Growth {
         round_trip: Duration,
         window: Present,
     ) -> Option<Wish> {
-        let waiting = self.sufficient.is_some_and(|enough| in_flight <= enough.saturating_add(enough / 8));
+        let waited = std::mem::replace(&mut self.least, u64::MAX).min(window.backlog);
+        // It says nothing about a window that has become smaller than that.
+        let waiting = self.sufficient.is_some_and(|enough| {
+            let more = enough.saturating_add(enough / 8);
+            in_flight <= more && window.size > more
+        });
         self.in_flight = in_flight;
         let spare = if window.changing {
             None
@@ -160,7 +170,7 @@ impl Growth {
         let sink_limits = self.standing.limits();
         // A sink that does not keep up is what limits then, and a larger window would only fill it.
         if in_flight >= window.size / 2
-            && window.backlog <= window.size / 4
+            && waited <= window.size / 4
             && !sink_limits
             && window.size < window.cap
             && !waiting
@@ -178,6 +188,9 @@ impl Growth {
             return None;
         }
         if sink_limits {
+            if matches!(self.phase, Phase::Trial { .. }) {
+                self.sufficient = None;
+            }
             // Rates are the sink's then, and say nothing about windows.
             self.phase = Phase::Steady(None);
             self.settled_at = None;
