@@ -4,7 +4,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use lh_connection::{Config, Connection, ConnectionError, Event as ConnectionEvent};
+use lh_connection::{Config, Connection, ConnectionError, Event as ConnectionEvent, WindowPolicy};
 use lh_transport::Event as TransportEvent;
 use lh_wire::msg::{Ping, disconnect};
 use lh_wire::{Message, PacketSink};
@@ -72,6 +72,9 @@ const ROUND_TRIP: &[u8] = b"round-trip@longhaul";
 /// good (a socket that has been paced stays so), so a connection that never pauses does without.
 const LONG_PATH: Duration = Duration::from_millis(5);
 
+/// Bytes that the kernel has room for on a long path from the beginning: the first window of a channel.
+const FIRST_ROOM: u32 = WindowPolicy::BULK.initial;
+
 /// What all windows of a connection may grow by, bytes, given what is left of the machine's memory.
 fn memory_share(available: Option<u64>) -> u64 {
     /// A path of 10 Gb/s and 50 ms, with room to measure.
@@ -94,6 +97,10 @@ impl Driver {
             // a stock sender on a short path gets slower by every byte of window it cannot use.
             connection.round_trip_measured(round_trip);
             link.set_round_trip(round_trip);
+            if round_trip >= LONG_PATH {
+                // Where it cannot be had everything works as it always did.
+                let _ = lh_sys::tuning::make_room(link.stream().read_fd(), FIRST_ROOM);
+            }
         }
         let mut driver = Self {
             core: Core::new(link, connection),

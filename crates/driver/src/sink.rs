@@ -248,7 +248,6 @@ impl Sink {
 mod tests {
     use super::*;
     use std::io::Read;
-    use std::os::fd::OwnedFd;
 
     const SLAB: usize = 1 << 20;
 
@@ -269,7 +268,7 @@ mod tests {
         }
         sink.flush();
         assert!(sink.waits_for().is_some(), "more than a pipe takes");
-        (std::fs::File::from(OwnedFd::from(read)), sink)
+        (std::fs::File::from(read), sink)
     }
 
     /// Where all that waits lies in memory.
