@@ -21,6 +21,7 @@ pub mod end;
 mod job;
 mod json;
 mod machine;
+pub mod piped;
 mod report;
 mod scenario;
 pub mod stats;
@@ -41,6 +42,7 @@ pub fn main(args: &[String]) -> ExitCode {
         Some("end-server") => end::server::main(rest),
         Some("tcp-source") => wire::source(rest),
         Some("tcp-sink") => wire::sink(rest),
+        Some("piped-end") => piped::end(rest),
         Some(stream::END) => stream::end(rest),
         Some("tcp-relay") => stream::relay(rest),
         _ => bench::main(args),

@@ -138,18 +138,24 @@ pub fn sink(args: &[String]) -> Result<(), String> {
             while stream.read(&mut slab).map_err(failed)? > 0 {}
         }
         Some(suite) => {
-            receive_and_open(&suite, &mut stream).map_err(failed)?;
+            receive_and_open(&suite, &mut stream, |_| Ok(())).map_err(failed)?;
         }
     }
     stream.write_all(b".").map_err(failed)
 }
 
-fn receive_and_open(suite: &CipherSuite, stream: &mut impl Read) -> std::io::Result<u64> {
+/// Opens packets in place as they come, and hands them, without their tags, to `take`, as many as have arrived together.
+pub(crate) fn receive_and_open(
+    suite: &CipherSuite,
+    stream: &mut impl Read,
+    mut take: impl FnMut(&[&[u8]]) -> std::io::Result<()>,
+) -> std::io::Result<u64> {
     let wrong = |text: &str| std::io::Error::other(text.to_owned());
     let key = suite.key(Direction::Open).map_err(|error| wrong(&error))?;
     let mut slab = vec![0; SLAB];
     let mut index = PacketIndex::default();
     let (mut filled, mut packets) = (0, 0);
+    let mut bodies = Vec::new();
     loop {
         let count = stream.read(&mut slab[filled..])?;
         if count == 0 {
@@ -157,6 +163,7 @@ fn receive_and_open(suite: &CipherSuite, stream: &mut impl Read) -> std::io::Res
         }
         filled += count;
         let mut at = 0;
+        bodies.clear();
         while filled - at >= key.head_len() {
             let body = key.packet_length(&index, &slab[at..filled]) as usize + 4;
             let total = body + key.tag_len();
@@ -170,8 +177,11 @@ fn receive_and_open(suite: &CipherSuite, stream: &mut impl Read) -> std::io::Res
                 .map_err(|_| wrong("a packet that is not authentic"))?;
             advance(&mut index, &key, body);
             packets += 1;
+            bodies.push(at..at + body);
             at += total;
         }
+        let opened: Vec<&[u8]> = bodies.iter().filter_map(|body| slab.get(body.clone())).collect();
+        take(&opened)?;
         slab.copy_within(at..filled, 0);
         filled -= at;
     }
@@ -200,9 +210,9 @@ mod tests {
             let suite = CipherSuite::parse(name).unwrap();
             let mut sent = Vec::new();
             seal_and_send(&suite, 32 * 1024, 1_000_000, &mut sent).unwrap();
-            assert_eq!(receive_and_open(&suite, &mut Pieces(&sent)).unwrap(), 31, "{name}");
+            assert_eq!(receive_and_open(&suite, &mut Pieces(&sent), |_| Ok(())).unwrap(), 31, "{name}");
             sent[500_000] ^= 1;
-            assert!(receive_and_open(&suite, &mut Pieces(&sent)).is_err(), "{name}");
+            assert!(receive_and_open(&suite, &mut Pieces(&sent), |_| Ok(())).is_err(), "{name}");
         }
     }
 }

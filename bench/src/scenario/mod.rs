@@ -49,6 +49,8 @@ pub(crate) fn run(bench: &Bench, name: &str) -> Result<Vec<Table>, String> {
 pub(crate) const OF_IPERF: &str = "% of iperf3";
 /// The same of the second half of the time.
 pub(crate) const STEADY_OF_IPERF: &str = "steady, % of iperf3";
+/// The end of the name of its ceiling: a cipher between two pipes, and no suite.
+pub(crate) const PIPED: &str = " over TCP, pipe to pipe";
 /// Series of the `crypto` scenario that the targets are about.
 pub(crate) const SEAL_TIMES: &str = "seal, times 1 worker";
 /// The other one.

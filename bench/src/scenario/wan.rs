@@ -14,11 +14,11 @@ use lh_interop::find;
 use lh_link::path::{Path, Side, Spec};
 
 use super::transfer::warmed;
-use super::{OF_IPERF, STEADY_OF_IPERF, ceiling, rate};
+use super::{OF_IPERF, PIPED, STEADY_OF_IPERF, ceiling, rate};
 use crate::bench::{Bench, remove};
 use crate::cipher_suite::CipherSuite;
 use crate::contestant::{Contestant, Kind, Task, Variation, rsync_over};
-use crate::job::{self, Client, Sample, Server};
+use crate::job::{self, Client, Flow, Program, Sample, Server};
 use crate::stats::Better;
 use crate::table::{Entry, Measured, Role, Table, interleave};
 
@@ -88,7 +88,7 @@ impl<'a> Scene<'a> {
         let baseline = Cell::new(UNKNOWN);
         // Gigabytes take a while to be made.
         let only = &bench.options.only;
-        let without_file = |text: &String| text.ends_with("pipe") || text.ends_with("over TCP");
+        let without_file = |text: &String| text.ends_with("pipe") || text.contains("over TCP");
         let copies = only.is_empty() || !only.iter().all(without_file);
         let blob = |size: u64| bench.blob(if copies { size } else { 1 });
         let (source, target) = (blob(full)?, bench.data("copied"));
@@ -137,6 +137,7 @@ impl<'a> Scene<'a> {
                 Ok(rate(sample, full))
             }));
         }
+        entries.push(self.piped(&baseline));
         entries.retain(|entry| self.is_wanted(entry.name()));
         let title = format!("{}, {}, {}", self.way_text(), self.suite.name(), describe(&bench.options.path));
         let title = format!("{title}, {} s", bench.options.duration.as_secs());
@@ -208,6 +209,34 @@ impl<'a> Scene<'a> {
             bytes => Ok(rate(sample, bytes)),
         };
         Some(self.entry(&format!("{name}, pipe"), near.role(), ends, baseline, judge))
+    }
+
+    /// What is left of a pipe without a suite: the same programs at its ends, and the cipher between.
+    fn piped(&self, baseline: &'a Cell<Baseline>) -> Entry<'a> {
+        let bench = self.bench;
+        let seconds = bench.options.duration.as_secs();
+        let end = |words: &[&str], behind: &[String]| {
+            let packet = bench.options.packet.to_string();
+            let cipher = ["--cipher", &self.suite.name(), "--packet", &packet, "--"].map(str::to_owned);
+            let words = ["piped-end"].iter().chain(words).map(|&word| word.to_owned());
+            Program::new(&bench.me, words.chain(cipher).chain(behind.iter().cloned()))
+        };
+        let to = ["--to", "{address}:{port}"];
+        let (near, far, behind, flow) = match self.way {
+            Way::Down => {
+                let zeros = format!("exec timeout {seconds} cat /dev/zero");
+                ("receive", "send", zeros, Flow::Meter)
+            }
+            Way::Up => ("send", "receive", "exec cat >/dev/null".to_owned(), Flow::Feed(seconds)),
+        };
+        let behind = ["sh".to_owned(), "-c".to_owned(), behind];
+        let server = Server { program: end(&["--way", far], &behind), listens: false };
+        let client = Client { flow, ..Client::new(end(&[&["--way", near], &to[..]].concat(), &[])) };
+        let name = format!("{}{PIPED}", self.suite.name());
+        self.entry(&name, Role::Ceiling, (server, client), baseline, |sample| match sample.moved.bytes {
+            0 => Err("nothing came".to_owned()),
+            bytes => Ok(rate(sample, bytes)),
+        })
     }
 
     fn file(

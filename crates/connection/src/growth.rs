@@ -6,9 +6,11 @@
 //! half the window is tried: where the rate stays, the smaller window stays too. That bounds memory, and it is what finds the
 //! best window of a sender that gets slower with a large one (OpenSSH's since 8.9, beyond about 15 MiB), whatever its
 //! version says. A trial that fails is undone at once and not repeated for a time that doubles; now and then the double is tried in
-//! the same way, because a path may have become faster.
+//! the same way, because a path may have become faster. A sink that is slower than the path is a third thing ([`Standing`]).
 
 use std::time::{Duration, Instant};
+
+use crate::standing::Standing;
 
 /// The shortest time a rate is judged by, and how many round trips it must cover.
 const JUDGED_OVER: (Duration, u32) = (Duration::from_millis(400), 8);
@@ -26,6 +28,8 @@ pub(crate) enum Wish {
     Larger(u64),
     /// Keep credit back until the window is this.
     Smaller(u64),
+    /// The same, but only while more waits for the sink than it needs ([`Growth::sink_has_enough`]).
+    Spare(u64),
 }
 
 /// A span over which the rate is taken.
@@ -57,6 +61,14 @@ pub(crate) struct Growth {
     pause: Duration,
     next_trial: Option<Instant>,
     next_is_up: bool,
+    standing: Standing,
+    /// What came in the last round trip.
+    in_flight: u64,
+    /// The least that waited in this one, whenever the sink had taken some. What waits while more comes says nothing: a window that is
+    /// used up at once comes in one piece, time after time at the same moment.
+    least: u64,
+    /// The sink was what limited: from then on the window grows in smaller steps.
+    was_spared: bool,
 }
 
 impl Default for Growth {
@@ -69,6 +81,10 @@ impl Default for Growth {
             pause: FIRST_PAUSE,
             next_trial: None,
             next_is_up: false,
+            standing: Standing::default(),
+            in_flight: 0,
+            least: u64::MAX,
+            was_spared: false,
         }
     }
 }
@@ -111,6 +127,27 @@ impl Growth {
         self.on_epoch(in_flight, now, round_trip, window)
     }
 
+    /// The sink has taken some, and `backlog` wait.
+    pub(crate) fn on_consumed(&mut self, backlog: u64) {
+        self.least = self.least.min(backlog);
+        self.standing.on_consumed(backlog);
+    }
+
+    /// With `left` bytes that the peer may send it has enough for what came in the last round trip, and a little more.
+    pub(crate) const fn is_plenty(&self, left: u64) -> bool {
+        left >= self.in_flight + self.in_flight / 4
+    }
+
+    /// No more waits for the sink than it needs.
+    pub(crate) const fn sink_has_enough(&self, backlog: u64) -> bool {
+        self.standing.is_enough(backlog)
+    }
+
+    /// [`Wish::Spare`] has come true, or is out of date.
+    pub(crate) fn spared(&mut self, now: Instant, round_trip: Duration) {
+        self.standing.begin_again(now, round_trip);
+    }
+
     fn on_epoch(
         &mut self,
         in_flight: u64,
@@ -118,10 +155,23 @@ impl Growth {
         round_trip: Duration,
         window: Present,
     ) -> Option<Wish> {
-        let waiting = self.sufficient.is_some_and(|enough| in_flight <= enough.saturating_add(enough / 8));
+        let waited = std::mem::replace(&mut self.least, u64::MAX).min(window.backlog);
+        // It says nothing about a window that has become smaller than that.
+        let waiting = self.sufficient.is_some_and(|enough| {
+            let more = enough.saturating_add(enough / 8);
+            in_flight <= more && window.size > more
+        });
+        self.in_flight = in_flight;
+        let spare = if window.changing {
+            None
+        } else {
+            self.standing.on_epoch(window.backlog, in_flight, now, round_trip)
+        };
+        let sink_limits = self.standing.limits();
         // A sink that does not keep up is what limits then, and a larger window would only fill it.
         if in_flight >= window.size / 2
-            && window.backlog <= window.size / 4
+            && waited <= window.size / 4
+            && !sink_limits
             && window.size < window.cap
             && !waiting
             && !matches!(self.phase, Phase::Trial { .. })
@@ -129,11 +179,29 @@ impl Growth {
             self.phase = Phase::Ramp;
             self.sufficient = None;
             self.settled_at = None;
-            return Some(Wish::Larger(in_flight.saturating_mul(4).min(window.cap)));
+            let size =
+                if self.was_spared { window.size.saturating_mul(2) } else { in_flight.saturating_mul(4) };
+            return Some(Wish::Larger(size.min(window.cap)));
         }
         if window.changing {
             self.settled_at = None;
             return None;
+        }
+        if sink_limits {
+            if matches!(self.phase, Phase::Trial { .. }) {
+                self.sufficient = None;
+            }
+            // Rates are the sink's then, and say nothing about windows.
+            self.phase = Phase::Steady(None);
+            self.settled_at = None;
+            let smaller = window.size.saturating_sub(spare?).max(window.initial);
+            if smaller >= window.size {
+                return None;
+            }
+            // What was enough for the sink may not be when it is faster.
+            self.sufficient = None;
+            self.was_spared = true;
+            return Some(Wish::Spare(smaller));
         }
         // What was sent under the former window is still on its way for a round trip.
         let settled = *self.settled_at.get_or_insert(now + round_trip * 2);
@@ -147,7 +215,9 @@ impl Growth {
                 self.next_trial = Some(now);
                 self.next_is_up = false;
                 self.pause = FIRST_PAUSE;
-                None
+                // What only a rate that doubles every round trip could have used.
+                let enough = in_flight.saturating_mul(5) / 2;
+                (enough >= window.initial && enough < window.size).then_some(Wish::Smaller(enough))
             }
             Phase::Steady(span) | Phase::Trial { span, .. } if span.is_none() => {
                 *span = Some(Span { from: now, bytes: 0 });

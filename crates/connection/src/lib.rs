@@ -23,6 +23,7 @@ mod event;
 mod growth;
 mod peer;
 mod relay;
+mod standing;
 mod totals;
 mod window;
 

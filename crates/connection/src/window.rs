@@ -123,6 +123,7 @@ impl ReceiveWindow {
     /// `n` bytes have left for their sink. More than have arrived is taken as all of them.
     pub(crate) fn on_consumed(&mut self, n: u64) {
         self.consumed += n.min(self.backlog());
+        self.growth.on_consumed(self.backlog());
     }
 
     /// The credit to send now, 0 for none yet. `budget` is what all windows together may still grow.
@@ -155,19 +156,33 @@ impl ReceiveWindow {
                 self.size += step;
                 pending + step
             }
-            Some(Wish::Smaller(wanted)) => {
-                // Granted credit cannot be taken back, only not be renewed; half of it is, so that data goes on.
-                let kept = self.size.saturating_sub(wanted.max(self.initial)).min(pending / 2);
+            Some(Wish::Spare(_)) if self.growth.sink_has_enough(self.backlog()) => {
+                self.wish = None;
+                self.growth.spared(now, round_trip.unwrap_or_default());
+                pending
+            }
+            Some(wish @ (Wish::Smaller(wanted) | Wish::Spare(wanted))) => {
+                // Granted credit cannot be taken back, only not be renewed; where the peer has not plenty of it, half of it is, so
+                // that data goes on.
+                let most = if self.growth.is_plenty(self.left().saturating_sub(pending)) {
+                    pending
+                } else {
+                    pending / 2
+                };
+                let kept = self.size.saturating_sub(wanted.max(self.initial)).min(most);
                 self.size -= kept;
                 *budget += kept;
                 if self.size <= wanted.max(self.initial) || kept == 0 {
                     self.wish = None;
+                    if wish == Wish::Spare(wanted) {
+                        self.growth.spared(now, round_trip.unwrap_or_default());
+                    }
                 }
                 pending - kept
             }
             None => pending,
         };
-        if self.timed_grant.is_none() {
+        if self.timed_grant.is_none() && bytes > 0 {
             self.timed_grant = Some((self.received + self.left().saturating_sub(bytes), now));
         }
         u32::try_from(bytes).unwrap_or(u32::MAX)

@@ -46,6 +46,9 @@ struct Lane {
     /// What has arrived.
     delivered: u64,
     stalled: bool,
+    /// Packets that wait for the sink, and when it has taken the first of them.
+    waiting: u64,
+    taken_at: f64,
 }
 
 /// A path with one bottleneck, and a receiver under test behind it.
@@ -56,6 +59,8 @@ struct Path {
     channels: usize,
     /// So many of the channels, from the first, have a sink that takes nothing.
     stalled: usize,
+    /// Bytes per second that each of the other sinks takes, by the time in round trips.
+    sink: fn(f64) -> f64,
     sender: Sender,
     config: Config,
     packet_len: u32,
@@ -70,6 +75,10 @@ struct Outcome {
     late: Vec<u64>,
     windows: Vec<u64>,
     most_held: u64,
+    /// The most that was held in each round trip.
+    held: Vec<u64>,
+    /// Bytes that sinks took in each round trip, all channels together.
+    taken: Vec<f64>,
 }
 
 impl Path {
@@ -79,6 +88,7 @@ impl Path {
             round_trip: Duration::from_millis(round_trip_ms),
             channels: 1,
             stalled: 0,
+            sink: |_| f64::INFINITY,
             sender: Sender::Willing,
             config: Config { growth_budget: u64::MAX, ..Config::default() },
             packet_len: 240 << 10,
@@ -115,6 +125,8 @@ impl Path {
                     allowed: u64::from(window.initial),
                     delivered: 0,
                     stalled: number < self.stalled,
+                    waiting: 0,
+                    taken_at: f64::INFINITY,
                 }
             })
             .collect();
@@ -126,6 +138,13 @@ impl Path {
         let mut packets: VecDeque<(f64, usize)> = VecDeque::new();
         let mut credits: VecDeque<(f64, usize, u64)> = VecDeque::new();
         let mut by_round_trip = vec![0.0; round_trips as usize + 1];
+        let mut held = vec![0; round_trips as usize + 1];
+        let mut taken = vec![0.0; round_trips as usize + 1];
+        // How long a sink needs for a packet; one that stands still is asked again soon.
+        let pace = |now: f64| match (self.sink)(now / round_trip) {
+            0.0 => (round_trip / 50.0, false),
+            rate => (f64::from(self.packet_len) / rate, true),
+        };
         let mut at_half: Vec<u64> = Vec::new();
         let (mut free_at, mut turn, mut most_held, mut now) = (0.0f64, 0usize, 0u64, 0.0f64);
         while now < end {
@@ -150,7 +169,9 @@ impl Path {
             let arrival = packets.front().map_or(f64::INFINITY, |packet| packet.0);
             let credit = credits.front().map_or(f64::INFINITY, |credit| credit.0);
             let can_send = lanes.iter().any(|lane| lane.allowed >= u64::from(self.packet_len));
-            let next = arrival.min(credit).min(if can_send { free_at } else { f64::INFINITY });
+            let sink_ready = lanes.iter().map(|lane| lane.taken_at).fold(f64::INFINITY, f64::min);
+            let next =
+                arrival.min(credit).min(sink_ready).min(if can_send { free_at } else { f64::INFINITY });
             assert!(next.is_finite(), "nothing moves any more");
             now = next.max(now);
             if at_half.is_empty() && now >= end / 2.0 {
@@ -170,17 +191,32 @@ impl Path {
                 lane.delivered += u64::from(self.packet_len);
                 by_round_trip[((now / round_trip) as usize).min(round_trips as usize)] +=
                     f64::from(self.packet_len);
-                if !lane.stalled {
-                    connection.consumed(lane.id, self.packet_len as usize, at, &mut sink);
+                lane.waiting += 1;
+                if !lane.stalled && lane.taken_at.is_infinite() {
+                    lane.taken_at = now + pace(now).0;
                 }
-                credits.extend(sink.0.drain(..).map(|(remote, bytes)| (now + half, remote as usize, bytes)));
             }
-            let held = lanes.iter().map(|lane| connection.backlog(lane.id)).sum();
-            most_held = most_held.max(held);
+            let number = ((now / round_trip) as usize).min(round_trips as usize);
+            for lane in &mut lanes {
+                while lane.taken_at <= now {
+                    let (step, takes) = pace(now);
+                    if takes {
+                        lane.waiting -= 1;
+                        taken[number] += f64::from(self.packet_len);
+                        let at = start + Duration::from_secs_f64(now);
+                        connection.consumed(lane.id, self.packet_len as usize, at, &mut sink);
+                    }
+                    lane.taken_at = if lane.waiting == 0 { f64::INFINITY } else { lane.taken_at + step };
+                }
+            }
+            let holds = lanes.iter().map(|lane| connection.backlog(lane.id)).sum();
+            most_held = most_held.max(holds);
+            held[number] = holds.max(held[number]);
+            credits.extend(sink.0.drain(..).map(|(remote, bytes)| (now + half, remote as usize, bytes)));
         }
         let late = lanes.iter().zip(&at_half).map(|(lane, before)| lane.delivered - before).collect();
         let windows = lanes.iter().map(|lane| connection.receive_window(lane.id)).collect();
-        Outcome { by_round_trip, late, windows, most_held }
+        Outcome { by_round_trip, late, windows, most_held, held, taken }
     }
 }
 
@@ -315,4 +351,69 @@ fn a_sender_that_hates_large_windows_gets_a_smaller_one() {
     let outcome = path.run(600);
     let late = outcome.late[0] as f64 / (path.capacity() * 300.0);
     assert!(late >= 0.93, "{late}, window {}", outcome.windows[0]);
+}
+
+/// What a sink lacks is not made good by memory: what waits for one that is slower than the path comes down to a small part of
+/// what the path holds, while the sink gets all it can take, and when it is faster again the path is full again within some round
+/// trips.
+#[test]
+fn a_slow_sink_shuts_the_window_and_a_faster_one_opens_it() {
+    fn sink(round_trips: f64) -> f64 {
+        // Keeps up, is slower, keeps up again.
+        if (40.0..120.0).contains(&round_trips) { 4.0 * GIGABIT } else { f64::INFINITY }
+    }
+    let path = Path { sink, packet_len: 64 << 10, ..Path::new(8.0 * GIGABIT, 100) };
+    let outcome = path.run(170);
+    let capacity = path.capacity();
+    let share = |from: usize, to: usize, of: f64| {
+        outcome.taken[from..to].iter().sum::<f64>() / (to - from) as f64 / of
+    };
+    assert!(share(30, 40, capacity) >= 0.97, "{}", share(30, 40, capacity));
+    assert!(share(40, 120, capacity / 2.0) >= 0.99, "{}", share(40, 120, capacity / 2.0));
+    // No more than was granted before the sink got slow, and soon not even that.
+    assert!(outcome.most_held as f64 <= 3.0 * capacity, "{}", outcome.most_held);
+    let standing = *outcome.held[70..120].iter().max().unwrap();
+    assert!(standing as f64 <= capacity / 4.0, "{standing} bytes wait for a sink that needs none of them");
+    assert!(share(130, 170, capacity) >= 0.97, "{:?}", &outcome.taken[118..140]);
+}
+
+/// A sink that works in bursts, and is as fast as the path on the average, loses nothing: what waits for it goes away between.
+#[test]
+fn a_sink_that_works_in_bursts_keeps_its_window() {
+    fn sink(round_trips: f64) -> f64 {
+        if round_trips >= 20.0 && round_trips.fract() < 0.4 { 0.0 } else { 40.0 * GIGABIT }
+    }
+    let path = Path { sink, packet_len: 64 << 10, ..Path::new(8.0 * GIGABIT, 100) };
+    let outcome = path.run(120);
+    let share = outcome.taken[20..120].iter().sum::<f64>() / 100.0 / path.capacity();
+    assert!(share >= 0.97, "{share}");
+}
+
+/// A sink that is nearly as fast as the path, now a little faster and now a little slower, neither fills memory nor waits.
+#[test]
+fn a_sink_that_is_nearly_fast_enough_gets_all_it_can_take() {
+    fn sink(round_trips: f64) -> f64 {
+        8.0 * GIGABIT * (0.9 + 0.15 * (round_trips / 7.0).sin())
+    }
+    let path = Path { sink, packet_len: 64 << 10, ..Path::new(8.0 * GIGABIT, 100) };
+    let outcome = path.run(300);
+    let possible: f64 = (100..300).map(|at| (sink(f64::from(at)) * 0.1).min(path.capacity())).sum();
+    let share = outcome.taken[100..300].iter().sum::<f64>() / possible;
+    let most = *outcome.held[100..].iter().max().unwrap() as f64;
+    assert!(share >= 0.95, "{share}");
+    assert!(most <= 2.0 * path.capacity(), "{most}");
+}
+
+/// A sink that kept up and then takes nothing more is sent what was granted, and no more than the path could use was.
+#[test]
+fn a_sink_that_stalls_is_sent_a_small_multiple_of_what_the_path_holds() {
+    fn sink(round_trips: f64) -> f64 {
+        if round_trips < 15.0 { f64::INFINITY } else { 0.0 }
+    }
+    for (rate, times) in [(2.0, 50), (8.0, 100), (10.0, 20)] {
+        let path = Path { sink, packet_len: 64 << 10, ..Path::new(rate * GIGABIT, times) };
+        let outcome = path.run(40);
+        assert!(outcome.most_held as f64 >= path.capacity(), "the path was full");
+        assert!(outcome.most_held as f64 <= 2.6 * path.capacity(), "{rate} Gb/s: {}", outcome.most_held);
+    }
 }

@@ -4,7 +4,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use lh_connection::{Config, Connection, ConnectionError, Event as ConnectionEvent};
+use lh_connection::{Config, Connection, ConnectionError, Event as ConnectionEvent, WindowPolicy};
 use lh_transport::Event as TransportEvent;
 use lh_wire::msg::disconnect;
 
@@ -57,13 +57,19 @@ pub struct Driver {
     rotation: usize,
     ready: Vec<(Owner, usize, Ready)>,
     spin: Spin,
+    /// What is sent is to be spread out once keys are renewed.
+    spreads: bool,
     distance: Distance,
 }
 
-/// From this round trip on, what is sent is spread out over it. A whole window that leaves at once, as it does after the pause of a
-/// key exchange, overflows the queue of a long path, and what TCP does then costs more than the pause; on a short path a window
-/// is little and the kernel's timers would cost more than they save.
+/// From this round trip on, what is sent is spread out over it once keys have been renewed. A whole window that leaves at once, as it
+/// does after the pause of a key exchange, overflows the queue of a long path, and what TCP does then costs more than the pause; on
+/// a short path a window is little and the kernel's timers would cost more than they save. They cost a tenth of a core at 8 Gb/s, for
+/// good (a socket that has been paced stays so), so a connection that never pauses does without.
 const LONG_PATH: Duration = Duration::from_millis(5);
+
+/// Bytes that the kernel has room for on a long path from the beginning: the first window of a channel.
+const FIRST_ROOM: u32 = WindowPolicy::BULK.initial;
 
 /// What all windows of a connection may grow by, bytes, given what is left of the machine's memory.
 fn memory_share(available: Option<u64>) -> u64 {
@@ -89,7 +95,7 @@ impl Driver {
             link.set_round_trip(round_trip);
             if round_trip >= LONG_PATH {
                 // Where it cannot be had everything works as it always did.
-                let _ = lh_sys::tuning::spread_out(link.stream().write_fd());
+                let _ = lh_sys::tuning::make_room(link.stream().read_fd(), FIRST_ROOM);
             }
         }
         let mut driver = Self {
@@ -99,6 +105,7 @@ impl Driver {
             rotation: 0,
             ready: Vec::new(),
             spin: Spin::new(),
+            spreads: round_trip.is_some_and(|round_trip| round_trip >= LONG_PATH),
             distance: Distance::default(),
         };
         driver.distance.ask(&mut driver.core);
@@ -367,6 +374,10 @@ impl Driver {
                 }
                 TransportEvent::KexDone { names, .. } => {
                     self.core.rekeys += 1;
+                    if std::mem::take(&mut self.spreads) {
+                        // Where it cannot be had everything works as it always did.
+                        let _ = lh_sys::tuning::spread_out(self.core.link.stream().write_fd());
+                    }
                     ControlEvent::KexDone { names }
                 }
                 TransportEvent::ExtInfo(extensions) => {

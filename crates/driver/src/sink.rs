@@ -10,26 +10,45 @@ use crate::local_fd::LocalFd;
 /// Slices in one write.
 const SLICES: usize = 64;
 
-// A received slice keeps the receive buffer alive that it lies in, a megabyte with other channels' bytes in it. As
-// long as a sink keeps up that costs nothing. While it is stuck, only so much is kept by reference, and nothing that is
-// small; the rest is copied, so that memory stays near what the window allows.
-/// Bytes that a stuck sink keeps by reference: a window that has not grown, so that a sink which is merely slower than the
-/// path costs no copy.
+// A received slice keeps the receive buffer alive that it lies in, a megabyte with other channels' bytes in it. As long as a sink
+// keeps up that costs nothing. While it is stuck, what waits is looked at once, buffer by buffer: a run of slices that is most of
+// its buffer is kept as it is, for a copy would cost as much memory and the time besides; of others only so much is kept by
+// reference, and nothing that is small; the rest is copied. So memory stays near what the window allows, and no byte is copied
+// more than once, however often the sink gets stuck again with it.
+/// Slices that follow each other at least so closely lie in one receive buffer: what stands between are the ends of packets.
+const GAP: usize = 512;
+/// So much of one receive buffer is most of it.
+const RUN_MIN: usize = 512 << 10;
+/// Bytes that a stuck sink keeps by reference of buffers that are mostly others': a window that has not grown, so that a sink which
+/// is merely slower than the path costs no copy.
 const SHARED_MAX: usize = 2 << 20;
-/// Slices smaller than this are copied while the sink is stuck.
+/// Of such buffers, slices smaller than this are copied while the sink is stuck.
 const SHARED_MIN: usize = 24 << 10;
 /// Size of the buffers that small things are copied to.
 const COPY_CHUNK: usize = 256 << 10;
+
+/// Bytes that wait.
+struct Piece {
+    data: Bytes,
+    /// Counts as kept by reference though its buffer is mostly others'.
+    shared: bool,
+}
 
 /// A queue in front of a descriptor.
 pub(crate) struct Sink {
     /// `None` once it is closed or broken: everything is dropped then.
     fd: Option<LocalFd>,
-    queue: VecDeque<Bytes>,
+    queue: VecDeque<Piece>,
+    /// So many pieces at the front of the queue stay as they are; the others have not been looked at.
+    settled: usize,
     /// Copied bytes behind the queue.
     tail: BytesMut,
+    /// What came last, behind those, out of one receive buffer; nobody knows yet how much of it that will be.
+    run: Vec<Bytes>,
+    run_len: usize,
+    /// All of these together.
     queued: usize,
-    /// Bytes in the queue that were taken by reference while stuck.
+    /// Bytes in the queue that are shared.
     shared: usize,
     /// The descriptor takes no more for now.
     stuck: bool,
@@ -44,7 +63,10 @@ impl Sink {
         Self {
             fd: Some(fd),
             queue: VecDeque::new(),
+            settled: 0,
             tail: BytesMut::new(),
+            run: Vec::new(),
+            run_len: 0,
             queued: 0,
             shared: 0,
             stuck: false,
@@ -89,7 +111,7 @@ impl Sink {
         if self.stuck {
             self.keep(data);
         } else {
-            self.queue.push_back(data);
+            self.queue.push_back(Piece { data, shared: false });
         }
         true
     }
@@ -98,15 +120,15 @@ impl Sink {
     pub(crate) fn flush(&mut self) -> usize {
         let before = self.queued;
         self.stuck = false;
+        self.settle_tail();
+        self.queue.extend(self.run.drain(..).map(|data| Piece { data, shared: false }));
+        self.run_len = 0;
         while self.queued > 0 {
-            if !self.tail.is_empty() {
-                self.queue.push_back(self.tail.split().freeze());
-            }
             let Some(fd) = &self.fd else { break };
             let mut slices = [IoSlice::new(&[]); SLICES];
             let mut count = 0;
             for (slice, piece) in slices.iter_mut().zip(&self.queue) {
-                *slice = IoSlice::new(piece);
+                *slice = IoSlice::new(&piece.data);
                 count += 1;
             }
             match fd.write_vectored(&slices[..count]) {
@@ -121,12 +143,9 @@ impl Sink {
                 }
             }
         }
-        if self.stuck && before == self.queued {
-            // Nothing moved: what is queued has been looked at already.
-        } else if self.stuck {
-            self.shared = 0;
-            for piece in std::mem::take(&mut self.queue) {
-                self.keep(piece);
+        if self.stuck {
+            for piece in self.queue.split_off(self.settled.min(self.queue.len())) {
+                self.keep(piece.data);
             }
         }
         if self.ending && self.queued == 0 {
@@ -149,28 +168,62 @@ impl Sink {
             fd.shutdown_write();
         }
         self.queue.clear();
+        self.settled = 0;
         self.tail = BytesMut::new();
+        self.run.clear();
+        self.run_len = 0;
+        self.shared = 0;
         self.stuck = false;
         std::mem::take(&mut self.queued)
     }
 
     /// Queues bytes that will stay for a while.
     fn keep(&mut self, data: Bytes) {
-        if data.len() >= SHARED_MIN && self.shared + data.len() <= SHARED_MAX {
-            self.shared += data.len();
-            if !self.tail.is_empty() {
-                self.queue.push_back(self.tail.split().freeze());
-            }
-            self.queue.push_back(data);
-            return;
+        let start = data.as_ptr().addr();
+        let follows = self.run.last().is_some_and(|last| {
+            let end = last.as_ptr().addr() + last.len();
+            start.wrapping_sub(end) <= GAP
+        });
+        if !follows {
+            self.end_run();
         }
-        if self.tail.capacity() - self.tail.len() < data.len() {
-            if !self.tail.is_empty() {
-                self.queue.push_back(self.tail.split().freeze());
+        self.run_len += data.len();
+        self.run.push(data);
+    }
+
+    /// No more comes out of the buffer of the run: decides how it is kept.
+    fn end_run(&mut self) {
+        let most = std::mem::take(&mut self.run_len) >= RUN_MIN;
+        let mut run = std::mem::take(&mut self.run);
+        for data in run.drain(..) {
+            let shared = !most && data.len() >= SHARED_MIN && self.shared + data.len() <= SHARED_MAX;
+            if shared || most {
+                self.settle_tail();
+                self.shared += if shared { data.len() } else { 0 };
+                self.queue.push_back(Piece { data, shared });
+                self.settled = self.queue.len();
+            } else {
+                self.copy(&data);
             }
+        }
+        // For its memory.
+        self.run = run;
+    }
+
+    fn copy(&mut self, data: &[u8]) {
+        if self.tail.capacity() - self.tail.len() < data.len() {
+            self.settle_tail();
             self.tail = BytesMut::with_capacity(COPY_CHUNK.max(data.len()));
         }
-        self.tail.extend_from_slice(&data);
+        self.tail.extend_from_slice(data);
+    }
+
+    /// Puts what was copied into the queue.
+    fn settle_tail(&mut self) {
+        if !self.tail.is_empty() {
+            self.queue.push_back(Piece { data: self.tail.split().freeze(), shared: false });
+            self.settled = self.queue.len();
+        }
     }
 
     fn advance(&mut self, n: usize) {
@@ -178,12 +231,139 @@ impl Sink {
         self.written += n as u64;
         let mut rest = n;
         while let Some(first) = self.queue.front_mut() {
-            if rest < first.len() {
-                bytes::Buf::advance(first, rest);
+            let gone = rest.min(first.data.len());
+            self.shared -= if first.shared { gone } else { 0 };
+            if gone < first.data.len() {
+                bytes::Buf::advance(&mut first.data, gone);
                 break;
             }
-            rest -= first.len();
+            rest -= gone;
             self.queue.pop_front();
+            self.settled = self.settled.saturating_sub(1);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+
+    const SLAB: usize = 1 << 20;
+
+    /// A receive buffer full of packets of one channel in every `channels`: what that one gets.
+    fn received(packet: usize, channels: usize, mark: u8) -> Vec<Bytes> {
+        let slab = Bytes::from(vec![mark; SLAB]);
+        (0..SLAB / (packet + 30))
+            .step_by(channels)
+            .map(|at| slab.slice(at * (packet + 30)..at * (packet + 30) + packet))
+            .collect()
+    }
+
+    fn stuck() -> (std::fs::File, Sink) {
+        let (read, write) = lh_sys::fd::pipe().unwrap();
+        let mut sink = Sink::new(LocalFd::owned(write).unwrap());
+        for data in received(60_000, 1, 0).into_iter().chain(received(60_000, 1, 0)) {
+            assert!(sink.push(data));
+        }
+        sink.flush();
+        assert!(sink.waits_for().is_some(), "more than a pipe takes");
+        (std::fs::File::from(read), sink)
+    }
+
+    /// Where all that waits lies in memory.
+    fn places(sink: &Sink) -> Vec<(usize, usize)> {
+        let of = |data: &[u8]| (data.as_ptr().addr(), data.as_ptr().addr() + data.len());
+        let queue = sink.queue.iter().map(|piece| of(&piece.data));
+        let mut all: Vec<_> =
+            queue.chain([of(&sink.tail)]).chain(sink.run.iter().map(|data| of(data))).collect();
+        all.sort_unstable();
+        all
+    }
+
+    /// The rest of `sink` is what comes out of the pipe, `step` bytes at a time, and none of it moves in memory meanwhile.
+    fn drain(mut pipe: std::fs::File, mut sink: Sink, step: usize) -> u64 {
+        let mut buffer = vec![0; step];
+        let mut total = 0;
+        while sink.queued() > 0 {
+            let before = places(&sink);
+            total += pipe.read(&mut buffer).unwrap() as u64;
+            sink.flush();
+            for (start, end) in places(&sink) {
+                let at = before.partition_point(|&(from, _)| from <= start);
+                let stayed = at.checked_sub(1).is_some_and(|at| end <= before[at].1);
+                assert!(stayed || start == end, "what waited already has been copied again");
+            }
+        }
+        drop(sink);
+        total + std::io::copy(&mut pipe, &mut std::io::sink()).unwrap()
+    }
+
+    #[test]
+    fn what_fills_its_buffers_waits_where_it_was_received() {
+        let (pipe, mut sink) = stuck();
+        let mut slabs = Vec::new();
+        for mark in 1..40 {
+            let pieces = received(60_000, 1, mark);
+            slabs.extend(pieces.iter().map(|data| (data.as_ptr().addr(), data.as_ptr().addr() + data.len())));
+            assert!(pieces.into_iter().all(|data| sink.push(data)));
+        }
+        let all = sink.written() + sink.queued() as u64;
+        assert_eq!(all, 41 * (SLAB / 60_030) as u64 * 60_000);
+        let waiting = places(&sink);
+        assert!(slabs.iter().all(|place| waiting.binary_search(place).is_ok()), "no copy was made");
+        assert_eq!(drain(pipe, sink, 64 << 10), all);
+    }
+
+    #[test]
+    fn what_lies_among_others_bytes_is_copied_once() {
+        for (packet, channels) in [(60_000, 4), (200, 1), (200, 3)] {
+            let (pipe, mut sink) = stuck();
+            let slabs = if packet > 1000 { 40 } else { 5 };
+            for mark in 1..slabs {
+                for data in received(packet, channels, mark) {
+                    assert!(sink.push(data));
+                }
+            }
+            assert!(sink.shared <= SHARED_MAX);
+            let by_reference: usize =
+                sink.queue.iter().map(|piece| if piece.shared { piece.data.len() } else { 0 }).sum();
+            assert_eq!(by_reference, sink.shared);
+            let all = sink.written() + sink.queued() as u64;
+            assert_eq!(drain(pipe, sink, 200_000), all, "{packet} of {channels}");
+        }
+    }
+
+    #[test]
+    fn what_waits_comes_out_in_order() {
+        let (mut pipe, mut sink) = stuck();
+        let mut expected = vec![0; sink.written() as usize + sink.queued()];
+        let mut got = Vec::new();
+        let mut buffer = vec![0; 100_000];
+        let mut next = 0_u32;
+        for turn in 0..200 {
+            for _ in 0..turn % 7 {
+                next = next.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                let pieces = received(1 + next as usize % 70_000, 1 + next as usize % 3, turn);
+                for data in pieces.into_iter().take(1 + next as usize % 40) {
+                    expected.extend_from_slice(&data);
+                    assert!(sink.push(data));
+                }
+            }
+            let n = pipe.read(&mut buffer).unwrap();
+            got.extend_from_slice(&buffer[..n]);
+            sink.flush();
+            if sink.queued() == 0 {
+                break;
+            }
+        }
+        while sink.queued() > 0 {
+            let n = pipe.read(&mut buffer).unwrap();
+            got.extend_from_slice(&buffer[..n]);
+            sink.flush();
+        }
+        drop(sink);
+        pipe.read_to_end(&mut got).unwrap();
+        assert!(got == expected);
     }
 }
