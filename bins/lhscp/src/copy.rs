@@ -9,7 +9,7 @@ use lh_transfer::{Direction, Job, Plan, Side, Summary};
 
 use crate::command_line::{Arguments, Mode, Via};
 use crate::durable::{Attempts, Caught, INTERRUPTED};
-use crate::inside::{Connection, carry_out, log_in, log_in_with};
+use crate::inside::{Connection, log_in, log_in_with};
 use crate::place::{Host, Place, bytes};
 use crate::show::{Show, conclude, say};
 use crate::{FAILURE, NO_CONNECTION, direct, durable, legacy, limits, pipes};
@@ -176,7 +176,7 @@ fn one_remote(
         let summary = match client {
             Some(mut client) => {
                 let caught = Caught::begin(&job);
-                let good = carry_out(&mut client, &job, side, arguments.options.channels, &mut ui);
+                let good = client.carry_out(&job, side, arguments.options.channels, &mut ui);
                 let path = limits::Path::of(client.driver().link().stream().write_fd());
                 let verdict = start.verdict(direction, limited, job.waits(), path);
                 conclude(arguments, &start, &job.summary(), &verdict);
@@ -254,14 +254,14 @@ fn relay(
             let client = log_in(arguments, target, &mut ui);
             let _ = connected.send(client.is_some());
             if let Some(mut client) = client {
-                carry_out(&mut client, &job, Side::Target, Some(1), &mut ui);
+                client.carry_out(&job, Side::Target, Some(1), &mut ui);
                 client.close();
             }
         });
         if !both_connected.recv().unwrap_or(false) {
             return NO_CONNECTION;
         }
-        carry_out(&mut client, &job, Side::Source, Some(1), &mut ui);
+        client.carry_out(&job, Side::Source, Some(1), &mut ui);
         0
     });
     let limited = arguments.limited();
