@@ -1,5 +1,6 @@
 //! Windows on each kind of channel that can carry bulk, as the other end sees them: what it is granted at first, how far that goes, and
-//! what a stalled sink costs. The other end is OpenSSH's, whose log has every grant; the way to it takes 60 ms in each direction.
+//! what a stalled sink costs. The other end is OpenSSH's, whose log has every grant; the way to it takes 120 ms in each direction: a machine that is busy fills the first
+//! window in that time all the same.
 //!
 //! What the size of a window is made of is tested in virtual time, in `connection/tests`.
 
@@ -17,7 +18,7 @@ use lh_interop::{Inetd, Lab, Lhsshd, SlowLink, eventually, find, make_blob, me, 
 
 const MIB: u64 = 1 << 20;
 const KIB: u64 = 1 << 10;
-const ONE_WAY: Duration = Duration::from_millis(60);
+const ONE_WAY: Duration = Duration::from_millis(120);
 
 /// Which end is ours; the other one is OpenSSH's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -267,7 +268,7 @@ fn check(ours: Ours, carrier: Carrier, how: How, (config, first, end): (&[&str],
     // back until it is worth an adjust: three packets of ours.
     let goal = if end == Some(first) { first - 192 * KIB } else { 3 * MIB };
     let mut window = 0;
-    for round in 0..20 {
+    for round in 0..40 {
         run.flow.pass(6 * MIB);
         window = run.window_at_rest();
         assert!(end.is_none_or(|end| window <= end), "{name}: {window}");
@@ -290,7 +291,7 @@ fn check_all(test: &str, ours: Ours) {
     // Most of the time is spent waiting.
     let next = AtomicUsize::new(0);
     std::thread::scope(|scope| {
-        for _ in 0..4 {
+        for _ in 0..3 {
             scope.spawn(|| {
                 while let Some(&((carrier, how), told)) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
                     check(ours, carrier, how, told);
