@@ -5,6 +5,7 @@
 //! `LH_REQUIRE_PEERS=1` (what `cargo xtask test` sets for root) it is a failure.
 
 mod agent;
+pub mod carrier;
 mod data;
 pub mod dumps;
 pub mod kerberos;
@@ -16,6 +17,7 @@ mod pty;
 mod scene;
 mod server;
 pub mod sharing;
+mod slow_link;
 pub mod tunnel;
 mod x11;
 
@@ -25,6 +27,7 @@ pub use lab::{Lab, Ran, TestUser};
 pub use pty::Terminal;
 pub use scene::{Scene, eventually, open_to_all, safe_folder, script};
 pub use server::{Inetd, Lhsshd};
+pub use slow_link::SlowLink;
 pub use x11::XServer;
 
 use std::path::{Path, PathBuf};
@@ -69,6 +72,17 @@ pub fn peers<const N: usize>(test: &str, programs: [&str; N]) -> Option<[PathBuf
     }
     skip(test, &format!("not installed: {}", missing.join(", ")));
     None
+}
+
+/// SFTP servers to copy to: ours, and OpenSSH's where it is installed.
+pub fn sftp_servers(test: &str) -> Vec<PathBuf> {
+    let theirs = PathBuf::from("/usr/lib/openssh/sftp-server");
+    let mut servers = vec![our("lhsftp-server")];
+    match theirs.exists() {
+        true => servers.push(theirs),
+        false => skip(test, "OpenSSH's sftp-server is not installed"),
+    }
+    servers
 }
 
 /// Says loudly that `test` does not run; fails instead where skipping is not allowed.

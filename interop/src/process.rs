@@ -20,10 +20,28 @@ pub fn held(pid: u32) -> Held {
 
 /// The processes that a process has started, and those that they have.
 pub fn below(pid: u32) -> Vec<u32> {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    // Each thread has children of its own.
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let text: String =
+        tasks.filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok()).collect();
     let mut all: Vec<u32> = text.split_whitespace().filter_map(|word| word.parse().ok()).collect();
     for child in all.clone() {
         all.extend(below(child));
     }
     all
+}
+
+/// A process and all below it.
+pub fn family(pid: u32) -> Vec<u32> {
+    [vec![pid], below(pid)].concat()
+}
+
+/// What the largest of a process and all below it has ever had in memory, MiB.
+pub fn peak_mib(pid: u32) -> u64 {
+    let peak = |pid: &u32| -> Option<u64> {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+        line.split_ascii_whitespace().next()?.parse().ok()
+    };
+    family(pid).iter().filter_map(peak).max().unwrap_or_default() / 1024
 }

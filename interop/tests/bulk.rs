@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use lh_interop::process::{family, peak_mib};
 use lh_interop::{Lab, Lhsshd, bin_dir, me, our, peers};
 
 /// Longest wait for anything.
@@ -19,20 +20,6 @@ impl Drop for Guard {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
-}
-
-/// Process `pid` and all below it.
-fn family(pid: u32) -> Vec<u32> {
-    let mut all = vec![pid];
-    let mut at = 0;
-    while let Some(&parent) = all.get(at) {
-        for task in fs::read_dir(format!("/proc/{parent}/task")).into_iter().flatten().flatten() {
-            let children = fs::read_to_string(task.path().join("children")).unwrap_or_default();
-            all.extend(children.split_ascii_whitespace().filter_map(|pid| pid.parse::<u32>().ok()));
-        }
-        at += 1;
-    }
-    all
 }
 
 /// Threads for ciphers in these processes.
@@ -116,16 +103,6 @@ impl Shared {
             std::thread::sleep(Duration::from_millis(20));
         }
     }
-
-    /// The largest process of the server so far, MiB.
-    fn peak_mib(&self) -> u64 {
-        let peak = |pid: &u32| -> Option<u64> {
-            let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-            let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-            line.split_ascii_whitespace().next()?.parse().ok()
-        };
-        family(self.server.pid()).iter().filter_map(peak).max().unwrap_or_default() / 1024
-    }
 }
 
 /// The sender of one channel stands still for the whole of a long transfer on another.
@@ -149,7 +126,7 @@ fn a_reader_that_stops_does_not_slow_another_session() {
     assert!(flowing.0.wait().unwrap().success());
     assert!(start.elapsed() < PATIENCE, "{:?}", start.elapsed());
     assert!(stuck.0.try_wait().unwrap().is_none(), "the other one is still there");
-    assert!(shared.peak_mib() < 64, "{} MiB", shared.peak_mib());
+    assert!(peak_mib(shared.server.pid()) < 64, "{} MiB", peak_mib(shared.server.pid()));
     // And goes on when it is read again: what has waited comes first.
     never_read.read_exact(&mut vec![0; 8 << 20]).unwrap();
 }
@@ -183,7 +160,7 @@ fn a_program_that_does_not_read_does_not_slow_another_session() {
     flowing.0.stdout.take().unwrap().read_to_string(&mut counted).unwrap();
     assert_eq!(counted.trim(), bytes.to_string());
     assert!(start.elapsed() < PATIENCE, "{:?}", start.elapsed());
-    assert!(shared.peak_mib() < 64, "{} MiB", shared.peak_mib());
+    assert!(peak_mib(shared.server.pid()) < 64, "{} MiB", peak_mib(shared.server.pid()));
     assert!(!writer.is_finished(), "the stuck one has taken everything");
     fs::write(&go, "").unwrap();
     let mut counted = String::new();

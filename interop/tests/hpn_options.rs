@@ -8,6 +8,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
+use lh_interop::process::family;
 use lh_interop::tunnel::{Tunnel, free_port};
 use lh_interop::{Lab, Lhsshd, Ran, eventually, me, our, skip};
 use lh_sys::socket::{local_address, peer_address};
@@ -33,19 +34,6 @@ fn sockets_of(pid: u32) -> Vec<OwnedFd> {
     let numbers = names.filter_map(|name| name.file_name().to_str()?.parse().ok());
     let taken = numbers.filter_map(|number| pidfd_getfd(&process, number, PidfdGetfdFlags::empty()).ok());
     taken.filter(|fd| lh_sys::socket::is_internet(fd)).collect()
-}
-
-/// The process and all that descend from it.
-fn family(pid: u32) -> Vec<u32> {
-    let mut family = vec![pid];
-    let mut at = 0;
-    while let Some(parent) = family.get(at).copied() {
-        let children =
-            std::fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).unwrap_or_default();
-        family.extend(children.split_whitespace().filter_map(|word| word.parse::<u32>().ok()));
-        at += 1;
-    }
-    family
 }
 
 /// The connection between a running client and a server, from either side.

@@ -2,9 +2,10 @@
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
-use std::path::PathBuf;
 
-use lh_interop::{Lab, Lhsshd, Ran, TestUser, assert_same_file, is_root, make_blob, me, our, peers, skip};
+use lh_interop::{
+    Lab, Lhsshd, Ran, TestUser, assert_same_file, is_root, make_blob, me, our, peers, sftp_servers, skip,
+};
 
 /// What a server is told, and whether it lets somebody rename.
 const RULES: [(&str, bool); 6] = [
@@ -15,17 +16,6 @@ const RULES: [(&str, bool); 6] = [
     ("-P lstat", true),
     ("-P fsetstat,setstat,limits,fsync", true),
 ];
-
-/// OpenSSH's server program where it is installed, and ours.
-fn servers(test: &str) -> Vec<PathBuf> {
-    let theirs = PathBuf::from("/usr/lib/openssh/sftp-server");
-    let mut servers = vec![our("lhsftp-server")];
-    match theirs.exists() {
-        true => servers.push(theirs),
-        false => skip(test, "OpenSSH's sftp-server is not installed"),
-    }
-    servers
-}
 
 /// Copies `from` to `to` with `lhscp` or `lhsftp`, telling what is decided.
 fn upload(lab: &Lab, port: u16, program: &str, user: &str, from: &str, to: &str) -> Ran {
@@ -46,7 +36,7 @@ fn a_server_that_refuses_some_requests_still_gets_its_files() {
     let lab = Lab::new();
     make_blob(&lab.path("big"), 3_000_001);
     lab.write("small", "a few words\n");
-    for server_program in servers("requests that are refused") {
+    for server_program in sftp_servers("requests that are refused") {
         for (rule, may_rename) in RULES {
             let config = format!("Subsystem sftp {} {rule}\n", server_program.display());
             let server = Lhsshd::start(&lab, &config);

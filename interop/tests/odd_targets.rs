@@ -2,20 +2,9 @@
 
 use std::fs;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use lh_interop::{Inetd, Lab, Lhsshd, assert_same_file, make_blob, me, our, peers, skip};
-
-/// OpenSSH's server program where it is installed, and ours.
-fn servers(test: &str) -> Vec<PathBuf> {
-    let theirs = PathBuf::from("/usr/lib/openssh/sftp-server");
-    let mut servers = vec![our("lhsftp-server")];
-    match theirs.exists() {
-        true => servers.push(theirs),
-        false => skip(test, "OpenSSH's sftp-server is not installed"),
-    }
-    servers
-}
+use lh_interop::{Inetd, Lab, Lhsshd, assert_same_file, make_blob, me, our, peers, sftp_servers};
 
 /// A server cannot write to a pipe at an offset, and OpenSSH's waits for somebody who reads first: the copy says so at once.
 ///
@@ -28,7 +17,7 @@ fn a_named_pipe_of_a_server_is_refused_with_a_message_and_does_not_hang() {
     lab.sh("mkdir tree there there/tree; mkfifo pipe there/tree/pipe; echo text > tree/pipe; echo more > tree/file")
         .ok("pipes");
     let why = "is a named pipe, which an SFTP server cannot write to";
-    for program in servers("named pipes") {
+    for program in sftp_servers("named pipes") {
         let config = format!("Subsystem sftp {}\n", program.display());
         let server = Lhsshd::start(&lab, &config);
         let port = server.port_arg();

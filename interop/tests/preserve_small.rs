@@ -86,11 +86,16 @@ fn everything_of_small_files_is_kept_by_the_hundred() {
     if !make_tree(&lab.path("tree")) {
         return skip("small files with attributes", "the folder for temporary files has none");
     }
+    // Small, and a hole.
+    fs::File::create(lab.path("tree/hole")).unwrap().set_len(40_000).unwrap();
+    let storage = |path: &Path| fs::metadata(path).unwrap().blocks() * 512;
     let server = Lhsshd::start(&lab, "Subsystem sftp internal-sftp -l DEBUG1\n");
     for ran in both_ways(&lab, server.port) {
         assert!(!ran.err.contains("warning"), "{}", ran.err);
     }
     for copy in ["there", "back"] {
+        let hole = Path::new(copy).join("hole");
+        assert_eq!(storage(&lab.dir().join(hole)), storage(&lab.path("tree/hole")), "{copy}");
         assert_same_tree(&lab.path("tree"), &lab.path(copy));
         for name in names(&lab.path("tree")) {
             let (from, to) = (lab.path("tree").join(&name), lab.path(copy).join(&name));
@@ -99,19 +104,25 @@ fn everything_of_small_files_is_kept_by_the_hundred() {
     }
     let log = server.log();
     assert!(requests(&log, "put-files") >= 2 && requests(&log, "get-files") >= 2);
-    // One file has more than goes with many; the folder is looked after by itself.
+    // One file has more than goes with many, one has a hole; the folder is looked after by itself.
     for name in ["open", "write", "get-xattrs", "set-xattrs"] {
         assert!(requests(&log, name) <= 4, "{} × {name}", requests(&log, name));
     }
-    // Over what is there, once more.
+    // Over what is there, once more, both ways.
     let there = format!("127.0.0.1:{}", lab.arg("there"));
-    let mut args = lab.client_options();
-    args.extend(["-P", &server.port_arg(), "-r", "--preserve", "tree/.", &there].map(str::to_owned));
-    lab.run(&our("lhscp"), &args).ok("again");
-    for name in names(&lab.path("tree")) {
-        assert_eq!(all_of(&lab.path("tree").join(&name)), all_of(&lab.path("there").join(&name)), "{name}");
+    let inside = format!("{there}/.");
+    for (from, to) in [("tree/.", &*there), (&inside, "back")] {
+        let mut args = lab.client_options();
+        args.extend(["-P", &server.port_arg(), "-r", "--preserve", from, to].map(str::to_owned));
+        lab.run(&our("lhscp"), &args).ok("again");
     }
-    assert_eq!(names(&lab.path("there")), names(&lab.path("tree")), "nothing else is left there");
+    for copy in ["there", "back"] {
+        for name in names(&lab.path("tree")) {
+            let (from, to) = (lab.path("tree").join(&name), lab.path(copy).join(&name));
+            assert_eq!(all_of(&from), all_of(&to), "{copy}/{name}");
+        }
+        assert_eq!(names(&lab.path(copy)), names(&lab.path("tree")), "nothing else is left there");
+    }
 }
 
 /// A server that does not say that it can, as older ones of ours.

@@ -20,21 +20,11 @@ use zeroize::Zeroizing;
 
 /// The configuration of this host.
 const CONFIG: &str = "/etc/ssh/ssh_config";
-/// Exit status of what ssh-keysign calls fatal.
-const FATAL: u8 = 255;
 /// Larger files are no keys.
 const LARGEST_KEY: u64 = 64 * 1024;
 
 fn main() -> ExitCode {
-    let _ = lh_sys::fd::sanitize_stdio();
-    lh_sys::signals::ignore_sigpipe();
-    match run() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(why) => {
-            eprintln!("{why}");
-            ExitCode::from(FATAL)
-        }
-    }
+    lh_cli::helper::main(run)
 }
 
 fn run() -> Result<(), String> {

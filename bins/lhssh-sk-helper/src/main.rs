@@ -15,19 +15,8 @@ use lh_wire::Writer as _;
 use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit};
 use zeroize::Zeroizing;
 
-/// Exit status when there is nothing to answer to; OpenSSH's for what it calls fatal.
-const FATAL: u8 = 255;
-
 fn main() -> ExitCode {
-    let _ = lh_sys::fd::sanitize_stdio();
-    lh_sys::signals::ignore_sigpipe();
-    match run() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(why) => {
-            say(&why);
-            ExitCode::from(FATAL)
-        }
-    }
+    lh_cli::helper::main(run)
 }
 
 fn run() -> Result<(), String> {
@@ -75,10 +64,4 @@ fn receive(input: &mut File) -> io::Result<Zeroizing<Vec<u8>>> {
     let mut body = Zeroizing::new(vec![0; length - 1]);
     input.read_exact(&mut body)?;
     Ok(body)
-}
-
-/// One line for whoever reads our standard error.
-fn say(text: &str) {
-    let clean: String = text.chars().filter(|c| !c.is_control()).collect();
-    eprintln!("{clean}");
 }

@@ -3,13 +3,12 @@
 use std::path::Path;
 
 use lh_agent::SecurityKey;
+use lh_cli::helper::say;
 use lh_crypto::{PublicKey, Random as _, SystemRandom};
 use lh_security_key::messages::{Enrollment, Reply, Request, Resident};
 use lh_security_key::{INTERNAL, SkError, flags};
 use lh_sys::security_key::{Algorithm, Enrolled, Provider, ProviderError, Signed};
 use lh_wire::{Reader, Writer as _};
-
-use crate::say;
 
 const ED25519: &str = "sk-ssh-ed25519@openssh.com";
 const ECDSA: &str = "sk-ecdsa-sha2-nistp256@openssh.com";

@@ -218,7 +218,7 @@ impl Client {
 }
 
 /// What the configuration says about the windows of channels.
-fn channels(settings: &ClientSettings) -> lh_connection::Config {
+pub(crate) fn channels(settings: &ClientSettings) -> lh_connection::Config {
     let bulk_window = if *settings.hpn_disabled {
         WindowPolicy::configured(false, None)
     } else {

@@ -1,7 +1,5 @@
 //! Levels and the filter in front of the user interface.
 
-/// Text from a peer or a file as a terminal may show it.
-pub use lh_wire::printable_lines as sanitise;
 use std::fs::File;
 use std::io::{self, Write};
 use std::panic::Location;
@@ -9,6 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use lh_config::special::LogVerbose;
+/// Text from a peer or a file as a terminal may show it.
+pub use lh_wire::printable_lines as sanitise;
 
 use crate::options::Options;
 use crate::syslog::Syslog;

@@ -9,7 +9,7 @@ use lh_crypto::SystemRandom;
 use lh_driver::{ConnectionConfig, Driver, Link, Stream};
 use lh_transport::Transport;
 
-use crate::connect::{Client, connect};
+use crate::connect::{Client, channels, connect};
 use crate::error::ClientError;
 use crate::log::Log;
 use crate::mux::{ConnectError, MuxClient, MuxError};
@@ -27,7 +27,7 @@ impl Client {
     pub fn relayed(socket: UnixStream, options: &Options) -> std::io::Result<Self> {
         let transport = Transport::relayed(Box::new(SystemRandom), Instant::now());
         let link = Link::new(transport, Stream::socket(socket.into())?);
-        let config = ConnectionConfig { growth_budget: GROWTH, ..ConnectionConfig::default() };
+        let config = ConnectionConfig { growth_budget: GROWTH, ..channels(&options.config.settings) };
         Ok(Self::of_another(Driver::new(link, config), options))
     }
 }

@@ -5,23 +5,17 @@
 
 mod common;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::process::Command;
 
 use common::Home;
 use lh_config::ServerConfig;
 use lh_config::client::{Request, UserFile};
+use lh_interop::dumps::{LISTS, by_keyword};
 
-/// Keywords whose values are not comparable.
+/// Keywords beside [`LISTS`] whose values are not comparable.
 const APART: &[&str] = &[
-    // Lists and defaults that follow the version or the distribution.
-    "ciphers",
-    "macs",
-    "kexalgorithms",
-    "hostkeyalgorithms",
-    "hostbasedacceptedalgorithms",
-    "pubkeyacceptedalgorithms",
-    "casignaturealgorithms",
+    // Defaults that follow the version or the distribution.
     "gssapikexalgorithms",
     "gssapiauthentication",
     "forwardx11trusted",
@@ -36,15 +30,6 @@ const APART: &[&str] = &[
     "listenaddress",
 ];
 
-fn by_keyword(dump: &str) -> BTreeMap<String, Vec<String>> {
-    let mut map: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for line in dump.lines() {
-        let (keyword, value) = line.split_once(' ').unwrap_or((line, ""));
-        map.entry(keyword.to_ascii_lowercase()).or_default().push(value.to_owned());
-    }
-    map
-}
-
 /// Compares what both dumps have; `set` keywords must be in both.
 fn compare(ours: &str, theirs: &str, text: &str) {
     let (ours, theirs) = (by_keyword(ours), by_keyword(theirs));
@@ -52,7 +37,11 @@ fn compare(ours: &str, theirs: &str, text: &str) {
         text.lines().filter_map(|line| line.split_whitespace().next()).map(str::to_ascii_lowercase).collect();
     for (keyword, values) in &theirs {
         // A keyword that neither the file has nor we print: an addition of the distribution.
-        if (APART.contains(&keyword.as_str()) || !ours.contains_key(keyword)) && !written.contains(keyword) {
+        if (APART.contains(&keyword.as_str())
+            || LISTS.contains(&keyword.as_str())
+            || !ours.contains_key(keyword))
+            && !written.contains(keyword)
+        {
             continue;
         }
         let default_of_version =

@@ -203,20 +203,20 @@ impl Growth {
         in_flight: u64,
         now: Instant,
     ) -> Option<Wish> {
-        let keep = if down { rate >= rate_before * 0.97 } else { rate >= rate_before * 1.03 };
+        let (least, undo) = if down { (0.97, Wish::Larger(before)) } else { (1.03, Wish::Smaller(before)) };
+        let keep = rate >= rate_before * least;
+        // Going the same way may help again, and otherwise the other one.
+        self.next_is_up = keep != down;
         if keep {
             self.sufficient = Some(in_flight);
-            // Going the same way may help again.
-            self.next_is_up = !down;
             self.next_trial = Some(now);
             self.pause = FIRST_PAUSE;
             return None;
         }
-        self.next_is_up = down;
         self.next_trial = Some(now + self.pause);
         self.pause = (self.pause * 2).min(LONGEST_PAUSE);
         self.sufficient = Some(self.sufficient.unwrap_or(0).max(in_flight));
-        Some(if down { Wish::Larger(before) } else { Wish::Smaller(before) })
+        Some(undo)
     }
 }
 

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use lh_connection::{Config, Connection, ConnectionError, Event as ConnectionEvent};
 use lh_transport::Event as TransportEvent;
-use lh_wire::msg::{Ping, disconnect};
-use lh_wire::{Message, PacketSink};
+use lh_wire::msg::disconnect;
 
 use crate::core::Core;
+use crate::distance::Distance;
 use crate::handler::{ChannelEvent, Control, ControlEvent};
 use crate::keepalive::{KEEPALIVE_REQUEST, Keepalive, KeepaliveAction};
 use crate::link::CREW;
@@ -57,12 +57,8 @@ pub struct Driver {
     rotation: usize,
     ready: Vec<(Owner, usize, Ready)>,
     spin: Spin,
-    /// When the peer was asked for an answer that tells the round trip of the whole path.
-    asked: Option<Instant>,
+    distance: Distance,
 }
-
-/// What that question and its answer hold.
-const ROUND_TRIP: &[u8] = b"round-trip@longhaul";
 
 /// From this round trip on, what is sent is spread out over it. A whole window that leaves at once, as it does after the pause of a
 /// key exchange, overflows the queue of a long path, and what TCP does then costs more than the pause; on a short path a window
@@ -103,19 +99,10 @@ impl Driver {
             rotation: 0,
             ready: Vec::new(),
             spin: Spin::new(),
-            asked: None,
+            distance: Distance::default(),
         };
-        driver.ask_how_far();
+        driver.distance.ask(&mut driver.core);
         driver
-    }
-
-    /// Asks the peer for an answer that tells the round trip of the whole path, where it has said that it gives any.
-    fn ask_how_far(&mut self) {
-        let transport = self.core.link.transport();
-        if transport.answers_pings() {
-            transport.payload(&Ping::new(ROUND_TRIP).to_payload());
-            self.asked = Some(Instant::now());
-        }
     }
 
     /// Asks a silent peer for a sign of life (`keepalive@openssh.com`). A `count_max` of 0 never ends the connection.
@@ -229,10 +216,8 @@ impl Driver {
         self.core.link.take_back();
         // What came together with the end of authentication, or became possible by an answer given elsewhere.
         self.dispatch(control)?;
-        self.settle(control);
         // After these events too, which workers may have brought: the wait may be a long one.
-        control.before_wait(&mut ControlCx::new(&mut self.core));
-        self.settle(control);
+        self.come_to_rest(control);
         self.core.link.flush(self.core.now)?;
         if self.core.stop.is_some() {
             return Ok(());
@@ -272,10 +257,8 @@ impl Driver {
         self.produce();
         self.settle(control);
         self.time_out(control)?;
-        self.settle(control);
         // And at the end, so that whoever runs single turns hears of a stop at once.
-        control.before_wait(&mut ControlCx::new(&mut self.core));
-        self.settle(control);
+        self.come_to_rest(control);
         self.rotation = self.rotation.wrapping_add(1);
         Ok(())
     }
@@ -387,13 +370,13 @@ impl Driver {
                     ControlEvent::KexDone { names }
                 }
                 TransportEvent::ExtInfo(extensions) => {
-                    self.ask_how_far();
+                    self.distance.ask(&mut self.core);
                     ControlEvent::ExtInfo(extensions)
                 }
-                TransportEvent::Pong(content) => match self.asked.take_if(|_| content == ROUND_TRIP) {
-                    Some(asked) => {
+                TransportEvent::Pong(content) => match self.distance.on_pong(&content) {
+                    Some(round_trip) => {
                         // Of the path, which is worth more than what the first socket on it knows.
-                        self.core.connection.peer_answered(asked.elapsed());
+                        self.core.connection.peer_answered(round_trip);
                         continue;
                     }
                     None => ControlEvent::Pong(content),
@@ -469,7 +452,12 @@ impl Driver {
                 return control.on_event(event, &mut ControlCx::new(&mut self.core));
             }
             // Any answer, a failure too, shows that the peer lives; that it came has been counted already.
-            ConnectionEvent::GlobalReply { name, .. } if name == KEEPALIVE_REQUEST => return,
+            ConnectionEvent::GlobalReply { name, .. } if name == KEEPALIVE_REQUEST => {
+                if let Some(round_trip) = self.distance.on_reply() {
+                    self.core.connection.peer_answered(round_trip);
+                }
+                return;
+            }
             ConnectionEvent::GlobalReply { name, ok, fields } => {
                 let event = ControlEvent::GlobalReply { name, ok, fields };
                 return control.on_event(event, &mut ControlCx::new(&mut self.core));
@@ -587,6 +575,13 @@ impl Driver {
         {
             *place = Some(source);
         }
+    }
+
+    /// Settles, tells the control that all has been told, and settles what it did then.
+    fn come_to_rest(&mut self, control: &mut dyn Control) {
+        self.settle(control);
+        control.before_wait(&mut ControlCx::new(&mut self.core));
+        self.settle(control);
     }
 
     /// Ends the batch and tells the control what handlers left for it, until there is nothing more.

@@ -24,6 +24,7 @@ mod core;
 mod crew;
 mod cx;
 mod dial;
+mod distance;
 mod driver;
 mod figures;
 mod handler;

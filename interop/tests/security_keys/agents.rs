@@ -45,7 +45,7 @@ fn every_agent_uses_keys_in_hardware() {
         token.make(&our("lhssh-keygen"), kind, kind, &["resident", &format!("user={kind}")]);
     }
     token.make(&our("lhssh-keygen"), "ed25519-sk", "pin", &["verify-required"]);
-    let library = token.library.display().to_string();
+    let provider = token.provider.display().to_string();
     for (name, program, add) in [
         ("ours", our("lhssh-agent"), ssh_add.clone()),
         ("theirs", ssh_agent, our("lhssh-add")),
@@ -54,7 +54,7 @@ fn every_agent_uses_keys_in_hardware() {
         let agent = agent(&token, &program, name, &[]);
         for key in [KINDS[0], KINDS[1], "pin"] {
             run(&token, &agent, &add, &["-q", "-D"]).ok("emptied");
-            run(&token, &agent, &add, &["-S", &library, key]).ok("added");
+            run(&token, &agent, &add, &["-S", &provider, key]).ok("added");
             token.lab.write("authorized_keys", &token.lab.read(&format!("{key}.pub")));
             token.asked();
             for client in [&our("lhssh"), &ssh] {
@@ -80,11 +80,11 @@ fn every_agent_uses_keys_in_hardware() {
 fn an_agent_loads_what_it_may_and_signs_what_is_ssh_s() {
     let Some(token) = Token::new("an_agent_loads_what_it_may_and_signs_what_is_ssh_s") else { return };
     token.make(&our("lhssh-keygen"), "ed25519-sk", "key", &[]);
-    let library = token.library.display().to_string();
+    let provider = token.provider.display().to_string();
     let ours = our("lhssh-add");
     // Libraries lie below /usr, unless -P says otherwise.
     let careful = Agent::ours(&token.lab, "careful", &[]);
-    let refused = run(&token, &careful, &ours, &["-S", &library, "key"]);
+    let refused = run(&token, &careful, &ours, &["-S", &provider, "key"]);
     assert_eq!(refused.code, 1);
     assert!(
         refused.err.contains("Could not add identity \"key\": agent refused operation"),
@@ -93,9 +93,9 @@ fn an_agent_loads_what_it_may_and_signs_what_is_ssh_s() {
     );
     // A library that crashes takes nobody with it.
     let agent = agent(&token, &our("lhssh-agent"), "agent", &[]);
-    run(&token, &agent, &ours, &["-q", "-S", &library, "key"]).ok("added");
+    run(&token, &agent, &ours, &["-q", "-S", &provider, "key"]).ok("added");
     run(&token, &agent, &ours, &["-q", &token.lab.arg("user_ed25519")]).ok("added");
-    std::fs::write(&token.library, "no library any more").unwrap();
+    std::fs::write(&token.provider, "no library any more").unwrap();
     let server = Lhsshd::start(&token.lab, "");
     token.lab.write("authorized_keys", &token.lab.read("key.pub"));
     assert_eq!(login(&token, &agent, &our("lhssh"), server.port).code, 255);

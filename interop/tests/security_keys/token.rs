@@ -7,7 +7,7 @@ use lh_interop::{Lab, Ran, find, open_to_all, skip};
 /// The library, its store, and the variables that programs need.
 pub(super) struct Token {
     pub(super) lab: Lab,
-    pub(super) library: PathBuf,
+    pub(super) provider: PathBuf,
     pub(super) pin: Option<&'static str>,
 }
 
@@ -20,13 +20,13 @@ impl Token {
         };
         let lab = Lab::new();
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/security_keys/provider.c");
-        let library = lab.path("provider.so");
+        let provider = lab.path("provider.so");
         let args = ["-Wall", "-shared", "-fPIC", "-o"].map(str::to_owned);
-        let rest = [library.display().to_string(), source.display().to_string(), "-lcrypto".to_owned()];
+        let rest = [provider.display().to_string(), source.display().to_string(), "-lcrypto".to_owned()];
         lab.run(&cc, &[&args[..], &rest].concat()).ok("cc");
-        open_to_all(&library);
+        open_to_all(&provider);
         std::fs::create_dir(lab.path("store")).unwrap();
-        let token = Self { lab, library, pin: None };
+        let token = Self { lab, provider, pin: None };
         token.answer("");
         Some(token)
     }
@@ -53,7 +53,7 @@ impl Token {
     /// `NAME=value` of what programs find in their environment.
     pub(super) fn environment(&self) -> Vec<String> {
         let mut variables = vec![
-            format!("SSH_SK_PROVIDER={}", self.library.display()),
+            format!("SSH_SK_PROVIDER={}", self.provider.display()),
             format!("LH_SK_STORE={}", self.lab.arg("store")),
             format!("SSH_ASKPASS={}", self.lab.arg("askpass")),
             "SSH_ASKPASS_REQUIRE=force".to_owned(),
@@ -103,7 +103,7 @@ impl Token {
             "PreferredAuthentications=publickey".to_owned(),
             "IdentitiesOnly=yes".to_owned(),
             format!("IdentityFile={}", self.lab.arg(key)),
-            format!("SecurityKeyProvider={}", self.library.display()),
+            format!("SecurityKeyProvider={}", self.provider.display()),
         ];
         for option in base.iter().map(String::as_str).chain(options.iter().copied()) {
             args.splice(2..2, ["-o".to_owned(), option.to_owned()]);

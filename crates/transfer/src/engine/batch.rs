@@ -107,6 +107,12 @@ impl Engine {
         *self.batches.offered.insert(offered)
     }
 
+    /// Where everything is kept, holes are, in small files as well: at least a block of this one takes no place on its disk.
+    fn has_holes_to_keep(&self, item: &Item) -> bool {
+        let Info { size: Some(size), storage: Some(storage), .. } = item.info else { return false };
+        self.options.keep.asks_for_each() && size >= storage.saturating_add(4096)
+    }
+
     /// True when more may be put into batches now.
     pub(super) fn batch_room(&mut self) -> bool {
         !self.batches_offered()
@@ -126,6 +132,7 @@ impl Engine {
             || file.item.alone
             // Its other names wait to hear of it.
             || file.leads
+            || self.has_holes_to_keep(&file.item)
             || self.may_be_done(&file.item)
         {
             return false;
@@ -213,6 +220,7 @@ impl Engine {
         let several = self.options.keep.hard_links && item.info.links.is_some_and(|links| links > 1);
         if self.plan.direction != Direction::Download
             || several
+            || self.has_holes_to_keep(&item)
             || !self.batches_offered()
             || self.may_be_done(&item)
         {

@@ -185,18 +185,9 @@ impl Engine {
         if self.waiting.open_dirs >= self.max_open_dirs() && self.waiting.lists > 0 {
             return None;
         }
-        for &key in self.walk.iter().rev() {
-            let dir = self.dirs.get_mut(key)?;
-            if dir.ready
-                && let Some(entry) = dir.subdirs.pop_front()
-            {
-                self.waiting.subdirs -= 1;
-                self.walk_changed |= dir.waiting() == 0;
-                self.list_more(key);
-                return Some(self.child(key, entry));
-            }
-        }
-        None
+        let item = self.next_of(|dir| &mut dir.subdirs)?;
+        self.waiting.subdirs -= 1;
+        Some(item)
     }
 
     fn next_file(&mut self) -> Option<Item> {
@@ -204,20 +195,28 @@ impl Engine {
             let dirs = &self.dirs;
             self.walk.retain(|&key| dirs.get(key).is_some_and(|dir| !dir.listed || dir.waiting() > 0));
         }
-        if self.waiting.files > 0 {
-            for &key in self.walk.iter().rev() {
-                let dir = self.dirs.get_mut(key)?;
-                if dir.ready
-                    && let Some(entry) = dir.files.pop_front()
-                {
-                    self.waiting.files -= 1;
-                    self.walk_changed |= dir.waiting() == 0;
-                    self.list_more(key);
-                    return Some(self.child(key, entry));
-                }
-            }
+        if self.waiting.files > 0
+            && let Some(item) = self.next_of(|dir| &mut dir.files)
+        {
+            self.waiting.files -= 1;
+            return Some(item);
         }
         self.top.pop_front()
+    }
+
+    /// What waits in one of a folder's two lists, of the folder that was reached last.
+    fn next_of(&mut self, list: impl Fn(&mut Dir) -> &mut VecDeque<Entry>) -> Option<Item> {
+        for &key in self.walk.iter().rev() {
+            let dir = self.dirs.get_mut(key)?;
+            if dir.ready
+                && let Some(entry) = list(dir).pop_front()
+            {
+                self.walk_changed |= dir.waiting() == 0;
+                self.list_more(key);
+                return Some(self.child(key, entry));
+            }
+        }
+        None
     }
 
     fn child(&mut self, key: Key, entry: Entry) -> Item {

@@ -1,0 +1,64 @@
+//! Limits on how fast data goes: `-l` of the copying programs and `TcpPacing`. A limit makes things take longer, so a slow machine
+//! cannot make these tests fail.
+
+use std::time::{Duration, Instant};
+
+use lh_interop::{Lab, Lhsshd, assert_same_file, make_blob, me, our};
+
+/// What is copied, bytes: at a mebibyte a second it takes two seconds.
+const SIZE: usize = 2 << 20;
+
+/// Less than those, for what may go ahead of the limit.
+const LEAST: Duration = Duration::from_millis(1300);
+
+/// Copies the blob with these flags, and returns how long that took.
+fn copy(lab: &Lab, server: &Lhsshd, program: &str, flags: &[&str], up: bool) -> Duration {
+    let (from, to) = (lab.arg("blob"), lab.arg("copy"));
+    let mut args = lab.client_options();
+    args.extend(["-P".to_owned(), server.port_arg()]);
+    args.extend(flags.iter().map(|&flag| flag.to_owned()));
+    let there = format!("{}@127.0.0.1", me());
+    if program == "lhsftp" {
+        lab.write("batch", &format!("{} {from} {to}\n", if up { "put" } else { "get" }));
+        args.extend(["-b".to_owned(), lab.arg("batch"), there]);
+    } else if up {
+        args.extend([from, format!("{there}:{to}")]);
+    } else {
+        args.extend([format!("{there}:{from}"), to]);
+    }
+    let start = Instant::now();
+    lab.run(&our(program), &args).ok(program);
+    let took = start.elapsed();
+    assert_same_file(&lab.path("blob"), &lab.path("copy"));
+    std::fs::remove_file(lab.path("copy")).unwrap();
+    took
+}
+
+/// Covers: scp -l; sftp -l
+#[test]
+fn copies_go_no_faster_than_they_are_told() {
+    let lab = Lab::new();
+    let server = Lhsshd::start(&lab, "");
+    make_blob(&lab.path("blob"), SIZE);
+    for (program, flags) in [("lhscp", &[][..]), ("lhscp", &["-O"]), ("lhsftp", &[])] {
+        for up in [true, false] {
+            // In kilobits a second.
+            let took = copy(&lab, &server, program, &[flags, &["-l", "8192"]].concat(), up);
+            assert!(took >= LEAST, "{program} {flags:?}, up: {up}: {took:?}");
+        }
+    }
+}
+
+/// Covers: ssh_config TcpPacing; sshd_config TcpPacing
+#[test]
+fn the_kernel_sends_no_faster_than_it_is_told() {
+    let lab = Lab::new();
+    make_blob(&lab.path("blob"), SIZE);
+    // In bits a second.
+    let server = Lhsshd::start(&lab, "");
+    let took = copy(&lab, &server, "lhscp", &["-o", "TcpPacing=8M"], true);
+    assert!(took >= LEAST, "client: {took:?}");
+    let server = Lhsshd::start(&lab, "TcpPacing 8M");
+    let took = copy(&lab, &server, "lhscp", &[], false);
+    assert!(took >= LEAST, "server: {took:?}");
+}
