@@ -9,7 +9,7 @@ use lh_transfer::{Direction, Job, Plan, Side, Summary};
 
 use crate::command_line::{Arguments, Mode, Via};
 use crate::durable::{Attempts, Caught, INTERRUPTED};
-use crate::inside::{Connection, carry_out, log_in, log_in_with};
+use crate::inside::{Connection, arrive, begin, carry_out, log_in};
 use crate::place::{Host, Place, bytes};
 use crate::show::{Show, conclude, say};
 use crate::{FAILURE, NO_CONNECTION, direct, durable, legacy, limits, pipes};
@@ -163,8 +163,11 @@ fn one_remote(
     }
     let side = if direction == Direction::Upload { Side::Target } else { Side::Source };
     let mut ui = TerminalUi::default();
-    let Some(client) = connected(arguments, host, kept, &mut ui) else { return NO_CONNECTION };
-    let mut client = Some(client);
+    let mut client = take_kept(host, kept).or_else(|| arrive(&arguments.request(host), &mut ui));
+    if client.is_none() {
+        return NO_CONNECTION;
+    }
+    let mut first = true;
     let mut attempts = Attempts::new(arguments.retries);
     let start = limits::Start::now();
     let limited = arguments.limited();
@@ -173,10 +176,22 @@ fn one_remote(
             Ok(job) => job,
             Err(status) => return status,
         };
+        if let Some(connection) = &mut client {
+            // What it asks first goes out with the login.
+            begin(connection, &job, side, arguments.options.channels);
+            if !connection.log_in(&mut ui) {
+                client = None;
+                if first {
+                    job.forget();
+                    return NO_CONNECTION;
+                }
+            }
+        }
+        first = false;
         let summary = match client {
             Some(mut client) => {
                 let caught = Caught::begin(&job);
-                let good = carry_out(&mut client, &job, side, arguments.options.channels, &mut ui);
+                let good = carry_out(&mut client, &job, side, &mut ui);
                 let path = limits::Path::of(client.driver().link().stream().write_fd());
                 let verdict = start.verdict(direction, limited, job.waits(), path);
                 conclude(arguments, &start, &job.summary(), &verdict);
@@ -200,7 +215,7 @@ fn one_remote(
         }
         // Its journal is the next one's.
         drop(job);
-        client = log_in_with(&arguments.request_again(host), &mut ui);
+        client = arrive(&arguments.request_again(host), &mut ui);
     }
 }
 
@@ -211,13 +226,18 @@ pub(crate) fn connected(
     kept: &mut Kept,
     ui: &mut TerminalUi,
 ) -> Option<Connection> {
+    take_kept(host, kept).or_else(|| log_in(arguments, host, ui))
+}
+
+/// The connection that was kept, if it is to `host`.
+fn take_kept(host: &Host, kept: &mut Kept) -> Option<Connection> {
     match kept.take() {
         Some((same, client)) if same == *host => Some(client),
         other => {
             if let Some((_, mut client)) = other {
                 client.close();
             }
-            log_in(arguments, host, ui)
+            None
         }
     }
 }
@@ -254,14 +274,16 @@ fn relay(
             let client = log_in(arguments, target, &mut ui);
             let _ = connected.send(client.is_some());
             if let Some(mut client) = client {
-                carry_out(&mut client, &job, Side::Target, Some(1), &mut ui);
+                begin(&mut client, &job, Side::Target, Some(1));
+                carry_out(&mut client, &job, Side::Target, &mut ui);
                 client.close();
             }
         });
         if !both_connected.recv().unwrap_or(false) {
             return NO_CONNECTION;
         }
-        carry_out(&mut client, &job, Side::Source, Some(1), &mut ui);
+        begin(&mut client, &job, Side::Source, Some(1));
+        carry_out(&mut client, &job, Side::Source, &mut ui);
         0
     });
     let limited = arguments.limited();

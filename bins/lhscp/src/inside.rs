@@ -4,8 +4,8 @@ use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, PoisonError};
 
 use lh_client::{
-    AgentForward, Client, LogLevel, Options as ClientOptions, SessionChannel, SessionNote, SessionSetup,
-    Start, TICKET_REQUEST, TerminalUi, answer_by_default, connect_or_share,
+    AgentForward, Client, ClientError, LogLevel, Options as ClientOptions, SessionChannel, SessionNote,
+    SessionSetup, Start, TICKET_REQUEST, TerminalUi, answer_by_default, arrive_or_share,
 };
 use lh_config::client::Request;
 use lh_driver::{ChannelHandler, ChannelId, ChannelOptions, Control, ControlCx, ControlEvent};
@@ -22,6 +22,8 @@ use crate::show::{Show, say};
 pub(crate) struct Connection {
     client: Client,
     agent: AgentForward,
+    /// What has been opened and not run.
+    begun: Option<Begun>,
     /// How it was made, for further ones.
     options: ClientOptions,
 }
@@ -41,11 +43,12 @@ impl DerefMut for Connection {
 
 /// Connects and logs in; says why when it cannot.
 pub(crate) fn log_in(arguments: &Arguments, host: &Host, ui: &mut TerminalUi) -> Option<Connection> {
-    log_in_with(&arguments.request(host), ui)
+    let mut connection = arrive(&arguments.request(host), ui)?;
+    connection.log_in(ui).then_some(connection)
 }
 
-/// The same with a request of one's own.
-pub(crate) fn log_in_with(request: &Request, ui: &mut TerminalUi) -> Option<Connection> {
+/// Connects; [`Connection::log_in`] is still to be called. Says why when it cannot.
+pub(crate) fn arrive(request: &Request, ui: &mut TerminalUi) -> Option<Connection> {
     let options = match ClientOptions::load(request) {
         Ok(options) => options,
         Err(error) => {
@@ -54,11 +57,11 @@ pub(crate) fn log_in_with(request: &Request, ui: &mut TerminalUi) -> Option<Conn
             return None;
         }
     };
-    match connect_or_share(&options, ui) {
+    match arrive_or_share(&options, ui) {
         Ok(mut client) => {
             mark_as_bulk(&mut client, &options);
             match client.agent_forward(&options, ui.voice(options.log_level)) {
-                Ok(agent) => Some(Connection { client, agent, options }),
+                Ok(agent) => Some(Connection { client, agent, begun: None, options }),
                 Err(error) => {
                     ui.say(&error.to_string());
                     say("Connection closed");
@@ -67,12 +70,25 @@ pub(crate) fn log_in_with(request: &Request, ui: &mut TerminalUi) -> Option<Conn
             }
         }
         Err(error) => {
-            if options.log_level >= LogLevel::Fatal {
-                ui.say(&error.to_string());
-            }
-            say("Connection closed");
+            tell(&error, &options, ui);
             None
         }
+    }
+}
+
+/// Says why there is no connection.
+fn tell(error: &ClientError, options: &ClientOptions, ui: &mut TerminalUi) {
+    if options.log_level >= LogLevel::Fatal {
+        ui.say(&error.to_string());
+    }
+    say("Connection closed");
+}
+
+impl Connection {
+    /// Logs in, where that is not done; says why when it cannot. What has been [begun](begin) goes out with it.
+    pub(crate) fn log_in(&mut self, ui: &mut TerminalUi) -> bool {
+        let result = self.client.log_in(ui);
+        result.map_err(|error| tell(&error, &self.options, ui)).is_ok()
     }
 }
 
@@ -90,16 +106,18 @@ fn as_session(handler: Box<dyn ChannelHandler>) -> Box<dyn ChannelHandler> {
     Box::new(SessionChannel::new(SessionSetup::new(Start::Subsystem("sftp".to_owned())), handler))
 }
 
-/// Runs one side of the job; false when the connection is of no more use.
+/// One side of a job that is to run.
+struct Begun {
+    /// None could be had.
+    channel: Result<ChannelId, String>,
+    /// Makes further connections.
+    connector: Option<Arc<Connector>>,
+}
+
+/// Opens the channel for one side of the job.
 /// `channels`: how many the user has asked for. With none, and with several, further connections may be made too.
-pub(crate) fn carry_out(
-    connection: &mut Connection,
-    job: &Job,
-    side: Side,
-    channels: Option<usize>,
-    ui: &mut TerminalUi,
-) -> bool {
-    let Connection { client, agent, options } = connection;
+pub(crate) fn begin(connection: &mut Connection, job: &Job, side: Side, channels: Option<usize>) {
+    let Connection { client, agent, options, begun } = connection;
     let several = channels != Some(1) && !client.is_relayed();
     let connector =
         several.then(|| Connector::new(job, side, options, client.driver().link().stream().write_fd()));
@@ -107,10 +125,18 @@ pub(crate) fn carry_out(
     let setup = SessionSetup { agent_request: agent.request(), ..SessionSetup::new(start) };
     let further = connector.clone().map(|connector| connector as Arc<dyn Further>);
     let handler = Box::new(job.handler(side).with_more_channels(as_session).with_further(further));
-    let channel = match client.open_session(setup, &ChannelOptions::default(), handler) {
+    let channel = client.open_session(setup, &ChannelOptions::default(), handler);
+    *begun = Some(Begun { channel: channel.map_err(|error| error.to_string()), connector });
+}
+
+/// Runs what has been [begun](begin); false when the connection is of no more use.
+pub(crate) fn carry_out(connection: &mut Connection, job: &Job, side: Side, ui: &mut TerminalUi) -> bool {
+    let Connection { client, agent, begun, .. } = connection;
+    let Some(Begun { channel, connector }) = begun.take() else { return false };
+    let channel = match channel {
         Ok(channel) => channel,
-        Err(error) => {
-            job.lost(side, &error.to_string());
+        Err(why) => {
+            job.lost(side, &why);
             return false;
         }
     };

@@ -130,10 +130,10 @@ fn connect(arguments: &Arguments, console: UnixStream, catch: bool) -> Result<(R
             Ok((Remote::greet(conversation, Box::new(carrier))?, name.clone()))
         }
         Way::Ssh { request, server, name } => {
-            let (client, agent) = over_ssh::log_in(request)?;
-            let conversation =
-                Rc::new(RefCell::new(Conversation::new(Rc::new(Watch::new(console, signals())))));
-            let carrier: Box<dyn Carrier> = Box::new(over_ssh::open(client, agent, server, &conversation)?);
+            let watch = Rc::new(Watch::new(console, None));
+            let conversation = Rc::new(RefCell::new(Conversation::new(Rc::clone(&watch))));
+            let carrier: Box<dyn Carrier> = Box::new(over_ssh::open(request, server, &conversation)?);
+            watch.catch(signals());
             Ok((Remote::greet(conversation, carrier)?, name.clone()))
         }
     }

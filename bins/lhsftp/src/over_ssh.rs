@@ -6,8 +6,8 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use lh_client::{
-    AgentForward, Client, LogLevel, Options as ClientOptions, SessionNote, SessionSetup, Start, TerminalUi,
-    answer_by_default, connect_or_share,
+    AgentForward, Client, ClientError, LogLevel, Options as ClientOptions, SessionNote, SessionSetup, Start,
+    TerminalUi, answer_by_default, arrive_or_share,
 };
 use lh_config::client::Request;
 use lh_driver::{
@@ -26,35 +26,6 @@ pub(crate) enum Server {
     Command(Vec<u8>),
 }
 
-/// Connects and logs in.
-///
-/// # Errors
-/// The last line to be said.
-pub(crate) fn log_in(request: &Request) -> Result<(Client, AgentForward), String> {
-    let closed = || "Connection closed".to_owned();
-    let mut ui = TerminalUi::default();
-    let options = ClientOptions::load(request).map_err(|error| {
-        ui.say(error.to_string().trim_end());
-        closed()
-    })?;
-    let mut client = connect_or_share(&options, &mut ui).map_err(|error| {
-        if options.log_level >= LogLevel::Fatal {
-            ui.say(&error.to_string());
-        }
-        closed()
-    })?;
-    // `IPQoS`: copies are bulk. 0 is what a new socket has.
-    let service = options.config.ip_qos.bulk.filter(|&service| service != 0);
-    if let (Some(_), Some(service)) = (client.address(), service) {
-        let _ = lh_sys::socket::set_tos(client.driver().link().stream().write_fd(), service);
-    }
-    let agent = client.agent_forward(&options, ui.voice(options.log_level)).map_err(|error| {
-        ui.say(&error.to_string());
-        closed()
-    })?;
-    Ok((client, agent))
-}
-
 /// A conversation's channel.
 pub(crate) struct Channel {
     client: Client,
@@ -62,16 +33,37 @@ pub(crate) struct Channel {
     agent: AgentForward,
 }
 
-/// Opens the channel.
+/// Connects, opens the channel and logs in: the conversation's first words go out with the login where they can.
 ///
 /// # Errors
-/// The message.
+/// The last line to be said.
 pub(crate) fn open(
-    mut client: Client,
-    agent: AgentForward,
+    request: &Request,
     server: &Server,
     conversation: &Rc<RefCell<Conversation>>,
 ) -> Result<Channel, String> {
+    let mut ui = TerminalUi::default();
+    let closed = |ui: &mut TerminalUi, text: &str| {
+        ui.say(text);
+        "Connection closed".to_owned()
+    };
+    let options =
+        ClientOptions::load(request).map_err(|error| closed(&mut ui, error.to_string().trim_end()))?;
+    let failed = |ui: &mut TerminalUi, error: ClientError| {
+        if options.log_level >= LogLevel::Fatal {
+            ui.say(&error.to_string());
+        }
+        "Connection closed".to_owned()
+    };
+    let mut client = arrive_or_share(&options, &mut ui).map_err(|error| failed(&mut ui, error))?;
+    // `IPQoS`: copies are bulk. 0 is what a new socket has.
+    let service = options.config.ip_qos.bulk.filter(|&service| service != 0);
+    if let (Some(_), Some(service)) = (client.address(), service) {
+        let _ = lh_sys::socket::set_tos(client.driver().link().stream().write_fd(), service);
+    }
+    let agent = client
+        .agent_forward(&options, ui.voice(options.log_level))
+        .map_err(|error| closed(&mut ui, &error.to_string()))?;
     let start = match server {
         Server::Subsystem(name) => Start::Subsystem(name.clone()),
         Server::Command(command) => Start::Exec(command.clone()),
@@ -82,6 +74,7 @@ pub(crate) fn open(
     client
         .open_session(setup, &ChannelOptions::default(), Box::new(handler))
         .map_err(|error| error.to_string())?;
+    client.log_in(&mut ui).map_err(|error| failed(&mut ui, error))?;
     Ok(Channel { client, agent })
 }
 

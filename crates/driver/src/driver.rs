@@ -78,7 +78,7 @@ fn memory_share(available: Option<u64>) -> u64 {
 }
 
 impl Driver {
-    /// Starts serving channels on an authenticated link.
+    /// Starts serving channels on a link that is authenticated, or will be before the loop runs ([`logged_in`](Self::logged_in)).
     ///
     /// All windows together may grow by `config.growth_budget`, but never by more than an eighth of the memory that the machine has
     /// left now: that is what slow sinks could cost, and the more connections there are, the less each new one may take.
@@ -105,8 +105,26 @@ impl Driver {
             spin: Spin::new(),
             asked: None,
         };
-        driver.ask_how_far();
+        if driver.core.link.transport_ref().is_authenticated() {
+            driver.ask_how_far();
+        }
         driver
+    }
+
+    /// Before the user is in: lets handlers whose channels can be spoken on already say what they have to say. It is kept, or sent with the
+    /// login (see `Transport::keep_early`).
+    pub fn speak_early(&mut self) {
+        while let Some(event) = self.core.connection.poll_event() {
+            if let ConnectionEvent::Opened { id, fields } = event {
+                self.core.deliver(id, ChannelEvent::Opened { fields });
+            }
+        }
+        self.core.end_batch();
+    }
+
+    /// The user is in, on a link that this driver had before.
+    pub fn logged_in(&mut self) {
+        self.ask_how_far();
     }
 
     /// Asks the peer for an answer that tells the round trip of the whole path, where it has said that it gives any.

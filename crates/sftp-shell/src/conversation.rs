@@ -3,7 +3,7 @@
 //! A [`Conversation`] is shared between the commands, which put requests and copies into it, and a [`Carrier`], which
 //! moves its bytes until it has [`settled`](Conversation::settled).
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::VecDeque;
 use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -29,13 +29,22 @@ pub trait Carrier {
 #[derive(Debug)]
 pub struct Watch {
     console: UnixStream,
-    signals: Option<Signals>,
+    signals: OnceCell<Signals>,
 }
 
 impl Watch {
     /// Watches a non-blocking socket that becomes readable when the console has something, and the signals.
-    pub const fn new(console: UnixStream, signals: Option<Signals>) -> Self {
-        Self { console, signals }
+    pub fn new(console: UnixStream, signals: Option<Signals>) -> Self {
+        let watch = Self { console, signals: OnceCell::new() };
+        watch.catch(signals);
+        watch
+    }
+
+    /// Watches the signals too, from now on.
+    pub fn catch(&self, signals: Option<Signals>) {
+        if let Some(signals) = signals {
+            let _ = self.signals.set(signals);
+        }
     }
 
     /// What the console wakes us with.
@@ -45,7 +54,7 @@ impl Watch {
 
     /// Where signals come in.
     pub fn signals(&self) -> Option<BorrowedFd<'_>> {
-        self.signals.as_ref().map(AsFd::as_fd)
+        self.signals.get().map(AsFd::as_fd)
     }
 
     /// Takes what woke us.
@@ -56,7 +65,7 @@ impl Watch {
     /// True when a signal came since the last call.
     pub fn take_signals(&self) -> bool {
         let mut came = false;
-        while let Some(Ok(Some(_))) = self.signals.as_ref().map(Signals::take) {
+        while let Some(Ok(Some(_))) = self.signals.get().map(Signals::take) {
             came = true;
         }
         came

@@ -58,6 +58,9 @@ impl JobHandler {
 
     fn run(&mut self, cx: &mut ChannelCx<'_>) {
         let now = cx.now();
+        if self.signals.is_none() && !self.closed && (self.lane, self.connection) == (Some(0), 0) {
+            self.signals = self.job.signals();
+        }
         let mut guard = self.job.lock();
         let state = &mut *guard;
         if state.channels.len() > 1 || self.connection > 0 {

@@ -241,6 +241,13 @@ impl Engine {
         }
     }
 
+    /// Nothing has been done and nothing will be.
+    pub fn leave_unbegun(&mut self) {
+        if let Some(journal) = self.journal.take() {
+            journal.leave();
+        }
+    }
+
     /// The channel of a remote end is open and the SFTP subsystem runs on it.
     pub fn open(&mut self, side: Side) {
         let at = side as usize;
