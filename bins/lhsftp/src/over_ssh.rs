@@ -141,6 +141,9 @@ impl ChannelHandler for Handler {
         match event {
             ChannelEvent::Opened { .. } => {
                 self.open = true;
+                if cx.is_promised() {
+                    self.conversation.borrow_mut().ask_home();
+                }
                 self.run(cx);
             }
             ChannelEvent::Data { ext: None, data } => {

@@ -41,6 +41,11 @@ impl Connection {
         }
     }
 
+    /// True while the channel is spoken on and not confirmed.
+    pub fn is_promised(&self, id: ChannelId) -> bool {
+        self.channels.get(id.0 as usize).and_then(Option::as_ref).is_some_and(|channel| channel.unconfirmed)
+    }
+
     /// Server: the number that was kept, once.
     pub(crate) fn take_first(&mut self) -> Option<ChannelId> {
         if self.first != First::Kept {

@@ -74,7 +74,7 @@ impl Watch {
 
 /// What is going on.
 enum Stage {
-    /// The server has not said its version and limits.
+    /// The server has not said its version.
     Hello(Session),
     Calm(Session),
     Copying(Box<Engine>, Side, Box<Show>),
@@ -103,6 +103,8 @@ pub struct Conversation {
     queue: Vec<u8>,
     sent: usize,
     replies: VecDeque<Reply>,
+    /// Where the session starts has been asked already.
+    home: Option<u32>,
     watch: Rc<Watch>,
 }
 
@@ -121,6 +123,7 @@ impl Conversation {
             queue,
             sent: 0,
             replies: VecDeque::new(),
+            home: None,
             watch,
         }
     }
@@ -173,13 +176,13 @@ impl Conversation {
                 Ok(None) => return,
                 Ok(Some(Incoming::Reply(reply))) => self.replies.push_back(reply),
                 Ok(Some(Incoming::Version { .. })) => {
-                    if let Stage::Hello(session) = &mut self.stage
-                        && !session.request_limits(&mut self.queue)
-                    {
-                        self.calm_down();
+                    if let Stage::Hello(session) = &mut self.stage {
+                        // Answers come in order, so the limits are known before any file is open.
+                        session.request_limits(&mut self.queue);
                     }
+                    self.calm_down();
                 }
-                Ok(Some(Incoming::Limits(_))) => self.calm_down(),
+                Ok(Some(Incoming::Limits(_))) => {}
                 Err(error) => return self.lose(&error.to_string()),
             }
         }
@@ -289,6 +292,18 @@ impl Conversation {
             Stage::Calm(session) => Some(session.request(request, &mut self.queue)),
             _ => None,
         }
+    }
+
+    /// Asks where the session starts, of a server that takes what stands behind the first words. Before these are sent.
+    pub fn ask_home(&mut self) {
+        if let Stage::Hello(session) = &mut self.stage {
+            self.home = Some(session.request(&Request::Realpath { path: b"." }, &mut self.queue));
+        }
+    }
+
+    /// The request that asked for that, once.
+    pub(crate) const fn take_home(&mut self) -> Option<u32> {
+        self.home.take()
     }
 
     /// A reply that has come.

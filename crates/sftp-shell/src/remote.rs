@@ -140,6 +140,10 @@ impl Remote {
 
     fn ask(&mut self, request: &Request<'_>) -> Answer<ReplyBody> {
         let id = self.send(request)?;
+        self.answer_to(id)
+    }
+
+    fn answer_to(&mut self, id: u32) -> Answer<ReplyBody> {
         match self.receive(id)? {
             ReplyBody::Status(status) if status.code != StatusCode::OK => Err(Fault::Status(status)),
             body => Ok(body),
@@ -174,7 +178,21 @@ impl Remote {
 
     /// The absolute path without symlinks.
     pub fn real_path(&mut self, path: &[u8]) -> Answer<Vec<u8>> {
-        match self.ask(&Request::Realpath { path })? {
+        let id = self.send(&Request::Realpath { path })?;
+        self.path_in(id)
+    }
+
+    /// Where the session starts.
+    pub fn home(&mut self) -> Answer<Vec<u8>> {
+        let asked = self.conversation.borrow_mut().take_home();
+        match asked {
+            Some(id) => self.path_in(id),
+            None => self.real_path(b"."),
+        }
+    }
+
+    fn path_in(&mut self, id: u32) -> Answer<Vec<u8>> {
+        match self.answer_to(id)? {
             ReplyBody::Names(names) => {
                 let [name] = <[Name; 1]>::try_from(names).map_err(|_| Fault::bad_message())?;
                 Ok(name.name)

@@ -107,11 +107,15 @@ impl JobHandler {
         }
     }
 
-    fn opened(&mut self, id: ChannelId) {
+    fn opened(&mut self, id: ChannelId, early: bool) {
         let state = &mut *self.job.lock();
         let lane = match self.lane {
             Some(lane) => {
-                state.engine.open(self.side);
+                if early {
+                    state.engine.open_early(self.side);
+                } else {
+                    state.engine.open(self.side);
+                }
                 lane
             }
             None => *self.lane.insert(state.engine.open_lane()),
@@ -211,7 +215,7 @@ impl ChannelHandler for JobHandler {
         match event {
             // Whoever asked for the subsystem did so before; its answer need not be waited for.
             ChannelEvent::Opened { .. } => {
-                self.opened(cx.id());
+                self.opened(cx.id(), cx.is_promised());
                 self.run(cx);
             }
             ChannelEvent::Data { ext: None, data } => {
