@@ -85,7 +85,7 @@ impl Connection {
         options: &ChannelOptions,
         sink: &mut dyn PacketSink,
     ) -> core::result::Result<ChannelId, OpenError> {
-        let receive = self.granted_window(options);
+        let receive = self.granted_window(options, 0);
         let (window, max_packet) = (receive.initial(), receive.max_packet());
         let mut channel = Channel::new(Phase::Opening { abandoned: false }, receive);
         if let Some(send) = self.take_promise(kind) {
@@ -109,7 +109,7 @@ impl Connection {
         fields: &[u8],
         sink: &mut dyn PacketSink,
     ) -> bool {
-        let receive = self.granted_window(options);
+        let receive = self.granted_window(options, self.least_window(id));
         let Some(channel) = self.get_mut(id).filter(|channel| channel.phase == Phase::Asked) else {
             return false;
         };
@@ -126,12 +126,12 @@ impl Connection {
         true
     }
 
-    fn granted_window(&self, options: &ChannelOptions) -> ReceiveWindow {
+    fn granted_window(&self, options: &ChannelOptions, least: u32) -> ReceiveWindow {
         let policy = match options.window {
             WindowPolicy::BULK => self.config.bulk_window,
             policy => policy,
         };
-        ReceiveWindow::new(policy, options.max_packet)
+        ReceiveWindow::new(WindowPolicy { initial: policy.initial.max(least), ..policy }, options.max_packet)
     }
 
     /// Refuses a channel the peer asked for with one of [`lh_wire::msg::open_failure`] and a text for a person;

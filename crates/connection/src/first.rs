@@ -15,20 +15,21 @@ use crate::{ChannelId, Connection, ConnectionError};
 pub(crate) enum First {
     /// No.
     Ordinary,
-    /// At the server: number 0 waits for it.
-    Kept,
+    /// At the server: number 0 waits for it, and so much window.
+    Kept(u32),
     /// At the server: it has its number.
-    Given,
+    Given(u32),
     /// At the client: it can be spoken on at once, with so many bytes of data.
     Promised(u32),
 }
 
 impl Connection {
-    /// Server: keeps number 0 for the first channel the peer opens, and if that is refused, for nobody. Call before anything is opened.
-    pub fn keep_first(&mut self) {
+    /// Server: keeps number 0 for the first channel the peer opens, and if that is refused, for nobody. Whatever windows are configured, it
+    /// gets at least `window` bytes. Call before anything is opened.
+    pub fn keep_first(&mut self, window: u32) {
         if self.channels.is_empty() {
             self.channels.push(None);
-            self.first = First::Kept;
+            self.first = First::Kept(window);
         }
     }
 
@@ -48,11 +49,24 @@ impl Connection {
 
     /// Server: the number that was kept, once.
     pub(crate) fn take_first(&mut self) -> Option<ChannelId> {
-        if self.first != First::Kept {
-            return None;
-        }
-        self.first = First::Given;
+        let First::Kept(window) = self.first else { return None };
+        self.first = First::Given(window);
         Some(ChannelId(0))
+    }
+
+    /// Server: the least window of this channel.
+    pub(crate) fn least_window(&self, id: ChannelId) -> u32 {
+        match self.first {
+            First::Given(window) if id.0 == 0 => window,
+            _ => 0,
+        }
+    }
+
+    /// Client: somebody else opens channels too, so that nobody knows which will be the first.
+    pub(crate) const fn forget_promise(&mut self) {
+        if matches!(self.first, First::Promised(_)) {
+            self.first = First::Ordinary;
+        }
     }
 
     /// Client: what a channel of this `kind` may send before it is confirmed.
@@ -65,7 +79,7 @@ impl Connection {
 
     /// Server: the number stays taken, and what still comes for it is dropped. True where that is so.
     pub(crate) fn retire_first(&mut self, id: ChannelId) -> bool {
-        let kept = self.first == First::Given && id.0 == 0;
+        let kept = matches!(self.first, First::Given(_)) && id.0 == 0;
         if kept && let Some(channel) = self.get_mut(id) {
             channel.phase = Phase::Refused;
         }
@@ -74,7 +88,7 @@ impl Connection {
 
     /// Drops what was sent to the first channel before its refusal was known.
     pub(crate) fn refused(&mut self, payload: &Bytes) -> bool {
-        if self.first != First::Given {
+        if !matches!(self.first, First::Given(_)) {
             return false;
         }
         let Some((number, rest)) = payload.split_first() else { return false };

@@ -152,7 +152,8 @@ impl Connection {
         let channel = find(&mut self.channels, id.0, message)?;
         if channel.unconfirmed {
             confirm(channel, id, confirmation.sender, send)?;
-            return Ok(self.tell_writable(id));
+            self.tell_writable(id);
+            return Ok(());
         }
         let Phase::Opening { abandoned } = channel.phase else {
             let when = "for a channel that is not being opened";

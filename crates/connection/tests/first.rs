@@ -4,7 +4,8 @@ mod common;
 
 use bytes::Bytes;
 use common::{OPTIONS, Ours, THEIRS, numbers};
-use lh_connection::{ChannelId, Config, ConnectionError, Event};
+use lh_connection::{ChannelId, ChannelOptions, Config, ConnectionError, Event, WindowPolicy};
+use lh_wire::Message;
 use lh_wire::msg::{self, Rest, open_failure};
 
 const PROMISED: u32 = 500;
@@ -92,7 +93,7 @@ fn the_promise_is_for_one_session() {
 /// A server that keeps its promise.
 fn keeps() -> Ours {
     let mut ours = Ours::new(Config::default());
-    ours.connection.keep_first();
+    ours.connection.keep_first(PROMISED);
     ours
 }
 
@@ -100,6 +101,31 @@ fn asked(ours: &mut Ours, kind: &[u8]) -> ChannelId {
     let events = ours.get(&msg::ChannelOpen::new(kind, THEIRS, 500, 50, Rest(b""))).unwrap();
     let [Event::OpenRequested { id, .. }] = &events[..] else { panic!("{events:?}") };
     *id
+}
+
+/// Whatever somebody has configured.
+#[test]
+fn the_first_channel_takes_what_was_promised() {
+    let small = Config { bulk_window: WindowPolicy::fixed(100), ..Config::default() };
+    let mut ours = Ours::new(small);
+    ours.connection.keep_first(PROMISED);
+    for expected in [PROMISED, 100] {
+        let id = asked(&mut ours, b"session");
+        assert!(ours.connection.accept(id, &ChannelOptions::default(), b"", &mut ours.out));
+        let said = ours.said_one();
+        assert_eq!(msg::ChannelOpenConfirmation::decode(&said).unwrap().window, expected);
+    }
+}
+
+/// A passenger of a shared connection may be the first.
+#[test]
+fn nothing_is_promised_where_others_open_channels_too() {
+    let mut ours = Ours::new(Config::default());
+    ours.connection.promise_first(PROMISED);
+    let relayed = ours.connection.relay().unwrap();
+    ours.connection.end_relay(relayed);
+    ours.connection.open("session", b"", &OPTIONS, &mut ours.out).unwrap();
+    assert_eq!(ours.connection.poll_event(), None);
 }
 
 #[test]

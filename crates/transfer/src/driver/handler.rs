@@ -75,7 +75,8 @@ impl JobHandler {
         self.look_at_load(state, cx);
         state.tell(now);
         let mut redraw = None;
-        if state.report.wants_progress() {
+        // Before somebody is logged in there is nothing to show.
+        if state.report.wants_progress() && !cx.is_promised() {
             state.report.totals(state.engine.totals(), now);
             state.report.progress(state.engine.current(), now);
             redraw = state.report.next_deadline();
