@@ -9,6 +9,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use lh_testkit::Seeded;
+
 use crate::process::held;
 use crate::{Inetd, Lab, Lhsshd, me, our, peers};
 
@@ -225,19 +227,6 @@ pub fn sum_server_unix(path: &Path) -> PathBuf {
     path.to_owned()
 }
 
-fn blob(size: usize) -> Vec<u8> {
-    let mut state = size as u64 | 1;
-    (0..size.div_ceil(8))
-        .flat_map(|_| {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            state.to_le_bytes()
-        })
-        .take(size)
-        .collect()
-}
-
 fn check(mut read: impl Read, data: &[u8]) {
     let mut got = Vec::new();
     read.read_to_end(&mut got).unwrap();
@@ -257,7 +246,7 @@ pub fn round_trip(port: u16, size: usize) {
 pub fn round_trip_after(mut stream: TcpStream, skip: usize, size: usize) {
     stream.set_read_timeout(Some(Duration::from_secs(100))).unwrap();
     stream.read_exact(&mut vec![0; skip]).unwrap();
-    let data = blob(size);
+    let data = Seeded::new(size as u64).bytes(size);
     stream.write_all(&data).unwrap();
     stream.shutdown(Shutdown::Write).unwrap();
     check(&stream, &data);
@@ -268,7 +257,7 @@ pub fn round_trip_after(mut stream: TcpStream, skip: usize, size: usize) {
 pub fn round_trip_unix(path: &Path, size: usize) {
     let mut stream = UnixStream::connect(path).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(100))).unwrap();
-    let data = blob(size);
+    let data = Seeded::new(size as u64).bytes(size);
     stream.write_all(&data).unwrap();
     stream.shutdown(Shutdown::Write).unwrap();
     check(&stream, &data);

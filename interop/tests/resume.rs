@@ -7,6 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use lh_interop::{Inetd, Lab, Lhsshd, Ran, assert_same_file, assert_same_tree, make_blob, our, peers};
+use lh_testkit::leftovers;
 
 /// A client's command line in a lab, towards a port.
 struct Copy<'a> {
@@ -53,19 +54,6 @@ fn bytes_below(root: &Path) -> u64 {
         return meta.len().min(meta.blocks() * 512);
     }
     fs::read_dir(root).into_iter().flatten().flatten().map(|entry| bytes_below(&entry.path())).sum()
-}
-
-fn leftovers(root: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(root).into_iter().flatten().flatten() {
-        let path = entry.path();
-        if path.is_dir() {
-            found.extend(leftovers(&path));
-        } else if path.extension().is_some_and(|end| end == "lhpart") {
-            found.push(path);
-        }
-    }
-    found
 }
 
 /// Processes that serve connections of this server.

@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use lh_interop::{Lab, Lhsshd, Ran, assert_same_file, make_blob, our};
+use lh_testkit::leftovers;
 
 const SIZE: usize = 24_000_001;
 
@@ -22,11 +23,6 @@ fn run(lab: &Lab, port: u16, commands: &str) -> Ran {
     lab.run(&our("lhsftp"), &words(lab, port, &[], commands))
 }
 
-fn unfinished(folder: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
-    entries.filter(|path| path.extension().is_some_and(|end| end == "lhpart")).collect()
-}
-
 /// Starts the commands slowly and kills them in the middle: 4 MB and more have come, under no name but ours.
 fn cut_off(lab: &Lab, port: u16, commands: &str, target: &Path) {
     let mut child = Command::new(our("lhsftp"))
@@ -41,7 +37,7 @@ fn cut_off(lab: &Lab, port: u16, commands: &str, target: &Path) {
         .unwrap();
     let until = Instant::now() + Duration::from_secs(120);
     let grown = |path: &PathBuf| fs::metadata(path).is_ok_and(|meta| meta.len() > 6 << 20);
-    while !unfinished(target.parent().unwrap()).iter().any(grown) {
+    while !leftovers(target.parent().unwrap()).iter().any(grown) {
         assert!(Instant::now() < until, "nothing comes");
         assert!(child.try_wait().unwrap().is_none(), "it has ended");
         std::thread::sleep(Duration::from_millis(5));
@@ -70,7 +66,7 @@ fn a_copy_has_its_name_when_it_is_complete_and_one_that_was_killed_is_gone_on_wi
         } else {
             assert!(!target.exists(), "{verb}");
         }
-        let part = unfinished(&folder);
+        let part = leftovers(&folder);
         assert_eq!(part.len(), 1, "{part:?}");
         let before = fs::metadata(&part[0]).unwrap().len();
         // What is gone on with keeps its inode.
@@ -78,7 +74,7 @@ fn a_copy_has_its_name_when_it_is_complete_and_one_that_was_killed_is_gone_on_wi
         run(&lab, server.port, &line(again)).ok(again);
         assert_same_file(&lab.path("blob"), &target);
         assert_eq!(inode, std::os::unix::fs::MetadataExt::ino(&fs::metadata(&target).unwrap()), "{again}");
-        assert!(before > 4 << 20 && unfinished(&folder).is_empty());
+        assert!(before > 4 << 20 && leftovers(&folder).is_empty());
     }
     let journals = fs::read_dir(lab.path("home/.local/state/longhaul")).into_iter().flatten().count();
     assert_eq!(journals, 0, "journals of copies that are complete are gone");

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use lh_interop::{Lab, Lhsshd, Ran, assert_same_file, eventually, make_blob, our};
+use lh_testkit::leftovers;
 
 fn scp(lab: &Lab, port: u16, words: &[&str]) -> Ran {
     let mut all = lab.client_options();
@@ -85,6 +86,7 @@ fn events_are_json_and_say_what_held_the_copy_up() {
          assert end['failures'] == 0 and not end['lost'] and end['limited_by'] == 'request', end\n";
     lab.run(Path::new("python3"), &["-c", script]).ok("python reads the events");
     let ran = scp(&lab, server.port, &["-v", "-l", "16000", "blob", &there]).ok("-v");
+    assert!(ran.err.contains("lhscp: 1 file, "), "{}", ran.err);
     assert!(ran.err.contains("held up by the rate that was asked for (-l, --pace)"), "{}", ran.err);
 }
 
@@ -95,11 +97,8 @@ fn an_interrupt_leaves_something_to_go_on_with_and_says_so() {
     let server = Lhsshd::start(&lab, "");
     make_blob(&lab.path("blob"), 24_000_000);
     let there = format!("127.0.0.1:{}", lab.arg("there"));
-    let part = |lab: &Lab| {
-        let names = fs::read_dir(lab.dir()).unwrap().map(|entry| entry.unwrap().path());
-        let mut parts = names.filter(|path| path.extension().is_some_and(|end| end == "lhpart"));
-        parts.next().map(|path| fs::metadata(path).map_or(0, |meta| meta.len()))
-    };
+    let part =
+        |lab: &Lab| leftovers(lab.dir()).first().map(|path| fs::metadata(path).map_or(0, |meta| meta.len()));
     let child = Command::new(our("lhscp"))
         .args(lab.client_options())
         .args(["-P", &server.port_arg(), "-q", "-l", "32000", &lab.arg("blob"), &there])

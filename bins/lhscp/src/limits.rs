@@ -96,11 +96,7 @@ fn judge(
         format!(", round trip {:.1} ms", round_trip.as_secs_f64() * 1000.0)
     });
     if wall < Duration::from_millis(500) {
-        return Verdict {
-            name: "nothing",
-            what: "it was over before anything could hold it up".to_owned(),
-            advice: "",
-        };
+        return Verdict { name: "nothing", what: "nothing: it was over too soon".to_owned(), advice: "" };
     }
     if limited {
         return Verdict {

@@ -131,10 +131,15 @@ impl Report for Show {
 
     fn ended(&mut self, summary: &Summary, now: Instant) {
         if self.is_job() {
-            let files = format!("{} files", summary.files);
+            let files = count(summary.files);
             self.display.finish_job(&files, summary.bytes + summary.kept, self.started, now);
         }
     }
+}
+
+/// How many files, in words.
+fn count(files: u64) -> String {
+    if files == 1 { "1 file".to_owned() } else { format!("{files} files") }
 }
 
 /// The last words about a copy: as JSON, or with `-v` and on a terminal, when there is something to tell.
@@ -154,8 +159,8 @@ pub(crate) fn conclude(arguments: &Arguments, start: &limits::Start, summary: &S
     let verified =
         if summary.verified > 0 { format!(", {} verified", summary.verified) } else { String::new() };
     say(&format!(
-        "{} files, {} in {seconds:.1} s ({}){kept}{verified}",
-        summary.files,
+        "{}, {} in {seconds:.1} s ({}){kept}{verified}",
+        count(summary.files),
         size(summary.bytes).trim(),
         rate.trim()
     ));

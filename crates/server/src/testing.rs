@@ -2,6 +2,7 @@
 
 use lh_config::ServerConfig;
 use lh_config::server_table::ServerSettings;
+use lh_sys::users::User;
 
 /// The configuration that `lines` (of `sshd_config`) make.
 pub(crate) fn config(lines: &str) -> ServerConfig {
@@ -14,4 +15,16 @@ pub(crate) fn config(lines: &str) -> ServerConfig {
 /// The values of [`config`].
 pub(crate) fn settings(lines: &str) -> ServerSettings {
     config(lines).settings
+}
+
+/// Ada, who lives in `home` and speaks to `shell`.
+pub(crate) fn user(uid: u32, home: &std::path::Path, shell: &str) -> User {
+    User {
+        name: "ada".to_owned(),
+        uid,
+        gid: 1000,
+        home: home.into(),
+        shell: shell.into(),
+        gecos: String::new(),
+    }
 }

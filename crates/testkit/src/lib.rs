@@ -5,10 +5,12 @@
 //! nothing above it: a [`ScriptedPeer`] speaks unencrypted packets, enough to say wrong things before the first
 //! NEWKEYS; lies behind the keys are told by the tests of the crate that has the keys.
 
+mod leftovers;
 mod link;
 mod random;
 mod scripted;
 
+pub use leftovers::leftovers;
 pub use link::{Chunking, Clock, Link, Pipe, Tap};
 pub use random::Seeded;
 pub use scripted::{ScriptedPeer, kexinit, plain_packet};

@@ -24,6 +24,13 @@ impl Seeded {
         (self.next_u64() % limit as u64) as usize
     }
 
+    /// As many bytes as `size`.
+    pub fn bytes(&mut self, size: usize) -> Vec<u8> {
+        let mut out = vec![0; size];
+        self.fill(&mut out);
+        out
+    }
+
     /// Fills `out`.
     pub fn fill(&mut self, out: &mut [u8]) {
         for chunk in out.chunks_mut(8) {

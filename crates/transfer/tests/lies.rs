@@ -5,6 +5,7 @@ mod common;
 use std::fs;
 
 use common::{Ended, Faults, Setup, TempTree, copy_with, plan, whole_tree};
+use lh_testkit::Seeded;
 use lh_transfer::{Direction, Options};
 use proptest::prelude::*;
 
@@ -211,18 +212,15 @@ proptest! {
         stock in any::<bool>(),
         direction in prop_oneof![Just(Direction::Upload), Just(Direction::Download), Just(Direction::Relay)],
     ) {
-        let mut state = seed | 1;
+        let mut random = Seeded::new(seed);
         let mut count = 0;
         let (temp, ended) = tampered_by(stock, direction, move |mut message| {
             count += 1;
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
             // File bytes are left alone: the packet layer protects them, SFTP has no way to.
             let most = if message[0] == DATA { 9 } else { message.len() };
             if count > 2 && count % every == 0 {
-                let at = (state >> 8) as usize % most;
-                message[at] ^= 1 << (state % 8);
+                let at = random.below(most);
+                message[at] ^= 1 << random.below(8);
             }
             vec![message]
         });

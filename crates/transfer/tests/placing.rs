@@ -7,6 +7,7 @@ use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 
 use common::{Ended, Faults, Setup, TempTree, copy, copy_with, plan, same_tree, stock};
+use lh_testkit::leftovers;
 use lh_transfer::{Direction, Options, Verify};
 use rustix::io::Errno;
 
@@ -16,20 +17,6 @@ const DIRECTIONS: [Direction; 3] = [Direction::Upload, Direction::Download, Dire
 fn durable(temp: &TempTree) -> Options {
     let journal = Some(temp.join("state/journal"));
     Options { recursive: true, atomic: true, journal, verify: Verify::WhenCheap, ..Options::default() }
-}
-
-/// Files below `root` with our temporary names.
-fn leftovers(root: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(root).into_iter().flatten().flatten() {
-        let path = entry.path();
-        if path.is_dir() {
-            found.extend(leftovers(&path));
-        } else if path.extension().is_some_and(|end| end == "lhpart") {
-            found.push(path);
-        }
-    }
-    found
 }
 
 #[test]

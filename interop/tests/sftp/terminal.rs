@@ -3,6 +3,7 @@
 use std::fs;
 
 use lh_interop::{Lab, Lhsshd, Terminal, assert_same_file, make_blob, me, our};
+use lh_testkit::leftovers;
 
 use super::{Local, prepare, ssh_flags};
 
@@ -72,7 +73,7 @@ fn interrupt_a_copy(lab: &Lab, args: &[String]) {
         terminal.expect("sftp> ");
         assert!(!lab.path("copy").exists(), "{verb}: half a file under its final name");
         // None, if nothing had come yet.
-        assert!(parts(lab) <= 1, "{verb}");
+        assert!(leftovers(lab.dir()).len() <= 1, "{verb}");
         // The session is as it was, and can go on with it.
         terminal.send("pwd\n");
         terminal.expect("Remote working directory: ");
@@ -81,15 +82,9 @@ fn interrupt_a_copy(lab: &Lab, args: &[String]) {
         assert_eq!(terminal.wait(), 0);
         Local::new(lab).batch(&[], &format!("{verb} large copy\n")).ok("the rest");
         assert_same_file(&lab.path("large"), &lab.path("copy"));
-        assert_eq!(parts(lab), 0, "{verb}");
+        assert_eq!(leftovers(lab.dir()).len(), 0, "{verb}");
         fs::remove_file(lab.path("copy")).unwrap();
     }
-}
-
-/// Unfinished copies in the lab's folder.
-fn parts(lab: &Lab) -> usize {
-    let names = fs::read_dir(lab.dir()).unwrap().map(|entry| entry.unwrap().file_name());
-    names.filter(|name| name.to_string_lossy().ends_with(".lhpart")).count()
 }
 
 #[test]

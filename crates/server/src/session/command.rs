@@ -201,14 +201,7 @@ mod tests {
     use super::*;
 
     fn user() -> User {
-        User {
-            name: "ada".to_owned(),
-            uid: 1000,
-            gid: 1000,
-            home: "/home/ada".into(),
-            shell: "/bin/zsh".into(),
-            gecos: String::new(),
-        }
+        crate::testing::user(1000, "/home/ada".as_ref(), "/bin/zsh")
     }
 
     fn decided(wanted: &Wanted, config: &str, key: &str) -> Decision {

@@ -169,14 +169,7 @@ mod tests {
     use super::*;
 
     fn user(uid: u32) -> User {
-        User {
-            name: "ada".to_owned(),
-            uid,
-            gid: 1,
-            home: "/home/ada".into(),
-            shell: "/bin/zsh".into(),
-            gecos: String::new(),
-        }
+        crate::testing::user(uid, "/home/ada".as_ref(), "/bin/zsh")
     }
 
     #[test]

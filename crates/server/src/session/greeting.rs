@@ -33,14 +33,7 @@ mod tests {
     #[test]
     fn in_openssh_s_order_and_words() {
         let home = tempfile::tempdir().unwrap();
-        let user = User {
-            name: "ada".into(),
-            uid: 1,
-            gid: 1,
-            home: home.path().into(),
-            shell: "/bin/sh".into(),
-            gecos: String::new(),
-        };
+        let user = crate::testing::user(1, home.path(), "/bin/sh");
         let motd = home.path().join("motd");
         std::fs::write(&motd, "Be kind.\n").unwrap();
         let last = Last { time: 1_700_000_000, host: "client.example\x1b".into() };

@@ -57,14 +57,7 @@ mod tests {
     #[test]
     fn the_user_s_file_comes_first() {
         let home = tempfile::tempdir().unwrap();
-        let user = User {
-            name: "ada".into(),
-            uid: 1,
-            gid: 1,
-            home: home.path().into(),
-            shell: "/bin/zsh".into(),
-            gecos: String::new(),
-        };
+        let user = crate::testing::user(1, home.path(), "/bin/zsh");
         let text = |words: Option<Vec<CString>>| {
             words.map(|words| words.iter().map(|word| word.to_str().unwrap().to_owned()).collect::<Vec<_>>())
         };

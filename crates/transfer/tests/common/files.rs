@@ -6,6 +6,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
+use lh_testkit::Seeded;
+
 /// A path as the engine takes it.
 pub fn bytes_of(path: &Path) -> Vec<u8> {
     path.as_os_str().as_bytes().to_vec()
@@ -38,7 +40,7 @@ impl TempTree {
             .as_bytes()
             .iter()
             .fold(7_u64, |sum, &byte| sum.wrapping_mul(31) ^ u64::from(byte));
-        fs::write(&path, contents(seed, size)).expect("a file");
+        fs::write(&path, Seeded::new(seed).bytes(size)).expect("a file");
         path
     }
 
@@ -115,20 +117,6 @@ impl Drop for TempTree {
         // Folders without write permission would stay behind.
         let _ = std::process::Command::new("chmod").arg("-R").arg("u+rwx").arg(self.path()).status();
     }
-}
-
-/// Bytes that differ from block to block and from seed to seed.
-pub fn contents(seed: u64, size: usize) -> Vec<u8> {
-    let mut state = seed | 1;
-    (0..size.div_ceil(8))
-        .flat_map(|_| {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            state.to_le_bytes()
-        })
-        .take(size)
-        .collect()
 }
 
 #[derive(PartialEq, Eq, Debug)]
