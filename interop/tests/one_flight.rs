@@ -66,31 +66,6 @@ fn nothing_counts_that_did_not_count() {
     check(Inetd::openssh(&lab, &sshd, "MaxAuthTries 2").port);
 }
 
-/// Logs in with a key of the usual names.
-fn log_in_with_usual_names(lab: &Lab, port: u16) -> Ran {
-    std::fs::create_dir_all(lab.path("home/.ssh")).unwrap();
-    std::fs::copy(lab.path("user_ed25519"), lab.path("home/.ssh/id_ed25519")).unwrap();
-    let mut args = vec!["-v".to_owned(), "-F".into(), "none".into()];
-    for option in [format!("UserKnownHostsFile={}", lab.arg("known_hosts")), "BatchMode=yes".to_owned()] {
-        args.extend(["-o".to_owned(), option]);
-    }
-    args.extend(["-p".into(), port.to_string(), format!("{}@127.0.0.1", me()), "echo in".into()]);
-    lab.run(&our("lhssh"), &args)
-}
-
-/// A server of ours says that it wants keys, so a key of the usual names need not wait to be asked for.
-///
-/// Covers: wire first-flight@longhaul
-#[test]
-fn a_key_of_the_usual_names_waits_for_nothing_where_the_server_wants_keys() {
-    let lab = Lab::new();
-    let server = Lhsshd::start(&lab, "");
-    assert!(went_ahead(&is_in(log_in_with_usual_names(&lab, server.port))));
-    // Two keys to prove: the first answer says so.
-    let server = Lhsshd::start(&lab, "AuthenticationMethods password publickey");
-    assert!(!went_ahead(&is_in(log_in_with_usual_names(&lab, server.port))));
-}
-
 /// A key of the usual names is shown only when keys are wanted: a server that takes passwords alone would count it.
 ///
 /// Covers: sshd_config PubkeyAuthentication
@@ -98,7 +73,16 @@ fn a_key_of_the_usual_names_waits_for_nothing_where_the_server_wants_keys() {
 fn a_key_that_nobody_named_is_not_shown_unasked() {
     let test = "a_key_that_nobody_named_is_not_shown_unasked";
     let lab = Lab::new();
-    let run = |port: u16| log_in_with_usual_names(&lab, port);
+    std::fs::create_dir_all(lab.path("home/.ssh")).unwrap();
+    std::fs::copy(lab.path("user_ed25519"), lab.path("home/.ssh/id_ed25519")).unwrap();
+    let run = |port: u16| {
+        let mut args = vec!["-v".to_owned(), "-F".into(), "none".into()];
+        for option in [format!("UserKnownHostsFile={}", lab.arg("known_hosts")), "BatchMode=yes".to_owned()] {
+            args.extend(["-o".to_owned(), option]);
+        }
+        args.extend(["-p".into(), port.to_string(), format!("{}@127.0.0.1", me()), "echo in".into()]);
+        lab.run(&our("lhssh"), &args)
+    };
     let check = |port: u16| {
         let ran = run(port);
         assert_eq!(ran.code, 255);

@@ -119,7 +119,7 @@ fn what_is_too_much_or_unknown_is_refused_whole() {
     assert_eq!(code(get(&mut peer, &[("f", most + 1)])), StatusCode::BAD_MESSAGE);
     assert_eq!(code(get(&mut peer, &[("f", u32::MAX), ("f", u32::MAX)])), StatusCode::BAD_MESSAGE);
     assert!(matches!(get(&mut peer, &[("f", most)]), ReplyBody::Extended(_)));
-    let list = Request::ListDir { path: b".", pattern: b"", flags: 2 };
+    let list = Request::ListDir { path: b".", pattern: b"", flags: 4 };
     assert_eq!(code(peer.call(&list)), StatusCode::OP_UNSUPPORTED);
 }
 
