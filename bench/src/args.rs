@@ -19,7 +19,7 @@ usage: lh-bench [options]   (usually: cargo xtask bench [options])
                             (default: what the path takes in --duration, as far as memory allows)
   --files N                 for small and kills (default 2000) and huge-tree (default 1000000)
   --file-size BYTES         of each file of small and kills (default 0.5 to 7.5 kB, and 4K)
-  --rounds N                rounds of each table (default 3)
+  --rounds N                rounds of each table (default 3; moments of kills: 20)
   --peer NAME=PATH          mscp, rclone, lftp, rsync, dropbear: the program; any other name: a folder
                             with another OpenSSH-like suite (bin/ssh, bin/scp, sbin/sshd; hpnssh… too)
   --without NAME[,NAME…]    leave these peers out
@@ -98,6 +98,7 @@ pub(crate) struct Options {
 pub(crate) struct Said {
     pub(crate) suites: bool,
     pub(crate) size: bool,
+    pub(crate) rounds: bool,
 }
 
 impl Options {
@@ -162,7 +163,10 @@ impl Options {
                 "--duration" => options.duration = units::time(value)?,
                 "--option" if value.contains('=') => options.own.push(value.clone()),
                 "--only" => options.only.push(value.clone()),
-                "--rounds" => options.rounds = count(value)?,
+                "--rounds" => {
+                    options.rounds = count(value)?;
+                    options.said.rounds = true;
+                }
                 "--packet" => options.packet = count(&size(value)?.to_string())?,
                 "--workers" => options.workers = count(value)?,
                 "--peer" => {

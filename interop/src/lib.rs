@@ -11,6 +11,7 @@ mod flights;
 pub mod kerberos;
 mod lab;
 mod names;
+pub mod path;
 pub mod process;
 mod pty;
 mod scene;

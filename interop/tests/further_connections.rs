@@ -1,6 +1,6 @@
 //! Copies over several connections: joined by tickets with our server, further logins with others.
 
-use lh_interop::{Inetd, Lab, Lhsshd, Ran, assert_same_file, make_blob, me, our, peers};
+use lh_interop::{Inetd, Lab, Lhsshd, Ran, assert_same_file, eventually, make_blob, me, our, peers};
 
 /// So slow that every connection stands before the copy is over.
 const RATE: &str = "60000";
@@ -10,6 +10,16 @@ fn copy(lab: &Lab, port: u16, flags: &[&str], from: &str, to: &str) -> Ran {
     args.extend(["-P", &port.to_string(), "-v", "-l", RATE].map(str::to_owned));
     args.extend(flags.iter().chain(&[from, to]).map(|&word| word.to_owned()));
     lab.run(&our("lhscp"), &args)
+}
+
+/// Runs a batch of `lhsftp`, as slow.
+fn batch(lab: &Lab, port: u16, flags: &[&str], script: &str) -> Ran {
+    lab.write("batch", script);
+    let mut args = lab.client_options();
+    args.extend(["-P", &port.to_string(), "-v", "-l", RATE, "-b", "batch"].map(str::to_owned));
+    args.extend(flags.iter().map(|&word| word.to_owned()));
+    args.push(format!("{}@127.0.0.1", me()));
+    lab.run(&our("lhsftp"), &args)
 }
 
 fn remote(path: &str) -> String {
@@ -91,4 +101,82 @@ fn openssh_sshd_that_allows_no_more_channels_is_logged_in_to_again_with_the_key(
     }
     let log = server.log();
     assert!(log.matches("Accepted publickey").count() >= 4, "{log}");
+}
+
+/// Covers: sftp -j; wire ticket@longhaul
+#[test]
+fn sftp_copies_over_connections_that_join_its_session_and_goes_on_with_it() {
+    let lab = Lab::new();
+    make_blob(&lab.path("big"), 40_000_001);
+    lab.write("small", "a few words\n");
+    let server = Lhsshd::start(&lab, "MaxStartups 1:100:1\nPerSourceMaxStartups 1\n");
+    let (up, home) = (lab.arg("up"), lab.arg("home"));
+    let script =
+        format!("put big {up}\nls -l {up}\nget {up} down\nput small {home}/small\nls -l {home}/small\n");
+    let ran = batch(&lab, server.port, &["-j", "3"], &script).ok("a batch");
+    for copy in ["up", "down"] {
+        assert_same_file(&lab.path("big"), &lab.path(copy));
+    }
+    assert_same_file(&lab.path("small"), &lab.path("home/small"));
+    assert!(ran.text().contains("40000001"), "{}", ran.text());
+    // Two for each of the large copies.
+    assert_eq!(ran.err.matches("a further connection has joined the session").count(), 4, "{}", ran.err);
+    let log = server.log();
+    assert_eq!(log.matches("Accepted publickey for").count(), 1, "{log}");
+    assert_eq!(log.matches("Accepted ticket for").count(), 4, "{log}");
+    let alone = batch(&lab, server.port, &["-j", "1"], &script).ok("over one");
+    assert!(!alone.err.contains("further connection"), "{}", alone.err);
+}
+
+/// Covers: sftp -j; sftp -s
+#[test]
+fn sftp_has_further_channels_of_openssh_sshd_one_copy_after_the_other() {
+    let Some([sshd]) = peers("striping of lhsftp with OpenSSH's sshd", ["sshd"]) else { return };
+    let lab = Lab::new();
+    make_blob(&lab.path("big"), 30_000_001);
+    let server = Inetd::openssh(&lab, &sshd, "");
+    let (up, again) = (lab.arg("up"), lab.arg("again"));
+    let script = format!("put big {up}\nls {up}\nput big {again}\nget {again} down\nls {up}\nput big {up}\n");
+    let command = "/usr/lib/openssh/sftp-server";
+    // Whatever the server is started as, the further channels start it too.
+    for (flags, started) in
+        [(&["-j", "4"][..], "subsystem 'sftp'"), (&["-j", "4", "-s", command], "command for")]
+    {
+        if flags.contains(&command) && !std::path::Path::new(command).exists() {
+            continue;
+        }
+        let before = server.log().matches(started).count();
+        let ran = batch(&lab, server.port, flags, &script).ok("a batch");
+        for copy in ["up", "again", "down"] {
+            assert_same_file(&lab.path("big"), &lab.path(copy));
+            std::fs::remove_file(lab.path(copy)).unwrap();
+        }
+        assert_eq!(ran.err.matches("loading over 4 channels").count(), 4, "{}", ran.err);
+        let log = server.log();
+        assert_eq!(log.matches(started).count() - before, 1 + 4 * 3, "{log}");
+    }
+}
+
+/// Covers: scp -j; scp --retries
+#[test]
+fn a_copy_whose_first_connection_is_lost_ends_with_all_of_them() {
+    let lab = Lab::new();
+    make_blob(&lab.path("big"), 60_000_001);
+    let server = Lhsshd::start(&lab, "");
+    let copying = std::thread::scope(|scope| {
+        let target = remote(&lab.arg("up"));
+        let (lab, port) = (&lab, server.port);
+        let copying = scope.spawn(move || copy(lab, port, &["-j", "3", "--retries", "0"], "big", &target));
+        eventually("both have joined", || server.log().matches("joined session of ").count() == 2);
+        let log = server.log();
+        let of = log.split("joined session of ").nth(1).unwrap_or_default();
+        // The user's process of the first connection.
+        let pid = of.split(|c: char| !c.is_ascii_digit()).next().and_then(|pid| pid.parse().ok());
+        let pid = pid.and_then(rustix::process::Pid::from_raw).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+        copying.join().unwrap()
+    });
+    assert_eq!(copying.code, 255, "{}", copying.err);
+    copy(&lab, server.port, &["-j", "3"], "big", &remote(&lab.arg("up"))).ok("once more");
+    assert_same_file(&lab.path("big"), &lab.path("up"));
 }

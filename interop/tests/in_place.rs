@@ -119,3 +119,18 @@ fn a_drop_box_takes_files_that_nobody_may_see() {
         assert_eq!(left, "");
     }
 }
+
+/// Covers: sftp-server -l
+#[test]
+fn the_log_of_our_server_tells_of_files_and_of_nothing_else() {
+    let lab = Lab::new();
+    lab.write("small", "a few words\n");
+    let server = Lhsshd::start(&lab, "Subsystem sftp internal-sftp -l INFO\n");
+    for program in ["lhscp", "lhsftp"] {
+        upload(&lab, server.port, program, &me(), "small", &lab.arg("copy")).ok(program);
+        assert_same_file(&lab.path("small"), &lab.path("copy"));
+    }
+    let log = server.log();
+    assert!(log.contains(&lab.arg("copy")), "{log}");
+    assert!(!log.contains(".nothing"), "{log}");
+}

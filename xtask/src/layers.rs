@@ -24,6 +24,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("cli", &["config", "sys", "wire"]),
     ("metrics", &["driver", "sys"]),
     ("sftp-server", &["sftp", "cli", "config", "sys"]),
+    ("ssh-transfer", &["client", "config", "driver", "sys", "transfer"]),
     ("sftp-shell", &["wire", "sftp", "transfer", "cli", "sys"]),
     (
         "client",

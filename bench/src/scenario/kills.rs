@@ -5,6 +5,7 @@
 //! of the session's, and the same command is run again. What all attempts moved beyond what one undisturbed copy moves
 //! was sent again; logins and comparisons of the second attempt count as that too.
 
+use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -23,8 +24,8 @@ use crate::stats::Better;
 use crate::table::{Entry, Measured, Table, interleave};
 use crate::usage::descendants;
 
-/// Moments at which each end is killed.
-const MOMENTS: usize = 10;
+/// Moments at which each end is killed, unless `--rounds` says otherwise.
+const MOMENTS: usize = 20;
 
 /// The copy of one file, unless `--size` says otherwise.
 const FILE: u64 = 1_000_000_000;
@@ -40,6 +41,7 @@ pub(super) fn run(bench: &Bench) -> Result<Vec<Table>, String> {
     let size = if options.said.size || !options.smoke { options.size } else { 16 << 20 };
     let size = if options.said.size || options.smoke { size } else { FILE };
     let (moments, files) = if options.smoke { (1, 60) } else { (MOMENTS, options.files.unwrap_or(2000)) };
+    let moments = if options.said.rounds { options.rounds } else { moments };
     let with = Variation::of(&options.suites[0]);
     let relay = Relay::start()?;
     let mut tables = Vec::new();
@@ -72,7 +74,7 @@ pub(super) fn run(bench: &Bench) -> Result<Vec<Table>, String> {
                     let scene = Scene::new(bench, &relay, &who, &with, &task, source, &target);
                     let Some(mut scene) = scene else { continue };
                     // The same moments on every run, and others for each row.
-                    let mut dice = Dice(name.bytes().fold(1, |sum, byte| sum * 31 + u64::from(byte)));
+                    let mut dice = Dice::for_row(&name);
                     entries.push(Entry::new(name, who.role(), move || scene.trial(victim, dice.part())));
                 }
             }
@@ -107,6 +109,10 @@ impl Victim {
 struct Dice(u64);
 
 impl Dice {
+    fn for_row(name: &str) -> Self {
+        Self(name.bytes().fold(1, |sum: u64, byte| sum.wrapping_mul(31).wrapping_add(byte.into())))
+    }
+
     fn part(&mut self) -> f64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         PART.start + (self.0 >> 11) as f64 / (1_u64 << 53) as f64 * (PART.end - PART.start)
@@ -171,7 +177,7 @@ impl<'a> Scene<'a> {
             if let Ok(Some(status)) = child.try_wait() {
                 break match (kill, status.success()) {
                     (None, true) => Ok(()),
-                    (None, false) => Err(format!("{status}: {}", said(&mut child))),
+                    (None, false) => Err(format!("{status}: {}", self.said())),
                     (Some(_), _) => Err(format!("it ended before it could be killed: {status}")),
                 };
             }
@@ -200,9 +206,17 @@ impl<'a> Scene<'a> {
     fn start(&self) -> Result<Child, String> {
         let (program, args, env) = client_command(self.bench, &self.client.program, self.relay.port);
         let mut command = Command::new(&program);
-        command.args(args).envs(env).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        // No pipe: what nobody reads would fill it.
+        let said = File::create(self.bench.data("said")).map_err(|error| format!("its messages: {error}"))?;
+        command.args(args).envs(env).stdin(Stdio::null()).stdout(Stdio::null()).stderr(said);
         self.bench.surround(&mut command);
         command.spawn().map_err(|error| format!("{}: {error}", program.display()))
+    }
+
+    /// Its last words.
+    fn said(&self) -> String {
+        let text = std::fs::read(self.bench.data("said")).unwrap_or_default();
+        String::from_utf8_lossy(&text).lines().rev().take(3).collect::<Vec<_>>().join(" | ")
     }
 
     /// The copy is what the source is, and nothing else is left; removes it.
@@ -222,14 +236,6 @@ impl<'a> Scene<'a> {
             (false, _) => Err(format!("the copy differs: {}", String::from_utf8_lossy(&done.stdout).trim())),
         }
     }
-}
-
-fn said(child: &mut Child) -> String {
-    let mut text = String::new();
-    if let Some(err) = &mut child.stderr {
-        let _ = err.read_to_string(&mut text);
-    }
-    text.lines().rev().take(3).collect::<Vec<_>>().join(" | ")
 }
 
 /// All of the server but the process that listens.

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use lh_cli::copying::Connecting;
+use lh_cli::copying::{Connecting, channels};
 use lh_cli::flags::{Parsed, SCP, Stop};
 use lh_config::Account;
 use lh_config::client::{CommandLine, Request};
@@ -62,9 +62,6 @@ pub(crate) struct Arguments {
     account: Account,
 }
 
-/// `-j`: beyond that every server has refused.
-const MAX_CHANNELS: usize = 64;
-
 /// Makes sense of a parsed command line.
 ///
 /// # Errors
@@ -93,15 +90,7 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
             .ok_or_else(|| SCP.usage_error(&format!("invalid limit \"{limit}\"")))?;
         options.bits_per_second = Some(kilobits * 1024);
     }
-    if let Some(channels) = parsed.text('j') {
-        options.channels = Some(
-            channels
-                .parse()
-                .ok()
-                .filter(|channels| (1..=MAX_CHANNELS).contains(channels))
-                .ok_or_else(|| SCP.usage_error(&format!("invalid number of channels \"{channels}\"")))?,
-        );
-    }
+    options.channels = channels(parsed).map_err(|text| SCP.usage_error(&text))?;
     let port = match parsed.text('P') {
         Some(text) => Some(
             lh_client::destination::parse_port(&text)

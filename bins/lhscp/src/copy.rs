@@ -9,7 +9,7 @@ use lh_transfer::{Direction, Job, Plan, Side, Summary};
 
 use crate::command_line::{Arguments, Mode, Via};
 use crate::durable::{Attempts, Caught, INTERRUPTED};
-use crate::inside::{Connection, arrive, begin, carry_out, log_in};
+use crate::inside::{Connection, arrive, authenticate, log_in};
 use crate::place::{Host, Place, bytes};
 use crate::show::{Show, conclude, say};
 use crate::{FAILURE, NO_CONNECTION, direct, durable, legacy, limits, pipes};
@@ -178,8 +178,8 @@ fn one_remote(
         };
         if let Some(connection) = &mut client {
             // What it asks first goes out with the login.
-            begin(connection, &job, side, arguments.options.channels);
-            if !connection.log_in(&mut ui) {
+            connection.open(&job, side, arguments.options.channels);
+            if !authenticate(connection, &mut ui) {
                 client = None;
                 if first {
                     job.forget();
@@ -191,7 +191,7 @@ fn one_remote(
         let summary = match client {
             Some(mut client) => {
                 let caught = Caught::begin(&job);
-                let good = carry_out(&mut client, &job, side, &mut ui);
+                let good = client.carry_out(&job, side, arguments.options.channels, &mut ui);
                 let path = limits::Path::of(client.driver().link().stream().write_fd());
                 let verdict = start.verdict(direction, limited, job.waits(), path);
                 conclude(arguments, &start, &job.summary(), &verdict);
@@ -274,16 +274,14 @@ fn relay(
             let client = log_in(arguments, target, &mut ui);
             let _ = connected.send(client.is_some());
             if let Some(mut client) = client {
-                begin(&mut client, &job, Side::Target, Some(1));
-                carry_out(&mut client, &job, Side::Target, &mut ui);
+                client.carry_out(&job, Side::Target, Some(1), &mut ui);
                 client.close();
             }
         });
         if !both_connected.recv().unwrap_or(false) {
             return NO_CONNECTION;
         }
-        begin(&mut client, &job, Side::Source, Some(1));
-        carry_out(&mut client, &job, Side::Source, &mut ui);
+        client.carry_out(&job, Side::Source, Some(1), &mut ui);
         0
     });
     let limited = arguments.limited();

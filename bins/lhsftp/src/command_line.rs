@@ -5,7 +5,7 @@ use std::io::IsTerminal;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
-use lh_cli::copying::{ALWAYS, Connecting};
+use lh_cli::copying::{ALWAYS, Connecting, channels};
 use lh_cli::flags::{Parsed, SFTP, Stop};
 use lh_config::Account;
 use lh_config::client::Request;
@@ -137,6 +137,7 @@ fn copy_options(parsed: &Parsed) -> Result<Options, Stop> {
         let kilobits = limit.parse().ok().filter(|kilobits: &u64| (1..=100 * 1024 * 1024).contains(kilobits));
         options.bits_per_second = Some(kilobits.ok_or_else(usage)? * 1024);
     }
+    options.channels = channels(parsed).map_err(|text| fatal(&text))?;
     if let Some(size) = parsed.text('B') {
         let bytes = size.parse().ok().filter(|&bytes| bytes > 0);
         options.request_bytes = Some(bytes.ok_or_else(|| fatal(&format!("Invalid buffer size \"{size}\"")))?);
@@ -218,13 +219,14 @@ mod tests {
     #[test]
     fn flags_reach_commands_and_configuration() {
         let words =
-            ["-afpr", "-l800", "-B", "1000", "-R7", "-P2222", "-o", "User=x", "-b-", "u@h:/dir", "to"];
+            ["-afpr", "-j5", "-l800", "-B", "1000", "-R7", "-P2222", "-o", "User=x", "-b-", "u@h:/dir", "to"];
         let got = interpreted(&words).expect("fine");
         let settings = &got.settings;
         assert!(settings.resume && settings.sync && settings.preserve && settings.recursive);
         assert!(settings.batch && settings.quiet && !settings.progress);
         assert_eq!(settings.copy.bits_per_second, Some(800 * 1024));
         assert_eq!((settings.copy.max_requests, settings.copy.request_bytes), (Some(7), Some(1000)));
+        assert_eq!(settings.copy.channels, Some(5));
         assert_eq!(got.batch, Some(Batch::Standard));
         assert_eq!((got.path.as_deref(), got.target.as_deref()), (Some(&b"/dir"[..]), Some(&b"to"[..])));
         let Way::Ssh { request, server, name } = got.way else { panic!("over SSH") };
@@ -268,6 +270,8 @@ mod tests {
             (&["-h"], 1),
             (&["-B0", "h"], 255),
             (&["-R0", "h"], 255),
+            (&["-j0", "h"], 255),
+            (&["-j65", "h"], 255),
             (&["-X", "x=1", "h"], 255),
             (&["-X", "buffer=0", "h"], 255),
             (&["-b", "a", "-b", "b", "h"], 255),

@@ -132,7 +132,9 @@ fn connect(arguments: &Arguments, console: UnixStream, catch: bool) -> Result<(R
         Way::Ssh { request, server, name } => {
             let watch = Rc::new(Watch::new(console, None));
             let conversation = Rc::new(RefCell::new(Conversation::new(Rc::clone(&watch))));
-            let carrier: Box<dyn Carrier> = Box::new(over_ssh::open(request, server, &conversation)?);
+            let channels = arguments.settings.copy.channels;
+            let carrier: Box<dyn Carrier> =
+                Box::new(over_ssh::open(request, server, channels, &conversation)?);
             watch.catch(signals());
             Ok((Remote::greet(conversation, carrier)?, name.clone()))
         }

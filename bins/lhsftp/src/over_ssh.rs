@@ -1,21 +1,19 @@
 //! A server at the other end of an SSH connection of this process.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io::{IoSliceMut, Write};
 use std::rc::Rc;
 use std::time::Instant;
 
-use lh_client::{
-    AgentForward, Client, ClientError, LogLevel, Options as ClientOptions, SessionNote, SessionSetup, Start,
-    TerminalUi, answer_by_default, arrive_or_share,
-};
+use lh_client::{Start, TerminalUi};
 use lh_config::client::Request;
 use lh_driver::{
-    ChannelCx, ChannelEvent, ChannelHandler, ChannelOptions, Control, ControlCx, ControlEvent, Interest,
-    Interests, Ready,
+    ChannelCx, ChannelEvent, ChannelHandler, ChannelId, ChannelOptions, Interest, Interests, Ready,
 };
 use lh_sftp::server::Output;
 use lh_sftp_shell::{Carrier, Conversation, Watch, say};
+use lh_ssh_transfer::Connection;
+use lh_transfer::JobHandler;
 
 /// What the channel runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,54 +26,49 @@ pub(crate) enum Server {
 
 /// A conversation's channel.
 pub(crate) struct Channel {
-    client: Client,
-    /// `-A`.
-    agent: AgentForward,
+    connection: Connection,
+    start: Start,
+    /// How many channels, or connections, the user has asked for (`-j`).
+    channels: Option<usize>,
+    id: ChannelId,
+    /// For the handler: what a copy is driven by that has begun.
+    next: Rc<Cell<Option<JobHandler>>>,
 }
 
-/// Connects, opens the channel and logs in: the conversation's first words go out with the login where they can.
+/// Connects, opens the channel and logs in: the conversation's first words go out with the login where they can. Copies go over so many `channels`, where the user has said how many.
 ///
 /// # Errors
-/// The last line to be said.
+/// The message.
 pub(crate) fn open(
     request: &Request,
     server: &Server,
+    channels: Option<usize>,
     conversation: &Rc<RefCell<Conversation>>,
 ) -> Result<Channel, String> {
-    let mut ui = TerminalUi::default();
-    let closed = |ui: &mut TerminalUi, text: &str| {
-        ui.say(text);
-        "Connection closed".to_owned()
-    };
-    let options =
-        ClientOptions::load(request).map_err(|error| closed(&mut ui, error.to_string().trim_end()))?;
-    let failed = |ui: &mut TerminalUi, error: ClientError| {
-        if options.log_level >= LogLevel::Fatal {
-            ui.say(&error.to_string());
-        }
-        "Connection closed".to_owned()
-    };
-    let mut client = arrive_or_share(&options, &mut ui).map_err(|error| failed(&mut ui, error))?;
-    // `IPQoS`: copies are bulk. 0 is what a new socket has.
-    let service = options.config.ip_qos.bulk.filter(|&service| service != 0);
-    if let (Some(_), Some(service)) = (client.address(), service) {
-        let _ = lh_sys::socket::set_tos(client.driver().link().stream().write_fd(), service);
-    }
-    let agent = client
-        .agent_forward(&options, ui.voice(options.log_level))
-        .map_err(|error| closed(&mut ui, &error.to_string()))?;
     let start = match server {
         Server::Subsystem(name) => Start::Subsystem(name.clone()),
         Server::Command(command) => Start::Exec(command.clone()),
     };
     let watch = conversation.borrow().watch();
-    let handler = Handler { conversation: Rc::clone(conversation), watch, open: false };
-    let setup = SessionSetup { agent_request: agent.request(), ..SessionSetup::new(start) };
-    client
+    let next = Rc::new(Cell::new(None));
+    let handler = Handler {
+        conversation: Rc::clone(conversation),
+        watch,
+        open: false,
+        next: Rc::clone(&next),
+        copy: None,
+    };
+    let closed = || "Connection closed".to_owned();
+    let mut ui = TerminalUi::default();
+    let mut connection = Connection::arrive(request, &mut ui).ok_or_else(closed)?;
+    let setup = connection.setup(start.clone());
+    let id = connection
         .open_session(setup, &ChannelOptions::default(), Box::new(handler))
         .map_err(|error| error.to_string())?;
-    client.log_in(&mut ui).map_err(|error| failed(&mut ui, error))?;
-    Ok(Channel { client, agent })
+    if !connection.authenticate(&mut ui) {
+        return Err(closed());
+    }
+    Ok(Channel { connection, start, channels, id, next })
 }
 
 impl Carrier for Channel {
@@ -83,27 +76,35 @@ impl Carrier for Channel {
         if conversation.borrow().settled() {
             return;
         }
-        let mut control = Conversing { agent: &self.agent, refused: None };
-        let result = self.client.run(&mut control);
+        let copy = conversation.borrow().copy();
+        let connector = copy.and_then(|(job, side)| {
+            let (handler, connector) = self.connection.begin(&job, side, self.channels, &self.start);
+            self.next.set(Some(handler));
+            connector
+        });
+        let (result, control) = self.connection.run(Some(self.id), connector.clone());
         let refused = control.refused;
         if let Some(request) = refused {
             say(&format!("{request} request failed on channel 0"));
         }
         if let Err(error) = result {
             if conversation.borrow().loss().is_none() {
-                say(&error.to_string());
+                say(&error);
             }
             conversation.borrow_mut().lose("Connection closed");
         }
         if refused.is_some() {
             conversation.borrow_mut().lose("Connection closed");
         }
+        if let Some(connector) = connector {
+            connector.end();
+        }
     }
 }
 
 impl Drop for Channel {
     fn drop(&mut self) {
-        self.client.close();
+        self.connection.close();
     }
 }
 
@@ -111,22 +112,50 @@ struct Handler {
     conversation: Rc<RefCell<Conversation>>,
     watch: Rc<Watch>,
     open: bool,
+    next: Rc<Cell<Option<JobHandler>>>,
+    /// Drives the copy that the session is lent to.
+    copy: Option<JobHandler>,
 }
 
 /// Names of what is waited for.
 const CONSOLE: usize = 0;
 const SIGNALS: usize = 1;
+const BELL: usize = 2;
 
 impl Handler {
-    fn run(&self, cx: &mut ChannelCx<'_>) {
-        let mut conversation = self.conversation.borrow_mut();
+    fn run(&mut self, cx: &mut ChannelCx<'_>) {
+        self.run_with(cx, JobHandler::on_batch_end);
+    }
+
+    /// Does what can be done now. A copy that is under way gets to hear of it by `pass_on`.
+    fn run_with(
+        &mut self,
+        cx: &mut ChannelCx<'_>,
+        pass_on: impl FnOnce(&mut JobHandler, &mut ChannelCx<'_>),
+    ) {
         if self.open {
-            let now = cx.now();
-            conversation.advance(&mut ChannelOutput(cx), now);
+            if let Some(mut copy) = self.next.take() {
+                copy.take_over(cx);
+                self.copy = Some(copy);
+                self.conversation.borrow_mut().begun();
+            } else if let Some(copy) = self.copying() {
+                pass_on(copy, cx);
+            } else {
+                let now = cx.now();
+                self.conversation.borrow_mut().advance(&mut ChannelOutput(cx), now);
+            }
         }
-        if conversation.settled() {
+        if self.conversation.borrow().settled() {
             cx.stop(0);
         }
+    }
+
+    /// What drives the copy that is under way.
+    fn copying(&mut self) -> Option<&mut JobHandler> {
+        if self.conversation.borrow().copy().is_none() {
+            self.copy = None;
+        }
+        self.copy.as_mut()
     }
 
     fn lose(&mut self, reason: &str, cx: &mut ChannelCx<'_>) {
@@ -147,6 +176,9 @@ impl ChannelHandler for Handler {
                 self.run(cx);
             }
             ChannelEvent::Data { ext: None, data } => {
+                if let Some(copy) = self.copying() {
+                    return copy.on_event(ChannelEvent::Data { ext: None, data }, cx);
+                }
                 let len = data.len();
                 self.conversation.borrow_mut().received(data, cx.now());
                 cx.consumed(len);
@@ -181,26 +213,28 @@ impl ChannelHandler for Handler {
         if let Some(signals) = self.watch.signals() {
             out.add(SIGNALS, signals, Interest::READ);
         }
+        if let Some(copy) = &self.copy {
+            copy.bell_interest(BELL, out);
+        }
     }
 
     fn on_ready(&mut self, token: usize, _ready: Ready, cx: &mut ChannelCx<'_>) {
-        {
-            let mut conversation = self.conversation.borrow_mut();
-            match token {
-                CONSOLE => conversation.wake(),
-                _ => conversation.look_for_signals(),
-            }
+        match token {
+            CONSOLE => self.conversation.borrow_mut().wake(),
+            SIGNALS => self.conversation.borrow_mut().look_for_signals(),
+            _ => self.copy.iter().for_each(JobHandler::hear_bell),
         }
         self.run(cx);
     }
 
     fn next_deadline(&self) -> Option<Instant> {
         // Before the channel is open nobody can be helped.
-        self.conversation.borrow().next_deadline().filter(|_| self.open)
+        let of_copy = self.copy.as_ref().and_then(JobHandler::next_deadline);
+        self.conversation.borrow().next_deadline().into_iter().chain(of_copy).min().filter(|_| self.open)
     }
 
     fn on_timeout(&mut self, cx: &mut ChannelCx<'_>) {
-        self.run(cx);
+        self.run_with(cx, JobHandler::on_timeout);
     }
 }
 
@@ -217,29 +251,5 @@ impl Output for ChannelOutput<'_, '_> {
 
     fn send_in_place(&mut self, want: usize, fill: &mut dyn FnMut(&mut [IoSliceMut<'_>]) -> usize) -> usize {
         self.0.send_in_place(want, fill)
-    }
-}
-
-/// The control of a connection whose server may open nothing, but to the agent with `-A`.
-struct Conversing<'a> {
-    agent: &'a AgentForward,
-    refused: Option<&'static str>,
-}
-
-impl Control for Conversing<'_> {
-    fn on_event(&mut self, event: ControlEvent, cx: &mut ControlCx<'_>) {
-        match event {
-            ControlEvent::Note { note, .. } => {
-                if let Some(SessionNote::StartRefused { request }) = note.downcast_ref::<SessionNote>() {
-                    self.refused = Some(request);
-                    cx.stop(0);
-                }
-            }
-            event => {
-                if let Some(event) = self.agent.on_event(event, cx) {
-                    answer_by_default(event, cx);
-                }
-            }
-        }
     }
 }

@@ -27,6 +27,21 @@ pub const ALWAYS: &[(&str, &str)] = &[
     ("RequestTTY", "no"),
 ];
 
+/// Channels of one copy at most: beyond that every server has refused.
+const MAX_CHANNELS: usize = 64;
+
+/// `-j`: over how many channels or connections files are copied; `None` leaves that to what is measured.
+///
+/// # Errors
+/// What is wrong with the number.
+pub fn channels(parsed: &Parsed) -> Result<Option<usize>, String> {
+    let Some(text) = parsed.text('j') else { return Ok(None) };
+    match text.parse() {
+        Ok(channels) if (1..=MAX_CHANNELS).contains(&channels) => Ok(Some(channels)),
+        _ => Err(format!("invalid number of channels \"{text}\"")),
+    }
+}
+
 /// A command line, as far as it is about connections.
 #[derive(Debug, Clone)]
 pub struct Connecting {

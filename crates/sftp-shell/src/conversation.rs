@@ -15,9 +15,7 @@ use bytes::Bytes;
 use lh_sftp::server::Output;
 use lh_sftp::{Incoming, Reply, Request, Session};
 use lh_sys::signals::Signals;
-use lh_transfer::{Engine, Side, Summary};
-
-use crate::show::Show;
+use lh_transfer::{Job, Side, Summary};
 
 /// Moves the bytes of a conversation.
 pub trait Carrier {
@@ -77,7 +75,7 @@ enum Stage {
     /// The server has not said its version.
     Hello(Session),
     Calm(Session),
-    Copying(Box<Engine>, Side, Box<Show>),
+    Copying(Job, Side),
     /// The connection is gone; the reason is for people.
     Lost(String),
 }
@@ -140,7 +138,7 @@ impl Conversation {
             (Stage::Hello(_), _) => false,
             (_, Wait::Hello) => true,
             (_, Wait::Reply) => !self.replies.is_empty(),
-            (Stage::Copying(engine, ..), Wait::Copy) => engine.is_quiet(),
+            (Stage::Copying(job, _), Wait::Copy) => job.is_quiet(),
             (_, Wait::Copy) => true,
             (_, Wait::Console) => self.woken,
         }
@@ -154,10 +152,7 @@ impl Conversation {
     /// Bytes came from the server.
     pub fn received(&mut self, data: Bytes, now: Instant) {
         match &mut self.stage {
-            Stage::Copying(engine, side, _) => {
-                let side = *side;
-                engine.received(side, data, now);
-            }
+            Stage::Copying(job, side) => job.received(*side, data, now),
             Stage::Hello(session) | Stage::Calm(session) => session.input(data),
             Stage::Lost(_) => {}
         }
@@ -198,9 +193,8 @@ impl Conversation {
     /// Sends what is to be sent, as far as there is room. Call also when something was received.
     pub fn advance(&mut self, out: &mut dyn Output, now: Instant) {
         self.fresh = None;
-        if let Stage::Copying(engine, side, show) = &mut self.stage {
-            engine.advance(*side, out, now);
-            show.follow(engine, now);
+        if let Stage::Copying(job, side) = &self.stage {
+            job.advance(*side, out, now);
             return;
         }
         while self.sent < self.queue.len() {
@@ -215,6 +209,20 @@ impl Conversation {
         self.sent = 0;
     }
 
+    /// The copy that the session is lent to, and at which end it is: a carrier that has it may give it further ways, and is then
+    /// the one who moves its bytes (see [`begun`](Self::begun)).
+    pub fn copy(&self) -> Option<(Job, Side)> {
+        match &self.stage {
+            Stage::Copying(job, side) => Some((job.clone(), *side)),
+            _ => None,
+        }
+    }
+
+    /// A carrier has taken on the copy, in place of the first [`advance`](Self::advance).
+    pub const fn begun(&mut self) {
+        self.fresh = None;
+    }
+
     /// When [`advance`](Self::advance) is to be called although nothing has come: in the past when a command has
     /// something to say.
     pub fn next_deadline(&self) -> Option<Instant> {
@@ -222,19 +230,15 @@ impl Conversation {
             return self.fresh;
         }
         match &self.stage {
-            Stage::Copying(engine, _, show) => {
-                [engine.next_deadline(), show.next_deadline()].into_iter().flatten().min()
-            }
+            Stage::Copying(job, _) => job.next_deadline(),
             _ => None,
         }
     }
 
     /// The connection is gone, for a reason that is for people (such as `Connection closed`).
     pub fn lose(&mut self, reason: &str) {
-        let now = Instant::now();
-        if let Stage::Copying(engine, side, show) = &mut self.stage {
-            engine.lost(*side, reason, now);
-            show.follow(engine, now);
+        if let Stage::Copying(job, side) = &self.stage {
+            job.lost(*side, reason);
         }
         if !matches!(self.stage, Stage::Lost(_)) {
             self.stage = Stage::Lost(reason.to_owned());
@@ -259,8 +263,8 @@ impl Conversation {
     pub fn look_for_signals(&mut self) {
         if self.watch.take_signals() {
             self.interrupted = true;
-            if let Stage::Copying(engine, ..) = &mut self.stage {
-                engine.cancel(Instant::now());
+            if let Stage::Copying(job, _) = &self.stage {
+                job.cancel(Instant::now());
                 self.fresh = Some(Instant::now());
             }
         }
@@ -321,13 +325,13 @@ impl Conversation {
     }
 
     /// Lends the session to a copy.
-    pub(crate) fn begin_copy(&mut self, mut engine: Engine, side: Side, show: Show) {
+    pub(crate) fn begin_copy(&mut self, job: Job, side: Side) {
         self.wait = Wait::Copy;
         self.fresh = Some(Instant::now());
         self.stage = match std::mem::replace(&mut self.stage, Stage::Lost(String::new())) {
             Stage::Calm(session) => {
-                engine.adopt(side, session);
-                Stage::Copying(Box::new(engine), side, Box::new(show))
+                job.adopt(side, session);
+                Stage::Copying(job, side)
             }
             other => other,
         };
@@ -335,9 +339,9 @@ impl Conversation {
 
     /// Takes the session back. The summary is `None` when the connection was lost on the way.
     pub(crate) fn end_copy(&mut self) -> Option<Summary> {
-        let Stage::Copying(engine, side, _) = &mut self.stage else { return None };
-        let summary = engine.summary();
-        match engine.release(*side) {
+        let Stage::Copying(job, side) = &self.stage else { return None };
+        let summary = job.summary();
+        match job.release(*side) {
             Some(session) => {
                 self.stage = Stage::Calm(session);
                 Some(summary)

@@ -2,16 +2,16 @@
 
 use std::cell::RefCell;
 use std::rc::Rc;
-use std::time::Instant;
 
 use lh_sftp::batch::{LIST_LONG, LIST_NAMES, Listing};
 use lh_sftp::{
     Attrs, Handle, Limits, Name, ReplyBody, Request, Session, StatVfs, Status, StatusCode, extension,
 };
-use lh_transfer::{Direction, Engine, MAX_LISTS, Options, Side, Summary, status_text};
+use lh_transfer::{Direction, Job, MAX_LISTS, Options, Side, Summary, status_text};
 use lh_wire::Reader;
 
 use crate::conversation::{Carrier, Conversation};
+use crate::say;
 use crate::show::Show;
 
 /// Why there is no answer.
@@ -355,8 +355,14 @@ impl Remote {
         show: Show,
     ) -> Answer<Summary> {
         let side = if direction == Direction::Upload { Side::Target } else { Side::Source };
-        let engine = Engine::for_pairs(direction, pairs, options, Instant::now());
-        self.conversation.borrow_mut().begin_copy(engine, side, show);
+        let job = match Job::for_pairs(direction, pairs, options, Box::new(show)) {
+            Ok(job) => job,
+            Err(error) => {
+                say(&error.to_string());
+                return Ok(Summary { failures: 1, ..Summary::default() });
+            }
+        };
+        self.conversation.borrow_mut().begin_copy(job, side);
         self.run();
         self.conversation.borrow_mut().end_copy().ok_or(Fault::Lost)
     }

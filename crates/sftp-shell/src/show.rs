@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use lh_cli::progress::{Display, printable};
-use lh_transfer::{Current, Direction, Engine, Event};
+use lh_transfer::{Current, Direction, Event, Report, Summary};
 
 use crate::{Settings, print, say};
 
@@ -24,24 +24,15 @@ impl Show {
         Self { display: Display::new(!progress), direction, resume, quiet, verbose }
     }
 
-    /// Tells what has happened in `engine`.
-    pub(crate) fn follow(&mut self, engine: &mut Engine, now: Instant) {
-        while let Some(event) = engine.poll_event() {
-            self.event(event, now);
+    fn line(&mut self, text: &str) {
+        if !self.quiet {
+            self.display.break_line();
+            print(text);
         }
-        if !self.display.enabled() {
-            return;
-        }
-        if let Some(Current { id, name, done, size, kept }) = engine.current() {
-            self.display.update_resumed(id, name, kept, done, size, now);
-        }
-        self.display.tick(now);
     }
+}
 
-    pub(crate) fn next_deadline(&self) -> Option<Instant> {
-        self.display.next_deadline()
-    }
-
+impl Report for Show {
     fn event(&mut self, event: Event, now: Instant) {
         match event {
             Event::Started { source, target } => {
@@ -77,17 +68,23 @@ impl Show {
         }
     }
 
-    fn line(&mut self, text: &str) {
-        if !self.quiet {
-            self.display.break_line();
-            print(text);
-        }
+    fn wants_progress(&self) -> bool {
+        self.display.enabled()
     }
-}
 
-impl Drop for Show {
-    fn drop(&mut self) {
+    fn progress(&mut self, current: Option<Current<'_>>, now: Instant) {
+        if let Some(Current { id, name, done, size, kept }) = current {
+            self.display.update_resumed(id, name, kept, done, size, now);
+        }
+        self.display.tick(now);
+    }
+
+    fn ended(&mut self, _summary: &Summary, _now: Instant) {
         // A copy that was called off leaves its line in the middle.
         self.display.break_line();
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        self.display.next_deadline()
     }
 }

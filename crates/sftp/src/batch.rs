@@ -114,10 +114,14 @@ pub enum PutStep {
     Write,
     /// Its data are there, its attributes are not.
     Attributes,
+    /// No failure: it is complete but for its owner and group, see [`crate::kept`].
+    Owner,
+    /// The same for extended attributes.
+    Xattrs,
 }
 
 impl PutStep {
-    const ALL: [Self; 3] = [Self::Open, Self::Write, Self::Attributes];
+    const ALL: [Self; 5] = [Self::Open, Self::Write, Self::Attributes, Self::Owner, Self::Xattrs];
 
     const fn number(self) -> u32 {
         self as u32 + 1
@@ -155,7 +159,11 @@ impl PutFailure {
     /// They are not what the extension says.
     pub fn read_all(fields: &[u8]) -> Result<Vec<Self>> {
         let mut reader = Reader::new(fields);
-        let count = bounded(reader.u32()?)?;
+        // A file may lack its owner, its attributes, and fail in the end.
+        let count = reader.u32()?;
+        if count as usize > 3 * MAX_FILES {
+            return Err(WireError::Invalid { what: "number of failures" });
+        }
         let mut failures = Vec::new();
         for _ in 0..count {
             let index = reader.u32()?;
@@ -236,16 +244,19 @@ pub fn read_got(fields: &[u8]) -> Result<Vec<Got<'_>>> {
     let count = bounded(reader.u32()?)?;
     let mut files = Vec::new();
     for _ in 0..count {
-        files.push(match StatusCode(reader.u32()?) {
-            StatusCode::OK => Ok(GotFile {
-                attrs: Attrs::read(&mut reader)?,
-                whole: reader.boolean()?,
-                data: reader.string()?,
-            }),
-            code => Err((code, String::from_utf8_lossy(reader.string()?).into_owned())),
-        });
+        files.push(read_one(&mut reader)?);
     }
     Ok(files)
+}
+
+/// Reads one file of the reply.
+pub(crate) fn read_one<'a>(reader: &mut Reader<'a>) -> Result<Got<'a>> {
+    Ok(match StatusCode(reader.u32()?) {
+        StatusCode::OK => {
+            Ok(GotFile { attrs: Attrs::read(reader)?, whole: reader.boolean()?, data: reader.string()? })
+        }
+        code => Err((code, String::from_utf8_lossy(reader.string()?).into_owned())),
+    })
 }
 
 /// The beginning of a listing: the answer to `list-dir@longhaul`.
@@ -294,7 +305,7 @@ fn read_handle(reader: &mut Reader<'_>) -> Result<Vec<u8>> {
     Ok(handle.to_vec())
 }
 
-fn bounded(count: u32) -> Result<usize> {
+pub(crate) fn bounded(count: u32) -> Result<usize> {
     usize::try_from(count)
         .ok()
         .filter(|&count| count <= MAX_FILES)

@@ -8,12 +8,27 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::BorrowedFd;
 
 use crate::keep::{Ranges, Xattrs};
+use crate::whole::{Made, Whole};
 use crate::{Attrs, OpenFlags, StatVfs, StatusCode};
 
 /// A tree of files.
 pub trait FileSystem {
     /// Opens a file. `permissions` (bits below 0o10000) count when it is made.
     fn open(&mut self, path: &[u8], flags: OpenFlags, permissions: Option<u32>) -> io::Result<Box<dyn File>>;
+    /// Makes a file without a name in `folder` (empty: where relative paths start), for reading and writing. Nobody sees it
+    /// before [`FileSystem::give_name`], and nothing is left of it when it is dropped before that.
+    fn open_unnamed(&mut self, _folder: &[u8], _permissions: u32) -> io::Result<Box<dyn File>> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+    /// Gives a file of [`FileSystem::open_unnamed`] its name. Fails where there is something, a symlink as well.
+    fn give_name(&mut self, _file: &dyn File, _path: &[u8]) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+    /// Makes whole files where nothing is yet, see [`crate::whole::make`]; one result for each. Of two with the same name none is
+    /// said to be made where that would not be the later one.
+    fn make_whole(&mut self, files: &[Whole<'_>]) -> Vec<Made> {
+        files.iter().map(|file| crate::whole::make(self, file)).collect()
+    }
     /// Opens a directory for listing.
     fn open_dir(&mut self, path: &[u8]) -> io::Result<Box<dyn Directory>>;
     /// Attributes of what `path` names; a final symlink is followed when `follow`.
@@ -65,6 +80,14 @@ pub trait File {
     fn set_attrs(&mut self, attrs: &Attrs) -> io::Result<()>;
     /// Where data are, from `offset` on; [`crate::keep::MAX_RANGES`] at most.
     fn data_ranges(&mut self, _offset: u64) -> io::Result<Ranges> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+    /// As [`FileSystem::xattrs`].
+    fn xattrs(&mut self, _wanted: u32) -> io::Result<Xattrs> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+    /// As [`FileSystem::set_xattrs`].
+    fn set_xattrs(&mut self, _wanted: u32, _xattrs: &Xattrs) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
     /// fsync(2).

@@ -236,4 +236,8 @@ pub mod extension {
     pub const GET_XATTRS: &str = "get-xattrs@longhaul";
     /// Extended attributes, set.
     pub const SET_XATTRS: &str = "set-xattrs@longhaul";
+    /// [`PUT_FILES`] takes owners and extended attributes ([`crate::kept`]); no request of its own.
+    pub const PUT_KEPT: &str = "put-kept@longhaul";
+    /// [`GET_FILES`] tells extended attributes.
+    pub const GET_KEPT: &str = "get-kept@longhaul";
 }

@@ -69,6 +69,9 @@ impl RunningSum {
     }
 }
 
+/// What is read back at a time: it stays in the nearest cache, and no memory has to be had from the system for it.
+const READ_BACK: usize = 32 * 1024;
+
 /// One piece in the making.
 #[derive(Clone)]
 pub struct PieceSum {
@@ -86,6 +89,43 @@ impl PieceSum {
     pub fn update(&mut self, data: &[u8]) {
         self.len += data.len() as u64;
         self.state.write(data);
+    }
+
+    /// The piece of `len` bytes that was just written at `offset`, as `read` gives it back: from an offset on, as much as there is
+    /// room for. Shorter where the file ends before.
+    ///
+    /// # Errors
+    /// What `read` says.
+    pub fn read_back<E>(
+        offset: u64,
+        len: usize,
+        mut read: impl FnMut(u64, &mut [u8]) -> Result<usize, E>,
+    ) -> Result<Self, E> {
+        let mut piece = Self::new(offset);
+        let mut buffer = vec![0; len.min(READ_BACK)];
+        let mut done = 0;
+        while done < len {
+            let want = (len - done).min(READ_BACK);
+            let room = buffer.get_mut(..want).unwrap_or_default();
+            match read(offset.saturating_add(done as u64), room)?.min(want) {
+                0 => break,
+                got => {
+                    piece.update(room.get(..got).unwrap_or_default());
+                    done += got;
+                }
+            }
+        }
+        Ok(piece)
+    }
+
+    /// How many bytes it has.
+    pub const fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// True while it has none.
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
     }
 
     /// Adds the first `len` bytes of `slices`.

@@ -203,8 +203,8 @@ pub(crate) enum Op<'a> {
     Close(Handle),
     /// → `Put`: `count` whole files, encoded. Remote only, and only where the extension is offered.
     PutFiles { flags: u32, count: u32, files: &'a [u8] },
-    /// → `Got`. As `PutFiles`.
-    GetFiles { count: u32, files: &'a [u8] },
+    /// → `Got`, with extended attributes of the `kinds`. As `PutFiles`.
+    GetFiles { kinds: u32, count: u32, files: &'a [u8] },
     /// → `Listed` with one path: absolute, without symlinks.
     RealPath(&'a [u8]),
     /// → `Listed` with one path: `~user` resolved. Remote only.
@@ -259,6 +259,8 @@ pub(crate) struct Got {
     /// The file ends behind `data`.
     pub(crate) whole: bool,
     pub(crate) data: Bytes,
+    /// Of the kinds asked for; `None`: not asked for, or to be asked for separately.
+    pub(crate) xattrs: Option<Xattrs>,
 }
 
 /// Why an operation failed.

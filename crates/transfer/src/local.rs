@@ -8,6 +8,7 @@ use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Timespec, Timestamps};
 use rustix::io::Errno;
 
 use lh_crypto::Hash;
+use lh_sftp::keep::Xattrs;
 use lh_sftp::{PieceSum, RunningSum, data_ranges, set_xattrs, xattrs};
 
 use crate::end::{AsFound, Change, DIGEST_BLOCK, Done, Entry, Fault, Handle, Info, Kind, Op, Outcome, Times};
@@ -157,14 +158,19 @@ fn as_path(path: &[u8]) -> &std::path::Path {
     std::path::Path::new(std::ffi::OsStr::from_bytes(path))
 }
 
-/// lchown(2); `u32::MAX` leaves what there is.
-fn chown(path: &[u8], (user, group): (u32, u32)) -> Result<(), Errno> {
+/// `u32::MAX` leaves what there is.
+fn ids_of((user, group): (u32, u32)) -> (Option<rustix::fs::Uid>, Option<rustix::fs::Gid>) {
     let user = (user != u32::MAX).then(|| rustix::fs::Uid::from_raw(user));
-    let group = (group != u32::MAX).then(|| rustix::fs::Gid::from_raw(group));
+    (user, (group != u32::MAX).then(|| rustix::fs::Gid::from_raw(group)))
+}
+
+/// lchown(2).
+fn chown(path: &[u8], ids: (u32, u32)) -> Result<(), Errno> {
+    let (user, group) = ids_of(ids);
     rustix::fs::chownat(CWD, path, user, group, AtFlags::SYMLINK_NOFOLLOW)
 }
 
-fn fault(error: std::io::Error) -> Fault {
+pub(crate) fn fault(error: std::io::Error) -> Fault {
     Errno::from_io_error(&error).map_or_else(|| Fault::other(error.to_string()), Fault::from)
 }
 
@@ -179,6 +185,22 @@ fn open_part(path: &[u8], mode: u32, as_found: AsFound) -> Outcome {
     let fd = rustix::fs::open(path, flags, Mode::from_raw_mode(mode & 0o777 | 0o200))?;
     let info = info(&rustix::fs::fstat(&fd)?);
     Ok(Done::Opened(Handle::Local(Arc::new(fd)), Some(info)))
+}
+
+/// The extended attributes of an open file.
+pub(crate) fn xattrs_of_open(handle: &Handle, wanted: u32) -> std::io::Result<Xattrs> {
+    lh_sftp::xattrs_of_open(local(handle)?, wanted)
+}
+
+/// Gives an open file these and no others.
+pub(crate) fn set_xattrs_of_open(handle: &Handle, wanted: u32, xattrs: &Xattrs) -> Result<(), Fault> {
+    lh_sftp::set_xattrs_of_open(local(handle)?, wanted, xattrs).map_err(fault)
+}
+
+/// Whether the file begins with this, as it gives it back.
+pub(crate) fn holds(handle: &Handle, data: &[u8]) -> Result<bool, Fault> {
+    let mut back = vec![0; data.len()];
+    Ok(read_full(handle, 0, &mut back)? == data.len() && back == data)
 }
 
 fn digests(handle: &Handle, offset: u64, len: u64) -> Outcome {
@@ -227,19 +249,8 @@ pub(crate) fn sum_written(
     len: usize,
     sum: &mut RunningSum,
 ) -> Result<(), Fault> {
-    let mut piece = PieceSum::new(offset);
-    let mut buffer = vec![0; len.min(256 * 1024)];
-    let mut done = 0;
-    while done < len {
-        let want = (len - done).min(buffer.len());
-        match read_full(handle, offset + done as u64, &mut buffer[..want])? {
-            0 => break,
-            got => {
-                piece.update(&buffer[..got]);
-                done += got;
-            }
-        }
-    }
+    let read = |at: u64, room: &mut [u8]| read_full(handle, at, room);
+    let piece = PieceSum::read_back(offset, len, read)?;
     sum.finish_piece(piece);
     Ok(())
 }
@@ -320,9 +331,9 @@ fn set_handle(fd: BorrowedFd<'_>, change: Change) -> Result<(), Errno> {
     if let Some(size) = change.size {
         rustix::fs::ftruncate(fd, size)?;
     }
-    if let Some((user, group)) = change.ids {
-        let (user, group) = (rustix::fs::Uid::from_raw(user), rustix::fs::Gid::from_raw(group));
-        rustix::fs::fchown(fd, Some(user), Some(group))?;
+    if let Some(ids) = change.ids {
+        let (user, group) = ids_of(ids);
+        rustix::fs::fchown(fd, user, group)?;
     }
     if let Some(mode) = change.mode {
         rustix::fs::fchmod(fd, Mode::from_raw_mode(mode))?;

@@ -64,6 +64,12 @@ impl Keep {
         self.xattrs || self.acls || self.owner || self.group
     }
 
+    /// The ids that the copy of a file shall have; `u32::MAX` leaves what there is.
+    pub(crate) fn ids_to_keep(self, ids: Option<(u32, u32)>) -> Option<(u32, u32)> {
+        let (user, group) = ids.filter(|_| self.owner || self.group)?;
+        Some((if self.owner { user } else { u32::MAX }, if self.group { group } else { u32::MAX }))
+    }
+
     /// Bits of [`lh_sftp::keep`].
     pub(crate) const fn xattr_kinds(self) -> u32 {
         (if self.xattrs { lh_sftp::keep::XATTRS } else { 0 })

@@ -8,7 +8,7 @@ use lh_sftp::keep::{self, Ranges};
 use lh_sftp::server::Output;
 use lh_sftp::{
     Attrs, Handle as RemoteHandle, Incoming, Name, OpenFlags, Reply, ReplyBody, Request, Session, Status,
-    StatusCode, WriteHeader, extension,
+    StatusCode, WriteHeader, extension, kept,
 };
 
 use crate::end::{AsFound, DIGEST_BLOCK, Done, Entry, Fault, FaultKind, Got, Handle, Info, Op, Outcome};
@@ -26,6 +26,8 @@ enum Shape {
     Listing,
     Put,
     Got,
+    /// With extended attributes.
+    GotKept,
     Ranges,
     Xattrs,
 }
@@ -205,9 +207,9 @@ impl Remote {
                 shape = Shape::Put;
                 Request::PutFiles { flags: *flags, count: *count, files }
             }
-            Op::GetFiles { count, files } => {
-                shape = Shape::Got;
-                Request::GetFiles { flags: 0, count: *count, files }
+            Op::GetFiles { kinds, count, files } => {
+                shape = if *kinds == 0 { Shape::Got } else { Shape::GotKept };
+                Request::GetFiles { flags: *kinds, count: *count, files }
             }
             Op::Close(handle) => Request::Close { handle: remote(handle)? },
             Op::RealPath(path) => Request::Realpath { path },
@@ -388,17 +390,27 @@ fn extended(fields: &Bytes, shape: Shape) -> Option<Outcome> {
             Done::Put(PutFailure::read_all(fields).ok()?.into_iter().map(failure).collect())
         }
         Shape::Got => {
-            let got = |got: batch::Got<'_>| match got {
-                Ok(file) => Ok(Got {
-                    info: Info::of_attrs(&file.attrs),
-                    whole: file.whole,
-                    data: fields.slice_ref(file.data),
-                }),
-                Err((code, message)) => Err(fault(&Status { code, message })),
-            };
-            Done::Got(batch::read_got(fields).ok()?.into_iter().map(got).collect())
+            let got = batch::read_got(fields).ok()?;
+            Done::Got(got.into_iter().map(|got| whole_file(got, None, fields)).collect())
+        }
+        Shape::GotKept => {
+            let got = kept::read_got(fields).ok()?;
+            Done::Got(got.into_iter().map(|(got, xattrs)| whole_file(got, xattrs, fields)).collect())
         }
     }))
+}
+
+/// One file of an answer, which `fields` are.
+fn whole_file(got: batch::Got<'_>, xattrs: Option<keep::Xattrs>, fields: &Bytes) -> Result<Got, Fault> {
+    match got {
+        Ok(file) => Ok(Got {
+            info: Info::of_attrs(&file.attrs),
+            whole: file.whole,
+            data: fields.slice_ref(file.data),
+            xattrs,
+        }),
+        Err((code, message)) => Err(fault(&Status { code, message })),
+    }
 }
 
 fn fault(status: &Status) -> Fault {

@@ -5,6 +5,7 @@ mod common;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use common::{Ended, Faults, Setup, TempTree, copy, copy_with, plan, same_tree, stock};
 use lh_testkit::leftovers;
@@ -173,6 +174,37 @@ fn a_copy_that_dies_again_and_again_loses_little() {
             }
         }
     }
+}
+
+#[test]
+fn a_tree_of_small_files_that_dies_on_a_short_path_moves_little_twice() {
+    let temp = TempTree::new();
+    for n in 0..1000 {
+        temp.file(format!("from/{n}"), 8_000);
+    }
+    let mut dice = Dice(77);
+    for direction in [Direction::Upload, Direction::Download] {
+        for ours in [true, false] {
+            let attempt = |kill_after| {
+                let setup = if ours { Setup::default() } else { stock(&[]) };
+                let plan = plan(direction, &temp.join("from"), &temp.join("to"));
+                let rtt = Duration::from_micros(100);
+                copy_with(plan, durable(&temp), temp.path(), &mut Setup { kill_after, rtt, ..setup })
+            };
+            let whole = attempt(None).well().moved;
+            for _ in 0..3 {
+                fs::remove_dir_all(temp.join("to")).expect("the copy");
+                let first = attempt(Some(dice.below(7_500_000)));
+                let second = attempt(None).well();
+                same_tree(&temp.join("from"), &temp.join("to"), false);
+                let again = (first.moved + second.moved).saturating_sub(whole);
+                // What was in flight, and looking at what is there.
+                assert!(again * 20 <= whole, "{direction:?} ours {ours}: {again} of {whole}");
+            }
+            fs::remove_dir_all(temp.join("to")).expect("the copy");
+        }
+    }
+    assert_eq!(leftovers(temp.path()), Vec::<PathBuf>::new());
 }
 
 /// Leaves an unfinished copy of `from` behind; returns its temporary file.

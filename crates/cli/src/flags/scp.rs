@@ -33,7 +33,7 @@ pub static SCP: Program = Program {
             'j',
             "channels",
             Works,
-            "Copy large files over so many channels, or connections that join the session; by default as many as help.",
+            "Copy over so many channels, or connections that join the session; by default as many as help.",
         ),
         Flag::with('J', "destination", Works, "Connect through this host, or several separated by commas."),
         Flag::with('l', "limit", Works, "Use at most this many Kbit/s."),

@@ -32,6 +32,12 @@ pub static SFTP: Program = Program {
         Flag::plain('h', Works, ""),
         Flag::with('i', "identity_file", Works, "Try this private key; may be repeated."),
         Flag::with('J', "destination", Works, "Connect through this host, or several separated by commas."),
+        Flag::with(
+            'j',
+            "channels",
+            Works,
+            "Copy over so many channels, or connections that join the session; by default as many as help.",
+        ),
         Flag::with('l', "limit", Works, "Use at most this many Kbit/s."),
         Flag::plain('N', Works, "Show what is copied even though -b or -q was given."),
         Flag::with('o', "ssh_option", Works, "Set a keyword as in the configuration file; may be repeated."),

@@ -1,7 +1,7 @@
 //! Holes and extended attributes of the host's files.
 
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
 use rustix::buffer::spare_capacity;
@@ -52,19 +52,92 @@ fn whole(read: impl Fn(&mut Vec<u8>) -> Result<usize, Errno>) -> Result<Vec<u8>,
     Ok(value)
 }
 
-/// The names of the extended attributes of `path` that are `wanted`.
-fn names(path: &Path, wanted: u32, follow: bool) -> io::Result<Vec<Vec<u8>>> {
-    let listed = whole(|list| match follow {
-        true => fs::listxattr(path, spare_capacity(list)),
-        false => fs::llistxattr(path, spare_capacity(list)),
-    });
-    let listed = match listed {
-        // The file system has none.
-        Err(Errno::OPNOTSUPP) => Vec::new(),
-        listed => listed?,
-    };
-    let names = listed.split(|&byte| byte == 0).filter(|name| keep::is_wanted(name, wanted));
-    Ok(names.map(<[u8]>::to_vec).collect())
+/// What has extended attributes.
+enum Of<'a> {
+    /// What a path leads to.
+    Target(&'a Path),
+    /// What is there, a link itself.
+    Path(&'a Path),
+    Open(BorrowedFd<'a>),
+}
+
+impl Of<'_> {
+    /// The names of those that are `wanted`.
+    fn names(&self, wanted: u32) -> io::Result<Vec<Vec<u8>>> {
+        let listed = whole(|list| match self {
+            Self::Target(path) => fs::listxattr(*path, spare_capacity(list)),
+            Self::Path(path) => fs::llistxattr(*path, spare_capacity(list)),
+            Self::Open(file) => fs::flistxattr(file, spare_capacity(list)),
+        });
+        let listed = match listed {
+            // The file system has none.
+            Err(Errno::OPNOTSUPP) => Vec::new(),
+            listed => listed?,
+        };
+        let names = listed.split(|&byte| byte == 0).filter(|name| keep::is_wanted(name, wanted));
+        Ok(names.map(<[u8]>::to_vec).collect())
+    }
+
+    fn get(&self, name: &[u8]) -> Result<Vec<u8>, Errno> {
+        whole(|value| match self {
+            Self::Target(path) => fs::getxattr(*path, name, spare_capacity(value)),
+            Self::Path(path) => fs::lgetxattr(*path, name, spare_capacity(value)),
+            Self::Open(file) => fs::fgetxattr(file, name, spare_capacity(value)),
+        })
+    }
+
+    fn set(&self, name: &[u8], value: &[u8]) -> Result<(), Errno> {
+        let how = XattrFlags::empty();
+        match self {
+            Self::Target(path) => fs::setxattr(*path, name, value, how),
+            Self::Path(path) => fs::lsetxattr(*path, name, value, how),
+            Self::Open(file) => fs::fsetxattr(file, name, value, how),
+        }
+    }
+
+    fn remove(&self, name: &[u8]) -> Result<(), Errno> {
+        match self {
+            Self::Target(path) => fs::removexattr(*path, name),
+            Self::Path(path) => fs::lremovexattr(*path, name),
+            Self::Open(file) => fs::fremovexattr(file, name),
+        }
+    }
+
+    fn all(&self, wanted: u32) -> io::Result<Xattrs> {
+        let mut found = Vec::new();
+        let mut size = 0;
+        for name in self.names(wanted)? {
+            let value = match self.get(&name) {
+                // Gone meanwhile, or not for us.
+                Err(Errno::NODATA | Errno::PERM | Errno::ACCESS) => continue,
+                value => value?,
+            };
+            size += name.len() + value.len() + 8;
+            if size > MAX_XATTRS {
+                return Err(io::Error::other("more extended attributes than fit into a message"));
+            }
+            found.push((name, value));
+        }
+        Ok(found)
+    }
+
+    fn become_these(&self, wanted: u32, xattrs: &Xattrs) -> io::Result<()> {
+        let mut outcome = Ok(());
+        let mut note = |done: Result<(), Errno>| {
+            if outcome.is_ok() {
+                outcome = done;
+            }
+        };
+        for name in self.names(wanted)? {
+            if !xattrs.iter().any(|(kept, _)| *kept == name) {
+                note(self.remove(&name));
+            }
+        }
+        for (name, value) in xattrs.iter().filter(|(name, _)| keep::is_wanted(name, wanted)) {
+            note(self.set(name, value));
+        }
+        Ok(outcome?)
+    }
 }
 
 /// The extended attributes of `path` (links followed) that are `wanted` (bits of [`keep`]).
@@ -72,21 +145,15 @@ fn names(path: &Path, wanted: u32, follow: bool) -> io::Result<Vec<Vec<u8>>> {
 /// # Errors
 /// What the kernel says; or they are too many for a message.
 pub fn xattrs(path: &Path, wanted: u32) -> io::Result<Xattrs> {
-    let mut found = Vec::new();
-    let mut size = 0;
-    for name in names(path, wanted, true)? {
-        let value = match whole(|value| fs::getxattr(path, &*name, spare_capacity(value))) {
-            // Gone meanwhile, or not for us.
-            Err(Errno::NODATA | Errno::PERM | Errno::ACCESS) => continue,
-            value => value?,
-        };
-        size += name.len() + value.len() + 8;
-        if size > MAX_XATTRS {
-            return Err(io::Error::other("more extended attributes than fit into a message"));
-        }
-        found.push((name, value));
-    }
-    Ok(found)
+    Of::Target(path).all(wanted)
+}
+
+/// As [`xattrs`], of an open file.
+///
+/// # Errors
+/// The same.
+pub fn xattrs_of_open(file: impl AsFd, wanted: u32) -> io::Result<Xattrs> {
+    Of::Open(file.as_fd()).all(wanted)
 }
 
 /// Gives `path`, a link itself, these extended attributes of the kinds `wanted`, and no others of them. All are tried.
@@ -94,21 +161,15 @@ pub fn xattrs(path: &Path, wanted: u32) -> io::Result<Xattrs> {
 /// # Errors
 /// The first that the kernel says.
 pub fn set_xattrs(path: &Path, wanted: u32, xattrs: &Xattrs) -> io::Result<()> {
-    let mut outcome = Ok(());
-    let mut note = |done: Result<(), Errno>| {
-        if outcome.is_ok() {
-            outcome = done;
-        }
-    };
-    for name in names(path, wanted, false)? {
-        if !xattrs.iter().any(|(kept, _)| *kept == name) {
-            note(fs::lremovexattr(path, &*name));
-        }
-    }
-    for (name, value) in xattrs.iter().filter(|(name, _)| keep::is_wanted(name, wanted)) {
-        note(fs::lsetxattr(path, &**name, value, XattrFlags::empty()));
-    }
-    Ok(outcome?)
+    Of::Path(path).become_these(wanted, xattrs)
+}
+
+/// As [`set_xattrs`], of an open file.
+///
+/// # Errors
+/// The same.
+pub fn set_xattrs_of_open(file: impl AsFd, wanted: u32, xattrs: &Xattrs) -> io::Result<()> {
+    Of::Open(file.as_fd()).become_these(wanted, xattrs)
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use rustix::fs::{self, AtFlags, Gid, Mode, Stat, Timespec, Timestamps, Uid};
 use rustix::io::{Errno, preadv, pwritev, retry_on_intr};
 
 use crate::fs::{DirEntry, Directory, File, copy_through_memory};
-use crate::keep::{FileTimes, Inode, Ranges};
+use crate::keep::{FileTimes, Inode, Ranges, Xattrs};
 use crate::{Attrs, StatVfs};
 
 /// The kernel's IOV_MAX: more slices in one call are an error.
@@ -45,6 +45,14 @@ impl File for LocalFile {
 
     fn data_ranges(&mut self, offset: u64) -> io::Result<Ranges> {
         super::data_ranges(&self.fd, offset)
+    }
+
+    fn xattrs(&mut self, wanted: u32) -> io::Result<Xattrs> {
+        super::xattrs_of_open(&self.fd, wanted)
+    }
+
+    fn set_xattrs(&mut self, wanted: u32, xattrs: &Xattrs) -> io::Result<()> {
+        super::set_xattrs_of_open(&self.fd, wanted, xattrs)
     }
 
     fn sync(&mut self) -> io::Result<()> {

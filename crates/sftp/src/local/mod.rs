@@ -7,35 +7,43 @@
 mod extras;
 mod file;
 mod real_path;
+mod unnamed;
+mod whole;
 
 use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use rustix::fs::{self, AtFlags, CWD, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 
 use crate::fs::{Directory, File, FileSystem};
 use crate::keep::Xattrs;
+use crate::whole::{Made, Whole};
 use crate::{Attrs, OpenFlags, StatVfs};
 use file::{LocalDir, LocalFile};
+use unnamed::{give_name, open_unnamed};
 
-pub use extras::{data_ranges, set_xattrs, xattrs};
+pub use extras::{data_ranges, set_xattrs, set_xattrs_of_open, xattrs, xattrs_of_open};
 
 /// A [`FileSystem`] over the host's files, with the rights of the process.
 #[derive(Debug, Clone)]
 pub struct LocalFs {
     start: PathBuf,
     umask: Option<Mode>,
+    /// Asked for once: it is wanted for each file that is opened.
+    max_open: OnceLock<u64>,
+    cores: OnceLock<usize>,
 }
 
 impl LocalFs {
     /// Relative paths start at `start` (sftp-server's `-d`), which should be absolute. The process's own working
     /// directory is neither used nor changed.
     pub fn new(start: impl Into<PathBuf>) -> Self {
-        Self { start: start.into(), umask: None }
+        Self { start: start.into(), umask: None, max_open: OnceLock::new(), cores: OnceLock::new() }
     }
 
     /// Makes files and directories under this umask (sftp-server's `-u`) instead of the process's. Other
@@ -91,6 +99,23 @@ impl FileSystem for LocalFs {
         let how = how | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let opened = self.under_umask(|| fs::open(&*path, how, permissions));
         Ok(Box::new(LocalFile::new(opened?)))
+    }
+
+    fn open_unnamed(&mut self, folder: &[u8], permissions: u32) -> io::Result<Box<dyn File>> {
+        let folder = if folder.is_empty() { Cow::Borrowed(&*self.start) } else { self.path(folder) };
+        let opened = self.under_umask(|| open_unnamed(&folder, permissions));
+        Ok(Box::new(LocalFile::new(opened?)))
+    }
+
+    fn give_name(&mut self, file: &dyn File, path: &[u8]) -> io::Result<()> {
+        match file.as_fd() {
+            Some(file) => give_name(file, &self.path(path)),
+            None => Err(io::ErrorKind::Unsupported.into()),
+        }
+    }
+
+    fn make_whole(&mut self, files: &[Whole<'_>]) -> Vec<Made> {
+        whole::make_whole(self, files)
     }
 
     fn open_dir(&mut self, path: &[u8]) -> io::Result<Box<dyn Directory>> {
@@ -194,9 +219,11 @@ impl FileSystem for LocalFs {
     }
 
     fn max_open(&self) -> u64 {
-        // The 5 are stdin, stdout, stderr and what the log needs, as sftp-server counts.
-        let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-        limit.unwrap_or(u64::from(u32::MAX)).saturating_sub(5)
+        *self.max_open.get_or_init(|| {
+            // The 5 are stdin, stdout, stderr and what the log needs, as sftp-server counts.
+            let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+            limit.unwrap_or(u64::from(u32::MAX)).saturating_sub(5)
+        })
     }
 }
 

@@ -236,24 +236,11 @@ impl OpenFile {
     /// loses its sum: nothing is claimed that was not seen.
     pub(super) fn sum_written(&mut self, offset: u64, len: usize) {
         let Some(sum) = &mut self.sum else { return };
-        let mut piece = PieceSum::new(offset);
-        let mut buffer = vec![0; len.min(CHUNK)];
-        let mut at = 0;
-        while at < len {
-            let want = (len - at).min(CHUNK);
-            let room = buffer.get_mut(..want).unwrap_or_default();
-            match self.file.read_at(offset.saturating_add(at as u64), &mut [IoSliceMut::new(room)]) {
-                Ok(got) if got > 0 => {
-                    let got = got.min(want);
-                    piece.update(buffer.get(..got).unwrap_or_default());
-                    at += got;
-                }
-                Ok(_) | Err(_) => {
-                    self.sum = None;
-                    return;
-                }
-            }
+        let file = &mut self.file;
+        let read = |at: u64, room: &mut [u8]| file.read_at(at, &mut [IoSliceMut::new(room)]);
+        match PieceSum::read_back(offset, len, read) {
+            Ok(piece) if piece.len() == len as u64 => sum.finish_piece(piece),
+            Ok(_) | Err(_) => self.sum = None,
         }
-        sum.finish_piece(piece);
     }
 }

@@ -8,7 +8,7 @@ use lh_wire::Reader;
 use super::check::CheckJob;
 use super::copy::CopyJob;
 use super::handles::{Handles, Open};
-use super::log::{FileOutcome, Shown};
+use super::log::{FileEvent, FileOutcome, Shown};
 use super::long_name::NameCache;
 use super::requests::{RequestInfo, info_of, request_table};
 use super::{LogLevel, LogSink, Lookup, Output, ServerOptions};
@@ -79,6 +79,7 @@ pub struct Server {
     pub(super) handles: Handles,
     pub(super) copy: Option<CopyJob>,
     pub(super) check: Option<CheckJob>,
+    pub(super) placing: super::put::Placing,
     /// Pairs that ATTRS are to have ([`crate::keep`]).
     pub(super) wanted: u32,
     pub(super) log: Box<dyn LogSink>,
@@ -112,6 +113,7 @@ impl Server {
             handles: Handles::default(),
             copy: None,
             check: None,
+            placing: super::put::Placing::default(),
             wanted: 0,
             log,
             input: Chunks::default(),
@@ -222,7 +224,8 @@ impl Server {
             }
         }
         self.pending.clear();
-        self.pending.shrink_to(2 * MAX_PENDING);
+        // One of the largest replies, not to be made anew for each of many.
+        self.pending.shrink_to(MAX_DATA + 2 * MAX_PENDING);
         self.sent = 0;
     }
 
@@ -487,6 +490,15 @@ impl Server {
         ReplyWriter(&mut self.pending)
     }
 
+    /// The same for a reply that is put together by serving.
+    pub(super) fn reply_while(&mut self, serve: impl FnOnce(&mut Self, ReplyWriter<'_>)) {
+        let mut pending = std::mem::take(&mut self.pending);
+        serve(self, ReplyWriter(&mut pending));
+        // Nothing else answers meanwhile.
+        pending.append(&mut self.pending);
+        self.pending = pending;
+    }
+
     pub(super) fn reply_status(&mut self, id: u32, code: StatusCode) {
         self.reply_text(id, code, code.text());
     }
@@ -531,23 +543,26 @@ impl Server {
                 if file.event.start == u64::MAX {
                     file.event.start = 0;
                 }
-                let event = &file.event;
-                self.log_line(
-                    LogLevel::Info,
-                    format_args!(
-                        "{verb} \"{}\" bytes read {} written {}",
-                        Shown(&event.path),
-                        event.bytes_read,
-                        event.bytes_written
-                    ),
-                );
-                self.log.file_closed(event);
+                self.log_file_close(&file.event, verb);
             }
             Open::Dir(dir) => {
                 let verb = if forced { verb } else { "closedir" };
                 self.log_line(LogLevel::Info, format_args!("{verb} \"{}\"", Shown(&dir.path)));
             }
         }
+    }
+
+    pub(super) fn log_file_close(&mut self, event: &FileEvent, verb: &str) {
+        self.log_line(
+            LogLevel::Info,
+            format_args!(
+                "{verb} \"{}\" bytes read {} written {}",
+                Shown(&event.path),
+                event.bytes_read,
+                event.bytes_written
+            ),
+        );
+        self.log.file_closed(event);
     }
 
     fn log_session(&mut self, what: &str) {

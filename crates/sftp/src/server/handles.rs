@@ -14,16 +14,7 @@ pub(super) struct OpenFile {
 
 impl OpenFile {
     pub(super) fn new(number: u64, file: Box<dyn File>, path: &[u8], flags: OpenFlags) -> Self {
-        let event = FileEvent {
-            number,
-            path: path.to_vec(),
-            flags,
-            bytes_read: 0,
-            bytes_written: 0,
-            start: u64::MAX,
-            outcome: FileOutcome::Complete,
-        };
-        Self { file, event, sum: None }
+        Self { file, event: FileEvent::new(number, path, flags), sum: None }
     }
 
     pub(super) fn did_read(&mut self, offset: u64, n: usize) {
@@ -46,6 +37,8 @@ pub(super) struct OpenDir {
     pub(super) path: Vec<u8>,
     /// Only what matches is told; empty: everything.
     pub(super) pattern: Vec<u8>,
+    /// With the lines of `ls -l`.
+    pub(super) long: bool,
 }
 
 pub(super) enum Open {

@@ -29,20 +29,20 @@ struct Gathered {
 
 impl Server {
     pub(super) fn serve_opendir(&mut self, id: u32, path: &[u8]) {
-        if let Some(dir) = self.open_dir(id, path, b"") {
+        if let Some(dir) = self.open_dir(id, path, b"", true) {
             let handle = self.handles.insert(Open::Dir(dir));
             self.reply().handle(id, &handle);
         }
     }
 
     /// Opens a directory, or answers why not.
-    fn open_dir(&mut self, id: u32, path: &[u8], pattern: &[u8]) -> Option<OpenDir> {
+    fn open_dir(&mut self, id: u32, path: &[u8], pattern: &[u8], long: bool) -> Option<OpenDir> {
         self.log_line(LogLevel::Info, format_args!("opendir \"{}\"", Shown(path)));
         if !self.may_open(id) {
             return None;
         }
         match self.fs.open_dir(path) {
-            Ok(dir) => Some(OpenDir { dir, path: path.to_vec(), pattern: pattern.to_vec() }),
+            Ok(dir) => Some(OpenDir { dir, path: path.to_vec(), pattern: pattern.to_vec(), long }),
             Err(error) => {
                 self.reply_error(id, &error);
                 None
@@ -69,18 +69,15 @@ impl Server {
         if flags & !(LIST_LONG | LIST_NAMES) != 0 {
             return self.reply_status(id, StatusCode::OP_UNSUPPORTED);
         }
-        let Some(mut dir) = self.open_dir(id, path, pattern) else { return };
+        let Some(mut dir) = self.open_dir(id, path, pattern, flags & LIST_LONG != 0) else { return };
         if flags & LIST_NAMES != 0 {
             return self.list_names(id, dir);
         }
-        let long = flags & LIST_LONG != 0;
         let now = self.lookup.now();
         let names = &mut self.names;
         let lookup = &mut *self.lookup;
         let gathered = gather(&mut dir, LISTING_SIZE, self.wanted, &mut |line, entry| {
-            if long {
-                long_name::write(line, entry, now, names, lookup);
-            }
+            long_name::write(line, entry, now, names, lookup);
         });
         match gathered {
             Ok(got) if got.ended => {
@@ -132,7 +129,7 @@ fn gather(
     wanted_attrs: u32,
     describe: &mut dyn FnMut(&mut Vec<u8>, &crate::fs::DirEntry),
 ) -> io::Result<Gathered> {
-    let OpenDir { dir, pattern, .. } = open;
+    let OpenDir { dir, pattern, long, .. } = open;
     let wanted = |name: &[u8]| pattern.is_empty() || glob::matches(pattern, name);
     let mut got = Gathered { entries: Vec::new(), count: 0, ended: false };
     let mut names = NAMES_MATCHED;
@@ -141,7 +138,9 @@ fn gather(
         match dir.next_wanted(&wanted, &mut names) {
             Ok(Some(entry)) => {
                 line.clear();
-                describe(&mut line, &entry);
+                if *long {
+                    describe(&mut line, &entry);
+                }
                 write_name(&mut got.entries, &entry.name, &line, &entry.attrs.told(wanted_attrs));
                 got.count += 1;
             }

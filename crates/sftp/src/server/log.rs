@@ -47,6 +47,21 @@ pub struct FileEvent {
     pub outcome: FileOutcome,
 }
 
+impl FileEvent {
+    /// Of a file that has just been opened.
+    pub(super) fn new(number: u64, path: &[u8], flags: OpenFlags) -> Self {
+        Self {
+            number,
+            path: path.to_vec(),
+            flags,
+            bytes_read: 0,
+            bytes_written: 0,
+            start: u64::MAX,
+            outcome: FileOutcome::Complete,
+        }
+    }
+}
+
 /// Takes log lines and file accounts. Time stamps are the sink's business.
 pub trait LogSink {
     /// The least important level wanted; lines beyond it are not even formatted.

@@ -17,6 +17,7 @@ pub mod long_name;
 mod lookup;
 mod options;
 mod output;
+mod put;
 mod requests;
 
 pub use engine::{Progress, Server, ServerError};

@@ -46,7 +46,7 @@ const fn made_of(
     RequestInfo { parts, ..extended(name, extension, "1", writes) }
 }
 
-static TABLE: [RequestInfo; 40] = [
+static TABLE: [RequestInfo; 42] = [
     plain("open", PacketType::OPEN, false),
     plain("close", PacketType::CLOSE, false),
     plain("read", PacketType::READ, false),
@@ -87,6 +87,19 @@ static TABLE: [RequestInfo; 40] = [
     made_of("data-ranges", extension::DATA_RANGES, false, &["read"]),
     made_of("get-xattrs", extension::GET_XATTRS, false, &["stat"]),
     made_of("set-xattrs", extension::SET_XATTRS, true, &["setstat"]),
+    // No requests: bits in the flags of others ([`crate::kept`]).
+    made_of(
+        "put-kept",
+        extension::PUT_KEPT,
+        true,
+        &["put-files", "open", "write", "fsetstat", "close", "set-xattrs", "setstat"],
+    ),
+    made_of(
+        "get-kept",
+        extension::GET_KEPT,
+        false,
+        &["get-files", "open", "read", "fstat", "close", "get-xattrs", "stat"],
+    ),
 ];
 
 /// All requests this server knows, in the order in which sftp-server prints them.

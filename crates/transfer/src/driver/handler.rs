@@ -44,7 +44,7 @@ const BELL: usize = 2;
 impl JobHandler {
     /// Lets the copy open further channels on the same connection when they help.
     #[must_use]
-    pub const fn with_more_channels(mut self, as_session: AsSession) -> Self {
+    pub fn with_more_channels(mut self, as_session: AsSession) -> Self {
         self.as_session = Some(as_session);
         self
     }
@@ -56,36 +56,43 @@ impl JobHandler {
         self
     }
 
-    fn run(&mut self, cx: &mut ChannelCx<'_>) {
+    pub(super) fn run(&mut self, cx: &mut ChannelCx<'_>) {
         let now = cx.now();
         if self.signals.is_none() && !self.closed && (self.lane, self.connection) == (Some(0), 0) {
             self.signals = self.job.signals();
         }
         let mut guard = self.job.lock();
         let state = &mut *guard;
+        if state.over.contains(&self.connection) {
+            // What is left of it are channels that are being closed.
+            (self.closed, self.signals) = (true, None);
+            return;
+        }
         if state.channels.len() > 1 || self.connection > 0 {
             // What came on one makes room for data on all.
             state.advance_all(self.side, self.connection, cx, now);
         } else if self.lane == Some(0) {
             state.engine.advance(self.side, &mut ChannelOutput(cx), now);
         }
-        if let Some(as_session) = self.as_session {
-            self.open_more(state, as_session, cx);
-        }
+        self.open_more(state, cx);
         self.look_at_load(state, cx);
-        state.tell(now);
-        let mut redraw = None;
         // Before somebody is logged in there is nothing to show.
-        if state.report.wants_progress() && !cx.is_promised() {
-            state.report.totals(state.engine.totals(), now);
-            state.report.progress(state.engine.current(), now);
-            redraw = state.report.next_deadline();
-        }
+        let redraw = if cx.is_promised() { None } else { state.follow(now) };
         self.deadline = [state.engine.next_deadline(), redraw].into_iter().flatten().min();
-        let finished = state.engine.is_finished() || state.stopped;
+        let finished = state.is_over();
         let other = if self.side == Side::Source { Side::Target } else { Side::Source };
         let wake = self.job.shared.relay && (finished || state.engine.wants_to_send(other));
         let others = state.others(self.connection);
+        if finished {
+            let summary = state.engine.summary();
+            // Of two remote ends each has a first connection.
+            if !self.job.shared.relay {
+                state.over.push(self.connection);
+            }
+            if self.connection == 0 && !state.lent && !self.closed {
+                state.report.ended(&summary, now);
+            }
+        }
         drop(guard);
         if finished && !self.closed {
             self.job.ring(|connection| connection != self.connection);
@@ -95,12 +102,6 @@ impl JobHandler {
         if finished && !std::mem::replace(&mut self.closed, true) {
             self.job.wake_other(self.side);
             self.signals = None;
-            let mut state = self.job.lock();
-            let summary = state.engine.summary();
-            if self.connection == 0 {
-                state.report.ended(&summary, now);
-            }
-            drop(state);
             self.close_all(cx);
             cx.stop(0);
         } else if wake && !self.closed {
@@ -108,7 +109,7 @@ impl JobHandler {
         }
     }
 
-    fn opened(&mut self, id: ChannelId, early: bool) {
+    pub(super) fn opened(&mut self, id: ChannelId, early: bool) {
         let state = &mut *self.job.lock();
         let lane = match self.lane {
             Some(lane) => {
@@ -128,7 +129,8 @@ impl JobHandler {
     }
 
     /// Asks for as many channels as the engine would like to have, or for connections instead.
-    fn open_more(&self, state: &mut State, as_session: AsSession, cx: &mut ChannelCx<'_>) {
+    fn open_more(&self, state: &mut State, cx: &mut ChannelCx<'_>) {
+        let Some(as_session) = &self.as_session else { return };
         let mut channels = std::mem::take(&mut state.instead);
         // Who has not said how many has channels first, and connections where they are found to help.
         let instead = self.further.as_ref().filter(|_| !state.engine.chooses_channels());
@@ -174,18 +176,23 @@ impl JobHandler {
     }
 
     fn close_all(&self, cx: &mut ChannelCx<'_>) {
-        let mine = |open: &mut Open| open.connection == self.connection;
-        let channels: Vec<Open> = self.job.lock().channels.extract_if(.., mine).collect();
+        let mut state = self.job.lock();
+        let lent = state.lent && self.connection == 0;
+        let mine = |open: &mut Open| open.connection == self.connection && !(lent && open.lane == 0);
+        let channels: Vec<Open> = state.channels.extract_if(.., mine).collect();
+        drop(state);
         for open in channels {
             if let Some(mut channel) = cx.control().channel(open.id) {
                 channel.close();
             }
         }
-        cx.close();
+        if !lent {
+            cx.close();
+        }
     }
 
     fn lost(&mut self, reason: &str, cx: &mut ChannelCx<'_>) {
-        if self.closed {
+        if self.closed || self.job.lock().over.contains(&self.connection) {
             return;
         }
         match self.lane {

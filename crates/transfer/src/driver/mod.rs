@@ -7,11 +7,12 @@
 //! and its ciphers, and rings for the others when there is something for them.
 
 mod handler;
+mod lent;
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use lh_driver::{ChannelCx, ChannelHandler, ChannelId};
 use lh_sys::signals::Signals;
@@ -58,6 +59,10 @@ struct State {
     queued: Vec<usize>,
     /// A signal has come: everything is left as it is, to be gone on with.
     stopped: bool,
+    /// The session of the first channel is somebody else's, and given back at the end.
+    lent: bool,
+    /// The connections whose part in it is over.
+    over: Vec<usize>,
 }
 
 /// A channel of one of the connections.
@@ -69,7 +74,7 @@ struct Open {
 }
 
 /// Makes a session channel that runs the SFTP subsystem of one that only knows what to do with its bytes.
-pub type AsSession = fn(Box<dyn ChannelHandler>) -> Box<dyn ChannelHandler>;
+pub type AsSession = Arc<dyn Fn(Box<dyn ChannelHandler>) -> Box<dyn ChannelHandler> + Send + Sync>;
 
 struct Shared {
     state: Mutex<State>,
@@ -94,6 +99,11 @@ impl Job {
     /// # Errors
     /// No descriptors are left.
     pub fn new(plan: Plan, options: Options, report: Box<dyn Report>) -> std::io::Result<Self> {
+        let relay = plan.direction == Direction::Relay;
+        Self::of(Engine::new(plan, options, Instant::now()), relay, false, report)
+    }
+
+    fn of(engine: Engine, relay: bool, lent: bool, report: Box<dyn Report>) -> std::io::Result<Self> {
         let pair = || {
             let (ours, theirs) = UnixStream::pair()?;
             ours.set_nonblocking(true)?;
@@ -101,8 +111,6 @@ impl Job {
             std::io::Result::Ok((ours, theirs))
         };
         let (source, target) = (pair()?, pair()?);
-        let relay = plan.direction == Direction::Relay;
-        let engine = Engine::new(plan, options, Instant::now());
         let state = State {
             engine,
             report,
@@ -112,6 +120,8 @@ impl Job {
             turn: None,
             queued: Vec::new(),
             stopped: false,
+            lent,
+            over: Vec::new(),
         };
         Ok(Self {
             shared: Arc::new(Shared {
@@ -199,6 +209,11 @@ impl Job {
         self.ring(|_| true);
     }
 
+    /// The first connection takes so long there and back; see [`Engine::expect_round_trip`].
+    pub fn expect_round_trip(&self, took: Duration) {
+        self.lock().engine.expect_round_trip(took);
+    }
+
     /// Tells whoever follows the copy what was decided about its connections.
     pub fn remark(&self, text: String) {
         self.lock().report.event(Event::Told { text }, Instant::now());
@@ -231,6 +246,7 @@ impl Job {
         state.tell(now);
         drop(state);
         self.wake_other(side);
+        self.ring(|_| true);
     }
 
     /// Signals that stop the copy where it is, on this driver's thread; `None` to stop listening to them.
@@ -278,6 +294,22 @@ impl Job {
 }
 
 impl State {
+    /// Nothing is left to do for its connections.
+    fn is_over(&self) -> bool {
+        self.stopped || if self.lent { self.engine.is_quiet() } else { self.engine.is_finished() }
+    }
+
+    /// Tells what has happened and, where somebody looks, how far it is; when to do that again although nothing happens.
+    fn follow(&mut self, now: Instant) -> Option<Instant> {
+        self.tell(now);
+        if !self.report.wants_progress() {
+            return None;
+        }
+        self.report.totals(self.engine.totals(), now);
+        self.report.progress(self.engine.current(), now);
+        self.report.next_deadline()
+    }
+
     /// Sends on every channel what there is room for.
     fn advance_all(&mut self, side: Side, connection: usize, cx: &mut ChannelCx<'_>, now: Instant) {
         for open in self.channels.iter().filter(|open| open.connection == connection) {

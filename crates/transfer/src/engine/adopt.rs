@@ -41,6 +41,8 @@ impl Engine {
         if !self.is_quiet() {
             return None;
         }
+        // The next copy may be to the same names, and would find it taken.
+        self.journal = None;
         let place = match side {
             Side::Source => &mut self.source,
             Side::Target => &mut self.target,

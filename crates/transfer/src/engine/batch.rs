@@ -10,7 +10,7 @@ use lh_sftp::batch::{
     GET_BUDGET, GET_OVERHEAD, GET_OVERHEAD_FULL, GetFile, MAX_FILES, PUT_COMPARED, PUT_OVER_LINKS,
     PUT_PERMISSIONS, PUT_PLACED, PutFile, PutStep,
 };
-use lh_sftp::extension;
+use lh_sftp::{extension, kept};
 
 use crate::end::{Change, Done, Fault, FaultKind, Got, Handle, Info, Kind, Op, Outcome};
 use crate::table::{Key, Table};
@@ -18,6 +18,7 @@ use crate::wording::{self, Deed, shrank};
 use crate::{Direction, Event, Verify, local};
 
 use super::dirs::Item;
+use super::extras::Lack;
 use super::prepare::fault_of;
 use super::{Engine, QUEUE_LIMIT, Side, Token};
 
@@ -93,22 +94,23 @@ impl Engine {
             && !self.options.adopt_partial
             && !self.options.resume
             && !self.options.sync
-            && !self.options.keep.asks_for_each()
             && self.options.bits_per_second.is_none();
-        let name = match self.plan.direction {
-            Direction::Upload => extension::PUT_FILES,
-            Direction::Download => extension::GET_FILES,
-            Direction::Relay => "",
+        let (name, kept) = match self.plan.direction {
+            Direction::Upload => (extension::PUT_FILES, extension::PUT_KEPT),
+            Direction::Download => (extension::GET_FILES, extension::GET_KEPT),
+            Direction::Relay => ("", ""),
         };
-        let mut ends = [&self.source, &self.target].into_iter().flatten();
-        let offered = plain && self.options.batches && ends.any(|remote| remote.session().supports(name));
+        let more = self.options.keep.asks_for_each();
+        let mut ends = [&self.source, &self.target].into_iter().flatten().map(crate::remote::Remote::session);
+        let offers = |end: &lh_sftp::Session| end.supports(name) && (!more || end.supports(kept));
+        let offered = plain && self.options.batches && ends.any(offers);
         *self.batches.offered.insert(offered)
     }
 
     /// True when more may be put into batches now.
     pub(super) fn batch_room(&mut self) -> bool {
         !self.batches_offered()
-            || (self.flow.bytes + self.batches.bytes < self.flow.depth
+            || (self.flow.bytes + self.batches.bytes < self.flow.depth.min(self.worth_in_flight())
                 && self.batches.under_way.len() < super::FIRST_REQUESTS
                 && self.idlest_queue() <= QUEUE_LIMIT)
     }
@@ -128,21 +130,36 @@ impl Engine {
         {
             return false;
         }
-        let longest = self.batches.message.len() + file.item.target.len() + SMALL_FILE as usize + 64;
+        let longest =
+            self.batches.message.len() + file.item.target.len() + SMALL_FILE as usize + kept::MOST + 128;
         if longest > GET_BUDGET {
             self.send_batch();
         }
         let Some(file) = self.files.get_mut(key) else { return false };
         let Some(source) = &file.source else { return false };
+        let kinds = self.options.keep.xattr_kinds();
+        let xattrs = match kinds {
+            0 => None,
+            kinds => match local::xattrs_of_open(source, kinds) {
+                Ok(xattrs) => Some(xattrs),
+                // What there is to say of it is said there.
+                Err(_) => return false,
+            },
+        };
+        let ids = self.options.keep.ids_to_keep(file.item.info.ids);
+        // The server sets those that lend rights when the owner could be kept.
+        let bits = if ids.is_some() { 0o7777 } else { 0o777 };
         let change = Change {
-            mode: Some(file.item.info.mode.unwrap_or(0o666) & 0o777),
+            mode: Some(file.item.info.mode.unwrap_or(0o666) & bits),
             times: file.item.info.times.filter(|_| self.options.preserve),
+            ids,
             ..Change::default()
         };
         // One byte more than a file of unknown size may have shows that it has too many.
         let most = if file.to_eof { SMALL_FILE + 1 } else { file.size };
         let full = self.target.as_ref().is_some_and(crate::remote::Remote::full);
         let message = &mut self.batches.message;
+        let before = message.len();
         let put =
             PutFile::write_from(&file.item.target, &change.to_attrs(full), most as usize, message, |room| {
                 match read_whole(source, room).map_err(Some)? as u64 {
@@ -151,6 +168,13 @@ impl Engine {
                     n => Ok(n as usize),
                 }
             });
+        let put = match (put, &xattrs) {
+            (Ok(_), Some(xattrs)) if !kept::write(xattrs, message) => {
+                message.truncate(before);
+                return false;
+            }
+            (put, _) => put,
+        };
         match put {
             Ok(n) => {
                 file.size = n as u64;
@@ -172,7 +196,10 @@ impl Engine {
     fn add_to_batch(&mut self, small: Small) {
         self.batches.bytes += small.size;
         self.batches.files.push(small);
-        if self.batches.message.len() >= FULL || self.batches.files.len() >= MAX_FILES {
+        // Half of what may be in flight: so one is on its way while the other one is worked on.
+        let full = FULL.min(usize::try_from(self.worth_in_flight() / 2).unwrap_or(usize::MAX));
+        let len = self.batches.message.len().max(self.batches.asked);
+        if len >= full || self.batches.files.len() >= MAX_FILES {
             self.send_batch();
         }
     }
@@ -194,7 +221,8 @@ impl Engine {
         self.bytes_found += size;
         let len = if size == 0 { UNSIZED } else { size as u32 };
         let full = self.source.as_ref().is_some_and(crate::remote::Remote::full);
-        let cost = len as usize + if full { GET_OVERHEAD_FULL } else { GET_OVERHEAD };
+        let told = if self.options.keep.xattr_kinds() == 0 { 0 } else { kept::MOST };
+        let cost = len as usize + told + if full { GET_OVERHEAD_FULL } else { GET_OVERHEAD };
         if self.batches.asked + cost > GET_BUDGET {
             self.send_batch();
         }
@@ -219,13 +247,17 @@ impl Engine {
         self.flow.requests += 1;
         let key = self.batches.under_way.insert(Batch { files, bytes, started: self.now });
         let message = std::mem::take(&mut self.batches.message);
+        let keep = self.options.keep;
+        let kinds = keep.xattr_kinds();
         let flags = if self.options.preserve { PUT_PERMISSIONS } else { 0 }
             | if self.options.atomic { PUT_PLACED } else { 0 }
-            | if self.options.keep.links { PUT_OVER_LINKS } else { 0 }
+            | if keep.links { PUT_OVER_LINKS } else { 0 }
+            | if keep.owner || keep.group { kept::PUT_OWNER } else { 0 }
+            | kept::put_flags(kinds)
             | if self.options.verify == Verify::Off { 0 } else { PUT_COMPARED };
         let (side, op) = match self.plan.direction {
             Direction::Upload => (Side::Target, Op::PutFiles { flags, count, files: &message }),
-            _ => (Side::Source, Op::GetFiles { count, files: &message }),
+            _ => (Side::Source, Op::GetFiles { kinds, count, files: &message }),
         };
         // What goes into a directory that is being made goes behind the order to make it.
         let alone = side != self.striped_side() || self.waiting.presumed > 0;
@@ -266,6 +298,7 @@ impl Engine {
 
     pub(super) fn batch_answer(&mut self, key: Key, outcome: Outcome) {
         let Some(batch) = self.batches.under_way.remove(key) else { return };
+        self.note_answer(batch.started);
         self.flow.bytes -= batch.bytes;
         self.flow.requests -= 1;
         match outcome {
@@ -275,9 +308,7 @@ impl Engine {
             }
             Ok(Done::Got(got)) if got.len() == batch.files.len() => {
                 self.flow.grow(batch.bytes, &self.options);
-                for (small, got) in batch.files.into_iter().zip(got) {
-                    self.file_got(small, batch.started, got);
-                }
+                self.files_got(batch, got);
             }
             outcome => {
                 // Nothing is known of any of them.
@@ -296,50 +327,75 @@ impl Engine {
     fn files_put(&mut self, batch: Batch, failures: Vec<(usize, PutStep, Fault)>) {
         let mut failures = failures.into_iter().peekable();
         for (index, small) in batch.files.into_iter().enumerate() {
-            match failures.next_if(|(failed, ..)| *failed == index) {
+            let mut failed = None;
+            while let Some((_, step, fault)) = failures.next_if(|(failed, ..)| *failed == index) {
+                match step {
+                    PutStep::Open => failed = Some((Deed::OpenTarget, fault)),
+                    PutStep::Write => failed = Some((Deed::WriteTarget, fault)),
+                    PutStep::Attributes => failed = Some((Deed::FinishTarget, fault)),
+                    PutStep::Owner => self.lacks_at(Lack::Owner, &small.item.target, &fault),
+                    PutStep::Xattrs => self.lacks_at(Lack::Xattrs, &small.item.target, &fault),
+                }
+            }
+            match failed {
                 None => {
                     self.summary.bytes += small.size;
                     self.small_done(small, batch.started);
                 }
-                Some((_, step, fault)) => {
-                    let deed = match step {
-                        PutStep::Open => Deed::OpenTarget,
-                        PutStep::Write => Deed::WriteTarget,
-                        PutStep::Attributes => Deed::FinishTarget,
-                    };
-                    self.small_failed(small, deed, &fault);
-                }
+                Some((deed, fault)) => self.small_failed(small, deed, &fault),
             }
         }
     }
 
-    fn file_got(&mut self, mut small: Small, started: Instant, got: Result<Got, Fault>) {
+    fn files_got(&mut self, batch: Batch, got: Vec<Result<Got, Fault>>) {
+        let both = batch.files.into_iter().zip(got);
+        let files: Vec<_> = both.filter_map(|(small, got)| self.file_got(small, got)).collect();
+        let mut made = self.make_unnamed(files.iter().map(|(small, got)| (&small.item, got))).into_iter();
+        for (small, got) in files {
+            let made = self.made_unnamed(&small.item, made.next());
+            match made.unwrap_or_else(|| self.write_small(&small, &got)) {
+                Ok(()) => {
+                    self.summary.bytes += small.size;
+                    self.small_done(small, batch.started);
+                }
+                Err((deed, fault)) => self.small_failed(small, deed, &fault),
+            }
+        }
+    }
+
+    /// A file that came whole; others go their way.
+    fn file_got(&mut self, mut small: Small, got: Result<Got, Fault>) -> Option<(Small, Got)> {
         let got = match got {
             Ok(got) => got,
-            Err(fault) => return self.small_failed(small, Deed::OpenSource, &fault),
+            Err(fault) => {
+                self.small_failed(small, Deed::OpenSource, &fault);
+                return None;
+            }
         };
         let len = got.data.len() as u64;
         if small.size == 0 && !got.whole {
             // Longer than anybody could know.
-            return self.begin_ordinary_file(small.id, small.item);
+            self.begin_ordinary_file(small.id, small.item);
+            return None;
+        }
+        if self.options.keep.xattr_kinds() != 0 && got.xattrs.is_none() {
+            // More than fits here.
+            small.item.alone = true;
+            self.begin_ordinary_file(small.id, small.item);
+            return None;
         }
         if small.size > 0 && len < small.size {
             let fault = shrank(len, small.size);
-            return self.small_failed(small, Deed::ReadSource, &fault);
+            self.small_failed(small, Deed::ReadSource, &fault);
+            return None;
         }
         small.item.info = got.info;
         small.size = len;
-        match self.write_small(&small, &got) {
-            Ok(()) => {
-                self.summary.bytes += len;
-                self.small_done(small, started);
-            }
-            Err((deed, fault)) => self.small_failed(small, deed, &fault),
-        }
+        Some((small, got))
     }
 
     /// A whole file onto this host, overwritten in place as any other.
-    fn write_small(&self, small: &Small, got: &Got) -> Result<(), (Deed, Fault)> {
+    fn write_small(&mut self, small: &Small, got: &Got) -> Result<(), (Deed, Fault)> {
         if self.options.atomic
             && let Some(done) = self.place_small(&small.item, got)
         {
@@ -355,14 +411,10 @@ impl Engine {
         let data = std::slice::from_ref(&got.data);
         local::write_all_at(&handle, 0, data).map_err(|fault| (Deed::WriteTarget, fault))?;
         let old_size = old.filter(|old| old.kind == Kind::File).and_then(|old| old.size);
-        let mut change = Change {
+        let change = Change {
             size: old_size.filter(|&old| old > small.size).map(|_| small.size),
-            ..Change::default()
+            ..self.finish_small(&handle, &small.item, got, None)
         };
-        if self.options.preserve {
-            change.mode = got.info.mode.map(|mode| mode & 0o777);
-            change.times = got.info.times;
-        }
         if change != Change::default() {
             local::perform(Op::SetHandle { handle: &handle, change })
                 .map_err(|fault| (Deed::FinishTarget, fault))?;

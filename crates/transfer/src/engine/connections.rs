@@ -232,6 +232,8 @@ impl Engine {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     const MB: f64 = 1e6;
@@ -319,6 +321,54 @@ mod tests {
         }
         let busy = Load { busy: 0.97, spare_cores: true, lost: 0.0 };
         assert!(matches!(Run::new().until(20, busy, 400.0 * MB), Verdict::Ask(Limit::Core, _)));
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_is_seen_little_is_asked_for_and_only_with_a_reason(
+            looks in proptest::collection::vec((0..3_u8, 0.0..1e9_f64), 1..600),
+            refused_at in 0..8_usize,
+        ) {
+            let (mut run, mut asked, mut not_before) = (Run::new(), 0, None);
+            let (mut reasons, mut waiting) = (0, None);
+            for (kind, rate) in looks {
+                let load = match kind {
+                    0 => Load { busy: 0.1, spare_cores: true, lost: 0.0 },
+                    1 => LOSSY,
+                    _ => Load { busy: 1.0, spare_cores: true, lost: 0.0 },
+                };
+                // Reasons count from the same kind only.
+                reasons = match load.limit() {
+                    Some(limit) if Some(limit) == waiting => reasons + 1,
+                    limit => {
+                        waiting = limit;
+                        usize::from(limit.is_some())
+                    }
+                };
+                match run.look(load, rate, u64::MAX) {
+                    Verdict::Nothing => {}
+                    Verdict::Ask(limit, _) => {
+                        prop_assert!(reasons >= PATIENCE && Some(limit) == waiting);
+                        prop_assert!(not_before.is_none_or(|then| run.now >= then));
+                        prop_assert!(asked < refused_at.max(1) && run.connections.have < MOST - 1);
+                        asked += 1;
+                        // Nothing is asked for twice.
+                        prop_assert_eq!(run.until(40, LOSSY, rate), Verdict::Nothing);
+                        if asked >= refused_at {
+                            run.connections.refuse();
+                        } else {
+                            run.connections.came();
+                        }
+                    }
+                    Verdict::Worth(old, new) => prop_assert!(new >= old * WORTH),
+                    Verdict::NotWorth(old, new) => {
+                        prop_assert!(new < old * WORTH);
+                        not_before = Some(run.now + REST);
+                    }
+                }
+            }
+            prop_assert!(run.connections.have < MOST);
+        }
     }
 
     #[test]

@@ -4,7 +4,8 @@
 //! cannot keep is no failure of the copy: it is told once.
 
 use crate::Event;
-use crate::end::{Change, Done, Fault, FaultKind, Op, Outcome};
+use crate::end::{Change, Done, Fault, FaultKind, Got, Handle, Op, Outcome};
+use crate::local;
 use crate::table::Key;
 
 use super::dirs::Item;
@@ -128,14 +129,9 @@ impl Engine {
             Some(Extras::Asked) => return true,
             _ => return false,
         }
-        let keep = self.options.keep;
-        match self.ids_of(whose) {
-            Some((user, group)) if keep.owner || keep.group => {
-                let user = if keep.owner { user } else { u32::MAX };
-                let group = if keep.group { group } else { u32::MAX };
-                self.give(whose, (user, group), ExtraStep::Owner);
-            }
-            _ => self.keep_xattrs(whose, false),
+        match self.options.keep.ids_to_keep(self.ids_of(whose)) {
+            Some(ids) => self.give(whose, ids, ExtraStep::Owner),
+            None => self.keep_xattrs(whose, false),
         }
         self.extras_of(whose).is_some_and(|extras| *extras == Extras::Asked)
     }
@@ -190,7 +186,7 @@ impl Engine {
                 self.keep_xattrs(whose, owned);
             }
             (ExtraStep::Owner, Err(fault)) => {
-                self.lack_of(Lack::Owner, whose, "owner and group are not kept everywhere", &fault);
+                self.lack_of(Lack::Owner, whose, &fault);
                 match self.ids_of(whose) {
                     Some((_, group)) if self.options.keep.owner && self.options.keep.group => {
                         self.give(whose, (u32::MAX, group), ExtraStep::Group);
@@ -209,15 +205,50 @@ impl Engine {
             (ExtraStep::SetXattrs { owned }, Ok(_)) => self.extras_kept(whose, owned),
             (ExtraStep::Xattrs { owned } | ExtraStep::SetXattrs { owned }, outcome) => {
                 let fault = super::prepare::fault_of(outcome);
-                self.lack_of(Lack::Xattrs, whose, "extended attributes are not kept everywhere", &fault);
+                self.lack_of(Lack::Xattrs, whose, &fault);
                 self.extras_kept(whose, owned);
             }
         }
     }
 
-    fn lack_of(&mut self, what: Lack, whose: Whose, text: &str, fault: &Fault) {
-        let path = self.item_of(whose).map(|item| crate::display_name(&item.target)).unwrap_or_default();
-        self.lacks(what, &format!("{text}, first: \"{path}\": {}", fault.text));
+    fn lack_of(&mut self, what: Lack, whose: Whose, fault: &Fault) {
+        let path = self.item_of(whose).map(|item| item.target.clone()).unwrap_or_default();
+        self.lacks_at(what, &path, fault);
+    }
+
+    /// A copy that is complete but for that.
+    pub(super) fn lacks_at(&mut self, what: Lack, target: &[u8], fault: &Fault) {
+        let text = match what {
+            Lack::Owner => "owner and group",
+            _ => "extended attributes",
+        };
+        let path = crate::display_name(target);
+        self.lacks(what, &format!("{text} are not kept everywhere, first: \"{path}\": {}", fault.text));
+    }
+
+    /// Owner and attributes of a small file that came whole; whether it belongs to whom the source does.
+    pub(super) fn keep_extras_of_small(&mut self, handle: &Handle, item: &Item, got: &Got) -> bool {
+        let mut owned = false;
+        if let Some(ids) = self.options.keep.ids_to_keep(got.info.ids) {
+            let give = |ids| {
+                let change = Change { ids: Some(ids), ..Change::default() };
+                local::perform(Op::SetHandle { handle, change })
+            };
+            owned = self.options.keep.owner;
+            if let Err(fault) = give(ids) {
+                owned = false;
+                self.lacks_at(Lack::Owner, &item.target, &fault);
+                if ids.0 != u32::MAX && ids.1 != u32::MAX {
+                    let _ = give((u32::MAX, ids.1));
+                }
+            }
+        }
+        if let Some(xattrs) = &got.xattrs
+            && let Err(fault) = local::set_xattrs_of_open(handle, self.options.keep.xattr_kinds(), xattrs)
+        {
+            self.lacks_at(Lack::Xattrs, &item.target, &fault);
+        }
+        owned
     }
 
     fn extras_kept(&mut self, whose: Whose, owned: bool) {

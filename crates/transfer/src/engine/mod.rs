@@ -17,6 +17,8 @@
 //! | [`names`] | symbolic links, and further names of a file |
 //! | [`lanes`] | further channels for large files |
 //! | [`connections`] | when a further connection is worth having |
+//! | [`progress`] | how far the copy is, and what it waits for |
+//! | [`short`] | how much to have in flight where the path is short |
 //! | [`mod@write`] | how a WRITE gets into the send buffer |
 
 mod adopt;
@@ -35,6 +37,8 @@ mod lanes;
 mod names;
 mod place;
 mod prepare;
+mod progress;
+mod short;
 mod write;
 
 use std::collections::VecDeque;
@@ -48,7 +52,7 @@ use crate::journal::Journal;
 use crate::limiter::Limiter;
 use crate::remote::Remote;
 use crate::table::{Key, Table};
-use crate::{Direction, Event, Options, Plan, Summary, Totals, Waits, local};
+use crate::{Direction, Event, Options, Plan, Summary, Waits, local};
 
 pub(crate) use connections::LOOK;
 pub use connections::Load;
@@ -58,6 +62,8 @@ use dirs::{Dir, DirStep};
 use file::{File, FileStep};
 pub(crate) use lanes::Turn;
 use prepare::{Prepare, PrepareStep};
+pub use progress::Current;
+use progress::Wait;
 
 /// Data in flight to begin with; grows by what is answered.
 const FIRST_DEPTH: u64 = 4 << 20;
@@ -77,6 +83,9 @@ const MAX_REQUESTS: usize = 1024;
 /// Bytes of opened files whose data are not requested yet, from which on no further file is opened: an
 /// interrupted copy of large files should not leave dozens of empty ones.
 const OPEN_AHEAD: u64 = 16 << 20;
+
+/// Files at most that are named when a connection is lost.
+const LOSSES_TOLD: usize = 5;
 
 /// Queued request bytes from which on nothing new is begun.
 const QUEUE_LIMIT: usize = 128 * 1024;
@@ -142,10 +151,12 @@ pub struct Engine {
     unfinished: Option<write::Unfinished>,
     flow: Flow,
     batches: batch::Batches,
+    habits: place::Habits,
     lanes: lanes::Lanes,
     connections: connections::Connections,
     names: Table<names::Name>,
     shared: names::SharedFiles,
+    short: short::Short,
     /// What was told not to be kept.
     lacks: Vec<extras::Lack>,
     /// The ends have been asked to tell more.
@@ -160,6 +171,8 @@ pub struct Engine {
     waiting_since: Option<(Wait, Instant)>,
     /// What is done and how far the rest has come, where that is to survive this process.
     journal: Option<Journal>,
+    /// What has failed since the connection was lost.
+    losses: usize,
     /// The user has had enough: what fails from now on goes without a word.
     cancelled: bool,
     now: Instant,
@@ -221,10 +234,12 @@ impl Engine {
             unfinished: None,
             flow,
             batches: batch::Batches::new(),
+            habits: place::Habits::default(),
             lanes: lanes::Lanes::default(),
             connections: connections::Connections::default(),
             names: Table::new(),
             shared: names::SharedFiles::new(),
+            short: short::Short::default(),
             lacks: Vec::new(),
             asked_for_more: false,
             renames_barred: false,
@@ -238,6 +253,7 @@ impl Engine {
                 .as_deref()
                 .filter(|_| options.atomic && !options.dry_run)
                 .and_then(|path| Journal::open(path, plan.direction != Direction::Download)),
+            losses: 0,
             cancelled: false,
             now,
             plan,
@@ -327,6 +343,10 @@ impl Engine {
         if self.summary.failures == failures {
             self.fail(reason.to_owned());
         }
+        if self.losses > LOSSES_TOLD && !self.cancelled {
+            let text = format!("{} more files are not copied: {reason}", self.losses - LOSSES_TOLD);
+            self.events.push_back(Event::Failed { text });
+        }
         self.keep_journal();
     }
 
@@ -388,66 +408,6 @@ impl Engine {
     /// What has happened since the last call; call until `None`.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
-    }
-
-    /// The file whose data move: its id, name, confirmed bytes and size.
-    pub fn current(&self) -> Option<Current<'_>> {
-        let file = self.files.values().filter(|file| file.moving()).min_by_key(|file| file.id)?;
-        Some(Current {
-            id: file.id,
-            name: crate::base_name(&file.item.source),
-            done: file.kept + file.confirmed,
-            size: file.size.max(file.kept + file.confirmed),
-            kept: file.kept,
-        })
-    }
-
-    /// How far the whole copy has come.
-    pub fn totals(&self) -> Totals {
-        let waiting: usize =
-            self.walk.iter().filter_map(|&key| self.dirs.get(key)).map(Dir::waiting_files).sum();
-        let open: u64 =
-            self.files.keys().into_iter().filter_map(|key| self.files.get(key)).map(|file| file.kept).sum();
-        let kept = self.summary.kept + open;
-        Totals {
-            files: self.summary.files,
-            files_found: self.next_file_id + (waiting + self.top.len()) as u64,
-            bytes: self.summary.bytes + kept,
-            bytes_found: self.bytes_found,
-            kept,
-            in_flight: self.files.len(),
-            all_found: self.prepare.finished()
-                && self.top.is_empty()
-                && self.walk.iter().filter_map(|&key| self.dirs.get(key)).all(Dir::exhausted),
-        }
-    }
-
-    /// What the copy has been waiting for, so far.
-    pub const fn waits(&self) -> Waits {
-        self.waits
-    }
-
-    fn end_wait(&mut self, now: Instant) {
-        if let Some((wait, since)) = self.waiting_since.take() {
-            let passed = now.saturating_duration_since(since);
-            match wait {
-                Wait::Window => self.waits.window += passed,
-                Wait::Answers => self.waits.answers += passed,
-            }
-        }
-    }
-
-    /// Nothing more can be done now: why?
-    fn begin_wait(&mut self, no_room: bool, now: Instant) {
-        let upload = self.plan.direction == Direction::Upload;
-        let wait = if upload && no_room && (self.unfinished.is_some() || !self.sending.is_empty()) {
-            Wait::Window
-        } else if self.flow.requests > 0 && (!upload || !self.room_in_flight()) {
-            Wait::Answers
-        } else {
-            return;
-        };
-        self.waiting_since = Some((wait, now));
     }
 
     /// True when nothing is left to do: every file is closed or has failed. The answers to CLOSEs of source files
@@ -542,7 +502,11 @@ impl Engine {
 
     fn fail(&mut self, text: String) {
         self.summary.failures += 1;
-        if !self.cancelled {
+        if self.summary.lost {
+            self.losses += 1;
+        }
+        // Of a loss all files under way are to say the same.
+        if !self.cancelled && self.losses <= LOSSES_TOLD {
             self.events.push_back(Event::Failed { text });
         }
     }
@@ -550,26 +514,4 @@ impl Engine {
     fn skip(&mut self, text: String) {
         self.events.push_back(Event::Skipped { text });
     }
-}
-
-/// What a copy waits for when it can do nothing.
-#[derive(Debug, Clone, Copy)]
-enum Wait {
-    Window,
-    Answers,
-}
-
-/// See [`Engine::current`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Current<'a> {
-    /// Tells files apart.
-    pub id: u64,
-    /// The last component of the source's name.
-    pub name: &'a [u8],
-    /// Bytes confirmed by the target, and those that were there before.
-    pub done: u64,
-    /// Bytes to be copied; grows when the source turns out longer.
-    pub size: u64,
-    /// Bytes that were there before, of a copy that is resumed.
-    pub kept: u64,
 }

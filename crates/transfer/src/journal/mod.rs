@@ -235,10 +235,16 @@ impl Journal {
         }
     }
 
-    /// The file is in its place.
+    /// True where attempts before this one have put files in their places.
+    pub(crate) fn goes_on(&self) -> bool {
+        !self.done.is_empty()
+    }
+
+    /// The file is in its place: for attempts after this one, which does not come to it again.
     pub(crate) fn finish(&mut self, tag: &Tag, name: &[u8]) {
-        self.done.insert(*tag);
-        let _ = writeln!(self.pending, "done {}", hex(tag));
+        self.pending.extend_from_slice(b"done ");
+        text::put_hex(tag, &mut self.pending);
+        self.pending.push(b'\n');
         self.forget(name);
     }
 

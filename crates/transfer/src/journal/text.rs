@@ -42,10 +42,15 @@ fn byte_of(digits: &[u8]) -> Option<u8> {
 
 /// Lower-case hexadecimal digits.
 pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut out, byte| {
-        let _ = write!(out, "{byte:02x}");
-        out
-    })
+    let mut out = Vec::with_capacity(2 * bytes.len());
+    put_hex(bytes, &mut out);
+    out.into_iter().map(char::from).collect()
+}
+
+/// Appends them: one for each small file, so that formatting would be seen.
+pub(super) fn put_hex(bytes: &[u8], out: &mut Vec<u8>) {
+    let digit = |half: u8| if half < 10 { b'0' + half } else { b'a' + half - 10 };
+    out.extend(bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]));
 }
 
 /// What [`hex`] made of a tag.

@@ -12,6 +12,7 @@
 
 mod channel;
 mod inbox;
+mod receiving;
 mod record;
 mod request;
 mod sink;

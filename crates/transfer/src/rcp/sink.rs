@@ -1,8 +1,7 @@
 //! The side that gets the files, and believes nothing.
 
 use std::collections::VecDeque;
-use std::fs::{File, Permissions};
-use std::io::{self, ErrorKind, IoSlice, Write};
+use std::fs::Permissions;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
@@ -10,21 +9,16 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use lh_sftp::server::Output;
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, Timespec, Timestamps};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 
 use crate::Current;
 use crate::end::Times;
 use crate::names::{display_name, join};
 
 use super::inbox::{Answer, Inbox};
+use super::receiving::{Receiving, timestamps};
 use super::record::{Malformed, Record};
 use super::{Event, Options, Outbox, Party, Request, reason};
-
-/// Received file data that are held back to be written in one call.
-const WRITE_BATCH: usize = 256 * 1024;
-
-/// Pieces given to one call: what the kernel takes.
-const MOST_SLICES: usize = 1024;
 
 /// Receives files and directories from a [`Source`](super::Source).
 pub struct Sink {
@@ -61,25 +55,6 @@ struct Level {
     is_dir: bool,
     mode: Option<u32>,
     times: Option<Times>,
-}
-
-struct Receiving {
-    id: u64,
-    name: Vec<u8>,
-    path: Vec<u8>,
-    file: File,
-    /// What was there before was something else than a file, which cannot be cut to length.
-    special: bool,
-    mode: Option<u32>,
-    times: Option<Times>,
-    size: u64,
-    left: u64,
-    /// Not written yet.
-    pieces: VecDeque<Bytes>,
-    held: usize,
-    started: Instant,
-    /// The first thing that went wrong; the rest is taken and dropped.
-    fault: Option<String>,
 }
 
 impl Sink {
@@ -382,71 +357,6 @@ impl Sink {
     }
 }
 
-impl Receiving {
-    /// What is told of it when it is given up.
-    fn failed(self, why: String) -> Event {
-        let Self { path, size, left, started, .. } = self;
-        Event::FileFailed { path, moved: size - left, started, why }
-    }
-
-    fn take(&mut self, data: Bytes) {
-        self.left = self.left.saturating_sub(data.len() as u64);
-        if self.fault.is_none() {
-            self.held += data.len();
-            self.pieces.push_back(data);
-            if self.held >= WRITE_BATCH {
-                self.write();
-            }
-        }
-    }
-
-    /// Writes what is held back.
-    fn write(&mut self) {
-        while !self.pieces.is_empty() && self.fault.is_none() {
-            let slices: Vec<IoSlice<'_>> =
-                self.pieces.iter().take(MOST_SLICES).map(|piece| IoSlice::new(piece)).collect();
-            match self.file.write_vectored(&slices) {
-                Ok(0) => self.fault = Some("No space left on device".to_owned()),
-                Ok(written) => self.written(written),
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => self.fault = Some(reason(&error)),
-            }
-        }
-        self.pieces.clear();
-        self.held = 0;
-    }
-
-    fn written(&mut self, mut n: usize) {
-        while let Some(front) = self.pieces.front_mut() {
-            if n < front.len() {
-                return bytes::Buf::advance(front, n);
-            }
-            n -= front.len();
-            self.pieces.pop_front();
-        }
-    }
-
-    /// Length, mode and times, then closes it.
-    fn finish(&mut self) {
-        let fault = &mut self.fault;
-        let mut note = |what: &str, result: io::Result<()>| {
-            if let (Err(error), None) = (result, &*fault) {
-                *fault = Some(format!("{what}: {}", reason(&error)));
-            }
-        };
-        if !self.special {
-            note("truncate", self.file.set_len(self.size - self.left));
-        }
-        if let Some(mode) = self.mode {
-            let mode = Mode::from_raw_mode(mode);
-            note("set mode", rustix::fs::fchmod(&self.file, mode).map_err(Into::into));
-        }
-        if let Some(times) = self.times {
-            note("set times", rustix::fs::futimens(&self.file, &timestamps(times)).map_err(Into::into));
-        }
-    }
-}
-
 impl Party for Sink {
     fn received(&mut self, data: Bytes, now: Instant) {
         if !matches!(self.state, State::Finished) {
@@ -488,14 +398,6 @@ impl Party for Sink {
     fn failures(&self) -> u64 {
         self.failures
     }
-}
-
-fn timestamps(times: Times) -> Timestamps {
-    let spec = |(seconds, nanoseconds): (i64, u32)| Timespec {
-        tv_sec: seconds,
-        tv_nsec: i64::from(nanoseconds) as _,
-    };
-    Timestamps { last_access: spec(times.access), last_modification: spec(times.modification) }
 }
 
 /// The process's file creation mask. It can only be asked for by setting it, which nobody else does meanwhile: programs that

@@ -180,7 +180,8 @@ impl Engine {
     /// Starts items and directories as long as there is room for more.
     pub(super) fn begin_items(&mut self) {
         loop {
-            let room = self.files.len() < self.max_open() && self.flow.ahead < OPEN_AHEAD;
+            let most = self.max_open().min(self.worth_open());
+            let room = self.files.len() < most && self.flow.ahead < OPEN_AHEAD;
             if !room || !self.batch_room() {
                 break;
             }

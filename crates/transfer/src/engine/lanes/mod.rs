@@ -91,6 +91,11 @@ pub(super) enum Plain {
 }
 
 impl Lanes {
+    /// The shortest round trip that was seen.
+    pub(super) const fn round_trip(&self) -> Option<Duration> {
+        self.rtt
+    }
+
     pub(super) fn clear_unfinished(&mut self) {
         for lane in &mut self.all {
             lane.unfinished = None;
@@ -367,6 +372,7 @@ impl Engine {
         }
         let took = self.now.saturating_duration_since(asked);
         self.flow.gauge.round_trip(took);
+        self.short.note_question();
         let shortest = self.lanes.rtt.get_or_insert(took);
         *shortest = took.min(*shortest);
     }

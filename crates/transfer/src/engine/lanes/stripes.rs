@@ -8,7 +8,7 @@ use crate::table::Key;
 use super::super::check::CheckStep;
 use super::super::file::FileStep;
 use super::super::{Engine, QUEUE_LIMIT, Side, Token};
-use super::{Plain, Stripe};
+use super::{Lane, Plain, Stripe};
 
 impl Engine {
     /// Opens the file whose data go next on the further channels.
@@ -22,10 +22,13 @@ impl Engine {
         }
         match file.plain {
             Plain::Unknown => {
+                // On one of them: on the first channel the question would wait behind data.
+                let usable = |lane: &Lane| lane.remote.ready() && !lane.remote.lost();
+                let Some(at) = self.lanes.all.iter().position(usable) else { return };
                 file.plain = Plain::No;
                 file.outstanding += 1;
                 let path = file.written_path().to_vec();
-                return self.start(Side::Target, Op::Stat(&path), Token::File(key, FileStep::IsPlain));
+                return self.perform_on(at + 1, Op::Stat(&path), Token::File(key, FileStep::IsPlain));
             }
             Plain::No => return,
             Plain::Yes => file.stripes.resize_with(self.lanes.all.len(), Stripe::default),

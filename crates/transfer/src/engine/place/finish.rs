@@ -1,7 +1,10 @@
 //! The final name, what is done where there is none to be had, and what the journal hears of it.
 
+use lh_sftp::extension;
+
 use crate::Event;
 use crate::end::{Fault, FaultKind, Op, Outcome};
+use crate::remote::Remote;
 use crate::table::Key;
 use crate::wording::Deed;
 
@@ -12,7 +15,13 @@ use super::{NOTE_BYTES, NOTE_PART, PlaceStep, part_name};
 impl Engine {
     /// Asks the target's server, before there is anything to lose by it, whether it lets anybody rename: by renaming what is not there.
     pub(in crate::engine) fn ask_about_renames(&mut self) {
-        if self.options.atomic && !self.options.dry_run && self.target.is_some() {
+        // A server of ours offers what it lets one do, and no more.
+        let offers = |remote: &Remote| {
+            let offers = |name| remote.session().supports(name);
+            offers(extension::PUT_FILES) && offers(extension::POSIX_RENAME)
+        };
+        let in_doubt = self.target.as_ref().is_some_and(|remote| !offers(remote));
+        if self.options.atomic && !self.options.dry_run && in_doubt {
             let [old, new] = [[0; 16], [0xff; 16]].map(|tag| part_name(b"nothing", &tag));
             self.start(Side::Target, Op::Rename { old: &old, new: &new }, Token::Renames);
         }

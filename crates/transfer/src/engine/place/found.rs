@@ -20,6 +20,9 @@ impl Engine {
         if self.is_complete(key) {
             return self.keep_complete(key);
         }
+        if self.files.get(key).is_some_and(|file| file.place.part_unasked) {
+            return self.look_at_part(key);
+        }
         if self.adopt_target(key) {
             return;
         }

@@ -19,6 +19,8 @@ mod finish;
 mod found;
 mod small;
 
+pub(super) use small::Habits;
+
 use std::time::Instant;
 
 use crate::Event;
@@ -79,6 +81,8 @@ pub(super) struct Place {
     old: Option<Info>,
     /// Questions without answer before the place is known.
     asked: u8,
+    /// What is under our name is asked only if need be: what is under the final one is likely to be right.
+    part_unasked: bool,
     /// What is under our name: how long.
     found: Option<u64>,
     /// There was something under our name.
@@ -118,7 +122,12 @@ impl Place {
 
 /// The tag of a file's copy; none where there is no telling one state of the source from another.
 fn tag_of(item: &Item) -> Option<Tag> {
-    let size = item.info.size.filter(|&size| size > 0)?;
+    tag_with(item, item.info.size)
+}
+
+/// The same of one that turned out to be of this size.
+fn tag_with(item: &Item, size: Option<u64>) -> Option<Tag> {
+    let size = size.filter(|&size| size > 0)?;
     Some(journal::tag(&item.source, &item.target, size, item.info.times?.modification))
 }
 
@@ -165,13 +174,30 @@ impl Engine {
 
     /// Asks what is under the final name, and what under ours beside it.
     fn look(&mut self, key: Key, target: &[u8]) {
+        let likely = self.files.get(key).is_some_and(|file| self.may_be_done(&file.item));
         let Some(file) = self.files.get_mut(key) else { return };
-        let Some(part) = file.place.part.clone() else { return };
-        file.place.asked = 2;
+        file.place.part_unasked = likely;
+        file.place.asked = 0;
         file.place.asked_at = Some(self.now);
-        file.outstanding += 2;
-        self.start(Side::Target, Op::Lstat(target), Token::File(key, FileStep::Place(PlaceStep::Target)));
-        self.start(Side::Target, Op::Lstat(&part), Token::File(key, FileStep::Place(PlaceStep::Part)));
+        self.ask_place(key, target, PlaceStep::Target);
+        if !likely {
+            self.look_at_part(key);
+        }
+    }
+
+    pub(super) fn look_at_part(&mut self, key: Key) {
+        let Some(file) = self.files.get_mut(key) else { return };
+        file.place.part_unasked = false;
+        if let Some(part) = file.place.part.clone() {
+            self.ask_place(key, &part, PlaceStep::Part);
+        }
+    }
+
+    fn ask_place(&mut self, key: Key, path: &[u8], step: PlaceStep) {
+        let Some(file) = self.files.get_mut(key) else { return };
+        file.place.asked += 1;
+        file.outstanding += 1;
+        self.start(Side::Target, Op::Lstat(path), Token::File(key, FileStep::Place(step)));
     }
 
     pub(super) fn place_answer(&mut self, key: Key, step: PlaceStep, outcome: Outcome) {

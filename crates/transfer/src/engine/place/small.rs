@@ -1,4 +1,11 @@
-//! Small files that came whole: onto this host, under another name first.
+//! Small files that came whole: onto this host, without a name until they are complete, or under another one.
+
+use std::io::ErrorKind;
+
+use lh_sftp::batch::PutStep;
+use lh_sftp::fs::FileSystem as _;
+use lh_sftp::whole::{Made, Whole};
+use lh_sftp::{Attrs, LocalFs};
 
 use crate::end::{AsFound, Change, Done, Fault, FaultKind, Got, Handle, Kind, Op};
 use crate::local;
@@ -7,28 +14,117 @@ use crate::wording::Deed;
 
 use super::super::Engine;
 use super::super::dirs::Item;
-use super::{is_full, part_name, tag_of};
+use super::super::extras::{Extras, Lack};
+use super::{is_full, part_name, tag_of, tag_with};
+
+/// What has been learnt of the place where small files are written to.
+#[derive(Debug)]
+pub(in crate::engine) struct Habits {
+    /// Files cannot be without a name there.
+    named: bool,
+    /// The last file replaced another: so will the next, perhaps.
+    replacing: bool,
+    /// This host.
+    fs: LocalFs,
+}
+
+impl Default for Habits {
+    fn default() -> Self {
+        Self { named: false, replacing: false, fs: LocalFs::new("") }
+    }
+}
 
 impl Engine {
     /// An attempt before this one has put this very file in its place; whether it is still there has to be looked at.
     pub(in crate::engine) fn may_be_done(&self, item: &Item) -> bool {
-        self.journal.as_ref().zip(tag_of(item)).is_some_and(|(journal, tag)| journal.is_done(&tag))
+        let journal = self.journal.as_ref().filter(|journal| journal.goes_on());
+        journal.is_some_and(|journal| tag_of(item).is_some_and(|tag| journal.is_done(&tag)))
     }
 
     /// A small file is in its place.
     pub(in crate::engine) fn note_done(&mut self, item: &Item, size: u64) {
-        let mut item = item.clone();
-        item.info.size = Some(size);
-        if let (Some(journal), Some(tag)) = (&mut self.journal, tag_of(&item)) {
+        if let Some(journal) = &mut self.journal
+            && let Some(tag) = tag_with(item, Some(size))
+        {
             journal.finish(&tag, b"");
         }
     }
 
-    /// Writes a whole file onto this host, under another name first. `None` where it has to be written in place.
-    pub(in crate::engine) fn place_small(&self, item: &Item, got: &Got) -> Option<Result<(), (Deed, Fault)>> {
+    /// Makes all of these on this host, none of which is seen before it is complete; nothing where that is not the way.
+    pub(in crate::engine) fn make_unnamed<'a>(
+        &mut self,
+        files: impl Iterator<Item = (&'a Item, &'a Got)>,
+    ) -> Vec<Made> {
+        if !self.options.atomic || self.habits.named || self.habits.replacing {
+            return Vec::new();
+        }
+        let (options, kinds) = (&self.options, self.options.keep.xattr_kinds());
+        let whole = |(item, got): (&'a Item, &'a Got)| {
+            let ids = options.keep.ids_to_keep(got.info.ids);
+            let change = Change {
+                mode: got.info.mode.map(|mode| mode & if ids.is_some() { 0o7777 } else { 0o777 }),
+                times: got.info.times,
+                ..Change::default()
+            };
+            Whole {
+                path: &item.target,
+                data: &got.data,
+                // Writable while it is being written, as scp has it.
+                made_with: got.info.mode.unwrap_or(0o666) & 0o777 | 0o200,
+                compared: options.verify != Verify::Off,
+                ids,
+                xattrs: got.xattrs.as_ref().map(|xattrs| (kinds, xattrs)),
+                attrs: if options.preserve { change.to_attrs(true) } else { Attrs::NONE },
+            }
+        };
+        let files: Vec<_> = files.map(whole).collect();
+        self.habits.fs.make_whole(&files)
+    }
+
+    /// What came of it; `None` where the file has to be written in another way.
+    pub(in crate::engine) fn made_unnamed(
+        &mut self,
+        item: &Item,
+        made: Option<Made>,
+    ) -> Option<Result<(), (Deed, Fault)>> {
+        let filled = match made? {
+            Made::Filled(filled) => filled,
+            Made::Exists => {
+                self.habits.replacing = true;
+                return None;
+            }
+            Made::Unsupported => {
+                self.habits.named = true;
+                return None;
+            }
+            Made::Refused => return None,
+        };
+        for (step, error) in filled.lacks {
+            let what = if step == PutStep::Owner { Lack::Owner } else { Lack::Xattrs };
+            self.lacks_at(what, &item.target, &local::fault(error));
+        }
+        Some(filled.outcome.map_err(|(step, error)| {
+            let deed = match step {
+                PutStep::Write if error.kind() == ErrorKind::InvalidData => Deed::VerifyTarget,
+                PutStep::Write => Deed::WriteTarget,
+                _ => Deed::FinishTarget,
+            };
+            (deed, local::fault(error))
+        }))
+    }
+
+    /// Writes a whole file onto this host, where nobody sees it before it is complete. `None` where it has to be written in place.
+    pub(in crate::engine) fn place_small(
+        &mut self,
+        item: &Item,
+        got: &Got,
+    ) -> Option<Result<(), (Deed, Fault)>> {
         let old = match local::perform(Op::Lstat(&item.target)) {
             Ok(Done::Info(old)) if old.kind == Kind::File && old.links.unwrap_or(1) < 2 => Some(old),
-            Err(fault) if fault.kind == FaultKind::NotFound => None,
+            Err(fault) if fault.kind == FaultKind::NotFound => {
+                self.habits.replacing = false;
+                None
+            }
             Ok(Done::Info(old)) if old.kind == Kind::Symlink && self.follows_no_links(item) => None,
             _ => return None,
         };
@@ -46,16 +142,18 @@ impl Engine {
             let _ = local::perform(Op::Remove(&part));
             return None;
         }
-        let done = self.fill_small(&part, &handle, item, got, old.and_then(|old| old.mode));
+        let rename = Op::Rename { old: &part, new: &item.target };
+        let done = self
+            .fill_small(&handle, item, got, old.and_then(|old| old.mode))
+            .and_then(|()| local::perform(rename).map(drop).map_err(|fault| (Deed::PlaceTarget, fault)));
         if done.is_err() {
             let _ = local::perform(Op::Remove(&part));
         }
         Some(done)
     }
 
-    pub(super) fn fill_small(
-        &self,
-        part: &[u8],
+    fn fill_small(
+        &mut self,
         handle: &Handle,
         item: &Item,
         got: &Got,
@@ -64,22 +162,34 @@ impl Engine {
         let data = std::slice::from_ref(&got.data);
         local::write_all_at(handle, 0, data).map_err(|fault| (Deed::WriteTarget, fault))?;
         if self.options.verify != Verify::Off {
-            match local::perform(Op::Peek { handle, offset: 0, len: got.data.len() as u32 }) {
-                Ok(Done::Data(back)) if back.chunks().concat() == got.data => {}
+            match local::holds(handle, &got.data) {
+                Ok(true) => {}
                 Err(fault) => return Err((Deed::VerifyTarget, fault)),
-                Ok(_) => {
+                Ok(false) => {
                     let fault = Fault::other("what was written is not what was sent");
                     return Err((Deed::VerifyTarget, fault));
                 }
             }
         }
-        let mode = if self.options.preserve { got.info.mode.map(|mode| mode & 0o777) } else { old_mode };
-        let times = got.info.times.filter(|_| self.options.preserve);
-        let change = Change { mode, times, ..Change::default() };
+        let change = self.finish_small(handle, item, got, old_mode);
         if change != Change::default() {
             local::perform(Op::SetHandle { handle, change }).map_err(|fault| (Deed::FinishTarget, fault))?;
         }
-        let rename = Op::Rename { old: part, new: &item.target };
-        local::perform(rename).map(drop).map_err(|fault| (Deed::PlaceTarget, fault))
+        Ok(())
+    }
+
+    /// Keeps what goes before mode and times; says what these are to be.
+    pub(in crate::engine) fn finish_small(
+        &mut self,
+        handle: &Handle,
+        item: &Item,
+        got: &Got,
+        old_mode: Option<u32>,
+    ) -> Change {
+        let owned = self.keep_extras_of_small(handle, item, got);
+        let mask = Extras::Done { owned }.mode_mask(0o777);
+        let mode = if self.options.preserve { got.info.mode.map(|mode| mode & mask) } else { old_mode };
+        let times = got.info.times.filter(|_| self.options.preserve);
+        Change { mode, times, ..Change::default() }
     }
 }

@@ -5,7 +5,6 @@
 //! (`BatchMode`) only when the server allows no more of them, or when one connection is what holds the copy up.
 
 use std::collections::VecDeque;
-use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -17,7 +16,7 @@ use lh_client::{
 use lh_driver::{ChannelOptions, Control, ControlCx, ControlEvent};
 use lh_transfer::{Further, Job, Load, Side};
 
-use crate::inside::mark_as_bulk;
+use crate::connection::mark_as_bulk;
 use crate::load::Gauge;
 
 /// Channels of one further connection: what OpenSSH's server allows.
@@ -25,7 +24,7 @@ const CHANNELS: usize = 10;
 
 /// What a connection is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Purpose {
+pub(crate) enum Purpose {
     /// In place of a channel that is waited for.
     Channel,
     /// One more, with channels that nobody waits for.
@@ -47,13 +46,38 @@ enum Worker {
     Over,
 }
 
+/// Tickets that the server has not answered about, in the order in which it will; none where the copy is over that wanted one. The
+/// connection's, because answers come in after that.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Asked(Arc<Mutex<VecDeque<Option<Wish>>>>);
+
+/// A ticket, and what for.
+type Wish = (Ticket, Purpose);
+
+impl Asked {
+    fn push(&self, ticket: Ticket, purpose: Purpose) {
+        locked(&self.0).push_back(Some((ticket, purpose)));
+    }
+
+    /// The one that an answer which has come is about.
+    pub(crate) fn oldest(&self) -> Option<Wish> {
+        locked(&self.0).pop_front().flatten()
+    }
+
+    /// Nobody wants them any more.
+    fn forget(&self) {
+        locked(&self.0).iter_mut().for_each(|asked| *asked = None);
+    }
+}
+
 /// Makes the connections of one job, one after the other: a server that counts those who log in sees one at a time.
-pub(crate) struct Connector {
+pub struct Connector {
     job: Job,
     side: Side,
     options: ClientOptions,
-    /// Tickets that the server has not answered about.
-    asked: Mutex<VecDeque<(Ticket, Purpose)>>,
+    /// What their channels run.
+    start: Start,
+    asked: Asked,
     worker: Mutex<Worker>,
     me: Weak<Self>,
     gauge: Mutex<Gauge>,
@@ -66,8 +90,15 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Connector {
-    /// A connector for `job`, whose first connection was made with `options` and has this socket.
-    pub(crate) fn new(job: &Job, side: Side, options: &ClientOptions, socket: BorrowedFd<'_>) -> Arc<Self> {
+    /// A connector for `job`, whose first connection was made with `options`.
+    pub(crate) fn new(
+        job: &Job,
+        side: Side,
+        options: &ClientOptions,
+        start: Start,
+        load: Gauge,
+        asked: Asked,
+    ) -> Arc<Self> {
         let mut options = options.clone();
         // Nobody is asked, and the first connection has said what there was to say.
         options.config.settings.batch_mode.force(true);
@@ -76,24 +107,25 @@ impl Connector {
             job: job.clone(),
             side,
             options,
-            asked: Mutex::default(),
+            start,
+            asked,
             worker: Mutex::new(Worker::None),
             me: me.clone(),
-            gauge: Mutex::new(Gauge::new(socket, side)),
+            gauge: Mutex::new(load),
             running: Mutex::default(),
         })
     }
 
-    /// The server has answered about the oldest ticket.
-    pub(crate) fn replied(&self, ok: bool) {
-        let Some((ticket, purpose)) = locked(&self.asked).pop_front() else { return };
+    /// The server has answered about a ticket.
+    pub(crate) fn replied(&self, ticket: Ticket, purpose: Purpose, ok: bool) {
         if !ok || !self.want(Want { purpose, ticket: Some(ticket), channels: 1 }) {
             self.failed(purpose, 1, true);
         }
     }
 
     /// The copy is over: waits for connections that stand to be closed.
-    pub(crate) fn end(&self) {
+    pub fn end(&self) {
+        self.asked.forget();
         *locked(&self.worker) = Worker::Over;
         for (connected, thread) in std::mem::take(&mut *locked(&self.running)) {
             if connected.load(Ordering::Acquire) {
@@ -171,7 +203,7 @@ impl Connector {
             format!("a further connection for {channels} channels is logged in")
         });
         for n in 0..channels {
-            let setup = SessionSetup::new(Start::Subsystem("sftp".to_owned()));
+            let setup = SessionSetup::new(self.start.clone());
             let handler = Box::new(self.job.further_handler(self.side, connection, n == 0));
             let opened = client.open_session(setup, &ChannelOptions::default(), handler);
             if opened.is_err() && purpose == Purpose::Channel {
@@ -190,7 +222,7 @@ impl Connector {
     fn ask(&self, purpose: Purpose, cx: &mut ControlCx<'_>) -> bool {
         let ticket = Ticket::request(cx);
         let asked = ticket.is_some();
-        locked(&self.asked).extend(ticket.map(|ticket| (ticket, purpose)));
+        ticket.into_iter().for_each(|ticket| self.asked.push(ticket, purpose));
         asked
     }
 }

@@ -1,0 +1,133 @@
+//! What `put-files@longhaul` and `get-files@longhaul` carry of a file besides data, mode and times: owner and group, extended
+//! attributes, access control lists.
+//!
+//! Servers that know these bits say so by two names in VERSION (`put-kept@longhaul`, `get-kept@longhaul`); to others they
+//! are not sent.
+
+use lh_wire::{Reader, Result, Writer};
+
+use crate::batch::{Got, bounded, read_one};
+use crate::keep::{self, Xattrs};
+
+/// `put-files@longhaul`: the owner and the group in ATTRS are set (`u32::MAX` leaves what there is).
+pub const PUT_OWNER: u32 = 16;
+
+/// `put-files@longhaul`: behind the data of each file stand its extended attributes, of this kind all.
+pub const PUT_XATTRS: u32 = keep::XATTRS << 5;
+
+/// The same for access control lists.
+pub const PUT_ACLS: u32 = keep::ACLS << 5;
+
+/// `get-files@longhaul`: extended attributes are told behind the data of each file. [`keep::XATTRS`] and [`keep::ACLS`] as they are.
+pub const GET_KINDS: u32 = keep::XATTRS | keep::ACLS;
+
+/// What the extended attributes of a file may take in one of these messages. A file that has more goes by requests of its own.
+pub const MOST: usize = 1024;
+
+/// The flags of `put-files@longhaul` for these kinds (bits of [`keep`]).
+pub const fn put_flags(kinds: u32) -> u32 {
+    (kinds & GET_KINDS) << 5
+}
+
+/// The kinds (bits of [`keep`]) that flags of `put-files@longhaul` speak of.
+pub const fn put_kinds(flags: u32) -> u32 {
+    flags >> 5 & GET_KINDS
+}
+
+/// Appends what stands behind the data of a file: all of its attributes. False, and nothing is appended, when they take too much.
+pub fn write(xattrs: &Xattrs, out: &mut Vec<u8>) -> bool {
+    let start = out.len();
+    out.nested(|out| keep::write_xattrs(xattrs, out));
+    let fits = out.len() - start <= MOST;
+    if !fits {
+        out.truncate(start);
+    }
+    fits
+}
+
+/// Reads what [`write()`] has appended.
+///
+/// # Errors
+/// It is longer than [`MOST`], or no attributes.
+pub fn read(reader: &mut Reader<'_>) -> Result<Xattrs> {
+    let fields = reader.string()?;
+    if fields.len() > MOST {
+        return Err(lh_wire::WireError::Invalid { what: "extended attributes of a small file" });
+    }
+    keep::read_xattrs(fields)
+}
+
+/// Appends what `get-files@longhaul` tells behind the data: `None`, or too many, says that they have to be asked for.
+pub fn write_got(xattrs: Option<&Xattrs>, out: &mut Vec<u8>) {
+    let start = out.len();
+    out.put_bool(true);
+    if !xattrs.is_some_and(|xattrs| write(xattrs, out)) {
+        out.truncate(start);
+        out.put_bool(false);
+    }
+}
+
+/// Reads the answer to `get-files@longhaul` with one of [`GET_KINDS`]: of each file what [`crate::batch::read_got`] gives, and its
+/// attributes where they were told.
+///
+/// # Errors
+/// It is not what the extension says.
+pub fn read_got(fields: &[u8]) -> Result<Vec<(Got<'_>, Option<Xattrs>)>> {
+    let mut reader = Reader::new(fields);
+    let count = bounded(reader.u32()?)?;
+    let mut files = Vec::new();
+    for _ in 0..count {
+        let got = read_one(&mut reader)?;
+        let told = got.is_ok() && reader.boolean()?;
+        let xattrs = if told { Some(read(&mut reader)?) } else { None };
+        files.push((got, xattrs));
+    }
+    Ok(files)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::batch::{GotFile, write_got as write_file};
+    use crate::{Attrs, StatusCode};
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read(
+            xattrs in proptest::collection::vec(any::<(Vec<u8>, Vec<u8>)>(), 0..9),
+            cut in 1..20_usize,
+        ) {
+            let file: Got<'_> = Ok(GotFile { attrs: Attrs::with_permissions(0o640), whole: true, data: b"text" });
+            let failed: Got<'_> = Err((StatusCode::FAILURE, "no".to_owned()));
+            let mut out = Vec::new();
+            out.put_u32(3);
+            write_file(&file, &mut out);
+            write_got(Some(&xattrs), &mut out);
+            write_file(&failed, &mut out);
+            write_file(&file, &mut out);
+            write_got(None, &mut out);
+            let size = 4 + xattrs.iter().map(|(name, value)| name.len() + value.len() + 8).sum::<usize>();
+            let told = (size + 4 <= MOST).then_some(xattrs);
+            let read = read_got(&out).unwrap();
+            prop_assert_eq!(read, [(file.clone(), told), (failed, None), (file, None)]);
+            let short = &out[..out.len() - cut];
+            prop_assert!(read_got(short).is_err());
+        }
+
+        #[test]
+        fn random_bytes_are_no_danger(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let _ = read_got(&bytes);
+            let _ = read(&mut Reader::new(&bytes));
+        }
+    }
+
+    #[test]
+    fn kinds_are_bits_of_the_flags() {
+        assert_eq!(put_flags(keep::XATTRS | keep::ACLS), PUT_XATTRS | PUT_ACLS);
+        assert_eq!(put_kinds(PUT_ACLS | PUT_OWNER), keep::ACLS);
+        let known = crate::batch::PUT_PERMISSIONS | crate::batch::PUT_PLACED | crate::batch::PUT_COMPARED;
+        assert_eq!((PUT_OWNER | PUT_XATTRS | PUT_ACLS) & (known | crate::batch::PUT_OVER_LINKS), 0);
+    }
+}

@@ -1,0 +1,111 @@
+//! Many small files at once: the kernel makes several in the time of one, where there are cores.
+
+use std::collections::HashSet;
+use std::num::NonZero;
+use std::thread;
+
+use super::LocalFs;
+use crate::whole::{Made, Whole, make};
+
+/// So many files are worth a thread: to start one takes as long as to make three.
+const WORTH_A_THREAD: usize = 16;
+
+/// More wait for one another in the folder.
+const MOST_THREADS: usize = 4;
+
+/// Makes `files`, on threads that end before this returns. In the order of `files` where they have the same name.
+pub(super) fn make_whole(fs: &LocalFs, files: &[Whole<'_>]) -> Vec<Made> {
+    let cores = *fs.cores.get_or_init(|| thread::available_parallelism().map_or(1, NonZero::get));
+    // The umask belongs to the process: with one of our own nobody else may make files meanwhile.
+    let most = if fs.umask.is_some() { 1 } else { cores.min(MOST_THREADS) };
+    let threads = most.min(files.len() / WORTH_A_THREAD).max(1);
+    let here = |files: &[Whole<'_>]| {
+        let mut fs = fs.clone();
+        files.iter().map(|file| make(&mut fs, file)).collect::<Vec<_>>()
+    };
+    let mut made = Vec::with_capacity(files.len());
+    if threads == 1 {
+        made = here(files);
+    } else {
+        let (first, rest) = files.split_at(files.len().div_ceil(threads));
+        thread::scope(|scope| {
+            let others: Vec<_> = rest
+                .chunks(first.len())
+                .map(|files| {
+                    let started = thread::Builder::new().stack_size(256 * 1024);
+                    (files, started.spawn_scoped(scope, move || here(files)))
+                })
+                .collect();
+            made.extend(here(first));
+            for (files, started) in others {
+                // Without a thread to be had, here; a panic has nothing of its own to say.
+                match started.map(thread::ScopedJoinHandle::join) {
+                    Ok(Ok(there)) => made.extend(there),
+                    Ok(Err(panic)) => std::panic::resume_unwind(panic),
+                    Err(_) => made.extend(here(files)),
+                }
+            }
+        });
+    }
+    keep_order(files, &mut made);
+    made
+}
+
+/// A file that was later in the message may have taken the name before an earlier one: then it is made once more, in turn.
+fn keep_order(files: &[Whole<'_>], made: &mut [Made]) {
+    let there = files.iter().zip(&*made).filter(|(_, made)| matches!(made, Made::Exists));
+    let names: HashSet<&[u8]> = there.map(|(file, _)| file.path).collect();
+    if names.is_empty() {
+        return;
+    }
+    for (file, made) in files.iter().zip(made) {
+        if names.contains(file.path) && matches!(made, Made::Filled(_)) {
+            *made = Made::Exists;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Attrs;
+
+    fn whole<'a>(path: &'a [u8], data: &'a [u8]) -> Whole<'a> {
+        Whole {
+            path,
+            data,
+            made_with: 0o644,
+            compared: true,
+            ids: None,
+            xattrs: None,
+            attrs: Attrs::with_permissions(0o640),
+        }
+    }
+
+    #[test]
+    fn many_are_made_whole_and_of_two_with_one_name_none_is_taken_for_the_last() {
+        let dir = tempfile::tempdir().unwrap();
+        let fs = LocalFs::new(dir.path());
+        fs.cores.set(3).unwrap();
+        let names: Vec<String> = (0..200).map(|n| format!("file-{:03}", n % 190)).collect();
+        let files: Vec<_> = names.iter().map(|name| whole(name.as_bytes(), name.as_bytes())).collect();
+        let made = make_whole(&fs, &files);
+        if made.iter().any(|made| matches!(made, Made::Unsupported)) {
+            return eprintln!("this file system has no files without a name");
+        }
+        for (at, made) in made.iter().enumerate() {
+            let twice = !(10..190).contains(&at);
+            match made {
+                Made::Filled(filled) => {
+                    assert!(!twice && filled.outcome.is_ok() && filled.written == 8, "{at}: {filled:?}");
+                    assert_eq!(std::fs::read(dir.path().join(&names[at])).unwrap(), names[at].as_bytes());
+                }
+                Made::Exists => assert!(twice, "{at}"),
+                other => panic!("{at}: {other:?}"),
+            }
+        }
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 190);
+        let missing = [whole(b"none/x", b"")];
+        assert!(matches!(make_whole(&fs, &missing)[..], [Made::Refused]));
+    }
+}

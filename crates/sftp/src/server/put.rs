@@ -1,0 +1,235 @@
+//! `put-files@longhaul`: whole small files, many in a message.
+//!
+//! Three ways to a file, the first that can be: without a name until it is complete, where nothing is there yet; under another name
+//! beside the final one, and renamed; in place. Only the last can be seen half done, and only where asked for or where nothing else
+//! keeps what is there (other names, another owner, a device).
+
+use std::io;
+
+use super::batch::read_all;
+use super::handles::OpenFile;
+use super::log::{FileEvent, FileOutcome};
+use super::{LogLevel, Server, request_table};
+use crate::batch::{PUT_COMPARED, PUT_OVER_LINKS, PUT_PERMISSIONS, PUT_PLACED, PutFailure, PutFile, PutStep};
+use crate::fs::{FileSystem, status_of, text_of};
+use crate::keep::{Xattrs, is_wanted};
+use crate::whole::{Filled, Made, Whole, fill, kinds_of};
+use crate::{Attrs, OpenFlags, StatusCode, kept};
+
+/// The end of the names under which files grow, and how much of the final name they keep.
+const PART_SUFFIX: &[u8] = b".lhpart";
+const LONGEST_PART: usize = 240;
+
+/// What has been learnt on the way.
+#[derive(Debug, Default)]
+pub(super) struct Placing {
+    /// Files cannot be without a name here.
+    named: bool,
+    /// The last file replaced another: so will the next, perhaps.
+    replacing: bool,
+}
+
+/// A file, and what of it is to be kept besides.
+struct Put<'a> {
+    file: PutFile<'a>,
+    xattrs: Xattrs,
+}
+
+impl Server {
+    pub(super) fn serve_put_files(&mut self, id: u32, flags: u32, count: u32, fields: &[u8]) {
+        let mut known = PUT_PERMISSIONS | PUT_PLACED | PUT_COMPARED | PUT_OVER_LINKS;
+        if self.permits_named("put-kept") {
+            known |= kept::PUT_OWNER | kept::PUT_XATTRS | kept::PUT_ACLS;
+        }
+        if flags & !known != 0 {
+            return self.reply_status(id, StatusCode::OP_UNSUPPORTED);
+        }
+        let kinds = kept::put_kinds(flags);
+        let files = read_all(fields, count, |reader| {
+            let file = PutFile::read(reader)?;
+            let xattrs = if kinds == 0 { Xattrs::new() } else { kept::read(reader)? };
+            Ok(Put { file, xattrs })
+        });
+        let only_kinds = |put: &Put<'_>| put.xattrs.iter().all(|(name, _)| is_wanted(name, kinds));
+        let Some(files) = files.filter(|files| files.iter().all(only_kinds)) else {
+            return self.reply_status(id, StatusCode::BAD_MESSAGE);
+        };
+        let may_place = ["posix-rename", "remove", "lstat"].iter().all(|name| self.permits_named(name));
+        let flags = if may_place { flags } else { flags & !PUT_PLACED };
+        let mut made = self.make_unnamed(&files, flags).into_iter();
+        let mut failures = Vec::new();
+        for (index, put) in (0..).zip(&files) {
+            let Filled { lacks, outcome, .. } = self.put_file(put, flags, made.next());
+            for (step, error) in lacks.into_iter().chain(outcome.err()) {
+                let (code, text) = (status_of(&error), text_of(&error));
+                self.log_line(LogLevel::Info, format_args!("sent status {text}"));
+                failures.push(PutFailure { index, step, code, text });
+            }
+        }
+        self.did_extra_work(files.len());
+        self.reply().extended(id, |out| PutFailure::write_all(&failures, out));
+    }
+
+    pub(super) fn permits_named(&self, name: &str) -> bool {
+        request_table().iter().any(|info| info.name == name && self.options.permits(info))
+    }
+
+    /// All of them without names until they are complete, or none where that is not the way.
+    fn make_unnamed(&mut self, files: &[Put<'_>], flags: u32) -> Vec<Made> {
+        if flags & PUT_PLACED == 0
+            || self.placing.named
+            || self.placing.replacing
+            || self.room_to_open().is_err()
+        {
+            return Vec::new();
+        }
+        let wholes: Vec<_> = files.iter().map(|put| put.whole(flags, None)).collect();
+        self.fs.make_whole(&wholes)
+    }
+
+    fn put_file(&mut self, put: &Put<'_>, flags: u32, made: Option<Made>) -> Filled {
+        let whole = put.whole(flags, None);
+        self.log_open(whole.path, OpenFlags::WRITE | OpenFlags::CREAT, whole.made_with);
+        match made {
+            Some(Made::Filled(filled)) => {
+                let number = self.handles.number_file();
+                self.log.file_opened(number);
+                return self.filled(FileEvent::new(number, whole.path, NEW), &whole, filled);
+            }
+            Some(Made::Exists) => self.placing.replacing = true,
+            Some(Made::Unsupported) => self.placing.named = true,
+            Some(Made::Refused) | None => {}
+        }
+        if let Err(error) = self.room_to_open() {
+            return not_opened(error);
+        }
+        if flags & PUT_PLACED != 0
+            && let Some(filled) = self.put_beside(put, flags)
+        {
+            return filled;
+        }
+        // What is compared has to be read, which a file that is there may not allow.
+        let whole = Whole { compared: false, ..whole };
+        match self.open_file(whole.path, OpenFlags::WRITE | OpenFlags::CREAT, whole.made_with) {
+            Ok(OpenFile { mut file, event, .. }) => {
+                let filled = fill(&mut *file, &whole, false);
+                self.filled(event, &whole, filled)
+            }
+            Err(error) => not_opened(error),
+        }
+    }
+
+    /// Under another name first. `None` where it has to be written in place.
+    fn put_beside(&mut self, put: &Put<'_>, flags: u32) -> Option<Filled> {
+        let path = put.file.path;
+        let (name, old) = self.place_for(path, flags)?;
+        let old_mode = old.and_then(|old| old.permissions).map(|bits| bits & 0o7777);
+        let whole = put.whole(flags, old_mode);
+        let OpenFile { mut file, event, .. } = self.open_part(&name, path, old, whole.made_with)?;
+        let filled = fill(&mut *file, &whole, true);
+        drop(file);
+        let mut filled = self.filled(event, &whole, filled);
+        if filled.outcome.is_ok() {
+            let renamed = self.fs.rename(&name, path, true);
+            filled.outcome = renamed.map_err(|error| (PutStep::Write, error));
+        }
+        if filled.outcome.is_err() {
+            let _ = self.fs.remove_file(&name);
+        }
+        Some(filled)
+    }
+
+    /// What log and accounts say of a file that has been dealt with.
+    fn filled(&mut self, mut event: FileEvent, whole: &Whole<'_>, filled: Filled) -> Filled {
+        event.bytes_written = filled.written as u64;
+        event.start = 0;
+        match &filled.outcome {
+            Err((PutStep::Write, error)) => event.outcome = FileOutcome::Failed(status_of(error)),
+            _ if whole.attrs != Attrs::NONE || whole.ids.is_some() => {
+                self.log_set(whole.path, &Attrs { ids: whole.ids, ..whole.attrs });
+            }
+            _ => {}
+        }
+        self.log_file_close(&event, "close");
+        filled
+    }
+
+    /// The name under which a file grows, and what it will replace; `None` where it has to be written in place.
+    fn place_for(&mut self, path: &[u8], flags: u32) -> Option<(Vec<u8>, Option<Attrs>)> {
+        let old = match self.fs.attrs(path, false) {
+            Ok(attrs) if attrs.is_file() && attrs.inode.is_none_or(|inode| inode.links < 2) => Some(attrs),
+            Ok(attrs) if attrs.is_symlink() && flags & PUT_OVER_LINKS != 0 => None,
+            Err(error) if status_of(&error) == StatusCode::NO_SUCH_FILE => {
+                self.placing.replacing = false;
+                None
+            }
+            _ => return None,
+        };
+        let (folder, name) = folder_and_name(path);
+        let name = name.get(..name.len().min(LONGEST_PART)).unwrap_or(name);
+        Some(([folder, b".", name, PART_SUFFIX].concat(), old))
+    }
+
+    /// Opens it, as the owner of what it replaces; `None` where that cannot be.
+    fn open_part(
+        &mut self,
+        name: &[u8],
+        path: &[u8],
+        old: Option<Attrs>,
+        permissions: u32,
+    ) -> Option<OpenFile> {
+        let open = |fs: &mut dyn FileSystem| fs.open(name, NEW, Some(permissions));
+        let mut file = open(&mut *self.fs)
+            .or_else(|_| {
+                // Left by somebody who was interrupted.
+                self.fs.remove_file(name)?;
+                open(&mut *self.fs)
+            })
+            .ok()?;
+        if let Some(ids) = old.and_then(|old| old.ids)
+            && file.attrs().ok().and_then(|attrs| attrs.ids) != Some(ids)
+            && file.set_attrs(&Attrs { ids: Some(ids), ..Attrs::NONE }).is_err()
+        {
+            let _ = self.fs.remove_file(name);
+            return None;
+        }
+        // In logs and accounts it has its final name.
+        let number = self.handles.number_file();
+        self.log.file_opened(number);
+        Some(OpenFile::new(number, file, path, NEW))
+    }
+}
+
+/// How files are opened that are new.
+const NEW: OpenFlags =
+    OpenFlags(OpenFlags::READ.0 | OpenFlags::WRITE.0 | OpenFlags::CREAT.0 | OpenFlags::EXCL.0);
+
+impl Put<'_> {
+    /// The same with what is to be done. Without permissions of its own it has those of what it replaces.
+    fn whole(&self, flags: u32, old_mode: Option<u32>) -> Whole<'_> {
+        let PutFile { path, attrs, data } = self.file;
+        let ids = attrs.ids.filter(|_| flags & kept::PUT_OWNER != 0);
+        let wanted = attrs.permissions.map(|bits| bits & 0o7777).filter(|_| flags & PUT_PERMISSIONS != 0);
+        let Attrs { times, full_times, .. } = attrs;
+        // Bits that lend rights wait for the owner.
+        let mask = if ids.is_none() { 0o7777 } else { 0o777 };
+        Whole {
+            path,
+            data,
+            made_with: attrs.permissions.map_or(0o666, |bits| bits & mask),
+            compared: flags & PUT_COMPARED != 0,
+            ids,
+            xattrs: kinds_of(flags, &self.xattrs),
+            attrs: Attrs { permissions: wanted.or(old_mode), times, full_times, ..Attrs::NONE },
+        }
+    }
+}
+
+const fn not_opened(error: io::Error) -> Filled {
+    Filled { written: 0, lacks: Vec::new(), outcome: Err((PutStep::Open, error)) }
+}
+
+/// Everything up to the last slash, and what is behind it.
+fn folder_and_name(path: &[u8]) -> (&[u8], &[u8]) {
+    path.split_at(path.iter().rposition(|&byte| byte == b'/').map_or(0, |slash| slash + 1))
+}

@@ -1,0 +1,204 @@
+//! Whole small files with all that is to be kept of them, and how they get their names.
+
+mod support;
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
+use std::path::Path;
+
+use lh_sftp::batch::{
+    GetFile, PUT_COMPARED, PUT_OVER_LINKS, PUT_PERMISSIONS, PUT_PLACED, PutFailure, PutFile, PutStep,
+};
+use lh_sftp::keep::{ACLS, XATTRS, Xattrs};
+use lh_sftp::server::ServerOptions;
+use lh_sftp::{Attrs, LocalFs, ReplyBody, Request, StatusCode, extension, kept};
+use support::Peer;
+
+const PLACED: u32 = PUT_PLACED | PUT_COMPARED;
+
+fn peer(dir: &Path, deny: &[&str]) -> Peer {
+    let deny = deny.iter().map(|&name| name.to_owned()).collect();
+    let options = ServerOptions { deny, ..ServerOptions::default() };
+    Peer::with(Box::new(LocalFs::new(dir).with_umask(0o022)), options)
+}
+
+fn put(peer: &mut Peer, flags: u32, files: &[(&str, Attrs, &[u8], Xattrs)]) -> ReplyBody {
+    let mut fields = Vec::new();
+    for (path, attrs, data, xattrs) in files {
+        PutFile { path: path.as_bytes(), attrs: *attrs, data }.write(&mut fields);
+        if kept::put_kinds(flags) != 0 {
+            assert!(kept::write(xattrs, &mut fields));
+        }
+    }
+    peer.call(&Request::PutFiles { flags, count: files.len() as u32, files: &fields })
+}
+
+fn failures(reply: ReplyBody) -> Vec<PutFailure> {
+    let ReplyBody::Extended(fields) = reply else { panic!("{reply:?}") };
+    PutFailure::read_all(&fields).unwrap()
+}
+
+fn refused(reply: ReplyBody) -> StatusCode {
+    let ReplyBody::Status(status) = reply else { panic!("{reply:?}") };
+    status.code
+}
+
+fn names(dir: &Path) -> Vec<String> {
+    let mut names: Vec<_> =
+        fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+/// Whether the folder's file system has such attributes.
+fn has_xattrs(dir: &Path) -> bool {
+    let probe = dir.join("probe");
+    fs::write(&probe, b"").unwrap();
+    let done = lh_sftp::set_xattrs(&probe, XATTRS, &vec![(b"user.probe".to_vec(), b"1".to_vec())]);
+    fs::remove_file(&probe).unwrap();
+    done.inspect_err(|error| eprintln!("no extended attributes here: {error}")).is_ok()
+}
+
+/// Covers: wire put-files@longhaul
+#[test]
+fn files_appear_whole_over_nothing_over_others_and_over_links() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    fs::create_dir(at("d")).unwrap();
+    fs::write(at("old"), [1; 100]).unwrap();
+    fs::set_permissions(at("old"), fs::Permissions::from_mode(0o604)).unwrap();
+    fs::write(at("twice"), b"both").unwrap();
+    fs::hard_link(at("twice"), at("other")).unwrap();
+    fs::write(at("led-to"), b"before").unwrap();
+    symlink("led-to", at("link")).unwrap();
+    // Left by somebody who was interrupted.
+    fs::write(at(".old.lhpart"), b"half").unwrap();
+    let mut peer = peer(dir.path(), &[]);
+    let attrs = Attrs::with_permissions(0o666);
+    let file = |name: &'static str| (name, attrs, name.as_bytes(), Xattrs::new());
+    let all = ["new", "old", "d/new2", "twice", "link", "d/new3"].map(file);
+    assert_eq!(failures(put(&mut peer, PLACED, &all)), []);
+    for (name, ..) in &all {
+        assert_eq!(fs::read(at(name)).unwrap(), name.as_bytes());
+    }
+    let mode = |name: &str| fs::metadata(at(name)).unwrap().mode() & 0o7777;
+    assert_eq!((mode("new"), mode("d/new2"), mode("d/new3")), (0o644, 0o644, 0o644), "under the umask");
+    assert_eq!(mode("old"), 0o604, "what is replaced keeps its permissions");
+    assert_eq!(fs::read(at("other")).unwrap(), b"twice", "other names of a file stay its names");
+    assert_eq!(fs::read(at("led-to")).unwrap(), b"link");
+    assert_eq!(failures(put(&mut peer, PLACED | PUT_OVER_LINKS, &[file("link"), file("fresh")])), []);
+    assert!(fs::symlink_metadata(at("link")).unwrap().is_file());
+    assert_eq!(names(&at("d")), ["new2", "new3"]);
+    assert_eq!(names(dir.path()), ["d", "fresh", "led-to", "link", "new", "old", "other", "twice"]);
+    let failed = failures(put(&mut peer, PLACED, &[file("none/x"), file("d")]));
+    assert_eq!(
+        failed.iter().map(|failed| (failed.index, failed.step)).collect::<Vec<_>>(),
+        [(0, PutStep::Open), (1, PutStep::Open)]
+    );
+    // Every file has one account, whichever way it went; what could not be opened has its own.
+    let files = peer.log.files.lock().unwrap();
+    let numbers: std::collections::BTreeSet<_> = files.iter().map(|event| event.number).collect();
+    assert_eq!((files.len(), numbers.len()), (8, 8), "{files:?}");
+}
+
+/// Covers: wire put-kept@longhaul; wire get-kept@longhaul
+#[test]
+fn attributes_go_with_the_files_and_others_go_away() {
+    let dir = tempfile::tempdir().unwrap();
+    if !has_xattrs(dir.path()) {
+        return;
+    }
+    let mut peer = peer(dir.path(), &[]);
+    assert!(peer.session.supports(extension::PUT_KEPT) && peer.session.supports(extension::GET_KEPT));
+    let flags = PLACED | PUT_PERMISSIONS | kept::PUT_XATTRS;
+    let attrs = Attrs { times: Some((11, 22)), ..Attrs::with_permissions(0o640) };
+    let of = |value: &[u8]| vec![(b"user.kind".to_vec(), value.to_vec())];
+    let long = of(&[7; 1500]);
+    for flags in [flags, flags & !PUT_PLACED] {
+        let all = [("a", attrs, &b"text"[..], of(b"odd")), ("b", attrs, &b""[..], Xattrs::new())];
+        assert_eq!(failures(put(&mut peer, flags, &all)), []);
+        let found = |name: &str| lh_sftp::xattrs(&dir.path().join(name), XATTRS).unwrap();
+        assert_eq!((found("a"), found("b")), (of(b"odd"), Xattrs::new()));
+        let meta = fs::metadata(dir.path().join("a")).unwrap();
+        assert_eq!((meta.mode() & 0o7777, meta.mtime()), (0o640, 22));
+        // What a file has and shall not have goes.
+        assert_eq!(failures(put(&mut peer, flags, &[("a", attrs, b"text", Xattrs::new())])), []);
+        assert_eq!(found("a"), Xattrs::new());
+        assert_eq!(failures(put(&mut peer, flags, &all)), []);
+    }
+    lh_sftp::set_xattrs(&dir.path().join("b"), XATTRS, &long).unwrap();
+    let mut fields = Vec::new();
+    for path in ["a", "b", "none"] {
+        GetFile { path: path.as_bytes(), len: 10 }.write(&mut fields);
+    }
+    let reply = peer.call(&Request::GetFiles { flags: XATTRS | ACLS, count: 3, files: &fields });
+    let ReplyBody::Extended(fields) = reply else { panic!("{reply:?}") };
+    let got = kept::read_got(&fields).unwrap();
+    assert_eq!(got[0].0.as_ref().unwrap().data, b"text");
+    assert_eq!(got[0].1, Some(of(b"odd")));
+    assert_eq!((got[1].0.is_ok(), &got[1].1), (true, &None), "too much for this: to be asked for");
+    assert_eq!((got[2].0.is_err(), &got[2].1), (true, &None));
+    // Another kind than was announced.
+    let acl = vec![(b"system.posix_acl_access".to_vec(), b"x".to_vec())];
+    let foreign = put(&mut peer, flags, &[("c", attrs, b"x", of(b"1")), ("d", attrs, b"x", acl)]);
+    assert_eq!(refused(foreign), StatusCode::BAD_MESSAGE);
+    assert_eq!(names(dir.path()), ["a", "b"], "nothing of it was carried out");
+}
+
+/// Covers: wire put-kept@longhaul
+#[test]
+fn owners_are_given_or_it_is_said_that_they_were_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut peer = peer(dir.path(), &[]);
+    let root = rustix::process::geteuid().is_root();
+    // Root gives files away; others cannot.
+    let wanted = if root { (12345, 23456) } else { (0, 0) };
+    let attrs = Attrs { ids: Some(wanted), ..Attrs::with_permissions(0o4755) };
+    for (name, flags) in [("placed", PLACED), ("there", 0), ("placed", PLACED)] {
+        let flags = flags | PUT_PERMISSIONS | kept::PUT_OWNER;
+        let failed = failures(put(&mut peer, flags, &[(name, attrs, b"text", Xattrs::new())]));
+        let meta = fs::metadata(dir.path().join(name)).unwrap();
+        if root {
+            assert_eq!(failed, []);
+            assert_eq!((meta.uid(), meta.gid(), meta.mode() & 0o7777), (12345, 23456, 0o4755));
+        } else {
+            assert_eq!((failed.len(), failed[0].step), (1, PutStep::Owner), "{failed:?}");
+            assert_eq!(meta.mode() & 0o7777, 0o755, "bits that lend rights go with the owner");
+        }
+        assert_eq!(fs::read(dir.path().join(name)).unwrap(), b"text");
+    }
+}
+
+/// Covers: sftp-server -P; sftp-server -R
+#[test]
+fn what_is_not_offered_is_not_done() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("f"), b"text").unwrap();
+    let mut get = Vec::new();
+    GetFile { path: b"f", len: 10 }.write(&mut get);
+    for (denied, read_only, puts, gets) in [
+        (&["put-kept", "get-kept"][..], false, false, false),
+        (&["set-xattrs"], false, false, true),
+        (&["get-xattrs"], false, true, false),
+        (&["put-files"], false, false, true),
+        (&[], true, false, true),
+    ] {
+        let deny = denied.iter().map(|&name| name.to_owned()).collect();
+        let options = ServerOptions { deny, read_only, ..ServerOptions::default() };
+        let mut peer = Peer::with(Box::new(LocalFs::new(dir.path())), options);
+        assert_eq!(peer.session.supports(extension::PUT_KEPT), puts, "{denied:?}");
+        assert_eq!(peer.session.supports(extension::GET_KEPT), gets, "{denied:?}");
+        let one = [("g", Attrs::with_permissions(0o600), &b"x"[..], Xattrs::new())];
+        let done = put(&mut peer, kept::PUT_XATTRS, &one);
+        assert_eq!(matches!(done, ReplyBody::Extended(_)), puts, "{denied:?}: {done:?}");
+        assert_eq!(fs::remove_file(dir.path().join("g")).is_ok(), puts);
+        let done = peer.call(&Request::GetFiles { flags: XATTRS, count: 1, files: &get });
+        assert_eq!(matches!(done, ReplyBody::Extended(_)), gets, "{denied:?}: {done:?}");
+        // As what they are offered under they are no requests.
+        let name = extension::PUT_KEPT.as_bytes();
+        let asked = peer.call(&Request::Extended { name, fields: b"" });
+        let expected = if puts { StatusCode::OP_UNSUPPORTED } else { StatusCode::PERMISSION_DENIED };
+        assert_eq!(refused(asked), expected);
+    }
+    assert_eq!(names(dir.path()), ["f"]);
+}

@@ -1,0 +1,253 @@
+//! A connection that copies, and the control of its loop.
+
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+
+use lh_client::{
+    AgentForward, Client, ClientError, LogLevel, Options as ClientOptions, SessionChannel, SessionNote,
+    SessionSetup, Start, TICKET_REQUEST, TerminalUi, answer_by_default, arrive_or_share,
+};
+use lh_config::client::Request;
+use lh_driver::{ChannelHandler, ChannelId, ChannelOptions, Control, ControlCx, ControlEvent};
+use lh_transfer::{AsSession, Further, Job, JobHandler, Load, Side};
+
+use crate::further::{Asked, Connector};
+use crate::load::Gauge;
+
+/// What the loop stops with when the server does not start what was asked for.
+const NOT_STARTED: i32 = 255;
+
+/// Says what a connection has to carry, in place of what the kernel counts.
+pub type Measure = Arc<dyn Fn() -> Load + Send + Sync>;
+
+/// A host that somebody is logged in to, and the agent that `-A` lends it.
+pub struct Connection {
+    client: Client,
+    agent: AgentForward,
+    /// How it was made, for further ones.
+    options: ClientOptions,
+    measure: Option<Measure>,
+    asked: Asked,
+    /// What has been opened and not run.
+    begun: Option<Begun>,
+}
+
+/// The channel for one side of a job, unless none could be had, and who makes further connections.
+type Begun = (Result<ChannelId, String>, Option<Arc<Connector>>);
+
+impl Deref for Connection {
+    type Target = Client;
+    fn deref(&self) -> &Client {
+        &self.client
+    }
+}
+
+impl DerefMut for Connection {
+    fn deref_mut(&mut self) -> &mut Client {
+        &mut self.client
+    }
+}
+
+impl Connection {
+    /// Connects and logs in, or uses the connection of a master. `None` when it cannot be had: why has been said.
+    pub fn log_in(request: &Request, ui: &mut TerminalUi) -> Option<Self> {
+        let mut connection = Self::arrive(request, ui)?;
+        connection.authenticate(ui).then_some(connection)
+    }
+
+    /// Logs in, where that is not done; false when it cannot be: why has been said. What has been [opened](Self::open) goes out with it.
+    pub fn authenticate(&mut self, ui: &mut TerminalUi) -> bool {
+        let result = self.client.log_in(ui);
+        result.map_err(|error| tell(&error, &self.options, ui)).is_ok()
+    }
+
+    /// The same but for the login, which [`authenticate`](Self::authenticate) does.
+    pub fn arrive(request: &Request, ui: &mut TerminalUi) -> Option<Self> {
+        let options = match ClientOptions::load(request) {
+            Ok(options) => options,
+            Err(error) => {
+                ui.say(error.to_string().trim_end());
+                return None;
+            }
+        };
+        let mut client = match arrive_or_share(&options, ui) {
+            Ok(client) => client,
+            Err(error) => {
+                tell(&error, &options, ui);
+                return None;
+            }
+        };
+        mark_as_bulk(&mut client, &options);
+        match client.agent_forward(&options, ui.voice(options.log_level)) {
+            Ok(agent) => {
+                Some(Self { client, agent, options, measure: None, asked: Asked::default(), begun: None })
+            }
+            Err(error) => {
+                ui.say(&error.to_string());
+                None
+            }
+        }
+    }
+
+    /// Has the decision whether to make further connections taken on what `measure` says.
+    pub fn measured_by(&mut self, measure: Measure) {
+        self.measure = Some(measure);
+    }
+
+    /// What asks for `start`, and for the agent where it is lent.
+    pub fn setup(&self, start: Start) -> SessionSetup {
+        SessionSetup { agent_request: self.agent.request(), ..SessionSetup::new(start) }
+    }
+
+    /// The handler for the first channel of a copy, on which `start` has been asked for, and who makes further connections for it:
+    /// to be given to the [`Copying`] that runs meanwhile, and told when it is over ([`Connector::end`]).
+    /// `channels`: how many the user has asked for. With none, and with several, there may be more.
+    pub fn begin(
+        &mut self,
+        job: &Job,
+        side: Side,
+        channels: Option<usize>,
+        start: &Start,
+    ) -> (JobHandler, Option<Arc<Connector>>) {
+        let Self { client, options, measure, asked, .. } = self;
+        if let Some(round_trip) = lh_sys::socket::round_trip(client.driver().link().stream().write_fd()) {
+            job.expect_round_trip(round_trip);
+        }
+        let several = channels != Some(1) && !client.is_relayed();
+        let connector = several.then(|| {
+            let socket = client.driver().link().stream().write_fd();
+            let load = Gauge::new(socket, side, measure.clone());
+            Connector::new(job, side, options, start.clone(), load, asked.clone())
+        });
+        let further = connector.clone().map(|connector| connector as Arc<dyn Further>);
+        let handler = job.handler(side).with_more_channels(as_session(start.clone())).with_further(further);
+        (handler, connector)
+    }
+
+    /// Opens the channel for one side of the job. `channels` as for [`Connection::begin`].
+    pub fn open(&mut self, job: &Job, side: Side, channels: Option<usize>) {
+        let start = Start::Subsystem("sftp".to_owned());
+        let (handler, connector) = self.begin(job, side, channels, &start);
+        let setup = self.setup(start);
+        let channel = self.client.open_session(setup, &ChannelOptions::default(), Box::new(handler));
+        self.begun = Some((channel.map_err(|error| error.to_string()), connector));
+    }
+
+    /// Runs one side of the job, which is [opened](Self::open) where it has not been; false when the connection is of no more use.
+    pub fn carry_out(&mut self, job: &Job, side: Side, channels: Option<usize>, ui: &mut TerminalUi) -> bool {
+        if self.begun.is_none() {
+            self.open(job, side, channels);
+        }
+        let Some((channel, connector)) = self.begun.take() else { return false };
+        let channel = match channel {
+            Ok(channel) => channel,
+            Err(why) => {
+                job.lost(side, &why);
+                return false;
+            }
+        };
+        let (result, control) = self.run(Some(channel), connector.clone());
+        if let Some(request) = control.refused {
+            ui.say(&format!("{request} request failed on channel 0"));
+        }
+        let good = match result {
+            Ok(_) if job.is_finished() => true,
+            // Stopped by a signal: nothing is wrong with the connection, but it is no longer needed.
+            Ok(_) if job.is_stopped() => false,
+            Ok(_) => {
+                job.lost(side, "Connection closed");
+                false
+            }
+            Err(error) => {
+                // The other side's failure may have ended the copy before this one's news came.
+                if !job.is_finished() {
+                    ui.say(&error);
+                    job.lost(side, "Connection closed");
+                }
+                false
+            }
+        };
+        if let Some(connector) = connector {
+            connector.end();
+        }
+        good
+    }
+
+    /// Runs the loop until something stops it. `main`: the channel that counts, where there are several.
+    ///
+    /// # Errors
+    /// What ended the connection, for people.
+    pub fn run(
+        &mut self,
+        main: Option<ChannelId>,
+        connector: Option<Arc<Connector>>,
+    ) -> (Result<i32, String>, Copying<'_>) {
+        let asked = self.asked.clone();
+        let mut control = Copying { agent: &self.agent, main, refused: None, status: None, connector, asked };
+        let result = self.client.run(&mut control).map_err(|error| error.to_string());
+        (result, control)
+    }
+}
+
+/// Says why there is no connection.
+fn tell(error: &ClientError, options: &ClientOptions, ui: &mut TerminalUi) {
+    if options.log_level >= LogLevel::Fatal {
+        ui.say(&error.to_string());
+    }
+}
+
+/// `IPQoS`: a copy is bulk.
+pub(crate) fn mark_as_bulk(client: &mut Client, options: &ClientOptions) {
+    // 0 is what a new socket has.
+    let service = options.config.ip_qos.bulk.filter(|&service| service != 0);
+    if let (Some(_), Some(service)) = (client.address(), service) {
+        let _ = lh_sys::socket::set_tos(client.driver().link().stream().write_fd(), service);
+    }
+}
+
+/// Further channels for the data of a copy run the same.
+fn as_session(start: Start) -> AsSession {
+    Arc::new(move |handler: Box<dyn ChannelHandler>| -> Box<dyn ChannelHandler> {
+        Box::new(SessionChannel::new(SessionSetup::new(start.clone()), handler))
+    })
+}
+
+/// The control of a connection that copies: the server may open nothing, but to the agent with `-A`.
+pub struct Copying<'a> {
+    agent: &'a AgentForward,
+    /// The one that counts, where there are several.
+    main: Option<ChannelId>,
+    /// The request that the server has refused.
+    pub refused: Option<&'static str>,
+    /// Of the remote program.
+    pub status: Option<u32>,
+    /// Makes further connections.
+    connector: Option<Arc<Connector>>,
+    asked: Asked,
+}
+
+impl Control for Copying<'_> {
+    fn on_event(&mut self, event: ControlEvent, cx: &mut ControlCx<'_>) {
+        match event {
+            ControlEvent::Note { id, .. } if self.main.is_some_and(|main| main != id) => {}
+            ControlEvent::Note { note, .. } => match note.downcast_ref::<SessionNote>() {
+                Some(SessionNote::StartRefused { request }) => {
+                    self.refused = Some(request);
+                    cx.stop(NOT_STARTED);
+                }
+                Some(SessionNote::ExitStatus(status)) => self.status = Some(*status),
+                _ => {}
+            },
+            ControlEvent::GlobalReply { name, ok, .. } if name == TICKET_REQUEST => {
+                if let (Some((ticket, purpose)), Some(connector)) = (self.asked.oldest(), &self.connector) {
+                    connector.replied(ticket, purpose, ok);
+                }
+            }
+            event => {
+                if let Some(event) = self.agent.on_event(event, cx) {
+                    answer_by_default(event, cx);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Copies on a session that somebody else has opened: `sftp` talks to its server before, between and after them.
+//!
+//! The channel of that session stays its owner's. He gives the job what comes on it and what may be sent, either directly
+//! ([`Job::received`], [`Job::advance`]) or, on a driver, through a [`JobHandler`] that he passes events on to
+//! ([`JobHandler::take_over`]): then the copy may have further channels and connections as any other.
+
+use std::time::Instant;
+
+use bytes::Bytes;
+use lh_driver::{ChannelCx, Interest, Interests};
+use lh_sftp::Session;
+use lh_sftp::server::Output;
+
+use crate::{Direction, Engine, Options, Side};
+
+use super::{Job, JobHandler, Report};
+
+impl Job {
+    /// A job for copies whose names are settled ([`Engine::for_pairs`]), on a session that is lent ([`Job::adopt`]).
+    ///
+    /// # Errors
+    /// No descriptors are left.
+    pub fn for_pairs(
+        direction: Direction,
+        pairs: impl IntoIterator<Item = (Vec<u8>, Vec<u8>)>,
+        options: Options,
+        report: Box<dyn Report>,
+    ) -> std::io::Result<Self> {
+        Self::of(Engine::for_pairs(direction, pairs, options, Instant::now()), false, true, report)
+    }
+
+    /// Uses `session` for the end `side`; see [`Engine::adopt`].
+    pub fn adopt(&self, side: Side, session: Session) {
+        self.lock().engine.adopt(side, session);
+    }
+
+    /// Gives the session back; see [`Engine::release`]. Whoever follows the copy hears that it has ended.
+    pub fn release(&self, side: Side) -> Option<Session> {
+        let mut state = self.lock();
+        let session = state.engine.release(side);
+        let summary = state.engine.summary();
+        state.report.ended(&summary, Instant::now());
+        session
+    }
+
+    /// Bytes came on the lent session.
+    pub fn received(&self, side: Side, data: Bytes, now: Instant) {
+        self.lock().engine.received(side, data, now);
+    }
+
+    /// Sends on the lent session what can be sent, and tells how far the copy is.
+    pub fn advance(&self, side: Side, out: &mut dyn Output, now: Instant) {
+        let mut state = self.lock();
+        state.engine.advance(side, out, now);
+        state.follow(now);
+    }
+
+    /// When [`Job::advance`] is to be called although nothing has come.
+    pub fn next_deadline(&self) -> Option<Instant> {
+        let state = self.lock();
+        [state.engine.next_deadline(), state.report.next_deadline()].into_iter().flatten().min()
+    }
+
+    /// Calls the copy off; see [`Engine::cancel`].
+    pub fn cancel(&self, now: Instant) {
+        self.lock().engine.cancel(now);
+        self.ring(|_| true);
+    }
+
+    /// Finished, and no answer is awaited; see [`Engine::is_quiet`].
+    pub fn is_quiet(&self) -> bool {
+        self.lock().engine.is_quiet()
+    }
+}
+
+impl JobHandler {
+    /// Begins on a channel that is open already, and is not closed at the end.
+    pub fn take_over(&mut self, cx: &mut ChannelCx<'_>) {
+        self.opened(cx.id(), false);
+        self.run(cx);
+    }
+
+    /// What becomes readable when there is something to do because of what has happened on another connection.
+    pub fn bell_interest<'a>(&'a self, token: usize, out: &mut Interests<'a>) {
+        if let Some(bell) = &self.bell {
+            out.add(token, bell.fd(), Interest::READ);
+        }
+    }
+
+    /// To be called when that is so, before an event is passed on.
+    pub fn hear_bell(&self) {
+        if let Some(bell) = &self.bell {
+            bell.hear();
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! Patterns of the sources, matched part by part: directories are listed here, or by a server that does it itself.
+
+use lh_sftp::glob::{has_magic, matches, unescape};
+
+use crate::end::{Done, Entry, Fault, FaultKind, Handle, Info, Op, Outcome};
+use crate::names::{is_safe_name, join};
+use crate::table::Key;
+
+use super::super::dirs::MAX_LISTS;
+use super::super::{Engine, Side, Token};
+use super::{PrepareStep, SourceState};
+
+/// One directory being matched against one part of a pattern, or one path being looked for.
+#[derive(Debug)]
+pub(super) struct GlobTask {
+    pub(super) source: usize,
+    pub(super) path: Vec<u8>,
+    part: usize,
+    handle: Option<Handle>,
+    lists_in_flight: u32,
+    lists_allowed: u32,
+    /// No more entries are to come.
+    listed: bool,
+    /// The server matches: what it tells of is few, and may be nothing for a while.
+    matched_there: bool,
+}
+
+impl Engine {
+    /// Goes on with part `part` of the pattern of source `at`, below `path`.
+    pub(super) fn match_part(&mut self, at: usize, mut path: Vec<u8>, mut part: usize) {
+        let parts = &self.prepare.sources[at].parts;
+        while let Some(literal) = parts.get(part).filter(|literal| !has_magic(literal)) {
+            path = join(&path, &unescape(literal));
+            part += 1;
+        }
+        let ended = part >= parts.len();
+        self.prepare.sources[at].open_tasks += 1;
+        let task = GlobTask {
+            source: at,
+            path: path.clone(),
+            part,
+            handle: None,
+            lists_in_flight: 0,
+            lists_allowed: 2,
+            listed: false,
+            matched_there: false,
+        };
+        let key = self.prepare.globs.insert(task);
+        if ended {
+            self.start(Side::Source, Op::Stat(&path), Token::Prepare(PrepareStep::GlobStat(key)));
+        } else {
+            let listed = if path.is_empty() { b"." } else { &path[..] };
+            let pattern = self.prepare.sources[at].parts[part].clone();
+            let list = Op::List { path: listed, pattern: &pattern };
+            self.start(Side::Source, list, Token::Prepare(PrepareStep::GlobOpen(key)));
+        }
+    }
+
+    pub(super) fn glob_opened(&mut self, key: Key, outcome: Outcome) {
+        let Some(task) = self.prepare.globs.get_mut(key) else { return };
+        match outcome {
+            Ok(Done::Opened(handle, _)) => task.handle = Some(handle),
+            Ok(Done::Listing(handle, entries)) => {
+                task.listed = handle.is_none();
+                task.matched_there = true;
+                task.handle = handle;
+                self.glob_entries(key, entries);
+            }
+            // Not a directory, or not for us: nothing matches there, as glob(3) has it.
+            _ => task.listed = true,
+        }
+        self.glob_list_more(key);
+    }
+
+    /// Keeps the listing going, or ends it.
+    fn glob_list_more(&mut self, key: Key) {
+        let Some(task) = self.prepare.globs.get_mut(key) else { return };
+        let (at, handle) = (task.source, task.handle.clone());
+        if task.listed && task.lists_in_flight == 0 {
+            if let Some(handle) = handle {
+                self.start(Side::Source, Op::Close(handle), Token::Nothing);
+            }
+            self.prepare.globs.remove(key);
+            return self.glob_task_done(at);
+        }
+        let Some(handle) = handle else { return };
+        let more = if task.listed { 0 } else { task.lists_allowed.saturating_sub(task.lists_in_flight) };
+        task.lists_in_flight += more;
+        for _ in 0..more {
+            self.start(Side::Source, Op::ListMore(&handle), Token::Prepare(PrepareStep::GlobList(key)));
+        }
+    }
+
+    pub(super) fn glob_listed(&mut self, key: Key, outcome: Outcome) {
+        let Some(task) = self.prepare.globs.get_mut(key) else { return };
+        task.lists_in_flight -= 1;
+        task.lists_allowed = (task.lists_allowed + 1).min(MAX_LISTS);
+        match outcome {
+            // A server that matches by itself may have found nothing yet.
+            Ok(Done::Listed(Some(entries))) if !entries.is_empty() || task.matched_there => {
+                self.glob_entries(key, entries);
+            }
+            _ => task.listed = true,
+        }
+        self.glob_list_more(key);
+    }
+
+    fn glob_entries(&mut self, key: Key, entries: Vec<Entry>) {
+        let Some(task) = self.prepare.globs.get(key) else { return };
+        let (at, part, path) = (task.source, task.part, task.path.clone());
+        let source = &self.prepare.sources[at];
+        let pattern = source.parts[part].clone();
+        let last = part + 1 == source.parts.len();
+        for entry in entries {
+            if !is_safe_name(&entry.name) || !matches(&pattern, &entry.name) {
+                continue;
+            }
+            let found = join(&path, &entry.name);
+            if last {
+                self.glob_found(at, found, entry.info);
+            } else {
+                self.match_part(at, found, part + 1);
+            }
+        }
+    }
+
+    pub(super) fn glob_found(&mut self, at: usize, path: Vec<u8>, info: Info) {
+        if let SourceState::Waiting(found) = &mut self.prepare.sources[at].state {
+            found.push((path, info));
+        }
+    }
+
+    pub(super) fn glob_task_done(&mut self, at: usize) {
+        let source = &mut self.prepare.sources[at];
+        source.open_tasks -= 1;
+        let SourceState::Waiting(found) = &mut source.state else { return };
+        if source.open_tasks > 0 {
+            return;
+        }
+        if found.is_empty() {
+            let text = "No such file or directory".to_owned();
+            return self.stat_typed(at, Fault { kind: FaultKind::NotFound, text });
+        }
+        found.sort_by(|a, b| a.0.cmp(&b.0));
+        source.state = SourceState::Found(std::mem::take(found));
+    }
+}

@@ -1,0 +1,92 @@
+//! How far the copy is, and what it waits for.
+
+use std::time::Instant;
+
+use crate::{Direction, Totals, Waits};
+
+use super::Engine;
+use super::dirs::Dir;
+
+impl Engine {
+    /// The file whose data move: its id, name, confirmed bytes and size.
+    pub fn current(&self) -> Option<Current<'_>> {
+        let file = self.files.values().filter(|file| file.moving()).min_by_key(|file| file.id)?;
+        Some(Current {
+            id: file.id,
+            name: crate::base_name(&file.item.source),
+            done: file.kept + file.confirmed,
+            size: file.size.max(file.kept + file.confirmed),
+            kept: file.kept,
+        })
+    }
+
+    /// How far the whole copy has come.
+    pub fn totals(&self) -> Totals {
+        let waiting: usize =
+            self.walk.iter().filter_map(|&key| self.dirs.get(key)).map(Dir::waiting_files).sum();
+        let open: u64 =
+            self.files.keys().into_iter().filter_map(|key| self.files.get(key)).map(|file| file.kept).sum();
+        let kept = self.summary.kept + open;
+        Totals {
+            files: self.summary.files,
+            files_found: self.next_file_id + (waiting + self.top.len()) as u64,
+            bytes: self.summary.bytes + kept,
+            bytes_found: self.bytes_found,
+            kept,
+            in_flight: self.files.len(),
+            all_found: self.prepare.finished()
+                && self.top.is_empty()
+                && self.walk.iter().filter_map(|&key| self.dirs.get(key)).all(Dir::exhausted),
+        }
+    }
+
+    /// What the copy has been waiting for, so far.
+    pub const fn waits(&self) -> Waits {
+        self.waits
+    }
+
+    pub(super) fn end_wait(&mut self, now: Instant) {
+        if let Some((wait, since)) = self.waiting_since.take() {
+            let passed = now.saturating_duration_since(since);
+            match wait {
+                Wait::Window => self.waits.window += passed,
+                Wait::Answers => self.waits.answers += passed,
+            }
+        }
+    }
+
+    /// Nothing more can be done now: why?
+    pub(super) fn begin_wait(&mut self, no_room: bool, now: Instant) {
+        let upload = self.plan.direction == Direction::Upload;
+        let wait = if upload && no_room && (self.unfinished.is_some() || !self.sending.is_empty()) {
+            Wait::Window
+        } else if self.flow.requests > 0 && (!upload || !self.room_in_flight()) {
+            Wait::Answers
+        } else {
+            return;
+        };
+        self.waiting_since = Some((wait, now));
+    }
+}
+
+/// What a copy waits for when it can do nothing.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Wait {
+    Window,
+    Answers,
+}
+
+/// See [`Engine::current`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Current<'a> {
+    /// Tells files apart.
+    pub id: u64,
+    /// The last component of the source's name.
+    pub name: &'a [u8],
+    /// Bytes confirmed by the target, and those that were there before.
+    pub done: u64,
+    /// Bytes to be copied; grows when the source turns out longer.
+    pub size: u64,
+    /// Bytes that were there before, of a copy that is resumed.
+    pub kept: u64,
+}

@@ -1,0 +1,89 @@
+//! A path to a server that is longer, or narrower, than the loopback device.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::mpsc::sync_channel;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Read in one go.
+const PIECE: usize = 16 * 1024;
+
+/// What a [`Path`] does to the bytes of each connection.
+#[derive(Debug, Clone, Copy)]
+pub struct Traits {
+    /// How long they take, each way.
+    pub delay: Duration,
+    /// How many a second, each way.
+    pub rate: Option<u32>,
+    /// All connections together have that rate; else each of them.
+    pub shared: bool,
+}
+
+/// Passes connections to a server on, with these traits.
+pub struct Path {
+    /// The port on the loopback device that leads to the server.
+    pub port: u16,
+}
+
+/// When the next byte may go.
+type Pace = Arc<Mutex<Instant>>;
+
+impl Path {
+    /// A path to the server that listens on `to`, for as long as the test runs.
+    pub fn to(to: u16, traits: Traits) -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+        if let Some(rate) = traits.rate {
+            // What waits in front of a narrow place is no more than flows in a tenth of a second.
+            let room = (rate as usize / 10).max(64 * 1024);
+            rustix::net::sockopt::set_socket_recv_buffer_size(&listener, room).expect("a buffer");
+        }
+        let port = listener.local_addr().expect("an address").port();
+        let paces = || [(); 2].map(|()| Pace::new(Mutex::new(Instant::now())));
+        let common = paces();
+        thread::spawn(move || {
+            for near in listener.incoming().flatten() {
+                let Ok(far) = TcpStream::connect(("127.0.0.1", to)) else { continue };
+                let _ = (near.set_nodelay(true), far.set_nodelay(true));
+                let (Ok(near_too), Ok(far_too)) = (near.try_clone(), far.try_clone()) else { continue };
+                let [up, down] = if traits.shared { common.clone() } else { paces() };
+                pass(near, far, traits, up);
+                pass(far_too, near_too, traits, down);
+            }
+        });
+        Self { port }
+    }
+}
+
+/// One direction of one connection, on two threads: what is under way does not hold up what follows.
+fn pass(mut from: TcpStream, mut to: TcpStream, traits: Traits, pace: Pace) {
+    // As much again, or enough for any window.
+    let pieces = traits.rate.map_or(4096, |rate| rate as usize / PIECE / 10 + 1);
+    let (send, receive) = sync_channel::<(Instant, Vec<u8>)>(pieces);
+    thread::spawn(move || {
+        let mut block = vec![0; PIECE];
+        while let Ok(count @ 1..) = from.read(&mut block) {
+            if send.send((Instant::now() + traits.delay, block[..count].to_vec())).is_err() {
+                break;
+            }
+        }
+        let _ = from.shutdown(Shutdown::Read);
+    });
+    thread::spawn(move || {
+        for (due, piece) in receive {
+            let mut due = due;
+            if let Some(rate) = traits.rate {
+                let mut next = pace.lock().unwrap_or_else(PoisonError::into_inner);
+                *next = (*next).max(Instant::now())
+                    + Duration::from_secs_f64(piece.len() as f64 / f64::from(rate));
+                due = due.max(*next);
+            }
+            thread::sleep(due.saturating_duration_since(Instant::now()));
+            if to.write_all(&piece).is_err() {
+                break;
+            }
+        }
+        let _ = to.shutdown(Shutdown::Both);
+    });
+}

@@ -1,0 +1,195 @@
+//! Further channels and connections that nobody has asked for: when they come, and what becomes of them.
+//!
+//! What the kernel counts of loss cannot be made to order on the loopback device, so the decision is given its figures here, and
+//! everything else is as in `lhscp`: the loop, the tickets, the logins, real servers, and a path on which a further connection is
+//! worth something, or is not.
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use lh_cli::copying::Connecting;
+use lh_cli::flags::SCP;
+use lh_client::{
+    Options as ClientOptions, TICKET_REQUEST, TerminalUi, Ticket, answer_by_default, connect, local_account,
+};
+use lh_config::client::Request;
+use lh_driver::{Control, ControlCx, ControlEvent};
+use lh_interop::path::{Path, Traits};
+use lh_interop::{Inetd, Lab, Lhsshd, assert_same_file, make_blob, me, our, peers};
+use lh_ssh_transfer::Connection;
+use lh_transfer::{Current, Direction, Event, Job, Load, Options, Plan, Report, Side};
+
+/// Bytes a second of a narrow path: slow enough for any machine.
+const RATE: u32 = 3_000_000;
+
+/// So long that there is enough left to do when a decision is due: ten seconds with two connections.
+const SIZE: usize = 66_000_001;
+
+/// What was decided.
+#[derive(Clone, Default)]
+struct Told(Arc<Mutex<Vec<String>>>);
+
+impl Told {
+    fn text(&self) -> String {
+        self.0.lock().unwrap().join("\n")
+    }
+}
+
+impl Report for Told {
+    fn event(&mut self, event: Event, _now: Instant) {
+        if let Event::Told { text } | Event::Failed { text } = event {
+            self.0.lock().unwrap().push(text);
+        }
+    }
+
+    fn wants_progress(&self) -> bool {
+        false
+    }
+
+    fn progress(&mut self, _current: Option<Current<'_>>, _now: Instant) {}
+
+    fn next_deadline(&self) -> Option<Instant> {
+        None
+    }
+}
+
+fn request(lab: &Lab, port: u16) -> Request {
+    let mut words = lab.client_options();
+    words.extend(["from", "to"].map(str::to_owned));
+    let parsed = SCP.parse(words.into_iter().map(Into::into)).expect("a command line");
+    let account = local_account().expect("an account");
+    Connecting::new(&parsed, 'B').request("127.0.0.1", Some(port), Some(&me()), account)
+}
+
+/// Copies a file over a narrow path, on whose one connection so much seems to be lost.
+fn upload(lab: &Lab, server: u16, shared: bool, lost: f64) -> String {
+    make_blob(&lab.path("big"), SIZE);
+    let path = Path::to(server, Traits { delay: Duration::from_millis(5), rate: Some(RATE), shared });
+    lab.know(path.port);
+    let mut ui = TerminalUi::default();
+    let mut connection = Connection::log_in(&request(lab, path.port), &mut ui).expect("logged in");
+    connection.measured_by(Arc::new(move || Load { busy: 0.1, spare_cores: true, lost }));
+    let plan = Plan {
+        direction: Direction::Upload,
+        sources: vec![lab.arg("big").into_bytes()],
+        target: lab.arg("copy").into_bytes(),
+        target_must_be_dir: false,
+    };
+    let told = Told::default();
+    let job = Job::new(plan, Options::default(), Box::new(told.clone())).unwrap();
+    assert!(connection.carry_out(&job, Side::Target, None, &mut ui), "{}", told.text());
+    connection.close();
+    assert_eq!(job.summary().failures, 0, "{}", told.text());
+    assert_same_file(&lab.path("big"), &lab.path("copy"));
+    told.text()
+}
+
+/// Covers: wire ticket@longhaul
+#[test]
+fn loss_brings_a_connection_that_joins_the_session_and_stays_because_it_helps() {
+    let lab = Lab::new();
+    let server = Lhsshd::start(&lab, "");
+    let told = upload(&lab, server.port, false, 0.01);
+    assert!(told.contains("asking for a further connection: 1.00 % is lost on the way"), "{told}");
+    assert!(told.contains("a further connection has joined the session"), "{told}");
+    assert!(told.contains("the further connection helps: "), "{told}");
+    assert!(server.log().contains("Accepted ticket for"), "{}", server.log());
+}
+
+/// Covers: wire ticket@longhaul
+#[test]
+fn one_that_does_not_help_is_the_last() {
+    let lab = Lab::new();
+    let server = Lhsshd::start(&lab, "");
+    let told = upload(&lab, server.port, true, 0.01);
+    assert!(told.contains("the further connection does not help: "), "{told}");
+    assert_eq!(told.matches("asking for a further connection").count(), 1, "{told}");
+    assert_eq!(server.log().matches("Accepted ticket for").count(), 1, "{}", server.log());
+}
+
+#[test]
+fn openssh_sshd_is_logged_in_to_again_when_much_is_lost_and_not_otherwise() {
+    let Some([sshd]) = peers("further connections to OpenSSH's sshd", ["sshd"]) else { return };
+    for (lost, logins) in [(0.01, 2..), (0.0, 1..)] {
+        let lab = Lab::new();
+        let server = Inetd::openssh(&lab, &sshd, "");
+        let told = upload(&lab, server.port, false, lost);
+        let accepted = server.log().matches("Accepted publickey").count();
+        assert!(logins.contains(&accepted), "{told}\n{}", server.log());
+        assert_eq!(told.contains("the further connection helps: "), lost > 0.0, "{told}");
+        assert_eq!(accepted == 1, lost == 0.0, "{told}\n{}", server.log());
+    }
+}
+
+/// A server that grants 2 MiB for each channel, far away: more channels come by themselves, in `lhscp` and in `lhsftp`.
+///
+/// Covers: scp -v; lhscp --json; sftp -v
+#[test]
+fn small_windows_on_a_long_path_bring_further_channels() {
+    let Some([sshd]) = peers("further channels with OpenSSH's sshd", ["sshd"]) else { return };
+    let lab = Lab::new();
+    make_blob(&lab.path("big"), 90_000_001);
+    let server = Inetd::openssh(&lab, &sshd, "");
+    let path = Path::to(server.port, Traits { delay: Duration::from_millis(40), rate: None, shared: false });
+    lab.know(path.port);
+    lab.write("batch", &format!("put big {0}\nls -l {0}\n", lab.arg("copy")));
+    let target = format!("{}@127.0.0.1:{}", me(), lab.arg("copy"));
+    for (program, words) in [
+        ("lhscp", ["-v", "big", &target].map(str::to_owned).to_vec()),
+        ("lhscp", ["--json", "big", &target].map(str::to_owned).to_vec()),
+        ("lhsftp", ["-v", "-b", "batch", &format!("{}@127.0.0.1", me())].map(str::to_owned).to_vec()),
+    ] {
+        let _ = std::fs::remove_file(lab.path("copy"));
+        let mut args = lab.client_options();
+        args.extend(["-P".to_owned(), path.port.to_string()]);
+        args.extend(words);
+        let before = server.log().matches("Starting session: subsystem 'sftp'").count();
+        let ran = lab.run(&our(program), &args).ok(program);
+        assert_same_file(&lab.path("big"), &lab.path("copy"));
+        let told = ran.text() + &ran.err;
+        assert!(told.contains("uploading over 4 channels: the server's window is shut"), "{told}");
+        let log = server.log();
+        let sessions = log.matches("Starting session: subsystem 'sftp'").count() - before;
+        assert!(sessions >= 4, "{program}: {sessions}\n{log}");
+    }
+    assert_eq!(server.log().matches("Accepted publickey").count(), 3, "{}", server.log());
+}
+
+/// Runs the loop until the server has answered about a ticket.
+struct UntilAnswered;
+
+impl Control for UntilAnswered {
+    fn on_event(&mut self, event: ControlEvent, cx: &mut ControlCx<'_>) {
+        match event {
+            ControlEvent::GlobalReply { name, ok, .. } if name == TICKET_REQUEST => cx.stop(i32::from(ok)),
+            event => answer_by_default(event, cx),
+        }
+    }
+}
+
+/// Covers: wire ticket@longhaul
+#[test]
+fn a_ticket_lets_one_connection_in_and_no_second_one() {
+    let lab = Lab::new();
+    let server = Lhsshd::start(&lab, "");
+    let mut ui = TerminalUi::default();
+    let options = ClientOptions::load(&request(&lab, server.port)).expect("a configuration");
+    let mut first = connect(&options, &mut ui).expect("logged in");
+    let [ticket, unknown] =
+        [(); 2].map(|()| Ticket::request(&mut first.driver().control()).expect("a ticket"));
+    for _ in 0..2 {
+        assert_eq!(first.run(&mut UntilAnswered).ok(), Some(1), "the server takes it");
+    }
+    // Of two the second is not used: it must not stand in for the first.
+    drop(unknown);
+    let joining = ClientOptions { ticket: Some(Arc::new(ticket)), ..options };
+    let mut joined = connect(&joining, &mut ui).expect("joined");
+    let again = connect(&joining, &mut ui).err().expect("a ticket is good once").to_string();
+    assert!(again.contains("the ticket was not taken"), "{again}");
+    joined.close();
+    let log = server.log();
+    assert_eq!(log.matches("Accepted ticket for").count(), 1, "{log}");
+    first.close();
+    let later = connect(&joining, &mut ui).err().expect("still").to_string();
+    assert!(later.contains("the ticket was not taken"), "{later}");
+}

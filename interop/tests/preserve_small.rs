@@ -1,0 +1,156 @@
+//! Many small files with all their attributes: by the message where the server is ours, and kept with every server.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
+use std::path::Path;
+
+use rustix::fs::{XattrFlags, getxattr, setxattr};
+
+use lh_interop::{Inetd, Lab, Lhsshd, Ran, assert_same_tree, is_root, our, peers, skip};
+
+/// Those that files here may have.
+const NAMES: [&str; 3] = ["user.number", "user.long", "system.posix_acl_access"];
+
+/// A file's extended attributes and lists.
+fn attributes(path: &Path) -> Vec<Option<Vec<u8>>> {
+    let of = |name| {
+        let mut value = vec![0; 4096];
+        let len = getxattr(path, name, &mut value[..]).ok()?;
+        value.truncate(len);
+        Some(value)
+    };
+    NAMES.into_iter().map(of).collect()
+}
+
+/// What there is of a file besides its data: mode, owner, group, time, attributes.
+fn all_of(path: &Path) -> (u32, u32, u32, i64, i64, Vec<Option<Vec<u8>>>) {
+    let meta = fs::symlink_metadata(path).unwrap();
+    (meta.mode(), meta.uid(), meta.gid(), meta.mtime(), meta.mtime_nsec(), attributes(path))
+}
+
+fn names(root: &Path) -> Vec<String> {
+    let mut names: Vec<_> =
+        fs::read_dir(root).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+/// Three hundred files of one to 3,000 bytes, each with another mode and time; every fifth with an attribute, one with more than
+/// fits into a message of many, and as root with odd owners and bits. False where the file system has no attributes.
+fn make_tree(root: &Path) -> bool {
+    fs::create_dir(root).unwrap();
+    for n in 0..300_u32 {
+        let path = root.join(format!("file-{n:03}"));
+        fs::write(&path, vec![n as u8; (n * 31) as usize % 3_000]).unwrap();
+        if is_root() && n % 7 == 0 {
+            chown(&path, Some(12_000 + n), Some(23_000 + n)).unwrap();
+        }
+        let mode = if n % 21 == 0 { 0o4750 } else { [0o644, 0o600, 0o755, 0o440][n as usize % 4] };
+        let number = (n % 5 == 0).then(|| (NAMES[0], n.to_string().into_bytes()));
+        let long = (n == 30).then(|| (NAMES[1], vec![1; 1500]));
+        for (name, value) in number.into_iter().chain(long) {
+            if let Err(error) = setxattr(&path, name, &value, XattrFlags::empty()) {
+                eprintln!("{}: {error}", path.display());
+                return false;
+            }
+        }
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        let time = std::time::UNIX_EPOCH + std::time::Duration::new(u64::from(n) * 1_000_003, n * 1_000 + 7);
+        fs::File::open(&path).unwrap().set_modified(time).unwrap();
+    }
+    true
+}
+
+/// Up as `there` and down as `back`.
+fn both_ways(lab: &Lab, port: u16) -> [Ran; 2] {
+    let there = format!("127.0.0.1:{}", lab.arg("there"));
+    let copy = |from: &str, to: &str| {
+        let mut args = lab.client_options();
+        let port = port.to_string();
+        args.extend(["-P", &port, "-r", "--preserve", from, to].map(str::to_owned));
+        lab.run(&our("lhscp"), &args).ok(&format!("{from} to {to}"))
+    };
+    lab.sh("rm -rf there back").ok("a clean start");
+    [copy("tree", &there), copy(&there, "back")]
+}
+
+/// How often the server's log says that a request with this name came.
+fn requests(log: &str, name: &str) -> usize {
+    log.lines().filter(|line| line.trim_end().ends_with(&format!(": {name}"))).count()
+}
+
+/// Covers: lhscp --preserve; wire put-kept@longhaul; wire get-kept@longhaul
+#[test]
+fn everything_of_small_files_is_kept_by_the_hundred() {
+    let lab = Lab::new();
+    if !make_tree(&lab.path("tree")) {
+        return skip("small files with attributes", "the folder for temporary files has none");
+    }
+    let server = Lhsshd::start(&lab, "Subsystem sftp internal-sftp -l DEBUG1\n");
+    for ran in both_ways(&lab, server.port) {
+        assert!(!ran.err.contains("warning"), "{}", ran.err);
+    }
+    for copy in ["there", "back"] {
+        assert_same_tree(&lab.path("tree"), &lab.path(copy));
+        for name in names(&lab.path("tree")) {
+            let (from, to) = (lab.path("tree").join(&name), lab.path(copy).join(&name));
+            assert_eq!(all_of(&from), all_of(&to), "{copy}/{name}");
+        }
+    }
+    let log = server.log();
+    assert!(requests(&log, "put-files") >= 2 && requests(&log, "get-files") >= 2);
+    // One file has more than goes with many; the folder is looked after by itself.
+    for name in ["open", "write", "get-xattrs", "set-xattrs"] {
+        assert!(requests(&log, name) <= 4, "{} × {name}", requests(&log, name));
+    }
+    // Over what is there, once more.
+    let there = format!("127.0.0.1:{}", lab.arg("there"));
+    let mut args = lab.client_options();
+    args.extend(["-P", &server.port_arg(), "-r", "--preserve", "tree/.", &there].map(str::to_owned));
+    lab.run(&our("lhscp"), &args).ok("again");
+    for name in names(&lab.path("tree")) {
+        assert_eq!(all_of(&lab.path("tree").join(&name)), all_of(&lab.path("there").join(&name)), "{name}");
+    }
+    assert_eq!(names(&lab.path("there")), names(&lab.path("tree")), "nothing else is left there");
+}
+
+/// A server that does not say that it can, as older ones of ours.
+///
+/// Covers: lhscp --preserve; sftp-server -P
+#[test]
+fn a_server_that_does_not_offer_it_is_asked_file_by_file() {
+    let lab = Lab::new();
+    if !make_tree(&lab.path("tree")) {
+        return skip("small files with attributes", "the folder for temporary files has none");
+    }
+    let server = Lhsshd::start(&lab, "Subsystem sftp internal-sftp -P put-kept,get-kept\n");
+    for ran in both_ways(&lab, server.port) {
+        assert!(!ran.err.contains("warning"), "{}", ran.err);
+    }
+    for name in names(&lab.path("tree")) {
+        for copy in ["there", "back"] {
+            assert_eq!(all_of(&lab.path("tree").join(&name)), all_of(&lab.path(copy).join(&name)), "{name}");
+        }
+    }
+}
+
+/// Covers: lhscp --preserve
+#[test]
+fn stock_servers_keep_what_their_protocol_has() {
+    let Some([sshd]) = peers("small files with attributes at OpenSSH's sshd", ["sshd"]) else { return };
+    let lab = Lab::new();
+    if !make_tree(&lab.path("tree")) {
+        return skip("small files with attributes", "the folder for temporary files has none");
+    }
+    let server = Inetd::openssh(&lab, &sshd, "");
+    for ran in both_ways(&lab, server.port) {
+        assert_eq!(ran.err.matches("extended attributes").count(), 1, "{}", ran.err);
+    }
+    for copy in ["there", "back"] {
+        assert_same_tree(&lab.path("tree"), &lab.path(copy));
+        for name in names(&lab.path("tree")) {
+            let (from, to) = (all_of(&lab.path("tree").join(&name)), all_of(&lab.path(copy).join(&name)));
+            assert_eq!((from.0, from.1, from.2, from.3), (to.0, to.1, to.2, to.3), "{copy}/{name}");
+        }
+    }
+}
