@@ -8,6 +8,7 @@ mod agent;
 pub mod carrier;
 mod data;
 pub mod dumps;
+mod flights;
 pub mod kerberos;
 mod lab;
 mod names;
@@ -23,6 +24,7 @@ mod x11;
 
 pub use agent::Agent;
 pub use data::{assert_same_file, assert_same_tree, link_folder, make_blob, make_tree};
+pub use flights::Flights;
 pub use lab::{Lab, Ran, TestUser};
 pub use pty::Terminal;
 pub use scene::{Scene, eventually, open_to_all, safe_folder, script};

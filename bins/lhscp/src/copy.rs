@@ -9,7 +9,7 @@ use lh_transfer::{Direction, Job, Plan, Side, Summary};
 
 use crate::command_line::{Arguments, Mode, Via};
 use crate::durable::{Attempts, Caught, INTERRUPTED};
-use crate::inside::{Connection, log_in, log_in_with};
+use crate::inside::{Connection, arrive, authenticate, log_in};
 use crate::place::{Host, Place, bytes};
 use crate::show::{Show, conclude, say};
 use crate::{FAILURE, NO_CONNECTION, direct, durable, legacy, limits, pipes};
@@ -163,8 +163,11 @@ fn one_remote(
     }
     let side = if direction == Direction::Upload { Side::Target } else { Side::Source };
     let mut ui = TerminalUi::default();
-    let Some(client) = connected(arguments, host, kept, &mut ui) else { return NO_CONNECTION };
-    let mut client = Some(client);
+    let mut client = take_kept(host, kept).or_else(|| arrive(&arguments.request(host), &mut ui));
+    if client.is_none() {
+        return NO_CONNECTION;
+    }
+    let mut first = true;
     let mut attempts = Attempts::new(arguments.retries);
     let start = limits::Start::now();
     let limited = arguments.limited();
@@ -173,6 +176,18 @@ fn one_remote(
             Ok(job) => job,
             Err(status) => return status,
         };
+        if let Some(connection) = &mut client {
+            // What it asks first goes out with the login.
+            connection.open(&job, side, arguments.options.channels);
+            if !authenticate(connection, &mut ui) {
+                client = None;
+                if first {
+                    job.forget();
+                    return NO_CONNECTION;
+                }
+            }
+        }
+        first = false;
         let summary = match client {
             Some(mut client) => {
                 let caught = Caught::begin(&job);
@@ -200,7 +215,7 @@ fn one_remote(
         }
         // Its journal is the next one's.
         drop(job);
-        client = log_in_with(&arguments.request_again(host), &mut ui);
+        client = arrive(&arguments.request_again(host), &mut ui);
     }
 }
 
@@ -211,13 +226,18 @@ pub(crate) fn connected(
     kept: &mut Kept,
     ui: &mut TerminalUi,
 ) -> Option<Connection> {
+    take_kept(host, kept).or_else(|| log_in(arguments, host, ui))
+}
+
+/// The connection that was kept, if it is to `host`.
+fn take_kept(host: &Host, kept: &mut Kept) -> Option<Connection> {
     match kept.take() {
         Some((same, client)) if same == *host => Some(client),
         other => {
             if let Some((_, mut client)) = other {
                 client.close();
             }
-            log_in(arguments, host, ui)
+            None
         }
     }
 }

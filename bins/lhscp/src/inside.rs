@@ -18,12 +18,30 @@ pub(crate) fn log_in(arguments: &Arguments, host: &Host, ui: &mut TerminalUi) ->
 }
 
 /// The same with a request of one's own.
-pub(crate) fn log_in_with(request: &Request, ui: &mut TerminalUi) -> Option<Connection> {
+fn log_in_with(request: &Request, ui: &mut TerminalUi) -> Option<Connection> {
     let connection = Connection::log_in(request, ui);
     if connection.is_none() {
         say("Connection closed");
     }
     connection
+}
+
+/// Connects; [`authenticate`] is still to be called. Says why when it cannot.
+pub(crate) fn arrive(request: &Request, ui: &mut TerminalUi) -> Option<Connection> {
+    let connection = Connection::arrive(request, ui);
+    if connection.is_none() {
+        say("Connection closed");
+    }
+    connection
+}
+
+/// Logs in; says why when it cannot.
+pub(crate) fn authenticate(connection: &mut Connection, ui: &mut TerminalUi) -> bool {
+    let is_in = connection.authenticate(ui);
+    if !is_in {
+        say("Connection closed");
+    }
+    is_in
 }
 
 /// How a remote `scp` ended.

@@ -17,9 +17,8 @@ use std::process::ExitCode;
 use std::rc::Rc;
 
 use lh_cli::flags::{SFTP, Stop};
-use lh_client::{TerminalUi, local_account};
+use lh_client::local_account;
 use lh_sftp_shell::{Carrier, Console, Conversation, FAILURE, NO_CONNECTION, Remote, Shell, Watch, say};
-use lh_ssh_transfer::Connection;
 use lh_sys::signals::Signals;
 use rustix::process::Signal;
 
@@ -131,13 +130,12 @@ fn connect(arguments: &Arguments, console: UnixStream, catch: bool) -> Result<(R
             Ok((Remote::greet(conversation, Box::new(carrier))?, name.clone()))
         }
         Way::Ssh { request, server, name } => {
-            let connection = Connection::log_in(request, &mut TerminalUi::default())
-                .ok_or_else(|| "Connection closed".to_owned())?;
-            let conversation =
-                Rc::new(RefCell::new(Conversation::new(Rc::new(Watch::new(console, signals())))));
+            let watch = Rc::new(Watch::new(console, None));
+            let conversation = Rc::new(RefCell::new(Conversation::new(Rc::clone(&watch))));
             let channels = arguments.settings.copy.channels;
             let carrier: Box<dyn Carrier> =
-                Box::new(over_ssh::open(connection, server, channels, &conversation)?);
+                Box::new(over_ssh::open(request, server, channels, &conversation)?);
+            watch.catch(signals());
             Ok((Remote::greet(conversation, carrier)?, name.clone()))
         }
     }

@@ -5,7 +5,8 @@ use std::io::{IoSliceMut, Write};
 use std::rc::Rc;
 use std::time::Instant;
 
-use lh_client::Start;
+use lh_client::{Start, TerminalUi};
+use lh_config::client::Request;
 use lh_driver::{
     ChannelCx, ChannelEvent, ChannelHandler, ChannelId, ChannelOptions, Interest, Interests, Ready,
 };
@@ -34,12 +35,12 @@ pub(crate) struct Channel {
     next: Rc<Cell<Option<JobHandler>>>,
 }
 
-/// Opens the channel. Copies go over so many `channels`, where the user has said how many.
+/// Connects, opens the channel and logs in: the conversation's first words go out with the login where they can. Copies go over so many `channels`, where the user has said how many.
 ///
 /// # Errors
 /// The message.
 pub(crate) fn open(
-    mut connection: Connection,
+    request: &Request,
     server: &Server,
     channels: Option<usize>,
     conversation: &Rc<RefCell<Conversation>>,
@@ -57,10 +58,16 @@ pub(crate) fn open(
         next: Rc::clone(&next),
         copy: None,
     };
+    let closed = || "Connection closed".to_owned();
+    let mut ui = TerminalUi::default();
+    let mut connection = Connection::arrive(request, &mut ui).ok_or_else(closed)?;
     let setup = connection.setup(start.clone());
     let id = connection
         .open_session(setup, &ChannelOptions::default(), Box::new(handler))
         .map_err(|error| error.to_string())?;
+    if !connection.authenticate(&mut ui) {
+        return Err(closed());
+    }
     Ok(Channel { connection, start, channels, id, next })
 }
 
@@ -163,6 +170,9 @@ impl ChannelHandler for Handler {
         match event {
             ChannelEvent::Opened { .. } => {
                 self.open = true;
+                if cx.is_promised() {
+                    self.conversation.borrow_mut().ask_home();
+                }
                 self.run(cx);
             }
             ChannelEvent::Data { ext: None, data } => {

@@ -7,12 +7,14 @@
 //! file or knows a user, so the same code runs in an unprivileged pre-authentication process.
 
 pub mod client;
+mod first_flight;
 pub mod gss;
 pub mod keysign;
 mod request;
 pub mod server;
 mod ticket;
 
+pub use first_flight::{FIRST_FLIGHT, FirstFlight};
 pub use request::{HOSTBOUND_METHOD, HostRequest, KeyRequest, signed_data};
 pub use ticket::{TICKET, TicketRequest};
 

@@ -150,6 +150,8 @@ pub struct Server {
     offered: Option<(String, Vec<u8>)>,
     asked: u32,
     state: State,
+    /// Bytes of the connection protocol that may still come too early.
+    early: usize,
 }
 
 impl Server {
@@ -162,7 +164,14 @@ impl Server {
             offered: None,
             asked: 0,
             state: State::Service,
+            early: 0,
         }
+    }
+
+    /// Drops messages of the connection protocol that stand behind a request that has failed, up to so many bytes, instead of ending
+    /// the connection: for servers that have said so (`first-flight@longhaul`).
+    pub const fn bear_early(&mut self, bytes: usize) {
+        self.early = bytes;
     }
 
     /// Takes one payload from the client. `None` means that nothing needs deciding.
@@ -192,6 +201,10 @@ impl Server {
             // A new request abandons the questions of the old one (RFC 4256 section 3.1).
             (UserauthRequest::NUMBER, State::Idle | State::Prompting | State::Gss) => {
                 self.request(decode(payload)?).map(Some)
+            }
+            (80..=127, State::Idle | State::Prompting | State::Gss) if payload.len() <= self.early => {
+                self.early -= payload.len();
+                Ok(None)
             }
             // RFC 4252 section 5.1: silently ignored after success.
             (UserauthRequest::NUMBER, State::Done) => Ok(None),

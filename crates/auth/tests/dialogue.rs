@@ -87,6 +87,34 @@ fn nothing_that_is_sent_ahead_matters_behind_a_success() {
     assert!(pair.to_client.is_empty());
 }
 
+/// Covers: wire first-flight@longhaul
+#[test]
+fn what_is_for_channels_is_dropped_behind_a_request_that_failed_where_that_was_said() {
+    let early = [vec![90; 60], vec![94; 40]];
+    for (bears, dropped) in [(0, 0), (60, 1), (100, 2)] {
+        let mut pair = ahead();
+        pair.server.bear_early(bears);
+        pair.server.reject(&["publickey"], false, &mut pair.to_client);
+        pair.attempt().unwrap();
+        pair.server.reject(&["publickey"], false, &mut pair.to_client);
+        for (number, payload) in early.iter().enumerate() {
+            let handled = pair.server.handle(payload, &mut pair.to_client);
+            match handled {
+                Ok(None) => assert!(number < dropped, "{bears}"),
+                other => {
+                    assert!(matches!(other, Err(AuthError::Unexpected { .. })), "{bears}: {other:?}");
+                    assert_eq!(number, dropped, "{bears}");
+                    break;
+                }
+            }
+        }
+    }
+    // In front of every request it makes no sense.
+    let mut server = Server::new(SESSION, HOST_KEY);
+    server.bear_early(1000);
+    assert!(server.handle(&early[0], &mut Vec::new()).is_err());
+}
+
 #[test]
 fn a_server_must_accept_the_service_before_it_answers_what_is_behind_it() {
     for answer in [

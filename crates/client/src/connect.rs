@@ -20,19 +20,19 @@ use crate::algorithms;
 use crate::dial::{Dial, Family, Shortfall, errno_text, resolve};
 use crate::error::ClientError;
 use crate::failure::{PeerName, link_failed};
-use crate::handshake::{GOODBYE, LinkPackets, shake_hands};
+use crate::handshake::{GOODBYE, shake_hands};
 use crate::hostkey::{Checks, Dns, Policy, Strict, is_loopback, known_name};
 use crate::identity::{IdentityConfig, SessionProof};
 use crate::known::KnownFiles;
 use crate::known_command::KnownHostsCommand;
 use crate::log::{Log, Voice};
-use crate::login::{LoginConfig, log_in};
+use crate::login::LoginConfig;
 use crate::metrics::{Metered, Metrics};
 use crate::options::{Options, SystemEnvironment};
+use crate::pending::{self, Pending};
 use crate::proxy::{ProxyCommand, carry};
 use crate::session::{SessionChannel, SessionSetup};
 use crate::ui::{LogLevel, UserInterface};
-use crate::unencrypted;
 use crate::update_host_keys::HostKeyUpdate;
 
 /// Longest chain of jump hosts that is followed: a configuration that refers to itself ends here.
@@ -50,6 +50,8 @@ pub struct Client {
     update: Option<HostKeyUpdate>,
     /// `Metrics`.
     metrics: Option<Metrics>,
+    /// How to log in, until that is done.
+    pending: Option<Box<Pending>>,
     relayed: bool,
     /// Ends with the connection.
     _proxy: Option<ProxyCommand>,
@@ -60,11 +62,25 @@ pub struct Client {
 /// # Errors
 /// See [`ClientError`]: its text is what OpenSSH prints, and each means exit status 255.
 pub fn connect(options: &Options, ui: &mut dyn UserInterface) -> Result<Client, ClientError> {
+    let mut client = arrive(options, ui)?;
+    client.log_in(ui)?;
+    Ok(client)
+}
+
+/// Reaches the host and checks its key. What is opened before [`Client::log_in`] costs no round trip of its own where the server is one of
+/// ours and a key logs in: it goes out with the login.
+///
+/// # Errors
+/// As [`connect`].
+pub fn arrive(options: &Options, ui: &mut dyn UserInterface) -> Result<Client, ClientError> {
     let mut log = Log::configured(ui, options);
-    let Connected { link, proxy, peer, address, untrusted, update } = connect_link(options, 0, &mut log)?;
+    let Arrived { mut link, proxy, update, pending } = arrive_link(options, 0, &mut log)?;
     let config = &options.config;
-    let metrics = Metrics::start(options, &link);
+    link.transport().keep_early();
     let mut driver = Driver::new(link, channels(config));
+    if let Some(flight) = &pending.flight {
+        driver.control().connection().promise_first(flight.window);
+    }
     driver.set_workers(Workers::configured(*config.disable_mt_aes));
     if let Some(interval) = config.server_alive_interval.duration() {
         driver.set_keepalive(interval, *config.server_alive_count_max);
@@ -72,11 +88,12 @@ pub fn connect(options: &Options, ui: &mut dyn UserInterface) -> Result<Client, 
     Ok(Client {
         driver,
         host: config.host.clone(),
-        peer,
-        address,
-        untrusted_host: untrusted,
+        peer: pending.peer.clone(),
+        address: pending.address,
+        untrusted_host: pending.untrusted,
         update,
-        metrics,
+        metrics: None,
+        pending: Some(Box::new(pending)),
         relayed: false,
         _proxy: proxy,
     })
@@ -93,9 +110,23 @@ impl Client {
             untrusted_host: false,
             update: None,
             metrics: None,
+            pending: None,
             relayed: true,
             _proxy: None,
         }
+    }
+
+    /// Logs in, where that is not done: with [`arrive`], or on another's connection.
+    ///
+    /// # Errors
+    /// As [`connect`].
+    pub fn log_in(&mut self, ui: &mut dyn UserInterface) -> Result<(), ClientError> {
+        let Some(pending) = self.pending.take() else { return Ok(()) };
+        self.driver.speak_early();
+        pending.log_in(self.driver.link(), &mut Log::configured(ui, &pending.options))?;
+        self.driver.logged_in();
+        self.metrics = Metrics::start(&pending.options, self.driver.link());
+        Ok(())
     }
 
     /// The connection is another process's, who answers what the server opens for the agent and X11.
@@ -227,13 +258,12 @@ pub(crate) fn channels(settings: &ClientSettings) -> lh_connection::Config {
     lh_connection::Config { bulk_window, ..lh_connection::Config::default() }
 }
 
-struct Connected {
+/// A link to the host, whose key has been checked.
+struct Arrived {
     link: Link,
     proxy: Option<ProxyCommand>,
-    peer: PeerName,
-    address: Option<SocketAddr>,
-    untrusted: bool,
     update: Option<HostKeyUpdate>,
+    pending: Pending,
 }
 
 /// A stream towards the host, and what is known about the other end.
@@ -245,7 +275,7 @@ struct Reached {
     fallen_back: Option<u16>,
 }
 
-fn connect_link(options: &Options, depth: usize, log: &mut Log<'_>) -> Result<Connected, ClientError> {
+fn arrive_link(options: &Options, depth: usize, log: &mut Log<'_>) -> Result<Arrived, ClientError> {
     let config = &options.config;
     if let Some(text) = config.refuse_connection.as_deref() {
         return Err(ClientError::Config(format!("Connection refused by configuration: {text}")));
@@ -289,31 +319,9 @@ fn connect_link(options: &Options, depth: usize, log: &mut Log<'_>) -> Result<Co
     let untrusted = verified.untrusted;
     let update = host_key_update(options, policy, verified.vouched_for, host_key_types);
 
-    let mut login = login_config(options, reached.address, untrusted)?;
-    login.identities.session = session_proof(&link);
-    log.debug(|| format!("Authenticating to {}:{} as '{}'", login.host, config.port.0, login.user));
-    let host_bound =
-        !matches!(*config.pubkey_authentication, lh_config::enums::ClientPubkeyAuthentication::Unbound);
-    let session_id = link.transport_ref().session_id().unwrap_or_default();
-    let machine = lh_auth::client::Client::new(&login.user, session_id, None);
-    let host_key = link.transport_ref().host_key().unwrap_or_default().to_vec();
-    let packets = &mut LinkPackets { link: &mut link, peer: &peer, host_bound, early: Default::default() };
-    let result = match &options.ticket {
-        Some(ticket) => crate::ticket::join(packets, machine, ticket, &host_key, log),
-        None => log_in(packets, machine, &login, log),
-    };
-    if let Err(error) = result {
-        if matches!(error, ClientError::Denied(_)) {
-            let reason = lh_wire::msg::disconnect::NO_MORE_AUTH_METHODS_AVAILABLE;
-            link.disconnect(reason, "No more authentication methods available", GOODBYE);
-        }
-        return Err(error);
-    }
-    link.transport().set_authenticated();
-    if let Some(wanted) = unencrypted::wanted(config, options.terminal, log) {
-        unencrypted::switch(&mut link, wanted, &peer, log)?;
-    }
-    Ok(Connected { link, proxy: reached.proxy, peer, address: reached.address, untrusted, update })
+    let flight = pending::first_flight(&mut link, options, untrusted, &peer)?;
+    let pending = Pending { options: options.clone(), peer, address: reached.address, untrusted, flight };
+    Ok(Arrived { link, proxy: reached.proxy, update, pending })
 }
 
 /// `VersionAddendum`, expanded.
@@ -348,7 +356,7 @@ fn host_key_update(
 }
 
 /// What an agent is shown to prove that it is used for this session.
-fn session_proof(link: &Link) -> Option<SessionProof> {
+pub(crate) fn session_proof(link: &Link) -> Option<SessionProof> {
     let transport = link.transport_ref();
     let (host_key, signature) = transport.session_proof()?;
     Some(SessionProof {
@@ -409,11 +417,12 @@ fn through_hop(
     }
     let hop_options = options.for_hop(hop, before).map_err(|error| ClientError::Config(error.to_string()))?;
     log.debug(|| format!("Connecting through jump host {}", hop.host));
-    let connected = connect_link(&hop_options, depth + 1, log)?;
+    let Arrived { mut link, proxy, pending, .. } = arrive_link(&hop_options, depth + 1, log)?;
+    pending.log_in(&mut link, log)?;
     let workers = Workers::configured(*hop_options.config.disable_mt_aes);
     let hop_channels = channels(&hop_options.config);
     let target = (options.config.host.as_str(), options.config.port());
-    let stream = carry(connected.link, connected.proxy, hop_channels, workers, target)
+    let stream = carry(link, proxy, hop_channels, workers, target)
         .map_err(|error| ClientError::Local(format!("jump host {}: {}", hop.host, errno_text(&error))))?;
     Ok(Reached { stream, proxy: None, address: None, fallen_back: None })
 }
@@ -593,7 +602,7 @@ fn certificate_files(config: &lh_config::ClientConfig) -> Result<Vec<PathBuf>, C
     texts.map(|text| config.expand_path(text, &SystemEnvironment).map_err(ClientError::Config)).collect()
 }
 
-fn login_config(
+pub(crate) fn login_config(
     options: &Options,
     address: Option<SocketAddr>,
     untrusted: bool,

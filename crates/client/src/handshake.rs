@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use bytes::Bytes;
+use lh_auth::FirstFlight;
 use lh_crypto::PublicKey;
 use lh_driver::{Link, LinkError};
 use lh_transport::{AcceptedHostKey, Event, Negotiated};
@@ -225,6 +226,8 @@ pub(crate) struct LinkPackets<'l> {
     pub(crate) peer: &'l PeerName,
     /// Signatures may name the host key.
     pub(crate) host_bound: bool,
+    /// What the server has promised about those that do not wait.
+    pub(crate) flight: Option<FirstFlight>,
     /// What came before it was asked for.
     pub(crate) early: std::collections::VecDeque<Bytes>,
 }
@@ -280,6 +283,20 @@ impl Packets for LinkPackets<'_> {
             }
         }
         Ok(self.server_sig_algs().is_some() && self.early.is_empty())
+    }
+
+    fn wants_keys(&self) -> bool {
+        self.flight.is_some_and(|flight| flight.keys)
+    }
+
+    fn speak_early(&mut self) {
+        if self.flight.is_some() {
+            self.link.transport().send_early();
+        }
+    }
+
+    fn early_dropped(&mut self) {
+        self.link.transport().early_dropped();
     }
 
     fn descriptor(&self) -> Option<std::os::fd::BorrowedFd<'_>> {

@@ -32,6 +32,7 @@ mod login;
 mod metrics;
 pub mod mux;
 mod options;
+mod pending;
 mod proxy;
 mod race;
 mod session;
@@ -49,7 +50,7 @@ mod x11;
 
 pub use agent_forward::AgentForward;
 pub use algorithms::default_algorithms;
-pub use connect::{Client, connect, public_keys};
+pub use connect::{Client, arrive, connect, public_keys};
 pub use destination::Destination;
 pub use error::ClientError;
 pub use forward::Forwards;
@@ -60,7 +61,7 @@ pub use options::{Options, SystemEnvironment, local_account};
 pub use session::{
     Pty, SessionChannel, SessionNote, SessionSetup, Start, answer_by_default, connection_information,
 };
-pub use shared::connect_or_share;
+pub use shared::{arrive_or_share, connect_or_share};
 pub use syslog::Syslog;
 pub use terminal::TerminalUi;
 pub use ticket::{TICKET_REQUEST, Ticket};

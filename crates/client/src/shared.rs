@@ -9,7 +9,7 @@ use lh_crypto::SystemRandom;
 use lh_driver::{ConnectionConfig, Driver, Link, Stream};
 use lh_transport::Transport;
 
-use crate::connect::{Client, channels, connect};
+use crate::connect::{Client, arrive, channels};
 use crate::error::ClientError;
 use crate::log::Log;
 use crate::mux::{ConnectError, MuxClient, MuxError};
@@ -36,11 +36,21 @@ impl Client {
 /// or of its own.
 ///
 /// # Errors
-/// See [`connect`].
+/// See [`connect`](crate::connect()).
 pub fn connect_or_share(options: &Options, ui: &mut dyn UserInterface) -> Result<Client, ClientError> {
+    let mut client = arrive_or_share(options, ui)?;
+    client.log_in(ui)?;
+    Ok(client)
+}
+
+/// The same, but for [`Client::log_in`], where the connection is its own: what is to be asked for first is asked for before that.
+///
+/// # Errors
+/// See [`connect`](crate::connect()).
+pub fn arrive_or_share(options: &Options, ui: &mut dyn UserInterface) -> Result<Client, ClientError> {
     match share(options, ui) {
         Some(client) => Ok(client),
-        None => connect(options, ui),
+        None => arrive(options, ui),
     }
 }
 

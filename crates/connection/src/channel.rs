@@ -15,6 +15,8 @@ pub(crate) enum Phase {
     Open,
     /// Somebody else speaks for it.
     Relayed,
+    /// The peer's first, which was refused: what is under way to it is dropped.
+    Refused,
     /// Nothing can be said any more; the number is kept until the owner has seen the event.
     Gone,
 }
@@ -74,6 +76,8 @@ pub(crate) struct Channel {
     pub(crate) asked: VecDeque<String>,
     /// Requests of the peer that wait for our answer.
     pub(crate) unanswered: u32,
+    /// Spoken on because the peer has promised to confirm it.
+    pub(crate) unconfirmed: bool,
 }
 
 impl Channel {
@@ -87,6 +91,7 @@ impl Channel {
             receive,
             asked: VecDeque::new(),
             unanswered: 0,
+            unconfirmed: false,
         }
     }
 

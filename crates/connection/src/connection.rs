@@ -4,10 +4,12 @@ use std::collections::{BTreeSet, VecDeque};
 use std::io::IoSliceMut;
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use lh_wire::msg::{self, Rest};
 use lh_wire::{Message, PacketSink};
 
 use crate::channel::{Channel, Half, Phase};
+use crate::first::First;
 use crate::window::ReceiveWindow;
 use crate::{ChannelId, ChannelOptions, Config, Event, OpenError, WindowPolicy};
 
@@ -37,6 +39,7 @@ pub struct Connection {
     pub(crate) events: VecDeque<Event>,
     pub(crate) asked: VecDeque<String>,
     pub(crate) unanswered: u32,
+    pub(crate) first: First,
 }
 
 /// Shorter paths are not worth a doubt: what a window holds of them is little.
@@ -56,6 +59,7 @@ impl Connection {
             events: VecDeque::new(),
             asked: VecDeque::new(),
             unanswered: 0,
+            first: First::Ordinary,
         }
     }
 
@@ -81,11 +85,17 @@ impl Connection {
         options: &ChannelOptions,
         sink: &mut dyn PacketSink,
     ) -> core::result::Result<ChannelId, OpenError> {
-        let receive = self.granted_window(options);
+        let receive = self.granted_window(options, 0);
         let (window, max_packet) = (receive.initial(), receive.max_packet());
-        let id = self
-            .allocate(Channel::new(Phase::Opening { abandoned: false }, receive))
-            .ok_or(OpenError::TooManyChannels)?;
+        let mut channel = Channel::new(Phase::Opening { abandoned: false }, receive);
+        if let Some(send) = self.take_promise(kind) {
+            (channel.phase, channel.send, channel.unconfirmed) = (Phase::Open, send, true);
+        }
+        let early = channel.unconfirmed;
+        let id = self.allocate(channel).ok_or(OpenError::TooManyChannels)?;
+        if early {
+            self.events.push_back(Event::Opened { id, fields: Bytes::new() });
+        }
         let open = msg::ChannelOpen::new(kind.as_bytes(), id.0, window, max_packet, Rest(fields));
         sink.payload(&open.to_payload());
         Ok(id)
@@ -99,7 +109,7 @@ impl Connection {
         fields: &[u8],
         sink: &mut dyn PacketSink,
     ) -> bool {
-        let receive = self.granted_window(options);
+        let receive = self.granted_window(options, self.least_window(id));
         let Some(channel) = self.get_mut(id).filter(|channel| channel.phase == Phase::Asked) else {
             return false;
         };
@@ -116,12 +126,12 @@ impl Connection {
         true
     }
 
-    fn granted_window(&self, options: &ChannelOptions) -> ReceiveWindow {
+    fn granted_window(&self, options: &ChannelOptions, least: u32) -> ReceiveWindow {
         let policy = match options.window {
             WindowPolicy::BULK => self.config.bulk_window,
             policy => policy,
         };
-        ReceiveWindow::new(policy, options.max_packet)
+        ReceiveWindow::new(WindowPolicy { initial: policy.initial.max(least), ..policy }, options.max_packet)
     }
 
     /// Refuses a channel the peer asked for with one of [`lh_wire::msg::open_failure`] and a text for a person;
@@ -132,7 +142,9 @@ impl Connection {
         };
         let failure = msg::ChannelOpenFailure::new(channel.remote_id, reason, text.as_bytes(), b"");
         sink.payload(&failure.to_payload());
-        self.free(id);
+        if !self.retire_first(id) {
+            self.free(id);
+        }
         true
     }
 
@@ -394,6 +406,14 @@ impl Connection {
     }
 
     // ---- the table
+
+    /// Takes the number kept for the peer's first channel, else as [`allocate`](Self::allocate).
+    pub(crate) fn allocate_for_peer(&mut self, channel: Channel) -> Option<ChannelId> {
+        let Some(id) = self.take_first() else { return self.allocate(channel) };
+        self.count += 1;
+        *self.channels.get_mut(id.0 as usize)? = Some(channel);
+        Some(id)
+    }
 
     /// Takes the lowest free number.
     pub(crate) fn allocate(&mut self, channel: Channel) -> Option<ChannelId> {

@@ -20,6 +20,7 @@ mod config;
 mod connection;
 mod error;
 mod event;
+mod first;
 mod growth;
 mod peer;
 mod relay;

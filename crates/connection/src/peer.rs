@@ -8,6 +8,7 @@ use lh_wire::{Message, PacketSink, Reader};
 
 use crate::channel::{Channel, Half, Phase, SendWindow};
 use crate::config::STOCK_MAX_PACKET;
+use crate::first::confirm;
 use crate::window::ReceiveWindow;
 use crate::{ChannelId, Connection, ConnectionError, Event};
 
@@ -22,7 +23,7 @@ impl Connection {
     /// # Errors
     /// The peer broke the protocol: disconnect with [`ConnectionError::disconnect_reason`] and the error's text.
     pub fn handle(&mut self, payload: Bytes, now: Instant, sink: &mut dyn PacketSink) -> Result<()> {
-        if self.relayed(&payload) {
+        if self.relayed(&payload) || self.refused(&payload) {
             return Ok(());
         }
         match payload.first().copied().unwrap_or(0) {
@@ -107,11 +108,17 @@ impl Connection {
         if !channel.send.adjust(adjust.bytes) {
             return Err(ConnectionError::AdjustOverflow { channel: adjust.recipient, bytes: adjust.bytes });
         }
+        self.tell_writable(ChannelId(adjust.recipient));
+        Ok(())
+    }
+
+    /// Tells who waits for it that there is room.
+    fn tell_writable(&mut self, id: ChannelId) {
+        let Some(channel) = self.get_mut(id) else { return };
         if channel.send.left > 0 && channel.send.blocked && channel.can_send() {
             channel.send.blocked = false;
-            self.events.push_back(Event::Writable { id: ChannelId(adjust.recipient) });
+            self.events.push_back(Event::Writable { id });
         }
-        Ok(())
     }
 
     fn on_open(&mut self, payload: &Bytes, sink: &mut dyn PacketSink) -> Result<()> {
@@ -122,7 +129,7 @@ impl Connection {
             Channel::new(Phase::Asked, ReceiveWindow::new(crate::WindowPolicy::fixed(1), open.max_packet));
         channel.remote_id = open.sender;
         channel.send = send;
-        let Some(id) = self.allocate(channel) else {
+        let Some(id) = self.allocate_for_peer(channel) else {
             let failure = msg::ChannelOpenFailure::new(
                 open.sender,
                 msg::open_failure::RESOURCE_SHORTAGE,
@@ -143,6 +150,11 @@ impl Connection {
         let send = self.send_window(confirmation.window, confirmation.max_packet)?;
         let id = ChannelId(confirmation.recipient);
         let channel = find(&mut self.channels, id.0, message)?;
+        if channel.unconfirmed {
+            confirm(channel, id, confirmation.sender, send)?;
+            self.tell_writable(id);
+            return Ok(());
+        }
         let Phase::Opening { abandoned } = channel.phase else {
             let when = "for a channel that is not being opened";
             return Err(ConnectionError::Unexpected { channel: id.0, message, when });
@@ -163,7 +175,11 @@ impl Connection {
         let message = "open failure";
         let failure = decode::<msg::ChannelOpenFailure<'_>>(payload, message)?;
         let channel = find(&mut self.channels, failure.recipient, message)?;
-        let Phase::Opening { abandoned } = channel.phase else {
+        let phase = match channel.phase {
+            Phase::Open if channel.unconfirmed => Phase::Opening { abandoned: channel.local == Half::Closed },
+            phase => phase,
+        };
+        let Phase::Opening { abandoned } = phase else {
             let when = "for a channel that is not being opened";
             return Err(ConnectionError::Unexpected { channel: failure.recipient, message, when });
         };

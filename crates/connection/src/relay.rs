@@ -26,6 +26,7 @@ impl Connection {
     /// Takes a number for a channel that somebody else will open. Messages of the peer's to it become [`Event::Relayed`].
     /// `None` when all are in use.
     pub fn relay(&mut self) -> Option<ChannelId> {
+        self.forget_promise();
         self.allocate(Channel::new(Phase::Relayed, ReceiveWindow::new(WindowPolicy::fixed(1), 1)))
     }
 

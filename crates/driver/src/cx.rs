@@ -136,6 +136,11 @@ impl<'a> ChannelCx<'a> {
         self.channel().is_some_and(|id| self.core.connection.can_send(id))
     }
 
+    /// The channel is spoken on because the peer has promised to open it; it has not answered yet.
+    pub fn is_promised(&self) -> bool {
+        self.channel().is_some_and(|id| self.core.connection.is_promised(id))
+    }
+
     /// Largest data in one packet of this channel.
     pub fn max_packet(&self) -> usize {
         self.channel().map_or(0, |id| self.core.connection.remote_max_packet(id))

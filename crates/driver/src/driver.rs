@@ -80,7 +80,7 @@ fn memory_share(available: Option<u64>) -> u64 {
 }
 
 impl Driver {
-    /// Starts serving channels on an authenticated link.
+    /// Starts serving channels on a link that is authenticated, or will be before the loop runs ([`logged_in`](Self::logged_in)).
     ///
     /// All windows together may grow by `config.growth_budget`, but never by more than an eighth of the memory that the machine has
     /// left now: that is what slow sinks could cost, and the more connections there are, the less each new one may take.
@@ -108,8 +108,26 @@ impl Driver {
             spreads: round_trip.is_some_and(|round_trip| round_trip >= LONG_PATH),
             distance: Distance::default(),
         };
-        driver.distance.ask(&mut driver.core);
+        if driver.core.link.transport_ref().is_authenticated() {
+            driver.distance.ask(&mut driver.core);
+        }
         driver
+    }
+
+    /// Before the user is in: lets handlers whose channels can be spoken on already say what they have to say. It is kept, or sent with the
+    /// login (see `Transport::keep_early`).
+    pub fn speak_early(&mut self) {
+        while let Some(event) = self.core.connection.poll_event() {
+            if let ConnectionEvent::Opened { id, fields } = event {
+                self.core.deliver(id, ChannelEvent::Opened { fields });
+            }
+        }
+        self.core.end_batch();
+    }
+
+    /// The user is in, on a link that this driver had before.
+    pub fn logged_in(&mut self) {
+        self.distance.ask(&mut self.core);
     }
 
     /// Asks a silent peer for a sign of life (`keepalive@openssh.com`). A `count_max` of 0 never ends the connection.

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 
+use crate::remote::Detail;
 use crate::words::{split, unescape};
 
 /// What a command's arguments name, for completion.
@@ -127,6 +128,12 @@ pub struct ListFlags {
 }
 
 impl ListFlags {
+    /// What has to be known of what is listed.
+    pub(crate) fn detail(&self) -> Detail {
+        let names = !self.long && matches!(self.order, Order::Name | Order::None);
+        if names { Detail::Names } else { Detail::Attrs }
+    }
+
     /// True when each entry can be shown as it arrives: in the server's order, a line each, nothing else to be asked.
     pub fn in_order_of_arrival(&self) -> bool {
         let line_each = self.single || self.long;

@@ -5,7 +5,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use crate::command::{COMMANDS, Names};
 use crate::console::Completions;
-use crate::remote::Remote;
+use crate::remote::{Detail, Remote};
 use crate::words::{Word, split_open, typed, unescape};
 
 /// Which side's paths a word is completed from.
@@ -96,7 +96,7 @@ fn local_entries(folder: &[u8]) -> Vec<Entry> {
 fn remote_entries(remote: &mut Remote, folder: &[u8]) -> Vec<Entry> {
     let mut entries = Vec::new();
     // What cannot be listed completes to nothing.
-    let _ = remote.list(folder, b"", false, &mut |entry| {
+    let _ = remote.list(folder, b"", Detail::Attrs, &mut |entry| {
         if entry.name != b"." && entry.name != b".." {
             entries.push((entry.name, entry.attrs.is_dir()));
         }

@@ -3,7 +3,7 @@
 //! A [`Conversation`] is shared between the commands, which put requests and copies into it, and a [`Carrier`], which
 //! moves its bytes until it has [`settled`](Conversation::settled).
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::VecDeque;
 use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -27,13 +27,22 @@ pub trait Carrier {
 #[derive(Debug)]
 pub struct Watch {
     console: UnixStream,
-    signals: Option<Signals>,
+    signals: OnceCell<Signals>,
 }
 
 impl Watch {
     /// Watches a non-blocking socket that becomes readable when the console has something, and the signals.
-    pub const fn new(console: UnixStream, signals: Option<Signals>) -> Self {
-        Self { console, signals }
+    pub fn new(console: UnixStream, signals: Option<Signals>) -> Self {
+        let watch = Self { console, signals: OnceCell::new() };
+        watch.catch(signals);
+        watch
+    }
+
+    /// Watches the signals too, from now on.
+    pub fn catch(&self, signals: Option<Signals>) {
+        if let Some(signals) = signals {
+            let _ = self.signals.set(signals);
+        }
     }
 
     /// What the console wakes us with.
@@ -43,7 +52,7 @@ impl Watch {
 
     /// Where signals come in.
     pub fn signals(&self) -> Option<BorrowedFd<'_>> {
-        self.signals.as_ref().map(AsFd::as_fd)
+        self.signals.get().map(AsFd::as_fd)
     }
 
     /// Takes what woke us.
@@ -54,7 +63,7 @@ impl Watch {
     /// True when a signal came since the last call.
     pub fn take_signals(&self) -> bool {
         let mut came = false;
-        while let Some(Ok(Some(_))) = self.signals.as_ref().map(Signals::take) {
+        while let Some(Ok(Some(_))) = self.signals.get().map(Signals::take) {
             came = true;
         }
         came
@@ -63,7 +72,7 @@ impl Watch {
 
 /// What is going on.
 enum Stage {
-    /// The server has not said its version and limits.
+    /// The server has not said its version.
     Hello(Session),
     Calm(Session),
     Copying(Job, Side),
@@ -92,6 +101,8 @@ pub struct Conversation {
     queue: Vec<u8>,
     sent: usize,
     replies: VecDeque<Reply>,
+    /// Where the session starts has been asked already.
+    home: Option<u32>,
     watch: Rc<Watch>,
 }
 
@@ -110,6 +121,7 @@ impl Conversation {
             queue,
             sent: 0,
             replies: VecDeque::new(),
+            home: None,
             watch,
         }
     }
@@ -159,13 +171,13 @@ impl Conversation {
                 Ok(None) => return,
                 Ok(Some(Incoming::Reply(reply))) => self.replies.push_back(reply),
                 Ok(Some(Incoming::Version { .. })) => {
-                    if let Stage::Hello(session) = &mut self.stage
-                        && !session.request_limits(&mut self.queue)
-                    {
-                        self.calm_down();
+                    if let Stage::Hello(session) = &mut self.stage {
+                        // Answers come in order, so the limits are known before any file is open.
+                        session.request_limits(&mut self.queue);
                     }
+                    self.calm_down();
                 }
-                Ok(Some(Incoming::Limits(_))) => self.calm_down(),
+                Ok(Some(Incoming::Limits(_))) => {}
                 Err(error) => return self.lose(&error.to_string()),
             }
         }
@@ -284,6 +296,18 @@ impl Conversation {
             Stage::Calm(session) => Some(session.request(request, &mut self.queue)),
             _ => None,
         }
+    }
+
+    /// Asks where the session starts, of a server that takes what stands behind the first words. Before these are sent.
+    pub fn ask_home(&mut self) {
+        if let Stage::Hello(session) = &mut self.stage {
+            self.home = Some(session.request(&Request::Realpath { path: b"." }, &mut self.queue));
+        }
+    }
+
+    /// The request that asked for that, once.
+    pub(crate) const fn take_home(&mut self) -> Option<u32> {
+        self.home.take()
     }
 
     /// A reply that has come.

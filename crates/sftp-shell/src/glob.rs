@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use lh_sftp::Attrs;
 use lh_transfer::{glob_matches, has_magic, is_safe_name, join};
 
-use crate::remote::{Answer, Fault, Remote};
+use crate::remote::{Answer, Detail, Fault, Remote};
 use crate::words::unescape;
 
 /// Something that matched.
@@ -17,7 +17,7 @@ use crate::words::unescape;
 pub struct Match {
     /// Its path.
     pub path: Vec<u8>,
-    /// Its attributes, a symlink's own.
+    /// Its attributes, a symlink's own; none where only the name was wanted.
     pub attrs: Attrs,
 }
 
@@ -27,11 +27,12 @@ fn parts(pattern: &[u8]) -> (Vec<u8>, Vec<&[u8]>) {
     (start, pattern.split(|&byte| byte == b'/').filter(|part| !part.is_empty()).collect())
 }
 
-/// What of the server matches `pattern`, sorted by name. A pattern without magic matches what it names.
+/// What of the server matches `pattern`, sorted by name. A pattern without magic matches what it names. `detail`: what has to be known of what
+/// matches.
 ///
 /// # Errors
 /// The connection is gone. Directories that cannot be read hold nothing that matches.
-pub fn remote(remote: &mut Remote, pattern: &[u8]) -> Answer<Vec<Match>> {
+pub fn remote(remote: &mut Remote, pattern: &[u8], detail: Detail) -> Answer<Vec<Match>> {
     let mut found = Vec::new();
     let (start, parts) = parts(pattern);
     let mut todo = vec![(start, 0, None)];
@@ -55,7 +56,8 @@ pub fn remote(remote: &mut Remote, pattern: &[u8]) -> Answer<Vec<Match>> {
         };
         // Only directories, and links that may lead to one, have something below them.
         let last = part + 1 == parts.len();
-        each_match(remote, &path, wanted, &mut |Match { path, attrs }| {
+        let detail = if last { detail } else { Detail::Attrs };
+        each_match(remote, &path, wanted, detail, &mut |Match { path, attrs }| {
             if last || attrs.is_dir() || attrs.is_symlink() || attrs.permissions.is_none() {
                 todo.push((path, part + 1, Some(attrs)));
             }
@@ -73,10 +75,11 @@ pub fn each_match(
     remote: &mut Remote,
     path: &[u8],
     wanted: &[u8],
+    detail: Detail,
     each: &mut dyn FnMut(Match),
 ) -> Answer<()> {
     let listed = if path.is_empty() { b"." } else { path };
-    let listing = remote.list(listed, wanted, false, &mut |entry| {
+    let listing = remote.list(listed, wanted, detail, &mut |entry| {
         if is_safe_name(&entry.name) && glob_matches(wanted, &entry.name) {
             each(Match { path: join(path, &entry.name), attrs: entry.attrs });
         }

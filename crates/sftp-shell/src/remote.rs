@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use lh_sftp::batch::{LIST_LONG, Listing};
+use lh_sftp::batch::{LIST_LONG, LIST_NAMES, Listing};
 use lh_sftp::{
     Attrs, Handle, Limits, Name, ReplyBody, Request, Session, StatVfs, Status, StatusCode, extension,
 };
@@ -40,6 +40,17 @@ impl Fault {
     pub const fn is_missing(&self) -> bool {
         matches!(self, Self::Status(Status { code: StatusCode::NO_SUCH_FILE, .. }))
     }
+}
+
+/// What is to be told of the entries of a directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Detail {
+    /// Their names.
+    Names,
+    /// Their attributes too.
+    Attrs,
+    /// And the lines of `ls -l`, where the server has them.
+    Lines,
 }
 
 /// The answer to a question.
@@ -140,6 +151,10 @@ impl Remote {
 
     fn ask(&mut self, request: &Request<'_>) -> Answer<ReplyBody> {
         let id = self.send(request)?;
+        self.answer_to(id)
+    }
+
+    fn answer_to(&mut self, id: u32) -> Answer<ReplyBody> {
         match self.receive(id)? {
             ReplyBody::Status(status) if status.code != StatusCode::OK => Err(Fault::Status(status)),
             body => Ok(body),
@@ -174,7 +189,21 @@ impl Remote {
 
     /// The absolute path without symlinks.
     pub fn real_path(&mut self, path: &[u8]) -> Answer<Vec<u8>> {
-        match self.ask(&Request::Realpath { path })? {
+        let id = self.send(&Request::Realpath { path })?;
+        self.path_in(id)
+    }
+
+    /// Where the session starts.
+    pub fn home(&mut self) -> Answer<Vec<u8>> {
+        let asked = self.conversation.borrow_mut().take_home();
+        match asked {
+            Some(id) => self.path_in(id),
+            None => self.real_path(b"."),
+        }
+    }
+
+    fn path_in(&mut self, id: u32) -> Answer<Vec<u8>> {
+        match self.answer_to(id)? {
             ReplyBody::Names(names) => {
                 let [name] = <[Name; 1]>::try_from(names).map_err(|_| Fault::bad_message())?;
                 Ok(name.name)
@@ -207,22 +236,18 @@ impl Remote {
 
     /// Reads a directory, several READDIRs in flight, and gives each entry to `each`, in the server's order, as they
     /// arrive. Ends early when somebody presses ^C. Where the server can, it leaves out what does not match `pattern` (empty:
-    /// everything matches); the rest comes too where it cannot. The lines of `ls -l` may be missing unless they are `long`.
+    /// everything matches); the rest comes too where it cannot. More than the names may be missing unless it is wanted.
     pub fn list(
         &mut self,
         path: &[u8],
         pattern: &[u8],
-        long: bool,
+        detail: Detail,
         each: &mut dyn FnMut(Name),
     ) -> Answer<()> {
         let mut matched_there = false;
         let handle = if self.supports(extension::LIST_DIR) {
             matched_there = !pattern.is_empty();
-            let flags = if long { LIST_LONG } else { 0 };
-            let ReplyBody::Extended(fields) = self.ask(&Request::ListDir { path, pattern, flags })? else {
-                return Err(Fault::bad_message());
-            };
-            let Listing { handle, names } = Listing::read(&fields).map_err(|_| Fault::bad_message())?;
+            let Listing { handle, names } = self.list_there(path, pattern, detail)?;
             names.into_iter().for_each(&mut *each);
             if handle.is_empty() {
                 return Ok(());
@@ -241,6 +266,29 @@ impl Remote {
             _ => {}
         }
         outcome
+    }
+
+    /// Asks a server of ours for the beginning of a listing.
+    fn list_there(&mut self, path: &[u8], pattern: &[u8], detail: Detail) -> Answer<Listing> {
+        let flags = match detail {
+            Detail::Names => LIST_NAMES,
+            Detail::Attrs => 0,
+            Detail::Lines => LIST_LONG,
+        };
+        match self.ask(&Request::ListDir { path, pattern, flags }) {
+            Ok(ReplyBody::Extended(fields)) => {
+                let read = if detail == Detail::Names { Listing::read_short } else { Listing::read };
+                read(&fields).map_err(|_| Fault::bad_message())
+            }
+            Ok(_) => Err(Fault::bad_message()),
+            // One that is older.
+            Err(Fault::Status(Status { code: StatusCode::OP_UNSUPPORTED, .. }))
+                if detail == Detail::Names =>
+            {
+                self.list_there(path, pattern, Detail::Attrs)
+            }
+            Err(fault) => Err(fault),
+        }
     }
 
     /// Goes on with a listing to its end. `matched_there`: an answer without entries means that nothing has matched yet.

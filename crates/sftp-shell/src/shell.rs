@@ -111,7 +111,7 @@ impl Shell {
     /// # Errors
     /// The message: the server does not say where that is.
     pub fn new(mut remote: Remote, settings: Settings) -> Result<Self, String> {
-        match remote.real_path(b".") {
+        match remote.home() {
             Ok(home) => Ok(Self { remote, settings, directory: home.clone(), home }),
             Err(Fault::Lost) => Err(remote.loss().unwrap_or_default()),
             Err(_) => Err("Need cwd".to_owned()),

@@ -37,6 +37,9 @@ pub const PUT_OVER_LINKS: u32 = 8;
 /// `list-dir@longhaul`: fill in what `ls -l` would print.
 pub const LIST_LONG: u32 = 1;
 
+/// `list-dir@longhaul`: the first answer has names and nothing else ([`Listing::read_short`]).
+pub const LIST_NAMES: u32 = 2;
+
 /// The longest text a failure of a file carries.
 const MAX_TEXT: usize = 48;
 
@@ -272,12 +275,34 @@ impl Listing {
     /// They are not what the extension says.
     pub fn read(fields: &[u8]) -> Result<Self> {
         let mut reader = Reader::new(fields);
-        let handle = reader.string()?;
-        if handle.len() > crate::protocol::MAX_HANDLE {
-            return Err(WireError::Invalid { what: "handle longer than 256 bytes" });
-        }
-        Ok(Self { handle: handle.to_vec(), names: crate::reply::read_names(&mut reader)? })
+        Ok(Self { handle: read_handle(&mut reader)?, names: crate::reply::read_names(&mut reader)? })
     }
+
+    /// The same with [`LIST_NAMES`].
+    ///
+    /// # Errors
+    /// They are not what the extension says.
+    pub fn read_short(fields: &[u8]) -> Result<Self> {
+        let mut reader = Reader::new(fields);
+        let handle = read_handle(&mut reader)?;
+        let all = reader.string()?;
+        reader.finish()?;
+        let Some((0, names)) = all.split_last().map(|(last, names)| (*last, names)) else {
+            let empty = all.is_empty();
+            let cut = WireError::Invalid { what: "name without an end" };
+            return if empty { Ok(Self { handle, names: Vec::new() }) } else { Err(cut) };
+        };
+        let name = |name: &[u8]| Name { name: name.to_vec(), long_name: Vec::new(), attrs: Attrs::NONE };
+        Ok(Self { handle, names: names.split(|&byte| byte == 0).map(name).collect() })
+    }
+}
+
+fn read_handle(reader: &mut Reader<'_>) -> Result<Vec<u8>> {
+    let handle = reader.string()?;
+    if handle.len() > crate::protocol::MAX_HANDLE {
+        return Err(WireError::Invalid { what: "handle longer than 256 bytes" });
+    }
+    Ok(handle.to_vec())
 }
 
 pub(crate) fn bounded(count: u32) -> Result<usize> {

@@ -144,6 +144,14 @@ pub trait Directory {
         }
         Ok(None)
     }
+    /// The same for who wants to know names only: nothing need be looked at any closer.
+    fn next_name(
+        &mut self,
+        wanted: &dyn Fn(&[u8]) -> bool,
+        names: &mut usize,
+    ) -> io::Result<Option<Vec<u8>>> {
+        Ok(self.next_wanted(wanted, names)?.map(|entry| entry.name))
+    }
     /// fstat(2) of the directory itself.
     fn attrs(&mut self) -> io::Result<Attrs>;
     /// As [`FileSystem::set_attrs`].

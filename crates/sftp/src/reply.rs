@@ -241,6 +241,14 @@ impl ReplyWriter<'_> {
         });
     }
 
+    /// The same without anything but names, a zero byte behind each.
+    pub fn short_listing(&mut self, id: u32, handle: &[u8], names: &[u8]) {
+        self.extended(id, |out| {
+            out.put_string(handle);
+            out.put_string(names);
+        });
+    }
+
     /// EXTENDED_REPLY.
     pub fn extended(&mut self, id: u32, fill: impl FnOnce(&mut Vec<u8>)) {
         self.message(PacketType::EXTENDED_REPLY, id, fill);

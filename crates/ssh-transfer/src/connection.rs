@@ -4,8 +4,8 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use lh_client::{
-    AgentForward, Client, LogLevel, Options as ClientOptions, SessionChannel, SessionNote, SessionSetup,
-    Start, TICKET_REQUEST, TerminalUi, answer_by_default, connect_or_share,
+    AgentForward, Client, ClientError, LogLevel, Options as ClientOptions, SessionChannel, SessionNote,
+    SessionSetup, Start, TICKET_REQUEST, TerminalUi, answer_by_default, arrive_or_share,
 };
 use lh_config::client::Request;
 use lh_driver::{ChannelHandler, ChannelId, ChannelOptions, Control, ControlCx, ControlEvent};
@@ -28,7 +28,12 @@ pub struct Connection {
     options: ClientOptions,
     measure: Option<Measure>,
     asked: Asked,
+    /// What has been opened and not run.
+    begun: Option<Begun>,
 }
+
+/// The channel for one side of a job, unless none could be had, and who makes further connections.
+type Begun = (Result<ChannelId, String>, Option<Arc<Connector>>);
 
 impl Deref for Connection {
     type Target = Client;
@@ -46,6 +51,18 @@ impl DerefMut for Connection {
 impl Connection {
     /// Connects and logs in, or uses the connection of a master. `None` when it cannot be had: why has been said.
     pub fn log_in(request: &Request, ui: &mut TerminalUi) -> Option<Self> {
+        let mut connection = Self::arrive(request, ui)?;
+        connection.authenticate(ui).then_some(connection)
+    }
+
+    /// Logs in, where that is not done; false when it cannot be: why has been said. What has been [opened](Self::open) goes out with it.
+    pub fn authenticate(&mut self, ui: &mut TerminalUi) -> bool {
+        let result = self.client.log_in(ui);
+        result.map_err(|error| tell(&error, &self.options, ui)).is_ok()
+    }
+
+    /// The same but for the login, which [`authenticate`](Self::authenticate) does.
+    pub fn arrive(request: &Request, ui: &mut TerminalUi) -> Option<Self> {
         let options = match ClientOptions::load(request) {
             Ok(options) => options,
             Err(error) => {
@@ -53,18 +70,18 @@ impl Connection {
                 return None;
             }
         };
-        let mut client = match connect_or_share(&options, ui) {
+        let mut client = match arrive_or_share(&options, ui) {
             Ok(client) => client,
             Err(error) => {
-                if options.log_level >= LogLevel::Fatal {
-                    ui.say(&error.to_string());
-                }
+                tell(&error, &options, ui);
                 return None;
             }
         };
         mark_as_bulk(&mut client, &options);
         match client.agent_forward(&options, ui.voice(options.log_level)) {
-            Ok(agent) => Some(Self { client, agent, options, measure: None, asked: Asked::default() }),
+            Ok(agent) => {
+                Some(Self { client, agent, options, measure: None, asked: Asked::default(), begun: None })
+            }
             Err(error) => {
                 ui.say(&error.to_string());
                 None
@@ -107,15 +124,25 @@ impl Connection {
         (handler, connector)
     }
 
-    /// Runs one side of the job; false when the connection is of no more use. `channels` as for [`Connection::begin`].
-    pub fn carry_out(&mut self, job: &Job, side: Side, channels: Option<usize>, ui: &mut TerminalUi) -> bool {
+    /// Opens the channel for one side of the job. `channels` as for [`Connection::begin`].
+    pub fn open(&mut self, job: &Job, side: Side, channels: Option<usize>) {
         let start = Start::Subsystem("sftp".to_owned());
         let (handler, connector) = self.begin(job, side, channels, &start);
         let setup = self.setup(start);
-        let channel = match self.client.open_session(setup, &ChannelOptions::default(), Box::new(handler)) {
+        let channel = self.client.open_session(setup, &ChannelOptions::default(), Box::new(handler));
+        self.begun = Some((channel.map_err(|error| error.to_string()), connector));
+    }
+
+    /// Runs one side of the job, which is [opened](Self::open) where it has not been; false when the connection is of no more use.
+    pub fn carry_out(&mut self, job: &Job, side: Side, channels: Option<usize>, ui: &mut TerminalUi) -> bool {
+        if self.begun.is_none() {
+            self.open(job, side, channels);
+        }
+        let Some((channel, connector)) = self.begun.take() else { return false };
+        let channel = match channel {
             Ok(channel) => channel,
-            Err(error) => {
-                job.lost(side, &error.to_string());
+            Err(why) => {
+                job.lost(side, &why);
                 return false;
             }
         };
@@ -159,6 +186,13 @@ impl Connection {
         let mut control = Copying { agent: &self.agent, main, refused: None, status: None, connector, asked };
         let result = self.client.run(&mut control).map_err(|error| error.to_string());
         (result, control)
+    }
+}
+
+/// Says why there is no connection.
+fn tell(error: &ClientError, options: &ClientOptions, ui: &mut TerminalUi) {
+    if options.log_level >= LogLevel::Fatal {
+        ui.say(&error.to_string());
     }
 }
 

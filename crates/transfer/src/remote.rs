@@ -43,6 +43,8 @@ pub(crate) struct Remote {
     pending: VecDeque<Option<Awaited>>,
     first_id: u32,
     ready: bool,
+    /// The server takes what stands behind INIT.
+    early: bool,
     /// Part of a WRITE is sent; only its rest may follow.
     mid_message: bool,
     lost: Option<String>,
@@ -57,6 +59,7 @@ impl Remote {
             pending: VecDeque::new(),
             first_id: 0,
             ready: false,
+            early: false,
             mid_message: false,
             lost: None,
         }
@@ -82,9 +85,15 @@ impl Remote {
         self.pending.is_empty() && self.queued() == 0 && !self.mid_message
     }
 
-    /// Says hello. Call once, when the channel is open.
-    pub(crate) fn start(&mut self) {
+    /// Says hello. Call once, when the channel is open. `early`: the server takes what stands behind that.
+    pub(crate) fn start(&mut self, early: bool) {
         self.session.start(&mut self.queue);
+        self.early = early;
+    }
+
+    /// True where something may be asked though the server has not answered yet.
+    pub(crate) const fn early(&self) -> bool {
+        self.early && !self.ready
     }
 
     /// True when the server's version and extensions are known.
@@ -156,7 +165,7 @@ impl Remote {
             Op::BeginSum(handle) => Request::RunningSum { handle: remote(handle)?, finish: false },
             Op::EndSum(handle) => Request::RunningSum { handle: remote(handle)?, finish: true },
             Op::Mkdir { path, mode } => Request::Mkdir { path, attrs: Attrs::with_permissions(*mode) },
-            Op::List { path, pattern } if self.session.supports(extension::LIST_DIR) => {
+            Op::List { path, pattern } if self.early() || self.session.supports(extension::LIST_DIR) => {
                 shape = Shape::Listing;
                 Request::ListDir { path, pattern, flags: 0 }
             }

@@ -41,6 +41,49 @@ fn two_thousand_small_files_take_few_round_trips_whatever_the_server() {
     }
 }
 
+/// Of servers that take what stands behind the first words the paths are asked about in the first flight, and where nothing was the
+/// tree is in the second.
+///
+/// Covers: wire first-flight@longhaul
+#[test]
+fn the_first_file_waits_for_two_flights_where_the_server_bears_it() {
+    let temp = TempTree::new();
+    tree(&temp, 300, 100, 30);
+    temp.dir("there");
+    let rounds = |direction, target: &str, options: Options, early| {
+        let mut setup = Setup { early, ..Setup::default() };
+        let target = temp.join(format!("{target}-{direction:?}-{early}"));
+        let ended = copy_with(plan(direction, &temp.join("from"), &target), options, temp.path(), &mut setup);
+        same_tree(&temp.join("from"), &target, false);
+        ended.well().rounds
+    };
+    let options = || Options { recursive: true, ..Options::default() };
+    // The last round has nothing to send.
+    assert!(rounds(Direction::Upload, "to", options(), true) <= 3);
+    assert!(rounds(Direction::Download, "to", options(), true) <= 4);
+    assert!(rounds(Direction::Upload, "to", options(), false) <= 4);
+    assert!(rounds(Direction::Download, "to", options(), false) <= 6);
+    assert!(rounds(Direction::Upload, "kept", whole_tree(), true) <= 5, "folders get their times at the end");
+    assert!(rounds(Direction::Download, "kept", whole_tree(), true) <= 4);
+}
+
+/// Into a folder that is there, and beside something of that name.
+#[test]
+fn what_is_there_already_is_looked_at_first() {
+    for early in [false, true] {
+        let temp = TempTree::new();
+        tree(&temp, 30, 100, 10);
+        temp.file("to/from/1/old", 10);
+        temp.file("to/from/2/20", 9_000);
+        let mut setup = Setup { early, ..Setup::default() };
+        let plan = plan(Direction::Upload, &temp.join("from"), &temp.join("to"));
+        copy_with(plan, whole_tree(), temp.path(), &mut setup).well();
+        assert_eq!(std::fs::metadata(temp.join("to/from/1/old")).expect("left alone").len(), 10);
+        std::fs::remove_file(temp.join("to/from/1/old")).expect("removed");
+        same_tree(&temp.join("from"), &temp.join("to/from"), true);
+    }
+}
+
 #[test]
 fn many_directories_are_under_way_at_once() {
     let temp = TempTree::new();

@@ -26,6 +26,7 @@
 
 mod compress;
 mod config;
+mod early;
 mod epoch;
 mod error;
 mod event;

@@ -9,6 +9,7 @@ use lh_wire::msg::{Disconnect, Unimplemented};
 use lh_wire::{Message, PacketSink};
 
 use crate::compress::{Deflater, Inflater};
+use crate::early::Early;
 use crate::epoch::RawKeys;
 use crate::ext_info;
 use crate::ident::{self, Found};
@@ -43,6 +44,8 @@ pub struct Transport {
     /// Not KEX, queued between our KEXINIT and our NEWKEYS.
     pub(crate) held: VecDeque<Held>,
     pub(crate) held_bytes: usize,
+    /// Client, before the user is in; see [`keep_early`](Self::keep_early).
+    pub(crate) early: Option<Early>,
     pub(crate) deflater: Deflater,
     pub(crate) inflater: Inflater,
     /// Both without line ending.
@@ -132,6 +135,7 @@ impl Transport {
             events: VecDeque::new(),
             held: VecDeque::new(),
             held_bytes: 0,
+            early: None,
             deflater: Deflater::default(),
             inflater: Inflater::default(),
             our_ident: ident::ours(&config.software, &config.comments).into_bytes(),
@@ -494,6 +498,11 @@ impl Transport {
         self.session_proof.as_ref().map(|(key, signature)| (key.as_slice(), signature.as_slice()))
     }
 
+    /// The user is in.
+    pub const fn is_authenticated(&self) -> bool {
+        self.authenticated
+    }
+
     /// Which end this is.
     pub const fn role(&self) -> Role {
         self.config.role
@@ -521,6 +530,7 @@ impl PacketSink for Transport {
             _ if !self.is_open() => {}
             None => {}
             Some(number) if self.relayed && !CONNECTION.contains(number) => {}
+            Some(&number) if self.early.is_some() && self.kept_early(number, payload) => {}
             Some(&number) if self.must_hold(number) => self.hold(payload.to_vec()),
             Some(_) => {
                 self.transmit(payload, self.squeezing);
@@ -530,11 +540,11 @@ impl PacketSink for Transport {
     }
 
     fn payloads(&mut self, sizes: &mut [usize], fill: &mut dyn FnMut(&mut [IoSliceMut<'_>], &mut [usize])) {
-        if self.can_send_bulk() && !self.deflater.when.applies(self.squeezing) {
+        if self.early.is_none() && self.can_send_bulk() && !self.deflater.when.applies(self.squeezing) {
             self.send.push_many(sizes, fill);
             self.rekey_if_due();
         } else {
-            // Compressed, held back or thrown away: the payloads need a place of their own first.
+            // Compressed, kept, held back or thrown away: the payloads need a place of their own first.
             let mut collected: Vec<Vec<u8>> = Vec::new();
             collected.payloads(sizes, fill);
             for payload in collected {

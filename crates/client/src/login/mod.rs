@@ -40,6 +40,14 @@ pub(crate) trait Packets {
     /// The server is known to take requests one after the other however many come at once, and has said what it has to say before
     /// the first.
     fn takes_several(&mut self, log: &mut Log<'_>) -> Result<bool, ClientError>;
+    /// The server has said that keys are a way to log in there for users in general.
+    fn wants_keys(&self) -> bool {
+        false
+    }
+    /// The last request may log the user in: what is to be said on channels may follow it.
+    fn speak_early(&mut self) {}
+    /// It has not logged the user in.
+    fn early_dropped(&mut self) {}
     /// The descriptor that the packets come from, where there is one.
     fn descriptor(&self) -> Option<BorrowedFd<'_>>;
 }
@@ -167,6 +175,7 @@ impl Login<'_> {
                     return Ok(());
                 }
                 Event::ChooseMethod { methods, partial_success } => {
+                    self.packets.early_dropped();
                     if partial_success {
                         self.key_was_good(log);
                         log.verbose(&format!(
@@ -202,8 +211,8 @@ impl Login<'_> {
     }
 
     /// Sends the first request of all, and the first key behind it, without waiting in between: round trips are what a login over a
-    /// long path takes. What is sent is the same, in the same order. The key only where the user has named it for this host: servers
-    /// that want none count it among the failures that they allow.
+    /// long path takes. What is sent is the same, in the same order. The key only where the user has named it for this host, or the
+    /// server has said that it wants keys: servers that want none count it among the failures that they allow.
     fn go_ahead(&mut self, log: &mut Log<'_>) {
         self.machine.ahead(self.packets.sink());
         let config = self.config;
@@ -213,7 +222,8 @@ impl Login<'_> {
         let identities =
             self.identities.get_or_insert_with(|| Identities::gather(config.identities.clone(), log));
         // Nobody is asked for a passphrase before it is known that a key is wanted.
-        let Some(first) = identities.list.first().filter(|first| first.explicit) else { return };
+        let wanted = self.packets.wants_keys();
+        let Some(first) = identities.list.first().filter(|first| first.explicit || wanted) else { return };
         // What counts for this user the server may say only with its answer to `none`. With RSA that decides how to sign; with
         // another key, whether to.
         let server = self.packets.server_sig_algs();
@@ -340,6 +350,7 @@ impl Login<'_> {
             match identities.sign(index, &algorithm, &data, log) {
                 Ok(signature) => {
                     self.machine.signed_key(&algorithm, public.blob(), &signature, self.packets.sink());
+                    self.packets.speak_early();
                 }
                 Err(SignFailure::Skip) => return false,
             }
@@ -388,6 +399,7 @@ impl Login<'_> {
                 let data = self.machine.signature_data(algorithm, key);
                 if let Ok(signature) = identities.sign(index, algorithm, &data, log) {
                     self.machine.signed_key(algorithm, key, &signature, self.packets.sink());
+                    self.packets.speak_early();
                     return Ok(());
                 }
             }

@@ -12,6 +12,7 @@ use crate::testing::FakeUi;
 use crate::ui::LogLevel;
 
 /// A server that answers from a list.
+#[derive(Default)]
 struct Script {
     answers: VecDeque<Vec<u8>>,
     sent: Vec<Vec<u8>>,
@@ -20,6 +21,9 @@ struct Script {
     several: bool,
     /// How much had been sent when the first answer was waited for.
     before: Option<usize>,
+    wants_keys: bool,
+    /// What was asked for about messages for channels.
+    early: Vec<&'static str>,
 }
 
 impl Packets for Script {
@@ -38,6 +42,18 @@ impl Packets for Script {
         self.bound.clone()
     }
 
+    fn wants_keys(&self) -> bool {
+        self.wants_keys
+    }
+
+    fn speak_early(&mut self) {
+        self.early.push("said");
+    }
+
+    fn early_dropped(&mut self) {
+        self.early.push("dropped");
+    }
+
     fn takes_several(&mut self, _log: &mut Log<'_>) -> Result<bool, ClientError> {
         Ok(self.several)
     }
@@ -51,7 +67,7 @@ impl Script {
     fn new(answers: Vec<Vec<u8>>) -> Self {
         let mut all = VecDeque::from([ServiceAccept::new(b"ssh-userauth").to_payload()]);
         all.extend(answers);
-        Self { answers: all, sent: Vec::new(), sig_algs: None, bound: None, several: false, before: None }
+        Self { answers: all, ..Self::default() }
     }
 
     /// Method names of what was sent, the service request left out.
@@ -284,6 +300,21 @@ fn a_key_that_was_named_goes_out_with_the_first_request() {
     let mut script = Script::new(vec![failure("publickey", false), success()]);
     assert_eq!(run(&mut script, &config, &[]).0, Ok(()));
     assert_eq!((script.before, script.methods()), (Some(1), vec!["none".to_owned(), "publickey".to_owned()]));
+}
+
+/// A server that has said that keys are a way to log in there for users in general, and bears what follows one.
+///
+/// Covers: wire first-flight@longhaul
+#[test]
+fn a_key_that_nobody_named_goes_out_with_the_first_request_where_keys_are_wanted() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let config = with_key(key_file(&folder, "k", None), false);
+    let answers = || vec![failure("publickey", false), failure("publickey", false)];
+    let mut script = Script { several: true, wants_keys: true, ..Script::new(answers()) };
+    assert!(run(&mut script, &config, &[]).0.is_err());
+    assert_eq!((script.before, script.methods()), (Some(3), vec!["none".to_owned(), "publickey".to_owned()]));
+    // What is said early stands behind the signature, and is dropped with it, not with `none`.
+    assert_eq!(script.early, ["said", "dropped"]);
 }
 
 #[test]

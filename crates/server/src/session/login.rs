@@ -16,6 +16,9 @@ use crate::questions::{Decision, Question, Talk, TalkError};
 /// How long to try to tell the client why it is turned away.
 const GOODBYE: Duration = Duration::from_secs(2);
 
+/// What a client may say too early on a connection (`first-flight@longhaul`): the first channel's window behind each of some keys.
+const MOST_EARLY: usize = 256 << 10;
+
 /// Why there was no login. It has been logged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NoLogin {
@@ -119,7 +122,8 @@ pub(super) fn log_in(
                 if first {
                     let transport = link.transport_ref();
                     let session_id = transport.session_id().unwrap_or_default();
-                    server = Some(Server::new(session_id, transport.host_key().unwrap_or_default()));
+                    let host_key = transport.host_key().unwrap_or_default();
+                    server.insert(Server::new(session_id, host_key)).bear_early(MOST_EARLY);
                 }
             }
             Event::Packet(payload) => {

@@ -42,7 +42,7 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use lh_auth::TICKET;
+use lh_auth::{FIRST_FLIGHT, FirstFlight, TICKET};
 use lh_config::ConnectionFacts;
 use lh_config::server_table::ServerSettings;
 use lh_driver::Stream;
@@ -212,6 +212,8 @@ impl Common {
         let moduli = settings.moduli_file.value.as_deref().filter(|_| needs_moduli);
         let host_keys = &self.session.host_keys;
         let host_keys = host_keys.iter().map(|key| crate::host_keys::for_transport(key, sha1)).collect();
+        let keys = settings.pubkey_authentication.value && settings.authentication_methods.0.is_empty();
+        let first_flight = FirstFlight { window: FirstFlight::WINDOW, keys };
         Config {
             algorithms,
             rekey: RekeyLimit {
@@ -221,11 +223,15 @@ impl Common {
             moduli: moduli.and_then(|path| std::fs::read_to_string(path).ok()),
             server_sig_algs: names::user_key_algorithms(settings),
             // The names RFC 9987 registers for agent forwarding are understood.
-            extensions: [(lh_agent::names::AGENT_FORWARD, true), (TICKET, settings.longhaul_tickets.value)]
-                .into_iter()
-                .filter(|(_, offered)| *offered)
-                .map(|(name, _)| (name.to_owned(), b"0".to_vec()))
-                .collect(),
+            extensions: [
+                (lh_agent::names::AGENT_FORWARD, "0".to_owned()),
+                (FIRST_FLIGHT, first_flight.encode()),
+                (TICKET, "0".to_owned()),
+            ]
+            .into_iter()
+            .filter(|(name, _)| *name != TICKET || settings.longhaul_tickets.value)
+            .map(|(name, value)| (name.to_owned(), value.into_bytes()))
+            .collect(),
             comments: settings.version_addendum.command().map(str::to_owned).unwrap_or_default(),
             ..Config::server(host_keys)
         }

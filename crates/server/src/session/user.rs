@@ -9,6 +9,7 @@ use std::os::unix::net::UnixStream;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use lh_auth::FirstFlight;
 use lh_config::accounting::TransferLog;
 use lh_config::server_table::ServerSettings;
 use lh_config::server_values::PermitUserEnvironment;
@@ -146,6 +147,7 @@ fn serve(shared: Rc<Shared>, link: Link, host_keys: Vec<lh_crypto::PublicKey>) -
     if let Some(interval) = shared.settings.client_alive_interval.value.duration() {
         driver.set_keepalive(interval, shared.settings.client_alive_count_max.value);
     }
+    driver.control().connection().keep_first(FirstFlight::WINDOW);
     serving.count(&mut driver.control());
     serving.announce_host_keys(&mut driver.control());
     let end = driver.run(&mut serving);

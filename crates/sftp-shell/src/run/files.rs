@@ -5,7 +5,7 @@ use lh_sftp::{Attrs, OpenFlags, Request, extension};
 
 use super::{Outcome, absolute, absolute_pattern, failed};
 use crate::command::Attribute;
-use crate::remote::{Answer, Fault};
+use crate::remote::{Answer, Detail, Fault};
 use crate::shell::{Failed, Shell};
 use crate::words::unescape;
 use crate::{glob, print, say};
@@ -33,7 +33,7 @@ impl Shell {
     /// What matches; a pattern that matches nothing stands for itself.
     fn matching(&mut self, pattern: &[u8]) -> Answer<Vec<Vec<u8>>> {
         let pattern = absolute_pattern(pattern, &self.directory);
-        let found = glob::remote(&mut self.remote, &pattern)?;
+        let found = glob::remote(&mut self.remote, &pattern, Detail::Attrs)?;
         if found.is_empty() {
             return Ok(vec![unescape(&pattern)]);
         }

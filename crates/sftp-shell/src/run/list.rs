@@ -9,7 +9,7 @@ use super::{Outcome, absolute, absolute_pattern, failed};
 use crate::command::ListFlags;
 use crate::glob::{self, Match};
 use crate::listing::{self, Item, Owners};
-use crate::remote::{Answer, Fault};
+use crate::remote::{Answer, Detail, Fault};
 use crate::shell::{Failed, Shell};
 use crate::words::unescape;
 use crate::{print, say};
@@ -34,7 +34,11 @@ impl Shell {
                 Some(found) => found,
                 None => return Ok(()),
             },
-            None => glob::remote(&mut self.remote, &wanted)?,
+            None => {
+                let mut found = glob::remote(&mut self.remote, &wanted, flags.detail())?;
+                self.look_at_one(&mut found)?;
+                found
+            }
         };
         match &found[..] {
             [] => {
@@ -74,25 +78,41 @@ impl Shell {
         part: &[u8],
         shown: &dyn Fn(&[u8]) -> Vec<u8>,
     ) -> Answer<Option<Vec<Match>>> {
-        let mut first = None;
+        let mut first: Vec<Match> = Vec::new();
         let mut count = 0;
         let show = |found: &Match| print(&printable(&shown(&found.path)));
-        glob::each_match(&mut self.remote, parent, part, &mut |found| {
+        // A name takes a tenth of what attributes take on the wire, and the server need not look at the file.
+        glob::each_match(&mut self.remote, parent, part, Detail::Names, &mut |found| {
             count += 1;
             if count == 1 {
-                first = Some(found);
+                first.push(found);
                 return;
             }
-            first.take().iter().for_each(show);
+            first.drain(..).for_each(|found| show(&found));
             show(&found);
         })?;
-        Ok((count < 2).then(|| first.into_iter().collect()))
+        self.look_at_one(&mut first)?;
+        Ok((count < 2).then_some(first))
+    }
+
+    /// What is one thing alone is shown as what it is.
+    fn look_at_one(&mut self, found: &mut [Match]) -> Answer<()> {
+        if let [one] = found
+            && one.attrs == lh_sftp::Attrs::NONE
+        {
+            match self.remote.attrs(&one.path, false) {
+                Err(Fault::Lost) => return Err(Fault::Lost),
+                known => one.attrs = known.unwrap_or(one.attrs),
+            }
+        }
+        Ok(())
     }
 
     /// Lists what is in `path`; each name is shown with `prefix` in front.
     fn list_directory(&mut self, flags: ListFlags, path: &[u8], prefix: &[u8]) -> Outcome {
         let mut items = Vec::new();
-        let listed = self.remote.list(path, b"", flags.long, &mut |entry| {
+        let detail = if flags.long { Detail::Lines } else { flags.detail() };
+        let listed = self.remote.list(path, b"", detail, &mut |entry| {
             if flags.all || !entry.name.starts_with(b".") {
                 let name = [prefix, &entry.name].concat();
                 let item = Item { name, long_name: Some(entry.long_name), attrs: entry.attrs };

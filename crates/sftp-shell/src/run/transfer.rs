@@ -9,6 +9,7 @@ use lh_transfer::{Direction, Options, base_name, join};
 
 use super::{Outcome, absolute};
 use crate::command::CopyFlags;
+use crate::remote::Detail;
 use crate::shell::{Failed, Shell};
 use crate::show::Show;
 use crate::words::{escaped, unescape};
@@ -50,7 +51,7 @@ impl Shell {
         pattern: &[u8],
         target: Option<&[u8]>,
     ) -> Outcome {
-        let found = glob::remote(&mut self.remote, pattern)?;
+        let found = glob::remote(&mut self.remote, pattern, Detail::Attrs)?;
         if found.is_empty() {
             say(&format!("File \"{}\" not found.", printable(&unescape(pattern))));
             return Err(Failed::Command);

@@ -101,6 +101,25 @@ impl LocalDir {
     }
 }
 
+impl LocalDir {
+    /// See [`Directory::next_wanted`].
+    fn find(
+        &mut self,
+        wanted: &dyn Fn(&[u8]) -> bool,
+        names: &mut usize,
+    ) -> io::Result<Option<fs::DirEntry>> {
+        while *names > 0 {
+            let Some(entry) = self.dir.read() else { break };
+            let entry = entry?;
+            *names -= 1;
+            if wanted(entry.file_name().to_bytes()) {
+                return Ok(Some(entry));
+            }
+        }
+        Ok(None)
+    }
+}
+
 impl Directory for LocalDir {
     fn next_entry(&mut self) -> io::Result<Option<DirEntry>> {
         let mut names = usize::MAX;
@@ -112,13 +131,7 @@ impl Directory for LocalDir {
         wanted: &dyn Fn(&[u8]) -> bool,
         names: &mut usize,
     ) -> io::Result<Option<DirEntry>> {
-        while *names > 0 {
-            let Some(entry) = self.dir.read() else { break };
-            let entry = entry?;
-            *names -= 1;
-            if !wanted(entry.file_name().to_bytes()) {
-                continue;
-            }
+        while let Some(entry) = self.find(wanted, names)? {
             // An entry that is gone meanwhile, or may not be looked at, is left out, as sftp-server does.
             let Ok(stat) = fs::statat(self.dir.fd()?, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW) else {
                 continue;
@@ -130,6 +143,14 @@ impl Directory for LocalDir {
             }));
         }
         Ok(None)
+    }
+
+    fn next_name(
+        &mut self,
+        wanted: &dyn Fn(&[u8]) -> bool,
+        names: &mut usize,
+    ) -> io::Result<Option<Vec<u8>>> {
+        Ok(self.find(wanted, names)?.map(|entry| entry.file_name().to_bytes().to_vec()))
     }
 
     fn attrs(&mut self) -> io::Result<Attrs> {

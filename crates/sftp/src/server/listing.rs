@@ -5,7 +5,7 @@ use std::io;
 use super::handles::{Open, OpenDir};
 use super::log::Shown;
 use super::{LogLevel, Server, long_name};
-use crate::batch::LIST_LONG;
+use crate::batch::{LIST_LONG, LIST_NAMES};
 use crate::reply::write_name;
 use crate::{StatusCode, glob};
 
@@ -66,10 +66,13 @@ impl Server {
     }
 
     pub(super) fn serve_list_dir(&mut self, id: u32, path: &[u8], pattern: &[u8], flags: u32) {
-        if flags & !LIST_LONG != 0 {
+        if flags & !(LIST_LONG | LIST_NAMES) != 0 {
             return self.reply_status(id, StatusCode::OP_UNSUPPORTED);
         }
         let Some(mut dir) = self.open_dir(id, path, pattern, flags & LIST_LONG != 0) else { return };
+        if flags & LIST_NAMES != 0 {
+            return self.list_names(id, dir);
+        }
         let now = self.lookup.now();
         let names = &mut self.names;
         let lookup = &mut *self.lookup;
@@ -86,6 +89,35 @@ impl Server {
                 self.reply().listing(id, &handle, got.count, &got.entries);
             }
             Err(error) => self.reply_error(id, &error),
+        }
+    }
+
+    /// What `ls` without `-l` shows is a tenth of what attributes take, and need not be looked at.
+    fn list_names(&mut self, id: u32, mut open: OpenDir) {
+        let OpenDir { dir, pattern, .. } = &mut open;
+        let wanted = |name: &[u8]| pattern.is_empty() || glob::matches(pattern, name);
+        let (mut found, mut names) = (Vec::new(), NAMES_MATCHED);
+        let ended = loop {
+            match dir.next_name(&wanted, &mut names) {
+                Ok(Some(name)) => {
+                    found.extend_from_slice(&name);
+                    found.push(0);
+                }
+                Ok(None) => break names > 0,
+                Err(error) if found.is_empty() => return self.reply_error(id, &error),
+                // It will show again when the client asks for more.
+                Err(_) => break false,
+            }
+            if found.len() >= LISTING_SIZE {
+                break false;
+            }
+        };
+        if ended {
+            self.log_close(Open::Dir(open), false);
+            self.reply().short_listing(id, b"", &found);
+        } else {
+            let handle = self.handles.insert(Open::Dir(open));
+            self.reply().short_listing(id, &handle, &found);
         }
     }
 }

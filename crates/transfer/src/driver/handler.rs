@@ -58,6 +58,9 @@ impl JobHandler {
 
     pub(super) fn run(&mut self, cx: &mut ChannelCx<'_>) {
         let now = cx.now();
+        if self.signals.is_none() && !self.closed && (self.lane, self.connection) == (Some(0), 0) {
+            self.signals = self.job.signals();
+        }
         let mut guard = self.job.lock();
         let state = &mut *guard;
         if state.over.contains(&self.connection) {
@@ -73,7 +76,8 @@ impl JobHandler {
         }
         self.open_more(state, cx);
         self.look_at_load(state, cx);
-        let redraw = state.follow(now);
+        // Before somebody is logged in there is nothing to show.
+        let redraw = if cx.is_promised() { None } else { state.follow(now) };
         self.deadline = [state.engine.next_deadline(), redraw].into_iter().flatten().min();
         let finished = state.is_over();
         let other = if self.side == Side::Source { Side::Target } else { Side::Source };
@@ -105,11 +109,15 @@ impl JobHandler {
         }
     }
 
-    pub(super) fn opened(&mut self, id: ChannelId) {
+    pub(super) fn opened(&mut self, id: ChannelId, early: bool) {
         let state = &mut *self.job.lock();
         let lane = match self.lane {
             Some(lane) => {
-                state.engine.open(self.side);
+                if early {
+                    state.engine.open_early(self.side);
+                } else {
+                    state.engine.open(self.side);
+                }
                 lane
             }
             None => *self.lane.insert(state.engine.open_lane()),
@@ -215,7 +223,7 @@ impl ChannelHandler for JobHandler {
         match event {
             // Whoever asked for the subsystem did so before; its answer need not be waited for.
             ChannelEvent::Opened { .. } => {
-                self.opened(cx.id());
+                self.opened(cx.id(), cx.is_promised());
                 self.run(cx);
             }
             ChannelEvent::Data { ext: None, data } => {

@@ -76,7 +76,7 @@ impl Job {
 impl JobHandler {
     /// Begins on a channel that is open already, and is not closed at the end.
     pub fn take_over(&mut self, cx: &mut ChannelCx<'_>) {
-        self.opened(cx.id());
+        self.opened(cx.id(), false);
         self.run(cx);
     }
 

@@ -137,7 +137,6 @@ impl Job {
 
     /// The handler for the SFTP channel of `side`. It stops its driver, with 0, when the copy is finished.
     pub fn handler(&self, side: Side) -> JobHandler {
-        let signals = self.shared.signals.lock().unwrap_or_else(PoisonError::into_inner).clone();
         JobHandler {
             job: self.clone(),
             side,
@@ -148,7 +147,7 @@ impl Job {
             further: None,
             deadline: None,
             closed: false,
-            signals,
+            signals: self.signals(),
         }
     }
 
@@ -220,6 +219,10 @@ impl Job {
         self.lock().report.event(Event::Told { text }, Instant::now());
     }
 
+    fn signals(&self) -> Option<Arc<Signals>> {
+        self.shared.signals.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     fn bell(&self, connection: usize) -> Option<Arc<Bell>> {
         let bells = self.shared.bells.lock().unwrap_or_else(PoisonError::into_inner);
         bells.get(connection).cloned().filter(|_| !self.shared.relay)
@@ -249,6 +252,13 @@ impl Job {
     /// Signals that stop the copy where it is, on this driver's thread; `None` to stop listening to them.
     pub fn stop_on(&self, signals: Option<Arc<Signals>>) {
         *self.shared.signals.lock().unwrap_or_else(PoisonError::into_inner) = signals;
+        // Handlers may be there already.
+        self.ring(|_| true);
+    }
+
+    /// The copy has not begun, and will not: there was no login.
+    pub fn forget(&self) {
+        self.lock().engine.leave_unbegun();
     }
 
     /// True when a signal has stopped the copy: what is unfinished was left to be gone on with.

@@ -267,7 +267,9 @@ impl Engine {
             Direction::Upload => (Side::Target, Op::PutFiles { flags, count, files: &message }),
             _ => (Side::Source, Op::GetFiles { kinds, count, files: &message }),
         };
-        let lane = if side == self.striped_side() { self.idlest_lane() } else { 0 };
+        // What goes into a directory that is being made goes behind the order to make it.
+        let alone = side != self.striped_side() || self.waiting.presumed > 0;
+        let lane = if alone { 0 } else { self.idlest_lane() };
         self.perform_on(lane, op, Token::Batch(key));
         self.batches.message = message;
         self.batches.message.clear();
@@ -445,7 +447,10 @@ impl Engine {
         if fault.kind != FaultKind::Lost {
             let of_source = matches!(deed, Deed::OpenSource | Deed::ReadSource);
             let path = if of_source { &small.item.source } else { &small.item.target };
-            self.fail(wording::failed(self.plan.direction, deed, path, fault));
+            let text = wording::failed(self.plan.direction, deed, path, fault);
+            if !self.told_by_dir(small.item.parent, &text) {
+                self.fail(text);
+            }
         }
         self.child_finished(small.item.parent);
     }

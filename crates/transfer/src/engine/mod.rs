@@ -5,6 +5,7 @@
 //! | [`adopt`] | working on a session that somebody else has opened, and giving it back |
 //! | [`prepare`] | the target and the sources: `~`, patterns, is it a directory |
 //! | [`dirs`] | directories: listing, making, finishing |
+//! | [`early`] | what is asked and done before it is known to be right |
 //! | [`files`] | one file from stat to close |
 //! | [`mod@place`] | the name under which a file grows, and its way to the final one |
 //! | [`check`] | is what is there already right, is what was written right |
@@ -26,6 +27,7 @@ mod check;
 mod connections;
 mod data;
 mod dirs;
+mod early;
 mod extras;
 mod file;
 mod files;
@@ -129,6 +131,7 @@ pub struct Engine {
     done: VecDeque<(Token, Outcome)>,
     events: VecDeque<Event>,
     prepare: Prepare,
+    early: early::Early,
     files: Table<File>,
     dirs: Table<Dir>,
     /// Directories that still have entries to be started; the deepest is last.
@@ -218,6 +221,7 @@ impl Engine {
             done: VecDeque::new(),
             events: VecDeque::new(),
             prepare: Prepare::new(&plan),
+            early: early::Early::default(),
             files: Table::new(),
             dirs: Table::new(),
             walk: Vec::new(),
@@ -257,11 +261,27 @@ impl Engine {
         }
     }
 
+    /// Nothing has been done and nothing will be.
+    pub fn leave_unbegun(&mut self) {
+        if let Some(journal) = self.journal.take() {
+            journal.leave();
+        }
+    }
+
     /// The channel of a remote end is open and the SFTP subsystem runs on it.
     pub fn open(&mut self, side: Side) {
+        self.open_as(side, false);
+    }
+
+    /// The same with a server that takes what stands behind the first words, before it has answered them.
+    pub fn open_early(&mut self, side: Side) {
+        self.open_as(side, true);
+    }
+
+    fn open_as(&mut self, side: Side, early: bool) {
         let at = side as usize;
         if let (false, Some(remote)) = (self.opened[at], self.remote(side)) {
-            remote.start();
+            remote.start(early);
             self.opened[at] = true;
         }
     }

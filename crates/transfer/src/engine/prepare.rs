@@ -6,6 +6,7 @@ use lh_sftp::glob::{has_magic, unescape};
 
 use crate::end::{Done, Fault, FaultKind, Info, Kind, Op, Outcome};
 use crate::names::{RemotePath, base_name, display_name, join, remote_path};
+use crate::remote::Remote;
 use crate::table::{Key, Table};
 use crate::wording::{self, Deed};
 use crate::{Direction, Plan};
@@ -25,6 +26,11 @@ pub(crate) enum PrepareStep {
     SourceStat(usize),
     /// Of the path as it was typed, backslashes and all.
     SourceStatTyped(usize),
+    /// Its path without symlinks, and what is in it if it is a directory.
+    SourceReal(usize),
+    SourceList(usize),
+    /// Whether there is something below the target that a source would replace.
+    BelowTarget(usize),
     GlobOpen(Key),
     GlobList(Key),
     GlobStat(Key),
@@ -96,6 +102,11 @@ impl Prepare {
         self.next >= self.sources.len()
     }
 
+    /// The path of a source, `~` resolved.
+    pub(super) fn source_path(&self, at: usize) -> &[u8] {
+        self.sources.get(at).map_or(b"", |source| &source.path)
+    }
+
     /// Gives up; returns how many sources had not been handed on.
     pub(super) fn abandon(&mut self) -> usize {
         let left = self.sources.len().saturating_sub(self.next);
@@ -109,10 +120,13 @@ impl Engine {
     pub(super) fn prepare_more(&mut self) {
         if !self.prepare.begun {
             let ends = [&self.source, &self.target];
-            if !ends.into_iter().flatten().all(|remote| remote.ready() || remote.lost()) {
+            let early = self.can_ask_early();
+            let can_ask = |remote: &Remote| remote.ready() || remote.lost() || (early && remote.early());
+            if !ends.into_iter().flatten().all(can_ask) {
                 return;
             }
             self.prepare.begun = true;
+            self.ask_for_full_attrs_early();
             self.prepare_target();
             for at in 0..self.prepare.sources.len() {
                 self.prepare_source(at);
@@ -137,6 +151,7 @@ impl Engine {
     fn stat_target(&mut self, path: Vec<u8>) {
         self.plan.target = path.clone();
         self.start(Side::Target, Op::Stat(&path), Token::Prepare(PrepareStep::TargetStat));
+        self.look_below_target();
     }
 
     fn make_target(&mut self) {
@@ -180,6 +195,7 @@ impl Engine {
         } else {
             let token = Token::Prepare(PrepareStep::SourceStat(at));
             self.start(Side::Source, Op::Stat(&unescape(&path)), token);
+            self.look_into_source(at);
         }
     }
 
@@ -234,6 +250,9 @@ impl Engine {
                 }
                 outcome => self.source_failed(at, fault_of(outcome)),
             },
+            PrepareStep::SourceReal(at) => self.source_real(at, outcome),
+            PrepareStep::SourceList(at) => self.source_list(at, outcome),
+            PrepareStep::BelowTarget(at) => self.below_target(at, &outcome),
             PrepareStep::GlobOpen(key) => self.glob_opened(key, outcome),
             PrepareStep::GlobList(key) => self.glob_listed(key, outcome),
             PrepareStep::GlobStat(key) => {
@@ -262,6 +281,7 @@ impl Engine {
             // What cannot be seen may still be written to: the OPEN will tell.
             Err(_) => (false, false),
         };
+        self.note_absent(self.plan.target.clone(), &outcome);
         // What an attempt that was cut off has made does not change what the command means.
         let (exists, dir) = match &mut self.journal {
             // A folder to put things into means the same before and after.

@@ -267,6 +267,13 @@ impl Journal {
         }
     }
 
+    /// The copy has not begun: leaves nothing behind that was not there.
+    pub(crate) fn leave(self) {
+        if self.done.is_empty() && self.parts.is_empty() && self.new.is_empty() {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+
     /// The copy has come to its end: there is nothing to go on with.
     pub(crate) fn remove(self) {
         let _ = std::fs::remove_file(&self.path);

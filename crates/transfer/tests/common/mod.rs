@@ -34,6 +34,8 @@ pub struct Setup {
     pub faults: Faults,
     /// The server is of another make: it has none of our extensions.
     pub stock: bool,
+    /// The server takes what stands behind the first words.
+    pub early: bool,
     /// Files and directories the server keeps open at a time.
     pub max_handles: Option<u64>,
     /// What a round trip takes.
@@ -55,6 +57,7 @@ impl Default for Setup {
             kill_after: None,
             faults: Faults::default(),
             stock: false,
+            early: false,
             max_handles: None,
             rtt: Duration::ZERO,
             lanes: 0,
@@ -179,7 +182,11 @@ pub fn copy_with(plan: Plan, options: Options, server_root: &Path, setup: &mut S
     }
     let mut ends: Vec<End> = Vec::new();
     for &side in sides {
-        engine.open(side);
+        if setup.early {
+            engine.open_early(side);
+        } else {
+            engine.open(side);
+        }
         ends.push(End::new(side, 0, server_root, setup));
     }
     let mut ended = Ended {

@@ -1,6 +1,7 @@
 //! Two transports on a virtual link, in virtual time.
 
 mod compression;
+mod early;
 mod freezing;
 mod handshake;
 mod hostile;

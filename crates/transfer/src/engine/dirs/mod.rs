@@ -73,8 +73,14 @@ pub(super) struct Dir {
     created: bool,
     /// Making or listing it failed; what is below is not copied.
     failed: bool,
+    /// Nothing was there before: it is worked in before it is known to be made.
+    presumed: bool,
+    /// It was, and could not be made: what has failed in it so far, to be told if it is there after all.
+    doubts: Option<Vec<String>>,
     /// Why it could not be made, while it is being looked at what is there.
     mkdir_fault: Option<Fault>,
+    /// Told.
+    mkdir_failed: bool,
     /// Counted in `Engine::starting_dirs`.
     starting: bool,
     handle: Option<Handle>,
@@ -120,6 +126,20 @@ impl Dir {
         self.subdirs.clear();
     }
 
+    /// It is as good as made.
+    pub(super) const fn presumed(&self) -> bool {
+        self.presumed && !self.failed && self.doubts.is_none()
+    }
+
+    /// Something in it has failed. True where it is the directory that tells why, or may be.
+    pub(super) fn doubt(&mut self, text: &str) -> bool {
+        match &mut self.doubts {
+            Some(doubts) => doubts.push(text.to_owned()),
+            None => return self.presumed && self.failed && self.mkdir_failed,
+        }
+        true
+    }
+
     /// It did not exist before: nothing can be in it but what this copy puts there.
     pub(super) const fn created(&self) -> bool {
         self.created
@@ -152,6 +172,8 @@ pub(super) struct Waiting {
     open_dirs: usize,
     /// Parts of listings that are awaited.
     lists: u32,
+    /// Directories that are worked in and not known to be made.
+    pub(super) presumed: usize,
 }
 
 impl Engine {
@@ -250,12 +272,16 @@ impl Engine {
         }
         let above = item.parent.and_then(|parent| self.dirs.get(parent)).map(|dir| &dir.relative);
         let relative = above.map_or_else(Vec::new, |above| join(above, crate::base_name(&item.source)));
+        let presumed = self.presumes(&item);
         let dir = Dir {
             item,
             extras: Extras::default(),
-            ready: false,
+            ready: presumed,
             created: false,
             failed: false,
+            presumed,
+            doubts: None,
+            mkdir_failed: false,
             mkdir_fault: None,
             starting: true,
             handle: None,
@@ -277,6 +303,7 @@ impl Engine {
         self.starting_dirs += 1;
         self.waiting.open_dirs += 1;
         self.waiting.lists += 1;
+        self.waiting.presumed += usize::from(presumed);
         self.walk.push(key);
         if self.options.announce {
             let shown = self.dirs.get(key).and_then(|dir| dir.real.clone());
@@ -288,8 +315,10 @@ impl Engine {
         } else {
             self.start(Side::Target, Op::Mkdir { path: &target, mode }, Token::Dir(key, DirStep::Mkdir));
         }
-        let list = Op::List { path: &source, pattern: b"" };
-        self.start(Side::Source, list, Token::Dir(key, DirStep::List));
+        if !self.take_list(key, &source) {
+            let list = Op::List { path: &source, pattern: b"" };
+            self.start(Side::Source, list, Token::Dir(key, DirStep::List));
+        }
     }
 
     /// True when the directory contains, or is, one that it is being copied as part of.
@@ -317,6 +346,9 @@ impl Engine {
         let inside = self.dirs.get(key).is_some_and(|dir| self.follows_no_links(&dir.item));
         let Some(dir) = self.dirs.get_mut(key) else { return };
         dir.outstanding -= 1;
+        if matches!(step, DirStep::Mkdir) && dir.presumed {
+            self.waiting.presumed -= 1;
+        }
         match step {
             DirStep::Mkdir => match outcome {
                 Ok(_) => {
@@ -325,6 +357,10 @@ impl Engine {
                 }
                 Err(fault) if fault.kind == FaultKind::Lost => drop(self.abandon_dir(key)),
                 Err(fault) => {
+                    if dir.presumed {
+                        dir.ready = false;
+                        dir.doubts = Some(Vec::new());
+                    }
                     // SFTP has no code for "exists": look. The reason is kept for the case that it does not.
                     dir.outstanding += 1;
                     let target = dir.item.target.clone();
@@ -373,23 +409,27 @@ impl Engine {
     fn checked(&mut self, key: Key, outcome: Outcome) {
         let Some(dir) = self.dirs.get_mut(key) else { return };
         let making = dir.mkdir_fault.take();
+        let doubts = dir.doubts.take().unwrap_or_default();
         let fault = match outcome {
             Ok(Done::Info(info)) if matches!(info.kind, Kind::Dir | Kind::Unknown) => {
                 dir.ready = true;
-                return;
+                // Somebody else has made it.
+                return doubts.into_iter().for_each(|text| self.fail(text));
             }
             Ok(_) => None,
             Err(fault) => Some(making.unwrap_or(fault)),
         };
-        let target = dir.item.target.clone();
+        dir.mkdir_failed = true;
+        let (target, parent) = (dir.item.target.clone(), dir.item.parent);
         self.abandon_dir(key);
         self.list_more(key);
-        match fault {
-            None => self.fail(format!("\"{}\" exists but is not a directory", display_name(&target))),
-            Some(fault) if fault.kind == FaultKind::Lost => {}
-            Some(fault) => {
-                self.fail(wording::failed(self.plan.direction, Deed::MakeDir, &target, &fault));
-            }
+        let text = match fault {
+            None => format!("\"{}\" exists but is not a directory", display_name(&target)),
+            Some(fault) if fault.kind == FaultKind::Lost => return,
+            Some(fault) => wording::failed(self.plan.direction, Deed::MakeDir, &target, &fault),
+        };
+        if !self.told_by_dir(parent, &text) {
+            self.fail(text);
         }
     }
 

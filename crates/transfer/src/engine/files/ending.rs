@@ -155,7 +155,10 @@ impl Engine {
         let Some(file) = self.files.get_mut(key) else { return };
         if !std::mem::replace(&mut file.failed, true) {
             file.again.clear();
-            self.fail(text);
+            let parent = file.item.parent;
+            if !self.told_by_dir(parent, &text) {
+                self.fail(text);
+            }
         }
     }
 

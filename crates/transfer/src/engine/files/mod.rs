@@ -165,8 +165,12 @@ impl Engine {
         if self.plan.direction == Direction::Upload || !file.item.linked {
             return self.become_dir(key, None);
         }
-        file.outstanding += 1;
         let source = file.item.source.clone();
+        if let Some(real) = self.known_real(&source) {
+            return self.become_dir(key, Some(real));
+        }
+        let Some(file) = self.files.get_mut(key) else { return };
+        file.outstanding += 1;
         self.start(Side::Source, Op::RealPath(&source), Token::File(key, FileStep::RealPath));
     }
 

@@ -261,7 +261,7 @@ impl Engine {
     /// A further channel is open and the SFTP subsystem runs on it; returns its number, from 1.
     pub fn open_lane(&mut self) -> usize {
         let mut remote = Remote::new();
-        remote.start();
+        remote.start(false);
         self.lanes.asked = self.lanes.asked.saturating_sub(1);
         self.lanes.shut = 0;
         self.lanes.all.push(Lane { remote, unfinished: None });

@@ -1,0 +1,89 @@
+//! Logging in on a link whose host key has been checked.
+
+use std::net::SocketAddr;
+use std::time::Instant;
+
+use lh_auth::{FIRST_FLIGHT, FirstFlight};
+use lh_driver::{Link, LinkError};
+
+use crate::connect::{login_config, session_proof};
+use crate::error::ClientError;
+use crate::failure::{PeerName, link_failed};
+use crate::handshake::{GOODBYE, LinkPackets};
+use crate::log::Log;
+use crate::login::log_in;
+use crate::options::Options;
+use crate::unencrypted;
+
+/// What is known of the host by then, and what is wanted there.
+pub(crate) struct Pending {
+    /// With `FallbackPort`, where that is where we are.
+    pub(crate) options: Options,
+    pub(crate) peer: PeerName,
+    /// Where the TCP connection goes; `None` behind a proxy or jump host.
+    pub(crate) address: Option<SocketAddr>,
+    /// The host key was accepted although it is not to be trusted.
+    pub(crate) untrusted: bool,
+    /// What the server has promised about those that do not wait, where nothing stands against it.
+    pub(crate) flight: Option<FirstFlight>,
+}
+
+impl Pending {
+    /// Logs in, and goes over to what `NoneSwitch` asks for.
+    pub(crate) fn log_in(&self, link: &mut Link, log: &mut Log<'_>) -> Result<(), ClientError> {
+        let Self { options, peer, address, untrusted, flight } = self;
+        let config = &options.config;
+        let mut login = login_config(options, *address, *untrusted)?;
+        login.identities.session = session_proof(link);
+        log.debug(|| format!("Authenticating to {}:{} as '{}'", login.host, config.port.0, login.user));
+        let host_bound =
+            !matches!(*config.pubkey_authentication, lh_config::enums::ClientPubkeyAuthentication::Unbound);
+        let session_id = link.transport_ref().session_id().unwrap_or_default();
+        let machine = lh_auth::client::Client::new(&login.user, session_id, None);
+        let host_key = link.transport_ref().host_key().unwrap_or_default().to_vec();
+        let packets = &mut LinkPackets { link, peer, host_bound, flight: *flight, early: Default::default() };
+        let result = match &options.ticket {
+            Some(ticket) => crate::ticket::join(packets, machine, ticket, &host_key, log),
+            None => log_in(packets, machine, &login, log),
+        };
+        if let Err(error) = result {
+            if matches!(error, ClientError::Denied(_)) {
+                let reason = lh_wire::msg::disconnect::NO_MORE_AUTH_METHODS_AVAILABLE;
+                link.disconnect(reason, "No more authentication methods available", GOODBYE);
+            }
+            return Err(error);
+        }
+        link.transport().set_authenticated();
+        if let Some(wanted) = unencrypted::wanted(config, options.terminal, log) {
+            unencrypted::switch(link, wanted, peer, log)?;
+        }
+        link.transport().release_early();
+        Ok(())
+    }
+}
+
+/// What the server has promised (`first-flight@longhaul`). Nothing that counts for a connection on which more is to happen before
+/// anything is said, nor for a host that may be another: what is asked for there is nobody's business before somebody is in.
+///
+/// # Errors
+/// The connection is over.
+pub(crate) fn first_flight(
+    link: &mut Link,
+    options: &Options,
+    untrusted: bool,
+    peer: &PeerName,
+) -> Result<Option<FirstFlight>, ClientError> {
+    if untrusted || options.ticket.is_some() || *options.config.none_switch {
+        return Ok(None);
+    }
+    // It comes right behind the new keys, mostly in the same piece.
+    let mut later = Vec::new();
+    let transport = link.transport();
+    while let Some(event) =
+        transport.poll(Instant::now()).map_err(|error| link_failed(&LinkError::Transport(error), peer))?
+    {
+        later.push(event);
+    }
+    transport.put_back_events(later);
+    Ok(transport.peer_extension(FIRST_FLIGHT).and_then(FirstFlight::decode))
+}

@@ -1,0 +1,161 @@
+//! The first channel of a client that does not wait, at both ends (`first-flight@longhaul`).
+
+mod common;
+
+use bytes::Bytes;
+use common::{OPTIONS, Ours, THEIRS, numbers};
+use lh_connection::{ChannelId, ChannelOptions, Config, ConnectionError, Event, WindowPolicy};
+use lh_wire::Message;
+use lh_wire::msg::{self, Rest, open_failure};
+
+const PROMISED: u32 = 500;
+
+/// A client that has been promised something, with its first channel.
+fn promised() -> (Ours, ChannelId) {
+    let mut ours = Ours::new(Config::default());
+    ours.connection.promise_first(PROMISED);
+    let id = ours.connection.open("session", b"", &OPTIONS, &mut ours.out).unwrap();
+    assert_eq!(ours.connection.poll_event(), Some(Event::Opened { id, fields: Bytes::new() }));
+    (ours, id)
+}
+
+fn confirmation(id: ChannelId, sender: u32, window: u32) -> msg::ChannelOpenConfirmation<'static> {
+    msg::ChannelOpenConfirmation::new(id.number(), sender, window, 100, Rest(b""))
+}
+
+#[test]
+fn a_promised_channel_speaks_before_it_is_confirmed_and_no_more_than_was_promised() {
+    let (mut ours, id) = promised();
+    assert!(ours.connection.is_promised(id));
+    assert!(ours.connection.request(id, "subsystem", true, b"", &mut ours.out));
+    assert_eq!(ours.connection.send(id, None, &[7; 600], &mut ours.out), 500);
+    let said = ours.said();
+    assert_eq!(numbers(&said), [90, 98, 94]);
+    assert_eq!(said[1][1..5], [0; 4], "to number 0");
+    // What was sent comes off what is granted.
+    assert_eq!(ours.get(&confirmation(id, 0, 2_000)).unwrap(), [Event::Writable { id }]);
+    assert!(!ours.connection.is_promised(id));
+    assert_eq!((ours.connection.send_budget(id), ours.connection.remote_max_packet(id)), (1_500, 100));
+    let answer = msg::ChannelSuccess::new(id.number());
+    assert_eq!(
+        ours.get(&answer).unwrap(),
+        [Event::RequestReply { id, name: "subsystem".to_owned(), ok: true }]
+    );
+}
+
+#[test]
+fn a_promise_that_is_not_kept_ends_the_connection() {
+    for (sender, window) in [(1, 2_000), (0, 499)] {
+        let (mut ours, id) = promised();
+        assert_eq!(ours.connection.send(id, None, &[7; 500], &mut ours.out), 500);
+        let error = ours.get(&confirmation(id, sender, window)).unwrap_err();
+        assert!(matches!(error, ConnectionError::Unexpected { .. }), "{error}");
+    }
+    // Nor is a channel confirmed twice.
+    let (mut ours, id) = promised();
+    assert_eq!(ours.get(&confirmation(id, 0, 600)).unwrap(), []);
+    assert!(ours.get(&confirmation(id, 0, 600)).is_err());
+}
+
+#[test]
+fn a_promised_channel_may_be_refused_and_may_have_been_given_up() {
+    let failure = |id: ChannelId| {
+        msg::ChannelOpenFailure::new(id.number(), open_failure::CONNECT_FAILED, b"open failed", b"")
+    };
+    let (mut ours, id) = promised();
+    let events = ours.get(&failure(id)).unwrap();
+    assert!(matches!(&events[..], [Event::OpenFailed { .. }]), "{events:?}");
+    assert_eq!(ours.connection.send(id, None, b"x", &mut ours.out), 0);
+    let (mut ours, id) = promised();
+    assert!(ours.connection.close(id, &mut ours.out));
+    assert_eq!(ours.get(&failure(id)).unwrap(), [Event::Closed { id }]);
+}
+
+#[test]
+fn the_promise_is_for_one_session() {
+    let (mut ours, _) = promised();
+    let second = ours.connection.open("session", b"", &OPTIONS, &mut ours.out).unwrap();
+    assert_eq!(ours.connection.poll_event(), None);
+    assert!(!ours.connection.request(second, "shell", true, b"", &mut ours.out));
+    // Nor does it come late.
+    let mut ours = Ours::new(Config::default());
+    ours.open(1_000, 100);
+    ours.connection.promise_first(PROMISED);
+    ours.connection.open("session", b"", &OPTIONS, &mut ours.out).unwrap();
+    assert_eq!(ours.connection.poll_event(), None);
+    let mut ours = Ours::new(Config::default());
+    ours.connection.promise_first(PROMISED);
+    ours.connection.open("direct-tcpip", b"", &OPTIONS, &mut ours.out).unwrap();
+    ours.connection.open("session", b"", &OPTIONS, &mut ours.out).unwrap();
+    assert_eq!(ours.connection.poll_event(), None);
+}
+
+/// A server that keeps its promise.
+fn keeps() -> Ours {
+    let mut ours = Ours::new(Config::default());
+    ours.connection.keep_first(PROMISED);
+    ours
+}
+
+fn asked(ours: &mut Ours, kind: &[u8]) -> ChannelId {
+    let events = ours.get(&msg::ChannelOpen::new(kind, THEIRS, 500, 50, Rest(b""))).unwrap();
+    let [Event::OpenRequested { id, .. }] = &events[..] else { panic!("{events:?}") };
+    *id
+}
+
+/// Whatever somebody has configured.
+#[test]
+fn the_first_channel_takes_what_was_promised() {
+    let small = Config { bulk_window: WindowPolicy::fixed(100), ..Config::default() };
+    let mut ours = Ours::new(small);
+    ours.connection.keep_first(PROMISED);
+    for expected in [PROMISED, 100] {
+        let id = asked(&mut ours, b"session");
+        assert!(ours.connection.accept(id, &ChannelOptions::default(), b"", &mut ours.out));
+        let said = ours.said_one();
+        assert_eq!(msg::ChannelOpenConfirmation::decode(&said).unwrap().window, expected);
+    }
+}
+
+/// A passenger of a shared connection may be the first.
+#[test]
+fn nothing_is_promised_where_others_open_channels_too() {
+    let mut ours = Ours::new(Config::default());
+    ours.connection.promise_first(PROMISED);
+    let relayed = ours.connection.relay().unwrap();
+    ours.connection.end_relay(relayed);
+    ours.connection.open("session", b"", &OPTIONS, &mut ours.out).unwrap();
+    assert_eq!(ours.connection.poll_event(), None);
+}
+
+#[test]
+fn number_0_waits_for_the_peers_first_channel() {
+    let mut ours = keeps();
+    let own = ours.connection.open("forwarded-tcpip", b"", &OPTIONS, &mut ours.out).unwrap();
+    assert_eq!(own.number(), 1);
+    let id = asked(&mut ours, b"session");
+    assert_eq!(id.number(), 0);
+    assert!(ours.connection.accept(id, &OPTIONS, b"", &mut ours.out));
+    assert_eq!(asked(&mut ours, b"session").number(), 2);
+    // Closed in good order, it is a number like any other.
+    assert!(ours.connection.close(id, &mut ours.out));
+    assert_eq!(ours.get(&msg::ChannelClose::new(0)).unwrap(), [Event::Closed { id }]);
+    assert_eq!(asked(&mut ours, b"session").number(), 0);
+}
+
+#[test]
+fn what_is_under_way_to_a_first_channel_that_was_refused_reaches_nobody() {
+    let mut ours = keeps();
+    let id = asked(&mut ours, b"session");
+    assert!(ours.connection.refuse(id, open_failure::CONNECT_FAILED, "open failed", &mut ours.out));
+    ours.said();
+    assert_eq!(ours.get(&msg::ChannelRequest::new(0, b"exec", true, Rest(b""))).unwrap(), []);
+    assert_eq!(ours.get(&msg::ChannelData::new(0, &[1; 400])).unwrap(), []);
+    assert_eq!(ours.get(&msg::ChannelClose::new(0)).unwrap(), []);
+    assert_eq!(ours.said(), Vec::<Vec<u8>>::new());
+    assert_eq!(asked(&mut ours, b"session").number(), 1);
+    // Of other channels that were refused nothing may come, as ever.
+    let id = asked(&mut ours, b"session");
+    assert!(ours.connection.refuse(id, open_failure::CONNECT_FAILED, "open failed", &mut ours.out));
+    assert!(ours.get(&msg::ChannelClose::new(id.number())).is_err());
+}

@@ -1,0 +1,187 @@
+//! What is asked before it is known to be needed, and done before it is known to be possible: each saves a round trip.
+//!
+//! A server that has promised to take what stands behind the first words (`first-flight@longhaul`) is asked about the paths of the command
+//! line before it has said its version. A server of ours answers in order, so what goes into a directory that it is being told to make
+//! can follow at once, where nothing was there before: if the directory cannot be made nothing in it can, and that is told once.
+
+use lh_sftp::extension;
+use lh_sftp::glob::{has_magic, unescape};
+use lh_sftp::keep::{WANT_INODE, WANT_STORAGE, WANT_TIMES};
+
+use crate::end::{Fault, FaultKind, Op, Outcome};
+use crate::names::{RemotePath, base_name, join, remote_path};
+use crate::table::Key;
+use crate::{Direction, Plan};
+
+use super::dirs::{DirStep, Item};
+use super::prepare::{PrepareStep, path_of};
+use super::{Engine, Side, Token};
+
+/// Sources that are looked up beforehand below a target that may be a directory.
+const MOST_LOOKED_UP: usize = 16;
+
+/// What has been found out beforehand.
+#[derive(Debug, Default)]
+pub(super) struct Early {
+    /// Paths of the target at which there is nothing.
+    absent: Vec<Vec<u8>>,
+    /// By number of the source.
+    sources: Vec<Option<Beforehand>>,
+}
+
+/// Of a source that may be a directory.
+#[derive(Debug)]
+struct Beforehand {
+    path: Vec<u8>,
+    real: Option<Vec<u8>>,
+    list: List,
+}
+
+#[derive(Debug)]
+enum List {
+    /// Asked for, unless it has been used.
+    Not,
+    Asked,
+    /// That directory waits for it.
+    Awaited(Key),
+    Came(Outcome),
+}
+
+impl Engine {
+    /// The paths of the command line can be asked about before the server's version is known.
+    pub(super) fn can_ask_early(&self) -> bool {
+        let plain = |path: &Vec<u8>| matches!(remote_path(path), RemotePath::Plain(_)) && !has_magic(path);
+        let Plan { direction, sources, target, .. } = &self.plan;
+        match direction {
+            Direction::Upload => plain(target),
+            Direction::Download => sources.iter().all(plain),
+            Direction::Relay => false,
+        }
+    }
+
+    /// Before anything else is asked: what is told of files is to be told in full.
+    pub(super) fn ask_for_full_attrs_early(&mut self) {
+        if self.source.as_ref().is_some_and(|source| !source.ready()) {
+            let times = if self.options.preserve { WANT_TIMES } else { 0 };
+            let wanted = times | WANT_INODE | WANT_STORAGE;
+            self.start(Side::Source, Op::FullAttrs { wanted }, Token::Nothing);
+        }
+    }
+
+    /// Download: source `at` is being looked at; if it is a directory, more will be wanted of it.
+    pub(super) fn look_into_source(&mut self, at: usize) {
+        if !self.options.recursive || self.options.dry_run {
+            return;
+        }
+        let Some(source) = self.source.as_ref() else { return };
+        let early = !source.ready();
+        let path = unescape(self.prepare.source_path(at));
+        self.start(Side::Source, Op::RealPath(&path), Token::Prepare(PrepareStep::SourceReal(at)));
+        if early {
+            let list = Op::List { path: &path, pattern: b"" };
+            self.start(Side::Source, list, Token::Prepare(PrepareStep::SourceList(at)));
+        }
+        let list = if early { List::Asked } else { List::Not };
+        let sources = &mut self.early.sources;
+        sources.resize_with(sources.len().max(at + 1), || None);
+        sources[at] = Some(Beforehand { path, real: None, list });
+    }
+
+    pub(super) fn source_real(&mut self, at: usize, outcome: Outcome) {
+        if let Some(Some(source)) = self.early.sources.get_mut(at) {
+            source.real = path_of(outcome).ok();
+        }
+    }
+
+    pub(super) fn source_list(&mut self, at: usize, outcome: Outcome) {
+        let Some(Some(source)) = self.early.sources.get_mut(at) else { return };
+        match std::mem::replace(&mut source.list, List::Not) {
+            List::Awaited(key) => self.list_came(key, outcome),
+            _ => source.list = List::Came(outcome),
+        }
+    }
+
+    /// The path without symlinks of something the command line names, if it is known.
+    pub(super) fn known_real(&self, path: &[u8]) -> Option<Vec<u8>> {
+        self.early.sources.iter().flatten().find(|source| source.path == path)?.real.clone()
+    }
+
+    /// Takes the listing of `path` for the directory `key`, if it has been asked for.
+    pub(super) fn take_list(&mut self, key: Key, path: &[u8]) -> bool {
+        let Some(source) = self.early.sources.iter_mut().flatten().find(|source| source.path == path) else {
+            return false;
+        };
+        match std::mem::replace(&mut source.list, List::Not) {
+            List::Asked => source.list = List::Awaited(key),
+            List::Came(outcome) => self.list_came(key, outcome),
+            other => {
+                source.list = other;
+                return false;
+            }
+        }
+        true
+    }
+
+    fn list_came(&mut self, key: Key, outcome: Outcome) {
+        let token = Token::Dir(key, DirStep::List);
+        match outcome {
+            // It was asked for as only some servers understand.
+            Err(fault) if fault.kind != FaultKind::Lost => {
+                if let Some(dir) = self.dirs.get(key) {
+                    let path = dir.item.source.clone();
+                    self.start(Side::Source, Op::List { path: &path, pattern: b"" }, token);
+                }
+            }
+            outcome => self.done.push_back((token, outcome)),
+        }
+    }
+
+    /// Upload: what will be made below the target if that is a directory.
+    pub(super) fn look_below_target(&mut self) {
+        let Self { plan, options, .. } = self;
+        if plan.direction != Direction::Upload || !options.recursive || plan.sources.len() > MOST_LOOKED_UP {
+            return;
+        }
+        for at in 0..self.plan.sources.len() {
+            let name = base_name(&self.plan.sources[at]);
+            if name == b".." || name.is_empty() {
+                continue;
+            }
+            let path = join(&self.plan.target, name);
+            self.start(Side::Target, Op::Lstat(&path), Token::Prepare(PrepareStep::BelowTarget(at)));
+        }
+    }
+
+    pub(super) fn below_target(&mut self, at: usize, outcome: &Outcome) {
+        if let Some(source) = self.plan.sources.get(at) {
+            let path = join(&self.plan.target, base_name(source));
+            self.note_absent(path, outcome);
+        }
+    }
+
+    /// Remembers that there is nothing, if that is so.
+    pub(super) fn note_absent(&mut self, path: Vec<u8>, outcome: &Outcome) {
+        if let Err(Fault { kind: FaultKind::NotFound, .. }) = outcome {
+            self.early.absent.push(path);
+        }
+    }
+
+    /// True when the directory that is to be made for `item` was not there, so that what goes into it need not wait.
+    pub(super) fn presumes(&self, item: &Item) -> bool {
+        // One that has them answers in order.
+        let ordered = |target: &crate::remote::Remote| target.session().supports(extension::PUT_FILES);
+        self.plan.direction == Direction::Upload
+            && !self.options.dry_run
+            && !self.follows_no_links(item)
+            && self.target.as_ref().is_some_and(ordered)
+            && match item.parent {
+                None => self.early.absent.contains(&item.target),
+                Some(key) => self.dirs.get(key).is_some_and(|dir| dir.created() || dir.presumed()),
+            }
+    }
+
+    /// Something below a directory has failed that may not be there: then that tells it all. False where it has to be told.
+    pub(super) fn told_by_dir(&mut self, parent: Option<Key>, text: &str) -> bool {
+        parent.and_then(|key| self.dirs.get_mut(key)).is_some_and(|dir| dir.doubt(text))
+    }
+}

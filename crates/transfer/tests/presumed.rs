@@ -1,0 +1,103 @@
+//! What goes into a directory that is being made does not wait for the answer; when there is another answer than expected, nothing is told
+//! twice, nothing is lost, and nothing is put where it should not be.
+
+mod common;
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use common::{Faults, Setup, TempTree, copy_with, plan, same_tree, whole_tree};
+use lh_transfer::Direction;
+use rustix::io::Errno;
+
+fn tree(temp: &TempTree) {
+    for n in 0..40 {
+        temp.file(format!("from/a/b/{n}"), 100);
+        temp.file(format!("from/c/{n}"), 100);
+    }
+    temp.file("from/a/large", 700_000);
+}
+
+#[test]
+fn a_directory_that_cannot_be_made_is_told_of_and_not_what_is_below() {
+    let temp = TempTree::new();
+    tree(&temp);
+    let mut setup = Setup { faults: Faults::fail("mkdir", "to/a", Errno::ACCESS), ..Setup::default() };
+    let ended = copy_with(
+        plan(Direction::Upload, &temp.join("from"), &temp.join("to")),
+        whole_tree(),
+        temp.path(),
+        &mut setup,
+    );
+    let at = temp.join("to/a").display().to_string();
+    assert_eq!(ended.failures, [format!("remote mkdir \"{at}\": Permission denied")]);
+    assert_eq!(ended.summary.files, 40);
+    same_tree(&temp.join("from/c"), &temp.join("to/c"), true);
+}
+
+/// As when the shards of a job array make the same tree.
+#[test]
+fn a_directory_that_somebody_else_makes_at_that_moment_gets_its_files() {
+    let temp = TempTree::new();
+    tree(&temp);
+    let (root, made) = (temp.join("to/a"), Rc::new(Cell::new(false)));
+    let faults = Faults::hook({
+        let made = Rc::clone(&made);
+        move |what, path, _| {
+            if what == "mkdir" && path.ends_with(b"to/a") && !made.replace(true) {
+                std::fs::create_dir(&root)?;
+            }
+            Ok(())
+        }
+    });
+    let mut setup = Setup { faults, ..Setup::default() };
+    let plan = plan(Direction::Upload, &temp.join("from"), &temp.join("to"));
+    copy_with(plan, whole_tree(), temp.path(), &mut setup).well();
+    assert!(made.get());
+    same_tree(&temp.join("from"), &temp.join("to"), true);
+}
+
+/// And one of its files fails for a reason of its own.
+#[test]
+fn a_failure_in_such_a_directory_is_told() {
+    let temp = TempTree::new();
+    tree(&temp);
+    let root = temp.join("to/c");
+    let faults = Faults::hook(move |what, path, _| match what {
+        "mkdir" if path.ends_with(b"to/c") && !root.exists() => std::fs::create_dir(&root),
+        "open-write" if path.windows(5).any(|part| part == b"to/c/") && path.ends_with(b"17") => {
+            Err(Errno::NOSPC.into())
+        }
+        // Under the name of an unfinished file.
+        "open-write" if path.windows(8).any(|part| part == b"to/c/.17") => Err(Errno::NOSPC.into()),
+        _ => Ok(()),
+    });
+    let mut setup = Setup { faults, ..Setup::default() };
+    let plan = plan(Direction::Upload, &temp.join("from"), &temp.join("to"));
+    let ended = copy_with(plan, whole_tree(), temp.path(), &mut setup);
+    assert_eq!(ended.failures.len(), 1, "{:?}", ended.failures);
+    assert!(ended.failures[0].contains("to/c/17"), "{:?}", ended.failures);
+    assert_eq!(ended.summary.files, 80);
+}
+
+/// A link in the place of a directory that was not there: with the links of the source kept nothing is written through it.
+#[test]
+fn nothing_is_presumed_where_links_are_not_followed() {
+    use lh_transfer::{Keep, Options};
+    let temp = TempTree::new();
+    tree(&temp);
+    let elsewhere = temp.dir("elsewhere");
+    let root = temp.join("to/a");
+    let faults = Faults::hook(move |what, path, _| {
+        if what == "mkdir" && path.ends_with(b"to/a") && std::fs::symlink_metadata(&root).is_err() {
+            std::os::unix::fs::symlink(&elsewhere, &root)?;
+        }
+        Ok(())
+    });
+    let mut setup = Setup { faults, ..Setup::default() };
+    let options = Options { keep: Keep { links: true, ..Keep::default() }, ..whole_tree() };
+    let plan = plan(Direction::Upload, &temp.join("from"), &temp.join("to"));
+    let ended = copy_with(plan, options, temp.path(), &mut setup);
+    assert_eq!(ended.failures.len(), 1, "{:?}", ended.failures);
+    assert_eq!(std::fs::read_dir(temp.join("elsewhere")).expect("a folder").count(), 0);
+}
