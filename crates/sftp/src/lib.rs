@@ -39,4 +39,4 @@ pub use protocol::{OpenFlags, PacketType, StatusCode, extension};
 pub use reply::{Data, Handle, Name, Reply, ReplyBody, ReplyWriter, Status};
 pub use request::{BadRequest, BadRequestKind, Request};
 pub use session::{Incoming, Session, SessionError, WriteHeader};
-pub use sum::{PieceSum, RunningSum};
+pub use sum::{PieceSum, ReadBack, RunningSum, SumStep};

@@ -2,7 +2,7 @@
 
 use lh_wire::{Reader, WireError, Writer};
 
-use crate::{Attrs, OpenFlags, PacketType, extension};
+use crate::{Attrs, OpenFlags, PacketType, SumStep, extension};
 
 /// One request, without its id. Paths are bytes as the server's file system has them; handles are what the
 /// server gave.
@@ -78,7 +78,7 @@ pub enum Request<'a> {
     /// `check-file-name`: the same for a path.
     CheckFileName { path: &'a [u8], algorithms: &'a [u8], offset: u64, len: u64, block: u32 },
     /// `running-sum@longhaul`: begins a sum over what is read or written through the handle, or asks for it.
-    RunningSum { handle: &'a [u8], finish: bool },
+    RunningSum { handle: &'a [u8], step: SumStep },
     /// `put-files@longhaul`: `count` times [`crate::batch::PutFile`]. Unknown `flags` are to be refused.
     PutFiles { flags: u32, count: u32, files: &'a [u8] },
     /// `get-files@longhaul`: `count` times [`crate::batch::GetFile`]. No `flags` are known.
@@ -230,9 +230,9 @@ impl<'a> Request<'a> {
                 out.put_u64(len);
                 out.put_u32(block);
             }
-            Self::RunningSum { handle, finish } => {
+            Self::RunningSum { handle, step } => {
                 out.put_string(handle);
-                out.put_u8(finish.into());
+                out.put_u8(step.number());
             }
             Self::PutFiles { flags, count, files } | Self::GetFiles { flags, count, files } => {
                 out.put_u32(flags);
@@ -349,7 +349,9 @@ impl<'a> Request<'a> {
                 len: r.u64()?,
                 block: r.u32()?,
             },
-            extension::RUNNING_SUM => Self::RunningSum { handle: r.string()?, finish: r.u8()? != 0 },
+            extension::RUNNING_SUM => {
+                Self::RunningSum { handle: r.string()?, step: SumStep::from_number(r.u8()?)? }
+            }
             extension::PUT_FILES => Self::PutFiles { flags: r.u32()?, count: r.u32()?, files: r.rest() },
             extension::GET_FILES => Self::GetFiles { flags: r.u32()?, count: r.u32()?, files: r.rest() },
             extension::LIST_DIR => Self::ListDir { path: r.string()?, pattern: r.string()?, flags: r.u32()? },

@@ -6,12 +6,13 @@
 //! piece's offset as the seed, and the sum of a file is the sum of these numbers, beside the count of bytes. Sums of several
 //! handles add up. Both ends see the same pieces, so nothing needs agreeing on.
 //!
-//! Whoever writes sums up what it reads back, right after writing: the memory is still in the processor's cache, and what
-//! is summed is what readers of the file will see. This finds faults of memory, file systems and programs, not
-//! attackers: those are kept out by the connection. `check-file` has cryptographic digests.
+//! Whoever writes sums up either all that it reads back, right after writing: what is summed is what readers of the file will
+//! see ([`ReadBack::Whole`]); or what it has handed to the kernel, once both ends of the piece have been read back and are the same
+//! ([`ReadBack::Spots`]). Reading all of it back is a third of the work of writing a file in memory. This finds faults of memory,
+//! file systems and programs, not attackers: those are kept out by the connection. `check-file` has cryptographic digests.
 //!
-//! On the wire: EXTENDED with the name, `string handle`, `byte finish`. With `finish` 0 the sum begins at nothing (answer:
-//! STATUS); with 1 the answer is EXTENDED_REPLY with `uint64 bytes`, `byte[16] sum`, big-endian.
+//! On the wire: EXTENDED with the name, `string handle`, `byte step` ([`SumStep`]). The end's answer is EXTENDED_REPLY with
+//! `uint64 bytes`, `byte[16] sum`, big-endian; a beginning's is STATUS.
 
 use lh_wire::{Reader, Writer};
 use twox_hash::XxHash3_128;
@@ -69,6 +70,51 @@ impl RunningSum {
     }
 }
 
+/// How much of what is written is read back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReadBack {
+    /// All of it.
+    Whole,
+    /// Both ends of each piece; pieces of two pages and less as a whole.
+    Spots,
+}
+
+/// What a client wants of a handle's sum.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SumStep {
+    /// It begins at nothing.
+    Begin(ReadBack),
+    /// It is told, and ends.
+    Finish,
+}
+
+impl SumStep {
+    /// As it stands on the wire.
+    pub const fn number(self) -> u8 {
+        match self {
+            Self::Begin(ReadBack::Whole) => 0,
+            Self::Finish => 1,
+            Self::Begin(ReadBack::Spots) => 2,
+        }
+    }
+
+    /// What a number stands for.
+    ///
+    /// # Errors
+    /// Nobody knows it.
+    pub const fn from_number(number: u8) -> lh_wire::Result<Self> {
+        match number {
+            0 => Ok(Self::Begin(ReadBack::Whole)),
+            1 => Ok(Self::Finish),
+            2 => Ok(Self::Begin(ReadBack::Spots)),
+            _ => Err(lh_wire::WireError::Invalid { what: "step of a sum" }),
+        }
+    }
+}
+
+/// What is looked at of each end of a piece, bytes: a page.
+const SPOT: usize = 4096;
+
 /// What is read back at a time: it stays in the nearest cache, and no memory has to be had from the system for it.
 const READ_BACK: usize = 32 * 1024;
 
@@ -89,6 +135,30 @@ impl PieceSum {
     pub fn update(&mut self, data: &[u8]) {
         self.len += data.len() as u64;
         self.state.write(data);
+    }
+
+    /// The piece of `len` bytes at the front of `slices` that was just written at `offset`. What `read` gives back (see
+    /// [`read_back`](Self::read_back)) is what counts, or with [`ReadBack::Spots`] what was written, where `read` does not say otherwise.
+    ///
+    /// # Errors
+    /// What `read` says.
+    pub fn of_written<S: std::ops::Deref<Target = [u8]>, E>(
+        how: ReadBack,
+        offset: u64,
+        slices: &[S],
+        len: usize,
+        mut read: impl FnMut(u64, &mut [u8]) -> Result<usize, E>,
+    ) -> Result<Self, E> {
+        let spots = how == ReadBack::Spots && len > 2 * SPOT;
+        if spots
+            && is_there(offset, slices, 0, &mut read)?
+            && is_there(offset, slices, len - SPOT, &mut read)?
+        {
+            let mut piece = Self::new(offset);
+            piece.update_slices(slices, len);
+            return Ok(piece);
+        }
+        Self::read_back(offset, len, read)
     }
 
     /// The piece of `len` bytes that was just written at `offset`, as `read` gives it back: from an offset on, as much as there is
@@ -139,6 +209,39 @@ impl PieceSum {
     }
 }
 
+/// `read` gives back what stands in `slices` behind `at` bytes: as much as is looked at.
+fn is_there<S: std::ops::Deref<Target = [u8]>, E>(
+    offset: u64,
+    slices: &[S],
+    at: usize,
+    read: &mut impl FnMut(u64, &mut [u8]) -> Result<usize, E>,
+) -> Result<bool, E> {
+    let mut spot = [0; SPOT];
+    let mut done = 0;
+    while let Some(room) = spot.get_mut(done..).filter(|room| !room.is_empty()) {
+        let room_len = room.len();
+        match read(offset.saturating_add((at + done) as u64), room)?.min(room_len) {
+            0 => return Ok(false),
+            got => done += got,
+        }
+    }
+    let (mut skip, mut seen) = (at, &spot[..]);
+    for slice in slices {
+        let slice: &[u8] = slice;
+        let Some(here) = slice.get(skip..) else {
+            skip -= slice.len();
+            continue;
+        };
+        skip = 0;
+        let (first, rest) = seen.split_at(here.len().min(seen.len()));
+        if here.get(..first.len()) != Some(first) {
+            return Ok(false);
+        }
+        seen = rest;
+    }
+    Ok(seen.is_empty())
+}
+
 impl std::fmt::Debug for PieceSum {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("PieceSum").field("len", &self.len).finish_non_exhaustive()
@@ -167,6 +270,60 @@ mod tests {
         let mut wire = Vec::new();
         one.write(&mut wire);
         assert_eq!(RunningSum::read(&mut Reader::new(&wire)), Ok(one));
+    }
+
+    /// A file in memory, which gives back 1,000 bytes at a time.
+    fn file(data: &[u8]) -> impl FnMut(u64, &mut [u8]) -> Result<usize, ()> + '_ {
+        |at, room| {
+            let rest = data.get(at as usize..).unwrap_or_default();
+            let len = rest.len().min(room.len()).min(1_000);
+            room[..len].copy_from_slice(&rest[..len]);
+            Ok(len)
+        }
+    }
+
+    #[test]
+    fn what_is_not_as_it_was_written_shows_at_the_ends_of_a_piece_and_with_all_read_back_everywhere() {
+        let data: Vec<u8> = (0..100_000_u32).map(|n| (n.wrapping_mul(n) >> 3) as u8).collect();
+        let slices = [&data[10..13], &data[13..70_010]];
+        let of = |how, there: &[u8]| {
+            let piece = PieceSum::of_written(how, 10, &slices, 70_000, file(there)).unwrap();
+            let mut sum = RunningSum::default();
+            sum.finish_piece(piece);
+            sum
+        };
+        let right = of(ReadBack::Whole, &data);
+        let mut written = RunningSum::default();
+        written.add(10, &data[10..70_010]);
+        assert_eq!(right, written);
+        assert_eq!(right, of(ReadBack::Spots, &data));
+        // (where a byte is wrong, and whether looking at spots finds it)
+        for (at, found) in
+            [(10, true), (12, true), (4_105, true), (40_000, false), (70_009, true), (65_914, true)]
+        {
+            let mut wrong = data.clone();
+            wrong[at] ^= 1;
+            assert_ne!(right, of(ReadBack::Whole, &wrong), "{at}");
+            assert_eq!(right != of(ReadBack::Spots, &wrong), found, "{at}");
+        }
+        // Too short, or small enough to be read back as it is.
+        assert_ne!(right, of(ReadBack::Spots, &data[..70_009]));
+        let mut wrong = data.clone();
+        wrong[5_000] ^= 1;
+        let small = |there: &[u8]| {
+            let piece =
+                PieceSum::of_written(ReadBack::Spots, 0, &[&data[..8_192]], 8_192, file(there)).unwrap();
+            piece.state.finish_128()
+        };
+        assert_ne!(small(&data), small(&wrong));
+    }
+
+    #[test]
+    fn steps_are_numbers_and_others_are_refused() {
+        for number in 0..=2 {
+            assert_eq!(SumStep::from_number(number).map(SumStep::number), Ok(number));
+        }
+        assert!(SumStep::from_number(3).is_err());
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use bytes::Bytes;
 use lh_sftp::batch::PutStep;
 use lh_sftp::keep::{FileTimes, Ranges, Xattrs};
-use lh_sftp::{Attrs, Handle as RemoteHandle};
+use lh_sftp::{Attrs, Handle as RemoteHandle, ReadBack};
 
 /// What something is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -166,8 +166,8 @@ pub(crate) enum Op<'a> {
     Digests { handle: &'a Handle, offset: u64, len: u64 },
     /// → `Data`: bytes of an open file, not counted as copied.
     Peek { handle: &'a Handle, offset: u64, len: u32 },
-    /// → `Ok`: sums up from now on what goes through the handle. Remote only.
-    BeginSum(&'a Handle),
+    /// → `Ok`: sums up from now on what goes through the handle, and reads so much back of what is written. Remote only.
+    BeginSum(&'a Handle, ReadBack),
     /// → `Extended`. Remote only.
     EndSum(&'a Handle),
     /// → `Ok`. A directory that exists is an error.

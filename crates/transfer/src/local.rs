@@ -9,7 +9,7 @@ use rustix::io::Errno;
 
 use lh_crypto::Hash;
 use lh_sftp::keep::Xattrs;
-use lh_sftp::{PieceSum, RunningSum, data_ranges, set_xattrs, xattrs};
+use lh_sftp::{PieceSum, ReadBack, RunningSum, data_ranges, set_xattrs, xattrs};
 
 use crate::end::{AsFound, Change, DIGEST_BLOCK, Done, Entry, Fault, Handle, Info, Kind, Op, Outcome, Times};
 
@@ -147,7 +147,7 @@ pub(crate) fn perform(op: Op<'_>) -> Outcome {
         | Op::ExpandPath(_)
         | Op::PutFiles { .. }
         | Op::GetFiles { .. }
-        | Op::BeginSum(_)
+        | Op::BeginSum(..)
         | Op::FullAttrs { .. }
         | Op::EndSum(_) => Err(Errno::NOSYS.into()),
     }
@@ -242,15 +242,17 @@ fn read_full(handle: &Handle, offset: u64, buffer: &mut [u8]) -> Result<usize, F
     Ok(done)
 }
 
-/// Adds the `len` bytes that were just written at `offset` to `sum`, as the file gives them back.
+/// Adds `data`, which was just written at `offset`, to `sum`; so much of it is read back.
 pub(crate) fn sum_written(
     handle: &Handle,
     offset: u64,
-    len: usize,
+    data: &[bytes::Bytes],
+    read_back: ReadBack,
     sum: &mut RunningSum,
 ) -> Result<(), Fault> {
     let read = |at: u64, room: &mut [u8]| read_full(handle, at, room);
-    let piece = PieceSum::read_back(offset, len, read)?;
+    let len = data.iter().map(bytes::Bytes::len).sum();
+    let piece = PieceSum::of_written(read_back, offset, data, len, read)?;
     sum.finish_piece(piece);
     Ok(())
 }

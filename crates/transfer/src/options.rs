@@ -1,5 +1,7 @@
 //! What to copy and how.
 
+use lh_sftp::ReadBack;
+
 use crate::Selection;
 
 /// Which way the bytes go.
@@ -33,10 +35,21 @@ pub enum Verify {
     /// No.
     #[default]
     Off,
-    /// Where the server sums up what it reads or writes (a Longhaul server), at no further transfer.
+    /// Where the server sums up what it reads or writes (a Longhaul server), at no further transfer; of what is written samples are
+    /// read back.
     WhenCheap,
-    /// Always: where the server cannot, what was written is read back.
+    /// Always, and all that was written is read back.
     Always,
+}
+
+impl Verify {
+    /// What is read back of the pieces of a file that both ends sum up.
+    pub(crate) const fn read_back(self) -> ReadBack {
+        match self {
+            Self::Always => ReadBack::Whole,
+            Self::Off | Self::WhenCheap => ReadBack::Spots,
+        }
+    }
 }
 
 /// What is kept of files besides their data, mode and times. What an end cannot keep is told once and left.

@@ -8,7 +8,7 @@ use lh_sftp::keep::{self, Ranges};
 use lh_sftp::server::Output;
 use lh_sftp::{
     Attrs, Handle as RemoteHandle, Incoming, Name, OpenFlags, Reply, ReplyBody, Request, Session, Status,
-    StatusCode, WriteHeader, extension, kept,
+    StatusCode, SumStep, WriteHeader, extension, kept,
 };
 
 use crate::end::{AsFound, DIGEST_BLOCK, Done, Entry, Fault, FaultKind, Got, Handle, Info, Op, Outcome};
@@ -162,8 +162,10 @@ impl Remote {
             Op::Peek { handle, offset, len } => {
                 Request::Read { handle: remote(handle)?, offset: *offset, len: *len }
             }
-            Op::BeginSum(handle) => Request::RunningSum { handle: remote(handle)?, finish: false },
-            Op::EndSum(handle) => Request::RunningSum { handle: remote(handle)?, finish: true },
+            Op::BeginSum(handle, read_back) => {
+                Request::RunningSum { handle: remote(handle)?, step: SumStep::Begin(*read_back) }
+            }
+            Op::EndSum(handle) => Request::RunningSum { handle: remote(handle)?, step: SumStep::Finish },
             Op::Mkdir { path, mode } => Request::Mkdir { path, attrs: Attrs::with_permissions(*mode) },
             Op::List { path, pattern } if self.early() || self.session.supports(extension::LIST_DIR) => {
                 shape = Shape::Listing;

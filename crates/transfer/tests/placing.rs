@@ -290,6 +290,14 @@ fn a_lying_server_is_noticed_once_and_the_file_sent_again() {
     let ended = copy_with(plan_.clone(), options, temp.path(), &mut stock).well();
     assert_eq!((ended.skipped.len(), ended.summary.verified), (1, 1), "{ended:?}");
     same_tree(&temp.join("from"), &temp.join("to"), false);
+    // Samples are of the ends of what is written; who asks for it has all of it read back.
+    let mut setup_ = Setup::default();
+    setup_.faults.wrong_writes.set(1);
+    setup_.faults.wrong_at = 10_000;
+    let options = Options { verify: Verify::Always, ..durable(&temp) };
+    let ended = copy_with(plan_.clone(), options, temp.path(), &mut setup_).well();
+    assert_eq!((ended.skipped.len(), ended.summary.verified), (1, 1), "{ended:?}");
+    same_tree(&temp.join("from"), &temp.join("to"), false);
     // One that never stops lying gets nothing into its place.
     setup.faults.wrong_writes.set(u32::MAX);
     fs::write(temp.join("to"), b"old").expect("it");

@@ -78,12 +78,12 @@ pub static SCP: Program = Program {
         Flag::long(
             "verify",
             Works,
-            "Compare every file with its source after the copy; read it back where the server cannot compare.",
+            "Compare every file with its source, as all of it is read back where it was written.",
         ),
         Flag::long(
             "no-verify",
             Works,
-            "Do not compare; by default files are compared where a Longhaul server helps.",
+            "Do not compare; by default what goes by is compared where a Longhaul server helps, and samples of what was written are read back.",
         ),
         Flag::long_with(
             "include",

@@ -5,6 +5,7 @@
 
 use std::io::{self, IoSliceMut};
 
+use bytes::Bytes;
 use lh_crypto::{Hash, Hasher, Md5Hasher};
 use lh_wire::Writer;
 
@@ -12,7 +13,7 @@ use super::Server;
 use super::handles::OpenFile;
 use crate::fs::File;
 use crate::protocol::MAX_DATA;
-use crate::{PieceSum, RunningSum, StatusCode};
+use crate::{PieceSum, RunningSum, StatusCode, SumStep};
 
 /// Bytes digested before others get their turn: some milliseconds of work.
 const STEP: usize = 8 * 1024 * 1024;
@@ -181,10 +182,10 @@ impl Server {
         }
     }
 
-    pub(super) fn serve_running_sum(&mut self, id: u32, handle: &[u8], finish: bool) {
+    pub(super) fn serve_running_sum(&mut self, id: u32, handle: &[u8], step: SumStep) {
         let Some(open) = self.handles.file(handle) else { return self.reply_bad_handle(id) };
-        if !finish {
-            open.sum = Some(RunningSum::default());
+        if let SumStep::Begin(read_back) = step {
+            (open.sum, open.read_back) = (Some(RunningSum::default()), read_back);
             return self.reply_status(id, StatusCode::OK);
         }
         match open.sum.take() {
@@ -232,13 +233,13 @@ impl Digesting {
 }
 
 impl OpenFile {
-    /// Sums up `len` bytes that were just written at `offset`, as the file gives them back. A handle that cannot be read
+    /// Sums up the `len` bytes of `data` that were just written at `offset`, as the client wants it. A handle that cannot be read
     /// loses its sum: nothing is claimed that was not seen.
-    pub(super) fn sum_written(&mut self, offset: u64, len: usize) {
+    pub(super) fn sum_written(&mut self, offset: u64, data: &[Bytes], len: usize) {
         let Some(sum) = &mut self.sum else { return };
         let file = &mut self.file;
         let read = |at: u64, room: &mut [u8]| file.read_at(at, &mut [IoSliceMut::new(room)]);
-        match PieceSum::read_back(offset, len, read) {
+        match PieceSum::of_written(self.read_back, offset, data, len, read) {
             Ok(piece) if piece.len() == len as u64 => sum.finish_piece(piece),
             Ok(_) | Err(_) => self.sum = None,
         }

@@ -134,7 +134,7 @@ impl Server {
                     Err(error) => self.reply_error(id, &error),
                 }
             }
-            Request::RunningSum { handle, finish } => self.serve_running_sum(id, handle, finish),
+            Request::RunningSum { handle, step } => self.serve_running_sum(id, handle, step),
             Request::PutFiles { flags, count, files } => self.serve_put_files(id, flags, count, files),
             Request::GetFiles { flags, count, files } => self.serve_get_files(id, flags, count, files),
             Request::ListDir { path, pattern, flags } => self.serve_list_dir(id, path, pattern, flags),

@@ -471,7 +471,7 @@ impl Server {
         if done > 0 {
             open.did_write(offset, done);
             if outcome.is_ok() {
-                open.sum_written(offset, done);
+                open.sum_written(offset, &data, done);
             }
         }
         if let Err(error) = &outcome {

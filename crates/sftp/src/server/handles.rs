@@ -2,7 +2,7 @@
 
 use super::log::{FileEvent, FileOutcome};
 use crate::fs::{Directory, File};
-use crate::{OpenFlags, RunningSum, StatusCode};
+use crate::{OpenFlags, ReadBack, RunningSum, StatusCode};
 
 /// A file and its account.
 pub(super) struct OpenFile {
@@ -10,11 +10,13 @@ pub(super) struct OpenFile {
     pub(super) event: FileEvent,
     /// Over what goes through this handle, for a client that has asked for it.
     pub(super) sum: Option<RunningSum>,
+    /// Of what is written.
+    pub(super) read_back: ReadBack,
 }
 
 impl OpenFile {
     pub(super) fn new(number: u64, file: Box<dyn File>, path: &[u8], flags: OpenFlags) -> Self {
-        Self { file, event: FileEvent::new(number, path, flags), sum: None }
+        Self { file, event: FileEvent::new(number, path, flags), sum: None, read_back: ReadBack::Whole }
     }
 
     pub(super) fn did_read(&mut self, offset: u64, n: usize) {

@@ -295,7 +295,7 @@ impl Engine {
         file.sum = Some(RunningSum::default());
         file.outstanding += 1;
         let token = Token::File(key, FileStep::Check(CheckStep::SumBegun));
-        self.start(side, Op::BeginSum(&handle), token);
+        self.start(side, Op::BeginSum(&handle, self.options.verify.read_back()), token);
     }
 
     /// All data are on their way: asks the server for its sum, before the handles are closed.

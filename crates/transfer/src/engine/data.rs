@@ -366,7 +366,8 @@ impl Engine {
         match written {
             Ok(()) => {
                 if let Some(sum) = &mut file.sum
-                    && local::sum_written(target, offset, len as usize, sum).is_err()
+                    && local::sum_written(target, offset, data.chunks(), self.options.verify.read_back(), sum)
+                        .is_err()
                 {
                     // It cannot be read: nothing is claimed about it.
                     file.sum = None;

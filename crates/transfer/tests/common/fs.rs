@@ -22,6 +22,8 @@ pub struct Faults {
     pub extra_entries: Vec<Vec<u8>>,
     /// So many WRITEs put a wrong byte on the disk, and say that all is well.
     pub wrong_writes: Rc<std::cell::Cell<u32>>,
+    /// Which of the bytes of such a WRITE, or its first where it has not as many.
+    pub wrong_at: usize,
 }
 
 impl Faults {
@@ -134,8 +136,9 @@ impl File for FaultFile {
         let wrong = self.faults.wrong_writes.get();
         if wrong > 0 && written > 0 {
             self.faults.wrong_writes.set(wrong - 1);
-            let first = buffers.iter().find_map(|buffer| buffer.first()).copied().unwrap_or_default();
-            self.inner.write_at(offset, &[IoSlice::new(&[first ^ 1])])?;
+            let data: Vec<u8> = buffers.iter().flat_map(|buffer| buffer.iter().copied()).collect();
+            let at = if self.faults.wrong_at < written { self.faults.wrong_at } else { 0 };
+            self.inner.write_at(offset + at as u64, &[IoSlice::new(&[data[at] ^ 1])])?;
         }
         Ok(written)
     }

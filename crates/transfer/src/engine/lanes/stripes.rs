@@ -68,7 +68,7 @@ impl Engine {
         if file.sum.is_some() {
             file.outstanding += 1;
             let token = Token::File(key, FileStep::Check(CheckStep::SumBegun));
-            self.perform_on(lane, Op::BeginSum(&handle), token);
+            self.perform_on(lane, Op::BeginSum(&handle, self.options.verify.read_back()), token);
         }
     }
 
