@@ -18,7 +18,6 @@ mod pty;
 mod scene;
 mod server;
 pub mod sharing;
-mod slow_link;
 pub mod tunnel;
 mod x11;
 
@@ -29,7 +28,6 @@ pub use lab::{Lab, Ran, TestUser};
 pub use pty::Terminal;
 pub use scene::{Scene, eventually, open_to_all, safe_folder, script};
 pub use server::{Inetd, Lhsshd};
-pub use slow_link::SlowLink;
 pub use x11::XServer;
 
 use std::path::{Path, PathBuf};

@@ -1,14 +1,18 @@
-//! A path to a server that is longer, or narrower, than the loopback device.
+//! A path to a server that is longer, or narrower, than the loopback device: it needs no rights and no network of its own, and counts what
+//! passes.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Read in one go.
+/// Read in one go, where the path is narrow.
 const PIECE: usize = 16 * 1024;
+/// The same elsewhere.
+const LARGE_PIECE: usize = 256 * 1024;
 
 /// What a [`Path`] does to the bytes of each connection.
 #[derive(Debug, Clone, Copy)]
@@ -21,10 +25,19 @@ pub struct Traits {
     pub shared: bool,
 }
 
+impl Traits {
+    /// As wide as the machine makes it, and so long.
+    pub const fn long(delay: Duration) -> Self {
+        Self { delay, rate: None, shared: false }
+    }
+}
+
 /// Passes connections to a server on, with these traits.
 pub struct Path {
     /// The port on the loopback device that leads to the server.
     pub port: u16,
+    forth: Arc<AtomicU64>,
+    back: Arc<AtomicU64>,
 }
 
 /// When the next byte may go.
@@ -42,27 +55,39 @@ impl Path {
         let port = listener.local_addr().expect("an address").port();
         let paces = || [(); 2].map(|()| Pace::new(Mutex::new(Instant::now())));
         let common = paces();
+        let path = Self { port, forth: Arc::default(), back: Arc::default() };
+        let (forth, back) = (Arc::clone(&path.forth), Arc::clone(&path.back));
         thread::spawn(move || {
             for near in listener.incoming().flatten() {
                 let Ok(far) = TcpStream::connect(("127.0.0.1", to)) else { continue };
                 let _ = (near.set_nodelay(true), far.set_nodelay(true));
                 let (Ok(near_too), Ok(far_too)) = (near.try_clone(), far.try_clone()) else { continue };
                 let [up, down] = if traits.shared { common.clone() } else { paces() };
-                pass(near, far, traits, up);
-                pass(far_too, near_too, traits, down);
+                pass(near, far, traits, up, Arc::clone(&forth));
+                pass(far_too, near_too, traits, down, Arc::clone(&back));
             }
         });
-        Self { port }
+        path
+    }
+
+    /// Bytes that have come out where the connections go to.
+    pub fn forth(&self) -> u64 {
+        self.forth.load(Ordering::Relaxed)
+    }
+
+    /// Bytes that have come out where the connections come from.
+    pub fn back(&self) -> u64 {
+        self.back.load(Ordering::Relaxed)
     }
 }
 
 /// One direction of one connection, on two threads: what is under way does not hold up what follows.
-fn pass(mut from: TcpStream, mut to: TcpStream, traits: Traits, pace: Pace) {
+fn pass(mut from: TcpStream, mut to: TcpStream, traits: Traits, pace: Pace, count: Arc<AtomicU64>) {
     // As much again, or enough for any window.
     let pieces = traits.rate.map_or(4096, |rate| rate as usize / PIECE / 10 + 1);
     let (send, receive) = sync_channel::<(Instant, Vec<u8>)>(pieces);
     thread::spawn(move || {
-        let mut block = vec![0; PIECE];
+        let mut block = vec![0; traits.rate.map_or(LARGE_PIECE, |_| PIECE)];
         while let Ok(count @ 1..) = from.read(&mut block) {
             if send.send((Instant::now() + traits.delay, block[..count].to_vec())).is_err() {
                 break;
@@ -83,6 +108,7 @@ fn pass(mut from: TcpStream, mut to: TcpStream, traits: Traits, pace: Pace) {
             if to.write_all(&piece).is_err() {
                 break;
             }
+            count.fetch_add(piece.len() as u64, Ordering::Relaxed);
         }
         let _ = to.shutdown(Shutdown::Both);
     });

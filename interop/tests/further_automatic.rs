@@ -130,7 +130,7 @@ fn small_windows_on_a_long_path_bring_further_channels() {
     let lab = Lab::new();
     make_blob(&lab.path("big"), 90_000_001);
     let server = Inetd::openssh(&lab, &sshd, "");
-    let path = Path::to(server.port, Traits { delay: Duration::from_millis(40), rate: None, shared: false });
+    let path = Path::to(server.port, Traits::long(Duration::from_millis(40)));
     lab.know(path.port);
     lab.write("batch", &format!("put big {0}\nls -l {0}\n", lab.arg("copy")));
     let target = format!("{}@127.0.0.1:{}", me(), lab.arg("copy"));

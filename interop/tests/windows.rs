@@ -12,9 +12,10 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use lh_interop::carrier::{Carrier, Flow, Route, Way, read_pattern, server_lines, write_pattern};
+use lh_interop::path::{self, Traits};
 use lh_interop::process::peak_mib;
 use lh_interop::sharing::Running;
-use lh_interop::{Inetd, Lab, Lhsshd, SlowLink, eventually, find, make_blob, me, our, peers};
+use lh_interop::{Inetd, Lab, Lhsshd, eventually, find, make_blob, me, our, peers};
 
 const MIB: u64 = 1 << 20;
 const KIB: u64 = 1 << 10;
@@ -114,7 +115,7 @@ struct Run {
     way: Way,
     how: How,
     /// Between a hop and the host behind it.
-    behind: SlowLink,
+    behind: path::Path,
     _last: Server,
     _others: Vec<Running>,
     // What the others wrote goes last.
@@ -174,8 +175,9 @@ impl Run {
         lab.write("rules", &server_says);
         let server = Server::start(ours, &lab, &format!("Include {}\n", lab.arg("rules")));
         let last = Server::start(ours, &lab, "");
-        let link = SlowLink::new(&lab, server.port(), ONE_WAY);
-        let behind = SlowLink::new(&lab, last.port(), Duration::ZERO);
+        let link = path::Path::to(server.port(), Traits::long(ONE_WAY));
+        let behind = path::Path::to(last.port(), Traits::long(Duration::ZERO));
+        [link.port, behind.port].into_iter().for_each(|port| lab.know(port));
         // OpenSSH's client says everything into a file; the server does where that is OpenSSH's.
         let loud = match ours {
             Ours::Client => Vec::new(),

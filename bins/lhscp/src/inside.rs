@@ -19,29 +19,25 @@ pub(crate) fn log_in(arguments: &Arguments, host: &Host, ui: &mut TerminalUi) ->
 
 /// The same with a request of one's own.
 fn log_in_with(request: &Request, ui: &mut TerminalUi) -> Option<Connection> {
-    let connection = Connection::log_in(request, ui);
-    if connection.is_none() {
-        say("Connection closed");
-    }
-    connection
+    or_closed(Connection::log_in(request, ui))
 }
 
 /// Connects; [`authenticate`] is still to be called. Says why when it cannot.
 pub(crate) fn arrive(request: &Request, ui: &mut TerminalUi) -> Option<Connection> {
-    let connection = Connection::arrive(request, ui);
-    if connection.is_none() {
-        say("Connection closed");
-    }
-    connection
+    or_closed(Connection::arrive(request, ui))
 }
 
 /// Logs in; says why when it cannot.
 pub(crate) fn authenticate(connection: &mut Connection, ui: &mut TerminalUi) -> bool {
-    let is_in = connection.authenticate(ui);
-    if !is_in {
+    or_closed(connection.authenticate(ui).then_some(())).is_some()
+}
+
+/// Says that there is nothing, as the last word behind the reason.
+fn or_closed<T>(got: Option<T>) -> Option<T> {
+    if got.is_none() {
         say("Connection closed");
     }
-    is_in
+    got
 }
 
 /// How a remote `scp` ended.

@@ -87,16 +87,17 @@ impl Driver {
     pub fn new(mut link: Link, mut config: Config) -> Self {
         config.growth_budget = config.growth_budget.min(memory_share(lh_sys::memory::available()));
         let round_trip = lh_sys::socket::round_trip(link.stream().read_fd());
+        let is_long = round_trip.is_some_and(|round_trip| round_trip >= LONG_PATH);
         let mut connection = Connection::new(config);
         if let Some(round_trip) = round_trip {
             // Windows grow by what the path holds; told nothing, they would guess it from the first credits, and
             // a stock sender on a short path gets slower by every byte of window it cannot use.
             connection.round_trip_measured(round_trip);
             link.set_round_trip(round_trip);
-            if round_trip >= LONG_PATH {
-                // Where it cannot be had everything works as it always did.
-                let _ = lh_sys::tuning::make_room(link.stream().read_fd(), FIRST_ROOM);
-            }
+        }
+        if is_long {
+            // Where it cannot be had everything works as it always did.
+            let _ = lh_sys::tuning::make_room(link.stream().read_fd(), FIRST_ROOM);
         }
         let mut driver = Self {
             core: Core::new(link, connection),
@@ -105,7 +106,7 @@ impl Driver {
             rotation: 0,
             ready: Vec::new(),
             spin: Spin::new(),
-            spreads: round_trip.is_some_and(|round_trip| round_trip >= LONG_PATH),
+            spreads: is_long,
             distance: Distance::default(),
         };
         if driver.core.link.transport_ref().is_authenticated() {

@@ -32,9 +32,7 @@ impl Transport {
             return;
         }
         let Some(mut early) = self.early.take() else { return };
-        for payload in early.payloads.iter().skip(early.sent) {
-            self.payload(payload);
-        }
+        self.say(&early);
         early.sent = early.payloads.len();
         self.early = Some(early);
     }
@@ -58,9 +56,13 @@ impl Transport {
 
     /// The user is in, and all that was to happen before channels has happened: what is kept and not sent goes now.
     pub fn release_early(&mut self) {
-        let Some(early) = self.early.take() else { return };
-        for payload in early.payloads.iter().skip(early.sent) {
-            self.payload(payload);
+        if let Some(early) = self.early.take() {
+            self.say(&early);
         }
+    }
+
+    /// Queues what has not been sent. Nothing is kept meanwhile.
+    fn say(&mut self, early: &Early) {
+        early.payloads.iter().skip(early.sent).for_each(|payload| self.payload(payload));
     }
 }

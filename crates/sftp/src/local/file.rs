@@ -99,9 +99,7 @@ impl LocalDir {
     pub(super) fn new(fd: OwnedFd) -> io::Result<Self> {
         Ok(Self { dir: fs::Dir::new(fd)? })
     }
-}
 
-impl LocalDir {
     /// See [`Directory::next_wanted`].
     fn find(
         &mut self,
