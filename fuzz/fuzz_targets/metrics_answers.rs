@@ -7,7 +7,7 @@ use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
     if let Ok(entries) = binn::decode(bytes) {
-        let again = binn::encode(entries.iter().map(|(name, value)| (name.as_str(), *value)));
+        let again = binn::encode(entries.iter().map(|(name, value)| (name.as_str(), value)));
         assert_eq!(binn::decode(&again), Ok(entries));
     }
     if let Ok(sample) = read_answer(bytes) {

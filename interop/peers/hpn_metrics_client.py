@@ -38,6 +38,13 @@ for _ in range(count):
     name = blob[at + 1 : at + 1 + length].decode("ascii")
     kind = blob[at + 1 + length]
     at += 2 + length
+    if kind == 0xA0:
+        # Text, which only a peer that calls itself Longhaul may be sent: HPN-SSH's reader takes every value for a number.
+        length, at = size(at)
+        assert blob[at + length] == 0
+        print(name, blob[at : at + length].decode("ascii"))
+        at += length + 1
+        continue
     width = {0x20: 1, 0x40: 2, 0x60: 4, 0x80: 8}[kind]
     print(name, int.from_bytes(blob[at : at + width], "big"))
     at += width

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use lh_interop::{Lab, Lhsshd, make_blob, me, our, peers};
 
-/// Two runs, one that receives and one that sends, as files `down.*` and `up.*`.
+/// Two connections, one that receives and one that sends, as files `down.*` and `up.*`.
 fn measured() -> (Lab, Lhsshd) {
     let lab = Lab::new();
     let server = Lhsshd::start(&lab, "");
@@ -62,10 +62,10 @@ fn a_browser_draws_the_report() {
     }
     let dom = drawn(&lab, &chromium, "page.html");
     assert!(dom.contains("data-drawn=\"yes\""), "the script ran to its end");
-    for plot in ["throughput", "rtt", "cwnd", "retransmits", "window"] {
+    for plot in ["throughput", "rtt", "cwnd", "retransmits", "window", "cpu"] {
         let section =
             dom.split("<section").find(|section| section.contains(&format!("id=\"{plot}\""))).expect(plot);
-        // Four runs, each with at least one line and its value in the legend.
+        // Two connections of two ends, each end with at least one line and its value in the legend.
         assert!(section.matches("<polyline").count() >= 4, "{plot}: {section}");
         assert!(section.matches("<b>").count() >= 4, "{plot}: values");
         assert!(section.contains("127.0.0.1 (remote)"), "{plot}: {section}");
@@ -75,9 +75,26 @@ fn a_browser_draws_the_report() {
         }
     }
     assert!(dom.contains("What looks limiting"));
-    assert_eq!(dom.matches("<tr title=").count(), 4);
+    assert_eq!(dom.matches("<tr title=").count(), 2, "the two ends of a connection share a row");
+    for label in ["CPU client, server", "Congestion control"] {
+        let cell = dom.split(&format!("data-label=\"{label}\">")).nth(1).expect(label);
+        assert!(!cell.starts_with('–') && !cell.starts_with("</td>"), "{label}: {}", &cell[..40]);
+    }
+    assert!(dom.contains("client: receive buffer at most") && dom.contains("server: send buffer at most"));
 
-    // Somebody points at the first plot: the cursor shows, and the values are those of that time.
+    // A click on the legend hides a line, and another shows it again.
+    let click = "<script>const entry=document.querySelector('#throughput .legend button'),\
+        line=document.querySelector('#throughput svg g'),seen=[];\
+        for(let n=0;n<3;n+=1){seen.push(entry.getAttribute('aria-pressed')+getComputedStyle(line).display);entry.click();}\
+        document.body.dataset.clicks=seen.join(' ');</script></body>";
+    lab.write("click.html", &page.replace("</body>", click));
+    let clicked = drawn(&lab, &chromium, "click.html");
+    assert!(
+        clicked.contains("data-clicks=\"trueinline falsenone trueinline\""),
+        "the legend toggles its line"
+    );
+
+    // The pointer on the first plot: the cursor shows, and the values are those of that time.
     let hover = "<script>const s=document.querySelector('#throughput svg'),b=s.getBoundingClientRect();\
         s.dispatchEvent(new PointerEvent('pointermove',{clientX:b.left+b.width/2,clientY:b.top+20}));\
         document.body.dataset.hover=getComputedStyle(s.querySelector('.cursor')).visibility\
@@ -97,6 +114,41 @@ fn the_default_file_and_standard_output() {
     // Flags stand before the files.
     assert_eq!(ran.code, 1, "{}", ran.err);
     assert_eq!(report(&lab, &["-o", "-", "up.local"]).ok("stdout").text(), lab.read("report.html"));
+}
+
+/// Covers: longhaul --csv
+#[test]
+fn csv_has_a_line_for_each_sample() {
+    let (lab, _server) = measured();
+    report(&lab, &["--csv", "down.local", "down.remote"]).ok("report");
+    let table = lab.read("report.csv");
+    let samples = |file: &str| lab.read(file).lines().filter(|line| line.contains("\"seconds\"")).count();
+    assert_eq!(table.lines().count(), 1 + samples("down.local") + samples("down.remote"));
+    let column = |name: &str| {
+        table.lines().next().unwrap_or_default().split(',').position(|known| known == name).expect(name)
+    };
+    let (side, sent, cpu) = (column("side"), column("ssh_bytes_out"), column("ssh_cpu_micros"));
+    let cells = |line: &str| line.split(',').map(str::to_owned).collect::<Vec<_>>();
+    let last_of = |name: &str| table.lines().map(cells).rfind(|cells| cells[side] == name).expect(name);
+    assert!(last_of("remote")[sent].parse::<u64>().expect("bytes") > 9_000_000, "{table}");
+    assert!(last_of("local")[cpu].parse::<u64>().expect("microseconds") > 0, "{table}");
+}
+
+/// A copy of a second must not be one dot: without `MetricsInterval` samples are close together at first.
+#[test]
+fn short_runs_have_many_samples_by_default() {
+    let lab = Lab::new();
+    let server = Lhsshd::start(&lab, "");
+    let mut args = vec!["-o".to_owned(), format!("MetricsPath={}", lab.arg("short"))];
+    args.extend(lab.client_options());
+    args.extend(["-p".into(), server.port_arg(), format!("{}@127.0.0.1", me()), "sleep 1.2".into()]);
+    lab.run(&our("lhssh"), &args).ok("lhssh");
+    for side in ["short.local", "short.remote"] {
+        let text = lab.read(side);
+        let samples = text.lines().filter(|line| line.contains("\"seconds\"")).count();
+        assert!((4..40).contains(&samples), "{side} has {samples} samples: {text}");
+        assert!(text.contains("\"congestion_control\":\"") && text.contains("\"cpu_micros\":"), "{text}");
+    }
 }
 
 #[test]

@@ -278,9 +278,10 @@ impl Arguments {
         self.sources.len() > 1 || self.options.select.shard.is_some()
     }
 
-    /// The rate is what the user wants it to be.
-    pub(crate) const fn limited(&self) -> bool {
-        self.options.bits_per_second.is_some() || self.pace.is_some()
+    /// The rate that was asked for (`-l`, `--pace`; the lower of both), bytes/s.
+    pub(crate) fn rate_limit(&self) -> Option<u64> {
+        let limit = self.options.bits_per_second.map(|bits| bits / 8);
+        limit.into_iter().chain(self.pace).min()
     }
 
     /// The request for the configuration of `host`, for connecting again: nobody is asked anything.
@@ -298,6 +299,7 @@ impl Arguments {
             let rate = bytes.saturating_mul(8).to_string();
             request.command_line.insert(0, CommandLine::Flag("TcpPacing", vec![rate]));
         }
+        request.rate_limit = self.rate_limit();
         request
     }
 }

@@ -170,7 +170,6 @@ fn one_remote(
     let mut first = true;
     let mut attempts = Attempts::new(arguments.retries);
     let start = limits::Start::now();
-    let limited = arguments.limited();
     loop {
         let job = match new_job(plan.clone(), arguments, &[host]) {
             Ok(job) => job,
@@ -193,7 +192,7 @@ fn one_remote(
                 let caught = Caught::begin(&job);
                 let good = client.carry_out(&job, side, arguments.options.channels, &mut ui);
                 let path = limits::Path::of(client.driver().link().stream().write_fd());
-                let verdict = start.verdict(direction, limited, job.waits(), path);
+                let verdict = start.verdict(&measured(arguments, direction, &job), &path);
                 conclude(arguments, &start, &job.summary(), &verdict);
                 // Before the signals are let go: a connection that is no good may still listen to them.
                 *kept = good.then(|| (host.clone(), client));
@@ -284,11 +283,17 @@ fn relay(
         client.carry_out(&job, Side::Source, Some(1), &mut ui);
         0
     });
-    let limited = arguments.limited();
     let path = limits::Path::of(client.driver().link().stream().write_fd());
-    conclude(arguments, &start, &job.summary(), &start.verdict(Direction::Relay, limited, job.waits(), path));
+    let verdict = start.verdict(&measured(arguments, Direction::Relay, &job), &path);
+    conclude(arguments, &start, &job.summary(), &verdict);
     client.close();
     if status == 0 { exit_status(job.summary()) } else { status }
+}
+
+/// What the verdict about a copy rests on.
+fn measured(arguments: &Arguments, direction: Direction, job: &Job) -> limits::Copy {
+    let rate_limit = arguments.rate_limit();
+    limits::Copy { direction, rate_limit, bytes: job.summary().bytes, waits: job.waits() }
 }
 
 fn new_job(plan: Plan, arguments: &Arguments, hosts: &[&Host]) -> Result<Job, u8> {

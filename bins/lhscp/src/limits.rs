@@ -4,6 +4,7 @@ use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use lh_sys::tcp_info::TcpInfo;
+use lh_sys::time::process_cpu;
 use lh_transfer::{Direction, Waits};
 
 /// What is counted at the beginning, to be compared at the end.
@@ -21,50 +22,83 @@ pub(crate) struct Verdict {
     /// What it is, for people.
     pub(crate) what: String,
     /// What would help.
-    pub(crate) advice: &'static str,
+    pub(crate) advice: String,
 }
 
-/// What was counted of the connection.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+/// What the kernel counted of the connection.
+#[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Path {
     /// Smallest round trip.
     pub(crate) round_trip: Option<Duration>,
-    /// Part of what was sent that had to be sent again.
+    /// Largest segment, bytes; of the direction in which the data went.
+    pub(crate) segment: f64,
+    /// Segments with data that were sent.
+    pub(crate) sent: f64,
+    /// How many of these were sent again.
     pub(crate) sent_again: f64,
-    /// Part of what was received that came behind a gap: something before it was lost, or overtaken.
-    pub(crate) behind_gaps: f64,
+    /// Segments with data that were received.
+    pub(crate) received: f64,
+    /// How many of these came after a gap: an earlier one was lost, or overtaken.
+    pub(crate) after_gaps: f64,
+    /// Name of the congestion control of this end.
+    pub(crate) congestion_control: Option<String>,
 }
 
-/// From this part of the segments on loss holds a copy up, whatever the congestion control: at 50 ms even 1 in 10,000 costs a
-/// long-lived Reno or CUBIC most of a fast path.
-const LOSS: f64 = 0.0005;
+/// Shortest copy that is judged: before that TCP's slow start and the login are what takes time.
+const LEAST_TIME: Duration = Duration::from_millis(500);
+/// With fewer segments a share of lost ones is chance.
+const LEAST_SEGMENTS: f64 = 5000.0;
+/// After each loss about a round trip's worth of segments comes after a gap.
+const GAP: f64 = 16.0;
+/// BBR does not slow down for loss below this part (its loss threshold, draft-ietf-ccwg-bbr, is 2 %).
+const BBR_TOLERATES: f64 = 0.02;
 
 impl Path {
     /// Of a socket, while it is open.
     pub(crate) fn of(socket: impl AsFd) -> Self {
         let round_trip = lh_sys::socket::round_trip(&socket);
         let info = TcpInfo::of(&socket);
-        let part = |some: &str, all: &str| {
-            let count = |name| info.as_ref().and_then(|info| info.get(name)).unwrap_or(0) as f64;
-            count(some) / count(all).max(1.0)
-        };
+        let count = |name| info.as_ref().and_then(|info| info.get(name)).unwrap_or(0) as f64;
         Self {
             round_trip,
-            sent_again: part("total_retrans", "data_segs_out"),
-            behind_gaps: part("rcv_ooopack", "data_segs_in"),
+            segment: count("snd_mss").max(count("rcv_mss")),
+            sent: count("data_segs_out"),
+            sent_again: count("total_retrans"),
+            received: count("data_segs_in"),
+            after_gaps: count("rcv_ooopack"),
+            congestion_control: lh_sys::tuning::congestion_control(&socket),
         }
     }
-}
 
-/// What the process has used of its processors, with the time of its system calls.
-fn cpu() -> Duration {
-    let clock = rustix::time::ClockId::ProcessCPUTime;
-    rustix::time::clock_gettime(clock).try_into().unwrap_or_default()
+    /// Part of the data that was lost on the way, where enough went by to tell.
+    fn lost(&self, direction: Direction) -> Option<f64> {
+        let (bad, all) = match direction {
+            Direction::Upload => (self.sent_again, self.sent),
+            _ => (self.after_gaps / GAP, self.received),
+        };
+        (all >= LEAST_SEGMENTS && bad >= 1.0).then(|| bad / all)
+    }
+
+    /// The part of the data that was lost, where that is what holds the sender to `rate` bytes/s.
+    ///
+    /// A sender slows down for loss to about `MSS / RTT * 1.22 / sqrt(loss)` (Mathis et al. 1997, for Reno; CUBIC stays within
+    /// four times of it on paths where loss is the limit). A copy that is much slower has another limit.
+    fn limiting_loss(&self, direction: Direction, rate: f64) -> Option<f64> {
+        let lost = self.lost(direction)?;
+        // The congestion control of the other end, which counts for downloads, is not known.
+        let is_bbr = direction == Direction::Upload && self.uses_bbr();
+        let bearable = self.segment / self.round_trip?.as_secs_f64().max(1e-6) * 1.22 / lost.sqrt();
+        ((!is_bbr || lost >= BBR_TOLERATES) && rate >= bearable / 4.0).then_some(lost)
+    }
+
+    fn uses_bbr(&self) -> bool {
+        self.congestion_control.as_ref().is_some_and(|name| name.starts_with("bbr"))
+    }
 }
 
 impl Start {
     pub(crate) fn now() -> Self {
-        Self { at: Instant::now(), cpu: cpu() }
+        Self { at: Instant::now(), cpu: process_cpu() }
     }
 
     /// Since then.
@@ -72,10 +106,9 @@ impl Start {
         self.at.elapsed()
     }
 
-    /// What held up the copy that has ended just now.
-    pub(crate) fn verdict(&self, direction: Direction, limited: bool, waits: Waits, path: Path) -> Verdict {
-        let wall = self.elapsed();
-        judge(direction, limited, waits, path, wall, cpu().saturating_sub(self.cpu))
+    /// What limited the copy that has ended just now.
+    pub(crate) fn verdict(&self, copy: &Copy, path: &Path) -> Verdict {
+        judge(copy, path, self.elapsed(), process_cpu().saturating_sub(self.cpu))
     }
 }
 
@@ -83,26 +116,38 @@ fn share(part: Duration, whole: Duration) -> f64 {
     part.as_secs_f64() / whole.as_secs_f64().max(1e-9)
 }
 
-fn judge(
-    direction: Direction,
-    limited: bool,
-    waits: Waits,
-    path: Path,
-    wall: Duration,
-    cpu: Duration,
-) -> Verdict {
+/// What is known of a copy.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Copy {
+    /// Which way it went.
+    pub(crate) direction: Direction,
+    /// The rate that was asked for, bytes/s.
+    pub(crate) rate_limit: Option<u64>,
+    /// Bytes that went over the connection.
+    pub(crate) bytes: u64,
+    /// Where the time went.
+    pub(crate) waits: Waits,
+}
+
+fn judge(copy: &Copy, path: &Path, wall: Duration, cpu: Duration) -> Verdict {
+    let Copy { direction, rate_limit, bytes, waits } = *copy;
+    let rate = bytes as f64 / wall.as_secs_f64().max(1e-9);
     let percent = |part: Duration| format!("{:.0} %", share(part, wall).min(1.0) * 100.0);
     let round_trip = path.round_trip.map_or_else(String::new, |round_trip| {
         format!(", round trip {:.1} ms", round_trip.as_secs_f64() * 1000.0)
     });
-    if wall < Duration::from_millis(500) {
-        return Verdict { name: "nothing", what: "nothing: it was over too soon".to_owned(), advice: "" };
+    if wall < LEAST_TIME {
+        return Verdict {
+            name: "nothing",
+            what: "nothing: it was over too soon".to_owned(),
+            advice: String::new(),
+        };
     }
-    if limited {
+    if rate_limit.is_some_and(|limit| rate >= 0.8 * limit as f64) {
         return Verdict {
             name: "request",
             what: "the rate that was asked for (-l, --pace)".to_owned(),
-            advice: "a higher limit",
+            advice: "a higher limit".to_owned(),
         };
     }
     if share(waits.disk, wall) > 0.4 {
@@ -112,30 +157,38 @@ fn judge(
                 "this host's disk: {} of the time went into reading and writing files",
                 percent(waits.disk)
             ),
-            advice: "a faster disk or file system here; without --fsync, if it was given",
+            advice: "a faster disk or file system here; without --fsync, if it was given".to_owned(),
         };
     }
     if share(cpu, wall) > 0.8 {
         return Verdict {
             name: "processor",
             what: format!("this host's processor: one core was busy for {} of the time", percent(cpu)),
-            advice: "a cipher that the processor has instructions for (-c aes128-gcm@openssh.com), no compression (-C)",
+            advice: "a cipher that the processor has instructions for (-c aes128-gcm@openssh.com), no compression (-C)"
+                .to_owned(),
         };
     }
-    // Behind each loss about a round trip's worth of segments comes after a gap.
-    let lost = if direction == Direction::Upload { path.sent_again } else { path.behind_gaps / 16.0 };
-    if lost >= LOSS {
+    if let Some(lost) = path.limiting_loss(direction, rate) {
         let what = match direction {
-            Direction::Upload => "of what was sent had to be sent again",
-            _ => "of what came had been overtaken or was sent again",
+            Direction::Upload => {
+                format!("{:.2} % of {:.0} segments had to be sent again", lost * 100.0, path.sent)
+            }
+            _ => {
+                let part = path.after_gaps / path.received.max(1.0) * 100.0;
+                format!("{part:.2} % of {:.0} segments came after a gap", path.received)
+            }
         };
-        let part = if direction == Direction::Upload { path.sent_again } else { path.behind_gaps };
-        return Verdict {
-            name: "loss",
-            what: format!("loss on the way: {:.2} % {what}{round_trip}", part * 100.0),
-            advice: "a congestion control on the sending host that stands loss (sysctl net.ipv4.tcp_congestion_control=bbr), --pace \
-                     a little below what the path carries, several connections (-j)",
+        let other = "--pace a little below what the path carries, several connections (-j)";
+        let advice = match (&path.congestion_control, direction) {
+            (Some(_), Direction::Upload) if path.uses_bbr() => other.to_owned(),
+            (Some(name), Direction::Upload) => {
+                format!(
+                    "bbr instead of {name} here (net.ipv4.tcp_congestion_control or TcpCongestion), {other}"
+                )
+            }
+            _ => format!("bbr on the sending host, if it is not in use there, {other}"),
         };
+        return Verdict { name: "loss", what: format!("loss on the way: {what}{round_trip}"), advice };
     }
     if direction == Direction::Upload && share(waits.window, wall) > 0.5 {
         return Verdict {
@@ -144,7 +197,7 @@ fn judge(
                 "the network or the server's window: for {} of the time there was no room to send{round_trip}",
                 percent(waits.window)
             ),
-            advice: "several connections (-j), a server that grants larger windows",
+            advice: "several connections (-j), a server that grants larger windows".to_owned(),
         };
     }
     if share(waits.answers, wall) > 0.5 {
@@ -154,13 +207,13 @@ fn judge(
                 "the server or the way there: for {} of the time everything that may be in flight was{round_trip}",
                 percent(waits.answers)
             ),
-            advice: "a faster disk or processor there; more in flight (-X nrequests=)",
+            advice: "a faster disk or processor there; more in flight (-X nrequests=)".to_owned(),
         };
     }
     Verdict {
         name: "server",
         what: format!("nothing here: the server, or the way there{round_trip}"),
-        advice: "a look at the server's processor and disk",
+        advice: "a look at the server's processor and disk".to_owned(),
     }
 }
 
@@ -168,28 +221,65 @@ fn judge(
 mod tests {
     use super::*;
 
+    const SECOND: Duration = Duration::from_secs(1);
+    const NONE: Waits = Waits { disk: Duration::ZERO, window: Duration::ZERO, answers: Duration::ZERO };
+
+    fn part(percent: u64) -> Duration {
+        Duration::from_millis(percent * 10)
+    }
+
+    fn copy(direction: Direction, waits: Waits) -> Copy {
+        Copy { direction, rate_limit: None, bytes: 10_000_000, waits }
+    }
+
     #[test]
-    fn each_cause_is_recognised_by_what_it_leaves() {
-        let second = Duration::from_secs(1);
-        let part = |percent: u64| Duration::from_millis(percent * 10);
-        let name = |direction, limited, waits, cpu| {
-            judge(direction, limited, waits, Path::default(), second, cpu).name
-        };
-        let none = Waits::default();
+    fn each_limit_is_recognised_by_its_evidence() {
+        let name = |copy: Copy, cpu| judge(&copy, &Path::default(), SECOND, cpu).name;
         let (up, down) = (Direction::Upload, Direction::Download);
-        assert_eq!(name(up, true, none, part(95)), "request");
-        assert_eq!(name(up, false, Waits { disk: part(60), ..none }, part(95)), "disk");
-        assert_eq!(name(down, false, none, part(95)), "processor");
-        assert_eq!(name(up, false, Waits { window: part(80), ..none }, part(30)), "network");
-        assert_eq!(name(down, false, Waits { answers: part(80), ..none }, part(30)), "server");
-        let lossy = Path { sent_again: 0.01, ..Path::default() };
-        assert_eq!(judge(up, false, none, lossy, second, part(30)).name, "loss");
-        assert_eq!(judge(up, false, none, lossy, second, part(95)).name, "processor");
-        let gaps = Path { behind_gaps: 0.1, ..Path::default() };
-        assert_eq!(judge(down, false, none, gaps, second, part(30)).name, "loss");
-        let few = Path { sent_again: 0.0001, behind_gaps: 0.001, ..Path::default() };
-        assert_eq!(judge(up, false, none, few, second, part(30)).name, "server");
-        let short = judge(up, true, none, Path::default(), part(3), part(3));
-        assert_eq!(short.name, "nothing");
+        let limited = |limit| Copy { rate_limit: Some(limit), ..copy(up, NONE) };
+        assert_eq!(name(limited(11_000_000), part(95)), "request");
+        assert_eq!(name(limited(90_000_000), part(95)), "processor", "a limit that was never reached");
+        assert_eq!(name(copy(up, Waits { disk: part(60), ..NONE }), part(95)), "disk");
+        assert_eq!(name(copy(down, NONE), part(95)), "processor");
+        assert_eq!(name(copy(up, Waits { window: part(80), ..NONE }), part(30)), "network");
+        assert_eq!(name(copy(down, Waits { answers: part(80), ..NONE }), part(30)), "server");
+        assert_eq!(judge(&limited(1), &Path::default(), part(3), part(3)).name, "nothing");
+    }
+
+    /// A path of 10 ms on which 1 of 100 segments is lost.
+    fn lossy() -> Path {
+        Path {
+            round_trip: Some(part(1)),
+            segment: 1448.0,
+            sent: 50_000.0,
+            sent_again: 500.0,
+            received: 50_000.0,
+            after_gaps: 5000.0,
+            congestion_control: Some("cubic".to_owned()),
+        }
+    }
+
+    #[test]
+    fn loss_is_blamed_only_where_it_can_be_the_limit() {
+        let judged = |direction, path: Path, cpu| judge(&copy(direction, NONE), &path, SECOND, cpu);
+        let (up, down) = (Direction::Upload, Direction::Download);
+        let got = judged(up, lossy(), part(30));
+        assert_eq!((got.name, got.advice.contains("bbr instead of cubic here")), ("loss", true), "{got:?}");
+        assert!(got.what.contains("1.00 % of 50000 segments"), "{got:?}");
+        assert_eq!(judged(up, lossy(), part(95)).name, "processor");
+        let got = judged(down, lossy(), part(30));
+        assert_eq!((got.name, got.advice.contains("on the sending host")), ("loss", true), "{got:?}");
+
+        // BBR does not slow down for so little, and is not advised where it runs.
+        let bbr = Path { congestion_control: Some("bbr".to_owned()), ..lossy() };
+        assert_eq!(judged(up, bbr.clone(), part(30)).name, "server");
+        let got = judged(up, Path { sent_again: 5000.0, ..bbr }, part(30));
+        assert_eq!((got.name, got.advice.contains("bbr")), ("loss", false), "{got:?}");
+        // On loopback the same loss bears a hundred times the rate.
+        let loopback = Path { round_trip: Some(Duration::from_micros(50)), segment: 65_483.0, ..lossy() };
+        assert_eq!(judged(up, loopback, part(30)).name, "server");
+        // A handful of segments is chance.
+        let few = Path { sent: 500.0, sent_again: 5.0, ..lossy() };
+        assert_eq!(judged(up, few, part(30)).name, "server");
     }
 }

@@ -55,11 +55,12 @@ pub(crate) fn copy(arguments: &Arguments, plan: Plan, hosts: &[&Host]) -> Summar
         engine.open(end.side);
     }
     let start = limits::Start::now();
-    let limited = arguments.limited();
     run(&mut engine, &mut ends, &mut show);
     let mut summary = engine.summary();
     Report::ended(&mut show, &summary, Instant::now());
-    let verdict = start.verdict(direction, limited, engine.waits(), limits::Path::default());
+    let rate_limit = arguments.rate_limit();
+    let copy = limits::Copy { direction, rate_limit, bytes: summary.bytes, waits: engine.waits() };
+    let verdict = start.verdict(&copy, &limits::Path::default());
     conclude(arguments, &start, &summary, &verdict);
     for mut end in ends {
         drop(end.stdin.take());

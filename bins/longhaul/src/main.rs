@@ -1,8 +1,11 @@
 //! `longhaul report FILE…`: one page, which needs nothing else, about what connections did (`Metrics` of `ssh_config`).
 
-mod judge;
+mod csv;
 mod page;
+mod pairs;
 mod series;
+mod summary;
+mod verdict;
 
 use std::fs::File;
 use std::io::{BufReader, Write};
@@ -36,8 +39,9 @@ fn start() -> u8 {
     if files.is_empty() {
         return LONGHAUL.usage_error("report: no file").print();
     }
-    let out = parsed.value('o').map_or_else(|| PathBuf::from("report.html"), PathBuf::from);
-    match report(files.iter().map(Path::new), &out) {
+    let form = if parsed.has_long("csv") { Form::Csv } else { Form::Page };
+    let out = parsed.value('o').map_or_else(|| PathBuf::from(form.default_file()), PathBuf::from);
+    match report(files.iter().map(Path::new), form, &out) {
         Ok(()) => 0,
         Err(text) => {
             eprintln!("{}: {text}", LONGHAUL.called());
@@ -46,8 +50,26 @@ fn start() -> u8 {
     }
 }
 
-/// Reads the files and writes the page.
-fn report<'a>(files: impl Iterator<Item = &'a Path>, out: &Path) -> Result<(), String> {
+/// What the report is written as.
+#[derive(Debug, Clone, Copy)]
+enum Form {
+    /// A page for a browser.
+    Page,
+    /// The samples, for other programs.
+    Csv,
+}
+
+impl Form {
+    const fn default_file(self) -> &'static str {
+        match self {
+            Self::Page => "report.html",
+            Self::Csv => "report.csv",
+        }
+    }
+}
+
+/// Reads the files and writes the report.
+fn report<'a>(files: impl Iterator<Item = &'a Path>, form: Form, out: &Path) -> Result<(), String> {
     let mut runs: Vec<(String, Run)> = Vec::new();
     for path in files {
         let name = path.display().to_string();
@@ -55,9 +77,13 @@ fn report<'a>(files: impl Iterator<Item = &'a Path>, out: &Path) -> Result<(), S
         let read = read_runs(BufReader::new(file)).map_err(|error| format!("{name}: {error}"))?;
         runs.extend(read.into_iter().map(|run| (name.clone(), run)));
     }
-    let page = page::page(&runs);
+    let connections = pairs::pair(runs);
+    let text = match form {
+        Form::Page => page::page(&connections),
+        Form::Csv => csv::csv(&connections),
+    };
     if out.as_os_str() == "-" {
-        return std::io::stdout().write_all(page.as_bytes()).map_err(|error| error.to_string());
+        return std::io::stdout().write_all(text.as_bytes()).map_err(|error| error.to_string());
     }
-    std::fs::write(out, page).map_err(|error| format!("{}: {error}", out.display()))
+    std::fs::write(out, text).map_err(|error| format!("{}: {error}", out.display()))
 }

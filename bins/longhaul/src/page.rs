@@ -1,36 +1,55 @@
-//! The page: a summary that is there without scripts, and the data that `report.js` draws. It refers to nothing outside itself.
+//! The page: a summary that needs no scripts, and the data that `report.js` draws. It refers to nothing outside itself.
 
 use std::fmt::Write as _;
 
-use lh_metrics::Run;
+use lh_metrics::Side;
 use serde_json::{Value, json};
 
-use crate::judge::{Summary, summary};
+use crate::pairs::Connection;
 use crate::series::PLOTS;
+use crate::summary::{Summary, size, summary};
 
 const STYLE: &str = include_str!("report.css");
 const SCRIPT: &str = include_str!("report.js");
 
-/// The whole page for these runs, each with the file it came from.
-pub(crate) fn page(runs: &[(String, Run)]) -> String {
+/// Number of colours in the style sheet.
+const COLOURS: usize = 8;
+
+/// Headings of the table, in the order of [`cells`].
+const HEADINGS: [&str; 10] = [
+    "Time",
+    "Received",
+    "Sent",
+    "Average",
+    "Peak",
+    "Least RTT",
+    "Resent",
+    "Rekeys",
+    "CPU client, server",
+    "Congestion control",
+];
+
+/// The whole page for these connections.
+pub(crate) fn page(connections: &[Connection]) -> String {
     let mut rows = String::new();
     let mut verdicts = String::new();
-    for (index, (file, run)) in runs.iter().enumerate() {
-        let (sum, title) = (summary(run), title(runs, run));
-        row(index, file, run, &title, &sum, &mut rows);
-        // Where the other end of the same connection is here it has more to say.
-        let partner =
-            runs.iter().any(|(_, other)| other.about.run == run.about.run && other.side != run.side);
-        if sum.sends || !partner {
-            let _ = writeln!(
-                verdicts,
-                "<li><span class=\"key k{}\"></span><b>{}</b> {}</li>",
-                index % COLOURS,
-                escape(&title),
-                escape(&sum.verdict)
-            );
-        }
+    for (index, connection) in connections.iter().enumerate() {
+        let (sum, title) = (summary(connection), title(connections, index));
+        row(index, connection, &title, &sum, &mut rows);
+        let settings = if sum.settings.is_empty() {
+            String::new()
+        } else {
+            format!("<small>{}</small>", escape(&sum.settings.join("; ")))
+        };
+        let _ = writeln!(
+            verdicts,
+            "<li><span class=\"key k{}\"></span><b>{}</b> {}{settings}</li>",
+            index % COLOURS,
+            escape(&title),
+            escape(&sum.verdict)
+        );
     }
+    let headings: String = HEADINGS.iter().map(|heading| format!("<th>{heading}</th>")).collect();
     let plots: String = PLOTS
         .iter()
         .map(|plot| {
@@ -40,93 +59,88 @@ pub(crate) fn page(runs: &[(String, Run)]) -> String {
             )
         })
         .collect();
-    let data = in_script(&data(runs));
+    let data = in_script(&data(connections));
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'\">\n\
          <title>Longhaul report</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<header><h1>Longhaul report</h1></header>\n<main>\n\
          <section><h2>What looks limiting</h2><ul class=\"verdicts\">\n{verdicts}</ul></section>\n\
-         <section class=\"wide\"><h2>Runs</h2><div class=\"scroll\"><table>\n<thead><tr><th>Run</th><th>Cipher</th>\
-         <th>Time</th><th>Received</th><th>Sent</th><th>Average</th><th>Peak</th><th>Least RTT</th><th>Resent</th><th>Rekeys</th></tr></thead>\n\
+         <section class=\"wide\"><h2>Connections</h2><div class=\"scroll\"><table>\n<thead><tr><th>Connection</th>{headings}</tr></thead>\n\
          <tbody>\n{rows}</tbody>\n</table></div></section>\n{plots}</main>\n<noscript><p>The plots need scripts.</p></noscript>\n\
          <script type=\"application/json\" id=\"data\">{data}</script>\n<script>\n{SCRIPT}</script>\n</body>\n</html>\n"
     )
 }
 
-/// How many colours the style has.
-const COLOURS: usize = 8;
-
-/// What a run is called: both ends of a connection have its number.
-fn title(runs: &[(String, Run)], run: &Run) -> String {
-    let mut names: Vec<&str> = Vec::new();
-    for (_, each) in runs {
-        if !names.contains(&each.about.run.as_str()) {
-            names.push(&each.about.run);
-        }
-    }
-    let number = names.iter().position(|name| *name == run.about.run).map_or(0, |at| at + 1);
-    let numbered = if names.len() > 1 { format!("{number}: ") } else { String::new() };
-    format!("{numbered}{} ({})", run.about.host, run.side.name())
+/// What a connection is called on the page: its host, numbered where there are several connections.
+fn title(connections: &[Connection], index: usize) -> String {
+    let host = connections.get(index).and_then(Connection::about).map_or("", |about| about.host.as_str());
+    if connections.len() > 1 { format!("{}: {host}", index + 1) } else { host.to_owned() }
 }
 
-fn row(index: usize, file: &str, run: &Run, title: &str, sum: &Summary, out: &mut String) {
-    let rtt = sum.least_rtt.map_or_else(|| "–".to_owned(), |ms| format!("{ms:.1} ms"));
-    let about = &run.about;
-    let hint = format!("{file}\nrun {}\n{}", about.run, about.peer);
-    let cells = [
-        about.cipher.clone(),
+/// What an end of a connection is called in a legend.
+fn end_title(connections: &[Connection], index: usize, side: Side) -> String {
+    format!("{} ({})", title(connections, index), side.name())
+}
+
+fn row(index: usize, connection: &Connection, title: &str, sum: &Summary, out: &mut String) {
+    let Some(about) = connection.about() else { return };
+    let hint = format!("{}\nrun {}\n{}", connection.files.join("\n"), about.run, about.peer);
+    let _ = write!(
+        out,
+        "<tr title=\"{}\"><th scope=\"row\"><span class=\"key k{}\"></span>{}<small>{}</small><small>{}</small></th>",
+        escape(&hint),
+        index % COLOURS,
+        escape(title),
+        escape(&about.start),
+        escape(&about.cipher)
+    );
+    for (heading, cell) in HEADINGS.iter().zip(cells(sum)) {
+        let _ = write!(out, "<td data-label=\"{heading}\">{}</td>", escape(&cell));
+    }
+    out.push_str("</tr>\n");
+}
+
+/// The cells of a row, in the order of [`HEADINGS`].
+fn cells(sum: &Summary) -> [String; HEADINGS.len()] {
+    let unknown = || "–".to_owned();
+    let cpu = sum.cpu.map(|cpu| cpu.map_or_else(unknown, |seconds| format!("{seconds:.2} s")));
+    let congestion_control = match &sum.congestion_control {
+        [None, None] => unknown(),
+        [Some(one), Some(other)] if one == other => one.clone(),
+        ends => ends.each_ref().map(|end| end.as_deref().unwrap_or("–")).join(" / "),
+    };
+    [
         format!("{:.1} s", sum.seconds),
         size(sum.received),
         size(sum.sent),
         format!("{}/s", size(sum.average)),
         format!("{}/s", size(sum.peak)),
-        rtt,
+        sum.least_rtt.map_or_else(unknown, |ms| format!("{ms:.2} ms")),
         format!("{}", sum.retransmitted),
         sum.rekeys.to_string(),
-    ];
-    let _ = write!(
-        out,
-        "<tr title=\"{}\"><th scope=\"row\"><span class=\"key k{}\"></span>{}<small>{}</small></th>",
-        escape(&hint),
-        index % COLOURS,
-        escape(title),
-        escape(&about.start)
-    );
-    for cell in cells {
-        let _ = write!(out, "<td>{}</td>", escape(&cell));
-    }
-    out.push_str("</tr>\n");
+        cpu.join(", "),
+        congestion_control,
+    ]
 }
 
-/// `12.3 MB`, powers of 1000 as networks count.
-fn size(bytes: f64) -> String {
-    let mut value = bytes;
-    for unit in ["B", "kB", "MB", "GB", "TB"] {
-        if value < 1000.0 {
-            return if unit == "B" { format!("{value:.0} {unit}") } else { format!("{value:.1} {unit}") };
-        }
-        value /= 1000.0;
-    }
-    format!("{value:.1} PB")
-}
-
-/// The plots with their lines.
-fn data(runs: &[(String, Run)]) -> Value {
+/// The plots with their lines: a colour for each connection, the server's lines paler than the client's.
+fn data(connections: &[Connection]) -> Value {
     let plots: Vec<Value> = PLOTS
         .iter()
         .map(|plot| {
-            let lines: Vec<Value> = runs
-                .iter()
-                .enumerate()
-                .flat_map(|(index, (_, run))| {
-                    plot.draw(run).into_iter().enumerate().map(move |(style, (name, points))| {
-                        json!({
-                            "run": title(runs, run), "name": name, "colour": index % COLOURS, "style": style, "points": points,
-                        })
-                    })
-                })
-                .collect();
+            let mut lines: Vec<Value> = Vec::new();
+            for (index, connection) in connections.iter().enumerate() {
+                for (side, run) in connection.ends() {
+                    let run_title = end_title(connections, index, side);
+                    for (style, (name, points)) in plot.draw(run).into_iter().enumerate() {
+                        lines.push(json!({
+                            "run": run_title, "name": name, "colour": index % COLOURS, "style": style,
+                            "pale": side == Side::Remote, "points": points,
+                        }));
+                    }
+                }
+            }
             json!({ "id": plot.id, "unit": plot.unit, "lines": lines })
         })
         .collect();
@@ -155,7 +169,7 @@ fn escape(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lh_metrics::{About, Point, Sample, Side};
+    use lh_metrics::{About, Point, Run, Sample};
 
     #[test]
     fn names_from_files_are_text_and_nothing_else() {
@@ -163,17 +177,20 @@ mod tests {
         let about = About { host: host.to_owned(), cipher: "<b>".to_owned(), ..About::default() };
         let point = |seconds| Point {
             seconds,
-            sample: Sample { tcp: vec![("rtt", 9)], ssh: vec![("bytes_in", 5), ("bytes_out", 5)] },
+            sample: Sample {
+                tcp: vec![("rtt", 9)],
+                ssh: vec![("bytes_in", 5), ("bytes_out", 5)],
+                congestion_control: None,
+            },
         };
         let run = Run { about, side: Side::Remote, points: vec![point(0.0), point(1.0)] };
+        let connection = Connection { local: None, remote: Some(run), files: vec!["f".to_owned()] };
         // The namespace's name is no address that is visited.
-        let page = page(&[("f".to_owned(), run)]).replace("http://www.w3.org/2000/svg", "");
+        let page = page(&[connection]).replace("http://www.w3.org/2000/svg", "");
         assert!(!page.contains(host) && !page.contains("<b>\""));
         assert_eq!(page.matches("</script>").count(), 2);
         for outside in ["http://", "https://", "src=", "@import", "url("] {
             assert!(!page.contains(outside), "{outside}");
         }
-        assert_eq!(size(999.0), "999 B");
-        assert_eq!(size(12_345_678.0), "12.3 MB");
     }
 }

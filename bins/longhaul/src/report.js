@@ -11,9 +11,10 @@
   };
   const show = {
     rate: (v) => scaled(v, 1000, ["B/s", "kB/s", "MB/s", "GB/s"]),
-    bytes: (v) => scaled(v, 1024, ["B", "KiB", "MiB", "GiB"]),
+    bytes: (v) => scaled(v, 1000, ["B", "kB", "MB", "GB"]),
     ms: (v) => v.toFixed(v < 10 ? 2 : 1) + " ms",
     count: (v) => String(Math.round(v)),
+    percent: (v) => v.toFixed(0) + " %",
   };
   const node = (name, attributes, parent) => {
     const made = document.createElementNS(SVG, name);
@@ -22,11 +23,10 @@
     return made;
   };
   // Round numbers for the marks of an axis.
-  const marks = (highest, binary) => {
-    const base = binary ? 2 : 10;
+  const marks = (highest) => {
     const rough = highest / 4 || 1;
-    const power = Math.pow(base, Math.floor(Math.log(rough) / Math.log(base)));
-    const step = (binary ? [1, 2] : [1, 2, 5, 10]).map((n) => n * power).find((n) => n >= rough) || rough;
+    const power = Math.pow(10, Math.floor(Math.log10(rough)));
+    const step = [1, 2, 5, 10].map((n) => n * power).find((n) => n >= rough) || rough;
     const all = [];
     for (let at = 0; at <= highest + step * 0.001; at += step) all.push(at);
     return all;
@@ -60,11 +60,11 @@
     const y = (v) => HEIGHT - BOTTOM - (v / highest) * (HEIGHT - TOP - BOTTOM);
     const svg = node("svg", { viewBox: "0 0 " + WIDTH + " " + HEIGHT, role: "img" }, chart);
     node("title", {}, svg).textContent = plot.id + " over time";
-    for (const mark of marks(highest, plot.unit === "bytes")) {
+    for (const mark of marks(highest)) {
       node("line", { class: "grid", x1: LEFT, x2: WIDTH - RIGHT, y1: y(mark), y2: y(mark) }, svg);
       node("text", { x: LEFT - 6, y: y(mark) + 4, "text-anchor": "end" }, svg).textContent = text(mark);
     }
-    for (const mark of marks(last, false)) {
+    for (const mark of marks(last)) {
       node("text", { x: x(mark), y: HEIGHT - 8, "text-anchor": "middle" }, svg).textContent = +mark.toFixed(3) + " s";
     }
     const cursor = node("line", { class: "cursor", y1: TOP, y2: HEIGHT - BOTTOM }, svg);
@@ -74,13 +74,23 @@
     const values = plot.lines.map((line) => {
       const style = "stroke: var(--c" + line.colour + ")";
       const points = line.points.map(([at, value]) => x(at).toFixed(1) + "," + y(value).toFixed(1)).join(" ");
-      node("polyline", { class: "line s" + line.style, style, points }, svg);
+      const look = "line s" + line.style + (line.pale ? " pale" : "");
+      const group = node("g", {}, svg);
+      node("polyline", { class: look, style, points }, group);
       if (line.points.length === 1) {
-        node("circle", { cx: x(line.points[0][0]), cy: y(line.points[0][1]), r: 3, style: "fill: var(--c" + line.colour + ")" }, svg);
+        node("circle", { cx: x(line.points[0][0]), cy: y(line.points[0][1]), r: 3, style: "fill: var(--c" + line.colour + ")" }, group);
       }
-      const entry = document.createElement("span");
+      const entry = document.createElement("button");
+      entry.type = "button";
+      entry.title = "Show or hide this line";
+      entry.setAttribute("aria-pressed", "true");
+      entry.addEventListener("click", () => {
+        const hides = entry.getAttribute("aria-pressed") === "true";
+        entry.setAttribute("aria-pressed", String(!hides));
+        group.style.display = hides ? "none" : "";
+      });
       const sample = node("svg", { viewBox: "0 0 22 8" }, entry);
-      node("line", { class: "line s" + line.style, style, x1: 0, x2: 22, y1: 4, y2: 4 }, sample);
+      node("line", { class: look, style, x1: 0, x2: 22, y1: 4, y2: 4 }, sample);
       entry.append(line.run + ": " + line.name + " ");
       const value = document.createElement("b");
       entry.appendChild(value);

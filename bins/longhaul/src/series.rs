@@ -11,7 +11,7 @@ pub(crate) struct Plot {
     pub(crate) id: &'static str,
     /// Its heading.
     pub(crate) title: &'static str,
-    /// What the values are, for labels: `rate`, `bytes`, `ms` or `count`.
+    /// What the values are, for labels: `rate`, `bytes`, `ms`, `count` or `percent`.
     pub(crate) unit: &'static str,
     /// The lines in it: name, and the value between a sample and the one before it.
     lines: &'static [Line],
@@ -68,6 +68,14 @@ pub(crate) static PLOTS: &[Plot] = &[
             ("receive window", |_, now| now.sample.ssh("receive_window").map(|bytes| bytes as f64)),
             ("credit to send", |_, now| now.sample.ssh("send_credit").map(|bytes| bytes as f64)),
         ],
+    },
+    Plot {
+        id: "cpu",
+        title: "Processor time of the SSH process",
+        unit: "percent",
+        lines: &[("of one core", |before, now| {
+            rate(before, now, |point| point.sample.ssh("cpu_micros")).map(|micros| micros / 1e4)
+        })],
     },
 ];
 

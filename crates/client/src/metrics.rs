@@ -22,10 +22,35 @@ const LOCAL_ONLY: &str = "Remote does not support stack metric polling. Local da
 /// How long the other end's last figures are waited for.
 const LAST_WORD: Duration = Duration::from_millis(500);
 
+/// Shortest time between samples that `MetricsInterval` does not fix: one costs some 50 microseconds and a kilobyte.
+const LEAST_INTERVAL: Duration = Duration::from_millis(100);
+/// Part of the run so far that passes between samples. So a copy of a second has ten, and one of an hour not 36,000.
+const SHARE_OF_RUN: u32 = 20;
+
+/// When samples are taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Schedule {
+    /// As often as `MetricsInterval` says.
+    Fixed(Duration),
+    /// Often at first, then more and more seldom down to this interval.
+    Adaptive(Duration),
+}
+
+impl Schedule {
+    /// Time until the next sample, `elapsed` after the beginning.
+    fn interval(self, elapsed: Duration) -> Duration {
+        match self {
+            Self::Fixed(interval) => interval,
+            Self::Adaptive(longest) => (elapsed / SHARE_OF_RUN).clamp(LEAST_INTERVAL.min(longest), longest),
+        }
+    }
+}
+
 /// What is written, and when next.
 pub(crate) struct Metrics {
     started: Instant,
-    interval: Duration,
+    schedule: Schedule,
+    rate_limit: Option<u64>,
     due: Instant,
     local: Option<Recorder>,
     remote: Option<Recorder>,
@@ -74,13 +99,27 @@ impl Metrics {
         if local.is_none() && remote.is_none() {
             return None;
         }
-        let interval = config.metrics_interval.0;
-        Some(Self { started: now, interval, due: now, local, remote, asked: false, over: false, voice })
+        let schedule = match config.metrics_interval.0 {
+            interval if config.metrics_interval.is_set() => Schedule::Fixed(interval),
+            longest => Schedule::Adaptive(longest),
+        };
+        let rate_limit = options.rate_limit;
+        Some(Self {
+            started: now,
+            schedule,
+            rate_limit,
+            due: now,
+            local,
+            remote,
+            asked: false,
+            over: false,
+            voice,
+        })
     }
 
     /// Takes a sample here and asks for one there.
     fn sample(&mut self, cx: &mut ControlCx<'_>) {
-        let sample = Sample::of(cx).0;
+        let sample = Sample::of(cx, self.rate_limit).0;
         record(&mut self.local, cx.now(), self.started, &sample, &self.voice);
         if self.remote.is_some() && !self.asked {
             self.asked = true;
@@ -176,7 +215,8 @@ impl Control for Metered<'_> {
         let now = cx.now();
         if self.metrics.due <= now {
             // From now on, not from when it was due: a machine that slept does not catch up.
-            self.metrics.due = now + self.metrics.interval;
+            let elapsed = now.saturating_duration_since(self.metrics.started);
+            self.metrics.due = now + self.metrics.schedule.interval(elapsed);
             self.metrics.sample(cx);
         }
         if self.inner.next_deadline().is_some_and(|deadline| deadline <= now) {
@@ -186,5 +226,21 @@ impl Control for Metered<'_> {
 
     fn before_wait(&mut self, cx: &mut ControlCx<'_>) {
         self.inner.before_wait(cx);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_runs_are_sampled_often_and_long_ones_seldom() {
+        let seconds = Duration::from_secs;
+        let adaptive = Schedule::Adaptive(seconds(5));
+        assert_eq!(adaptive.interval(Duration::ZERO), LEAST_INTERVAL);
+        assert_eq!(adaptive.interval(seconds(1)), LEAST_INTERVAL);
+        assert_eq!(adaptive.interval(seconds(40)), seconds(2));
+        assert_eq!(adaptive.interval(seconds(3600)), seconds(5));
+        assert_eq!(Schedule::Fixed(seconds(1)).interval(seconds(3600)), seconds(1));
     }
 }

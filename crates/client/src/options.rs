@@ -25,6 +25,8 @@ pub struct Options {
     pub terminal: bool,
     /// Join the session of this ticket instead of logging in.
     pub ticket: Option<Arc<Ticket>>,
+    /// The rate that the program itself keeps to, bytes/s, for `Metrics` to record.
+    pub rate_limit: Option<u64>,
 }
 
 impl Options {
@@ -35,6 +37,7 @@ impl Options {
     pub fn load(request: &Request) -> Result<Self, ConfigError> {
         let config = lh_config::client::load(request, &SystemEnvironment)?;
         let log_level = level(*config.log_level);
+        let rate_limit = request.rate_limit.into_iter().chain(config.tcp_pacing.bytes_per_second()).min();
         Ok(Self {
             config,
             user_file: request.user_file.clone(),
@@ -42,6 +45,7 @@ impl Options {
             log_level,
             terminal: false,
             ticket: None,
+            rate_limit,
         })
     }
 

@@ -253,7 +253,7 @@ keyword_table! {
     metrics: bool = "no", "Metrics", Match, Works;
     /// HPN-SSH: where to write them: this path with .local and .remote behind it (./ssh_stack_metrics). Setting it sets Metrics. Tokens, ~ and variables as in ControlPath.
     metrics_path: Option<String> = "", "MetricsPath", Match, Works;
-    /// HPN-SSH: seconds between samples; fractions such as 0.2 will do.
+    /// HPN-SSH: seconds between samples; fractions such as 0.2 will do. Unless it is set, samples are taken every 0.1 s at first and less and less often, down to every 5 s.
     metrics_interval: Interval = "5", "MetricsInterval", Match, Works;
     /// HPN-SSH: try FallbackPort when the port cannot be reached. Only where one of the two is configured: the default port is 22 already, where HPN-SSH falls back to.
     fallback: bool = "yes", "Fallback", Match, Works;

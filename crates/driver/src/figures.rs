@@ -57,4 +57,9 @@ impl ControlCx<'_> {
     pub fn tcp_info(&self) -> Option<TcpInfo> {
         TcpInfo::of(self.core.link.stream().read_fd())
     }
+
+    /// Name of the connection's congestion control; `None` where it is no TCP connection.
+    pub fn congestion_control(&self) -> Option<String> {
+        lh_sys::tuning::congestion_control(self.core.link.stream().read_fd())
+    }
 }

@@ -1,4 +1,4 @@
-//! The part of the binn format that HPN-SSH puts its figures into: one object of named numbers.
+//! The part of the binn format that HPN-SSH puts its figures into: one object of named values, numbers and (from Longhaul) text.
 //!
 //! A byte for the type, a size that counts everything, how many entries there are, and the entries: length of the name, name,
 //! type, value. Sizes and counts are one byte below 128, else four with the top bit set. Numbers are big-endian and take as few
@@ -8,8 +8,19 @@
 const OBJECT: u8 = 0xe2;
 /// Unsigned numbers of 1, 2, 4 and 8 bytes.
 const NUMBERS: [(u8, usize); 4] = [(0x20, 1), (0x40, 2), (0x60, 4), (0x80, 8)];
+/// Text: its size, its bytes, and a NUL that the size does not count.
+const TEXT: u8 = 0xa0;
 /// More entries than any version of HPN-SSH sends, or we.
 const MOST_ENTRIES: usize = 512;
+
+/// A value of an object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Value {
+    /// An unsigned number.
+    Number(u64),
+    /// Text in UTF-8, without NUL bytes.
+    Text(String),
+}
 
 /// Why bytes are not an object of named numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -28,19 +39,26 @@ pub enum BinnError {
     TooMany(usize),
 }
 
-/// The object with these entries. Names are at most 255 bytes; longer ones are left out.
-pub fn encode<'a>(entries: impl IntoIterator<Item = (&'a str, u64)>) -> Vec<u8> {
+/// The object with these entries. Names are at most 255 bytes; longer ones are left out, and so is text with a NUL byte.
+pub fn encode<'a>(entries: impl IntoIterator<Item = (&'a str, &'a Value)>) -> Vec<u8> {
     let mut body = Vec::with_capacity(2048);
     let mut count = 0;
     for (name, value) in entries {
         let Ok(length) = u8::try_from(name.len()) else { continue };
+        if matches!(value, Value::Text(text) if text.contains('\0')) {
+            continue;
+        }
         body.push(length);
         body.extend_from_slice(name.as_bytes());
-        let bytes = value.to_be_bytes();
-        let needed = 8 - value.leading_zeros() as usize / 8;
-        let (kind, width) = NUMBERS.into_iter().find(|(_, width)| *width >= needed).unwrap_or((0x80, 8));
-        body.push(kind);
-        body.extend_from_slice(bytes.get(8 - width..).unwrap_or_default());
+        match value {
+            Value::Number(number) => put_number(&mut body, *number),
+            Value::Text(text) => {
+                body.push(TEXT);
+                put_size(&mut body, text.len());
+                body.extend_from_slice(text.as_bytes());
+                body.push(0);
+            }
+        }
         count += 1;
     }
     let mut counted = Vec::with_capacity(4);
@@ -57,6 +75,13 @@ pub fn encode<'a>(entries: impl IntoIterator<Item = (&'a str, u64)>) -> Vec<u8> 
     out
 }
 
+fn put_number(out: &mut Vec<u8>, number: u64) {
+    let needed = 8 - number.leading_zeros() as usize / 8;
+    let (kind, width) = NUMBERS.into_iter().find(|(_, width)| *width >= needed).unwrap_or((0x80, 8));
+    out.push(kind);
+    out.extend_from_slice(number.to_be_bytes().get(8 - width..).unwrap_or_default());
+}
+
 fn put_size(out: &mut Vec<u8>, size: usize) {
     match u8::try_from(size) {
         Ok(byte) if byte < 128 => out.push(byte),
@@ -67,11 +92,11 @@ fn put_size(out: &mut Vec<u8>, size: usize) {
     }
 }
 
-/// The numbers of an object, in its order; what is no number is passed over, and so are names that are not text.
+/// The numbers and texts of an object, in its order; other values are skipped, and so are names and texts that are not UTF-8.
 ///
 /// # Errors
 /// See [`BinnError`]. Memory is bounded by the length of `bytes`.
-pub fn decode(bytes: &[u8]) -> Result<Vec<(String, u64)>, BinnError> {
+pub fn decode(bytes: &[u8]) -> Result<Vec<(String, Value)>, BinnError> {
     let mut bytes = Bytes(bytes);
     match bytes.byte()? {
         OBJECT => {}
@@ -119,8 +144,8 @@ impl<'a> Bytes<'a> {
         Ok(size as usize)
     }
 
-    /// A value of this type: the number, or `None` for what is none.
-    fn value(&mut self, kind: u8) -> Result<Option<u64>, BinnError> {
+    /// A value of this type, or `None` where it is neither a number nor text.
+    fn value(&mut self, kind: u8) -> Result<Option<Value>, BinnError> {
         let width = match kind & 0xe0 {
             0x00 => 0,
             0x20 => 1,
@@ -139,8 +164,13 @@ impl<'a> Bytes<'a> {
             _ => return Err(BinnError::Type(kind)),
         };
         let bytes = self.take(width)?;
-        let number = NUMBERS.iter().any(|(known, _)| *known == kind);
-        Ok(number.then(|| bytes.iter().fold(0, |value, byte| value << 8 | u64::from(*byte))))
+        if kind == TEXT {
+            let text = bytes.strip_suffix(b"\0").and_then(|bytes| std::str::from_utf8(bytes).ok());
+            return Ok(text.map(|text| Value::Text(text.to_owned())));
+        }
+        let is_number = NUMBERS.iter().any(|(known, _)| *known == kind);
+        let number = || bytes.iter().fold(0, |value, byte| value << 8 | u64::from(*byte));
+        Ok(is_number.then(|| Value::Number(number())))
     }
 }
 
@@ -151,21 +181,27 @@ mod tests {
 
     #[test]
     fn the_bytes_are_the_format_s() {
-        // The example of the format's own documentation, which is text and therefore passed over.
-        assert_eq!(decode(b"\xe2\x11\x01\x05hello\xa0\x05world\x00"), Ok(vec![]));
-        let bytes = encode([("a", 1), ("b", 300), ("c", 70_000), ("d", 1 << 40)]);
+        // The example of the format's own documentation.
+        let example = b"\xe2\x11\x01\x05hello\xa0\x05world\x00";
+        let world = Value::Text("world".to_owned());
+        assert_eq!(encode([("hello", &world)]), example);
+        assert_eq!(decode(example), Ok(vec![("hello".to_owned(), world)]));
+        let numbers = [1, 300, 70_000, 1 << 40].map(Value::Number);
+        let bytes = encode(["a", "b", "c", "d"].into_iter().zip(&numbers));
         let expected = b"\xe2\x1e\x04\x01a\x20\x01\x01b\x40\x01\x2c\x01c\x60\x00\x01\x11\x70\x01d\x80\x00\x00\x01\x00\x00\x00\x00\x00";
         assert_eq!(bytes, expected);
         // A list, a float and null among numbers.
         let mixed =
             b"\xe2\x20\x05\x01l\xe0\x05\x01\x20\x07\x01f\x62\x00\x00\x00\x00\x01n\x00\x01a\x20\x09\x01s\xa0\x01x\x00";
-        assert_eq!(decode(mixed), Ok(vec![("a".to_owned(), 9)]));
+        let expected =
+            vec![("a".to_owned(), Value::Number(9)), ("s".to_owned(), Value::Text("x".to_owned()))];
+        assert_eq!(decode(mixed), Ok(expected));
     }
 
     #[test]
     fn a_large_object_has_large_sizes() {
         let names: Vec<String> = (0..200).map(|n| format!("tcpi_{n}")).collect();
-        let bytes = encode(names.iter().map(|name| (name.as_str(), 5)));
+        let bytes = encode(names.iter().map(|name| (name.as_str(), &Value::Number(5))));
         assert_eq!(bytes[1..5], (u32::try_from(bytes.len()).unwrap() | 1 << 31).to_be_bytes());
         assert_eq!(decode(&bytes).unwrap().len(), 200);
         assert_eq!(decode(&bytes[..bytes.len() - 1]), Err(BinnError::Short));
@@ -173,10 +209,14 @@ mod tests {
         assert_eq!(decode(b"\xe2\x80\xff\xff\xff\x80\xff\xff\xff"), Err(BinnError::TooMany(0xff_ffff)));
     }
 
+    fn value() -> impl Strategy<Value = Value> {
+        prop_oneof![any::<u64>().prop_map(Value::Number), "[^\\x00]{0,200}".prop_map(Value::Text)]
+    }
+
     proptest! {
         #[test]
-        fn what_is_written_is_read(entries in proptest::collection::vec(("[a-z_]{0,40}", any::<u64>()), 0..60)) {
-            let bytes = encode(entries.iter().map(|(name, value)| (name.as_str(), *value)));
+        fn what_is_written_is_read(entries in proptest::collection::vec(("[a-z_]{0,40}", value()), 0..60)) {
+            let bytes = encode(entries.iter().map(|(name, value)| (name.as_str(), value)));
             prop_assert_eq!(decode(&bytes).unwrap(), entries);
         }
 

@@ -6,7 +6,7 @@
 //! `ssh_…` (docs/metrics.md).
 
 use crate::Sample;
-use crate::binn::{self, BinnError};
+use crate::binn::{self, BinnError, Value};
 
 /// The request's name.
 pub const REQUEST: &str = "stack-metrics@hpnssh.org";
@@ -26,18 +26,23 @@ pub fn peer_answers(identification: &str) -> bool {
     hpn || peer_is_longhaul(identification)
 }
 
+/// Name under which a Longhaul server tells its congestion control.
+const CONGESTION_CONTROL: &str = "ssh_congestion_control";
+
 /// The object that answers. `version` is that of the kernel's fields (`TcpInfo::version`); `ours`: the peer is Longhaul.
 pub fn answer(sample: &Sample, version: (u8, u8), ours: bool) -> Vec<u8> {
     let code = u64::from(version.0) << 16 | u64::from(version.1) << 8;
-    let named = |prefix: &str, values: &[(&'static str, u64)]| -> Vec<(String, u64)> {
-        values.iter().map(|(name, value)| (format!("{prefix}{name}"), *value)).collect()
+    let named = |prefix: &str, values: &[(&'static str, u64)]| -> Vec<(String, Value)> {
+        values.iter().map(|(name, value)| (format!("{prefix}{name}"), Value::Number(*value))).collect()
     };
-    let mut entries = vec![("kernel_version".to_owned(), code)];
+    let mut entries = vec![("kernel_version".to_owned(), Value::Number(code))];
     entries.extend(named("tcpi_", &sample.tcp));
     if ours {
         entries.extend(named("ssh_", &sample.ssh));
+        let congestion_control = sample.congestion_control.clone().map(Value::Text);
+        entries.extend(congestion_control.map(|name| (CONGESTION_CONTROL.to_owned(), name)));
     }
-    binn::encode(entries.iter().map(|(name, value)| (name.as_str(), *value)))
+    binn::encode(entries.iter().map(|(name, value)| (name.as_str(), value)))
 }
 
 /// What an answer says; names that we do not know are passed over.
@@ -47,10 +52,16 @@ pub fn answer(sample: &Sample, version: (u8, u8), ours: bool) -> Vec<u8> {
 pub fn read_answer(bytes: &[u8]) -> Result<Sample, BinnError> {
     let mut sample = Sample::default();
     for (name, value) in binn::decode(bytes)? {
-        if let Some(name) = name.strip_prefix("tcpi_") {
-            sample.take(true, name, value);
-        } else if let Some(name) = name.strip_prefix("ssh_") {
-            sample.take(false, name, value);
+        match value {
+            Value::Text(text) if name == CONGESTION_CONTROL => sample.take_congestion_control(&text),
+            Value::Text(_) => {}
+            Value::Number(number) => {
+                if let Some(name) = name.strip_prefix("tcpi_") {
+                    sample.take(true, name, number);
+                } else if let Some(name) = name.strip_prefix("ssh_") {
+                    sample.take(false, name, number);
+                }
+            }
         }
     }
     Ok(sample)
@@ -71,18 +82,26 @@ mod tests {
 
     #[test]
     fn hpn_gets_the_kernel_s_figures_alone() {
-        let sample = Sample { tcp: vec![("rtt", 50_000), ("snd_cwnd", 10)], ssh: vec![("rekeys", 2)] };
+        let sample = Sample {
+            tcp: vec![("rtt", 50_000), ("snd_cwnd", 10)],
+            ssh: vec![("rekeys", 2)],
+            congestion_control: Some("bbr".to_owned()),
+        };
         let for_hpn = answer(&sample, (4, 19), false);
         assert_eq!(
             binn::decode(&for_hpn).unwrap(),
             [
-                ("kernel_version".to_owned(), 0x04_13_00),
-                ("tcpi_rtt".to_owned(), 50_000),
-                ("tcpi_snd_cwnd".to_owned(), 10)
+                ("kernel_version".to_owned(), Value::Number(0x04_13_00)),
+                ("tcpi_rtt".to_owned(), Value::Number(50_000)),
+                ("tcpi_snd_cwnd".to_owned(), Value::Number(10))
             ]
         );
         assert_eq!(read_answer(&answer(&sample, (4, 19), true)).unwrap(), sample);
-        let odd = binn::encode([("tcpi_rtt", 5), ("tcpi_colour", 7), ("else", 9)]);
-        assert_eq!(read_answer(&odd).unwrap(), Sample { tcp: vec![("rtt", 5)], ssh: vec![] });
+        let escape = Value::Text("\u{1b}[2J".to_owned());
+        let numbers = [5, 7, 9].map(Value::Number);
+        let names = ["tcpi_rtt", "tcpi_colour", "else"];
+        let odd = names.into_iter().zip(&numbers).chain([(CONGESTION_CONTROL, &escape)]);
+        let expected = Sample { tcp: vec![("rtt", 5)], ..Sample::default() };
+        assert_eq!(read_answer(&binn::encode(odd)).unwrap(), expected);
     }
 }

@@ -131,6 +131,9 @@ fn point(object: &Map<String, Value>) -> Result<(String, Point), String> {
             sample.take(tcp, name, value);
         }
     }
+    if let Some(name) = object.get("congestion_control").and_then(Value::as_str) {
+        sample.take_congestion_control(name);
+    }
     Ok((run, Point { seconds, sample }))
 }
 
@@ -148,7 +151,11 @@ mod tests {
             |run: &str| About { run: run.to_owned(), host: "a \"b\"\n".to_owned(), ..About::default() };
         let mut one = Recorder::open(&prefix, Side::Local, about("1")).unwrap();
         let mut two = Recorder::open(&prefix, Side::Local, about("2")).unwrap();
-        let sample = |rtt| Sample { tcp: vec![("rtt", rtt)], ssh: vec![("rekeys", 1)] };
+        let sample = |rtt| Sample {
+            tcp: vec![("rtt", rtt)],
+            ssh: vec![("rekeys", 1)],
+            congestion_control: Some("cubic".to_owned()),
+        };
         for second in 0..3 {
             one.write(Duration::from_secs(second), &sample(second)).unwrap();
             two.write(Duration::from_secs(second), &Sample::default()).unwrap();
@@ -167,6 +174,7 @@ mod tests {
             ("a \"b\"\n", Side::Local, 3)
         );
         assert_eq!((first.points[2].seconds, first.points[2].sample.tcp("rtt")), (2.0, Some(2)));
+        assert_eq!(first.points[0].sample.congestion_control.as_deref(), Some("cubic"));
         assert_eq!((runs[1].points.len(), runs[1].points[0].sample.ssh("rekeys")), (3, None));
     }
 

@@ -108,6 +108,9 @@ impl Recorder {
                 line.insert(key.to_owned(), object(values).into());
             }
         }
+        if let (Some(line), Some(name)) = (line.as_object_mut(), &sample.congestion_control) {
+            line.insert("congestion_control".to_owned(), name.as_str().into());
+        }
         text.push_str(&format!("{line}\n"));
         (&self.file).write_all(text.as_bytes())
     }

@@ -18,6 +18,12 @@ pub struct Civil {
     pub second: i32,
 }
 
+/// Processor time that this process has used so far, user and system together, without its children.
+pub fn process_cpu() -> std::time::Duration {
+    let clock = rustix::time::ClockId::ProcessCPUTime;
+    rustix::time::clock_gettime(clock).try_into().unwrap_or_default()
+}
+
 /// Seconds since 1970, from local time or UTC; `None` for a date that does not exist.
 pub fn to_unix(civil: Civil, utc: bool) -> Option<i64> {
     // SAFETY: all-zero bytes are a valid `tm`: integers and a null pointer.

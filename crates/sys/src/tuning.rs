@@ -146,6 +146,21 @@ pub fn spread_out(socket: impl AsFd) -> io::Result<()> {
     Ok(())
 }
 
+/// Name of the congestion control of a TCP socket, such as `cubic`; `None` for other sockets.
+pub fn congestion_control(socket: impl AsFd) -> Option<String> {
+    sockopt::tcp_congestion(socket).ok()
+}
+
+/// Largest receive and send buffer that the kernel's autotuning gives a TCP socket, bytes: the third number of
+/// `net.ipv4.tcp_rmem` and of `net.ipv4.tcp_wmem`. `None` where /proc cannot be read.
+pub fn buffer_limits() -> (Option<u64>, Option<u64>) {
+    let third = |name: &str| {
+        let text = std::fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")).ok()?;
+        text.split_whitespace().nth(2)?.parse().ok()
+    };
+    (third("tcp_rmem"), third("tcp_wmem"))
+}
+
 /// Has a TCP connection that does not leave this machine do without a congestion control that paces.
 ///
 /// Such a one (BBR, where the administrator made it the default) sends at a rate of its own reckoning, in small pieces by a timer. To

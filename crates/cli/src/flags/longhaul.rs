@@ -10,10 +10,13 @@ pub static LONGHAUL: Program = Program {
     operands: "report file ...",
     flags_after_first_operand: true,
     usage_status: 2,
-    flags: &[Flag::with(
-        'o',
-        "file",
-        Works,
-        "Write the report to this file, - for standard output (report.html).",
-    )],
+    flags: &[
+        Flag::with(
+            'o',
+            "file",
+            Works,
+            "Write the report to this file, - for standard output (report.html, or report.csv with --csv).",
+        ),
+        Flag::long("csv", Works, "Write the samples as comma-separated values (RFC 4180) instead of a page."),
+    ],
 };

@@ -55,6 +55,8 @@ pub struct Request {
     pub account: Account,
     /// The remote command, for `Match command`.
     pub command: Option<String>,
+    /// The rate that the program itself keeps to, bytes/s (`scp -l`). It is only recorded, by `Metrics`.
+    pub rate_limit: Option<u64>,
 }
 
 impl Request {
@@ -67,6 +69,7 @@ impl Request {
             system_file: Some(PathBuf::from("/etc/ssh/ssh_config")),
             account,
             command: None,
+            rate_limit: None,
         }
     }
 }

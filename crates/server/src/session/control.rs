@@ -154,7 +154,7 @@ impl Serving {
 
 /// Our end's figures, for HPN-SSH's clients and our own. Theirs knows only the kernel's.
 fn metrics(cx: &mut ControlCx<'_>) -> Option<Vec<u8>> {
-    let (sample, version) = Sample::of(cx);
+    let (sample, version) = Sample::of(cx, None);
     let ours = cx.transport().peer_identification().is_some_and(lh_metrics::peer_is_longhaul);
     if version.is_none() && !ours {
         return None;

@@ -1,0 +1,190 @@
+//! What one connection did as a whole: the row of the report's table.
+
+use lh_metrics::{Point, Run};
+
+use crate::pairs::Connection;
+use crate::series::{difference, rate, received, sent};
+use crate::verdict;
+
+/// A connection as a whole, from the client's point of view.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Summary {
+    /// Time between the first and the last sample, seconds.
+    pub(crate) seconds: f64,
+    /// Bytes that the client received.
+    pub(crate) received: f64,
+    /// Bytes that the client sent.
+    pub(crate) sent: f64,
+    /// Average rate of the busier direction, bytes/s.
+    pub(crate) average: f64,
+    /// Highest rate of that direction between two samples, bytes/s.
+    pub(crate) peak: f64,
+    /// Shortest round trip, milliseconds.
+    pub(crate) least_rtt: Option<f64>,
+    /// Segments that the ends that have a record sent again.
+    pub(crate) retransmitted: f64,
+    /// Key exchanges after the first.
+    pub(crate) rekeys: u64,
+    /// Processor time of the client and of the server, seconds.
+    pub(crate) cpu: [Option<f64>; 2],
+    /// Names of the congestion control of the client and of the server.
+    pub(crate) congestion_control: [Option<String>; 2],
+    /// What limited the connection, in sentences.
+    pub(crate) verdict: String,
+    /// The settings in force that can limit a connection, one phrase each.
+    pub(crate) settings: Vec<String>,
+}
+
+/// Sums a connection up.
+pub(crate) fn summary(connection: &Connection) -> Summary {
+    let ends = [connection.local.as_ref(), connection.remote.as_ref()];
+    let seconds = longest(ends, |first, last| Some(last.seconds - first.seconds)).unwrap_or(0.0);
+    // Each end counts both directions; the client's count is taken where there is one.
+    let [came, went] = match ends {
+        [Some(client), _] => [grown(client, received), grown(client, sent)],
+        [None, Some(server)] => [grown(server, sent), grown(server, received)],
+        [None, None] => [0.0, 0.0],
+    };
+    let is_upload = went >= came;
+    let moved = came.max(went);
+    let peak = match ends {
+        [Some(client), _] => peak(client, if is_upload { sent } else { received }),
+        [None, Some(server)] => peak(server, if is_upload { received } else { sent }),
+        [None, None] => 0.0,
+    };
+    let cpu = ends.map(|end| {
+        let run = end?;
+        let (first, last) = (run.points.first()?, run.points.last()?);
+        difference(first, last, |point| point.sample.ssh("cpu_micros")).map(|micros| micros / 1e6)
+    });
+    let congestion_control = ends.map(|end| {
+        let points = &end?.points;
+        points.iter().rev().find_map(|point| point.sample.congestion_control.clone())
+    });
+    let average = if seconds > 0.0 { moved / seconds } else { 0.0 };
+    let (sender, receiver) = if is_upload { (ends[0], ends[1]) } else { (ends[1], ends[0]) };
+    let rekeys = ends.into_iter().flatten().filter_map(|run| run.points.last()?.sample.ssh("rekeys")).max();
+    Summary {
+        seconds,
+        received: came,
+        sent: went,
+        average,
+        peak,
+        least_rtt: ends.into_iter().flatten().filter_map(least_rtt).reduce(f64::min),
+        retransmitted: ends.into_iter().flatten().map(|run| grown(run, retransmitted)).sum(),
+        rekeys: rekeys.unwrap_or(0),
+        cpu,
+        congestion_control,
+        verdict: verdict::verdict(&verdict::Evidence {
+            sender,
+            receiver,
+            is_upload,
+            average,
+            moved,
+            seconds,
+        }),
+        settings: settings(ends),
+    }
+}
+
+fn retransmitted(point: &Point) -> Option<u64> {
+    point.sample.tcp("total_retrans")
+}
+
+/// The largest of what `value` makes of the first and last sample of each end.
+fn longest(ends: [Option<&Run>; 2], value: fn(&Point, &Point) -> Option<f64>) -> Option<f64> {
+    let each = ends.into_iter().flatten();
+    each.filter_map(|run| value(run.points.first()?, run.points.last()?)).reduce(f64::max)
+}
+
+fn grown(run: &Run, value: fn(&Point) -> Option<u64>) -> f64 {
+    let (Some(first), Some(last)) = (run.points.first(), run.points.last()) else { return 0.0 };
+    difference(first, last, value).unwrap_or(0.0)
+}
+
+fn peak(run: &Run, direction: fn(&Point) -> Option<u64>) -> f64 {
+    let rates = run.points.windows(2).filter_map(|pair| rate(pair.first()?, pair.last()?, direction));
+    rates.fold(0.0, f64::max)
+}
+
+/// Shortest round trip that the kernel of an end has seen, milliseconds.
+fn least_rtt(run: &Run) -> Option<f64> {
+    let known = run.points.iter().filter_map(|point| point.sample.tcp("min_rtt"));
+    // All ones before the first measurement.
+    known.filter(|micros| *micros != u64::from(u32::MAX)).min().map(|micros| micros as f64 / 1000.0)
+}
+
+/// The settings of both ends that can limit a connection.
+fn settings(ends: [Option<&Run>; 2]) -> Vec<String> {
+    let mut out = Vec::new();
+    for (name, end) in [("client", ends[0]), ("server", ends[1])] {
+        let Some(last) = end.and_then(|run| run.points.last()) else { continue };
+        let mut phrase = |label: &str, field: &str, unit: &str| {
+            if let Some(value) = last.sample.ssh(field) {
+                out.push(format!("{name}: {label} {}{unit}", size(value as f64)));
+            }
+        };
+        phrase("rate limit", "rate_limit", "/s");
+        phrase("receive buffer at most", "receive_buffer_limit", " (net.ipv4.tcp_rmem)");
+        phrase("send buffer at most", "send_buffer_limit", " (net.ipv4.tcp_wmem)");
+    }
+    out
+}
+
+/// `12.3 MB`: powers of 1000, as networks count.
+pub(crate) fn size(bytes: f64) -> String {
+    let mut value = bytes;
+    for unit in ["B", "kB", "MB", "GB", "TB"] {
+        if value < 1000.0 {
+            return if unit == "B" { format!("{value:.0} {unit}") } else { format!("{value:.1} {unit}") };
+        }
+        value /= 1000.0;
+    }
+    format!("{value:.1} PB")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lh_metrics::{About, Sample, Side};
+
+    fn run(side: Side, counts: [(u64, u64, u64); 2]) -> Run {
+        let points = counts.into_iter().enumerate().map(|(at, (bytes_in, bytes_out, cpu))| Point {
+            seconds: at as f64 * 10.0,
+            sample: Sample {
+                tcp: vec![("total_retrans", at as u64 * 7), ("min_rtt", 1500)],
+                ssh: vec![
+                    ("bytes_in", bytes_in),
+                    ("bytes_out", bytes_out),
+                    ("rekeys", 1),
+                    ("cpu_micros", cpu),
+                    ("receive_buffer_limit", 6_291_456),
+                ],
+                congestion_control: Some("cubic".to_owned()),
+            },
+        });
+        Run { about: About::default(), side, points: points.collect() }
+    }
+
+    #[test]
+    fn a_connection_is_summed_up_from_the_clients_view() {
+        let client = run(Side::Local, [(0, 0, 500_000), (1000, 100_000_000, 3_500_000)]);
+        let server = run(Side::Remote, [(0, 0, 0), (100_000_000, 900, 4_000_000)]);
+        let both = Connection { local: Some(client), remote: Some(server), files: Vec::new() };
+        let sum = summary(&both);
+        assert_eq!((sum.seconds, sum.sent, sum.received), (10.0, 1e8, 1000.0));
+        assert_eq!((sum.average, sum.peak, sum.rekeys, sum.retransmitted), (1e7, 1e7, 1, 14.0));
+        assert_eq!((sum.cpu, sum.least_rtt), ([Some(3.0), Some(4.0)], Some(1.5)));
+        assert_eq!(sum.settings[0], "client: receive buffer at most 6.3 MB (net.ipv4.tcp_rmem)");
+
+        let server_alone = Connection { local: None, ..both };
+        let sum = summary(&server_alone);
+        assert_eq!((sum.sent, sum.received, sum.cpu), (1e8, 900.0, [None, Some(4.0)]));
+    }
+
+    #[test]
+    fn sizes_have_one_unit_everywhere() {
+        assert_eq!(size(999.0), "999 B");
+        assert_eq!(size(12_345_678.0), "12.3 MB");
+    }
+}
