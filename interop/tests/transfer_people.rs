@@ -83,11 +83,52 @@ fn events_are_json_and_say_what_held_the_copy_up() {
          assert any(line['event'] == 'progress' and line['rate'] >= 0 for line in lines), lines\n\
          end = lines[-1]\n\
          assert end['event'] == 'end' and end['files'] == 2 and end['bytes'] == 2000001, end\n\
+         assert lines[0]['event'] == 'start' and lines[0]['version'] == 1 and end['run'] == lines[0]['run'], lines[0]\n\
+         assert end['outcome'] == 'complete' and end['status'] == 0 and end['peak'] >= end['average'] > 0, end\n\
          assert end['failures'] == 0 and not end['lost'] and end['limited_by'] == 'request', end\n";
     lab.run(Path::new("python3"), &["-c", script]).ok("python reads the events");
     let ran = scp(&lab, server.port, &["-v", "-l", "16000", "blob", &there]).ok("-v");
     assert!(ran.err.contains("lhscp: 1 file, "), "{}", ran.err);
     assert!(ran.err.contains("held up by the rate that was asked for (-l, --pace)"), "{}", ran.err);
+}
+
+/// Scripts read how a copy ended from its last line, whichever way that was.
+#[test]
+fn every_exit_writes_an_end_event() {
+    let lab = Lab::new();
+    let server = Lhsshd::start(&lab, "");
+    lab.write("good", "good");
+    let there = format!("127.0.0.1:{}", lab.arg("there"));
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    fs::create_dir(lab.path("into")).unwrap();
+    let into = format!("127.0.0.1:{}", lab.arg("into"));
+    for (port, words, outcome, status, files) in [
+        (server.port, &["good", &there][..], "complete", 0, 1),
+        (server.port, &["-O", "good", &there], "complete", 0, 1),
+        (server.port, &["good", "absent", &into], "partial", 1, 1),
+        (server.port, &["absent", &there], "failed", 1, 0),
+        (closed, &["good", &there], "no_connection", 255, 0),
+        (server.port, &["--retries", "many", "good", &there], "failed", 1, 0),
+    ] {
+        let words: Vec<&str> = ["--json"].into_iter().chain(words.iter().copied()).collect();
+        let ran = scp(&lab, port, &words);
+        let lines: Vec<serde_json::Value> =
+            ran.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let end = lines.last().unwrap_or_else(|| panic!("{words:?}: {}", ran.err));
+        assert_eq!(end["event"], "end", "{words:?}: {end}");
+        assert_eq!(
+            (end["outcome"].as_str(), end["status"].as_i64()),
+            (Some(outcome), Some(status)),
+            "{words:?}: {end}"
+        );
+        assert_eq!(
+            (i64::from(ran.code), end["files"].as_i64()),
+            (status, Some(files)),
+            "{words:?}: {end} {}",
+            ran.err
+        );
+        assert_eq!(lines[0]["run"], end["run"]);
+    }
 }
 
 /// Covers: lhscp --no-resume

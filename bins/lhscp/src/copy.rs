@@ -11,6 +11,7 @@ use crate::command_line::{Arguments, Mode, Via};
 use crate::durable::{Attempts, Caught, INTERRUPTED};
 use crate::inside::{Connection, arrive, authenticate, log_in};
 use crate::place::{Host, Place, bytes};
+use crate::record::RunRecord;
 use crate::show::{Show, conclude, say};
 use crate::{FAILURE, NO_CONNECTION, direct, durable, legacy, limits, pipes};
 
@@ -30,8 +31,8 @@ enum Step {
 /// The connection of the last step, for the next one.
 pub(crate) type Kept = Option<(Host, Connection)>;
 
-/// Copies everything; returns the exit status.
-pub(crate) fn run(arguments: &Arguments) -> u8 {
+/// Copies everything and adds it to `record`; returns the exit status.
+pub(crate) fn run(arguments: &Arguments, record: &mut RunRecord) -> u8 {
     if arguments.needs_directory()
         && let Place::Local(target) = &arguments.target
         && let Err(text) = check_directory(target)
@@ -48,30 +49,35 @@ pub(crate) fn run(arguments: &Arguments) -> u8 {
                 let Place::Remote { host, path } = &arguments.target else { continue };
                 match arguments.mode {
                     Mode::Sftp => {
-                        one_remote(arguments, Direction::Upload, host, sources, path.clone(), &mut kept)
+                        let upload = Direction::Upload;
+                        one_remote(arguments, upload, host, sources, path.clone(), &mut kept, record)
                     }
-                    Mode::Legacy => legacy::upload(arguments, sources, host, path, &mut kept),
+                    Mode::Legacy => legacy::upload(arguments, sources, host, path, &mut kept, &record.seen),
                 }
             }
             Step::Download(host, sources) => {
                 let Place::Local(target) = &arguments.target else { continue };
                 match arguments.mode {
                     Mode::Sftp => {
-                        one_remote(arguments, Direction::Download, &host, sources, bytes(target), &mut kept)
+                        let download = Direction::Download;
+                        one_remote(arguments, download, &host, sources, bytes(target), &mut kept, record)
                     }
-                    Mode::Legacy => legacy::download(arguments, &host, &sources, target, &mut kept),
+                    Mode::Legacy => {
+                        legacy::download(arguments, &host, &sources, target, &mut kept, &record.seen)
+                    }
                 }
             }
             Step::Relay(host, sources) => {
                 let Place::Remote { host: target, path } = &arguments.target else { continue };
                 match arguments.mode {
                     _ if arguments.direct => direct::run(arguments, &host, &sources, target, path),
-                    Mode::Sftp => relay(arguments, &host, sources, target, path.clone()),
+                    Mode::Sftp => relay(arguments, &host, sources, target, path.clone(), record),
                     Mode::Legacy => legacy::relay(arguments, &host, &sources, target, path),
                 }
             }
         };
         status = status.max(ended);
+        record.next_copy();
     }
     if let Some((_, mut client)) = kept {
         client.close();
@@ -156,10 +162,11 @@ fn one_remote(
     sources: Vec<Vec<u8>>,
     target: Vec<u8>,
     kept: &mut Kept,
+    record: &mut RunRecord,
 ) -> u8 {
     let plan = Plan { direction, sources, target, target_must_be_dir: arguments.needs_directory() };
     if arguments.via != Via::Inside {
-        return exit_status(pipes::copy(arguments, plan, &[host]));
+        return exit_status(pipes::copy(arguments, plan, &[host], record));
     }
     let side = if direction == Direction::Upload { Side::Target } else { Side::Source };
     let mut ui = TerminalUi::default();
@@ -171,7 +178,7 @@ fn one_remote(
     let mut attempts = Attempts::new(arguments.retries);
     let start = limits::Start::now();
     loop {
-        let job = match new_job(plan.clone(), arguments, &[host]) {
+        let job = match new_job(plan.clone(), arguments, &[host], record) {
             Ok(job) => job,
             Err(status) => return status,
         };
@@ -193,7 +200,7 @@ fn one_remote(
                 let good = client.carry_out(&job, side, arguments.options.channels, &mut ui);
                 let path = limits::Path::of(client.driver().link().stream().write_fd());
                 let verdict = start.verdict(&measured(arguments, direction, &job), &path);
-                conclude(arguments, &start, &job.summary(), &verdict);
+                conclude(arguments, &start, &job.summary(), verdict, record);
                 // Before the signals are let go: a connection that is no good may still listen to them.
                 *kept = good.then(|| (host.clone(), client));
                 caught.end(&job);
@@ -208,7 +215,10 @@ fn one_remote(
             durable::tell_interrupted(arguments, &summary);
             return INTERRUPTED;
         }
-        let again = summary.lost && arguments.resume && arguments.options.atomic && attempts.again(&summary);
+        let again = summary.lost
+            && arguments.resume
+            && arguments.options.atomic
+            && attempts.again(&summary, arguments.json);
         if !again {
             return exit_status(summary);
         }
@@ -248,6 +258,7 @@ fn relay(
     sources: Vec<Vec<u8>>,
     target: &Host,
     target_path: Vec<u8>,
+    record: &mut RunRecord,
 ) -> u8 {
     let plan = Plan {
         direction: Direction::Relay,
@@ -256,9 +267,9 @@ fn relay(
         target_must_be_dir: arguments.needs_directory(),
     };
     if arguments.via != Via::Inside {
-        return exit_status(pipes::copy(arguments, plan, &[source, target]));
+        return exit_status(pipes::copy(arguments, plan, &[source, target], record));
     }
-    let job = match new_job(plan, arguments, &[source, target]) {
+    let job = match new_job(plan, arguments, &[source, target], record) {
         Ok(job) => job,
         Err(status) => return status,
     };
@@ -285,7 +296,7 @@ fn relay(
     });
     let path = limits::Path::of(client.driver().link().stream().write_fd());
     let verdict = start.verdict(&measured(arguments, Direction::Relay, &job), &path);
-    conclude(arguments, &start, &job.summary(), &verdict);
+    conclude(arguments, &start, &job.summary(), verdict, record);
     client.close();
     if status == 0 { exit_status(job.summary()) } else { status }
 }
@@ -296,8 +307,8 @@ fn measured(arguments: &Arguments, direction: Direction, job: &Job) -> limits::C
     limits::Copy { direction, rate_limit, bytes: job.summary().bytes, waits: job.waits() }
 }
 
-fn new_job(plan: Plan, arguments: &Arguments, hosts: &[&Host]) -> Result<Job, u8> {
-    let show = Box::new(Show::new(arguments));
+fn new_job(plan: Plan, arguments: &Arguments, hosts: &[&Host], record: &RunRecord) -> Result<Job, u8> {
+    let show = Box::new(Show::new(arguments, record.seen.clone()));
     let options = durable::options(arguments, &plan, hosts);
     Job::new(plan, options, show).map_err(|error| {
         say(&error.to_string());

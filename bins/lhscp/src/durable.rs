@@ -10,9 +10,10 @@ use lh_transfer::{Direction, Job, Options, Plan, Summary, journal};
 use rustix::process::Signal;
 
 use crate::command_line::{Arguments, Via};
+use crate::events;
 use crate::place::{Host, bytes};
 use crate::program::spelled;
-use crate::show::say;
+use crate::show::{print, say};
 
 /// Exit status of a copy that was stopped by ^C: what a shell says of a program that the signal ended.
 pub(crate) const INTERRUPTED: u8 = 130;
@@ -115,7 +116,7 @@ impl Attempts {
 
     /// The connection is lost, or could not be made again. Waits, and says so; false when it is enough. An attempt that
     /// got something done makes up for those before it.
-    pub(crate) fn again(&mut self, summary: &Summary) -> bool {
+    pub(crate) fn again(&mut self, summary: &Summary, tells_programs: bool) -> bool {
         if summary.bytes + summary.files > 0 {
             *self = Self::new(self.allowed);
         }
@@ -127,7 +128,11 @@ impl Attempts {
             0 => "the last attempt".to_owned(),
             left => format!("{left} more after that"),
         };
-        say(&format!("connection lost; connecting again in {} s ({left})", self.pause.as_secs()));
+        let pause = self.pause.as_secs();
+        say(&format!("connection lost; connecting again in {pause} s ({left})"));
+        if tells_programs {
+            print(&events::retry(pause, self.left));
+        }
         std::thread::sleep(self.pause);
         self.pause = (self.pause * 2).min(LONGEST_PAUSE);
         true
@@ -141,11 +146,11 @@ mod tests {
     #[test]
     fn progress_earns_new_attempts() {
         let mut attempts = Attempts { left: 0, allowed: 2, pause: Duration::from_secs(32) };
-        assert!(!attempts.again(&Summary::default()));
+        assert!(!attempts.again(&Summary::default(), false));
         let moved = Summary { bytes: 1, ..Summary::default() };
         attempts.pause = Duration::ZERO;
-        assert!(attempts.again(&moved));
+        assert!(attempts.again(&moved, false));
         assert_eq!((attempts.left, attempts.pause), (1, Duration::from_secs(2)));
-        assert!(!Attempts::new(0).again(&moved));
+        assert!(!Attempts::new(0).again(&moved, false));
     }
 }

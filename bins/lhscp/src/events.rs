@@ -1,22 +1,15 @@
-//! `--json`: what happens, for programs. One object a line on standard output; times in seconds since the start, rates in
-//! bytes per second. Names that are not UTF-8 have replacement characters.
-//!
-//! | `event` | members |
-//! |---|---|
-//! | `resumed` | `source`, `kept`, `size`: a file that an earlier attempt has left unfinished is gone on with |
-//! | `planned` | `source`, `target`, `size` (or null): with `--dry-run` |
-//! | `file` | `name`, `size`, `kept`, `seconds`: a file is complete |
-//! | `skipped`, `failed` | `message` |
-//! | `told` | `message`: how the copy is being made, such as over how many channels |
-//! | `progress` | `files`, `files_found`, `bytes`, `bytes_found`, `kept`, `in_flight`, `all_found`, `rate`, `peak`, `average`, `eta` (or null): every second |
-//! | `end` | `files`, `directories`, `bytes`, `kept`, `verified`, `failures`, `lost`, `seconds`, `average`, `peak`, `limited_by`, `advice` |
+//! `--json`: what happens, for programs. One object a line on standard output. docs/json.md has the events and their members,
+//! and a test holds it against this module.
 
 use std::fmt::Write as _;
 use std::time::Instant;
 
-use lh_transfer::{Event, Summary, Totals};
+use lh_transfer::{Event, Totals};
 
-use crate::limits::Verdict;
+use crate::record::RunRecord;
+
+/// Version of the events, in `start`. It rises when a member is taken away or changes its meaning, not when one is added.
+const VERSION: u64 = 1;
 
 /// A JSON object in the making.
 pub(crate) struct Object(String);
@@ -121,10 +114,29 @@ pub(crate) fn progress(totals: &Totals, rate: f64, peak: f64, average: f64) -> S
         .line()
 }
 
+/// The first line.
+pub(crate) fn start(record: &RunRecord) -> String {
+    Object::new("start")
+        .number("version", VERSION)
+        .text("run", record.id.as_bytes())
+        .text("time", record.start.as_bytes())
+        .line()
+}
+
+/// The line for a connection that was lost and is made again in `pause` seconds.
+pub(crate) fn retry(pause: u64, left: u32) -> String {
+    Object::new("retry").number("in", pause).number("left", left.into()).line()
+}
+
 /// The last line.
-pub(crate) fn end(summary: &Summary, seconds: f64, peak: f64, verdict: &Verdict) -> String {
+pub(crate) fn end(record: &RunRecord, status: u8) -> String {
+    let (summary, seconds) = (record.total(), record.seconds());
     let average = summary.bytes as f64 / seconds.max(1e-6);
+    let (limited_by, advice) = record.limit();
     Object::new("end")
+        .text("run", record.id.as_bytes())
+        .text("outcome", record.outcome(status).as_bytes())
+        .number("status", status.into())
         .number("files", summary.files)
         .number("directories", summary.directories)
         .number("bytes", summary.bytes)
@@ -134,9 +146,9 @@ pub(crate) fn end(summary: &Summary, seconds: f64, peak: f64, verdict: &Verdict)
         .flag("lost", summary.lost)
         .real("seconds", seconds)
         .real("average", average)
-        .real("peak", peak.max(average))
-        .text("limited_by", verdict.name.as_bytes())
-        .text("advice", verdict.advice.as_bytes())
+        .real("peak", record.peak().max(average))
+        .text("limited_by", limited_by.as_bytes())
+        .text("advice", advice.as_bytes())
         .line()
 }
 
@@ -148,5 +160,52 @@ mod tests {
     fn names_cannot_end_their_string() {
         let line = Object::new("x").text("name", b"a\"b\\c\nd\xff\x1b").maybe("n", None).line();
         assert_eq!(line, "{\"event\":\"x\",\"name\":\"a\\\"b\\\\c\\u000ad\u{fffd}\\u001b\",\"n\":null}\n");
+    }
+
+    /// The names of a line's members, in order, without `event`.
+    fn members(line: &str) -> (String, Vec<String>) {
+        let object: serde_json::Map<String, serde_json::Value> = serde_json::from_str(line).expect(line);
+        let event = object["event"].as_str().expect("event").to_owned();
+        (event, object.keys().filter(|name| *name != "event").cloned().collect())
+    }
+
+    #[test]
+    fn the_documentation_names_each_event_and_member() {
+        let now = Instant::now();
+        let (source, target, name) = (b"s".to_vec(), b"t".to_vec(), b"n".to_vec());
+        let text = "m".to_owned();
+        let happened = [
+            Event::Resumed { source: source.clone(), kept: 1, size: 2 },
+            Event::Planned { source, target, size: Some(3) },
+            Event::FileDone { id: 1, name, size: 2, kept: 0, started: now },
+            Event::Failed { text: text.clone() },
+            Event::Skipped { text: text.clone() },
+            Event::Told { text },
+        ];
+        let record = RunRecord::new();
+        let mut lines: Vec<String> = happened.iter().filter_map(|event| line_for(event, now)).collect();
+        assert_eq!(lines.len(), happened.len());
+        lines.extend([
+            start(&record),
+            progress(&Totals::default(), 1.0, 1.0, 1.0),
+            retry(1, 2),
+            end(&record, 0),
+        ]);
+        let page = include_str!("../../../docs/json.md");
+        let rows: Vec<(String, Vec<String>)> = page
+            .lines()
+            .filter_map(|line| {
+                let (event, rest) = line.strip_prefix("| `")?.split_once("` | ")?;
+                // Members stand in backquotes; other tables of the page have text there.
+                let (names, _) = rest.split_once(" |").filter(|(names, _)| names.starts_with('`'))?;
+                let names = names.split(", ").map(|name| name.trim_matches('`').to_owned()).collect();
+                Some((event.to_owned(), names))
+            })
+            .collect();
+        let written: Vec<_> = lines.iter().map(|line| members(line)).collect();
+        for each in &written {
+            assert!(rows.contains(each), "docs/json.md lacks {each:?}");
+        }
+        assert_eq!(rows.len(), written.len(), "docs/json.md names an event that is not written");
     }
 }

@@ -17,6 +17,7 @@ use crate::copy::{Kept, connected};
 use crate::inside::{Connection, Ended, log_in, run_command, run_party};
 use crate::place::{Host, bytes};
 use crate::program::{Remote, ended_well, scp_command, spawn, to_host};
+use crate::record::Seen;
 use crate::show::{Show, say};
 
 fn options(arguments: &Arguments) -> Options {
@@ -36,10 +37,11 @@ pub(crate) fn upload(
     host: &Host,
     target: &[u8],
     kept: &mut Kept,
+    seen: &Seen,
 ) -> u8 {
     let command = scp_command(arguments, "-t", target, arguments.needs_directory());
     let source = Source::new(sources, options(arguments), Instant::now());
-    run(arguments, host, command, Box::new(source), kept)
+    run(arguments, host, command, Box::new(source), kept, seen)
 }
 
 /// Sources of one host, each in a session of its own: the protocol tells no two requests apart.
@@ -49,6 +51,7 @@ pub(crate) fn download(
     sources: &[Vec<u8>],
     target: &OsStr,
     kept: &mut Kept,
+    seen: &Seen,
 ) -> u8 {
     let mut status = 0;
     for source in sources {
@@ -66,7 +69,7 @@ pub(crate) fn download(
         };
         let command = scp_command(arguments, "-f", source, false);
         let sink = Sink::new(bytes(target), request, options(arguments));
-        status = status.max(run(arguments, host, command, Box::new(sink), kept));
+        status = status.max(run(arguments, host, command, Box::new(sink), kept, seen));
     }
     status
 }
@@ -78,8 +81,9 @@ fn run(
     command: Vec<u8>,
     mut party: Box<dyn Party>,
     kept: &mut Kept,
+    seen: &Seen,
 ) -> u8 {
-    let mut show = Show::new(arguments);
+    let mut show = Show::new(arguments, seen.clone());
     let (outcome, well) = match &arguments.via {
         Via::Program(program) => {
             let mut command = to_host(program, arguments, host, &Remote::Command(&command));

@@ -4,7 +4,8 @@
 //! ([`place`], [`command_line`]), who is connected to whom ([`copy`]), the ways to get there ([`inside`] this process,
 //! [`pipes`] to another program, [`direct`] from host to host), the old protocol over each of them ([`legacy`]), its remote
 //! side ([`remote_side`]), copies that survive
-//! ([`durable`]), what a person sees ([`show`]) and what a program does ([`events`]), and what held a copy up ([`limits`]).
+//! ([`durable`]), what a person sees ([`show`]) and what a program does ([`events`]), what limited a copy ([`limits`]), and what the
+//! whole command did ([`record`]).
 
 mod command_line;
 mod copy;
@@ -17,13 +18,16 @@ mod limits;
 mod pipes;
 mod place;
 mod program;
+mod record;
 mod remote_side;
 mod show;
 
 use std::process::ExitCode;
 
-use lh_cli::flags::SCP;
+use lh_cli::flags::{Parsed, SCP};
 use lh_client::local_account;
+
+use crate::record::RunRecord;
 
 /// Exit status when something was not copied.
 const FAILURE: u8 = 1;
@@ -46,6 +50,20 @@ fn start() -> u8 {
     if parsed.has('t') || parsed.has('f') {
         return remote_side::run(&parsed);
     }
+    let mut record = RunRecord::new();
+    let tells_programs = parsed.has_long("json");
+    if tells_programs {
+        show::print(&events::start(&record));
+    }
+    let status = copy(&parsed, &mut record);
+    if tells_programs {
+        show::print(&events::end(&record, status));
+    }
+    status
+}
+
+/// Does what the command line says; returns the exit status.
+fn copy(parsed: &Parsed, record: &mut RunRecord) -> u8 {
     let account = match local_account() {
         Ok(account) => account,
         Err(why) => {
@@ -53,8 +71,8 @@ fn start() -> u8 {
             return FAILURE;
         }
     };
-    match command_line::interpret(&parsed, account) {
-        Ok(arguments) => copy::run(&arguments),
+    match command_line::interpret(parsed, account) {
+        Ok(arguments) => copy::run(&arguments, record),
         Err(stop) => stop.print(),
     }
 }

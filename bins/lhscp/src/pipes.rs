@@ -15,6 +15,7 @@ use crate::durable;
 use crate::limits;
 use crate::place::Host;
 use crate::program::{Remote, ended_well, spawn, to_host};
+use crate::record::RunRecord;
 use crate::show::{Show, conclude};
 
 /// Bytes that wait for a program at most.
@@ -33,7 +34,7 @@ struct End {
 }
 
 /// Carries out `plan` with a program for each of `hosts`: the source's first where there are two.
-pub(crate) fn copy(arguments: &Arguments, plan: Plan, hosts: &[&Host]) -> Summary {
+pub(crate) fn copy(arguments: &Arguments, plan: Plan, hosts: &[&Host], record: &mut RunRecord) -> Summary {
     let lost = Summary { lost: true, failures: 1, ..Summary::default() };
     let sides: &[Side] = match plan.direction {
         Direction::Upload => &[Side::Target],
@@ -48,7 +49,7 @@ pub(crate) fn copy(arguments: &Arguments, plan: Plan, hosts: &[&Host]) -> Summar
             None => return lost,
         }
     }
-    let mut show = Show::new(arguments);
+    let mut show = Show::new(arguments, record.seen.clone());
     let options = durable::options(arguments, &plan, hosts);
     let mut engine = Engine::new(plan, options, Instant::now());
     for end in &ends {
@@ -61,7 +62,7 @@ pub(crate) fn copy(arguments: &Arguments, plan: Plan, hosts: &[&Host]) -> Summar
     let rate_limit = arguments.rate_limit();
     let copy = limits::Copy { direction, rate_limit, bytes: summary.bytes, waits: engine.waits() };
     let verdict = start.verdict(&copy, &limits::Path::default());
-    conclude(arguments, &start, &summary, &verdict);
+    conclude(arguments, &start, &summary, verdict, record);
     for mut end in ends {
         drop(end.stdin.take());
         // The last answers are nobody's any more, but a server that cannot deliver them would end badly.

@@ -10,6 +10,7 @@ use lh_transfer::{Current, Event, Report, Summary, Totals, rcp};
 use crate::command_line::Arguments;
 use crate::events;
 use crate::limits::{self, Verdict};
+use crate::record::{RunRecord, Seen};
 
 /// Files from which on a file of many has a line of its own.
 const LARGE: u64 = 64 << 20;
@@ -24,10 +25,11 @@ pub(crate) struct Show {
     /// Of all files together.
     meter: Meter,
     next_json: Instant,
+    seen: Seen,
 }
 
 impl Show {
-    pub(crate) fn new(arguments: &Arguments) -> Self {
+    pub(crate) fn new(arguments: &Arguments, seen: Seen) -> Self {
         let now = Instant::now();
         Self {
             display: Display::new(arguments.quiet || arguments.json),
@@ -37,6 +39,7 @@ impl Show {
             totals: Totals::default(),
             meter: Meter::new(b"", 0, now),
             next_json: now,
+            seen,
         }
     }
 
@@ -62,18 +65,18 @@ impl Show {
         }
         self.display.tick(now);
     }
+}
 
-    fn print(&self, line: &str) {
-        // Whoever reads has gone away: no reason to end the copy.
-        let _ = std::io::stdout().lock().write_all(line.as_bytes());
-    }
+/// Writes to standard output. A reader that has gone away is no reason to end the copy.
+pub(crate) fn print(text: &str) {
+    let _ = std::io::stdout().lock().write_all(text.as_bytes());
 }
 
 impl Report for Show {
     fn event(&mut self, event: Event, now: Instant) {
         if self.json {
             if let Some(line) = events::line_for(&event, now) {
-                self.print(&line);
+                print(&line);
             }
             if let Event::Failed { text } = &event {
                 say(text);
@@ -92,7 +95,7 @@ impl Report for Show {
             }
             Event::Planned { source, target, size } => {
                 let size = size.map_or_else(String::new, |size| format!(" ({size} bytes)"));
-                self.print(&format!("{} -> {}{size}\n", printable(&source), printable(&target)));
+                print(&format!("{} -> {}{size}\n", printable(&source), printable(&target)));
             }
             Event::Resumed { source, kept, size } if self.verbose => {
                 self.display.break_line();
@@ -114,10 +117,11 @@ impl Report for Show {
         self.totals = totals;
         self.meter.keep(totals.kept);
         self.meter.update(totals.bytes, now);
+        self.seen.rate(self.meter.peak(now));
         if self.json && now >= self.next_json {
             self.next_json = now + REFRESH;
             let (rate, peak) = (self.meter.rate(now), self.meter.peak(now));
-            self.print(&events::progress(&totals, rate, peak, self.meter.average(now)));
+            print(&events::progress(&totals, rate, peak, self.meter.average(now)));
         }
     }
 
@@ -130,6 +134,7 @@ impl Report for Show {
     }
 
     fn ended(&mut self, summary: &Summary, now: Instant) {
+        self.seen.rate(self.meter.peak(now));
         if self.is_job() {
             let files = count(summary.files);
             self.display.finish_job(&files, summary.bytes + summary.kept, self.started, now);
@@ -142,17 +147,26 @@ fn count(files: u64) -> String {
     if files == 1 { "1 file".to_owned() } else { format!("{files} files") }
 }
 
-/// The last words about a copy: as JSON, or with `-v` and on a terminal, when there is something to tell.
-pub(crate) fn conclude(arguments: &Arguments, start: &limits::Start, summary: &Summary, verdict: &Verdict) {
+/// Adds an attempt to the record, and says what it did: with `-v`, and on a terminal when it took a while.
+pub(crate) fn conclude(
+    arguments: &Arguments,
+    start: &limits::Start,
+    summary: &Summary,
+    verdict: Verdict,
+    record: &mut RunRecord,
+) {
     let seconds = start.elapsed().as_secs_f64();
-    if arguments.json {
-        let _ = std::io::stdout().lock().write_all(events::end(summary, seconds, 0.0, verdict).as_bytes());
-        return;
-    }
+    record.attempt(*summary);
     let people = Display::new(arguments.quiet).enabled() && seconds >= 5.0;
-    if !(people || arguments.verbose > 0) || summary.files == 0 {
-        return;
+    let tells = !arguments.json && (people || arguments.verbose > 0) && summary.files > 0;
+    if tells {
+        tell(seconds, summary, &verdict);
     }
+    record.judged(start.elapsed(), verdict);
+}
+
+/// The last words about an attempt.
+fn tell(seconds: f64, summary: &Summary, verdict: &Verdict) {
     let rate = rate(summary.bytes as f64 / seconds.max(1e-6));
     let kept =
         if summary.kept > 0 { format!(", {} were there", size(summary.kept).trim()) } else { String::new() };
@@ -176,12 +190,22 @@ impl rcp::Report for Show {
     fn event(&mut self, event: rcp::Event, now: Instant) {
         match event {
             rcp::Event::FileDone { id, name, size, started, .. } => {
-                self.display.finish(id, &name, size, size, started, now);
+                self.seen.file(size);
+                if self.json {
+                    let done = Event::FileDone { id, name, size, kept: 0, started };
+                    print(&events::line_for(&done, now).unwrap_or_default());
+                } else {
+                    self.display.finish(id, &name, size, size, started, now);
+                }
             }
             // In this protocol a message is complete as it is: the remote side's begins with its name.
             rcp::Event::Failed(text) => {
+                self.seen.failure();
                 self.display.break_line();
                 eprintln!("{text}");
+                if self.json {
+                    print(&events::line_for(&Event::Failed { text }, now).unwrap_or_default());
+                }
             }
             rcp::Event::Debug(text) if self.verbose => {
                 self.display.break_line();
