@@ -3,46 +3,16 @@
 
 use std::fs;
 use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use lh_interop::{Lab, Scene, TestUser, eventually, has_pam, is_root, me, safe_folder, script, skip};
+use lh_interop::{
+    Lab, PamService as Service, Scene, TestUser, eventually, is_root, me, safe_folder, script, skip,
+};
 
 /// Options of the client for a login without a key.
 const NO_KEY: [&str; 2] = ["-o", "PubkeyAuthentication=no"];
-
-/// A file of `/etc/pam.d` for one test, removed with the value.
-struct Service {
-    name: String,
-}
-
-impl Service {
-    /// `None`, said loudly, where the server has no PAM or there is no root to set it up.
-    fn new(test: &str, rules: &str) -> Option<Self> {
-        if !is_root() {
-            skip(test, "needs root to set up a PAM service");
-            return None;
-        }
-        if !Path::new("/etc/pam.d").is_dir() || !has_pam(&Lab::new()) {
-            skip(test, "lhsshd is built without PAM");
-            return None;
-        }
-        let name = format!("lhtest-{test}-{}", std::process::id());
-        fs::write(Path::new("/etc/pam.d").join(&name), rules).unwrap();
-        Some(Self { name })
-    }
-
-    fn rules(&self, rules: &str) {
-        fs::write(Path::new("/etc/pam.d").join(&self.name), rules).unwrap();
-    }
-}
-
-impl Drop for Service {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(Path::new("/etc/pam.d").join(&self.name));
-    }
-}
 
 fn write(path: PathBuf, text: &str) {
     fs::write(path, text).unwrap();
@@ -299,6 +269,11 @@ fn pam_opens_and_closes_sessions() {
     let ran = scene.ssh_as(name, &[], &["echo ran"]);
     assert_eq!((ran.code, ran.text().as_str()), (254, ""), "{}", ran.err);
     scene.logged("PAM: pam_open_session(): ");
+    // Nor is anything forwarded.
+    let target = TcpListener::bind("127.0.0.1:0").unwrap();
+    let target = target.local_addr().unwrap().to_string();
+    let ran = scene.ssh_as(name, &["-W", &target], &[]);
+    assert!(ran.err.contains("administratively prohibited"), "{}", ran.err);
 }
 
 /// Covers: sshd_config UsePAM (accounts that are closed, nologin, expired passwords)

@@ -111,7 +111,7 @@ fn run(parsed: &Parsed, arguments: &[OsString]) -> Result<ExitCode, Stop> {
     let to_stderr = debug > 0 || parsed.has('e') || parsed.has('E');
     let log_level = if parsed.has('q') { Some(Level::Quiet) } else { Level::debug(debug) };
     let log_target = if to_stderr { LogTarget::Stderr } else { LogTarget::Syslog };
-    let hand_over = HandOver { config, host_keys, log_target, log_level, oom_score: None };
+    let hand_over = HandOver { config, host_keys, log_target, log_level, oom_score: None, core_limit: None };
     if parsed.has('i') {
         return Ok(status(lh_server::inetd(hand_over)));
     }

@@ -17,7 +17,8 @@ pub(crate) fn of_connection(peer: SocketAddr, local: SocketAddr, host: Option<&s
     }
 }
 
-/// Known once the client has said who it is.
+/// Known once the client has said who it is. An account counts by its name in the user database, not by what the client has typed:
+/// a database that ignores case must not let `ROOT` past the rules for `root`.
 pub(crate) fn with_user(
     facts: &ConnectionFacts,
     name: &str,
@@ -25,9 +26,28 @@ pub(crate) fn with_user(
     groups: &[String],
 ) -> ConnectionFacts {
     ConnectionFacts {
-        user: Some(name.to_owned()),
+        user: Some(user.map_or(name, |user| &user.name).to_owned()),
         invalid_user: user.is_none(),
         groups: groups.to_vec(),
         ..facts.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn match_user_sees_the_name_of_the_account() {
+        let config = crate::testing::config("Match User ada\n  PasswordAuthentication no\n");
+        let ada = crate::testing::user(1000, "/home/ada".as_ref(), "/bin/sh");
+        let allowed = |typed: &str, user: Option<&User>| {
+            let facts = with_user(&ConnectionFacts::default(), typed, user, &[]);
+            config.for_connection(&facts).unwrap().settings.password_authentication.value
+        };
+        assert!(!allowed("ada", Some(&ada)));
+        assert!(!allowed("ADA", Some(&ada)));
+        assert!(!allowed("ada", None));
+        assert!(allowed("ADA", None));
     }
 }

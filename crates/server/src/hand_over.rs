@@ -8,7 +8,7 @@
 use std::io::{self, Read, Write};
 
 use lh_config::ServerConfig;
-use lh_crypto::PublicKey;
+use lh_crypto::{PublicKey, Random, SystemRandom};
 use lh_wire::{Reader, WireError, Writer};
 use zeroize::Zeroizing;
 
@@ -21,6 +21,28 @@ const LARGEST: u32 = 64 << 20;
 /// What a session writes to the listener when its user has logged in.
 pub(crate) const AUTHENTICATED: &[u8] = b"A";
 
+/// A listener's secret for the time that failures take.
+#[derive(Default, Clone)]
+pub(crate) struct DelayKey(Zeroizing<[u8; 32]>);
+
+impl DelayKey {
+    pub(crate) fn random() -> Self {
+        let mut key = Self::default();
+        SystemRandom.fill(&mut key.0[..]);
+        key
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.0[..]
+    }
+}
+
+impl std::fmt::Debug for DelayKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("DelayKey")
+    }
+}
+
 /// Where the log goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogTarget {
@@ -29,6 +51,10 @@ pub enum LogTarget {
     /// The system's log.
     Syslog,
 }
+
+/// A limit on core files in bytes; `None`: no limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CoreLimit(pub Option<u64>);
 
 /// See the module documentation.
 #[derive(Debug)]
@@ -43,6 +69,8 @@ pub struct HandOver {
     pub log_level: Option<Level>,
     /// What sessions put back that the listener has changed: how soon the kernel kills when memory is short.
     pub oom_score: Option<i32>,
+    /// The limit on core files that the listener was started with, which users' programs get back.
+    pub core_limit: Option<CoreLimit>,
 }
 
 /// The first part as the session reads it.
@@ -54,6 +82,7 @@ pub(crate) struct Session {
     pub(crate) log_target: LogTarget,
     pub(crate) log_level: Option<Level>,
     pub(crate) oom_score: Option<i32>,
+    pub(crate) core_limit: Option<CoreLimit>,
 }
 
 /// Why a hand-over cannot be used.
@@ -104,6 +133,8 @@ impl Session {
         let log_target = if reader.boolean()? { LogTarget::Syslog } else { LogTarget::Stderr };
         let log_level = Some(reader.u8()?).filter(|level| *level != u8::MAX).map(Level::from_number);
         let oom_score = if reader.boolean()? { Some(reader.u32()?.cast_signed()) } else { None };
+        let core_limit = if reader.boolean()? { Some(CoreLimit(Some(reader.u64()?))) } else { None };
+        let core_limit = core_limit.map(|limit| CoreLimit(limit.0.filter(|bytes| *bytes != u64::MAX)));
         let config = ServerConfig::from_bytes(reader.string()?)?;
         let count = reader.u32()?;
         let mut host_keys = Vec::new();
@@ -111,19 +142,26 @@ impl Session {
             host_keys.push(PublicKey::from_blob(reader.string()?)?);
         }
         reader.finish()?;
-        Ok(Self { config, host_keys, log_target, log_level, oom_score })
+        Ok(Self { config, host_keys, log_target, log_level, oom_score, core_limit })
     }
 }
 
-/// Receives the second part: the keys.
-pub(crate) fn receive_host_keys(from: &mut impl Read) -> Result<Vec<HostKey>, HandOverError> {
+/// The second part: what only the monitor may know.
+pub(crate) struct Secrets {
+    pub(crate) host_keys: Vec<HostKey>,
+    pub(crate) delay_key: DelayKey,
+}
+
+/// Receives the second part.
+pub(crate) fn receive_secrets(from: &mut impl Read) -> Result<Secrets, HandOverError> {
     let content = receive_part(from)?;
     let mut reader = Reader::new(&content);
+    let delay_key = DelayKey(Zeroizing::new(reader.array()?));
     let mut host_keys = Vec::new();
     while !reader.is_empty() {
         host_keys.push(HostKey::read_from(&mut reader)?);
     }
-    Ok(host_keys)
+    Ok(Secrets { host_keys, delay_key })
 }
 
 fn receive_part(from: &mut impl Read) -> Result<Zeroizing<Vec<u8>>, HandOverError> {
@@ -153,12 +191,17 @@ impl HandOver {
         if let Some(score) = self.oom_score {
             content.put_u32(score.cast_unsigned());
         }
+        content.put_bool(self.core_limit.is_some());
+        if let Some(CoreLimit(bytes)) = self.core_limit {
+            content.put_u64(bytes.unwrap_or(u64::MAX));
+        }
         content.put_string(&self.config.to_bytes());
         content.put_u32(u32::try_from(self.host_keys.len()).unwrap_or(0));
         for key in &self.host_keys {
             content.put_string(key.public().blob());
         }
         let mut keys = Zeroizing::new(Vec::with_capacity(64 * 1024 * self.host_keys.len().max(1)));
+        keys.extend_from_slice(DelayKey::random().bytes());
         for key in &self.host_keys {
             key.write_to(&mut keys);
         }
@@ -188,23 +231,30 @@ mod tests {
             log_target: LogTarget::Syslog,
             log_level: Some(Level::Debug2),
             oom_score: Some(-17),
+            core_limit: Some(CoreLimit(None)),
         };
         let bytes = sent.to_bytes();
         let mut rest = &bytes[..];
         let received = Session::receive(&mut rest).unwrap();
-        assert_eq!(receive_host_keys(&mut rest).unwrap().len(), 0);
+        let secrets = receive_secrets(&mut rest).unwrap();
+        assert_eq!(secrets.host_keys.len(), 0);
+        // Another listener has another secret.
+        let mut other = &sent.to_bytes()[..];
+        Session::receive(&mut other).unwrap();
+        assert_ne!(receive_secrets(&mut other).unwrap().delay_key.bytes(), secrets.delay_key.bytes());
         assert_eq!(received.log_target, LogTarget::Syslog);
         assert_eq!(received.log_level, Some(Level::Debug2));
         assert_eq!(received.oom_score, Some(-17));
+        assert_eq!(received.core_limit, Some(CoreLimit(None)));
         assert_eq!(received.config.port.0, [2022]);
-        assert!(Session::receive(&mut &bytes[..bytes.len() - 5]).is_err());
+        assert!(Session::receive(&mut &bytes[..bytes.len() - 41]).is_err());
     }
 
     proptest! {
         #[test]
         fn any_bytes_are_answered(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             let _ = Session::from_content(&bytes);
-            let _ = receive_host_keys(&mut &bytes[..]);
+            let _ = receive_secrets(&mut &bytes[..]);
         }
     }
 }

@@ -37,7 +37,7 @@ mod tickets;
 mod transfer_log;
 
 pub use account::groups_of;
-pub use hand_over::{HandOver, LogTarget};
+pub use hand_over::{CoreLimit, HandOver, LogTarget};
 pub use host_keys::{HostKey, HostKeyError};
 pub use listener::{ListenError, ListenerOptions, SESSION_FLAG, serve};
 pub use log::{Level, Log};

@@ -25,7 +25,7 @@ use rustix::process::{Pid, Signal, WaitOptions, kill_process};
 use zeroize::Zeroizing;
 
 use crate::counters::Counters;
-use crate::hand_over::{AUTHENTICATED, HandOver, LogTarget};
+use crate::hand_over::{AUTHENTICATED, CoreLimit, HandOver, LogTarget};
 use crate::log::{Log, debug, error, info, verbose};
 use crate::penalties::{Consequence, Misdeed, Source, Table};
 use crate::tickets::{TAKE, TAKE_LENGTH, Tickets};
@@ -139,8 +139,15 @@ pub fn serve(mut hand_over: HandOver, options: &ListenerOptions) -> Result<i32, 
     if !options.once {
         hand_over.oom_score = oom::spare_this_process();
     }
+    match lh_sys::dumps::forbid() {
+        Ok(limit) => hand_over.core_limit = Some(CoreLimit(limit)),
+        Err(problem) => error!(log, "cannot forbid core dumps: {problem}"),
+    }
     let exporter = if options.once { None } else { Exporter::start(&hand_over, &log) };
     let bytes = hand_over.to_bytes();
+    if let Err(problem) = lh_sys::dumps::exclude_written_memory() {
+        debug!(log, "host keys cannot be excluded from core dumps: {problem}");
+    }
     let rules = hand_over.config.per_source_penalties.value.clone();
     let exempt = hand_over.config.per_source_penalty_exempt_list.as_deref().map(str::to_owned);
     let mut listener = Listener {
@@ -165,6 +172,13 @@ pub fn serve(mut hand_over: HandOver, options: &ListenerOptions) -> Result<i32, 
         End::Restart => {
             listener.sockets.clear();
             listener.exporter = None;
+            // The program starts with what it was started with at first, and sets both again.
+            if let Some(score) = listener.hand_over.oom_score {
+                oom::restore(score);
+            }
+            if let Some(limit) = listener.hand_over.core_limit {
+                lh_sys::dumps::restore_core_limit(limit.0);
+            }
             let problem = restart::restart(options);
             error!(listener.log, "RESTART FAILED: {problem}");
             Ok(1)

@@ -18,9 +18,15 @@ mod presence;
 mod principals;
 mod revoked;
 mod rhosts;
+mod signing;
+mod unfailing;
 mod who;
 
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use lh_auth::gss::GssReply;
@@ -36,6 +42,7 @@ use zeroize::Zeroizing;
 
 use crate::account::{self, Origin};
 use crate::grant::Grant;
+use crate::hand_over::DelayKey;
 use crate::host_keys::HostKey;
 use crate::key_options::KeyOptions;
 use crate::log::{Log, error, info};
@@ -46,6 +53,8 @@ use joining::Joining;
 use journal::{describe, fingerprint};
 use pam::Modules;
 use presence::Presence;
+use signing::SigningRate;
+use unfailing::Unfailing;
 pub(crate) use who::Who;
 
 /// A failed attempt takes at least this long, plus up to as much again that depends on the user name alone: the
@@ -102,6 +111,9 @@ pub(crate) enum Unexpected {
     /// Not the caller's fault: the rules for this user want no connection at all. It has been logged.
     #[error("administratively prohibited")]
     Prohibited,
+    /// More signatures than any sensible limit on rekeying asks for.
+    #[error("too many signatures of host keys wanted: {0} in reserve and {1} a second are allowed")]
+    SigningRate(u32, u32),
     /// No such terminal, or another user's.
     #[error("record for another terminal wanted")]
     Terminal,
@@ -145,6 +157,16 @@ pub(crate) struct Monitor {
     candidate: Option<Candidate>,
     failures: u32,
     attempts: u32,
+    /// Requests that did not fail.
+    unfailing: Unfailing,
+    /// How to wait; tests do not.
+    pause: fn(Duration),
+    /// Files of the user's that have been read, by path: once for each connection.
+    files: RefCell<HashMap<PathBuf, Option<Rc<str>>>>,
+    /// Signatures of host keys after the login.
+    signing: SigningRate,
+    /// The listener's secret: how long a failure takes depends on it.
+    delay_key: DelayKey,
     stage: Stage,
     /// Whether signatures with SHA-1 are offered.
     sha1: bool,
@@ -163,6 +185,7 @@ impl Monitor {
         log: Log,
     ) -> Self {
         let facts = crate::facts::of_connection(peer, local, None);
+        let signing = SigningRate::new(config.rekey_limit.value.bytes, Instant::now());
         Self {
             config,
             facts,
@@ -178,12 +201,24 @@ impl Monitor {
             candidate: None,
             failures: 0,
             attempts: 0,
+            unfailing: Unfailing::default(),
+            pause: std::thread::sleep,
+            files: RefCell::default(),
+            signing,
+            delay_key: DelayKey::default(),
             stage: Stage::KeyExchange,
             sha1: false,
             session_id: Vec::new(),
             host_key: Vec::new(),
             joining: Joining::default(),
         }
+    }
+
+    /// The secret that decides how much longer a failure takes for each name.
+    #[must_use]
+    pub(crate) fn with_delay_key(mut self, key: DelayKey) -> Self {
+        self.delay_key = key;
+        self
     }
 
     /// Signatures with SHA-1 are among what is offered.
@@ -247,6 +282,7 @@ impl Monitor {
         if self.stage != Stage::Over {
             return Err(Unexpected::Time);
         }
+        self.signing.take(Instant::now())?;
         self.sign(key_index, algorithm, hash)
     }
 
@@ -282,6 +318,7 @@ impl Monitor {
         data.put_string(blob);
         let key =
             self.host_keys.iter_mut().find(|key| key.public().blob() == blob).ok_or(Unexpected::HostKey)?;
+        self.signing.take(Instant::now())?;
         if !key.public().signature_algorithms().contains(&algorithm) {
             return Err(Unexpected::HostKey);
         }
@@ -340,7 +377,7 @@ impl Monitor {
             && !matches!(attempt.method, Method::None)
             && !gss::is_offer(&attempt.method)
         {
-            wait_out(began, &attempt.user);
+            wait_out(began, &attempt.user, &self.delay_key);
         }
         let algorithms = match &self.candidate {
             Some(candidate) if self.attempts == 1 => {
@@ -368,6 +405,8 @@ impl Monitor {
         let user = candidate.user.clone().ok_or(Unexpected::User)?;
         let ids = Ids::of(&user).map_err(|_| Unexpected::User)?;
         self.may_ask_for_tickets(&candidate);
+        let rekey = candidate.settings.rekey_limit.value.bytes;
+        self.signing = SigningRate::new(rekey, Instant::now());
         self.presence.logged_in(&user, candidate.settings.print_last_log.value);
         // From here on the process behind it talks to somebody else.
         let said = self.modules.take().map(|modules| modules.said().to_owned()).unwrap_or_default();
@@ -455,12 +494,8 @@ impl Monitor {
 }
 
 /// Sleeps until a failed attempt has taken long enough.
-fn wait_out(began: Instant, user: &str) {
-    // Any fixed function of the name does; it must only not be known to whoever measures.
-    let mut hasher = std::hash::DefaultHasher::new();
-    std::hash::Hash::hash(&(user, host_secret()), &mut hasher);
-    let extra = std::hash::Hasher::finish(&hasher) % 4000;
-    let mut least = LEAST_FAIL_TIME + Duration::from_micros(extra);
+fn wait_out(began: Instant, user: &str, key: &DelayKey) {
+    let mut least = LEAST_FAIL_TIME + extra_fail_time(user, key);
     let took = began.elapsed();
     // Work that takes longer (a slow hash) is rounded up to a multiple.
     while least < took {
@@ -469,9 +504,11 @@ fn wait_out(began: Instant, user: &str) {
     std::thread::sleep(least.saturating_sub(took));
 }
 
-/// The same for all sessions of this host, and not known outside.
-fn host_secret() -> Vec<u8> {
-    std::fs::read("/etc/machine-id").unwrap_or_default()
+/// What a failure takes longer for this name: the same in all sessions of a listener, and not to be known without its secret.
+fn extra_fail_time(user: &str, key: &DelayKey) -> Duration {
+    let tag = lh_crypto::Hash::Sha256.hmac(key.bytes(), user.as_bytes());
+    let number = tag.as_ref().first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
+    Duration::from_micros(number % 4000)
 }
 
 #[cfg(test)]

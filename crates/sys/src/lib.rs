@@ -9,6 +9,7 @@
 //! |---|---|
 //! | [`users`] | passwd, group and shadow look-ups |
 //! | [`crypt`] | checking a password against its hash |
+//! | [`dumps`] | keeping keys out of core files |
 //! | [`ids`] | becoming a user, for a while or for good |
 //! | [`spawn`] | running a program with given fds, session and terminal |
 //! | [`background`] | going on in the background, or in two processes |
@@ -40,6 +41,7 @@
 pub mod background;
 pub mod child;
 pub mod crypt;
+pub mod dumps;
 pub mod fd;
 pub mod folders;
 pub mod forward_lookup;

@@ -8,6 +8,7 @@ use lh_crypto::{FingerprintHash, PublicKey};
 use lh_sys::records::{Entry, Records};
 use lh_sys::time::now_unix;
 
+use super::unfailing::Toll;
 use super::{Candidate, Monitor, Verdict};
 use crate::log::{Level, debug, error};
 
@@ -83,14 +84,13 @@ impl Monitor {
 
     /// Counts failures; the first `none` is a question and no failure.
     pub(super) fn count(&mut self, candidate: &Candidate, method: &Method, verdict: Verdict) -> Verdict {
-        if !matches!(verdict, Verdict::Reject { partial: false, .. }) {
-            return verdict;
-        }
         // The first question is none, and that there is no key table is not the client's fault.
         let free = self.attempts <= 1 && matches!(method, Method::None) || super::gss::is_offer(method);
-        if !free {
-            self.failures += 1;
+        let failed = matches!(verdict, Verdict::Reject { partial: false, .. });
+        if !failed || free {
+            return self.count_unfailing(candidate, verdict);
         }
+        self.failures += 1;
         if self.failures < candidate.settings.max_auth_tries.value {
             return verdict;
         }
@@ -101,6 +101,28 @@ impl Monitor {
             "maximum authentication attempts exceeded for {invalid}{name} from {ip} port {port} ssh2"
         );
         Verdict::TooMany
+    }
+
+    /// Counts a request that is no failure. A login is the last one, so it is never one too many.
+    fn count_unfailing(&mut self, candidate: &Candidate, verdict: Verdict) -> Verdict {
+        if matches!(verdict, Verdict::Accept | Verdict::TooMany | Verdict::Denied(_)) {
+            return verdict;
+        }
+        match self.unfailing.count() {
+            Toll::Wait(time) => {
+                (self.pause)(time);
+                verdict
+            }
+            Toll::TooMany => {
+                let invalid = if candidate.user.is_none() { "invalid user " } else { "" };
+                let (name, ip, port) = (&candidate.name, self.peer.ip(), self.peer.port());
+                error!(
+                    self.log,
+                    "too many authentication requests without a failure for {invalid}{name} from {ip} port {port} ssh2"
+                );
+                Verdict::TooMany
+            }
+        }
     }
 
     /// Whether somebody has tried in earnest, and whether as a user who exists.

@@ -84,7 +84,11 @@ impl Monitor {
         let (peer, local) = (self.peer, self.local);
         Facts {
             service: candidate.settings.pam_service_name.value.as_deref().unwrap_or("sshd"),
-            user: candidate.name.split(':').next().unwrap_or_default(),
+            // By the name in the user database, where there is such an account: modules decide about that one.
+            user: match &candidate.user {
+                Some(user) => &user.name,
+                None => candidate.name.split(':').next().unwrap_or_default(),
+            },
             remote: self.origin().to_string(),
             connection: format!("{} {} {} {}", peer.ip(), peer.port(), local.ip(), local.port()),
         }

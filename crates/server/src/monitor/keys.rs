@@ -1,6 +1,7 @@
 //! Users' public keys: which are in their files, which are revoked, which signatures are right.
 
 use std::path::Path;
+use std::rc::Rc;
 
 use lh_auth::KeyRequest;
 use lh_auth::server::PublicKeyAttempt;
@@ -171,6 +172,22 @@ impl Monitor {
 
     /// A file of the user's, read with the user's rights. What keeps it from being read is logged.
     pub(super) fn user_file(
+        &self,
+        settings: &ServerSettings,
+        user: &User,
+        kind: &'static str,
+        path: &Path,
+    ) -> Option<Rc<str>> {
+        // Once for each connection: a client that asks about a thousand keys does not have them read a thousand times.
+        if let Some(known) = self.files.borrow().get(path) {
+            return known.clone();
+        }
+        let text = self.read_user_file(settings, user, kind, path).map(Rc::from);
+        self.files.borrow_mut().insert(path.to_owned(), text.clone());
+        text
+    }
+
+    fn read_user_file(
         &self,
         settings: &ServerSettings,
         user: &User,

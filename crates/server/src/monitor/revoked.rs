@@ -46,9 +46,61 @@ fn in_file(path: &Path, key: &PublicKey) -> Result<bool, String> {
     }
     let authority = key.certificate().map(lh_crypto::Certificate::authority);
     let text = String::from_utf8_lossy(&content);
-    Ok(text.lines().any(|line| match parse_line(line) {
-        // The key itself, certified or not, or whoever certified it.
-        Line::Entry(entry) => entry.key.plain() == key.plain() || Some(&entry.key) == authority,
-        _ => false,
-    }))
+    let mut broken = None;
+    for (number, line) in (1..).zip(text.lines()) {
+        match parse_line(line) {
+            Line::Blank => {}
+            // The key itself, certified or not, or whoever certified it.
+            Line::Entry(entry) if entry.key.plain() == key.plain() || Some(&entry.key) == authority => {
+                return Ok(true);
+            }
+            Line::Entry(_) => {}
+            Line::BadOptions(why) => broken = broken.or(Some(format!("line {number}: bad options: {why}"))),
+            Line::Malformed => broken = broken.or(Some(format!("line {number}: not a public key"))),
+        }
+    }
+    // A line that was wrapped or cut was to revoke a key, and nobody can know which.
+    broken.map_or(Ok(false), Err)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log::Level;
+    use lh_crypto::{KeyType, PrivateKey};
+
+    #[test]
+    fn a_broken_line_revokes_every_key_and_is_named() {
+        let line = |key: &PublicKey| key.to_openssh_line("x");
+        let key = || PrivateKey::generate(KeyType::Ed25519, None).unwrap().public().clone();
+        let (good, bad) = (key(), key());
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("revoked");
+        let settings = crate::testing::settings(&format!("RevokedKeys {}\n", path.display()));
+        let log = Log::lines(Level::Info);
+        let check = |text: &str, key: &PublicKey| {
+            std::fs::write(&path, text).unwrap();
+            (is_revoked(&settings, key, &log), log.taken().join("\n"))
+        };
+        let whole = line(&bad);
+        // A kind that is not known here is no broken line: its keys cannot log in anyway.
+        let sound = format!("# a comment\n\n{whole}\r\nssh-future AAAACnNzaC1mdXR1cmUAAAABeA== x\n");
+        assert_eq!(check(&sound, &good), (false, String::new()));
+        assert!(check(&sound, &bad).0);
+        let (head, tail) = whole.split_at(40);
+        for (text, place) in [
+            (format!("{}\n{head}\n{tail}\n", line(&key())), "line 2: not a public key"),
+            (head.to_owned(), "line 1: not a public key"),
+            (format!("\n{}\n", &whole[..whole.len() - 8]), "line 2: not a public key"),
+            (format!("no-such-option {whole}"), "line 1: bad options"),
+        ] {
+            for key in [&good, &bad] {
+                let (revoked, lines) = check(&text, key);
+                assert!(revoked && lines.contains(place), "{text}: {lines}");
+                assert!(lines.contains(&path.display().to_string()), "{lines}");
+            }
+        }
+        // A key that stands in a whole line is revoked as such.
+        assert!(check(&format!("{head}\n{whole}\n"), &bad).1.contains("revoked by file"));
+    }
 }

@@ -136,6 +136,77 @@ fn attempts_are_counted_where_nobody_can_forget_them() {
     assert_eq!(scene.decide(right).unwrap_err(), Unexpected::Time);
 }
 
+#[test]
+fn requests_that_do_not_fail_are_counted() {
+    let mut scene = Scene::new("AuthenticationMethods any");
+    scene.monitor.pause = |_| {};
+    scene.monitor.sign_first(0, "ssh-ed25519", &[3; 32]).unwrap().unwrap();
+    let query = || {
+        Method::PublicKey(PublicKeyAttempt {
+            algorithm: "ssh-ed25519".into(),
+            key: scene.key.public().blob().to_vec(),
+            signature: None,
+            signed: Vec::new(),
+            hostbound: false,
+        })
+    };
+    let queries: Vec<Method> = (0..129).map(|_| query()).collect();
+    let mut verdicts = Vec::new();
+    for (number, method) in queries.into_iter().enumerate() {
+        // A prompt in between counts as well.
+        let method = if number % 16 == 15 { Method::KeyboardInteractive } else { method };
+        verdicts.push(scene.decide(method).unwrap());
+    }
+    let last = verdicts.pop().unwrap();
+    assert!(verdicts.iter().all(|verdict| matches!(verdict, Verdict::KeyOk | Verdict::Prompt(_))));
+    assert_eq!(last, Verdict::TooMany);
+    assert!(scene.log.taken().iter().any(|line| line.contains("without a failure")));
+    let right = scene.signed(&[3; 32], &scene.user.clone(), None);
+    assert_eq!(scene.decide(right).unwrap_err(), Unexpected::Time);
+}
+
+#[test]
+fn key_files_are_read_once_for_each_connection() {
+    let mut scene = Scene::new("");
+    scene.monitor.sign_first(0, "ssh-ed25519", &[3; 32]).unwrap().unwrap();
+    let attempt = scene.signed(&[4; 32], &scene.user.clone(), None);
+    assert!(matches!(scene.decide(attempt), Ok(Verdict::Reject { .. })));
+    std::fs::remove_file(scene._folder.path().join("authorized")).unwrap();
+    let right = scene.signed(&[3; 32], &scene.user.clone(), None);
+    assert_eq!(scene.decide(right), Ok(Verdict::Accept));
+}
+
+#[test]
+fn signatures_after_the_login_have_a_rate() {
+    let mut scene = Scene::new("");
+    scene.monitor.sign_first(0, "ssh-ed25519", &[3; 32]).unwrap().unwrap();
+    let right = scene.signed(&[3; 32], &scene.user.clone(), None);
+    assert_eq!(scene.decide(right), Ok(Verdict::Accept));
+    scene.monitor.grant(Zeroizing::default()).unwrap();
+    let key = scene.monitor.host_keys[0].public().blob().to_vec();
+    // However fast this machine signs, the reserve ends: 64 more come each second.
+    let mut refused = None;
+    for _ in 0..1_000_000 {
+        let signed = scene.monitor.sign_again(0, "ssh-ed25519", &[1; 32]).map(drop);
+        if let Err(problem) = signed.and_then(|()| scene.monitor.prove("ssh-ed25519", &key).map(drop)) {
+            refused = Some(problem);
+            break;
+        }
+    }
+    assert!(matches!(refused, Some(Unexpected::SigningRate(..))), "{refused:?}");
+}
+
+#[test]
+fn failures_take_a_time_that_needs_the_secret() {
+    let keys = [DelayKey::random(), DelayKey::random()];
+    let times = |key: &DelayKey| -> Vec<Duration> {
+        ["root", "ada", "nobody-such", ""].map(|user| extra_fail_time(user, key)).to_vec()
+    };
+    assert_eq!(times(&keys[0]), times(&keys[0]));
+    assert_ne!(times(&keys[0]), times(&keys[1]));
+    assert!(times(&keys[0]).iter().all(|time| *time < Duration::from_millis(4)));
+}
+
 /// A security key made of software: an Ed25519 key whose owner says what the hardware would.
 struct Token {
     key: PrivateKey,

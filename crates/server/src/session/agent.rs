@@ -27,7 +27,8 @@ pub(super) fn is_request(name: &str) -> bool {
 /// Opens the socket. False when the login may not have it, has it already, or it cannot be made.
 pub(super) fn start(shared: &Rc<Shared>, request: &str, cx: &mut ControlCx<'_>) -> bool {
     let settings = &shared.settings;
-    let allowed = settings.allow_agent_forwarding.value
+    let allowed = !shared.restricted()
+        && settings.allow_agent_forwarding.value
         && !settings.disable_forwarding.value
         && shared.options.agent_forwarding;
     if !allowed {

@@ -402,7 +402,10 @@ impl SessionChannel {
         }
         let mut before = None;
         // Forced by the administrator, or a subsystem: then nothing of the user's comes in between.
-        if !matches!(wanted, Wanted::Subsystem(_)) && shared.settings.force_command.command().is_none() {
+        if !matches!(wanted, Wanted::Subsystem(_))
+            && !shared.restricted()
+            && shared.settings.force_command.command().is_none()
+        {
             let allowed = shared.options.user_rc && shared.settings.permit_user_rc.value;
             let input = self.display.as_ref().map(Display::for_rc).unwrap_or_default();
             before = rc::program(&shared.user, allowed, &input)?;

@@ -145,6 +145,9 @@ impl Serving {
 
     /// Lets the client bring a further connection (`ticket@longhaul`): its key is to be the ticket.
     fn ticket(&self, fields: &[u8]) -> Option<Vec<u8>> {
+        if self.shared.restricted() {
+            return None;
+        }
         let mut reader = Reader::new(fields);
         let key = reader.string().ok().filter(|_| reader.is_empty())?.to_vec();
         let answer = self.shared.monitor.borrow_mut().ask(&Question::Ticket { key }).ok()?;

@@ -115,17 +115,18 @@ pub(super) struct Holder {
     user: String,
     /// The account has been found in order already.
     account: Option<Outcome>,
+    log: Log,
 }
 
 impl Holder {
-    pub(super) fn new(talk: Talk) -> Self {
+    pub(super) fn new(talk: Talk, log: Log) -> Self {
         let desk = Desk {
             talk: RefCell::new(talk),
             mode: RefCell::new(Mode::Alone),
             texts: RefCell::default(),
             given_up: Cell::new(false),
         };
-        Self { desk: Rc::new(desk), pam: None, user: String::new(), account: None }
+        Self { desk: Rc::new(desk), pam: None, user: String::new(), account: None, log }
     }
 
     /// Does what the monitor says until somebody is in.
@@ -189,7 +190,7 @@ impl Holder {
         *self.desk.mode.borrow_mut() = Mode::Alone;
         let why = format!("{what} of {}: {}", self.user, pam.describe(code));
         let good = code.ok() && !self.desk.given_up.get();
-        self.desk.report(if good { Outcome::Good } else { Outcome::Bad }, why)
+        self.report_unmapped(if good { Outcome::Good } else { Outcome::Bad }, why)
     }
 
     fn account(&mut self, proofs: &str) -> Result<(), TalkError> {
@@ -198,7 +199,7 @@ impl Holder {
         };
         pam.put_variable("SSH_AUTH_INFO_0", proofs.trim_end());
         if self.account == Some(Outcome::Good) {
-            return self.desk.report(Outcome::Good, format!("account of {}: in order", self.user));
+            return self.report_unmapped(Outcome::Good, format!("account of {}: in order", self.user));
         }
         let code = pam.account();
         let outcome = match code {
@@ -206,17 +207,21 @@ impl Holder {
             Code::NEW_TOKEN_REQUIRED => Outcome::MustChange,
             _ => Outcome::Bad,
         };
-        let mut why = format!("account of {}: {}", self.user, pam.describe(code));
-        let mapped = pam.user().filter(|name| *name != self.user);
-        // The account was judged under the name the client gave.
-        let outcome = match mapped {
-            None => outcome,
+        let why = format!("account of {}: {}", self.user, pam.describe(code));
+        self.report_unmapped(outcome, why)
+    }
+
+    /// Reports an outcome, which is bad where a module has put another user in place of the one that the rules were applied to.
+    fn report_unmapped(&self, outcome: Outcome, why: String) -> Result<(), TalkError> {
+        let name = self.pam.as_ref().and_then(Pam::user);
+        match name.filter(|name| *name != self.user) {
+            None => self.desk.report(outcome, why),
             Some(name) => {
-                why = format!("modules changed the user from {} to {name}", self.user);
-                Outcome::Bad
+                let why = format!("modules changed the user from {} to {name}", self.user);
+                error!(self.log, "PAM: {why}");
+                self.desk.report(Outcome::Bad, why)
             }
-        };
-        self.desk.report(outcome, why)
+        }
     }
 
     /// Opens the session. `None` where no transaction was begun, because PAM is not used.

@@ -49,9 +49,9 @@ use lh_driver::Stream;
 use lh_sys::tuning::Tuning;
 use lh_transport::{Config, RekeyLimit};
 
-use crate::hand_over::{HandOver, Session, receive_host_keys};
+use crate::hand_over::{CoreLimit, HandOver, Secrets, Session, receive_secrets};
 use crate::listener::{SESSION_FLAG, SESSION_NAME, oom};
-use crate::log::{Log, error, info, verbose};
+use crate::log::{Log, debug, error, info, verbose};
 use crate::monitor::Monitor;
 use crate::questions::Talk;
 use ledger::Ledger;
@@ -94,10 +94,13 @@ pub fn main(write: Option<&OsStr>) -> i32 {
 fn begin(write: Option<&OsStr>) -> Result<(Session, Connection, File), Failure> {
     let (read, control) = lh_sys::fd::take_stdin_stdout()?;
     let mut control = File::from(control);
-    let session = Session::receive(&mut control)?;
+    let mut session = Session::receive(&mut control)?;
     if let Some(score) = session.oom_score {
         oom::restore(score);
     }
+    // Before anything is read that others must not see; the two processes that split off inherit it.
+    let limit = lh_sys::dumps::forbid()?;
+    session.core_limit.get_or_insert(CoreLimit(limit));
     let connection = match write {
         None => Connection::Socket(read),
         Some(number) => {
@@ -311,10 +314,13 @@ fn split(
     }
     let Ok([cage, user]) = <[Child; 2]>::try_from(talks) else { return Ok(EXIT_FAILURE) };
     // Only now, and only here.
-    let host_keys = match receive_host_keys(&mut control) {
-        Ok(host_keys) => host_keys,
+    let Secrets { host_keys, delay_key } = match receive_secrets(&mut control) {
+        Ok(secrets) => secrets,
         Err(problem) => return Err((common, problem.into())),
     };
+    if let Err(problem) = lh_sys::dumps::exclude_written_memory() {
+        debug!(common.session.log(), "host keys cannot be excluded from core dumps: {problem}");
+    }
     let address = common.address(common.session.log());
     let ledger = Ledger::new(&common.session.config, &address);
     let sha1 = offers_sha1(&names::algorithms(&common.settings));
@@ -322,6 +328,7 @@ fn split(
     let mut monitor =
         Monitor::new(session.config, host_keys, address.peer, address.local, address.log.clone())
             .with_sha1(sha1)
+            .with_delay_key(delay_key)
             .with_host_name(host_name)
             .with_deadline(deadline);
     // Without a listener (inetd mode) it is a file.

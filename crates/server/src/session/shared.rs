@@ -33,7 +33,7 @@ pub(super) struct Shared {
     pub(super) user_environment: Vec<(String, String)>,
     /// What PAM's modules have set.
     pub(super) modules_environment: Vec<(OsString, OsString)>,
-    /// Why PAM has opened no session.
+    /// Why PAM has opened no session: then nothing must be run.
     pub(super) session_problem: Option<String>,
     /// PAM decides about logins here.
     pub(super) pam: bool,
@@ -56,6 +56,12 @@ pub(super) struct Shared {
 }
 
 impl Shared {
+    /// True where the login is good for nothing but changing the password, or for reading why there is no session: no forwards, no
+    /// agent, no display, no tunnels, no tickets, no scripts of the user's.
+    pub(super) fn restricted(&self) -> bool {
+        self.must_change_password || self.session_problem.is_some()
+    }
+
     /// Marks packets for the network by what the connection carries (`IPQoS`).
     pub(super) fn set_interactive(&self, interactive: bool) {
         let qos = self.settings.ip_qos.value;

@@ -64,7 +64,7 @@ fn permitted(shared: &Shared, layer: Layer, unit: Option<u32>) -> Result<Option<
         PermitTunnel::Ethernet => layer == Layer::Frames,
     };
     // A key that may forward nothing should not join networks either.
-    if !kind || settings.disable_forwarding.value || !shared.options.port_forwarding {
+    if shared.restricted() || !kind || settings.disable_forwarding.value || !shared.options.port_forwarding {
         return Err(REFUSED);
     }
     match (shared.options.tunnel.as_deref().and_then(|forced| forced.parse().ok()), unit) {

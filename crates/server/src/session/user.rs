@@ -59,7 +59,7 @@ pub(super) struct Login {
 /// Waits for the monitor's word and serves the session. Returns the exit status.
 pub(super) fn run(common: Box<Common>, connection: Connection, monitor: UnixStream) -> i32 {
     let received = monitor.try_clone().and_then(Talk::new).map_err(TalkError::from).and_then(|talk| {
-        let mut holder = Holder::new(talk);
+        let mut holder = Holder::new(talk, common.session.log());
         let grant = Grant::decode(&holder.obey()?)?;
         Ok((holder, grant, Talk::new(monitor)?))
     });
@@ -74,6 +74,10 @@ pub(super) fn run(common: Box<Common>, connection: Connection, monitor: UnixStre
     };
     let log = common.session.log();
     log.set_level(grant.level);
+    // Before PAM's modules, which may set another.
+    if let Some(limit) = common.session.core_limit {
+        lh_sys::dumps::restore_core_limit(limit.0);
+    }
     let inherited = match holder.open(&mut grant, &log) {
         None => None,
         // What modules have opened is closed by a process that is still root: this one. Its copy becomes the user's.

@@ -279,6 +279,9 @@ extern "C" fn callback(
     let Some(answers) = talk.talk(&asked).filter(|answers| answers.len() == count) else {
         return PAM_CONV_ERR;
     };
+    if !answers.iter().all(|answer| fits(answer)) {
+        return PAM_CONV_ERR;
+    }
     match give(&answers) {
         Some(list) => {
             // SAFETY: checked above; the library takes the list over.
@@ -289,7 +292,13 @@ extern "C" fn callback(
     }
 }
 
-/// The answers in memory of the C library, which the modules free.
+/// Whether modules would get all of an answer. A longer one is refused: cut, it would be as good as what it begins with.
+fn fits(answer: &[u8]) -> bool {
+    answer.len() < LONGEST_ANSWER && !answer.contains(&0)
+}
+
+/// The answers in memory of the C library, which the modules free. Each [`fits`].
+
 fn give(answers: &[Zeroizing<Vec<u8>>]) -> Option<*mut Response> {
     // SAFETY: plain allocation; every pointer is checked before it is used.
     unsafe {
@@ -298,9 +307,7 @@ fn give(answers: &[Zeroizing<Vec<u8>>]) -> Option<*mut Response> {
             return None;
         }
         for (index, answer) in answers.iter().enumerate() {
-            // A NUL would end the answer early; nothing typed holds one.
-            let length = answer.iter().position(|byte| *byte == 0).unwrap_or(answer.len());
-            let length = length.min(LONGEST_ANSWER - 1);
+            let length = answer.len();
             let text: *mut u8 = libc::calloc(length + 1, 1).cast();
             if text.is_null() {
                 for given in 0..index {
@@ -347,8 +354,8 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_copied_whole_and_bounded() {
-        let long = Zeroizing::new(vec![b'x'; 2000]);
+    fn answers_are_copied_whole() {
+        let long = Zeroizing::new(vec![b'x'; LONGEST_ANSWER - 1]);
         let list = give(&[Zeroizing::new(b"secret".to_vec()), long]).unwrap();
         // SAFETY: the list has two entries with C strings from calloc.
         unsafe {
@@ -358,5 +365,29 @@ mod tests {
             libc::free((*list.add(1)).answer.cast());
             libc::free(list.cast());
         }
+    }
+
+    #[test]
+    fn answers_that_would_be_cut_are_refused() {
+        extern "C" fn ask(answer: &'static [u8]) -> c_int {
+            let talk: *mut Talk = Box::into_raw(Box::new(Box::new(Answers(answer))));
+            let message = Message { style: 1, text: c"Password: ".as_ptr() };
+            let mut messages = [&raw const message];
+            let mut responses = std::ptr::null_mut();
+            let code = callback(1, messages.as_mut_ptr(), &mut responses, talk.cast());
+            // SAFETY: `talk` came from a box and is not used again; a list that was given has one entry from calloc.
+            unsafe {
+                drop(Box::from_raw(talk));
+                if !responses.is_null() {
+                    libc::free((*responses).answer.cast());
+                    libc::free(responses.cast());
+                }
+            }
+            code
+        }
+        static LONG: [u8; LONGEST_ANSWER] = [b'x'; LONGEST_ANSWER];
+        assert_eq!(ask(&LONG[..LONGEST_ANSWER - 1]), 0);
+        assert_eq!(ask(&LONG), PAM_CONV_ERR);
+        assert_eq!(ask(b"secret\0more"), PAM_CONV_ERR);
     }
 }

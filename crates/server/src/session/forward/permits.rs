@@ -10,7 +10,7 @@ use crate::session::shared::Shared;
 
 /// Whether this login may forward anything at all.
 fn may_forward(shared: &Shared) -> bool {
-    !shared.settings.disable_forwarding.value && shared.options.port_forwarding
+    !shared.restricted() && !shared.settings.disable_forwarding.value && shared.options.port_forwarding
 }
 
 /// Whether this login may open connections to `host:port` from here.

@@ -1,0 +1,40 @@
+//! PAM services that live as long as a test.
+
+use std::fs;
+use std::path::Path;
+
+use crate::{Lab, has_pam, is_root, skip};
+
+/// A file of `/etc/pam.d` for one test, removed with the value.
+pub struct PamService {
+    /// The service's name.
+    pub name: String,
+}
+
+impl PamService {
+    /// `None`, said loudly, where the server has no PAM or there is no root to set it up.
+    pub fn new(test: &str, rules: &str) -> Option<Self> {
+        if !is_root() {
+            skip(test, "needs root to set up a PAM service");
+            return None;
+        }
+        if !Path::new("/etc/pam.d").is_dir() || !has_pam(&Lab::new()) {
+            skip(test, "lhsshd is built without PAM");
+            return None;
+        }
+        let name = format!("lhtest-{test}-{}", std::process::id());
+        fs::write(Path::new("/etc/pam.d").join(&name), rules).unwrap();
+        Some(Self { name })
+    }
+
+    /// Replaces the service's rules.
+    pub fn rules(&self, rules: &str) {
+        fs::write(Path::new("/etc/pam.d").join(&self.name), rules).unwrap();
+    }
+}
+
+impl Drop for PamService {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(Path::new("/etc/pam.d").join(&self.name));
+    }
+}

@@ -1,0 +1,111 @@
+//! What clients of `lhsshd` try that they should not be able to do, before and after the login.
+
+use std::fs;
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use lh_interop::{
+    Lab, Lhsshd, PamService, Scene, TestUser, eventually, find, is_root, our, peers, process, script, skip,
+};
+
+/// Options of the client for a login without a key.
+const NO_KEY: [&str; 2] = ["-o", "PubkeyAuthentication=no"];
+
+/// Covers: expired passwords and forwards; sshd_config AllowTcpForwarding
+#[test]
+fn an_expired_password_forwards_nothing() {
+    if !is_root() {
+        return skip("expired_forwards", "needs root to make a user");
+    }
+    let lab = Lab::new();
+    let user = TestUser::new(&lab);
+    let Some(scene) = Scene::with_lab("expired_forwards", lab, "PermitTunnel yes") else { return };
+    scene.lab.run(Path::new("chage"), &["-d", "0", &user.name]).ok("chage");
+    let ran = |options: &[&str], command: &[&str]| {
+        scene.ssh_typing(&user.name, &[user.password], &[&NO_KEY[..], options].concat(), command)
+    };
+    let told = ran(&[], &["echo ran"]);
+    assert_eq!((told.code, told.text().as_str()), (1, ""), "{}", told.err);
+    assert!(told.err.contains("WARNING: Your password has expired."), "{}", told.err);
+    let target = TcpListener::bind("127.0.0.1:0").unwrap();
+    let target = target.local_addr().unwrap().to_string();
+    let connected = ran(&["-W", &target], &[]);
+    assert!(connected.err.contains("administratively prohibited"), "{}", connected.err);
+    let socket = scene.lab.arg("reverse.sock");
+    for listen in [format!("0:{target}"), format!("{socket}:{target}")] {
+        let listening = ran(&["-N", "-o", "ExitOnForwardFailure=yes", "-R", &listen], &[]);
+        assert_eq!(listening.code, 255, "{listen}: {}", listening.err);
+        assert!(listening.err.contains("remote port forwarding failed"), "{listen}: {}", listening.err);
+    }
+    let sftp = ran(&["-s"], &["sftp"]);
+    assert_eq!(sftp.code, 1, "{}", sftp.err);
+    let tunnel = ran(&["-w", "any", "-o", "ExitOnForwardFailure=yes", "-N"], &[]);
+    assert_eq!(tunnel.code, 255, "{}", tunnel.err);
+}
+
+/// A module of PAM that puts another user in place of the one that logs in.
+const MAPPER: &str = "extern int pam_set_item(void *, int, const void *);\n\
+    int pam_sm_authenticate(void *h, int f, int c, const char **v) { pam_set_item(h, 2, v[0]); return 0; }\n\
+    int pam_sm_setcred(void *h, int f, int c, const char **v) { return 0; }\n";
+
+/// Covers: sshd_config UsePAM (modules that map users)
+#[test]
+fn a_user_that_modules_have_mapped_is_refused() {
+    let Some(service) = PamService::new("mapping", "") else { return };
+    let Some(cc) = find("cc") else { return skip("mapping", "needs cc to make a module") };
+    let lab = Lab::new();
+    let user = TestUser::new(&lab);
+    lab.write("mapper.c", MAPPER);
+    let module = lab.arg("mapper.so");
+    lab.run(&cc, &["-shared", "-fPIC", "-o", &module, &lab.arg("mapper.c")]).ok("cc");
+    let config = format!("UsePAM yes\nPAMServiceName {}", service.name);
+    let Some(scene) = Scene::with_lab("mapping", lab, &config) else { return };
+    for method in ["keyboard-interactive", "password"] {
+        for (name, allowed) in [("nobody", false), (&user.name, true)] {
+            service.rules(&format!(
+                "auth required {module} {name}\naccount required pam_permit.so\nsession required pam_permit.so\n"
+            ));
+            let preferred = format!("PreferredAuthentications={method}");
+            let options = [&NO_KEY[..], &["-o", &preferred]].concat();
+            let ran = scene.ssh_typing(&user.name, &[user.password], &options, &["echo in"]);
+            assert_eq!(ran.text() == "in\n", allowed, "{method} as {name}: {}", ran.err);
+        }
+        scene.logged(&format!("modules changed the user from {} to nobody", user.name));
+    }
+}
+
+/// The soft limit on core files of a process.
+fn core_limit(limits: &str) -> Option<&str> {
+    limits.lines().find_map(|line| line.strip_prefix("Max core file size"))?.split_whitespace().next()
+}
+
+/// Covers: core dumps of processes that hold keys
+#[test]
+fn processes_with_keys_leave_no_core_files() {
+    let Some([ssh, prlimit]) = peers("no_cores", ["ssh", "prlimit"]) else { return };
+    let lab = Lab::new();
+    let program = lab.path("limited");
+    script(&program, &format!("exec {} --core=4096: {} \"$@\"", prlimit.display(), our("lhsshd").display()));
+    let server = Lhsshd::start_program(&program, &lab, "", &[]);
+    let login = lab.shell_command(&ssh, server.port);
+    // Users debug their programs.
+    let limits = lab.sh(&format!("{login} 127.0.0.1 cat /proc/self/limits")).ok("limits").text();
+    assert_eq!(core_limit(&limits), Some("4096"), "{limits}");
+    let mut client = Command::new("sh")
+        .args(["-c", &format!("exec {login} -N 127.0.0.1")])
+        .stdin(Stdio::null())
+        .spawn()
+        .unwrap();
+    eventually("a session is there", || server.log().matches("User child is on pid").count() == 2);
+    for pid in [server.pid(), process::below(server.pid())[0]] {
+        let of_process = |file: &str| fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap();
+        assert_eq!(core_limit(&of_process("limits")), Some("0"));
+        let maps = of_process("smaps");
+        let heap = maps.split("[heap]").nth(1).unwrap();
+        let flags = heap.lines().find_map(|line| line.strip_prefix("VmFlags:")).unwrap();
+        assert!(flags.split_whitespace().any(|flag| flag == "dd"), "{flags}");
+    }
+    client.kill().unwrap();
+    client.wait().unwrap();
+}
