@@ -99,6 +99,19 @@ impl Terminal {
         self.screen.0.lock().unwrap_or_else(PoisonError::into_inner).0.clone()
     }
 
+    /// Waits until nothing more can appear; everything that has.
+    #[track_caller]
+    pub fn screen_at_end(&self) -> String {
+        let deadline = Instant::now() + PATIENCE;
+        let mut state = self.screen.0.lock().unwrap_or_else(PoisonError::into_inner);
+        while !state.1 {
+            let left = deadline.saturating_duration_since(Instant::now());
+            assert!(!left.is_zero(), "it does not end:\n{}", state.0);
+            state = self.screen.1.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        state.0.clone()
+    }
+
     /// Waits for the end; the exit status, or -1 after a signal.
     #[track_caller]
     pub fn wait(mut self) -> i32 {

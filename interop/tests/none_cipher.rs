@@ -277,6 +277,46 @@ fn a_file_may_ask_for_it() {
     }
 }
 
+/// Covers: ssh_config NoneSwitch; ssh_config Host
+#[test]
+fn a_file_covers_commands_and_copies_alone() {
+    let scene = Scene::new("NoneEnabled yes");
+    scene.lab.write("config", "Host *\n  NoneEnabled yes\n  NoneSwitch yes\n  ControlMaster auto\n");
+    scene.lab.write("file", "data");
+    let run = |program: &str, mut args: Vec<String>| {
+        let place = args.iter().position(|arg| arg == "none").unwrap();
+        args[place] = scene.lab.arg("config");
+        plain_lines(scene.lab.run(&our(program), &args))
+    };
+    let ssh = |options: &[&str], command: &[&str]| run("lhssh", scene.args(options, &me(), command));
+    let ran = ssh(&[], &["true"]).ok("a command");
+    assert!(ran.err.contains(WARNING), "{}", ran.err);
+    let shared = format!("ControlPath={}", scene.lab.arg("ctl"));
+    for (options, command, what) in [
+        (&["-A"][..], &["echo se''cret"][..], "agent forwarding"),
+        (&["-X"], &["echo se''cret"], "X11 forwarding"),
+        (&["-L", &format!("{}:127.0.0.1:1", scene.lab.arg("listen"))], &["echo se''cret"], "port forwarding"),
+        (&["-R", "0:127.0.0.1:1"], &["echo se''cret"], "port forwarding"),
+        (&["-o", "RequestTTY=no"], &[], "a shell"),
+        (&["-o", &shared, "-o", "ControlPersist=no"], &["echo se''cret"], "a connection that is shared"),
+        (&["-W", &format!("127.0.0.1:{}", scene.server.port)], &[], "forwards alone"),
+    ] {
+        let ran = ssh(options, command);
+        let told = format!("NONE cipher switch disabled with {what}; -o NoneSwitch=yes on the command line");
+        assert!(ran.err.contains(&told), "{options:?}: {}", ran.err);
+        assert!(!ran.err.contains(WARNING), "{options:?}: {}", ran.err);
+    }
+    assert!(!scene.tap.heard("secret"));
+    // The explicit word covers them, and a copy shares its connection with nobody.
+    let ran = ssh(&["-o", "NoneSwitch=yes", "-A"], &["true"]).ok("said for this one");
+    assert!(ran.err.contains(WARNING), "{}", ran.err);
+    let mut args = vec!["-P".to_owned(), scene.tap.port.to_string(), "-o".to_owned(), shared];
+    args.extend(scene.lab.client_options());
+    args.extend([scene.lab.arg("file"), scene.remote("copy")]);
+    let ran = run("lhscp", args).ok("a copy");
+    assert!(ran.err.contains(WARNING), "{}", ran.err);
+}
+
 /// Covers: sshd_config NoneEnabled; sshd_config NoneMacEnabled; sshd_config Match
 #[test]
 fn a_server_may_allow_it_to_some() {

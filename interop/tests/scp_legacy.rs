@@ -5,7 +5,9 @@ use std::hash::{Hash as _, Hasher as _};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
-use lh_interop::{Inetd, Lab, Lhsshd, TestUser, assert_same_file, is_root, make_blob, me, our, peers, skip};
+use lh_interop::{
+    Inetd, Lab, Lhsshd, Terminal, TestUser, assert_same_file, is_root, make_blob, me, our, peers, skip,
+};
 
 /// Lines for a server's configuration with which its users find `lhscp` under the name `scp`.
 fn path_to_ours(lab: &Lab) -> String {
@@ -211,9 +213,7 @@ fn from_one_host_to_another() {
         assert_eq!(listing(&lab.path("tree")), listing(&lab.path(&tree)), "{flags:?}");
         let ran = scp(&lab, &our("lhscp"), 1, &flags, &[&at(&first, "missing"), &at(&second, "x")]);
         assert_eq!(ran.code, 1, "{flags:?}: {}", ran.err);
-        // In the old protocol the two remote sides tell each other, and nobody here.
-        let told = ran.err.contains("missing: No such file or directory");
-        assert_eq!(told, !flags.contains(&"-O"), "{flags:?}: {}", ran.err);
+        assert!(ran.err.contains("missing: No such file or directory"), "{flags:?}: {}", ran.err);
     }
 
     // Directly: the first host's scp finds its way to the second by its own configuration.
@@ -297,6 +297,17 @@ fn programs_in_the_place_of_a_connection() {
     }
     run(&["-O", "-T", "-S", &liar, "host:file", &lab.arg("safe")]).ok("-T");
     assert_eq!(lab.read("safe/.bashrc"), "bad");
+    // The same between two hosts: the second one is never told that name.
+    let program =
+        script("either", &format!("case \"$*\" in *' -f '*) exec {liar};; *) exec {wrapper} \"$@\";; esac"));
+    std::fs::create_dir_all(lab.path("other")).unwrap();
+    let target = format!("other:{}", lab.arg("other"));
+    let ran = run(&["-O", "-3", "-S", &program, "host:file", &target]);
+    assert_eq!(ran.code, 1, "{}", ran.err);
+    assert!(ran.err.contains("protocol error: filename does not match request"), "{}", ran.err);
+    assert!(!lab.path("other/.bashrc").exists());
+    run(&["-O", "-3", "-T", "-S", &program, "host:file", &target]).ok("-3 -T");
+    assert_eq!(lab.read("other/.bashrc"), "bad");
     let mute = script("mute", "exit 0");
     let ran = run(&["-O", "-S", &mute, &lab.arg("blob"), "host:x"]);
     assert!(ran.code == 1 && ran.err.contains("lost connection"), "{} {}", ran.code, ran.err);
@@ -310,4 +321,35 @@ fn what_hpn_s_scp_says_to_resume_is_refused_and_not_taken_for_a_name() {
     assert_eq!(ran.code, 1);
     assert!(ran.out.starts_with(b"\x02scp: -Z is not supported in the old protocol"), "{}", ran.text());
     assert!(!lab.path("target").exists());
+}
+
+/// Standard error of a remote command through a terminal, in both protocols.
+#[test]
+fn remote_stderr_drives_no_terminal() {
+    let lab = Lab::new();
+    let names = lab.path("names");
+    let server = Lhsshd::start(
+        &lab,
+        &format!("SetEnv PATH={}:/usr/bin:/bin\nSubsystem sftp {}/noisy\n", names.display(), names.display()),
+    );
+    std::fs::create_dir_all(&names).unwrap();
+    for (name, program) in [("scp", our("lhscp")), ("noisy", our("lhsftp-server"))] {
+        let text =
+            format!("#!/bin/sh\nprintf 'motd \\033]0;own\\007\\n' >&2\nexec {} \"$@\"\n", program.display());
+        lab.write(&format!("names/{name}"), &text);
+        std::fs::set_permissions(names.join(name), std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    lab.write("file", "data");
+    let at = |name: &str| format!("scp://{}@127.0.0.1:{}/{}", me(), server.port, lab.arg(name));
+    let down = lab.arg("down");
+    for paths in [["-O", &at("file"), &down], ["-O", &at("file"), &at("relayed")], ["-s", &at("file"), &down]]
+    {
+        let args = [lab.client_options(), paths.map(str::to_owned).to_vec()].concat();
+        let terminal = Terminal::start(&our("lhscp"), &args, lab.dir(), lab.dir());
+        let shown = terminal.screen_at_end();
+        assert!(shown.contains("motd \\033]0;own\\007"), "{shown:?}");
+        assert!(!shown.contains("\x1b]0;"), "{shown:?}");
+        let ran = lab.run(&our("lhscp"), &args).ok("copy");
+        assert!(ran.err.contains("motd \x1b]0;own\x07\n"), "kept where nobody reads it: {:?}", ran.err);
+    }
 }

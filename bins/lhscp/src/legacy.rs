@@ -1,7 +1,8 @@
 //! `-O`: the protocol from before SFTP, over a connection of this process or over the pipes of `-S`'s program.
 
 use std::ffi::OsStr;
-use std::io;
+use std::fs::File;
+use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
@@ -9,7 +10,8 @@ use std::time::Instant;
 
 use lh_client::TerminalUi;
 use lh_driver::{ChannelCx, ChannelEvent, ChannelHandler, FdPump, Interests, LocalFd, Ready};
-use lh_transfer::rcp::{self, Options, Outcome, Party, Request, Sink, Source};
+use lh_transfer::RemoteStderr;
+use lh_transfer::rcp::{self, Options, Outcome, Party, Peer, Request, Sink, Source};
 
 use crate::FAILURE;
 use crate::command_line::{Arguments, Via};
@@ -55,17 +57,9 @@ pub(crate) fn download(
 ) -> u8 {
     let mut status = 0;
     for source in sources {
-        let request = if arguments.unchecked_names {
-            Request::anything()
-        } else {
-            match Request::of(source, arguments.options.recursive) {
-                Ok(request) => request,
-                Err(why) => {
-                    say(&why);
-                    status = FAILURE;
-                    continue;
-                }
-            }
+        let Some(request) = request(arguments, source) else {
+            status = FAILURE;
+            continue;
         };
         let command = scp_command(arguments, "-f", source, false);
         let sink = Sink::new(bytes(target), request, options(arguments));
@@ -116,7 +110,16 @@ fn run(
     u8::from(outcome.failures > 0 || !outcome.finished || !well)
 }
 
-/// From one host to another, the bytes passing through this one: each end is a remote `scp`, and they talk to each other.
+/// What may come for `source`; `None` when that cannot be told, which is said.
+fn request(arguments: &Arguments, source: &[u8]) -> Option<Request> {
+    if arguments.unchecked_names {
+        return Some(Request::anything());
+    }
+    Request::of(source, arguments.options.recursive).map_err(|why| say(&why)).ok()
+}
+
+/// From one host to another, the bytes passing through this one: each end is a remote `scp`, and what the first sends is
+/// checked here before the second gets it.
 pub(crate) fn relay(
     arguments: &Arguments,
     source: &Host,
@@ -126,19 +129,23 @@ pub(crate) fn relay(
 ) -> u8 {
     let mut status = 0;
     for path in sources {
+        let Some(request) = request(arguments, path) else {
+            status = FAILURE;
+            continue;
+        };
         let from = scp_command(arguments, "-f", path, false);
         let to = scp_command(arguments, "-t", target_path, arguments.needs_directory());
         let done = match &arguments.via {
             Via::Program(program) => {
                 let from = to_host(program, arguments, source, &Remote::Command(&from));
                 let to = to_host(program, arguments, target, &Remote::Command(&to));
-                relay_programs(from, to)
+                relay_programs(arguments, &request, from, to)
             }
             Via::Server(_) => {
                 say("-D is for SFTP");
                 return FAILURE;
             }
-            Via::Inside => relay_inside(arguments, (source, from), (target, to)),
+            Via::Inside => relay_inside(arguments, &request, (source, from), (target, to)),
         };
         match done {
             Ok(true) => {}
@@ -152,31 +159,70 @@ pub(crate) fn relay(
     status
 }
 
-/// Two pipes, one each way: the reading and writing end for each of two programs.
-fn crossed_pipes() -> io::Result<[(OwnedFd, OwnedFd); 2]> {
-    let (first_reads, second_writes) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
-    let (second_reads, first_writes) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
-    Ok([(first_reads, first_writes), (second_reads, second_writes)])
+/// Carries one copy between two remote `scp`s; whether all went well, which is said where it did not.
+fn carry<R: Read, W: Write>(
+    arguments: &Arguments,
+    request: &Request,
+    mut source: (R, W),
+    mut target: (R, W),
+) -> bool {
+    let result = {
+        let mut from = Peer::new(&mut source.0, &mut source.1);
+        let mut to = Peer::new(&mut target.0, &mut target.1);
+        let recursive = arguments.options.recursive;
+        rcp::relay(&mut from, &mut to, request, recursive, &mut |text| eprintln!("{text}"))
+    };
+    // The sink finds the end of its input; what it still says is for nobody, but must have a place to go to.
+    drop((source, target.1));
+    let _ = io::copy(&mut target.0, &mut io::sink());
+    match result {
+        Ok(well) => well,
+        Err(why) => {
+            say(&why);
+            false
+        }
+    }
 }
 
-/// Both programs talk to each other directly.
-fn relay_programs(mut from: Command, mut to: Command) -> io::Result<bool> {
-    let [first, second] = crossed_pipes()?;
-    let both = [spawn(from.stdin(first.0).stdout(first.1)), spawn(to.stdin(second.0).stdout(second.1))];
-    // They hold our copies of the pipes, whose ends the programs must be able to find out about.
-    drop((from, to));
-    let ended: Vec<bool> =
-        both.into_iter().map(|child| child.is_some_and(|mut child| ended_well(&mut child))).collect();
-    Ok(ended.iter().all(|well| *well))
+/// Both programs talk to this one.
+fn relay_programs(
+    arguments: &Arguments,
+    request: &Request,
+    mut from: Command,
+    mut to: Command,
+) -> io::Result<bool> {
+    let start = |command: &mut Command| {
+        let mut child = spawn(command.stdin(Stdio::piped()).stdout(Stdio::piped()))?;
+        let ends = (child.stdout.take()?, child.stdin.take()?);
+        Some((child, ends))
+    };
+    let Some((mut source, source_ends)) = start(&mut from) else { return Ok(false) };
+    let Some((mut target, target_ends)) = start(&mut to) else {
+        drop(source_ends);
+        ended_well(&mut source);
+        return Ok(false);
+    };
+    let well = carry(arguments, request, source_ends, target_ends);
+    let ended = [ended_well(&mut source), ended_well(&mut target)];
+    Ok(well && ended == [true, true])
+}
+
+/// Two pipes, one each way: what a channel reads and writes, and the other ends of both.
+fn pipes() -> io::Result<((OwnedFd, OwnedFd), (File, File))> {
+    let (channel_reads, writes) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+    let (reads, channel_writes) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+    Ok(((channel_reads, channel_writes), (reads.into(), writes.into())))
 }
 
 /// The same with two connections of this process: one here, the other on a thread of its own.
 fn relay_inside(
     arguments: &Arguments,
+    request: &Request,
     source: (&Host, Vec<u8>),
     target: (&Host, Vec<u8>),
 ) -> io::Result<bool> {
-    let [first, second] = crossed_pipes()?;
+    let (first, source_ends) = pipes()?;
+    let (second, target_ends) = pipes()?;
     let mut ui = TerminalUi::default();
     let Some(mut client) = log_in(arguments, source.0, &mut ui) else { return Ok(false) };
     let (connected, both_connected) = mpsc::channel();
@@ -191,14 +237,16 @@ fn relay_inside(
             client.close();
             ended.map(|ended| ended.well)
         });
-        let here = if both_connected.recv().unwrap_or(false) {
-            pumped(&mut client, source.1, first, &mut ui).map(|ended| ended.well)
-        } else {
-            Ok(false)
-        };
+        if !both_connected.recv().unwrap_or(false) {
+            client.close();
+            return Ok(false);
+        }
+        let between = scope.spawn(move || carry(arguments, request, source_ends, target_ends));
+        let here = pumped(&mut client, source.1, first, &mut ui).map(|ended| ended.well);
         client.close();
+        let well = between.join().unwrap_or(false);
         let there = other.join().unwrap_or(Ok(false));
-        Ok(here? && there?)
+        Ok(here? && there? && well)
     })
 }
 
@@ -209,21 +257,21 @@ fn pumped(
     (input, output): (OwnedFd, OwnedFd),
     ui: &mut TerminalUi,
 ) -> io::Result<Ended> {
-    let pump = FdPump::new().input(LocalFd::owned(input)?).output(LocalFd::owned(output)?).output_ext(
-        LocalFd::inherited(std::os::fd::AsFd::as_fd(&io::stderr()), lh_driver::Direction::Write)?,
-    );
-    Ok(run_command(client, command, Box::new(UntilClosed { pump, closed: false }), ui))
+    let pump = FdPump::new().input(LocalFd::owned(input)?).output(LocalFd::owned(output)?);
+    let handler = UntilClosed { pump, stderr: RemoteStderr::default(), closed: false };
+    Ok(run_command(client, command, Box::new(handler), ui))
 }
 
-/// A pump that stops the driver when the channel is closed and everything is handed on.
+/// A pump that stops the driver when the channel is closed and everything is handed on, or nobody takes it any more.
 struct UntilClosed {
     pump: FdPump,
+    stderr: RemoteStderr,
     closed: bool,
 }
 
 impl UntilClosed {
     fn stop_if_done(&self, cx: &mut ChannelCx<'_>) {
-        if self.closed && self.pump.finished() {
+        if (self.closed && self.pump.finished()) || self.pump.output_error().is_some() {
             cx.stop(0);
         }
     }
@@ -231,6 +279,10 @@ impl UntilClosed {
 
 impl ChannelHandler for UntilClosed {
     fn on_event(&mut self, event: ChannelEvent, cx: &mut ChannelCx<'_>) {
+        if let ChannelEvent::Data { ext: Some(_), data } = event {
+            self.stderr.write(&data);
+            return cx.consumed(data.len());
+        }
         self.closed |= matches!(event, ChannelEvent::Closed | ChannelEvent::OpenFailed { .. });
         self.pump.on_event(event, cx);
         self.stop_if_done(cx);
@@ -243,6 +295,7 @@ impl ChannelHandler for UntilClosed {
 
     fn on_writable(&mut self, cx: &mut ChannelCx<'_>) {
         self.pump.on_writable(cx);
+        self.stop_if_done(cx);
     }
 
     fn interests<'a>(&'a self, out: &mut Interests<'a>) {

@@ -5,7 +5,8 @@ use std::time::Instant;
 
 use lh_client::forward::TunnelEnd;
 use lh_client::{
-    Client, ClientError, LogLevel, Options, Start, SystemEnvironment, TerminalUi, UserInterface, connect,
+    Client, ClientError, LogLevel, Options, Purpose, Start, SystemEnvironment, TerminalUi, UserInterface,
+    connect,
 };
 use lh_config::enums::{RequestTty, SessionType};
 use lh_config::forward::Endpoint;
@@ -31,7 +32,7 @@ pub(crate) fn run(options: &Options, wanted: Wanted, ui: &mut TerminalUi) -> u8 
     if !proxy && let Some(status) = passenger::ride_along(options, &plan, ui) {
         return status;
     }
-    let options = &Options { terminal: plan.tty, ..options.clone() };
+    let options = &Options { purpose: plan.purpose(), ..options.clone() };
     let started = Instant::now();
     let client = if proxy { passenger::share(options) } else { connect(options, ui) };
     let mut client = match client {
@@ -90,6 +91,17 @@ impl Plan {
     /// True when there is something to do but forwarding.
     pub(crate) const fn has_session(&self) -> bool {
         self.start.is_some() || self.stdio.is_some()
+    }
+
+    /// What the connection carries.
+    const fn purpose(&self) -> Purpose {
+        match &self.start {
+            _ if self.tty => Purpose::Terminal,
+            _ if self.stdio.is_some() => Purpose::Forwards,
+            None => Purpose::Forwards,
+            Some(Start::Shell) => Purpose::Shell,
+            Some(Start::Exec(_) | Start::Subsystem(_)) => Purpose::Command,
+        }
     }
 
     /// Leaves nothing to do but forwarding: somebody else does it.

@@ -57,7 +57,8 @@ pub(crate) fn shake_hands(
                     format!("Remote protocol version 2.0, remote software version {}", sanitise(software))
                 });
             }
-            Event::HostKey { algorithm, blob, .. } => match verify(&blob, policy, known, log) {
+            Event::HostKey { algorithm, blob, .. } => match verify(&blob, policy, known, sshfp::look_up, log)
+            {
                 Ok(result) => {
                     verified = result;
                     log.debug(|| format!("Server host key algorithm: {algorithm}"));
@@ -90,11 +91,15 @@ pub(crate) fn shake_hands(
 /// How long a goodbye may take.
 pub(crate) const GOODBYE: std::time::Duration = std::time::Duration::from_millis(500);
 
+/// How the domain name system is asked about a host and its key.
+type DnsLookup = fn(&str, &PublicKey, &mut Log<'_>) -> DnsVerdict;
+
 /// Looks the key up, lets the user decide where that is theirs to do, and remembers a new key.
 fn verify(
     blob: &[u8],
     policy: &Policy,
     known: &mut KnownFiles,
+    dns: DnsLookup,
     log: &mut Log<'_>,
 ) -> Result<Verified, ClientError> {
     let key = PublicKey::from_blob(blob)
@@ -115,13 +120,19 @@ fn verify(
         }
     };
     check_not_revoked(policy, &key, log)?;
+    let verdict = known.judge(policy, &key, log)?;
+    let at_address = known.judge_address(policy, &key, log)?;
+    // A revoked key stays revoked, whatever the domain name system vouches for.
+    for each in [Some(&verdict), at_address.as_ref()].into_iter().flatten() {
+        if matches!(each, Verdict::Revoked(_)) {
+            hostkey::decide(each, &key, policy, log)?;
+        }
+    }
     let mut policy = policy.clone();
-    if ask_dns(&mut policy, &key, log) {
+    if ask_dns(&mut policy, &key, dns, log) {
         return Ok(Verified::default());
     }
     let policy = &policy;
-    let verdict = known.judge(policy, &key, log)?;
-    let at_address = known.judge_address(policy, &key, log)?;
     if let (Verdict::Changed(_), Some(at_address)) = (&verdict, &at_address)
         && let Some(text) = hostkey::spoofing(&key, at_address, policy)
     {
@@ -146,11 +157,11 @@ fn verify(
 }
 
 /// `VerifyHostKeyDNS`. True when a secure answer has the key's fingerprint and that is to be enough.
-fn ask_dns(policy: &mut Policy, key: &PublicKey, log: &mut Log<'_>) -> bool {
+fn ask_dns(policy: &mut Policy, key: &PublicKey, dns: DnsLookup, log: &mut Log<'_>) -> bool {
     let Some(name) = policy.checks.dns_name.as_deref().filter(|_| policy.checks.dns != Dns::No) else {
         return false;
     };
-    match sshfp::look_up(name, key, log) {
+    match dns(name, key, log) {
         DnsVerdict::Match { secure: true } if policy.checks.dns == Dns::Yes => {
             log.debug(|| "matching host key fingerprint found in DNS".to_owned());
             return true;
@@ -307,3 +318,42 @@ impl Packets for LinkPackets<'_> {
 /// A host that shows another key in the middle of a connection is refused whatever known_hosts says.
 pub(crate) const KEY_CHANGED_AT_REKEY: &str =
     "Host key changed during rekeying.\nHost key verification failed.";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::known::testing::policy;
+    use crate::testing::{FakeUi, key};
+
+    fn secure_match(_: &str, _: &PublicKey, _: &mut Log<'_>) -> DnsVerdict {
+        DnsVerdict::Match { secure: true }
+    }
+
+    /// Verifies the test key with a DNS that vouches for it and these lines as the system's known_hosts.
+    fn verified(lines: &str, address: Option<&str>) -> (Result<Verified, ClientError>, Vec<String>) {
+        let directory = tempfile::tempdir().expect("directory");
+        let mut policy = policy(directory.path(), false);
+        policy.revoked_files.clear();
+        policy.checks.dns = Dns::Yes;
+        policy.checks.dns_name = Some("h.example".to_owned());
+        policy.checks.ip = address.is_some();
+        policy.address = address.map(str::to_owned);
+        std::fs::write(directory.path().join("global"), lines).expect("known_hosts");
+        let mut ui = FakeUi::default();
+        let mut log = Log::new(&mut ui, LogLevel::Info, false);
+        let mut known = KnownFiles::read(&policy, &mut log).expect("read");
+        let result = verify(key().blob(), &policy, &mut known, secure_match, &mut log);
+        (result, ui.said)
+    }
+
+    #[test]
+    fn a_revoked_key_is_refused_though_dns_vouches_for_it() {
+        let line = key().to_openssh_line("");
+        assert!(verified("", None).0.is_ok(), "DNS alone is enough");
+        for (names, address) in [("*", None), ("h.example", None), ("192.0.2.1", Some("192.0.2.1"))] {
+            let (result, said) = verified(&format!("@revoked {names} {line}\n"), address);
+            assert!(matches!(result, Err(ClientError::HostKey(_))), "{names}: {result:?}");
+            assert!(said.iter().any(|text| text.contains("REVOKED HOST KEY")), "{said:?}");
+        }
+    }
+}

@@ -185,15 +185,33 @@ pub(crate) fn check_not_revoked(
     Ok(())
 }
 
-/// Whether a revocation file, lines or a list as `ssh-keygen -k` makes it, has the key or whoever certified it.
+/// Whether a revocation file, lines or a list as `ssh-keygen -k` makes it, has the key or the authority that certified it.
+///
+/// # Errors
+/// A malformed list, or the number of the first line that is no key: nobody can tell which key it was to revoke.
 fn is_revoked_by(bytes: &[u8], key: &PublicKey) -> Result<bool, String> {
     if Krl::is_binary(bytes) {
         return Ok(Krl::parse(bytes).map_err(|error| error.to_string())?.is_revoked(key));
     }
     let authority = key.certificate().map(lh_crypto::Certificate::authority);
     let text = String::from_utf8_lossy(bytes);
-    let mut keys = text.lines().filter_map(|line| PublicKey::from_openssh_line(line.trim()));
-    Ok(keys.any(|(revoked, _)| revoked.plain() == key.plain() || Some(&revoked) == authority))
+    let mut found = false;
+    let mut broken = None;
+    for (index, line) in text.lines().enumerate() {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        match PublicKey::from_openssh_line(line) {
+            Some((revoked, _)) => found |= revoked.plain() == key.plain() || Some(&revoked) == authority,
+            None => broken = broken.or(Some(index + 1)),
+        }
+    }
+    match broken {
+        // A key that is named is revoked, whatever else the file has.
+        Some(number) if !found => Err(format!("line {number}: invalid format")),
+        _ => Ok(found),
+    }
 }
 
 /// Adds the key to the user's first file and says so. A failure is said too and changes nothing else.
@@ -244,21 +262,13 @@ fn place(file: &std::path::Path, entry: &Entry) -> Place {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
+pub(crate) mod testing {
+    use super::Policy;
     use crate::hostkey::Strict;
-    use crate::testing::FakeUi;
-    use crate::ui::LogLevel;
     use lh_crypto::FingerprintHash;
 
-    fn key(seed: u8) -> PublicKey {
-        let mut blob = Vec::new();
-        lh_wire::Writer::put_string(&mut blob, b"ssh-ed25519");
-        lh_wire::Writer::put_string(&mut blob, &[seed; 32]);
-        PublicKey::from_blob(&blob).expect("a public key")
-    }
-
-    fn policy(folder: &std::path::Path, hash: bool) -> Policy {
+    /// What is known about `h.example`, port 2222, in the files `ssh/known_hosts`, `global` and `revoked` of a directory.
+    pub(crate) fn policy(folder: &std::path::Path, hash: bool) -> Policy {
         Policy {
             strict: Strict::AcceptNew,
             name: "[h.example]:2222".to_owned(),
@@ -275,6 +285,21 @@ mod tests {
             visual: false,
             checks: crate::hostkey::Checks::default(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::testing::policy;
+    use super::*;
+    use crate::testing::FakeUi;
+    use crate::ui::LogLevel;
+
+    fn key(seed: u8) -> PublicKey {
+        let mut blob = Vec::new();
+        lh_wire::Writer::put_string(&mut blob, b"ssh-ed25519");
+        lh_wire::Writer::put_string(&mut blob, &[seed; 32]);
+        PublicKey::from_blob(&blob).expect("a public key")
     }
 
     #[test]
@@ -339,6 +364,37 @@ mod tests {
         std::fs::write(&file, b"SSHKRL\n\0").expect("file");
         assert!(check_not_revoked(&policy, &key(2), &mut log).is_err());
         assert!(ui.said[1].contains(" revoked by file "), "{:?}", ui.said);
+    }
+
+    #[test]
+    fn a_broken_line_of_a_revocation_file_refuses_every_key() {
+        let line = key(1).to_openssh_line("");
+        let (start, end) = line.split_at(line.len() / 2);
+        let unknown_type = {
+            let mut blob = Vec::new();
+            lh_wire::Writer::put_string(&mut blob, b"ssh-future");
+            lh_wire::Writer::put_string(&mut blob, b"x");
+            PublicKey::from_blob(&blob).expect("a blob").to_openssh_line("")
+        };
+        for (text, revoked_line) in [
+            (format!("# wrapped\n{start}\n{end}\n"), Some(2)),
+            (format!("{}\n\n  ssh-rsa AAAA\n", key(3).to_openssh_line("")), Some(3)),
+            ("ssh-ed25519\n".to_owned(), Some(1)),
+            (format!("\n  # note\n\t{unknown_type}\n"), None),
+        ] {
+            let folder = tempfile::tempdir().expect("folder");
+            let policy = policy(folder.path(), false);
+            let file = folder.path().join("revoked");
+            std::fs::write(&file, &text).expect("file");
+            let mut ui = FakeUi::default();
+            let mut log = Log::new(&mut ui, LogLevel::Info, false);
+            let result = check_not_revoked(&policy, &key(2), &mut log);
+            assert_eq!(result.is_err(), revoked_line.is_some(), "{text}");
+            if let Some(number) = revoked_line {
+                let place = format!("in revoked keys file {}: line {number}: ", file.display());
+                assert!(ui.said[0].contains(&place), "{:?}", ui.said);
+            }
+        }
     }
 
     #[test]

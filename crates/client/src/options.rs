@@ -10,6 +10,21 @@ use lh_config::{Account, ConfigError, Environment};
 use crate::ticket::Ticket;
 use crate::ui::LogLevel;
 
+/// What a connection carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// Copies of files; nobody else shares it.
+    Copy,
+    /// A command or a subsystem.
+    Command,
+    /// A shell without a terminal.
+    Shell,
+    /// A session with a terminal.
+    Terminal,
+    /// No session of its own: forwards, `-W`, or the way to another host.
+    Forwards,
+}
+
 /// Everything [`connect`](crate::connect()) needs to know.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -21,8 +36,8 @@ pub struct Options {
     pub system_file: Option<PathBuf>,
     /// Say at most this much, whatever the configuration of a jump host says.
     pub log_level: LogLevel,
-    /// The session is to have a terminal: then the connection stays encrypted, whatever `NoneSwitch` says.
-    pub terminal: bool,
+    /// What the connection carries: some of it stays encrypted, whatever `NoneSwitch` says.
+    pub purpose: Purpose,
     /// Join the session of this ticket instead of logging in.
     pub ticket: Option<Arc<Ticket>>,
     /// The rate that the program itself keeps to, bytes/s, for `Metrics` to record.
@@ -43,7 +58,7 @@ impl Options {
             user_file: request.user_file.clone(),
             system_file: request.system_file.clone(),
             log_level,
-            terminal: false,
+            purpose: Purpose::Copy,
             ticket: None,
             rate_limit,
         })
@@ -68,6 +83,7 @@ impl Options {
         }
         let mut options = Self::load(&request)?;
         options.log_level = self.log_level;
+        options.purpose = Purpose::Forwards;
         Ok(options)
     }
 

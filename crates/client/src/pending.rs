@@ -54,7 +54,7 @@ impl Pending {
             return Err(error);
         }
         link.transport().set_authenticated();
-        if let Some(wanted) = unencrypted::wanted(config, options.terminal, log) {
+        if let Some(wanted) = unencrypted::wanted(config, options.purpose, log) {
             unencrypted::switch(link, wanted, peer, log)?;
         }
         link.transport().release_early();

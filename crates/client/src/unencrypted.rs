@@ -2,8 +2,18 @@
 //!
 //! Nothing of the user's is sent before the key exchange that switches is complete, and it is complete or the connection is over:
 //! who wanted plain text and was refused it hears why instead of waiting for a slow copy.
+//!
+//! | `NoneSwitch` stands | what goes unencrypted |
+//! |---|---|
+//! | on the command line | everything but sessions with a terminal |
+//! | in a file | a command, a subsystem or a copy that is alone on its connection: no agent, X11, port or tunnel forwarding, no master |
+//!
+//! A line such as `Host *` was written with copies in mind, and would otherwise cover what a person types into a shell.
 
 use lh_config::client_table::ClientSettings;
+use lh_config::enums::{ControlMaster, Tunnel};
+use lh_config::special::ForwardAgent;
+use lh_config::table::Origin;
 use lh_crypto::Cipher;
 use lh_driver::{Link, LinkError};
 use lh_transport::{Event, Negotiated, TransportError, Unencrypted};
@@ -12,9 +22,10 @@ use crate::error::ClientError;
 use crate::failure::{PeerName, link_failed};
 use crate::handshake::{self, KEY_CHANGED_AT_REKEY};
 use crate::log::Log;
+use crate::options::Purpose;
 
 /// What the configuration comes to, after saying what in it has no effect.
-pub(crate) fn wanted(settings: &ClientSettings, terminal: bool, log: &mut Log<'_>) -> Option<Unencrypted> {
+pub(crate) fn wanted(settings: &ClientSettings, purpose: Purpose, log: &mut Log<'_>) -> Option<Unencrypted> {
     let (enabled, switch, mac) = (*settings.none_enabled, *settings.none_switch, *settings.none_mac_enabled);
     if mac && !(enabled && switch) {
         log.warn("None MAC can only be used with the None cipher. None MAC disabled.");
@@ -26,11 +37,41 @@ pub(crate) fn wanted(settings: &ClientSettings, terminal: bool, log: &mut Log<'_
         log.warn("NoneEnabled must be enabled to use the None Switch option. None cipher disabled.");
         return None;
     }
-    if terminal {
+    if purpose == Purpose::Terminal {
         log.warn("NONE cipher switch disabled when a TTY is allocated");
         return None;
     }
+    if settings.none_switch.origin != Origin::CommandLine
+        && let Some(what) = beyond_a_command(settings, purpose)
+    {
+        log.warn(&format!(
+            "NONE cipher switch disabled with {what}; -o NoneSwitch=yes on the command line would allow it."
+        ));
+        return None;
+    }
     Some(Unencrypted::Wanted { without_mac: mac })
+}
+
+/// What the connection carries, or may come to carry, besides one command, subsystem or copy.
+fn beyond_a_command(settings: &ClientSettings, purpose: Purpose) -> Option<&'static str> {
+    let forwards = !settings.local_forward.0.is_empty()
+        || !settings.remote_forward.0.is_empty()
+        || !settings.dynamic_forward.0.is_empty();
+    let checks = [
+        (purpose == Purpose::Shell, "a shell"),
+        (purpose == Purpose::Forwards, "forwards alone"),
+        (*settings.forward_agent != ForwardAgent::No, "agent forwarding"),
+        (*settings.forward_x11, "X11 forwarding"),
+        (forwards, "port forwarding"),
+        (*settings.tunnel != Tunnel::No, "a tunnel"),
+        (
+            purpose != Purpose::Copy
+                && *settings.control_master != ControlMaster::No
+                && settings.control_path.is_some(),
+            "a connection that is shared",
+        ),
+    ];
+    checks.into_iter().find_map(|(holds, what)| holds.then_some(what))
 }
 
 /// Exchanges keys anew, for none to encrypt with, and warns. Events that have nothing to do with it are left for later.

@@ -237,7 +237,7 @@ keyword_table! {
     hpn_disabled: bool = "no", "HPNDisabled", Match, Works;
     /// HPN-SSH: allow that nothing is encrypted after authentication.
     none_enabled: bool = "no", "NoneEnabled", Match, Works;
-    /// HPN-SSH: do without encryption after authentication where there is no terminal; needs NoneEnabled here and there. Between Longhaul ends packets stay tamper-proof.
+    /// HPN-SSH: do without encryption after authentication; needs NoneEnabled here and there. In a file, for commands and copies without any forwarding; on the command line, for everything but terminals. Between Longhaul ends packets stay tamper-proof.
     none_switch: bool = "no", "NoneSwitch", Match, Works;
     /// HPN-SSH: drop the MAC with the cipher; needs NoneMacEnabled on the server too.
     none_mac_enabled: bool = "no", "NoneMacEnabled", Match, Works;

@@ -94,18 +94,24 @@ fn local_entries(folder: &[u8]) -> Vec<Entry> {
 }
 
 fn remote_entries(remote: &mut Remote, folder: &[u8]) -> Vec<Entry> {
+    remote.begin_command();
     let mut entries = Vec::new();
     // What cannot be listed completes to nothing.
     let _ = remote.list(folder, b"", Detail::Attrs, &mut |entry| {
-        if entry.name != b"." && entry.name != b".." {
-            entries.push((entry.name, entry.attrs.is_dir()));
+        if !lh_transfer::is_safe_name(&entry.name) {
+            return 0;
         }
+        let kept = size_of::<Entry>() + entry.name.len();
+        entries.push((entry.name, entry.attrs.is_dir()));
+        kept
     });
     entries
 }
 
 fn candidates(word: &Word, folder: &[u8], prefix: &[u8], mut entries: Vec<Entry>) -> Completions {
-    entries.retain(|(name, _)| name.starts_with(prefix) && (name[0] != b'.' || prefix.starts_with(b".")));
+    entries.retain(|(name, _)| {
+        name.starts_with(prefix) && (!name.starts_with(b".") || prefix.starts_with(b"."))
+    });
     entries.sort();
     // The line is text: a name that is none cannot be typed.
     let (Ok(folder), single) = (std::str::from_utf8(folder), entries.len() == 1) else {

@@ -70,6 +70,9 @@ impl Watch {
     }
 }
 
+/// Replies that wait to be looked at: many more than there are ever requests in flight.
+const MOST_REPLIES: usize = 1024;
+
 /// What is going on.
 enum Stage {
     /// The server has not said its version.
@@ -169,6 +172,9 @@ impl Conversation {
             };
             match polled {
                 Ok(None) => return,
+                Ok(Some(Incoming::Reply(_))) if self.replies.len() >= MOST_REPLIES => {
+                    return self.lose("Unexpected replies");
+                }
                 Ok(Some(Incoming::Reply(reply))) => self.replies.push_back(reply),
                 Ok(Some(Incoming::Version { .. })) => {
                     if let Stage::Hello(session) = &mut self.stage {

@@ -31,7 +31,7 @@ fn parts(pattern: &[u8]) -> (Vec<u8>, Vec<&[u8]>) {
 /// matches.
 ///
 /// # Errors
-/// The connection is gone. Directories that cannot be read hold nothing that matches.
+/// The connection is gone, or a listing has no bounds. Directories that cannot be read hold nothing that matches.
 pub fn remote(remote: &mut Remote, pattern: &[u8], detail: Detail) -> Answer<Vec<Match>> {
     let mut found = Vec::new();
     let (start, parts) = parts(pattern);
@@ -58,34 +58,42 @@ pub fn remote(remote: &mut Remote, pattern: &[u8], detail: Detail) -> Answer<Vec
         let last = part + 1 == parts.len();
         let detail = if last { detail } else { Detail::Attrs };
         each_match(remote, &path, wanted, detail, &mut |Match { path, attrs }| {
-            if last || attrs.is_dir() || attrs.is_symlink() || attrs.permissions.is_none() {
-                todo.push((path, part + 1, Some(attrs)));
+            if !(last || attrs.is_dir() || attrs.is_symlink() || attrs.permissions.is_none()) {
+                return 0;
             }
+            let kept = size_of::<Match>() + path.len();
+            todo.push((path, part + 1, Some(attrs)));
+            kept
         })?;
     }
     found.sort_by(|a, b| a.path.cmp(&b.path));
     Ok(found)
 }
 
-/// Gives what matches one part of a pattern in the directory `path`, in the server's order, as it arrives.
+/// Gives what matches one part of a pattern in the directory `path`, in the server's order, as it arrives; `each` returns how many
+/// bytes it keeps.
 ///
 /// # Errors
-/// The connection is gone.
+/// The connection is gone, or the listing has no bounds.
 pub fn each_match(
     remote: &mut Remote,
     path: &[u8],
     wanted: &[u8],
     detail: Detail,
-    each: &mut dyn FnMut(Match),
+    each: &mut dyn FnMut(Match) -> usize,
 ) -> Answer<()> {
     let listed = if path.is_empty() { b"." } else { path };
     let listing = remote.list(listed, wanted, detail, &mut |entry| {
         if is_safe_name(&entry.name) && glob_matches(wanted, &entry.name) {
-            each(Match { path: join(path, &entry.name), attrs: entry.attrs });
+            return each(Match { path: join(path, &entry.name), attrs: entry.attrs });
         }
+        0
     });
-    // What cannot be read holds nothing that matches.
-    if listing == Err(Fault::Lost) { Err(Fault::Lost) } else { Ok(()) }
+    match listing {
+        Err(fault @ (Fault::Lost | Fault::Refused(_))) => Err(fault),
+        // What cannot be read holds nothing that matches.
+        Ok(()) | Err(Fault::Status(_)) => Ok(()),
+    }
 }
 
 /// The directory and the last part of a pattern that has magic in that part alone.

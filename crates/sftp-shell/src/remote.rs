@@ -19,9 +19,17 @@ use crate::show::Show;
 pub enum Fault {
     /// The server said no.
     Status(Status),
+    /// The server goes on without end or measure; why, for people.
+    Refused(String),
     /// The connection is gone. Nothing more can be done.
     Lost,
 }
+
+/// Bytes of listings that one command keeps at most: some millions of names.
+const MOST_KEPT: usize = 1 << 30;
+
+/// Answers without entries that are taken in a row. A server of ours looks at 128 Ki names before it gives one.
+const MOST_EMPTY: usize = 10_000;
 
 impl Fault {
     fn bad_message() -> Self {
@@ -32,6 +40,7 @@ impl Fault {
     pub fn text(&self) -> String {
         match self {
             Self::Status(status) => status_text(status),
+            Self::Refused(why) => why.clone(),
             Self::Lost => "Connection closed".to_owned(),
         }
     }
@@ -60,6 +69,10 @@ pub type Answer<T> = Result<T, Fault>;
 pub struct Remote {
     conversation: Rc<RefCell<Conversation>>,
     carrier: Box<dyn Carrier>,
+    /// Bytes of listings that this command has kept.
+    kept: usize,
+    /// How many it may keep.
+    most_kept: usize,
 }
 
 impl Remote {
@@ -68,7 +81,7 @@ impl Remote {
     /// # Errors
     /// Why there is no session, for people.
     pub fn greet(conversation: Rc<RefCell<Conversation>>, carrier: Box<dyn Carrier>) -> Result<Self, String> {
-        let mut remote = Self { conversation, carrier };
+        let mut remote = Self { conversation, carrier, kept: 0, most_kept: MOST_KEPT };
         remote.run();
         if remote.interrupted() {
             return Err("Interrupted".to_owned());
@@ -102,7 +115,8 @@ impl Remote {
     }
 
     /// A new command begins.
-    pub fn forget_interrupt(&mut self) {
+    pub fn begin_command(&mut self) {
+        self.kept = 0;
         self.conversation.borrow_mut().forget_interrupt();
     }
 
@@ -237,26 +251,33 @@ impl Remote {
     /// Reads a directory, several READDIRs in flight, and gives each entry to `each`, in the server's order, as they
     /// arrive. Ends early when somebody presses ^C. Where the server can, it leaves out what does not match `pattern` (empty:
     /// everything matches); the rest comes too where it cannot. More than the names may be missing unless it is wanted.
+    /// `each` returns how many bytes it keeps of the entry.
+    ///
+    /// # Errors
+    /// Also when the command would keep more than [`MOST_KEPT`] bytes, or nothing comes and no end either.
     pub fn list(
         &mut self,
         path: &[u8],
         pattern: &[u8],
         detail: Detail,
-        each: &mut dyn FnMut(Name),
+        each: &mut dyn FnMut(Name) -> usize,
     ) -> Answer<()> {
         let mut matched_there = false;
+        let mut outcome = Ok(());
         let handle = if self.supports(extension::LIST_DIR) {
             matched_there = !pattern.is_empty();
             let Listing { handle, names } = self.list_there(path, pattern, detail)?;
-            names.into_iter().for_each(&mut *each);
+            outcome = self.keep(names, each);
             if handle.is_empty() {
-                return Ok(());
+                return outcome;
             }
             Handle::new(&handle)
         } else {
             self.open(&Request::Opendir { path })?
         };
-        let outcome = self.list_on(&handle, matched_there, each);
+        if outcome.is_ok() {
+            outcome = self.list_on(&handle, matched_there, each);
+        }
         // What a CLOSE says of a directory is of no interest.
         match outcome {
             Err(Fault::Lost) => {}
@@ -266,6 +287,21 @@ impl Remote {
             _ => {}
         }
         outcome
+    }
+
+    /// Hands entries on, as long as what is kept of them is not too much.
+    fn keep(&mut self, names: Vec<Name>, each: &mut dyn FnMut(Name) -> usize) -> Answer<()> {
+        for name in names {
+            self.kept = self.kept.saturating_add(each(name));
+            if self.kept > self.most_kept {
+                let most = lh_cli::progress::size(self.most_kept as u64);
+                return Err(Fault::Refused(format!(
+                    "Listing too large (more than {} of names)",
+                    most.trim()
+                )));
+            }
+        }
+        Ok(())
     }
 
     /// Asks a server of ours for the beginning of a listing.
@@ -292,20 +328,38 @@ impl Remote {
     }
 
     /// Goes on with a listing to its end. `matched_there`: an answer without entries means that nothing has matched yet.
-    fn list_on(&mut self, handle: &Handle, matched_there: bool, each: &mut dyn FnMut(Name)) -> Answer<()> {
+    fn list_on(
+        &mut self,
+        handle: &Handle,
+        matched_there: bool,
+        each: &mut dyn FnMut(Name) -> usize,
+    ) -> Answer<()> {
         let mut in_flight = std::collections::VecDeque::new();
         let mut allowed = 2;
         let mut outcome = Ok(());
         let mut ended = false;
+        let mut empty = 0;
         while !ended || !in_flight.is_empty() {
             while !ended && in_flight.len() < allowed {
                 in_flight.push_back(self.send(&Request::Readdir { handle })?);
             }
             let Some(id) = in_flight.pop_front() else { break };
             match self.receive(id)? {
-                // No entries and no end would go on for ever.
-                ReplyBody::Names(names) if names.is_empty() => ended |= !matched_there,
-                ReplyBody::Names(names) => names.into_iter().for_each(&mut *each),
+                // What is still in flight when it is over is of no use.
+                ReplyBody::Names(_) if outcome.is_err() => {}
+                ReplyBody::Names(names) if names.is_empty() => {
+                    ended |= !matched_there;
+                    empty += 1;
+                    if empty > MOST_EMPTY {
+                        outcome = Err(Fault::Refused("Too many replies without entries".to_owned()));
+                        ended = true;
+                    }
+                }
+                ReplyBody::Names(names) => {
+                    empty = 0;
+                    outcome = self.keep(names, each);
+                    ended |= outcome.is_err();
+                }
                 ReplyBody::Status(status) => {
                     if status.code != StatusCode::EOF && !ended {
                         outcome = Err(Fault::Status(status));
@@ -365,5 +419,140 @@ impl Remote {
         self.conversation.borrow_mut().begin_copy(job, side);
         self.run();
         self.conversation.borrow_mut().end_copy().ok_or(Fault::Lost)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+    use std::os::unix::net::UnixStream;
+    use std::time::Instant;
+
+    use crate::conversation::Watch;
+
+    /// A server that answers every READDIR alike and never comes to an end.
+    struct Endless {
+        /// The entries of an answer.
+        entries: u32,
+        /// It matches patterns itself, as ours does.
+        ours: bool,
+        asked: Vec<u8>,
+    }
+
+    struct Taken<'a>(&'a mut Vec<u8>);
+
+    impl lh_transfer::Output for Taken<'_> {
+        fn budget(&mut self) -> usize {
+            usize::MAX
+        }
+
+        fn send(&mut self, data: &[u8]) -> usize {
+            self.0.extend_from_slice(data);
+            data.len()
+        }
+
+        fn send_in_place(
+            &mut self,
+            _want: usize,
+            _fill: &mut dyn FnMut(&mut [std::io::IoSliceMut<'_>]) -> usize,
+        ) -> usize {
+            0
+        }
+    }
+
+    impl Endless {
+        fn answer(&self, request: &[u8]) -> Vec<u8> {
+            use lh_wire::Writer;
+            let mut reply = Vec::new();
+            let (kind, id) = (request[0], &request[1..5]);
+            match kind {
+                1 => {
+                    reply.put_u8(2);
+                    reply.put_u32(3);
+                    if self.ours {
+                        reply.put_string(extension::LIST_DIR.as_bytes());
+                        reply.put_string(b"1");
+                    }
+                }
+                // An OPENDIR, or the list-dir of ours: an empty beginning.
+                11 | 200 => {
+                    reply.put_u8(if kind == 11 { 102 } else { 201 });
+                    reply.extend_from_slice(id);
+                    reply.put_string(b"handle");
+                    if kind == 200 {
+                        reply.put_string(b"");
+                    }
+                }
+                12 => {
+                    reply.put_u8(104);
+                    reply.extend_from_slice(id);
+                    reply.put_u32(self.entries);
+                    for number in 0..self.entries {
+                        reply.put_string(format!("name{number}").as_bytes());
+                        reply.put_string(b"");
+                        reply.put_u32(0);
+                    }
+                }
+                _ => {
+                    reply.put_u8(101);
+                    reply.extend_from_slice(id);
+                    reply.put_u32(0);
+                    reply.put_string(b"");
+                    reply.put_string(b"");
+                }
+            }
+            let mut packet = Vec::new();
+            packet.put_string(&reply);
+            packet
+        }
+    }
+
+    impl Carrier for Endless {
+        fn run(&mut self, conversation: &Rc<RefCell<Conversation>>) {
+            let mut conversation = conversation.borrow_mut();
+            while !conversation.settled() {
+                conversation.advance(&mut Taken(&mut self.asked), Instant::now());
+                let mut replies = Vec::new();
+                while let Some((length, rest)) = self.asked.split_first_chunk::<4>() {
+                    let length = u32::from_be_bytes(*length) as usize;
+                    replies.extend(self.answer(&rest[..length]));
+                    self.asked.drain(..4 + length);
+                }
+                conversation.received(Bytes::from(replies), Instant::now());
+            }
+        }
+    }
+
+    fn listed(ours: bool, entries: u32, most_kept: usize) -> (Answer<()>, usize) {
+        let (console, _other) = UnixStream::pair().unwrap();
+        let conversation = Rc::new(RefCell::new(Conversation::new(Rc::new(Watch::new(console, None)))));
+        let carrier = Box::new(Endless { entries, ours, asked: Vec::new() });
+        let mut remote = Remote::greet(conversation, carrier).unwrap();
+        remote.most_kept = most_kept;
+        let mut count = 0;
+        let outcome = remote.list(b"/", b"*x", Detail::Names, &mut |name| {
+            count += 1;
+            name.name.len()
+        });
+        (outcome, count)
+    }
+
+    #[test]
+    fn a_listing_that_never_ends_is_bounded() {
+        for ours in [true, false] {
+            let (outcome, count) = listed(ours, 100, 50_000);
+            let text = "Listing too large (more than 49KB of names)";
+            assert_eq!(outcome.map_err(|fault| fault.text()), Err(text));
+            assert!((8_000..10_100).contains(&count), "{count}");
+        }
+    }
+
+    #[test]
+    fn replies_without_entries_come_to_an_end() {
+        let (outcome, _) = listed(true, 0, MOST_KEPT);
+        let text = "Too many replies without entries".to_owned();
+        assert_eq!(outcome, Err(Fault::Refused(text)));
+        assert_eq!(listed(false, 0, MOST_KEPT), (Ok(()), 0));
     }
 }

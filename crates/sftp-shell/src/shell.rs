@@ -79,7 +79,7 @@ impl From<Fault> for Failed {
     fn from(fault: Fault) -> Self {
         match fault {
             Fault::Lost => Self::Lost,
-            Fault::Status(_) => Self::Command,
+            Fault::Status(_) | Fault::Refused(_) => Self::Command,
         }
     }
 }
@@ -172,7 +172,7 @@ impl Shell {
     }
 
     fn line(&mut self, text: &[u8]) -> After {
-        self.remote.forget_interrupt();
+        self.remote.begin_command();
         let Line { ignore_errors, no_echo, command } = parse(text);
         if self.settings.echo && !no_echo {
             print(&format!("{PROMPT}{}", lh_cli::progress::printable(text)));

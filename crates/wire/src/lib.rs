@@ -22,7 +22,7 @@ mod writer;
 
 pub use message::Message;
 pub use reader::{Mpint, NameList, Reader};
-pub use shown::{is_hidden, printable, printable_lines};
+pub use shown::{PrintableStream, is_hidden, printable, printable_lines};
 pub use sink::PacketSink;
 pub use writer::{Writer, string_len};
 

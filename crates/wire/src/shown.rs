@@ -36,6 +36,54 @@ pub fn printable_lines(text: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
+/// [`printable_lines`] for text that arrives in pieces: a character may be cut anywhere.
+#[derive(Debug, Default)]
+pub struct PrintableStream {
+    /// The beginning of a character whose rest has not come.
+    cut: Vec<u8>,
+}
+
+impl PrintableStream {
+    /// The next piece, as it may be shown on a terminal.
+    pub fn push(&mut self, piece: &[u8]) -> String {
+        let mut bytes = std::mem::take(&mut self.cut);
+        bytes.extend_from_slice(piece);
+        let whole = bytes.len() - unfinished(&bytes);
+        self.cut = bytes.split_off(whole);
+        let mut out = String::with_capacity(bytes.len());
+        for part in bytes.split_inclusive(|byte| matches!(byte, b'\n' | b'\t' | b'\r')) {
+            match part.split_last() {
+                Some((b'\r', text)) => out.push_str(&printable(text)),
+                Some((end @ (b'\n' | b'\t'), text)) => {
+                    out.push_str(&printable(text));
+                    out.push(char::from(*end));
+                }
+                _ => out.push_str(&printable(part)),
+            }
+        }
+        out
+    }
+
+    /// What came of a character that never became whole.
+    pub fn finish(&mut self) -> String {
+        printable(&std::mem::take(&mut self.cut))
+    }
+}
+
+/// Bytes at the end that may be the beginning of a character.
+fn unfinished(bytes: &[u8]) -> usize {
+    for back in 1..=bytes.len().min(3) {
+        match bytes[bytes.len() - back] {
+            0x80..=0xbf => {}
+            0xc2..=0xdf if back < 2 => return back,
+            0xe0..=0xef if back < 3 => return back,
+            0xf0..=0xf4 => return back,
+            _ => return 0,
+        }
+    }
+    0
+}
+
 fn push_octal(out: &mut String, bytes: &[u8]) {
     for byte in bytes {
         let _ = write!(out, "\\{byte:03o}");
@@ -51,6 +99,19 @@ mod tests {
         assert_eq!(printable(b"a\x1b[2Jb\nc\xff"), "a\\033[2Jb\\012c\\377");
         assert_eq!(printable("na\u{202e}ev-ü-漢".as_bytes()), "na\\342\\200\\256ev-ü-漢");
         assert_eq!(printable("\u{9b}2J".as_bytes()), "\\302\\2332J");
+    }
+
+    #[test]
+    fn text_in_any_pieces_is_shown_alike() {
+        let text = "a\r\n\tü漢😀\u{202e}\x1b]0;t\x07\n".as_bytes();
+        let text = &[text, b"\xff\xe6\xbc", b"x\xf0"].concat()[..];
+        let whole = "a\n\tü漢😀\\342\\200\\256\\033]0;t\\007\n\\377\\346\\274x\\360";
+        for size in 1..=text.len() {
+            let mut stream = PrintableStream::default();
+            let mut shown: String = text.chunks(size).map(|piece| stream.push(piece)).collect();
+            shown.push_str(&stream.finish());
+            assert_eq!(shown, whole, "pieces of {size}");
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use lh_cli::progress::printable;
 use lh_sftp::{Attrs, OpenFlags, Request, extension};
 
-use super::{Outcome, absolute, absolute_pattern, failed};
+use super::{Outcome, absolute, absolute_pattern, failed, unread};
 use crate::command::Attribute;
 use crate::remote::{Answer, Detail, Fault};
 use crate::shell::{Failed, Shell};
@@ -31,9 +31,10 @@ impl Shell {
     }
 
     /// What matches; a pattern that matches nothing stands for itself.
-    fn matching(&mut self, pattern: &[u8]) -> Answer<Vec<Vec<u8>>> {
+    fn matching(&mut self, pattern: &[u8]) -> Result<Vec<Vec<u8>>, Failed> {
         let pattern = absolute_pattern(pattern, &self.directory);
-        let found = glob::remote(&mut self.remote, &pattern, Detail::Attrs)?;
+        let found = glob::remote(&mut self.remote, &pattern, Detail::Attrs);
+        let found = found.map_err(|fault| unread(&pattern, fault))?;
         if found.is_empty() {
             return Ok(vec![unescape(&pattern)]);
         }

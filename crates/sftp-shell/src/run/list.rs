@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use lh_cli::progress::printable;
 use lh_sftp::extension;
 
-use super::{Outcome, absolute, absolute_pattern, failed};
+use super::{Outcome, absolute, absolute_pattern, failed, unread};
 use crate::command::ListFlags;
 use crate::glob::{self, Match};
 use crate::listing::{self, Item, Owners};
@@ -30,12 +30,15 @@ impl Shell {
             }
         };
         let found = match glob::last_part(&wanted).filter(|_| flags.in_order_of_arrival() && !flags.long) {
-            Some((parent, part)) => match self.list_matches(&parent, part, &shown)? {
-                Some(found) => found,
-                None => return Ok(()),
-            },
+            Some((parent, part)) => {
+                match self.list_matches(&parent, part, &shown).map_err(|fault| unread(&parent, fault))? {
+                    Some(found) => found,
+                    None => return Ok(()),
+                }
+            }
             None => {
-                let mut found = glob::remote(&mut self.remote, &wanted, flags.detail())?;
+                let found = glob::remote(&mut self.remote, &wanted, flags.detail());
+                let mut found = found.map_err(|fault| unread(&wanted, fault))?;
                 self.look_at_one(&mut found)?;
                 found
             }
@@ -86,10 +89,11 @@ impl Shell {
             count += 1;
             if count == 1 {
                 first.push(found);
-                return;
+            } else {
+                first.drain(..).for_each(|found| show(&found));
+                show(&found);
             }
-            first.drain(..).for_each(|found| show(&found));
-            show(&found);
+            0
         })?;
         self.look_at_one(&mut first)?;
         Ok((count < 2).then_some(first))
@@ -114,19 +118,22 @@ impl Shell {
         let detail = if flags.long { Detail::Lines } else { flags.detail() };
         let listed = self.remote.list(path, b"", detail, &mut |entry| {
             if flags.all || !entry.name.starts_with(b".") {
+                let kept = size_of::<Item>() + prefix.len() + entry.name.len() + entry.long_name.len();
                 let name = [prefix, &entry.name].concat();
                 let item = Item { name, long_name: Some(entry.long_name), attrs: entry.attrs };
                 if !flags.in_order_of_arrival() {
                     items.push(item);
+                    return kept;
                 } else if flags.long {
                     item.long_name.iter().for_each(|line| print(&printable(line)));
                 } else {
                     print(&printable(&item.name));
                 }
             }
+            0
         });
         if let Err(fault) = listed {
-            return Err(failed(&format!("remote readdir(\"{}\")", printable(path)), fault));
+            return Err(unread(path, fault));
         }
         if self.remote.interrupted() {
             return Err(Failed::Command);

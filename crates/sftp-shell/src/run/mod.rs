@@ -38,6 +38,11 @@ pub(crate) fn failed(text: &str, fault: Fault) -> Failed {
     fault.into()
 }
 
+/// A directory, or what matches a pattern, cannot be listed.
+pub(crate) fn unread(path: &[u8], fault: Fault) -> Failed {
+    failed(&format!("remote readdir(\"{}\")", lh_cli::progress::printable(path)), fault)
+}
+
 impl Shell {
     pub(crate) fn carry_out(&mut self, command: Command) -> Outcome {
         match command {

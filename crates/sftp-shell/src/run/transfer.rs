@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use lh_cli::progress::printable;
 use lh_transfer::{Direction, Options, base_name, join};
 
-use super::{Outcome, absolute};
+use super::{Outcome, absolute, unread};
 use crate::command::CopyFlags;
 use crate::remote::Detail;
 use crate::shell::{Failed, Shell};
@@ -51,7 +51,8 @@ impl Shell {
         pattern: &[u8],
         target: Option<&[u8]>,
     ) -> Outcome {
-        let found = glob::remote(&mut self.remote, pattern, Detail::Attrs)?;
+        let found = glob::remote(&mut self.remote, pattern, Detail::Attrs);
+        let found = found.map_err(|fault| unread(pattern, fault))?;
         if found.is_empty() {
             say(&format!("File \"{}\" not found.", printable(&unescape(pattern))));
             return Err(Failed::Command);

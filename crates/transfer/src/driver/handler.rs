@@ -1,6 +1,6 @@
 //! The channels of a [`Job`], as their connections' drivers see them.
 
-use std::io::{IoSliceMut, Read, Write};
+use std::io::{IoSliceMut, Read};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Instant;
@@ -14,6 +14,7 @@ use lh_sys::signals::Signals;
 use crate::Side;
 use crate::engine::LOOK;
 use crate::further::{Bell, Further};
+use crate::remote_stderr::RemoteStderr;
 
 use super::{AsSession, Job, Open, State};
 
@@ -34,6 +35,7 @@ pub struct JobHandler {
     pub(super) deadline: Option<Instant>,
     pub(super) closed: bool,
     pub(super) signals: Option<Arc<Signals>>,
+    pub(super) stderr: RemoteStderr,
 }
 
 /// What a handler waits for, beside its channel.
@@ -150,6 +152,7 @@ impl JobHandler {
                 deadline: None,
                 closed: false,
                 signals: None,
+                stderr: RemoteStderr::default(),
             };
             let handler = as_session(Box::new(handler));
             if cx.control().open("session", b"", &ChannelOptions::default(), handler).is_err() {
@@ -236,7 +239,7 @@ impl ChannelHandler for JobHandler {
                 cx.consumed(len);
             }
             ChannelEvent::Data { ext: Some(_), data } => {
-                let _ = std::io::stderr().write_all(&data);
+                self.stderr.write(&data);
                 cx.consumed(data.len());
             }
             ChannelEvent::Eof | ChannelEvent::Closed => self.lost("Connection closed", cx),

@@ -148,6 +148,7 @@ impl Job {
             deadline: None,
             closed: false,
             signals: self.signals(),
+            stderr: crate::RemoteStderr::default(),
         }
     }
 
@@ -184,6 +185,7 @@ impl Job {
             deadline: None,
             closed: false,
             signals: None,
+            stderr: crate::RemoteStderr::default(),
         }
     }
 

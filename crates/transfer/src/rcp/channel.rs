@@ -1,6 +1,5 @@
 //! A party on a channel of the readiness loop, with the remote `scp` at its other end.
 
-use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
@@ -10,6 +9,7 @@ use super::{Event, Party};
 use crate::Current;
 use crate::driver::ChannelOutput;
 use crate::limiter::Limiter;
+use crate::remote_stderr::RemoteStderr;
 
 /// Who is told how it goes. Called between the packets; must not block for long.
 pub trait Report: Send {
@@ -51,6 +51,7 @@ pub struct Handler {
     owed: usize,
     deadline: Option<Instant>,
     ended: bool,
+    stderr: RemoteStderr,
 }
 
 impl Handler {
@@ -65,6 +66,7 @@ impl Handler {
             owed: 0,
             deadline: None,
             ended: false,
+            stderr: RemoteStderr::default(),
         }
     }
 
@@ -112,7 +114,7 @@ impl ChannelHandler for Handler {
                 self.party.received(data, cx.now());
             }
             ChannelEvent::Data { ext: Some(_), data } => {
-                let _ = std::io::stderr().write_all(&data);
+                self.stderr.write(&data);
                 cx.consumed(data.len());
             }
             ChannelEvent::Eof => {

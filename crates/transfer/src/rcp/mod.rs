@@ -14,6 +14,7 @@ mod channel;
 mod inbox;
 mod receiving;
 mod record;
+mod relay;
 mod request;
 mod sink;
 mod source;
@@ -29,6 +30,7 @@ use lh_sftp::server::Output;
 use crate::Current;
 
 pub use channel::{Handler, Outcome, Report};
+pub use relay::{Peer, relay};
 pub use request::Request;
 pub use sink::Sink;
 pub use source::Source;
