@@ -543,7 +543,7 @@ mod tests {
         for ours in [true, false] {
             let (outcome, count) = listed(ours, 100, 50_000);
             let text = "Listing too large (more than 49KB of names)";
-            assert_eq!(outcome.map_err(|fault| fault.text()), Err(text));
+            assert_eq!(outcome.map_err(|fault| fault.text()), Err(text.to_owned()));
             assert!((8_000..10_100).contains(&count), "{count}");
         }
     }

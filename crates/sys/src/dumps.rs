@@ -14,7 +14,7 @@ use rustix::process::{DumpableBehavior, Resource, Rlimit, getrlimit, set_dumpabl
 pub fn forbid() -> io::Result<Option<u64>> {
     set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     let before = getrlimit(Resource::Core);
-    setrlimit(Resource::Core, Rlimit { current: Some(0), ..before.clone() })?;
+    setrlimit(Resource::Core, Rlimit { current: Some(0), ..before })?;
     Ok(before.current)
 }
 
