@@ -58,6 +58,8 @@ pub(super) struct Login {
 
 /// Waits for the monitor's word and serves the session. Returns the exit status.
 pub(super) fn run(common: Box<Common>, connection: Connection, monitor: UnixStream) -> i32 {
+    // PAM's modules may hang for as long as they like, with the client's socket in this process.
+    let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
     let received = monitor.try_clone().and_then(Talk::new).map_err(TalkError::from).and_then(|talk| {
         let mut holder = Holder::new(talk, common.session.log());
         let grant = Grant::decode(&holder.obey()?)?;
@@ -72,6 +74,8 @@ pub(super) fn run(common: Box<Common>, connection: Connection, monitor: UnixStre
             return EXIT_FAILURE;
         }
     };
+    // From here on what has been opened is closed in order.
+    let _ = rustix::process::set_parent_process_death_signal(None);
     let log = common.session.log();
     log.set_level(grant.level);
     // Before PAM's modules, which may set another.
