@@ -159,9 +159,10 @@ impl Sftp {
         } else {
             Destination::Log(log.of_its_own("internal-sftp", arguments.facility))
         };
-        let start = arguments.start_in(&user.home);
+        let directory = shared.start.directory.clone();
+        let start = arguments.start_in(&directory);
         let lines = Lines { verbosity: arguments.verbosity, to, shared, open: HashMap::new(), start };
-        let server = arguments.server(&user, address, user.home.clone(), Box::new(lines));
+        let server = arguments.server(&user, address, directory, Box::new(lines));
         Self { server, log, stderr, eof: false, ended: false }
     }
 

@@ -12,6 +12,7 @@ use lh_config::server_values::PermitUserEnvironment;
 use lh_sys::users::User;
 
 use super::auth_info::AuthInfo;
+use super::become_user::Start;
 use super::credentials::Credentials;
 use crate::key_options::KeyOptions;
 use crate::log::Log;
@@ -45,8 +46,8 @@ pub(super) struct Shared {
     pub(super) credentials: Option<Credentials>,
     /// The monitor, for what only root may do.
     pub(super) monitor: RefCell<Talk>,
-    /// What to tell the user about his home directory.
-    pub(super) home_problem: Option<String>,
+    /// Where programs and SFTP start.
+    pub(super) start: Start,
     /// Where programs find the forwarded agent, once a session has asked for it.
     pub(super) agent: RefCell<Option<PathBuf>>,
     /// Somebody wants to know what is transferred.

@@ -22,6 +22,7 @@ use rustix::process::Signal;
 use zeroize::Zeroizing;
 
 use super::auth_info::AuthInfo;
+use super::become_user::Start;
 use super::control::Serving;
 use super::credentials::Credentials;
 use super::holder::{Holder, Inherited};
@@ -131,7 +132,7 @@ fn begin(
         Login { user, ids, settings, options, must_change_password, proofs, said, credentials, inherited };
     // While this is still root, who may have more than everybody.
     super::tune(stream.read_fd(), &login.settings, &address.log);
-    let home_problem = become_user::become_user(&login)?;
+    let start = become_user::become_user(&login)?;
     // Without the monitor there are no more key exchanges, so no session for long. (The change of ids would undo
     // this.)
     rustix::process::set_parent_process_death_signal(Some(Signal::TERM))?;
@@ -142,7 +143,7 @@ fn begin(
     }
     transport.set_unencrypted(unencrypted(&login.settings));
     let link = Link::new(transport, stream);
-    let shared = Rc::new(share(login, home_problem, monitor, address, &link));
+    let shared = Rc::new(share(login, start, monitor, address, &link));
     Ok((shared, link, common.session.host_keys))
 }
 
@@ -196,13 +197,7 @@ fn unencrypted(settings: &ServerSettings) -> Unencrypted {
     }
 }
 
-fn share(
-    login: Login,
-    home_problem: Option<String>,
-    monitor: Talk,
-    address: &Address,
-    link: &Link,
-) -> Shared {
+fn share(login: Login, start: Start, monitor: Talk, address: &Address, link: &Link) -> Shared {
     let Login { user, settings, options, must_change_password, proofs, said, credentials, inherited, .. } =
         login;
     let credentials = credentials.and_then(|given| {
@@ -252,7 +247,7 @@ fn share(
         auth_info,
         credentials,
         monitor: RefCell::new(monitor),
-        home_problem,
+        start,
         agent: std::cell::RefCell::default(),
         accounts,
         socket: socket.filter(|socket| lh_sys::socket::is_internet(socket.as_fd())),
