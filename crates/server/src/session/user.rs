@@ -3,7 +3,7 @@
 //! It splits off before the first byte of the network and before the first key is read, so nothing of either is in its
 //! memory. The connection reaches it as bytes that the cage wrote, and those are read with the user's rights.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
@@ -47,6 +47,8 @@ pub(super) struct Login {
     pub(super) options: KeyOptions,
     /// The password is too old: nothing but changing it is allowed.
     pub(super) must_change_password: bool,
+    /// By ticket: another connection of the session has logged in.
+    pub(super) joined: bool,
     /// How the user has proven who he is.
     pub(super) proofs: String,
     /// What modules want the user to read.
@@ -123,13 +125,23 @@ fn begin(
     address: &Address,
 ) -> Result<Begun, Failure> {
     let Grant { user, ids, groups, options, must_change_password, proofs, said, .. } = grant;
-    let Grant { credentials, session_id, state, .. } = grant;
+    let Grant { credentials, session_id, state, joined, .. } = grant;
     let facts = crate::facts::with_user(&common.facts, &user.name, Some(&user), &groups);
     let settings = common.session.config.for_connection(&facts)?.settings;
     let config = common.transport_config();
     let stream = connection.into_stream()?;
-    let login =
-        Login { user, ids, settings, options, must_change_password, proofs, said, credentials, inherited };
+    let login = Login {
+        user,
+        ids,
+        settings,
+        options,
+        must_change_password,
+        joined,
+        proofs,
+        said,
+        credentials,
+        inherited,
+    };
     // While this is still root, who may have more than everybody.
     super::tune(stream.read_fd(), &login.settings, &address.log);
     let start = become_user::become_user(&login)?;
@@ -167,6 +179,7 @@ fn serve(shared: Rc<Shared>, link: Link, host_keys: Vec<lh_crypto::PublicKey>) -
     let conduct = tally::at_the_end(&mut driver, &end);
     // Handlers go here: terminals hang up.
     drop(driver);
+    shared.end_parts();
     serving.last_word(&conduct);
     if matches!(
         end,
@@ -198,8 +211,8 @@ fn unencrypted(settings: &ServerSettings) -> Unencrypted {
 }
 
 fn share(login: Login, start: Start, monitor: Talk, address: &Address, link: &Link) -> Shared {
-    let Login { user, settings, options, must_change_password, proofs, said, credentials, inherited, .. } =
-        login;
+    let Login { user, settings, options, must_change_password, joined, proofs, .. } = login;
+    let Login { said, credentials, inherited, .. } = login;
     let credentials = credentials.and_then(|given| {
         let cleanup = settings.gssapi_cleanup_credentials.value;
         Credentials::write(&given, user.uid, cleanup)
@@ -248,6 +261,9 @@ fn share(login: Login, start: Start, monitor: Talk, address: &Address, link: &Li
         credentials,
         monitor: RefCell::new(monitor),
         start,
+        parts: RefCell::default(),
+        joined,
+        shares_files: Cell::new(false),
         agent: std::cell::RefCell::default(),
         accounts,
         socket: socket.filter(|socket| lh_sys::socket::is_internet(socket.as_fd())),
