@@ -1,9 +1,13 @@
 //! What clients of `lhsshd` try that they should not be able to do, before and after the login.
 
 use std::fs;
-use std::net::TcpListener;
+use std::io::{self, ErrorKind, Read as _};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use lh_interop::{
     Lab, Lhsshd, PamService, Scene, TestUser, eventually, find, is_root, our, peers, process, script, skip,
@@ -108,4 +112,92 @@ fn processes_with_keys_leave_no_core_files() {
     }
     client.kill().unwrap();
     client.wait().unwrap();
+}
+
+/// 200 connections from 50 addresses, each held open and renewed as soon as it is ended, until the value is dropped.
+struct Flood {
+    stop: Arc<AtomicBool>,
+    renewed: Arc<AtomicUsize>,
+    threads: Vec<std::thread::JoinHandle<()>>,
+}
+
+impl Flood {
+    const CONNECTIONS: u8 = 200;
+    const ADDRESSES: u8 = 50;
+
+    fn new(port: u16) -> Self {
+        let (stop, renewed) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+        let hold = |number: u8| {
+            let (stop, renewed) = (Arc::clone(&stop), Arc::clone(&renewed));
+            let from = Ipv4Addr::new(127, 0, 0, 100 + number % Self::ADDRESSES);
+            std::thread::spawn(move || {
+                while !stop.load(Ordering::Relaxed) {
+                    let Ok(mut socket) = connect_from(from, port) else { continue };
+                    renewed.fetch_add(1, Ordering::Relaxed);
+                    socket.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+                    let mut buffer = [0; 1024];
+                    loop {
+                        match socket.read(&mut buffer) {
+                            Ok(1..) => {}
+                            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                            Ok(0) | Err(_) => break,
+                        }
+                        if stop.load(Ordering::Relaxed) {
+                            break;
+                        }
+                    }
+                    std::thread::sleep(Duration::from_millis(50));
+                }
+            })
+        };
+        let threads = (0..Self::CONNECTIONS).map(hold).collect();
+        Self { stop, renewed, threads }
+    }
+}
+
+impl Drop for Flood {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.threads.drain(..).for_each(|thread| drop(thread.join()));
+    }
+}
+
+fn connect_from(from: Ipv4Addr, port: u16) -> io::Result<TcpStream> {
+    use rustix::net::{AddressFamily, SocketAddrV4, SocketType, bind, connect, socket};
+    let made = socket(AddressFamily::INET, SocketType::STREAM, None)?;
+    bind(&made, &SocketAddrV4::new(from, 0))?;
+    connect(&made, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, port))?;
+    Ok(made.into())
+}
+
+/// Logs in from an address of its own: whether that works, and how long it takes.
+fn log_in(scene: &Scene) -> (bool, Duration) {
+    let began = Instant::now();
+    let ran = scene.ssh(&["-o", "BindAddress=127.0.1.1", "-o", "ConnectTimeout=20"], &["echo in"]);
+    (ran.text() == "in\n", began.elapsed())
+}
+
+/// Covers: sshd_config FairStartups; sshd_config MaxStartups; sshd_config PerSourcePenalties (a flood)
+#[test]
+fn honest_users_log_in_while_a_server_is_flooded() {
+    // PerSourcePenalties as they are by default; the harness turns them off.
+    let Some(scene) = Scene::new("flooded", "PerSourcePenalties yes") else { return };
+    let median = |mut times: Vec<Duration>| {
+        times.sort_unstable();
+        times[times.len() / 2]
+    };
+    let quiet = median((0..5).map(|_| log_in(&scene).1).collect());
+    // A new server knows nobody yet.
+    let Some(scene) = Scene::new("flooded", "PerSourcePenalties yes") else { return };
+    let flood = Flood::new(scene.server.port);
+    scene.logged("beginning MaxStartups throttling");
+    let logins: Vec<_> = (0..25).map(|_| log_in(&scene)).collect();
+    let succeeded = logins.iter().filter(|(good, _)| *good).count();
+    let flooded = median(logins.into_iter().map(|(_, time)| time).collect());
+    let renewed = flood.renewed.load(Ordering::Relaxed);
+    eprintln!("{succeeded} of 25, median {flooded:?} (quiet {quiet:?}), {renewed} connections of the flood");
+    assert!(succeeded >= 24, "{succeeded} of 25");
+    // The flood was one: all places were taken.
+    assert!(renewed > 100, "{renewed}");
+    drop(flood);
 }

@@ -352,6 +352,17 @@ enumeration! {
 }
 
 enumeration! {
+    /// `LonghaulSftp`.
+    LonghaulSftp ("internal or external") {
+        /// The server inside the session process.
+        Internal = "internal",
+        /// The program that the configuration names.
+        External = "external",
+    }
+    default Internal; error unsupported;
+}
+
+enumeration! {
     /// `IgnoreRhosts`.
     IgnoreRhosts ("yes, no or shosts-only") {
         /// Ignore both files.

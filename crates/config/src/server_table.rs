@@ -245,6 +245,10 @@ keyword_table! {
 
     /// Let a client that has logged in bring further connections without another login, by tickets that are good once and for half a minute. Our own keyword.
     longhaul_tickets: bool = "yes", "LonghaulTickets", Match, Works;
+    /// Whether the path of sftp-server means the server inside lhsshd or that program. Our own keyword.
+    longhaul_sftp: LonghaulSftp = "internal", "LonghaulSftp", Match, Works;
+    /// At MaxStartups, the address that holds most connections loses one to newcomers of others. Our own keyword.
+    fair_startups: bool = "yes", "FairStartups", Global, Works;
 
     /// HPN-SSH: windows grow with the path; `no` fixes them, at HPNBufferSize or 2 MiB.
     tcp_rcv_buf_poll: bool = "yes", "TcpRcvBufPoll", Match, Works;

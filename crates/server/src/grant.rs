@@ -23,6 +23,8 @@ pub(crate) struct Grant {
     pub(crate) options: KeyOptions,
     /// The password is too old: nothing but changing it is allowed.
     pub(crate) must_change_password: bool,
+    /// By ticket: another connection of the session has logged in.
+    pub(crate) joined: bool,
     pub(crate) level: Level,
     /// How the user proved who he is, a line for each method that succeeded (`ExposeAuthInfo`).
     pub(crate) proofs: String,
@@ -39,7 +41,7 @@ pub(crate) struct Grant {
 impl Grant {
     pub(crate) fn encode(&self) -> Zeroizing<Vec<u8>> {
         let Self { user, ids, groups, options, must_change_password, level, proofs, said, .. } = self;
-        let Self { credentials, session_id, state, .. } = self;
+        let Self { credentials, session_id, state, joined, .. } = self;
         let mut out = Zeroizing::new(Vec::with_capacity(state.len() + 256 * 1024));
         let User { name, uid, gid, home, shell, gecos } = user;
         out.put_string(name.as_bytes());
@@ -55,6 +57,7 @@ impl Grant {
         put_list(&mut out, groups);
         put_options(&mut out, options);
         out.put_bool(*must_change_password);
+        out.put_bool(*joined);
         out.put_u8(*level as u8);
         out.put_string(proofs.as_bytes());
         out.put_string(said.as_bytes());
@@ -85,6 +88,7 @@ impl Grant {
             groups: read_list(&mut reader)?,
             options: read_options(&mut reader)?,
             must_change_password: reader.boolean()?,
+            joined: reader.boolean()?,
             level: Level::from_number(reader.u8()?),
             proofs: text(&mut reader)?,
             said: text(&mut reader)?,
@@ -223,6 +227,7 @@ mod tests {
             groups: vec!["users".into(), "sudo".into()],
             options: KeyOptions::parse(text).unwrap(),
             must_change_password: true,
+            joined: true,
             level: Level::Debug1,
             proofs: "publickey ssh-ed25519 AAAA\n".into(),
             said: "You have mail.\n".into(),

@@ -7,6 +7,7 @@
 //! talk in values with bounds (`questions.rs`).
 
 mod account;
+mod admission;
 pub mod authorized_keys;
 mod cert_options;
 mod counters;

@@ -8,6 +8,8 @@ mod exporter;
 pub(crate) mod oom;
 mod reports;
 mod restart;
+mod room;
+mod startup;
 
 use std::collections::HashMap;
 use std::io;
@@ -17,39 +19,33 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use lh_crypto::{Random, SystemRandom};
 use lh_sys::signals::Signals;
 use lh_sys::spawn::Program;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process};
 use zeroize::Zeroizing;
 
+use crate::admission::Admission;
 use crate::counters::Counters;
 use crate::hand_over::{AUTHENTICATED, CoreLimit, HandOver, LogTarget};
 use crate::log::{Log, debug, error, info, verbose};
 use crate::penalties::{Consequence, Misdeed, Source, Table};
-use crate::tickets::{TAKE, TAKE_LENGTH, Tickets};
+use crate::startups::MaxStartups;
+use crate::tickets::Tickets;
 use exporter::{Exporter, Present};
 use reports::Reports;
+use startup::Startup;
 
 /// The hidden first argument that makes the program a session process.
 pub const SESSION_FLAG: &str = "--session-process";
 /// Argument 0 of session processes, for `ps`.
 pub(crate) const SESSION_NAME: &str = "lhsshd-session";
 
+/// Most connections that are taken from a socket before others are looked at.
+const MOST_ACCEPTED: usize = 64;
+
 /// A session ends itself when LoginGraceTime is over. One that has not done so this much later is killed.
 const GRACE_OF_GRACE: Duration = Duration::from_secs(20);
-
-/// One connection that has not authenticated.
-struct Startup {
-    control: OwnedFd,
-    pid: Pid,
-    peer: SocketAddr,
-    source: Source,
-    deadline: Option<Instant>,
-    /// There is a ticket for it: it is no stranger that logs in.
-    expected: bool,
-}
 
 /// What the listener is told besides the configuration.
 #[derive(Debug, Clone, Default)]
@@ -90,6 +86,8 @@ struct Running {
     authenticated: bool,
     /// It was ended because it was late.
     overdue: bool,
+    /// It was ended to make room for another source's, which is no offence.
+    replaced: bool,
     /// Where it reports what it counts, once somebody has logged in.
     reports: Option<Reports>,
 }
@@ -98,6 +96,8 @@ struct Running {
 struct News {
     /// Listening sockets with a connection, by index.
     accepting: Vec<usize>,
+    /// Startups that can be told more of the hand-over.
+    hungry: Vec<Pid>,
     /// Startups that have logged in or are gone.
     heard: Vec<Pid>,
     /// Sessions that report.
@@ -112,6 +112,8 @@ struct Listener {
     bytes: Zeroizing<Vec<u8>>,
     log: Log,
     startups: Vec<Startup>,
+    /// Those of them for which there is no ticket.
+    admission: Admission<Pid>,
     throttling: bool,
     signals: Signals,
     /// Serves counters, where it is asked for.
@@ -150,6 +152,9 @@ pub fn serve(mut hand_over: HandOver, options: &ListenerOptions) -> Result<i32, 
     }
     let rules = hand_over.config.per_source_penalties.value.clone();
     let exempt = hand_over.config.per_source_penalty_exempt_list.as_deref().map(str::to_owned);
+    let limit = hand_over.config.max_startups.value;
+    let limit = MaxStartups { start: limit.begin as usize, rate: limit.rate, full: limit.full as usize };
+    let admission = Admission::new(limit, hand_over.config.fair_startups.value);
     let mut listener = Listener {
         penalties: Table::new(rules, exempt),
         running: HashMap::new(),
@@ -158,6 +163,7 @@ pub fn serve(mut hand_over: HandOver, options: &ListenerOptions) -> Result<i32, 
         bytes,
         log,
         startups: Vec::new(),
+        admission,
         throttling: false,
         signals,
         exporter,
@@ -232,7 +238,7 @@ enum End {
 impl Listener {
     fn run(&mut self, options: &ListenerOptions) -> Result<End, ListenError> {
         loop {
-            let News { accepting, heard, reporting } = self.wait()?;
+            let News { accepting, hungry, heard, reporting } = self.wait()?;
             while let Some(signal) = self.signals.take().map_err(system("signals"))? {
                 match signal {
                     Signal::CHILD => self.reap(),
@@ -257,17 +263,22 @@ impl Listener {
             // In this order: a ticket has been given out before somebody shows it.
             self.read_reports(&reporting);
             self.hear(&heard);
+            for startup in self.startups.iter_mut().filter(|startup| hungry.contains(&startup.pid)) {
+                startup.push(&self.bytes);
+            }
             self.kill_overdue();
             let present = Present { sessions: self.running.len(), unauthenticated: self.startups.len() };
             if let Some(exporter) = &mut self.exporter {
                 exporter.serve(present, Instant::now());
             }
             for index in accepting {
-                let Some((socket, peer)) = self.accept(index) else { continue };
-                if options.once {
-                    return self.serve_one(socket, peer);
+                for _ in 0..MOST_ACCEPTED {
+                    let Some((socket, peer)) = self.accept(index) else { break };
+                    if options.once {
+                        return self.serve_one(socket, peer);
+                    }
+                    self.admit(socket, peer);
                 }
-                self.admit(socket, peer);
             }
         }
     }
@@ -277,7 +288,8 @@ impl Listener {
         let mut fds = vec![PollFd::new(&self.signals, PollFlags::IN)];
         fds.extend(self.sockets.iter().map(|socket| PollFd::new(socket, PollFlags::IN)));
         let starting: Vec<_> = self.startups.iter().map(|startup| (startup.pid, &startup.control)).collect();
-        fds.extend(starting.iter().map(|(_, control)| PollFd::new(*control, PollFlags::IN)));
+        let interests = self.startups.iter().map(|startup| startup.interest(&self.bytes));
+        fds.extend(starting.iter().zip(interests).map(|((_, control), what)| PollFd::new(*control, what)));
         let reporting: Vec<_> = self
             .running
             .iter()
@@ -300,15 +312,23 @@ impl Listener {
             Err(error) => return Err(system("poll")(error.into())),
         }
         let ready = |fd: &PollFd<'_>| !fd.revents().is_empty();
+        let writable = |fd: &PollFd<'_>| fd.revents().contains(PollFlags::OUT);
         let sockets = self.sockets.len();
+        // Room to write alone is no word.
+        let ready = |fd: &PollFd<'_>| ready(fd) && fd.revents() != PollFlags::OUT;
         let indices = |from: usize, count: usize| {
             (0..count).filter(|index| fds.get(from + index).is_some_and(ready)).collect::<Vec<_>>()
         };
+        let hungry = (0..starting.len())
+            .filter(|index| fds.get(1 + sockets + index).is_some_and(writable))
+            .filter_map(|index| starting.get(index).map(|(pid, _)| *pid))
+            .collect();
         let of = |all: &[(Pid, &OwnedFd)], which: Vec<usize>| {
             which.into_iter().filter_map(|at| all.get(at).map(|(pid, _)| *pid)).collect::<Vec<_>>()
         };
         Ok(News {
             accepting: indices(1, sockets),
+            hungry,
             heard: of(&starting, indices(1 + sockets, starting.len())),
             reporting: of(&reporting, indices(1 + sockets + starting.len(), reporting.len())),
         })
@@ -318,49 +338,32 @@ impl Listener {
     fn hear(&mut self, heard: &[Pid]) {
         for pid in heard {
             let Some(at) = self.startups.iter().position(|startup| startup.pid == *pid) else { continue };
-            if self.answer_joiner(at) {
+            let joins = |startup: &Startup| startup.answer_joiner(&mut self.tickets, Instant::now());
+            if self.startups.get(at).is_some_and(joins) {
                 continue;
             }
             let startup = self.startups.swap_remove(at);
+            self.admission.end(*pid);
             if let Some(mut running) = self.running.remove(pid) {
                 self.take_word(startup, &mut running);
                 self.running.insert(*pid, running);
             }
         }
-        if self.throttling && self.strangers() < self.hand_over.config.max_startups.value.begin as usize {
+        if self.throttling
+            && self.admission.waiting() < self.hand_over.config.max_startups.value.begin as usize
+        {
             self.throttling = false;
             info!(self.log, "exited MaxStartups throttling");
         }
-    }
-
-    /// Connections that have not logged in and that nobody has announced.
-    fn strangers(&self) -> usize {
-        self.startups.iter().filter(|startup| !startup.expected).count()
-    }
-
-    /// Gives a session what the ticket is worth that its client has shown; false when it wants something else.
-    fn answer_joiner(&mut self, at: usize) -> bool {
-        use rustix::net::{RecvFlags, SendFlags, recv, send};
-        let Some(startup) = self.startups.get(at) else { return false };
-        let mut question = [0; TAKE_LENGTH];
-        let look = RecvFlags::DONTWAIT | RecvFlags::PEEK;
-        let all = matches!(recv(&startup.control, &mut question, look), Ok((TAKE_LENGTH, _)));
-        let (TAKE, Some(id)) = (question[0], question[1..].first_chunk().filter(|_| all)) else {
-            return false;
-        };
-        let _ = recv(&startup.control, &mut [0; TAKE_LENGTH][..], RecvFlags::DONTWAIT);
-        let record = self.tickets.take(id, Instant::now()).unwrap_or_default();
-        let mut answer = u32::try_from(record.len()).unwrap_or_default().to_be_bytes().to_vec();
-        answer.extend_from_slice(&record);
-        // Its socket is empty, so this fits.
-        let _ = send(&startup.control, &answer, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
-        true
     }
 
     /// Takes what a startup says first.
     fn take_word(&mut self, startup: Startup, running: &mut Running) {
         let first = first_word(&startup.control);
         running.authenticated = first.is_some_and(|byte| [byte] == AUTHENTICATED);
+        if running.authenticated {
+            self.admission.logged_in(self.block_of(running.address), Instant::now());
+        }
         if let Some(exporter) = &mut self.exporter {
             exporter.seen.logged_in += u64::from(running.authenticated);
         }
@@ -406,6 +409,7 @@ impl Listener {
             let Some(mut running) = self.running.remove(&pid) else { continue };
             if let Some(at) = self.startups.iter().position(|startup| startup.pid == pid) {
                 let startup = self.startups.swap_remove(at);
+                self.admission.end(pid);
                 self.take_word(startup, &mut running);
             }
             if let (Some(exporter), Some(reports)) = (&mut self.exporter, &mut running.reports) {
@@ -414,6 +418,7 @@ impl Listener {
             self.tickets.void(pid);
             let misdeed = match (status.exit_status(), status.terminating_signal()) {
                 _ if running.overdue => Some(Misdeed::GraceExceeded),
+                _ if running.replaced => None,
                 (Some(status), _) => Misdeed::of_status(status),
                 // Ended from outside.
                 (_, Some(signal)) if [15, 9, 2, 1].contains(&signal) => None,
@@ -471,11 +476,8 @@ impl Listener {
             self.saw(|seen| seen.penalised += 1);
             return;
         }
-        if let Some(reason) = self.too_many(source).filter(|_| !expected) {
-            if reason == "Maxstartups" && !self.throttling {
-                self.throttling = true;
-                error!(self.log, "beginning MaxStartups throttling");
-            }
+        let too_many = if expected { None } else { self.make_room(source, address) };
+        if let Some(reason) = too_many {
             let waiting = self.startups.len();
             verbose!(self.log, "drop connection #{waiting} from [{}]:{} {reason}", peer.ip(), peer.port());
             turn_away(&socket, b"Exceeded MaxStartups\r\n");
@@ -484,16 +486,25 @@ impl Listener {
         }
         match self.start_session(socket) {
             Ok((control, pid)) => {
+                if !expected {
+                    self.admission.begin(pid, self.block_of(address), Instant::now());
+                }
                 let grace = self.hand_over.config.login_grace_time.value.0;
                 let deadline =
                     grace.map(|seconds| Instant::now() + Duration::from_secs(seconds) + GRACE_OF_GRACE);
-                let address = peer.ip();
-                self.running.insert(
-                    pid,
-                    Running { address, source, authenticated: false, overdue: false, reports: None },
-                );
+                let running = Running {
+                    address,
+                    source,
+                    authenticated: false,
+                    overdue: false,
+                    replaced: false,
+                    reports: None,
+                };
+                self.running.insert(pid, running);
                 self.saw(|seen| seen.accepted += 1);
-                self.startups.push(Startup { control, pid, peer, source, deadline, expected });
+                let mut startup = Startup { control, pid, peer, source, deadline, expected, handed_over: 0 };
+                startup.push(&self.bytes);
+                self.startups.push(startup);
             }
             Err(problem) => {
                 error!(self.log, "cannot start a session process: {problem}");
@@ -509,28 +520,9 @@ impl Listener {
         }
     }
 
-    /// Why one more connection is refused.
-    fn too_many(&self, source: Source) -> Option<&'static str> {
-        let limit = self.hand_over.config.max_startups.value;
-        let limit = crate::startups::MaxStartups {
-            start: limit.begin as usize,
-            rate: limit.rate,
-            full: limit.full as usize,
-        };
-        let mut random = [0; 4];
-        SystemRandom.fill(&mut random);
-        // The remainder by 100 of 32 random bits is fair to two parts in a hundred million.
-        if limit.drops(self.strangers(), u32::from_ne_bytes(random)) {
-            return Some("Maxstartups");
-        }
-        let per_source = self.hand_over.config.per_source_max_startups.value.0?;
-        let same = self.startups.iter().filter(|one| one.source == source && !one.expected).count();
-        (same >= per_source as usize).then_some("PerSourceMaxStartups")
-    }
-
     /// Starts a session process: the connection is its standard input, our end of the hand-over its output.
     fn start_session(&self, socket: OwnedFd) -> io::Result<(OwnedFd, Pid)> {
-        let (mut ours, theirs) = UnixStream::pair()?;
+        let (ours, theirs) = UnixStream::pair()?;
         let stderr = std::io::stderr().as_fd().try_clone_to_owned()?;
         let child = Program::new("/proc/self/exe")
             .arg0(SESSION_NAME)
@@ -538,7 +530,6 @@ impl Listener {
             .stdio(socket, theirs.into(), stderr)
             .new_session()
             .spawn()?;
-        HandOver::send(&self.bytes, &mut ours)?;
         Ok((ours.into(), Pid::from_child(&child)))
     }
 
@@ -548,6 +539,9 @@ impl Listener {
         debug!(self.log, "Server will not fork when running in debugging mode.");
         debug!(self.log, "Connection from {} port {}", peer.ip(), peer.port());
         let (control, pid) = self.start_session(socket).map_err(system("cannot start a session process"))?;
+        // Nobody else waits.
+        let mut control = std::fs::File::from(control);
+        HandOver::send(&self.bytes, &mut control).map_err(system("cannot start a session process"))?;
         let status = rustix::process::waitpid(Some(pid), WaitOptions::empty())
             .map_err(|error| system("waitpid")(error.into()))?;
         drop(control);

@@ -416,6 +416,7 @@ impl Monitor {
             ids,
             options: candidate.options,
             must_change_password: candidate.must_change_password,
+            joined: candidate.joined.is_some(),
             level: self.log.level(),
             proofs: candidate.proofs,
             said,

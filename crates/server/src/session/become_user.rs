@@ -24,12 +24,22 @@ pub(super) enum BecomeError {
     Ids { user: String, error: io::Error },
 }
 
-/// Changes root, ids, umask and directory. Returns what to tell the user about the home directory.
-pub(super) fn become_user(login: &Login) -> Result<Option<String>, BecomeError> {
+/// Where a session starts.
+pub(super) struct Start {
+    /// The home directory; the root where that cannot be entered.
+    pub(super) directory: PathBuf,
+    /// What to tell the user about the home directory.
+    pub(super) notice: Option<String>,
+}
+
+/// Changes root, ids, umask and directory.
+pub(super) fn become_user(login: &Login) -> Result<Start, BecomeError> {
+    let mut inside_chroot = false;
     if let Some(pattern) = login.settings.chroot_directory.as_deref()
         && ids::is_root()
     {
         change_root(pattern, login)?;
+        inside_chroot = true;
     }
     // What the server was started with, but never files that others may write.
     let mask = rustix::process::umask(Mode::from_raw_mode(0o077));
@@ -42,12 +52,14 @@ pub(super) fn become_user(login: &Login) -> Result<Option<String>, BecomeError> 
     }
     let home = &login.user.home;
     match rustix::process::chdir(home) {
-        Ok(()) => Ok(None),
+        Ok(()) => Ok(Start { directory: home.clone(), notice: None }),
         Err(problem) => {
             let _ = rustix::process::chdir("/");
             let problem = io::Error::from(problem).to_string();
             let problem = problem.split(" (os error").next().unwrap_or_default();
-            Ok(Some(format!("Could not chdir to home directory {}: {problem}\n", home.display())))
+            let notice = format!("Could not chdir to home directory {}: {problem}\n", home.display());
+            // That homes are not inside is what administrators of a chroot expect.
+            Ok(Start { directory: "/".into(), notice: (!inside_chroot).then_some(notice) })
         }
     }
 }

@@ -294,6 +294,7 @@ impl SessionChannel {
                     let sftp = Sftp::new(&arguments, Rc::clone(&shared));
                     self.state = State::Sftp(Box::new(sftp));
                     answer(cx, true);
+                    self.tell_about_home(wanted, cx);
                 }
                 Err(stop) => {
                     let problem = stop.err.lines().next().unwrap_or("nothing to serve");
@@ -311,9 +312,7 @@ impl SessionChannel {
                 match self.run(&decision, wanted, files.as_ref()) {
                     Ok(mut process) => {
                         answer(cx, true);
-                        if let Some(problem) = &shared.home_problem {
-                            self.say(problem, cx);
-                        }
+                        self.tell_about_home(wanted, cx);
                         if shared.must_change_password {
                             self.say(command::password_warning(has_terminal), cx);
                         }
@@ -429,6 +428,14 @@ impl SessionChannel {
         }
     }
 
+    /// That the home directory cannot be entered. Not for subsystems, whose standard error OpenSSH does not send either: programs read
+    /// what comes.
+    fn tell_about_home(&self, wanted: &Wanted, cx: &mut ChannelCx<'_>) {
+        if let (Some(notice), false) = (&self.shared.start.notice, matches!(wanted, Wanted::Subsystem(_))) {
+            self.say(notice, cx);
+        }
+    }
+
     fn say(&self, text: &str, cx: &mut ChannelCx<'_>) {
         if self.terminal.is_some() {
             cx.send(text.replace('\n', "\r\n").as_bytes());
@@ -447,6 +454,36 @@ impl SessionChannel {
         self.state = State::Over;
     }
 
+    /// Which server for SFTP it is, where the configuration names OpenSSH's.
+    fn log_sftp(&self, decision: &Decision, wanted: &Wanted) {
+        let shared = &self.shared;
+        let settings = &shared.settings;
+        let configured = match (settings.force_command.command(), &shared.options.command, wanted) {
+            (Some(command), ..) => Some(command),
+            (None, Some(command), _) => Some(command.as_str()),
+            (None, None, Wanted::Subsystem(name)) => settings.subsystem.find(name),
+            (None, None, _) => None,
+        };
+        let Some(command) = configured.filter(|command| command::is_sftp_server(command.as_ref())) else {
+            return;
+        };
+        match decision.plan {
+            Plan::InternalSftp(_) => {
+                info!(
+                    shared.log,
+                    "serving SFTP by internal-sftp in place of {command} (LonghaulSftp internal)"
+                );
+            }
+            Plan::Program { .. } => {
+                info!(
+                    shared.log,
+                    "serving SFTP by {command}, not by internal-sftp (LonghaulSftp, or the user's shell)"
+                );
+            }
+            Plan::Message(..) | Plan::Nothing => {}
+        }
+    }
+
     fn log_start(&self, decision: &Decision, wanted: &Wanted) {
         let shared = &self.shared;
         let (user, ip, port) = (&shared.user.name, shared.peer.ip(), shared.peer.port());
@@ -461,6 +498,7 @@ impl SessionChannel {
             }
             _ => {}
         }
+        self.log_sftp(decision, wanted);
         let on = self.terminal.as_ref().map_or_else(String::new, |terminal| {
             let name = terminal.pty.name();
             format!(" on {}", name.strip_prefix("/dev").unwrap_or(name).display())

@@ -4,6 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
+use lh_config::enums::LonghaulSftp;
 use lh_config::server_table::ServerSettings;
 use lh_sys::users::User;
 
@@ -54,6 +55,23 @@ pub(crate) struct Decision {
 /// Exit status of sessions that are not opened, as sshd's.
 const CLOSED: u32 = 254;
 
+/// Where distributions keep OpenSSH's server for SFTP, which the one inside this process replaces (`LonghaulSftp`).
+const SFTP_SERVERS: [&str; 9] = [
+    "/usr/lib/openssh/sftp-server",
+    "/usr/lib/ssh/sftp-server",
+    "/usr/lib/sftp-server",
+    "/usr/lib/misc/sftp-server",
+    "/usr/lib64/misc/sftp-server",
+    "/usr/lib64/ssh/sftp-server",
+    "/usr/libexec/openssh/sftp-server",
+    "/usr/libexec/sftp-server",
+    "/usr/local/libexec/sftp-server",
+];
+
+/// Shells that run any command. Another one may be there to refuse some, sftp-server for instance, so it is asked.
+const PLAIN_SHELLS: [&str; 12] =
+    ["sh", "ash", "bash", "csh", "dash", "fish", "ksh", "ksh93", "mksh", "tcsh", "yash", "zsh"];
+
 /// The name that stands for the server inside this process.
 const INTERNAL_SFTP: &str = "internal-sftp";
 
@@ -101,7 +119,7 @@ pub(crate) fn decide(
     } else {
         match command {
             None => login_shell(user),
-            Some(command) => match internal_sftp(&command) {
+            Some(command) => match internal_sftp(&command, user, settings) {
                 Some(args) => Plan::InternalSftp(args),
                 None => shell_command(user, command),
             },
@@ -110,10 +128,21 @@ pub(crate) fn decide(
     Decision { plan, original, what, forced: is_forced }
 }
 
-/// The arguments, if the command is `internal-sftp` with or without any.
-fn internal_sftp(command: &OsStr) -> Option<Vec<String>> {
+/// Whether a command is OpenSSH's own server for SFTP, under one of the names that configurations come with.
+pub(crate) fn is_sftp_server(command: &OsStr) -> bool {
+    let words = command.to_str().map(split_words).unwrap_or_default();
+    words.first().is_some_and(|word| SFTP_SERVERS.contains(&word.as_str()))
+}
+
+/// The arguments, if the command means the server inside this process: `internal-sftp`, or OpenSSH's own server where nothing but this
+/// server decides about that.
+fn internal_sftp(command: &OsStr, user: &User, settings: &ServerSettings) -> Option<Vec<String>> {
     let mut words = split_words(command.to_str()?);
-    if words.first().is_none_or(|word| word != INTERNAL_SFTP) {
+    let replaced = || {
+        let plain = base_name(&user.shell).to_str().is_some_and(|shell| PLAIN_SHELLS.contains(&shell));
+        settings.longhaul_sftp.value == LonghaulSftp::Internal && plain && is_sftp_server(command)
+    };
+    if words.first().is_none_or(|word| word != INTERNAL_SFTP) && !replaced() {
         return None;
     }
     words.remove(0);
@@ -239,6 +268,27 @@ mod tests {
         let other = decided(&Wanted::Subsystem("git".to_owned()), config, "");
         assert_eq!(program(&other.plan), ["/bin/zsh", "zsh", "-c", "/usr/bin/git-thing -x"]);
         assert_eq!(decided(&Wanted::Subsystem("x".to_owned()), config, "").plan, Plan::Nothing);
+    }
+
+    #[test]
+    fn the_sftp_server_of_distributions_is_the_internal_one() {
+        let wanted = Wanted::Subsystem("sftp".to_owned());
+        for path in SFTP_SERVERS {
+            let config = format!("Subsystem sftp {path} -l INFO\n");
+            let plan = decided(&wanted, &config, "").plan;
+            assert_eq!(plan, Plan::InternalSftp(vec!["-l".into(), "INFO".into()]));
+            let external = decided(&wanted, &format!("{config}LonghaulSftp external\n"), "");
+            assert_eq!(program(&external.plan), ["/bin/zsh", "zsh", "-c", &format!("{path} -l INFO")]);
+        }
+        // Somebody else's, and accounts whose shell decides what is run.
+        let own = decided(&wanted, "Subsystem sftp /opt/sftp-server\n", "");
+        assert_eq!(program(&own.plan), ["/bin/zsh", "zsh", "-c", "/opt/sftp-server"]);
+        let settings = crate::testing::settings("Subsystem sftp /usr/lib/openssh/sftp-server\n");
+        for shell in ["/usr/sbin/nologin", "/bin/false", "/usr/bin/rssh", "/bin/rbash"] {
+            let user = crate::testing::user(1000, "/home/ada".as_ref(), shell);
+            let plan = decide(&wanted, &user, &settings, &KeyOptions::default(), false, false, None).plan;
+            assert!(matches!(plan, Plan::Program { .. }), "{shell}");
+        }
     }
 
     #[test]

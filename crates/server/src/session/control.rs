@@ -151,7 +151,9 @@ impl Serving {
         let mut reader = Reader::new(fields);
         let key = reader.string().ok().filter(|_| reader.is_empty())?.to_vec();
         let answer = self.shared.monitor.borrow_mut().ask(&Question::Ticket { key }).ok()?;
-        (answer[..] == [1]).then(Vec::new)
+        let given = answer[..] == [1];
+        self.shared.shares_files.set(given || self.shared.shares_files.get());
+        given.then(Vec::new)
     }
 }
 

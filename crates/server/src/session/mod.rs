@@ -20,6 +20,7 @@ mod holder;
 mod ledger;
 mod login;
 pub(crate) mod names;
+mod parts;
 mod preauth;
 mod process;
 mod rc;

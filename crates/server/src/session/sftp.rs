@@ -112,12 +112,36 @@ impl LogSink for Lines {
         };
         // Whoever may do both is judged by what he did.
         let upload = event.bytes_written > 0 || (event.bytes_read == 0 && event.flags.modifies());
-        self.shared.transferred(Transfer {
+        if !self.shared.accounts {
+            return;
+        }
+        let transfer = Transfer {
             bytes_in: event.bytes_written,
             bytes_out: event.bytes_read,
             start: event.start,
             ..self.transferred(&event.path, upload, outcome, since)
-        });
+        };
+        let now = Instant::now();
+        let record = self.shared.parts.borrow_mut().closed(transfer, since.unwrap_or(now), now);
+        record.into_iter().for_each(|record| self.shared.transferred(record));
+    }
+
+    fn renamed(&mut self, old: &[u8], new: &[u8]) {
+        if !self.shared.accounts {
+            return;
+        }
+        let [old, new] = [old, new].map(|path| self.start.join(OsStr::from_bytes(path)));
+        let size =
+            self.shared.shares_files.get().then(|| new.metadata().map(|file| file.len()).ok()).flatten();
+        let record = self.shared.parts.borrow_mut().renamed(&old, &new, size);
+        record.into_iter().for_each(|record| self.shared.transferred(record));
+    }
+
+    fn removed(&mut self, path: &[u8]) {
+        if self.shared.accounts {
+            let record = self.shared.parts.borrow_mut().removed(&self.start.join(OsStr::from_bytes(path)));
+            record.into_iter().for_each(|record| self.shared.transferred(record));
+        }
     }
 
     fn file_refused(&mut self, path: &[u8], flags: OpenFlags, code: StatusCode) {
@@ -159,9 +183,10 @@ impl Sftp {
         } else {
             Destination::Log(log.of_its_own("internal-sftp", arguments.facility))
         };
-        let start = arguments.start_in(&user.home);
+        let directory = shared.start.directory.clone();
+        let start = arguments.start_in(&directory);
         let lines = Lines { verbosity: arguments.verbosity, to, shared, open: HashMap::new(), start };
-        let server = arguments.server(&user, address, user.home.clone(), Box::new(lines));
+        let server = arguments.server(&user, address, directory, Box::new(lines));
         Self { server, log, stderr, eof: false, ended: false }
     }
 

@@ -1,6 +1,6 @@
 //! What all channels of one session process share.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
@@ -12,7 +12,9 @@ use lh_config::server_values::PermitUserEnvironment;
 use lh_sys::users::User;
 
 use super::auth_info::AuthInfo;
+use super::become_user::Start;
 use super::credentials::Credentials;
+use super::parts::Parts;
 use crate::key_options::KeyOptions;
 use crate::log::Log;
 use crate::questions::Talk;
@@ -45,8 +47,14 @@ pub(super) struct Shared {
     pub(super) credentials: Option<Credentials>,
     /// The monitor, for what only root may do.
     pub(super) monitor: RefCell<Talk>,
-    /// What to tell the user about his home directory.
-    pub(super) home_problem: Option<String>,
+    /// Uploads whose record waits for their final name.
+    pub(super) parts: RefCell<Parts>,
+    /// Another connection has logged in to this session, which this one has joined.
+    pub(super) joined: bool,
+    /// Other connections may join this one: they may write the same files.
+    pub(super) shares_files: Cell<bool>,
+    /// Where programs and SFTP start.
+    pub(super) start: Start,
     /// Where programs find the forwarded agent, once a session has asked for it.
     pub(super) agent: RefCell<Option<PathBuf>>,
     /// Somebody wants to know what is transferred.

@@ -106,6 +106,12 @@ impl Shared {
         }
     }
 
+    /// Tells the monitor about uploads that nobody has renamed on this connection.
+    pub(super) fn end_parts(&self) {
+        let left = self.parts.borrow_mut().end(self.joined);
+        left.into_iter().for_each(|transfer| self.transferred(transfer));
+    }
+
     /// Tells the monitor. When it is gone so is the connection, and nothing is left to be done here.
     fn account(&self, question: &Question) {
         let _ = self.monitor.borrow().send(&question.encode());

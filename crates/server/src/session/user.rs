@@ -3,7 +3,7 @@
 //! It splits off before the first byte of the network and before the first key is read, so nothing of either is in its
 //! memory. The connection reaches it as bytes that the cage wrote, and those are read with the user's rights.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
@@ -22,6 +22,7 @@ use rustix::process::Signal;
 use zeroize::Zeroizing;
 
 use super::auth_info::AuthInfo;
+use super::become_user::Start;
 use super::control::Serving;
 use super::credentials::Credentials;
 use super::holder::{Holder, Inherited};
@@ -46,6 +47,8 @@ pub(super) struct Login {
     pub(super) options: KeyOptions,
     /// The password is too old: nothing but changing it is allowed.
     pub(super) must_change_password: bool,
+    /// By ticket: another connection of the session has logged in.
+    pub(super) joined: bool,
     /// How the user has proven who he is.
     pub(super) proofs: String,
     /// What modules want the user to read.
@@ -58,6 +61,8 @@ pub(super) struct Login {
 
 /// Waits for the monitor's word and serves the session. Returns the exit status.
 pub(super) fn run(common: Box<Common>, connection: Connection, monitor: UnixStream) -> i32 {
+    // PAM's modules may hang for as long as they like, with the client's socket in this process.
+    let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
     let received = monitor.try_clone().and_then(Talk::new).map_err(TalkError::from).and_then(|talk| {
         let mut holder = Holder::new(talk, common.session.log());
         let grant = Grant::decode(&holder.obey()?)?;
@@ -72,6 +77,8 @@ pub(super) fn run(common: Box<Common>, connection: Connection, monitor: UnixStre
             return EXIT_FAILURE;
         }
     };
+    // From here on what has been opened is closed in order.
+    let _ = rustix::process::set_parent_process_death_signal(None);
     let log = common.session.log();
     log.set_level(grant.level);
     // Before PAM's modules, which may set another.
@@ -118,16 +125,26 @@ fn begin(
     address: &Address,
 ) -> Result<Begun, Failure> {
     let Grant { user, ids, groups, options, must_change_password, proofs, said, .. } = grant;
-    let Grant { credentials, session_id, state, .. } = grant;
+    let Grant { credentials, session_id, state, joined, .. } = grant;
     let facts = crate::facts::with_user(&common.facts, &user.name, Some(&user), &groups);
     let settings = common.session.config.for_connection(&facts)?.settings;
     let config = common.transport_config();
     let stream = connection.into_stream()?;
-    let login =
-        Login { user, ids, settings, options, must_change_password, proofs, said, credentials, inherited };
+    let login = Login {
+        user,
+        ids,
+        settings,
+        options,
+        must_change_password,
+        joined,
+        proofs,
+        said,
+        credentials,
+        inherited,
+    };
     // While this is still root, who may have more than everybody.
     super::tune(stream.read_fd(), &login.settings, &address.log);
-    let home_problem = become_user::become_user(&login)?;
+    let start = become_user::become_user(&login)?;
     // Without the monitor there are no more key exchanges, so no session for long. (The change of ids would undo
     // this.)
     rustix::process::set_parent_process_death_signal(Some(Signal::TERM))?;
@@ -138,7 +155,7 @@ fn begin(
     }
     transport.set_unencrypted(unencrypted(&login.settings));
     let link = Link::new(transport, stream);
-    let shared = Rc::new(share(login, home_problem, monitor, address, &link));
+    let shared = Rc::new(share(login, start, monitor, address, &link));
     Ok((shared, link, common.session.host_keys))
 }
 
@@ -162,6 +179,7 @@ fn serve(shared: Rc<Shared>, link: Link, host_keys: Vec<lh_crypto::PublicKey>) -
     let conduct = tally::at_the_end(&mut driver, &end);
     // Handlers go here: terminals hang up.
     drop(driver);
+    shared.end_parts();
     serving.last_word(&conduct);
     if matches!(
         end,
@@ -192,15 +210,9 @@ fn unencrypted(settings: &ServerSettings) -> Unencrypted {
     }
 }
 
-fn share(
-    login: Login,
-    home_problem: Option<String>,
-    monitor: Talk,
-    address: &Address,
-    link: &Link,
-) -> Shared {
-    let Login { user, settings, options, must_change_password, proofs, said, credentials, inherited, .. } =
-        login;
+fn share(login: Login, start: Start, monitor: Talk, address: &Address, link: &Link) -> Shared {
+    let Login { user, settings, options, must_change_password, joined, proofs, .. } = login;
+    let Login { said, credentials, inherited, .. } = login;
     let credentials = credentials.and_then(|given| {
         let cleanup = settings.gssapi_cleanup_credentials.value;
         Credentials::write(&given, user.uid, cleanup)
@@ -248,7 +260,10 @@ fn share(
         auth_info,
         credentials,
         monitor: RefCell::new(monitor),
-        home_problem,
+        start,
+        parts: RefCell::default(),
+        joined,
+        shares_files: Cell::new(false),
         agent: std::cell::RefCell::default(),
         accounts,
         socket: socket.filter(|socket| lh_sys::socket::is_internet(socket.as_fd())),

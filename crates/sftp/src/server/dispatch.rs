@@ -37,6 +37,9 @@ impl Server {
             Request::Remove { path } => {
                 self.log_line(LogLevel::Info, format_args!("remove name \"{}\"", Shown(path)));
                 let outcome = self.fs.remove_file(path);
+                if outcome.is_ok() {
+                    self.log.removed(path);
+                }
                 self.reply_outcome(id, &outcome);
             }
             Request::Mkdir { path, attrs } => {
@@ -60,11 +63,17 @@ impl Server {
             Request::Rename { old, new } => {
                 self.log_two("rename old", old, "new", new);
                 let outcome = self.fs.rename(old, new, false);
+                if outcome.is_ok() {
+                    self.log.renamed(old, new);
+                }
                 self.reply_outcome(id, &outcome);
             }
             Request::PosixRename { old, new } => {
                 self.log_two("posix-rename old", old, "new", new);
                 let outcome = self.fs.rename(old, new, true);
+                if outcome.is_ok() {
+                    self.log.renamed(old, new);
+                }
                 self.reply_outcome(id, &outcome);
             }
             Request::Readlink { path } => {

@@ -72,6 +72,10 @@ pub trait LogSink {
     fn file_opened(&mut self, _number: u64) {}
     /// A file was closed.
     fn file_closed(&mut self, _event: &FileEvent) {}
+    /// A file or directory was renamed, by the paths that the client gave.
+    fn renamed(&mut self, _old: &[u8], _new: &[u8]) {}
+    /// A file was removed.
+    fn removed(&mut self, _path: &[u8]) {}
     /// A file could not be opened.
     fn file_refused(&mut self, _path: &[u8], _flags: OpenFlags, _code: StatusCode) {}
 }

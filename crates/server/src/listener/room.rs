@@ -1,0 +1,68 @@
+//! Making room for newcomers where `MaxStartups` is reached.
+
+use std::net::IpAddr;
+use std::time::Instant;
+
+use lh_config::server_values::NetBlockSize;
+use lh_crypto::{Random, SystemRandom};
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::Listener;
+use crate::admission::Answer;
+use crate::log::{error, verbose};
+use crate::penalties::Source;
+
+impl Listener {
+    /// The source that counts for [`Admission`]. A network of IPv6 has more addresses than anybody can count.
+    pub(super) fn block_of(&self, address: IpAddr) -> Source {
+        let block = self.hand_over.config.per_source_net_block_size.value;
+        Source::of(address, NetBlockSize { ipv6: block.ipv6.min(64), ..block })
+    }
+
+    /// Why one more connection is refused. Where another one has to give way to it, that one is ended.
+    pub(super) fn make_room(&mut self, per_address: Source, address: IpAddr) -> Option<&'static str> {
+        if let Some(per_source) = self.hand_over.config.per_source_max_startups.value.0 {
+            let same = self.startups.iter().filter(|one| one.source == per_address && !one.expected).count();
+            if same >= per_source as usize {
+                return Some("PerSourceMaxStartups");
+            }
+        }
+        let mut random = [0; 4];
+        SystemRandom.fill(&mut random);
+        // The remainder by 100 of 32 random bits is fair to two parts in a hundred million.
+        let random = u32::from_ne_bytes(random);
+        let source = self.block_of(address);
+        let mut answer = self.admission.decide(source, Instant::now(), random);
+        if answer != Answer::Admit {
+            // Some may have ended since the last turn.
+            self.reap();
+            answer = self.admission.decide(source, Instant::now(), random);
+        }
+        if answer != Answer::Admit && !std::mem::replace(&mut self.throttling, true) {
+            error!(self.log, "beginning MaxStartups throttling");
+        }
+        match answer {
+            Answer::Admit => None,
+            Answer::Refuse => Some("Maxstartups"),
+            Answer::Replace(pid) => {
+                self.replace(pid);
+                None
+            }
+        }
+    }
+
+    /// Ends an unauthenticated connection: its source holds more than others that want to come in.
+    fn replace(&mut self, pid: Pid) {
+        self.admission.end(pid);
+        let Some(at) = self.startups.iter().position(|startup| startup.pid == pid) else { return };
+        let startup = self.startups.swap_remove(at);
+        let (ip, port) = (startup.peer.ip(), startup.peer.port());
+        let waiting = self.startups.len() + 1;
+        verbose!(self.log, "end connection #{waiting} from [{ip}]:{port} FairStartups");
+        if let Some(running) = self.running.get_mut(&pid) {
+            running.replaced = true;
+        }
+        let _ = kill_process(pid, Signal::KILL);
+        self.saw(|seen| seen.throttled += 1);
+    }
+}
