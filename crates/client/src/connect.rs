@@ -161,8 +161,7 @@ impl Client {
     /// cannot run anything else there (`no-more-sessions@openssh.com`). False where the server knows nothing of that, or the
     /// connection is a master's, who may open some for others.
     pub fn forgo_sessions(&mut self) -> bool {
-        let peer = self.driver.link().transport_ref().peer_identification().unwrap_or_default();
-        let known = peer.starts_with("SSH-2.0-OpenSSH") || lh_metrics::peer_is_longhaul(peer);
+        let known = self.driver.link().transport_ref().peer().limits().knows_no_more_sessions;
         let asked = known && !self.relayed;
         if asked {
             self.driver.control().global_request("no-more-sessions@openssh.com", false, b"");

@@ -274,11 +274,7 @@ impl Packets for LinkPackets<'_> {
     }
 
     fn takes_several(&mut self, log: &mut Log<'_>) -> Result<bool, ClientError> {
-        // Those that this has been tested with; what other servers do with a request that they have not asked for, who knows.
-        const SUCH: [&str; 2] = ["Longhaul_", "OpenSSH_"];
-        let line = self.link.transport_ref().peer_identification().unwrap_or_default();
-        let software = line.splitn(3, '-').nth(2).unwrap_or_default();
-        if !SUCH.iter().any(|name| software.starts_with(name)) {
+        if !self.link.transport_ref().peer().limits().takes_several_auth_requests {
             return Ok(false);
         }
         // What it says of signatures comes right behind its new keys, mostly in the same piece.

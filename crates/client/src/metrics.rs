@@ -90,7 +90,7 @@ impl Metrics {
             }
         };
         let local = open(Side::Local);
-        let remote = if lh_metrics::peer_answers(peer) {
+        let remote = if transport.peer().limits().answers_stack_metrics {
             open(Side::Remote)
         } else {
             voice.say(LogLevel::Info, LOCAL_ONLY);

@@ -1,15 +1,6 @@
 //! What a [`Connection`](crate::Connection) and each channel are told before they start.
 
-/// What every peer takes: the data per packet that stock OpenSSH says it takes, and what RFC 4253 section 6.1 promises.
-pub const STOCK_MAX_PACKET: u32 = 32 * 1024;
-
-/// The largest data per packet we say we take. A packet costs its header, its tag and its way through the layers, so
-/// larger ones are cheaper. Beyond this no more is won (measured from 32 to 240 KiB), credit comes in lumps, and on a
-/// slow path a keystroke waits longer for the packet before it.
-pub const DEFAULT_MAX_PACKET: u32 = 64 * 1024;
-
-/// Data per packet that fits the longest packet OpenSSH's transport (and ours) accepts, whatever its padding.
-pub const LARGEST_MAX_PACKET: u32 = 240 * 1024;
+use lh_wire::peer::{LARGE_CHANNEL_PACKET, Limits, STOCK_CHANNEL_PACKET};
 
 const MIB: u32 = 1 << 20;
 
@@ -65,13 +56,14 @@ impl Default for WindowPolicy {
 pub struct ChannelOptions {
     /// Receive window.
     pub window: WindowPolicy,
-    /// Largest data we take in one packet, bytes. Data in a larger packet ends the connection.
+    /// Largest data we take in one packet, bytes, where [`Config::max_receive_packet`] allows as much. Data
+    /// in a larger packet ends the connection.
     pub max_packet: u32,
 }
 
 impl Default for ChannelOptions {
     fn default() -> Self {
-        Self { window: WindowPolicy::BULK, max_packet: DEFAULT_MAX_PACKET }
+        Self { window: WindowPolicy::BULK, max_packet: LARGE_CHANNEL_PACKET }
     }
 }
 
@@ -85,11 +77,24 @@ pub struct Config {
     pub bulk_window: WindowPolicy,
     /// Bytes by which all windows together may *grow* beyond their initial sizes: the memory a slow sink can cost.
     pub growth_budget: u64,
+    /// Largest data in one packet that the peer may be told we take, whatever a channel's options say: a peer
+    /// that has a fault with larger ones would send us what it has not.
+    pub max_receive_packet: u32,
     /// Largest data we put into one packet, whatever the peer says it takes. A peer that says it takes more than any
     /// transport does (256 KiB) has not thought about it, and gets 32 KiB, which RFC 4253 section 6.1 promises.
     pub max_send_packet: u32,
     /// Requests of the peer that wait for the owner's answer, per channel and globally; more end the connection.
     pub max_unanswered: u32,
+}
+
+impl Config {
+    /// The same with packets as large as the peer with these limits is known to be right with. Without this
+    /// they are what the RFCs oblige every peer to take.
+    #[must_use]
+    pub const fn for_peer(self, limits: Limits) -> Self {
+        let (received, sent) = (limits.received_channel_packet, limits.sent_channel_packet);
+        Self { max_receive_packet: received, max_send_packet: sent, ..self }
+    }
 }
 
 impl Default for Config {
@@ -98,7 +103,8 @@ impl Default for Config {
             max_channels: 16384,
             bulk_window: WindowPolicy::BULK,
             growth_budget: 4 << 30,
-            max_send_packet: LARGEST_MAX_PACKET,
+            max_receive_packet: STOCK_CHANNEL_PACKET,
+            max_send_packet: STOCK_CHANNEL_PACKET,
             max_unanswered: 1024,
         }
     }

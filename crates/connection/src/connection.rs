@@ -131,7 +131,8 @@ impl Connection {
             WindowPolicy::BULK => self.config.bulk_window,
             policy => policy,
         };
-        ReceiveWindow::new(WindowPolicy { initial: policy.initial.max(least), ..policy }, options.max_packet)
+        let max_packet = options.max_packet.min(self.config.max_receive_packet);
+        ReceiveWindow::new(WindowPolicy { initial: policy.initial.max(least), ..policy }, max_packet)
     }
 
     /// Refuses a channel the peer asked for with one of [`lh_wire::msg::open_failure`] and a text for a person;

@@ -4,10 +4,10 @@
 //! keeps number 0 for this channel, and where it refuses it nobody else gets the number, because messages to it may be under way.
 
 use bytes::Bytes;
+use lh_wire::peer::STOCK_CHANNEL_PACKET;
 use lh_wire::{Message as _, msg};
 
 use crate::channel::{Channel, Phase, SendWindow};
-use crate::config::STOCK_MAX_PACKET;
 use crate::{ChannelId, Connection, ConnectionError};
 
 /// Whether the first channel is something special.
@@ -73,7 +73,7 @@ impl Connection {
     pub(crate) fn take_promise(&mut self, kind: &str) -> Option<SendWindow> {
         let First::Promised(window) = self.first else { return None };
         self.first = First::Ordinary;
-        let max_packet = STOCK_MAX_PACKET as usize;
+        let max_packet = STOCK_CHANNEL_PACKET as usize;
         (kind == "session").then_some(SendWindow { left: window.into(), max_packet, sent: 0, blocked: false })
     }
 

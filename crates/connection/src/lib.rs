@@ -28,9 +28,7 @@ mod standing;
 mod totals;
 mod window;
 
-pub use config::{
-    ChannelOptions, Config, DEFAULT_MAX_PACKET, LARGEST_MAX_PACKET, STOCK_MAX_PACKET, WindowPolicy,
-};
+pub use config::{ChannelOptions, Config, WindowPolicy};
 pub use connection::Connection;
 pub use error::{ConnectionError, OpenError};
 pub use event::{ChannelId, Event};

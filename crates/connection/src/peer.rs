@@ -4,10 +4,10 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use lh_wire::msg;
+use lh_wire::peer::STOCK_CHANNEL_PACKET;
 use lh_wire::{Message, PacketSink, Reader};
 
 use crate::channel::{Channel, Half, Phase, SendWindow};
-use crate::config::STOCK_MAX_PACKET;
 use crate::first::confirm;
 use crate::window::ReceiveWindow;
 use crate::{ChannelId, Connection, ConnectionError, Event};
@@ -284,7 +284,7 @@ impl Connection {
         if max_packet == 0 {
             return Err(ConnectionError::ZeroMaxPacket);
         }
-        let meant = if max_packet > TRANSPORT_MAX { STOCK_MAX_PACKET } else { max_packet };
+        let meant = if max_packet > TRANSPORT_MAX { STOCK_CHANNEL_PACKET } else { max_packet };
         let max_packet = meant.min(self.config.max_send_packet.max(1)) as usize;
         Ok(SendWindow { left: u64::from(window), max_packet, sent: 0, blocked: false })
     }

@@ -104,7 +104,8 @@ impl Path {
         let start = Instant::now();
         let window = WindowPolicy { cap: u32::MAX, ..WindowPolicy::BULK };
         let options = ChannelOptions { window, max_packet: self.packet_len };
-        let mut connection = Connection::new(self.config);
+        let config = Config { max_receive_packet: self.packet_len, ..self.config };
+        let mut connection = Connection::new(config);
         let mut sink = Credits::default();
         if self.behind_proxy {
             connection.round_trip_measured(Duration::from_micros(100));

@@ -9,6 +9,7 @@ use common::{OPTIONS, Ours, THEIRS, numbers};
 use lh_connection::{ChannelOptions, Config, ConnectionError, Event, HandedOver, OpenError, WindowPolicy};
 use lh_wire::Message;
 use lh_wire::msg::{self, Rest, disconnect, open_failure};
+use lh_wire::peer::Peer;
 use proptest::prelude::*;
 
 fn ours() -> Ours {
@@ -24,7 +25,7 @@ fn open_says_window_and_packet_size() {
     let open = msg::ChannelOpen::decode(&said).unwrap();
     assert_eq!(
         (open.kind, open.sender, open.window, open.max_packet, open.fields),
-        (&b"direct-tcpip"[..], id.number(), 2 << 20, 65_536, Rest(b"fields"))
+        (&b"direct-tcpip"[..], id.number(), 2 << 20, 32_768, Rest(b"fields"))
     );
     let failure = msg::ChannelOpenFailure::new(id.number(), open_failure::CONNECT_FAILED, b"no", b"");
     let events = ours.get(&failure).unwrap();
@@ -34,17 +35,43 @@ fn open_says_window_and_packet_size() {
     assert_eq!(ours.connection.open("session", b"", &options, &mut ours.out).unwrap(), id);
 }
 
+/// Whatever a peer announces, and whatever a channel of ours would take: where it is not known to be right
+/// with more, packets have 32 KiB in both directions.
 #[test]
-fn packets_are_as_large_as_the_peer_takes_and_no_larger() {
-    let mut ours = ours();
-    // HPN-SSH's limit, a large one, and two that no transport can hold.
-    let limits = [(33 << 10, 33 << 10), (256 << 10, 240 << 10), (1 << 31, 32 << 10), (u32::MAX, 32 << 10)];
-    for (said, used) in limits {
-        let id = ours.open(2 << 20, said);
-        assert_eq!(ours.connection.remote_max_packet(id), used);
+fn packets_are_as_large_as_the_peer_is_known_to_take() {
+    let kib = |kib: u32| kib << 10;
+    for (peer, announced, received, sent) in [
+        (Peer::Unknown, kib(32), kib(32), kib(32)),
+        (Peer::Unknown, kib(8), kib(32), kib(8)),
+        (Peer::Unknown, kib(256), kib(32), kib(32)),
+        (Peer::Unknown, u32::MAX, kib(32), kib(32)),
+        (Peer::HpnSsh, kib(64), kib(32), kib(32)),
+        (Peer::OpenSshVariant, kib(64), kib(32), kib(32)),
+        (Peer::OpenSsh, kib(32), kib(64), kib(32)),
+        (Peer::OpenSsh, kib(64), kib(64), kib(32)),
+        (Peer::Longhaul, kib(64), kib(64), kib(64)),
+        (Peer::Longhaul, kib(256), kib(64), kib(64)),
+        // More than any transport holds.
+        (Peer::Longhaul, 1 << 31, kib(64), kib(32)),
+    ] {
+        let mut ours = Ours::new(Config::default().for_peer(peer.limits()));
+        let id = ours.open(2 << 20, announced);
+        assert_eq!(ours.connection.remote_max_packet(id), sent as usize, "{peer:?} {announced}");
         assert_eq!(ours.connection.send(id, None, &vec![7; 1 << 20], &mut ours.out), 1 << 20);
         let longest = ours.said().iter().map(Vec::len).max();
-        assert_eq!(longest, Some(used + 9));
+        assert_eq!(longest, Some(sent as usize + 9), "{peer:?} {announced}");
+        for options in [ChannelOptions::default(), ChannelOptions { max_packet: kib(64), ..OPTIONS }] {
+            ours.connection.open("session", b"", &options, &mut ours.out).unwrap();
+            let said = ours.said_one();
+            assert_eq!(msg::ChannelOpen::decode(&said).unwrap().max_packet, received, "{peer:?}");
+            let events = ours.get(&msg::ChannelOpen::new(b"x11", THEIRS, 500, announced, Rest(b""))).unwrap();
+            let [Event::OpenRequested { id, .. }] = &events[..] else { panic!("{events:?}") };
+            assert!(ours.connection.accept(*id, &options, b"", &mut ours.out));
+            let said = ours.said_one();
+            let accepted = msg::ChannelOpenConfirmation::decode(&said).unwrap();
+            assert_eq!(accepted.max_packet, received, "{peer:?}");
+            assert_eq!(ours.connection.remote_max_packet(*id), sent as usize);
+        }
     }
 }
 

@@ -230,7 +230,8 @@ fn opened(options: &ChannelOptions, window: u32, config: Config) -> (Connection,
 fn receiving_goes_on_beyond_4_gib() {
     let now = Instant::now();
     let options = ChannelOptions { window: WindowPolicy::BULK, max_packet: 256 << 10 };
-    let (mut connection, id, mut sink) = opened(&options, 0, Config::default());
+    let config = Config { max_receive_packet: 256 << 10, ..Config::default() };
+    let (mut connection, id, mut sink) = opened(&options, 0, config);
     let packet = Bytes::from(msg::ChannelData::new(id.number(), &vec![0; 256 << 10]).to_payload());
     let mut allowed = u64::from(options.window.initial);
     let (mut total, mut credited) = (0u64, 0);

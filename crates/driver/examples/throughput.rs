@@ -1,7 +1,8 @@
 //! What the whole data path costs, from one descriptor to another, over loopback TCP between two threads.
 //!
-//! `cargo run --release -p lh-driver --example throughput [MiB] [cipher] [KiB per packet]`: a file's bytes are pumped into a channel at one
-//! end and into `/dev/null` at the other. CPU time is both ends', user and system.
+//! `cargo run --release -p lh-driver --example throughput [MiB] [cipher] [KiB per packet, 64 at most]`: a
+//! file's bytes are pumped into a channel at one end and into `/dev/null` at the other. CPU time is both
+//! ends', user and system.
 
 use std::error::Error;
 use std::fs::File;
@@ -40,7 +41,7 @@ impl Control for End {
     }
 }
 
-/// Third argument: data per packet, KiB.
+/// Third argument: data per packet, KiB. More than 64 is never announced to anybody (`lh_wire::peer`).
 fn options() -> ChannelOptions {
     let mut options = ChannelOptions::default();
     if let Some(kib) = std::env::args().nth(3).and_then(|arg| arg.parse::<u32>().ok()) {

@@ -15,8 +15,8 @@ const ROUND_TRIP: &[u8] = b"round-trip@longhaul";
 enum Question {
     /// `ping@openssh.com`, of those who have said that they answer it.
     Ping,
-    /// A global request that means nothing, for stock clients and for servers before OpenSSH 9.5. Every implementation has to
-    /// answer it (RFC 4254 section 4), but programs are about that do not, or that leave; this name OpenSSH itself sends.
+    /// A global request that means nothing, for stock clients and for servers before OpenSSH 9.5, of those
+    /// who are known to answer it.
     Request,
 }
 
@@ -34,7 +34,7 @@ impl Distance {
         let transport = core.link.transport_ref();
         let question = if transport.answers_pings() {
             Question::Ping
-        } else if transport.peer_identification().is_some_and(is_openssh) {
+        } else if transport.peer().limits().answers_unknown_requests {
             Question::Request
         } else {
             return;
@@ -67,8 +67,4 @@ impl Distance {
         let (_, when) = self.asked.take_if(|(asked, _)| *asked == question)?;
         Some(when.elapsed())
     }
-}
-
-fn is_openssh(identification: &str) -> bool {
-    identification.starts_with("SSH-2.0-OpenSSH_")
 }

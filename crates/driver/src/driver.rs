@@ -84,7 +84,11 @@ impl Driver {
     ///
     /// All windows together may grow by `config.growth_budget`, but never by more than an eighth of the memory that the machine has
     /// left now: that is what slow sinks could cost, and the more connections there are, the less each new one may take.
-    pub fn new(mut link: Link, mut config: Config) -> Self {
+    ///
+    /// How large the packets of its channels may be is decided by who the peer is ([`lh_wire::peer`]), not by
+    /// `config`.
+    pub fn new(mut link: Link, config: Config) -> Self {
+        let mut config = config.for_peer(link.transport_ref().peer().limits());
         config.growth_budget = config.growth_budget.min(memory_share(lh_sys::memory::available()));
         let round_trip = lh_sys::socket::round_trip(link.stream().read_fd());
         let is_long = round_trip.is_some_and(|round_trip| round_trip >= LONG_PATH);

@@ -56,6 +56,20 @@ fn a_channel_lives_and_ends() {
     assert_eq!(world.client.control().handler_count(), 0);
 }
 
+/// Both ends are known to be right with them.
+#[test]
+fn longhaul_ends_use_packets_of_64_kib() {
+    let mut world = World::new();
+    let (ours, theirs) = (Probe::default(), Probe::default());
+    world.serve(vec![Box::new(theirs)]);
+    let id = world.open(ours.clone());
+    let opened = ChannelEvent::Opened { fields: Bytes::new() };
+    world.until("open", |_| ours.saw(&opened));
+    let accepted = world.server_script.accepted[0];
+    assert_eq!(world.client.control().channel(id).unwrap().max_packet(), 64 << 10);
+    assert_eq!(world.server.control().channel(accepted).unwrap().max_packet(), 64 << 10);
+}
+
 #[test]
 fn unknown_channels_are_refused_by_the_control() {
     let mut world = World::new();

@@ -11,21 +11,6 @@ use crate::binn::{self, BinnError, Value};
 /// The request's name.
 pub const REQUEST: &str = "stack-metrics@hpnssh.org";
 
-/// Identifications of Longhaul begin like this.
-const LONGHAUL: &str = "SSH-2.0-Longhaul_";
-
-/// True when the peer with this identification is Longhaul.
-pub fn peer_is_longhaul(identification: &str) -> bool {
-    identification.starts_with(LONGHAUL)
-}
-
-/// True when the peer with this identification answers the request: HPN-SSH, which is an OpenSSH with `hpn` in its version, and
-/// Longhaul.
-pub fn peer_answers(identification: &str) -> bool {
-    let hpn = identification.contains("OpenSSH") && identification.contains("hpn");
-    hpn || peer_is_longhaul(identification)
-}
-
 /// Name under which a Longhaul server tells its congestion control.
 const CONGESTION_CONTROL: &str = "ssh_congestion_control";
 
@@ -70,15 +55,6 @@ pub fn read_answer(bytes: &[u8]) -> Result<Sample, BinnError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn peers_are_known_by_what_they_call_themselves() {
-        assert!(peer_answers("SSH-2.0-OpenSSH_10.2p1_hpn18.8.0"));
-        assert!(peer_answers("SSH-2.0-Longhaul_0.1 comment"));
-        assert!(!peer_answers("SSH-2.0-OpenSSH_10.5p1"));
-        assert!(!peer_answers("SSH-2.0-dropbear_hpn"));
-        assert!(!peer_is_longhaul("SSH-2.0-OpenSSH_10.2p1_hpn18.8.0"));
-    }
 
     #[test]
     fn hpn_gets_the_kernel_s_figures_alone() {

@@ -12,7 +12,7 @@ mod reader;
 mod recorder;
 mod sample;
 
-pub use exchange::{REQUEST, answer, peer_answers, peer_is_longhaul, read_answer};
+pub use exchange::{REQUEST, answer, read_answer};
 pub use peak::{Peak, rate};
 pub use reader::{Point, ReadError, Run, read_runs};
 pub use recorder::{About, Recorder, Side};

@@ -105,6 +105,14 @@ pub enum TransportError {
         /// Of what.
         &'static str,
     ),
+    /// A message of ours that this peer is known to corrupt, or to refuse.
+    #[error("message of {length} bytes not sent: the peer is right with packets of up to {limit} bytes only")]
+    TooLongForPeer {
+        /// The message's length, bytes.
+        length: usize,
+        /// The longest packet, bytes.
+        limit: usize,
+    },
     /// A key has reached the number of packets or bytes it may protect and the peer does not renew it.
     #[error("key limit reached without rekeying")]
     KeyExhausted,
@@ -127,7 +135,7 @@ impl TransportError {
             Self::HostKey(_) | Self::HostKeySignature => disconnect::HOST_KEY_NOT_VERIFIABLE,
             Self::BadMac => disconnect::MAC_ERROR,
             Self::Compression(_) => disconnect::COMPRESSION_ERROR,
-            Self::Caller(_) => disconnect::BY_APPLICATION,
+            Self::Caller(_) | Self::TooLongForPeer { .. } => disconnect::BY_APPLICATION,
             Self::Malformed { .. }
             | Self::Unexpected { .. }
             | Self::PacketLength { .. }
@@ -141,7 +149,10 @@ impl TransportError {
     /// By whose fault.
     pub const fn fault(&self) -> Fault {
         match self {
-            Self::Closed { .. } | Self::ProtocolVersion(_) | Self::NoMatch { .. } => Fault::PeerLacks,
+            Self::Closed { .. }
+            | Self::ProtocolVersion(_)
+            | Self::NoMatch { .. }
+            | Self::TooLongForPeer { .. } => Fault::PeerLacks,
             Self::Caller(_) => Fault::Caller,
             _ => Fault::Peer,
         }

@@ -7,6 +7,7 @@
 use std::time::Instant;
 
 use lh_crypto::{Cipher, Direction, Mac, PacketIndex, PacketKey, Random};
+use lh_wire::peer::Peer;
 use lh_wire::{Reader, WireError, Writer};
 use zeroize::Zeroizing;
 
@@ -17,7 +18,7 @@ use crate::machine::{KexState, Phase};
 use crate::{Config, FreezeError, Negotiated, Role, Transport};
 
 /// How a frozen state begins. Changes with every change of the format.
-pub(crate) const TAG: &[u8] = b"longhaul-transport-1";
+pub(crate) const TAG: &[u8] = b"longhaul-transport-2";
 
 /// What another process may go on with.
 impl Transport {
@@ -63,6 +64,7 @@ impl Transport {
         out.put_bool(self.config.role == Role::Server);
         out.put_string(&self.our_ident);
         out.put_string(&self.peer_ident);
+        out.put_bool(self.peer == Peer::HpnSsh);
         out.put_string(session_id);
         out.put_string(host_key);
         put_names(&mut out, names);
@@ -115,7 +117,10 @@ impl Transport {
         transport.phase = Phase::Packets;
         transport.our_ident = reader.string()?.to_vec();
         transport.peer_ident = reader.string()?.to_vec();
-        transport.peer_ident_text = Some(printable(&transport.peer_ident));
+        let identification = printable(&transport.peer_ident);
+        // It may have been known by what it offered.
+        transport.peer = if reader.boolean()? { Peer::HpnSsh } else { Peer::of(&identification) };
+        transport.peer_ident_text = Some(identification);
         transport.session_id = Some(reader.string()?.to_vec());
         transport.host_key = Some(reader.string()?.to_vec());
         let names = read_names(&mut reader)?;

@@ -77,12 +77,24 @@ impl Transport {
     /// Queues a packet now, compressed if that is agreed on. `squeezing`: delayed compression has started for it.
     pub(crate) fn transmit(&mut self, payload: &[u8], squeezing: bool) {
         if !self.deflater.when.applies(squeezing) {
-            self.send.push(payload);
+            self.push(payload);
             return;
         }
         match self.deflater.compress(payload) {
-            Ok(squeezed) => self.send.push(&squeezed),
+            Ok(squeezed) => self.push(&squeezed),
             Err(error) => self.phase = Phase::Failed(error),
+        }
+    }
+
+    /// Queues a packet as it is, unless the peer would corrupt one of that length: then the connection is
+    /// over.
+    fn push(&mut self, payload: &[u8]) {
+        match self.peer.limits().sent_packet.map(|limit| limit as usize) {
+            Some(limit) if self.send.packet_length(payload.len()) > limit => {
+                let length = payload.len();
+                self.fail(&TransportError::TooLongForPeer { length, limit });
+            }
+            _ => self.send.push(payload),
         }
     }
 
@@ -301,6 +313,7 @@ impl Transport {
         };
         let first = self.names.is_none();
         let agreement = negotiate::agree(&self.config, payload, strict, unencrypted)?;
+        self.peer = negotiate::peer_that_offers(self.peer, payload)?;
         if first && agreement.names.strict && seq != 0 {
             let number = msg::KexInit::NUMBER;
             return Err(TransportError::Unexpected {

@@ -2,6 +2,7 @@
 
 use lh_crypto::{Cipher, KexAlgorithm, Mac};
 use lh_wire::msg::KexInit;
+use lh_wire::peer::Peer;
 use lh_wire::{Message, NameList, WireError, Writer};
 
 use crate::{Algorithms, Config, Negotiated, Role, TransportError, Unencrypted};
@@ -111,6 +112,12 @@ pub(crate) struct Agreement {
     pub(crate) peer_ext_info: bool,
     /// The peer guessed, wrongly: its next packet is to be ignored.
     pub(crate) skip_guess: bool,
+}
+
+/// Which implementation the peer is, now that it is known what it offers.
+pub(crate) fn peer_that_offers(identified: Peer, offer: &[u8]) -> Result<Peer, TransportError> {
+    let offer = KexInit::decode(offer).map_err(malformed)?;
+    Ok(identified.with_ciphers(offer.cipher_c2s).with_ciphers(offer.cipher_s2c))
 }
 
 /// Works out what our offer and the peer's KEXINIT come to: the client's preference decides. `unencrypted` is what our offer

@@ -176,6 +176,11 @@ impl Sender {
         }
     }
 
+    /// The `packet_length` of a packet with so many bytes of payload.
+    pub(crate) fn packet_length(&self, payload: usize) -> usize {
+        shape(&self.key, self.bare, payload).1 - 4
+    }
+
     /// Queues one packet.
     pub(crate) fn push(&mut self, payload: &[u8]) {
         self.push_many(&mut [payload.len()], &mut |slices, _| {

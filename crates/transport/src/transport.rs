@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use lh_crypto::{Cipher, CryptoError, Random};
 use lh_wire::msg::{Disconnect, Unimplemented};
+use lh_wire::peer::Peer;
 use lh_wire::{Message, PacketSink};
 
 use crate::compress::{Deflater, Inflater};
@@ -52,6 +53,8 @@ pub struct Transport {
     pub(crate) our_ident: Vec<u8>,
     pub(crate) peer_ident: Vec<u8>,
     pub(crate) peer_ident_text: Option<String>,
+    /// Which implementation that is, as far as it is known.
+    pub(crate) peer: Peer,
     /// Lines the server sent before its identification.
     pub(crate) lines: usize,
     /// Exchange hash of the first exchange.
@@ -141,6 +144,7 @@ impl Transport {
             our_ident: ident::ours(&config.software, &config.comments).into_bytes(),
             peer_ident: Vec::new(),
             peer_ident_text: None,
+            peer: Peer::Unknown,
             lines: 0,
             session_id: None,
             host_key: None,
@@ -235,6 +239,7 @@ impl Transport {
                 self.recv.take(len);
                 let text = ident::printable(&line);
                 self.peer_ident = line;
+                self.peer = Peer::of(&text);
                 self.peer_ident_text = Some(text.clone());
                 self.phase = Phase::Packets;
                 self.events.push_back(Event::PeerIdentification(text));
@@ -244,7 +249,7 @@ impl Transport {
     }
 
     /// Ends the connection for a reason of ours: tells the peer, where that makes sense.
-    fn fail(&mut self, error: &TransportError) {
+    pub(crate) fn fail(&mut self, error: &TransportError) {
         if let (Some(reason), false) = (error.disconnect_reason(), matches!(self.phase, Phase::Ended)) {
             let text = match error {
                 // The number was decrypted with a key the peer may not have: it is nobody's business.
@@ -476,6 +481,18 @@ impl Transport {
         self.peer_ident_text.as_deref()
     }
 
+    /// Which implementation the peer is, as far as that is known; what it accepts is in
+    /// [`Peer::limits`]. Final after the first key exchange.
+    pub const fn peer(&self) -> Peer {
+        self.peer
+    }
+
+    /// True when a message of so many bytes can be sent to this peer.
+    pub fn can_send_message(&self, length: usize) -> bool {
+        let limit = self.peer.limits().sent_packet;
+        limit.is_none_or(|limit| self.send.packet_length(length) <= limit as usize)
+    }
+
     /// Value of an extension the peer announced in EXT_INFO; the last one counts.
     pub fn peer_extension(&self, name: &str) -> Option<&[u8]> {
         self.extensions.iter().rev().find(|(each, _)| each == name).map(|(_, value)| value.as_slice())
@@ -540,7 +557,9 @@ impl PacketSink for Transport {
     }
 
     fn payloads(&mut self, sizes: &mut [usize], fill: &mut dyn FnMut(&mut [IoSliceMut<'_>], &mut [usize])) {
-        if self.early.is_none() && self.can_send_bulk() && !self.deflater.when.applies(self.squeezing) {
+        let direct =
+            self.early.is_none() && self.can_send_bulk() && !self.deflater.when.applies(self.squeezing);
+        if direct && sizes.iter().all(|&size| self.can_send_message(size)) {
             self.send.push_many(sizes, fill);
             self.rekey_if_due();
         } else {

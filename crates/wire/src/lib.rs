@@ -15,6 +15,7 @@
 
 mod message;
 pub mod msg;
+pub mod peer;
 mod reader;
 mod shown;
 mod sink;

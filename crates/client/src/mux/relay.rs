@@ -4,6 +4,10 @@
 //! The client is the same user's process, but a mistake of its must not end the connection that others use: what the server
 //! would take amiss (another one's channel, data beyond a window, malformed messages) ends the client. Its bulk is read only while
 //! there is room in the output, in turn with everybody's; what the server sends it is bounded by the windows it has granted.
+//!
+//! The sizes of packets that the two ends announce are the one thing that is not passed on as it is. Each end
+//! decided by the peer it knows, which is this master; who the other one is neither of them knows, so both
+//! get what the RFCs oblige everybody to take.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
@@ -15,6 +19,7 @@ use lh_config::forward::{Endpoint, Forward};
 use lh_driver::{ChannelId, ControlCx, Interest, Interests, Ready, Source};
 use lh_wire::Message as _;
 use lh_wire::msg::{self, Rest, open_failure};
+use lh_wire::peer::STOCK_CHANNEL_PACKET;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 
@@ -73,6 +78,11 @@ struct State {
 
 /// What a client may not do.
 type Wrong = &'static str;
+
+/// The data per packet that one end may be told the other takes.
+fn crossing(announced: u32) -> u32 {
+    announced.min(STOCK_CHANNEL_PACKET)
+}
 
 impl Relay {
     /// Serves the client that has the other end of this line.
@@ -134,7 +144,7 @@ impl Relay {
         };
         state.channels.insert(id, Channel::new(Some(open.sender), None));
         self.0.master.0.state.borrow_mut().relayed.insert(id, self.clone());
-        let (window, max_packet, fields) = (open.window, open.max_packet, Rest(open.fields.0));
+        let (window, max_packet, fields) = (open.window, crossing(open.max_packet), Rest(open.fields.0));
         let passed = msg::ChannelOpen::new(open.kind, id.number(), window, max_packet, fields);
         cx.send_message(&passed.to_payload());
         Ok(())
@@ -151,7 +161,8 @@ impl Relay {
         if let Some(channel) = self.0.state.borrow_mut().channels.get_mut(&id) {
             channel.client = Some(accepted.sender);
         }
-        let (window, max_packet, fields) = (accepted.window, accepted.max_packet, Rest(accepted.fields.0));
+        let (window, max_packet, fields) =
+            (accepted.window, crossing(accepted.max_packet), Rest(accepted.fields.0));
         let passed = msg::ChannelOpenConfirmation::new(server, id.number(), window, max_packet, fields);
         cx.send_message(&passed.to_payload());
         Ok(())
@@ -160,6 +171,9 @@ impl Relay {
     /// A message about a channel that is open. Its recipient is the server's number already.
     fn of_channel(&self, number: u8, message: &[u8], cx: &mut ControlCx<'_>) -> Result<(), Wrong> {
         let (server, data) = frames::check(message).map_err(|_| "a malformed message")?;
+        if !cx.transport().can_send_message(message.len()) {
+            return Err("a message that is too long for the server");
+        }
         let id = self.by_server(server, |channel| channel.client.is_some())?;
         let mut state = self.0.state.borrow_mut();
         let Some(channel) = state.channels.get_mut(&id) else { return Ok(()) };
@@ -266,7 +280,7 @@ impl Relay {
         }
         let Some(asked) = cx.hand_over(id) else { return };
         let mut channel = Channel::new(None, Some(asked.remote_id));
-        (channel.window, channel.max_packet) = (asked.window.into(), asked.max_packet);
+        (channel.window, channel.max_packet) = (asked.window.into(), crossing(asked.max_packet));
         {
             let mut state = self.0.state.borrow_mut();
             state.channels.insert(id, channel);
@@ -274,7 +288,7 @@ impl Relay {
         }
         self.0.master.0.state.borrow_mut().relayed.insert(id, self.clone());
         // It answers to the server's own number.
-        let (server, window, max_packet) = (asked.remote_id, asked.window, asked.max_packet);
+        let (server, window, max_packet) = (asked.remote_id, asked.window, crossing(asked.max_packet));
         let open = msg::ChannelOpen::new(kind.as_bytes(), server, window, max_packet, Rest(fields));
         self.to_client(open.to_payload().into());
     }
@@ -284,14 +298,21 @@ impl Relay {
         let mut state = self.0.state.borrow_mut();
         let State { channels, theirs, .. } = &mut *state;
         let Some(channel) = channels.get_mut(&id) else { return };
-        let mut over = false;
+        let (mut over, mut changed) = (false, None);
         match message.first().copied().unwrap_or(0) {
             msg::ChannelOpenConfirmation::NUMBER if channel.server.is_none() => {
                 let Ok(accepted) = msg::ChannelOpenConfirmation::decode(message) else { return };
                 channel.server = Some(accepted.sender);
                 channel.window = accepted.window.into();
-                channel.max_packet = accepted.max_packet;
+                channel.max_packet = crossing(accepted.max_packet);
                 theirs.insert(accepted.sender, id);
+                if channel.max_packet != accepted.max_packet {
+                    let (max_packet, fields) = (channel.max_packet, accepted.fields);
+                    let (sender, window) = (accepted.sender, accepted.window);
+                    let passed =
+                        msg::ChannelOpenConfirmation::new(id.number(), sender, window, max_packet, fields);
+                    changed = Some(Bytes::from(passed.to_payload()));
+                }
                 if self.0.over.get() {
                     channel.close(cx);
                 }
@@ -313,7 +334,7 @@ impl Relay {
         let client = channel.client;
         drop(state);
         if let Some(client) = client {
-            self.to_client_as(client, message);
+            self.to_client_as(client, changed.as_ref().unwrap_or(message));
         }
         if over {
             self.free(id, cx);

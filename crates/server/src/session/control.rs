@@ -10,6 +10,7 @@ use lh_driver::{ChannelId, ChannelOptions, Control, ControlCx, ControlEvent};
 use lh_metrics::Sample;
 use lh_transport::Negotiated;
 use lh_wire::msg::{disconnect, open_failure};
+use lh_wire::peer::Peer;
 use lh_wire::{Reader, Writer};
 
 use super::channel::SessionChannel;
@@ -160,7 +161,7 @@ impl Serving {
 /// Our end's figures, for HPN-SSH's clients and our own. Theirs knows only the kernel's.
 fn metrics(cx: &mut ControlCx<'_>) -> Option<Vec<u8>> {
     let (sample, version) = Sample::of(cx, None);
-    let ours = cx.transport().peer_identification().is_some_and(lh_metrics::peer_is_longhaul);
+    let ours = cx.transport().peer() == Peer::Longhaul;
     if version.is_none() && !ours {
         return None;
     }

@@ -6,6 +6,7 @@ mod freezing;
 mod handshake;
 mod hostile;
 mod jobs;
+mod peers;
 mod rekeying;
 mod relayed;
 mod slabs;

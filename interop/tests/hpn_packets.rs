@@ -1,0 +1,300 @@
+//! HPN-SSH is right with packets of up to 32,896 bytes and no longer ones: what goes beyond its key stream
+//! arrives corrupted, with a tag that is right. `peers/hpn_packets.py` has its identification and its limits
+//! and fails where they are not kept, in both roles.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use lh_interop::carrier::{Carrier, Route, Way};
+use lh_interop::sharing::Running;
+use lh_interop::tunnel::eventually;
+use lh_interop::{Lab, Lhsshd, assert_same_file, find, make_blob, me, our, skip};
+use lh_wire::Message;
+use lh_wire::msg::{self, Rest};
+
+const PYTHON: &str = "/usr/bin/python3";
+const MIB: u64 = 1 << 20;
+/// Data in a channel packet, bytes.
+const MOST: u64 = 32 << 10;
+
+fn script() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("peers/hpn_packets.py")
+}
+
+fn has_asyncssh(test: &str, lab: &Lab) -> bool {
+    let there = lab.run(Path::new(PYTHON), &["-W", "ignore", "-c", "import asyncssh"]).code == 0;
+    if !there {
+        skip(test, "Debian's python3-asyncssh is not installed");
+    }
+    there
+}
+
+/// Nothing was too long, and packets as long as allowed have come.
+fn assert_limits_kept(lab: &Lab, what: &str) {
+    let failed = std::fs::read_to_string(lab.path("hpn.failed")).unwrap_or_default();
+    assert!(failed.is_empty(), "{what}: {failed}");
+    let largest: u64 = lab.read("hpn.largest").parse().unwrap();
+    assert_eq!(largest, MOST, "{what}");
+}
+
+/// The peer as a server; killed when dropped.
+struct HpnServer {
+    child: Child,
+    port: u16,
+}
+
+impl HpnServer {
+    fn start(lab: &Lab) -> Self {
+        let mut child = Command::new(PYTHON)
+            .args(["-W", "ignore"])
+            .arg(script())
+            .arg("server")
+            .arg(lab.dir())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let port = line.trim().parse().unwrap();
+        lab.know(port);
+        Self { child, port }
+    }
+}
+
+impl Drop for HpnServer {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Covers: wire direct-tcpip; wire forwarded-tcpip; wire direct-streamlocal@openssh.com; wire forwarded-streamlocal@openssh.com
+#[test]
+fn an_hpn_client_gets_and_sends_short_packets() {
+    let lab = Lab::new();
+    if !has_asyncssh("an_hpn_client_gets_and_sends_short_packets", &lab) {
+        return;
+    }
+    let server = Lhsshd::start(&lab, "");
+    // The second is known by the cipher that it offers.
+    for version in ["OpenSSH_10.2p1_hpn18.8.0", "OpenSSH_10.2p1"] {
+        let (script, port, user) = (script(), server.port_arg(), me());
+        let version = format!("HPN_VERSION={version}");
+        let words = [
+            &version,
+            PYTHON,
+            "-W",
+            "ignore",
+            script.to_str().unwrap(),
+            "client",
+            &lab.arg(""),
+            &port,
+            &user,
+        ];
+        let ran = lab.run(Path::new("/usr/bin/env"), &words).ok("the client");
+        assert!(ran.text().ends_with("done\n"), "{}", ran.text());
+        assert_limits_kept(&lab, &version);
+        std::fs::remove_file(lab.path("hpn.largest")).unwrap();
+    }
+}
+
+fn client(lab: &Lab, port: u16, words: &[&str]) -> Command {
+    let mut command = Command::new(our("lhssh"));
+    command.args(lab.client_options()).args(["-p", &port.to_string()]).args(words);
+    command.env("HOME", lab.path("home")).env_remove("SSH_AUTH_SOCK").current_dir(lab.dir());
+    command
+}
+
+/// How our client comes to its connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum How {
+    Alone,
+    /// By a master's descriptors.
+    Shared,
+    /// Speaking for its channels itself.
+    Proxy,
+}
+
+fn start_master(program: &Path, lab: &Lab, port: u16) -> Running {
+    let mut command = Command::new(program);
+    command.args(lab.client_options()).args(["-p", &port.to_string(), "-M", "-N", "-S", &lab.arg("ctl")]);
+    command.arg(format!("{}@127.0.0.1", me())).env("HOME", lab.path("home")).env_remove("SSH_AUTH_SOCK");
+    let running = Running(command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap());
+    eventually("the master can be joined", || UnixStream::connect(lab.path("ctl")).is_ok());
+    running
+}
+
+fn check_channel(lab: &Lab, port: u16, carrier: Carrier, way: Way, how: How) {
+    let what = format!("{carrier:?}, {way:?}, {how:?}");
+    println!("{what}");
+    let route = Route::new(lab, carrier, way);
+    let ctl = lab.arg("ctl");
+    let host = format!("{}@127.0.0.1", me());
+    let mut words: Vec<&str> = match how {
+        How::Alone => Vec::new(),
+        How::Shared => vec!["-S", &ctl],
+        How::Proxy => vec!["-S", &ctl, "-O", "proxy"],
+    };
+    words.extend(route.flags.iter().map(String::as_str));
+    if !route.is_program() {
+        words.push("-N");
+    }
+    words.push(&host);
+    words.extend(route.command.iter().map(String::as_str));
+    let mut command = client(lab, port, &words);
+    let child = if route.is_program() {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap()
+    } else {
+        command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap()
+    };
+    let (program, beside) =
+        if route.is_program() { (Some(child), None) } else { (None, Some(Running(child))) };
+    // Keys are renewed twice on the way.
+    let mut flow = route.flow(program);
+    flow.pass(3 * MIB);
+    drop(beside);
+    assert_limits_kept_by_sender(lab, &what, way);
+}
+
+/// Like [`assert_limits_kept`]; where data came to us only the first half counts.
+fn assert_limits_kept_by_sender(lab: &Lab, what: &str, way: Way) {
+    match way {
+        Way::Up => assert_limits_kept(lab, what),
+        Way::Down => assert!(!lab.path("hpn.failed").exists(), "{what}: {}", lab.read("hpn.failed")),
+    }
+    let _ = std::fs::remove_file(lab.path("hpn.largest"));
+}
+
+/// Covers: ssh -L; ssh -R; ssh -D; ssh -W; ssh -s; ssh -O proxy
+#[test]
+fn an_hpn_server_gets_and_sends_short_packets() {
+    let lab = Lab::new();
+    if !has_asyncssh("an_hpn_server_gets_and_sends_short_packets", &lab) {
+        return;
+    }
+    let server = HpnServer::start(&lab);
+    for carrier in Carrier::ALL {
+        for way in [Way::Up, Way::Down] {
+            check_channel(&lab, server.port, carrier, way, How::Alone);
+        }
+    }
+    let masters = [Some(our("lhssh")), find("ssh")];
+    for program in masters.into_iter().flatten() {
+        println!("master: {}", program.display());
+        let _ = std::fs::remove_file(lab.path("ctl"));
+        let _master = start_master(&program, &lab, server.port);
+        for way in [Way::Up, Way::Down] {
+            check_channel(&lab, server.port, Carrier::Command, way, How::Shared);
+            check_channel(&lab, server.port, Carrier::Command, way, How::Proxy);
+            check_channel(&lab, server.port, Carrier::Local, way, How::Proxy);
+            check_channel(&lab, server.port, Carrier::Remote, way, How::Proxy);
+        }
+    }
+}
+
+#[test]
+fn copies_with_an_hpn_server_have_short_packets() {
+    let lab = Lab::new();
+    if !has_asyncssh("copies_with_an_hpn_server_have_short_packets", &lab) {
+        return;
+    }
+    let server = HpnServer::start(&lab);
+    make_blob(&lab.path("blob"), 5_000_000);
+    let there = |name: &str| format!("{}@127.0.0.1:{}", me(), lab.arg(name));
+    let run = |program: &str, words: &[&str]| {
+        let mut args = lab.client_options();
+        args.extend(["-P".to_owned(), server.port.to_string()]);
+        args.extend(words.iter().map(|&word| word.to_owned()));
+        lab.run(&our(program), &args).ok(program)
+    };
+    run("lhscp", &["blob", &there("up")]);
+    run("lhscp", &[&there("up"), "down"]);
+    run("lhscp", &["-j", "2", "blob", &there("parts")]);
+    lab.write("batch", &format!("put blob {}\nget {} got\n", lab.arg("put"), lab.arg("put")));
+    run("lhsftp", &["-b", "batch", &format!("{}@127.0.0.1", me())]);
+    for name in ["up", "down", "parts", "put", "got"] {
+        assert_same_file(&lab.path("blob"), &lab.path(name));
+    }
+    assert_limits_kept(&lab, "copies");
+}
+
+/// A request that is longer than HPN-SSH's key stream would arrive as another command: it is not sent.
+#[test]
+fn a_command_too_long_for_hpn_is_refused() {
+    let lab = Lab::new();
+    if !has_asyncssh("a_command_too_long_for_hpn_is_refused", &lab) {
+        return;
+    }
+    let server = HpnServer::start(&lab);
+    let host = format!("{}@127.0.0.1", me());
+    let run = |length: usize| {
+        let command = format!(": {}; echo ran", "x".repeat(length));
+        let ran = client(&lab, server.port, &[&host, &command]).stdin(Stdio::null()).output().unwrap();
+        (ran.status.code(), String::from_utf8_lossy(&[ran.stdout, ran.stderr].concat()).into_owned())
+    };
+    assert_eq!(run(32_000), (Some(0), "ran\n".to_owned()));
+    let (code, said) = run(33_000);
+    assert!(code == Some(255) && said.contains("packets of up to 32896 bytes"), "{code:?} {said}");
+    assert!(!lab.path("hpn.failed").exists());
+}
+
+/// Messages to and from a master, each behind its length.
+struct MuxLine(UnixStream);
+
+impl MuxLine {
+    fn put(&mut self, body: &[u8]) {
+        let length = u32::try_from(body.len()).unwrap().to_be_bytes();
+        self.0.write_all(&[&length[..], body].concat()).unwrap();
+    }
+
+    /// Behind the byte that says that there is no padding.
+    fn put_packet<'a>(&mut self, message: &impl Message<'a>) {
+        self.put(&[vec![0], message.to_payload()].concat());
+    }
+
+    fn get(&mut self) -> Vec<u8> {
+        let mut length = [0; 4];
+        self.0.read_exact(&mut length).unwrap();
+        let mut body = vec![0; u32::from_be_bytes(length) as usize];
+        self.0.read_exact(&mut body).unwrap();
+        body
+    }
+}
+
+/// What a client in proxy mode and the server announce to each other passes a master of ours with packets
+/// that everybody takes: neither end knows the other.
+///
+/// Covers: ssh -O proxy; wire mux
+#[test]
+fn a_master_passes_on_short_packets_only() {
+    let lab = Lab::new();
+    let server = Lhsshd::start(&lab, "");
+    let _master = start_master(&our("lhssh"), &lab, server.port);
+    let mut line = MuxLine(UnixStream::connect(lab.path("ctl")).unwrap());
+    // Hello, version 4; then the request for proxy mode, with its number.
+    line.put(&[0, 0, 0, 1, 0, 0, 0, 4]);
+    line.put(&[0x10, 0, 0, 0x0F, 0, 0, 0, 9]);
+    assert_eq!(line.get()[..4], [0, 0, 0, 1], "hello");
+    assert_eq!(line.get()[..4], [0x80, 0, 0, 0x0F], "proxy mode");
+    // The master's server is Longhaul, which has 64 KiB for it; this client would take 128.
+    line.put_packet(&msg::ChannelOpen::new(b"session", 5, 1 << 20, 1 << 17, Rest(b"")));
+    let answer = line.get();
+    let accepted = msg::ChannelOpenConfirmation::decode(&answer[1..]).unwrap();
+    assert_eq!((accepted.recipient, u64::from(accepted.max_packet)), (5, MOST));
+    let command = b"head -c 500000 /dev/zero";
+    let mut fields = u32::try_from(command.len()).unwrap().to_be_bytes().to_vec();
+    fields.extend(command);
+    line.put_packet(&msg::ChannelRequest::new(accepted.sender, b"exec", false, Rest(&fields)));
+    let (mut came, mut largest) = (0, 0);
+    while came < 500_000 {
+        let body = line.get();
+        if let Ok(data) = msg::ChannelData::decode(&body[1..]) {
+            came += data.data.len();
+            largest = largest.max(data.data.len() as u64);
+        }
+    }
+    assert_eq!((came, largest), (500_000, MOST));
+}
