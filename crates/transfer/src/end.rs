@@ -143,12 +143,14 @@ pub(crate) enum Op<'a> {
     Stat(&'a [u8]),
     /// → `Opened`.
     OpenRead(&'a [u8]),
-    /// → `Opened`. Made with `mode` if it does not exist, never cut.
+    /// → `Opened`. Made with `mode` if it does not exist, never cut. A server is asked for a handle that reads, too.
     OpenWrite { path: &'a [u8], mode: u32 },
-    /// → `Opened`, for writing. Remote only.
+    /// The same, where reading is not allowed: some servers cut the file. Remote only.
+    OpenWriteOnly { path: &'a [u8], mode: u32 },
+    /// → `Opened`: what is there goes. Remote only.
+    OpenEmptied { path: &'a [u8], mode: u32 },
+    /// → `Opened`, for writing and reading. Remote only.
     OpenExisting(&'a [u8]),
-    /// The same, of a file that the server is to read back as well.
-    OpenGrowing(&'a [u8]),
     /// → `Info`; a symlink itself.
     Lstat(&'a [u8]),
     /// → `Info` of an open file.

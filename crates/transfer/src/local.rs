@@ -143,7 +143,8 @@ pub(crate) fn perform(op: Op<'_>) -> Outcome {
         Op::Close(Handle::LocalDir(_)) => Ok(Done::Ok),
         Op::Close(Handle::Remote(_)) | Op::ListMore(_) => Err(Errno::BADF.into()),
         Op::OpenExisting(_)
-        | Op::OpenGrowing(_)
+        | Op::OpenWriteOnly { .. }
+        | Op::OpenEmptied { .. }
         | Op::ExpandPath(_)
         | Op::PutFiles { .. }
         | Op::GetFiles { .. }

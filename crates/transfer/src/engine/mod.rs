@@ -9,6 +9,7 @@
 //! | [`files`] | one file from stat to close |
 //! | [`mod@place`] | the name under which a file grows, and its way to the final one |
 //! | [`check`] | is what is there already right, is what was written right |
+//! | [`proof`] | reading back what was written |
 //! | [`batch`] | small files by the hundred |
 //! | [`data`] | file bytes: which READ or WRITE goes next |
 //! | [`gauge`] | how much to ask a server for at a time |
@@ -17,6 +18,7 @@
 //! | [`names`] | symbolic links, and further names of a file |
 //! | [`lanes`] | further channels for large files |
 //! | [`connections`] | when a further connection is worth having |
+//! | [`same_handle`] | servers that give one handle to two open files |
 //! | [`progress`] | how far the copy is, and what it waits for |
 //! | [`short`] | how much to have in flight where the path is short |
 //! | [`mod@write`] | how a WRITE gets into the send buffer |
@@ -38,6 +40,8 @@ mod names;
 mod place;
 mod prepare;
 mod progress;
+mod proof;
+mod same_handle;
 mod short;
 mod write;
 
@@ -163,6 +167,8 @@ pub struct Engine {
     asked_for_more: bool,
     /// The target's server lets nobody rename: every file is written under its final name.
     renames_barred: bool,
+    /// That a server gives one handle to two files has been told.
+    told_same_handle: bool,
     next_file_id: u64,
     /// Bytes of all files that have been opened.
     bytes_found: u64,
@@ -243,6 +249,7 @@ impl Engine {
             lacks: Vec::new(),
             asked_for_more: false,
             renames_barred: false,
+            told_same_handle: false,
             next_file_id: 0,
             bytes_found: 0,
             summary: Summary::default(),
@@ -305,10 +312,7 @@ impl Engine {
             let Some(remote) = self.remote(side) else { return };
             match remote.poll() {
                 Ok(None) => return,
-                Ok(Some((token, outcome))) => {
-                    self.done.push_back((token, outcome));
-                    self.settle();
-                }
+                Ok(Some(came)) => self.take(side, came),
                 Err(reason) => return self.lost(side, &reason, now),
             }
         }

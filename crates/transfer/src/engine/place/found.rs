@@ -138,6 +138,7 @@ impl Engine {
     pub(super) fn keep_complete(&mut self, key: Key) {
         let Some(file) = self.files.get_mut(key) else { return };
         let size = file.size;
+        file.place.kept = true;
         file.resume_at(size);
         file.all_requested = true;
         self.close_file(key);

@@ -75,7 +75,7 @@ pub(crate) enum PlaceStep {
 pub(super) struct Place {
     /// Our name, and whether it is there (it is gone once the file is in its place).
     part: Option<Vec<u8>>,
-    there: bool,
+    pub(super) there: bool,
     tag: Option<Tag>,
     /// The plain file that is to be replaced.
     old: Option<Info>,
@@ -98,8 +98,12 @@ pub(super) struct Place {
     noted: u64,
     /// When the first question was asked, until it is answered.
     asked_at: Option<Instant>,
-    /// It has been read back.
+    /// It was found right, and is counted as such.
     pub(super) compared: bool,
+    /// It has been given its final name.
+    placed: bool,
+    /// It was in its place already.
+    kept: bool,
     /// It cannot be given its final name.
     barred: bool,
     /// What was written is not what was sent.
@@ -112,6 +116,21 @@ impl Place {
     /// The name under which bytes are now, while that is not the final one.
     pub(super) fn growing(&self) -> Option<&[u8]> {
         self.part.as_deref().filter(|_| self.there)
+    }
+
+    /// It has been given its final name.
+    pub(super) const fn is_placed(&self) -> bool {
+        self.placed
+    }
+
+    /// An earlier attempt had put it in its place, and nothing was written.
+    pub(super) const fn is_kept(&self) -> bool {
+        self.kept
+    }
+
+    /// What is there grew in an earlier attempt.
+    pub(super) const fn goes_on(&self) -> bool {
+        self.found.is_some() || self.adopted
     }
 
     /// The mode that a replaced file had.
@@ -150,7 +169,8 @@ impl Engine {
             return self.open_target(key);
         }
         // What is there under its final name is what is to be gone on with; of an upload that has been looked at already.
-        if self.options.resume && local::perform(Op::Lstat(&file.item.target)).is_ok() {
+        let goes_on = self.options.resume && !file.item.fresh;
+        if goes_on && local::perform(Op::Lstat(&file.item.target)).is_ok() {
             return self.open_target(key);
         }
         self.find_place_of_new(key);
