@@ -81,7 +81,8 @@ impl Handles {
     pub(crate) fn closing(&mut self, handle: &Handle, id: u32, token: &Token) {
         let Some(holders) = self.held.get_mut(handle) else { return };
         let open = |holder: &&mut Holder| holder.close.is_none();
-        let owned = holders.iter().position(|holder| holder.close.is_none() && holder.token.same_owner(token));
+        let owned =
+            holders.iter().position(|holder| holder.close.is_none() && holder.token.same_owner(token));
         let holder = match owned {
             Some(at) => holders.get_mut(at),
             None => holders.iter_mut().find(open),

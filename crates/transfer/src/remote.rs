@@ -467,8 +467,9 @@ impl Remote {
             }
             What::Opens => {
                 let path = self.handles.answered(id);
-                if let Ok(Done::Opened(Handle::Remote(handle), _) | Done::Listing(Some(Handle::Remote(handle)), _)) =
-                    &outcome
+                if let Ok(
+                    Done::Opened(Handle::Remote(handle), _) | Done::Listing(Some(Handle::Remote(handle)), _),
+                ) = &outcome
                 {
                     let holders = self.handles.given(handle, id, token, path);
                     if !holders.is_empty() {
@@ -521,7 +522,9 @@ fn open_of<'a>(op: &Op<'a>) -> Option<(&'a [u8], OpenFlags, Attrs)> {
     let both = OpenFlags::READ | OpenFlags::WRITE;
     Some(match *op {
         Op::OpenRead(path) => (path, OpenFlags::READ, Attrs::NONE),
-        Op::OpenWrite { path, mode } => (path, both | OpenFlags::CREAT, Attrs::with_permissions(mode & 0o777)),
+        Op::OpenWrite { path, mode } => {
+            (path, both | OpenFlags::CREAT, Attrs::with_permissions(mode & 0o777))
+        }
         Op::OpenWriteOnly { path, mode } => {
             (path, OpenFlags::WRITE | OpenFlags::CREAT, Attrs::with_permissions(mode & 0o777))
         }
@@ -536,6 +539,7 @@ fn open_of<'a>(op: &Op<'a>) -> Option<(&'a [u8], OpenFlags, Attrs)> {
                 AsFound::Fresh => OpenFlags::EXCL,
                 AsFound::Empty => OpenFlags::TRUNC,
                 AsFound::Kept => OpenFlags::default(),
+                AsFound::Adopted => return Some((path, both, Attrs::NONE)),
             };
             (path, both | OpenFlags::CREAT | found, Attrs::with_permissions(mode & 0o777))
         }

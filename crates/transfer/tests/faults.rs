@@ -58,7 +58,8 @@ fn attributes_refused_on_a_handle_are_set_by_path() {
             temp.file(format!("from/{n}"), 1_000 + 300_000 * n);
             temp.mode(format!("from/{n}"), 0o640);
         }
-        let faults = Faults::hook(|what, _, _| if what == "fsetstat" { Err(Errno::ACCESS.into()) } else { Ok(()) });
+        let faults =
+            Faults::hook(|what, _, _| if what == "fsetstat" { Err(Errno::ACCESS.into()) } else { Ok(()) });
         let mut setup = Setup { faults, ..stock(&[]) };
         let plan = plan(Direction::Upload, &temp.join("from"), &temp.join("to"));
         copy_with(plan, Options { atomic, ..whole_tree() }, temp.path(), &mut setup).well();

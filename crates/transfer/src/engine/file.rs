@@ -8,6 +8,7 @@ use lh_sftp::RunningSum;
 
 use crate::end::{Change, Fault, Handle};
 
+use super::Side;
 use super::check::{Check, CheckStep};
 use super::dirs::Item;
 use super::extras::Extras;
@@ -15,7 +16,6 @@ use super::holes::Holes;
 use super::lanes::{Plain, Stripe};
 use super::place::{Place, PlaceStep};
 use super::proof::Proof;
-use super::Side;
 
 /// Which question about a file an answer belongs to.
 #[derive(Debug, Clone, Copy)]

@@ -114,6 +114,10 @@ pub(crate) enum Token {
     Extra(extras::Whose, extras::ExtraStep),
     /// Whether the target's server lets anybody rename.
     Renames,
+    /// As whom the target's server works.
+    Us(place::OwnerStep),
+    /// Something of ours was to be removed.
+    Removed(Key),
     /// The answer does not matter.
     Nothing,
 }
@@ -167,6 +171,9 @@ pub struct Engine {
     asked_for_more: bool,
     /// The target's server lets nobody rename: every file is written under its final name.
     renames_barred: bool,
+    us: place::Us,
+    /// Files of ours that are being removed, by their paths.
+    removing: Table<Vec<u8>>,
     /// That a server gives one handle to two files has been told.
     told_same_handle: bool,
     next_file_id: u64,
@@ -249,6 +256,8 @@ impl Engine {
             lacks: Vec::new(),
             asked_for_more: false,
             renames_barred: false,
+            us: place::Us::default(),
+            removing: Table::new(),
             told_same_handle: false,
             next_file_id: 0,
             bytes_found: 0,
@@ -423,6 +432,7 @@ impl Engine {
             && self.dirs.len() == 0
             && self.batches.is_empty()
             && self.names.len() == 0
+            && self.removing.len() == 0
             && self.done.is_empty()
     }
 
@@ -460,6 +470,8 @@ impl Engine {
                 Token::Name(key, step) => self.name_answer(key, step, outcome),
                 Token::Extra(whose, step) => self.extra_answer(whose, step, outcome),
                 Token::Renames => self.renames_answer(&outcome),
+                Token::Us(step) => self.us_answer(step, outcome),
+                Token::Removed(key) => self.part_removed(key, &outcome),
                 Token::Nothing => {}
             }
         }

@@ -47,7 +47,8 @@ impl Engine {
         let (digests, names) = (self.can_digest(), self.proves_names());
         let always = self.options.verify == Verify::Always;
         let Some(file) = self.files.get_mut(key) else { return false };
-        if file.failed || file.proof.special || (file.kept > 0 && file.confirmed == 0 && file.place.is_kept()) {
+        if file.failed || file.proof.special || (file.kept > 0 && file.confirmed == 0 && file.place.is_kept())
+        {
             return false;
         }
         let growing = file.place.growing().is_some();

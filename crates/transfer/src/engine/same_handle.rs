@@ -25,7 +25,9 @@ impl Token {
     /// True when both are about one file or directory.
     pub(crate) fn same_owner(&self, other: &Self) -> bool {
         match (*self, *other) {
-            (Self::File(one, _), Self::File(other, _)) | (Self::Dir(one, _), Self::Dir(other, _)) => one == other,
+            (Self::File(one, _), Self::File(other, _)) | (Self::Dir(one, _), Self::Dir(other, _)) => {
+                one == other
+            }
             _ => false,
         }
     }

@@ -385,9 +385,7 @@ impl Engine {
                 }
             }
             Phase::Closing if quiet => {
-                if self.prove(key, Stage::Written)
-                    || self.settle_place(key)
-                    || self.prove(key, Stage::Named)
+                if self.prove(key, Stage::Written) || self.settle_place(key) || self.prove(key, Stage::Named)
                 {
                     return;
                 }

@@ -127,7 +127,7 @@ impl Engine {
             if let Some(journal) = &mut self.journal {
                 journal.forget(&part);
             }
-            self.start(Side::Target, Op::Remove(&part), Token::Nothing);
+            self.remove_part(part);
         }
     }
 

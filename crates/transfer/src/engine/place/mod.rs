@@ -12,16 +12,23 @@
 //! | module | what |
 //! |---|---|
 //! | [`found`] | what is there already: whether to go on with it |
+//! | [`owner`] | whether what is there is ours |
 //! | [`finish`] | the final name, and what the journal hears |
 //! | [`small`] | small files that came whole |
 
 mod finish;
 mod found;
+mod owner;
 mod small;
+
+pub(crate) use owner::OwnerStep;
+pub(super) use owner::Us;
 
 pub(super) use small::Habits;
 
 use std::time::Instant;
+
+use lh_crypto::{Random as _, SystemRandom};
 
 use crate::Event;
 use crate::end::{AsFound, Change, Done, Fault, FaultKind, Info, Kind, Op, Outcome};
@@ -85,8 +92,14 @@ pub(super) struct Place {
     part_unasked: bool,
     /// What is under our name: how long.
     found: Option<u64>,
+    /// Whose it is, where the end says so.
+    found_ids: Option<(u32, u32)>,
     /// There was something under our name.
     left_over: bool,
+    /// It was to be removed.
+    in_the_way: bool,
+    /// Our name is one that nothing else can know.
+    random: bool,
     /// What is under the final name is being compared, or gone on with: it may be our copy already.
     adopted: bool,
     /// It was not.
@@ -159,6 +172,13 @@ pub(super) fn part_name(target: &[u8], tag: &Tag) -> Vec<u8> {
     let behind = format!(".{}{SUFFIX}", journal::hex(&tag[..6]));
     let name = &name[..name.len().min(LONGEST_NAME - 1 - behind.len())];
     [folder.unwrap_or_default(), b".", name, behind.as_bytes()].concat()
+}
+
+/// A tag that nothing else can know.
+pub(super) fn random_tag() -> Tag {
+    let mut tag = Tag::default();
+    SystemRandom.fill(&mut tag);
+    tag
 }
 
 impl Engine {
@@ -249,12 +269,13 @@ impl Engine {
                     (PlaceStep::Target, Err(fault)) if fault.kind == FaultKind::NotFound => {}
                     (PlaceStep::Target, _) => file.place.unfit = true,
                     (_, Ok(Done::Info(info))) => match info.kind {
-                        Kind::File => {
+                        Kind::File if info.links.unwrap_or(1) < 2 => {
                             file.place.found = Some(info.size.unwrap_or(0));
+                            file.place.found_ids = info.ids;
                             file.place.left_over = true;
                         }
-                        // Somebody wants us to write elsewhere.
-                        _ => file.place.unfit = true,
+                        // Not made by us: out of the way.
+                        _ => file.place.left_over = true,
                     },
                     (_, _) => {}
                 }
@@ -285,8 +306,11 @@ impl Engine {
             PlaceStep::Rename | PlaceStep::RemoveOld | PlaceStep::RenameNew => {
                 self.rename_answer(key, step, outcome);
             }
-            // That it is still there says nothing new.
-            PlaceStep::Discard => {}
+            PlaceStep::Discard => {
+                if let Some(part) = file.place.part.clone() {
+                    self.tell_left(&part, &outcome);
+                }
+            }
         }
     }
 
@@ -326,7 +350,14 @@ impl Engine {
                 {
                     // Not to be written to by us any more: out of the way.
                     file.place.found = None;
+                    file.place.in_the_way = true;
                     self.start(Side::Target, Op::Remove(&part), Token::Nothing);
+                    return self.open_part(key, AsFound::Fresh);
+                }
+                if file.place.in_the_way && !std::mem::replace(&mut file.place.random, true) {
+                    // It cannot be removed: another name, which nothing can go on with later.
+                    file.place.tag = None;
+                    file.place.part = Some(part_name(&file.item.target, &random_tag()));
                     return self.open_part(key, AsFound::Fresh);
                 }
                 self.tell_in_place(key, &fault);
@@ -387,7 +418,7 @@ impl Engine {
             if let Some(journal) = &mut self.journal {
                 journal.forget(&part);
             }
-            self.start(Side::Target, Op::Remove(&part), Token::Nothing);
+            self.remove_part(part);
         }
         self.open_target(key);
     }
