@@ -151,6 +151,18 @@ impl Session {
         &self.limits
     }
 
+    /// Several requests may share a packet of the channel: the server is known to read them from a stream. Servers exist (the example of
+    /// libssh) that look at one message in each packet and wait for the next one.
+    pub fn takes_many_in_a_packet(&self) -> bool {
+        self.limits.max_packet > 0 || self.supports(extension::PUT_FILES)
+    }
+
+    /// How many of `bytes`, which begin with a request, belong to it.
+    pub fn first_message(bytes: &[u8]) -> usize {
+        let announced = bytes.first_chunk::<4>().map_or(0, |length| u32::from_be_bytes(*length) as usize);
+        announced.saturating_add(4).min(bytes.len())
+    }
+
     /// The server was seen to give a handle to one file that another one had: see [`Session::note_handles_given_twice`].
     pub const fn gives_handles_twice(&self) -> bool {
         self.gives_handles_twice

@@ -79,6 +79,8 @@ pub(crate) struct Remote {
     /// Requests that wait to be sent, in order; `sent` bytes of them are gone.
     queue: Vec<u8>,
     sent: usize,
+    /// Where the request ends that is half sent, in `queue`.
+    request_end: usize,
     /// Tokens by id: the first belongs to id `first_id`. Answers mostly come in order, so this stays short.
     pending: VecDeque<Option<Awaited>>,
     first_id: u32,
@@ -104,6 +106,7 @@ impl Remote {
             session: Session::new(),
             queue: Vec::new(),
             sent: 0,
+            request_end: 0,
             pending: VecDeque::new(),
             first_id: 0,
             ready: false,
@@ -397,13 +400,19 @@ impl Remote {
         if self.mid_message {
             return false;
         }
+        let many = self.session.takes_many_in_a_packet() || self.early();
         while self.sent < self.queue.len() {
-            let want = out.budget().min(self.queue.len() - self.sent);
+            if self.request_end <= self.sent {
+                self.request_end = self.sent + Session::first_message(&self.queue[self.sent..]);
+            }
+            let end = if many { self.queue.len() } else { self.request_end };
+            let want = out.budget().min(end - self.sent);
             let taken = if want == 0 { 0 } else { out.send(&self.queue[self.sent..self.sent + want]) };
             if taken == 0 {
                 // Keep the front from growing without bound while the window is shut.
                 if self.sent > 64 * 1024 {
                     self.queue.drain(..self.sent);
+                    self.request_end = self.request_end.saturating_sub(self.sent);
                     self.sent = 0;
                 }
                 return false;
@@ -411,7 +420,7 @@ impl Remote {
             self.sent += taken;
         }
         self.queue.clear();
-        self.sent = 0;
+        (self.sent, self.request_end) = (0, 0);
         true
     }
 
@@ -498,7 +507,7 @@ impl Remote {
     pub(crate) fn fail(&mut self, reason: &str) -> Vec<Token> {
         self.lost.get_or_insert_with(|| reason.to_owned());
         self.queue.clear();
-        self.sent = 0;
+        (self.sent, self.request_end) = (0, 0);
         self.mid_message = false;
         let awaited = self.pending.drain(..).flatten().map(|awaited| awaited.token);
         let closed = self.early_closes.drain(..).map(|(_, token, _)| token);
