@@ -103,6 +103,8 @@ pub struct Conversation {
     /// Requests that are not sent yet, from `sent` on.
     queue: Vec<u8>,
     sent: usize,
+    /// Of the request that is half sent.
+    request_left: usize,
     replies: VecDeque<Reply>,
     /// Where the session starts has been asked already.
     home: Option<u32>,
@@ -123,6 +125,7 @@ impl Conversation {
             fresh: Some(Instant::now()),
             queue,
             sent: 0,
+            request_left: 0,
             replies: VecDeque::new(),
             home: None,
             watch,
@@ -203,13 +206,25 @@ impl Conversation {
             job.advance(*side, out, now);
             return;
         }
+        let many = match &self.stage {
+            Stage::Calm(session) => session.takes_many_in_a_packet(),
+            // What stands behind the first words is for a server that takes it.
+            _ => true,
+        };
         while self.sent < self.queue.len() {
-            let want = out.budget().min(self.queue.len() - self.sent);
+            let rest = &self.queue[self.sent..];
+            let next = match (many, self.request_left) {
+                (true, _) => rest.len(),
+                (false, 0) => Session::first_message(rest),
+                (false, left) => left,
+            };
+            let want = out.budget().min(next);
             let taken = if want == 0 { 0 } else { out.send(&self.queue[self.sent..self.sent + want]) };
             if taken == 0 {
                 return;
             }
             self.sent += taken;
+            self.request_left = if many { 0 } else { next - taken };
         }
         self.queue.clear();
         self.sent = 0;

@@ -114,7 +114,7 @@ impl Shell {
         match remote.home() {
             Ok(home) => Ok(Self { remote, settings, directory: home.clone(), home }),
             Err(Fault::Lost) => Err(remote.loss().unwrap_or_default()),
-            Err(_) => Err("Need cwd".to_owned()),
+            Err(fault) => Err(format!("realpath .: {}\nNeed cwd", fault.text())),
         }
     }
 

@@ -76,6 +76,7 @@ pub struct Session {
     limits: Limits,
     next_id: u32,
     limits_ids: HashSet<u32>,
+    gives_handles_twice: bool,
     failed: Option<SessionError>,
 }
 
@@ -95,6 +96,7 @@ impl Session {
             limits: Limits::default(),
             next_id: 0,
             limits_ids: HashSet::new(),
+            gives_handles_twice: false,
             failed: None,
         }
     }
@@ -147,6 +149,28 @@ impl Session {
     /// What the server said its limits are; all 0 when it has not said.
     pub const fn limits(&self) -> &Limits {
         &self.limits
+    }
+
+    /// Several requests may share a packet of the channel: the server is known to read them from a stream. Servers exist (the example of
+    /// libssh) that look at one message in each packet and wait for the next one.
+    pub fn takes_many_in_a_packet(&self) -> bool {
+        self.limits.max_packet > 0 || self.supports(extension::PUT_FILES)
+    }
+
+    /// How many of `bytes`, which begin with a request, belong to it.
+    pub fn first_message(bytes: &[u8]) -> usize {
+        let announced = bytes.first_chunk::<4>().map_or(0, |length| u32::from_be_bytes(*length) as usize);
+        announced.saturating_add(4).min(bytes.len())
+    }
+
+    /// The server was seen to give a handle to one file that another one had: see [`Session::note_handles_given_twice`].
+    pub const fn gives_handles_twice(&self) -> bool {
+        self.gives_handles_twice
+    }
+
+    /// Remembers that only one file or directory may be open at a time, for all who use this session.
+    pub const fn note_handles_given_twice(&mut self) {
+        self.gives_handles_twice = true;
     }
 
     /// How many bytes to ask for in one READ: what the server serves whole, at most [`MAX_DATA`], and

@@ -143,18 +143,19 @@ pub(crate) enum Op<'a> {
     Stat(&'a [u8]),
     /// → `Opened`.
     OpenRead(&'a [u8]),
-    /// → `Opened`. Made with `mode` if it does not exist, never cut.
+    /// → `Opened`. Made with `mode` if it does not exist, never cut. A server is asked for a handle that reads, too.
     OpenWrite { path: &'a [u8], mode: u32 },
-    /// → `Opened`, for writing. Remote only.
+    /// The same, where reading is not allowed: some servers cut the file. Remote only.
+    OpenWriteOnly { path: &'a [u8], mode: u32 },
+    /// → `Opened`: what is there goes. Remote only.
+    OpenEmptied { path: &'a [u8], mode: u32 },
+    /// → `Opened`, for writing and reading. Remote only.
     OpenExisting(&'a [u8]),
-    /// The same, of a file that the server is to read back as well.
-    OpenGrowing(&'a [u8]),
     /// → `Info`; a symlink itself.
     Lstat(&'a [u8]),
     /// → `Info` of an open file.
     Fstat(&'a Handle),
-    /// → `Opened`, for writing and reading: the name under which a file grows. `Fresh`: it must not exist yet. `Empty`: what
-    /// is there goes. `Kept`: what is there stays.
+    /// → `Opened`, for writing and reading: the name under which a file grows.
     OpenPart { path: &'a [u8], mode: u32, as_found: AsFound },
     /// → `Ok`: `new` is replaced, in one step where the end can.
     Rename { old: &'a [u8], new: &'a [u8] },
@@ -214,9 +215,14 @@ pub(crate) enum Op<'a> {
 /// What to do with what is under a name already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AsFound {
+    /// It must not exist yet.
     Fresh,
+    /// What is there goes.
     Empty,
+    /// What is there stays. This end makes sure that it is ours; a server is asked about that before.
     Kept,
+    /// What is there stays, whose ever it is: it has the final name.
+    Adopted,
 }
 
 /// Bytes that [`Op::Digests`] makes one digest of.

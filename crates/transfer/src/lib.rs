@@ -24,6 +24,7 @@ mod end;
 mod engine;
 mod event;
 mod further;
+mod handles;
 pub mod journal;
 mod limiter;
 mod local;

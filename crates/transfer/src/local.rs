@@ -143,7 +143,8 @@ pub(crate) fn perform(op: Op<'_>) -> Outcome {
         Op::Close(Handle::LocalDir(_)) => Ok(Done::Ok),
         Op::Close(Handle::Remote(_)) | Op::ListMore(_) => Err(Errno::BADF.into()),
         Op::OpenExisting(_)
-        | Op::OpenGrowing(_)
+        | Op::OpenWriteOnly { .. }
+        | Op::OpenEmptied { .. }
         | Op::ExpandPath(_)
         | Op::PutFiles { .. }
         | Op::GetFiles { .. }
@@ -174,17 +175,42 @@ pub(crate) fn fault(error: std::io::Error) -> Fault {
     Errno::from_io_error(&error).map_or_else(|| Fault::other(error.to_string()), Fault::from)
 }
 
-/// The name under which a file grows: never through a symlink that somebody has put there.
+/// The name under which a file grows. What is there already is used only where nobody else can have put it there or has a way to it: a
+/// plain file of ours with no other name. Anything else goes, and the file is made anew.
 fn open_part(path: &[u8], mode: u32, as_found: AsFound) -> Outcome {
-    let mut flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NOCTTY | OFlags::CLOEXEC;
-    match as_found {
-        AsFound::Fresh => flags |= OFlags::EXCL,
-        AsFound::Empty => flags |= OFlags::TRUNC,
-        AsFound::Kept => {}
-    }
-    let fd = rustix::fs::open(path, flags, Mode::from_raw_mode(mode & 0o777 | 0o200))?;
+    // Not to hang on a pipe.
+    let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let make = || {
+        let mode = Mode::from_raw_mode(mode & 0o777 | 0o200);
+        rustix::fs::open(path, flags | OFlags::CREATE | OFlags::EXCL, mode)
+    };
+    let open = || rustix::fs::open(path, flags, Mode::empty());
+    let fd = match as_found {
+        AsFound::Fresh => make()?,
+        AsFound::Adopted => open()?,
+        AsFound::Empty | AsFound::Kept => match open() {
+            Ok(fd) if is_ours(&rustix::fs::fstat(&fd)?) => {
+                if as_found == AsFound::Empty {
+                    rustix::fs::ftruncate(&fd, 0)?;
+                }
+                fd
+            }
+            Err(Errno::NOENT) => make()?,
+            _ => {
+                rustix::fs::unlink(path)?;
+                make()?
+            }
+        },
+    };
     let info = info(&rustix::fs::fstat(&fd)?);
     Ok(Done::Opened(Handle::Local(Arc::new(fd)), Some(info)))
+}
+
+/// A plain file of this process's user, with one name.
+fn is_ours(stat: &rustix::fs::Stat) -> bool {
+    FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
+        && stat.st_uid == rustix::process::geteuid().as_raw()
+        && stat.st_nlink == 1
 }
 
 /// The extended attributes of an open file.
@@ -400,4 +426,54 @@ fn some_entries(dir: &mut rustix::fs::Dir) -> Result<Option<Vec<Entry>>, Fault> 
         entries.push(Entry { name: name.into(), info: Info { kind, ..Info::UNKNOWN } });
     }
     Ok((!entries.is_empty()).then_some(entries))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::ffi::OsStrExt as _;
+    use std::os::unix::fs::MetadataExt as _;
+
+    use super::*;
+
+    #[test]
+    fn parts_are_plain_files_with_one_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let (part, victim) = (dir.path().join(".x.lhpart"), dir.path().join("victim"));
+        let plant: [&dyn Fn(); 4] = [
+            &|| std::fs::hard_link(&victim, &part).unwrap(),
+            &|| std::os::unix::fs::symlink(&victim, &part).unwrap(),
+            &|| {
+                let mode = Mode::from_raw_mode(0o666);
+                rustix::fs::mknodat(CWD, &part, FileType::Fifo, mode, 0).unwrap();
+            },
+            &|| drop(std::os::unix::net::UnixListener::bind(&part).unwrap()),
+        ];
+        for plant in plant {
+            for as_found in [AsFound::Empty, AsFound::Kept] {
+                std::fs::write(&victim, b"as it was").unwrap();
+                let _ = std::fs::remove_file(&part);
+                plant();
+                let opened = open_part(part.as_os_str().as_bytes(), 0o600, as_found);
+                let Ok(Done::Opened(handle, Some(info))) = opened else { panic!("{opened:?}") };
+                write_all_at(&handle, 0, &[bytes::Bytes::from_static(b"new")]).unwrap();
+                assert_eq!((info.kind, info.size, info.links), (Kind::File, Some(0), Some(1)));
+                assert_eq!(std::fs::read(&victim).unwrap(), b"as it was");
+                assert_eq!(std::fs::metadata(&victim).unwrap().nlink(), 1);
+                assert_eq!(std::fs::read(&part).unwrap(), b"new");
+            }
+        }
+    }
+
+    #[test]
+    fn a_part_of_ours_is_kept_or_emptied_as_asked() {
+        let dir = tempfile::tempdir().unwrap();
+        let part = dir.path().join(".x.lhpart");
+        for (as_found, left) in [(AsFound::Kept, 5), (AsFound::Empty, 0)] {
+            std::fs::write(&part, b"begun").unwrap();
+            let opened = open_part(part.as_os_str().as_bytes(), 0o600, as_found);
+            let Ok(Done::Opened(_, Some(info))) = opened else { panic!("{opened:?}") };
+            assert_eq!(info.size, Some(left));
+        }
+        assert!(open_part(part.as_os_str().as_bytes(), 0o600, AsFound::Fresh).is_err());
+    }
 }

@@ -13,10 +13,50 @@ use lh_sftp::{
 
 use crate::end::{AsFound, DIGEST_BLOCK, Done, Entry, Fault, FaultKind, Got, Handle, Info, Op, Outcome};
 use crate::engine::Token;
+use crate::handles::{Handles, Holder};
 use crate::names::display_name;
 
 /// Whose answer is awaited, and what it is made of.
-type Awaited = (Token, Shape);
+#[derive(Debug, Clone, Copy)]
+struct Awaited {
+    token: Token,
+    shape: Shape,
+    what: What,
+}
+
+/// What a request does to handles.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum What {
+    Opens,
+    Closes,
+    Other,
+}
+
+/// What a server has said.
+#[derive(Debug)]
+pub(crate) enum Came {
+    /// The answer to an operation.
+    Answer(Token, Outcome),
+    /// What `opened` asked to open was given a handle that is open already. It is being closed again, and nothing else is opened while
+    /// something is open.
+    SameHandle { opened: Token, holders: Vec<Holder> },
+}
+
+/// A request to open something that waits until nothing is open.
+#[derive(Debug)]
+struct Waiting {
+    token: Token,
+    shape: Shape,
+    path: Vec<u8>,
+    how: How,
+}
+
+#[derive(Debug)]
+enum How {
+    File(OpenFlags, Attrs),
+    Dir,
+    Listing(Vec<u8>),
+}
 
 /// What an EXTENDED_REPLY holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,6 +79,8 @@ pub(crate) struct Remote {
     /// Requests that wait to be sent, in order; `sent` bytes of them are gone.
     queue: Vec<u8>,
     sent: usize,
+    /// Where the request ends that is half sent, in `queue`.
+    request_end: usize,
     /// Tokens by id: the first belongs to id `first_id`. Answers mostly come in order, so this stays short.
     pending: VecDeque<Option<Awaited>>,
     first_id: u32,
@@ -48,6 +90,14 @@ pub(crate) struct Remote {
     /// Part of a WRITE is sent; only its rest may follow.
     mid_message: bool,
     lost: Option<String>,
+    handles: Handles,
+    /// Answers to CLOSEs that came before those to OPENs that were sent earlier.
+    early_closes: VecDeque<(u32, Token, Outcome)>,
+    /// What is to be opened when nothing else is, on a server that gives one handle twice.
+    waiting: VecDeque<Waiting>,
+    /// The id of the last request that was answered, and whether all have been in the order of their requests.
+    last_answered: Option<u32>,
+    in_order: bool,
 }
 
 impl Remote {
@@ -56,12 +106,18 @@ impl Remote {
             session: Session::new(),
             queue: Vec::new(),
             sent: 0,
+            request_end: 0,
             pending: VecDeque::new(),
             first_id: 0,
             ready: false,
             early: false,
             mid_message: false,
             lost: None,
+            handles: Handles::default(),
+            early_closes: VecDeque::new(),
+            waiting: VecDeque::new(),
+            last_answered: None,
+            in_order: true,
         }
     }
 
@@ -82,7 +138,7 @@ impl Remote {
 
     /// True when nothing waits to be sent and no answer is awaited.
     pub(crate) fn quiet(&self) -> bool {
-        self.pending.is_empty() && self.queued() == 0 && !self.mid_message
+        self.pending.is_empty() && self.waiting.is_empty() && self.queued() == 0 && !self.mid_message
     }
 
     /// Says hello. Call once, when the channel is open. `early`: the server takes what stands behind that.
@@ -119,34 +175,25 @@ impl Remote {
         if let Some(reason) = &self.lost {
             return Some(Err(Fault { kind: FaultKind::Lost, text: reason.clone() }));
         }
+        let op = match self.wait_to_open(op, token) {
+            Some(op) => op,
+            None => return None,
+        };
         let mut shape = Shape::Plain;
         let mut encoded = Vec::new();
         let request = match &op {
             Op::Stat(path) => Request::Stat { path },
-            Op::OpenRead(path) => Request::Open { path, flags: OpenFlags::READ, attrs: Attrs::NONE },
-            Op::OpenWrite { path, mode } => Request::Open {
-                path,
-                flags: OpenFlags::WRITE | OpenFlags::CREAT,
-                attrs: Attrs::with_permissions(mode & 0o777),
-            },
-            Op::OpenExisting(path) => Request::Open { path, flags: OpenFlags::WRITE, attrs: Attrs::NONE },
-            Op::OpenGrowing(path) => {
-                Request::Open { path, flags: OpenFlags::READ | OpenFlags::WRITE, attrs: Attrs::NONE }
+            Op::OpenRead(_)
+            | Op::OpenWrite { .. }
+            | Op::OpenWriteOnly { .. }
+            | Op::OpenEmptied { .. }
+            | Op::OpenExisting(_)
+            | Op::OpenPart { .. } => {
+                let (path, flags, attrs) = open_of(&op)?;
+                Request::Open { path, flags, attrs }
             }
             Op::Lstat(path) => Request::Lstat { path },
             Op::Fstat(handle) => Request::Fstat { handle: remote(handle)? },
-            Op::OpenPart { path, mode, as_found } => Request::Open {
-                path,
-                flags: OpenFlags::READ
-                    | OpenFlags::WRITE
-                    | OpenFlags::CREAT
-                    | match as_found {
-                        AsFound::Fresh => OpenFlags::EXCL,
-                        AsFound::Empty => OpenFlags::TRUNC,
-                        AsFound::Kept => OpenFlags::default(),
-                    },
-                attrs: Attrs::with_permissions(mode & 0o777),
-            },
             Op::Rename { old, new } if self.session.supports(extension::POSIX_RENAME) => {
                 Request::PosixRename { old, new }
             }
@@ -225,8 +272,78 @@ impl Remote {
             }
         };
         let id = self.session.request(&request, &mut self.queue);
-        self.await_answer(id, token, shape);
+        let what = match (&request, &op) {
+            (Request::Open { path, .. }, _) => {
+                self.handles.opening(id, path.to_vec());
+                What::Opens
+            }
+            (Request::Opendir { .. } | Request::ListDir { .. }, _) => {
+                self.handles.opening(id, Vec::new());
+                What::Opens
+            }
+            (_, Op::Close(Handle::Remote(handle))) => {
+                self.handles.closing(handle, id, &token);
+                What::Closes
+            }
+            _ => What::Other,
+        };
+        self.await_answer(id, Awaited { token, shape, what });
         None
+    }
+
+    /// The server is a Longhaul server.
+    pub(crate) fn is_ours(&self) -> bool {
+        self.session.supports(extension::PUT_FILES)
+    }
+
+    /// One file or directory is open at a time.
+    pub(crate) const fn one_at_a_time(&self) -> bool {
+        self.session.gives_handles_twice()
+    }
+
+    /// From now on nothing is opened while something is open.
+    pub(crate) const fn open_one_at_a_time(&mut self) {
+        self.session.note_handles_given_twice();
+    }
+
+    /// True when every answer came in the order of the requests.
+    pub(crate) const fn in_order(&self) -> bool {
+        self.in_order
+    }
+
+    /// Keeps what is to be opened until nothing is open, where that is to be so; gives everything else back.
+    fn wait_to_open<'a>(&mut self, op: Op<'a>, token: Token) -> Option<Op<'a>> {
+        if !self.one_at_a_time() || (self.handles.is_empty() && self.waiting.is_empty()) {
+            return Some(op);
+        }
+        let (path, how, shape) = match op {
+            Op::List { path, pattern } if self.session.supports(extension::LIST_DIR) => {
+                (path, How::Listing(pattern.to_vec()), Shape::Listing)
+            }
+            Op::List { path, .. } => (path, How::Dir, Shape::Plain),
+            _ => match open_of(&op) {
+                Some((path, flags, attrs)) => (path, How::File(flags, attrs), Shape::Plain),
+                None => return Some(op),
+            },
+        };
+        self.waiting.push_back(Waiting { token, shape, path: path.to_vec(), how });
+        None
+    }
+
+    /// Opens what waits, when nothing is open.
+    fn open_waiting(&mut self) {
+        if !self.handles.is_empty() {
+            return;
+        }
+        let Some(Waiting { token, shape, path, how }) = self.waiting.pop_front() else { return };
+        let request = match &how {
+            How::File(flags, attrs) => Request::Open { path: &path, flags: *flags, attrs: *attrs },
+            How::Dir => Request::Opendir { path: &path },
+            How::Listing(pattern) => Request::ListDir { path: &path, pattern, flags: 0 },
+        };
+        let id = self.session.request(&request, &mut self.queue);
+        self.handles.opening(id, path);
+        self.await_answer(id, Awaited { token, shape, what: What::Opens });
     }
 
     /// The server tells and takes times as they are.
@@ -256,10 +373,10 @@ impl Remote {
 
     /// Remembers whose reply the one with this id will be.
     pub(crate) fn expect(&mut self, id: u32, token: Token) {
-        self.await_answer(id, token, Shape::Plain);
+        self.await_answer(id, Awaited { token, shape: Shape::Plain, what: What::Other });
     }
 
-    fn await_answer(&mut self, id: u32, token: Token, shape: Shape) {
+    fn await_answer(&mut self, id: u32, awaited: Awaited) {
         if self.pending.is_empty() {
             self.first_id = id;
         }
@@ -267,7 +384,7 @@ impl Remote {
         if place >= self.pending.len() {
             self.pending.resize(place + 1, None);
         }
-        self.pending[place] = Some((token, shape));
+        self.pending[place] = Some(awaited);
     }
 
     pub(crate) const fn mid_message(&self) -> bool {
@@ -283,13 +400,19 @@ impl Remote {
         if self.mid_message {
             return false;
         }
+        let many = self.session.takes_many_in_a_packet() || self.early();
         while self.sent < self.queue.len() {
-            let want = out.budget().min(self.queue.len() - self.sent);
+            if self.request_end <= self.sent {
+                self.request_end = self.sent + Session::first_message(&self.queue[self.sent..]);
+            }
+            let end = if many { self.queue.len() } else { self.request_end };
+            let want = out.budget().min(end - self.sent);
             let taken = if want == 0 { 0 } else { out.send(&self.queue[self.sent..self.sent + want]) };
             if taken == 0 {
                 // Keep the front from growing without bound while the window is shut.
                 if self.sent > 64 * 1024 {
                     self.queue.drain(..self.sent);
+                    self.request_end = self.request_end.saturating_sub(self.sent);
                     self.sent = 0;
                 }
                 return false;
@@ -297,7 +420,7 @@ impl Remote {
             self.sent += taken;
         }
         self.queue.clear();
-        self.sent = 0;
+        (self.sent, self.request_end) = (0, 0);
         true
     }
 
@@ -306,9 +429,12 @@ impl Remote {
         self.session.input(data);
     }
 
-    /// The next answer. An error is the end of this session.
-    pub(crate) fn poll(&mut self) -> Result<Option<(Token, Outcome)>, String> {
+    /// What the server says next. An error is the end of this session.
+    pub(crate) fn poll(&mut self) -> Result<Option<Came>, String> {
         loop {
+            if let Some(came) = self.next_early_close() {
+                return Ok(Some(came));
+            }
             match self.session.poll().map_err(|error| error.to_string())? {
                 None => return Ok(None),
                 // Answers come in order: the limits are known before a file is open, which is when they matter.
@@ -318,24 +444,74 @@ impl Remote {
                 }
                 Some(Incoming::Limits(_)) => {}
                 Some(Incoming::Reply(Reply { id, body })) => {
-                    let Some((token, shape)) = self.take(id) else {
+                    let Some(awaited) = self.take(id) else {
                         return Err(format!(
                             "ID mismatch: the SFTP server answered request {id}, which is not open"
                         ));
                     };
-                    return Ok(Some((token, outcome(body, shape))));
+                    if let Some(came) = self.came(id, awaited, body) {
+                        return Ok(Some(came));
+                    }
                 }
             }
         }
+    }
+
+    /// What an answer means; `None` when it is kept for later.
+    fn came(&mut self, id: u32, awaited: Awaited, body: ReplyBody) -> Option<Came> {
+        self.in_order &= self.last_answered.is_none_or(|last| id.wrapping_sub(last) as i32 > 0);
+        self.last_answered = Some(id);
+        let Awaited { token, shape, what } = awaited;
+        let outcome = outcome(body, shape);
+        match what {
+            What::Other => {}
+            What::Closes if self.handles.opening_before(id) => {
+                // What this handle was good for may be in doubt when they are answered.
+                self.early_closes.push_back((id, token, outcome));
+                return None;
+            }
+            What::Closes => {
+                self.handles.closed(id);
+                self.open_waiting();
+            }
+            What::Opens => {
+                let path = self.handles.answered(id);
+                if let Ok(
+                    Done::Opened(Handle::Remote(handle), _) | Done::Listing(Some(Handle::Remote(handle)), _),
+                ) = &outcome
+                {
+                    let holders = self.handles.given(handle, id, token, path);
+                    if !holders.is_empty() {
+                        self.open_one_at_a_time();
+                        let handle = Handle::Remote(handle.clone());
+                        self.perform(Op::Close(handle), Token::Nothing);
+                        return Some(Came::SameHandle { opened: token, holders });
+                    }
+                }
+                self.open_waiting();
+            }
+        }
+        Some(Came::Answer(token, outcome))
+    }
+
+    /// An answer to a CLOSE that had to wait for the answers to OPENs, and need not any more.
+    fn next_early_close(&mut self) -> Option<Came> {
+        let at = self.early_closes.iter().position(|(id, ..)| !self.handles.opening_before(*id))?;
+        let (id, token, outcome) = self.early_closes.remove(at)?;
+        self.handles.closed(id);
+        self.open_waiting();
+        Some(Came::Answer(token, outcome))
     }
 
     /// Ends the session and returns the tokens that will never be answered.
     pub(crate) fn fail(&mut self, reason: &str) -> Vec<Token> {
         self.lost.get_or_insert_with(|| reason.to_owned());
         self.queue.clear();
-        self.sent = 0;
+        (self.sent, self.request_end) = (0, 0);
         self.mid_message = false;
-        self.pending.drain(..).flatten().map(|(token, _)| token).collect()
+        let awaited = self.pending.drain(..).flatten().map(|awaited| awaited.token);
+        let closed = self.early_closes.drain(..).map(|(_, token, _)| token);
+        awaited.chain(closed).chain(self.waiting.drain(..).map(|waiting| waiting.token)).collect()
     }
 
     fn take(&mut self, id: u32) -> Option<Awaited> {
@@ -347,6 +523,37 @@ impl Remote {
         }
         awaited
     }
+}
+
+/// How a file is opened: its path, the flags, and what it is made with.
+fn open_of<'a>(op: &Op<'a>) -> Option<(&'a [u8], OpenFlags, Attrs)> {
+    // Without READ some servers cut what is there (Erlang/OTP's).
+    let both = OpenFlags::READ | OpenFlags::WRITE;
+    Some(match *op {
+        Op::OpenRead(path) => (path, OpenFlags::READ, Attrs::NONE),
+        Op::OpenWrite { path, mode } => {
+            (path, both | OpenFlags::CREAT, Attrs::with_permissions(mode & 0o777))
+        }
+        Op::OpenWriteOnly { path, mode } => {
+            (path, OpenFlags::WRITE | OpenFlags::CREAT, Attrs::with_permissions(mode & 0o777))
+        }
+        Op::OpenEmptied { path, mode } => {
+            // The servers that cut without READ do not cut with it, whatever they are told.
+            let flags = OpenFlags::WRITE | OpenFlags::CREAT | OpenFlags::TRUNC;
+            (path, flags, Attrs::with_permissions(mode & 0o777))
+        }
+        Op::OpenExisting(path) => (path, both, Attrs::NONE),
+        Op::OpenPart { path, mode, as_found } => {
+            let found = match as_found {
+                AsFound::Fresh => OpenFlags::EXCL,
+                AsFound::Empty => OpenFlags::TRUNC,
+                AsFound::Kept => OpenFlags::default(),
+                AsFound::Adopted => return Some((path, both, Attrs::NONE)),
+            };
+            (path, both | OpenFlags::CREAT | found, Attrs::with_permissions(mode & 0o777))
+        }
+        _ => return None,
+    })
 }
 
 fn remote(handle: &Handle) -> Option<&RemoteHandle> {

@@ -6,7 +6,7 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 
-use common::{Ended, Faults, Setup, TempTree, copy, copy_with, plan, same_tree, whole_tree};
+use common::{Ended, Faults, Setup, TempTree, copy, copy_with, plan, same_tree, stock, whole_tree};
 use lh_transfer::{Direction, Options};
 use rustix::io::Errno;
 
@@ -34,7 +34,6 @@ fn each_request_that_fails_names_its_file_and_spares_the_others() {
         (Direction::Download, "read", "bad", "read remote \"{from}/sub/bad\" : No space left on device"),
         (Direction::Upload, "open-write", "bad", "dest open \"{to}/sub/bad\": No space left on device"),
         (Direction::Upload, "write", "bad", "write remote \"{to}/sub/bad\": No space left on device"),
-        (Direction::Upload, "fsetstat", "bad", "remote fsetstat \"{to}/sub/bad\": No space left on device"),
         (Direction::Upload, "setstat", "to/sub", "remote setstat \"{to}/sub\": No space left on device"),
         (Direction::Relay, "open-read", "bad", "origin open \"{from}/sub/bad\": No space left on device"),
         (Direction::Relay, "write", "to/sub/bad", "write remote \"{to}/sub/bad\": No space left on device"),
@@ -47,6 +46,47 @@ fn each_request_that_fails_names_its_file_and_spares_the_others() {
         if matches!(operation, "read" | "write") {
             let left = fs::metadata(temp.join("to/sub/bad")).map_or(0, |meta| meta.len());
             assert!(left < 700_000, "{operation} failed, yet {left} bytes look like the whole file");
+        }
+    }
+}
+
+#[test]
+fn attributes_refused_on_a_handle_are_set_by_path() {
+    for atomic in [false, true] {
+        let temp = TempTree::new();
+        for n in 0..5 {
+            temp.file(format!("from/{n}"), 1_000 + 300_000 * n);
+            temp.mode(format!("from/{n}"), 0o640);
+        }
+        let faults =
+            Faults::hook(|what, _, _| if what == "fsetstat" { Err(Errno::ACCESS.into()) } else { Ok(()) });
+        let mut setup = Setup { faults, ..stock(&[]) };
+        let plan = plan(Direction::Upload, &temp.join("from"), &temp.join("to"));
+        copy_with(plan, Options { atomic, ..whole_tree() }, temp.path(), &mut setup).well();
+        same_tree(&temp.join("from"), &temp.join("to"), true);
+    }
+}
+
+#[test]
+fn a_server_that_sets_nothing_gets_all_files_and_is_told_of() {
+    for direction in [Direction::Upload, Direction::Relay] {
+        for (atomic, preserve) in [(false, true), (true, true), (true, false), (false, false)] {
+            let temp = TempTree::new();
+            for n in 0..41 {
+                temp.file(format!("from/{n}"), 1_000 + 10_000 * n);
+            }
+            let faults = Faults::hook(|what, path, _| {
+                let refused = what == "fsetstat" || (what == "setstat" && !path.ends_with(b"/to"));
+                if refused { Err(Errno::ACCESS.into()) } else { Ok(()) }
+            });
+            let mut setup = Setup { faults, ..stock(&[]) };
+            let plan = plan(direction, &temp.join("from"), &temp.join("to"));
+            let options = Options { atomic, preserve, ..whole_tree() };
+            let ended = copy_with(plan, options, temp.path(), &mut setup);
+            same_tree(&temp.join("from"), &temp.join("to"), false);
+            let told = ended.failures.iter().filter(|text| text.contains("remote fsetstat")).count();
+            assert_eq!(told, if preserve { 41 } else { 0 }, "{:?}", ended.failures);
+            assert_eq!(ended.summary.files, 41);
         }
     }
 }

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Ended, Faults, Setup, TempTree, copy_with, plan, same_tree, whole_tree};
+use common::{Ended, Faults, Setup, TempTree, copy_with, plan, same_tree, stock, whole_tree};
 use lh_transfer::{Direction, Options};
 
 /// A tree of `count` files of `size` bytes, `per_dir` in each directory.
@@ -188,4 +188,22 @@ fn a_server_with_few_handles_is_not_asked_for_more() {
         same_tree(&temp.join("from"), &target, true);
     }
     assert!(open.get() >= 600);
+}
+
+#[test]
+fn unknown_servers_get_one_message_in_a_packet() {
+    for direction in [Direction::Upload, Direction::Download, Direction::Relay] {
+        // A short window ends in the middle of messages; only INIT and VERSION are whole then.
+        for window in [2 << 20, 100_000] {
+            let temp = TempTree::new();
+            for n in 0..200 {
+                temp.file(format!("from/{n}"), 1_500 + 97 * n);
+            }
+            temp.file("from/large", 3_000_000);
+            let mut setup = Setup { one_per_packet: true, window, ..stock(&["limits@openssh.com"]) };
+            let plan = plan(direction, &temp.join("from"), &temp.join("to"));
+            copy_with(plan, whole_tree(), temp.path(), &mut setup).well();
+            same_tree(&temp.join("from"), &temp.join("to"), true);
+        }
+    }
 }

@@ -114,7 +114,12 @@ fn what_was_sent_on_a_dead_channel_goes_over_the_others() {
             let ended = upload(&temp, options, &mut setup).well();
             assert!(!ended.summary.lost);
             // Sums that are lost with it are made up for by digests.
-            assert_eq!(ended.summary.verified, if atomic { 2 } else { 0 });
+            assert_eq!(
+                ended.summary.verified,
+                if atomic { 2 } else { 0 },
+                "{verify:?} {round} {:?}",
+                ended.skipped
+            );
             same_tree(&temp.join("from"), &temp.join("to"), false);
         }
     }

@@ -83,7 +83,7 @@ impl Engine {
 
     /// Says what the user named when it is begun.
     pub(super) fn announce(&mut self, item: &Item) {
-        if self.options.announce && item.parent.is_none() && !item.again && !item.in_place {
+        if self.options.announce && item.parent.is_none() && !item.again && !item.in_place && !item.fresh {
             let (source, target) = (item.source.clone(), item.target.clone());
             self.events.push_back(crate::Event::Started { source, target });
         }

@@ -94,6 +94,8 @@ impl Engine {
             && !self.options.adopt_partial
             && !self.options.resume
             && !self.options.sync
+            // What is written in place is not compared by the other end.
+            && (self.options.atomic || self.options.verify != Verify::Always)
             && self.options.bits_per_second.is_none();
         let (name, kept) = match self.plan.direction {
             Direction::Upload => (extension::PUT_FILES, extension::PUT_KEPT),

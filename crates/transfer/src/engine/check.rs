@@ -6,14 +6,15 @@
 //! went down loses what it had not written. What somebody else has left ([`crate::Options::adopt_partial`]) is read back
 //! whole where there are no digests.
 //!
-//! **After**: both ends sum up what went by ([`lh_sftp::RunningSum`]), and the sums must agree before the file gets its name.
+//! **After**: both ends sum up what went by ([`lh_sftp::RunningSum`]), and the sums must agree before the file gets its name. Servers that
+//! cannot do that have it read back ([`super::proof`]), where that is asked for.
 
 use std::collections::VecDeque;
 
 use lh_sftp::{RunningSum, extension};
 use lh_wire::Reader;
 
-use crate::end::{Change, DIGEST_BLOCK, Done, Fault, Op, Outcome};
+use crate::end::{DIGEST_BLOCK, Done, Fault, Op, Outcome};
 use crate::options::Verify;
 use crate::table::Key;
 use crate::wording::Deed;
@@ -209,7 +210,7 @@ impl Engine {
         let Some(file) = self.files.get_mut(key) else { return };
         let Some(check) = file.check.take() else { return };
         if file.place.settled {
-            return self.read_back(key, !check.differs);
+            return self.proved(key, !check.differs);
         }
         let kept = match (check.mode, check.differs) {
             (_, false) => check.end,
@@ -222,56 +223,26 @@ impl Engine {
             return;
         }
         let Some(file) = self.files.get_mut(key) else { return };
-        if kept > 0 {
+        if kept == 0 && self.options.resume {
+            let text = format!(
+                "\"{}\" does not begin as its source does: all of it is copied",
+                crate::display_name(&file.item.target)
+            );
+            self.skip(text);
+        } else if kept > 0 && !self.options.resume {
             let (source, kept, size) = (file.item.source.clone(), kept, file.size);
             self.events.push_back(Event::Resumed { source, kept, size });
         }
         self.begin_data(key);
     }
 
-    /// All data are written: if they are to be compared at any price, and nobody has summed them up, they are read back
-    /// now. True while that is to be waited for.
-    pub(super) fn must_read_back(&mut self, key: Key) -> bool {
-        let digests = self.can_digest();
-        let Some(file) = self.files.get_mut(key) else { return false };
-        let by_digests = file.sum_lost && digests;
-        let wanted = (self.options.verify == Verify::Always || by_digests) && file.sum.is_none();
-        if !wanted || file.failed || file.place.compared || file.place.growing().is_none() {
-            return false;
-        }
-        if file.check.is_none() && file.writes == 0 {
-            let end = match self.plan.direction {
-                Direction::Upload => file.requested,
-                Direction::Download => file.prefix,
-                Direction::Relay => file.write_at,
-            };
-            if file.holes.left_out
-                && let Some(handle) = file.target.clone()
-            {
-                // A hole at its end is not there before it has its length.
-                let change = Change { size: Some(end), ..Change::default() };
-                self.start(Side::Target, Op::SetHandle { handle: &handle, change }, Token::Nothing);
-            }
-            let Some(file) = self.files.get_mut(key) else { return true };
-            let (mode, step) =
-                if by_digests { (Mode::Digests, DIGEST_RANGE) } else { (Mode::Samples, SAMPLE) };
-            let todo = Todo::All { next: 0, end, step };
-            file.check = Some(Check { mode, todo, asked: VecDeque::new(), good: 0, end, differs: false });
-            self.ask_ranges(key);
-        }
-        true
-    }
-
-    fn read_back(&mut self, key: Key, right: bool) {
-        if let Some(file) = self.files.get_mut(key) {
-            file.place.compared = true;
-        }
-        if right {
-            self.summary.verified += 1;
-        } else {
-            self.found_wrong(key);
-        }
-        self.move_on(key);
+    /// Compares the first `end` bytes of both ends, which are open: all of them, or samples.
+    pub(super) fn compare(&mut self, key: Key, end: u64, whole: bool, by_digests: bool) {
+        let Some(file) = self.files.get_mut(key) else { return };
+        let (mode, step) = if by_digests { (Mode::Digests, DIGEST_RANGE) } else { (Mode::Samples, SAMPLE) };
+        let todo = if whole { Todo::All { next: 0, end, step } } else { Todo::Some(samples(end)) };
+        file.check = Some(Check { mode, todo, asked: VecDeque::new(), good: 0, end, differs: false });
+        self.ask_ranges(key);
     }
 
     /// From here on both ends sum up what goes by.
@@ -323,7 +294,10 @@ impl Engine {
             parts
         });
         match theirs {
-            Some(theirs) if theirs == ours => self.summary.verified += 1,
+            Some(theirs) if theirs == ours => {
+                file.place.compared = true;
+                self.summary.verified += 1;
+            }
             Some(_) => self.found_wrong(key),
             None => {
                 let fault = match outcome {
@@ -336,12 +310,15 @@ impl Engine {
     }
 
     /// The target does not hold what the source does. The first time it is thrown away and copied again.
-    fn found_wrong(&mut self, key: Key) {
+    pub(super) fn found_wrong(&mut self, key: Key) {
         let Some(file) = self.files.get_mut(key) else { return };
         file.place.corrupt = true;
         if file.item.again {
-            let fault =
-                Fault::other("what was written is not what was sent, twice; nothing was put in its place");
+            let why = match file.place.growing() {
+                Some(_) => "what was written is not what was sent, twice; nothing was put in its place",
+                None => "what was written is not what was sent, twice",
+            };
+            let fault = Fault::other(why);
             return self.file_failed(key, Deed::VerifyTarget, &fault);
         }
         file.failed = true;

@@ -6,14 +6,16 @@ use std::time::Instant;
 use bytes::Bytes;
 use lh_sftp::RunningSum;
 
-use crate::end::{Fault, Handle};
+use crate::end::{Change, Fault, Handle};
 
+use super::Side;
 use super::check::{Check, CheckStep};
 use super::dirs::Item;
 use super::extras::Extras;
 use super::holes::Holes;
 use super::lanes::{Plain, Stripe};
 use super::place::{Place, PlaceStep};
+use super::proof::Proof;
 
 /// Which question about a file an answer belongs to.
 #[derive(Debug, Clone, Copy)]
@@ -41,8 +43,17 @@ pub(crate) enum FileStep {
         len: u32,
     },
     Attributes,
-    /// The server does not let us set the size: perhaps it is right.
+    /// The same by its path: the server does not take them on the handle.
+    AttributesByPath,
+    /// Nor so: perhaps the size is right.
     SizeCheck,
+    /// What was there before may have been longer; `tried`: it was told to be cut once more.
+    SizeAfter {
+        tried: bool,
+    },
+    Cut,
+    /// Opening an end to read it back.
+    Proof(Side),
     Sync,
     /// Where its holes are.
     Ranges,
@@ -114,9 +125,23 @@ pub(super) struct File {
     pub(super) in_sending: bool,
     pub(super) in_writing: bool,
     pub(super) failed: bool,
+    /// A handle of it was another file's, too: nothing more goes through it.
+    pub(super) tainted: bool,
+    /// It is to be copied again from the start for that, without a word.
+    pub(super) undone: bool,
+    /// The server left a longer tail: it is to be copied again into an empty file.
+    pub(super) too_long: bool,
     pub(super) repaired: bool,
-    /// Why the size could not be set, while it is being looked at, and what it is to be.
-    pub(super) uncut: Option<(Fault, u64)>,
+    /// What was set when it was closed.
+    pub(super) change: Change,
+    /// Why attributes could not be set, and which.
+    pub(super) refused: Option<(Fault, Change)>,
+    /// What is told of a copy that has its place but not all of its attributes.
+    pub(super) flaw: Option<String>,
+    /// It could not be opened for reading and writing: only for writing, then.
+    pub(super) write_only: bool,
+    /// Reading it back.
+    pub(super) proof: Proof,
     /// Counted in `Flow::ahead`.
     pub(super) ahead: u64,
     pub(super) started: Instant,
@@ -137,6 +162,7 @@ pub(super) struct File {
 
 impl File {
     pub(super) fn new(id: u64, item: Item, now: Instant) -> Self {
+        let leads = item.leads;
         Self {
             id,
             item,
@@ -163,12 +189,19 @@ impl File {
             write_at: 0,
             holes: Holes::default(),
             extras: Extras::default(),
-            leads: false,
+            leads,
             in_sending: false,
             in_writing: false,
             failed: false,
+            tainted: false,
+            undone: false,
+            too_long: false,
             repaired: false,
-            uncut: None,
+            change: Change::default(),
+            refused: None,
+            flaw: None,
+            write_only: false,
+            proof: Proof::default(),
             ahead: 0,
             started: now,
             plain: Plain::default(),

@@ -9,6 +9,7 @@
 //! | [`files`] | one file from stat to close |
 //! | [`mod@place`] | the name under which a file grows, and its way to the final one |
 //! | [`check`] | is what is there already right, is what was written right |
+//! | [`proof`] | reading back what was written |
 //! | [`batch`] | small files by the hundred |
 //! | [`data`] | file bytes: which READ or WRITE goes next |
 //! | [`gauge`] | how much to ask a server for at a time |
@@ -17,6 +18,7 @@
 //! | [`names`] | symbolic links, and further names of a file |
 //! | [`lanes`] | further channels for large files |
 //! | [`connections`] | when a further connection is worth having |
+//! | [`same_handle`] | servers that give one handle to two open files |
 //! | [`progress`] | how far the copy is, and what it waits for |
 //! | [`short`] | how much to have in flight where the path is short |
 //! | [`mod@write`] | how a WRITE gets into the send buffer |
@@ -38,6 +40,8 @@ mod names;
 mod place;
 mod prepare;
 mod progress;
+mod proof;
+mod same_handle;
 mod short;
 mod write;
 
@@ -110,6 +114,10 @@ pub(crate) enum Token {
     Extra(extras::Whose, extras::ExtraStep),
     /// Whether the target's server lets anybody rename.
     Renames,
+    /// As whom the target's server works.
+    Us(place::OwnerStep),
+    /// Something of ours was to be removed.
+    Removed(Key),
     /// The answer does not matter.
     Nothing,
 }
@@ -163,6 +171,11 @@ pub struct Engine {
     asked_for_more: bool,
     /// The target's server lets nobody rename: every file is written under its final name.
     renames_barred: bool,
+    us: place::Us,
+    /// Files of ours that are being removed, by their paths.
+    removing: Table<Vec<u8>>,
+    /// That a server gives one handle to two files has been told.
+    told_same_handle: bool,
     next_file_id: u64,
     /// Bytes of all files that have been opened.
     bytes_found: u64,
@@ -243,6 +256,9 @@ impl Engine {
             lacks: Vec::new(),
             asked_for_more: false,
             renames_barred: false,
+            us: place::Us::default(),
+            removing: Table::new(),
+            told_same_handle: false,
             next_file_id: 0,
             bytes_found: 0,
             summary: Summary::default(),
@@ -305,10 +321,7 @@ impl Engine {
             let Some(remote) = self.remote(side) else { return };
             match remote.poll() {
                 Ok(None) => return,
-                Ok(Some((token, outcome))) => {
-                    self.done.push_back((token, outcome));
-                    self.settle();
-                }
+                Ok(Some(came)) => self.take(side, came),
                 Err(reason) => return self.lost(side, &reason, now),
             }
         }
@@ -419,6 +432,7 @@ impl Engine {
             && self.dirs.len() == 0
             && self.batches.is_empty()
             && self.names.len() == 0
+            && self.removing.len() == 0
             && self.done.is_empty()
     }
 
@@ -456,6 +470,8 @@ impl Engine {
                 Token::Name(key, step) => self.name_answer(key, step, outcome),
                 Token::Extra(whose, step) => self.extra_answer(whose, step, outcome),
                 Token::Renames => self.renames_answer(&outcome),
+                Token::Us(step) => self.us_answer(step, outcome),
+                Token::Removed(key) => self.part_removed(key, &outcome),
                 Token::Nothing => {}
             }
         }

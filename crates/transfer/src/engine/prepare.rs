@@ -32,7 +32,8 @@ pub(crate) enum PrepareStep {
     /// Whether there is something below the target that a source would replace.
     BelowTarget(usize),
     GlobOpen(Key),
-    GlobList(Key),
+    /// Of the listing that was begun so often before.
+    GlobList(Key, u8),
     GlobStat(Key),
 }
 
@@ -254,7 +255,7 @@ impl Engine {
             PrepareStep::SourceList(at) => self.source_list(at, outcome),
             PrepareStep::BelowTarget(at) => self.below_target(at, &outcome),
             PrepareStep::GlobOpen(key) => self.glob_opened(key, outcome),
-            PrepareStep::GlobList(key) => self.glob_listed(key, outcome),
+            PrepareStep::GlobList(key, round) => self.glob_listed(key, round, outcome),
             PrepareStep::GlobStat(key) => {
                 if let Some(task) = self.prepare.globs.remove(key) {
                     if let Ok(Done::Info(info)) = outcome {

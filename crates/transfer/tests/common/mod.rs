@@ -34,6 +34,8 @@ pub struct Setup {
     pub faults: Faults,
     /// The server is of another make: it has none of our extensions.
     pub stock: bool,
+    /// The server looks at one message in each packet.
+    pub one_per_packet: bool,
     /// The server takes what stands behind the first words.
     pub early: bool,
     /// Files and directories the server keeps open at a time.
@@ -57,6 +59,7 @@ impl Default for Setup {
             kill_after: None,
             faults: Faults::default(),
             stock: false,
+            one_per_packet: false,
             early: false,
             max_handles: None,
             rtt: Duration::ZERO,
@@ -115,6 +118,21 @@ struct Pipe {
     bytes: Vec<u8>,
     window: usize,
     piece: usize,
+    one_per_packet: bool,
+    /// Of the message that is half sent.
+    left: usize,
+}
+
+impl Pipe {
+    /// What is sent in one go shares packets.
+    fn look(&mut self, data: &[u8]) {
+        if self.left == 0 && !data.is_empty() {
+            let length = data.first_chunk::<4>().expect("a length is not cut");
+            self.left = 4 + u32::from_be_bytes(*length) as usize;
+        }
+        assert!(data.len() <= self.left, "two messages share a packet");
+        self.left -= data.len();
+    }
 }
 
 impl Output for Pipe {
@@ -128,6 +146,9 @@ impl Output for Pipe {
 
     fn send(&mut self, data: &[u8]) -> usize {
         let taken = data.len().min(self.budget());
+        if self.one_per_packet {
+            self.look(&data[..taken]);
+        }
         self.bytes.extend_from_slice(&data[..taken]);
         taken
     }
@@ -139,6 +160,9 @@ impl Output for Pipe {
         let mut slices: Vec<_> = buffers.iter_mut().map(|buffer| IoSliceMut::new(buffer)).collect();
         let used = fill(&mut slices);
         let flat = buffers.concat();
+        if self.one_per_packet {
+            self.look(&flat[..used]);
+        }
         self.bytes.extend_from_slice(&flat[..used]);
         used
     }
@@ -154,7 +178,13 @@ impl End {
             side,
             lane,
             server: Server::new(Box::new(fs), Box::new(SystemFiles::new()), Box::new(NoLog), options),
-            to_server: Pipe { bytes: Vec::new(), window: setup.window, piece: setup.piece },
+            to_server: Pipe {
+                bytes: Vec::new(),
+                window: setup.window,
+                piece: setup.piece,
+                one_per_packet: setup.one_per_packet,
+                left: 0,
+            },
             replies: VecDeque::new(),
             partial: Vec::new(),
             cut: false,

@@ -1,5 +1,8 @@
 //! What is in a directory: listed a part at a time, sorted into files and folders.
 
+use std::collections::HashSet;
+use std::hash::{BuildHasher as _, RandomState};
+
 use crate::end::{Done, Entry, Fault, FaultKind, Kind, Op, Outcome};
 use crate::names::{display_name, is_safe_name, join};
 use crate::table::Key;
@@ -9,7 +12,66 @@ use super::super::prepare::fault_of;
 use super::super::{Engine, Side, Token};
 use super::{DirStep, ENTRIES_HELD};
 
+/// What has been listed of a directory, by hashes of names: its listing may have to be begun again, where its handle turns out to be that of
+/// another file, too.
+#[derive(Debug, Default)]
+pub(in crate::engine) struct Seen {
+    hashes: Vec<u64>,
+    /// Of the listings before this one.
+    before: HashSet<u64>,
+    hasher: RandomState,
+    round: u8,
+}
+
+impl Seen {
+    /// How often it was begun again.
+    pub(in crate::engine) const fn round(&self) -> u8 {
+        self.round
+    }
+
+    /// Notes a name; false where it was listed before.
+    pub(in crate::engine) fn is_new(&mut self, name: &[u8]) -> bool {
+        let hash = self.hasher.hash_one(name);
+        if self.before.contains(&hash) {
+            return false;
+        }
+        self.hashes.push(hash);
+        true
+    }
+
+    /// The listing is begun again.
+    pub(in crate::engine) fn begin_again(&mut self) {
+        self.before.extend(self.hashes.drain(..));
+        self.round = self.round.wrapping_add(1);
+    }
+
+    /// Everything was listed.
+    fn forget(&mut self) {
+        (self.hashes, self.before) = (Vec::new(), HashSet::new());
+    }
+}
+
 impl Engine {
+    /// The directory's handle is another file's, too: what it lists from now on may be another directory's.
+    pub(in crate::engine) fn list_again(&mut self, key: Key) {
+        let Some(dir) = self.dirs.get_mut(key) else { return };
+        let Some(handle) = dir.handle.take() else { return };
+        let path = dir.item.source.clone();
+        let listed = dir.listed;
+        dir.lists_in_flight = 0;
+        dir.seen.begin_again();
+        self.start(Side::Source, Op::Close(handle), Token::Nothing);
+        if listed {
+            return self.dir_closed(key);
+        }
+        if let Some(dir) = self.dirs.get_mut(key) {
+            dir.asked();
+        }
+        self.waiting.lists += 1;
+        let list = Op::List { path: &path, pattern: b"" };
+        self.start(Side::Source, list, Token::Dir(key, DirStep::List));
+    }
+
     pub(super) fn list_begun(&mut self, key: Key, outcome: Outcome) {
         let Some(dir) = self.dirs.get_mut(key) else { return };
         match outcome {
@@ -50,6 +112,7 @@ impl Engine {
     }
 
     pub(super) fn absorb(&mut self, key: Key, entries: Vec<Entry>) {
+        let of_others = self.source.as_ref().is_some_and(|source| !source.is_ours());
         let Some(dir) = self.dirs.get_mut(key) else { return };
         if dir.failed {
             return;
@@ -59,6 +122,9 @@ impl Engine {
         let (files, subdirs) = (dir.files.len(), dir.subdirs.len());
         for entry in entries {
             if *entry.name == *b"." || *entry.name == *b".." {
+                continue;
+            }
+            if of_others && !dir.seen.is_new(&entry.name) {
                 continue;
             }
             if !is_safe_name(&entry.name) {
@@ -96,6 +162,7 @@ impl Engine {
         let Some(dir) = self.dirs.get_mut(key) else { return };
         let Some(handle) = dir.handle.clone() else { return };
         if dir.listed {
+            dir.seen.forget();
             if dir.lists_in_flight == 0 {
                 dir.handle = None;
                 self.dir_closed(key);
@@ -103,15 +170,18 @@ impl Engine {
             }
             return;
         }
-        let few = dir.waiting() == 0 || self.waiting.files + self.waiting.subdirs < ENTRIES_HELD;
+        // Where one is open at a time, what waits is opened when this one is closed.
+        let alone = self.source.as_ref().is_some_and(|source| source.one_at_a_time());
+        let few = alone || dir.waiting() == 0 || self.waiting.files + self.waiting.subdirs < ENTRIES_HELD;
         // A local answer comes at once: one is as good as many.
         let allowed = if self.source.is_some() { dir.lists_allowed } else { 1 };
+        let round = dir.seen.round();
         let more = if few { allowed.saturating_sub(dir.lists_in_flight) } else { 0 };
         dir.lists_in_flight += more;
         self.waiting.lists += more;
         dir.outstanding += more;
         for _ in 0..more {
-            self.start(Side::Source, Op::ListMore(&handle), Token::Dir(key, DirStep::ListMore));
+            self.start(Side::Source, Op::ListMore(&handle), Token::Dir(key, DirStep::ListMore(round)));
         }
     }
 }

@@ -2,6 +2,8 @@
 
 mod listing;
 
+pub(super) use listing::Seen;
+
 use std::collections::VecDeque;
 
 use crate::Direction;
@@ -34,7 +36,8 @@ pub(crate) enum DirStep {
     /// Making it failed: is there one already?
     Check,
     List,
-    ListMore,
+    /// Of the listing that was begun so often before.
+    ListMore(u8),
     Finish,
 }
 
@@ -54,11 +57,32 @@ pub(crate) struct Item {
     pub(super) in_place: bool,
     /// Not in a batch: one that it was in may still be worked on.
     pub(super) alone: bool,
+    /// What is there of it is not gone on with: it may be wrong.
+    pub(super) fresh: bool,
+    /// What is there goes when it is opened: the server did not cut what is longer than the copy, or something else was written to it.
+    pub(super) emptied: bool,
+    /// How often it was begun again because its handle was another file's, too.
+    pub(super) redone: u8,
+    /// Other names of it wait for its copy.
+    pub(super) leads: bool,
 }
 
 impl Item {
     pub(super) fn top(source: Vec<u8>, target: Vec<u8>, info: Info) -> Self {
-        Self { source, target, info, parent: None, linked: true, again: false, in_place: false, alone: false }
+        Self {
+            source,
+            target,
+            info,
+            parent: None,
+            linked: true,
+            again: false,
+            in_place: false,
+            alone: false,
+            fresh: false,
+            emptied: false,
+            redone: 0,
+            leads: false,
+        }
     }
 }
 
@@ -89,6 +113,8 @@ pub(super) struct Dir {
     listed: bool,
     lists_in_flight: u32,
     lists_allowed: u32,
+    /// What was listed of another make of server, until all is.
+    seen: Seen,
     /// Answers awaited, listing included.
     outstanding: u32,
     files: VecDeque<Entry>,
@@ -243,14 +269,9 @@ impl Engine {
 
     fn child(&mut self, key: Key, entry: Entry) -> Item {
         let mut item = Item {
-            source: Vec::new(),
-            target: Vec::new(),
-            info: entry.info,
             parent: Some(key),
             linked: entry.info.kind != Kind::Dir,
-            again: false,
-            in_place: false,
-            alone: false,
+            ..Item::top(Vec::new(), Vec::new(), entry.info)
         };
         if let Some(dir) = self.dirs.get_mut(key) {
             dir.children += 1;
@@ -289,6 +310,7 @@ impl Engine {
             listed: false,
             lists_in_flight: 0,
             lists_allowed: 2,
+            seen: Seen::default(),
             outstanding: 2,
             files: VecDeque::new(),
             subdirs: VecDeque::new(),
@@ -379,7 +401,8 @@ impl Engine {
                 self.waiting.lists -= 1;
                 self.list_begun(key, outcome);
             }
-            DirStep::ListMore => {
+            DirStep::ListMore(round) if round != dir.seen.round() => self.waiting.lists -= 1,
+            DirStep::ListMore(_) => {
                 dir.lists_in_flight -= 1;
                 self.waiting.lists -= 1;
                 dir.lists_allowed = (dir.lists_allowed + 1).min(MAX_LISTS);

@@ -52,7 +52,7 @@ impl Engine {
         } else {
             change.size = Some(size);
         }
-        if failed && untouched {
+        if (failed && untouched) || file.tainted {
             change = Change::default();
         }
         if failed {
@@ -64,6 +64,9 @@ impl Engine {
         } else if let Some(mode) = file.place.mode_of_old() {
             change.mode = Some(mode);
         }
+        file.change = change;
+        let existed = file.place.growing().is_none() || file.place.goes_on();
+        let size_told = self.target.as_ref().is_some_and(|target| !target.is_ours()) && existed && !failed;
         let set = target.is_some() && change != Change::default();
         let close = target.is_some();
         let sync = close && !failed && self.options.sync;
@@ -84,8 +87,18 @@ impl Engine {
             if close {
                 self.start(Side::Target, Op::Close(handle), Token::File(key, FileStep::CloseTarget));
             }
+            if size_told && let Some(file) = self.files.get_mut(key) {
+                file.outstanding += 1;
+                let path = file.written_path().to_vec();
+                let token = Token::File(key, FileStep::SizeAfter { tried: false });
+                self.start(Side::Target, Op::Stat(&path), token);
+            }
         }
         if !set && !close {
+            if self.files.get(key).is_some_and(|file| file.tainted) {
+                // What was made for it is cleared up first.
+                return self.move_on(key);
+            }
             self.file_done(key);
         }
     }
@@ -96,6 +109,7 @@ impl Engine {
         }
         let Some(file) = self.files.get(key) else { return };
         let leads = file.leads.then(|| (file.item.clone(), file.failed));
+        let flaw = file.flaw.clone().filter(|_| !file.failed);
         if !file.failed {
             self.summary.files += 1;
             self.summary.kept += file.kept;
@@ -107,6 +121,9 @@ impl Engine {
                 started: file.started,
             });
         }
+        if let Some(flaw) = flaw {
+            self.fail(flaw);
+        }
         self.forget_file(key);
         if let Some((item, failed)) = leads {
             self.first_name_done(&item, failed);
@@ -116,6 +133,11 @@ impl Engine {
     pub(in crate::engine) fn forget_file(&mut self, key: Key) {
         if let Some(file) = self.files.remove(key) {
             self.flow.ahead -= file.ahead;
+            for (side, handle) in [(Side::Source, file.source), (Side::Target, file.target)] {
+                if let Some(handle) = handle {
+                    self.start(side, Op::Close(handle), Token::Nothing);
+                }
+            }
             if file.in_sending {
                 self.sending.retain(|&other| other != key);
             }
@@ -162,30 +184,47 @@ impl Engine {
         }
     }
 
-    /// Servers may forbid to set attributes and yet take files. Where only the size was to be set, it may be right as it is; and
-    /// a device or a pipe has none.
+    /// Servers may not set attributes of open files and yet by their path, or not at all and yet take files.
     pub(super) fn attributes_refused(&mut self, key: Key, fault: Fault) {
         let Some(file) = self.files.get_mut(key) else { return };
         if file.failed || fault.kind == FaultKind::Lost || self.plan.direction == Direction::Download {
             return self.file_failed(key, Deed::FinishTarget, &fault);
         }
-        let size = if self.plan.direction == Direction::Relay { file.write_at } else { file.requested };
-        file.uncut = Some((fault, size));
+        let change = file.change;
+        file.refused = Some((fault, change));
         file.outstanding += 1;
         let target = file.written_path().to_vec();
-        self.start(Side::Target, Op::Stat(&target), Token::File(key, FileStep::SizeCheck));
+        let token = Token::File(key, FileStep::AttributesByPath);
+        self.start(Side::Target, Op::SetPath { path: &target, change }, token);
     }
 
+    pub(super) fn attributes_by_path(&mut self, key: Key, outcome: &Outcome) {
+        let Some(file) = self.files.get_mut(key).filter(|file| !file.failed) else { return };
+        match outcome {
+            Ok(_) => file.refused = None,
+            Err(fault) if fault.kind == FaultKind::Lost => self.file_failed(key, Deed::FinishTarget, fault),
+            Err(_) => {
+                file.outstanding += 1;
+                let target = file.written_path().to_vec();
+                self.start(Side::Target, Op::Stat(&target), Token::File(key, FileStep::SizeCheck));
+            }
+        }
+    }
+
+    /// Nothing can be set: what has its size as it is, or has none (a device, a pipe), gets its name all the same. What was to
+    /// be kept and is not, is told then.
     pub(super) fn size_answer(&mut self, key: Key, outcome: Outcome) {
-        let preserve = self.options.preserve;
-        let uncut = self.files.get_mut(key).and_then(|file| file.uncut.take());
-        let Some((fault, size)) = uncut else { return };
+        let Some(file) = self.files.get_mut(key) else { return };
+        let Some((fault, change)) = file.refused.take() else { return };
         let right = match outcome {
-            Ok(Done::Info(info)) => info.kind == Kind::Special || (!preserve && info.size == Some(size)),
+            Ok(Done::Info(info)) => info.kind == Kind::Special || info.size == change.size,
             _ => false,
         };
         if !right {
             self.file_failed(key, Deed::FinishTarget, &fault);
+        } else if self.options.preserve {
+            let text = wording::failed(self.plan.direction, Deed::FinishTarget, &file.item.target, &fault);
+            file.flaw = Some(text);
         }
     }
 

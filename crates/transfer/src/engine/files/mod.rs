@@ -12,6 +12,7 @@ use super::dirs::Item;
 use super::file::{File, FileStep, Phase};
 use super::lanes::{LEAST_LEFT as LEAST_STRIPED, SPAN};
 use super::prepare::{fault_of, path_of};
+use super::proof::Stage;
 use super::{Engine, OPEN_AHEAD, Side, Token};
 
 /// Files up to this size are closed without waiting for their WRITEs: CLOSE follows in the same flight. For
@@ -98,6 +99,9 @@ impl Engine {
                             self.attributes_refused(key, fault);
                         }
                     }
+                    FileStep::AttributesByPath => self.attributes_by_path(key, &outcome),
+                    FileStep::SizeAfter { tried } => self.size_after(key, tried, outcome),
+                    FileStep::Proof(side) => self.proof_opened(key, side, outcome),
                     FileStep::Ranges => self.ranges_answer(key, outcome),
                     FileStep::SizeCheck => self.size_answer(key, outcome),
                     FileStep::Sync => {
@@ -114,6 +118,7 @@ impl Engine {
                     FileStep::Check(step) => self.check_answer(key, step, outcome),
                     // The failure has been told; that the cut failed too says nothing new.
                     FileStep::Repair
+                    | FileStep::Cut
                     | FileStep::CloseStripe
                     | FileStep::Read { .. }
                     | FileStep::Write { .. } => {}
@@ -218,7 +223,7 @@ impl Engine {
             return;
         }
         let Some(file) = self.files.get_mut(key) else { return };
-        if self.options.resume && self.plan.direction == Direction::Upload {
+        if self.options.resume && self.plan.direction == Direction::Upload && !file.item.fresh {
             file.outstanding += 1;
             let target = file.item.target.clone();
             return self.start(Side::Target, Op::Stat(&target), Token::File(key, FileStep::TargetStat));
@@ -278,11 +283,15 @@ impl Engine {
     pub(super) fn open_target(&mut self, key: Key) {
         let Some(file) = self.files.get_mut(key) else { return };
         file.outstanding += 1;
-        let item = file.item.clone();
+        let (item, write_only) = (file.item.clone(), file.write_only);
         self.remove_link(&item);
         let (target, info) = (item.target, item.info);
         let mode = info.mode.unwrap_or(0o666) & 0o777;
-        let op = Op::OpenWrite { path: &target, mode };
+        let op = match (self.target.is_some(), write_only) {
+            (true, true) => Op::OpenWriteOnly { path: &target, mode },
+            (true, false) if item.emptied => Op::OpenEmptied { path: &target, mode },
+            _ => Op::OpenWrite { path: &target, mode },
+        };
         self.start(Side::Target, op, Token::File(key, FileStep::OpenTarget));
     }
 
@@ -290,21 +299,35 @@ impl Engine {
         let Some(file) = self.files.get_mut(key) else { return };
         let (handle, info) = match outcome {
             Ok(Done::Opened(handle, info)) => (handle, info),
-            outcome => return self.file_failed(key, Deed::OpenTarget, &fault_of(outcome)),
+            outcome => {
+                let fault = fault_of(outcome);
+                let final_ = matches!(fault.kind, FaultKind::Lost | FaultKind::NotFound);
+                if self.target.is_some() && !final_ && !file.failed && !file.write_only {
+                    // What may be written may not be allowed to be read.
+                    file.write_only = true;
+                    return self.open_target(key);
+                }
+                return self.file_failed(key, Deed::OpenTarget, &fault);
+            }
         };
         file.target = Some(handle);
         let asked = file.started;
         file.old_size = info.filter(|info| info.kind == Kind::File).and_then(|info| info.size);
         file.holes.blank_from = file.old_size.unwrap_or(u64::MAX);
         file.phase = Phase::Copying;
-        let there =
-            file.old_size.filter(|_| self.options.resume && self.plan.direction == Direction::Download);
+        let goes_on = self.options.resume && self.plan.direction == Direction::Download && !file.item.fresh;
+        let there = file.old_size.filter(|_| goes_on);
         if let Some(there) = there
             && !self.resume_behind(key, there)
         {
             return self.leave_target_alone(key);
         }
         self.note_round_trip(Side::Target, asked);
+        let kept = self.files.get(key).map_or(0, |file| file.kept);
+        if kept > 0 && self.plan.direction == Direction::Upload {
+            // It may have been cut when it was opened, or be something else.
+            return self.begin_check(key, kept, kept, false);
+        }
         self.begin_data(key);
     }
 
@@ -356,13 +379,14 @@ impl Engine {
                         self.file_failed(key, Deed::ReadSource, &fault);
                         return self.move_on(key);
                     }
-                    if !self.close_stripes(key) && !self.must_read_back(key) {
+                    if !self.close_stripes(key) {
                         self.close_file(key);
                     }
                 }
             }
             Phase::Closing if quiet => {
-                if self.settle_place(key) {
+                if self.prove(key, Stage::Written) || self.settle_place(key) || self.prove(key, Stage::Named)
+                {
                     return;
                 }
                 let Some(file) = self.files.get_mut(key) else { return };

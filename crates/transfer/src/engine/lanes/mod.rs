@@ -96,6 +96,11 @@ impl Lanes {
         self.rtt
     }
 
+    /// On each of them.
+    pub(super) fn open_one_at_a_time(&mut self) {
+        self.all.iter_mut().for_each(|lane| lane.remote.open_one_at_a_time());
+    }
+
     pub(super) fn clear_unfinished(&mut self) {
         for lane in &mut self.all {
             lane.unfinished = None;
@@ -184,7 +189,8 @@ impl Engine {
     pub fn lanes_wanted(&mut self) -> usize {
         let big = self.sending.front().and_then(|&key| self.files.get(key)).is_some_and(Self::is_big);
         let many = self.options.channels.is_some() && self.batches_to_share();
-        if self.plan.direction == Direction::Relay || !(big || many) || self.lanes.asked > 0 {
+        let one_open = self.remote(self.striped_side()).is_some_and(|remote| remote.one_at_a_time());
+        if self.plan.direction == Direction::Relay || !(big || many) || self.lanes.asked > 0 || one_open {
             return 0;
         }
         let have = self.lanes.all.len();
@@ -286,10 +292,7 @@ impl Engine {
         loop {
             match self.lane(lane).map(Remote::poll) {
                 None | Some(Ok(None)) => return,
-                Some(Ok(Some((token, outcome)))) => {
-                    self.done.push_back((token, outcome));
-                    self.settle();
-                }
+                Some(Ok(Some(came))) => self.take(self.striped_side(), came),
                 Some(Err(reason)) => return self.lane_lost(lane, &reason, now),
             }
         }

@@ -15,6 +15,9 @@ impl Engine {
     pub(super) fn stripe_front(&mut self) {
         let Some(&key) = self.sending.front() else { return };
         let side = self.striped_side();
+        if self.remote(side).is_some_and(|remote| remote.one_at_a_time()) {
+            return;
+        }
         let Some(file) = self.files.get_mut(key).filter(|file| Self::is_big(file)) else { return };
         if side == Side::Source && file.plain == Plain::Unknown {
             // What the server said when it was opened.
@@ -41,7 +44,6 @@ impl Engine {
                 let token = Token::File(key, FileStep::OpenStripe { lane: at + 1 });
                 let op = match side {
                     Side::Source => Op::OpenRead(&file.item.source),
-                    Side::Target if file.sum.is_some() => Op::OpenGrowing(file.written_path()),
                     Side::Target => Op::OpenExisting(file.written_path()),
                 };
                 let outcome = lane.remote.perform(op, token);

@@ -56,10 +56,10 @@ impl Engine {
         let Some(part) = file.place.growing().map(<[u8]>::to_vec) else { return false };
         let step = if !file.failed {
             PlaceStep::Rename
-        } else if !file.place.settled {
+        } else if !file.place.settled && !file.tainted {
             // Nothing is known about what is there, which is no reason to throw it away.
             return false;
-        } else if file.place.corrupt || file.good_end() == 0 || file.place.tag.is_none() {
+        } else if file.place.corrupt || file.tainted || file.good_end() == 0 || file.place.tag.is_none() {
             // Nothing to go on with.
             file.place.there = false;
             if let Some(journal) = &mut self.journal {
@@ -119,7 +119,7 @@ impl Engine {
         file.failed = true;
         file.place.barred = true;
         file.place.there = false;
-        if file.sum.is_some() || file.place.compared {
+        if std::mem::take(&mut file.place.compared) {
             // It will be another copy.
             self.summary.verified = self.summary.verified.saturating_sub(1);
         }
@@ -127,7 +127,7 @@ impl Engine {
             if let Some(journal) = &mut self.journal {
                 journal.forget(&part);
             }
-            self.start(Side::Target, Op::Remove(&part), Token::Nothing);
+            self.remove_part(part);
         }
     }
 
@@ -140,6 +140,7 @@ impl Engine {
     fn placed(&mut self, key: Key) {
         let Some(file) = self.files.get_mut(key) else { return };
         file.place.there = false;
+        file.place.placed = true;
         if let (Some(journal), Some(tag), Some(part)) = (&mut self.journal, &file.place.tag, &file.place.part)
         {
             journal.finish(tag, part);
@@ -149,7 +150,10 @@ impl Engine {
     /// A copy that turned out wrong is made once more; true when it is.
     pub(in crate::engine) fn try_again(&mut self, key: Key) -> bool {
         let again = |file: &mut File| {
-            (file.place.corrupt && !file.item.again) || (file.place.barred && !file.item.in_place)
+            (file.place.corrupt && !file.item.again)
+                || (file.place.barred && !file.item.in_place)
+                || file.undone
+                || (file.too_long && !file.item.emptied)
         };
         if !self.files.get_mut(key).is_some_and(again) || self.cancelled || self.summary.lost {
             return false;
@@ -158,6 +162,10 @@ impl Engine {
         let mut item = file.item.clone();
         item.again |= file.place.corrupt;
         item.in_place |= file.place.barred;
+        item.fresh |= file.place.corrupt || file.undone || file.too_long;
+        item.emptied |= file.undone || file.too_long;
+        item.redone += u8::from(file.undone);
+        item.leads |= file.leads;
         let parent = item.parent.and_then(|parent| self.dirs.get_mut(parent));
         if let Some(parent) = parent {
             // The one that ends now is counted out.

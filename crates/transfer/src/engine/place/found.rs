@@ -29,11 +29,27 @@ impl Engine {
         let Some(file) = self.files.get(key) else { return };
         let worth = file.place.found.is_some_and(|found| found > 0) && file.place.tag.is_some();
         let known = file.place.part.as_deref().map_or(0, |part| self.noted(part));
+        let wanted = worth && (self.can_digest() || known > 0);
+        let there = self.target.is_some();
         let as_found = match file.place.found {
-            None => AsFound::Fresh,
-            Some(_) if worth && (self.can_digest() || known > 0) => AsFound::Kept,
-            Some(_) => AsFound::Empty,
+            Some(_) if wanted && there => match self.is_part_ours(key) {
+                Some(true) => AsFound::Kept,
+                Some(false) => AsFound::Fresh,
+                // It is being asked.
+                None => return,
+            },
+            Some(_) if wanted => AsFound::Kept,
+            Some(_) if !there => AsFound::Empty,
+            _ => AsFound::Fresh,
         };
+        if as_found == AsFound::Fresh
+            && let Some(file) = self.files.get_mut(key)
+            && file.place.left_over
+            && let Some(part) = file.place.part.clone()
+        {
+            file.place.in_the_way = true;
+            self.start(Side::Target, Op::Remove(&part), Token::Nothing);
+        }
         if as_found != AsFound::Kept
             && let Some(file) = self.files.get_mut(key)
         {
@@ -80,7 +96,7 @@ impl Engine {
         let op = if there == file.size {
             Op::OpenRead(&target)
         } else {
-            Op::OpenPart { path: &target, mode, as_found: AsFound::Kept }
+            Op::OpenPart { path: &target, mode, as_found: AsFound::Adopted }
         };
         self.start(Side::Target, op, Token::File(key, FileStep::Place(PlaceStep::Adopt)));
         true
@@ -138,6 +154,7 @@ impl Engine {
     pub(super) fn keep_complete(&mut self, key: Key) {
         let Some(file) = self.files.get_mut(key) else { return };
         let size = file.size;
+        file.place.kept = true;
         file.resume_at(size);
         file.all_requested = true;
         self.close_file(key);

@@ -12,16 +12,23 @@
 //! | module | what |
 //! |---|---|
 //! | [`found`] | what is there already: whether to go on with it |
+//! | [`owner`] | whether what is there is ours |
 //! | [`finish`] | the final name, and what the journal hears |
 //! | [`small`] | small files that came whole |
 
 mod finish;
 mod found;
+mod owner;
 mod small;
+
+pub(crate) use owner::OwnerStep;
+pub(super) use owner::Us;
 
 pub(super) use small::Habits;
 
 use std::time::Instant;
+
+use lh_crypto::{Random as _, SystemRandom};
 
 use crate::Event;
 use crate::end::{AsFound, Change, Done, Fault, FaultKind, Info, Kind, Op, Outcome};
@@ -75,7 +82,7 @@ pub(crate) enum PlaceStep {
 pub(super) struct Place {
     /// Our name, and whether it is there (it is gone once the file is in its place).
     part: Option<Vec<u8>>,
-    there: bool,
+    pub(super) there: bool,
     tag: Option<Tag>,
     /// The plain file that is to be replaced.
     old: Option<Info>,
@@ -85,8 +92,14 @@ pub(super) struct Place {
     part_unasked: bool,
     /// What is under our name: how long.
     found: Option<u64>,
+    /// Whose it is, where the end says so.
+    found_ids: Option<(u32, u32)>,
     /// There was something under our name.
     left_over: bool,
+    /// It was to be removed.
+    in_the_way: bool,
+    /// Our name is one that nothing else can know.
+    random: bool,
     /// What is under the final name is being compared, or gone on with: it may be our copy already.
     adopted: bool,
     /// It was not.
@@ -98,8 +111,12 @@ pub(super) struct Place {
     noted: u64,
     /// When the first question was asked, until it is answered.
     asked_at: Option<Instant>,
-    /// It has been read back.
+    /// It was found right, and is counted as such.
     pub(super) compared: bool,
+    /// It has been given its final name.
+    placed: bool,
+    /// It was in its place already.
+    kept: bool,
     /// It cannot be given its final name.
     barred: bool,
     /// What was written is not what was sent.
@@ -112,6 +129,21 @@ impl Place {
     /// The name under which bytes are now, while that is not the final one.
     pub(super) fn growing(&self) -> Option<&[u8]> {
         self.part.as_deref().filter(|_| self.there)
+    }
+
+    /// It has been given its final name.
+    pub(super) const fn is_placed(&self) -> bool {
+        self.placed
+    }
+
+    /// An earlier attempt had put it in its place, and nothing was written.
+    pub(super) const fn is_kept(&self) -> bool {
+        self.kept
+    }
+
+    /// What is there grew in an earlier attempt.
+    pub(super) const fn goes_on(&self) -> bool {
+        self.found.is_some() || self.adopted
     }
 
     /// The mode that a replaced file had.
@@ -142,6 +174,13 @@ pub(super) fn part_name(target: &[u8], tag: &Tag) -> Vec<u8> {
     [folder.unwrap_or_default(), b".", name, behind.as_bytes()].concat()
 }
 
+/// A tag that nothing else can know.
+pub(super) fn random_tag() -> Tag {
+    let mut tag = Tag::default();
+    SystemRandom.fill(&mut tag);
+    tag
+}
+
 impl Engine {
     /// The source is open: where does the copy go?
     pub(super) fn find_place(&mut self, key: Key) {
@@ -150,7 +189,8 @@ impl Engine {
             return self.open_target(key);
         }
         // What is there under its final name is what is to be gone on with; of an upload that has been looked at already.
-        if self.options.resume && local::perform(Op::Lstat(&file.item.target)).is_ok() {
+        let goes_on = self.options.resume && !file.item.fresh;
+        if goes_on && local::perform(Op::Lstat(&file.item.target)).is_ok() {
             return self.open_target(key);
         }
         self.find_place_of_new(key);
@@ -229,12 +269,13 @@ impl Engine {
                     (PlaceStep::Target, Err(fault)) if fault.kind == FaultKind::NotFound => {}
                     (PlaceStep::Target, _) => file.place.unfit = true,
                     (_, Ok(Done::Info(info))) => match info.kind {
-                        Kind::File => {
+                        Kind::File if info.links.unwrap_or(1) < 2 => {
                             file.place.found = Some(info.size.unwrap_or(0));
+                            file.place.found_ids = info.ids;
                             file.place.left_over = true;
                         }
-                        // Somebody wants us to write elsewhere.
-                        _ => file.place.unfit = true,
+                        // Not made by us: out of the way.
+                        _ => file.place.left_over = true,
                     },
                     (_, _) => {}
                 }
@@ -265,8 +306,11 @@ impl Engine {
             PlaceStep::Rename | PlaceStep::RemoveOld | PlaceStep::RenameNew => {
                 self.rename_answer(key, step, outcome);
             }
-            // That it is still there says nothing new.
-            PlaceStep::Discard => {}
+            PlaceStep::Discard => {
+                if let Some(part) = file.place.part.clone() {
+                    self.tell_left(&part, &outcome);
+                }
+            }
         }
     }
 
@@ -306,7 +350,14 @@ impl Engine {
                 {
                     // Not to be written to by us any more: out of the way.
                     file.place.found = None;
+                    file.place.in_the_way = true;
                     self.start(Side::Target, Op::Remove(&part), Token::Nothing);
+                    return self.open_part(key, AsFound::Fresh);
+                }
+                if file.place.in_the_way && !std::mem::replace(&mut file.place.random, true) {
+                    // It cannot be removed: another name, which nothing can go on with later.
+                    file.place.tag = None;
+                    file.place.part = Some(part_name(&file.item.target, &random_tag()));
                     return self.open_part(key, AsFound::Fresh);
                 }
                 self.tell_in_place(key, &fault);
@@ -367,7 +418,7 @@ impl Engine {
             if let Some(journal) = &mut self.journal {
                 journal.forget(&part);
             }
-            self.start(Side::Target, Op::Remove(&part), Token::Nothing);
+            self.remove_part(part);
         }
         self.open_target(key);
     }

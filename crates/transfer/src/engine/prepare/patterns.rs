@@ -6,7 +6,7 @@ use crate::end::{Done, Entry, Fault, FaultKind, Handle, Info, Op, Outcome};
 use crate::names::{is_safe_name, join};
 use crate::table::Key;
 
-use super::super::dirs::MAX_LISTS;
+use super::super::dirs::{MAX_LISTS, Seen};
 use super::super::{Engine, Side, Token};
 use super::{PrepareStep, SourceState};
 
@@ -21,6 +21,7 @@ pub(super) struct GlobTask {
     lists_allowed: u32,
     /// No more entries are to come.
     listed: bool,
+    seen: Seen,
     /// The server matches: what it tells of is few, and may be nothing for a while.
     matched_there: bool,
 }
@@ -43,16 +44,38 @@ impl Engine {
             lists_in_flight: 0,
             lists_allowed: 2,
             listed: false,
+            seen: Seen::default(),
             matched_there: false,
         };
         let key = self.prepare.globs.insert(task);
         if ended {
             self.start(Side::Source, Op::Stat(&path), Token::Prepare(PrepareStep::GlobStat(key)));
         } else {
-            let listed = if path.is_empty() { b"." } else { &path[..] };
-            let pattern = self.prepare.sources[at].parts[part].clone();
-            let list = Op::List { path: listed, pattern: &pattern };
-            self.start(Side::Source, list, Token::Prepare(PrepareStep::GlobOpen(key)));
+            self.glob_open(key);
+        }
+    }
+
+    /// Opens the directory that is matched.
+    pub(in crate::engine) fn glob_open(&mut self, key: Key) {
+        let Some(task) = self.prepare.globs.get(key) else { return };
+        let path = if task.path.is_empty() { b".".to_vec() } else { task.path.clone() };
+        let pattern = self.prepare.sources[task.source].parts[task.part].clone();
+        let list = Op::List { path: &path, pattern: &pattern };
+        self.start(Side::Source, list, Token::Prepare(PrepareStep::GlobOpen(key)));
+    }
+
+    /// Its handle is another file's, too: its listing is begun again.
+    pub(in crate::engine) fn glob_again(&mut self, key: Key) {
+        let Some(task) = self.prepare.globs.get_mut(key) else { return };
+        let Some(handle) = task.handle.take() else { return };
+        task.lists_in_flight = 0;
+        task.seen.begin_again();
+        let listed = task.listed;
+        self.start(Side::Source, Op::Close(handle), Token::Nothing);
+        if listed {
+            self.glob_list_more(key);
+        } else {
+            self.glob_open(key);
         }
     }
 
@@ -86,13 +109,17 @@ impl Engine {
         let Some(handle) = handle else { return };
         let more = if task.listed { 0 } else { task.lists_allowed.saturating_sub(task.lists_in_flight) };
         task.lists_in_flight += more;
+        let round = task.seen.round();
         for _ in 0..more {
-            self.start(Side::Source, Op::ListMore(&handle), Token::Prepare(PrepareStep::GlobList(key)));
+            let token = Token::Prepare(PrepareStep::GlobList(key, round));
+            self.start(Side::Source, Op::ListMore(&handle), token);
         }
     }
 
-    pub(super) fn glob_listed(&mut self, key: Key, outcome: Outcome) {
-        let Some(task) = self.prepare.globs.get_mut(key) else { return };
+    pub(super) fn glob_listed(&mut self, key: Key, round: u8, outcome: Outcome) {
+        let Some(task) = self.prepare.globs.get_mut(key).filter(|task| task.seen.round() == round) else {
+            return;
+        };
         task.lists_in_flight -= 1;
         task.lists_allowed = (task.lists_allowed + 1).min(MAX_LISTS);
         match outcome {
@@ -106,8 +133,10 @@ impl Engine {
     }
 
     fn glob_entries(&mut self, key: Key, entries: Vec<Entry>) {
-        let Some(task) = self.prepare.globs.get(key) else { return };
+        let Some(task) = self.prepare.globs.get_mut(key) else { return };
         let (at, part, path) = (task.source, task.part, task.path.clone());
+        let mut entries = entries;
+        entries.retain(|entry| task.seen.is_new(&entry.name));
         let source = &self.prepare.sources[at];
         let pattern = source.parts[part].clone();
         let last = part + 1 == source.parts.len();

@@ -1,0 +1,118 @@
+//! Servers that give one handle to two open files.
+//!
+//! What was read or written through such a handle may have gone to the other file. Nothing more goes through it, the files that had it are
+//! thrown away and copied again from the start, and the server has one file or directory open at a time from then on.
+
+use crate::Event;
+use crate::display_name;
+use crate::end::{Fault, Op};
+use crate::handles::Holder;
+use crate::remote::Came;
+use crate::table::Key;
+
+use super::dirs::DirStep;
+use super::file::FileStep;
+use super::place::PlaceStep;
+use super::prepare::PrepareStep;
+use super::{Engine, Side, Token};
+
+/// How often a file is copied again for that. Once is enough unless channels are opened meanwhile.
+const MOST_REDONE: u8 = 5;
+
+const WHY: &str = "the server gave one handle to two open files";
+
+impl Token {
+    /// True when both are about one file or directory.
+    pub(crate) fn same_owner(&self, other: &Self) -> bool {
+        match (*self, *other) {
+            (Self::File(one, _), Self::File(other, _)) | (Self::Dir(one, _), Self::Dir(other, _)) => {
+                one == other
+            }
+            _ => false,
+        }
+    }
+}
+
+impl Engine {
+    /// Acts on what came from the server of `side`.
+    pub(super) fn take(&mut self, side: Side, came: Came) {
+        match came {
+            Came::Answer(token, outcome) => self.done.push_back((token, outcome)),
+            Came::SameHandle { opened, holders } => self.same_handle(side, opened, &holders),
+        }
+        self.settle();
+    }
+
+    /// A handle was given for `opened` that `holders` have.
+    fn same_handle(&mut self, side: Side, opened: Token, holders: &[Holder]) {
+        let in_order = self.remote(side).is_none_or(|remote| remote.in_order());
+        if let Some(remote) = self.remote(side) {
+            remote.open_one_at_a_time();
+        }
+        if side == self.striped_side() {
+            self.lanes.open_one_at_a_time();
+        }
+        if !std::mem::replace(&mut self.told_same_handle, true) {
+            let text = format!("{WHY}: they are copied again, with one file open at a time");
+            self.events.push_back(Event::Told { text });
+        }
+        for holder in holders {
+            match holder.token {
+                // What was read of it came before the handle was given again.
+                Token::File(..) if holder.gone && in_order => {}
+                Token::File(..) if holder.gone => {
+                    let path = display_name(&holder.path);
+                    self.fail(format!("\"{path}\" may hold another file's data: {WHY}"));
+                }
+                Token::File(key, _) => {
+                    self.undo_file(key);
+                    self.move_on(key);
+                }
+                Token::Dir(key, _) if !holder.gone => self.list_again(key),
+                Token::Prepare(PrepareStep::GlobOpen(key)) if !holder.gone => self.glob_again(key),
+                _ => {}
+            }
+        }
+        self.open_again(side, opened);
+    }
+
+    /// What asked for the handle asks once more, or begins again.
+    fn open_again(&mut self, side: Side, opened: Token) {
+        match opened {
+            Token::File(key, step) => {
+                if let Some(file) = self.files.get_mut(key) {
+                    file.outstanding -= 1;
+                    // Made by now, and perhaps written to.
+                    file.place.there |= matches!(step, FileStep::Place(PlaceStep::Open));
+                }
+                self.undo_file(key);
+                self.move_on(key);
+            }
+            Token::Dir(key, DirStep::List) => {
+                if let Some(dir) = self.dirs.get(key) {
+                    let path = dir.item.source.clone();
+                    self.start(side, Op::List { path: &path, pattern: b"" }, opened);
+                }
+            }
+            Token::Prepare(PrepareStep::GlobOpen(key)) => self.glob_open(key),
+            other => self.done.push_back((other, Err(Fault::other(WHY)))),
+        }
+    }
+
+    /// What has been copied of a file is not to be relied on.
+    fn undo_file(&mut self, key: Key) {
+        let Some(file) = self.files.get_mut(key) else { return };
+        file.tainted = true;
+        if file.failed {
+            return;
+        }
+        if file.item.redone >= MOST_REDONE {
+            let path = display_name(&file.item.target);
+            let text = format!("\"{path}\" is not copied: {WHY}, again and again");
+            return self.file_failed_with(key, text);
+        }
+        file.failed = true;
+        file.undone = true;
+        file.again.clear();
+    }
+}
