@@ -321,6 +321,10 @@ fn files_that_others_may_write_and_names_for_a_shell_are_refused() {
         (&["-G", "-oUser=x|y", "h"], "remote username contains invalid characters"),
         (&["-G", "-oBogus=1", "h"], "command-line: line 0: Bad configuration option: bogus"),
         (&["-G", "-J", "a`id`", "h"], "command-line line 0: Invalid ProxyJump \"a`id`\""),
+        (
+            &["-G", "-o", "ProxyJump=host'with'quote", "h"],
+            "command-line line 0: Invalid ProxyJump \"host'with'quote\"",
+        ),
     ] {
         let ran = lab.run(&our("lhssh"), args);
         assert_eq!((ran.code, ran.err.trim_end()), (255, text), "{args:?}");

@@ -381,7 +381,7 @@ fn reach(options: &Options, depth: usize, log: &mut Log<'_>) -> Result<Reached, 
         let command = config
             .tokens(&SystemEnvironment)
             .only("hnpr")
-            .expand(command)
+            .expand_command(command)
             .map_err(|why| ClientError::Config(format!("ProxyCommand: {why}")))?;
         if *config.proxy_use_fdpass {
             log.debug(|| format!("Executing proxy dialer command: {command}"));
@@ -522,8 +522,6 @@ fn host_key_policy(options: &Options, address: Option<&SocketAddr>) -> Result<Po
         Some(alias) => alias.to_owned(),
         None => known_name(&config.host.to_ascii_lowercase(), port),
     };
-    let revoked =
-        config.revoked_host_keys.list().iter().map(|text| config.expand_path(text, &SystemEnvironment));
     let loopback = address.is_some_and(|address| is_loopback(&address.ip()));
     Ok(Policy {
         strict: match *config.strict_host_key_checking {
@@ -544,7 +542,8 @@ fn host_key_policy(options: &Options, address: Option<&SocketAddr>) -> Result<Po
         skip_localhost: *config.no_host_authentication_for_localhost && loopback,
         user_files: config.user_known_hosts_files(),
         global_files: config.global_known_hosts_files(),
-        revoked_files: revoked.collect::<Result<_, _>>().map_err(ClientError::Config)?,
+        // The loader has expanded them.
+        revoked_files: config.revoked_host_keys.list().iter().map(PathBuf::from).collect(),
         hash: *config.hash_known_hosts,
         fingerprint: fingerprint_hash(options),
         visual: *config.visual_host_key,

@@ -5,7 +5,7 @@ use lh_sftp::{Attrs, OpenFlags, Request, extension};
 
 use super::{Outcome, absolute, absolute_pattern, failed, unread};
 use crate::command::Attribute;
-use crate::remote::{Answer, Detail, Fault};
+use crate::remote::{Detail, Fault};
 use crate::shell::{Failed, Shell};
 use crate::words::unescape;
 use crate::{glob, print, say};
