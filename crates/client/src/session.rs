@@ -82,8 +82,8 @@ impl SessionSetup {
     }
 
     /// Adds what `ChannelTimeout` says about this kind of session: `session:shell`, `session:command` or
-    /// `session:subsystem:NAME` before `session` before `global` (a session is all that goes on where there are no
-    /// forwards). The first pattern that fits counts; 0 is for ever.
+    /// `session:subsystem:NAME` before `session`. The first pattern that fits counts; 0 is for ever. `global` is about all channels
+    /// together ([`IdleChannels`](lh_driver::IdleChannels)).
     #[must_use]
     pub fn with_timeout(mut self, settings: &ClientSettings) -> Self {
         let kind = match &self.start {
@@ -91,7 +91,7 @@ impl SessionSetup {
             Start::Exec(_) => "session:command".to_owned(),
             Start::Subsystem(name) => format!("session:subsystem:{name}"),
         };
-        self.idle = settings.channel_timeout.of_any(&[&kind, "session", "global"]);
+        self.idle = settings.channel_timeout.of_any(&[&kind, "session"]);
         self
     }
 
@@ -409,8 +409,8 @@ mod tests {
         assert_eq!(idle(Start::Shell, &[("session", 5), ("session:shell", 3)]), Some(3));
         assert_eq!(idle(Start::Exec(vec![]), &[("session", 5), ("session:shell", 3)]), Some(5));
         assert_eq!(idle(Start::Subsystem("sftp".to_owned()), &[("session:subsystem:s*", 7)]), Some(7));
-        assert_eq!(idle(Start::Shell, &[("global", 9), ("direct-tcpip", 1)]), Some(9));
-        assert_eq!(idle(Start::Shell, &[("session:*", 0), ("global", 9)]), None);
+        assert_eq!(idle(Start::Shell, &[("global", 9), ("direct-tcpip", 1)]), None);
+        assert_eq!(idle(Start::Shell, &[("session:*", 0), ("session", 9)]), None);
     }
 
     proptest! {
