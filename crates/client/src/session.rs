@@ -351,31 +351,51 @@ pub fn answer_by_default(event: ControlEvent, cx: &mut ControlCx<'_>) {
     }
 }
 
-/// What `~I` shows: who is connected to whom, and with which algorithms.
+/// What `~I` and `-O conninfo` show: who is connected to whom, and with which algorithms; in OpenSSH's words.
 pub fn connection_information(cx: &mut ControlCx<'_>) -> Vec<String> {
+    let mut lines = vec![format!("Connection information for pid {}", std::process::id())];
+    match cx.addresses() {
+        Some((local, peer)) => lines.push(format!("  tcp {local} -> {peer}")),
+        None => lines.push("  connected through a proxy".to_owned()),
+    }
     let transport = cx.transport();
-    let mut lines = Vec::new();
     if let Some(peer) = transport.peer_identification() {
-        lines.push(format!("server version {}", crate::log::sanitise(peer)));
+        lines.push(format!("  server version {}", crate::log::sanitise(peer)));
     }
     if let Some(names) = transport.negotiated() {
-        lines.push(format!("kexalgorithm {}", names.kex));
-        lines.push(format!("hostkeyalgorithm {}", names.host_key));
-        for (way, cipher, mac, compression) in [
-            ("client->server", &names.cipher_c2s, &names.mac_c2s, &names.compression_c2s),
-            ("server->client", &names.cipher_s2c, &names.mac_s2c, &names.compression_s2c),
+        lines.push(format!("  kexalgorithm {}", names.kex));
+        lines.push(format!("  hostkeyalgorithm {}", names.host_key));
+        for (what, to_server, to_client) in [
+            ("cipher", &names.cipher_c2s, &names.cipher_s2c),
+            ("mac", &names.mac_c2s, &names.mac_s2c),
+            ("compression", &names.compression_c2s, &names.compression_s2c),
         ] {
-            lines.push(format!("{way} cipher {cipher} mac {mac} compression {compression}"));
+            lines.push(in_both_directions(what, to_server, to_client));
         }
     }
-    lines.push(format!("sent {} bytes, received {} bytes", transport.bytes_out(), transport.bytes_in()));
+    lines.push(format!("  traffic {} bytes in, {} bytes out", transport.bytes_in(), transport.bytes_out()));
     lines
+}
+
+/// An algorithm, or two where the directions differ.
+fn in_both_directions(what: &str, to_server: &str, to_client: &str) -> String {
+    if to_server == to_client {
+        format!("  {what} {to_server}")
+    } else {
+        format!("  {what} {to_server} client->server, {to_client} server->client")
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn directions_are_told_apart_where_they_differ() {
+        assert_eq!(in_both_directions("mac", "a", "a"), "  mac a");
+        assert_eq!(in_both_directions("mac", "a", "b"), "  mac a client->server, b server->client");
+    }
 
     #[test]
     fn exit_requests_are_read() {
