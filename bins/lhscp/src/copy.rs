@@ -32,6 +32,7 @@ pub(crate) type Kept = Option<(Host, Connection)>;
 
 /// Copies everything; returns the exit status.
 pub(crate) fn run(arguments: &Arguments) -> u8 {
+    arguments.warnings().iter().for_each(|warning| eprintln!("{warning}"));
     if arguments.needs_directory()
         && let Place::Local(target) = &arguments.target
         && let Err(text) = check_directory(target)

@@ -310,6 +310,10 @@ fn arrive_link(options: &Options, depth: usize, log: &mut Log<'_>) -> Result<Arr
         transport.comments = addendum;
     }
     transport.rekey = RekeyLimit { bytes: config.rekey_limit.bytes, interval: config.rekey_limit.interval };
+    if log.shows(LogLevel::Debug1) {
+        let login = login_config(options, reached.address, false)?;
+        crate::identity::announce(&login.identities.files, log);
+    }
     log.debug(|| format!("Local version string SSH-2.0-{}", transport.software));
     let transport = Transport::new(transport, Box::new(SystemRandom), Instant::now());
     let mut link = Link::new(transport, reached.stream);
