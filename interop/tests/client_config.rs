@@ -321,6 +321,10 @@ fn files_that_others_may_write_and_names_for_a_shell_are_refused() {
         (&["-G", "-oUser=x|y", "h"], "remote username contains invalid characters"),
         (&["-G", "-oBogus=1", "h"], "command-line: line 0: Bad configuration option: bogus"),
         (&["-G", "-J", "a`id`", "h"], "command-line line 0: Invalid ProxyJump \"a`id`\""),
+        (
+            &["-G", "-o", "ProxyJump=host'with'quote", "h"],
+            "command-line line 0: Invalid ProxyJump \"host'with'quote\"",
+        ),
     ] {
         let ran = lab.run(&our("lhssh"), args);
         assert_eq!((ran.code, ran.err.trim_end()), (255, text), "{args:?}");
@@ -463,7 +467,7 @@ fn escapes_show_and_change_the_connection() {
     for part in [
         "server version SSH-2.0-Longhaul",
         "kexalgorithm ",
-        "client->server cipher ",
+        "  cipher ",
         "~v [LogLevel VERBOSE]",
         "~V [LogLevel INFO]",
         "~B",
@@ -516,4 +520,66 @@ fn the_socket_is_marked_and_probed_as_configured() {
     assert_eq!(look(&["-oTCPKeepAlive=no", "-oIPQoS=af21 cs1"]), "0 0x20");
     assert_eq!(look(&["-tt", "-oIPQoS=af21 cs1"]), "1 0x48", "a terminal is interactive");
     assert_eq!(look(&["-tt"]), "1 0xb8", "as OpenSSH marks it");
+}
+
+/// What the programs say where OpenSSH's say it, and in its words.
+///
+/// Covers: scp -i; sftp -i; ssh -v
+#[test]
+fn programs_say_what_openssh_s_say() {
+    let lab = Lab::new();
+    let server = Lhsshd::start(&lab, "");
+    let warning = "Warning: Identity file /nonexistent not accessible: No such file or directory.";
+    lab.write("file", "data");
+    lab.write("batch", "ls\n");
+    let mut config =
+        format!("UserKnownHostsFile {}\nUser {}\nBatchMode yes\n", lab.arg("known_hosts"), lh_interop::me());
+    config.push_str(&format!("Host *\n IdentityFile {}\n", lab.arg("user_ed25519")));
+    lab.write("own", &config);
+    let own = ["-F".to_owned(), lab.arg("own"), "-i".to_owned(), "/nonexistent".to_owned()];
+    let with =
+        |more: &[&str]| [&own[..], &more.iter().map(|&word| word.to_owned()).collect::<Vec<_>>()].concat();
+    let target = format!("127.0.0.1:{}", lab.arg("copy"));
+    let port = server.port_arg();
+    let ran = lab.run(&our("lhscp"), &with(&["-P", &port, &lab.arg("file"), &target])).ok("lhscp -i");
+    assert_eq!(ran.err.trim_end(), warning);
+    let ran =
+        lab.run(&our("lhsftp"), &with(&["-P", &port, "-b", &lab.arg("batch"), "127.0.0.1"])).ok("lhsftp -i");
+    assert!(ran.err.starts_with(warning), "{}", ran.err);
+
+    let certificate = lab.arg("user_ed25519-cert");
+    let ran = lab.run(&our("lhssh"), &with(&["-v", "-p", &port, "127.0.0.1", "true"])).ok("lhssh -v");
+    for line in [
+        format!("debug1: identity file {} type 3", lab.arg("user_ed25519")),
+        format!("debug1: identity file {certificate} type -1"),
+    ] {
+        assert!(ran.err.contains(&line), "{line}: {}", ran.err);
+    }
+
+    // Nobody listens there.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = listener.local_addr().unwrap().port().to_string();
+    let forward = format!("{taken}:127.0.0.1:1");
+    let ran = lab.run(&our("lhssh"), &with(&["-p", &port, "-L", &forward, "127.0.0.1", "true"])).ok("-L");
+    assert!(ran.err.contains(&format!("bind [127.0.0.1]:{taken}: Address already in use")), "{}", ran.err);
+    drop(listener);
+
+    let closed = "\rConnection closed.  \nConnection closed\r\n";
+    let ran = lab.run(&our("lhsftp"), &with(&["-P", &taken, "127.0.0.1"]));
+    assert!(ran.code == 255 && ran.err.ends_with(closed), "{:?}", ran.err);
+    let ran = lab.run(&our("lhsftp"), &with(&["-P", &taken, "-b", &lab.arg("batch"), "127.0.0.1"]));
+    assert!(ran.code == 255 && !ran.err.contains("closed."), "{:?}", ran.err);
+
+    for program in ["lhscp", "lhssh", "lhsftp", "longhaul"] {
+        let ran = lab.run(&our(program), &["--nosuch=1", "a", "b"]);
+        let told = format!("{program}: unknown option --nosuch\nTry '{program} --help'.\n");
+        assert_eq!(ran.err, told);
+        assert_ne!(ran.code, 0);
+    }
+    // Flags behind the files are flags.
+    lab.write("metrics", "");
+    let ran = lab
+        .run(&our("longhaul"), &["report", &lab.arg("metrics"), &lab.arg("metrics"), "-o", &lab.arg("page")]);
+    // Each file is looked at before; the last word is about the first one and not about one called -o.
+    assert!(ran.err.contains(&format!("{}: no metrics in this file", lab.arg("metrics"))), "{}", ran.err);
 }

@@ -551,3 +551,14 @@ fn copies_take_the_flags_of_connections() {
     let ran = ours.lab.run(&our("lhsftp"), &["-h"]);
     has(&ran.err, "usage: ");
 }
+
+/// Covers: sshd_config RekeyLimit; sshd_config Match
+#[test]
+fn a_rekey_limit_may_stand_in_a_match_block() {
+    let lab = Lab::new();
+    lab.write("rules", &format!("Match User {}\n  RekeyLimit 1M\n", lh_interop::me()));
+    let server = Lhsshd::start(&lab, &format!("Include {}", lab.arg("rules")));
+    let ours = Ours { lab, server };
+    let err = ours.ssh(&["-v"], "head -c 8388608 /dev/zero").ok("bulk").err;
+    assert!(err.matches("SSH2_MSG_NEWKEYS sent").count() >= 4, "{err}");
+}

@@ -9,7 +9,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use lh_interop::tunnel::{
-    Pair, each_pair, eventually, free_port, round_trip_after, round_trip_unix, sum_server, sum_server_unix,
+    Pair, Tunnel, each_pair, eventually, free_port, round_trip_after, round_trip_unix, sum_server,
+    sum_server_unix,
 };
 use lh_interop::{Lab, Lhsshd, our};
 
@@ -228,6 +229,38 @@ fn idle_sessions_end() {
         assert_eq!((ran.code, ran.text().as_str()), (255, "on\n"), "{config}{option}: {}", ran.err);
         let busy = "for i in 1 2 3 4 5 6; do echo on; sleep 0.4; done; exit 3";
         assert_eq!(lab.run(&pair.client, &pair.args(&["-o", &option, "@host", busy])).code, 3);
+    }
+}
+
+/// One that is busy keeps the others; all end when none has anything to say. Told by either end.
+///
+/// Covers: ssh_config ChannelTimeout; sshd_config ChannelTimeout
+#[test]
+fn all_sessions_end_when_none_has_traffic() {
+    for (config, option) in [("ChannelTimeout global=5s", "none"), ("", "global=5s")] {
+        let lab = Lab::new();
+        let daemon = Lhsshd::start(&lab, config);
+        let pair = Pair::new(&lab, our("lhssh"), daemon.port);
+        let socket = format!("ControlPath={}", lab.arg("ctl"));
+        let option = format!("ChannelTimeout={option}");
+        let options = ["-o", &socket, "-o", &option];
+        let master =
+            Tunnel::start(&lab, &pair.client, &pair.args(&[&options[..], &["-MN", "@host"]].concat()));
+        master.wait_for_path(&lab.path("ctl"));
+        let run = |line: &str| lab.run(&pair.client, &pair.args(&["-o", &socket, "@host", line]));
+        std::thread::scope(|scope| {
+            let silent = scope.spawn(|| run("sleep 1000; echo woke"));
+            // Longer than the limit, but never silent for so long; the silent one is still there afterwards.
+            let busy = run("for i in 1 2 3 4 5 6 7 8 9 10 11 12 13; do echo on; sleep 0.5; done; exit 3");
+            assert_eq!(busy.code, 3, "{config}{option}: {}", busy.err);
+            assert!(!silent.is_finished(), "{config}{option}");
+            let late = run("sleep 1000; echo woke");
+            for ran in [silent.join().unwrap(), late] {
+                assert_eq!((ran.code, ran.text().as_str()), (255, ""), "{config}{option}: {}", ran.err);
+            }
+        });
+        // The connection itself goes on.
+        assert_eq!(run("exit 5").code, 5, "{config}{option}");
     }
 }
 

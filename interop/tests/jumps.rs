@@ -147,3 +147,19 @@ fn a_hop_that_is_not_who_it_should_be_ends_the_chain() {
         chain.run(client, "", &["-J", chain.hops(), "three", "true"]).ok("as it was");
     });
 }
+
+/// A file may name such hops, as with OpenSSH, but nothing connects through them.
+///
+/// Covers: ssh_config ProxyJump
+#[test]
+fn hops_that_are_shell_syntax_are_not_used() {
+    let chain = Chain::new("odd_hops");
+    for (hop, told) in [
+        ("host;with;semicolon", "hostname contains invalid characters"),
+        ("us;er@one", "remote username contains invalid characters"),
+        ("\"o'ne,one\"", "command-line line 0: Invalid ProxyJump \"o'ne\""),
+    ] {
+        let ran = chain.run(&our("lhssh"), &format!("ProxyJump {hop}"), &["three", "true"]);
+        assert_eq!((ran.code, ran.err.trim_end()), (255, told), "{hop}");
+    }
+}

@@ -122,6 +122,13 @@ fn authorities_of_the_user() {
     assert_eq!(scene.ssh(&[], &["id"]).ok("command=").text(), "line\n");
     scene.certify("ca", &["-n", "operator", "-O", "force-command=echo certificate"]);
     scene.refused("forced command options do not match");
+    for command in ["true", "echo certificate", "echo \\\"certificate\\\""] {
+        line(&format!("cert-authority,principals=\"operator\",command=\"{command}\""));
+        let forced = format!("force-command={}", command.replace('\\', ""));
+        scene.certify("ca", &["-n", "operator", "-O", &forced]);
+        let expected = if command == "true" { "" } else { "certificate\n" };
+        assert_eq!(scene.ssh(&[], &["id"]).ok("the same command").text(), expected);
+    }
     line(r#"cert-authority,principals="operator",expiry-time="20200101""#);
     scene.refused("entry expired at 2020-01-01T00:00:00");
     line(r#"cert-authority,principals="operator",from="10.9.8.7""#);
@@ -148,6 +155,27 @@ fn principals_in_a_file() {
     scene.lab.write(&file, "cert-authority operator\n");
     scene.certify("ca", &["-n", "operator"]);
     scene.refused("cert-authority flag invalid here");
+}
+
+/// Covers: sshd_config AuthorizedPrincipalsFile; token sshd %u
+#[test]
+fn principals_in_several_files() {
+    let config = "TrustedUserCAKeys {lab}/ca.pub\nAuthorizedPrincipalsFile {lab}/roles/%u/*.[lL]ist";
+    let Some(scene) = Scene::new("principals_files", config) else { return };
+    let me = me();
+    std::fs::create_dir_all(scene.lab.path(&format!("roles/{me}"))).unwrap();
+    let write = |name: &str, text: &str| scene.lab.write(&format!("roles/{me}/{name}"), text);
+    scene.certify("ca", &["-n", "operator"]);
+    scene.refused("Certificate does not contain an authorized principal");
+    write("a.list", "admin\n");
+    write("b.other", "operator\n");
+    write(".hidden.list", "operator\n");
+    scene.refused("Certificate does not contain an authorized principal");
+    write("z.List", "no-pty operator\n");
+    assert_eq!(scene.ssh(&[], &["echo in"]).ok("the last file").text(), "in\n");
+    scene.logged("/z.List:1: matched principal \"operator\"");
+    scene.certify("ca", &["-n", "admin"]);
+    scene.ssh(&[], &["true"]).ok("the first file");
 }
 
 /// Covers: sshd_config AuthorizedPrincipalsCommand; sshd_config AuthorizedPrincipalsCommandUser; token sshd %i; token sshd %s; token sshd %F; token sshd %T; token sshd %K

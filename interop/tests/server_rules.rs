@@ -447,3 +447,37 @@ fn a_program_killed_by_a_signal_is_reported() {
     assert_eq!(ran.code, 255);
     assert!(ran.err.contains("exit-signal"), "{}", ran.err);
 }
+
+/// The cases of OpenSSH's own suite.
+///
+/// Covers: sshd_config Subsystem; sshd_config Match
+#[test]
+fn a_subsystem_may_stand_in_a_match_block_too() {
+    let me = me();
+    for (config, status) in [
+        ("Subsystem xxx /bin/sh -c \"exit 23\"\nSubsystem xxx /bin/sh -c \"exit 24\"".to_owned(), 23),
+        (
+            "Match all\nSubsystem xxx /bin/sh -c \"exit 21\"\nSubsystem xxx /bin/sh -c \"exit 24\""
+                .to_owned(),
+            21,
+        ),
+        (
+            format!(
+                "Subsystem xxx /bin/sh -c \"exit 23\"\nMatch User {me}\nSubsystem xxx /bin/sh -c \"exit 20\"\n\
+                 Match all\nSubsystem xxx /bin/sh -c \"exit 24\""
+            ),
+            20,
+        ),
+        (
+            "Subsystem xxx /bin/sh -c \"exit 23\"\nMatch User nobody-here\nSubsystem xxx /bin/false"
+                .to_owned(),
+            23,
+        ),
+    ] {
+        let files = Lab::new();
+        files.write("rules", &config);
+        let include = format!("Include {}", files.arg("rules"));
+        let Some(scene) = Scene::new("match_subsystem", &include) else { return };
+        assert_eq!(scene.ssh(&["-s"], &["xxx"]).code, status, "{config}");
+    }
+}

@@ -270,6 +270,12 @@ fn a_master_tells_what_it_does() {
         let text = scene.ride(&["-O", "conninfo", "@"]).ok("conninfo").text();
         assert!(text.contains("server version SSH-2.0-Longhaul"), "{text}");
         assert!(text.contains("kexalgorithm mlkem768x25519-sha256"), "{text}");
+        let line = |begin: &str| text.lines().any(|line| line.trim_start().starts_with(begin));
+        assert!(text.contains(&format!(" -> 127.0.0.1:{}\n", scene.server.port)), "{text}");
+        for begin in ["kexalgorithm ", "hostkeyalgorithm ", "cipher ", "mac ", "compression none", "traffic "]
+        {
+            assert!(line(begin), "{begin}: {text}");
+        }
         let mut client = Client::start(scene, &["@", "echo on; exec cat"], Stdio::piped(), Stdio::piped());
         client.0.stdout.as_mut().unwrap().read_exact(&mut [0; 3]).unwrap();
         let text = scene.ride(&["-O", "channels", "@"]).ok("channels").text();

@@ -121,7 +121,7 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
         unchecked_names: parsed.has('T'),
         ssh_words: ssh_words(parsed),
         port,
-        connecting: Connecting::new(parsed, 'B'),
+        connecting: Connecting::new(parsed, 'B', &account),
         account,
     })
 }
@@ -282,6 +282,11 @@ impl Arguments {
     pub(crate) fn rate_limit(&self) -> Option<u64> {
         let limit = self.options.bits_per_second.map(|bits| bits / 8);
         limit.into_iter().chain(self.pace).min()
+    }
+
+    /// What is wrong with the flags and no reason to stop. Another program that connects says it itself.
+    pub(crate) fn warnings(&self) -> &[String] {
+        if self.via == Via::Inside { &self.connecting.warnings } else { &[] }
     }
 
     /// The request for the configuration of `host`, for connecting again: nobody is asked anything.

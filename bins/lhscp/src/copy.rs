@@ -33,6 +33,7 @@ pub(crate) type Kept = Option<(Host, Connection)>;
 
 /// Copies everything and adds it to `record`; returns the exit status.
 pub(crate) fn run(arguments: &Arguments, record: &mut RunRecord) -> u8 {
+    arguments.warnings().iter().for_each(|warning| eprintln!("{warning}"));
     if arguments.needs_directory()
         && let Place::Local(target) = &arguments.target
         && let Err(text) = check_directory(target)

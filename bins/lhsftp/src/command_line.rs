@@ -103,7 +103,8 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
     let way = match parsed.value('S') {
         Some(program) => Way::Program { words: other_ssh(program.to_owned(), parsed, &place, server), name },
         None => {
-            let connecting = Connecting::new(parsed, 'b');
+            let connecting = Connecting::new(parsed, 'b', &account);
+            connecting.warnings.iter().for_each(|warning| lh_sftp_shell::say(warning));
             let request = connecting.request(&place.host, place.port, place.user.as_deref(), account);
             Way::Ssh { request: Box::new(request), server, name }
         }

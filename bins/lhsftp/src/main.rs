@@ -18,7 +18,9 @@ use std::rc::Rc;
 
 use lh_cli::flags::{SFTP, Stop};
 use lh_client::local_account;
-use lh_sftp_shell::{Carrier, Console, Conversation, FAILURE, NO_CONNECTION, Remote, Shell, Watch, say};
+use lh_sftp_shell::{
+    Carrier, Console, Conversation, FAILURE, NO_CONNECTION, Remote, Shell, Watch, say, say_lost,
+};
 use lh_sys::signals::Signals;
 use rustix::process::Signal;
 
@@ -84,19 +86,20 @@ fn run(arguments: Arguments) -> u8 {
     let (remote, name) = match connected {
         Ok(connected) => connected,
         Err(text) => {
-            say(&text);
+            say_lost(&text, arguments.settings.quiet);
             return NO_CONNECTION;
         }
     };
     if !arguments.settings.quiet {
         eprintln!("{name}");
     }
+    let quiet = arguments.settings.quiet;
     let mut settings = arguments.settings;
     settings.echo = !matches!(input, Input::Terminal);
     let mut shell = match Shell::new(remote, settings) {
         Ok(shell) => shell,
         Err(text) => {
-            say(&text);
+            say_lost(&text, quiet);
             return NO_CONNECTION;
         }
     };

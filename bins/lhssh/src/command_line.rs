@@ -2,9 +2,10 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use lh_cli::flags::{Parsed, SSH};
+use lh_cli::identity::identity_warning;
 use lh_client::{Destination, SystemEnvironment};
 use lh_config::algorithms::AlgorithmKind;
 use lh_config::client::{CommandLine, Request, UserFile};
@@ -141,7 +142,7 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
             lines.push(CommandLine::Flag(keyword, vec![(*fixed).to_owned()]));
         }
         match flag {
-            'i' => match identity_warning(Path::new(&text()), &request.account) {
+            'i' => match identity_warning(&text(), &request.account) {
                 Some(warning) => warnings.push(warning),
                 None => lines.push(CommandLine::Flag("IdentityFile", vec![text()])),
             },
@@ -324,33 +325,6 @@ fn log_level(parsed: &Parsed) -> Option<&'static str> {
         }
     }
     level
-}
-
-/// A file named by `-i` that is not there is said so and left out, so that the defaults are tried.
-fn identity_warning(path: &Path, account: &Account) -> Option<String> {
-    let text = path.to_string_lossy();
-    // Tokens and variables are expanded only when the configuration is known.
-    if text.contains(['%', '$']) {
-        return None;
-    }
-    let expanded = match text.strip_prefix("~/") {
-        Some(rest) => account.home.join(rest),
-        None => path.to_path_buf(),
-    };
-    let beside = |suffix: &str| {
-        let mut name = expanded.as_os_str().to_owned();
-        name.push(suffix);
-        PathBuf::from(name).exists()
-    };
-    match std::fs::metadata(&expanded) {
-        Ok(_) => None,
-        Err(_) if beside(".pub") => None,
-        Err(error) => {
-            let words = error.to_string();
-            let words = words.split(" (os error").next().unwrap_or(&words).to_owned();
-            Some(format!("Warning: Identity file {text} not accessible: {words}."))
-        }
-    }
 }
 
 #[cfg(test)]

@@ -194,7 +194,7 @@ fn run_local_command(options: &Options, tunnel: Option<&TunnelEnd>, ui: &mut Ter
     let Some(command) = config.local_command.command() else { return };
     let device = tunnel.map_or("NONE", TunnelEnd::name);
     let tokens = config.tokens(&SystemEnvironment).with('T', device);
-    let failed = match tokens.expand(command) {
+    let failed = match tokens.expand_command(command) {
         Ok(command) => run_in_shell(&command).err().map(|error| error.to_string()),
         Err(why) => Some(why),
     };

@@ -14,7 +14,8 @@ use lh_client::{
 use lh_config::enums::ControlMaster;
 use lh_config::special::ControlPersist;
 use lh_driver::{
-    ChannelId, ChannelOptions, Control, ControlCx, ControlEvent, Direction, FdPump, HandlerId, Interest,
+    ChannelId, ChannelOptions, Control, ControlCx, ControlEvent, Direction, FdPump, HandlerId, IdleChannels,
+    Interest,
 };
 use lh_driver::{Interests, LocalFd, Ready};
 use lh_sys::signals::Signals;
@@ -62,6 +63,11 @@ pub(crate) fn session(
         serves_others_only: false,
         persist: None,
         idle_since: None,
+        idle_channels: options
+            .config
+            .channel_timeout
+            .of_all_channels()
+            .map(|limit| IdleChannels::new(limit, Instant::now())),
         agent: client.agent_forward(options, voice.clone())?,
         x11,
         settling: false,
@@ -273,6 +279,8 @@ struct Session {
     persist: Option<Duration>,
     /// …since then.
     idle_since: Option<Instant>,
+    /// `ChannelTimeout global`.
+    idle_channels: Option<IdleChannels>,
     agent: AgentForward,
     x11: X11Forward,
     /// Nothing is wanted but that the forwards are set up.
@@ -290,6 +298,11 @@ struct Session {
 }
 
 impl Session {
+    /// When a connection that nobody uses ends (`ControlPersist`).
+    fn unused_deadline(&self) -> Option<Instant> {
+        self.idle_since.zip(self.persist).map(|(since, persist)| since + persist)
+    }
+
     /// Shows the event to `UpdateHostKeys`; true when it was about that.
     fn update_host_keys(&mut self, event: &ControlEvent, cx: &mut ControlCx<'_>) -> bool {
         let Some(update) = &mut self.update else { return false };
@@ -418,13 +431,24 @@ impl Control for Session {
             None => Some(cx.now()),
             since => since,
         };
+        if let Some(idle) = &mut self.idle_channels {
+            idle.before_wait(cx);
+        }
     }
 
     fn next_deadline(&self) -> Option<Instant> {
-        self.idle_since.zip(self.persist).map(|(since, persist)| since + persist)
+        let idle = self.idle_channels.as_ref().and_then(IdleChannels::next_deadline);
+        [self.unused_deadline(), idle].into_iter().flatten().min()
     }
 
     fn on_timeout(&mut self, cx: &mut ControlCx<'_>) {
+        if self.idle_channels.as_mut().is_some_and(|idle| idle.on_timeout(cx) > 0) {
+            let text = "global channel timeout: closing all channels";
+            self.voice.say(LogLevel::Info, text);
+        }
+        if self.unused_deadline().is_none_or(|deadline| deadline > cx.now()) {
+            return;
+        }
         self.idle_since = None;
         self.persist = None;
         cx.stop(0);

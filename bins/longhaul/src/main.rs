@@ -25,7 +25,7 @@ fn main() -> ExitCode {
 }
 
 fn start() -> u8 {
-    let parsed = match LONGHAUL.parse(std::env::args_os().skip(1)) {
+    let parsed = match LONGHAUL.parse_anywhere(std::env::args_os().skip(1)) {
         Ok(parsed) => parsed,
         Err(stop) => return stop.print(),
     };

@@ -6,6 +6,7 @@ use lh_config::Account;
 use lh_config::client::{CommandLine, Request, UserFile};
 
 use crate::flags::Parsed;
+use crate::identity::identity_warning;
 
 /// Flags that stand for a keyword with a fixed value.
 const FIXED: &[(char, &str, &str)] = &[
@@ -48,14 +49,23 @@ pub struct Connecting {
     /// Flags that stand for keywords, in the order given.
     lines: Vec<CommandLine>,
     user_file: UserFile,
+    /// What is to be said before anything is connected to.
+    pub warnings: Vec<String>,
 }
 
 impl Connecting {
     /// Picks the flags. `batch` is the one that forbids questions: `B` of `scp`, `b` of `sftp`.
-    pub fn new(parsed: &Parsed, batch: char) -> Self {
+    pub fn new(parsed: &Parsed, batch: char, account: &Account) -> Self {
         let mut lines = Vec::new();
+        let mut warnings = Vec::new();
         for (flag, value) in &parsed.flags {
             let text = || value.as_deref().unwrap_or_default().to_string_lossy().into_owned();
+            if *flag == 'i'
+                && let Some(warning) = identity_warning(&text(), account)
+            {
+                warnings.push(warning);
+                continue;
+            }
             for (_, keyword, value) in FIXED.iter().filter(|(each, ..)| each == flag) {
                 lines.push(fixed(keyword, value));
             }
@@ -83,7 +93,7 @@ impl Connecting {
             Some("none") => UserFile::None,
             Some(path) => UserFile::Named(PathBuf::from(path)),
         };
-        Self { lines, user_file }
+        Self { lines, user_file, warnings }
     }
 
     /// The request for the configuration of `host`. What the place itself names wins where it is a port, because `-P` is for

@@ -309,6 +309,10 @@ fn arrive_link(options: &Options, depth: usize, log: &mut Log<'_>) -> Result<Arr
         transport.comments = addendum;
     }
     transport.rekey = RekeyLimit { bytes: config.rekey_limit.bytes, interval: config.rekey_limit.interval };
+    if log.shows(LogLevel::Debug1) {
+        let login = login_config(options, reached.address, false)?;
+        crate::identity::announce(&login.identities.files, log);
+    }
     log.debug(|| format!("Local version string SSH-2.0-{}", transport.software));
     let transport = Transport::new(transport, Box::new(SystemRandom), Instant::now());
     let mut link = Link::new(transport, reached.stream);
@@ -380,7 +384,7 @@ fn reach(options: &Options, depth: usize, log: &mut Log<'_>) -> Result<Reached, 
         let command = config
             .tokens(&SystemEnvironment)
             .only("hnpr")
-            .expand(command)
+            .expand_command(command)
             .map_err(|why| ClientError::Config(format!("ProxyCommand: {why}")))?;
         if *config.proxy_use_fdpass {
             log.debug(|| format!("Executing proxy dialer command: {command}"));
@@ -521,8 +525,6 @@ fn host_key_policy(options: &Options, address: Option<&SocketAddr>) -> Result<Po
         Some(alias) => alias.to_owned(),
         None => known_name(&config.host.to_ascii_lowercase(), port),
     };
-    let revoked =
-        config.revoked_host_keys.list().iter().map(|text| config.expand_path(text, &SystemEnvironment));
     let loopback = address.is_some_and(|address| is_loopback(&address.ip()));
     Ok(Policy {
         strict: match *config.strict_host_key_checking {
@@ -543,7 +545,8 @@ fn host_key_policy(options: &Options, address: Option<&SocketAddr>) -> Result<Po
         skip_localhost: *config.no_host_authentication_for_localhost && loopback,
         user_files: config.user_known_hosts_files(),
         global_files: config.global_known_hosts_files(),
-        revoked_files: revoked.collect::<Result<_, _>>().map_err(ClientError::Config)?,
+        // The loader has expanded them.
+        revoked_files: config.revoked_host_keys.list().iter().map(PathBuf::from).collect(),
         hash: *config.hash_known_hosts,
         fingerprint: fingerprint_hash(options),
         visual: *config.visual_host_key,

@@ -78,7 +78,7 @@ impl Options {
             flag("Port", port.to_string());
         }
         if !before.is_empty() {
-            let list: Vec<String> = before.iter().map(jump_text).collect();
+            let list: Vec<String> = before.iter().map(JumpHost::to_string).collect();
             flag("ProxyJump", list.join(","));
         }
         let mut options = Self::load(&request)?;
@@ -100,14 +100,6 @@ impl Options {
             },
         }
     }
-}
-
-/// A hop as `ProxyJump` writes it.
-fn jump_text(hop: &JumpHost) -> String {
-    let user = hop.user.as_ref().map_or_else(String::new, |user| format!("{user}@"));
-    let host = if hop.host.contains(':') { format!("[{}]", hop.host) } else { hop.host.clone() };
-    let port = hop.port.map_or_else(String::new, |port| format!(":{port}"));
-    format!("{user}{host}{port}")
 }
 
 const fn level(level: lh_config::enums::LogLevel) -> LogLevel {
@@ -207,7 +199,7 @@ mod tests {
     #[test]
     fn hops_are_written_as_they_are_read() {
         for text in ["host", "me@host:2222", "me@[::1]:22"] {
-            assert_eq!(JumpHost::parse(text).as_ref().map(jump_text).as_deref(), Some(text));
+            assert_eq!(JumpHost::parse(text).map(|hop| hop.to_string()).as_deref(), Some(text));
         }
     }
 }

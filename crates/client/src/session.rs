@@ -82,8 +82,8 @@ impl SessionSetup {
     }
 
     /// Adds what `ChannelTimeout` says about this kind of session: `session:shell`, `session:command` or
-    /// `session:subsystem:NAME` before `session` before `global` (a session is all that goes on where there are no
-    /// forwards). The first pattern that fits counts; 0 is for ever.
+    /// `session:subsystem:NAME` before `session`. The first pattern that fits counts; 0 is for ever. `global` is about all channels
+    /// together ([`IdleChannels`](lh_driver::IdleChannels)).
     #[must_use]
     pub fn with_timeout(mut self, settings: &ClientSettings) -> Self {
         let kind = match &self.start {
@@ -91,7 +91,7 @@ impl SessionSetup {
             Start::Exec(_) => "session:command".to_owned(),
             Start::Subsystem(name) => format!("session:subsystem:{name}"),
         };
-        self.idle = settings.channel_timeout.of_any(&[&kind, "session", "global"]);
+        self.idle = settings.channel_timeout.of_any(&[&kind, "session"]);
         self
     }
 
@@ -351,31 +351,51 @@ pub fn answer_by_default(event: ControlEvent, cx: &mut ControlCx<'_>) {
     }
 }
 
-/// What `~I` shows: who is connected to whom, and with which algorithms.
+/// What `~I` and `-O conninfo` show: who is connected to whom, and with which algorithms; in OpenSSH's words.
 pub fn connection_information(cx: &mut ControlCx<'_>) -> Vec<String> {
+    let mut lines = vec![format!("Connection information for pid {}", std::process::id())];
+    match cx.addresses() {
+        Some((local, peer)) => lines.push(format!("  tcp {local} -> {peer}")),
+        None => lines.push("  connected through a proxy".to_owned()),
+    }
     let transport = cx.transport();
-    let mut lines = Vec::new();
     if let Some(peer) = transport.peer_identification() {
-        lines.push(format!("server version {}", crate::log::sanitise(peer)));
+        lines.push(format!("  server version {}", crate::log::sanitise(peer)));
     }
     if let Some(names) = transport.negotiated() {
-        lines.push(format!("kexalgorithm {}", names.kex));
-        lines.push(format!("hostkeyalgorithm {}", names.host_key));
-        for (way, cipher, mac, compression) in [
-            ("client->server", &names.cipher_c2s, &names.mac_c2s, &names.compression_c2s),
-            ("server->client", &names.cipher_s2c, &names.mac_s2c, &names.compression_s2c),
+        lines.push(format!("  kexalgorithm {}", names.kex));
+        lines.push(format!("  hostkeyalgorithm {}", names.host_key));
+        for (what, to_server, to_client) in [
+            ("cipher", &names.cipher_c2s, &names.cipher_s2c),
+            ("mac", &names.mac_c2s, &names.mac_s2c),
+            ("compression", &names.compression_c2s, &names.compression_s2c),
         ] {
-            lines.push(format!("{way} cipher {cipher} mac {mac} compression {compression}"));
+            lines.push(in_both_directions(what, to_server, to_client));
         }
     }
-    lines.push(format!("sent {} bytes, received {} bytes", transport.bytes_out(), transport.bytes_in()));
+    lines.push(format!("  traffic {} bytes in, {} bytes out", transport.bytes_in(), transport.bytes_out()));
     lines
+}
+
+/// An algorithm, or two where the directions differ.
+fn in_both_directions(what: &str, to_server: &str, to_client: &str) -> String {
+    if to_server == to_client {
+        format!("  {what} {to_server}")
+    } else {
+        format!("  {what} {to_server} client->server, {to_client} server->client")
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn directions_are_told_apart_where_they_differ() {
+        assert_eq!(in_both_directions("mac", "a", "a"), "  mac a");
+        assert_eq!(in_both_directions("mac", "a", "b"), "  mac a client->server, b server->client");
+    }
 
     #[test]
     fn exit_requests_are_read() {
@@ -409,8 +429,8 @@ mod tests {
         assert_eq!(idle(Start::Shell, &[("session", 5), ("session:shell", 3)]), Some(3));
         assert_eq!(idle(Start::Exec(vec![]), &[("session", 5), ("session:shell", 3)]), Some(5));
         assert_eq!(idle(Start::Subsystem("sftp".to_owned()), &[("session:subsystem:s*", 7)]), Some(7));
-        assert_eq!(idle(Start::Shell, &[("global", 9), ("direct-tcpip", 1)]), Some(9));
-        assert_eq!(idle(Start::Shell, &[("session:*", 0), ("global", 9)]), None);
+        assert_eq!(idle(Start::Shell, &[("global", 9), ("direct-tcpip", 1)]), None);
+        assert_eq!(idle(Start::Shell, &[("session:*", 0), ("session", 9)]), None);
     }
 
     proptest! {

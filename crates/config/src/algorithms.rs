@@ -95,6 +95,16 @@ pub(crate) fn expanded(list: &str, kind: AlgorithmKind, environment: &dyn Enviro
     format!("{edit}{}", names.collect::<Vec<_>>().join(","))
 }
 
+/// Whether every name of a list exists, and there is one. Empty items, such as the last of `a,b,`, count for nothing; what a list takes
+/// away need not exist.
+pub(crate) fn all_known(list: &str, kind: AlgorithmKind, environment: &dyn Environment) -> bool {
+    if list.starts_with('-') {
+        return true;
+    }
+    let mut names = list.trim_start_matches(['+', '^']).split(',').filter(|name| !name.is_empty()).peekable();
+    names.peek().is_some() && names.all(|name| environment.knows_algorithm(kind, name, true))
+}
+
 /// What an algorithm keyword lists, for checking and messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AlgorithmKind {

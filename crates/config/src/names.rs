@@ -8,6 +8,12 @@ pub const HOST_KEY_FILES: [&str; 4] = [
     "/etc/ssh/ssh_host_mldsa44_ed25519_key",
 ];
 
+/// What is said about a host for which [`host_is_safe`] does not hold.
+pub const BAD_HOST: &str = "hostname contains invalid characters";
+
+/// What is said about a user for whom [`user_is_safe`] does not hold.
+pub const BAD_USER: &str = "remote username contains invalid characters";
+
 /// Whether a host name can be taken neither for an option nor for shell syntax.
 pub fn host_is_safe(host: &str) -> bool {
     let bad = |c: char| "'`\"$\\;&<>|(){}".contains(c) || c.is_whitespace() || c.is_control();

@@ -318,10 +318,17 @@ impl ChannelTimeouts {
         self.of_any(&[kind])
     }
 
+    /// How long all channels together may be idle: the word `global`, which no pattern stands for.
+    pub fn of_all_channels(&self) -> Option<std::time::Duration> {
+        let (_, seconds) = self.0.iter().find(|(kind, _)| kind == "global")?;
+        (*seconds > 0).then(|| std::time::Duration::from_secs(*seconds))
+    }
+
     /// As [`of`](Self::of) for something that has several names: the first name that any pattern matches counts.
     pub fn of_any(&self, kinds: &[&str]) -> Option<std::time::Duration> {
         let fits = |kind: &str, pattern: &str| crate::pattern::wildcard(kind.as_bytes(), pattern.as_bytes());
-        let rule = |kind: &&str| self.0.iter().find(|(pattern, _)| fits(kind, pattern));
+        let rule =
+            |kind: &&str| self.0.iter().find(|(pattern, _)| pattern != "global" && fits(kind, pattern));
         let (_, seconds) = kinds.iter().find_map(rule)?;
         (*seconds > 0).then(|| std::time::Duration::from_secs(*seconds))
     }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use crate::environment::{Account, Environment};
+use crate::names::{BAD_HOST, BAD_USER, host_is_safe, user_is_safe};
 
 /// Tokens of `ssh_config`: the letter, what it stands for, and where it is known besides the keywords that know all of the first
 /// part (`CertificateFile`, `ControlPath`, `IdentityAgent`, `IdentityFile`, `Include`, `KnownHostsCommand`, `LocalCommand`, `LocalForward`,
@@ -102,6 +103,26 @@ impl Tokens {
             }
         }
         Ok(out)
+    }
+}
+
+impl Tokens {
+    /// [`expand`](Self::expand) for a command that a shell is to run: host and user must be no shell syntax.
+    ///
+    /// # Errors
+    /// As `expand`, and OpenSSH's words about the name that is unfit.
+    pub fn expand_command(&self, text: &str) -> Result<String, String> {
+        let mut chars = text.chars();
+        while let Some(c) = chars.next() {
+            let token = if c == '%' { chars.next() } else { None };
+            let value = token.and_then(|key| self.value(key)).unwrap_or_default();
+            match token {
+                Some('h' | 'n') if !host_is_safe(value) => return Err(BAD_HOST.to_owned()),
+                Some('r') if !user_is_safe(value) => return Err(BAD_USER.to_owned()),
+                _ => {}
+            }
+        }
+        self.expand(text)
     }
 }
 

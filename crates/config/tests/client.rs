@@ -38,14 +38,14 @@ fn the_first_value_wins_and_command_line_comes_before_files() {
 #[test]
 fn host_patterns_with_wildcards_and_exceptions() {
     let home = Home::new();
-    let text = "Host *.lab !bad.lab \"quoted name\"\n Port 1\nHost ?.x\n Port=2\nHost !a * # note\n Port 3\n";
+    let text = "Host *.lab !bad.lab \"quoted\"\n Port 1\nHost ?.x\n Port=2\nHost !a * # note\n Port 3\n";
     let port = |host: &str| home.with_text(host, text).expect("loads").port();
     assert_eq!(port("a.lab"), 1);
     assert_eq!(port("bad.lab"), 3);
     assert_eq!(port("b.x"), 2);
     assert_eq!(port("a"), 22);
     assert_eq!(port("A.LAB"), 3, "names are compared as typed");
-    assert_eq!(port("quoted name"), 1);
+    assert_eq!(port("quoted"), 1);
 }
 
 #[test]
@@ -315,4 +315,98 @@ fn the_none_switch_works_from_a_file_too() {
     let config = home.with_text("h", "NoneEnabled yes\nNoneSwitch yes\n").expect("loads");
     assert!(*config.none_enabled && *config.none_switch && config.notes.iter().all(|note| !note.loud));
     assert!(*home.with_options(&["NoneSwitch=yes"]).expect("loads").none_switch);
+}
+
+#[test]
+fn empty_algorithm_names_are_skipped() {
+    let home = Home::new();
+    let config = home.with_options(&["Ciphers=a,,b,", "HostKeyAlgorithms=^x,"]).expect("loads");
+    assert_eq!(config.ciphers.apply(&["default"]), ["a", "b"]);
+    assert_eq!(config.host_key_algorithms.apply(&["default"]), ["x", "default"]);
+    for bad in ["Ciphers=a,bogus,", "Ciphers=,", "KexAlgorithms=^,"] {
+        assert!(home.with_options(&[bad]).is_err(), "{bad}");
+    }
+}
+
+/// Names that would mean something to a shell, from each place they can come from.
+///
+/// Covers: ssh_config Hostname; ssh_config User; ssh_config ProxyJump
+#[test]
+fn names_that_are_shell_syntax_are_refused() {
+    let mut home = Home::new();
+    let host = vec!["hostname contains invalid characters".to_owned()];
+    let user = vec!["remote username contains invalid characters".to_owned()];
+    let told = |result: Result<lh_config::ClientConfig, _>| lines(result, home.folder.path());
+    for bad in ["a;b", "a'b'c", "a`id`", "$(id)", "a|b", "a&b", "a>b", "a\"b", "a(b)", "a b", "a\nb", "-oX=y"]
+    {
+        assert_eq!(told(home.with_text(bad, "Port 1\n")), host, "{bad:?}");
+        assert_eq!(told(home.with_text(bad, "Hostname safe\n")), host, "{bad:?}");
+        let expanded = format!("x{}", bad.trim_start_matches('-'));
+        if !bad.contains(['\n', '"', '\'', '-']) {
+            let text = format!("Hostname \"{expanded}\"\n");
+            assert_eq!(told(home.with_text("h", &text)), host, "{text}");
+            assert_eq!(told(home.with_options(&[text.trim()])), host, "{text}");
+        }
+        if !bad.contains(['\n', ' ']) {
+            for jump in [bad.to_owned(), format!("u@{bad}"), format!("a,{bad}:7"), format!("ssh://{bad}")] {
+                let expected = vec![format!("command-line line 0: Invalid ProxyJump \"{jump}\"")];
+                assert_eq!(told(home.with_options(&[&format!("ProxyJump={jump}")])), expected);
+                let flag = CommandLine::Flag("ProxyJump", vec![jump]);
+                let request = Request { command_line: vec![flag], ..home.request("h") };
+                assert_eq!(told(home.load(&request)), expected);
+            }
+        }
+        if !bad.contains([' ', '$', '\n']) {
+            let flag = CommandLine::Flag("User", vec![bad.to_owned()]);
+            let request = Request { command_line: vec![flag], ..home.request("h") };
+            assert_eq!(told(home.load(&request)), user, "{bad:?}");
+        }
+    }
+    // What a file says literally is the user's own, until a shell would get it.
+    home.world.true_commands.push("true".to_owned());
+    let config = home.with_text("h", "User \"o'neill\"\nProxyJump a;b@c;d\n").expect("loads");
+    assert_eq!(config.user(), "o'neill");
+    assert_eq!(config.proxy_jump().len(), 1);
+    let tokens = config.tokens(&home.world);
+    assert_eq!(tokens.expand_command("ssh -l %r %h"), Err(user[0].clone()));
+    assert_eq!(tokens.expand_command("nc %h %%r").as_deref(), Ok("nc h %r"));
+    let exec = "User \"o'neill\"\nMatch exec \"true %r\"\n Port 7\n";
+    assert!(told(home.with_text("h", exec))[0].contains(&user[0]));
+    assert!(home.world.ran.borrow().is_empty(), "no shell has seen it");
+}
+
+/// Covers: ssh_config ProxyJump
+#[test]
+fn jump_hosts_are_shown_as_openssh_shows_them() {
+    let home = Home::new();
+    for (given, shown) in [
+        ("ssh://user@host:2223", "user@host:2223"),
+        ("ssh://host/,b", "host,b"),
+        ("user1@jump1:2221,user2@jump2:2222", "user1@jump1:2221,user2@jump2:2222"),
+        ("me@[::1]:22", "me@[::1]:22"),
+    ] {
+        let config = home.with_options(&[&format!("ProxyJump={given}")]).expect("loads");
+        assert!(config.dump(&|_| vec![]).contains(&format!("\nproxyjump {shown}\n")), "{given}");
+    }
+}
+
+/// Covers: ssh_config User; ssh_config RevokedHostKeys
+#[test]
+fn users_and_revoked_keys_take_tokens() {
+    let home = Home::new();
+    let config = home.with_options(&["User=%u-%i-%%", "RevokedHostKeys=/r/%h.%p.%r.%k ~/k"]).expect("loads");
+    let account = home.account();
+    assert_eq!(config.user(), format!("alice-{}-%", account.uid));
+    let expected =
+        [format!("/r/host.22.{}.host", config.user()), account.home.join("k").to_string_lossy().into_owned()];
+    assert_eq!(config.revoked_host_keys.list(), expected);
+    assert!(config.dump(&|_| vec![]).contains(&format!("\nrevokedhostkeys {}", expected[0])));
+    // -l and the destination take none.
+    let literal = |value: &str| {
+        let flag = CommandLine::Flag("User", vec![value.to_owned()]);
+        home.load(&Request { command_line: vec![flag], ..home.request("h") })
+            .map(|config| config.user().to_owned())
+    };
+    assert_eq!(literal("%u").expect("loads"), "%u");
+    assert!(home.with_options(&["RevokedHostKeys=/r/%z"]).is_err());
 }

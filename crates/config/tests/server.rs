@@ -140,7 +140,6 @@ fn errors_are_in_sshds_words() {
         ("LogLevel x", "sshd line 1: unsupported log level 'x'"),
         ("PermitRootLogin x", "sshd line 1: unsupported option \"x\"."),
         ("Subsystem a", "sshd line 1: Missing subsystem command."),
-        ("Subsystem a b\nSubsystem a c", "sshd line 2: Subsystem 'a' already defined."),
         ("Ciphers bogus", "sshd line 1: Bad SSH2 cipher spec 'bogus'."),
         ("MaxStartups 0", "sshd line 1: Invalid MaxStartups spec."),
         (
@@ -227,5 +226,35 @@ fn test_mode_specifications() {
     assert_eq!((facts.user.as_deref(), facts.local_port, facts.invalid_user), (Some("a"), Some(22), true));
     for bad in ["bogus", "addr=x", "lport=0", "lport=x"] {
         assert!(facts.parse_spec(bad).is_err(), "{bad}");
+    }
+}
+
+/// Covers: sshd_config Subsystem
+#[test]
+fn a_match_block_replaces_the_subsystems_it_names() {
+    let home = Home::new();
+    let text = "Subsystem a one\nSubsystem a two\nSubsystem b main\nMatch User alice\n  Subsystem a three\n  \
+                Subsystem a four\nMatch all\n  Subsystem a five\n  Subsystem c six\n";
+    let config = load(&home, text, &[]).expect("loads");
+    assert!(config.notes.iter().any(|note| note.ends_with("line 2: Subsystem 'a' already defined.")));
+    let of = |user: &str, name: &str| {
+        let config = config.for_connection(&facts(user, &[], "192.0.2.1")).expect("applies");
+        config.subsystem.find(name).map(str::to_owned)
+    };
+    assert_eq!(config.subsystem.find("a"), Some("one"));
+    assert_eq!(of("alice", "a").as_deref(), Some("three"));
+    assert_eq!(of("bob", "a").as_deref(), Some("five"));
+    assert_eq!(of("alice", "b").as_deref(), Some("main"));
+    assert_eq!(of("alice", "c").as_deref(), Some("six"));
+}
+
+#[test]
+fn empty_items_of_algorithm_lists_are_skipped() {
+    let home = Home::new();
+    let config = load(&home, "Ciphers a,,b,\nMACs +x,\n", &[]).expect("loads");
+    assert_eq!(config.ciphers.apply(&["default"]), ["a", "b"]);
+    assert_eq!(config.macs.apply(&["default"]), ["default", "x"]);
+    for bad in ["Ciphers a,bogus,\n", "Ciphers ,\n", "MACs +\n"] {
+        assert!(load(&home, bad, &[]).is_err(), "{bad}");
     }
 }

@@ -20,6 +20,18 @@ impl Connection {
         Some((channel.receive.received(), channel.send.sent))
     }
 
+    /// Data that the channels that are open have received and sent since they opened, bytes.
+    pub fn moved_in_all(&self) -> u64 {
+        let moved = |channel: &crate::channel::Channel| channel.receive.received() + channel.send.sent;
+        self.channels.iter().flatten().map(moved).fold(0, u64::wrapping_add)
+    }
+
+    /// The channels that exist, in the order of their numbers.
+    pub fn channel_ids(&self) -> impl Iterator<Item = ChannelId> {
+        let numbers = self.channels.iter().enumerate().filter(|(_, channel)| channel.is_some());
+        numbers.filter_map(|(number, _)| u32::try_from(number).ok().map(ChannelId))
+    }
+
     /// See [`Totals`].
     pub fn totals(&self) -> Totals {
         self.channels.iter().flatten().fold(Totals::default(), |sum, channel| Totals {

@@ -352,6 +352,12 @@ impl<'a> ControlCx<'a> {
         self.core.link.transport()
     }
 
+    /// Our address and the peer's, where the connection is a TCP socket.
+    pub fn addresses(&self) -> Option<(std::net::SocketAddr, std::net::SocketAddr)> {
+        let socket = self.core.link.stream().read_fd();
+        Some((lh_sys::socket::local_address(socket)?, lh_sys::socket::peer_address(socket)?))
+    }
+
     /// The channels, to look at (windows, backlog, round trip).
     pub const fn connection(&mut self) -> &mut Connection {
         &mut self.core.connection

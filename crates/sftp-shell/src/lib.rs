@@ -50,6 +50,15 @@ pub fn say(text: &str) {
     let _ = std::io::stderr().write_all(format!("{text}\r\n").as_bytes());
 }
 
+/// Says why there is no connection any more; before that, unless `quiet`, what OpenSSH's `sftp` says when its `ssh` ends.
+pub fn say_lost(reason: &str, quiet: bool) {
+    use std::io::Write as _;
+    if !quiet && reason == "Connection closed" {
+        let _ = std::io::stderr().write_all(b"\rConnection closed.  \n");
+    }
+    say(reason);
+}
+
 /// Prints a line on standard output. A reader that has gone away is no reason to stop working.
 pub(crate) fn print(text: &str) {
     use std::io::Write as _;

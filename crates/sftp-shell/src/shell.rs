@@ -10,7 +10,7 @@ use crate::command::{Line, parse};
 use crate::complete::complete;
 use crate::console::{Console, PROMPT, Said};
 use crate::remote::{Fault, Remote};
-use crate::{FAILURE, NO_CONNECTION, print, say};
+use crate::{FAILURE, NO_CONNECTION, print, say, say_lost};
 
 /// What the command line of the program says about all commands.
 #[derive(Debug, Clone, Default)]
@@ -197,7 +197,8 @@ impl Shell {
     }
 
     fn lost(&self) -> u8 {
-        say(&self.remote.loss().unwrap_or_else(|| "Connection closed".to_owned()));
+        let reason = self.remote.loss().unwrap_or_else(|| "Connection closed".to_owned());
+        say_lost(&reason, self.settings.quiet);
         NO_CONNECTION
     }
 }

@@ -234,9 +234,26 @@ impl Program {
     /// # Errors
     /// [`Stop`] for `--help` and `--version`, unknown flags, missing values, and flags that are not supported yet.
     pub fn parse(&self, arguments: impl IntoIterator<Item = OsString>) -> Result<Parsed, Stop> {
+        self.parse_among(arguments, usize::from(self.flags_after_first_operand))
+    }
+
+    /// [`parse`](Self::parse) with flags anywhere among the operands.
+    ///
+    /// # Errors
+    /// As `parse`.
+    pub fn parse_anywhere(&self, arguments: impl IntoIterator<Item = OsString>) -> Result<Parsed, Stop> {
+        self.parse_among(arguments, usize::MAX - 1)
+    }
+
+    /// Flags may stand behind the first `operands` operands too.
+    fn parse_among(
+        &self,
+        arguments: impl IntoIterator<Item = OsString>,
+        operands: usize,
+    ) -> Result<Parsed, Stop> {
         let mut parsed = Parsed::default();
         let mut rest = arguments.into_iter().peekable();
-        let mut rounds = if self.flags_after_first_operand { 2 } else { 1 };
+        let mut rounds = operands + 1;
         loop {
             let ended = self.parse_flags(&mut rest, &mut parsed)?;
             if parsed.operands.is_empty() {
@@ -270,9 +287,8 @@ impl Program {
                     return Err(Stop { out, err: String::new(), status: 0 });
                 }
                 long => {
-                    if let Some(name) = long.strip_prefix(b"--")
-                        && let Some(flag) = self.long_flag(name)
-                    {
+                    if let Some(name) = long.strip_prefix(b"--") {
+                        let flag = self.long_flag(name).ok_or_else(|| self.unknown_long(name))?;
                         self.take_long(flag, name, rest, parsed)?;
                         continue;
                     }
@@ -298,6 +314,14 @@ impl Program {
             }
         }
         Ok(false)
+    }
+
+    /// Two lines: the usage text would hide which option it was.
+    fn unknown_long(&self, word: &[u8]) -> Stop {
+        let name = word.split(|&byte| byte == b'=').next().unwrap_or_default();
+        let mut stop = self.error(&format!("unknown option --{}", lh_wire::printable(name)));
+        let _ = writeln!(stop.err, "Try '{} --help'.", self.called());
+        stop
     }
 
     /// The row of what stands behind two dashes, perhaps with `=` and a value.

@@ -134,3 +134,11 @@ fn every_letter_of_openssh_is_known() {
     check(&ADD, "vkKlLNCcdDTxXqQE:e:h:H:s:S:t:");
     check(&KEYSCAN, "46cDHqvf:O:p:T:t:");
 }
+
+#[test]
+fn flags_anywhere_are_flags() {
+    let words = ["report", "a", "b", "-o", "x", "c", "--", "-o"];
+    let parsed = LONGHAUL.parse_anywhere(words.map(OsString::from)).expect("parses");
+    assert_eq!(parsed.text('o').as_deref(), Some("x"));
+    assert_eq!(parsed.operands, ["report", "a", "b", "c", "-o"]);
+}

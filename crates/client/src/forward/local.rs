@@ -63,10 +63,10 @@ impl Forwards {
         cx: &mut ControlCx<'_>,
     ) -> Result<u16, String> {
         let Bound { bound, failed } = listen_tcp(addresses);
-        for (index, (address, problem)) in failed.iter().enumerate() {
+        for (address, problem) in &failed {
             let text = format!("bind [{}]:{}: {}", address.ip(), address.port(), error_words(problem));
-            // As ssh: the last failure is told, the others only where more is wanted.
-            let last = bound.is_empty() && index + 1 == failed.len();
+            // As ssh: what the last address says is told, the others only where more is wanted.
+            let last = addresses.last().is_some_and(|last| last.ip() == address.ip());
             self.0.voice.say(if last { LogLevel::Error } else { LogLevel::Verbose }, &text);
         }
         let Some(port) = bound.first().map(|(_, at)| at.port()) else {

@@ -7,6 +7,8 @@
 mod hardware;
 mod sources;
 
+pub(crate) use sources::announce;
+
 use std::path::PathBuf;
 
 use lh_agent::{Constraints, SessionBind};

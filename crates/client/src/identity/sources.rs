@@ -28,6 +28,38 @@ pub(super) fn files(config: &IdentityConfig, log: &mut Log<'_>) -> Vec<Identity>
     found
 }
 
+/// Says which key files there are, and of what type, in the lines that scripts look for in `ssh -v`.
+pub(crate) fn announce(files: &[PathBuf], log: &mut Log<'_>) {
+    for path in files {
+        let mut say = |path: &Path, kind: i32| {
+            log.debug(|| format!("identity file {} type {kind}", path.display()));
+        };
+        let key = public_file(path).or_else(|| key_file::public_in(path).map(|(key, _)| key));
+        say(path, key.map_or(-1, |key| type_number(&key)));
+        let certificate = key_file::with_suffix(path, "-cert");
+        let beside = key_file::public_in(&key_file::with_suffix(&certificate, ".pub"));
+        say(&certificate, beside.map_or(-1, |(key, _)| type_number(&key)));
+    }
+}
+
+/// OpenSSH's number of a type of key; -1 for what it does not know.
+fn type_number(key: &PublicKey) -> i32 {
+    let plain = match key.plain().key_type() {
+        "ssh-rsa" => 0,
+        "ssh-dss" => 1,
+        "ssh-ed25519" => 3,
+        "sk-ecdsa-sha2-nistp256@openssh.com" => 10,
+        "sk-ssh-ed25519@openssh.com" => 12,
+        name if name.starts_with("ecdsa-sha2-") => 2,
+        _ => return -1,
+    };
+    match (key.certificate().is_some(), plain) {
+        (false, number) => number,
+        (true, number @ 10..) => number + 1,
+        (true, number) => number + 4,
+    }
+}
+
 /// The certificates in `CertificateFile`s.
 pub(super) fn certificates(config: &IdentityConfig, log: &mut Log<'_>) -> Vec<Identity> {
     let mut found = Vec::new();

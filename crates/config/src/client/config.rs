@@ -96,6 +96,17 @@ impl JumpHost {
     }
 }
 
+impl std::fmt::Display for JumpHost {
+    /// `[user@]host[:port]`, as it can be read again.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if let Some(user) = &self.user {
+            write!(f, "{user}@")?;
+        }
+        if self.host.contains(':') { write!(f, "[{}]", self.host) } else { f.write_str(&self.host) }?;
+        self.port.map_or(Ok(()), |port| write!(f, ":{port}"))
+    }
+}
+
 impl ClientConfig {
     /// The user to log in as: `User`, or the local user's name.
     pub fn user(&self) -> &str {
@@ -228,13 +239,17 @@ impl ClientConfig {
             expand(&mut forward.listen)?;
             forward.connect.as_mut().map_or(Ok(()), expand)?;
         }
-        let files = std::mem::take(&mut self.settings.user_known_hosts_file.value.0);
-        let expand = |file: &String| {
-            self.expand_path(file, environment).map(|path| path.to_string_lossy().into_owned())
+        let expanded = |keyword: &str, files: &[String]| {
+            let expand = |file: &String| {
+                self.expand_path(file, environment).map(|path| path.to_string_lossy().into_owned())
+            };
+            let files = files.iter().map(expand).collect::<Result<Vec<_>, String>>();
+            files.map_err(|why| format!("{keyword}: {why}"))
         };
-        let files = files.iter().map(expand).collect::<Result<_, String>>();
-        self.settings.user_known_hosts_file.value.0 =
-            files.map_err(|why| format!("UserKnownHostsFile: {why}"))?;
+        let known = expanded("UserKnownHostsFile", self.settings.user_known_hosts_file.list())?;
+        let revoked = expanded("RevokedHostKeys", self.settings.revoked_host_keys.list())?;
+        self.settings.user_known_hosts_file.value.0 = known;
+        self.settings.revoked_host_keys.value.0 = revoked;
         Ok(())
     }
 

@@ -103,7 +103,7 @@ impl Loader<'_> {
                 match_list(kind, argument, false) == ListMatch::Yes
             }
             "exec" => {
-                let command = self.current_tokens().expand(argument)?;
+                let command = self.current_tokens().expand_command(argument)?;
                 live && self.environment.run(&command)
             }
             _ => return Err(format!("Unsupported Match attribute {attribute}")),

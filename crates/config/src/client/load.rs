@@ -7,14 +7,14 @@ use std::sync::Arc;
 
 use super::config::{ClientConfig, JumpHost, Note};
 use super::{CommandLine, Request, UserFile};
-use crate::algorithms::{AlgorithmKind, expanded};
+use crate::algorithms::{AlgorithmKind, all_known, expanded};
 use crate::client_table::{CLIENT_IGNORED, CLIENT_KEYWORDS, ClientSettings};
 use crate::enums::CanonicalizeHostname;
 use crate::environment::Environment;
 use crate::error::{ConfigError, errno_text};
 use crate::include::{MAX_DEPTH, glob, read_text};
 use crate::line::{Arguments, Dialect, split_keyword, split_words};
-use crate::names::{host_is_safe, user_is_safe};
+use crate::names::{BAD_HOST, BAD_USER, host_is_safe, user_is_safe};
 use crate::pattern::{ListMatch, match_list, wildcard};
 use crate::table::{Origin, Setting, find};
 use crate::token::{Tokens, expand_environment, expand_tilde};
@@ -43,11 +43,16 @@ pub fn load(request: &Request, environment: &dyn Environment) -> Result<ClientCo
         host: request.host.clone(),
         final_pass: false,
         final_wanted: false,
+        user_as_typed: false,
     };
+    loader.check_host(&request.host)?;
     loader.command_line()?;
     loader.files()?;
     let resolved = loader.resolved_host()?;
+    loader.check_host(&resolved)?;
     loader.host = loader.canonical_host(&resolved)?;
+    let host = loader.host.clone();
+    loader.check_host(&host)?;
     if *loader.settings.canonicalize_hostname != CanonicalizeHostname::No {
         loader.notes.push(Note {
             loud: false,
@@ -73,6 +78,8 @@ pub(super) struct Loader<'a> {
     pub(super) host: String,
     pub(super) final_pass: bool,
     pub(super) final_wanted: bool,
+    /// The user is that of a flag or of the destination, which take no tokens.
+    user_as_typed: bool,
 }
 
 /// Where a line stands.
@@ -126,6 +133,7 @@ impl Loader<'_> {
                     let words: Vec<&str> = words.iter().map(String::as_str).collect();
                     let args = Arguments::from_words(CLIENT_KEYWORDS[row].name, Dialect::Client, &words);
                     place.name = "command-line".to_string();
+                    self.user_as_typed |= *keyword == "User" && !self.settings.user.is_set();
                     if !self.keyword(row, args, &place, active) {
                         return Err(self.give_up());
                     }
@@ -267,6 +275,11 @@ impl Loader<'_> {
         let Some(row) = find(CLIENT_KEYWORDS, &keyword) else {
             return Ok(self.unknown(&lower, place));
         };
+        if CLIENT_KEYWORDS[row].name == "ProxyJump" && place.origin == Origin::CommandLine {
+            // As OpenSSH reads it: what looks like a quote is part of a name, and refused.
+            let args = Arguments::from_words("ProxyJump", Dialect::Client, &[rest]);
+            return Ok(self.keyword(row, args, place, *active));
+        }
         match Arguments::new(CLIENT_KEYWORDS[row].name, Dialect::Client, rest) {
             Ok(args) => Ok(self.keyword(row, args, place, *active)),
             Err(_) => Ok(self.bad(place.say("invalid quotes"))),
@@ -383,7 +396,7 @@ impl Loader<'_> {
             _ => false,
         };
         if let (Some(kind), Some(list)) = (AlgorithmKind::of_keyword(name), args.clone().next_word()) {
-            if !self.algorithms_known(kind, &list) {
+            if !all_known(&list, kind, self.environment) {
                 return self.bad(place.say(&kind.message(&list)));
             }
             let list = expanded(&list, kind, self.environment);
@@ -429,13 +442,6 @@ impl Loader<'_> {
         true
     }
 
-    fn algorithms_known(&self, kind: AlgorithmKind, list: &str) -> bool {
-        let removing = list.starts_with('-');
-        list.trim_start_matches(['+', '-', '^'])
-            .split(',')
-            .all(|name| removing || (!name.is_empty() && self.environment.knows_algorithm(kind, name, true)))
-    }
-
     /// `Hostname` with its tokens expanded, or what was typed; in lower case.
     fn resolved_host(&mut self) -> Result<String, ConfigError> {
         let host = match self.settings.hostname.as_deref() {
@@ -448,12 +454,17 @@ impl Loader<'_> {
         Ok(host.to_ascii_lowercase())
     }
 
-    /// `User` with its tokens and variables expanded. What a file says literally is the user's own business; what comes from the
-    /// command line or from outside must not be shell syntax.
+    /// Refuses a host that is shell syntax, wherever it comes from: no network has one.
+    fn check_host(&mut self, host: &str) -> Result<(), ConfigError> {
+        if host_is_safe(host) { Ok(()) } else { Err(self.fatal(BAD_HOST.to_string())) }
+    }
+
+    /// `User` with its tokens and variables expanded. What a file says literally may be anything, as with OpenSSH, and is checked
+    /// where a shell gets it; what comes from the command line or from outside must not be shell syntax.
     fn resolve_user(&mut self) -> Result<(), ConfigError> {
         let Some(text) = self.settings.user.value.clone() else { return Ok(()) };
-        let from_flag = self.settings.user.origin == Origin::CommandLine;
-        let user = if from_flag {
+        let typed = self.settings.user.origin == Origin::CommandLine;
+        let user = if self.user_as_typed {
             text.clone()
         } else {
             // %r would be the user itself, and %C contains it.
@@ -461,8 +472,8 @@ impl Loader<'_> {
             let expanded = tokens.expand(&text).and_then(|text| expand_environment(&text, self.environment));
             expanded.map_err(|why| self.fatal(format!("User: {why}")))?
         };
-        if (from_flag || user != text) && !user_is_safe(&user) {
-            return Err(self.fatal("remote username contains invalid characters".to_string()));
+        if (typed || user != text) && !user_is_safe(&user) {
+            return Err(self.fatal(BAD_USER.to_string()));
         }
         self.settings.user.value = Some(user);
         Ok(())
@@ -523,6 +534,10 @@ impl Loader<'_> {
             if is_none(&word.value) {
                 word.value = None;
             }
+        }
+        if let Some(hops) = s.proxy_jump.as_deref().and_then(JumpHost::parse_list) {
+            let hops: Vec<String> = hops.iter().map(JumpHost::to_string).collect();
+            s.proxy_jump.value = Some(hops.join(","));
         }
         let mut config = ClientConfig {
             settings: self.settings,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::criteria::{BadCriteria, Criteria};
 use super::source::{Source, Statement};
-use crate::algorithms::{AlgorithmKind, expanded};
+use crate::algorithms::{AlgorithmKind, all_known, expanded};
 use crate::environment::Environment;
 use crate::error::{ConfigError, errno_text};
 use crate::include::{self, MAX_DEPTH, glob};
@@ -202,11 +202,7 @@ impl Loader<'_> {
         let name = SERVER_KEYWORDS[row].name;
         let first = args.clone().next_word().unwrap_or_default();
         if let Some(kind) = AlgorithmKind::of_keyword(name) {
-            let known = first.starts_with('-')
-                || first
-                    .trim_start_matches(['+', '^'])
-                    .split(',')
-                    .all(|name| !name.is_empty() && self.environment.knows_algorithm(kind, name, true));
+            let known = all_known(&first, kind, self.environment);
             if !known && !first.is_empty() {
                 return Err(self.fatal(place.say(&kind.message(&first))));
             }
@@ -219,7 +215,8 @@ impl Loader<'_> {
                     && split_words(&other.rest, true).is_ok_and(|words| words.first() == Some(&first))
             });
             if taken {
-                return Err(self.fatal(place.say(&format!("Subsystem '{first}' already defined."))));
+                // The first one counts, as in sshd.
+                self.source.notes.push(place.say(&format!("Subsystem '{first}' already defined.")));
             }
         }
         Ok(())

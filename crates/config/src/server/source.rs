@@ -8,7 +8,7 @@ use super::{ConnectionFacts, ServerConfig};
 use crate::error::ConfigError;
 use crate::line::{Arguments, Dialect};
 use crate::server_table::{SERVER_KEYWORDS, ServerSettings};
-use crate::table::{Origin, find};
+use crate::table::{Origin, Value as _, find};
 
 /// First bytes of a serialised configuration: a name and a version.
 const MAGIC: &[u8] = b"lh-sshd-config-1\n";
@@ -165,7 +165,10 @@ impl ServerConfig {
                     source.apply(statement, &mut matched)?;
                 }
             }
+            let everywhere = settings.subsystem.value.clone();
             settings.overlay(matched);
+            // A block replaces the subsystems it names and leaves the others.
+            settings.subsystem.value.append(everywhere);
         }
         let mut notes = source.notes.clone();
         let applies = |statement: &&Statement| {

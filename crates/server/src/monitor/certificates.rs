@@ -2,10 +2,11 @@
 //!
 //! The authority's own signature has been checked before anything here is asked.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use lh_config::server_table::ServerSettings;
 use lh_crypto::{Certificate, CertificateKind, PublicKey};
+use lh_sys::ids::{Ids, with_effective};
 use lh_sys::time::now_unix;
 use lh_sys::users::User;
 
@@ -134,8 +135,26 @@ impl Monitor {
                 return None;
             }
         };
-        let text = self.user_file(settings, user, "authorized principals", &path)?;
-        self.matching_principal(user, certificate, &text, &path)
+        let paths = if has_wildcards(pattern) { self.matching_files(user, &path) } else { vec![path] };
+        paths.iter().find_map(|path| {
+            let text = self.user_file(settings, user, "authorized principals", path)?;
+            self.matching_principal(user, certificate, &text, path)
+        })
+    }
+
+    /// The files that a pattern stands for, as far as the user may see them.
+    fn matching_files(&self, user: &User, pattern: &Path) -> Vec<PathBuf> {
+        // What a token stands for is a name and no pattern.
+        let plain = !has_wildcards(&user.name) && !has_wildcards(&user.home.to_string_lossy());
+        let Some(text) = pattern.to_str().filter(|_| plain) else {
+            error!(self.log, "AuthorizedPrincipalsFile: {}: no pattern", pattern.display());
+            return Vec::new();
+        };
+        let found = Ids::of(user).and_then(|ids| with_effective(&ids, || lh_config::include::glob(text)));
+        found.unwrap_or_else(|problem| {
+            error!(self.log, "cannot read files as user {}: {problem}", user.name);
+            Vec::new()
+        })
     }
 
     fn principal_of_command(
@@ -213,6 +232,11 @@ impl Monitor {
         })?;
         Ok(options)
     }
+}
+
+/// Whether a path is a pattern for several files.
+fn has_wildcards(text: &str) -> bool {
+    text.contains(['*', '?', '['])
 }
 
 /// Kind, time, principals: the rules that hold everywhere.

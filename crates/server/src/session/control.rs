@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use lh_auth::TICKET;
 use lh_crypto::PublicKey;
-use lh_driver::{ChannelId, ChannelOptions, Control, ControlCx, ControlEvent};
+use lh_driver::{ChannelId, ChannelOptions, Control, ControlCx, ControlEvent, IdleChannels};
 use lh_metrics::Sample;
 use lh_transport::Negotiated;
 use lh_wire::msg::{disconnect, open_failure};
@@ -38,6 +38,8 @@ pub(super) struct Serving {
     tally: Option<Tally>,
     /// When a connection without channels is over (`UnusedConnectionTimeout`).
     unused_until: Option<Instant>,
+    /// `ChannelTimeout global`.
+    idle_channels: Option<IdleChannels>,
 }
 
 impl Serving {
@@ -47,7 +49,9 @@ impl Serving {
         let unused = shared.settings.unused_connection_timeout.value.0;
         let unused_until =
             unused.and_then(|seconds| Instant::now().checked_add(Duration::from_secs(seconds)));
+        let idle = shared.settings.channel_timeout.of_all_channels();
         Self {
+            idle_channels: idle.map(|limit| IdleChannels::new(limit, Instant::now())),
             shared,
             host_keys,
             sessions: Vec::new(),
@@ -228,6 +232,9 @@ impl Control for Serving {
         if let Some(tally) = &mut self.tally {
             tally.turn(cx.transport(), now);
         }
+        if let Some(idle) = &mut self.idle_channels {
+            idle.before_wait(cx);
+        }
         let Some(seconds) = self.shared.settings.unused_connection_timeout.value.0 else { return };
         if cx.channels() > 0 {
             self.unused_until = None;
@@ -238,7 +245,8 @@ impl Control for Serving {
 
     fn next_deadline(&self) -> Option<Instant> {
         let tally = self.tally.as_ref().and_then(Tally::due);
-        [tally, self.unused_until].into_iter().flatten().min()
+        let idle = self.idle_channels.as_ref().and_then(IdleChannels::next_deadline);
+        [tally, self.unused_until, idle].into_iter().flatten().min()
     }
 
     fn on_timeout(&mut self, cx: &mut ControlCx<'_>) {
@@ -246,6 +254,9 @@ impl Control for Serving {
         if let Some(tally) = self.tally.as_mut().filter(|tally| tally.due().is_some_and(|due| due <= now)) {
             let figures = cx.figures();
             tally.tell(&self.shared, &tally::conduct(cx.transport(), &figures));
+        }
+        if self.idle_channels.as_mut().is_some_and(|idle| idle.on_timeout(cx) > 0) {
+            info!(self.shared.log, "global channel timeout: closing all channels");
         }
         if self.unused_until.is_none_or(|until| until > now) {
             return;

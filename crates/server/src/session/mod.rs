@@ -220,10 +220,7 @@ impl Common {
         let first_flight = FirstFlight { window: FirstFlight::WINDOW, keys };
         Config {
             algorithms,
-            rekey: RekeyLimit {
-                bytes: settings.rekey_limit.value.bytes,
-                interval: settings.rekey_limit.value.interval,
-            },
+            rekey: rekey_limit(settings),
             moduli: moduli.and_then(|path| std::fs::read_to_string(path).ok()),
             server_sig_algs: names::user_key_algorithms(settings),
             // The names RFC 9987 registers for agent forwarding are understood.
@@ -348,4 +345,10 @@ fn split(
         }
     }
     Ok(supervisor::run(monitor, Children { cage, user }, control, deadline, ledger, &address))
+}
+
+/// `RekeyLimit`.
+fn rekey_limit(settings: &ServerSettings) -> RekeyLimit {
+    let limit = &settings.rekey_limit.value;
+    RekeyLimit { bytes: limit.bytes, interval: limit.interval }
 }

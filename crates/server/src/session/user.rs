@@ -128,7 +128,9 @@ fn begin(
     let Grant { credentials, session_id, state, joined, .. } = grant;
     let facts = crate::facts::with_user(&common.facts, &user.name, Some(&user), &groups);
     let settings = common.session.config.for_connection(&facts)?.settings;
-    let config = common.transport_config();
+    let mut config = common.transport_config();
+    // Blocks that depend on the user count from here on.
+    config.rekey = super::rekey_limit(&settings);
     let stream = connection.into_stream()?;
     let login = Login {
         user,

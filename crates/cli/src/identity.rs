@@ -1,0 +1,31 @@
+//! Key files that are named on the command line.
+
+use std::path::PathBuf;
+
+use lh_config::Account;
+
+/// A file named by `-i` that is not there is said so and left out, so that the defaults are tried.
+pub fn identity_warning(text: &str, account: &Account) -> Option<String> {
+    // Tokens and variables are expanded only when the configuration is known.
+    if text.contains(['%', '$']) {
+        return None;
+    }
+    let expanded = match text.strip_prefix("~/") {
+        Some(rest) => account.home.join(rest),
+        None => PathBuf::from(text),
+    };
+    let beside = |suffix: &str| {
+        let mut name = expanded.as_os_str().to_owned();
+        name.push(suffix);
+        PathBuf::from(name).exists()
+    };
+    match std::fs::metadata(&expanded) {
+        Ok(_) => None,
+        Err(_) if beside(".pub") => None,
+        Err(error) => {
+            let words = error.to_string();
+            let words = words.split(" (os error").next().unwrap_or(&words).to_owned();
+            Some(format!("Warning: Identity file {text} not accessible: {words}."))
+        }
+    }
+}
