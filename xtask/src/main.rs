@@ -10,6 +10,8 @@ mod layers;
 mod names;
 mod peers;
 mod regress;
+#[cfg(test)]
+mod security;
 mod suites;
 mod test;
 mod wan;
