@@ -40,8 +40,9 @@ usage: cargo xtask <command>
   names [--profile PROFILE]
             make target/release/openssh-names: links with OpenSSH's names to the programs that are built
   layers    check that the crates' dependencies point one way
-  fuzz [SECONDS]
-            run every fuzz target for that many seconds (default 10)
+  fuzz [SECONDS] [--for DURATION] [--only TARGET,…] [--coverage]
+            run every fuzz target for that many seconds (default 8), or all of them for a duration
+            (10m, 2h) on all cores; --coverage prints the lines that the inputs found so far reach
   regress [--bins DIR] [--only PROGRAM,…] [--keep DIR] [TEST…]
             run OpenSSH's own regression tests (Debian's openssh-tests) with our programs in place
             of theirs, and compare with interop/regress.list
