@@ -1,6 +1,7 @@
 //! What would otherwise be typed twice: the test command of the README, the demonstration, the check of the layers.
 
 mod bench;
+mod campaign;
 mod compat;
 mod covers;
 mod demo;
@@ -43,6 +44,12 @@ usage: cargo xtask <command>
   fuzz [SECONDS] [--for DURATION] [--only TARGET,…] [--coverage]
             run every fuzz target for that many seconds (default 8), or all of them for a duration
             (10m, 2h) on all cores; --coverage prints the lines that the inputs found so far reach
+  explore [--for DURATION] [--seed N] [--only TEXT]
+            insert messages, right and slightly wrong, at every point of connections: in memory against our
+            state machines, and over sockets against lhsshd and sshd, whose reactions are compared
+            (campaign/reviewed.list); with --for every single insertion over sockets (docs/security.md)
+  load [--short] [--idle N] [--burst N] [--hostile N] [--honest N]
+            measure idle sessions, logins begun at once, and honest logins beside hostile connections
   regress [--bins DIR] [--only PROGRAM,…] [--keep DIR] [TEST…]
             run OpenSSH's own regression tests (Debian's openssh-tests) with our programs in place
             of theirs, and compare with interop/regress.list
@@ -70,6 +77,8 @@ fn main() -> ExitCode {
         Some("compat") => compat::run(rest),
         Some("docs") => docs::run(rest),
         Some("fuzz") => fuzz::run(rest),
+        Some("explore") => campaign::explore(rest),
+        Some("load") => campaign::load(rest),
         Some("regress") => regress::run(rest),
         Some("suites") => suites::run(rest),
         Some("wan") => wan::run(rest),
