@@ -54,8 +54,8 @@ usage: cargo xtask <command>
             run OpenSSH's own regression tests (Debian's openssh-tests) with our programs in place
             of theirs, and compare with interop/regress.list
   suites [--bins DIR] [SUITE…]
-            run the test suites of pkg/sftp, x/crypto/ssh, asyncssh, scp.py and rclone, fetched from their
-            registries, with our programs under OpenSSH's names
+            run the test suites of pkg/sftp, x/crypto/ssh, asyncssh, scp.py and rclone, and ssh-audit, fetched from
+            their registries, with our programs under OpenSSH's names
   wan [--rtt TIME] [--rate RATE] [--loss PART] [--queue BYTES] [--far 'SERVER'] … [--] [COMMAND…]
             run a command, and a server at the far end, over an emulated wide-area path (as root);
             docs/wan.md has more, `cargo xtask wan --help` every option

@@ -133,7 +133,7 @@ fn regress() -> Outcome {
 /// Other people's suites; all but rclone's, which takes minutes to build.
 fn suites() -> Outcome {
     let bins = target_dir().join("release").display().to_string();
-    let names = ["go-sftp", "go-ssh", "asyncssh", "scp-py"].map(str::to_owned);
+    let names = ["go-sftp", "go-ssh", "asyncssh", "scp-py", "ssh-audit"].map(str::to_owned);
     crate::suites::run(&[&["--bins".to_owned(), bins][..], &names].concat())
 }
 
