@@ -54,10 +54,21 @@ struct MemoryServer<'a> {
     over: bool,
     /// What must not happen, and did.
     broken: Vec<String>,
+    flaw: Flaw,
+}
+
+/// A mistake that a server of the tests makes, to see that it is noticed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Flaw {
+    None,
+    /// Any request logs in (CVE-2018-10933 and its kind).
+    Gullible,
+    /// A message of the connection protocol is served at any time (CVE-2025-32433).
+    Premature,
 }
 
 impl<'a> MemoryServer<'a> {
-    fn new(keys: &'a Keys, seed: u64) -> Self {
+    fn new(keys: &'a Keys, seed: u64, flaw: Flaw) -> Self {
         let now = Instant::now();
         let blob = keys.host.public().blob().to_vec();
         let config = Config::server(vec![HostKey { algorithms: vec!["ssh-ed25519".to_owned()], blob }]);
@@ -71,6 +82,7 @@ impl<'a> MemoryServer<'a> {
             ran: false,
             over: false,
             broken: Vec::new(),
+            flaw,
         }
     }
 
@@ -124,6 +136,13 @@ impl<'a> MemoryServer<'a> {
     }
 
     fn on_login(&mut self, payload: &[u8]) {
+        if self.flaw == Flaw::Premature && payload[0] == 90 {
+            self.transport.set_authenticated();
+            let mut connection = Connection::new(ConnectionConfig::default());
+            let _ = connection.handle(payload.to_vec().into(), self.now, &mut self.transport);
+            self.connection = Some(connection);
+            return self.serve();
+        }
         let Some(auth) = &mut self.auth else {
             self.broken.push(format!("message {} came before the keys", payload[0]));
             return;
@@ -152,6 +171,9 @@ impl<'a> MemoryServer<'a> {
     }
 
     fn proves(&self, attempt: &Attempt) -> bool {
+        if self.flaw == Flaw::Gullible && !matches!(attempt.method, Method::None) {
+            return true;
+        }
         let Method::PublicKey(request) = &attempt.method else { return false };
         let Some(signature) = &request.signature else { return false };
         let right = request.key == self.keys.user.public().blob() && attempt.user == "root";
@@ -235,8 +257,12 @@ pub struct Outcome {
 
 /// Runs one sequence and checks what must hold.
 pub fn check(keys: &Keys, sequence: &Sequence, seed: u64) -> Outcome {
+    check_with(keys, sequence, seed, Flaw::None)
+}
+
+fn check_with(keys: &Keys, sequence: &Sequence, seed: u64, flaw: Flaw) -> Outcome {
     let attempt = catch_unwind(AssertUnwindSafe(|| {
-        let mut client = Client::new(MemoryServer::new(keys, seed), sequence.strict);
+        let mut client = Client::new(MemoryServer::new(keys, seed, flaw), sequence.strict);
         let login = Login { user: "root", key: &keys.user };
         let reaction = run(&mut client, sequence, &login);
         let server = client.wire();
@@ -272,6 +298,24 @@ mod tests {
                 assert_eq!(outcome.broken, Vec::<String>::new());
                 assert_eq!(outcome.reaction.unwrap().class(), "completed[]", "{}", sequence.text());
             }
+        }
+    }
+
+    #[test]
+    fn planted_flaws_are_noticed() {
+        use super::super::message::{Message, Variant};
+        use super::super::sequence::{Insertion, Place};
+        let keys = Keys::generate();
+        let message = |name: &str| Message::all().find(|message| message.name() == name).unwrap();
+        for (flaw, name, expected) in [
+            (Flaw::Gullible, "password", "a client got in without its key"),
+            (Flaw::Premature, "open-session", "a command ran before anybody had logged in"),
+        ] {
+            let insertion =
+                Insertion { place: Place::Refusal, message: message(name), variant: Variant::Right };
+            let sequence = Sequence { authenticates: false, ..Sequence::with(true, insertion) };
+            assert_eq!(check(&keys, &sequence, 1).broken, Vec::<String>::new(), "{name}");
+            assert_eq!(check_with(&keys, &sequence, 1, flaw).broken, [expected], "{name}");
         }
     }
 
