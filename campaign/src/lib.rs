@@ -6,3 +6,5 @@
 pub mod client;
 pub mod explore;
 pub mod load;
+pub mod packets;
+pub mod server;

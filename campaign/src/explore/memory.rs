@@ -16,9 +16,9 @@ use super::sequence::{Login, Reaction, Sequence, run};
 use crate::client::{Client, Received, Wire};
 
 /// What may wait for a client that reads nothing for a while, bytes.
-const MOST_QUEUED: usize = 4 << 20;
+pub(super) const MOST_QUEUED: usize = 4 << 20;
 
-struct TestRandom(Seeded);
+pub(super) struct TestRandom(pub(super) Seeded);
 
 impl Random for TestRandom {
     fn fill(&mut self, out: &mut [u8]) {
@@ -28,8 +28,8 @@ impl Random for TestRandom {
 
 /// Keys of one campaign.
 pub struct Keys {
-    host: PrivateKey,
-    user: PrivateKey,
+    pub(super) host: PrivateKey,
+    pub(super) user: PrivateKey,
 }
 
 impl Keys {

@@ -1,6 +1,7 @@
 //! Differential state exploration: well-formed and slightly wrong sequences of messages, in memory against Longhaul's state
 //! machines, and over sockets against lhsshd and OpenSSH's sshd, whose reactions are compared.
 
+pub mod lying;
 pub mod memory;
 pub mod message;
 mod reviewed;
@@ -72,11 +73,14 @@ fn in_memory(duration: Duration, seed: u64) -> Result<(), String> {
                 let mut random = Seeded::new(seed.wrapping_mul(64).wrapping_add(core));
                 let mut seen = BTreeMap::<String, u64>::new();
                 while Instant::now() < end {
-                    let sequence = match singles.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    // The server's machines and the client's in turn.
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    let sequence = match singles.get(number / 2) {
                         Some(sequence) => sequence.clone(),
                         None => Sequence::random(&mut random),
                     };
-                    let outcome = memory::check(keys, &sequence, random.next_u64());
+                    let check = if number % 2 == 0 { memory::check } else { lying::check };
+                    let outcome = check(keys, &sequence, random.next_u64());
                     count.fetch_add(1, Ordering::Relaxed);
                     if let Some(reaction) = &outcome.reaction {
                         completed.fetch_add(u64::from(reaction.end.is_ok()), Ordering::Relaxed);
@@ -85,7 +89,8 @@ fn in_memory(duration: Duration, seed: u64) -> Result<(), String> {
                         *seen.entry(class).or_default() += 1;
                     }
                     if let (false, Ok(mut broken)) = (outcome.broken.is_empty(), broken.lock()) {
-                        broken.push(format!("{}: {}", sequence.text(), outcome.broken.join("; ")));
+                        let side = if number % 2 == 0 { "server" } else { "client" };
+                        broken.push(format!("{side}: {}: {}", sequence.text(), outcome.broken.join("; ")));
                     }
                 }
                 if let Ok(mut classes) = classes.lock() {
