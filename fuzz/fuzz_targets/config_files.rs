@@ -35,8 +35,12 @@ fuzz_target!(|bytes: &[u8]| {
         let facts = ConnectionFacts { user: Some("root".to_owned()), ..ConnectionFacts::default() };
         let _ = config.for_connection(&facts).expect("applies").dump(true, &|_| Vec::new());
     }
-    let account =
-        Account { name: "user".to_owned(), uid: 1000, home: "/nonexistent".into(), host_name: "here".to_owned() };
+    let account = Account {
+        name: "user".to_owned(),
+        uid: 1000,
+        home: "/nonexistent".into(),
+        host_name: "here".to_owned(),
+    };
     let user_file = UserFile::Text("ssh_config".into(), text);
     let request = Request { user_file, system_file: None, ..Request::new("host", account) };
     if let Ok(config) = client::load(&request, &Nothing) {

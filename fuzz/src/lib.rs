@@ -1,4 +1,6 @@
-//! What fuzz targets share: a file system that is not there.
+//! What fuzz targets share: a file system that is not there, and connections whose keys are agreed on.
+
+pub mod pair;
 
 use std::io::{self, IoSlice, IoSliceMut};
 

@@ -1,6 +1,7 @@
 //! What would otherwise be typed twice: the test command of the README, the demonstration, the check of the layers.
 
 mod bench;
+mod campaign;
 mod compat;
 mod covers;
 mod demo;
@@ -10,6 +11,8 @@ mod layers;
 mod names;
 mod peers;
 mod regress;
+#[cfg(test)]
+mod security;
 mod suites;
 mod test;
 mod wan;
@@ -38,14 +41,21 @@ usage: cargo xtask <command>
   names [--profile PROFILE]
             make target/release/openssh-names: links with OpenSSH's names to the programs that are built
   layers    check that the crates' dependencies point one way
-  fuzz [SECONDS]
-            run every fuzz target for that many seconds (default 10)
+  fuzz [SECONDS] [--for DURATION] [--only TARGET,…] [--coverage]
+            run every fuzz target for that many seconds (default 8), or all of them for a duration
+            (10m, 2h) on all cores; --coverage prints the lines that the inputs found so far reach
+  explore [--for DURATION] [--seed N] [--only TEXT]
+            insert messages, right and slightly wrong, at every point of connections: in memory against our
+            state machines, and over sockets against lhsshd and sshd, whose reactions are compared
+            (campaign/reviewed.list); with --for every single insertion over sockets (docs/security.md)
+  load [--short] [--idle N] [--burst N] [--hostile N] [--honest N]
+            measure idle sessions, logins begun at once, and honest logins beside hostile connections
   regress [--bins DIR] [--only PROGRAM,…] [--keep DIR] [TEST…]
             run OpenSSH's own regression tests (Debian's openssh-tests) with our programs in place
             of theirs, and compare with interop/regress.list
   suites [--bins DIR] [SUITE…]
-            run the test suites of pkg/sftp, x/crypto/ssh, asyncssh, scp.py and rclone, fetched from their
-            registries, with our programs under OpenSSH's names
+            run the test suites of pkg/sftp, x/crypto/ssh, asyncssh, scp.py and rclone, and ssh-audit, fetched from
+            their registries, with our programs under OpenSSH's names
   wan [--rtt TIME] [--rate RATE] [--loss PART] [--queue BYTES] [--far 'SERVER'] … [--] [COMMAND…]
             run a command, and a server at the far end, over an emulated wide-area path (as root);
             docs/wan.md has more, `cargo xtask wan --help` every option
@@ -67,6 +77,8 @@ fn main() -> ExitCode {
         Some("compat") => compat::run(rest),
         Some("docs") => docs::run(rest),
         Some("fuzz") => fuzz::run(rest),
+        Some("explore") => campaign::explore(rest),
+        Some("load") => campaign::load(rest),
         Some("regress") => regress::run(rest),
         Some("suites") => suites::run(rest),
         Some("wan") => wan::run(rest),

@@ -4,7 +4,8 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use crate::{
-    Outcome, bench, build_release, call, cargo, features, fuzz, layers, names, peers, root, target_dir,
+    Outcome, bench, build_release, call, campaign, cargo, features, fuzz, layers, names, peers, root,
+    target_dir,
 };
 
 type Step = (&'static str, fn() -> Outcome);
@@ -26,6 +27,8 @@ const STEPS: &[Step] = &[
     ("docs", docs),
     ("demo", || crate::demo::run(&["--size", "67108864", "--files", "300"].map(str::to_owned))),
     ("bench", bench::smoke),
+    ("explore", campaign::short_explore),
+    ("load", campaign::short_load),
     ("fuzz", || fuzz::run(&[])),
 ];
 
@@ -130,7 +133,7 @@ fn regress() -> Outcome {
 /// Other people's suites; all but rclone's, which takes minutes to build.
 fn suites() -> Outcome {
     let bins = target_dir().join("release").display().to_string();
-    let names = ["go-sftp", "go-ssh", "asyncssh", "scp-py"].map(str::to_owned);
+    let names = ["go-sftp", "go-ssh", "asyncssh", "scp-py", "ssh-audit"].map(str::to_owned);
     crate::suites::run(&[&["--bins".to_owned(), bins][..], &names].concat())
 }
 

@@ -4,6 +4,7 @@
 //! `target/suites`, and each has a list of tests that are known to fail, with reasons: one that fails unexpectedly is a failure,
 //! and so is a reason that is no longer true. What cannot be fetched or built here is said loudly and left out.
 
+mod audit;
 mod go;
 mod python;
 
@@ -72,6 +73,12 @@ const SUITES: &[Suite] = &[
         about: "scp.py over paramiko: the protocol before SFTP against sshd and scp -t and -f",
         run: python::scp,
         known: &[],
+    },
+    Suite {
+        name: "ssh-audit",
+        about: "ssh-audit: what a scanner says of sshd's algorithms and of Terrapin",
+        run: audit::run,
+        known: audit::KNOWN,
     },
     Suite {
         name: "rclone",

@@ -50,7 +50,7 @@ fn pytest(place: &Place, files: &[String]) -> Command {
     command
 }
 
-fn environment(place: &Place) -> PathBuf {
+pub(super) fn environment(place: &Place) -> PathBuf {
     place.cache.join("python")
 }
 
@@ -70,7 +70,7 @@ fn fetch(place: &Place, package: &str) -> Result<PathBuf, Missing> {
 }
 
 /// Runs a step whose failure means that the suite cannot be had here.
-fn quietly(command: &mut Command) -> Result<(), Missing> {
+pub(super) fn quietly(command: &mut Command) -> Result<(), Missing> {
     let shown = format!("{command:?}").replace('"', "");
     let done = command.output().map_err(|error| Missing(format!("{shown}: {error}")))?;
     if done.status.success() {

@@ -1,0 +1,213 @@
+//! An SSH client that does what it is told, right or wrong, at any point of a connection.
+//!
+//! It shares the cryptography with Longhaul and nothing else: the order of messages, sequence numbers and keys are its own, so that a
+//! mistake of the transport crate does not hide itself.
+
+use lh_crypto::{Cipher, Direction, EphemeralKey, Hash, KexAlgorithm, PacketKey, PrivateKey, derive_key};
+use lh_wire::{Reader, Writer};
+
+use crate::packets::Packets;
+pub use crate::packets::{End, Received, Wire};
+
+/// The identification line of this client, without its end.
+const IDENT: &[u8] = b"SSH-2.0-LonghaulCampaign";
+pub(crate) const CIPHER: &str = "chacha20-poly1305@openssh.com";
+pub(crate) const KEX: KexAlgorithm = KexAlgorithm::Curve25519Sha256;
+const STRICT_CLIENT: &str = "kex-strict-c-v00@openssh.com";
+pub(crate) const STRICT_SERVER: &str = "kex-strict-s-v00@openssh.com";
+
+/// An exchange that has begun.
+struct Exchange {
+    ours: Vec<u8>,
+    theirs: Vec<u8>,
+    key: Option<EphemeralKey>,
+    /// Keys of both directions, once the server has answered.
+    keys: Option<(PacketKey, PacketKey)>,
+}
+
+/// The client.
+pub struct Client<W> {
+    packets: Packets<W>,
+    /// Announce strict key exchange.
+    announce_strict: bool,
+    /// Both sides have announced it.
+    strict: bool,
+    their_ident: Vec<u8>,
+    session: Option<Vec<u8>>,
+    exchange: Option<Exchange>,
+}
+
+impl<W: Wire> Client<W> {
+    /// A client that has said nothing yet.
+    pub fn new(wire: W, announce_strict: bool) -> Self {
+        Self {
+            packets: Packets::new(wire),
+            announce_strict,
+            strict: false,
+            their_ident: Vec::new(),
+            session: None,
+            exchange: None,
+        }
+    }
+
+    /// The session identifier, after the first exchange.
+    pub fn session(&self) -> &[u8] {
+        self.session.as_deref().unwrap_or_default()
+    }
+
+    /// The wire, to look at.
+    pub const fn wire(&mut self) -> &mut W {
+        self.packets.wire()
+    }
+
+    /// Sends bytes as they are.
+    pub fn raw(&mut self, bytes: &[u8]) {
+        self.packets.raw(bytes);
+    }
+
+    /// Sends one packet under the keys of the moment.
+    pub fn packet(&mut self, payload: &[u8]) {
+        self.packets.packet(payload);
+    }
+
+    /// One packet under the keys of the moment, to be sent by the caller.
+    pub fn sealed(&mut self, payload: &[u8]) -> Vec<u8> {
+        self.packets.sealed(payload)
+    }
+
+    /// The next packet of the server, whatever it is.
+    ///
+    /// # Errors
+    /// The connection is over, or nothing comes.
+    pub fn receive(&mut self) -> Result<Vec<u8>, End> {
+        self.packets.receive()
+    }
+
+    /// Exchanges identification lines.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn identify(&mut self) -> Result<(), End> {
+        self.packets.raw(&[IDENT, b"\r\n"].concat());
+        self.their_ident = self.packets.line()?;
+        Ok(())
+    }
+
+    /// Sends KEXINIT. A later call sends another one and begins anew.
+    pub fn send_kexinit(&mut self) {
+        let mut names = vec![KEX.name()];
+        if self.session.is_none() && self.announce_strict {
+            names.push(STRICT_CLIENT);
+        }
+        let ours = kexinit(&names);
+        self.packet(&ours);
+        self.exchange = Some(Exchange { ours, theirs: Vec::new(), key: None, keys: None });
+    }
+
+    /// Takes the server's KEXINIT.
+    pub fn on_kexinit(&mut self, payload: &[u8]) {
+        let strict = payload.windows(STRICT_SERVER.len()).any(|window| window == STRICT_SERVER.as_bytes());
+        if self.session.is_none() {
+            self.strict = strict && self.announce_strict;
+        }
+        if let Some(exchange) = &mut self.exchange {
+            exchange.theirs = payload.to_vec();
+        }
+    }
+
+    /// Sends our public value.
+    pub fn send_public(&mut self) {
+        let key = EphemeralKey::generate(KEX).expect("a key");
+        let mut init = vec![30];
+        init.put_string(key.public());
+        self.packet(&init);
+        if let Some(exchange) = &mut self.exchange {
+            exchange.key = Some(key);
+        }
+    }
+
+    /// Takes the server's public value. Its signature is not looked at: this client believes every server.
+    ///
+    /// # Errors
+    /// The message cannot be read.
+    pub fn on_reply(&mut self, payload: &[u8]) -> Result<(), End> {
+        let Some(exchange) = &mut self.exchange else { return Err(End::Garbage) };
+        let Some(key) = exchange.key.take() else { return Err(End::Garbage) };
+        let mut reader = Reader::new(payload.get(1..).unwrap_or_default());
+        let (Ok(host_key), Ok(theirs)) = (reader.string(), reader.string()) else { return Err(End::Garbage) };
+        let public = key.public().to_vec();
+        let secret = key.agree(theirs).map_err(|_| End::Garbage)?;
+        let mut hashed = Vec::new();
+        for field in [IDENT, &self.their_ident, &exchange.ours, &exchange.theirs, host_key, &public, theirs] {
+            hashed.put_string(field);
+        }
+        hashed.put_bytes(secret.encoded());
+        let hash = Hash::Sha256.digest(&[&hashed]);
+        let session = self.session.get_or_insert_with(|| hash.as_ref().to_vec());
+        let cipher = Cipher::by_name(CIPHER).expect("a cipher");
+        let derive = |letter| {
+            derive_key(Hash::Sha256, secret.encoded(), hash.as_ref(), letter, session, cipher.key_len)
+        };
+        let packet_key = |direction, letter| {
+            PacketKey::new(direction, cipher, None, &derive(letter), &[], &[])
+                .expect("keys of the right length")
+        };
+        exchange.keys = Some((packet_key(Direction::Seal, b'C'), packet_key(Direction::Open, b'D')));
+        Ok(())
+    }
+
+    /// Sends NEWKEYS and uses the new keys from then on, where there are any.
+    pub fn send_newkeys(&mut self) {
+        self.packet(&[21]);
+        let strict = self.strict;
+        if let Some((seal, open)) = self.exchange.as_mut().and_then(|exchange| exchange.keys.take()) {
+            self.packets.seal_with(seal, strict);
+            if let Some(exchange) = &mut self.exchange {
+                exchange.keys = Some((PacketKey::plain(), open));
+            }
+        }
+    }
+
+    /// Takes the server's NEWKEYS.
+    pub fn on_newkeys(&mut self) {
+        let strict = self.strict;
+        if let Some((_, open)) = self.exchange.take().and_then(|exchange| exchange.keys) {
+            self.packets.open_with(open, strict);
+        }
+    }
+
+    /// A request to log in as `user` with a key, signed for this session.
+    pub fn signed_request(&self, user: &str, key: &PrivateKey) -> Vec<u8> {
+        const ALGORITHM: &str = "ssh-ed25519";
+        let mut request = vec![50];
+        for field in [user.as_bytes(), b"ssh-connection", b"publickey"] {
+            request.put_string(field);
+        }
+        request.put_bool(true);
+        request.put_string(ALGORITHM.as_bytes());
+        request.put_string(key.public().blob());
+        let mut data = Vec::new();
+        data.put_string(self.session());
+        data.put_bytes(&request);
+        let signature = key.sign(ALGORITHM, &data).expect("a signature");
+        request.put_string(&signature);
+        request
+    }
+}
+
+/// A KEXINIT with these methods, one cipher, and every host key algorithm that the servers have.
+pub fn kexinit(methods: &[&str]) -> Vec<u8> {
+    let host_keys = ["ssh-ed25519", "rsa-sha2-512", "ecdsa-sha2-nistp256"];
+    let mut payload = vec![20];
+    payload.put_bytes(&[7; 16]);
+    payload.put_name_list(methods.iter().copied());
+    payload.put_name_list(host_keys);
+    for list in
+        [&[CIPHER][..], &[CIPHER], &["hmac-sha2-256"], &["hmac-sha2-256"], &["none"], &["none"], &[], &[]]
+    {
+        payload.put_name_list(list.iter().copied());
+    }
+    payload.put_bool(false);
+    payload.put_u32(0);
+    payload
+}

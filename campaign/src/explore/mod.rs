@@ -1,0 +1,191 @@
+//! Differential state exploration: well-formed and slightly wrong sequences of messages, in memory against Longhaul's state
+//! machines, and over sockets against lhsshd and OpenSSH's sshd, whose reactions are compared.
+
+pub mod lying;
+pub mod memory;
+pub mod message;
+mod reviewed;
+pub mod sequence;
+pub mod sockets;
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use lh_crypto::PrivateKey;
+use lh_interop::{Inetd, Lab, Lhsshd, find, me};
+use lh_testkit::Seeded;
+
+use memory::Keys;
+use reviewed::Reviewed;
+use sequence::Sequence;
+
+/// A CI run: seconds in memory, and connections over sockets.
+const SHORT: (Duration, usize) = (Duration::from_secs(10), 160);
+
+/// Configuration lines of our server: as many connections as there are cores, one after the other, from one address.
+const OURS: &str = "MaxStartups 500\nMaxAuthTries 20\nUsePAM no\n";
+const THEIRS: &str = "MaxStartups 500\nMaxAuthTries 20\n";
+
+/// Runs the campaign.
+///
+/// # Errors
+/// A rule was broken, or a difference is not on the reviewed list.
+pub fn campaign(plan: &Plan) -> Result<(), String> {
+    if plan.only.is_none() {
+        in_memory(plan.duration.unwrap_or(SHORT.0), plan.seed)?;
+    }
+    over_sockets(plan)
+}
+
+/// What to do.
+#[derive(Debug, Default)]
+pub struct Plan {
+    /// How long in memory; then every sequence with one insertion over sockets. None: a short run.
+    pub duration: Option<Duration>,
+    /// Where random sequences begin.
+    pub seed: u64,
+    /// Only sequences over sockets whose text holds this, with both reactions shown.
+    pub only: Option<String>,
+}
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Random sequences against the state machines until the time is over; first every sequence with one insertion.
+fn in_memory(duration: Duration, seed: u64) -> Result<(), String> {
+    let keys = Keys::generate();
+    let end = Instant::now() + duration;
+    let (count, completed) = (AtomicU64::new(0), AtomicU64::new(0));
+    let broken = Mutex::new(Vec::<String>::new());
+    let classes = Mutex::new(BTreeMap::<String, u64>::new());
+    let singles: Vec<Sequence> = Sequence::singles().collect();
+    let next = AtomicUsize::new(0);
+    // Panics are counted; their texts would hide the report.
+    std::panic::set_hook(Box::new(|_| {}));
+    std::thread::scope(|scope| {
+        for core in 0..cores() as u64 {
+            let (keys, broken, classes) = (&keys, &broken, &classes);
+            let (count, completed, next, singles) = (&count, &completed, &next, &singles);
+            scope.spawn(move || {
+                let mut random = Seeded::new(seed.wrapping_mul(64).wrapping_add(core));
+                let mut seen = BTreeMap::<String, u64>::new();
+                while Instant::now() < end {
+                    // The server's machines and the client's in turn.
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    let sequence = match singles.get(number / 2) {
+                        Some(sequence) => sequence.clone(),
+                        None => Sequence::random(&mut random),
+                    };
+                    let check = if number % 2 == 0 { memory::check } else { lying::check };
+                    let outcome = check(keys, &sequence, random.next_u64());
+                    count.fetch_add(1, Ordering::Relaxed);
+                    if let Some(reaction) = &outcome.reaction {
+                        completed.fetch_add(u64::from(reaction.end.is_ok()), Ordering::Relaxed);
+                        let class = reaction.class();
+                        let class = class.split('[').next().unwrap_or_default().to_owned();
+                        *seen.entry(class).or_default() += 1;
+                    }
+                    if let (false, Ok(mut broken)) = (outcome.broken.is_empty(), broken.lock()) {
+                        let side = if number % 2 == 0 { "server" } else { "client" };
+                        broken.push(format!("{side}: {}: {}", sequence.text(), outcome.broken.join("; ")));
+                    }
+                }
+                if let Ok(mut classes) = classes.lock() {
+                    seen.into_iter().for_each(|(class, n)| *classes.entry(class).or_default() += n);
+                }
+            });
+        }
+    });
+    let _ = std::panic::take_hook();
+    let (count, completed) = (count.into_inner(), completed.into_inner());
+    println!(
+        "explore: {count} sequences in memory in {} s, {completed} came to their end",
+        duration.as_secs()
+    );
+    for (class, count) in classes.into_inner().map_err(|error| error.to_string())? {
+        println!("explore:   {class}: {count}");
+    }
+    let broken = broken.into_inner().map_err(|error| error.to_string())?;
+    match broken.is_empty() {
+        true => Ok(()),
+        false => {
+            Err(format!("{} sequences broke a rule (seed {seed}):\n{}", broken.len(), broken.join("\n")))
+        }
+    }
+}
+
+/// Sequences with one insertion against both servers: all of them, or a sample.
+fn over_sockets(plan: &Plan) -> Result<(), String> {
+    let (all, seed) = (plan.duration.is_some(), plan.seed);
+    let Some(sshd) = find("sshd") else {
+        println!("explore: SKIPPED over sockets: sshd is not installed");
+        return Ok(());
+    };
+    let lab = Lab::new();
+    let key = std::fs::read(lab.path("user_ed25519")).map_err(|error| error.to_string())?;
+    let (key, _) = PrivateKey::parse(&key, None).map_err(|error| error.to_string())?;
+    let ours = Lhsshd::start(&lab, OURS);
+    let theirs = Inetd::openssh(&lab, &sshd, THEIRS);
+    let mut sequences: Vec<Sequence> = Sequence::singles().collect();
+    if let Some(only) = &plan.only {
+        sequences.retain(|sequence| sequence.text().contains(only.as_str()));
+    } else if !all {
+        let mut random = Seeded::new(seed);
+        sequences = (0..SHORT.1).map(|_| sequences[random.below(sequences.len())].clone()).collect();
+    }
+    sequences.extend([Sequence::honest(true), Sequence::honest(false)]);
+    let (next, differences) = (AtomicUsize::new(0), Mutex::new(Vec::<String>::new()));
+    let user = me();
+    let start = Instant::now();
+    std::thread::scope(|scope| {
+        // Most of the time a client waits for a server.
+        for _ in 0..cores() * 2 {
+            scope.spawn(|| {
+                while let Some(sequence) = sequences.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let react = |port| {
+                        sockets::react(port, &user, &key, sequence)
+                            .map_or_else(|error| error.to_string(), |reaction| reaction.class())
+                    };
+                    let (mut our, mut their) = (react(ours.port), react(theirs.port));
+                    if our != their {
+                        // A busy machine may have been silent for too long.
+                        (our, their) = (react(ours.port), react(theirs.port));
+                    }
+                    if plan.only.is_some() {
+                        println!("{} ours={our} theirs={their}", sequence.text());
+                    }
+                    if let (true, Ok(mut differences)) = (our != their, differences.lock()) {
+                        differences.push(format!("{} ours={our} theirs={their}", sequence.text()));
+                    }
+                }
+            });
+        }
+    });
+    let mut differences = differences.into_inner().map_err(|error| error.to_string())?;
+    differences.sort();
+    println!(
+        "explore: {} sequences over sockets against lhsshd and sshd in {} s, {} differences",
+        sequences.len(),
+        start.elapsed().as_secs(),
+        differences.len()
+    );
+    let mut list = Reviewed::read()?;
+    let unknown: Vec<String> = differences.into_iter().filter(|difference| !list.knows(difference)).collect();
+    if !unknown.is_empty() {
+        return Err(format!(
+            "{} differences are not in campaign/reviewed.list (seed {seed}):\n{}",
+            unknown.len(),
+            unknown.join("\n")
+        ));
+    }
+    let unused: Vec<&str> = if all { list.unused().collect() } else { Vec::new() };
+    match unused.is_empty() {
+        true => Ok(()),
+        false => {
+            Err(format!("campaign/reviewed.list has lines without a difference:\n{}", unused.join("\n")))
+        }
+    }
+}

@@ -1,0 +1,307 @@
+//! A connection of an honest client with messages inserted, and what became of it.
+
+use lh_crypto::PrivateKey;
+use lh_testkit::Seeded;
+use lh_wire::Writer;
+
+use super::message::{Message, Variant};
+use crate::client::{Client, End, Wire};
+
+/// Where a message is inserted: behind this step of the honest client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Place {
+    /// The identification line.
+    Identification,
+    /// KEXINIT.
+    Kexinit,
+    /// The public value.
+    Public,
+    /// NEWKEYS; the first encrypted message.
+    Newkeys,
+    /// SERVICE_ACCEPT has come.
+    Service,
+    /// A first request has been refused.
+    Refusal,
+    /// USERAUTH_SUCCESS has come.
+    Login,
+    /// KEXINIT of a second exchange.
+    Rekey,
+    /// The second exchange is over.
+    Rekeyed,
+    /// A session channel is open.
+    Channel,
+}
+
+impl Place {
+    /// All of them, in order.
+    pub const ALL: [Self; 10] = [
+        Self::Identification,
+        Self::Kexinit,
+        Self::Public,
+        Self::Newkeys,
+        Self::Service,
+        Self::Refusal,
+        Self::Login,
+        Self::Rekey,
+        Self::Rekeyed,
+        Self::Channel,
+    ];
+
+    /// As in the reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Identification => "identification",
+            Self::Kexinit => "kexinit",
+            Self::Public => "public",
+            Self::Newkeys => "newkeys",
+            Self::Service => "service",
+            Self::Refusal => "refusal",
+            Self::Login => "login",
+            Self::Rekey => "rekey",
+            Self::Rekeyed => "rekeyed",
+            Self::Channel => "channel",
+        }
+    }
+}
+
+/// A message, how it is wrong, and where it goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Insertion {
+    /// Behind which step.
+    pub place: Place,
+    /// What.
+    pub message: Message,
+    /// How wrong.
+    pub variant: Variant,
+}
+
+/// One connection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sequence {
+    /// The client announces strict key exchange.
+    pub strict: bool,
+    /// The client proves who it is. Without, it goes on as if it had.
+    pub authenticates: bool,
+    /// There is a second key exchange behind the login.
+    pub rekeys: bool,
+    /// In order of their places.
+    pub insertions: Vec<Insertion>,
+}
+
+impl Sequence {
+    /// An honest connection.
+    pub const fn honest(strict: bool) -> Self {
+        Self { strict, authenticates: true, rekeys: false, insertions: Vec::new() }
+    }
+
+    /// An honest connection with one message more.
+    pub fn with(strict: bool, insertion: Insertion) -> Self {
+        let rekeys = matches!(insertion.place, Place::Rekey | Place::Rekeyed);
+        Self { strict, authenticates: true, rekeys, insertions: vec![insertion] }
+    }
+
+    /// Every sequence with one insertion.
+    pub fn singles() -> impl Iterator<Item = Self> {
+        [true, false].into_iter().flat_map(|strict| {
+            Place::ALL.into_iter().flat_map(move |place| {
+                Message::all().flat_map(move |message| {
+                    Variant::ALL.map(|variant| Self::with(strict, Insertion { place, message, variant }))
+                })
+            })
+        })
+    }
+
+    /// Up to eight insertions anywhere.
+    pub fn random(random: &mut Seeded) -> Self {
+        let count = random.below(9);
+        let mut insertions: Vec<Insertion> = (0..count)
+            .map(|_| Insertion {
+                place: Place::ALL[random.below(Place::ALL.len())],
+                message: Message::at(random.below(Message::COUNT)),
+                // Mostly right: what is wrong ends most connections at once.
+                variant: Variant::ALL[random.below(12).saturating_sub(8)],
+            })
+            .collect();
+        insertions.sort_by_key(|insertion| insertion.place);
+        Self {
+            strict: random.below(2) == 0,
+            authenticates: random.below(3) > 0,
+            rekeys: random.below(3) == 0,
+            insertions,
+        }
+    }
+
+    /// True when strict key exchange forbids one of the insertions.
+    pub fn breaks_strict(&self) -> bool {
+        self.strict && self.insertions.iter().any(|insertion| insertion.place < Place::Newkeys)
+    }
+
+    /// For reports: `strict newkeys:ping:short login:data:right`.
+    pub fn text(&self) -> String {
+        let mut text = String::from(if self.strict { "strict" } else { "plain" });
+        if !self.authenticates {
+            text.push_str(" no-login");
+        }
+        if self.rekeys {
+            text.push_str(" rekey");
+        }
+        for Insertion { place, message, variant } in &self.insertions {
+            text.push_str(&format!(" {}:{}:{}", place.name(), message.name(), variant.name()));
+        }
+        text
+    }
+}
+
+/// What became of a connection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reaction {
+    /// The last step of the honest client that the server answered.
+    pub reached: Place,
+    /// The command ran and its status came, or why not.
+    pub end: Result<(), End>,
+    /// Numbers of answers that the honest client would not have got.
+    pub answers: Vec<u8>,
+}
+
+impl Reaction {
+    /// The class that is compared: how it ended, before or behind which barrier, and what else was answered where it went on.
+    pub fn class(&self) -> String {
+        let barrier = match self.reached {
+            Place::Identification | Place::Kexinit | Place::Public => "before-keys",
+            Place::Newkeys | Place::Service | Place::Refusal => "before-login",
+            _ => "logged-in",
+        };
+        match &self.end {
+            Ok(()) => format!("completed{:?}", self.answers).replace(' ', ""),
+            Err(End::Disconnected(_) | End::Closed) => format!("ended-{barrier}"),
+            Err(End::Silent) => format!("silent-{barrier}"),
+            Err(End::Garbage) => format!("garbage-{barrier}"),
+        }
+    }
+}
+
+/// Who logs in.
+pub struct Login<'a> {
+    /// The user.
+    pub user: &'a str,
+    /// His key.
+    pub key: &'a PrivateKey,
+}
+
+struct Walk<'a, W> {
+    client: &'a mut Client<W>,
+    sequence: &'a Sequence,
+    reached: Place,
+    answers: Vec<u8>,
+}
+
+impl<W: Wire> Walk<'_, W> {
+    fn insert(&mut self, place: Place) {
+        for insertion in self.sequence.insertions.iter().filter(|insertion| insertion.place == place) {
+            self.client.packet(&insertion.message.payload(insertion.variant));
+        }
+    }
+
+    /// Reads until this answer comes.
+    fn expect(&mut self, wanted: impl Fn(&[u8]) -> bool) -> Result<Vec<u8>, End> {
+        loop {
+            let payload = self.client.receive()?;
+            if wanted(&payload) {
+                return Ok(payload);
+            }
+            match payload[0] {
+                // What servers say on their own.
+                2 | 4 | 7 | 53 | 80 | 93 | 98 => {}
+                20 if self.client.session().is_empty() => {}
+                number => {
+                    if !self.answers.contains(&number) {
+                        self.answers.push(number);
+                    }
+                }
+            }
+        }
+    }
+
+    fn number(&mut self, number: u8) -> Result<Vec<u8>, End> {
+        self.expect(|payload| payload[0] == number)
+    }
+
+    fn exchange(&mut self, init: Place, public: Option<Place>) -> Result<(), End> {
+        self.client.send_kexinit();
+        self.insert(init);
+        let theirs = self.number(20)?;
+        self.client.on_kexinit(&theirs);
+        self.client.send_public();
+        if let Some(public) = public {
+            self.reached = init;
+            self.insert(public);
+        }
+        let reply = self.number(31)?;
+        self.client.on_reply(&reply)?;
+        self.client.send_newkeys();
+        self.number(21)?;
+        self.client.on_newkeys();
+        Ok(())
+    }
+
+    fn request(number: u8, fields: &[&[u8]]) -> Vec<u8> {
+        let mut payload = vec![number];
+        fields.iter().for_each(|field| payload.put_string(field));
+        payload
+    }
+
+    fn walk(&mut self, login: &Login<'_>) -> Result<(), End> {
+        self.client.identify()?;
+        self.insert(Place::Identification);
+        self.exchange(Place::Kexinit, Some(Place::Public))?;
+        self.insert(Place::Newkeys);
+        self.client.packet(&Self::request(5, &[b"ssh-userauth"]));
+        self.number(6)?;
+        self.reached = Place::Service;
+        self.insert(Place::Service);
+        self.client.packet(&Self::request(50, &[login.user.as_bytes(), b"ssh-connection", b"none"]));
+        self.number(51)?;
+        self.reached = Place::Refusal;
+        self.insert(Place::Refusal);
+        if self.sequence.authenticates {
+            let request = self.client.signed_request(login.user, login.key);
+            self.client.packet(&request);
+            self.number(52)?;
+            self.reached = Place::Login;
+        }
+        self.insert(Place::Login);
+        if self.sequence.rekeys {
+            self.exchange(Place::Rekey, None)?;
+            self.insert(Place::Rekeyed);
+        }
+        let mut open = Self::request(90, &[b"session"]);
+        [5, 1 << 20, 32768].iter().for_each(|&number| open.put_u32(number));
+        self.client.packet(&open);
+        let opened = self.expect(|payload| payload[0] == 91 && payload.get(1..5) == Some(&[0, 0, 0, 5]))?;
+        if self.sequence.authenticates {
+            self.reached = Place::Channel;
+        }
+        let channel = opened.get(5..9).unwrap_or(&[0; 4]).to_vec();
+        self.insert(Place::Channel);
+        let mut exec = vec![98];
+        exec.put_bytes(&channel);
+        exec.put_string(b"exec");
+        exec.put_bool(true);
+        exec.put_string(b"true");
+        self.client.packet(&exec);
+        self.expect(|payload| {
+            payload[0] == 98 && payload.windows(11).any(|window| window == b"exit-status")
+        })?;
+        Ok(())
+    }
+}
+
+/// Runs a sequence against whatever is at the other end of the client's wire.
+pub fn run<W: Wire>(client: &mut Client<W>, sequence: &Sequence, login: &Login<'_>) -> Reaction {
+    let mut walk = Walk { client, sequence, reached: Place::Identification, answers: Vec::new() };
+    let end = walk.walk(login);
+    // The answer to the command, and the end of the channel in whatever order.
+    walk.answers.retain(|&number| !matches!(number, 94..=97 | 99));
+    walk.answers.sort_unstable();
+    Reaction { reached: walk.reached, end, answers: walk.answers }
+}

@@ -1,0 +1,85 @@
+//! The same sequences against servers on loopback: lhsshd and OpenSSH's sshd.
+
+use std::io::{Read as _, Write as _};
+use std::net::{Shutdown, TcpStream};
+use std::time::Duration;
+
+use lh_crypto::PrivateKey;
+
+use super::sequence::{Login, Reaction, Sequence, run};
+use crate::client::{Client, Received, Wire};
+
+/// A server that has said nothing for so long waits for the client.
+const SILENCE: Duration = Duration::from_secs(4);
+
+/// A TCP connection.
+pub struct Socket(TcpStream);
+
+impl Socket {
+    /// Connects to a port of loopback.
+    ///
+    /// # Errors
+    /// Nothing listens there.
+    pub fn connect(port: u16) -> std::io::Result<Self> {
+        let stream = TcpStream::connect(("127.0.0.1", port))?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(SILENCE))?;
+        stream.set_write_timeout(Some(SILENCE))?;
+        Ok(Self(stream))
+    }
+
+    /// The stream itself, for clients that neither wait nor read.
+    ///
+    /// # Errors
+    /// Descriptors are used up.
+    pub fn stream(&self) -> std::io::Result<TcpStream> {
+        self.0.try_clone()
+    }
+
+    /// How long silence lasts before it counts.
+    ///
+    /// # Errors
+    /// The socket is gone.
+    pub fn patience(&self, patience: Duration) -> std::io::Result<()> {
+        self.0.set_read_timeout(Some(patience))
+    }
+}
+
+impl Wire for Socket {
+    fn send(&mut self, bytes: &[u8]) {
+        // A server that has closed shows when its last words are read.
+        let _ = self.0.write_all(bytes);
+    }
+
+    fn receive(&mut self, out: &mut Vec<u8>) -> Received {
+        let mut buffer = [0; 16 << 10];
+        match self.0.read(&mut buffer) {
+            Ok(0) => Received::Closed,
+            Ok(n) => {
+                out.extend_from_slice(&buffer[..n]);
+                Received::Bytes
+            }
+            Err(error)
+                if matches!(error.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut) =>
+            {
+                Received::Silent
+            }
+            Err(_) => Received::Closed,
+        }
+    }
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        let _ = self.0.shutdown(Shutdown::Both);
+    }
+}
+
+/// Runs a sequence against the server on a port.
+///
+/// # Errors
+/// Nothing listens there.
+pub fn react(port: u16, user: &str, key: &PrivateKey, sequence: &Sequence) -> std::io::Result<Reaction> {
+    let mut client = Client::new(Socket::connect(port)?, sequence.strict);
+    Ok(run(&mut client, sequence, &Login { user, key }))
+}

@@ -1,0 +1,263 @@
+//! What many clients cost a server on loopback: idle sessions, logins in the same moment, and honest logins beside hostile
+//! connections; and whether everything is back to where it was afterwards.
+
+mod hostile;
+mod memory;
+
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use lh_crypto::PrivateKey;
+use lh_interop::{Lab, Lhsshd, me};
+use lh_wire::Writer;
+
+use crate::client::{Client, End};
+use crate::explore::sequence::{Login, Sequence, run};
+use crate::explore::sockets::Socket;
+use hostile::Hostility;
+use memory::Footprint;
+
+/// How much of everything.
+#[derive(Debug, Clone, Copy)]
+pub struct Plan {
+    /// Sessions that are authenticated and idle at the same time.
+    pub idle: usize,
+    /// Logins that begin in the same moment.
+    pub burst: usize,
+    /// Hostile connections at a time.
+    pub hostile: usize,
+    /// Honest logins that are measured, without and with them.
+    pub honest: usize,
+}
+
+impl Plan {
+    /// For every test run.
+    pub const SHORT: Self = Self { idle: 40, burst: 40, hostile: 36, honest: 30 };
+    /// A campaign.
+    pub const LONG: Self = Self { idle: 1000, burst: 1000, hostile: 200, honest: 200 };
+}
+
+/// Nothing here takes longer on a machine that is busy with tests; whoever waits longer waits for ever.
+const STUCK: Duration = Duration::from_secs(120);
+
+/// What a pre-authentication process may have in memory, whatever its client does.
+const MOST_PER_PROCESS: u64 = 48 << 10;
+
+/// What the listener may keep after everything is over, KiB: caches of its allocator.
+const KEPT: u64 = 4 << 10;
+
+struct Scene {
+    lab: Lab,
+    server: Lhsshd,
+    user: String,
+    key: PrivateKey,
+}
+
+impl Scene {
+    fn new() -> Result<Self, String> {
+        let lab = Lab::new();
+        // This is about cost, not about admission: every connection may begin.
+        let server = Lhsshd::start(&lab, "MaxStartups 20000\nLoginGraceTime 60\nUsePAM no\nLogLevel INFO\n");
+        let key = std::fs::read(lab.path("user_ed25519")).map_err(|error| error.to_string())?;
+        let (key, _) = PrivateKey::parse(&key, None).map_err(|error| error.to_string())?;
+        Ok(Self { lab, server, user: me(), key })
+    }
+
+    fn connect(&self) -> Result<Client<Socket>, String> {
+        let socket = Socket::connect(self.server.port).map_err(|error| error.to_string())?;
+        socket.patience(STUCK).map_err(|error| error.to_string())?;
+        Ok(Client::new(socket, true))
+    }
+
+    /// Connects, logs in and runs a command. How long that took.
+    fn log_in(&self) -> Result<Duration, String> {
+        let start = Instant::now();
+        let login = Login { user: &self.user, key: &self.key };
+        let reaction = run(&mut self.connect()?, &Sequence::honest(true), &login);
+        reaction.end.map_err(|end| format!("an honest login failed: {end:?}"))?;
+        Ok(start.elapsed())
+    }
+
+    /// A client that has logged in and does nothing.
+    fn idle(&self) -> Result<Client<Socket>, String> {
+        let mut client = self.connect()?;
+        let failed = |end: End| format!("an idle session failed: {end:?}");
+        handshake(&mut client).map_err(failed)?;
+        let mut service = vec![5];
+        service.put_string(b"ssh-userauth");
+        client.packet(&service);
+        wait_for(&mut client, 6).map_err(failed)?;
+        let request = client.signed_request(&self.user, &self.key);
+        client.packet(&request);
+        wait_for(&mut client, 52).map_err(failed)?;
+        Ok(client)
+    }
+
+    fn footprint(&self) -> Footprint {
+        Footprint::of(self.server.pid())
+    }
+
+    /// Waits until nothing but the listener is left.
+    fn settled(&self) -> Result<Footprint, String> {
+        let end = Instant::now() + STUCK;
+        loop {
+            let now = self.footprint();
+            if now.processes == 1 {
+                return Ok(now);
+            }
+            if Instant::now() > end {
+                return Err(format!("{} processes of the server are left: {now}", now.processes - 1));
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+/// The key exchange of an honest client.
+fn handshake(client: &mut Client<Socket>) -> Result<(), End> {
+    client.identify()?;
+    client.send_kexinit();
+    let theirs = wait_for(client, 20)?;
+    client.on_kexinit(&theirs);
+    client.send_public();
+    let reply = wait_for(client, 31)?;
+    client.on_reply(&reply)?;
+    client.send_newkeys();
+    wait_for(client, 21)?;
+    client.on_newkeys();
+    Ok(())
+}
+
+fn wait_for(client: &mut Client<Socket>, number: u8) -> Result<Vec<u8>, End> {
+    loop {
+        let payload = client.receive()?;
+        if payload[0] == number {
+            return Ok(payload);
+        }
+    }
+}
+
+/// Runs all parts.
+///
+/// # Errors
+/// A client that should have been served was not, or the server kept what it should have given back.
+pub fn campaign(plan: &Plan) -> Result<(), String> {
+    memory::raise_descriptor_limit().map_err(|error| format!("descriptors: {error}"))?;
+    let scene = Scene::new()?;
+    // Whatever is set up once at the first connection.
+    scene.log_in()?;
+    let before = scene.settled()?;
+    println!("load: the listener alone: {before}");
+    idle_sessions(&scene, plan, &before)?;
+    burst(&scene, plan)?;
+    flood(&scene, plan)?;
+    let after = scene.settled()?;
+    println!("load: afterwards: {after}");
+    let _ = &scene.lab;
+    if after.descriptors != before.descriptors {
+        return Err(format!(
+            "the listener had {} descriptors and has {}",
+            before.descriptors, after.descriptors
+        ));
+    }
+    if after.private_kib > before.private_kib + KEPT {
+        return Err(format!("the listener had {} KiB and has {}", before.private_kib, after.private_kib));
+    }
+    Ok(())
+}
+
+fn idle_sessions(scene: &Scene, plan: &Plan, before: &Footprint) -> Result<(), String> {
+    let start = Instant::now();
+    let clients = (0..plan.idle).map(|_| scene.idle()).collect::<Result<Vec<_>, String>>()?;
+    let took = start.elapsed();
+    let now = scene.footprint();
+    let count = plan.idle.max(1) as u64;
+    println!(
+        "load: {} idle sessions, logged in within {:.1} s: {now}; each {} KiB PSS, {} KiB private, {:.1} processes",
+        plan.idle,
+        took.as_secs_f64(),
+        now.pss_kib.saturating_sub(before.pss_kib) / count,
+        now.private_kib.saturating_sub(before.private_kib) / count,
+        (now.processes.saturating_sub(before.processes)) as f64 / count as f64,
+    );
+    drop(clients);
+    scene.settled().map(drop)
+}
+
+fn burst(scene: &Scene, plan: &Plan) -> Result<(), String> {
+    let barrier = Barrier::new(plan.burst);
+    let times: Vec<Result<Duration, String>> = std::thread::scope(|scope| {
+        let clients: Vec<_> = (0..plan.burst)
+            .map(|_| {
+                scope.spawn(|| {
+                    barrier.wait();
+                    scene.log_in()
+                })
+            })
+            .collect();
+        let failed = |_| Err("a client panicked".to_owned());
+        clients.into_iter().map(|client| client.join().unwrap_or_else(failed)).collect()
+    });
+    let times = times.into_iter().collect::<Result<Vec<_>, String>>()?;
+    println!("load: {} logins begun at once, all served: {}", plan.burst, Percentiles::of(times));
+    scene.settled().map(drop)
+}
+
+fn flood(scene: &Scene, plan: &Plan) -> Result<(), String> {
+    let measure = || (0..plan.honest).map(|_| scene.log_in()).collect::<Result<Vec<_>, String>>();
+    let quiet = Percentiles::of(measure()?);
+    println!("load: {} honest logins, quiet: {quiet}", plan.honest);
+    let stop = AtomicBool::new(false);
+    let (busy, peak) = std::thread::scope(|scope| {
+        for number in 0..plan.hostile {
+            let stop = &stop;
+            scope.spawn(move || Hostility::of(number).harass(scene.server.port, stop));
+        }
+        let sampler = scope.spawn(|| {
+            let mut peak = Footprint::default();
+            while !stop.load(Ordering::Relaxed) {
+                peak = peak.max(&scene.footprint());
+                std::thread::sleep(Duration::from_millis(200));
+            }
+            peak
+        });
+        // All of them have begun.
+        std::thread::sleep(Duration::from_secs(1));
+        let busy = measure();
+        stop.store(true, Ordering::Relaxed);
+        (busy, sampler.join().unwrap_or_default())
+    });
+    let busy = Percentiles::of(busy?);
+    println!("load: {} honest logins beside {} hostile connections: {busy}", plan.honest, plan.hostile);
+    println!(
+        "load: median {:.1} times, 99th percentile {:.1} times quiet; the server at its largest: {peak}",
+        busy.median.as_secs_f64() / quiet.median.as_secs_f64(),
+        busy.worst.as_secs_f64() / quiet.worst.as_secs_f64(),
+    );
+    if peak.largest_kib > MOST_PER_PROCESS {
+        return Err(format!("one process had {} KiB", peak.largest_kib));
+    }
+    Ok(())
+}
+
+/// Median and 99th percentile.
+struct Percentiles {
+    median: Duration,
+    worst: Duration,
+}
+
+impl Percentiles {
+    fn of(mut times: Vec<Duration>) -> Self {
+        times.sort();
+        let at = |part: usize| times.get((times.len().saturating_sub(1)) * part / 100).copied();
+        Self { median: at(50).unwrap_or_default(), worst: at(99).unwrap_or_default() }
+    }
+}
+
+impl std::fmt::Display for Percentiles {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let ms = |time: Duration| time.as_secs_f64() * 1000.0;
+        write!(f, "median {:.1} ms, 99th percentile {:.1} ms", ms(self.median), ms(self.worst))
+    }
+}

@@ -1,0 +1,51 @@
+//! `lh-campaign`: see the library's documentation; started by `cargo xtask explore` and `cargo xtask load`.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+const USAGE: &str = "\
+usage: lh-campaign explore [--seconds N] [--seed N] [--only TEXT]
+       lh-campaign load [--short] [--idle N] [--burst N] [--hostile N] [--honest N]";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let outcome = match args.split_first() {
+        Some((command, rest)) if command == "explore" => explore(rest),
+        Some((command, rest)) if command == "load" => load(rest),
+        _ => Err(USAGE.to_owned()),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(text) => {
+            eprintln!("lh-campaign: {text}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn number(args: &[String], flag: &str) -> Result<Option<u64>, String> {
+    let Some(at) = args.iter().position(|arg| arg == flag) else { return Ok(None) };
+    let value = args.get(at + 1).ok_or_else(|| format!("{flag} needs a number"))?;
+    value.parse().map(Some).map_err(|_| format!("{flag}: not a number: {value}"))
+}
+
+fn explore(args: &[String]) -> Result<(), String> {
+    let duration = number(args, "--seconds")?.map(Duration::from_secs);
+    let seed = number(args, "--seed")?.unwrap_or(1);
+    let only = args.iter().position(|arg| arg == "--only").and_then(|at| args.get(at + 1)).cloned();
+    lh_campaign::explore::campaign(&lh_campaign::explore::Plan { duration, seed, only })
+}
+
+fn load(args: &[String]) -> Result<(), String> {
+    use lh_campaign::load::{Plan, campaign};
+    let base = if args.iter().any(|arg| arg == "--short") { Plan::SHORT } else { Plan::LONG };
+    let count = |flag: &str, otherwise: usize| -> Result<usize, String> {
+        Ok(number(args, flag)?.map_or(otherwise, |count| usize::try_from(count).unwrap_or(usize::MAX)))
+    };
+    campaign(&Plan {
+        idle: count("--idle", base.idle)?,
+        burst: count("--burst", base.burst)?,
+        hostile: count("--hostile", base.hostile)?,
+        honest: count("--honest", base.honest)?,
+    })
+}

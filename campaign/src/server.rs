@@ -1,0 +1,126 @@
+//! An SSH server that does what it is told, right or wrong, at any point of a connection; the counterpart of
+//! [`client`](crate::client), as independent of the transport crate.
+
+use lh_crypto::{Cipher, Direction, Hash, KexAlgorithm, PacketKey, PrivateKey, derive_key, kex_respond};
+use lh_wire::{Reader, Writer};
+
+use crate::client::{CIPHER, KEX, STRICT_SERVER, kexinit};
+use crate::packets::{End, Packets, Wire};
+
+const IDENT: &[u8] = b"SSH-2.0-LonghaulCampaign";
+const HOST_KEY: &str = "ssh-ed25519";
+
+/// The server.
+pub struct Server<'a, W> {
+    packets: Packets<W>,
+    key: &'a PrivateKey,
+    strict: bool,
+    their_ident: Vec<u8>,
+    session: Option<Vec<u8>>,
+    ours: Vec<u8>,
+    theirs: Vec<u8>,
+    keys: Option<(PacketKey, PacketKey)>,
+}
+
+impl<'a, W: Wire> Server<'a, W> {
+    /// A server that has said nothing yet and announces strict key exchange where asked to.
+    pub fn new(wire: W, key: &'a PrivateKey, strict: bool) -> Self {
+        let packets = Packets::new(wire);
+        let (their_ident, session, ours, theirs, keys) = (Vec::new(), None, Vec::new(), Vec::new(), None);
+        Self { packets, key, strict, their_ident, session, ours, theirs, keys }
+    }
+
+    /// The wire, to look at.
+    pub const fn wire(&mut self) -> &mut W {
+        self.packets.wire()
+    }
+
+    /// Sends one packet under the keys of the moment.
+    pub fn packet(&mut self, payload: &[u8]) {
+        self.packets.packet(payload);
+    }
+
+    /// The next packet of the client, whatever it is.
+    ///
+    /// # Errors
+    /// The connection is over, or nothing comes.
+    pub fn receive(&mut self) -> Result<Vec<u8>, End> {
+        self.packets.receive()
+    }
+
+    /// Exchanges identification lines.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn identify(&mut self) -> Result<(), End> {
+        self.packets.raw(&[IDENT, b"\r\n"].concat());
+        self.their_ident = self.packets.line()?;
+        Ok(())
+    }
+
+    /// Sends KEXINIT.
+    pub fn send_kexinit(&mut self) {
+        let mut names = vec![KEX.name()];
+        if self.session.is_none() && self.strict {
+            names.push(STRICT_SERVER);
+        }
+        self.ours = kexinit(&names);
+        let ours = self.ours.clone();
+        self.packet(&ours);
+    }
+
+    /// Takes the client's KEXINIT.
+    pub fn on_kexinit(&mut self, payload: &[u8]) {
+        self.theirs = payload.to_vec();
+    }
+
+    /// Takes the client's public value and sends ours, signed.
+    ///
+    /// # Errors
+    /// The value is none.
+    pub fn on_public(&mut self, payload: &[u8]) -> Result<(), End> {
+        let method: KexAlgorithm = KEX;
+        let mut reader = Reader::new(payload.get(1..).unwrap_or_default());
+        let theirs = reader.string().map_err(|_| End::Garbage)?;
+        let (public, secret) = kex_respond(method, theirs).map_err(|_| End::Garbage)?;
+        let blob = self.key.public().blob();
+        let mut hashed = Vec::new();
+        for field in [&self.their_ident, IDENT, &self.theirs, &self.ours, blob, theirs, &public] {
+            hashed.put_string(field);
+        }
+        hashed.put_bytes(secret.encoded());
+        let hash = Hash::Sha256.digest(&[&hashed]);
+        let session = self.session.get_or_insert_with(|| hash.as_ref().to_vec());
+        let cipher = Cipher::by_name(CIPHER).expect("a cipher");
+        let derive = |letter| {
+            derive_key(Hash::Sha256, secret.encoded(), hash.as_ref(), letter, session, cipher.key_len)
+        };
+        let packet_key = |direction, letter| {
+            PacketKey::new(direction, cipher, None, &derive(letter), &[], &[])
+                .expect("keys of the right length")
+        };
+        self.keys = Some((packet_key(Direction::Seal, b'D'), packet_key(Direction::Open, b'C')));
+        let mut reply = vec![31];
+        reply.put_string(blob);
+        reply.put_string(&public);
+        reply.put_string(&self.key.sign(HOST_KEY, hash.as_ref()).expect("a signature"));
+        self.packet(&reply);
+        Ok(())
+    }
+
+    /// Sends NEWKEYS and uses the new keys from then on.
+    pub fn send_newkeys(&mut self) {
+        self.packet(&[21]);
+        if let Some((seal, open)) = self.keys.take() {
+            self.packets.seal_with(seal, self.strict);
+            self.keys = Some((PacketKey::plain(), open));
+        }
+    }
+
+    /// Takes the client's NEWKEYS.
+    pub fn on_newkeys(&mut self) {
+        if let Some((_, open)) = self.keys.take() {
+            self.packets.open_with(open, self.strict);
+        }
+    }
+}
