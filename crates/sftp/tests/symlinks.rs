@@ -43,6 +43,7 @@ fn points_to(link: &Path) -> String {
     fs::read_link(link).map_or_else(|error| error.to_string(), |target| target.display().to_string())
 }
 
+/// Covers: wire SSH_FXP_SYMLINK; wire symlink-order@rjk.greenend.org.uk
 #[test]
 fn client_identification_decides_the_order() {
     for (client, order) in [
