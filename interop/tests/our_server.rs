@@ -5,8 +5,8 @@ use std::path::Path;
 use std::process::Stdio;
 
 use lh_interop::{
-    Lab, Lhsshd, TestUser, assert_same_file, assert_same_tree, is_root, make_blob, make_tree, me, our, peers,
-    skip,
+    Lab, Lhsshd, TestUser, assert_same_file, assert_same_tree, fetched_peers, is_root, make_blob, make_tree,
+    me, our, peers, skip,
 };
 
 const SIZE: usize = 64 << 20;
@@ -302,7 +302,7 @@ fn go_x_crypto_ssh() {
         .lab
         .sh(&format!(
             "GO111MODULE=off GOPATH=/usr/share/gocode GOCACHE={cache} GOFLAGS= {go} build -o {bin} {source}",
-            cache = scene.lab.arg("gocache"),
+            cache = fetched_peers().join("gocache").display(),
             go = go.display(),
             bin = scene.lab.arg("goclient"),
             source = source.display()

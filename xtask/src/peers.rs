@@ -1,8 +1,8 @@
-//! The programs of other people that the tests talk to, as Debian packages.
+//! The programs of other people that the tests talk to: Debian's packages, and npm's where Debian has none.
 
 use std::process::Command;
 
-use crate::{Outcome, call};
+use crate::{Outcome, call, target_dir};
 
 /// Shows that what programs need to be built with Kerberos is there.
 pub(crate) const KERBEROS_HEADER: &str = "/usr/include/gssapi/gssapi_krb5.h";
@@ -29,6 +29,23 @@ const PACKAGES: &[(&str, &str)] = &[
     ("/usr/lib/python3/dist-packages/asyncssh", "python3-asyncssh"),
     ("/usr/share/gocode/src/golang.org/x/crypto/ssh", "golang-golang-x-crypto-dev"),
     ("/usr/share/gocode/src/github.com/pkg/sftp", "golang-github-pkg-sftp-dev"),
+    ("/usr/share/gocode/src/github.com/gliderlabs/ssh", "golang-github-gliderlabs-ssh-dev"),
+    ("/usr/lib/python3/dist-packages/twisted/conch", "python3-twisted"),
+    ("/usr/bin/escript", "erlang-base"),
+    ("/usr/share/doc/erlang-ssh", "erlang-ssh"),
+    ("/usr/lib/proftpd/mod_sftp.so", "proftpd-mod-crypto"),
+    ("/usr/sbin/tinysshd", "tinysshd"),
+    ("/usr/include/libssh/libssh.h", "libssh-dev"),
+    ("/usr/bin/php", "php-cli"),
+    ("/usr/share/php/phpseclib/autoload.php", "php-phpseclib"),
+    ("/usr/share/php/phpseclib3/autoload.php", "php-phpseclib3"),
+    ("/usr/share/perl5/Net/SFTP/Foreign.pm", "libnet-sftp-foreign-perl"),
+    ("/usr/share/doc/libnet-ssh2-perl", "libnet-ssh2-perl"),
+    ("/usr/share/doc/ruby-net-sftp", "ruby-net-sftp"),
+    ("/usr/share/java/jsch.jar", "libjsch-java"),
+    ("/usr/bin/restic", "restic"),
+    ("/usr/bin/borg", "borgbackup"),
+    ("/usr/bin/unison", "unison"),
     ("/usr/bin/c++", "g++"),
     ("/usr/include/security/pam_appl.h", "libpam0g-dev"),
     (KERBEROS_HEADER, "libkrb5-dev"),
@@ -45,24 +62,64 @@ const PACKAGES: &[(&str, &str)] = &[
     ("/usr/bin/xdpyinfo", "x11-utils"),
 ];
 
+/// Programs of which any version does, wherever it is, and the package.
+const ANY: &[(&str, &str)] =
+    &[("go", "golang-go"), ("node", "nodejs"), ("npm", "npm"), ("javac", "default-jdk-headless")];
+
+/// Packages of npm's, and the version that the tests were written with.
+const NPM: &[(&str, &str)] = &[("ssh2", "1.17.0")];
+
 fn missing() -> Vec<&'static str> {
     let mut missing: Vec<_> = PACKAGES
         .iter()
         .filter(|(sign, _)| !std::path::Path::new(sign).exists())
         .map(|(_, package)| *package)
         .collect();
-    // Any Go compiler does.
-    if lh_interop::find("go").is_none() {
-        missing.push("golang-go");
-    }
+    missing.extend(
+        ANY.iter().filter(|(program, _)| lh_interop::find(program).is_none()).map(|(_, package)| package),
+    );
     missing
 }
 
-/// Installs what is missing. Only root can; others are told the command.
+/// Installs what is missing. Only root can install Debian's packages; others are told the command.
 pub(crate) fn install() -> Outcome {
+    let debian = install_from_debian();
+    if lh_interop::find("npm").is_some() {
+        install_from_npm()?;
+    }
+    debian
+}
+
+/// npm's packages go below cargo's target directory, which takes no rights.
+fn install_from_npm() -> Outcome {
+    let into = target_dir().join("peers");
+    let wanted: Vec<String> = NPM
+        .iter()
+        .filter(|(name, version)| {
+            let manifest = into.join("node_modules").join(name).join("package.json");
+            let text = std::fs::read_to_string(manifest).unwrap_or_default();
+            !text.contains(&format!("\"version\": \"{version}\""))
+        })
+        .map(|(name, version)| format!("{name}@{version}"))
+        .collect();
+    if wanted.is_empty() {
+        return Ok(());
+    }
+    println!("peers: installing {} of npm's", wanted.join(" "));
+    std::fs::create_dir_all(&into).map_err(|error| format!("{}: {error}", into.display()))?;
+    // Their build steps make native modules that they can do without.
+    call(
+        Command::new("npm")
+            .args(["install", "--no-audit", "--no-fund", "--no-save", "--ignore-scripts", "--prefix"])
+            .arg(&into)
+            .args(&wanted),
+    )
+}
+
+fn install_from_debian() -> Outcome {
     let missing = missing();
     if missing.is_empty() {
-        println!("peers: all {} packages are installed", PACKAGES.len());
+        println!("peers: all {} packages are installed", PACKAGES.len() + ANY.len());
         return Ok(());
     }
     if !lh_interop::is_root() {

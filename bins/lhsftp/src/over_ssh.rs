@@ -170,6 +170,8 @@ impl ChannelHandler for Handler {
         match event {
             ChannelEvent::Opened { .. } => {
                 self.open = true;
+                let server = cx.control().transport().peer_identification().map(str::to_owned);
+                self.conversation.borrow_mut().set_server(server.as_deref());
                 if cx.is_promised() {
                     self.conversation.borrow_mut().ask_home();
                 }

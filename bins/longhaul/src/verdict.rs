@@ -6,6 +6,7 @@
 //! enough samples there is none.
 
 use lh_metrics::{Point, Run};
+use lh_wire::Peer;
 
 use crate::series::{congestion_window, difference};
 use crate::summary::size;
@@ -143,7 +144,7 @@ fn ssh_window(sender: &Span<'_>, receiving: &str) -> Option<String> {
         sender.run.points.iter().filter_map(|point| point.sample.ssh("send_credit")).collect();
     let closed = known.iter().filter(|left| **left < 32_768).count() as f64 / (known.len().max(1)) as f64;
     // A Longhaul receiver's window follows the path, and closes only where its program or disk falls behind.
-    let follows = receiving == "client" || lh_metrics::peer_is_longhaul(&sender.run.about.peer);
+    let follows = receiving == "client" || Peer::of(&sender.run.about.peer) == Peer::Longhaul;
     let why = if follows {
         format!("The program or disk that takes the data at the {receiving} is slower than the path.")
     } else {

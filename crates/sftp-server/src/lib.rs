@@ -13,5 +13,8 @@ pub use log::{Lines, Verbosity};
 pub use names::HostNames;
 pub use stdio::serve;
 
+/// The environment variable in which `lhsshd` tells programs of subsystems the client's identification line.
+pub const CLIENT_IDENTIFICATION: &str = "SSH_CLIENT_IDENTIFICATION";
+
 /// Exit status when the client does not speak SFTP, as sftp-server's.
 pub const BAD_CLIENT: u8 = 11;

@@ -12,6 +12,7 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use bytes::Bytes;
+use lh_sftp::link_order::LinkOrder;
 use lh_sftp::server::Output;
 use lh_sftp::{Incoming, Reply, Request, Session};
 use lh_sys::signals::Signals;
@@ -129,6 +130,20 @@ impl Conversation {
             replies: VecDeque::new(),
             home: None,
             watch,
+        }
+    }
+
+    /// Tells the session which SSH server it talks to, by the server's identification line, as far as that is known.
+    pub fn set_server(&mut self, identification: Option<&str>) {
+        if let Stage::Hello(session) | Stage::Calm(session) = &mut self.stage {
+            session.set_server(identification);
+        }
+    }
+
+    /// Remembers the order that the server has been seen to read.
+    pub(crate) const fn set_link_order(&mut self, order: LinkOrder) {
+        if let Stage::Hello(session) | Stage::Calm(session) = &mut self.stage {
+            session.set_link_order(order);
         }
     }
 

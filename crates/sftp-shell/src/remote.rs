@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use lh_sftp::batch::{LIST_LONG, LIST_NAMES, Listing};
+use lh_sftp::link_order::Known;
 use lh_sftp::{
     Attrs, Handle, Limits, Name, ReplyBody, Request, Session, StatVfs, Status, StatusCode, extension,
 };
@@ -375,6 +376,47 @@ impl Remote {
             ended |= self.interrupted();
         }
         outcome
+    }
+
+    /// Makes a symbolic link. Where it is not known in which order the server reads the two names, what it has made is
+    /// looked at, and put right.
+    pub fn make_link(&mut self, target: &[u8], link: &[u8]) -> Answer<()> {
+        let known = self.ask_session(Session::link_order).ok_or(Fault::Lost)?;
+        let (order, other) = (known.order(), known.order().reversed());
+        let outcome = self.perform(&order.request(target, link));
+        if matches!(known, Known::Always(_)) {
+            return outcome;
+        }
+        let learnt = match &outcome {
+            Ok(()) => match self.read_link(link) {
+                Ok(_) => order,
+                Err(Fault::Lost) => return Err(Fault::Lost),
+                // It made a link of the name that was to be the target.
+                Err(_) if self.read_link(target).is_ok_and(|made| made == link) => {
+                    self.perform(&Request::Remove { path: target })?;
+                    self.perform(&other.request(target, link))?;
+                    other
+                }
+                Err(_) => return outcome,
+            },
+            // Either the link cannot be made, or the server has tried to make one where the target is.
+            Err(Fault::Status(_)) if self.attrs(target, false).is_ok() => {
+                let nothing_there = self.attrs(link, false).is_err_and(|fault| fault.is_missing());
+                if !nothing_there || self.perform(&other.request(target, link)).is_err() {
+                    return outcome;
+                }
+                other
+            }
+            Err(_) => return outcome,
+        };
+        self.conversation.borrow_mut().set_link_order(learnt);
+        Ok(())
+    }
+
+    /// Where a symbolic link points.
+    fn read_link(&mut self, path: &[u8]) -> Answer<Vec<u8>> {
+        let id = self.send(&Request::Readlink { path })?;
+        self.path_in(id)
     }
 
     /// Names for ids, in the order of the ids; empty where the server knows none. `None` when it cannot be asked.

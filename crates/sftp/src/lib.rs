@@ -15,6 +15,7 @@
 //! | many small files in a message, listings in a round trip | [`batch`] |
 //! | patterns | [`glob`] |
 //! | what version 3 cannot say of a file | [`keep`] |
+//! | which string of SYMLINK names the link | [`link_order`] |
 
 mod attrs;
 pub mod batch;
@@ -24,6 +25,7 @@ pub mod glob;
 pub mod in_place;
 pub mod keep;
 pub mod kept;
+pub mod link_order;
 mod local;
 pub mod protocol;
 mod reply;

@@ -220,6 +220,9 @@ pub mod extension {
     pub const CHECK_FILE_HANDLE: &str = "check-file-handle";
     /// Digests of a file by its name (the same section).
     pub const CHECK_FILE_NAME: &str = "check-file-name";
+    /// No request: in which order the server reads SYMLINK's strings ([`crate::link_order`]). From the Green End SFTP
+    /// server, whose values it has.
+    pub const SYMLINK_ORDER: &str = "symlink-order@rjk.greenend.org.uk";
     /// A sum over what goes through a handle; ours, see [`crate::RunningSum`].
     pub const RUNNING_SUM: &str = "running-sum@longhaul";
     /// Whole files, written ([`crate::batch`]).

@@ -45,8 +45,8 @@ pub enum Request<'a> {
     Rename { old: &'a [u8], new: &'a [u8] },
     /// Reads a symlink (6.10).
     Readlink { path: &'a [u8] },
-    /// Makes a symlink at `link` that points to `target` (6.10). On the wire `target` comes first, against the
-    /// draft: OpenSSH got it the wrong way round and everybody follows.
+    /// Makes a symlink at `link` that points to `target` (6.10). On the wire `target` comes first, as OpenSSH has it;
+    /// peers that have the draft's order are in [`crate::link_order`].
     Symlink { target: &'a [u8], link: &'a [u8] },
     /// `posix-rename@openssh.com`: renames, replacing `new`.
     PosixRename { old: &'a [u8], new: &'a [u8] },

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use lh_wire::{Reader, WireError, Writer};
 
 use crate::chunks::Chunks;
+use crate::link_order::{Known, LinkOrder};
 use crate::protocol::{DATA_HEADER, MAX_DATA, MAX_MESSAGE_ACCEPTED, SAFE_DATA, VERSION};
 use crate::reply::Data;
 use crate::{Limits, PacketType, Reply, ReplyBody, Request, extension};
@@ -77,6 +78,8 @@ pub struct Session {
     next_id: u32,
     limits_ids: HashSet<u32>,
     gives_handles_twice: bool,
+    /// What is known of the server's SYMLINK.
+    links: Known,
     failed: Option<SessionError>,
 }
 
@@ -97,8 +100,37 @@ impl Session {
             next_id: 0,
             limits_ids: HashSet::new(),
             gives_handles_twice: false,
+            links: Known::UNKNOWN,
             failed: None,
         }
+    }
+
+    /// Tells the session which SSH server it talks to, by the server's identification line (`SSH-2.0-…`), as far as that
+    /// is known. What the server itself says in VERSION counts more.
+    pub fn set_server(&mut self, identification: Option<&str>) {
+        if self.order_offered().is_none() {
+            self.links = Known::of_server(identification);
+        }
+    }
+
+    /// What is known of the order in which the server reads SYMLINK's strings.
+    pub const fn link_order(&self) -> Known {
+        self.links
+    }
+
+    /// Remembers the order that the server has been seen to read.
+    pub const fn set_link_order(&mut self, order: LinkOrder) {
+        self.links = Known::Always(order);
+    }
+
+    /// The request that makes `link` point to `target`, with the two in the server's order.
+    pub const fn symlink<'a>(&self, target: &'a [u8], link: &'a [u8]) -> Request<'a> {
+        self.links.order().request(target, link)
+    }
+
+    fn order_offered(&self) -> Option<LinkOrder> {
+        let (_, value) = self.extensions.iter().find(|(name, _)| name == extension::SYMLINK_ORDER)?;
+        LinkOrder::from_name(value)
     }
 
     /// Appends INIT: the first thing to send.
@@ -300,6 +332,9 @@ impl Session {
             let name = String::from_utf8_lossy(reader.string()?).into_owned();
             let value = String::from_utf8_lossy(reader.string()?).into_owned();
             self.extensions.push((name, value));
+        }
+        if let Some(order) = self.order_offered() {
+            self.links = Known::Always(order);
         }
         self.version = Some(VERSION);
         Ok(Incoming::Version { version: VERSION })

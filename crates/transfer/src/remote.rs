@@ -165,6 +165,11 @@ impl Remote {
         &self.session
     }
 
+    /// Tells the session the server's identification line.
+    pub(crate) fn set_server(&mut self, identification: Option<&str>) {
+        self.session.set_server(identification);
+    }
+
     /// Bytes of requests that could not be sent yet.
     pub(crate) fn queued(&self) -> usize {
         self.queue.len() - self.sent
@@ -231,7 +236,7 @@ impl Remote {
                 Request::Lsetstat { path, attrs: change.to_attrs(self.full()) }
             }
             Op::ReadLink(path) => Request::Readlink { path },
-            Op::Symlink { to, link } => Request::Symlink { target: to, link },
+            Op::Symlink { to, link } => self.session.symlink(to, link),
             Op::Link { old, new } => Request::Hardlink { old, new },
             Op::Ranges { handle, offset } => {
                 shape = Shape::Ranges;

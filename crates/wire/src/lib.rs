@@ -48,7 +48,7 @@ pub enum WireError {
     /// An `mpint` is negative or has needless leading zeros (RFC 4251 section 5).
     #[error("malformed mpint")]
     BadMpint,
-    /// A `name-list` holds an empty name or a byte outside printable US-ASCII.
+    /// A `name-list` holds a byte outside printable US-ASCII.
     #[error("malformed name-list")]
     BadNameList,
     /// The message is not the one that was expected.

@@ -140,11 +140,11 @@ impl<'a> Mpint<'a> {
 pub struct NameList<'a>(&'a str);
 
 impl<'a> NameList<'a> {
-    /// Reads the bytes inside the `string` of a `name-list`.
+    /// Reads the bytes inside the `string` of a `name-list`. Empty names are allowed, against the RFC, and skipped: libssh
+    /// 0.10 ends its list of ciphers with a comma.
     pub fn from_content(content: &'a [u8]) -> Result<Self> {
         let text = core::str::from_utf8(content).map_err(|_| WireError::BadNameList)?;
-        let printable = content.iter().all(|byte| (0x21..0x7f).contains(byte));
-        if printable && (text.is_empty() || text.split(',').all(|name| !name.is_empty())) {
+        if content.iter().all(|byte| (0x21..0x7f).contains(byte)) {
             Ok(Self(text))
         } else {
             Err(WireError::BadNameList)

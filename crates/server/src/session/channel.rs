@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use lh_driver::{ChannelCx, ChannelEvent, ChannelHandler, Interests, Ready};
-use lh_sftp_server::Arguments;
+use lh_sftp_server::{Arguments, CLIENT_IDENTIFICATION};
 use lh_sys::pty::Pty;
 use lh_sys::records::Last;
 use lh_sys::spawn::Program;
@@ -291,7 +291,9 @@ impl SessionChannel {
             Plan::InternalSftp(args) => match Arguments::parse(args.iter().map(OsString::from), &shared.user)
             {
                 Ok(arguments) => {
-                    let sftp = Sftp::new(&arguments, Rc::clone(&shared));
+                    let mut control = cx.control();
+                    let client = control.transport().peer_identification();
+                    let sftp = Sftp::new(&arguments, Rc::clone(&shared), client);
                     self.state = State::Sftp(Box::new(sftp));
                     answer(cx, true);
                     self.tell_about_home(wanted, cx);
@@ -309,7 +311,12 @@ impl SessionChannel {
                     _ => decision.what.clone().into_bytes(),
                 };
                 let files = if shared.accounts { Files::of(&command) } else { None };
-                match self.run(&decision, wanted, files.as_ref()) {
+                // Of use to servers of subsystems: some clients are to be understood by their names.
+                let client = match wanted {
+                    Wanted::Subsystem(_) => cx.control().transport().peer_identification().map(str::to_owned),
+                    _ => None,
+                };
+                match self.run(&decision, wanted, files.as_ref(), client) {
                     Ok(mut process) => {
                         answer(cx, true);
                         self.tell_about_home(wanted, cx);
@@ -366,6 +373,7 @@ impl SessionChannel {
         decision: &Decision,
         wanted: &Wanted,
         files: Option<&Files>,
+        client: Option<String>,
     ) -> std::io::Result<Process> {
         let Plan::Program { path, arg0, args, .. } = &decision.plan else {
             return Err(std::io::ErrorKind::InvalidInput.into());
@@ -389,6 +397,9 @@ impl SessionChannel {
         });
         let mut variables = environment.into_variables();
         let told = files.map(Files::for_command).transpose()?;
+        if let Some(client) = client {
+            variables.push((CLIENT_IDENTIFICATION.into(), client.into()));
+        }
         if let Some((_, (name, value))) = &told {
             variables.push((name.into(), value.into()));
         }

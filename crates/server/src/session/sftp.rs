@@ -174,7 +174,7 @@ impl Output for Channel<'_, '_> {
 }
 
 impl Sftp {
-    pub(super) fn new(arguments: &Arguments, shared: Rc<Shared>) -> Self {
+    pub(super) fn new(arguments: &Arguments, shared: Rc<Shared>, client: Option<&str>) -> Self {
         let (user, log) = (shared.user.clone(), shared.log.clone());
         let address = shared.peer.ip().to_string();
         let stderr = Stderr::default();
@@ -186,7 +186,8 @@ impl Sftp {
         let directory = shared.start.directory.clone();
         let start = arguments.start_in(&directory);
         let lines = Lines { verbosity: arguments.verbosity, to, shared, open: HashMap::new(), start };
-        let server = arguments.server(&user, address, directory, Box::new(lines));
+        let mut server = arguments.server(&user, address, directory, Box::new(lines));
+        server.set_client(client);
         Self { server, log, stderr, eof: false, ended: false }
     }
 

@@ -97,7 +97,7 @@ impl Shell {
         let link = absolute(to, &self.directory);
         if symbolic {
             // A link's text is taken as it is: it means something where the link is.
-            return self.remote.perform(&Request::Symlink { target: from, link: &link }).map_err(|fault| {
+            return self.remote.make_link(from, &link).map_err(|fault| {
                 let (from, link) = (printable(from), printable(&link));
                 failed(&format!("remote symlink file \"{from}\" to \"{link}\""), fault)
             });

@@ -81,11 +81,7 @@ impl Server {
                 let target = self.fs.read_link(path);
                 self.reply_path(id, target);
             }
-            Request::Symlink { target, link } => {
-                self.log_two("symlink old", target, "new", link);
-                let outcome = self.fs.symlink(target, link);
-                self.reply_outcome(id, &outcome);
-            }
+            Request::Symlink { target, link } => self.serve_symlink(id, target, link),
             Request::Hardlink { old, new } => {
                 self.log_two("hardlink old", old, "new", new);
                 let outcome = self.fs.hard_link(old, new);
@@ -325,7 +321,7 @@ impl Server {
         }
     }
 
-    fn log_two(&mut self, first: &str, old: &[u8], second: &str, new: &[u8]) {
+    pub(super) fn log_two(&mut self, first: &str, old: &[u8], second: &str, new: &[u8]) {
         self.log_line(LogLevel::Info, format_args!("{first} \"{}\" {second} \"{}\"", Shown(old), Shown(new)));
     }
 

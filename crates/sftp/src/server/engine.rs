@@ -14,9 +14,10 @@ use super::requests::{RequestInfo, info_of, request_table};
 use super::{LogLevel, LogSink, Lookup, Output, ServerOptions};
 use crate::chunks::Chunks;
 use crate::fs::{FileSystem, status_of, text_of};
+use crate::link_order::Known;
 use crate::protocol::{DATA_HEADER, MAX_DATA, MAX_HANDLE, MAX_MESSAGE_ACCEPTED, VERSION};
 use crate::reply::data_header;
-use crate::{BadRequestKind, PacketType, ReplyWriter, Request, StatusCode, in_place};
+use crate::{BadRequestKind, PacketType, ReplyWriter, Request, StatusCode, extension, in_place};
 
 /// While more than this many bytes of replies wait for the client, no further request is served.
 const MAX_PENDING: usize = 64 * 1024;
@@ -80,6 +81,8 @@ pub struct Server {
     pub(super) copy: Option<CopyJob>,
     pub(super) check: Option<CheckJob>,
     pub(super) placing: super::put::Placing,
+    /// What is known of the client's SYMLINK.
+    pub(super) links: Known,
     /// Pairs that ATTRS are to have ([`crate::keep`]).
     pub(super) wanted: u32,
     pub(super) log: Box<dyn LogSink>,
@@ -114,6 +117,7 @@ impl Server {
             copy: None,
             check: None,
             placing: super::put::Placing::default(),
+            links: Known::UNKNOWN,
             wanted: 0,
             log,
             input: Chunks::default(),
@@ -128,6 +132,12 @@ impl Server {
         };
         server.log_session("opened");
         server
+    }
+
+    /// Tells the server which SSH client it talks to, by the client's identification line (`SSH-2.0-…`), as far as that
+    /// is known. Call before the first input.
+    pub fn set_client(&mut self, identification: Option<&str>) {
+        self.links = Known::of_client(identification);
     }
 
     /// Takes bytes of the request stream, in any pieces. Nothing is done before [`Server::poll`].
@@ -279,7 +289,9 @@ impl Server {
         self.initialised = true;
         let options = &self.options;
         let offered = request_table().iter().filter(|info| options.permits(info));
-        ReplyWriter(&mut self.pending).version(VERSION, offered.filter_map(|info| info.extension));
+        let order = (extension::SYMLINK_ORDER, self.links.order().name());
+        let extensions = offered.filter_map(|info| info.extension).chain([order]);
+        ReplyWriter(&mut self.pending).version(VERSION, extensions);
     }
 
     fn serve_message(&mut self, message: &[u8]) {

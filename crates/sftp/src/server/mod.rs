@@ -19,6 +19,7 @@ mod options;
 mod output;
 mod put;
 mod requests;
+mod symlink;
 
 pub use engine::{Progress, Server, ServerError};
 pub use log::{FileEvent, FileOutcome, LogLevel, LogSink, NoLog};

@@ -79,8 +79,14 @@ impl Peer {
     }
 
     pub(crate) fn with(fs: Box<dyn FileSystem>, options: ServerOptions) -> Self {
+        Self::of_client(fs, options, None)
+    }
+
+    /// Like [`Peer::with`], with a server that knows the client's identification line.
+    pub(crate) fn of_client(fs: Box<dyn FileSystem>, options: ServerOptions, client: Option<&str>) -> Self {
         let log = Log::default();
-        let server = Server::new(fs, Box::new(SystemFiles::new()), Box::new(log.clone()), options);
+        let mut server = Server::new(fs, Box::new(SystemFiles::new()), Box::new(log.clone()), options);
+        server.set_client(client);
         let window = Window { room: usize::MAX >> 1, packet: 32 * 1024, sent: Vec::new(), in_place: 0 };
         let mut peer = Self { server, session: Session::new(), window, log, consumed: 0, given: 0 };
         let mut init = Vec::new();

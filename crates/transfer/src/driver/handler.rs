@@ -226,6 +226,8 @@ impl ChannelHandler for JobHandler {
         match event {
             // Whoever asked for the subsystem did so before; its answer need not be waited for.
             ChannelEvent::Opened { .. } => {
+                let server = cx.control().transport().peer_identification().map(str::to_owned);
+                self.job.lock().engine.set_server(self.side, server.as_deref());
                 self.opened(cx.id(), cx.is_promised());
                 self.run(cx);
             }

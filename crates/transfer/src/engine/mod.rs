@@ -302,6 +302,13 @@ impl Engine {
         }
     }
 
+    /// Tells the end `side` which SSH server it talks to, by the server's identification line, as far as that is known.
+    pub fn set_server(&mut self, side: Side, identification: Option<&str>) {
+        if let Some(remote) = self.remote(side) {
+            remote.set_server(identification);
+        }
+    }
+
     /// Bytes came on the channel of `side`.
     pub fn received(&mut self, side: Side, data: Bytes, now: Instant) {
         self.now = now;

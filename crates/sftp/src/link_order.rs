@@ -1,0 +1,245 @@
+//! Which of SYMLINK's two strings names the link.
+//!
+//! The draft (filexfer-02, section 6.10) puts the link first. OpenSSH's server has always read the target first, and
+//! says so in its `PROTOCOL`, section 4.1. Programs follow one, the other, or change with the identification of the
+//! peer: several send the draft's order to every server that is not called OpenSSH, and so to Longhaul's.
+//! [`PEERS`] has what each does towards Longhaul; the tests of the interop crate try those that can be had.
+
+use crate::Request;
+
+/// The order of the two strings in SYMLINK.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LinkOrder {
+    /// OpenSSH's.
+    #[default]
+    TargetFirst,
+    /// The draft's.
+    LinkFirst,
+}
+
+impl LinkOrder {
+    /// The value of [`crate::extension::SYMLINK_ORDER`] that stands for this order.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::TargetFirst => "targetpath-linkpath",
+            Self::LinkFirst => "linkpath-targetpath",
+        }
+    }
+
+    /// The order with this [`name`](Self::name), if there is one.
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Self::TargetFirst, Self::LinkFirst].into_iter().find(|order| order.name() == name)
+    }
+
+    /// The other order.
+    #[must_use]
+    pub const fn reversed(self) -> Self {
+        match self {
+            Self::TargetFirst => Self::LinkFirst,
+            Self::LinkFirst => Self::TargetFirst,
+        }
+    }
+
+    /// The request that makes `link` point to `target`, for a server that reads this order.
+    pub const fn request<'a>(self, target: &'a [u8], link: &'a [u8]) -> Request<'a> {
+        let (target, link) = self.sort(target, link);
+        Request::Symlink { target, link }
+    }
+
+    /// Puts two strings that stand target first into this order, and two in this order target first.
+    pub const fn sort<'a>(self, first: &'a [u8], second: &'a [u8]) -> (&'a [u8], &'a [u8]) {
+        match self {
+            Self::TargetFirst => (first, second),
+            Self::LinkFirst => (second, first),
+        }
+    }
+}
+
+/// What is known of a peer's order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Known {
+    /// It always uses this order.
+    Always(LinkOrder),
+    /// Versions or callers differ: this order, unless the files that exist say something else.
+    Mostly(LinkOrder),
+}
+
+impl Known {
+    /// For a peer without a row: OpenSSH's order, unless the files that exist say something else.
+    pub const UNKNOWN: Self = Self::Mostly(LinkOrder::TargetFirst);
+
+    /// The order to start from.
+    pub const fn order(self) -> LinkOrder {
+        match self {
+            Self::Always(order) | Self::Mostly(order) => order,
+        }
+    }
+
+    /// What a client with this identification (`SSH-2.0-…`) sends to a Longhaul server.
+    pub fn of_client(identification: Option<&str>) -> Self {
+        row(identification).and_then(|row| row.sends).unwrap_or(Self::UNKNOWN)
+    }
+
+    /// What a server with this identification reads from a Longhaul client.
+    pub fn of_server(identification: Option<&str>) -> Self {
+        row(identification).and_then(|row| row.reads).unwrap_or(Self::UNKNOWN)
+    }
+}
+
+/// An implementation of SFTP, and what it does with SYMLINK when the peer's identification begins with `Longhaul_`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Peer {
+    /// What the software version of its identification begins with.
+    pub software: &'static str,
+    /// As a client; `None` where it makes no links, or is no client.
+    pub sends: Option<Known>,
+    /// As a server; `None` where it is none.
+    pub reads: Option<Known>,
+}
+
+const fn peer(software: &'static str, sends: Option<Known>, reads: Option<Known>) -> Peer {
+    Peer { software, sends, reads }
+}
+
+const OPENSSH: Option<Known> = Some(Known::Always(LinkOrder::TargetFirst));
+const DRAFT: Option<Known> = Some(Known::Always(LinkOrder::LinkFirst));
+const MOSTLY_OPENSSH: Option<Known> = Some(Known::Mostly(LinkOrder::TargetFirst));
+const MOSTLY_DRAFT: Option<Known> = Some(Known::Mostly(LinkOrder::LinkFirst));
+
+/// The table. A client that sends one order to every server (Twisted's, Ruby's net-sftp, sshj) is meant to be used
+/// with OpenSSH's server and its callers swap the arguments for that, or do not: the files that exist tell.
+pub const PEERS: &[Peer] = &[
+    peer("OpenSSH_", OPENSSH, OPENSSH),
+    peer("Longhaul_", OPENSSH, OPENSSH),
+    // Node's ssh2 1.x: OpenSSH's order where the peer's identification begins with OpenSSH or dropbear, as client and
+    // as server (`ssh2js1.17.0srv`).
+    peer("ssh2js", DRAFT, DRAFT),
+    // asyncssh: OpenSSH's order where the peer's identification contains OpenSSH or paramiko, in both roles.
+    peer("AsyncSSH_", DRAFT, DRAFT),
+    // libssh: `sftp_symlink` asks whether the server is OpenSSH. Its server hands both strings to the program.
+    peer("libssh_", DRAFT, MOSTLY_OPENSSH),
+    // Older versions: `libssh-0.6.3`.
+    peer("libssh-", DRAFT, MOSTLY_OPENSSH),
+    // phpseclib: whether the identification begins with SSH-2.0-OpenSSH. Early releases of the 1.0 and 2.0 series,
+    // whose identification is the same as the late ones', always sent OpenSSH's order.
+    peer("phpseclib_", MOSTLY_DRAFT, None),
+    // WinSCP: OpenSSH's order where the server is OpenSSH, or where the user has set it so for the session.
+    peer("WinSCP_", MOSTLY_DRAFT, None),
+    // Paramiko reads and writes OpenSSH's order with every peer, and so do the following.
+    peer("paramiko_", OPENSSH, OPENSSH),
+    // golang.org/x/crypto/ssh with pkg/sftp, rclone among them.
+    peer("Go", OPENSSH, MOSTLY_OPENSSH),
+    peer("SFTPGo_", OPENSSH, OPENSSH),
+    peer("JSCH", OPENSSH, None),
+    // SSH.NET writes the existing path first.
+    peer("Renci.SshNet.SshClient.", OPENSSH, None),
+    // libssh2 writes the two in the caller's order; curl's `symlink` and `ln` commands give the target first.
+    peer("libssh2_", MOSTLY_OPENSSH, None),
+    // Apache MINA's server (before version 2: `SSHD-CORE-…`).
+    peer("APACHE-SSHD-", MOSTLY_OPENSSH, OPENSSH),
+    peer("SSHD-CORE-", MOSTLY_OPENSSH, OPENSSH),
+    // Twisted Conch: the draft's order with every peer.
+    peer("Twisted", MOSTLY_OPENSSH, DRAFT),
+    // Erlang/OTP: the draft's order with every peer.
+    peer("Erlang/", MOSTLY_OPENSSH, DRAFT),
+    // ProFTPD's mod_sftp reads OpenSSH's order.
+    peer("mod_sftp", None, OPENSSH),
+];
+
+/// The row of the peer with this identification line.
+fn row(identification: Option<&str>) -> Option<&'static Peer> {
+    let (_, software) = identification?.strip_prefix("SSH-")?.split_once('-')?;
+    PEERS.iter().find(|peer| names(software, peer.software))
+}
+
+/// Whether the software version is of that name, and not of one that only begins alike (`Go` and `GoAnywhere`).
+fn names(software: &str, name: &str) -> bool {
+    let is_letter = |letter: Option<char>| letter.is_some_and(|letter| letter.is_ascii_alphabetic());
+    software
+        .strip_prefix(name)
+        .is_some_and(|rest| !(is_letter(name.chars().next_back()) && is_letter(rest.chars().next())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn client(software: &str) -> Known {
+        Known::of_client(Some(&format!("SSH-2.0-{software}")))
+    }
+
+    fn server(software: &str) -> Known {
+        Known::of_server(Some(&format!("SSH-2.0-{software}")))
+    }
+
+    /// Identifications as they were seen on the wire or stand in the sources, and what they mean in each role.
+    #[test]
+    fn identification_decides_the_order() {
+        use Known::{Always, Mostly};
+        use LinkOrder::{LinkFirst, TargetFirst};
+        let unknown = Known::UNKNOWN;
+        let seen = [
+            ("OpenSSH_9.2p1 Debian-2+deb12u7", Always(TargetFirst), Always(TargetFirst)),
+            ("OpenSSH_for_Windows_9.5", Always(TargetFirst), Always(TargetFirst)),
+            ("OpenSSH_9.9-hpn18.8.0", Always(TargetFirst), Always(TargetFirst)),
+            ("Longhaul_0.1.0", Always(TargetFirst), Always(TargetFirst)),
+            ("ssh2js1.17.0", Always(LinkFirst), unknown),
+            ("ssh2js1.17.0srv", Always(LinkFirst), Always(LinkFirst)),
+            ("AsyncSSH_2.10.1", Always(LinkFirst), Always(LinkFirst)),
+            ("libssh_0.10.6", Always(LinkFirst), unknown),
+            ("libssh-0.6.3", Always(LinkFirst), unknown),
+            ("phpseclib_3.0 (openssl, gmp)", Mostly(LinkFirst), unknown),
+            ("WinSCP_release_6.3.3", Mostly(LinkFirst), unknown),
+            ("paramiko_2.12.0", Always(TargetFirst), Always(TargetFirst)),
+            ("Go", Always(TargetFirst), unknown),
+            ("SFTPGo_2.6.6", Always(TargetFirst), Always(TargetFirst)),
+            ("JSCH-0.1.54", Always(TargetFirst), unknown),
+            ("JSCH_0.2.17", Always(TargetFirst), unknown),
+            ("Renci.SshNet.SshClient.2024.1.0", Always(TargetFirst), unknown),
+            ("libssh2_1.10.0", unknown, unknown),
+            ("APACHE-SSHD-2.13.2", unknown, Always(TargetFirst)),
+            ("SSHD-CORE-1.7.0", unknown, Always(TargetFirst)),
+            ("Twisted_22.4.0", unknown, Always(LinkFirst)),
+            ("Erlang/4.15.2", unknown, Always(LinkFirst)),
+            ("mod_sftp", unknown, Always(TargetFirst)),
+            ("SSHJ_0.38.0", unknown, unknown),
+            ("Ruby/Net::SSH_6.1.0 x86_64-linux-gnu", unknown, unknown),
+            ("PuTTY_Release_0.78", unknown, unknown),
+            ("dropbear_2022.83", unknown, unknown),
+            ("GoAnywhere7.4.1", unknown, unknown),
+        ];
+        for (software, as_client, as_server) in seen {
+            assert_eq!(client(software), as_client, "{software} as client");
+            if software != "ssh2js1.17.0" {
+                assert_eq!(server(software), as_server, "{software} as server");
+            }
+        }
+        let rows_seen = |peer: &&Peer| !seen.iter().any(|(software, ..)| software.starts_with(peer.software));
+        assert_eq!(PEERS.iter().find(rows_seen), None, "every row has an example");
+    }
+
+    #[test]
+    fn odd_identifications_are_unknown() {
+        for odd in [
+            None,
+            Some(""),
+            Some("SSH-2.0"),
+            Some("SSH-2.0-"),
+            Some("OpenSSH_9.2"),
+            Some("SSH-2.0-xOpenSSH_"),
+        ] {
+            assert_eq!(Known::of_client(odd), Known::UNKNOWN, "{odd:?}");
+            assert_eq!(Known::of_server(odd), Known::UNKNOWN, "{odd:?}");
+        }
+        assert_eq!(Known::of_client(Some("SSH-1.99-OpenSSH_3.0")), Known::Always(LinkOrder::TargetFirst));
+    }
+
+    #[test]
+    fn orders_have_names() {
+        for order in [LinkOrder::TargetFirst, LinkOrder::LinkFirst] {
+            assert_eq!(LinkOrder::from_name(order.name()), Some(order));
+            assert_eq!(order.reversed().reversed(), order);
+        }
+        assert_eq!(LinkOrder::from_name("1"), None);
+    }
+}

@@ -1,0 +1,48 @@
+//! SYMLINK: which of the two strings is the link.
+
+use super::Server;
+use crate::link_order::{Known, LinkOrder};
+
+impl Server {
+    /// Makes a link of the two strings of SYMLINK, in the client's order.
+    pub(super) fn serve_symlink(&mut self, id: u32, first: &[u8], second: &[u8]) {
+        let order = match self.links {
+            Known::Always(order) => order,
+            Known::Mostly(order) => self.likely_order(order, first, second),
+        };
+        let (target, link) = order.sort(first, second);
+        self.log_two("symlink old", target, "new", link);
+        let outcome = self.fs.symlink(target, link);
+        self.reply_outcome(id, &outcome);
+    }
+
+    /// The order that makes sense with the files there are: a link can be made only where there is nothing, and mostly
+    /// points to something. `usual` where they do not tell.
+    fn likely_order(&mut self, usual: LinkOrder, first: &[u8], second: &[u8]) -> LinkOrder {
+        match (self.can_link(second), self.can_link(first)) {
+            (true, false) => LinkOrder::TargetFirst,
+            (false, true) => LinkOrder::LinkFirst,
+            (false, false) => usual,
+            (true, true) => match (self.leads_to(second, first), self.leads_to(first, second)) {
+                (true, false) => LinkOrder::TargetFirst,
+                (false, true) => LinkOrder::LinkFirst,
+                (true, true) | (false, false) => usual,
+            },
+        }
+    }
+
+    fn can_link(&mut self, link: &[u8]) -> bool {
+        self.fs.attrs(link, false).is_err()
+    }
+
+    /// Whether a link of that name would point to something.
+    fn leads_to(&mut self, link: &[u8], target: &[u8]) -> bool {
+        let mut path = Vec::new();
+        if !target.starts_with(b"/") {
+            let name = link.iter().rposition(|&byte| byte == b'/').map_or(0, |slash| slash + 1);
+            path.extend_from_slice(&link[..name]);
+        }
+        path.extend_from_slice(target);
+        self.fs.attrs(&path, false).is_ok()
+    }
+}

@@ -1,0 +1,168 @@
+//! SYMLINK's two strings, from clients of either order, and towards servers of either order.
+
+mod support;
+
+use std::fs;
+use std::path::Path;
+
+use lh_sftp::link_order::{Known, LinkOrder};
+use lh_sftp::server::ServerOptions;
+use lh_sftp::{LocalFs, PacketType, ReplyWriter, Session, StatusCode, extension};
+use lh_wire::Writer;
+use support::Peer;
+
+const UNKNOWN: Option<&str> = None;
+const OPENSSH: Option<&str> = Some("SSH-2.0-OpenSSH_9.2p1 Debian-2");
+const NODE: Option<&str> = Some("SSH-2.0-ssh2js1.17.0");
+const PHPSECLIB: Option<&str> = Some("SSH-2.0-phpseclib_3.0 (openssl, gmp)");
+
+fn peer(dir: &Path, client: Option<&str>) -> Peer {
+    Peer::of_client(Box::new(LocalFs::new(dir)), ServerOptions::default(), client)
+}
+
+/// Sends SYMLINK with its two strings as they are given, without our encoder.
+fn symlink(peer: &mut Peer, first: &[u8], second: &[u8]) -> StatusCode {
+    let mut message = Vec::new();
+    message.nested(|out| {
+        out.put_u8(PacketType::SYMLINK.0);
+        out.put_u32(1);
+        out.put_string(first);
+        out.put_string(second);
+    });
+    peer.give(&message);
+    match peer.take() {
+        Some(lh_sftp::Incoming::Reply(reply)) => match reply.body {
+            lh_sftp::ReplyBody::Status(status) => status.code,
+            other => panic!("{other:?}"),
+        },
+        other => panic!("{other:?}"),
+    }
+}
+
+fn points_to(link: &Path) -> String {
+    fs::read_link(link).map_or_else(|error| error.to_string(), |target| target.display().to_string())
+}
+
+/// Covers: wire SSH_FXP_SYMLINK; wire symlink-order@rjk.greenend.org.uk
+#[test]
+fn client_identification_decides_the_order() {
+    for (client, order) in [
+        (OPENSSH, LinkOrder::TargetFirst),
+        (Some("SSH-2.0-Longhaul_0.1.0"), LinkOrder::TargetFirst),
+        (Some("SSH-2.0-paramiko_2.12.0"), LinkOrder::TargetFirst),
+        (Some("SSH-2.0-JSCH-0.1.54"), LinkOrder::TargetFirst),
+        (UNKNOWN, LinkOrder::TargetFirst),
+        (Some("SSH-2.0-something_1"), LinkOrder::TargetFirst),
+        (NODE, LinkOrder::LinkFirst),
+        (Some("SSH-2.0-AsyncSSH_2.10.1"), LinkOrder::LinkFirst),
+        (Some("SSH-2.0-libssh_0.10.6"), LinkOrder::LinkFirst),
+        (Some("SSH-2.0-WinSCP_release_6.3.3"), LinkOrder::LinkFirst),
+        (PHPSECLIB, LinkOrder::LinkFirst),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let mut peer = peer(dir.path(), client);
+        // Nothing of these names exists, so only the identification can tell.
+        let (first, second) = order.sort(b"target", b"link");
+        assert_eq!(symlink(&mut peer, first, second), StatusCode::OK);
+        assert_eq!(points_to(&dir.path().join("link")), "target", "{client:?}");
+        let offered = peer.session.extensions().iter().find(|(name, _)| name == extension::SYMLINK_ORDER);
+        assert_eq!(offered.map(|(_, value)| value.as_str()), Some(order.name()), "{client:?}");
+    }
+}
+
+#[test]
+fn existing_files_tell_the_order_of_unknown_clients() {
+    for client in [UNKNOWN, PHPSECLIB] {
+        for order in [LinkOrder::TargetFirst, LinkOrder::LinkFirst] {
+            let dir = tempfile::tempdir().unwrap();
+            let at = |name: &str| dir.path().join(name);
+            fs::create_dir(at("d")).unwrap();
+            fs::write(at("file"), b"").unwrap();
+            fs::write(at("d/inner"), b"").unwrap();
+            let absolute = at("file").display().to_string();
+            let mut peer = peer(dir.path(), client);
+            for (target, link) in [
+                ("file", "l1"),
+                (absolute.as_str(), "d/l2"),
+                // Relative to where the link is.
+                ("../file", "d/l3"),
+                ("inner", "d/l4"),
+                ("d", "l5"),
+            ] {
+                let (first, second) = order.sort(target.as_bytes(), link.as_bytes());
+                assert_eq!(symlink(&mut peer, first, second), StatusCode::OK, "{link}");
+                assert_eq!(points_to(&at(link)), target, "{link} of {client:?}, {order:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_known_client_is_taken_at_its_word() {
+    // `ln -s missing existing` fails, whatever might be made of it the other way round.
+    for (client, order) in [(OPENSSH, LinkOrder::TargetFirst), (NODE, LinkOrder::LinkFirst)] {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("existing"), b"").unwrap();
+        let mut peer = peer(dir.path(), client);
+        let (first, second) = order.sort(b"missing", b"existing");
+        assert_eq!(symlink(&mut peer, first, second), StatusCode::FAILURE);
+        assert!(fs::symlink_metadata(dir.path().join("missing")).is_err());
+    }
+    // Both exist: no link can be made, whoever asks.
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("a"), b"a").unwrap();
+    fs::write(dir.path().join("b"), b"b").unwrap();
+    assert_eq!(symlink(&mut peer(dir.path(), UNKNOWN), b"a", b"b"), StatusCode::FAILURE);
+}
+
+/// A session that has heard a server with these extensions.
+fn session(server: Option<&str>, extensions: &[(&str, &str)]) -> Session {
+    let mut session = Session::new();
+    session.start(&mut Vec::new());
+    session.set_server(server);
+    let mut version = Vec::new();
+    ReplyWriter(&mut version).version(3, extensions.iter().copied());
+    session.input(version.into());
+    session.poll().unwrap().unwrap();
+    session
+}
+
+fn strings(session: &Session) -> Vec<u8> {
+    let mut message = Vec::new();
+    session.symlink(b"T", b"L").encode(0, &mut message);
+    message.split_off(9)
+}
+
+#[test]
+fn server_identification_decides_the_order() {
+    let (target_first, link_first) = (b"\0\0\0\x01T\0\0\0\x01L", b"\0\0\0\x01L\0\0\0\x01T");
+    for (server, expected) in [
+        (None, target_first),
+        (Some("SSH-2.0-OpenSSH_9.2p1"), target_first),
+        (Some("SSH-2.0-Longhaul_0.1.0"), target_first),
+        (Some("SSH-2.0-Go"), target_first),
+        (Some("SSH-2.0-mod_sftp"), target_first),
+        (Some("SSH-2.0-APACHE-SSHD-2.13.2"), target_first),
+        (Some("SSH-2.0-ssh2js1.17.0srv"), link_first),
+        (Some("SSH-2.0-AsyncSSH_2.10.1"), link_first),
+        (Some("SSH-2.0-Twisted_22.4.0"), link_first),
+        (Some("SSH-2.0-Erlang/4.15.2"), link_first),
+    ] {
+        assert_eq!(strings(&session(server, &[])), expected, "{server:?}");
+    }
+}
+
+#[test]
+fn what_the_server_offers_counts_more() {
+    let node = Some("SSH-2.0-ssh2js1.17.0srv");
+    let offer = |order: LinkOrder| [(extension::SYMLINK_ORDER, order.name())];
+    for order in [LinkOrder::TargetFirst, LinkOrder::LinkFirst] {
+        let mut session = session(node, &offer(order));
+        assert_eq!(session.link_order(), Known::Always(order));
+        session.set_server(node);
+        assert_eq!(session.link_order(), Known::Always(order), "also when the name comes later");
+    }
+    let odd = [(extension::SYMLINK_ORDER, "sideways")];
+    assert_eq!(session(node, &odd).link_order(), Known::Always(LinkOrder::LinkFirst));
+    assert_eq!(session(None, &odd).link_order(), Known::UNKNOWN);
+}

@@ -1,0 +1,272 @@
+//! SFTP clients of other people's libraries against our server: what arrives is compared byte by byte.
+//!
+//! Each script below `interop/peers` puts `blob` to `far/up` and gets it back to `down`, puts and gets the forty files of
+//! `small`, makes the links `link` (to `far/up`) and `link2`, renames one file and removes another, and says `done`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use lh_interop::{
+    Lab, Lhsshd, Ran, assert_same_file, assert_same_tree, fetched_peers, make_blob, me, our, peer_script,
+    peers, skip,
+};
+
+const PYTHON: &str = "/usr/bin/python3";
+
+/// Where `link2` is to lead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum SecondLink {
+    /// To nothing: only the client's identification tells which string is the link.
+    Nowhere,
+    /// To `far/up`, asked for in the other order: the client sends one order to every server, and its callers have both.
+    Up,
+}
+
+struct Site {
+    lab: Lab,
+    server: Lhsshd,
+}
+
+impl Site {
+    fn new(config: &str) -> Self {
+        let lab = Lab::new();
+        for dir in ["far", "small"] {
+            fs::create_dir_all(lab.path(dir)).unwrap();
+        }
+        make_blob(&lab.path("blob"), 8 << 20);
+        for number in 0..40_usize {
+            make_blob(&lab.path(&format!("small/file{number}")), number * number * 75);
+        }
+        let server = Lhsshd::start(&lab, config);
+        Self { lab, server }
+    }
+
+    /// For libraries that have only what was usual years ago.
+    fn with_old_algorithms() -> Self {
+        Self::new(
+            "KexAlgorithms +diffie-hellman-group-exchange-sha256,diffie-hellman-group14-sha256\n\
+             HostKeyAlgorithms +ssh-rsa\nPubkeyAcceptedAlgorithms +ssh-rsa",
+        )
+    }
+
+    /// Port, user and directory, and what else a script wants.
+    fn words(&self, before: &[&str], more: &[&str]) -> Vec<String> {
+        let mut words: Vec<String> = before.iter().map(|&word| word.to_owned()).collect();
+        words.extend([self.server.port_arg(), me(), self.lab.arg("").trim_end_matches('/').to_owned()]);
+        words.extend(more.iter().map(|&word| word.to_owned()));
+        words
+    }
+
+    /// The user's RSA key as older libraries read it.
+    fn write_pem(&self, keygen: &Path) {
+        let (pem, public) = (self.lab.path("user_rsa.pem"), self.lab.path("user_rsa.pem.pub"));
+        fs::copy(self.lab.path("user_rsa"), &pem).unwrap();
+        fs::copy(self.lab.path("user_rsa.pub"), public).unwrap();
+        let pem = pem.display().to_string();
+        self.lab.run(keygen, &["-q", "-p", "-m", "PEM", "-N", "", "-f", &pem]).ok("ssh-keygen -m PEM");
+    }
+
+    fn check(&self, ran: Ran, client: &str, second: SecondLink) {
+        let ran = ran.ok(client);
+        assert!(ran.text().ends_with("done\n"), "{client}: {}{}", ran.text(), ran.err);
+        let lab = &self.lab;
+        assert_same_file(&lab.path("blob"), &lab.path("far/up"));
+        assert_same_file(&lab.path("blob"), &lab.path("down"));
+        assert_same_tree(&lab.path("small"), &lab.path("far/small"));
+        let to = |name: &str| fs::read_link(lab.path("far").join(name)).unwrap_or_default();
+        assert_eq!(to("link"), lab.path("far/up"), "{client}: link");
+        let expected = match second {
+            SecondLink::Nowhere => PathBuf::from("nowhere"),
+            SecondLink::Up => lab.path("far/up"),
+        };
+        assert_eq!(to("link2"), expected, "{client}: link2");
+        assert_eq!(lab.read("far/moved"), "moved", "{client}: rename");
+        for name in ["gone", "moved.from"] {
+            assert!(fs::symlink_metadata(lab.path("far").join(name)).is_err(), "{client}: {name}");
+        }
+    }
+
+    fn has_module(&self, module: &str) -> bool {
+        self.lab.run(Path::new(PYTHON), &["-W", "ignore", "-c", &format!("import {module}")]).code == 0
+    }
+}
+
+fn python(test: &str, module: &str, script: &str, second: SecondLink) {
+    let site = Site::new("");
+    if !site.has_module(module) {
+        return skip(test, &format!("Debian's package with Python's {module} is not installed"));
+    }
+    let ran = site.lab.run(Path::new(PYTHON), &site.words(&["-W", "ignore", &peer_script(script)], &[]));
+    site.check(ran, module, second);
+}
+
+#[test]
+fn asyncssh_copies_and_links() {
+    python("asyncssh_links", "asyncssh", "asyncssh_links.py", SecondLink::Nowhere);
+}
+
+#[test]
+fn paramiko_copies_and_links() {
+    python("paramiko_links", "paramiko", "paramiko_links.py", SecondLink::Nowhere);
+}
+
+#[test]
+fn twisted_copies_and_links() {
+    python("twisted_client", "twisted.conch", "twisted_client.py", SecondLink::Up);
+}
+
+#[test]
+fn node_ssh2_copies_and_links() {
+    let Some([node]) = peers("node_ssh2_client", ["node"]) else { return };
+    let modules = fetched_peers().join("node_modules");
+    if !modules.join("ssh2").is_dir() {
+        return skip("node_ssh2_client", "npm's ssh2 is not installed");
+    }
+    let site = Site::new("");
+    let words = site.words(&[&peer_script("node_client.js")], &[&modules.to_string_lossy()]);
+    site.check(site.lab.run(&node, &words), "Node's ssh2", SecondLink::Nowhere);
+}
+
+#[test]
+fn erlang_copies_and_links() {
+    let Some([escript]) = peers("erlang_client", ["escript"]) else { return };
+    let site = Site::new("");
+    let words = site.words(&[&peer_script("erlang_client.escript")], &[]);
+    site.check(site.lab.run(&escript, &words), "Erlang", SecondLink::Up);
+}
+
+#[test]
+fn phpseclib_copies_and_links() {
+    let Some([php, keygen]) = peers("phpseclib", ["php", "ssh-keygen"]) else { return };
+    for (major, autoload) in [("2", "phpseclib/autoload.php"), ("3", "phpseclib3/autoload.php")] {
+        if !Path::new("/usr/share/php").join(autoload).exists() {
+            skip("phpseclib", &format!("Debian's package of phpseclib {major} is not installed"));
+            continue;
+        }
+        let site = Site::with_old_algorithms();
+        site.write_pem(&keygen);
+        let ran = site.lab.run(&php, &site.words(&[&peer_script("php_client.php")], &[major]));
+        site.check(ran, "phpseclib", SecondLink::Nowhere);
+    }
+}
+
+#[test]
+fn net_sftp_of_ruby_copies_and_links() {
+    let Some([ruby, keygen]) = peers("ruby_net_sftp", ["ruby", "ssh-keygen"]) else { return };
+    let site = Site::new("");
+    site.write_pem(&keygen);
+    if site.lab.run(&ruby, &["-e", "require 'net/sftp'"]).code != 0 {
+        return skip("ruby_net_sftp", "Debian's ruby-net-sftp is not installed");
+    }
+    let words = site.words(&[&peer_script("ruby_client.rb")], &[]);
+    site.check(site.lab.run(&ruby, &words), "net-sftp", SecondLink::Up);
+}
+
+fn has_perl_module(site: &Site, perl: &Path, module: &str) -> bool {
+    site.lab.run(perl, &[&format!("-M{module}"), "-e1"]).code == 0
+}
+
+/// The library starts a client of SSH: OpenSSH's and ours.
+#[test]
+fn net_sftp_foreign_copies_and_links() {
+    let Some([perl, ssh]) = peers("net_sftp_foreign", ["perl", "ssh"]) else { return };
+    for client in [ssh, our("lhssh")] {
+        let site = Site::new("");
+        if !has_perl_module(&site, &perl, "Net::SFTP::Foreign") {
+            return skip("net_sftp_foreign", "Debian's libnet-sftp-foreign-perl is not installed");
+        }
+        let lab = &site.lab;
+        let command = lab.shell_command(&client, site.server.port);
+        let mut words = vec![peer_script("perl_foreign.pl"), lab.arg("").trim_end_matches('/').to_owned()];
+        words.extend(command.split(' ').map(str::to_owned));
+        words.extend([format!("{}@127.0.0.1", me()), "-s".to_owned(), "sftp".to_owned()]);
+        site.check(lab.run(&perl, &words), "Net::SFTP::Foreign", SecondLink::Nowhere);
+    }
+}
+
+/// libssh2, with its own scp too.
+#[test]
+fn net_ssh2_of_perl_copies_and_links() {
+    let Some([perl, keygen]) = peers("net_ssh2", ["perl", "ssh-keygen"]) else { return };
+    let site = Site::with_old_algorithms();
+    if !has_perl_module(&site, &perl, "Net::SSH2") {
+        return skip("net_ssh2", "Debian's libnet-ssh2-perl is not installed");
+    }
+    site.write_pem(&keygen);
+    let ran = site.lab.run(&perl, &site.words(&[&peer_script("perl_ssh2.pl")], &[]));
+    site.check(ran, "Net::SSH2", SecondLink::Nowhere);
+}
+
+#[test]
+fn libssh_copies_and_links() {
+    let Some([cc]) = peers("libssh_client", ["cc"]) else { return };
+    if !Path::new("/usr/include/libssh/libssh.h").exists() {
+        return skip("libssh_client", "Debian's libssh-dev is not installed");
+    }
+    let site = Site::new("");
+    let (source, program) = (peer_script("libssh_client.c"), site.lab.arg("libssh_client"));
+    site.lab.run(&cc, &["-O1", "-Wall", "-o", &program, &source, "-lssh"]).ok("cc");
+    site.check(site.lab.run(Path::new(&program), &site.words(&[], &[])), "libssh", SecondLink::Nowhere);
+}
+
+/// A repository each over a client of SSH, theirs and ours: what goes in comes out.
+#[test]
+fn backups_of_restic_borg_and_unison_come_back() {
+    let names = ["restic", "borg", "unison", "ssh"];
+    let Some([restic, _, unison, ssh]) = peers("backups", names) else { return };
+    for client in [ssh, our("lhssh")] {
+        let site = Site::new("");
+        let lab = &site.lab;
+        let (shell, user) = (lab.shell_command(&client, site.server.port), me());
+        let there = lab.arg("far");
+        lab.write("password", "correct horse\n");
+
+        let run = |words: &[&str]| {
+            let command = format!("sftp.command={shell} {user}@127.0.0.1 -s sftp");
+            let repository = format!("sftp:{user}@127.0.0.1:{there}/restic");
+            let mut args = vec!["-q", "-o", &command, "-r", &repository, "-p", "password", "--no-cache"];
+            args.extend(words);
+            lab.run(&restic, &args).ok(&format!("restic {words:?}"))
+        };
+        run(&["init"]);
+        run(&["backup", "small", "blob"]);
+        run(&["check", "--read-data"]);
+        run(&["restore", "latest", "--target", "restic.back"]);
+        assert_same_tree(&lab.path("small"), &lab.path("restic.back/small"));
+        assert_same_file(&lab.path("blob"), &lab.path("restic.back/blob"));
+
+        let url = format!("ssh://{user}@127.0.0.1{there}/borg");
+        lab.sh(&format!(
+            "set -e; export BORG_RSH='{shell}' BORG_REPO='{url}' BORG_UNKNOWN_UNENCRYPTED_REPO_ACCESS_IS_OK=yes\n\
+             borg init -e none; borg create ::one small blob; borg check --verify-data\n\
+             mkdir borg.back; cd borg.back; borg extract ::one\n"
+        ))
+        .ok("borg");
+        assert_same_tree(&lab.path("small"), &lab.path("borg.back/small"));
+        assert_same_file(&lab.path("blob"), &lab.path("borg.back/blob"));
+
+        // Its own server at the other end, over a pipe: it is told the command as one word, the options as another.
+        let (program, options) = shell.split_once(' ').unwrap_or((&shell, ""));
+        let url = format!("ssh://{user}@127.0.0.1/{there}/unison");
+        let small = lab.arg("small");
+        let words = ["-batch", "-silent", "-auto", "-sshcmd", program, "-sshargs", options, &small, &url];
+        lab.run(&unison, &words).ok("unison");
+        assert_same_tree(&lab.path("small"), &lab.path("far/unison"));
+        lab.write("far/unison/new", "from there");
+        lab.run(&unison, &words).ok("unison back");
+        assert_eq!(lab.read("small/new"), "from there");
+    }
+}
+
+#[test]
+fn jsch_copies_and_links() {
+    let Some([java, keygen]) = peers("jsch", ["java", "ssh-keygen"]) else { return };
+    let jar = "/usr/share/java/jsch.jar";
+    if !Path::new(jar).exists() {
+        return skip("jsch", "Debian's libjsch-java is not installed");
+    }
+    let site = Site::with_old_algorithms();
+    site.write_pem(&keygen);
+    let words = site.words(&["-cp", jar, &peer_script("JschClient.java")], &[]);
+    site.check(site.lab.run(&java, &words), "JSch", SecondLink::Nowhere);
+}
