@@ -58,7 +58,7 @@ fn request(lab: &Lab, port: u16) -> Request {
     words.extend(["from", "to"].map(str::to_owned));
     let parsed = SCP.parse(words.into_iter().map(Into::into)).expect("a command line");
     let account = local_account().expect("an account");
-    Connecting::new(&parsed, 'B').request("127.0.0.1", Some(port), Some(&me()), account)
+    Connecting::new(&parsed, 'B', &account).request("127.0.0.1", Some(port), Some(&me()), account)
 }
 
 /// Copies a file over a narrow path, on whose one connection so much seems to be lost.

@@ -6,7 +6,7 @@
 //! enough samples there is none.
 
 use lh_metrics::{Point, Run};
-use lh_wire::Peer;
+use lh_wire::peer::Peer;
 
 use crate::series::{congestion_window, difference};
 use crate::summary::size;
