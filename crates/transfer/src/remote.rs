@@ -180,10 +180,7 @@ impl Remote {
         if let Some(reason) = &self.lost {
             return Some(Err(Fault { kind: FaultKind::Lost, text: reason.clone() }));
         }
-        let op = match self.wait_to_open(op, token) {
-            Some(op) => op,
-            None => return None,
-        };
+        let op = self.wait_to_open(op, token)?;
         let mut shape = Shape::Plain;
         let mut encoded = Vec::new();
         let request = match &op {

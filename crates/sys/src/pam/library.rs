@@ -298,7 +298,6 @@ fn fits(answer: &[u8]) -> bool {
 }
 
 /// The answers in memory of the C library, which the modules free. Each [`fits`].
-
 fn give(answers: &[Zeroizing<Vec<u8>>]) -> Option<*mut Response> {
     // SAFETY: plain allocation; every pointer is checked before it is used.
     unsafe {
@@ -369,7 +368,7 @@ mod tests {
 
     #[test]
     fn answers_that_would_be_cut_are_refused() {
-        extern "C" fn ask(answer: &'static [u8]) -> c_int {
+        fn ask(answer: &'static [u8]) -> c_int {
             let talk: *mut Talk = Box::into_raw(Box::new(Box::new(Answers(answer))));
             let message = Message { style: 1, text: c"Password: ".as_ptr() };
             let mut messages = [&raw const message];
