@@ -59,6 +59,11 @@ fn strangers_talk_to_a_process_without_rights() {
         let line = limits.lines().find(|line| line.starts_with(limit)).unwrap();
         assert_eq!(line.split_whitespace().nth(3), Some("0"), "{line}");
     }
+    // What it started with, and 32 MiB.
+    let line = limits.lines().find(|line| line.starts_with("Max data size")).unwrap();
+    let most: u64 = line.split_whitespace().nth(3).unwrap().parse().expect("a number");
+    let kib: u64 = status(cage, "VmData").unwrap().split_whitespace().next().unwrap().parse().unwrap();
+    assert!(most >= 32 << 20 && most <= (kib << 10) + (32 << 20), "{line}, {kib} KiB in use");
     if is_root() {
         let ids = status(cage, "Uid").unwrap();
         assert!(ids.split_whitespace().all(|id| id != "0"), "{ids}");

@@ -150,6 +150,8 @@ pub struct Server {
     offered: Option<(String, Vec<u8>)>,
     asked: u32,
     state: State,
+    /// The service was asked for, and nothing has been attempted since.
+    service_asked: bool,
     /// Bytes of the connection protocol that may still come too early.
     early: usize,
 }
@@ -164,6 +166,7 @@ impl Server {
             offered: None,
             asked: 0,
             state: State::Service,
+            service_asked: false,
             early: 0,
         }
     }
@@ -186,12 +189,15 @@ impl Server {
         let number = payload.first().copied().unwrap_or(0);
         match (number, self.state) {
             (_, State::Deciding(_)) => Err(AuthError::Busy),
-            // Some clients (paramiko before its version 3) ask for the service again before every attempt.
+            // Some clients (paramiko before its version 3) ask for the service again before every attempt. More than
+            // once an attempt nobody needs it, and attempts are counted.
+            (ServiceRequest::NUMBER, _) if self.service_asked => Err(AuthError::TooMuch("service requests")),
             (ServiceRequest::NUMBER, State::Service | State::Idle | State::Prompting | State::Gss) => {
                 let request: ServiceRequest<'_> = decode(payload)?;
                 if request.name != USERAUTH_SERVICE {
                     return Err(AuthError::Service(String::from_utf8_lossy(request.name).into_owned()));
                 }
+                self.service_asked = true;
                 sink.payload(&ServiceAccept::new(USERAUTH_SERVICE).to_payload());
                 if self.state == State::Service {
                     self.state = State::Idle;
@@ -232,6 +238,7 @@ impl Server {
     }
 
     fn request(&mut self, request: UserauthRequest<'_>) -> Result<Attempt, AuthError> {
+        self.service_asked = false;
         if request.user.len() > MAX_USER_LEN {
             return Err(AuthError::TooMuch("length of the user name"));
         }

@@ -269,7 +269,6 @@ fn the_service_may_be_asked_for_again_before_each_attempt() {
         let mut answer: Vec<Vec<u8>> = Vec::new();
         server.handle(&again, &mut answer).map(|attempt| (attempt.is_none(), answer))
     };
-    assert_eq!(ask(&mut pair.server), Ok((true, vec![accepted.clone()])));
     pair.client.password(b"wrong", &mut pair.to_server);
     assert!(pair.attempt().is_some());
     assert!(ask(&mut pair.server).is_err(), "an attempt is being decided");
@@ -286,6 +285,21 @@ fn the_service_may_be_asked_for_again_before_each_attempt() {
     assert!(pair.attempt().is_some());
     pair.server.accept(&mut pair.to_client);
     assert!(ask(&mut pair.server).is_err(), "it is over");
+}
+
+/// Each costs an answer and nothing counts them.
+#[test]
+fn the_service_is_asked_for_once_an_attempt() {
+    let mut pair = Pair::new(None);
+    let again = lh_wire::msg::ServiceRequest::new(b"ssh-userauth").to_payload();
+    let ask = |server: &mut Server| server.handle(&again, &mut Vec::new()).map(|attempt| attempt.is_none());
+    // The client has asked when it began.
+    assert_eq!(ask(&mut pair.server), Err(AuthError::TooMuch("service requests")));
+    pair.client.none(&mut pair.to_server);
+    assert!(pair.attempt().is_some());
+    pair.server.reject(&["password"], false, &mut pair.to_client);
+    assert_eq!(ask(&mut pair.server), Ok(true));
+    assert_eq!(ask(&mut pair.server), Err(AuthError::TooMuch("service requests")));
 }
 
 #[test]

@@ -276,7 +276,8 @@ impl Driver {
                     }
                 };
                 self.dispatch(control)?;
-                if !more || self.core.stop.is_some() || !self.core.link.has_room() {
+                let link = &self.core.link;
+                if !more || self.core.stop.is_some() || !link.has_room() || !link.reads_below(READ_STOP) {
                     break;
                 }
             }
@@ -308,8 +309,7 @@ impl Driver {
         };
         let mut interests = Interests::new();
         interests.set_owner(Owner::Link);
-        let read = self.core.link.transport_ref().queued_bytes() < READ_STOP;
-        self.core.link.interests(read, &mut interests);
+        self.core.link.interests(self.core.link.reads_below(READ_STOP), &mut interests);
         interests.set_owner(Owner::Control);
         control.interests(&mut interests);
         self.handlers_interests(&mut interests);

@@ -51,6 +51,10 @@ pub enum LinkError {
 /// So much that has been received and is still with workers is enough: the socket can wait.
 const AHEAD_STOP: usize = 4 << 20;
 
+/// Bytes that may wait for a peer to read them before a login: from then on nothing more of it is read. Its requests
+/// are few, so this is for those who make us answer and do not listen.
+const UNSENT_STOP: usize = 256 << 10;
+
 /// Reads of the socket in a row before anything else gets its turn.
 const READS_PER_TURN: usize = 8;
 
@@ -138,8 +142,11 @@ impl Link {
                 return Err(LinkError::TimedOut);
             }
             let until = [deadline, self.next_deadline()].into_iter().flatten().min();
-            self.wait(until.map(|until| until.saturating_duration_since(now)))?;
-            self.read()?;
+            let read = self.reads_below(UNSENT_STOP);
+            self.wait(read, until.map(|until| until.saturating_duration_since(now)))?;
+            if read {
+                self.read()?;
+            }
             self.on_timeout(Instant::now())?;
         }
     }
@@ -305,6 +312,11 @@ impl Link {
         }
     }
 
+    /// The socket should be read: less than `limit` bytes wait for the peer to read them.
+    pub(crate) fn reads_below(&self, limit: usize) -> bool {
+        self.transport.unsent_bytes() < limit
+    }
+
     /// The socket should be read: there is not too much already.
     pub(crate) fn has_room(&self) -> bool {
         self.transport.received_ahead() < AHEAD_STOP
@@ -341,9 +353,9 @@ impl Link {
         }
     }
 
-    fn wait(&self, timeout: Option<Duration>) -> Result<(), LinkError> {
+    fn wait(&self, read: bool, timeout: Option<Duration>) -> Result<(), LinkError> {
         let mut interests = Interests::new();
-        self.interests(true, &mut interests);
+        self.interests(read, &mut interests);
         interests.wait(timeout, &mut Vec::new()).map_err(|source| self.io_failed(source))
     }
 

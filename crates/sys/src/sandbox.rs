@@ -36,11 +36,28 @@ pub struct Cage {
     pub on_violation: OnViolation,
 }
 
+/// Memory that the process may take beyond what it has when it is confined, bytes. A key exchange and a login
+/// need about 2 MiB, the buffers of the connection less than 4; this is for mistakes that would let a client
+/// fill the host's memory.
+const MEMORY: u64 = 32 << 20;
+
+/// Where the kernel does not say how much there is already: more than any build of ours has when it starts.
+const MEMORY_IN_USE: u64 = 256 << 20;
+
+/// What counts towards `RLIMIT_DATA` now, bytes: memory that is private and can be written.
+fn data_in_use() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmData:"));
+    let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+    kib.map_or(MEMORY_IN_USE, |kib| kib.saturating_mul(1024))
+}
+
 /// Goes into the cage, for good. What is open stays open.
 ///
 /// # Errors
 /// A wall could not be put up. The caller must end: it has some of the rights it should not have.
 pub fn confine(cage: &Cage) -> io::Result<()> {
+    let data = data_in_use();
     if let Some((root, ids)) = &cage.elsewhere {
         rustix::process::chdir(root)?;
         rustix::process::chroot(root)?;
@@ -59,6 +76,7 @@ pub fn confine(cage: &Cage) -> io::Result<()> {
     limit(Resource::Nproc, 0)?;
     // poll(2) refuses to wait for more descriptors than this at a time: a connection may be two pipes.
     limit(Resource::Nofile, 2)?;
+    limit(Resource::Data, data.saturating_add(MEMORY))?;
     rustix::thread::set_no_new_privs(true)?;
     filter_system_calls(cage.on_violation)
 }

@@ -24,6 +24,13 @@ use crate::{AcceptedHostKey, Algorithms, Config, Event, Negotiated, Role, Transp
 /// answer and does not read the answers is stopped here.
 const MAX_REPLIES: usize = 1024 * 1024;
 
+/// Bytes of messages that a key exchange may hold back. Producers of bulk wait for its end; what else comes together is answers to a
+/// peer that goes on talking instead of exchanging keys. It ends the connection.
+const MAX_HELD: usize = 64 << 20;
+
+/// The same before authentication, when there is next to nothing to say.
+const MAX_HELD_UNAUTHENTICATED: usize = 1 << 20;
+
 /// Numbers of messages of the connection protocol (RFC 4250 section 4.1.2).
 pub(crate) const CONNECTION: std::ops::RangeInclusive<u8> = 80..=127;
 
@@ -369,6 +376,12 @@ impl Transport {
         self.send.queued() + self.held_bytes
     }
 
+    /// Bytes that could be written at once if the peer read them. A caller stops reading while these are many: everything the peer
+    /// makes us answer ends up here. What a key exchange holds back does not count, because only reading brings that to its end.
+    pub fn unsent_bytes(&self) -> usize {
+        self.send.queued()
+    }
+
     /// When [`handle_timeout`](Self::handle_timeout) wants to be called.
     pub fn next_deadline(&self) -> Option<Instant> {
         if !self.authenticated || self.relayed || !self.is_open() || !matches!(self.kex, KexState::Idle) {
@@ -548,7 +561,13 @@ impl PacketSink for Transport {
             None => {}
             Some(number) if self.relayed && !CONNECTION.contains(number) => {}
             Some(&number) if self.early.is_some() && self.kept_early(number, payload) => {}
-            Some(&number) if self.must_hold(number) => self.hold(payload.to_vec()),
+            Some(&number) if self.must_hold(number) => {
+                let most = if self.authenticated { MAX_HELD } else { MAX_HELD_UNAUTHENTICATED };
+                if self.held_bytes + payload.len() > most {
+                    return self.fail(&TransportError::TooMany("messages that want an answer"));
+                }
+                self.hold(payload.to_vec());
+            }
             Some(_) => {
                 self.transmit(payload, self.squeezing);
                 self.rekey_if_due();

@@ -1,0 +1,84 @@
+//! A peer that makes us answer and does not read the answers: before a login, when there is no driver yet.
+
+mod common;
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use common::links;
+use lh_driver::{Link, LinkError};
+use lh_transport::Event;
+use lh_wire::PacketSink as _;
+
+/// Sixteen times what it takes to fill the buffers of a socket pair and what is allowed to wait.
+const MOST_REQUESTS: usize = 200_000;
+const REQUEST: [u8; 60] = [50; 60];
+const ANSWER: [u8; 600] = [51; 600];
+
+/// Answers every request until `over`; returns the most that waited to be read.
+fn answer_all(link: &mut Link, answered: &AtomicUsize, over: &AtomicBool) -> usize {
+    let mut most = 0;
+    while !over.load(Ordering::Relaxed) {
+        match link.next_event(Some(Instant::now() + Duration::from_millis(50))) {
+            Ok(Event::Packet(_)) => {
+                link.transport().payload(&ANSWER);
+                answered.fetch_add(1, Ordering::Relaxed);
+                most = most.max(link.transport().unsent_bytes());
+            }
+            Ok(_) | Err(LinkError::TimedOut) => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
+    most
+}
+
+/// Ends the other thread however this one ends.
+struct AtEnd<'a>(&'a AtomicBool);
+
+impl Drop for AtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn a_peer_that_never_reads_is_not_read() {
+    let (mut client, mut server, _) = links();
+    let (answered, over) = (AtomicUsize::new(0), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        let _end = AtEnd(&over);
+        let server = scope.spawn(|| answer_all(&mut server, &answered, &over));
+        let mut asked = 0;
+        while asked < MOST_REQUESTS {
+            for _ in 0..1000 {
+                client.transport().payload(&REQUEST);
+            }
+            asked += 1000;
+            // A busy machine may need longer for a thousand of them, but then some are answered meanwhile.
+            let mut before = usize::MAX;
+            while !client.finish(Duration::from_millis(500)) && answered.load(Ordering::Relaxed) != before {
+                before = answered.load(Ordering::Relaxed);
+            }
+            if client.transport().unsent_bytes() > 0 {
+                break;
+            }
+        }
+        assert!(asked < MOST_REQUESTS, "all of it was taken");
+        // Now it reads, and everything comes.
+        let mut answers = 0;
+        while answers < asked {
+            match client.next_event(Some(Instant::now() + Duration::from_secs(20))) {
+                Ok(Event::Packet(answer)) => {
+                    assert_eq!(answer, &ANSWER[..]);
+                    answers += 1;
+                }
+                Ok(_) => {}
+                Err(error) => panic!("{error} after {answers} of {asked} answers"),
+            }
+        }
+        over.store(true, Ordering::Relaxed);
+        let most = server.join().unwrap();
+        // What is allowed to wait, and the answers to one buffer of requests.
+        assert!(most < 4 << 20, "{most} bytes waited");
+    });
+}
