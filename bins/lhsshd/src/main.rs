@@ -2,6 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
+use std::net::ToSocketAddrs;
 use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -94,9 +95,10 @@ fn run(parsed: &Parsed, arguments: &[OsString]) -> Result<ExitCode, Stop> {
     }
     // Whoever only has the file checked wants to know as well.
     config.notes.iter().for_each(|note| complain(note));
-    if config.use_pam.value && !lh_server::PAM {
+    if config.use_pam.value && !lh_server::PAM && !lh_server::is_restarted() {
         complain(&format!("{}: Unsupported option UsePAM", config.use_pam.origin));
     }
+    listen_addresses(&config)?;
     if let Some(problem) = lh_server::contradiction(&config) {
         return Err(Stop::new(problem, BAD_CONFIGURATION));
     }
@@ -177,6 +179,19 @@ fn command_line(parsed: &Parsed) -> Result<Vec<String>, Stop> {
 /// A port of `-p`. 0 lets the kernel choose; the log says what it chose.
 fn port(text: &OsStr) -> Result<u16, Stop> {
     text.to_str().and_then(|text| text.parse().ok()).ok_or_else(|| Stop::new("Bad port number.", 1))
+}
+
+/// Whether each `ListenAddress` is an address or the name of one.
+fn listen_addresses(config: &ServerConfig) -> Result<(), Stop> {
+    for (host, port) in config.listen_endpoints() {
+        if let Err(problem) = (host.as_str(), port).to_socket_addrs() {
+            let text = problem.to_string();
+            let why = text.strip_prefix("failed to lookup address information: ").unwrap_or(&text);
+            let line = format!("bad addr or host: {host} ({why})");
+            return Err(Stop::new(line, BAD_CONFIGURATION));
+        }
+    }
+    Ok(())
 }
 
 /// `-T` and `-G`, with the `Match` blocks applied that fit `-C`.

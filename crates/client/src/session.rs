@@ -422,7 +422,12 @@ mod tests {
             request.user_file = lh_config::client::UserFile::None;
             request.system_file = None;
             let mut config = lh_config::client::load(&request, &crate::SystemEnvironment).expect("loads");
-            config.channel_timeout.value.0 = rules.iter().map(|(kind, s)| ((*kind).to_owned(), *s)).collect();
+            let rule = |(kind, seconds): &(&str, u64)| lh_config::special::ChannelTimeout {
+                kind: (*kind).to_owned(),
+                seconds: *seconds,
+                text: seconds.to_string(),
+            };
+            config.channel_timeout.value.0 = rules.iter().map(rule).collect();
             SessionSetup::new(start).with_timeout(&config).idle.map(|idle| idle.as_secs())
         };
         assert_eq!(idle(Start::Shell, &[]), None);

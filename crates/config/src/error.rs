@@ -20,6 +20,14 @@ impl ConfigError {
     }
 }
 
+/// The lines of a message about the statement at `origin`: before the last, which names the place, others say more of the value.
+pub(crate) fn lines_at(origin: &str, message: &str) -> Vec<String> {
+    let (before, last) =
+        message.rsplit_once('\n').map_or((None, message), |(before, last)| (Some(before), last));
+    let before = before.into_iter().flat_map(str::lines).map(str::to_owned);
+    before.chain([format!("{origin}: {last}")]).collect()
+}
+
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, line) in self.lines.iter().enumerate() {

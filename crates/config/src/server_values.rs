@@ -362,7 +362,10 @@ impl Value for AuthenticationMethods {
             for method in &list {
                 let (method, _) = method.split_once(':').unwrap_or((method, ""));
                 if !METHODS.contains(&method) {
-                    return Err("invalid AuthenticationMethods method list.".to_string());
+                    // Two lines, as sshd's; the place is in front of the second.
+                    return Err(format!(
+                        "Unknown authentication method \"{method}\" in list\ninvalid AuthenticationMethods method list."
+                    ));
                 }
             }
             out.push(list);

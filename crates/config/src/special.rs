@@ -310,7 +310,18 @@ impl Value for ObscureKeystrokeTiming {
 
 /// `ChannelTimeout`: channel type patterns and how long they may be idle.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct ChannelTimeouts(pub Vec<(String, u64)>);
+pub struct ChannelTimeouts(pub Vec<ChannelTimeout>);
+
+/// One of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChannelTimeout {
+    /// The channel type, or a pattern.
+    pub kind: String,
+    /// 0: never.
+    pub seconds: u64,
+    /// The time as it was written, which `sshd -T` shows.
+    pub text: String,
+}
 
 impl ChannelTimeouts {
     /// How long a channel of this type may be idle; `None` for ever. The first pattern that matches decides.
@@ -327,10 +338,9 @@ impl ChannelTimeouts {
     /// As [`of`](Self::of) for something that has several names: the first name that any pattern matches counts.
     pub fn of_any(&self, kinds: &[&str]) -> Option<std::time::Duration> {
         let fits = |kind: &str, pattern: &str| crate::pattern::wildcard(kind.as_bytes(), pattern.as_bytes());
-        let rule =
-            |kind: &&str| self.0.iter().find(|(pattern, _)| pattern != "global" && fits(kind, pattern));
-        let (_, seconds) = kinds.iter().find_map(rule)?;
-        (*seconds > 0).then(|| std::time::Duration::from_secs(*seconds))
+        let rule = |kind: &&str| self.0.iter().find(|rule| rule.kind != "global" && fits(kind, &rule.kind));
+        let seconds = kinds.iter().find_map(rule)?.seconds;
+        (seconds > 0).then(|| std::time::Duration::from_secs(seconds))
     }
 }
 
@@ -346,7 +356,10 @@ impl Value for ChannelTimeouts {
             let pair = word
                 .split_once('=')
                 .filter(|(kind, _)| !kind.is_empty())
-                .and_then(|(kind, time)| Some((kind.to_string(), parse_time(time)?)))
+                .and_then(|(kind, time)| {
+                    let (kind, text) = (kind.to_string(), time.to_string());
+                    Some(ChannelTimeout { kind, seconds: parse_time(time)?, text })
+                })
                 .ok_or_else(|| format!("invalid channel timeout {word}"))?;
             out.push(pair);
         }
@@ -356,7 +369,8 @@ impl Value for ChannelTimeouts {
         if self.0.is_empty() {
             out.push(format!("{name} none"));
         } else {
-            let words: Vec<String> = self.0.iter().map(|(kind, time)| format!("{kind}={time}")).collect();
+            let words: Vec<String> =
+                self.0.iter().map(|rule| format!("{}={}", rule.kind, rule.text)).collect();
             out.push(format!("{name} {}", words.join(" ")));
         }
     }

@@ -190,6 +190,29 @@ fn a_match_in_an_included_file_narrows_and_ends_there() {
 }
 
 #[test]
+fn a_method_that_is_none_is_named() {
+    let home = Home::new();
+    let found = lines(
+        load(&home, "AuthenticationMethods publickey,password publickey,foo\n", &[]),
+        home.folder.path(),
+    );
+    let expected = [
+        "Unknown authentication method \"foo\" in list",
+        "sshd line 1: invalid AuthenticationMethods method list.",
+    ];
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn times_of_channels_are_shown_as_they_were_written() {
+    let home = Home::new();
+    let text = "session:*=5m x11-connection=1h30m *=90";
+    let config = load(&home, &format!("ChannelTimeout {text}\n"), &[]).expect("loads");
+    assert_eq!(config.channel_timeout.of("x11-connection").map(|time| time.as_secs()), Some(5400));
+    assert!(config.dump(true, &|_| Vec::new()).contains(&format!("channeltimeout {text}\n")));
+}
+
+#[test]
 fn values_of_many_kinds() {
     let home = Home::new();
     let config = load(

@@ -40,7 +40,7 @@ mod transfer_log;
 pub use account::groups_of;
 pub use hand_over::{CoreLimit, HandOver, LogTarget};
 pub use host_keys::{HostKey, HostKeyError};
-pub use listener::{ListenError, ListenerOptions, SESSION_FLAG, serve};
+pub use listener::{ListenError, ListenerOptions, SESSION_FLAG, is_restarted, serve};
 pub use log::{Level, Log};
 pub use session::{inetd, main as session_main};
 pub use surroundings::{Host, default_algorithms};

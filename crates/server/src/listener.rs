@@ -34,6 +34,7 @@ use crate::startups::MaxStartups;
 use crate::tickets::Tickets;
 use exporter::{Exporter, Present};
 use reports::Reports;
+pub use restart::is_restarted;
 use startup::Startup;
 
 /// The hidden first argument that makes the program a session process.
@@ -127,7 +128,7 @@ pub fn serve(mut hand_over: HandOver, options: &ListenerOptions) -> Result<i32, 
     // Files made here (pid file) and everything a session starts from: nobody else may write them.
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
     let sockets = bind::all(&hand_over.config, &log)?;
-    if !options.foreground {
+    if !options.foreground && !is_restarted() {
         lh_sys::background::continue_in_background().map_err(system("cannot go to the background"))?;
         // The terminal we were started from is none of our business any more.
         let _ = rustix::process::chdir("/");
@@ -228,6 +229,11 @@ fn first_word(control: &OwnedFd) -> Option<u8> {
     let mut byte = [0; 1];
     let got = rustix::net::recv(control, &mut byte, rustix::net::RecvFlags::DONTWAIT);
     matches!(got, Ok((1, _))).then_some(byte[0])
+}
+
+/// Seconds with one decimal where there is one.
+fn in_tenths(time: Duration) -> f64 {
+    (time.as_secs_f64() * 10.0).round() / 10.0
 }
 
 enum End {
@@ -436,7 +442,7 @@ impl Listener {
         match self.penalties.punish(address, running.source, misdeed, Instant::now()) {
             Consequence::None => {}
             Consequence::Activated(time, reason) => {
-                let seconds = time.as_secs_f64();
+                let seconds = in_tenths(time);
                 info!(self.log, "{address}: activating penalty of {seconds} seconds for {reason}");
             }
         }
@@ -546,5 +552,18 @@ impl Listener {
             .map_err(|error| system("waitpid")(error.into()))?;
         drop(control);
         Ok(End::Status(status.and_then(|(_, status)| status.exit_status()).unwrap_or(255)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn penalties_are_told_in_tenths_of_seconds() {
+        let told = |nanos: u64| in_tenths(Duration::from_nanos(nanos)).to_string();
+        assert_eq!(told(60_000_000_000), "60");
+        assert_eq!(told(14_999_999_123), "15");
+        assert_eq!(told(16_523_001_456), "16.5");
     }
 }

@@ -7,7 +7,7 @@ use super::criteria::{BadCriteria, Criteria};
 use super::source::{Source, Statement};
 use crate::algorithms::{AlgorithmKind, all_known, expanded};
 use crate::environment::Environment;
-use crate::error::{ConfigError, errno_text};
+use crate::error::{ConfigError, errno_text, lines_at};
 use crate::include::{self, MAX_DEPTH, glob};
 use crate::line::{Arguments, Dialect, split_keyword, split_words};
 use crate::server_table::{SERVER_IGNORED, SERVER_KEYWORDS, ServerSettings};
@@ -175,7 +175,9 @@ impl Loader<'_> {
         };
         let mut scratch = ServerSettings::unset();
         if let Err(message) = scratch.set(row, &mut args, &Origin::CommandLine, true) {
-            return Err(self.fatal(place.say(&message)));
+            let origin = format!("{} line {}", place.name, place.line);
+            self.lines.extend(lines_at(&origin, &message));
+            return Err(self.give_up());
         }
         if !args.is_empty() {
             let text = format!("keyword {keyword} extra arguments at end of line");

@@ -10,6 +10,15 @@ use lh_sys::spawn::Program;
 
 use super::ListenerOptions;
 
+/// Tells the program, started again in its own process, that it is in the background already: the process id, which init scripts
+/// and pid files know.
+const RESTARTED: &str = "LHSSHD_RESTARTED";
+
+/// Whether this process was a server before, which has started its program again.
+pub fn is_restarted() -> bool {
+    std::env::var(RESTARTED).is_ok_and(|pid| pid == std::process::id().to_string())
+}
+
 /// Longest text of the check that is logged.
 const LONGEST: usize = 2048;
 
@@ -44,7 +53,9 @@ pub(super) fn problem(options: &ListenerOptions) -> Option<String> {
         if child.wait()?.success() {
             return Ok(None);
         }
-        let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+        // What is only noted has been read when the server was started.
+        let is_problem = |line: &&str| !line.is_empty() && !line.contains(": Unsupported option ");
+        let lines: Vec<&str> = text.lines().map(str::trim).filter(is_problem).collect();
         Ok(Some(lines.join("; ").chars().take(LONGEST).collect()))
     };
     // What cannot even be asked is found out by trying, as it always was.
@@ -57,6 +68,7 @@ pub(super) fn restart(options: &ListenerOptions) -> io::Error {
         return io::Error::other("arguments are not known");
     };
     let mut command = Command::new(path);
+    command.env(RESTARTED, std::process::id().to_string());
     if let Some((name, rest)) = arguments.split_first() {
         command.arg0(name).args(rest);
     }

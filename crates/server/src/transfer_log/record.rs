@@ -71,7 +71,7 @@ impl Record {
             let _ = if value.chars().all(bare) {
                 write!(line, "{name}={value}")
             } else {
-                write!(line, "{name}=\"{}\"", value.escape_debug())
+                write!(line, "{name}=\"{}\"", escaped(&value))
             };
         }
         line
@@ -82,7 +82,7 @@ impl Record {
     fn as_hpn(&self) -> Vec<String> {
         let get = |name: &str| {
             let value = self.fields.get(name).map(plain).unwrap_or_default();
-            value.escape_debug().to_string().replace(';', "\\;")
+            escaped(&value).replace(';', "\\;")
         };
         let number = |name: &str| self.fields.get(name).and_then(Value::as_f64).unwrap_or(0.0);
         let remote = format!("{}-{}", get("remote"), get("port"));
@@ -135,6 +135,15 @@ pub(super) fn with_time(line: &str, time: &str) -> String {
     format!("{{\"time\":\"{time}\",{}", line.strip_prefix('{').unwrap_or(line))
 }
 
+/// For what stands in double quotes: readers of such lines know no escape for a single one.
+fn escaped(value: &str) -> String {
+    let mut out = String::with_capacity(value.len());
+    for c in value.chars() {
+        if c == '\'' { out.push(c) } else { out.extend(c.escape_debug()) }
+    }
+    out
+}
+
 fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
@@ -177,6 +186,9 @@ mod tests {
                 "event=file user=ada remote=192.0.2.7 port=1022 path=\"/a b\" direction=upload bytes=1000 duration=1.234"
             ]
         );
+        // Readers of such lines know escapes of double quotes and backslashes alone.
+        let line = &record("/it's \"b\" \\c").lines(Format::Text)[0];
+        assert!(line.contains(r#"path="/it's \"b\" \\c""#), "{line}");
         let json = record("/a\"b").lines(Format::Json);
         assert_eq!(
             json,

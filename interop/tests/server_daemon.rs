@@ -1,0 +1,86 @@
+//! `lhsshd` in the background, as init scripts start it.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use lh_interop::{Lab, eventually, our, peers};
+
+/// A server in the background, ended with the value.
+struct Daemon {
+    pid: String,
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = Command::new("kill").arg(&self.pid).status();
+    }
+}
+
+const LISTENING: &str = "Server listening on 127.0.0.1 port ";
+
+/// Covers: sshd_config PidFile; sshd -E (SIGHUP in the background)
+#[test]
+fn a_server_in_the_background_keeps_its_process_id() {
+    let Some([ssh, prlimit]) = peers("background", ["ssh", "prlimit"]) else { return };
+    let lab = Lab::new();
+    lab.write(
+        "conf",
+        &format!(
+            "HostKey {}\nListenAddress 127.0.0.1\nPidFile {}\nAuthorizedKeysFile {}\nStrictModes no\n\
+             PermitRootLogin yes\n",
+            lab.arg("host_ed25519"),
+            lab.arg("pid"),
+            lab.arg("authorized_keys")
+        ),
+    );
+    let log = || fs::read_to_string(lab.path("log")).unwrap_or_default();
+    let started = Command::new(prlimit)
+        .arg("--core=4096:")
+        .arg(our("lhsshd"))
+        .args(["-p", "0", "-f", &lab.arg("conf"), "-E", &lab.arg("log")])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .status()
+        .unwrap();
+    assert!(started.success(), "{}", log());
+    let pid = || fs::read_to_string(lab.path("pid")).unwrap_or_default().trim().to_owned();
+    eventually("the pid file is there", || !pid().is_empty());
+    let daemon = Daemon { pid: pid() };
+    for restarts in 1..3 {
+        lab.run(Path::new("kill"), &["-HUP", &daemon.pid]).ok("kill");
+        eventually("it listens again", || {
+            log().matches(LISTENING).count() == 1 + restarts && !pid().is_empty()
+        });
+        assert_eq!(pid(), daemon.pid);
+    }
+    // What sessions start with is what the server was started with at first.
+    let text = log();
+    let port = text.rsplit(LISTENING).next().unwrap().split('.').next().unwrap();
+    lab.know(port.parse().unwrap());
+    let mut args = lab.client_options();
+    args.extend(
+        ["-p", port, "127.0.0.1", "cat /proc/self/limits /proc/self/oom_score_adj"].map(str::to_owned),
+    );
+    let limits = lab.run(&ssh, &args).ok("ssh").text();
+    let core = limits.lines().find_map(|line| line.strip_prefix("Max core file size")).unwrap();
+    assert_eq!(core.split_whitespace().next(), Some("4096"), "{limits}");
+    let ours = fs::read_to_string("/proc/self/oom_score_adj").unwrap();
+    assert_eq!(limits.lines().last(), Some(ours.trim()));
+}
+
+/// Covers: sshd -t; sshd_config ListenAddress (not an address)
+#[test]
+fn an_address_that_is_none_is_found_before_it_is_listened_on() {
+    let lab = Lab::new();
+    let check = |address: &str| {
+        let option = format!("ListenAddress {address}");
+        lab.run(&our("lhsshd"), &["-t", "-f", "none", "-h", &lab.arg("host_ed25519"), "-o", &option])
+    };
+    let ran = check("1.2.3.4.5");
+    assert_eq!(ran.code, 255);
+    assert!(ran.err.starts_with("bad addr or host: 1.2.3.4.5 ("), "{}", ran.err);
+    for good in ["127.0.0.1", "[::1]:2222", "0.0.0.0:22"] {
+        check(good).ok(good);
+    }
+}
