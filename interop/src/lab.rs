@@ -244,6 +244,15 @@ impl TestUser {
         lab.run(Path::new("chmod"), &["-R", "go-rwx", &home]).ok("chmod");
         user
     }
+
+    /// The numbers of the user and of its group, which differ where groups were added before.
+    pub fn ids(&self) -> (u32, u32) {
+        let number = |flag: &str| -> u32 {
+            let said = Command::new("id").args([flag, &self.name]).stdin(Stdio::null()).output().unwrap();
+            String::from_utf8_lossy(&said.stdout).trim().parse().unwrap()
+        };
+        (number("-u"), number("-g"))
+    }
 }
 
 impl Drop for TestUser {

@@ -145,11 +145,7 @@ fn a_server_of_an_ordinary_user_takes_his_password_by_pam() {
     let user = TestUser::new(&lab);
     fs::copy(our("lhsshd"), user.home.join("lhsshd")).unwrap();
     fs::copy(lab.path("host_ed25519"), user.home.join("host")).unwrap();
-    // Where groups were added before, the two numbers differ.
-    let [uid, gid] = ["-u", "-g"].map(|flag| {
-        let said = Command::new("id").args([flag, &user.name]).output().unwrap().stdout;
-        String::from_utf8_lossy(&said).trim().parse::<u32>().unwrap()
-    });
+    let (uid, gid) = user.ids();
     for (file, mode) in [("lhsshd", 0o755), ("host", 0o600)] {
         fs::set_permissions(user.home.join(file), fs::Permissions::from_mode(mode)).unwrap();
         chown(user.home.join(file), Some(uid), Some(gid)).unwrap();

@@ -191,7 +191,8 @@ fn an_ordinary_user_needs_the_helper_s_rights_and_the_administrator_s_word() {
     }
     let name = &place.user.name;
     let as_user = format!(
-        "setpriv --reuid {name} --regid {name} --clear-groups env HOME={}",
+        "setpriv --reuid {name} --regid {} --clear-groups env HOME={}",
+        place.user.ids().1,
         place.user.home.display()
     );
     let run = || place.run(&format!("set -- {as_user} \"$@\";"), &client, server.port, &[]);

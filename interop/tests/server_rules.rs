@@ -340,11 +340,11 @@ fn an_ordinary_user_serves_himself() {
     let user = TestUser::new(&lab);
     // The user's own keys, in the user's own home, and the program where the user can run it.
     let home = user.home.clone();
-    let uid = lab.run(Path::new("id"), &["-u", &user.name]).ok("id").text().trim().parse().unwrap();
+    let (uid, gid) = user.ids();
     fs::copy(our("lhsshd"), home.join("lhsshd")).unwrap();
     fs::copy(lab.path("host_ed25519"), home.join("host")).unwrap();
     for file in ["lhsshd", "host"] {
-        chown(home.join(file), Some(uid), None).unwrap();
+        chown(home.join(file), Some(uid), Some(gid)).unwrap();
     }
     fs::set_permissions(home.join("host"), fs::Permissions::from_mode(0o600)).unwrap();
     fs::set_permissions(home.join("lhsshd"), fs::Permissions::from_mode(0o755)).unwrap();
@@ -353,7 +353,7 @@ fn an_ordinary_user_serves_himself() {
         home.display()
     );
     let mut server = Command::new("setpriv")
-        .args(["--reuid", &user.name, "--regid", &uid.to_string(), "--clear-groups", "sh", "-c", &line])
+        .args(["--reuid", &user.name, "--regid", &gid.to_string(), "--clear-groups", "sh", "-c", &line])
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .spawn()
