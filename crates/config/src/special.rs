@@ -331,8 +331,8 @@ impl ChannelTimeouts {
 
     /// How long all channels together may be idle: the word `global`, which no pattern stands for.
     pub fn of_all_channels(&self) -> Option<std::time::Duration> {
-        let (_, seconds) = self.0.iter().find(|(kind, _)| kind == "global")?;
-        (*seconds > 0).then(|| std::time::Duration::from_secs(*seconds))
+        let seconds = self.0.iter().find(|rule| rule.kind == "global")?.seconds;
+        (seconds > 0).then(|| std::time::Duration::from_secs(seconds))
     }
 
     /// As [`of`](Self::of) for something that has several names: the first name that any pattern matches counts.
