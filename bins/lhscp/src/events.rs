@@ -98,7 +98,7 @@ pub(crate) fn line_for(event: &Event, now: Instant) -> Option<String> {
 /// The line for the state of the whole copy.
 pub(crate) fn progress(totals: &Totals, rate: f64, peak: f64, average: f64) -> String {
     let left = totals.bytes_found.saturating_sub(totals.bytes) as f64;
-    let eta = (totals.all_found && rate > 0.0).then(|| (left / rate) as u64);
+    let eta = (totals.all_opened && rate > 0.0).then(|| (left / rate) as u64);
     Object::new("progress")
         .number("files", totals.files)
         .number("files_found", totals.files_found)

@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::time::Instant;
 
 use lh_cli::flags::SCP;
-use lh_cli::progress::{Display, Meter, REFRESH, printable, rate, size};
+use lh_cli::progress::{Display, JobProgress, Meter, REFRESH, printable, rate, size};
 use lh_transfer::{Current, Event, Report, Summary, Totals, rcp};
 
 use crate::command_line::Arguments;
@@ -52,14 +52,21 @@ impl Show {
         if self.is_job() {
             let totals = &self.totals;
             let more = if totals.all_found { "" } else { "+" };
-            let mut name = format!(
-                "{}/{}{more} files, {} in flight",
-                totals.files, totals.files_found, totals.in_flight
-            );
+            let name = format!("{}/{}{more} files", totals.files, totals.files_found);
+            let mut detail = format!("{} in flight", totals.in_flight);
             if let Some(Current { name: file, done, size, .. }) = current.filter(|file| file.size >= LARGE) {
-                name.push_str(&format!(", {} {}%", printable(file), done * 100 / size.max(1)));
+                detail.push_str(&format!(", {} {}%", printable(file), done * 100 / size.max(1)));
             }
-            self.display.update_job(&name, totals.kept, totals.bytes, totals.bytes_found, now);
+            let job = JobProgress {
+                name: &name,
+                detail: &detail,
+                kept: totals.kept,
+                done: totals.bytes,
+                total: totals.bytes_found,
+                // Until everything has been opened nobody knows how much there is.
+                growing: !totals.all_opened,
+            };
+            self.display.update_job(&job, now);
         } else if let Some(Current { id, name, done, size, kept }) = current {
             self.display.update_resumed(id, name, kept, done, size, now);
         }
@@ -139,6 +146,8 @@ impl Report for Show {
             let files = count(summary.files);
             self.display.finish_job(&files, summary.bytes + summary.kept, self.started, now);
         }
+        // One that was called off leaves its line in the middle.
+        self.display.break_line();
     }
 }
 

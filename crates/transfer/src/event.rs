@@ -83,6 +83,8 @@ pub struct Totals {
     pub in_flight: usize,
     /// Nothing further will be found.
     pub all_found: bool,
+    /// Nothing waits to be opened either: `bytes_found` is all there is to copy.
+    pub all_opened: bool,
 }
 
 /// Where the time of a copy went.

@@ -8,6 +8,23 @@ use super::meter::{Meter, REFRESH, State};
 /// The key of a whole job among those of files.
 const JOB: u64 = u64::MAX;
 
+/// How far a whole job is.
+#[derive(Debug, Clone, Copy)]
+pub struct JobProgress<'a> {
+    /// What is always shown.
+    pub name: &'a str,
+    /// What is shown beside it where there is room.
+    pub detail: &'a str,
+    /// Bytes that were there before, counted in `done`.
+    pub kept: u64,
+    /// Bytes that are done.
+    pub done: u64,
+    /// Bytes in all, as far as they are known.
+    pub total: u64,
+    /// There may be more of them.
+    pub growing: bool,
+}
+
 /// One line per file on standard output, redrawn once a second; silent unless that is a terminal.
 ///
 /// Background jobs do not draw either: the line would land in the middle of someone's typing.
@@ -59,9 +76,9 @@ impl Display {
         }
     }
 
-    /// Tells how far a whole job is, of `total` bytes so far found; it takes the place of the file on display. `kept` of its
-    /// bytes were there before.
-    pub fn update_job(&mut self, name: &str, kept: u64, done: u64, total: u64, now: Instant) {
+    /// Tells how far a whole job is; it takes the place of the file on display.
+    pub fn update_job(&mut self, job: &JobProgress<'_>, now: Instant) {
+        let JobProgress { name, detail, kept, done, total, growing } = *job;
         if !self.enabled {
             return;
         }
@@ -69,7 +86,7 @@ impl Display {
             self.current = Some((JOB, Meter::resumed(name.as_bytes(), total, 0, now)));
         }
         if let Some((_, meter)) = &mut self.current {
-            meter.rename(name, total);
+            meter.rename(name, detail, total, growing);
             meter.keep(kept);
         }
         self.update_resumed(JOB, name.as_bytes(), kept, done, total, now);
@@ -133,7 +150,8 @@ impl Display {
             && in_foreground()
         {
             let line = meter.line(state, width(), now);
-            write_out(format_args!("\r{line}"));
+            // The blank keeps what the terminal echoes apart.
+            write_out(format_args!("\r{line} "));
             self.dirty = true;
         }
     }

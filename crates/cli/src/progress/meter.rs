@@ -4,13 +4,20 @@ use std::time::{Duration, Instant};
 
 use lh_wire::printable;
 
-use super::text::{display_width, duration, fitted, rate, size};
+use super::text::{bar, display_width, duration, fitted, rate, size};
 
 /// How often a display is worth redrawing; also the interval over which current and peak rates are taken.
 pub const REFRESH: Duration = Duration::from_secs(1);
 
 /// No byte for this long and the line says so.
 const STALLED: Duration = Duration::from_secs(5);
+
+/// Columns at the right that a running line leaves free.
+const FREE: usize = 4;
+
+/// Columns of the shortest and the longest bar that is drawn.
+const SHORTEST_BAR: usize = 12;
+const LONGEST_BAR: usize = 42;
 
 /// Weight of the past in the smoothed current rate that the ETA is computed from.
 const SMOOTHING: f64 = 0.9;
@@ -31,7 +38,11 @@ pub enum State {
 #[derive(Debug, Clone)]
 pub struct Meter {
     name: String,
+    /// More about it, shown where there is room.
+    detail: String,
     total: u64,
+    /// The total may still grow: nobody knows how much is done of it.
+    growing: bool,
     done: u64,
     /// What was there before.
     kept: u64,
@@ -48,7 +59,9 @@ impl Meter {
     pub fn new(name: &[u8], total: u64, now: Instant) -> Self {
         Self {
             name: printable(name),
+            detail: String::new(),
             total,
+            growing: false,
             done: 0,
             kept: 0,
             started: now,
@@ -65,10 +78,13 @@ impl Meter {
         Self { done: kept, kept, interval_done: kept, ..Self::new(name, total, now) }
     }
 
-    /// Changes name and size of what is measured: a job finds out about itself as it goes.
-    pub fn rename(&mut self, name: &str, total: u64) {
+    /// Changes name and size of what is measured: a job finds out about itself as it goes. While `growing` there is no per cent
+    /// and no time left.
+    pub fn rename(&mut self, name: &str, detail: &str, total: u64, growing: bool) {
         name.clone_into(&mut self.name);
+        detail.clone_into(&mut self.detail);
         self.total = total;
+        self.growing = growing;
     }
 
     /// Counts bytes that turned out to be there before: they are no rate.
@@ -120,6 +136,9 @@ impl Meter {
 
     /// Time left at the current rate; `None` when there is no telling.
     pub fn time_left(&self, now: Instant) -> Option<Duration> {
+        if self.growing {
+            return None;
+        }
         let current = self.current(now);
         let left = self.total.checked_sub(self.done)?;
         if left == 0 {
@@ -139,8 +158,10 @@ impl Meter {
 
     /// The line for a terminal of `width` columns, without line ends and never wider than that.
     ///
-    /// Name, per cent, bytes, rate, peak rate, time. What does not fit is left out in this order: the peak's
-    /// column, the time, the rates; the name is cut before that, down to a third of the line.
+    /// Name, what more there is to say of it, a bar, per cent, bytes, rate, peak rate, time. The name is whole and what does not fit
+    /// beside it is left out in this order: what more there is to say, the bar, the peak. After that the name is cut, down to a
+    /// third of the line, before the time and the rates go. A running line leaves some columns free, so that what the terminal echoes
+    /// (`^C`) stands apart.
     pub fn line(&self, state: State, width: usize, now: Instant) -> String {
         let shown_rate = match state {
             State::Running => self.current(now),
@@ -149,30 +170,48 @@ impl Meter {
         let stalled = state == State::Running && now.saturating_duration_since(self.last_change) >= STALLED;
         let time = match state {
             _ if stalled => "- stalled -".to_owned(),
-            State::Running => self
-                .time_left(now)
-                .map_or_else(|| "  --:-- ETA".to_owned(), |left| format!("{:>7} ETA", duration(left))),
+            State::Running => self.time_left(now).map_or_else(
+                || "  --:-- ETA".to_owned(),
+                |left| format!("{:>7} ETA", duration(rounded_up(left))),
+            ),
             State::Finished => {
                 format!("{:>7}    ", duration(now.saturating_duration_since(self.started)))
             }
         };
-        let amount = format!(" {:>3}% {}", self.percent(state), size(self.done));
+        let known = state == State::Finished || !self.growing;
+        let percent = if known { format!("{:>3}%", self.percent(state)) } else { " --%".to_owned() };
+        let amount = format!(" {percent} {}", size(self.done));
         let rates = format!(" {}", rate(shown_rate));
         let peak = format!(" peak {}", rate(self.peak(now)));
         let time = format!(" {time}");
-        let room = width.saturating_sub(1); // the last column stays free: some terminals wrap there
-        for columns in [
-            &[&amount, &rates, &peak, &time][..],
-            &[&amount, &rates, &time],
-            &[&amount, &rates],
-            &[&amount],
-            &[],
-        ] {
-            let tail: String = columns.iter().map(|column| column.as_str()).collect();
+        // The last column stays free, as some terminals wrap there.
+        let room = width.saturating_sub(if state == State::Running { FREE } else { 1 });
+        let all = format!("{amount}{rates}{peak}{time}");
+        let (short, rated) = (format!("{amount}{rates}{time}"), format!("{amount}{rates}"));
+        let mut names = vec![self.name.clone()];
+        if !self.detail.is_empty() && state == State::Running {
+            names.insert(0, format!("{}, {}", self.name, self.detail));
+        }
+        // Whole names with all columns, a bar before the details.
+        if known && state == State::Running {
+            for name in &names {
+                let left = room.checked_sub(display_width(name) + 1 + all.len()).unwrap_or_default();
+                if left >= SHORTEST_BAR {
+                    let columns = left.min(LONGEST_BAR);
+                    let bar = bar(self.percent(state), columns);
+                    return format!("{}{bar}{all}", fitted(name, room - all.len() - columns));
+                }
+            }
+        }
+        for (name, tail) in names.iter().map(|name| (name, &all)).chain([(&self.name, &short)]) {
+            if display_width(name) + tail.len() <= room {
+                return fitted(name, room - tail.len()) + tail;
+            }
+        }
+        for tail in [short.as_str(), &rated, &amount, ""] {
             let name = room.saturating_sub(tail.len());
-            let fits = tail.len() <= room && name >= display_width(&self.name).min(room / 3);
-            if fits || columns.is_empty() {
-                return fitted(&self.name, name) + &tail;
+            if tail.is_empty() || (tail.len() <= room && name >= room / 3) {
+                return fitted(&self.name, name) + tail;
             }
         }
         String::new()
@@ -181,6 +220,11 @@ impl Meter {
     fn current(&self, now: Instant) -> f64 {
         self.smoothed.unwrap_or_else(|| self.average(now))
     }
+}
+
+/// To whole seconds: 00:00 is left when nothing is.
+fn rounded_up(time: Duration) -> Duration {
+    Duration::from_secs(time.as_secs() + u64::from(time.subsec_nanos() > 0))
 }
 
 fn per_second(bytes: u64, time: Duration) -> f64 {
@@ -192,7 +236,7 @@ fn per_second(bytes: u64, time: Duration) -> f64 {
 mod tests {
     use super::*;
 
-    const MB: u64 = 1 << 20;
+    const MB: u64 = 1_000_000;
 
     fn at(start: Instant, seconds: f64) -> Instant {
         start + Duration::from_secs_f64(seconds)
@@ -207,7 +251,7 @@ mod tests {
         }
         assert_eq!(
             meter.line(State::Running, 80, at(start, 4.0)),
-            format!("{:<30}  40%   40MB  10.0MB/s peak  10.0MB/s   00:06 ETA", "data.bin")
+            "data.bin [======>         ]  40%   40MB  10.0MB/s peak  10.0MB/s   00:06 ETA"
         );
     }
 
@@ -258,13 +302,47 @@ mod tests {
             for width in 0..200 {
                 for state in [State::Running, State::Finished] {
                     let line = meter.line(state, width, at(start, 3.0));
-                    assert!(display_width(&line) < width.max(1), "{width}: {line:?}");
-                    assert!(width < 1 || display_width(&line) == width - 1, "{width}: {line:?}");
+                    let free = if state == State::Running { 4 } else { 1 };
+                    assert_eq!(display_width(&line), usize::saturating_sub(width, free), "{width}: {line:?}");
                 }
             }
             assert!(meter.line(State::Running, 60, at(start, 3.0)).contains("ETA"));
             assert!(!meter.line(State::Running, 60, at(start, 3.0)).contains("peak") || name == "x");
+            for (width, bar) in [(40, false), (80, name == "x"), (200, true)] {
+                let line = meter.line(State::Running, width, at(start, 3.0));
+                assert_eq!(line.contains("[=") && line.contains(">"), bar, "{line}");
+                assert!(line.contains(" 50%"), "{line}");
+            }
         }
+    }
+
+    #[test]
+    fn a_job_is_told_whole_and_promises_nothing_while_it_grows() {
+        let start = Instant::now();
+        let mut meter = Meter::new(b"", 0, start);
+        let detail = "6 in flight, big.iso 45%";
+        meter.rename("12/3456+ files", detail, 5 * MB, true);
+        meter.update(5 * MB, at(start, 1.0));
+        let line = |meter: &Meter, width| meter.line(State::Running, width, at(start, 1.0));
+        assert_eq!(line(&meter, 40), "12/3456+ files  --% 5000kB   5.0MB/s");
+        assert_eq!(
+            line(&meter, 80),
+            "12/3456+ files               --% 5000kB   5.0MB/s peak   5.0MB/s   --:-- ETA"
+        );
+        let wide = line(&meter, 200);
+        assert!(wide.starts_with("12/3456+ files, 6 in flight, big.iso 45%  "), "{wide}");
+        assert!(wide.contains(" --% ") && wide.ends_with("--:-- ETA"), "{wide}");
+        meter.rename("12/3456 files", detail, 10 * MB, false);
+        assert_eq!(
+            line(&meter, 80),
+            "12/3456 files [=====>     ]  50% 5000kB   5.0MB/s peak   5.0MB/s   00:01 ETA"
+        );
+        assert!(
+            line(&meter, 120).starts_with("12/3456 files, 6 in flight, big.iso 45% ["),
+            "{}",
+            line(&meter, 120)
+        );
+        assert!(line(&meter, 200).contains("[====================>"), "{}", line(&meter, 200));
     }
 
     #[test]

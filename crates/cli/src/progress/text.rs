@@ -2,22 +2,25 @@
 
 use std::time::Duration;
 
-const UNITS: [char; 7] = [' ', 'K', 'M', 'G', 'T', 'P', 'E'];
+const UNITS: [char; 7] = [' ', 'k', 'M', 'G', 'T', 'P', 'E'];
 
-/// A byte count in at most four digits and a unit, six columns wide: `  12 B`, `1023KB`, ` 100MB`.
+/// Powers of 1000, as networks and the reports of `longhaul` count.
+const STEP: u64 = 1000;
+
+/// A byte count in at most four digits and a unit, six columns wide: `  12 B`, `1023kB`, ` 100MB`.
 ///
-/// Powers of 1024. A unit is left only when five digits would be needed, as users of `scp` know it.
+/// Powers of 1000. A unit is left only when five digits would be needed, as users of `scp` know it.
 pub fn size(bytes: u64) -> String {
     let (value, unit) = scaled(bytes, 10_000);
     format!("{value:>4}{}B", UNITS[unit])
 }
 
-/// Bytes per second with one decimal, nine columns wide: ` 95.3MB/s`, `999.9KB/s`.
+/// Bytes per second with one decimal, nine columns wide: ` 95.3MB/s`, `999.9kB/s`.
 pub fn rate(bytes_per_second: f64) -> String {
-    let mut value = if bytes_per_second.is_finite() { bytes_per_second.max(0.0) / 1024.0 } else { 0.0 };
+    let mut value = if bytes_per_second.is_finite() { bytes_per_second.max(0.0) / STEP as f64 } else { 0.0 };
     let mut unit = 1;
     while value >= 999.95 && unit < UNITS.len() - 1 {
-        value /= 1024.0;
+        value /= STEP as f64;
         unit += 1;
     }
     format!("{value:>5.1}{}B/s", UNITS[unit])
@@ -58,7 +61,7 @@ pub(crate) fn fitted(text: &str, columns: usize) -> String {
 fn scaled(bytes: u64, limit: u64) -> (u64, usize) {
     let (mut value, mut unit) = (bytes, 0);
     while value >= limit && unit < UNITS.len() - 1 {
-        value = value / 1024 + u64::from(value % 1024 >= 512);
+        value = value / STEP + u64::from(value % STEP >= STEP / 2);
         unit += 1;
     }
     (value, unit)
@@ -82,6 +85,14 @@ const fn character_width(character: char) -> usize {
     }
 }
 
+/// A bar of `columns` columns, brackets included, for how much is done.
+pub(crate) fn bar(percent: u64, columns: usize) -> String {
+    let inside = columns.saturating_sub(2);
+    let done = (inside as u64 * percent.min(100) / 100) as usize;
+    let (full, head) = if done < inside { (done, ">") } else { (inside, "") };
+    format!("[{}{head}{}]", "=".repeat(full), " ".repeat(inside - full - head.len()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -92,11 +103,11 @@ mod tests {
             (0, "   0 B"),
             (1023, "1023 B"),
             (9999, "9999 B"),
-            (10_240, "  10KB"),
-            (1 << 20, "1024KB"),
-            (1 << 30, "1024MB"),
-            (100 << 20, " 100MB"),
-            (u64::MAX, "  16EB"),
+            (10_240, "  10kB"),
+            (1_048_576, "1049kB"),
+            (1_000_000_000, "1000MB"),
+            (100_000_000, " 100MB"),
+            (u64::MAX, "  18EB"),
         ] {
             assert_eq!(size(bytes), shown);
             assert_eq!(size(bytes).len(), 6);
@@ -105,12 +116,12 @@ mod tests {
 
     #[test]
     fn rates_take_nine_columns_whatever_the_number() {
-        assert_eq!(rate(0.0), "  0.0KB/s");
-        assert_eq!(rate(1024.0 * 95.3), " 95.3KB/s");
-        assert_eq!(rate(1024.0 * 999.97), "  1.0MB/s");
-        assert_eq!(rate(1.5 * 1024.0 * 1024.0 * 1024.0), "  1.5GB/s");
+        assert_eq!(rate(0.0), "  0.0kB/s");
+        assert_eq!(rate(1000.0 * 95.3), " 95.3kB/s");
+        assert_eq!(rate(1000.0 * 999.97), "  1.0MB/s");
+        assert_eq!(rate(1.5e9), "  1.5GB/s");
         for odd in [f64::NAN, f64::INFINITY, -1.0] {
-            assert_eq!(rate(odd), "  0.0KB/s");
+            assert_eq!(rate(odd), "  0.0kB/s");
         }
     }
 

@@ -177,6 +177,8 @@ pub struct Engine {
     /// That a server gives one handle to two files has been told.
     told_same_handle: bool,
     next_file_id: u64,
+    /// How many of these ids went to what turned out to be directories.
+    not_files: u64,
     /// Bytes of all files that have been opened.
     bytes_found: u64,
     summary: Summary,
@@ -260,6 +262,7 @@ impl Engine {
             removing: Table::new(),
             told_same_handle: false,
             next_file_id: 0,
+            not_files: 0,
             bytes_found: 0,
             summary: Summary::default(),
             waits: Waits::default(),

@@ -6,6 +6,7 @@ use crate::{Direction, Totals, Waits};
 
 use super::Engine;
 use super::dirs::Dir;
+use crate::end::Kind;
 
 impl Engine {
     /// The file whose data move: its id, name, confirmed bytes and size.
@@ -27,16 +28,19 @@ impl Engine {
         let open: u64 =
             self.files.keys().into_iter().filter_map(|key| self.files.get(key)).map(|file| file.kept).sum();
         let kept = self.summary.kept + open;
+        let top = self.top.iter().filter(|item| item.info.kind != Kind::Dir).count();
+        let all_found = self.prepare.finished()
+            && self.top.is_empty()
+            && self.walk.iter().filter_map(|&key| self.dirs.get(key)).all(Dir::exhausted);
         Totals {
             files: self.summary.files,
-            files_found: self.next_file_id + (waiting + self.top.len()) as u64,
+            files_found: self.next_file_id.saturating_sub(self.not_files) + (waiting + top) as u64,
             bytes: self.summary.bytes + kept,
             bytes_found: self.bytes_found,
             kept,
             in_flight: self.files.len(),
-            all_found: self.prepare.finished()
-                && self.top.is_empty()
-                && self.walk.iter().filter_map(|&key| self.dirs.get(key)).all(Dir::exhausted),
+            all_found,
+            all_opened: all_found && waiting == 0,
         }
     }
 

@@ -184,6 +184,7 @@ impl Engine {
             if self.source.as_ref().or(self.target.as_ref()).is_some_and(|remote| remote.lost()) {
                 return self.child_finished(file.item.parent);
             }
+            self.not_files += 1;
             self.begin_dir(file.item, real);
         }
     }
