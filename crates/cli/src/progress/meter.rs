@@ -195,7 +195,7 @@ impl Meter {
         // Whole names with all columns, a bar before the details.
         if known && state == State::Running {
             for name in &names {
-                let left = room.checked_sub(display_width(name) + 1 + all.len()).unwrap_or_default();
+                let left = room.saturating_sub(display_width(name) + 1 + all.len());
                 if left >= SHORTEST_BAR {
                     let columns = left.min(LONGEST_BAR);
                     let bar = bar(self.percent(state), columns);
