@@ -191,6 +191,28 @@ fn refusals_cost_what_was_refused_and_no_data() {
 }
 
 #[test]
+fn names_that_a_server_takes_for_one_are_told() {
+    over_pipes(&[Lie::FoldsCase]);
+    let lab = Lab::new();
+    fs::create_dir_all(lab.path("tree/sub")).unwrap();
+    let names = ["tree/sub/Readme", "tree/sub/README", "tree/sub/readme", "tree/other"];
+    names.iter().for_each(|name| lab.write(name, &format!("this is {name}\n")));
+    fs::create_dir_all(lab.path("folded")).unwrap();
+    fs::create_dir_all(lab.path("exact")).unwrap();
+    for (lies, folder, code, arrived) in [(&[Lie::FoldsCase][..], "folded", 1, 2), (&[], "exact", 0, 4)] {
+        for flags in [&[][..], &["--in-place"], &["--verify"]] {
+            let _ = fs::remove_dir_all(lab.path(folder).join("tree"));
+            let (from, to, server) = (lab.arg("tree"), format!("h:{}", lab.arg(folder)), liar(&lab, lies));
+            let args = [&["-r", "-D", &server][..], flags, &[&from, &to]].concat();
+            let ran = lab.run(&our("lhscp"), &args);
+            assert_eq!(ran.code, code, "{folder} {flags:?}: {}", ran.err);
+            assert_eq!(ran.err.matches("differs by case only").count(), 4 - arrived, "{}", ran.err);
+            assert_eq!(files(&lab.path(folder)).len(), arrived, "{folder} {flags:?}: {}", ran.err);
+        }
+    }
+}
+
+#[test]
 fn verify_finds_what_was_stored_wrong() {
     over_pipes(&[Lie::ShortWrites, Lie::Zeroed, Lie::ZeroedUnseen, Lie::Truncated]);
 }

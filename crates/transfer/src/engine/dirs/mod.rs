@@ -1,8 +1,10 @@
 //! Directories: made before their files, listed while others are copied, finished after their last file.
 
 mod listing;
+mod twins;
 
 pub(super) use listing::Seen;
+use twins::Twins;
 
 use std::collections::VecDeque;
 
@@ -39,6 +41,8 @@ pub(crate) enum DirStep {
     /// Of the listing that was begun so often before.
     ListMore(u8),
     Finish,
+    /// Is there something under a name that differs from another one by case only?
+    Twin,
 }
 
 /// Something to copy.
@@ -115,6 +119,8 @@ pub(super) struct Dir {
     lists_allowed: u32,
     /// What was listed of another make of server, until all is.
     seen: Seen,
+    /// Names that differ from another one by case only, and the one that is being looked at: they go last.
+    twins: Twins,
     /// Answers awaited, listing included.
     outstanding: u32,
     files: VecDeque<Entry>,
@@ -150,6 +156,7 @@ impl Dir {
         self.listed = true;
         self.files.clear();
         self.subdirs.clear();
+        self.twins = Twins::default();
     }
 
     /// It is as good as made.
@@ -311,6 +318,7 @@ impl Engine {
             lists_in_flight: 0,
             lists_allowed: 2,
             seen: Seen::default(),
+            twins: Twins::default(),
             outstanding: 2,
             files: VecDeque::new(),
             subdirs: VecDeque::new(),
@@ -415,6 +423,7 @@ impl Engine {
                 }
                 self.list_more(key);
             }
+            DirStep::Twin => self.twin_answer(key, &outcome),
             DirStep::Finish => {
                 if let Err(fault) = outcome
                     && fault.kind != FaultKind::Lost
@@ -479,6 +488,9 @@ impl Engine {
             return;
         }
         let ready = dir.ready;
+        if ready && self.look_at_twin(key) {
+            return;
+        }
         if ready && !self.options.dry_run && self.keep_extras(super::extras::Whose::Dir(key)) {
             return;
         }
