@@ -147,7 +147,8 @@ impl Dir {
 
     /// Everything in it has been listed and started.
     pub(super) fn exhausted(&self) -> bool {
-        self.listed && self.waiting() == 0
+        // The end of a listing may come before what was listed.
+        self.listed && self.waiting() == 0 && self.lists_in_flight == 0
     }
 
     /// Drops what has not been started. See [`Engine::abandon_dir`].
@@ -248,7 +249,7 @@ impl Engine {
     fn next_file(&mut self) -> Option<Item> {
         if std::mem::take(&mut self.walk_changed) {
             let dirs = &self.dirs;
-            self.walk.retain(|&key| dirs.get(key).is_some_and(|dir| !dir.listed || dir.waiting() > 0));
+            self.walk.retain(|&key| dirs.get(key).is_some_and(|dir| !dir.exhausted()));
         }
         if self.waiting.files > 0
             && let Some(item) = self.next_of(|dir| &mut dir.files)
