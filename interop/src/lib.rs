@@ -12,6 +12,7 @@ mod flights;
 mod foreign;
 pub mod kerberos;
 mod lab;
+pub mod lying;
 mod names;
 mod pam;
 pub mod path;

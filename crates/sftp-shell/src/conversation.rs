@@ -4,7 +4,7 @@
 //! moves its bytes until it has [`settled`](Conversation::settled).
 
 use std::cell::{OnceCell, RefCell};
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
@@ -88,7 +88,8 @@ enum Stage {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wait {
     Hello,
-    Reply,
+    /// To this request.
+    Reply(u32),
     Copy,
     Console,
 }
@@ -106,6 +107,8 @@ pub struct Conversation {
     sent: usize,
     /// Of the request that is half sent.
     request_left: usize,
+    /// Requests whose answers have not come: in any order they may.
+    asked: HashSet<u32>,
     replies: VecDeque<Reply>,
     /// Where the session starts has been asked already.
     home: Option<u32>,
@@ -127,6 +130,7 @@ impl Conversation {
             queue,
             sent: 0,
             request_left: 0,
+            asked: HashSet::new(),
             replies: VecDeque::new(),
             home: None,
             watch,
@@ -158,7 +162,7 @@ impl Conversation {
             (Stage::Lost(_), _) => true,
             (Stage::Hello(_), _) => false,
             (_, Wait::Hello) => true,
-            (_, Wait::Reply) => !self.replies.is_empty(),
+            (_, Wait::Reply(id)) => self.replies.iter().any(|reply| reply.id == id),
             (Stage::Copying(job, _), Wait::Copy) => job.is_quiet(),
             (_, Wait::Copy) => true,
             (_, Wait::Console) => self.woken,
@@ -193,7 +197,13 @@ impl Conversation {
                 Ok(Some(Incoming::Reply(_))) if self.replies.len() >= MOST_REPLIES => {
                     return self.lose("Unexpected replies");
                 }
-                Ok(Some(Incoming::Reply(reply))) => self.replies.push_back(reply),
+                Ok(Some(Incoming::Reply(reply))) => {
+                    if !self.asked.remove(&reply.id) {
+                        let oldest = self.asked.iter().min().copied().unwrap_or_default();
+                        return self.lose(&format!("ID mismatch ({} != {oldest})", reply.id));
+                    }
+                    self.replies.push_back(reply);
+                }
                 Ok(Some(Incoming::Version { .. })) => {
                     if let Stage::Hello(session) = &mut self.stage {
                         // Answers come in order, so the limits are known before any file is open.
@@ -329,7 +339,11 @@ impl Conversation {
     pub(crate) fn ask(&mut self, request: &Request<'_>) -> Option<u32> {
         self.fresh = Some(Instant::now());
         match &mut self.stage {
-            Stage::Calm(session) => Some(session.request(request, &mut self.queue)),
+            Stage::Calm(session) => {
+                let id = session.request(request, &mut self.queue);
+                self.asked.insert(id);
+                Some(id)
+            }
             _ => None,
         }
     }
@@ -337,7 +351,9 @@ impl Conversation {
     /// Asks where the session starts, of a server that takes what stands behind the first words. Before these are sent.
     pub fn ask_home(&mut self) {
         if let Stage::Hello(session) = &mut self.stage {
-            self.home = Some(session.request(&Request::Realpath { path: b"." }, &mut self.queue));
+            let id = session.request(&Request::Realpath { path: b"." }, &mut self.queue);
+            self.asked.insert(id);
+            self.home = Some(id);
         }
     }
 
@@ -346,13 +362,14 @@ impl Conversation {
         self.home.take()
     }
 
-    /// A reply that has come.
-    pub(crate) fn take_reply(&mut self) -> Option<Reply> {
-        self.replies.pop_front()
+    /// The reply to request `id`, if it has come.
+    pub(crate) fn take_reply(&mut self, id: u32) -> Option<Reply> {
+        let at = self.replies.iter().position(|reply| reply.id == id)?;
+        self.replies.remove(at)
     }
 
-    pub(crate) const fn wait_for_reply(&mut self) {
-        self.wait = Wait::Reply;
+    pub(crate) const fn wait_for_reply(&mut self, id: u32) {
+        self.wait = Wait::Reply(id);
     }
 
     pub(crate) const fn wait_for_console(&mut self) {

@@ -146,16 +146,11 @@ impl Remote {
 
     fn receive(&mut self, id: u32) -> Answer<ReplyBody> {
         loop {
-            let reply = self.conversation.borrow_mut().take_reply();
+            let reply = self.conversation.borrow_mut().take_reply(id);
             if let Some(reply) = reply {
-                if reply.id == id {
-                    return Ok(reply.body);
-                }
-                // Every request's answer is waited for, so there can be no other one.
-                self.conversation.borrow_mut().lose(&format!("ID mismatch ({} != {id})", reply.id));
-                return Err(Fault::Lost);
+                return Ok(reply.body);
             }
-            self.conversation.borrow_mut().wait_for_reply();
+            self.conversation.borrow_mut().wait_for_reply(id);
             self.run();
             let conversation = self.conversation.borrow();
             if conversation.loss().is_some() {

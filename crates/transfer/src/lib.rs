@@ -19,6 +19,7 @@
 //! Existing targets are overwritten in place and cut to length at the end, as `scp` does: copying a file onto
 //! itself by two names must not destroy it.
 
+mod answers;
 mod driver;
 mod end;
 mod engine;
@@ -37,6 +38,7 @@ mod select;
 mod table;
 mod wording;
 
+pub use answers::status_text;
 pub use driver::{AsSession, Job, JobHandler, Report};
 pub use engine::{Current, Engine, Load, MAX_LISTS, Side};
 pub use event::{Event, Summary, Totals, Waits};
@@ -45,6 +47,5 @@ pub use lh_sftp::glob::{has_magic, matches as glob_matches};
 pub use lh_sftp::server::Output;
 pub use names::{base_name, display_name, is_safe_name, join};
 pub use options::{Direction, Keep, Options, Plan, Verify};
-pub use remote::status_text;
 pub use remote_stderr::RemoteStderr;
 pub use select::{Manifest, Rule, Selection, Shard};

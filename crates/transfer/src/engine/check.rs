@@ -99,6 +99,8 @@ struct Range {
     offset: u64,
     len: u64,
     answers: [Option<Vec<u8>>; 2],
+    /// What has come of the bytes of each end: a server may give less than it was asked for.
+    parts: [Vec<u8>; 2],
 }
 
 impl Engine {
@@ -145,7 +147,12 @@ impl Engine {
                 return;
             };
             let mode = check.mode;
-            check.asked.push_back(Range { offset, len, answers: [None, None] });
+            check.asked.push_back(Range {
+                offset,
+                len,
+                answers: [None, None],
+                parts: [Vec::new(), Vec::new()],
+            });
             file.outstanding += 2;
             for (side, handle) in [(Side::Source, &source), (Side::Target, &target)] {
                 let op = match mode {
@@ -185,17 +192,29 @@ impl Engine {
             return;
         }
         let Some(check) = &mut file.check else { return };
+        let Some(range) = check.asked.iter_mut().find(|range| range.offset == offset) else { return };
+        let part = &mut range.parts[side as usize];
         let bytes = match outcome {
             Ok(Done::Digests(digests)) => digests,
             Ok(Done::Extended(fields)) => digests_of(&fields).unwrap_or_default(),
-            Ok(Done::Data(data)) => data.chunks().concat(),
+            Ok(Done::Data(data)) => {
+                data.chunks().iter().for_each(|chunk| part.extend_from_slice(chunk));
+                let missing = range.len.saturating_sub(part.len() as u64);
+                let handle = if side == Side::Source { &file.source } else { &file.target };
+                if let (false, 1.., Some(handle)) = (data.is_empty(), missing, handle.clone()) {
+                    file.outstanding += 1;
+                    let at = offset + part.len() as u64;
+                    let op = Op::Peek { handle: &handle, offset: at, len: missing as u32 };
+                    let token = Token::File(key, FileStep::Check(CheckStep::Range(side, offset)));
+                    return self.start(side, op, token);
+                }
+                std::mem::take(part)
+            }
             // An end that cannot say is no proof.
             _ => Vec::new(),
         };
-        if let Some(range) = check.asked.iter_mut().find(|range| range.offset == offset) {
-            range.answers[side as usize] = Some(bytes);
-        }
-        while let Some(Range { answers: [Some(ours), Some(theirs)], offset, len }) = check.asked.front() {
+        range.answers[side as usize] = Some(bytes);
+        while let Some(Range { answers: [Some(ours), Some(theirs)], offset, len, .. }) = check.asked.front() {
             let good = agreeing(check.mode, ours, theirs, *len);
             if !check.differs {
                 check.good = offset + good;

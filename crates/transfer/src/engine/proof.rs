@@ -5,7 +5,7 @@
 //! was written under, and once more in samples when it has its final name.
 
 use crate::Direction;
-use crate::end::{Done, Fault, Handle, Kind, Op, Outcome};
+use crate::end::{Done, Fault, FaultKind, Handle, Kind, Op, Outcome};
 use crate::options::Verify;
 use crate::table::Key;
 use crate::wording::Deed;
@@ -146,7 +146,14 @@ impl Engine {
     /// tail though it was told to cut it.
     pub(super) fn size_after(&mut self, key: Key, tried: bool, outcome: Outcome) {
         let Some(file) = self.files.get_mut(key).filter(|file| !file.failed) else { return };
-        let Ok(Done::Info(info)) = outcome else { return };
+        let info = match outcome {
+            Ok(Done::Info(info)) => info,
+            // What was written and closed is not there.
+            Err(fault) if fault.kind == FaultKind::NotFound => {
+                return self.file_failed(key, Deed::WriteTarget, &fault);
+            }
+            _ => return,
+        };
         if !matches!(info.kind, Kind::File | Kind::Unknown) {
             file.proof.special = true;
             return;

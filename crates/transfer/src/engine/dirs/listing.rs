@@ -112,6 +112,7 @@ impl Engine {
     }
 
     pub(super) fn absorb(&mut self, key: Key, entries: Vec<Entry>) {
+        let may_fold = self.may_fold_names();
         let of_others = self.source.as_ref().is_some_and(|source| !source.is_ours());
         let Some(dir) = self.dirs.get_mut(key) else { return };
         if dir.failed {
@@ -132,6 +133,10 @@ impl Engine {
             } else {
                 let path = if chosen { join(&dir.relative, &entry.name) } else { Vec::new() };
                 if chosen && !self.options.select.wants(&path, entry.info.kind == Kind::Dir) {
+                    continue;
+                }
+                if may_fold && !dir.twins.is_single(&entry.name) {
+                    dir.twins.wait(entry);
                     continue;
                 }
                 match entry.info.kind {

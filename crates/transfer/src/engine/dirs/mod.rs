@@ -1,8 +1,10 @@
 //! Directories: made before their files, listed while others are copied, finished after their last file.
 
 mod listing;
+mod twins;
 
 pub(super) use listing::Seen;
+use twins::Twins;
 
 use std::collections::VecDeque;
 
@@ -39,6 +41,8 @@ pub(crate) enum DirStep {
     /// Of the listing that was begun so often before.
     ListMore(u8),
     Finish,
+    /// Is there something under a name that differs from another one by case only?
+    Twin,
 }
 
 /// Something to copy.
@@ -115,6 +119,8 @@ pub(super) struct Dir {
     lists_allowed: u32,
     /// What was listed of another make of server, until all is.
     seen: Seen,
+    /// Names that differ from another one by case only, and the one that is being looked at: they go last.
+    twins: Twins,
     /// Answers awaited, listing included.
     outstanding: u32,
     files: VecDeque<Entry>,
@@ -141,7 +147,8 @@ impl Dir {
 
     /// Everything in it has been listed and started.
     pub(super) fn exhausted(&self) -> bool {
-        self.listed && self.waiting() == 0
+        // The end of a listing may come before what was listed.
+        self.listed && self.waiting() == 0 && self.lists_in_flight == 0
     }
 
     /// Drops what has not been started. See [`Engine::abandon_dir`].
@@ -150,6 +157,7 @@ impl Dir {
         self.listed = true;
         self.files.clear();
         self.subdirs.clear();
+        self.twins = Twins::default();
     }
 
     /// It is as good as made.
@@ -241,7 +249,7 @@ impl Engine {
     fn next_file(&mut self) -> Option<Item> {
         if std::mem::take(&mut self.walk_changed) {
             let dirs = &self.dirs;
-            self.walk.retain(|&key| dirs.get(key).is_some_and(|dir| !dir.listed || dir.waiting() > 0));
+            self.walk.retain(|&key| dirs.get(key).is_some_and(|dir| !dir.exhausted()));
         }
         if self.waiting.files > 0
             && let Some(item) = self.next_of(|dir| &mut dir.files)
@@ -311,6 +319,7 @@ impl Engine {
             lists_in_flight: 0,
             lists_allowed: 2,
             seen: Seen::default(),
+            twins: Twins::default(),
             outstanding: 2,
             files: VecDeque::new(),
             subdirs: VecDeque::new(),
@@ -415,6 +424,7 @@ impl Engine {
                 }
                 self.list_more(key);
             }
+            DirStep::Twin => self.twin_answer(key, &outcome),
             DirStep::Finish => {
                 if let Err(fault) = outcome
                     && fault.kind != FaultKind::Lost
@@ -479,6 +489,9 @@ impl Engine {
             return;
         }
         let ready = dir.ready;
+        if ready && self.look_at_twin(key) {
+            return;
+        }
         if ready && !self.options.dry_run && self.keep_extras(super::extras::Whose::Dir(key)) {
             return;
         }

@@ -216,13 +216,13 @@ impl Engine {
     pub(super) fn size_answer(&mut self, key: Key, outcome: Outcome) {
         let Some(file) = self.files.get_mut(key) else { return };
         let Some((fault, change)) = file.refused.take() else { return };
-        let right = match outcome {
-            Ok(Done::Info(info)) => info.kind == Kind::Special || info.size == change.size,
-            _ => false,
+        let (special, right) = match outcome {
+            Ok(Done::Info(info)) => (info.kind == Kind::Special, info.size == change.size),
+            _ => (false, false),
         };
-        if !right {
+        if !right && !special {
             self.file_failed(key, Deed::FinishTarget, &fault);
-        } else if self.options.preserve {
+        } else if self.options.preserve && !special {
             let text = wording::failed(self.plan.direction, Deed::FinishTarget, &file.item.target, &fault);
             file.flaw = Some(text);
         }

@@ -1,0 +1,103 @@
+//! What the answers of a server mean.
+
+use bytes::Bytes;
+use lh_sftp::batch::{self, Listing, PutFailure};
+use lh_sftp::keep::{self, Ranges};
+use lh_sftp::{Handle as RemoteHandle, Name, ReplyBody, Status, StatusCode, kept};
+
+use crate::end::{Done, Entry, Fault, FaultKind, Got, Handle, Info, Outcome};
+use crate::names::display_name;
+
+/// What an EXTENDED_REPLY holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shape {
+    /// Whoever asked will see.
+    Plain,
+    Listing,
+    Put,
+    Got,
+    /// With extended attributes.
+    GotKept,
+    Ranges,
+    Xattrs,
+}
+
+/// What an answer means for the operation that it answers.
+pub(crate) fn outcome(body: ReplyBody, shape: Shape) -> Outcome {
+    match body {
+        ReplyBody::Status(Status { code: StatusCode::OK, .. }) => Ok(Done::Ok),
+        ReplyBody::Status(status) => Err(fault(&status)),
+        ReplyBody::Handle(handle) => Ok(Done::Opened(Handle::Remote(handle), None)),
+        ReplyBody::Data(data) => Ok(Done::Data(data)),
+        ReplyBody::Attrs(attrs) => Ok(Done::Info(Info::of_attrs(&attrs))),
+        ReplyBody::Names(names) => Ok(Done::Listed(Some(entries(names)))),
+        ReplyBody::Extended(fields) => extended(&fields, shape).unwrap_or(Err(Fault::other("Bad message"))),
+    }
+}
+
+fn entries(names: Vec<Name>) -> Vec<Entry> {
+    let entry = |name: Name| Entry { name: name.name.into(), info: Info::of_attrs(&name.attrs) };
+    names.into_iter().map(entry).collect()
+}
+
+/// `None` when it is not what was asked for.
+fn extended(fields: &Bytes, shape: Shape) -> Option<Outcome> {
+    Some(Ok(match shape {
+        Shape::Plain => Done::Extended(fields.clone()),
+        Shape::Ranges => Done::Ranges(Ranges::read(fields).ok()?),
+        Shape::Xattrs => Done::Xattrs(keep::read_xattrs(fields).ok()?),
+        Shape::Listing => {
+            let Listing { handle, names } = Listing::read(fields).ok()?;
+            let handle = (!handle.is_empty()).then(|| Handle::Remote(RemoteHandle::new(&handle)));
+            Done::Listing(handle, entries(names))
+        }
+        Shape::Put => {
+            let failure = |failed: PutFailure| {
+                let status = Status { code: failed.code, message: failed.text };
+                (failed.index as usize, failed.step, fault(&status))
+            };
+            Done::Put(PutFailure::read_all(fields).ok()?.into_iter().map(failure).collect())
+        }
+        Shape::Got => {
+            let got = batch::read_got(fields).ok()?;
+            Done::Got(got.into_iter().map(|got| whole_file(got, None, fields)).collect())
+        }
+        Shape::GotKept => {
+            let got = kept::read_got(fields).ok()?;
+            Done::Got(got.into_iter().map(|(got, xattrs)| whole_file(got, xattrs, fields)).collect())
+        }
+    }))
+}
+
+/// One file of an answer, which `fields` are.
+fn whole_file(got: batch::Got<'_>, xattrs: Option<keep::Xattrs>, fields: &Bytes) -> Result<Got, Fault> {
+    match got {
+        Ok(file) => Ok(Got {
+            info: Info::of_attrs(&file.attrs),
+            whole: file.whole,
+            data: fields.slice_ref(file.data),
+            xattrs,
+        }),
+        Err((code, message)) => Err(fault(&Status { code, message })),
+    }
+}
+
+fn fault(status: &Status) -> Fault {
+    let kind = match status.code {
+        StatusCode::EOF => FaultKind::Eof,
+        StatusCode::NO_SUCH_FILE => FaultKind::NotFound,
+        _ => FaultKind::Other,
+    };
+    Fault { kind, text: status_text(status) }
+}
+
+/// The words of OpenSSH's client for a status, which scripts know; the server's own, made harmless, where
+/// OpenSSH's would say nothing.
+pub fn status_text(status: &Status) -> String {
+    let said = status.message.trim();
+    match status.code {
+        StatusCode::NO_SUCH_FILE => "No such file or directory".to_owned(),
+        StatusCode::FAILURE if !said.is_empty() => display_name(said.as_bytes()),
+        code => code.text().to_owned(),
+    }
+}

@@ -1,0 +1,337 @@
+//! A small SFTP server that can be told to lie, for tests of what clients make of that.
+//!
+//! It serves one session over its standard input and output. What it does wrong is named by its arguments; without any it is slow, simple and
+//! right. Nothing here is shared with the implementation under test but the encoding of integers and strings.
+
+mod files;
+mod wire;
+
+use std::collections::HashMap;
+use std::io::{Read as _, Write as _};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
+
+use files::{Fault, Files};
+use wire::{Attrs, Fields, Reply};
+
+/// What a server does wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Lie {
+    /// The third and each later open file has the handle of the third one.
+    ReusedHandles,
+    /// All handles are equal.
+    OneHandle,
+    /// WRITEs of more than 1000 bytes store half of them, and say that all is well.
+    ShortWrites,
+    /// Answers that are ready together come in reverse.
+    OutOfOrder,
+    /// Of requests that come together those beyond 1024 get no answer.
+    DropsRequests,
+    /// OPEN for writing only cuts; for reading and writing it never does, and sizes are not set.
+    CutsWriteOnly,
+    /// Sizes of paths are what they were when they were first asked for.
+    StaleSizes,
+    /// Names are folded to small letters.
+    FoldsCase,
+    /// Times are milliseconds.
+    OddTimes,
+    /// Requests of 256 KiB are announced, and 16 KiB served.
+    LimitsNotKept,
+    /// READs return 1000 bytes at most.
+    ShortReads,
+    /// Files end at two thirds.
+    EarlyEof,
+    /// What is written to one of two open files goes to the other one.
+    Swapped,
+    /// Some bytes of each file are stored as zeros.
+    Zeroed,
+    /// The same, but the handle that wrote them gives back what was written.
+    ZeroedUnseen,
+    /// The last byte is lost at CLOSE.
+    Truncated,
+    /// Renames put files elsewhere, and what is made is made elsewhere.
+    WrongNames,
+    /// FSETSTAT is refused.
+    NoFsetstat,
+    /// SETSTAT too.
+    NoSetstat,
+    /// REMOVE is refused.
+    NoRemove,
+    /// RENAME is refused.
+    NoRename,
+    /// READs through the first handle that a path was opened with return the data of the newest one.
+    MixedReads,
+}
+
+impl Lie {
+    /// All of them.
+    pub const ALL: [Self; 22] = [
+        Self::ReusedHandles,
+        Self::OneHandle,
+        Self::ShortWrites,
+        Self::OutOfOrder,
+        Self::DropsRequests,
+        Self::CutsWriteOnly,
+        Self::StaleSizes,
+        Self::FoldsCase,
+        Self::OddTimes,
+        Self::LimitsNotKept,
+        Self::ShortReads,
+        Self::EarlyEof,
+        Self::Swapped,
+        Self::Zeroed,
+        Self::ZeroedUnseen,
+        Self::Truncated,
+        Self::WrongNames,
+        Self::NoFsetstat,
+        Self::NoSetstat,
+        Self::NoRemove,
+        Self::NoRename,
+        Self::MixedReads,
+    ];
+
+    /// The word for it on a command line.
+    pub fn word(self) -> String {
+        format!("{self:?}")
+    }
+
+    fn named(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|lie| lie.word() == word)
+    }
+}
+
+const OPEN: u8 = 3;
+const CLOSE: u8 = 4;
+const READ: u8 = 5;
+const WRITE: u8 = 6;
+const LSTAT: u8 = 7;
+const FSTAT: u8 = 8;
+const SETSTAT: u8 = 9;
+const FSETSTAT: u8 = 10;
+const OPENDIR: u8 = 11;
+const READDIR: u8 = 12;
+const REMOVE: u8 = 13;
+const MKDIR: u8 = 14;
+const RMDIR: u8 = 15;
+const REALPATH: u8 = 16;
+const STAT: u8 = 17;
+const RENAME: u8 = 18;
+const EXTENDED: u8 = 200;
+
+/// Requests at most that are worked on together.
+const TOGETHER: usize = 1024;
+
+/// Serves standard input and output until the client is gone.
+///
+/// # Panics
+/// On arguments that are not the words of lies, and on messages that make no sense.
+pub fn serve(words: impl Iterator<Item = String>) {
+    let lies: Vec<Lie> =
+        words.map(|word| Lie::named(&word).unwrap_or_else(|| panic!("no lie: {word}"))).collect();
+    let mut server = Server { lies, files: Files::default(), sizes: HashMap::new() };
+    let requests = requests();
+    let mut out = std::io::stdout().lock();
+    while let Some(batch) = next_batch(&requests) {
+        let mut replies = Vec::new();
+        for (at, request) in batch.iter().enumerate() {
+            if at < TOGETHER || !server.lies(Lie::DropsRequests) {
+                replies.push(server.answer(request));
+            }
+        }
+        if server.lies(Lie::OutOfOrder) {
+            // VERSION is the first of all.
+            let first = usize::from(batch.first().is_some_and(|request| request.first() == Some(&1)));
+            replies[first..].reverse();
+        }
+        for reply in replies {
+            if out.write_all(&reply).is_err() {
+                return;
+            }
+        }
+        if out.flush().is_err() {
+            return;
+        }
+    }
+}
+
+/// The messages that come, read as fast as they come.
+fn requests() -> Receiver<Vec<u8>> {
+    let (sender, requests) = channel();
+    std::thread::spawn(move || {
+        let mut input = std::io::stdin().lock();
+        let mut length = [0; 4];
+        while input.read_exact(&mut length).is_ok() {
+            let mut message = vec![0; u32::from_be_bytes(length) as usize];
+            if input.read_exact(&mut message).is_err() || sender.send(message).is_err() {
+                return;
+            }
+        }
+    });
+    requests
+}
+
+/// What has come by now, or next.
+fn next_batch(requests: &Receiver<Vec<u8>>) -> Option<Vec<Vec<u8>>> {
+    let mut batch = vec![requests.recv().ok()?];
+    loop {
+        match requests.recv_timeout(Duration::from_millis(1)) {
+            Ok(request) => batch.push(request),
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return Some(batch),
+        }
+    }
+}
+
+struct Server {
+    lies: Vec<Lie>,
+    files: Files,
+    /// For [`Lie::StaleSizes`].
+    sizes: HashMap<Vec<u8>, u64>,
+}
+
+impl Server {
+    fn lies(&self, lie: Lie) -> bool {
+        self.lies.contains(&lie)
+    }
+
+    fn answer(&mut self, message: &[u8]) -> Vec<u8> {
+        let mut fields = Fields(message);
+        let kind = fields.byte();
+        if kind == 1 {
+            return self.version();
+        }
+        let id = fields.int();
+        match self.carry_out(kind, &mut fields) {
+            Ok(reply) => reply.encode(id),
+            Err(fault) => Reply::Status(fault.code, fault.text).encode(id),
+        }
+    }
+
+    fn version(&self) -> Vec<u8> {
+        let mut extensions = vec![("posix-rename@openssh.com", "1")];
+        if self.lies(Lie::LimitsNotKept) {
+            extensions.push(("limits@openssh.com", "1"));
+        }
+        wire::version(&extensions)
+    }
+
+    fn carry_out(&mut self, kind: u8, fields: &mut Fields<'_>) -> Result<Reply, Fault> {
+        match kind {
+            OPEN => {
+                let (path, flags, attrs) = (self.path(fields), fields.int(), Attrs::read(fields));
+                let path = if self.lies(Lie::WrongNames) && flags & 8 != 0 { elsewhere(&path) } else { path };
+                self.files.open(&path, flags, attrs.mode, &self.lies).map(Reply::Handle)
+            }
+            CLOSE => self.files.close(fields.string(), &self.lies).map(|()| Reply::ok()),
+            READ => {
+                let (handle, offset, len) = (fields.string(), fields.long(), fields.int() as usize);
+                self.read(handle, offset, len)
+            }
+            WRITE => {
+                let (handle, offset, data) = (fields.string(), fields.long(), fields.string());
+                if self.lies(Lie::LimitsNotKept) && data.len() > 16 << 10 {
+                    return Err(Fault::failure("too much"));
+                }
+                let stored = if self.lies(Lie::ShortWrites) && data.len() > 1000 {
+                    data.len() / 2
+                } else {
+                    data.len()
+                };
+                self.files.write(handle, offset, &data[..stored], &self.lies).map(|()| Reply::ok())
+            }
+            LSTAT | STAT => {
+                let path = self.path(fields);
+                let mut attrs = Files::attrs(&path, kind == STAT)?;
+                if self.lies(Lie::StaleSizes) && attrs.is_file() {
+                    attrs.size = *self.sizes.entry(path).or_insert(attrs.size);
+                }
+                self.times_of(&mut attrs);
+                Ok(Reply::Attrs(attrs))
+            }
+            FSTAT => {
+                let mut attrs = self.files.attrs_of(fields.string())?;
+                self.times_of(&mut attrs);
+                Ok(Reply::Attrs(attrs))
+            }
+            SETSTAT | FSETSTAT if self.lies(Lie::NoSetstat) => Err(Fault::denied()),
+            FSETSTAT if self.lies(Lie::NoFsetstat) => Err(Fault::denied()),
+            SETSTAT => {
+                let (path, attrs) = (self.path(fields), Attrs::read(fields));
+                Files::set(&path, attrs, self.lies(Lie::CutsWriteOnly)).map(|()| Reply::ok())
+            }
+            FSETSTAT => {
+                let (handle, attrs) = (fields.string(), Attrs::read(fields));
+                let path = self.files.path_of(handle)?;
+                Files::set(&path, attrs, self.lies(Lie::CutsWriteOnly)).map(|()| Reply::ok())
+            }
+            OPENDIR => self.files.open_dir(&self.path(fields), &self.lies).map(Reply::Handle),
+            READDIR => {
+                let mut names = self.files.list(fields.string())?;
+                names.iter_mut().for_each(|(_, attrs)| self.times_of(attrs));
+                Ok(Reply::Names(names))
+            }
+            REMOVE if self.lies(Lie::NoRemove) => Err(Fault::denied()),
+            REMOVE => Files::remove(&self.path(fields)).map(|()| Reply::ok()),
+            MKDIR => Files::make_dir(fields.string()).map(|()| Reply::ok()),
+            RMDIR => Err(Fault::denied()),
+            REALPATH => Files::real(fields.string()).map(|path| Reply::Names(vec![(path, Attrs::default())])),
+            RENAME => self.rename(fields, false),
+            EXTENDED => match fields.string() {
+                b"posix-rename@openssh.com" => self.rename(fields, true),
+                b"limits@openssh.com" => Ok(Reply::Limits([256 << 10, 255 << 10, 255 << 10, 64])),
+                _ => Err(Fault { code: 8, text: "unsupported" }),
+            },
+            _ => Err(Fault { code: 8, text: "unsupported" }),
+        }
+    }
+
+    fn path(&self, fields: &mut Fields<'_>) -> Vec<u8> {
+        let path = fields.string();
+        if !self.lies(Lie::FoldsCase) {
+            return path.to_vec();
+        }
+        let name = path.iter().rposition(|&byte| byte == b'/').map_or(0, |slash| slash + 1);
+        [&path[..name], &path[name..].to_ascii_lowercase()].concat()
+    }
+
+    fn times_of(&self, attrs: &mut Attrs) {
+        if self.lies(Lie::OddTimes) {
+            attrs.times = attrs
+                .times
+                .map(|(access, modified)| (access.wrapping_mul(1000), modified.wrapping_mul(1000)));
+        }
+    }
+
+    fn read(&mut self, handle: &[u8], offset: u64, len: usize) -> Result<Reply, Fault> {
+        let mut most = len;
+        if self.lies(Lie::ShortReads) {
+            most = most.min(1000);
+        }
+        if self.lies(Lie::LimitsNotKept) {
+            most = most.min(16 << 10);
+        }
+        if self.lies(Lie::EarlyEof) {
+            let end = self.files.attrs_of(handle)?.size / 3 * 2;
+            most = most.min(usize::try_from(end.saturating_sub(offset)).unwrap_or(usize::MAX));
+        }
+        let data = self.files.read(handle, offset, most, &self.lies)?;
+        if data.is_empty() { Err(Fault { code: 1, text: "EOF" }) } else { Ok(Reply::Data(data)) }
+    }
+
+    fn rename(&mut self, fields: &mut Fields<'_>, replace: bool) -> Result<Reply, Fault> {
+        if self.lies(Lie::NoRename) {
+            return Err(Fault::denied());
+        }
+        let (old, new) = (self.path(fields), self.path(fields));
+        let (old, new) = match self.lies(Lie::WrongNames) {
+            true => (elsewhere(&old), elsewhere(&new)),
+            false => (old, new),
+        };
+        Files::rename(&old, &new, replace)?;
+        Ok(Reply::ok())
+    }
+}
+
+/// Where a wrong name leads to.
+fn elsewhere(path: &[u8]) -> Vec<u8> {
+    if path.ends_with(b".lhpart") { path.to_vec() } else { [path, b"~"].concat() }
+}

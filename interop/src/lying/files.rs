@@ -1,0 +1,272 @@
+//! The files behind the server, and its handles.
+
+use std::collections::HashSet;
+use std::ffi::OsStr;
+use std::fs::{self, File, FileTimes, OpenOptions};
+use std::io::{Error, ErrorKind};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::path::Path;
+use std::time::{Duration, UNIX_EPOCH};
+
+use super::Lie;
+use super::wire::Attrs;
+
+/// Why a request fails.
+#[derive(Debug)]
+pub(super) struct Fault {
+    pub(super) code: u32,
+    pub(super) text: &'static str,
+}
+
+impl Fault {
+    pub(super) const fn failure(text: &'static str) -> Self {
+        Self { code: 4, text }
+    }
+
+    pub(super) const fn denied() -> Self {
+        Self { code: 3, text: "Permission denied" }
+    }
+}
+
+impl From<Error> for Fault {
+    fn from(error: Error) -> Self {
+        match error.kind() {
+            ErrorKind::NotFound => Self { code: 2, text: "No such file" },
+            ErrorKind::PermissionDenied => Self::denied(),
+            _ => Self::failure("Failure"),
+        }
+    }
+}
+
+fn at(path: &[u8]) -> &Path {
+    Path::new(OsStr::from_bytes(if path.is_empty() { b"." } else { path }))
+}
+
+/// Something open.
+struct Open {
+    handle: String,
+    path: Vec<u8>,
+    what: What,
+}
+
+enum What {
+    File {
+        file: File,
+        writes: bool,
+        /// The path was not opened before.
+        first: bool,
+        /// For [`Lie::ZeroedUnseen`]: what was written.
+        written: Vec<(u64, Vec<u8>)>,
+    },
+    /// What has not been told.
+    Dir(Option<Vec<(Vec<u8>, Attrs)>>),
+}
+
+/// What is open, the newest first: a handle that several have means the newest.
+#[derive(Default)]
+pub(super) struct Files {
+    open: Vec<Open>,
+    given: u64,
+    /// Paths that were opened for reading.
+    read: HashSet<Vec<u8>>,
+}
+
+/// What is stored as zeros of each file.
+const ZEROED: std::ops::Range<u64> = 500..900;
+
+impl Files {
+    fn add(&mut self, path: &[u8], what: What, lies: &[Lie]) -> String {
+        self.given += 1;
+        let number = match self.open.len() {
+            _ if lies.contains(&Lie::OneHandle) => 0,
+            open if lies.contains(&Lie::ReusedHandles) => open.min(2) as u64,
+            _ => self.given,
+        };
+        let handle = number.to_string();
+        self.open.insert(0, Open { handle: handle.clone(), path: path.to_vec(), what });
+        handle
+    }
+
+    fn find(&mut self, handle: &[u8]) -> Result<usize, Fault> {
+        let place = self.open.iter().position(|open| open.handle.as_bytes() == handle);
+        place.ok_or(Fault::failure("Invalid handle"))
+    }
+
+    pub(super) fn open(
+        &mut self,
+        path: &[u8],
+        flags: u32,
+        mode: Option<u32>,
+        lies: &[Lie],
+    ) -> Result<String, Fault> {
+        let (read, write) = (flags & 1 != 0, flags & 2 != 0);
+        let only_when_it_writes = lies.contains(&Lie::CutsWriteOnly);
+        let cut = if only_when_it_writes { write && !read } else { flags & 16 != 0 };
+        let mut options = OpenOptions::new();
+        options.read(read).write(write).truncate(cut).mode(mode.unwrap_or(0o666) & 0o777);
+        if flags & 8 != 0 {
+            if flags & 32 != 0 {
+                options.create_new(true)
+            } else {
+                options.create(true)
+            };
+        }
+        let file = options.open(at(path))?;
+        let first = !write && self.read.insert(path.to_vec());
+        Ok(self.add(path, What::File { file, writes: write, first, written: Vec::new() }, lies))
+    }
+
+    pub(super) fn open_dir(&mut self, path: &[u8], lies: &[Lie]) -> Result<String, Fault> {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(at(path))? {
+            let entry = entry?;
+            names.push((entry.file_name().as_bytes().to_vec(), Attrs::of(&entry.metadata()?)));
+        }
+        names.sort_by(|(one, _), (other, _)| one.cmp(other));
+        Ok(self.add(path, What::Dir(Some(names)), lies))
+    }
+
+    /// Some entries; a handle that is no directory's has none.
+    pub(super) fn list(&mut self, handle: &[u8]) -> Result<Vec<(Vec<u8>, Attrs)>, Fault> {
+        let place = self.find(handle)?;
+        let What::Dir(names) = &mut self.open[place].what else { return Err(Fault::failure("no directory")) };
+        let Some(mut all) = names.take().filter(|names| !names.is_empty()) else {
+            return Err(Fault { code: 1, text: "EOF" });
+        };
+        let rest = all.split_off(all.len().min(7));
+        *names = Some(rest);
+        Ok(all)
+    }
+
+    pub(super) fn close(&mut self, handle: &[u8], lies: &[Lie]) -> Result<(), Fault> {
+        let place = self.find(handle)?;
+        if let Open { what: What::File { file, writes: true, .. }, .. } = self.open.remove(place)
+            && lies.contains(&Lie::Truncated)
+        {
+            file.set_len(file.metadata()?.len().saturating_sub(1))?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn path_of(&mut self, handle: &[u8]) -> Result<Vec<u8>, Fault> {
+        let place = self.find(handle)?;
+        Ok(self.open[place].path.clone())
+    }
+
+    pub(super) fn attrs_of(&mut self, handle: &[u8]) -> Result<Attrs, Fault> {
+        let place = self.find(handle)?;
+        match &self.open[place].what {
+            What::File { file, .. } => Ok(Attrs::of(&file.metadata()?)),
+            What::Dir(_) => Self::attrs(&self.open[place].path, true),
+        }
+    }
+
+    pub(super) fn read(
+        &mut self,
+        handle: &[u8],
+        offset: u64,
+        len: usize,
+        lies: &[Lie],
+    ) -> Result<Vec<u8>, Fault> {
+        let mut place = self.find(handle)?;
+        if lies.contains(&Lie::MixedReads) && matches!(self.open[place].what, What::File { first: true, .. })
+        {
+            let newest =
+                self.open.iter().position(|open| matches!(open.what, What::File { writes: false, .. }));
+            place = newest.unwrap_or(place);
+        }
+        let What::File { file, written, .. } = &self.open[place].what else {
+            return Err(Fault::failure("no file"));
+        };
+        let mut data = vec![0; len];
+        let mut got = 0;
+        while got < len {
+            match file.read_at(&mut data[got..], offset + got as u64)? {
+                0 => break,
+                n => got += n,
+            }
+        }
+        data.truncate(got);
+        for (from, bytes) in written {
+            for (at, byte) in (*from..).zip(bytes) {
+                if let Some(seen) = at.checked_sub(offset).and_then(|at| data.get_mut(at as usize)) {
+                    *seen = *byte;
+                }
+            }
+        }
+        Ok(data)
+    }
+
+    pub(super) fn write(
+        &mut self,
+        handle: &[u8],
+        offset: u64,
+        data: &[u8],
+        lies: &[Lie],
+    ) -> Result<(), Fault> {
+        let mut place = self.find(handle)?;
+        if lies.contains(&Lie::Swapped) {
+            let other = |(at, open): (usize, &Open)| {
+                (at != place && matches!(open.what, What::File { writes: true, .. })).then_some(at)
+            };
+            place = self.open.iter().enumerate().find_map(other).unwrap_or(place);
+        }
+        let What::File { file, written, .. } = &mut self.open[place].what else {
+            return Err(Fault::failure("no file"));
+        };
+        let mut stored = data.to_vec();
+        if lies.contains(&Lie::Zeroed) || lies.contains(&Lie::ZeroedUnseen) {
+            for (at, byte) in (offset..).zip(&mut stored) {
+                if ZEROED.contains(&at) {
+                    *byte = 0;
+                }
+            }
+        }
+        if lies.contains(&Lie::ZeroedUnseen) {
+            written.push((offset, data.to_vec()));
+        }
+        Ok(file.write_all_at(&stored, offset)?)
+    }
+
+    pub(super) fn attrs(path: &[u8], follow: bool) -> Result<Attrs, Fault> {
+        let meta = if follow { fs::metadata(at(path)) } else { fs::symlink_metadata(at(path)) };
+        Ok(Attrs::of(&meta?))
+    }
+
+    /// `keeps_size`: says that it was set.
+    pub(super) fn set(path: &[u8], attrs: Attrs, keeps_size: bool) -> Result<(), Fault> {
+        let path = at(path);
+        if attrs.has_size && !keeps_size {
+            OpenOptions::new().write(true).open(path)?.set_len(attrs.size)?;
+        }
+        if let Some((access, modified)) = attrs.times {
+            let time = |seconds: u32| UNIX_EPOCH + Duration::from_secs(seconds.into());
+            let times = FileTimes::new().set_accessed(time(access)).set_modified(time(modified));
+            File::open(path)?.set_times(times)?;
+        }
+        if let Some(mode) = attrs.mode {
+            fs::set_permissions(path, fs::Permissions::from_mode(mode & 0o7777))?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn remove(path: &[u8]) -> Result<(), Fault> {
+        Ok(fs::remove_file(at(path))?)
+    }
+
+    pub(super) fn make_dir(path: &[u8]) -> Result<(), Fault> {
+        Ok(fs::create_dir(at(path))?)
+    }
+
+    pub(super) fn real(path: &[u8]) -> Result<Vec<u8>, Fault> {
+        Ok(fs::canonicalize(at(path))?.as_os_str().as_bytes().to_vec())
+    }
+
+    pub(super) fn rename(old: &[u8], new: &[u8], replace: bool) -> Result<(), Fault> {
+        if !replace && at(new).symlink_metadata().is_ok() {
+            return Err(Fault::failure("exists"));
+        }
+        Ok(fs::rename(at(old), at(new))?)
+    }
+}

@@ -1,0 +1,309 @@
+//! Copies to and from servers that lie: what is right arrives, or a message names the file and the status says so.
+//!
+//! Over the pipes of `-D`, and over SSH where several channels matter. What a server does is in `lh_interop::lying`; what can be
+//! expected of a copy is in [`expected`].
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use lh_interop::lying::Lie;
+use lh_interop::{Lab, Lhsshd, Ran, make_blob, our};
+
+/// What a copy comes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Expected {
+    /// Everything is right, and the status 0.
+    Right,
+    /// It is right, or the status is not 0.
+    RightOrTold,
+    /// What only reading back shows: told with `--verify`.
+    ToldByVerify,
+    /// All data are right, and the status 1 where more was to be kept than data.
+    DataRight,
+}
+
+use Expected::{DataRight, Right, RightOrTold, ToldByVerify};
+
+/// Of an upload and a download.
+fn expected(lie: Lie) -> (Expected, Expected) {
+    match lie {
+        Lie::ReusedHandles | Lie::OneHandle => (Right, Right),
+        Lie::OutOfOrder | Lie::DropsRequests | Lie::CutsWriteOnly | Lie::ShortReads => (Right, Right),
+        // An upload is all that asks for what is not served.
+        Lie::LimitsNotKept => (RightOrTold, Right),
+        Lie::NoFsetstat | Lie::NoRemove | Lie::NoRename => (Right, Right),
+        Lie::NoSetstat => (DataRight, Right),
+        Lie::OddTimes => (Right, Right),
+        Lie::StaleSizes => (RightOrTold, Right),
+        Lie::EarlyEof => (RightOrTold, RightOrTold),
+        Lie::ShortWrites
+        | Lie::Swapped
+        | Lie::Zeroed
+        | Lie::ZeroedUnseen
+        | Lie::Truncated
+        | Lie::WrongNames => (ToldByVerify, Right),
+        Lie::FoldsCase => (Right, Right),
+        Lie::MixedReads => (RightOrTold, ToldByVerify),
+    }
+}
+
+/// A server with its lies, as a program without arguments.
+fn liar(lab: &Lab, lies: &[Lie]) -> String {
+    let words: Vec<String> = lies.iter().map(|lie| lie.word()).collect();
+    let name = format!("liar-{}", words.join("-"));
+    if !lab.path(&name).exists() {
+        let program = env!("CARGO_BIN_EXE_lh-lying-sftp");
+        lab.write(&name, &format!("#!/bin/sh\nexec {program} {}\n", words.join(" ")));
+        lab.sh(&format!("chmod 755 {name}")).ok("a program");
+    }
+    lab.arg(&name)
+}
+
+/// `small`, `big` and `mixed`: what is copied.
+fn make_sources(lab: &Lab) {
+    let sources = [("small", &[0, 1, 700, 1_500, 4_096, 20_000, 33_000, 40_001][..]), ("big", &[900_000])];
+    for (tree, sizes) in sources {
+        fs::create_dir_all(lab.path(tree)).unwrap();
+        for (n, &size) in sizes.iter().enumerate() {
+            make_blob(&lab.path(tree).join(format!("file{n}")), size);
+        }
+    }
+    fs::create_dir_all(lab.path("mixed/sub/below")).unwrap();
+    for (n, size) in [(0, 300_001), (1, 10), (2, 70_000), (3, 600_000), (4, 2_000), (5, 1)] {
+        for folder in ["mixed", "mixed/sub", "mixed/sub/below"] {
+            make_blob(&lab.path(folder).join(format!("file{n}")), size + folder.len());
+        }
+    }
+}
+
+fn files(root: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let mut all = Vec::new();
+    for entry in fs::read_dir(root).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            all.extend(files(&path));
+        } else {
+            all.push((path.clone(), fs::read(&path).unwrap()));
+        }
+    }
+    all.sort();
+    all
+}
+
+/// The files that are not what they should be; with nothing but whole files, unless `unfinished`.
+fn wrong(from: &Path, to: &Path) -> Vec<PathBuf> {
+    let (from_files, to_files) = (files(from), files(to));
+    let twin = |path: &Path| to.join(path.strip_prefix(from).unwrap());
+    from_files
+        .iter()
+        .filter(|(path, data)| !to_files.iter().any(|(other, there)| *other == twin(path) && there == data))
+        .map(|(path, _)| path.clone())
+        .collect()
+}
+
+struct Case<'a> {
+    lab: &'a Lab,
+    lie: Lie,
+    upload: bool,
+    tree: &'static str,
+    flags: &'a [&'a str],
+}
+
+impl Case<'_> {
+    /// Copies, and holds what came of it against what is expected.
+    fn check(&self, copy: impl FnOnce(&str, &str) -> Ran) {
+        let Self { lab, lie, upload, tree, flags } = *self;
+        let to = lab.path("to");
+        let _ = fs::remove_dir_all(&to);
+        fs::create_dir_all(&to).unwrap();
+        let (from, target) = (lab.arg(tree), lab.arg("to"));
+        let ran = match upload {
+            true => copy(&from, &format!("h:{target}")),
+            false => copy(&format!("h:{from}"), &target),
+        };
+        let wrong = wrong(&lab.path(tree), &to.join(tree));
+        let what = format!("{lie:?} {} {tree} {flags:?}", if upload { "up" } else { "down" });
+        let said = format!("{what}: status {}, wrong: {wrong:?}\n{}", ran.code, ran.err);
+        assert!(!ran.err.contains("panicked") && ran.code != 124, "{said}");
+        if ran.code != 0 {
+            assert!(!ran.err.trim().is_empty(), "no word: {said}");
+        }
+        let (up, down) = expected(lie);
+        let verified = flags.contains(&"--verify");
+        match if upload { up } else { down } {
+            Right => assert!(ran.code == 0 && wrong.is_empty(), "{said}"),
+            DataRight => {
+                assert!(wrong.is_empty(), "{said}");
+                assert_eq!(ran.code, i32::from(flags.contains(&"-p")), "{said}");
+            }
+            ToldByVerify if !verified => {}
+            RightOrTold | ToldByVerify => assert!(ran.code != 0 || wrong.is_empty(), "{said}"),
+        }
+    }
+}
+
+/// All trees in both directions with all flags, over pipes.
+fn over_pipes(lies: &[Lie]) {
+    let lab = Lab::new();
+    make_sources(&lab);
+    for &lie in lies {
+        let server = liar(&lab, &[lie]);
+        for flags in [
+            &[][..],
+            &["--verify"],
+            &["-p"],
+            &["--in-place"],
+            &["--in-place", "--verify"],
+            &["-p", "--verify"],
+        ] {
+            for tree in ["small", "big", "mixed"] {
+                for upload in [true, false] {
+                    let case = Case { lab: &lab, lie, upload, tree, flags };
+                    case.check(|from, to| {
+                        let args = [&["-r", "-D", &server][..], flags, &[from, to]].concat();
+                        lab.run(&our("lhscp"), &args)
+                    });
+                }
+            }
+        }
+    }
+}
+
+/// Covers: lhscp --verify; lhscp --in-place
+#[test]
+fn handles_that_are_given_twice_do_no_harm() {
+    over_pipes(&[Lie::ReusedHandles, Lie::OneHandle]);
+}
+
+#[test]
+fn odd_but_honest_servers_get_and_give_everything() {
+    over_pipes(&[Lie::OutOfOrder, Lie::DropsRequests, Lie::ShortReads, Lie::OddTimes]);
+}
+
+#[test]
+fn what_is_not_served_as_announced_is_told() {
+    over_pipes(&[Lie::LimitsNotKept, Lie::StaleSizes, Lie::EarlyEof, Lie::CutsWriteOnly]);
+}
+
+#[test]
+fn refusals_cost_what_was_refused_and_no_data() {
+    over_pipes(&[Lie::NoFsetstat, Lie::NoSetstat, Lie::NoRemove, Lie::NoRename]);
+}
+
+#[test]
+fn names_that_a_server_takes_for_one_are_told() {
+    over_pipes(&[Lie::FoldsCase]);
+    let lab = Lab::new();
+    fs::create_dir_all(lab.path("tree/sub")).unwrap();
+    let names = ["tree/sub/Readme", "tree/sub/README", "tree/sub/readme", "tree/other"];
+    names.iter().for_each(|name| lab.write(name, &format!("this is {name}\n")));
+    fs::create_dir_all(lab.path("folded")).unwrap();
+    fs::create_dir_all(lab.path("exact")).unwrap();
+    for (lies, folder, code, arrived) in [(&[Lie::FoldsCase][..], "folded", 1, 2), (&[], "exact", 0, 4)] {
+        for flags in [&[][..], &["--in-place"], &["--verify"]] {
+            let _ = fs::remove_dir_all(lab.path(folder).join("tree"));
+            let (from, to, server) = (lab.arg("tree"), format!("h:{}", lab.arg(folder)), liar(&lab, lies));
+            let args = [&["-r", "-D", &server][..], flags, &[&from, &to]].concat();
+            let ran = lab.run(&our("lhscp"), &args);
+            assert_eq!(ran.code, code, "{folder} {flags:?}: {}", ran.err);
+            assert_eq!(ran.err.matches("differs by case only").count(), 4 - arrived, "{}", ran.err);
+            assert_eq!(files(&lab.path(folder)).len(), arrived, "{folder} {flags:?}: {}", ran.err);
+        }
+    }
+}
+
+#[test]
+fn verify_finds_what_was_stored_wrong() {
+    over_pipes(&[Lie::ShortWrites, Lie::Zeroed, Lie::ZeroedUnseen, Lie::Truncated]);
+}
+
+#[test]
+fn verify_finds_swapped_contents_and_wrong_names() {
+    over_pipes(&[Lie::Swapped, Lie::WrongNames, Lie::MixedReads]);
+}
+
+/// Each of these is found for certain: a check that finds nothing would pass above.
+#[test]
+fn planted_lies_are_told_with_the_name_of_the_file() {
+    let lab = Lab::new();
+    make_sources(&lab);
+    for lie in [Lie::ShortWrites, Lie::Zeroed, Lie::ZeroedUnseen, Lie::Truncated, Lie::WrongNames] {
+        let server = liar(&lab, &[lie]);
+        for flags in [&["--verify"][..], &["--verify", "--in-place"]] {
+            let _ = fs::remove_dir_all(lab.path("to"));
+            fs::create_dir_all(lab.path("to")).unwrap();
+            let to = format!("h:{}", lab.arg("to"));
+            let from = lab.arg("big");
+            let args = [&["-r", "-D", &server][..], flags, &[&from, &to]].concat();
+            let ran = lab.run(&our("lhscp"), &args);
+            assert_eq!(ran.code, 1, "{lie:?} {flags:?}: {}", ran.err);
+            assert!(ran.err.contains("file0"), "{lie:?} {flags:?}: {}", ran.err);
+        }
+    }
+}
+
+/// Covers: lhscp -j
+#[test]
+fn several_channels_to_lying_servers_do_no_harm() {
+    let lab = Lab::new();
+    make_blob(&lab.path("small-one"), 3_000);
+    fs::create_dir_all(lab.path("large")).unwrap();
+    for (n, size) in [(0, 20_000_000), (1, 9_000_001), (2, 40_000)] {
+        make_blob(&lab.path("large").join(format!("file{n}")), size);
+    }
+    for lie in [
+        Lie::ReusedHandles,
+        Lie::OneHandle,
+        Lie::CutsWriteOnly,
+        Lie::OutOfOrder,
+        Lie::ShortReads,
+        Lie::ZeroedUnseen,
+    ] {
+        let server = Lhsshd::start(&lab, &format!("Subsystem sftp {}\n", liar(&lab, &[lie])));
+        for flags in [&["-j", "1"][..], &["-j", "2"], &["-j", "2", "--in-place"], &["-j", "3", "--verify"]] {
+            for upload in [true, false] {
+                let case = Case { lab: &lab, lie, upload, tree: "large", flags };
+                case.check(|from, to| {
+                    let mut args = lab.client_options();
+                    args.extend(["-r", "-P", &server.port_arg()].map(str::to_owned));
+                    args.extend(flags.iter().map(|&flag| flag.to_owned()));
+                    args.extend([from, to].map(|path| path.replace("h:", "127.0.0.1:")));
+                    lab.run(&our("lhscp"), &args)
+                });
+            }
+        }
+    }
+}
+
+/// Covers: sftp reput; sftp put; sftp get
+#[test]
+fn commands_of_lhsftp_are_right_with_lying_servers() {
+    let lab = Lab::new();
+    make_sources(&lab);
+    make_blob(&lab.path("whole"), 300_000);
+    let begin = fs::read(lab.path("whole")).unwrap();
+    for lie in [Lie::ReusedHandles, Lie::OneHandle, Lie::CutsWriteOnly, Lie::OutOfOrder] {
+        let _ = fs::remove_dir_all(lab.path("there"));
+        let _ = fs::remove_dir_all(lab.path("back"));
+        for folder in ["there", "back"] {
+            fs::create_dir_all(lab.path(folder)).unwrap();
+        }
+        fs::write(lab.path("there/whole"), &begin[..100_000]).unwrap();
+        lab.write(
+            "batch",
+            &format!(
+                "cd {there}\nput {here}/small/*\nput -r {here}/mixed\nreput {here}/whole\nlcd {back}\nget file*\nget -r mixed\n",
+                there = lab.arg("there"),
+                here = lab.dir().display(),
+                back = lab.arg("back"),
+            ),
+        );
+        let server = liar(&lab, &[lie]);
+        let ran = lab.run(&our("lhsftp"), &["-b", &lab.arg("batch"), "-D", &server]);
+        assert_eq!(ran.code, 0, "{lie:?}: {}", ran.err);
+        assert_eq!(wrong(&lab.path("small"), &lab.path("there")), Vec::<PathBuf>::new(), "{lie:?}");
+        assert_eq!(wrong(&lab.path("mixed"), &lab.path("back/mixed")), Vec::<PathBuf>::new(), "{lie:?}");
+        assert_eq!(wrong(&lab.path("small"), &lab.path("back")), Vec::<PathBuf>::new(), "{lie:?}");
+        assert!(fs::read(lab.path("there/whole")).unwrap() == begin, "{lie:?}");
+    }
+}
