@@ -150,9 +150,11 @@ fn over_sockets(plan: &Plan) -> Result<(), String> {
                             .map_or_else(|error| error.to_string(), |reaction| reaction.class())
                     };
                     let (mut our, mut their) = (react(ours.port), react(theirs.port));
-                    if our != their {
-                        // A busy machine may have been silent for too long.
-                        (our, their) = (react(ours.port), react(theirs.port));
+                    // A busy machine may have been silent for too long.
+                    for _ in 0..2 {
+                        if our != their {
+                            (our, their) = (react(ours.port), react(theirs.port));
+                        }
                     }
                     if plan.only.is_some() {
                         println!("{} ours={our} theirs={their}", sequence.text());
