@@ -209,6 +209,19 @@ fn libssh_copies_and_links() {
     site.check(site.lab.run(Path::new(&program), &site.words(&[], &[])), "libssh", SecondLink::Nowhere);
 }
 
+#[test]
+fn sshj_copies_and_links() {
+    let Some([java]) = peers("sshj", ["java"]) else { return };
+    let jars = fetched_peers().join("java");
+    if !jars.is_dir() {
+        return skip("sshj", "Maven's packages of sshj are not installed");
+    }
+    let site = Site::new("");
+    let class_path = format!("{}/*", jars.display());
+    let words = site.words(&["-cp", &class_path, &peer_script("SshjClient.java")], &[]);
+    site.check(site.lab.run(&java, &words), "sshj", SecondLink::Up);
+}
+
 /// A repository each over a client of SSH, theirs and ours: what goes in comes out.
 #[test]
 fn backups_of_restic_borg_and_unison_come_back() {

@@ -11,13 +11,27 @@ use lh_interop::{
 
 const PYTHON: &str = "/usr/bin/python3";
 
-/// What a server is known not to do.
-#[derive(Debug, Clone, Copy, Default)]
-struct Lacks {
-    /// It refuses to change attributes, or keeps none.
-    attributes: bool,
-    /// It refuses to make symbolic links.
-    links: bool,
+/// What a server makes of the target of a symbolic link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Targets {
+    /// Stores it as it came.
+    Kept,
+    /// Makes it absolute, from the directory that the server is in.
+    MadeAbsolute,
+}
+
+impl Targets {
+    /// Whether `link` leads where it was to lead.
+    fn check(self, link: &Path, asked: &str) {
+        let made = fs::read_link(link).unwrap_or_else(|error| panic!("{}: {error}", link.display()));
+        match self {
+            Self::Kept => assert_eq!(made, Path::new(asked), "{}", link.display()),
+            Self::MadeAbsolute => {
+                let end = asked.trim_start_matches("../").trim_start_matches('/');
+                assert!(made.is_absolute() && made.ends_with(end), "{}: {}", link.display(), made.display());
+            }
+        }
+    }
 }
 
 /// A server and a directory that it may write to.
@@ -73,25 +87,22 @@ impl<'a> Site<'a> {
     }
 
     /// Copies of all kinds in both directions, by both programs.
-    fn exercise(&self, lacks: Lacks) {
+    fn exercise(&self, targets: Targets) {
         let (lab, dir) = (self.lab, &self.dir);
         make_blob(&lab.path("blob"), 8 << 20);
         make_small(&lab.path("small"));
-        let keep: &[&str] = if lacks.attributes { &["-r"] } else { &["-rp"] };
 
         self.scp(&[], &lab.arg("blob"), &self.far("up")).ok("lhscp up");
         assert_same_file(&lab.path("blob"), &dir.join("up"));
         self.scp(&[], &self.far("up"), &lab.arg("down")).ok("lhscp down");
         assert_same_file(&lab.path("blob"), &lab.path("down"));
-        self.scp(keep, &lab.arg("small"), &self.far("small")).ok("lhscp -r up");
+        self.scp(&["-rp"], &lab.arg("small"), &self.far("small")).ok("lhscp -r up");
         assert_same_tree(&lab.path("small"), &dir.join("small"));
-        self.scp(keep, &self.far("small"), &lab.arg("small.down")).ok("lhscp -r down");
+        self.scp(&["-rp"], &self.far("small"), &lab.arg("small.down")).ok("lhscp -r down");
         assert_same_tree(&lab.path("small"), &lab.path("small.down"));
-        if !lacks.attributes {
-            for tree in [dir.join("small"), lab.path("small.down")] {
-                let meta = fs::metadata(tree.join("file 7")).unwrap();
-                assert_eq!((meta.mtime(), meta.mode() & 0o777), (1_600_000_007, 0o640), "{}", tree.display());
-            }
+        for tree in [dir.join("small"), lab.path("small.down")] {
+            let meta = fs::metadata(tree.join("file 7")).unwrap();
+            assert_eq!((meta.mtime(), meta.mode() & 0o777), (1_600_000_007, 0o640), "{}", tree.display());
         }
         // Over what is there, which is longer.
         make_blob(&lab.path("short"), 100_001);
@@ -99,13 +110,12 @@ impl<'a> Site<'a> {
         assert_same_file(&lab.path("short"), &dir.join("up"));
 
         let (here, there) = (lab.dir().display(), dir.display());
-        let flag = if lacks.attributes { "" } else { "-p" };
         let commands = format!(
             "mkdir {there}/d\n\
-             put {flag} {here}/blob {there}/d/blob\n\
-             get {flag} {there}/d/blob {here}/blob.sftp\n\
-             put -R {flag} {here}/small {there}/d/small\n\
-             get -R {flag} {there}/d/small {here}/small.sftp\n\
+             put -p {here}/blob {there}/d/blob\n\
+             get -p {there}/d/blob {here}/blob.sftp\n\
+             put -R -p {here}/small {there}/d/small\n\
+             get -R -p {there}/d/small {here}/small.sftp\n\
              rename {there}/d/blob {there}/d/renamed\n\
              put {here}/short {there}/d/gone\n\
              rm {there}/d/gone\n\
@@ -120,14 +130,12 @@ impl<'a> Site<'a> {
         let listed = |name: &str| text.lines().any(|line| !line.starts_with("sftp>") && line.contains(name));
         assert!(listed("renamed") && listed("small") && !listed("gone"), "{text}");
         assert_eq!(part_files(dir), Vec::<PathBuf>::new(), "left over");
-        if !lacks.links {
-            self.make_links();
-            self.copy_links();
-        }
+        self.make_links(targets);
+        self.copy_links(targets);
     }
 
     /// Links by `lhsftp`, to what is there and to nothing.
-    fn make_links(&self) {
+    fn make_links(&self, targets: Targets) {
         let dir = &self.dir;
         fs::create_dir_all(dir.join("links")).unwrap();
         fs::set_permissions(dir.join("links"), fs::Permissions::from_mode(0o777)).unwrap();
@@ -140,19 +148,18 @@ impl<'a> Site<'a> {
              ls -l\n"
         );
         self.sftp(&commands).ok("lhsftp ln -s");
-        let to = |name: &str| fs::read_link(dir.join("links").join(name)).unwrap_or_default();
-        assert_eq!(to("absolute"), dir.join("up"));
-        assert_eq!(to("dangling"), Path::new("nowhere"));
-        assert_eq!(to("relative"), Path::new("../up"));
+        targets.check(&dir.join("links/absolute"), dir.join("up").to_str().unwrap());
+        targets.check(&dir.join("links/dangling"), "nowhere");
+        targets.check(&dir.join("links/relative"), "../up");
         assert_eq!(fs::read_dir(dir.join("links")).unwrap().count(), 3);
     }
 
     /// A tree with a link in it, by `lhscp`.
-    fn copy_links(&self) {
+    fn copy_links(&self, targets: Targets) {
         let (lab, dir) = (self.lab, &self.dir);
         std::os::unix::fs::symlink("file 1", lab.path("small/link to a file")).unwrap();
         self.scp(&["-r", "--links"], &lab.arg("small"), &self.far("with links")).ok("lhscp with links");
-        assert_eq!(fs::read_link(dir.join("with links/link to a file")).unwrap(), Path::new("file 1"));
+        targets.check(&dir.join("with links/link to a file"), "file 1");
         fs::remove_file(lab.path("small/link to a file")).unwrap();
     }
 }
@@ -195,7 +202,7 @@ fn erlang_server_gets_and_gives_what_was_meant() {
     let Some([escript]) = peers("erlang_server", ["escript"]) else { return };
     let lab = Lab::new();
     let server = ForeignServer::start(&lab, &escript, &[peer_script("erlang_server.escript"), lab.arg("")]);
-    Site::new(&lab, server.port).exercise(Lacks::default());
+    Site::new(&lab, server.port).exercise(Targets::MadeAbsolute);
 }
 
 #[test]
@@ -208,7 +215,7 @@ fn node_ssh2_server_gets_and_gives_what_was_meant() {
     let lab = Lab::new();
     let words = [peer_script("node_server.js"), lab.arg(""), modules.to_string_lossy().into_owned()];
     let server = ForeignServer::start(&lab, &node, &words);
-    Site::new(&lab, server.port).exercise(Lacks::default());
+    Site::new(&lab, server.port).exercise(Targets::Kept);
 }
 
 /// Its FSETSTAT is answered with an error: it changes attributes by path alone.
@@ -220,7 +227,7 @@ fn twisted_server_gets_and_gives_what_was_meant() {
     }
     let words = ["-W", "ignore", &peer_script("twisted_server.py"), &lab.arg("")];
     let server = ForeignServer::start(&lab, Path::new(PYTHON), &words);
-    Site::new(&lab, server.port).exercise(Lacks::default());
+    Site::new(&lab, server.port).exercise(Targets::MadeAbsolute);
 }
 
 #[test]
@@ -231,7 +238,7 @@ fn asyncssh_server_gets_and_gives_what_was_meant() {
     }
     let words = ["-W", "ignore", &peer_script("asyncssh_server.py"), &lab.arg("")];
     let server = ForeignServer::start(&lab, Path::new(PYTHON), &words);
-    Site::new(&lab, server.port).exercise(Lacks::default());
+    Site::new(&lab, server.port).exercise(Targets::Kept);
 }
 
 #[test]
@@ -250,7 +257,21 @@ fn gliderlabs_server_gets_and_gives_what_was_meant() {
     ))
     .ok("go build");
     let server = ForeignServer::start(&lab, &lab.path("goserver"), &[lab.arg("")]);
-    Site::new(&lab, server.port).exercise(Lacks::default());
+    Site::new(&lab, server.port).exercise(Targets::Kept);
+}
+
+#[test]
+fn apache_mina_gets_and_gives_what_was_meant() {
+    let Some([java]) = peers("apache_mina_server", ["java"]) else { return };
+    let jars = fetched_peers().join("java");
+    if !jars.is_dir() {
+        return skip("apache_mina_server", "Maven's packages of Apache MINA are not installed");
+    }
+    let lab = Lab::new();
+    let words =
+        ["-cp".to_owned(), format!("{}/*", jars.display()), peer_script("MinaServer.java"), lab.arg("")];
+    let server = ForeignServer::start(&lab, &java, &words);
+    Site::new(&lab, server.port).exercise(Targets::Kept);
 }
 
 #[test]
@@ -281,7 +302,7 @@ fn proftpd_gets_and_gives_what_was_meant() {
     );
     lab.write("proftpd.conf", &text);
     let server = Inetd::start(&lab, &proftpd, &["-n".into(), "-c".into(), lab.arg("proftpd.conf")]);
-    Site::of_user(&lab, server.port, user).exercise(Lacks::default());
+    Site::of_user(&lab, server.port, user).exercise(Targets::Kept);
 }
 
 #[test]
@@ -312,7 +333,7 @@ fn tinysshd_gets_and_gives_what_was_meant() {
     let options = ["-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null"];
     let site =
         Site { options: options.map(str::to_owned).to_vec(), ..Site::of_user(&lab, server.port, user) };
-    site.exercise(Lacks::default());
+    site.exercise(Targets::Kept);
 }
 
 /// Over a program of the user's choice `lhsftp` sees no identification: it looks at the links that it has made.
@@ -329,5 +350,5 @@ fn links_on_a_server_without_a_name_are_put_right() {
     let options = ["-S".to_owned(), our("lhssh").to_string_lossy().into_owned()];
     let site = Site { options: options.to_vec(), ..Site::new(&lab, server.port) };
     make_blob(&lab.path("far/up"), 1000);
-    site.make_links();
+    site.make_links(Targets::Kept);
 }

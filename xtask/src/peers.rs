@@ -1,8 +1,8 @@
-//! The programs of other people that the tests talk to: Debian's packages, and npm's where Debian has none.
+//! The programs of other people that the tests talk to: Debian's packages, and npm's and Maven's where Debian has none.
 
 use std::process::Command;
 
-use crate::{Outcome, call, target_dir};
+use crate::{Outcome, call, root, target_dir};
 
 /// Shows that what programs need to be built with Kerberos is there.
 pub(crate) const KERBEROS_HEADER: &str = "/usr/include/gssapi/gssapi_krb5.h";
@@ -63,8 +63,13 @@ const PACKAGES: &[(&str, &str)] = &[
 ];
 
 /// Programs of which any version does, wherever it is, and the package.
-const ANY: &[(&str, &str)] =
-    &[("go", "golang-go"), ("node", "nodejs"), ("npm", "npm"), ("javac", "default-jdk-headless")];
+const ANY: &[(&str, &str)] = &[
+    ("go", "golang-go"),
+    ("node", "nodejs"),
+    ("npm", "npm"),
+    ("javac", "default-jdk-headless"),
+    ("mvn", "maven"),
+];
 
 /// Packages of npm's, and the version that the tests were written with.
 const NPM: &[(&str, &str)] = &[("ssh2", "1.17.0")];
@@ -87,7 +92,30 @@ pub(crate) fn install() -> Outcome {
     if lh_interop::find("npm").is_some() {
         install_from_npm()?;
     }
+    if lh_interop::find("mvn").is_some() {
+        install_from_maven()?;
+    }
     debian
+}
+
+/// Maven's packages, with all that they need, go below cargo's target directory.
+fn install_from_maven() -> Outcome {
+    let into = target_dir().join("peers/java");
+    let pom = root().join("interop/peers/java/pom.xml");
+    let wanted = std::fs::read_to_string(&pom).map_err(|error| format!("{}: {error}", pom.display()))?;
+    let stamp = into.join("pom.xml");
+    if std::fs::read_to_string(&stamp).is_ok_and(|installed| installed == wanted) {
+        return Ok(());
+    }
+    println!("peers: installing Maven's packages of interop/peers/java/pom.xml");
+    let _ = std::fs::remove_dir_all(&into);
+    call(
+        Command::new("mvn")
+            .args(["-q", "-B", "dependency:copy-dependencies", "-f"])
+            .arg(&pom)
+            .arg(format!("-DoutputDirectory={}", into.display())),
+    )?;
+    std::fs::write(&stamp, wanted).map_err(|error| format!("{}: {error}", stamp.display()))
 }
 
 /// npm's packages go below cargo's target directory, which takes no rights.
