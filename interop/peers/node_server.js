@@ -1,9 +1,9 @@
-// SFTP by Node's ssh2 for any key, paths as they are. Arguments: folder of the lab, folder of the npm packages. Prints its
-// port, ends with stdin.
+// SFTP by Node's ssh2 for any key, paths as they are. Arguments: folder of the lab, folder of the npm packages, and perhaps
+// `unordered`: requests do not wait for each other, and writing takes longest. Prints its port, ends with stdin.
 'use strict';
 const fs = require('fs');
 const path = require('path');
-const [lab, modules] = process.argv.slice(2);
+const [lab, modules, order] = process.argv.slice(2);
 const { Server, utils } = require(path.join(modules, 'ssh2'));
 const { STATUS_CODE, OPEN_MODE } = utils.sftp;
 
@@ -41,6 +41,7 @@ function serve(sftp) {
   const inOrder = (id, name, act) => {
     const file = of(name);
     if (!file) return sftp.status(id, STATUS_CODE.FAILURE);
+    if (order === 'unordered') return act(file, () => {});
     file.last = (file.last ?? Promise.resolve()).then(() => new Promise((done) => act(file, done)));
   };
   sftp.on('OPEN', (id, name, flags, attrs) => {
@@ -62,11 +63,13 @@ function serve(sftp) {
   });
   sftp.on('WRITE', (id, name, offset, data) => {
     const copy = Buffer.from(data);
-    inOrder(id, name, (file, done) => fs.write(file.fd, copy, 0, copy.length, offset, (error, count) => {
+    const write = (file, done) => fs.write(file.fd, copy, 0, copy.length, offset, (error, count) => {
       done();
       if (error) return fail(id, error);
       sftp.status(id, count === copy.length ? STATUS_CODE.OK : STATUS_CODE.FAILURE);
-    }));
+    });
+    const late = (file, done) => setTimeout(() => write(file, done), 20);
+    inOrder(id, name, order === 'unordered' ? late : write);
   });
   sftp.on('CLOSE', (id, name) => {
     inOrder(id, name, (file, done) => {

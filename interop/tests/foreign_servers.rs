@@ -218,6 +218,29 @@ fn node_ssh2_server_gets_and_gives_what_was_meant() {
     Site::new(&lab, server.port).exercise(Targets::Kept);
 }
 
+/// Servers that carry out requests side by side: what is to be closed must have been written before.
+#[test]
+fn node_server_without_order_gets_whole_files() {
+    let Some([node]) = peers("node_without_order", ["node"]) else { return };
+    let modules = fetched_peers().join("node_modules");
+    if !modules.join("ssh2").is_dir() {
+        return skip("node_without_order", "npm's ssh2 is not installed");
+    }
+    let lab = Lab::new();
+    let modules = modules.to_string_lossy().into_owned();
+    let words = [peer_script("node_server.js"), lab.arg(""), modules, "unordered".to_owned()];
+    let server = ForeignServer::start(&lab, &node, &words);
+    fs::create_dir(lab.path("tree")).unwrap();
+    for n in 0..40 {
+        make_blob(&lab.path("tree").join(n.to_string()), n * 997);
+    }
+    let mut args = lab.client_options();
+    let target = format!("127.0.0.1:{}", lab.arg("there"));
+    args.extend(["-P".to_owned(), server.port.to_string(), "-r".to_owned(), lab.arg("tree"), target]);
+    lab.run(&our("lhscp"), &args).ok("lhscp");
+    assert_same_tree(&lab.path("tree"), &lab.path("there"));
+}
+
 /// Its FSETSTAT is answered with an error: it changes attributes by path alone.
 #[test]
 fn twisted_server_gets_and_gives_what_was_meant() {

@@ -12,11 +12,12 @@ use super::super::file::{File, FileStep, Phase};
 use super::super::{Engine, Side, Token};
 
 impl Engine {
-    /// Whether times are to be set by a server that might set them before it has written what came before: Go's `pkg/sftp`
-    /// writes with several workers, and only CLOSE waits for them. Servers that tell their limits take one request after the other.
+    /// Whether the target's server might close a file, or set its times, before it has written what came before: Go's `pkg/sftp`
+    /// writes with several workers, and servers on Node's ssh2 carry requests out side by side. Servers that tell their limits
+    /// take one request after the other.
     pub(super) fn waits_for_writes(&self) -> bool {
         let told = |remote: &Remote| remote.session().limits().max_packet > 0;
-        self.options.preserve && self.target.as_ref().is_some_and(|remote| !told(remote))
+        self.target.as_ref().is_some_and(|remote| !told(remote))
     }
 
     /// Sets what is to be set on the target and closes both ends.
