@@ -1,12 +1,13 @@
-//! Public keys in formats of other programs, RFC 4716, PKCS#8 and PEM: export (`-e`) and import (`-i`).
+//! Keys in formats of other programs: public ones in RFC 4716, PKCS#8 and PEM, exported (`-e`) and imported (`-i`), and private ones of
+//! SSH2, imported.
 
-use lh_crypto::PublicKey;
+use lh_crypto::{PemFormat, PrivateKey, PublicKey, SSH2_PRIVATE_BEGIN};
 
 use crate::arguments::{Arguments, Format};
 use crate::change::public_of;
 use crate::files::read_limited;
 use crate::generate::key_file;
-use crate::talk::{Outcome, fatal, print, program, reason, shown, unsupported, user_at_host};
+use crate::talk::{Outcome, fatal, print, program, reason, shown, user_at_host};
 
 const BEGIN: &str = "---- BEGIN SSH2 PUBLIC KEY ----";
 const END: &str = "---- END SSH2 PUBLIC KEY ----";
@@ -44,8 +45,12 @@ pub(crate) fn import(arguments: &Arguments) -> Outcome {
     let text = String::from_utf8_lossy(&bytes);
     let key = match arguments.format {
         None | Some(Format::Rfc4716) => {
-            if text.contains("BEGIN SSH2 ENCRYPTED PRIVATE KEY") {
-                return Err(unsupported("importing private keys of this format is"));
+            if text.contains(SSH2_PRIVATE_BEGIN) {
+                let key = PrivateKey::from_ssh2(&text)
+                    .map_err(|why| fatal(format!("do_convert_from_ssh2: {}: {why}", shown(&path))))?;
+                // As ssh-keygen does: a private key comes out as one, without a passphrase.
+                let pem = key.to_pem(PemFormat::Traditional, None).map_err(|why| fatal(why.to_string()))?;
+                return print(pem.as_str());
             }
             from_rfc4716(&text).ok_or_else(|| fatal("do_convert_from_ssh2: parse key: invalid format"))?
         }
@@ -100,7 +105,7 @@ fn from_rfc4716(text: &str) -> Option<PublicKey> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lh_crypto::{KeyType, PrivateKey};
+    use lh_crypto::KeyType;
     use proptest::prelude::*;
 
     #[test]

@@ -34,8 +34,8 @@ pub use key::Attested;
 pub use key::algorithms as key_algorithms;
 pub use key::{
     Certificate, CertificateError, CertificateFields, CertificateKind, Encryption, FingerprintHash, KeyType,
-    Krl, KrlCertificates, KrlContents, KrlError, PemFormat, PrivateKey, PublicKey, SshSignature,
-    SshSignatureError, bcrypt_kdf, signed_data,
+    Krl, KrlCertificates, KrlContents, KrlError, PemFormat, PrivateKey, PublicKey, SSH2_PRIVATE_BEGIN,
+    SshSignature, SshSignatureError, bcrypt_kdf, signed_data,
 };
 pub use mac::Mac;
 pub use packet::{Direction, KeyLimits, PacketIndex, PacketKey};

@@ -22,6 +22,7 @@ mod public;
 mod rsa;
 mod security_key;
 mod signature;
+mod ssh2_format;
 mod sshsig;
 
 pub use certificate::{Certificate, CertificateError, CertificateKind};
@@ -32,6 +33,7 @@ pub use openssh_format::Encryption;
 pub use pem_write::PemFormat;
 pub use private::{KeyType, PrivateKey};
 pub use public::PublicKey;
+pub use ssh2_format::SSH2_PRIVATE_BEGIN;
 pub use sshsig::{SshSignature, SshSignatureError, signed_data};
 
 /// bcrypt_pbkdf (OpenSSH's key files, the lock of its agent): `len` bytes from a passphrase, slow on purpose. `None` for an empty

@@ -361,7 +361,7 @@ impl PrivateKey {
         Self::assemble(&blob, Secret::Ecdsa { curve, scalar, pair })
     }
 
-    fn from_rsa(key: RsaKey) -> Result<Self, KeyFileError> {
+    pub(super) fn from_rsa(key: RsaKey) -> Result<Self, KeyFileError> {
         let mut blob = Vec::new();
         blob.put_string(SSH_RSA.as_bytes());
         blob.put_mpint(&key.numbers.e);
