@@ -117,3 +117,33 @@ fn a_small_file_with_a_hole_arrives_at_a_stock_server() {
         }
     }
 }
+
+/// A server without SFTP stays without it: no further attempts, and the way that works is named.
+///
+/// Covers: scp -O
+#[test]
+fn a_server_without_sftp_ends_the_copy_at_once() {
+    let lab = Lab::new();
+    lab.write("file", "content");
+    let target = format!("127.0.0.1:{}", lab.arg("there"));
+    // The comment keeps the lab from adding a line of its own.
+    for config in ["# Subsystem sftp is not here", "Subsystem sftp /nonexistent/program"] {
+        let server = Lhsshd::start(&lab, config);
+        let copy = |flag: &[&str]| {
+            let mut words = lab.client_options();
+            words.extend(["-P".to_owned(), server.port.to_string()]);
+            words.extend(flag.iter().map(|&word| word.to_owned()));
+            words.extend([lab.arg("file"), target.clone()]);
+            lab.run(&our("lhscp"), &words)
+        };
+        let ran = copy(&[]);
+        assert_eq!(ran.code, 255, "{config}: {}", ran.err);
+        assert!(ran.err.contains("Connection closed") && ran.err.contains("-O copies by"), "{}", ran.err);
+        assert!(!ran.err.contains("connecting again"), "{config}: {}", ran.err);
+        let refused = ran.err.contains("subsystem request failed on channel 0");
+        assert_eq!(refused, config.contains("not here"), "{}", ran.err);
+        copy(&["-O"]).ok(config);
+        assert_eq!(lab.read("there"), "content");
+        std::fs::remove_file(lab.path("there")).unwrap();
+    }
+}

@@ -176,6 +176,8 @@ fn one_remote(
         return NO_CONNECTION;
     }
     let mut first = true;
+    // A server that never spoke SFTP will not do so at the next attempt: only what has begun is taken up again.
+    let mut has_begun = false;
     let mut attempts = Attempts::new(arguments.retries);
     let start = limits::Start::now();
     loop {
@@ -205,6 +207,13 @@ fn one_remote(
                 // Before the signals are let go: a connection that is no good may still listen to them.
                 *kept = good.then(|| (host.clone(), client));
                 caught.end(&job);
+                has_begun |= job.has_begun(side);
+                if !has_begun && !job.is_stopped() {
+                    say(&format!(
+                        "no SFTP server answered on {}; where it has none, -O copies by scp's old protocol",
+                        lh_client::sanitise(&host.name)
+                    ));
+                }
                 if good {
                     return exit_status(job.summary());
                 }
@@ -217,6 +226,7 @@ fn one_remote(
             return INTERRUPTED;
         }
         let again = summary.lost
+            && has_begun
             && arguments.resume
             && arguments.options.atomic
             && attempts.again(&summary, arguments.json);

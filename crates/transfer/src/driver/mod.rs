@@ -268,6 +268,11 @@ impl Job {
         self.lock().stopped
     }
 
+    /// True when the SFTP server of `side` has answered at all. One that never did is not there, and will not be there the next time.
+    pub fn has_begun(&self, side: Side) -> bool {
+        self.lock().engine.has_begun(side)
+    }
+
     /// True when nothing is left to do.
     pub fn is_finished(&self) -> bool {
         self.lock().engine.is_finished()

@@ -312,6 +312,11 @@ impl Engine {
         }
     }
 
+    /// True when the SFTP server of `side` has sent its version.
+    pub fn has_begun(&mut self, side: Side) -> bool {
+        self.remote(side).is_some_and(|remote| remote.ready())
+    }
+
     /// Bytes came on the channel of `side`.
     pub fn received(&mut self, side: Side, data: Bytes, now: Instant) {
         self.now = now;
