@@ -43,6 +43,18 @@ fn trees_are_copied_as_far_as_they_are_wanted() {
         assert!(!lab.path("there/build").exists(), "{flags:?}");
         fs::remove_dir_all(lab.path("there")).unwrap();
     }
+    // What is named and not there is an error, in both directions; the rest is copied.
+    lab.write("list", "# a comment\nsrc/a.c\nsrc/gone.c\nno folder/file\n");
+    let back = format!("127.0.0.1:{}", lab.arg("tree"));
+    for words in [["tree", &there], [&back, "there"]] {
+        let ran = scp(&lab, server.port, &[&["-rq", "--manifest", "list"][..], &words].concat());
+        assert_eq!(ran.code, 1, "{}", ran.err);
+        let missing: Vec<&str> = ran.err.lines().filter(|line| line.contains("manifest")).collect();
+        let says = |path: &str| format!("lhscp: {path}: named in the manifest, not found");
+        assert_eq!(missing, [says("no folder/file"), says("src/gone.c")]);
+        assert!(lab.path("there/src/a.c").exists());
+        fs::remove_dir_all(lab.path("there")).unwrap();
+    }
     let ran = scp(&lab, server.port, &["--manifest", "missing", "tree", &there]);
     assert_eq!(ran.code, 1);
     assert!(ran.err.contains("--manifest missing: No such file"), "{}", ran.err);

@@ -126,6 +126,12 @@ impl Manifest {
         self.files.is_empty()
     }
 
+    /// The paths it names.
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &[u8]> {
+        // An empty path is the tree itself, which is there or has failed already.
+        self.files.iter().map(Vec::as_slice).filter(|path| !path.is_empty())
+    }
+
     fn wants(&self, path: &[u8], folder: bool) -> bool {
         if self.files.contains(path) || (folder && self.folders.contains(path)) {
             return true;
@@ -181,6 +187,21 @@ impl Shard {
 }
 
 impl Selection {
+    /// The paths of the manifest that a copy of the whole tree must meet: without those that a rule leaves out, by their name or
+    /// with a folder, and those of other shards.
+    pub(crate) fn expected(&self) -> HashSet<Vec<u8>> {
+        let paths = self.manifest.iter().flat_map(Manifest::paths);
+        let ruled_out = |path: &[u8], folder: bool| {
+            self.rules.iter().find(|rule| rule.matches(path, folder)).is_some_and(|rule| !rule.include)
+        };
+        let in_reach = |path: &&[u8]| {
+            let ends = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
+            let hidden = ends.into_iter().any(|at| ruled_out(path.get(..at).unwrap_or_default(), true));
+            !hidden && !ruled_out(path, false) && self.shard.is_none_or(|shard| shard.has(path))
+        };
+        paths.filter(in_reach).map(<[u8]>::to_vec).collect()
+    }
+
     /// Whether something is copied, or entered, by its path from the top of the tree. Folders belong to all shards.
     pub(crate) fn wants(&self, path: &[u8], folder: bool) -> bool {
         let ruled = self.rules.iter().find(|rule| rule.matches(path, folder)).is_none_or(|rule| rule.include);
@@ -218,6 +239,22 @@ mod tests {
         ] {
             assert_eq!(wanted(&rules, path, folder), expected, "{path}");
         }
+    }
+
+    #[test]
+    fn what_rules_and_shards_leave_out_is_not_expected() {
+        let manifest = Some(Manifest::parse(b"a/b\na/c.o\nout/d\n./\n#x\n./#y\n"));
+        let rules = vec![Rule::new(false, b"*.o"), Rule::new(false, b"out/")];
+        let expected = |shard| {
+            let select = Selection { rules: rules.clone(), manifest: manifest.clone(), shard };
+            let mut paths: Vec<_> =
+                select.expected().into_iter().map(|path| String::from_utf8(path).unwrap()).collect();
+            paths.sort();
+            paths
+        };
+        assert_eq!(expected(None), ["#y", "a/b"]);
+        let shards = (0..3).flat_map(|number| expected(Some(Shard { number, of: 3 })));
+        assert_eq!(shards.count(), 2, "each shard expects its own");
     }
 
     #[test]

@@ -96,7 +96,7 @@ pub static SCP: Program = Program {
             "manifest",
             "file",
             Works,
-            "Copy of trees only what this list names: a path from the top of the tree a line, or with NULs.",
+            "Copy of trees only what this list names: a path from the top of the tree a line, or with a NUL behind each. A directory stands for everything in it. Lines that begin with # are comments (./#name names such a file). A path that is not found is an error.",
         ),
         Flag::long_with(
             "shard",

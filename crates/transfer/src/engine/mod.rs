@@ -45,7 +45,7 @@ mod same_handle;
 mod short;
 mod write;
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -56,7 +56,7 @@ use crate::journal::Journal;
 use crate::limiter::Limiter;
 use crate::remote::Remote;
 use crate::table::{Key, Table};
-use crate::{Direction, Event, Options, Plan, Summary, Waits, local};
+use crate::{Direction, Event, Options, Plan, Summary, Waits, display_name, local};
 
 pub(crate) use connections::LOOK;
 pub use connections::Load;
@@ -190,6 +190,8 @@ pub struct Engine {
     losses: usize,
     /// The user has had enough: what fails from now on goes without a word.
     cancelled: bool,
+    /// Paths of the manifest that no listing has had yet.
+    expected: HashSet<Vec<u8>>,
     now: Instant,
 }
 
@@ -274,6 +276,7 @@ impl Engine {
                 .and_then(|path| Journal::open(path, plan.direction != Direction::Download)),
             losses: 0,
             cancelled: false,
+            expected: options.select.expected(),
             now,
             plan,
             options,
@@ -435,7 +438,22 @@ impl Engine {
 
     /// What has happened since the last call; call until `None`.
     pub fn poll_event(&mut self) -> Option<Event> {
+        if self.events.is_empty() && !self.expected.is_empty() && self.is_finished() {
+            self.tell_expected();
+        }
         self.events.pop_front()
+    }
+
+    /// Says which paths of the manifest are not in any tree. Of a copy that did not see all of them nothing is known.
+    fn tell_expected(&mut self) {
+        let mut missing: Vec<Vec<u8>> = std::mem::take(&mut self.expected).into_iter().collect();
+        if self.summary.lost || self.cancelled {
+            return;
+        }
+        missing.sort_unstable();
+        for path in missing {
+            self.fail(format!("{}: named in the manifest, not found", display_name(&path)));
+        }
     }
 
     /// True when nothing is left to do: every file is closed or has failed. The answers to CLOSEs of source files

@@ -132,6 +132,9 @@ impl Engine {
                 suspects.push(entry.name);
             } else {
                 let path = if chosen { join(&dir.relative, &entry.name) } else { Vec::new() };
+                if chosen {
+                    self.expected.remove(&path);
+                }
                 if chosen && !self.options.select.wants(&path, entry.info.kind == Kind::Dir) {
                     continue;
                 }
