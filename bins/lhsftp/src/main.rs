@@ -86,7 +86,7 @@ fn run(arguments: Arguments) -> u8 {
     let (remote, name) = match connected {
         Ok(connected) => connected,
         Err(text) => {
-            say_lost(&text, arguments.settings.quiet);
+            say(&text);
             return NO_CONNECTION;
         }
     };

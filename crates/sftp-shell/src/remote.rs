@@ -579,7 +579,7 @@ mod tests {
     fn a_listing_that_never_ends_is_bounded() {
         for ours in [true, false] {
             let (outcome, count) = listed(ours, 100, 50_000);
-            let text = "Listing too large (more than 49KB of names)";
+            let text = "Listing too large (more than 50kB of names)";
             assert_eq!(outcome.map_err(|fault| fault.text()), Err(text.to_owned()));
             assert!((8_000..10_100).contains(&count), "{count}");
         }

@@ -75,8 +75,13 @@ impl Known {
         }
     }
 
-    /// What a client with this identification (`SSH-2.0-…`) sends to a Longhaul server.
+    /// What a client with this identification (`SSH-2.0-…`) sends to a Longhaul server. A client that is not named at all talks to
+    /// `lhsftp-server` through another program's `sshd`, mostly OpenSSH's, and keeps to that one's order: guessing by the files there
+    /// are would make a link where `ln -s missing existing` has to fail.
     pub fn of_client(identification: Option<&str>) -> Self {
+        if identification.is_none() {
+            return Self::Always(LinkOrder::TargetFirst);
+        }
         row(identification).and_then(|row| row.sends).unwrap_or(Self::UNKNOWN)
     }
 
@@ -220,14 +225,10 @@ mod tests {
 
     #[test]
     fn odd_identifications_are_unknown() {
-        for odd in [
-            None,
-            Some(""),
-            Some("SSH-2.0"),
-            Some("SSH-2.0-"),
-            Some("OpenSSH_9.2"),
-            Some("SSH-2.0-xOpenSSH_"),
-        ] {
+        assert_eq!(Known::of_client(None), Known::Always(LinkOrder::TargetFirst));
+        for odd in
+            [Some(""), Some("SSH-2.0"), Some("SSH-2.0-"), Some("OpenSSH_9.2"), Some("SSH-2.0-xOpenSSH_")]
+        {
             assert_eq!(Known::of_client(odd), Known::UNKNOWN, "{odd:?}");
             assert_eq!(Known::of_server(odd), Known::UNKNOWN, "{odd:?}");
         }

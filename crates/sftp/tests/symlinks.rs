@@ -11,7 +11,7 @@ use lh_sftp::{LocalFs, PacketType, ReplyWriter, Session, StatusCode, extension};
 use lh_wire::Writer;
 use support::Peer;
 
-const UNKNOWN: Option<&str> = None;
+const UNKNOWN: Option<&str> = Some("SSH-2.0-Unheard_1");
 const OPENSSH: Option<&str> = Some("SSH-2.0-OpenSSH_9.2p1 Debian-2");
 const NODE: Option<&str> = Some("SSH-2.0-ssh2js1.17.0");
 const PHPSECLIB: Option<&str> = Some("SSH-2.0-phpseclib_3.0 (openssl, gmp)");
@@ -100,7 +100,9 @@ fn existing_files_tell_the_order_of_unknown_clients() {
 #[test]
 fn a_known_client_is_taken_at_its_word() {
     // `ln -s missing existing` fails, whatever might be made of it the other way round.
-    for (client, order) in [(OPENSSH, LinkOrder::TargetFirst), (NODE, LinkOrder::LinkFirst)] {
+    for (client, order) in
+        [(OPENSSH, LinkOrder::TargetFirst), (NODE, LinkOrder::LinkFirst), (None, LinkOrder::TargetFirst)]
+    {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("existing"), b"").unwrap();
         let mut peer = peer(dir.path(), client);
