@@ -55,7 +55,7 @@ fn start() -> u8 {
     if tells_programs {
         show::print(&events::start(&record));
     }
-    let status = copy(&parsed, &mut record);
+    let status = run_command(&parsed, &mut record);
     if tells_programs {
         show::print(&events::end(&record, status));
     }
@@ -63,7 +63,7 @@ fn start() -> u8 {
 }
 
 /// Does what the command line says; returns the exit status.
-fn copy(parsed: &Parsed, record: &mut RunRecord) -> u8 {
+fn run_command(parsed: &Parsed, record: &mut RunRecord) -> u8 {
     let account = match local_account() {
         Ok(account) => account,
         Err(why) => {
