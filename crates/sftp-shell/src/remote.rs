@@ -250,7 +250,7 @@ impl Remote {
     /// `each` returns how many bytes it keeps of the entry.
     ///
     /// # Errors
-    /// Also when the command would keep more than [`MOST_KEPT`] bytes, or nothing comes and no end either.
+    /// Also when the command would keep more than 1 GiB of names, or nothing comes and no end either.
     pub fn list(
         &mut self,
         path: &[u8],
