@@ -92,7 +92,8 @@ fn put_size(out: &mut Vec<u8>, size: usize) {
     }
 }
 
-/// The numbers and texts of an object, in its order; other values are skipped, and so are names and texts that are not UTF-8.
+/// The numbers and texts of an object, in its order; other values are skipped, and so are names and texts that are not UTF-8, and texts
+/// with a NUL byte inside.
 ///
 /// # Errors
 /// See [`BinnError`]. Memory is bounded by the length of `bytes`.
@@ -165,7 +166,8 @@ impl<'a> Bytes<'a> {
         };
         let bytes = self.take(width)?;
         if kind == TEXT {
-            let text = bytes.strip_suffix(b"\0").and_then(|bytes| std::str::from_utf8(bytes).ok());
+            let text = bytes.strip_suffix(b"\0").filter(|bytes| !bytes.contains(&0));
+            let text = text.and_then(|bytes| std::str::from_utf8(bytes).ok());
             return Ok(text.map(|text| Value::Text(text.to_owned())));
         }
         let is_number = NUMBERS.iter().any(|(known, _)| *known == kind);
@@ -190,6 +192,8 @@ mod tests {
         let bytes = encode(["a", "b", "c", "d"].into_iter().zip(&numbers));
         let expected = b"\xe2\x1e\x04\x01a\x20\x01\x01b\x40\x01\x2c\x01c\x60\x00\x01\x11\x70\x01d\x80\x00\x00\x01\x00\x00\x00\x00\x00";
         assert_eq!(bytes, expected);
+        // Text ends where its size says, and has no other end.
+        assert_eq!(decode(b"\xe2\x0d\x01\x01s\xa0\x05a\x00b\x00c\x00"), Ok(vec![]));
         // A list, a float and null among numbers.
         let mixed =
             b"\xe2\x20\x05\x01l\xe0\x05\x01\x20\x07\x01f\x62\x00\x00\x00\x00\x01n\x00\x01a\x20\x09\x01s\xa0\x01x\x00";
