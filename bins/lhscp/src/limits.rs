@@ -3,6 +3,7 @@
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
+use lh_metrics::loss::{LEAST_SEGMENTS, is_bbr, limits_rate};
 use lh_sys::tcp_info::TcpInfo;
 use lh_sys::time::process_cpu;
 use lh_transfer::{Direction, Waits};
@@ -46,13 +47,8 @@ pub(crate) struct Path {
 
 /// Shortest copy that is judged: before that TCP's slow start and the login are what takes time.
 const LEAST_TIME: Duration = Duration::from_millis(500);
-/// With fewer segments a share of lost ones is chance.
-const LEAST_SEGMENTS: f64 = 5000.0;
 /// After each loss about a round trip's worth of segments comes after a gap.
 const GAP: f64 = 16.0;
-/// BBR does not slow down for loss below this part (its loss threshold, draft-ietf-ccwg-bbr, is 2 %).
-const BBR_TOLERATES: f64 = 0.02;
-
 impl Path {
     /// Of a socket, while it is open.
     pub(crate) fn of(socket: impl AsFd) -> Self {
@@ -80,19 +76,15 @@ impl Path {
     }
 
     /// The part of the data that was lost, where that is what holds the sender to `rate` bytes/s.
-    ///
-    /// A sender slows down for loss to about `MSS / RTT * 1.22 / sqrt(loss)` (Mathis et al. 1997, for Reno; CUBIC stays within
-    /// four times of it on paths where loss is the limit). A copy that is much slower has another limit.
     fn limiting_loss(&self, direction: Direction, rate: f64) -> Option<f64> {
         let lost = self.lost(direction)?;
         // The congestion control of the other end, which counts for downloads, is not known.
-        let is_bbr = direction == Direction::Upload && self.uses_bbr();
-        let bearable = self.segment / self.round_trip?.as_secs_f64().max(1e-6) * 1.22 / lost.sqrt();
-        ((!is_bbr || lost >= BBR_TOLERATES) && rate >= bearable / 4.0).then_some(lost)
+        let control = self.congestion_control.as_deref().filter(|_| direction == Direction::Upload);
+        limits_rate(lost, self.segment, self.round_trip?.as_secs_f64(), rate, control).then_some(lost)
     }
 
     fn uses_bbr(&self) -> bool {
-        self.congestion_control.as_ref().is_some_and(|name| name.starts_with("bbr"))
+        is_bbr(self.congestion_control.as_deref())
     }
 }
 

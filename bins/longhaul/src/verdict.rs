@@ -5,6 +5,7 @@
 //! force and SSH's own windows that names the limit in most cases. Each verdict quotes the figures it rests on; without
 //! enough samples there is none.
 
+use lh_metrics::loss::{LEAST_SEGMENTS, is_bbr, limits_rate};
 use lh_metrics::{Point, Run};
 use lh_wire::peer::Peer;
 
@@ -17,15 +18,10 @@ const LEAST_SAMPLES: usize = 5;
 const LEAST_SECONDS: f64 = 0.5;
 /// Less data is over before any window has opened, bytes.
 const LEAST_MOVED: f64 = 4e6;
-/// With fewer segments a share of lost ones is chance.
-const LEAST_SEGMENTS: f64 = 5000.0;
 /// Part of the time from which a wait counts as the limit.
 const MUCH: f64 = 0.3;
 /// Part of a core from which a process counts as limited by it. The rest goes to waits between its system calls.
 const BUSY_CORE: f64 = 0.85;
-/// BBR does not slow down for loss below this part (its loss threshold, draft-ietf-ccwg-bbr, is 2 %).
-const BBR_TOLERATES: f64 = 0.02;
-
 /// What is known of one connection.
 pub(crate) struct Evidence<'a> {
     /// The end that sent most, where it has a record.
@@ -197,10 +193,7 @@ fn tcp_buffers(
     })
 }
 
-/// Loss limits a sender only as far as its congestion control slows down for it.
-///
-/// For Reno that is `MSS / RTT * 1.22 / sqrt(loss)` (Mathis et al. 1997); CUBIC stays within four times of it on paths where loss
-/// is the limit. A connection that is much slower than that has another limit.
+/// See [`lh_metrics::loss`].
 fn loss(sender: &Span<'_>, average: f64, sending: &str) -> Option<String> {
     let segments = sender.grown(|point| point.sample.tcp("data_segs_out"))?;
     let again = sender.grown(|point| point.sample.tcp("total_retrans"))?;
@@ -209,10 +202,9 @@ fn loss(sender: &Span<'_>, average: f64, sending: &str) -> Option<String> {
     }
     let part = again / segments;
     let segment = sender.last.sample.tcp("snd_mss")? as f64;
-    let bearable = segment / sender.round_trip()? * 1.22 / part.sqrt();
     let control = sender.congestion_control();
-    let is_bbr = control.is_some_and(|name| name.starts_with("bbr"));
-    if (is_bbr && part < BBR_TOLERATES) || average < bearable / 4.0 {
+    let is_bbr = is_bbr(control);
+    if !limits_rate(part, segment, sender.round_trip()?, average, control) {
         return None;
     }
     let advice = match control {

@@ -7,6 +7,7 @@
 pub mod binn;
 pub mod copied;
 mod exchange;
+pub mod loss;
 mod peak;
 mod reader;
 mod recorder;
