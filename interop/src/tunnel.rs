@@ -2,14 +2,18 @@
 
 use std::hash::{DefaultHasher, Hasher as _};
 use std::io::{Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, Shutdown, SocketAddrV4, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use lh_testkit::Seeded;
+use rustix::net::sockopt::set_socket_reuseaddr;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, getsockname, socket_with};
 
 use crate::process::held;
 use crate::{Inetd, Lab, Lhsshd, me, our, peers};
@@ -177,9 +181,20 @@ pub fn eventually(what: &str, mut is_true: impl FnMut() -> bool) {
     panic!("waited in vain: {what}");
 }
 
-/// A port that nobody has now.
+/// Returns a port of 127.0.0.1 that stays reserved while this process lives.
+///
+/// A port that is only looked up and freed can be the source port of any connection a moment later, also in tests that run
+/// beside this one. The socket that reserves it stays bound with `SO_REUSEADDR` and never listens: the kernel hands the port
+/// to nothing that does not ask for it by number, connections to it are refused, and a program that sets `SO_REUSEADDR` (all
+/// SSH programs do) can listen on it.
 pub fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+    static RESERVED: Mutex<Vec<OwnedFd>> = Mutex::new(Vec::new());
+    let socket = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None).unwrap();
+    set_socket_reuseaddr(&socket, true).unwrap();
+    bind(&socket, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let port = SocketAddrV4::try_from(getsockname(&socket).unwrap()).unwrap().port();
+    RESERVED.lock().unwrap().push(socket);
+    port
 }
 
 /// What a sum server answers: length and hash of all it got.

@@ -96,7 +96,7 @@ fn exit_codes_and_messages_that_scripts_match() {
     assert_eq!(run(&[], &["kill -KILL $$"]).code, 255);
 
     // A port where nobody listens any more.
-    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
+    let closed = lh_interop::tunnel::free_port().to_string();
     let ran = scene.lab.run(&lhssh, &["-F", "none", "-p", &closed, "127.0.0.1", "true"]);
     assert_eq!(ran.code, 255);
     assert_eq!(ran.err.trim(), format!("ssh: connect to host 127.0.0.1 port {closed}: Connection refused"));

@@ -355,7 +355,7 @@ impl Drop for Started {
 }
 
 fn free_port() -> String {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string()
+    lh_interop::tunnel::free_port().to_string()
 }
 
 /// Covers: sshd -d; sshd -e; sshd -E; sshd -f; sshd -g; sshd -h; sshd -q; sshd -o; sshd -p; sshd_config HostKey; sshd_config LogLevel; sshd_config SyslogFacility; sshd_config LoginGraceTime

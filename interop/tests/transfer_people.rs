@@ -111,7 +111,7 @@ fn every_exit_writes_an_end_event() {
     let server = Lhsshd::start(&lab, "");
     lab.write("good", "good");
     let there = format!("127.0.0.1:{}", lab.arg("there"));
-    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let closed = lh_interop::tunnel::free_port();
     fs::create_dir(lab.path("into")).unwrap();
     let into = format!("127.0.0.1:{}", lab.arg("into"));
     for (port, words, outcome, status, files) in [

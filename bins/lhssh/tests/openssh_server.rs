@@ -266,7 +266,7 @@ fn key_files_that_are_open_or_missing_are_told() {
 fn endings_are_told_in_the_words_scripts_know() {
     let Some(scene) = Scene::new("lhssh_endings", "") else { return };
     // A listener that is gone: nobody answers on its port.
-    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let closed = lh_interop::tunnel::free_port();
     let ran = scene.run(&["-p", &closed.to_string(), "there", "true"]);
     let text = format!("ssh: connect to host 127.0.0.1 port {closed}: Connection refused\r\n");
     assert_eq!((ran.code, ran.err), (255, text));
@@ -354,7 +354,7 @@ fn through_a_command_and_through_hops() {
 
     let ran = scene.run(&["-J", "there,there", "there", "echo two hops"]).ok("hops");
     assert_eq!(ran.text(), "two hops\n");
-    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let closed = lh_interop::tunnel::free_port();
     let ran = scene.run(&["-J", "there", "-p", &closed.to_string(), "there", "true"]);
     assert_eq!(ran.code, 255);
     assert!(ran.err.contains("open failed: connect failed: Connection refused"), "{}", ran.err);

@@ -133,7 +133,7 @@ fn the_agent_is_forwarded_when_asked_for() {
 #[test]
 fn no_connection_is_status_255() {
     let lab = Lab::new();
-    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
+    let closed = lh_interop::tunnel::free_port().to_string();
     let ran = lab.run(&our("lhsftp"), &["-F", "none", "-P", &closed, "127.0.0.1"]);
     assert_eq!(ran.code, 255);
     let text = format!("ssh: connect to host 127.0.0.1 port {closed}: Connection refused\nConnection closed");
