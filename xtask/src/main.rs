@@ -29,8 +29,9 @@ usage: cargo xtask <command>
   demo [--dir PATH] [--size BYTES] [--files N] [--no-peer]
             build, start a server on loopback, copy a tree and a big file up and down, compare
             checksums, print MB/s (and OpenSSH's beside where installed), clean up
-  test [--only STEP[,STEP…]]
-            everything CI runs; as root it installs the Debian packages it needs
+  test [--quick] [--only STEP[,STEP…]]
+            everything CI runs; as root it installs the Debian packages it needs. --quick: the checks
+            of the sources and the tests that need no other programs, in a few minutes
   peers     install the programs of other people that the tests talk to (as root)
   compat [--check] [--uncovered]
             write the tables of docs/compat.md from the code (or check that they are current, or list
@@ -40,7 +41,8 @@ usage: cargo xtask <command>
             (default: target/docs)
   names [--profile PROFILE]
             make target/release/openssh-names: links with OpenSSH's names to the programs that are built
-  layers    check that the crates' dependencies point one way
+  layers    check that dependencies of crates point one way, that modules form no cycles, and that
+            sans-IO crates do no I/O
   fuzz [SECONDS] [--for DURATION] [--only TARGET,…] [--coverage]
             run every fuzz target for that many seconds (default 8), or all of them for a duration
             (10m, 2h) on all cores; --coverage prints the lines that the inputs found so far reach

@@ -21,6 +21,7 @@ const STEPS: &[Step] = &[
     }),
     ("deny", deny),
     ("build", || build_release().and_then(|bins| names::link(&bins)).map(drop)),
+    ("unit", unit),
     ("tests", tests),
     ("regress", regress),
     ("suites", suites),
@@ -32,12 +33,16 @@ const STEPS: &[Step] = &[
     ("fuzz", || fuzz::run(&[])),
 ];
 
-/// Runs the steps, all or those named by `--only`.
+/// Steps of `--quick`: they need no programs of other people and no release build.
+const QUICK: &[&str] = &["format", "layers", "compat", "clippy", "unit"];
+
+/// Runs the steps: all, those of `--quick`, or those named by `--only`.
 pub(crate) fn run(args: &[String]) -> Outcome {
     let only: Option<Vec<&str>> = match args {
         [] => None,
+        [flag] if flag == "--quick" => Some(QUICK.to_vec()),
         [flag, names] if flag == "--only" => Some(names.split(',').collect()),
-        _ => return Err("usage: cargo xtask test [--only STEP[,STEP…]]".to_owned()),
+        _ => return Err("usage: cargo xtask test [--quick] [--only STEP[,STEP…]]".to_owned()),
     };
     let known: Vec<&str> = STEPS.iter().map(|(name, _)| *name).collect();
     if let Some(unknown) = only.iter().flatten().find(|name| !known.contains(name)) {
@@ -48,7 +53,9 @@ pub(crate) fn run(args: &[String]) -> Outcome {
     }
     let mut times = Vec::new();
     for (name, step) in STEPS {
-        if only.as_ref().is_some_and(|only| !only.contains(name)) {
+        // The full run has these tests in its step `tests`.
+        let wanted = only.as_ref().map_or(*name != "unit", |only| only.contains(name));
+        if !wanted {
             continue;
         }
         println!("\n=== {name}");
@@ -95,6 +102,13 @@ fn install_peers() -> Outcome {
         }
         other => other,
     }
+}
+
+/// Tests of the crates themselves, all but `interop`, in the debug build. Those that want a peer leave themselves out.
+fn unit() -> Outcome {
+    let test =
+        ["test", "--locked", "--workspace", "--exclude", "lh-interop", "--lib", "--bins", "--no-fail-fast"];
+    call(cargo().args(test))
 }
 
 fn tests() -> Outcome {

@@ -1,7 +1,13 @@
-//! The crates' dependencies point one way: from programs down to the wire.
+//! Checks of the structure: dependencies of crates point one way, modules of a crate form no cycles, and sans-IO crates use no
+//! sockets, files, clocks or threads.
+
+mod cycles;
+mod sans_io;
+mod source;
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::path::Path;
 
 use crate::{Outcome, root};
 
@@ -64,8 +70,40 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Fails with every arrow that is not in the table, every crate that the table forgot, and every `unsafe` outside `sys`.
+/// Runs all checks; the error lists every fault of the first that fails.
 pub(crate) fn check() -> Outcome {
+    dependencies()?;
+    let mut crates: Vec<String> = Vec::new();
+    for group in ["crates", "bins"] {
+        let entries = fs::read_dir(root().join(group)).map_err(|error| format!("{group}: {error}"))?;
+        crates.extend(
+            entries.flatten().map(|entry| format!("{group}/{}", entry.file_name().to_string_lossy())),
+        );
+    }
+    crates.extend(["bench", "bench/link", "campaign", "interop", "xtask"].map(str::to_owned));
+    crates.sort();
+    let mut wrong = Vec::new();
+    let mut in_cycles = 0;
+    for name in &crates {
+        let files = source::read(&root().join(name).join("src"))?;
+        in_cycles += cycles::check(name, &files, &mut wrong);
+        sans_io::check(name, &files, &mut wrong);
+    }
+    if wrong.is_empty() {
+        println!("layers: {} crates, {in_cycles} modules in cycles that are still allowed", crates.len());
+        Ok(())
+    } else {
+        Err(wrong.join("\n       "))
+    }
+}
+
+/// Shows a path below the root of the workspace.
+fn shown(path: &Path) -> String {
+    path.strip_prefix(root()).unwrap_or(path).display().to_string()
+}
+
+/// Fails with every dependency that is not in the table, every crate that the table lacks, and every crate without the lints.
+fn dependencies() -> Outcome {
     let allowed: BTreeMap<&str, &[&str]> = ALLOWED.iter().copied().collect();
     let mut wrong = Vec::new();
     let entries = fs::read_dir(root().join("crates")).map_err(|error| format!("crates: {error}"))?;
@@ -96,7 +134,7 @@ pub(crate) fn check() -> Outcome {
         }
     }
     if wrong.is_empty() {
-        println!("layers: {} crates, every arrow points down", allowed.len());
+        println!("layers: {} library crates, every dependency points down", allowed.len());
         Ok(())
     } else {
         Err(wrong.join("\n       "))

@@ -1,0 +1,104 @@
+//! Modules of a crate form no cycles: a reader can start at the bottom.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use super::shown;
+use super::source::Files;
+
+/// Crates whose modules still form cycles, with the number of modules in them. A number may only fall: whoever takes modules
+/// out of a cycle writes down the new one, and the row goes when it would be 0.
+const STILL_IN_CYCLES: &[(&str, usize)] = &[
+    ("bench", 23),
+    ("bins/lhscp", 12),
+    ("bins/lhssh", 7),
+    ("bins/lhssh-add", 6),
+    ("bins/lhssh-keygen", 2),
+    ("bins/lhssh-keyscan", 2),
+    ("bins/longhaul", 2),
+    ("campaign", 2),
+    ("crates/cli", 14),
+    ("crates/client", 20),
+    ("crates/config", 5),
+    ("crates/connection", 2),
+    ("crates/crypto", 21),
+    ("crates/driver", 7),
+    ("crates/server", 43),
+    ("crates/sftp", 9),
+    ("crates/sftp-shell", 7),
+    ("crates/ssh-transfer", 3),
+    ("crates/transfer", 31),
+    ("crates/transport", 7),
+    ("interop", 4),
+    ("xtask", 20),
+];
+
+/// Adds to `wrong` what differs from the table. Returns the number of modules in cycles.
+pub(super) fn check(name: &str, files: &Files, wrong: &mut Vec<String>) -> usize {
+    let edges = files.edges();
+    let cycles = cycles(&edges);
+    let found: usize = cycles.iter().map(BTreeSet::len).sum();
+    let allowed = STILL_IN_CYCLES.iter().find(|(of, _)| *of == name).map_or(0, |(_, allowed)| *allowed);
+    if found > allowed {
+        wrong.push(format!("{name}: {found} modules in cycles, {allowed} are allowed:"));
+        for cycle in &cycles {
+            for (from, to) in cycle.iter().flat_map(|from| edges[*from].iter().map(move |to| (from, to))) {
+                if cycle.contains(to.as_path()) {
+                    wrong.push(format!("    {} -> {}", shown(from), shown(to)));
+                }
+            }
+        }
+    } else if found < allowed {
+        wrong
+            .push(format!("{name}: only {found} modules in cycles; lower its {allowed} in layers/cycles.rs"));
+    }
+    found
+}
+
+/// Groups of files each of which leads to all others of the group.
+fn cycles(edges: &BTreeMap<PathBuf, BTreeSet<PathBuf>>) -> Vec<BTreeSet<&Path>> {
+    let reach: BTreeMap<&Path, BTreeSet<&Path>> =
+        edges.keys().map(|file| (file.as_path(), reachable(edges, file))).collect();
+    let mut seen = BTreeSet::new();
+    let mut groups = Vec::new();
+    for (&file, reached) in &reach {
+        if !reached.contains(file) || seen.contains(file) {
+            continue;
+        }
+        let group: BTreeSet<&Path> = reached
+            .iter()
+            .copied()
+            .filter(|to| reach.get(to).is_some_and(|back| back.contains(file)))
+            .collect();
+        seen.extend(group.iter().copied());
+        groups.push(group);
+    }
+    groups
+}
+
+/// Files that `from` takes names from, directly or through others.
+fn reachable<'a>(edges: &'a BTreeMap<PathBuf, BTreeSet<PathBuf>>, from: &Path) -> BTreeSet<&'a Path> {
+    let mut reached = BTreeSet::new();
+    let mut waiting = vec![from];
+    while let Some(file) = waiting.pop() {
+        for to in edges.get(file).into_iter().flatten() {
+            if reached.insert(to.as_path()) {
+                waiting.push(to);
+            }
+        }
+    }
+    reached
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{BTreeMap, BTreeSet, Path, PathBuf, cycles};
+
+    #[test]
+    fn groups_that_lead_back_are_cycles() {
+        let edges: BTreeMap<PathBuf, BTreeSet<PathBuf>> = [("a", "b"), ("b", "c"), ("c", "b"), ("d", "a")]
+            .map(|(from, to)| (PathBuf::from(from), BTreeSet::from([PathBuf::from(to)])))
+            .into();
+        assert_eq!(cycles(&edges), [BTreeSet::from([Path::new("b"), Path::new("c")])]);
+    }
+}

@@ -1,0 +1,59 @@
+//! Protocol crates do no I/O: bytes and time come in as arguments, bytes and events go out.
+
+use super::shown;
+use super::source::Files;
+
+/// Crates that use no sockets, files, clocks, threads or processes.
+const SANS_IO: &[&str] = &["crates/wire", "crates/auth", "crates/connection", "crates/transport"];
+
+/// What they must not name.
+const FORBIDDEN: &[&str] = &[
+    "std::net::TcpStream",
+    "std::net::TcpListener",
+    "std::net::UdpSocket",
+    "std::net::ToSocketAddrs",
+    "std::os::unix::net",
+    "std::fs",
+    "std::thread",
+    "std::process",
+    "std::env",
+    "std::time::Instant::now",
+    "std::time::SystemTime::now",
+    "std::io::stdin",
+    "std::io::stdout",
+    "std::io::stderr",
+    "rustix",
+    "lh_sys",
+];
+
+/// Adds to `wrong` every forbidden path of a sans-IO crate.
+pub(super) fn check(name: &str, files: &Files, wrong: &mut Vec<String>) {
+    if !SANS_IO.contains(&name) {
+        return;
+    }
+    for (file, path) in files.paths() {
+        if is_forbidden(&path) {
+            wrong.push(format!("{}: {path} in a crate without I/O", shown(file)));
+        }
+    }
+}
+
+fn is_forbidden(path: &str) -> bool {
+    FORBIDDEN.iter().any(|forbidden| {
+        path.strip_prefix(forbidden).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_forbidden;
+
+    #[test]
+    fn a_path_is_judged_with_all_below_it() {
+        assert!(is_forbidden("std::fs"));
+        assert!(is_forbidden("std::fs::read"));
+        assert!(is_forbidden("std::time::Instant::now"));
+        assert!(!is_forbidden("std::time::Instant"));
+        assert!(!is_forbidden("std::fsync"));
+    }
+}
