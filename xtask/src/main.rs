@@ -58,7 +58,7 @@ usage: cargo xtask <command>
             their registries, with our programs under OpenSSH's names
   wan [--rtt TIME] [--rate RATE] [--loss PART] [--queue BYTES] [--far 'SERVER'] … [--] [COMMAND…]
             run a command, and a server at the far end, over an emulated wide-area path (as root);
-            docs/wan.md has more, `cargo xtask wan --help` every option
+            docs/long-paths.md has more, `cargo xtask wan --help` every option
 ";
 
 /// What a command of this program ends with; the text is for a person.
