@@ -119,7 +119,7 @@ keyword_table! {
     /// no: do not log in by password.
     /// Example: `PasswordAuthentication no`
     password_authentication: bool = "yes", "PasswordAuthentication", Match, Works;
-    /// yes: allow LocalCommand, and !command after ~C.
+    /// yes: allow LocalCommand.
     /// Example: `PermitLocalCommand yes`
     permit_local_command: bool = "no", "PermitLocalCommand", Match, Works;
     /// yes: ProxyCommand hands over a connected socket on its standard output and ends.

@@ -29,9 +29,8 @@ pub(super) const ESCAPES: &[(&str, &str)] = &[
     ("~#", "List forwarded connections."),
     (
         "~C",
-        "Open a command line, where EnableEscapeCommandline allows it: -L, -R and -D as on lhssh's own \
-            command line add forwards, -KL, -KR and -KD cancel them, !COMMAND runs a command here where \
-            PermitLocalCommand allows it.",
+        "Open a command line, where EnableEscapeCommandline allows it: -L, -R and -D as on lhssh's own command \
+         line add forwards, -KL, -KR and -KD cancel them.",
     ),
     ("~R", "Exchange keys again."),
     ("~V, ~v", "Say less, say more (LogLevel)."),
@@ -314,8 +313,8 @@ pub(super) const PAGES: &[Page] = &[
                    the user and be writable by nobody else (StrictModes).\n\nThe options:",
             rows: KEY_OPTIONS,
         }],
-        exit: "0 after a normal end, 1 when the configuration cannot be used, 255 for mistakes on the \
-            command line.",
+        exit: "0 after a normal end, 255 when the configuration is wrong, 1 when there is no host key, no address to \
+               listen on, or a mistake in the flags.",
         environment: &[("LH_WORKERS", "As in lhssh(1).")],
         files: &[
             ("/etc/ssh/sshd_config", "The configuration."),
@@ -352,7 +351,7 @@ pub(super) const PAGES: &[Page] = &[
             signs certificates and files, and \
                       makes lists of revoked keys. Key files are those of ssh-keygen(1), both ways.",
         parts: &[],
-        exit: "0 when it did what was asked, 255 or 1 when not; of -Q, 1 when one of the keys is revoked.",
+        exit: "0 when it did what was asked, 255 or 1 when not; with -Q, 1 when one of the keys is revoked.",
         environment: &[
             ("SSH_SK_PROVIDER", "Library for security keys, where -w names none."),
             ("SSH_ASKPASS, SSH_ASKPASS_REQUIRE", "As in lhssh(1)."),
