@@ -1,8 +1,9 @@
-//! The tables of `docs/compat.md`, printed from the tables the programs parse with and from what the tests say they prove
-//! ([`covers`](crate::covers)), so that the page cannot rot.
+//! The tables of `docs/compat.md`, printed from the tables the programs parse with, and `docs/compat-tests.md`, which names the tests
+//! of each row by what they say they prove ([`covers`](crate::covers)), so that neither page can rot.
 
 use std::fmt::Write as _;
 use std::fs;
+use std::path::Path;
 
 use lh_cli::flags::{PROGRAMS, Program, Support};
 use lh_config::client_table::CLIENT_KEYWORDS;
@@ -24,9 +25,9 @@ const WIRE: &[(&str, &str)] = &[
     ("publickey-hostbound-v00@openssh.com", "signatures that name the server's key"),
     ("hostkeys-00@openssh.com", "the server lists its host keys"),
     ("hostkeys-prove-00@openssh.com", "the client has it prove them"),
-    ("eow@openssh.com", "nobody reads this channel's data any more"),
+    ("eow@openssh.com", "the reader of a channel has closed it"),
     ("no-more-sessions@openssh.com", "no further sessions on this connection"),
-    ("keepalive@openssh.com", "a question to see whether the other side lives"),
+    ("keepalive@openssh.com", "keepalives"),
     ("session", "sessions: shell, exec, env, exit-status, exit-signal, signal"),
     ("pty-req", "terminals, with window-change"),
     ("subsystem", "subsystems"),
@@ -56,39 +57,56 @@ pub(crate) fn run(args: &[String]) -> Outcome {
     if let Some(unknown) = args.iter().find(|arg| !["--check", "--uncovered"].contains(&arg.as_str())) {
         return Err(format!("compat: unknown option {unknown}"));
     }
-    let path = root().join("docs/compat.md");
-    let problem = |error: std::io::Error| format!("{}: {error}", path.display());
-    let text = fs::read_to_string(&path).map_err(problem)?;
-    let (head, _) =
-        text.split_once(START).ok_or_else(|| format!("{}: the marker line is gone", path.display()))?;
     let mut page = Page {
         out: String::new(),
+        appendix: String::new(),
         covers: Covers::collect(&root())?,
         uncovered: Vec::new(),
         known: Vec::new(),
     };
     page.tables();
-    let wanted = format!("{head}{START}\n{}", page.out);
     println!("compat: {} rows work without a test that says so", page.uncovered.len());
     if has("--uncovered") {
         page.uncovered.iter().for_each(|row| println!("  {row}"));
     }
-    if has("--check") {
-        if wanted == text {
-            println!("compat: docs/compat.md is what the code says");
-            return Ok(());
-        }
-        return Err("docs/compat.md is not what the code says: run `cargo xtask compat`".to_owned());
-    }
-    if has("--uncovered") {
+    let write = if has("--check") {
+        check
+    } else if has("--uncovered") {
         return Ok(());
+    } else {
+        save
+    };
+    replace("docs/compat.md", &page.out, write)?;
+    replace("docs/compat-tests.md", &page.appendix, write)
+}
+
+/// Hands `write` a page: where it is, what it says, and what it should say with `generated` behind its marker line.
+fn replace(name: &str, generated: &str, write: fn(&Path, &str, &str) -> Outcome) -> Outcome {
+    let path = root().join(name);
+    let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let (head, _) =
+        text.split_once(START).ok_or_else(|| format!("{}: the marker line is gone", path.display()))?;
+    write(&path, &text, &format!("{head}{START}\n{generated}"))
+}
+
+fn check(path: &Path, text: &str, wanted: &str) -> Outcome {
+    if text != wanted {
+        return Err(format!("{} is not what the code says: run `cargo xtask compat`", path.display()));
     }
-    fs::write(&path, wanted).map_err(problem)
+    println!("compat: {} is what the code says", path.display());
+    Ok(())
+}
+
+fn save(path: &Path, _text: &str, wanted: &str) -> Outcome {
+    fs::write(path, wanted).map_err(|error| format!("{}: {error}", path.display()))
 }
 
 /// The page as it grows.
 struct Page {
+    /// What a user reads.
     out: String,
+    /// The tests of each row.
+    appendix: String,
     covers: Covers,
     /// Rows that work and have no test.
     uncovered: Vec<String>,
@@ -109,23 +127,35 @@ impl Page {
         self.others();
     }
 
-    /// The cell with the tests; a row that works and has none is remembered.
-    fn tests(&mut self, subjects: Vec<String>, works: bool) -> String {
+    /// A heading of both pages.
+    fn heading(&mut self, title: &str, columns: &str) {
+        let rule = "---|".repeat(columns.matches('|').count() + 1);
+        let _ = writeln!(self.out, "## {title}\n\n| {columns} |\n|{rule}");
+        let _ = writeln!(self.appendix, "## {title}\n\n| | tests |\n|---|---|");
+    }
+
+    /// The end of a table.
+    fn end(&mut self) {
+        self.out.push('\n');
+        self.appendix.push('\n');
+    }
+
+    /// Notes the tests of a row; one that works and has none is remembered. True where there are some.
+    fn tests(&mut self, shown: &str, subjects: Vec<String>, works: bool) -> bool {
         let cell = self.covers.cell(&subjects);
         if works && cell.is_empty() {
             self.uncovered.extend(subjects.first().cloned());
         }
         self.known.extend(subjects);
-        cell
+        if !cell.is_empty() {
+            let _ = writeln!(self.appendix, "| {shown} | {cell} |");
+        }
+        !cell.is_empty()
     }
 
     fn flags(&mut self, program: &Program) {
         let name = program.name.strip_prefix("lh").unwrap_or(program.name);
-        let _ = writeln!(
-            self.out,
-            "## Flags of {}\n\n| flag | state | what it does | tests |\n|---|---|---|---|",
-            program.name
-        );
+        self.heading(&format!("Flags of {}", program.name), "flag | state | what it does");
         for flag in program.flags {
             let value = flag.value.map(|value| format!(" {value}")).unwrap_or_default();
             let state = match flag.support {
@@ -136,29 +166,26 @@ impl Page {
             };
             let spelled = flag.spelled();
             let subjects = vec![format!("{name} {spelled}"), format!("lh{name} {spelled}")];
-            let tests = self.tests(subjects, flag.support == Support::Works);
+            self.tests(&format!("`{spelled}`"), subjects, flag.support == Support::Works);
             let _ = writeln!(
                 self.out,
-                "| `{spelled}{}` | {} | {} | {tests} |",
+                "| `{spelled}{}` | {} | {} |",
                 cell(&value),
                 cell(&state),
                 cell(flag.help)
             );
         }
-        self.out.push('\n');
+        self.end();
     }
 
     fn keywords(&mut self, file: &str, rows: &[Keyword]) {
-        let _ = writeln!(
-            self.out,
-            "## Keywords of {file}\n\n| keyword | default | state | tests |\n|---|---|---|---|"
-        );
+        self.heading(&format!("Keywords of {file}"), "keyword | default | state");
         for name in ["Host", "Match", "Include"] {
             if name == "Host" && file == "sshd_config" {
                 continue;
             }
-            let tests = self.tests(vec![format!("{file} {name}")], true);
-            let _ = writeln!(self.out, "| {name} |  | works | {tests} |");
+            self.tests(name, vec![format!("{file} {name}")], true);
+            let _ = writeln!(self.out, "| {name} |  | works |");
         }
         for row in rows {
             let state = match row.status {
@@ -171,50 +198,41 @@ impl Page {
             let mut names = vec![row.name];
             names.extend(row.aliases);
             let subjects = names.iter().map(|name| format!("{file} {name}")).collect();
-            let tests = self.tests(subjects, matches!(row.status, Status::Works | Status::Feature { .. }));
-            let _ = writeln!(
-                self.out,
-                "| {} | {} | {} | {tests} |",
-                names.join(", "),
-                cell(row.default),
-                cell(&state)
-            );
+            self.tests(row.name, subjects, matches!(row.status, Status::Works | Status::Feature { .. }));
+            let default = cell(&row.default_in_words());
+            let _ = writeln!(self.out, "| {} | {default} | {} |", names.join(", "), cell(&state));
         }
-        self.out.push('\n');
+        self.end();
     }
 
     fn tokens(&mut self, file: &str, prefix: &str, rows: &[(char, &str, &str)]) {
-        let _ = writeln!(
-            self.out,
-            "## Tokens of {file}\n\n| token | stands for | known to | state | tests |\n|---|---|---|---|---|"
-        );
+        self.heading(&format!("Tokens of {file}"), "token | stands for | known to | state");
         for (letter, what, known_to) in rows {
-            let tests = self.tests(vec![format!("{prefix} %{letter}")], true);
-            let state = if tests.is_empty() { "no test yet" } else { "works" };
-            let _ = writeln!(self.out, "| `%{letter}` | {what} | {} | {state} | {tests} |", cell(known_to));
+            let shown = format!("`%{letter}`");
+            let tested = self.tests(&shown, vec![format!("{prefix} %{letter}")], true);
+            let state = if tested { "works" } else { "no test yet" };
+            let _ = writeln!(self.out, "| {shown} | {what} | {} | {state} |", cell(known_to));
         }
-        self.out.push('\n');
+        self.end();
     }
 
     /// What tests prove besides: options of files, escapes, commands, signals.
     fn others(&mut self) {
-        let others = self.covers.strangers(&|subject| self.known.iter().any(|known| known == subject));
-        self.out.push_str("## What else tests prove\n\n| what | tests |\n|---|---|\n");
+        let others = self.covers.others(&|subject| self.known.iter().any(|known| known == subject));
+        self.appendix.push_str("## What else tests prove\n\n| what | tests |\n|---|---|\n");
         for subject in others {
             let tests = self.covers.cell(std::slice::from_ref(&subject));
-            let _ = writeln!(self.out, "| {} | {tests} |", cell(&subject));
+            let _ = writeln!(self.appendix, "| {} | {tests} |", cell(&subject));
         }
     }
 
     /// Extensions count as working when a test says so.
     fn wire(&mut self) {
-        self.out.push_str(
-            "## Extensions of the protocol\n\n| name | what | state | tests |\n|---|---|---|---|\n",
-        );
+        self.heading("Extensions of the protocol", "name | what | state");
         for (name, what) in WIRE {
-            let tests = self.tests(vec![format!("wire {name}")], false);
-            let state = if tests.is_empty() { "no test yet" } else { "works" };
-            let _ = writeln!(self.out, "| {name} | {what} | {state} | {tests} |");
+            let tested = self.tests(name, vec![format!("wire {name}")], false);
+            let state = if tested { "works" } else { "no test yet" };
+            let _ = writeln!(self.out, "| {name} | {what} | {state} |");
         }
         let listed: Vec<String> = WIRE.iter().map(|(name, _)| (*name).to_owned()).collect();
         let others: Vec<String> = self
@@ -224,9 +242,11 @@ impl Page {
             .map(str::to_owned)
             .collect();
         for name in others {
-            let tests = self.tests(vec![format!("wire {name}")], false);
-            let _ = writeln!(self.out, "| {} |  | works | {tests} |", cell(&name));
+            let shown = cell(&name);
+            self.tests(&shown, vec![format!("wire {name}")], false);
+            let _ = writeln!(self.out, "| {shown} |  | works |");
         }
+        self.end();
     }
 }
 

@@ -82,7 +82,7 @@ impl Covers {
     }
 
     /// Subjects that `known` does not know: what no table has a row for.
-    pub(crate) fn strangers(&self, known: &dyn Fn(&str) -> bool) -> Vec<String> {
+    pub(crate) fn others(&self, known: &dyn Fn(&str) -> bool) -> Vec<String> {
         self.tests.keys().filter(|subject| !known(subject)).cloned().collect()
     }
 }
@@ -104,7 +104,7 @@ mod tests {
         assert_eq!(covers.cell(&["ssh -L".to_owned()]), "`one`, `two`");
         assert_eq!(covers.cell(&["token %C".to_owned(), "ssh -L".to_owned()]), "`one`, `two`");
         assert_eq!(covers.cell(&["ssh -X".to_owned()]), "", "a blank line ends the comment");
-        assert_eq!(covers.strangers(&|subject| subject != "token %C"), ["token %C"]);
+        assert_eq!(covers.others(&|subject| subject != "token %C"), ["token %C"]);
         assert_eq!(covers.subjects("token ").collect::<Vec<_>>(), ["%C"]);
     }
 

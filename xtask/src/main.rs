@@ -34,7 +34,7 @@ usage: cargo xtask <command>
             of the sources and the tests that need no other programs, in a few minutes
   peers     install the programs of other people that the tests talk to (as root)
   compat [--check] [--uncovered]
-            write the tables of docs/compat.md from the code (or check that they are current, or list
+            write the tables of docs/compat.md and docs/compat-tests.md from the code (or check that they are current, or list
             what works without a test that says so)
   docs [--out DIR]
             write manual pages and shell completions from the tables of flags and keywords
@@ -60,7 +60,7 @@ usage: cargo xtask <command>
             their registries, with our programs under OpenSSH's names
   wan [--rtt TIME] [--rate RATE] [--loss PART] [--queue BYTES] [--far 'SERVER'] … [--] [COMMAND…]
             run a command, and a server at the far end, over an emulated wide-area path (as root);
-            docs/wan.md has more, `cargo xtask wan --help` every option
+            docs/long-paths.md has more, `cargo xtask wan --help` every option
 ";
 
 /// What a command of this program ends with; the text is for a person.

@@ -1,4 +1,4 @@
-//! Runs commands at the two ends of an emulated wide-area path. `docs/wan.md` says what the path does and how well.
+//! Runs commands at the two ends of an emulated wide-area path. `docs/long-paths.md` says what the path does and how well.
 
 use std::ffi::OsString;
 use std::io;

@@ -57,11 +57,35 @@ pub struct Keyword {
     pub scope: Scope,
     /// How far it works.
     pub status: Status,
-    /// What it does, one or two sentences.
+    /// The text for the documentation: lines that say what it does, `Default: …` where the default is no value that a file could
+    /// have, and ``Example: `…` ``.
     pub doc: &'static str,
 }
 
 impl Keyword {
+    /// What the keyword means, as one paragraph.
+    pub fn meaning(&self) -> String {
+        let lines = self.doc.lines().map(str::trim);
+        let text = lines.take_while(|line| !line.starts_with("Default: ") && !line.starts_with("Example: "));
+        text.collect::<Vec<_>>().join(" ")
+    }
+
+    /// The default for a reader: the value, or in words what happens where the keyword is not set.
+    pub fn default_in_words(&self) -> String {
+        if !self.default.is_empty() {
+            return self.default.to_owned();
+        }
+        let lines = self.doc.lines().map(str::trim).skip_while(|line| !line.starts_with("Default: "));
+        let text = lines.take_while(|line| !line.starts_with("Example: ")).collect::<Vec<_>>().join(" ");
+        text.trim_start_matches("Default: ").to_owned()
+    }
+
+    /// A line of a configuration file that sets it.
+    pub fn example(&self) -> &'static str {
+        let line = self.doc.lines().find_map(|line| line.trim().strip_prefix("Example: "));
+        line.unwrap_or_default().trim_matches('`')
+    }
+
     /// What to say when this value is configured and does less than its manual page promises; `None` when there is nothing to say,
     /// as for values that only confirm the default or switch something off.
     pub(crate) fn shortfall(&self, value: &str) -> Option<String> {
@@ -167,7 +191,7 @@ macro_rules! keyword_table {
         $(#[$table_meta:meta])*
         pub static $table:ident;
         $(
-            #[doc = $doc:literal]
+            $(#[doc = $doc:literal])+
             $field:ident: $ty:ty = $default:literal, $name:literal $([$($alias:literal),*])?, $scope:ident, $status:expr;
         )*
     ) => {
@@ -180,14 +204,14 @@ macro_rules! keyword_table {
                 default: $default,
                 scope: $crate::table::Scope::$scope,
                 status: $status,
-                doc: $doc,
+                doc: concat!($($doc, "\n"),+),
             }),*
         ];
 
         $(#[$meta])*
         #[derive(Debug, Clone, PartialEq, Eq)]
         pub struct $config {
-            $(#[doc = $doc] pub $field: $crate::table::Setting<$ty>,)*
+            $($(#[doc = $doc])+ pub $field: $crate::table::Setting<$ty>,)*
         }
 
         #[allow(non_camel_case_types)]

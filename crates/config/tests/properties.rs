@@ -161,7 +161,28 @@ fn names_and_aliases_are_unique_and_documented() {
             for name in row.aliases.iter().chain([&row.name]) {
                 assert_eq!(find(table, &name.to_uppercase()), Some(index), "{name}");
             }
-            assert!(row.doc.trim().ends_with('.'), "{}", row.name);
+            assert!(row.meaning().ends_with('.'), "{}: {}", row.name, row.meaning());
+            assert!(!row.default_in_words().is_empty(), "{} has no default", row.name);
+        }
+    }
+}
+
+#[test]
+fn every_example_is_a_line_that_is_accepted() {
+    let home = Home::new();
+    for (table, client) in [(CLIENT_KEYWORDS, true), (SERVER_KEYWORDS, false)] {
+        for row in table {
+            let example = row.example();
+            assert_eq!(example.split(' ').next(), Some(row.name), "{}: {example}", row.name);
+            let text = format!("{example}\n");
+            let outcome = if client {
+                // An address, since a rule about CNAMEs has names looked up.
+                home.with_text("127.0.0.1", &text).map(drop)
+            } else {
+                let path = home.write("sshd", &text);
+                ServerConfig::load(Some(&path), &[], &home.world).map(drop)
+            };
+            assert!(outcome.is_ok(), "{example}: {outcome:?}");
         }
     }
 }

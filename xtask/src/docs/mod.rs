@@ -4,6 +4,7 @@ mod bash;
 mod fish;
 mod man;
 mod pages;
+mod programs;
 mod values;
 mod zsh;
 
@@ -39,6 +40,7 @@ fn files() -> Vec<(String, String)> {
         files.push((format!("completions/zsh/_{}", program.name), zsh::completion(program)));
         files.push((format!("completions/fish/{}.fish", program.name), fish::completion(program)));
     }
+    files.extend(man::helpers().map(|(name, text)| (format!("man/man8/{name}.8"), text)));
     files.push(("man/man5/lhssh_config.5".to_owned(), pages::client_configuration()));
     files.push(("man/man5/lhsshd_config.5".to_owned(), pages::server_configuration()));
     files

@@ -8,7 +8,7 @@ use lh_config::table::Scope;
 use lh_config::token::{CLIENT_TOKENS, SERVER_TOKENS};
 use lh_config::{Keyword, Status};
 
-use super::man::{head, paragraphs, see_also, text};
+use super::man::{head, list, paragraphs, see_also, text};
 
 const CLIENT: &str = "The file is read line by line: a keyword, blanks or one equals sign, and its values. Values with blanks are quoted \
     with double or single quotes; a word that begins with # and what follows it are a comment. Keywords may be written in any case, \
@@ -43,6 +43,51 @@ const SERVER: &str = "The file is read line by line: a keyword, blanks or one eq
     localaddress, localport, rdomain, version and invalid-user. A block goes to the next Match, and what it says counts more than \
     what stands before the first one. Include reads other files, by patterns too; names that are not absolute are in /etc/ssh.";
 
+/// A file for the page; `files_in_the_pages_are_accepted` reads it.
+pub(super) const CLIENT_EXAMPLE: &str = "\
+# A short name, another user, and a gateway.
+Host data1
+    Hostname data1.example.org
+    User ada
+    ProxyJump gateway.example.org
+
+# Copies to the archive, over a path that loses packets.
+Host archive
+    Hostname archive.example.net
+    TcpCongestion bbr
+    Metrics yes
+
+# For all hosts: what stands above comes first.
+Host *
+    ServerAliveInterval 15
+    ControlMaster auto
+    ControlPath ~/.ssh/control-%C
+    ControlPersist 10m
+";
+
+/// As [`CLIENT_EXAMPLE`].
+pub(super) const SERVER_EXAMPLE: &str = "\
+Port 22
+PasswordAuthentication no
+Subsystem sftp internal-sftp
+TransferLog journald
+PrometheusListen 127.0.0.1:9122
+PerSourcePenaltyExemptList 192.0.2.0/24
+
+# SFTP alone, each user in a directory of its own.
+Match Group sftponly
+    ChrootDirectory /srv/sftp/%u
+    ForceCommand internal-sftp -u 0027
+    AllowTcpForwarding no
+    X11Forwarding no
+";
+
+fn example(file: &str, out: &mut String) {
+    out.push_str(".SH EXAMPLES\n.nf\n");
+    file.lines().for_each(|line| out.push_str(&(text(line) + "\n")));
+    out.push_str(".fi\n");
+}
+
 /// lhssh_config(5).
 pub(super) fn client_configuration() -> String {
     let mut out = head("lhssh_config", 5, "configuration of the Longhaul clients");
@@ -53,12 +98,21 @@ pub(super) fn client_configuration() -> String {
         let _ = writeln!(out, ".TP\n.B \"{}\"\n{}", text(name), text(what));
     }
     keywords(CLIENT_KEYWORDS, false, &mut out);
+    list(
+        "FILES",
+        &[
+            ("~/.ssh/config", "The user's file; nobody else may be able to write to it."),
+            ("/etc/ssh/ssh_config", "The system's file, read after it."),
+        ],
+        &mut out,
+    );
     out.push_str(
         ".SH TOKENS\nPaths, commands and some names may have tokens, which are replaced when they are used. Paths \
          and a few others may also have the values of environment variables, as ${HOME}, and begin with \\(ti.\n",
     );
     tokens(CLIENT_TOKENS, &mut out);
-    see_also(&[("lhssh", 1), ("lhscp", 1)], &mut out);
+    example(CLIENT_EXAMPLE, &mut out);
+    see_also(&[("lhssh", 1), ("lhscp", 1), ("lhsftp", 1), ("lhsshd_config", 5)], &mut out);
     out
 }
 
@@ -68,9 +122,15 @@ pub(super) fn server_configuration() -> String {
     let _ = writeln!(out, ".SH SYNOPSIS\n.I /etc/ssh/sshd_config");
     let _ = writeln!(out, ".SH DESCRIPTION\n{}", paragraphs(SERVER));
     keywords(SERVER_KEYWORDS, true, &mut out);
+    list(
+        "FILES",
+        &[("/etc/ssh/sshd_config", "Read at the start and on SIGHUP; -f names another file.")],
+        &mut out,
+    );
     out.push_str(".SH TOKENS\n");
     tokens(SERVER_TOKENS, &mut out);
-    see_also(&[("lhsshd", 8)], &mut out);
+    example(SERVER_EXAMPLE, &mut out);
+    see_also(&[("lhsshd", 8), ("lhsftp-server", 8), ("lhssh_config", 5)], &mut out);
     out
 }
 
@@ -80,10 +140,8 @@ fn keywords(table: &[Keyword], server: bool, out: &mut String) {
     rows.sort_by_key(|row| row.name.to_ascii_lowercase());
     for row in rows {
         let _ = writeln!(out, ".TP\n.BI {} \" {}\"", row.name, text(row.kind));
-        let _ = writeln!(out, "{}", text(row.doc.trim()));
-        if !row.default.is_empty() {
-            let _ = writeln!(out, "Default: {}.", text(row.default));
-        }
+        let _ = writeln!(out, "{}", text(&row.meaning()));
+        let _ = writeln!(out, "Default: {}.", text(&row.default_in_words()));
         if server && row.scope == Scope::Match {
             out.push_str("May stand in a Match block.\n");
         }
@@ -101,6 +159,7 @@ fn keywords(table: &[Keyword], server: bool, out: &mut String) {
             Status::Deprecated => out.push_str("Old; ignored.\n"),
             Status::NotYet => out.push_str("Read and checked, but not supported yet.\n"),
         }
+        let _ = writeln!(out, ".sp\nExample:\n.RS\n.nf\n{}\n.fi\n.RE", text(row.example()));
     }
 }
 

@@ -59,7 +59,9 @@ fn manual_pages_name_every_flag_and_keyword() {
             let shown = spelled.replace('-', "\\-");
             assert!(page.contains(&format!("\n.BI {shown}")), "{} {spelled}", program.name);
         }
-        for part in ["NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS"] {
+        for part in
+            ["NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "\"EXIT STATUS\"", "EXAMPLES", "\"SEE ALSO\""]
+        {
             assert!(page.contains(&format!(".SH {part}\n")), "{}: {part}", program.name);
         }
     }
@@ -70,9 +72,79 @@ fn manual_pages_name_every_flag_and_keyword() {
         let page = read(page);
         for keyword in table {
             assert!(page.contains(&format!("\n.BI {} ", keyword.name)), "{}", keyword.name);
-            assert!(!keyword.doc.trim().is_empty(), "{} has no text", keyword.name);
+            let missing = [keyword.meaning(), keyword.default_in_words(), keyword.example().to_owned()];
+            assert!(missing.iter().all(|text| !text.is_empty()), "{}: {missing:?}", keyword.name);
+            assert!(page.contains(&man::text(keyword.example())), "{}: no example", keyword.name);
         }
     }
+}
+
+/// The first words of `rows`, without what stands for a value: `ln`, `chgrp`; several where there are commas.
+fn heads(rows: &[(&'static str, &str)], cut: &[char]) -> Vec<&'static str> {
+    let each = rows.iter().flat_map(|(name, _)| name.split(", "));
+    each.filter_map(|name| name.split(cut).next()).collect()
+}
+
+#[test]
+fn the_page_of_lhsftp_has_its_commands() {
+    let mut told = heads(programs::COMMANDS, &[' ']);
+    let known = lh_sftp_shell::command::COMMANDS.iter().filter(|entry| entry.help.is_some());
+    let mut known: Vec<&str> = known.map(|entry| entry.name).collect();
+    told.sort_unstable();
+    known.sort_unstable();
+    assert_eq!(told, known);
+}
+
+#[test]
+fn the_page_of_lhssh_has_its_escapes() {
+    let source = fs::read_to_string(crate::root().join("crates/client/src/escape.rs")).expect("readable");
+    let help = source.lines().filter_map(|line| line.split("(\" {e}").nth(1)?.split(' ').next());
+    let mut known: Vec<&str> =
+        help.flat_map(|keys| keys.split('/')).map(|key| key.trim_end_matches('"')).collect();
+    let told = heads(programs::ESCAPES, &[' ']);
+    let mut told: Vec<&str> = told.iter().map(|escape| escape.get(1..).unwrap_or_default()).collect();
+    known.iter_mut().filter(|key| **key == "{e}").for_each(|key| *key = "~");
+    told.sort_unstable();
+    known.sort_unstable();
+    assert_eq!(told, known);
+}
+
+#[test]
+fn the_page_of_lhsshd_has_the_options_of_keys() {
+    let source =
+        fs::read_to_string(crate::root().join("crates/server/src/key_options.rs")).expect("readable");
+    let code = source.split("mod tests").next().unwrap_or_default();
+    let arms = code.lines().map(str::trim).filter(|line| line.starts_with('"') && line.contains("\" => "));
+    let mut known: Vec<&str> = arms.filter_map(|line| line.split('"').nth(1)).collect();
+    let mut told = heads(programs::KEY_OPTIONS, &['=']);
+    told.retain(|name| !name.starts_with("no-") || *name == "no-touch-required");
+    told.sort_unstable();
+    known.sort_unstable();
+    assert_eq!(told, known);
+}
+
+#[test]
+fn files_in_the_pages_are_accepted() {
+    use lh_config::{Account, Environment, ServerConfig, client};
+
+    struct Nothing;
+    impl Environment for Nothing {
+        fn run(&self, _command: &str) -> bool {
+            false
+        }
+        fn sha1(&self, _data: &[u8]) -> [u8; 20] {
+            [0; 20]
+        }
+    }
+
+    let server = Path::new("example");
+    ServerConfig::from_text(server, pages::SERVER_EXAMPLE, &Nothing).expect("accepted");
+    let home = PathBuf::from("/home/ada");
+    let account = Account { name: "ada".to_owned(), uid: 1000, home, host_name: "here".to_owned() };
+    let mut request = client::Request::new("archive", account);
+    request.user_file = client::UserFile::Text(PathBuf::from("example"), pages::CLIENT_EXAMPLE.to_owned());
+    let config = client::load(&request, &Nothing).expect("accepted");
+    assert_eq!(config.tcp_congestion.as_deref(), Some("bbr"));
 }
 
 #[test]

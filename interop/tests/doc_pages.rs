@@ -1,0 +1,143 @@
+//! The commands of the documentation's pages, run as they stand there.
+//!
+//! A block of code marked `sh runnable` is run by `sh -eu`, all blocks of a page in a row in one directory that has the files the
+//! pages speak of (`results`, `big.h5`). `server` is a host in the configuration of the clients, `/data` a directory of the test, port
+//! 2222 one that is free. A block with `needs=PROGRAM` is left out, loudly, where that is not installed.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::Command;
+
+use lh_interop::tunnel::free_port;
+use lh_interop::{Lab, Lhsshd, bin_dir, find, make_blob, me, our, skip};
+
+/// A block of a page: what it needs, the line it begins at, and its commands.
+struct Block {
+    needs: Option<String>,
+    line: usize,
+    commands: String,
+}
+
+fn blocks(page: &str) -> Vec<Block> {
+    let mut found = Vec::new();
+    let mut lines = page.lines().enumerate();
+    while let Some((at, line)) = lines.next() {
+        let Some(words) = line.strip_prefix("```sh runnable") else { continue };
+        let needs = words.trim().strip_prefix("needs=").map(str::to_owned);
+        let body = lines.by_ref().map(|(_, line)| line).take_while(|line| *line != "```");
+        found.push(Block { needs, line: at + 1, commands: body.collect::<Vec<_>>().join("\n") });
+    }
+    found
+}
+
+/// A program that runs ours with the configuration of the lab, as a user's own would be read.
+fn wrap(lab: &Lab, name: &str) {
+    let text = format!("#!/bin/sh\nexec {} -F {} \"$@\"\n", our(name).display(), lab.arg("config"));
+    let path = lab.path(&format!("bin/{name}"));
+    fs::write(&path, text).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+fn prepare(lab: &Lab, server: &Lhsshd, free: u16) {
+    for folder in ["bin", "work/results/raw", "data"] {
+        fs::create_dir_all(lab.path(folder)).unwrap();
+    }
+    for name in ["lhssh", "lhscp", "lhsftp"] {
+        wrap(lab, name);
+    }
+    for (file, text) in [("results/run1.csv", "a,b\n1,2\n"), ("results/x.tmp", "x"), ("run.csv", "c\n3\n")] {
+        lab.write(&format!("work/{file}"), text);
+    }
+    make_blob(&lab.path("work/results/raw/a.bin"), 100_000);
+    make_blob(&lab.path("work/big.h5"), 3_000_000);
+    let keys = format!(
+        "User {}\nIdentityFile {}\nUserKnownHostsFile {}\nStrictHostKeyChecking accept-new\nBatchMode yes\n",
+        me(),
+        lab.arg("user_ed25519"),
+        lab.arg("home/.ssh/known_hosts")
+    );
+    let hosts = format!("Host server\n  HostName 127.0.0.1\n  Port {}\nHost *\n{keys}", server.port_arg());
+    lab.write("config", &hosts);
+    // The page's own server reads the real account's file unless it is told of another one; a wrapper tells it.
+    let lines = format!(
+        "#!/bin/sh\nexec {} \"$@\" -o AuthorizedKeysFile={} -o StrictModes=no\n",
+        our("lhsshd").display(),
+        lab.arg("authorized_keys")
+    );
+    let path = lab.path("bin/lhsshd");
+    fs::write(&path, lines).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    assert!(free != server.port);
+}
+
+fn run_page(name: &str) {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let page = fs::read_to_string(root.join(name)).unwrap();
+    let lab = Lab::new();
+    let server = Lhsshd::start(&lab, "");
+    let free = free_port();
+    prepare(&lab, &server, free);
+    let path = format!("{}:{}:{}", lab.arg("bin"), bin_dir().display(), std::env::var("PATH").unwrap());
+    let all = blocks(&page);
+    assert!(!all.is_empty(), "{name} has no commands that can be run");
+    for Block { needs, line, commands } in all {
+        if let Some(program) = needs.filter(|program| find(program).is_none()) {
+            skip(&format!("{name}:{line}"), &format!("not installed: {program}"));
+            continue;
+        }
+        let commands = commands
+            .replace("/data", &lab.arg("data"))
+            .replace("2222", &free.to_string())
+            .replace("localhost:", "127.0.0.1:");
+        let mut shell = Command::new("timeout");
+        shell.args(["-k", "5", "120", "sh", "-euc", &commands]);
+        shell.current_dir(lab.path("work")).env("HOME", lab.path("home")).env("PATH", &path);
+        shell.env_remove("SSH_AUTH_SOCK").env_remove("XDG_STATE_HOME");
+        let ran = shell.output().unwrap();
+        // A server that the page started and did not get to stop.
+        if let Ok(pid) = fs::read_to_string(lab.path("home/longhaul.pid")) {
+            let _ = Command::new("kill").arg(pid.trim()).status();
+        }
+        let (out, err) = (String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
+        assert!(ran.status.success(), "{name}:{line}: {}\n{commands}\n{out}{err}", ran.status);
+    }
+}
+
+#[test]
+fn the_readme_can_be_followed() {
+    run_page("README.md");
+}
+
+#[test]
+fn the_quick_start_can_be_followed() {
+    run_page("docs/quick-start.md");
+}
+
+#[test]
+fn the_page_about_copying_can_be_followed() {
+    run_page("docs/copying.md");
+}
+
+#[test]
+fn the_page_about_many_files_can_be_followed() {
+    run_page("docs/many-files.md");
+}
+
+#[test]
+fn the_page_about_the_server_can_be_followed() {
+    run_page("docs/server.md");
+}
+
+#[test]
+fn the_page_about_keys_can_be_followed() {
+    run_page("docs/keys.md");
+}
+
+#[test]
+fn blocks_end_where_their_fences_do() {
+    let page = "a\n```sh runnable needs=jq\none\ntwo\n```\n```sh\nnot\n```\n```sh runnable\nthree\n```\n";
+    let found = blocks(page);
+    let seen: Vec<_> = found.iter().map(|b| (b.needs.as_deref(), b.line, b.commands.as_str())).collect();
+    assert_eq!(seen, [(Some("jq"), 2, "one\ntwo"), (None, 9, "three")]);
+}
