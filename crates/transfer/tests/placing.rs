@@ -110,6 +110,23 @@ fn a_folder_that_takes_no_new_names_is_written_in_place() {
     assert_eq!(fs::read(temp.join("to")).expect("it"), b"old");
 }
 
+#[test]
+fn small_files_whose_writes_fail_keep_the_old_version() {
+    for without in [&[][..], &["posix-rename@openssh.com"]] {
+        let temp = TempTree::new();
+        temp.file("from/small", 3_000);
+        let old = temp.file("to/small", 1_000);
+        let before = fs::read(&old).expect("the old version");
+        let faults = Faults::fail("write", ".lhpart", Errno::NOSPC);
+        let mut setup = Setup { faults, ..stock(without) };
+        let plan = plan(Direction::Upload, &temp.join("from/."), &temp.join("to"));
+        let ended = copy_with(plan, durable(&temp), temp.path(), &mut setup);
+        assert_eq!(ended.failures.len(), 1, "{:?}", ended.failures);
+        assert!(fs::read(&old).expect("it") == before, "the old version is whole");
+        assert_eq!(leftovers(temp.path()), Vec::<PathBuf>::new());
+    }
+}
+
 /// Numbers that are the same on each run.
 struct Dice(u64);
 

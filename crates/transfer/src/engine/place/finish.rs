@@ -60,8 +60,9 @@ impl Engine {
             // Nothing is known about what is there, which is no reason to throw it away.
             return false;
         } else if file.place.corrupt || file.tainted || file.good_end() == 0 || file.place.tag.is_none() {
-            // Nothing to go on with.
+            // Nothing to go on with, and nothing left to be cut: the final name is that of what was there before.
             file.place.there = false;
+            file.repaired = true;
             if let Some(journal) = &mut self.journal {
                 journal.forget(&part);
             }
