@@ -189,14 +189,16 @@ impl Engine {
         self.keep_journal();
     }
 
-    /// Writes the journal, or removes it when the copy has come to its end.
+    /// Writes the journal, or removes it when the copy has come to its end and nothing failed.
     pub(in crate::engine) fn keep_journal(&mut self) {
         if self.journal.is_none() {
             return;
         }
         let ended = self.is_finished() && !self.cancelled && !self.summary.lost;
         if let Some(mut journal) = self.journal.take() {
-            if ended {
+            if ended && self.summary.failures > 0 {
+                journal.keep_failed(self.summary.files + self.summary.directories > 0);
+            } else if ended {
                 journal.remove();
             } else {
                 journal.flush();
