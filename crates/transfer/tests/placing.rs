@@ -110,6 +110,50 @@ fn a_folder_that_takes_no_new_names_is_written_in_place() {
     assert_eq!(fs::read(temp.join("to")).expect("it"), b"old");
 }
 
+#[test]
+fn small_files_whose_writes_fail_keep_the_old_version() {
+    for without in [&[][..], &["posix-rename@openssh.com"]] {
+        let temp = TempTree::new();
+        temp.file("from/small", 3_000);
+        let old = temp.file("to/small", 1_000);
+        let before = fs::read(&old).expect("the old version");
+        let faults = Faults::fail("write", ".lhpart", Errno::NOSPC);
+        let mut setup = Setup { faults, ..stock(without) };
+        let plan = plan(Direction::Upload, &temp.join("from/."), &temp.join("to"));
+        let ended = copy_with(plan, durable(&temp), temp.path(), &mut setup);
+        assert_eq!(ended.failures.len(), 1, "{:?}", ended.failures);
+        assert!(fs::read(&old).expect("it") == before, "the old version is whole");
+        assert_eq!(leftovers(temp.path()), Vec::<PathBuf>::new());
+    }
+}
+
+#[test]
+fn the_same_command_completes_a_copy_of_which_some_failed() {
+    for direction in [Direction::Upload, Direction::Relay] {
+        for ours in [true, false] {
+            let temp = TempTree::new();
+            temp.file("from/small", 3_000);
+            temp.file("from/large", 3_000_000);
+            let faults = Faults::hook(|what, path, offset| match what {
+                "write" if path.ends_with(b".lhpart") && offset > 1_000_000 => Err(Errno::NOSPC.into()),
+                _ => Ok(()),
+            });
+            let mut setup = if ours { Setup::default() } else { stock(&[]) };
+            setup.faults = faults;
+            // A name that does not exist: the copy gets it, the second time too.
+            let plan = plan(direction, &temp.join("from"), &temp.join("to"));
+            let ended = copy_with(plan.clone(), durable(&temp), temp.path(), &mut setup);
+            assert_eq!(ended.failures.len(), 1, "{:?}", ended.failures);
+            setup.faults = Faults::default();
+            let ended = copy_with(plan, durable(&temp), temp.path(), &mut setup).well();
+            assert!(ended.resumed > 0, "{direction:?} {ours}");
+            same_tree(&temp.join("from"), &temp.join("to"), false);
+            assert_eq!(leftovers(temp.path()), Vec::<PathBuf>::new());
+            assert!(!temp.join("state/journal").exists());
+        }
+    }
+}
+
 /// Numbers that are the same on each run.
 struct Dice(u64);
 

@@ -6,7 +6,8 @@
 //! alone: the target is looked at too, and compared, by digests where the server has them ([`crate::Options::atomic`]).
 //!
 //! Lines of text, appended; a line that was cut off by a crash is left out. A file belongs to one process at a time (a
-//! lock); a second one that does the same copy works without. It is removed when the copy has come to its end.
+//! lock); a second one that does the same copy works without. It is removed when the copy has come to its end; where some of it
+//! failed, what is needed to go on with the rest is kept.
 //!
 //! | line | meaning |
 //! |---|---|
@@ -270,6 +271,30 @@ impl Journal {
     /// The copy has not begun: leaves nothing behind that was not there.
     pub(crate) fn leave(self) {
         if self.done.is_empty() && self.parts.is_empty() && self.new.is_empty() {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+
+    /// The copy has come to its end, but some of it failed. The same command again means the same target, and goes on with
+    /// unfinished files; everything else is copied anew, as what is complete may have been changed until then. `made`: the target
+    /// is there now.
+    pub(crate) fn keep_failed(mut self, made: bool) {
+        if self.parts.is_empty() && (self.new.is_empty() || !made) {
+            return self.remove();
+        }
+        let mut text = format!("{HEADER}\nboot {}\n", boot()).into_bytes();
+        for target in &self.new {
+            let _ = writeln!(text, "new {}", escaped(target));
+        }
+        for (name, Part { target, upto }) in &self.parts {
+            let name = escaped(name);
+            let _ = writeln!(text, "part {} {name}\nupto {upto} {name}", escaped(target));
+        }
+        let written = self.file.take().is_some_and(|mut file| {
+            // Half a list would be believed, half a line is not.
+            file.set_len(0).and_then(|()| file.write_all(&text)).is_ok()
+        });
+        if !written {
             let _ = std::fs::remove_file(&self.path);
         }
     }

@@ -48,6 +48,25 @@ fn a_local_target_is_not_believed_to_have_survived_a_crash_of_the_machine() {
 }
 
 #[test]
+fn a_failed_copy_keeps_what_is_unfinished_and_not_what_is_done() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let path = here(&dir);
+    let done = tag(b"a", b"b", 7, (1, 2));
+    let mut journal = Journal::open(&path, true).expect("a journal");
+    journal.note_new(b"a new name");
+    journal.begin(b"t", b"n");
+    journal.advance(b"n", 5);
+    journal.finish(&done, b"x");
+    journal.flush();
+    journal.keep_failed(true);
+    let mut journal = Journal::open(&path, true).expect("it");
+    assert!(!journal.is_done(&done) && journal.upto(b"n") == 5 && journal.was_new(b"a new name"));
+    journal.forget(b"n");
+    journal.keep_failed(false);
+    assert!(!path.exists(), "nothing was made, nothing is unfinished");
+}
+
+#[test]
 fn shards_know_what_the_others_did_and_the_end_of_the_whole_removes_all() {
     let dir = tempfile::tempdir().expect("a folder");
     let words: &[&[u8]] = &[b"put", b"h:x"];

@@ -60,8 +60,9 @@ impl Engine {
             // Nothing is known about what is there, which is no reason to throw it away.
             return false;
         } else if file.place.corrupt || file.tainted || file.good_end() == 0 || file.place.tag.is_none() {
-            // Nothing to go on with.
+            // Nothing to go on with, and nothing left to be cut: the final name is that of what was there before.
             file.place.there = false;
+            file.repaired = true;
             if let Some(journal) = &mut self.journal {
                 journal.forget(&part);
             }
@@ -188,14 +189,16 @@ impl Engine {
         self.keep_journal();
     }
 
-    /// Writes the journal, or removes it when the copy has come to its end.
+    /// Writes the journal, or removes it when the copy has come to its end and nothing failed.
     pub(in crate::engine) fn keep_journal(&mut self) {
         if self.journal.is_none() {
             return;
         }
         let ended = self.is_finished() && !self.cancelled && !self.summary.lost;
         if let Some(mut journal) = self.journal.take() {
-            if ended {
+            if ended && self.summary.failures > 0 {
+                journal.keep_failed(self.summary.files + self.summary.directories > 0);
+            } else if ended {
                 journal.remove();
             } else {
                 journal.flush();
