@@ -1,7 +1,8 @@
-//! The client's side: send one request at a time, hear what the server says to it.
+//! The client's side: sends one request at a time and interprets the server's answers.
 //!
-//! Call order: [`Client::start`], then feed every payload to [`Client::handle`]. An event that leaves the choice to the
-//! caller ([`Event::ChooseMethod`], [`Event::KeyAccepted`], [`Event::Prompts`]) is answered by one of the request methods.
+//! Order of calls: [`Client::start`], then pass every payload to [`Client::handle`]. Some events require a
+//! choice of the caller ([`Event::ChooseMethod`], [`Event::KeyAccepted`], [`Event::Prompts`]); answer them
+//! with one of the request methods.
 
 use lh_wire::msg::{
     Rest, ServiceAccept, ServiceRequest, UserauthBanner, UserauthFailure, UserauthGssapiError,
@@ -18,59 +19,63 @@ use crate::{
     decode, signed_data,
 };
 
-/// One question of keyboard-interactive (RFC 4256 section 3.2).
+/// One prompt of keyboard-interactive (RFC 4256 section 3.2).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prompt {
-    /// The text, as the server sent it: control characters must be taken out before it is shown.
+    /// The server's text: escape control characters before it is displayed.
     pub text: String,
-    /// Whether the answer may be seen while it is typed.
+    /// True when the answer may be echoed while it is typed.
     pub echo: bool,
 }
 
-/// What the server's message means to the caller.
+/// Meaning of the server's message for the caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
-    /// The service was accepted: send the first request, usually [`Client::none`], unless [`Client::ahead`] has.
+    /// The service was accepted: send the first request, usually [`Client::none`], unless [`Client::ahead`]
+    /// has sent it.
     Ready,
-    /// The answer to the `none` of [`Client::ahead`]; the request behind it is under way, and its answer follows.
+    /// The answer to the `none` of [`Client::ahead`]. The request behind it is in progress, and its answer
+    /// follows.
     Methods(Vec<String>),
-    /// A text for the user, to be shown at once and sanitised. The machine goes on waiting.
+    /// A text for the user: escape it and display it at once. The client still waits for the answer.
     Banner(String),
     /// The last request did not finish authentication.
     ChooseMethod {
         /// Methods that can continue, in the server's order.
         methods: Vec<String>,
-        /// The last request was right; another method is wanted on top.
+        /// The last request was successful, but another method is required in addition.
         partial_success: bool,
     },
-    /// The server would take a signature by the key that was offered.
+    /// The server would accept a signature by the offered key.
     KeyAccepted {
         /// The algorithm of the offer.
         algorithm: String,
         /// The key blob of the offer.
         key: Vec<u8>,
     },
-    /// Answer these with [`Client::responses`], also when there are none.
+    /// Prompts to be answered with [`Client::responses`], even if the list is empty.
     Prompts {
         /// Title, often empty.
         name: String,
         /// Text before the prompts, often empty.
         instruction: String,
-        /// The questions.
+        /// The prompts.
         prompts: Vec<Prompt>,
     },
-    /// The password has expired; [`Client::change_password`] answers.
+    /// The password has expired; answer with [`Client::change_password`].
     PasswordExpired {
         /// The server's explanation.
         prompt: String,
     },
-    /// The server takes part in a dialogue by this mechanism, an object identifier in DER. [`Client::gss_token`] begins it.
+    /// The server accepts this mechanism, an object identifier in DER. Start the exchange with
+    /// [`Client::gss_token`].
     GssMechanism(Vec<u8>),
-    /// The server's library says this to ours. [`Client::gss_token`] answers, or [`Client::gss_done`] when the context is complete.
+    /// A token of the server's GSS-API library. Answer with [`Client::gss_token`], or with
+    /// [`Client::gss_done`] when the context is complete.
     GssToken(Vec<u8>),
-    /// Why the server's library gives up, in its words: to be sanitised. The machine goes on waiting.
+    /// The error text of the server's library: escape it. The client still waits for the answer.
     GssError(String),
-    /// Authentication is over: the connection protocol starts.
+    /// Authentication is complete: the connection protocol starts.
     Success,
 }
 
@@ -94,31 +99,32 @@ enum Sent {
     GssToken,
 }
 
-/// The client machine for one user on one connection.
+/// The authentication client for one user on one connection.
 #[derive(Debug)]
 pub struct Client {
     user: Vec<u8>,
     session_id: Vec<u8>,
     host_key: Option<Vec<u8>>,
     state: State,
-    /// Answers that come before that to the last request.
+    /// Answers expected before the one to the last request.
     ahead: Ahead,
 }
 
 /// See [`Client::ahead`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ahead {
-    /// None.
+    /// No earlier answers.
     Nothing,
-    /// The service's, then that to `none`.
+    /// The service's answer, then the answer to `none`.
     Service,
-    /// That to `none`.
+    /// The answer to `none`.
     None,
 }
 
 impl Client {
-    /// `session_id` is the exchange hash of the first key exchange. `host_key` is the blob of the host key that signed it,
-    /// given only when the server announced `publickey-hostbound@openssh.com` in its EXT_INFO.
+    /// `session_id` is the exchange hash of the first key exchange. `host_key` is the blob of the host key
+    /// that signed it; pass it only when the server announced `publickey-hostbound@openssh.com` in its
+    /// EXT_INFO.
     pub fn new(user: &str, session_id: &[u8], host_key: Option<&[u8]>) -> Self {
         Self {
             user: user.as_bytes().to_vec(),
@@ -129,36 +135,36 @@ impl Client {
         }
     }
 
-    /// From now on signatures name this host key (`publickey-hostbound-v00@openssh.com`), or none. For callers that hear of the
-    /// server's `publickey-hostbound@openssh.com` only after [`new`](Self::new).
+    /// Sets the host key that signatures name from now on (`publickey-hostbound-v00@openssh.com`), or none.
+    /// For callers that learn of the server's `publickey-hostbound@openssh.com` only after
+    /// [`new`](Self::new).
     pub fn bind_host_key(&mut self, host_key: Option<&[u8]>) {
         self.host_key = host_key.map(<[u8]>::to_vec);
     }
 
-    /// Asks for the `ssh-userauth` service.
+    /// Requests the `ssh-userauth` service.
     pub fn start(&mut self, sink: &mut dyn PacketSink) {
         sink.payload(&ServiceRequest::new(USERAUTH_SERVICE).to_payload());
         self.state = State::Service;
     }
 
-    /// Sends `none` without waiting for the service. Another request may follow it at once, so that all three cost one round trip:
-    /// the server takes one after the other, and what comes behind a success is ignored (RFC 4252 section 5.1). To be called after
-    /// [`start`](Self::start), and only where the server is known to bear it.
+    /// Sends `none` without waiting for the service. Another request may follow at once, so that all three
+    /// cost one round trip: the server handles them in order and ignores requests behind a success (RFC 4252
+    /// section 5.1). Call it after [`start`](Self::start), and only for servers that are known to support it.
     pub fn ahead(&mut self, sink: &mut dyn PacketSink) {
         self.none(sink);
         self.ahead = Ahead::Service;
     }
 
-    /// Takes one payload from the server.
+    /// Handles one payload from the server.
     ///
     /// # Errors
-    /// The message is malformed or out of place; the connection must be closed with
-    /// [`AuthError::disconnect_reason`].
+    /// The message is malformed or out of order; close the connection with [`AuthError::disconnect_reason`].
     pub fn handle(&mut self, payload: &[u8]) -> Result<Event, AuthError> {
         let number = payload.first().copied().unwrap_or(0);
         match self.ahead {
             Ahead::Nothing => {}
-            // Nothing else may come before it.
+            // No other message may arrive before it.
             Ahead::Service if number == ServiceAccept::NUMBER => {
                 self.ahead = Ahead::None;
                 return accepted(payload).map(|()| Event::Ready);
@@ -166,7 +172,7 @@ impl Client {
             Ahead::Service => {
                 return Err(AuthError::Unexpected { number, waiting_for: State::Service.waiting_for() });
             }
-            // With one request alone it is an answer like any other.
+            // If `none` is the only request, its answer is handled like any other.
             Ahead::None if number == UserauthFailure::NUMBER && self.state != State::Waiting(Sent::None) => {
                 let failure: UserauthFailure<'_> = decode(payload)?;
                 self.ahead = Ahead::Nothing;
@@ -236,7 +242,8 @@ impl Client {
                 let error: UserauthGssapiError<'_> = decode(payload)?;
                 Ok(Event::GssError(String::from_utf8_lossy(error.text).into_owned()))
             }
-            // For the library, which could say no more than that the server has given up; a failure follows.
+            // A token for the library, which would only report that the server has given up; a failure
+            // follows.
             (UserauthGssapiErrtok::NUMBER, State::Waiting(Sent::Gss | Sent::GssToken)) => {
                 let _: UserauthGssapiErrtok<'_> = decode(payload)?;
                 Ok(Event::GssError(String::new()))
@@ -245,12 +252,12 @@ impl Client {
         }
     }
 
-    /// Asks what the server would take (RFC 4252 section 5.2).
+    /// Asks for the server's methods (RFC 4252 section 5.2).
     pub fn none(&mut self, sink: &mut dyn PacketSink) {
         self.request("none", &[], Sent::None, sink);
     }
 
-    /// Offers a key without signing, so that no passphrase or touch is asked for in vain.
+    /// Offers a key without signing, so that the user is not asked for a passphrase or touch in vain.
     pub fn offer_key(&mut self, algorithm: &str, key: &[u8], sink: &mut dyn PacketSink) {
         let mut payload = Vec::new();
         self.key_request(algorithm, key).encode(&self.user, None, &mut payload);
@@ -258,7 +265,7 @@ impl Client {
         self.state = State::Waiting(Sent::Offer);
     }
 
-    /// What must be signed for [`Client::signed_key`].
+    /// Returns the bytes to sign for [`Client::signed_key`].
     pub fn signature_data(&self, algorithm: &str, key: &[u8]) -> Vec<u8> {
         signed_data(&self.session_id, &self.user, &self.key_request(algorithm, key))
     }
@@ -271,12 +278,13 @@ impl Client {
         self.state = State::Waiting(Sent::Signature);
     }
 
-    /// What the key of this host must sign for [`Client::host_based`].
+    /// Returns the bytes that this host's key must sign for [`Client::host_based`].
     pub fn host_signature_data(&self, request: &HostRequest<'_>) -> Vec<u8> {
         request.signed_data(&self.session_id, &self.user)
     }
 
-    /// Authenticates as a user of this host (RFC 4252 section 9), with a signature over [`Client::host_signature_data`].
+    /// Authenticates as a user of this host (RFC 4252 section 9), with a signature over
+    /// [`Client::host_signature_data`].
     pub fn host_based(&mut self, request: &HostRequest<'_>, signature: &[u8], sink: &mut dyn PacketSink) {
         let mut payload = Vec::new();
         request.encode(&self.user, signature, &mut payload);
@@ -284,12 +292,12 @@ impl Client {
         self.state = State::Waiting(Sent::Signature);
     }
 
-    /// What the key that is a ticket of session `joined` must sign for [`Client::ticket`].
+    /// Returns the bytes that the ticket key of session `joined` must sign for [`Client::ticket`].
     pub fn ticket_data(&self, joined: &[u8], request: &TicketRequest<'_>) -> Vec<u8> {
         request.signed_data(joined, &self.session_id, &self.user)
     }
 
-    /// Joins a session that has logged in, with a signature over [`Client::ticket_data`].
+    /// Joins an authenticated session, with a signature over [`Client::ticket_data`].
     pub fn ticket(&mut self, request: &TicketRequest<'_>, signature: &[u8], sink: &mut dyn PacketSink) {
         let mut payload = Vec::new();
         request.encode(&self.user, signature, &mut payload);
@@ -314,7 +322,7 @@ impl Client {
         self.request("password", &fields, Sent::Password, sink);
     }
 
-    /// Starts keyboard-interactive; `devices` is the comma-separated `KbdInteractiveDevices`, mostly empty.
+    /// Starts keyboard-interactive; `devices` is the comma-separated `KbdInteractiveDevices`, usually empty.
     pub fn keyboard_interactive(&mut self, devices: &str, sink: &mut dyn PacketSink) {
         let mut fields = Vec::new();
         fields.put_string(b"");
@@ -322,7 +330,7 @@ impl Client {
         self.request("keyboard-interactive", &fields, Sent::Interactive, sink);
     }
 
-    /// Answers [`Event::Prompts`], one response a prompt.
+    /// Answers [`Event::Prompts`] with one response per prompt.
     pub fn responses<R: AsRef<[u8]>>(&mut self, responses: &[R], sink: &mut dyn PacketSink) {
         let size = 5 + responses.iter().map(|each| each.as_ref().len() + 4).sum::<usize>();
         let mut payload = Zeroizing::new(Vec::with_capacity(size));
@@ -335,31 +343,31 @@ impl Client {
         self.state = State::Waiting(Sent::Interactive);
     }
 
-    /// Offers mechanisms of the GSS-API, best first: object identifiers in DER (RFC 4462 section 3.2).
+    /// Offers GSS-API mechanisms, best first: object identifiers in DER (RFC 4462 section 3.2).
     pub fn gss(&mut self, mechanisms: &[&[u8]], sink: &mut dyn PacketSink) {
         let mut fields = Vec::new();
         put_mechanisms(mechanisms, &mut fields);
         self.request(GSS_METHOD, &fields, Sent::Gss, sink);
     }
 
-    /// Sends what our library says to the server's.
+    /// Sends a token of our library to the server's.
     pub fn gss_token(&mut self, token: &[u8], sink: &mut dyn PacketSink) {
         sink.payload(&UserauthGssapiToken::new(token).to_payload());
         self.state = State::Waiting(Sent::GssToken);
     }
 
-    /// Sends what our library says about the end of the dialogue. Another request follows, not an answer.
+    /// Sends our library's error token. The server does not answer it; another request follows.
     pub fn gss_error_token(&mut self, token: &[u8], sink: &mut dyn PacketSink) {
         sink.payload(&UserauthGssapiErrtok::new(token).to_payload());
     }
 
-    /// What the checksum for [`Client::gss_done`] covers.
+    /// Returns the bytes that the checksum for [`Client::gss_done`] covers.
     pub fn gss_data(&self) -> Vec<u8> {
         mic_data(&self.session_id, &self.user)
     }
 
-    /// The context is complete; with a last token for the server's library, unless it is empty. `mic`: the checksum over
-    /// [`Client::gss_data`], where the context can make one.
+    /// Completes the context. `token`: a last token for the server's library, or empty. `mic`: the checksum
+    /// over [`Client::gss_data`], if the context supports one.
     pub fn gss_done(&mut self, token: &[u8], mic: Option<&[u8]>, sink: &mut dyn PacketSink) {
         if !token.is_empty() {
             sink.payload(&UserauthGssapiToken::new(token).to_payload());
@@ -377,7 +385,7 @@ impl Client {
 
     fn request(&mut self, method: &str, fields: &[u8], sent: Sent, sink: &mut dyn PacketSink) {
         let request = UserauthRequest::new(&self.user, CONNECTION_SERVICE, method.as_bytes(), Rest(fields));
-        // Sized beforehand: a growing buffer would leave copies of a password behind.
+        // Allocated in full beforehand: a growing buffer would leave copies of a password behind.
         let mut payload =
             Zeroizing::new(Vec::with_capacity(self.user.len() + method.len() + fields.len() + 64));
         request.encode(&mut payload);
@@ -402,7 +410,7 @@ impl State {
     }
 }
 
-/// The service that was asked for.
+/// Checks that the accepted service is the requested one.
 fn accepted(payload: &[u8]) -> Result<(), AuthError> {
     let accept: ServiceAccept<'_> = decode(payload)?;
     if accept.name != USERAUTH_SERVICE {

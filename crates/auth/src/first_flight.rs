@@ -1,31 +1,33 @@
-//! `first-flight@longhaul`: what a server says in its EXT_INFO about a client that does not wait (docs/protocol.md).
+//! `first-flight@longhaul`: the server's EXT_INFO extension for clients that do not wait (docs/protocol.md).
 
 /// The extension's name.
 pub const FIRST_FLIGHT: &str = "first-flight@longhaul";
 
-/// What follows the window where keys are generally welcome.
+/// Word behind the window if the server generally accepts keys.
 const KEYS: &str = "publickey";
 
-/// What the server promises.
+/// The server's promise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FirstFlight {
-    /// Bytes of data that the first channel takes before it is confirmed.
+    /// Bytes of data that the first channel accepts before it is confirmed.
     pub window: u32,
-    /// Keys are a way to log in for users in general, so that one may be shown before the methods are known.
+    /// The server accepts keys from users in general, so that one may be offered before the methods are
+    /// known.
     pub keys: bool,
 }
 
 impl FirstFlight {
-    /// Our servers take this much: more than what asks for something, and what TCP sends at once on a new connection twice.
+    /// Window of our servers, bytes: more than a request needs, and more than twice the data that TCP sends
+    /// at once on a new connection.
     pub const WINDOW: u32 = 32 << 10;
 
-    /// The extension's value.
+    /// Returns the extension's value.
     pub fn encode(self) -> String {
         let keys = if self.keys { format!(",{KEYS}") } else { String::new() };
         format!("{}{keys}", self.window)
     }
 
-    /// Reads the value; words that nobody knows are passed over.
+    /// Parses the value; unknown words are ignored.
     pub fn decode(value: &[u8]) -> Option<Self> {
         let mut words = std::str::from_utf8(value).ok()?.split(',');
         let window = words.next()?.parse().ok()?;
@@ -40,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_with_words_of_later_versions_are_read() {
+    fn unknown_words_in_the_value_are_ignored() {
         let read = |text: &str| FirstFlight::decode(text.as_bytes());
         assert_eq!(read("32768"), Some(FirstFlight { window: 32768, keys: false }));
         assert_eq!(read("1,later,publickey"), Some(FirstFlight { window: 1, keys: true }));
@@ -51,13 +53,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(window: u32, keys: bool) {
+        fn encoded_values_decode(window: u32, keys: bool) {
             let flight = FirstFlight { window, keys };
             prop_assert_eq!(FirstFlight::decode(flight.encode().as_bytes()), Some(flight));
         }
 
         #[test]
-        fn any_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
+        fn decoding_any_bytes_never_panics(bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
             let _ = FirstFlight::decode(&bytes);
         }
     }

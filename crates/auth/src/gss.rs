@@ -1,5 +1,5 @@
-//! What `gssapi-with-mic` (RFC 4462 section 3) says besides the library's tokens: which mechanisms a client offers, and what its
-//! checksum covers.
+//! `gssapi-with-mic` (RFC 4462 section 3): the fields beside the library's tokens, which are the offered
+//! mechanisms and the data that the checksum covers.
 
 use lh_wire::{Message, Reader, Result, WireError, Writer};
 
@@ -8,24 +8,24 @@ use crate::CONNECTION_SERVICE;
 /// The method's name.
 pub const GSS_METHOD: &str = "gssapi-with-mic";
 
-/// Most mechanisms that are looked at in one request; clients offer one or two.
+/// Limit of mechanisms in one request; clients offer one or two.
 const MOST_MECHANISMS: u32 = 32;
 
-/// One message of a client's, after the other.
+/// One message of the client in the exchange.
 #[derive(Clone, PartialEq, Eq)]
 pub enum GssAttempt {
-    /// Offers mechanisms: object identifiers in DER. Wants one of them back.
+    /// Offers mechanisms: object identifiers in DER. The server answers with one of them.
     Begin(Vec<Vec<u8>>),
-    /// For the library.
+    /// A token for the server's library.
     Token(Vec<u8>),
-    /// The context is complete, and the client has made this checksum over [`mic_data`].
+    /// The context is complete; this is the client's checksum over [`mic_data`].
     Mic(Vec<u8>),
-    /// The context is complete, but can make no checksums: it proves nothing about this connection.
+    /// The context is complete, but it supports no checksums, so it proves nothing about this connection.
     Complete,
 }
 
 impl core::fmt::Debug for GssAttempt {
-    /// Leaves the bytes out.
+    /// Omits the content.
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str(match self {
             Self::Begin(_) => "Begin",
@@ -36,22 +36,22 @@ impl core::fmt::Debug for GssAttempt {
     }
 }
 
-/// What the server says to a [`GssAttempt`] that does not end the dialogue.
+/// Answer of the server to a [`GssAttempt`] that does not end the exchange.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum GssReply {
-    /// This mechanism of those that were offered.
+    /// The chosen mechanism.
     Mechanism(Vec<u8>),
-    /// For the client's library; empty: it needs nothing more.
+    /// A token for the client's library; empty when it needs none.
     Token(Vec<u8>),
 }
 
-/// The fields of a request behind the method's name.
+/// Encodes the fields of a request after the method's name.
 pub(crate) fn put_mechanisms(mechanisms: &[&[u8]], out: &mut Vec<u8>) {
     out.put_u32(u32::try_from(mechanisms.len()).unwrap_or(u32::MAX));
     mechanisms.iter().for_each(|each| out.put_string(each));
 }
 
-/// The reverse of [`put_mechanisms`].
+/// Decodes the fields that [`put_mechanisms`] encodes.
 pub(crate) fn read_mechanisms(fields: &[u8]) -> Result<Vec<Vec<u8>>> {
     let mut reader = Reader::new(fields);
     let count = reader.u32()?;
@@ -63,7 +63,7 @@ pub(crate) fn read_mechanisms(fields: &[u8]) -> Result<Vec<Vec<u8>>> {
     Ok(mechanisms)
 }
 
-/// What the checksum covers (RFC 4462 section 3.5): this connection and this user.
+/// Returns the bytes that the checksum covers (RFC 4462 section 3.5): this connection and this user.
 pub fn mic_data(session_id: &[u8], user: &[u8]) -> Vec<u8> {
     let mut data = Vec::with_capacity(session_id.len() + user.len() + 64);
     data.put_string(session_id);

@@ -1,15 +1,16 @@
-//! What a client and the helper that signs with the host's keys say to each other: OpenSSH's conversation with its
+//! Messages between a client and the helper that signs with the host's keys. They are those of OpenSSH's
 //! `ssh-keysign`, so that either end may be OpenSSH's.
 
 use lh_wire::{Reader, Result, WireError, Writer};
 
-/// The version of the conversation.
+/// Version of the messages.
 const VERSION: u8 = 2;
 
-/// The longest message, bytes: OpenSSH's limit.
+/// Longest message, bytes: OpenSSH's limit.
 pub const LONGEST: usize = 256 * 1024;
 
-/// To the helper: a descriptor that it has inherited (the connection), and what is to be signed.
+/// Encodes the request to the helper: a descriptor that it has inherited (the connection), and the data to
+/// sign.
 pub fn request(descriptor: u32, data: &[u8]) -> Vec<u8> {
     let mut body = Vec::with_capacity(data.len() + 9);
     body.put_u8(VERSION);
@@ -18,7 +19,7 @@ pub fn request(descriptor: u32, data: &[u8]) -> Vec<u8> {
     framed(&body)
 }
 
-/// The reverse of [`request`].
+/// Decodes a message of [`request`].
 pub fn read_request(message: &[u8]) -> Result<(u32, &[u8])> {
     let mut body = body(message)?;
     let fields = (body.u32()?, body.string()?);
@@ -26,7 +27,7 @@ pub fn read_request(message: &[u8]) -> Result<(u32, &[u8])> {
     Ok(fields)
 }
 
-/// From the helper: the signature.
+/// Encodes the helper's answer: the signature.
 pub fn answer(signature: &[u8]) -> Vec<u8> {
     let mut body = Vec::with_capacity(signature.len() + 5);
     body.put_u8(VERSION);
@@ -34,7 +35,7 @@ pub fn answer(signature: &[u8]) -> Vec<u8> {
     framed(&body)
 }
 
-/// The reverse of [`answer`].
+/// Decodes a message of [`answer`].
 pub fn read_answer(message: &[u8]) -> Result<&[u8]> {
     let mut body = body(message)?;
     let signature = body.string()?;
@@ -48,7 +49,7 @@ fn framed(body: &[u8]) -> Vec<u8> {
     message
 }
 
-/// What stands behind length and version.
+/// Returns the content after length and version.
 fn body(message: &[u8]) -> Result<Reader<'_>> {
     let mut frame = Reader::new(message);
     let mut body = Reader::new(frame.string()?);
@@ -64,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_arrive_whole_or_not_at_all() {
+    fn incomplete_messages_are_refused() {
         let message = request(7, b"data");
         assert_eq!(message, b"\0\0\0\x0d\x02\0\0\0\x07\0\0\0\x04data");
         assert_eq!(read_request(&message), Ok((7, &b"data"[..])));

@@ -1,4 +1,5 @@
-//! The `publickey` request: what is sent and what is signed (RFC 4252 section 7, OpenSSH PROTOCOL 3.1).
+//! The `publickey` and `hostbased` requests: their fields and the signed data (RFC 4252 section 7 and 9,
+//! OpenSSH PROTOCOL 3.1).
 
 use lh_wire::{Reader, Result, WireError, Writer};
 
@@ -10,21 +11,21 @@ pub const HOSTBOUND_METHOD: &str = "publickey-hostbound-v00@openssh.com";
 /// The fields of a `publickey` request after the method's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeyRequest<'a> {
-    /// Signature algorithm, `rsa-sha2-512` and so on.
+    /// Signature algorithm, such as `rsa-sha2-512`.
     pub algorithm: &'a str,
     /// Public key or certificate blob.
     pub key: &'a [u8],
-    /// The host key blob of the first key exchange, in the hostbound variant only.
+    /// The host key blob of the first key exchange; only in the host-bound variant.
     pub host_key: Option<&'a [u8]>,
 }
 
 impl<'a> KeyRequest<'a> {
-    /// The method's name on the wire.
+    /// Returns the method's name on the wire.
     pub const fn method(&self) -> &'static str {
         if self.host_key.is_some() { HOSTBOUND_METHOD } else { "publickey" }
     }
 
-    /// Reads the fields behind the method's name; the second value is the signature blob if there is one.
+    /// Decodes the fields after the method's name; the second value is the signature blob, if any.
     pub fn decode(fields: &'a [u8], hostbound: bool) -> Result<(Self, Option<&'a [u8]>)> {
         let mut reader = Reader::new(fields);
         let signed = reader.boolean()?;
@@ -75,7 +76,7 @@ impl<'a> HostRequest<'a> {
     /// The method's name on the wire.
     pub const METHOD: &'static str = "hostbased";
 
-    /// Reads the fields behind the method's name; the second value is the signature blob.
+    /// Decodes the fields after the method's name; the second value is the signature blob.
     pub fn decode(fields: &'a [u8]) -> Result<(Self, &'a [u8])> {
         let mut reader = Reader::new(fields);
         let request = Self::read(&mut reader)?;
@@ -92,7 +93,8 @@ impl<'a> HostRequest<'a> {
         Ok(Self { algorithm, key, host, local_user })
     }
 
-    /// What the host's key signs for the server's `user`: the session identifier and the request without its signature.
+    /// Returns the bytes that the host's key signs for the server's `user`: the session identifier and the
+    /// request without its signature.
     pub fn signed_data(&self, session_id: &[u8], user: &[u8]) -> Vec<u8> {
         let mut data = Vec::with_capacity(session_id.len() + user.len() + self.key.len() + 256);
         data.put_string(session_id);
@@ -100,8 +102,8 @@ impl<'a> HostRequest<'a> {
         data
     }
 
-    /// The reverse of [`signed_data`](Self::signed_data): the session identifier and the request. For whoever signs for somebody
-    /// else and wants to know what.
+    /// Decodes the result of [`signed_data`](Self::signed_data) into the session identifier and the request.
+    /// For a signer that checks what it signs for another process.
     pub fn from_signed_data(data: &'a [u8]) -> Result<(&'a [u8], Self)> {
         let mut reader = Reader::new(data);
         let session_id = reader.string()?;
@@ -136,7 +138,7 @@ impl<'a> HostRequest<'a> {
     }
 }
 
-/// What the user's key signs: the session identifier and the request without its signature.
+/// Returns the bytes that the user's key signs: the session identifier and the request without its signature.
 pub fn signed_data(session_id: &[u8], user: &[u8], request: &KeyRequest<'_>) -> Vec<u8> {
     let mut data = Vec::with_capacity(session_id.len() + user.len() + request.key.len() + 128);
     data.put_string(session_id);

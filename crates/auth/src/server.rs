@@ -1,8 +1,9 @@
-//! The server's side: each request becomes an [`Attempt`] that somebody else decides.
+//! The server's side: each request becomes an [`Attempt`] that the caller decides.
 //!
-//! Call order: feed payloads to [`Server::handle`]. When it returns an [`Attempt`], answer with exactly one of
-//! [`Server::accept`], [`Server::reject`], [`Server::key_ok`] (only for an unsigned key), [`Server::prompts`] (only for
-//! keyboard-interactive) or [`Server::gss_reply`] (only for gssapi-with-mic) before the next payload. Counting failures and delaying answers are the caller's policy.
+//! Order of calls: pass payloads to [`Server::handle`]. When it returns an [`Attempt`], answer with exactly
+//! one of [`Server::accept`], [`Server::reject`], [`Server::key_ok`] (only for an unsigned key),
+//! [`Server::prompts`] (only for keyboard-interactive) or [`Server::gss_reply`] (only for gssapi-with-mic)
+//! before the next payload. Counting failures and delaying answers are the caller's policy.
 
 use lh_wire::msg::{
     ServiceAccept, ServiceRequest, UserauthBanner, UserauthFailure, UserauthGssapiErrtok,
@@ -20,48 +21,49 @@ use crate::{
     decode, signed_data,
 };
 
-/// One request that wants a decision.
+/// One authentication request that needs a decision.
 #[derive(Debug)]
 pub struct Attempt {
-    /// Who the client wants to be. The same on every attempt of a connection.
+    /// The requested user. Equal in all attempts of a connection.
     pub user: String,
-    /// How it wants to prove that.
+    /// The method of authentication.
     pub method: Method,
 }
 
 /// The method of an [`Attempt`] with its fields.
 pub enum Method {
-    /// Asks what is possible; also succeeds where an empty password is allowed.
+    /// Asks for the possible methods; also succeeds where an empty password is allowed.
     None,
-    /// A password in clear (RFC 4252 section 8).
+    /// A password in plain text (RFC 4252 section 8).
     Password(Zeroizing<Vec<u8>>),
-    /// A password with its replacement; servers without password change reject it.
+    /// A password with its replacement; the server rejects it if it does not support changing passwords.
     PasswordChange,
     /// A key or certificate.
     PublicKey(PublicKeyAttempt),
-    /// The client's host vouches for its user.
+    /// The client's host authenticates its user.
     HostBased(HostBasedAttempt),
-    /// Wants to be asked; answer with [`Server::prompts`].
+    /// Asks for prompts; answer with [`Server::prompts`].
     KeyboardInteractive,
     /// The answers to [`Server::prompts`].
     Responses(Vec<Zeroizing<Vec<u8>>>),
-    /// A step of a dialogue of two libraries; answer with [`Server::gss_reply`] unless it is the last.
+    /// A step of the exchange between two GSS-API libraries; answer with [`Server::gss_reply`] unless it is
+    /// the last.
     Gss(GssAttempt),
-    /// A ticket of a session that has logged in.
+    /// A ticket of an authenticated session.
     Ticket(TicketAttempt),
-    /// A method nobody here knows, or one whose fields make no sense.
+    /// An unknown method, or one with malformed fields.
     Other(String),
 }
 
 impl core::fmt::Debug for Method {
-    /// Names the method and never its secrets.
+    /// Prints the method's name but no secrets.
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str(self.name())
     }
 }
 
 impl Method {
-    /// The name as OpenSSH's log lines have it.
+    /// Returns the name as in OpenSSH's log lines.
     pub fn name(&self) -> &str {
         match self {
             Self::None => "none",
@@ -79,44 +81,44 @@ impl Method {
 /// A `publickey` request.
 #[derive(Clone, PartialEq, Eq)]
 pub struct PublicKeyAttempt {
-    /// Signature algorithm the client named.
+    /// Signature algorithm that the client named.
     pub algorithm: String,
     /// Key or certificate blob.
     pub key: Vec<u8>,
-    /// Absent: the client only asks whether the key would do. Present: must be verified over `signed`.
+    /// `None`: the client only asks whether the key would be accepted. `Some`: verify it over `signed`.
     pub signature: Option<Vec<u8>>,
-    /// What the signature must cover. Empty when there is none.
+    /// The bytes that the signature must cover. Empty when there is no signature.
     pub signed: Vec<u8>,
-    /// The variant of the method that names the host key; it is the right one.
+    /// The host-bound variant of the method; the host key has been checked.
     pub hostbound: bool,
 }
 
 /// A `hostbased` request (RFC 4252 section 9).
 #[derive(Clone, PartialEq, Eq)]
 pub struct HostBasedAttempt {
-    /// Signature algorithm the client named.
+    /// Signature algorithm that the client named.
     pub algorithm: String,
     /// Host key or certificate blob.
     pub key: Vec<u8>,
-    /// What the client says its host is called.
+    /// Host name that the client claims.
     pub host: String,
-    /// What the client says its user is called there.
+    /// User name on the client's host that the client claims.
     pub local_user: String,
-    /// Must be verified over what [`HostRequest::signed_data`] makes of the above.
+    /// Verify it over the result of [`HostRequest::signed_data`] for the fields above.
     pub signature: Vec<u8>,
 }
 
-/// A `ticket@longhaul` request. It names the right host key.
+/// A `ticket@longhaul` request. Its host key has been checked.
 #[derive(Clone, PartialEq, Eq)]
 pub struct TicketAttempt {
-    /// Blob of the key that is the ticket.
+    /// Blob of the ticket key.
     pub key: Vec<u8>,
-    /// Must be verified over what [`TicketRequest::signed_data`] makes of it and of both sessions.
+    /// Verify it over the result of [`TicketRequest::signed_data`] for the key and both sessions.
     pub signature: Vec<u8>,
 }
 
 impl HostBasedAttempt {
-    /// The request without its signature.
+    /// Returns the request without its signature.
     pub fn request(&self) -> HostRequest<'_> {
         let Self { algorithm, key, host, local_user, .. } = self;
         HostRequest { algorithm, key, host, local_user }
@@ -129,7 +131,7 @@ enum State {
     Idle,
     Deciding(Kind),
     Prompting,
-    /// The client's library has the word.
+    /// A message of the client's GSS-API library is expected.
     Gss,
     Done,
 }
@@ -142,7 +144,7 @@ enum Kind {
     Other,
 }
 
-/// The server machine for one connection.
+/// The authentication server for one connection.
 pub struct Server {
     session_id: Vec<u8>,
     host_key: Vec<u8>,
@@ -150,14 +152,15 @@ pub struct Server {
     offered: Option<(String, Vec<u8>)>,
     asked: u32,
     state: State,
-    /// The service was asked for, and nothing has been attempted since.
+    /// The service was requested, and no attempt has followed since.
     service_asked: bool,
-    /// Bytes of the connection protocol that may still come too early.
+    /// Bytes of the connection protocol that may still arrive too early.
     early: usize,
 }
 
 impl Server {
-    /// `session_id` is the exchange hash of the first key exchange, `host_key` the blob of the key that signed it.
+    /// `session_id` is the exchange hash of the first key exchange, `host_key` the blob of the key that
+    /// signed it.
     pub fn new(session_id: &[u8], host_key: &[u8]) -> Self {
         Self {
             session_id: session_id.to_vec(),
@@ -171,13 +174,13 @@ impl Server {
         }
     }
 
-    /// Drops messages of the connection protocol that stand behind a request that has failed, up to so many bytes, instead of ending
-    /// the connection: for servers that have said so (`first-flight@longhaul`).
+    /// Drops messages of the connection protocol behind a failed request, up to `bytes` in total, instead of
+    /// ending the connection. For servers that have announced it (`first-flight@longhaul`).
     pub const fn bear_early(&mut self, bytes: usize) {
         self.early = bytes;
     }
 
-    /// Takes one payload from the client. `None` means that nothing needs deciding.
+    /// Handles one payload from the client. `None` means that no decision is needed.
     ///
     /// # Errors
     /// The client broke the protocol; close with [`AuthError::disconnect_reason`].
@@ -189,8 +192,8 @@ impl Server {
         let number = payload.first().copied().unwrap_or(0);
         match (number, self.state) {
             (_, State::Deciding(_)) => Err(AuthError::Busy),
-            // Some clients (paramiko before its version 3) ask for the service again before every attempt. More than
-            // once an attempt nobody needs it, and attempts are counted.
+            // Some clients (paramiko before version 3) request the service again before every attempt. No
+            // client needs more than one request per attempt, and attempts are counted.
             (ServiceRequest::NUMBER, _) if self.service_asked => Err(AuthError::TooMuch("service requests")),
             (ServiceRequest::NUMBER, State::Service | State::Idle | State::Prompting | State::Gss) => {
                 let request: ServiceRequest<'_> = decode(payload)?;
@@ -204,7 +207,7 @@ impl Server {
                 }
                 Ok(None)
             }
-            // A new request abandons the questions of the old one (RFC 4256 section 3.1).
+            // A new request abandons the prompts of the old one (RFC 4256 section 3.1).
             (UserauthRequest::NUMBER, State::Idle | State::Prompting | State::Gss) => {
                 self.request(decode(payload)?).map(Some)
             }
@@ -227,7 +230,7 @@ impl Server {
                 let _: UserauthGssapiExchangeComplete<'_> = decode(payload)?;
                 Ok(Some(self.gss(GssAttempt::Complete)))
             }
-            // The client gives up, and says nothing more about it (RFC 4462 section 3.9).
+            // The client gives up without further messages (RFC 4462 section 3.9).
             (UserauthGssapiErrtok::NUMBER, State::Gss) => {
                 let _: UserauthGssapiErrtok<'_> = decode(payload)?;
                 self.state = State::Idle;
@@ -264,7 +267,8 @@ impl Server {
         Ok(Attempt { user, method })
     }
 
-    /// Fields that make no sense turn a method into one that nobody knows: it is rejected like any other wrong guess.
+    /// Decodes the method. Malformed fields make it an unknown method, which is rejected like any other
+    /// failed attempt.
     fn method(&mut self, name: &str, user: &[u8], fields: &[u8]) -> Method {
         match name {
             "none" if fields.is_empty() => Method::None,
@@ -273,7 +277,7 @@ impl Server {
                 let Ok((request, signature)) = KeyRequest::decode(fields, name == HOSTBOUND_METHOD) else {
                     return Method::Other(name.to_owned());
                 };
-                // The signature of the hostbound variant is worth something only for the key that we showed.
+                // The host-bound variant's signature is only valid for the key that we presented.
                 if request.host_key.is_some_and(|host_key| host_key != self.host_key) {
                     return Method::Other(name.to_owned());
                 }
@@ -343,14 +347,14 @@ impl Server {
         String::from_utf8_lossy(self.user.as_deref().unwrap_or_default()).into_owned()
     }
 
-    /// The client is who it says it is, and nothing more is needed.
+    /// Sends USERAUTH_SUCCESS: the client is authenticated.
     pub fn accept(&mut self, sink: &mut dyn PacketSink) {
         sink.payload(&UserauthSuccess::new().to_payload());
         self.state = State::Done;
     }
 
-    /// The attempt failed, or (`partial_success`) it was right but `methods` must follow.
-    /// Names that a `name-list` cannot hold are left out.
+    /// Sends USERAUTH_FAILURE: the attempt failed, or (`partial_success`) it was successful but one of
+    /// `methods` must follow. If the names do not fit a `name-list`, nothing is sent.
     pub fn reject(&mut self, methods: &[&str], partial_success: bool, sink: &mut dyn PacketSink) {
         let names = methods.join(",");
         if let Ok(methods) = NameList::from_content(names.as_bytes()) {
@@ -359,7 +363,7 @@ impl Server {
         self.state = State::Idle;
     }
 
-    /// The offered key would do. Anything but an unsigned offer is rejected instead.
+    /// Sends PK_OK: the offered key would be accepted. Anything but an unsigned offer is rejected instead.
     pub fn key_ok(&mut self, sink: &mut dyn PacketSink) {
         match (&self.offered, self.state) {
             (Some((algorithm, key)), State::Deciding(Kind::Offer)) => {
@@ -370,7 +374,7 @@ impl Server {
         }
     }
 
-    /// Asks the user behind a keyboard-interactive attempt. At most [`MAX_PROMPTS`] are sent.
+    /// Sends the prompts of a keyboard-interactive attempt, at most [`MAX_PROMPTS`].
     pub fn prompts(
         &mut self,
         name: &str,
@@ -399,7 +403,7 @@ impl Server {
         self.state = State::Prompting;
     }
 
-    /// Goes on with the dialogue of gssapi-with-mic. After anything else the attempt is rejected instead.
+    /// Continues the exchange of gssapi-with-mic. In any other state the attempt is rejected instead.
     pub fn gss_reply(&mut self, reply: &GssReply, sink: &mut dyn PacketSink) {
         if self.state != State::Deciding(Kind::Gss) {
             return self.reject(&[], false, sink);
@@ -412,21 +416,21 @@ impl Server {
         self.state = State::Gss;
     }
 
-    /// Sends what our library says about the end of a dialogue; a rejection follows.
+    /// Sends our library's error token; a rejection follows.
     pub fn gss_error_token(&self, token: &[u8], sink: &mut dyn PacketSink) {
         if !token.is_empty() && self.state == State::Deciding(Kind::Gss) {
             sink.payload(&UserauthGssapiErrtok::new(token).to_payload());
         }
     }
 
-    /// Shows the user a text; allowed at any time before success (RFC 4252 section 5.4).
+    /// Sends a text for the user; allowed at any time before success (RFC 4252 section 5.4).
     pub fn banner(&mut self, text: &str, sink: &mut dyn PacketSink) {
         if self.state != State::Done {
             sink.payload(&UserauthBanner::new(text.as_bytes(), b"").to_payload());
         }
     }
 
-    /// Who the client says it is, once it has said so.
+    /// Returns the user that the client named, if it has.
     pub fn user(&self) -> Option<&[u8]> {
         self.user.as_deref()
     }
@@ -454,7 +458,7 @@ fn password(fields: &[u8]) -> lh_wire::Result<Method> {
 }
 
 impl core::fmt::Debug for PublicKeyAttempt {
-    /// Leaves the bytes out: a log line needs the fingerprint, which the caller makes.
+    /// Omits the content: a log line needs the fingerprint, which the caller computes.
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("PublicKeyAttempt")
             .field("algorithm", &self.algorithm)

@@ -1,28 +1,29 @@
-//! `ticket@longhaul`: a further connection joins a session that has logged in already (docs/protocol.md).
+//! `ticket@longhaul`: an additional connection joins an authenticated session (docs/protocol.md).
 //!
-//! The ticket is the public half of a key that the client has made for this one purpose and told the server over the connection
-//! that is logged in. The new connection is let in by a signature with the other half, which has never left the client's
-//! memory, over both session identifiers and the host key: it is worth nothing for any other connection.
+//! The ticket is the public half of a key that the client generated for this purpose and sent to the server
+//! over the authenticated connection. The private half never leaves the client's memory. Its signature
+//! authenticates the new connection and covers both session identifiers and the host key, so that it is
+//! worthless for any other connection.
 
 use lh_wire::msg::UserauthRequest;
 use lh_wire::{Message, Reader, Result, Writer};
 
 use crate::CONNECTION_SERVICE;
 
-/// The method's name, the global request's that asks for a ticket, and the extension's by which a server says it has them.
+/// Name of the method, of the global request for a ticket, and of the extension that announces tickets.
 pub const TICKET: &str = "ticket@longhaul";
 
-/// The fields of such a request after the method's name, without the signature.
+/// The fields of a ticket request after the method's name, without the signature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TicketRequest<'a> {
-    /// Blob of the Ed25519 key that is the ticket.
+    /// Blob of the Ed25519 ticket key.
     pub key: &'a [u8],
     /// The host key blob of the new connection's first key exchange.
     pub host_key: &'a [u8],
 }
 
 impl<'a> TicketRequest<'a> {
-    /// Reads the fields behind the method's name; the second value is the signature blob.
+    /// Decodes the fields after the method's name; the second value is the signature blob.
     pub fn decode(fields: &'a [u8]) -> Result<(Self, &'a [u8])> {
         let mut reader = Reader::new(fields);
         let (key, host_key, signature) = (reader.string()?, reader.string()?, reader.string()?);
@@ -36,7 +37,8 @@ impl<'a> TicketRequest<'a> {
         out.put_string(signature);
     }
 
-    /// What is signed: the identifier of the session that is joined, that of the new connection, and the request.
+    /// Returns the bytes to sign: the identifier of the joined session, that of the new connection, and the
+    /// request.
     pub fn signed_data(&self, joined: &[u8], session_id: &[u8], user: &[u8]) -> Vec<u8> {
         let mut data = Vec::new();
         data.put_string(joined);
@@ -58,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_is_read_as_it_was_written_and_every_field_is_signed() {
+    fn request_round_trips_and_every_field_is_signed() {
         let request = TicketRequest { key: b"key", host_key: b"host key" };
         let mut payload = Vec::new();
         request.encode(b"ada", b"signature", &mut payload);

@@ -1,4 +1,4 @@
-//! Client and server machines talking to each other, and to peers that break the rules.
+//! Tests of client and server together, and against peers that break the rules.
 
 use lh_auth::client::{self, Client};
 use lh_auth::gss::{GSS_METHOD, GssAttempt, GssReply, mic_data};
@@ -42,7 +42,7 @@ impl Pair {
     }
 }
 
-/// Service, `none` and a key in one flight.
+/// Sends the service request, `none` and a key in one flight.
 fn ahead() -> Pair {
     let mut pair = Pair {
         client: Client::new("alice", SESSION, None),
@@ -60,7 +60,7 @@ fn ahead() -> Pair {
 }
 
 #[test]
-fn what_is_sent_ahead_is_answered_in_order() {
+fn requests_sent_ahead_are_answered_in_order() {
     let mut pair = ahead();
     pair.server.banner("hello", &mut pair.to_client);
     pair.server.reject(&["publickey", "password"], false, &mut pair.to_client);
@@ -78,10 +78,10 @@ fn what_is_sent_ahead_is_answered_in_order() {
 }
 
 #[test]
-fn nothing_that_is_sent_ahead_matters_behind_a_success() {
+fn requests_behind_a_success_are_ignored() {
     let mut pair = ahead();
     pair.server.accept(&mut pair.to_client);
-    assert!(pair.attempt().is_none(), "it is ignored");
+    assert!(pair.attempt().is_none(), "the request is ignored");
     assert_eq!(pair.event(), client::Event::Ready);
     assert_eq!(pair.event(), client::Event::Success);
     assert!(pair.to_client.is_empty());
@@ -89,34 +89,34 @@ fn nothing_that_is_sent_ahead_matters_behind_a_success() {
 
 /// Covers: wire first-flight@longhaul
 #[test]
-fn what_is_for_channels_is_dropped_behind_a_request_that_failed_where_that_was_said() {
+fn announced_early_data_is_dropped_after_a_failure() {
     let early = [vec![90; 60], vec![94; 40]];
-    for (bears, dropped) in [(0, 0), (60, 1), (100, 2)] {
+    for (allowed, dropped) in [(0, 0), (60, 1), (100, 2)] {
         let mut pair = ahead();
-        pair.server.bear_early(bears);
+        pair.server.bear_early(allowed);
         pair.server.reject(&["publickey"], false, &mut pair.to_client);
         pair.attempt().unwrap();
         pair.server.reject(&["publickey"], false, &mut pair.to_client);
         for (number, payload) in early.iter().enumerate() {
             let handled = pair.server.handle(payload, &mut pair.to_client);
             match handled {
-                Ok(None) => assert!(number < dropped, "{bears}"),
+                Ok(None) => assert!(number < dropped, "{allowed}"),
                 other => {
-                    assert!(matches!(other, Err(AuthError::Unexpected { .. })), "{bears}: {other:?}");
-                    assert_eq!(number, dropped, "{bears}");
+                    assert!(matches!(other, Err(AuthError::Unexpected { .. })), "{allowed}: {other:?}");
+                    assert_eq!(number, dropped, "{allowed}");
                     break;
                 }
             }
         }
     }
-    // In front of every request it makes no sense.
+    // Before the first request, early data is always refused.
     let mut server = Server::new(SESSION, HOST_KEY);
     server.bear_early(1000);
     assert!(server.handle(&early[0], &mut Vec::new()).is_err());
 }
 
 #[test]
-fn a_server_must_accept_the_service_before_it_answers_what_is_behind_it() {
+fn answers_before_the_service_accept_are_refused() {
     for answer in [
         lh_wire::msg::UserauthSuccess::new().to_payload(),
         lh_wire::msg::UserauthBanner::new(b"x", b"").to_payload(),
@@ -125,7 +125,7 @@ fn a_server_must_accept_the_service_before_it_answers_what_is_behind_it() {
         let refused = pair.client.handle(&answer).unwrap_err();
         assert!(matches!(refused, AuthError::Unexpected { .. }), "{refused}");
     }
-    // Nor is an answer to the key one to what came before it.
+    // An answer to the key before the answer to `none` is refused too.
     let mut pair = ahead();
     assert_eq!(pair.event(), client::Event::Ready);
     let ok = lh_wire::msg::UserauthPkOk::new(b"ssh-ed25519", b"key").to_payload();
@@ -133,7 +133,7 @@ fn a_server_must_accept_the_service_before_it_answers_what_is_behind_it() {
 }
 
 #[test]
-fn a_host_vouches_for_its_user() {
+fn hostbased_request_authenticates_the_user() {
     let mut pair = Pair::new(None);
     let request =
         HostRequest { algorithm: "ssh-ed25519", key: b"host key", host: "here.example.", local_user: "al" };
@@ -142,18 +142,18 @@ fn a_host_vouches_for_its_user() {
     pair.client.host_based(&request, b"signature", &mut pair.to_server);
     let Method::HostBased(attempt) = pair.attempt().unwrap().method else { panic!("another method") };
     assert_eq!((attempt.request(), &attempt.signature[..]), (request, &b"signature"[..]));
-    // The server puts together what is signed, for the user it was told.
+    // The server assembles the signed data, for the user that the client named.
     assert_eq!(attempt.request().signed_data(SESSION, b"alice"), data);
     pair.server.accept(&mut pair.to_client);
     assert_eq!(pair.event(), client::Event::Success);
-    // Neither another method's data nor something behind the end is a request of ours.
+    // Data of another method, or with trailing bytes, is not a host-based request.
     let key = KeyRequest { algorithm: "ssh-ed25519", key: b"key", host_key: None };
     assert!(HostRequest::from_signed_data(&signed_data(SESSION, b"alice", &key)).is_err());
     assert!(HostRequest::from_signed_data(&[&data[..], b"x"].concat()).is_err());
 }
 
 #[test]
-fn a_key_is_offered_accepted_signed_and_bound_to_the_host_key() {
+fn key_is_offered_accepted_and_signed() {
     for host_key in [None, Some(HOST_KEY)] {
         let mut pair = Pair::new(host_key);
         pair.client.offer_key("ssh-ed25519", b"key", &mut pair.to_server);
@@ -179,14 +179,14 @@ fn a_key_is_offered_accepted_signed_and_bound_to_the_host_key() {
 }
 
 #[test]
-fn a_signature_bound_to_another_host_key_is_not_taken() {
+fn signature_for_another_host_key_is_refused() {
     let mut pair = Pair::new(Some(b"the key of a host in the middle"));
     pair.client.signed_key("ssh-ed25519", b"key", b"signature", &mut pair.to_server);
     assert!(matches!(pair.attempt().unwrap().method, Method::Other(_)));
 }
 
 #[test]
-fn prompts_are_answered_one_by_one_and_counted() {
+fn each_prompt_gets_one_response() {
     let mut pair = Pair::new(None);
     pair.client.keyboard_interactive("", &mut pair.to_server);
     assert!(matches!(pair.attempt().unwrap().method, Method::KeyboardInteractive));
@@ -213,7 +213,7 @@ fn prompts_are_answered_one_by_one_and_counted() {
 }
 
 #[test]
-fn a_lying_number_of_responses_ends_the_dialogue() {
+fn wrong_number_of_responses_ends_the_connection() {
     let mut pair = Pair::new(None);
     pair.client.keyboard_interactive("", &mut pair.to_server);
     pair.attempt();
@@ -225,7 +225,7 @@ fn a_lying_number_of_responses_ends_the_dialogue() {
 }
 
 #[test]
-fn a_banner_does_not_disturb_a_pending_request() {
+fn banner_does_not_end_a_pending_request() {
     let mut pair = Pair::new(None);
     pair.client.password(b"secret", &mut pair.to_server);
     let attempt = pair.attempt().unwrap();
@@ -241,7 +241,7 @@ fn a_banner_does_not_disturb_a_pending_request() {
 }
 
 #[test]
-fn a_change_of_user_and_a_strange_service_are_refused() {
+fn change_of_user_and_unknown_service_are_refused() {
     let mut pair = Pair::new(None);
     pair.client.none(&mut pair.to_server);
     pair.attempt();
@@ -261,7 +261,7 @@ fn a_change_of_user_and_a_strange_service_are_refused() {
 }
 
 #[test]
-fn the_service_may_be_asked_for_again_before_each_attempt() {
+fn service_may_be_requested_before_each_attempt() {
     let mut pair = Pair::new(None);
     let again = lh_wire::msg::ServiceRequest::new(b"ssh-userauth").to_payload();
     let accepted = lh_wire::msg::ServiceAccept::new(b"ssh-userauth").to_payload();
@@ -275,7 +275,7 @@ fn the_service_may_be_asked_for_again_before_each_attempt() {
     pair.server.reject(&["password", "keyboard-interactive"], false, &mut pair.to_client);
     pair.event();
     assert_eq!(ask(&mut pair.server), Ok((true, vec![accepted.clone()])));
-    // Questions that were asked stay asked.
+    // Pending prompts stay pending.
     pair.client.keyboard_interactive("", &mut pair.to_server);
     assert!(pair.attempt().is_some());
     pair.server.prompts("", "", &[("Password: ", false)], &mut pair.to_client);
@@ -284,16 +284,16 @@ fn the_service_may_be_asked_for_again_before_each_attempt() {
     pair.client.responses(&["secret"], &mut pair.to_server);
     assert!(pair.attempt().is_some());
     pair.server.accept(&mut pair.to_client);
-    assert!(ask(&mut pair.server).is_err(), "it is over");
+    assert!(ask(&mut pair.server).is_err(), "authentication is over");
 }
 
-/// Each costs an answer and nothing counts them.
+/// Each service request costs an answer, and no other limit counts them.
 #[test]
-fn the_service_is_asked_for_once_an_attempt() {
+fn service_is_requested_at_most_once_per_attempt() {
     let mut pair = Pair::new(None);
     let again = lh_wire::msg::ServiceRequest::new(b"ssh-userauth").to_payload();
     let ask = |server: &mut Server| server.handle(&again, &mut Vec::new()).map(|attempt| attempt.is_none());
-    // The client has asked when it began.
+    // The client requested it at the start.
     assert_eq!(ask(&mut pair.server), Err(AuthError::TooMuch("service requests")));
     pair.client.none(&mut pair.to_server);
     assert!(pair.attempt().is_some());
@@ -303,7 +303,7 @@ fn the_service_is_asked_for_once_an_attempt() {
 }
 
 #[test]
-fn success_that_nobody_asked_for_is_refused() {
+fn success_without_a_request_is_refused() {
     let mut client = Client::new("alice", SESSION, None);
     let mut sent: Vec<Vec<u8>> = Vec::new();
     client.start(&mut sent);
@@ -335,11 +335,13 @@ proptest! {
 }
 
 #[test]
-fn two_libraries_talk_through_the_machines() {
+fn gss_exchange_reaches_both_libraries() {
     let mut pair = Pair::new(None);
     let oid = [6, 2, 42, 3];
     pair.client.gss(&[&oid, b"other"], &mut pair.to_server);
-    let Method::Gss(GssAttempt::Begin(offered)) = pair.attempt().unwrap().method else { panic!("a method") };
+    let Method::Gss(GssAttempt::Begin(offered)) = pair.attempt().unwrap().method else {
+        panic!("another method")
+    };
     assert_eq!(offered, [&oid[..], b"other"]);
     pair.server.gss_reply(&GssReply::Mechanism(oid.to_vec()), &mut pair.to_client);
     assert_eq!(pair.event(), client::Event::GssMechanism(oid.to_vec()));
@@ -349,7 +351,7 @@ fn two_libraries_talk_through_the_machines() {
     assert!(matches!(attempt.method, Method::Gss(GssAttempt::Token(token)) if token == b"first"));
     pair.server.gss_reply(&GssReply::Token(b"second".to_vec()), &mut pair.to_client);
     assert_eq!(pair.event(), client::Event::GssToken(b"second".to_vec()));
-    // The checksum is over this connection and this user.
+    // The checksum covers this connection and this user.
     let data = pair.client.gss_data();
     assert_eq!(data, mic_data(SESSION, b"alice"));
     assert_eq!(
@@ -360,7 +362,7 @@ fn two_libraries_talk_through_the_machines() {
     assert!(
         matches!(pair.attempt().unwrap().method, Method::Gss(GssAttempt::Token(token)) if token == b"third")
     );
-    // Nothing more to say: nothing is sent.
+    // An empty token is not sent.
     pair.server.gss_reply(&GssReply::Token(Vec::new()), &mut pair.to_client);
     assert!(pair.to_client.is_empty());
     assert!(
@@ -371,11 +373,11 @@ fn two_libraries_talk_through_the_machines() {
 }
 
 #[test]
-fn a_dialogue_of_libraries_may_break_off() {
+fn gss_exchange_may_be_aborted() {
     let mut pair = Pair::new(None);
     pair.client.gss(&[b"x"], &mut pair.to_server);
     pair.attempt().unwrap();
-    // A reply to another method is none.
+    // A GSS reply after another method is a rejection.
     pair.server.gss_reply(&GssReply::Mechanism(b"x".to_vec()), &mut pair.to_client);
     pair.event();
     pair.client.gss_error_token(b"no", &mut pair.to_server);
@@ -384,7 +386,7 @@ fn a_dialogue_of_libraries_may_break_off() {
     assert!(matches!(pair.attempt().unwrap().method, Method::None));
     pair.server.gss_reply(&GssReply::Token(b"t".to_vec()), &mut pair.to_client);
     assert!(matches!(pair.event(), client::Event::ChooseMethod { .. }));
-    // The server's library gives up, and says so.
+    // The server's library gives up and sends an error token.
     pair.client.gss(&[b"x"], &mut pair.to_server);
     pair.attempt().unwrap();
     pair.server.gss_reply(&GssReply::Mechanism(b"x".to_vec()), &mut pair.to_client);
@@ -395,7 +397,7 @@ fn a_dialogue_of_libraries_may_break_off() {
     pair.server.reject(&["publickey"], false, &mut pair.to_client);
     assert_eq!(pair.event(), client::Event::GssError(String::new()));
     assert!(matches!(pair.event(), client::Event::ChooseMethod { .. }));
-    // Tokens out of turn end the connection, and fields that make no sense are a method nobody knows.
+    // Tokens out of turn end the connection; malformed fields make an unknown method.
     for message in [&b"\x3d\0\0\0\x01t"[..], b"\x42\0\0\0\x01m", b"\x3f", b"\x41\0\0\0\x01e"] {
         let mut pair = Pair::new(None);
         let error = pair.server.handle(message, &mut pair.to_client).unwrap_err();

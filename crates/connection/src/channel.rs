@@ -1,55 +1,56 @@
-//! The state of one channel: two half-states, two windows, requests that wait for answers.
+//! State of one channel: two half-states, two windows, and requests that wait for answers.
 
 use std::collections::VecDeque;
 
 use crate::window::ReceiveWindow;
 
-/// Where the channel is between the open and the last CLOSE.
+/// Phase of a channel between its open and the last CLOSE.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// We sent CHANNEL_OPEN. `abandoned`: the owner has closed it since, so it is closed as soon as it opens.
+    /// We sent CHANNEL_OPEN. `abandoned`: the owner has closed the channel since, so it is closed as soon as
+    /// it opens.
     Opening { abandoned: bool },
     /// The peer's CHANNEL_OPEN waits for the owner's answer.
     Asked,
-    /// Both sides have numbers.
+    /// Both sides have assigned their numbers.
     Open,
-    /// Somebody else speaks for it.
+    /// A mux client exchanges the messages of this channel.
     Relayed,
-    /// The peer's first, which was refused: what is under way to it is dropped.
+    /// The peer's first channel, which was refused; messages in flight to it are dropped.
     Refused,
-    /// Nothing can be said any more; the number is kept until the owner has seen the event.
+    /// No more messages are possible. The number is kept until the owner has polled the event.
     Gone,
 }
 
-/// What one side has said about ending its half. Only goes forward.
+/// What one side has sent about ending its half. It only moves forward.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Half {
-    /// Data may flow.
+    /// Data may be sent.
     Open,
-    /// EOF was said.
+    /// EOF was sent.
     Eof,
-    /// CLOSE was said.
+    /// CLOSE was sent.
     Closed,
 }
 
-/// What the peer takes from us.
+/// Limits of what we may send to the peer.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SendWindow {
-    /// Bytes the peer's window allows now; never above 2^32-1.
+    /// Bytes that the peer's window permits now; never above 2^32-1.
     pub(crate) left: u64,
-    /// Largest data per packet: the smaller of the peer's and our own limit.
+    /// Largest data per packet, bytes: the smaller of the peer's and our own limit.
     pub(crate) max_packet: usize,
-    /// What has been sent since the channel opened.
+    /// Bytes sent since the channel opened.
     pub(crate) sent: u64,
-    /// Somebody wanted more than `left`.
+    /// The owner wanted to send more than `left`.
     pub(crate) blocked: bool,
 }
 
 impl SendWindow {
-    /// Nothing can be sent before the peer has said what it takes.
+    /// Nothing can be sent before the peer has announced its limits.
     pub(crate) const UNKNOWN: Self = Self { left: 0, max_packet: 0, sent: 0, blocked: false };
 
-    /// The peer adds to its window; `false` when that goes beyond what 32 bits hold.
+    /// Enlarges the window by the peer's adjust; returns `false` when it would exceed 32 bits.
     #[must_use]
     pub(crate) fn adjust(&mut self, bytes: u32) -> bool {
         let new = self.left + u64::from(bytes);
@@ -68,15 +69,15 @@ pub(crate) struct Channel {
     pub(crate) local: Half,
     /// The peer's half: what we have received.
     pub(crate) remote: Half,
-    /// The peer's number.
+    /// The peer's number for the channel.
     pub(crate) remote_id: u32,
     pub(crate) send: SendWindow,
     pub(crate) receive: ReceiveWindow,
     /// Names of our requests that wait for an answer, oldest first.
     pub(crate) asked: VecDeque<String>,
-    /// Requests of the peer that wait for our answer.
+    /// Number of requests of the peer that wait for our answer.
     pub(crate) unanswered: u32,
-    /// Spoken on because the peer has promised to confirm it.
+    /// The channel is used before its confirmation, because the peer promised to confirm it.
     pub(crate) unconfirmed: bool,
 }
 
@@ -95,13 +96,13 @@ impl Channel {
         }
     }
 
-    /// Data may be sent, as far as the state goes.
+    /// Returns true when the state permits sending data.
     pub(crate) fn can_send(&self) -> bool {
         self.phase == Phase::Open && self.local == Half::Open
     }
 
-    /// Messages other than data may be sent.
-    pub(crate) fn can_speak(&self) -> bool {
+    /// Returns true when the state permits sending messages other than data.
+    pub(crate) fn can_send_messages(&self) -> bool {
         self.phase == Phase::Open && self.local < Half::Closed
     }
 }

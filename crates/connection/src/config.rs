@@ -1,35 +1,37 @@
-//! What a [`Connection`](crate::Connection) and each channel are told before they start.
+//! Configuration of a [`Connection`](crate::Connection) and of its channels.
 
 use lh_wire::peer::{LARGE_CHANNEL_PACKET, Limits, STOCK_CHANNEL_PACKET};
 
 const MIB: u32 = 1 << 20;
 
-/// How the receive window of a channel starts and how far it may grow.
+/// Initial size and growth limit of a channel's receive window.
 ///
-/// It starts at OpenSSH's 2 MiB, because very old peers break on more in the open itself, and doubles while the
-/// window (not our sink, not the network) is what the peer waits for.
+/// The window starts at OpenSSH's 2 MiB, because very old peers fail with a larger value in the open. It
+/// doubles while the peer waits for the window, and not for our sink or the network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WindowPolicy {
-    /// Window granted in the open or its confirmation, bytes. At least 1; a 0 is taken as one packet.
+    /// Window granted in the open or its confirmation, bytes. At least 1; 0 is replaced by the size of one
+    /// packet.
     pub initial: u32,
-    /// The window never grows beyond this, bytes. A cap below `initial` means: no growth.
+    /// Largest size of the window, bytes. A cap below `initial` disables growth.
     ///
-    /// Where a large window makes the sender slower (OpenSSH's from 8.9 on, beyond about 15 MiB), a smaller one is found by
-    /// measuring; a cap is for people who want to set it.
+    /// OpenSSH senders since 8.9 become slower with windows beyond about 15 MiB. For such senders a smaller
+    /// window is found by measuring; the cap exists for users who want to set it.
     pub cap: u32,
 }
 
 impl WindowPolicy {
-    /// Everything that may carry bulk: 2 MiB, growing to what the path holds and [`Config::growth_budget`] allows.
+    /// For channels that may carry bulk data: 2 MiB, growing to what the path needs and
+    /// [`Config::growth_budget`] permits.
     pub const BULK: Self = Self { initial: 2 * MIB, cap: u32::MAX };
 
-    /// A window that stays as it is.
+    /// Returns a window of constant size.
     pub const fn fixed(bytes: u32) -> Self {
         Self { initial: bytes, cap: bytes }
     }
 
-    /// For everything that may carry bulk, as a user has it: `growing` with the path or not, and with a `size` to end at, or
-    /// to have where it does not grow.
+    /// Returns the policy that a user configured for bulk channels. `growing`: the window adapts to the path.
+    /// `size`: the cap of a growing window, or the size of a fixed one, bytes.
     pub fn configured(growing: bool, size: Option<u32>) -> Self {
         match (growing, size) {
             (true, None) => Self::BULK,
@@ -38,7 +40,7 @@ impl WindowPolicy {
         }
     }
 
-    /// The same start with another cap.
+    /// Returns this policy with another cap.
     #[must_use]
     pub const fn with_cap(self, cap: u32) -> Self {
         Self { cap, ..self }
@@ -51,13 +53,13 @@ impl Default for WindowPolicy {
     }
 }
 
-/// What we tell the peer about one channel.
+/// Limits that we announce for one channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChannelOptions {
     /// Receive window.
     pub window: WindowPolicy,
-    /// Largest data we take in one packet, bytes, where [`Config::max_receive_packet`] allows as much. Data
-    /// in a larger packet ends the connection.
+    /// Largest data accepted in one packet, bytes, unless [`Config::max_receive_packet`] is smaller. Data in
+    /// a larger packet ends the connection.
     pub max_packet: u32,
 }
 
@@ -67,29 +69,32 @@ impl Default for ChannelOptions {
     }
 }
 
-/// What holds for all channels of a connection.
+/// Configuration for all channels of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Config {
-    /// Channels at a time, both sides' together. At most 16384 (the numbers we use are below that). Opens of the
-    /// peer beyond it are refused here with RESOURCE_SHORTAGE.
+    /// Limit of simultaneous channels of both sides, at most 16384 (our channel numbers are below that).
+    /// Further opens of the peer are refused with RESOURCE_SHORTAGE.
     pub max_channels: usize,
-    /// What a channel with [`WindowPolicy::BULK`] gets. For users who want to fix or cap windows; other policies stand.
+    /// Window policy that replaces [`WindowPolicy::BULK`], for users who fix or cap windows. Other policies
+    /// are unaffected.
     pub bulk_window: WindowPolicy,
-    /// Bytes by which all windows together may *grow* beyond their initial sizes: the memory a slow sink can cost.
+    /// Bytes by which all windows together may *grow* beyond their initial sizes: the memory that a slow sink
+    /// may cost.
     pub growth_budget: u64,
-    /// Largest data in one packet that the peer may be told we take, whatever a channel's options say: a peer
-    /// that has a fault with larger ones would send us what it has not.
+    /// Largest data per packet that we announce, bytes, regardless of a channel's options. It protects
+    /// against peers that handle larger packets wrongly and would send corrupted data.
     pub max_receive_packet: u32,
-    /// Largest data we put into one packet, whatever the peer says it takes. A peer that says it takes more than any
-    /// transport does (256 KiB) has not thought about it, and gets 32 KiB, which RFC 4253 section 6.1 promises.
+    /// Largest data per packet that we send, bytes, regardless of the peer's limit. A peer that announces
+    /// more than any transport can carry (256 KiB) gets 32 KiB, which RFC 4253 section 6.1 guarantees.
     pub max_send_packet: u32,
-    /// Requests of the peer that wait for the owner's answer, per channel and globally; more end the connection.
+    /// Limit of unanswered requests of the peer, per channel and for global requests. More end the
+    /// connection.
     pub max_unanswered: u32,
 }
 
 impl Config {
-    /// The same with packets as large as the peer with these limits is known to be right with. Without this
-    /// they are what the RFCs oblige every peer to take.
+    /// Returns this configuration with the packet sizes that a peer with these limits is known to handle. The
+    /// default is what the RFCs oblige every peer to accept.
     #[must_use]
     pub const fn for_peer(self, limits: Limits) -> Self {
         let (received, sent) = (limits.received_channel_packet, limits.sent_channel_packet);

@@ -1,4 +1,4 @@
-//! The object everybody holds.
+//! [`Connection`]: the public interface of the crate.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::io::IoSliceMut;
@@ -13,21 +13,21 @@ use crate::first::First;
 use crate::window::ReceiveWindow;
 use crate::{ChannelId, ChannelOptions, Config, Event, OpenError, WindowPolicy};
 
-/// Channel numbers stay below this, as OpenSSH's do.
+/// Limit of channel numbers, as in OpenSSH.
 const MAX_CHANNELS: usize = 16384;
 
-/// Packets laid out in one call of [`Connection::send_in_place`].
+/// Limit of packets laid out in one call of [`Connection::send_in_place`].
 const BATCH: usize = 64;
 
-/// Bytes in front of the data: message number, recipient, length.
+/// Bytes before the data: message number, recipient, length.
 const DATA_HEAD: usize = 9;
-/// The same and the data type.
+/// Bytes before extended data: [`DATA_HEAD`] and the data type.
 const EXTENDED_HEAD: usize = 13;
 
-/// All channels of one SSH connection. See the crate's documentation for the order of calls.
+/// All channels of one SSH connection. The crate's documentation has the order of calls.
 ///
-/// Calls that name a channel which is not open (any more) do nothing and say so by returning 0 or `false`: an
-/// owner may learn of a CLOSE later than the connection does.
+/// A call for a channel that is not open (any more) does nothing and returns 0 or `false`: the owner may
+/// learn of a CLOSE later than the connection does.
 #[derive(Debug)]
 pub struct Connection {
     pub(crate) config: Config,
@@ -42,11 +42,12 @@ pub struct Connection {
     pub(crate) first: First,
 }
 
-/// Shorter paths are not worth a doubt: what a window holds of them is little.
+/// Shortest round trip for which a peer's answer replaces a smaller known value. On shorter paths the
+/// difference in window size is negligible.
 const LEAST_LONG_PATH: Duration = Duration::from_millis(5);
 
 impl Connection {
-    /// A connection without channels.
+    /// Creates a connection without channels.
     pub fn new(config: Config) -> Self {
         let config = Config { max_channels: config.max_channels.min(MAX_CHANNELS), ..config };
         Self {
@@ -63,7 +64,7 @@ impl Connection {
         }
     }
 
-    /// The next thing that happened. Seeing [`Event::Closed`] or [`Event::OpenFailed`] frees the channel's number.
+    /// Returns the next event. Polling [`Event::Closed`] or [`Event::OpenFailed`] frees the channel's number.
     pub fn poll_event(&mut self) -> Option<Event> {
         let event = self.events.pop_front()?;
         if let Event::Closed { id } | Event::OpenFailed { id, .. } = &event {
@@ -74,7 +75,7 @@ impl Connection {
 
     // ---- opening
 
-    /// Asks the peer for a channel. [`Event::Opened`] or [`Event::OpenFailed`] follows.
+    /// Sends CHANNEL_OPEN. [`Event::Opened`] or [`Event::OpenFailed`] follows.
     ///
     /// # Errors
     /// All channels are in use.
@@ -101,7 +102,7 @@ impl Connection {
         Ok(id)
     }
 
-    /// Accepts a channel the peer asked for. `false` when nothing was asked.
+    /// Accepts a channel that the peer requested. Returns `false` when no request is pending.
     pub fn accept(
         &mut self,
         id: ChannelId,
@@ -135,8 +136,8 @@ impl Connection {
         ReceiveWindow::new(WindowPolicy { initial: policy.initial.max(least), ..policy }, max_packet)
     }
 
-    /// Refuses a channel the peer asked for with one of [`lh_wire::msg::open_failure`] and a text for a person;
-    /// its number is free at once. `false` when nothing was asked.
+    /// Refuses a channel that the peer requested, with a reason of [`lh_wire::msg::open_failure`] and a text
+    /// for the user; the number is free at once. Returns `false` when no request is pending.
     pub fn refuse(&mut self, id: ChannelId, reason: u32, text: &str, sink: &mut dyn PacketSink) -> bool {
         let Some(channel) = self.get(id).filter(|channel| channel.phase == Phase::Asked) else {
             return false;
@@ -151,7 +152,7 @@ impl Connection {
 
     // ---- closing
 
-    /// Says that no more data will be sent on this channel. Said once; `false` when it had been.
+    /// Sends EOF: no more data will be sent on this channel. Returns `false` when it was sent before.
     pub fn eof(&mut self, id: ChannelId, sink: &mut dyn PacketSink) -> bool {
         let Some(channel) = self.get_mut(id).filter(|channel| channel.can_send()) else { return false };
         channel.local = Half::Eof;
@@ -159,14 +160,14 @@ impl Connection {
         true
     }
 
-    /// Closes the channel: nothing can be sent on it any more and what still arrives is dropped.
-    /// [`Event::Closed`] follows when the peer has closed it too. Said once; `false` when it had been.
+    /// Closes the channel: nothing more can be sent on it, and data that still arrives is dropped.
+    /// [`Event::Closed`] follows when the peer has closed it too. Returns `false` when CLOSE was sent before.
     pub fn close(&mut self, id: ChannelId, sink: &mut dyn PacketSink) -> bool {
         let Some(channel) = self.get_mut(id) else { return false };
         if let Phase::Opening { abandoned } = &mut channel.phase {
             return !core::mem::replace(abandoned, true);
         }
-        if !channel.can_speak() {
+        if !channel.can_send_messages() {
             return false;
         }
         channel.local = Half::Closed;
@@ -176,8 +177,8 @@ impl Connection {
 
     // ---- requests
 
-    /// Sends a channel request. With `want_reply`, [`Event::RequestReply`] follows, in the order of the requests.
-    /// `false` when the channel is not open.
+    /// Sends a channel request. With `want_reply`, [`Event::RequestReply`] follows, in the order of the
+    /// requests. Returns `false` when the channel is not open.
     pub fn request(
         &mut self,
         id: ChannelId,
@@ -186,7 +187,9 @@ impl Connection {
         fields: &[u8],
         sink: &mut dyn PacketSink,
     ) -> bool {
-        let Some(channel) = self.get_mut(id).filter(|channel| channel.can_speak()) else { return false };
+        let Some(channel) = self.get_mut(id).filter(|channel| channel.can_send_messages()) else {
+            return false;
+        };
         if want_reply {
             channel.asked.push_back(name.to_owned());
         }
@@ -195,9 +198,11 @@ impl Connection {
         true
     }
 
-    /// Answers the oldest unanswered request of this channel. `false` when there is none.
+    /// Answers the oldest unanswered request of this channel. Returns `false` when there is none.
     pub fn reply(&mut self, id: ChannelId, ok: bool, sink: &mut dyn PacketSink) -> bool {
-        let Some(channel) = self.get_mut(id).filter(|channel| channel.can_speak()) else { return false };
+        let Some(channel) = self.get_mut(id).filter(|channel| channel.can_send_messages()) else {
+            return false;
+        };
         let Some(left) = channel.unanswered.checked_sub(1) else { return false };
         channel.unanswered = left;
         let recipient = channel.remote_id;
@@ -217,7 +222,8 @@ impl Connection {
         sink.payload(&msg::GlobalRequest::new(name.as_bytes(), want_reply, Rest(fields)).to_payload());
     }
 
-    /// Answers the oldest unanswered global request; `fields` go with a success only. `false` when there is none.
+    /// Answers the oldest unanswered global request; `fields` are sent only with success. Returns `false`
+    /// when there is none.
     pub fn reply_global(&mut self, ok: bool, fields: &[u8], sink: &mut dyn PacketSink) -> bool {
         let Some(left) = self.unanswered.checked_sub(1) else { return false };
         self.unanswered = left;
@@ -231,15 +237,15 @@ impl Connection {
 
     // ---- receiving
 
-    /// The owner has handed on `n` bytes of this channel (main stream and extended data alike). Credit goes
-    /// back to the peer when enough has come together.
+    /// Records that the owner has passed on `n` bytes of this channel (of the main stream or extended data).
+    /// Window credit is returned to the peer when enough has accumulated.
     ///
-    /// While other bytes of the channel are unconsumed, credit of less than one packet may be kept back, so
-    /// never wait for more than the window less one packet before consuming.
+    /// While other bytes of the channel are unconsumed, credit of less than one packet may be kept back. So
+    /// never wait for more than the window minus one packet before consuming.
     pub fn consumed(&mut self, id: ChannelId, n: usize, now: Instant, sink: &mut dyn PacketSink) {
         let Some(channel) = self.channels.get_mut(id.0 as usize).and_then(Option::as_mut) else { return };
         channel.receive.on_consumed(n as u64);
-        // A peer that has said EOF or that we have left will not use any more.
+        // A peer that has sent EOF, or whose channel we have closed, needs no more credit.
         if channel.phase != Phase::Open || channel.local == Half::Closed || channel.remote != Half::Open {
             return;
         }
@@ -251,30 +257,31 @@ impl Connection {
         }
     }
 
-    /// Bytes of this channel that arrived and are not consumed: what its owner holds.
+    /// Returns the number of bytes of this channel that arrived and are not consumed.
     pub fn backlog(&self, id: ChannelId) -> u64 {
         self.get(id).map_or(0, |channel| channel.receive.backlog())
     }
 
-    /// The present size of the receive window in bytes, 0 for no channel. For people who watch it grow.
+    /// Returns the current size of the receive window in bytes, 0 for no channel. For statistics.
     pub fn receive_window(&self, id: ChannelId) -> u64 {
         self.get(id).map_or(0, |channel| channel.receive.size())
     }
 
-    /// Changes how far the receive window may grow from now on. It never shrinks.
+    /// Changes the cap of the receive window's growth. The window never shrinks.
     pub fn set_window_cap(&mut self, id: ChannelId, cap: u32) {
         if let Some(channel) = self.get_mut(id) {
             channel.receive.set_cap(cap);
         }
     }
 
-    /// Somebody measured the round trip (TCP_INFO, a ping). Only a smaller value than the known one counts.
+    /// Records a measured round trip (TCP_INFO, a ping). Only a value smaller than the known one counts.
     pub fn round_trip_measured(&mut self, round_trip: Duration) {
         self.round_trip = Some(self.round_trip.map_or(round_trip, |old| old.min(round_trip)));
     }
 
-    /// The peer itself has answered after `round_trip`. That covers proxies and jump hosts on the way, behind which the
-    /// socket's own measure ends: a larger value counts, and where a peer was only busy for a moment, the first credits show it.
+    /// Records that the peer itself answered after `round_trip`. This includes proxies and jump hosts on the
+    /// path, behind which the socket's own measurement ends, so a larger value counts. If the peer was only
+    /// busy for a moment, the first credits correct the value.
     pub fn peer_answered(&mut self, round_trip: Duration) {
         let longer = |known: Duration| round_trip >= LEAST_LONG_PATH && round_trip >= known * 3 / 2;
         if self.round_trip.is_none_or(longer) {
@@ -282,39 +289,40 @@ impl Connection {
         }
     }
 
-    /// The estimate of the round trip that window growth uses.
+    /// Returns the round-trip estimate that window growth uses.
     pub const fn round_trip(&self) -> Option<Duration> {
         self.round_trip
     }
 
     // ---- sending
 
-    /// Bytes the peer's window allows now. 0 when no data may be sent at all.
+    /// Returns the number of bytes that the peer's window permits now; 0 when no data may be sent.
     pub fn send_budget(&self, id: ChannelId) -> usize {
         self.get(id)
             .filter(|channel| channel.can_send())
             .map_or(0, |channel| usize::try_from(channel.send.left).unwrap_or(usize::MAX))
     }
 
-    /// Largest data that goes into one packet of this channel; 0 while it is not open.
+    /// Returns the largest data per packet of this channel, bytes; 0 while it is not open.
     pub fn remote_max_packet(&self, id: ChannelId) -> usize {
         self.get(id).map_or(0, |channel| channel.send.max_packet)
     }
 
-    /// True while data may be sent, window or not: the channel is open and neither EOF nor CLOSE was said here.
+    /// Returns true while data may be sent, regardless of the window: the channel is open and neither EOF nor
+    /// CLOSE was sent.
     pub fn can_send(&self, id: ChannelId) -> bool {
         self.get(id).is_some_and(Channel::can_send)
     }
 
-    /// Asks for [`Event::Writable`] when the peer opens its window, which is empty now.
+    /// Requests [`Event::Writable`] for the time when the peer enlarges its window, which is empty now.
     pub fn want_writable(&mut self, id: ChannelId) {
         if let Some(channel) = self.get_mut(id) {
             channel.send.blocked = true;
         }
     }
 
-    /// Sends as much of `data` as the peer's window allows and returns how much that was. `ext` is `Some(1)` for
-    /// stderr. [`Event::Writable`] follows a short send.
+    /// Sends as much of `data` as the peer's window permits and returns that number of bytes. `ext` is
+    /// `Some(1)` for stderr. [`Event::Writable`] follows a short send.
     pub fn send(&mut self, id: ChannelId, ext: Option<u32>, data: &[u8], sink: &mut dyn PacketSink) -> usize {
         let mut sent = 0;
         while let Some(rest) = data.get(sent..).filter(|rest| !rest.is_empty()) {
@@ -330,9 +338,9 @@ impl Connection {
         sent
     }
 
-    /// Lays out packets for up to `want` bytes in the send buffer (bounded by the peer's window and by 64
-    /// packets), lets `fill` write the data straight to its places, first slices first, and sends what
-    /// `fill` says it wrote. Returns that number. `fill` is not called when nothing may be sent.
+    /// Lays out packets for up to `want` bytes in the send buffer (limited by the peer's window and to 64
+    /// packets). `fill` writes the data into their slices, in order, and returns the number of bytes written;
+    /// these are sent. Returns that number. `fill` is not called when no data may be sent.
     pub fn send_in_place(
         &mut self,
         id: ChannelId,
@@ -343,7 +351,7 @@ impl Connection {
         self.lay_out(id, None, want, sink, fill)
     }
 
-    /// [`send_in_place`](Self::send_in_place) for extended data; `kind` 1 is stderr.
+    /// Like [`send_in_place`](Self::send_in_place), for extended data; `kind` 1 is stderr.
     pub fn send_ext_in_place(
         &mut self,
         id: ChannelId,
@@ -408,7 +416,8 @@ impl Connection {
 
     // ---- the table
 
-    /// Takes the number kept for the peer's first channel, else as [`allocate`](Self::allocate).
+    /// Allocates the number that is reserved for the peer's first channel, else like
+    /// [`allocate`](Self::allocate).
     pub(crate) fn allocate_for_peer(&mut self, channel: Channel) -> Option<ChannelId> {
         let Some(id) = self.take_first() else { return self.allocate(channel) };
         self.count += 1;
@@ -416,7 +425,7 @@ impl Connection {
         Some(id)
     }
 
-    /// Takes the lowest free number.
+    /// Allocates the lowest free number.
     pub(crate) fn allocate(&mut self, channel: Channel) -> Option<ChannelId> {
         if self.count >= self.config.max_channels {
             return None;
@@ -449,13 +458,13 @@ impl Connection {
         self.channels.get_mut(id.0 as usize)?.as_mut()
     }
 
-    /// Channels in use, those being opened or closed included.
+    /// Returns the number of channels in use, including those that are being opened or closed.
     pub const fn channel_count(&self) -> usize {
         self.count
     }
 }
 
-/// Message number and `uint32` fields at the start of a payload that is long enough for them.
+/// Writes message number and `uint32` fields to the start of a payload that is long enough for them.
 fn put_head(payload: &mut [u8], number: u8, fields: &[u32]) {
     let Some((first, rest)) = payload.split_first_mut() else { return };
     *first = number;
@@ -464,7 +473,7 @@ fn put_head(payload: &mut [u8], number: u8, fields: &[u32]) {
     }
 }
 
-/// Shows `fill` the parts of the packets behind their heads.
+/// Calls `fill` with the parts of the packets behind their headers.
 fn fill_bodies(
     slices: &mut [IoSliceMut<'_>],
     head: usize,
@@ -481,7 +490,7 @@ fn fill_bodies(
     bodies.get_mut(..count).map_or(0, fill)
 }
 
-/// Copies the start of `data` into the slices; what [`Connection::send`] fills with.
+/// Copies the start of `data` into the slices, for [`Connection::send`].
 fn copy_to(bodies: &mut [IoSliceMut<'_>], data: &[u8]) -> usize {
     let mut rest = data;
     for body in bodies {

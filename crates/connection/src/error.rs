@@ -1,36 +1,37 @@
-//! Why a connection cannot go on.
+//! Errors that end a connection.
 
 use lh_wire::WireError;
 use lh_wire::msg::disconnect;
 
-/// The peer broke a rule of RFC 4254; the connection ends. `Display` is one line for a log.
+/// A violation of RFC 4254 by the peer; the connection ends. `Display` is one line for a log.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectionError {
-    /// A message could not be read.
+    /// A message could not be decoded.
     #[error("malformed {message}: {source}")]
     Malformed {
-        /// Which message.
+        /// Name of the message.
         message: &'static str,
-        /// What is wrong with it.
+        /// The decoding error.
         source: WireError,
     },
-    /// A message for a channel that does not exist, or not any more.
+    /// The message names a channel that does not exist, or no longer exists.
     #[error("{message} for nonexistent channel {channel}")]
     NoChannel {
-        /// Which message.
+        /// Name of the message.
         message: &'static str,
-        /// The number the peer gave.
+        /// The number that the peer sent.
         channel: u32,
     },
-    /// A message the channel's state does not allow: data before the channel is open, a second answer to an open.
+    /// The channel's state does not permit the message: data before the channel is open, or a second answer
+    /// to an open.
     #[error("channel {channel}: unexpected {message} {when}")]
     Unexpected {
         /// Our number for the channel.
         channel: u32,
-        /// Which message.
+        /// Name of the message.
         message: &'static str,
-        /// What the channel was doing.
+        /// The channel's state, as the end of the error message.
         when: &'static str,
     },
     /// Data after the peer's own EOF (RFC 4254 section 5.3).
@@ -44,19 +45,19 @@ pub enum ConnectionError {
     WindowExceeded {
         /// Our number for the channel.
         channel: u32,
-        /// Data in the packet.
+        /// Data in the packet, bytes.
         got: usize,
-        /// What was left of the window.
+        /// Bytes left in the window.
         window: u64,
     },
-    /// More data in one packet than we said we take.
+    /// More data in one packet than we announced.
     #[error("channel {channel}: packet of {got} bytes, {limit} allowed")]
     PacketTooBig {
         /// Our number for the channel.
         channel: u32,
-        /// Data in the packet.
+        /// Data in the packet, bytes.
         got: usize,
-        /// What we announced.
+        /// The limit that we announced, bytes.
         limit: u32,
     },
     /// A window beyond 2^32-1 bytes (RFC 4254 section 5.2).
@@ -64,19 +65,19 @@ pub enum ConnectionError {
     AdjustOverflow {
         /// Our number for the channel.
         channel: u32,
-        /// What the peer wanted to add.
+        /// Bytes that the peer wanted to add.
         bytes: u32,
     },
-    /// The peer takes no data at all in a packet: nothing could ever be sent.
+    /// The peer accepts no data at all in a packet, so nothing could ever be sent.
     #[error("peer announced a maximum packet size of 0")]
     ZeroMaxPacket,
-    /// Legal but abusive: too many requests that we have not answered yet.
+    /// The peer's requests are legal but excessive: too many are unanswered.
     #[error("peer sent more than {limit} requests without waiting for answers")]
     TooManyRequests {
         /// The limit.
         limit: u32,
     },
-    /// Not a message of this protocol.
+    /// The message does not belong to this protocol.
     #[error("message {number} does not belong to the connection protocol")]
     NotOurs {
         /// The message number.
@@ -85,13 +86,13 @@ pub enum ConnectionError {
 }
 
 impl ConnectionError {
-    /// The `SSH_DISCONNECT_*` reason to send: PROTOCOL_ERROR for all of them, as OpenSSH does.
+    /// Returns the `SSH_DISCONNECT_*` reason to send: always PROTOCOL_ERROR, as in OpenSSH.
     pub const fn disconnect_reason(&self) -> u32 {
         disconnect::PROTOCOL_ERROR
     }
 }
 
-/// Why a channel could not be opened by us.
+/// Error of opening a channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum OpenError {
     /// [`Config::max_channels`](crate::Config::max_channels) are in use.

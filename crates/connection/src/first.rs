@@ -1,7 +1,8 @@
-//! The first channel that a client opens, where its server has promised what will become of it (`first-flight@longhaul`).
+//! The client's first channel, if the server has promised how it will be opened (`first-flight@longhaul`).
 //!
-//! With the promise a client need not wait for the confirmation to speak: it knows the number and a window to begin with. The server
-//! keeps number 0 for this channel, and where it refuses it nobody else gets the number, because messages to it may be under way.
+//! With the promise, a client can use the channel before its confirmation: it knows the channel number and
+//! the initial window. The server reserves number 0 for this channel. If it refuses the channel, the number
+//! stays reserved, because messages to it may be in flight.
 
 use bytes::Bytes;
 use lh_wire::peer::STOCK_CHANNEL_PACKET;
@@ -10,22 +11,23 @@ use lh_wire::{Message as _, msg};
 use crate::channel::{Channel, Phase, SendWindow};
 use crate::{ChannelId, Connection, ConnectionError};
 
-/// Whether the first channel is something special.
+/// State of the promise for the first channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum First {
-    /// No.
+    /// There is no promise.
     Ordinary,
-    /// At the server: number 0 waits for it, and so much window.
+    /// Server: number 0 is reserved for the channel, with this window in bytes.
     Kept(u32),
-    /// At the server: it has its number.
+    /// Server: the channel has its number; its window is at least this many bytes.
     Given(u32),
-    /// At the client: it can be spoken on at once, with so many bytes of data.
+    /// Client: the channel can be used at once, with this many bytes of data.
     Promised(u32),
 }
 
 impl Connection {
-    /// Server: keeps number 0 for the first channel the peer opens, and if that is refused, for nobody. Whatever windows are configured, it
-    /// gets at least `window` bytes. Call before anything is opened.
+    /// Server: reserves number 0 for the first channel that the peer opens; if that is refused, the number
+    /// stays unused. The channel gets a window of at least `window` bytes, regardless of the configuration.
+    /// Call it before any channel is opened.
     pub fn keep_first(&mut self, window: u32) {
         if self.channels.is_empty() {
             self.channels.push(None);
@@ -33,28 +35,29 @@ impl Connection {
         }
     }
 
-    /// Client: the peer has promised to give number 0 to the first channel that is opened, and to take `window` bytes on it.
-    /// If that is a session, [`Event::Opened`](crate::Event::Opened) comes as soon as it is asked for;
-    /// [`Event::OpenFailed`](crate::Event::OpenFailed) may still follow. Call before anything is opened.
+    /// Client: records that the peer promised number 0 to the first channel that is opened, and a window of
+    /// `window` bytes. If that channel is a session, [`Event::Opened`](crate::Event::Opened) follows at once;
+    /// [`Event::OpenFailed`](crate::Event::OpenFailed) may still follow later. Call it before any channel is
+    /// opened.
     pub fn promise_first(&mut self, window: u32) {
         if self.channels.is_empty() {
             self.first = First::Promised(window);
         }
     }
 
-    /// True while the channel is spoken on and not confirmed.
+    /// Returns true while the channel is used but not confirmed.
     pub fn is_promised(&self, id: ChannelId) -> bool {
         self.channels.get(id.0 as usize).and_then(Option::as_ref).is_some_and(|channel| channel.unconfirmed)
     }
 
-    /// Server: the number that was kept, once.
+    /// Server: returns the reserved number, once.
     pub(crate) fn take_first(&mut self) -> Option<ChannelId> {
         let First::Kept(window) = self.first else { return None };
         self.first = First::Given(window);
         Some(ChannelId(0))
     }
 
-    /// Server: the least window of this channel.
+    /// Server: returns the minimum window of this channel, bytes.
     pub(crate) fn least_window(&self, id: ChannelId) -> u32 {
         match self.first {
             First::Given(window) if id.0 == 0 => window,
@@ -62,14 +65,14 @@ impl Connection {
         }
     }
 
-    /// Client: somebody else opens channels too, so that nobody knows which will be the first.
+    /// Client: drops the promise, because a mux client opens channels too, and the order of opens is unknown.
     pub(crate) const fn forget_promise(&mut self) {
         if matches!(self.first, First::Promised(_)) {
             self.first = First::Ordinary;
         }
     }
 
-    /// Client: what a channel of this `kind` may send before it is confirmed.
+    /// Client: returns what a channel of this `kind` may send before it is confirmed.
     pub(crate) fn take_promise(&mut self, kind: &str) -> Option<SendWindow> {
         let First::Promised(window) = self.first else { return None };
         self.first = First::Ordinary;
@@ -77,7 +80,8 @@ impl Connection {
         (kind == "session").then_some(SendWindow { left: window.into(), max_packet, sent: 0, blocked: false })
     }
 
-    /// Server: the number stays taken, and what still comes for it is dropped. True where that is so.
+    /// Server: keeps the number of the refused first channel in use, so that messages to it are dropped.
+    /// Returns true if it applies.
     pub(crate) fn retire_first(&mut self, id: ChannelId) -> bool {
         let kept = matches!(self.first, First::Given(_)) && id.0 == 0;
         if kept && let Some(channel) = self.get_mut(id) {
@@ -86,7 +90,8 @@ impl Connection {
         kept
     }
 
-    /// Drops what was sent to the first channel before its refusal was known.
+    /// Returns true for messages that were sent to the first channel before its refusal was known; they are
+    /// dropped.
     pub(crate) fn refused(&mut self, payload: &Bytes) -> bool {
         if !matches!(self.first, First::Given(_)) {
             return false;
@@ -98,7 +103,7 @@ impl Connection {
     }
 }
 
-/// What the confirmation says of a channel that was spoken on before.
+/// Applies the confirmation of a channel that was used before it.
 pub(crate) fn confirm(
     channel: &mut Channel,
     id: ChannelId,

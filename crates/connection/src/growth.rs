@@ -1,38 +1,42 @@
-//! How large a receive window should be: measured, never assumed.
+//! Sizing of a receive window by measurement.
 //!
-//! Two things are looked for. *Does the window limit?* Over each round trip the bytes that came are compared with the window;
-//! when they reach half of it the window becomes four times what came, so that it stays ahead of a sender whose TCP doubles its
-//! rate every round trip, and ends at two to four times what the path holds. *Would a smaller one do?* Once the rate is steady,
-//! half the window is tried: where the rate stays, the smaller window stays too. That bounds memory, and it is what finds the
-//! best window of a sender that gets slower with a large one (OpenSSH's since 8.9, beyond about 15 MiB), whatever its
-//! version says. A trial that fails is undone at once and not repeated for a time that doubles; now and then the double is tried in
-//! the same way, because a path may have become faster. A sink that is slower than the path is a third thing ([`Standing`]).
+//! Three questions are answered:
+//! 1. *Does the window limit the rate?* Over each round trip, the received bytes are compared with the
+//!    window. When they reach half of it, the window becomes four times the received bytes. So it stays ahead
+//!    of a sender whose TCP doubles its rate every round trip, and ends at two to four times the
+//!    bandwidth-delay product.
+//! 2. *Would a smaller window suffice?* Once the rate is steady, half the window is tried; if the rate stays,
+//!    so does the smaller window. This limits memory, and it finds the best window for a sender that becomes
+//!    slower with a large one (OpenSSH since 8.9, beyond about 15 MiB), independent of its version string. A
+//!    failed trial is undone at once and not repeated for a time that doubles with each failure. From time to
+//!    time the double size is tried in the same way, because a path may have become faster.
+//! 3. *Is the sink slower than the path?* See [`Standing`].
 
 use std::time::{Duration, Instant};
 
 use crate::standing::Standing;
 
-/// The shortest time a rate is judged by, and how many round trips it must cover.
+/// Minimum time over which a rate is measured, and the minimum number of round trips.
 const JUDGED_OVER: (Duration, u32) = (Duration::from_millis(400), 8);
 
-/// The first pause after a trial that did not help.
+/// First pause after a failed trial.
 const FIRST_PAUSE: Duration = Duration::from_secs(2);
 
-/// The longest pause between trials.
+/// Longest pause between trials.
 const LONGEST_PAUSE: Duration = Duration::from_secs(256);
 
-/// What the window should become.
+/// Target size of the window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wish {
-    /// Grant this much in all, as soon as credit goes out.
+    /// Grant credit up to this size, bytes, with the next adjust.
     Larger(u64),
-    /// Keep credit back until the window is this.
+    /// Withhold credit until the window has this size, bytes.
     Smaller(u64),
-    /// The same, but only while more waits for the sink than it needs ([`Growth::sink_has_enough`]).
+    /// Like `Smaller`, but only while the sink's backlog exceeds what it needs ([`Growth::sink_has_enough`]).
     Spare(u64),
 }
 
-/// A span over which the rate is taken.
+/// Interval over which a rate is measured.
 #[derive(Debug, Clone, Copy)]
 struct Span {
     from: Instant,
@@ -41,33 +45,34 @@ struct Span {
 
 #[derive(Debug, Clone, Copy)]
 enum Phase {
-    /// Growing as fast as data comes.
+    /// The window grows as fast as data arrives.
     Ramp,
-    /// The rate at the present size is being taken.
+    /// The rate at the current size is being measured.
     Steady(Option<Span>),
-    /// The rate at another size is being taken, to compare with what was before.
+    /// The rate at another size is being measured, to compare it with the previous one.
     Trial { span: Option<Span>, before: u64, rate_before: f64, down: bool },
 }
 
-/// The measuring side of a receive window.
+/// Measurements and decisions for the size of a receive window.
 #[derive(Debug, Clone)]
 pub(crate) struct Growth {
     epoch: Option<Span>,
     phase: Phase,
-    /// Nothing that was sent under the former window counts: measuring begins then.
+    /// Time from which measurements count; bytes sent under the previous window do not.
     settled_at: Option<Instant>,
-    /// In-flight bytes of a window that was found sufficient: only more than that makes it grow again.
+    /// Bytes in flight under a window that was found sufficient: only more than that makes it grow again.
     sufficient: Option<u64>,
     pause: Duration,
     next_trial: Option<Instant>,
     next_is_up: bool,
     standing: Standing,
-    /// What came in the last round trip.
+    /// Bytes received in the last round trip.
     in_flight: u64,
-    /// The least that waited in this one, whenever the sink had taken some. What waits while more comes says nothing: a window that is
-    /// used up at once comes in one piece, time after time at the same moment.
+    /// Smallest backlog in this round trip, sampled when the sink had consumed something. The backlog at
+    /// other times means nothing: a window that is used up at once arrives in one burst, always at the same
+    /// moment.
     least: u64,
-    /// The sink was what limited: from then on the window grows in smaller steps.
+    /// The sink has been the limit: from then on the window grows in smaller steps.
     was_spared: bool,
 }
 
@@ -89,20 +94,20 @@ impl Default for Growth {
     }
 }
 
-/// The window as [`Growth`] sees it, bytes.
+/// Current state of the window, bytes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Present {
     pub(crate) size: u64,
     pub(crate) initial: u64,
     pub(crate) cap: u64,
-    /// Arrived, and not yet taken by the sink.
+    /// Bytes that arrived but are not consumed by the sink.
     pub(crate) backlog: u64,
-    /// A wish that has not come true yet.
+    /// An earlier target has not been reached yet.
     pub(crate) changing: bool,
 }
 
 impl Growth {
-    /// `n` bytes arrived. A wish replaces the one before.
+    /// Records `n` received bytes. A returned target replaces the previous one.
     pub(crate) fn on_data(
         &mut self,
         n: u64,
@@ -120,30 +125,30 @@ impl Growth {
         if elapsed < round_trip {
             return None;
         }
-        // An epoch lasts longer than a round trip when this process did not get to run, or the path is short: what counts is
-        // the rate.
+        // An epoch lasts longer than a round trip when this process was not scheduled, or when the path is
+        // short. So the rate counts.
         let in_flight = share(epoch.bytes, round_trip, elapsed);
         self.epoch = Some(Span { from: now, bytes: 0 });
         self.on_epoch(in_flight, now, round_trip, window)
     }
 
-    /// The sink has taken some, and `backlog` wait.
+    /// Records that the sink has consumed bytes; `backlog` bytes still wait.
     pub(crate) fn on_consumed(&mut self, backlog: u64) {
         self.least = self.least.min(backlog);
         self.standing.on_consumed(backlog);
     }
 
-    /// With `left` bytes that the peer may send it has enough for what came in the last round trip, and a little more.
+    /// Returns true when credit of `left` bytes exceeds the bytes of the last round trip by a quarter.
     pub(crate) const fn is_plenty(&self, left: u64) -> bool {
         left >= self.in_flight + self.in_flight / 4
     }
 
-    /// No more waits for the sink than it needs.
+    /// Returns true when the backlog is no more than the sink needs.
     pub(crate) const fn sink_has_enough(&self, backlog: u64) -> bool {
         self.standing.is_enough(backlog)
     }
 
-    /// [`Wish::Spare`] has come true, or is out of date.
+    /// Records that [`Wish::Spare`] has been reached or is out of date.
     pub(crate) fn spared(&mut self, now: Instant, round_trip: Duration) {
         self.standing.begin_again(now, round_trip);
     }
@@ -156,7 +161,7 @@ impl Growth {
         window: Present,
     ) -> Option<Wish> {
         let waited = std::mem::replace(&mut self.least, u64::MAX).min(window.backlog);
-        // It says nothing about a window that has become smaller than that.
+        // Does not apply to a window that has become smaller than that.
         let waiting = self.sufficient.is_some_and(|enough| {
             let more = enough.saturating_add(enough / 8);
             in_flight <= more && window.size > more
@@ -168,7 +173,7 @@ impl Growth {
             self.standing.on_epoch(window.backlog, in_flight, now, round_trip)
         };
         let sink_limits = self.standing.limits();
-        // A sink that does not keep up is what limits then, and a larger window would only fill it.
+        // A sink that does not keep up is the limit; a larger window would only fill its backlog.
         if in_flight >= window.size / 2
             && waited <= window.size / 4
             && !sink_limits
@@ -191,19 +196,19 @@ impl Growth {
             if matches!(self.phase, Phase::Trial { .. }) {
                 self.sufficient = None;
             }
-            // Rates are the sink's then, and say nothing about windows.
+            // The rates are then the sink's and mean nothing for the window.
             self.phase = Phase::Steady(None);
             self.settled_at = None;
             let smaller = window.size.saturating_sub(spare?).max(window.initial);
             if smaller >= window.size {
                 return None;
             }
-            // What was enough for the sink may not be when it is faster.
+            // The window that was sufficient may be too small when the sink becomes faster.
             self.sufficient = None;
             self.was_spared = true;
             return Some(Wish::Spare(smaller));
         }
-        // What was sent under the former window is still on its way for a round trip.
+        // Bytes sent under the previous window are in flight for a round trip.
         let settled = *self.settled_at.get_or_insert(now + round_trip * 2);
         if now < settled {
             return None;
@@ -215,7 +220,7 @@ impl Growth {
                 self.next_trial = Some(now);
                 self.next_is_up = false;
                 self.pause = FIRST_PAUSE;
-                // What only a rate that doubles every round trip could have used.
+                // The rest would only be needed by a rate that doubles every round trip.
                 let enough = in_flight.saturating_mul(5) / 2;
                 (enough >= window.initial && enough < window.size).then_some(Wish::Smaller(enough))
             }
@@ -240,7 +245,7 @@ impl Growth {
         }
     }
 
-    /// The rate at this size is known: is another one worth a trial?
+    /// Decides whether another size is worth a trial, now that the rate at this size is known.
     fn try_another(&mut self, rate: f64, in_flight: u64, now: Instant, window: Present) -> Option<Wish> {
         if self.next_trial.is_some_and(|then| now < then) {
             return None;
@@ -253,7 +258,7 @@ impl Growth {
             size >= window.initial && size >= in_flight.saturating_add(in_flight / 4)
         };
         if !sensible || rate <= 0.0 {
-            // The other direction may have its turn, later.
+            // The other direction is tried later.
             self.next_is_up = !up;
             self.next_trial = Some(now + self.pause);
             return None;
@@ -263,7 +268,7 @@ impl Growth {
         Some(if up { Wish::Larger(size) } else { Wish::Smaller(size) })
     }
 
-    /// The trial's rate against the one before.
+    /// Compares the trial's rate with the previous one.
     fn judge(
         &mut self,
         rate: f64,
@@ -275,7 +280,7 @@ impl Growth {
     ) -> Option<Wish> {
         let (least, undo) = if down { (0.97, Wish::Larger(before)) } else { (1.03, Wish::Smaller(before)) };
         let keep = rate >= rate_before * least;
-        // Going the same way may help again, and otherwise the other one.
+        // After a success the same direction is tried again, otherwise the other one.
         self.next_is_up = keep != down;
         if keep {
             self.sufficient = Some(in_flight);
@@ -290,7 +295,7 @@ impl Growth {
     }
 }
 
-/// `bytes` in `elapsed`, as bytes per `round_trip`.
+/// Converts `bytes` in `elapsed` to bytes per `round_trip`.
 fn share(bytes: u64, round_trip: Duration, elapsed: Duration) -> u64 {
     let scaled = u128::from(bytes) * round_trip.as_nanos() / elapsed.as_nanos().max(1);
     u64::try_from(scaled).unwrap_or(u64::MAX)

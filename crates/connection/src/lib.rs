@@ -1,19 +1,18 @@
-//! The SSH connection protocol (RFC 4254), without any input or output of its own.
+//! The SSH connection protocol (RFC 4254) as a sans-IO state machine.
 //!
-//! [`Connection`] is handed the payloads of messages 80 to 100 and a [`PacketSink`](lh_wire::PacketSink) for what
-//! it wants to say; what happened comes out of [`Connection::poll_event`]. The order of calls: `handle` one
+//! [`Connection`] gets the payloads of messages 80 to 100, and a [`PacketSink`](lh_wire::PacketSink) for the
+//! messages that it sends. Events come from [`Connection::poll_event`]. The order of calls: `handle` one
 //! message, then `poll_event` until it returns `None`, acting on each event; then the next message.
 //!
-//! Decisions that shaped this crate:
-//! * It owns no data. What arrives leaves at once as a slice of the packet it came in; what is sent is written
-//!   straight into its packet. The only memory a peer can fill is the window it was granted, and that memory is
-//!   the owner's, who gives the credit back with [`Connection::consumed`] when its sink has taken the bytes.
-//! * Who may open what is somebody else's business: opens and requests are surfaced, the owner answers.
-//! * Closing is two half-states per channel (what we said, what the peer said); messages change them, and a
-//!   channel's number is free again only after both CLOSEs have crossed and the owner has seen
-//!   [`Event::Closed`].
-//! * The receive window is a policy object ([`WindowPolicy`], `window.rs`) with 64-bit accounting: it starts at
-//!   the stock size and doubles while the window is what the peer waits for.
+//! Design decisions:
+//! * It owns no data. Received data is passed on at once as a slice of its packet; sent data is written
+//!   straight into its packet. A peer can fill only the window that it was granted. That memory belongs to
+//!   the owner, who returns the credit with [`Connection::consumed`] when its sink has consumed the bytes.
+//! * The owner decides who may open what: opens and requests become events, and the owner answers them.
+//! * Closing uses two half-states per channel (what we sent, what the peer sent). A channel's number is free
+//!   again only after both CLOSEs have been exchanged and the owner has polled [`Event::Closed`].
+//! * The receive window is a policy object ([`WindowPolicy`], `window.rs`) with 64-bit accounting. It starts
+//!   at OpenSSH's default size and doubles while the peer waits for the window.
 
 mod channel;
 mod config;

@@ -1,4 +1,4 @@
-//! What each message of the peer does to the state.
+//! Effects of the peer's messages on the state.
 
 use std::time::Instant;
 
@@ -12,16 +12,17 @@ use crate::first::confirm;
 use crate::window::ReceiveWindow;
 use crate::{ChannelId, Connection, ConnectionError, Event};
 
-/// No transport accepts a packet as long as this with data as long as this in it.
+/// Upper limit of a packet that any transport accepts, bytes.
 const TRANSPORT_MAX: u32 = 256 * 1024;
 
 type Result<T> = core::result::Result<T, ConnectionError>;
 
 impl Connection {
-    /// Takes one message of the peer, number 80 to 100. `sink` gets what must be answered at once.
+    /// Handles one message of the peer, number 80 to 100. Immediate answers are written to `sink`.
     ///
     /// # Errors
-    /// The peer broke the protocol: disconnect with [`ConnectionError::disconnect_reason`] and the error's text.
+    /// The peer broke the protocol: disconnect with [`ConnectionError::disconnect_reason`] and the error's
+    /// text.
     pub fn handle(&mut self, payload: Bytes, now: Instant, sink: &mut dyn PacketSink) -> Result<()> {
         if self.relayed(&payload) || self.refused(&payload) {
             return Ok(());
@@ -51,7 +52,7 @@ impl Connection {
                 Ok(())
             }
             msg::RequestFailure::NUMBER => {
-                // Whatever stands behind it: see `lh_client`'s answers to clients in proxy mode.
+                // Trailing bytes are accepted: see `lh_client`'s answers to clients in proxy mode.
                 self.on_global_reply(false, Bytes::new());
                 Ok(())
             }
@@ -94,7 +95,7 @@ impl Connection {
             return Err(ConnectionError::WindowExceeded { channel: recipient, got: data.len(), window });
         }
         channel.receive.on_data(data.len() as u64, now, round_trip);
-        // After our CLOSE what was already on its way is dropped; it is not credited, so it is bounded.
+        // Data in flight at the time of our CLOSE is dropped. It gets no credit, so its amount is limited.
         if channel.local != Half::Closed && !data.is_empty() {
             self.events.push_back(Event::Data { id: ChannelId(recipient), ext, data });
         }
@@ -112,7 +113,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Tells who waits for it that there is room.
+    /// Reports the free window to an owner that waits for it.
     fn tell_writable(&mut self, id: ChannelId) {
         let Some(channel) = self.get_mut(id) else { return };
         if channel.send.left > 0 && channel.send.blocked && channel.can_send() {
@@ -124,7 +125,7 @@ impl Connection {
     fn on_open(&mut self, payload: &Bytes, sink: &mut dyn PacketSink) -> Result<()> {
         let open = decode::<msg::ChannelOpen<'_>>(payload, "channel open")?;
         let send = self.send_window(open.window, open.max_packet)?;
-        // The real window is set when the owner accepts.
+        // The actual window is set when the owner accepts.
         let mut channel =
             Channel::new(Phase::Asked, ReceiveWindow::new(crate::WindowPolicy::fixed(1), open.max_packet));
         channel.remote_id = open.sender;
@@ -185,7 +186,7 @@ impl Connection {
         };
         channel.phase = Phase::Gone;
         let id = ChannelId(failure.recipient);
-        // Who gave a channel up hears that it is closed, whichever way the peer answered.
+        // An owner that abandoned the channel gets `Closed`, regardless of the peer's answer.
         self.events.push_back(if abandoned {
             Event::Closed { id }
         } else {
@@ -198,7 +199,7 @@ impl Connection {
         let message = "channel EOF";
         let recipient = decode::<msg::ChannelEof<'_>>(payload, message)?.recipient;
         let channel = find_open(&mut self.channels, recipient, message)?;
-        // A second EOF says nothing new; OpenSSH lets it pass.
+        // A second EOF has no effect; OpenSSH accepts it too.
         if channel.remote == Half::Open {
             channel.remote = Half::Eof;
             if channel.local != Half::Closed {
@@ -248,7 +249,7 @@ impl Connection {
 
     fn on_reply(&mut self, recipient: u32, ok: bool, message: &'static str) -> Result<()> {
         let channel = find_open(&mut self.channels, recipient, message)?;
-        // An answer to nothing is let pass, as OpenSSH does: some peers answer what wanted no reply.
+        // An unexpected answer is ignored, as in OpenSSH: some peers answer requests that wanted no reply.
         if let Some(name) = channel.asked.pop_front()
             && channel.local != Half::Closed
         {
@@ -290,7 +291,7 @@ impl Connection {
     }
 }
 
-/// A channel the peer may name in any message.
+/// Returns a channel that the peer may name in any message.
 fn find<'a>(channels: &'a mut [Option<Channel>], id: u32, message: &'static str) -> Result<&'a mut Channel> {
     channels
         .get_mut(id as usize)
@@ -299,7 +300,7 @@ fn find<'a>(channels: &'a mut [Option<Channel>], id: u32, message: &'static str)
         .ok_or(ConnectionError::NoChannel { message, channel: id })
 }
 
-/// A channel that is open on both sides.
+/// Returns a channel that is open on both sides.
 fn find_open<'a>(
     channels: &'a mut [Option<Channel>],
     id: u32,
@@ -320,7 +321,8 @@ fn decode<'a, M: Message<'a>>(payload: &'a [u8], message: &'static str) -> Resul
     M::decode(payload).map_err(|source| malformed(message, source))
 }
 
-/// Recipient and length of the data that ends the payload, without going through the message struct.
+/// Returns the recipient and the length of the data at the end of the payload, without decoding the message
+/// struct.
 fn read_data(payload: &[u8]) -> lh_wire::Result<(u32, usize)> {
     let mut reader = Reader::new(payload);
     reader.u8()?;
@@ -330,7 +332,7 @@ fn read_data(payload: &[u8]) -> lh_wire::Result<(u32, usize)> {
     Ok((recipient, length))
 }
 
-/// The last `length` bytes, as a slice of the same buffer.
+/// Returns the last `length` bytes, as a slice of the same buffer.
 fn tail(payload: &Bytes, length: usize) -> Bytes {
     payload.slice(payload.len().saturating_sub(length)..)
 }

@@ -1,8 +1,7 @@
-//! Channels that somebody else speaks for: a client of a shared connection who makes and reads their messages himself
-//! (OpenSSH's PROTOCOL.mux, proxy mode).
+//! Relayed channels: a mux client exchanges their messages itself (OpenSSH's PROTOCOL.mux, proxy mode).
 //!
-//! Here they only have a number, so that it is nobody else's, and the peer's messages to it are handed on unread. What they may
-//! say, and when they are over, is the business of whoever relays.
+//! The connection only reserves their numbers and passes the peer's messages on without decoding them. The
+//! relaying code decides which messages are permitted and when the channel ends.
 
 use bytes::Bytes;
 use lh_wire::{Message as _, msg};
@@ -11,26 +10,26 @@ use crate::channel::{Channel, Phase};
 use crate::window::ReceiveWindow;
 use crate::{ChannelId, Connection, Event, WindowPolicy};
 
-/// What the peer said in the open of a channel that was handed over.
+/// The peer's parameters from the open of a channel that was handed over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HandedOver {
-    /// The peer's number.
+    /// The peer's number for the channel.
     pub remote_id: u32,
-    /// Bytes its window allows.
+    /// Bytes that the peer's window permits.
     pub window: u32,
-    /// Largest data in one packet.
+    /// Largest data in one packet, bytes.
     pub max_packet: u32,
 }
 
 impl Connection {
-    /// Takes a number for a channel that somebody else will open. Messages of the peer's to it become [`Event::Relayed`].
-    /// `None` when all are in use.
+    /// Reserves a number for a channel that a mux client will open. Messages of the peer to it become
+    /// [`Event::Relayed`]. Returns `None` when all numbers are in use.
     pub fn relay(&mut self) -> Option<ChannelId> {
         self.forget_promise();
         self.allocate(Channel::new(Phase::Relayed, ReceiveWindow::new(WindowPolicy::fixed(1), 1)))
     }
 
-    /// Lets somebody else answer the peer's open. `None` when nothing was asked.
+    /// Lets a mux client answer the peer's open. Returns `None` when no request is pending.
     pub fn hand_over(&mut self, id: ChannelId) -> Option<HandedOver> {
         let channel = self.get_mut(id).filter(|channel| channel.phase == Phase::Asked)?;
         channel.phase = Phase::Relayed;
@@ -41,14 +40,14 @@ impl Connection {
         })
     }
 
-    /// The number is free again. Nothing happens to channels that are not relayed.
+    /// Frees the number. Channels that are not relayed are unaffected.
     pub fn end_relay(&mut self, id: ChannelId) {
         if self.get_mut(id).is_some_and(|channel| channel.phase == Phase::Relayed) {
             self.free(id);
         }
     }
 
-    /// Hands the message on if it is about a relayed channel.
+    /// Passes the message on, and returns true, if its channel is relayed.
     pub(crate) fn relayed(&mut self, payload: &Bytes) -> bool {
         let Some((number, rest)) = payload.split_first() else { return false };
         if !(msg::ChannelOpenConfirmation::NUMBER..=msg::ChannelFailure::NUMBER).contains(number) {

@@ -1,57 +1,58 @@
-//! How much of what waits for a sink is of no use.
+//! Standing-queue detection: the backlog that a slow sink never drains, which only costs memory.
 //!
-//! A sink that works in bursts needs something to take when it gets to run, and that comes and goes. What is there at the end of a
-//! burst too, time after time, *stands*: the sink would be no slower without it, and it is memory that has to be got,
-//! and is cold when its turn comes. It stands because the window is larger than what is under way at the sink's own rate. So the
-//! window shrinks by as much (but for a little that is left for a sink that gets faster), by credit that is kept back while
-//! there is something to take, and grows again when the sink is seen to wait.
+//! A sink that works in bursts needs some backlog, which is consumed when the sink gets to run. The part that
+//! remains at the end of every burst *stands*: the sink would be no slower without it, and its memory must be
+//! allocated and is cold when it is consumed. It stands because the window is larger than the bytes in flight
+//! at the sink's own rate. So the window shrinks by the standing part (except for a reserve in case the sink
+//! becomes faster): credit is withheld while there is backlog. It grows again when the sink is found waiting.
 
 use std::time::{Duration, Instant};
 
-/// Looked at for so long, and so many round trips, at least.
+/// Minimum time of an observation, and the minimum number of round trips.
 const LOOK: (Duration, u32) = (Duration::from_millis(100), 2);
 
-/// Left standing: this share of what comes in a round trip…
+/// Reserve that may stand: one part in this many of the bytes per round trip.
 const SPARE_SHARE: u64 = 8;
 
-/// …and at least so much.
+/// Minimum reserve, bytes.
 const SPARE_LEAST: u64 = 256 << 10;
 
-/// One look at a sink.
+/// One observation of a sink.
 #[derive(Debug, Clone, Copy)]
 struct Look {
-    /// From when on; a time to come while what was granted under another window is still on its way.
+    /// Start of the observation. It is in the future while bytes granted under another window are in flight.
     from: Instant,
     begun: bool,
-    /// The least that waited.
+    /// Smallest backlog, bytes.
     least: u64,
 }
 
-/// Watches what waits for one sink.
+/// Observes the backlog of one sink.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Standing {
     look: Option<Look>,
-    /// The least that waited in the look before.
+    /// Smallest backlog in the previous observation, bytes.
     before: u64,
-    /// What may stand.
+    /// Bytes that may stand.
     spare: u64,
 }
 
 impl Standing {
-    /// The sink has taken some, and `backlog` wait.
+    /// Records that the sink has consumed bytes; `backlog` bytes still wait.
     pub(crate) fn on_consumed(&mut self, backlog: u64) {
         if let Some(look) = &mut self.look {
             look.least = backlog.min(look.least);
         }
     }
 
-    /// Looks again, from a round trip after now on: the window has changed.
+    /// Restarts the observation one round trip from now, because the window has changed.
     pub(crate) fn begin_again(&mut self, now: Instant, round_trip: Duration) {
         self.look = Some(Look { from: now + round_trip, begun: false, least: u64::MAX });
     }
 
-    /// A round trip is over, in which `in_flight` bytes came, and `backlog` wait. Says what could be spared of the window: by no more
-    /// than that will less wait, at the rate the sink has, so it never waits itself.
+    /// Records the end of a round trip in which `in_flight` bytes arrived; `backlog` bytes wait. Returns the
+    /// bytes by which the window may shrink. At the sink's rate the backlog shrinks by no more than that, so
+    /// the sink never waits.
     pub(crate) fn on_epoch(
         &mut self,
         backlog: u64,
@@ -76,13 +77,13 @@ impl Standing {
         self.before.checked_sub(self.spare).filter(|&more| more >= self.spare)
     }
 
-    /// The sink is what limits: for some time there has always been something to take.
+    /// Returns true when the sink is the limit: for some time there has always been backlog.
     pub(crate) fn limits(&self) -> bool {
         let least = self.look.map_or(0, |look| look.least).min(self.before);
         least > self.spare / 4
     }
 
-    /// There is no more than what may stand.
+    /// Returns true when the backlog is no more than may stand.
     pub(crate) const fn is_enough(&self, backlog: u64) -> bool {
         backlog <= self.spare
     }

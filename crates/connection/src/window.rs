@@ -1,14 +1,14 @@
-//! The receive window of one channel: what was granted, what has come, when credit goes back, when it grows.
+//! The receive window of one channel: granted and received bytes, time of credit, and growth.
 //!
-//! All counts are totals since the channel opened, in 64 bits: differences of them are the window, so nothing
-//! can go below zero or wrap after 4 GiB.
+//! All counts are totals since the channel opened, in 64 bits. The window is a difference of counts, so it
+//! can neither become negative nor wrap after 4 GiB.
 //!
-//! Growth needs to know whether the peer waits for the window. The local count of what is left of it says
-//! nothing: credit goes back as fast as data comes, so on a long path the window looks full here while the peer
-//! stands still. What does say it is time. The first byte beyond a grant cannot have been sent before the grant
-//! arrived, so "grant sent to first byte beyond the old one" is never less than a round trip and is exactly one
-//! when the peer was waiting; the smallest such sample estimates the round trip. What follows from rate and round trip is
-//! decided in [`growth`](crate::growth).
+//! Growth needs to know whether the peer waits for the window. The local count of the remaining window does
+//! not tell: credit is returned as fast as data arrives, so on a long path the window looks full here while
+//! the peer waits. Time tells. The first byte beyond a grant cannot have been sent before the grant arrived.
+//! So the time from sending a grant to the first byte beyond the previous one is at least a round trip, and
+//! exactly one if the peer was waiting. The smallest such sample is the round-trip estimate.
+//! [`growth`](crate::growth) decides from the rate and the round trip.
 
 use std::time::{Duration, Instant};
 
@@ -21,28 +21,30 @@ pub(crate) struct ReceiveWindow {
     cap: u64,
     initial: u64,
     max_packet: u64,
-    /// What the peer may have outstanding: sent by it and not credited back.
+    /// Bytes that the peer may have outstanding: sent by it but not credited back.
     size: u64,
     received: u64,
     consumed: u64,
     credited: u64,
-    /// A grant whose first use is being timed: the end of the grants before it, and when it went out.
+    /// A grant whose first use is being timed: the end of the previous grants, and the time at which it was
+    /// sent.
     timed_grant: Option<(u64, Instant)>,
     growth: Growth,
     wish: Option<Wish>,
-    /// When credit went out last.
+    /// Time of the last credit.
     last_credit: Option<Instant>,
 }
 
-/// Credit goes out at least so often in a round trip while data comes: a lump that waits is window that is not used.
+/// Minimum number of credits per round trip while data arrives: credit that waits is unused window.
 const CREDITS_PER_ROUND_TRIP: u32 = 32;
 
-/// Between credits for that reason alone there is at least this, or a short path would get one for each packet.
+/// Minimum time between credits sent for that reason alone. Otherwise a short path would get one for each
+/// packet.
 const LEAST_CREDIT_GAP: Duration = Duration::from_millis(1);
 
 impl ReceiveWindow {
     pub(crate) fn new(policy: WindowPolicy, max_packet: u32) -> Self {
-        // A window of 0 could never be opened again by the rule below.
+        // With a window of 0 the rule for credit below would never grant any.
         let initial = u64::from(if policy.initial == 0 { max_packet.max(1) } else { policy.initial });
         Self {
             cap: u64::from(policy.cap).max(initial),
@@ -59,37 +61,37 @@ impl ReceiveWindow {
         }
     }
 
-    /// What the open or its confirmation announces.
+    /// Returns the window that the open or its confirmation announces, bytes.
     pub(crate) fn initial(&self) -> u32 {
         u32::try_from(self.initial).unwrap_or(u32::MAX)
     }
 
-    /// What data in one packet may not exceed.
+    /// Returns the limit of data in one packet, bytes.
     pub(crate) fn max_packet(&self) -> u32 {
         u32::try_from(self.max_packet).unwrap_or(u32::MAX)
     }
 
-    /// The present size.
+    /// Returns the current size, bytes.
     pub(crate) const fn size(&self) -> u64 {
         self.size
     }
 
-    /// How far it has grown beyond its start.
+    /// Returns the growth beyond the initial size, bytes.
     pub(crate) const fn grown(&self) -> u64 {
         self.size - self.initial
     }
 
-    /// What the peer may still send, as far as we know.
+    /// Returns the bytes that the peer may still send, as far as we know.
     pub(crate) const fn left(&self) -> u64 {
         self.size + self.credited - self.received
     }
 
-    /// Bytes that have come since the channel opened.
+    /// Returns the bytes received since the channel opened.
     pub(crate) const fn received(&self) -> u64 {
         self.received
     }
 
-    /// Bytes that arrived and have not been consumed.
+    /// Returns the bytes that arrived and have not been consumed.
     pub(crate) const fn backlog(&self) -> u64 {
         self.received - self.consumed
     }
@@ -98,7 +100,7 @@ impl ReceiveWindow {
         self.cap = u64::from(cap).max(self.size);
     }
 
-    /// `n` bytes arrived; the caller has checked that they fit in [`left`](Self::left).
+    /// Records `n` received bytes; the caller has checked that they fit in [`left`](Self::left).
     pub(crate) fn on_data(&mut self, n: u64, now: Instant, round_trip: &mut Option<Duration>) {
         self.received += n.min(self.left());
         if let Some((end, sent)) = self.timed_grant
@@ -120,17 +122,20 @@ impl ReceiveWindow {
         }
     }
 
-    /// `n` bytes have left for their sink. More than have arrived is taken as all of them.
+    /// Records that `n` bytes were passed to their sink. A larger number than the backlog counts as all of
+    /// it.
     pub(crate) fn on_consumed(&mut self, n: u64) {
         self.consumed += n.min(self.backlog());
         self.growth.on_consumed(self.backlog());
     }
 
-    /// The credit to send now, 0 for none yet. `budget` is what all windows together may still grow.
+    /// Returns the credit to send now, bytes; 0 for none yet. `budget` is the remaining growth of all windows
+    /// together.
     ///
-    /// Credit is due after three packets (OpenSSH's rule) or a sixty-fourth of the window, whichever is more, so that
-    /// a big window does not cost an adjust every three packets; after a fraction of a round trip; and earlier when less than
-    /// half of the window is left, but then in pieces of a packet, unless the sink is empty and nothing larger will come.
+    /// Credit is due after three packets (OpenSSH's rule) or a sixty-fourth of the window, whichever is more,
+    /// so that a big window does not cost an adjust every three packets. It is also due after a fraction of a
+    /// round trip, and when less than half of the window is left. In the latter case at least one packet must
+    /// be pending, unless the sink is empty and nothing larger will come.
     pub(crate) fn credit(&mut self, now: Instant, round_trip: Option<Duration>, budget: &mut u64) -> u32 {
         let pending = self.consumed - self.credited;
         let many = pending > (3 * self.max_packet).max(self.size / 64);
@@ -150,7 +155,7 @@ impl ReceiveWindow {
             Some(Wish::Larger(wanted)) => {
                 self.wish = None;
                 let step = wanted.min(self.cap).saturating_sub(self.size).min(*budget);
-                // What one adjust can say.
+                // Limit of the value in one adjust.
                 let step = step.min(u64::from(u32::MAX).saturating_sub(pending));
                 *budget -= step;
                 self.size += step;
@@ -162,8 +167,8 @@ impl ReceiveWindow {
                 pending
             }
             Some(wish @ (Wish::Smaller(wanted) | Wish::Spare(wanted))) => {
-                // Granted credit cannot be taken back, only not be renewed; where the peer has not plenty of it, half of it is, so
-                // that data goes on.
+                // Granted credit cannot be withdrawn, only not renewed. If the peer has little left, half of
+                // it is renewed, so that data keeps flowing.
                 let most = if self.growth.is_plenty(self.left().saturating_sub(pending)) {
                     pending
                 } else {

@@ -1,4 +1,4 @@
-//! The first channel of a client that does not wait, at both ends (`first-flight@longhaul`).
+//! Tests of the client's first channel, used before its confirmation, at both ends (`first-flight@longhaul`).
 
 mod common;
 
@@ -10,7 +10,7 @@ use lh_wire::msg::{self, Rest, open_failure};
 
 const PROMISED: u32 = 500;
 
-/// A client that has been promised something, with its first channel.
+/// Returns a client that has a promise, and its first channel.
 fn promised() -> (Ours, ChannelId) {
     let mut ours = Ours::new(Config::default());
     ours.connection.promise_first(PROMISED);
@@ -24,15 +24,15 @@ fn confirmation(id: ChannelId, sender: u32, window: u32) -> msg::ChannelOpenConf
 }
 
 #[test]
-fn a_promised_channel_speaks_before_it_is_confirmed_and_no_more_than_was_promised() {
+fn promised_channel_sends_early_within_its_window() {
     let (mut ours, id) = promised();
     assert!(ours.connection.is_promised(id));
     assert!(ours.connection.request(id, "subsystem", true, b"", &mut ours.out));
     assert_eq!(ours.connection.send(id, None, &[7; 600], &mut ours.out), 500);
-    let said = ours.said();
+    let said = ours.sent();
     assert_eq!(numbers(&said), [90, 98, 94]);
     assert_eq!(said[1][1..5], [0; 4], "to number 0");
-    // What was sent comes off what is granted.
+    // The bytes already sent are subtracted from the granted window.
     assert_eq!(ours.get(&confirmation(id, 0, 2_000)).unwrap(), [Event::Writable { id }]);
     assert!(!ours.connection.is_promised(id));
     assert_eq!((ours.connection.send_budget(id), ours.connection.remote_max_packet(id)), (1_500, 100));
@@ -44,21 +44,21 @@ fn a_promised_channel_speaks_before_it_is_confirmed_and_no_more_than_was_promise
 }
 
 #[test]
-fn a_promise_that_is_not_kept_ends_the_connection() {
+fn broken_promise_ends_the_connection() {
     for (sender, window) in [(1, 2_000), (0, 499)] {
         let (mut ours, id) = promised();
         assert_eq!(ours.connection.send(id, None, &[7; 500], &mut ours.out), 500);
         let error = ours.get(&confirmation(id, sender, window)).unwrap_err();
         assert!(matches!(error, ConnectionError::Unexpected { .. }), "{error}");
     }
-    // Nor is a channel confirmed twice.
+    // A second confirmation is refused too.
     let (mut ours, id) = promised();
     assert_eq!(ours.get(&confirmation(id, 0, 600)).unwrap(), []);
     assert!(ours.get(&confirmation(id, 0, 600)).is_err());
 }
 
 #[test]
-fn a_promised_channel_may_be_refused_and_may_have_been_given_up() {
+fn promised_channel_may_be_refused_or_abandoned() {
     let failure = |id: ChannelId| {
         msg::ChannelOpenFailure::new(id.number(), open_failure::CONNECT_FAILED, b"open failed", b"")
     };
@@ -72,12 +72,12 @@ fn a_promised_channel_may_be_refused_and_may_have_been_given_up() {
 }
 
 #[test]
-fn the_promise_is_for_one_session() {
+fn promise_is_for_the_first_session_only() {
     let (mut ours, _) = promised();
     let second = ours.connection.open("session", b"", &OPTIONS, &mut ours.out).unwrap();
     assert_eq!(ours.connection.poll_event(), None);
     assert!(!ours.connection.request(second, "shell", true, b"", &mut ours.out));
-    // Nor does it come late.
+    // A promise after the first open has no effect.
     let mut ours = Ours::new(Config::default());
     ours.open(1_000, 100);
     ours.connection.promise_first(PROMISED);
@@ -90,8 +90,8 @@ fn the_promise_is_for_one_session() {
     assert_eq!(ours.connection.poll_event(), None);
 }
 
-/// A server that keeps its promise.
-fn keeps() -> Ours {
+/// Returns a server that keeps its promise.
+fn promising_server() -> Ours {
     let mut ours = Ours::new(Config::default());
     ours.connection.keep_first(PROMISED);
     ours
@@ -103,23 +103,23 @@ fn asked(ours: &mut Ours, kind: &[u8]) -> ChannelId {
     *id
 }
 
-/// Whatever somebody has configured.
+/// The promised window takes precedence over the configured one.
 #[test]
-fn the_first_channel_takes_what_was_promised() {
+fn first_channel_gets_the_promised_window() {
     let small = Config { bulk_window: WindowPolicy::fixed(100), ..Config::default() };
     let mut ours = Ours::new(small);
     ours.connection.keep_first(PROMISED);
     for expected in [PROMISED, 100] {
         let id = asked(&mut ours, b"session");
         assert!(ours.connection.accept(id, &ChannelOptions::default(), b"", &mut ours.out));
-        let said = ours.said_one();
+        let said = ours.sent_one();
         assert_eq!(msg::ChannelOpenConfirmation::decode(&said).unwrap().window, expected);
     }
 }
 
-/// A passenger of a shared connection may be the first.
+/// A mux client of a shared connection may open the first channel.
 #[test]
-fn nothing_is_promised_where_others_open_channels_too() {
+fn mux_client_cancels_the_promise() {
     let mut ours = Ours::new(Config::default());
     ours.connection.promise_first(PROMISED);
     let relayed = ours.connection.relay().unwrap();
@@ -129,32 +129,32 @@ fn nothing_is_promised_where_others_open_channels_too() {
 }
 
 #[test]
-fn number_0_waits_for_the_peers_first_channel() {
-    let mut ours = keeps();
+fn number_0_is_reserved_for_the_first_channel() {
+    let mut ours = promising_server();
     let own = ours.connection.open("forwarded-tcpip", b"", &OPTIONS, &mut ours.out).unwrap();
     assert_eq!(own.number(), 1);
     let id = asked(&mut ours, b"session");
     assert_eq!(id.number(), 0);
     assert!(ours.connection.accept(id, &OPTIONS, b"", &mut ours.out));
     assert_eq!(asked(&mut ours, b"session").number(), 2);
-    // Closed in good order, it is a number like any other.
+    // After a regular close, number 0 is a number like any other.
     assert!(ours.connection.close(id, &mut ours.out));
     assert_eq!(ours.get(&msg::ChannelClose::new(0)).unwrap(), [Event::Closed { id }]);
     assert_eq!(asked(&mut ours, b"session").number(), 0);
 }
 
 #[test]
-fn what_is_under_way_to_a_first_channel_that_was_refused_reaches_nobody() {
-    let mut ours = keeps();
+fn messages_to_a_refused_first_channel_are_dropped() {
+    let mut ours = promising_server();
     let id = asked(&mut ours, b"session");
     assert!(ours.connection.refuse(id, open_failure::CONNECT_FAILED, "open failed", &mut ours.out));
-    ours.said();
+    ours.sent();
     assert_eq!(ours.get(&msg::ChannelRequest::new(0, b"exec", true, Rest(b""))).unwrap(), []);
     assert_eq!(ours.get(&msg::ChannelData::new(0, &[1; 400])).unwrap(), []);
     assert_eq!(ours.get(&msg::ChannelClose::new(0)).unwrap(), []);
-    assert_eq!(ours.said(), Vec::<Vec<u8>>::new());
+    assert_eq!(ours.sent(), Vec::<Vec<u8>>::new());
     assert_eq!(asked(&mut ours, b"session").number(), 1);
-    // Of other channels that were refused nothing may come, as ever.
+    // Messages to other refused channels are errors, as always.
     let id = asked(&mut ours, b"session");
     assert!(ours.connection.refuse(id, open_failure::CONNECT_FAILED, "open failed", &mut ours.out));
     assert!(ours.get(&msg::ChannelClose::new(id.number())).is_err());

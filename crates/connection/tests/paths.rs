@@ -1,5 +1,5 @@
-//! Whole paths in virtual time: what receive windows make of rates from 1 to 400 Gb/s and round trips from 1 to 200 ms, how channels
-//! share one path, and what a stalled sink and a sender that hates large windows lead to.
+//! Tests of whole paths in virtual time: receive windows for rates from 1 to 400 Gb/s and round trips from 1
+//! to 200 ms, channels that share a path, stalled sinks, and senders that become slower with large windows.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -28,12 +28,12 @@ impl PacketSink for Credits {
     }
 }
 
-/// A sender's program.
+/// Behaviour of a sender.
 #[derive(Clone, Copy)]
 enum Sender {
-    /// Sends what window and line allow.
+    /// Sends as much as window and line permit.
     Willing,
-    /// Takes time for each packet in proportion to what its window holds beyond 15 MiB, as OpenSSH's does since 8.9:
+    /// Takes time for each packet in proportion to its window beyond 15 MiB, as OpenSSH does since 8.9:
     /// seconds per packet and per MiB of window.
     SlowedByWindow(f64),
 }
@@ -41,43 +41,43 @@ enum Sender {
 struct Lane {
     id: ChannelId,
     packet: Bytes,
-    /// What the sender may send.
+    /// Bytes that the sender may send.
     allowed: u64,
-    /// What has arrived.
+    /// Bytes that have arrived.
     delivered: u64,
     stalled: bool,
-    /// Packets that wait for the sink, and when it has taken the first of them.
+    /// Number of packets that wait for the sink.
     waiting: u64,
     taken_at: f64,
 }
 
-/// A path with one bottleneck, and a receiver under test behind it.
+/// A path with one bottleneck, and the receiver under test behind it.
 struct Path {
     /// Bytes per second.
     rate: f64,
     round_trip: Duration,
     channels: usize,
-    /// So many of the channels, from the first, have a sink that takes nothing.
+    /// Number of channels, counted from the first, whose sink consumes nothing.
     stalled: usize,
-    /// Bytes per second that each of the other sinks takes, by the time in round trips.
+    /// Rate of each of the other sinks, bytes/s, as a function of the time in round trips.
     sink: fn(f64) -> f64,
     sender: Sender,
     config: Config,
     packet_len: u32,
-    /// The receiver's socket ends at a proxy in the next room.
+    /// The receiver's socket ends at a proxy nearby.
     behind_proxy: bool,
 }
 
 struct Outcome {
-    /// Bytes that arrived in each round trip, all channels together.
+    /// Bytes that arrived in each round trip, sum of all channels.
     by_round_trip: Vec<f64>,
-    /// Bytes that each channel got in the second half of the time.
+    /// Bytes that each channel received in the second half of the time.
     late: Vec<u64>,
     windows: Vec<u64>,
     most_held: u64,
-    /// The most that was held in each round trip.
+    /// Largest backlog in each round trip, bytes.
     held: Vec<u64>,
-    /// Bytes that sinks took in each round trip, all channels together.
+    /// Bytes that sinks consumed in each round trip, sum of all channels.
     taken: Vec<f64>,
 }
 
@@ -135,13 +135,13 @@ impl Path {
         let round_trip = self.round_trip.as_secs_f64();
         let end = round_trip * f64::from(round_trips);
         let line_time = f64::from(self.packet_len) / self.rate;
-        // (arrival, lane) and (arrival, lane, bytes): both lines keep order.
+        // (arrival, lane) and (arrival, lane, bytes): both lines preserve the order.
         let mut packets: VecDeque<(f64, usize)> = VecDeque::new();
         let mut credits: VecDeque<(f64, usize, u64)> = VecDeque::new();
         let mut by_round_trip = vec![0.0; round_trips as usize + 1];
         let mut held = vec![0; round_trips as usize + 1];
         let mut taken = vec![0.0; round_trips as usize + 1];
-        // How long a sink needs for a packet; one that stands still is asked again soon.
+        // Time that a sink needs for a packet; a sink that stalls is asked again soon.
         let pace = |now: f64| match (self.sink)(now / round_trip) {
             0.0 => (round_trip / 50.0, false),
             rate => (f64::from(self.packet_len) / rate, true),
@@ -166,14 +166,14 @@ impl Path {
                 free_at = free_at.max(now) + line_time.max(extra);
                 packets.push_back((free_at + half, lane));
             }
-            // Whatever happens next.
+            // Advance to the next event.
             let arrival = packets.front().map_or(f64::INFINITY, |packet| packet.0);
             let credit = credits.front().map_or(f64::INFINITY, |credit| credit.0);
             let can_send = lanes.iter().any(|lane| lane.allowed >= u64::from(self.packet_len));
             let sink_ready = lanes.iter().map(|lane| lane.taken_at).fold(f64::INFINITY, f64::min);
             let next =
                 arrival.min(credit).min(sink_ready).min(if can_send { free_at } else { f64::INFINITY });
-            assert!(next.is_finite(), "nothing moves any more");
+            assert!(next.is_finite(), "no event is pending");
             now = next.max(now);
             if at_half.is_empty() && now >= end / 2.0 {
                 at_half = lanes.iter().map(|lane| lane.delivered).collect();
@@ -222,8 +222,8 @@ impl Path {
 }
 
 impl Outcome {
-    /// The first round trip from which on, on average to the end, this share of `best` bytes per round trip is reached,
-    /// with every single one at least nine tenths of it.
+    /// Returns the first round trip from which on the average to the end reaches this share of `best` bytes
+    /// per round trip, and the round trip itself at least nine tenths of that.
     fn ramp(&self, best: f64, share: f64) -> Option<usize> {
         let whole = &self.by_round_trip[..self.by_round_trip.len() - 1];
         (1..whole.len()).find(|&from| {
@@ -233,10 +233,10 @@ impl Outcome {
     }
 }
 
-/// Every rate and round trip of the table: the line (or the largest window there is) is used to 97 % and more, after a ramp
-/// that is counted in round trips.
+/// For every rate and round trip of the table, at least 97 % of the line (or of the largest possible window)
+/// is used after a ramp that is counted in round trips.
 #[test]
-fn windows_fit_every_path_from_1_to_400_gigabits() {
+fn windows_fit_paths_from_1_to_400_gigabits() {
     println!(
         "| Gb/s | RTT ms | path holds MB | window MB | used | ramp, round trips |\n|---:|---:|---:|---:|---:|---:|"
     );
@@ -249,7 +249,7 @@ fn windows_fit_every_path_from_1_to_400_gigabits() {
         for round_trip in times {
             let path = Path::new(gigabits * GIGABIT, round_trip);
             let best = path.capacity().min(f64::from(u32::MAX));
-            // Fewer round trips where one is millions of packets; each is at least 40.
+            // Fewer round trips where one has millions of packets, but at least 40.
             let round_trips = if path.capacity() > 1e9 { 40 } else { 120 };
             let outcome = path.run(round_trips);
             let ramp = outcome.ramp(best, 0.97);
@@ -270,25 +270,25 @@ fn windows_fit_every_path_from_1_to_400_gigabits() {
 }
 
 #[test]
-fn a_window_ends_at_a_small_multiple_of_what_the_path_holds() {
+fn window_ends_at_a_small_multiple_of_the_bdp() {
     let path = Path { packet_len: 64 << 10, ..Path::new(2.0 * GIGABIT, 50) };
     let outcome = path.run(400);
     let window = outcome.windows[0] as f64;
     assert!(window >= path.capacity() && window <= 3.0 * path.capacity(), "{window}");
 }
 
-/// The socket of a server behind a jump host knows a tenth of a millisecond, by which the first window looks large enough.
+/// The socket of a server behind a jump host measures 0.1 ms, for which the first window looks large enough.
 #[test]
-fn a_proxy_does_not_hide_how_long_the_path_is() {
+fn proxy_does_not_hide_the_path_round_trip() {
     let path = Path { packet_len: 64 << 10, behind_proxy: true, ..Path::new(2.0 * GIGABIT, 50) };
     let outcome = path.run(60);
     let used = outcome.by_round_trip[30..60].iter().sum::<f64>() / (30.0 * path.capacity());
     assert!(used >= 0.97, "{used}");
 }
 
-/// A peer that was busy when it was asked is not far away, and what credits show afterwards counts.
+/// A peer that answers late because it is busy is not far away; later credits correct the estimate.
 #[test]
-fn a_slow_answer_is_not_a_long_path() {
+fn slow_answer_is_not_taken_for_a_long_path() {
     let ms = Duration::from_millis;
     let mut connection = Connection::new(Config::default());
     connection.round_trip_measured(Duration::from_micros(50));
@@ -301,7 +301,7 @@ fn a_slow_answer_is_not_a_long_path() {
     let mut far = Connection::new(Config::default());
     far.round_trip_measured(ms(50));
     far.peer_answered(ms(60));
-    assert_eq!(far.round_trip(), Some(ms(50)), "the kernel's is the better one of two that agree");
+    assert_eq!(far.round_trip(), Some(ms(50)), "the kernel's value wins when both agree");
     let mut unknown = Connection::new(Config::default());
     unknown.peer_answered(ms(1));
     assert_eq!(unknown.round_trip(), Some(ms(1)));
@@ -317,9 +317,10 @@ fn channels_share_a_path_fairly() {
     assert!(all as f64 >= 0.97 * path.capacity() * 50.0);
 }
 
-/// Half of the channels have sinks that take nothing: the others lose nothing, and no more than the windows is held.
+/// Half of the channels have sinks that consume nothing. The others lose no rate, and the memory is limited
+/// by the windows.
 #[test]
-fn stalled_sinks_cost_bounded_memory_and_nobody_elses_rate() {
+fn stalled_sinks_cost_bounded_memory_and_no_rate() {
     let config = Config { growth_budget: 256 * MIB, ..Config::default() };
     let path = Path { channels: 8, stalled: 4, config, packet_len: 64 << 10, ..Path::new(2.0 * GIGABIT, 50) };
     let outcome = path.run(100);
@@ -333,9 +334,9 @@ fn stalled_sinks_cost_bounded_memory_and_nobody_elses_rate() {
     );
 }
 
-/// A sink that stalls after its window grew holds no more than the budget of the connection.
+/// All windows together grow by no more than the connection's budget.
 #[test]
-fn the_budget_of_the_connection_bounds_all_windows() {
+fn growth_budget_bounds_all_windows() {
     let config = Config { growth_budget: 20 * MIB, ..Config::default() };
     let path = Path { channels: 4, config, packet_len: 64 << 10, ..Path::new(10.0 * GIGABIT, 50) };
     let outcome = path.run(100);
@@ -343,10 +344,10 @@ fn the_budget_of_the_connection_bounds_all_windows() {
     assert!(outcome.windows.iter().all(|&window| window >= 2 * MIB));
 }
 
-/// A sender that needs longer for each packet the larger its window is gets the window it is fastest with.
+/// A sender that becomes slower with a larger window gets the window with which it is fastest.
 #[test]
-fn a_sender_that_hates_large_windows_gets_a_smaller_one() {
-    // With 15 MiB it fills the line (12.5 MB); with 50 MB it gets a third of that.
+fn sender_slowed_by_large_windows_gets_a_smaller_one() {
+    // With 15 MiB it fills the line (12.5 MB in flight); with 50 MB it reaches a third of that.
     let slow = Sender::SlowedByWindow(8e-6 * 4.0);
     let path = Path { sender: slow, packet_len: 64 << 10, ..Path::new(2.0 * GIGABIT, 50) };
     let outcome = path.run(600);
@@ -354,13 +355,13 @@ fn a_sender_that_hates_large_windows_gets_a_smaller_one() {
     assert!(late >= 0.93, "{late}, window {}", outcome.windows[0]);
 }
 
-/// What a sink lacks is not made good by memory: what waits for one that is slower than the path comes down to a small part of
-/// what the path holds, while the sink gets all it can take, and when it is faster again the path is full again within some round
-/// trips.
+/// Memory does not compensate for a slow sink. The backlog of a sink slower than the path shrinks to a small
+/// part of the bandwidth-delay product, while the sink gets all it can consume. When the sink becomes faster,
+/// the path is full again within some round trips.
 #[test]
-fn a_slow_sink_shuts_the_window_and_a_faster_one_opens_it() {
+fn slow_sink_shrinks_the_window_and_fast_one_grows_it() {
     fn sink(round_trips: f64) -> f64 {
-        // Keeps up, is slower, keeps up again.
+        // Fast, then slow, then fast again.
         if (40.0..120.0).contains(&round_trips) { 4.0 * GIGABIT } else { f64::INFINITY }
     }
     let path = Path { sink, packet_len: 64 << 10, ..Path::new(8.0 * GIGABIT, 100) };
@@ -371,16 +372,17 @@ fn a_slow_sink_shuts_the_window_and_a_faster_one_opens_it() {
     };
     assert!(share(30, 40, capacity) >= 0.97, "{}", share(30, 40, capacity));
     assert!(share(40, 120, capacity / 2.0) >= 0.99, "{}", share(40, 120, capacity / 2.0));
-    // No more than was granted before the sink got slow, and soon not even that.
+    // No more than was granted before the sink became slow, and soon less.
     assert!(outcome.most_held as f64 <= 3.0 * capacity, "{}", outcome.most_held);
     let standing = *outcome.held[70..120].iter().max().unwrap();
-    assert!(standing as f64 <= capacity / 4.0, "{standing} bytes wait for a sink that needs none of them");
+    assert!(standing as f64 <= capacity / 4.0, "{standing} bytes standing in the backlog of a slow sink");
     assert!(share(130, 170, capacity) >= 0.97, "{:?}", &outcome.taken[118..140]);
 }
 
-/// A sink that works in bursts, and is as fast as the path on the average, loses nothing: what waits for it goes away between.
+/// A sink that works in bursts, and averages the path's rate, loses no rate: its backlog drains between
+/// bursts.
 #[test]
-fn a_sink_that_works_in_bursts_keeps_its_window() {
+fn bursty_sink_keeps_its_window() {
     fn sink(round_trips: f64) -> f64 {
         if round_trips >= 20.0 && round_trips.fract() < 0.4 { 0.0 } else { 40.0 * GIGABIT }
     }
@@ -390,9 +392,9 @@ fn a_sink_that_works_in_bursts_keeps_its_window() {
     assert!(share >= 0.97, "{share}");
 }
 
-/// A sink that is nearly as fast as the path, now a little faster and now a little slower, neither fills memory nor waits.
+/// A sink with nearly the path's rate, sometimes faster and sometimes slower, neither fills memory nor waits.
 #[test]
-fn a_sink_that_is_nearly_fast_enough_gets_all_it_can_take() {
+fn nearly_fast_enough_sink_never_waits() {
     fn sink(round_trips: f64) -> f64 {
         8.0 * GIGABIT * (0.9 + 0.15 * (round_trips / 7.0).sin())
     }
@@ -405,9 +407,10 @@ fn a_sink_that_is_nearly_fast_enough_gets_all_it_can_take() {
     assert!(most <= 2.0 * path.capacity(), "{most}");
 }
 
-/// A sink that kept up and then takes nothing more is sent what was granted, and no more than the path could use was.
+/// A sink that kept up and then stalls receives only what was granted, which is close to what the path could
+/// use.
 #[test]
-fn a_sink_that_stalls_is_sent_a_small_multiple_of_what_the_path_holds() {
+fn stalled_sink_receives_a_small_multiple_of_the_bdp() {
     fn sink(round_trips: f64) -> f64 {
         if round_trips < 15.0 { f64::INFINITY } else { 0.0 }
     }

@@ -1,4 +1,4 @@
-//! What a peer notices: each rule of RFC 4254 with a scripted peer in memory.
+//! Tests of the rules of RFC 4254 with a scripted peer in memory.
 
 mod common;
 
@@ -17,11 +17,11 @@ fn ours() -> Ours {
 }
 
 #[test]
-fn open_says_window_and_packet_size() {
+fn open_announces_window_and_packet_size() {
     let mut ours = ours();
     let options = ChannelOptions::default();
     let id = ours.connection.open("direct-tcpip", b"fields", &options, &mut ours.out).unwrap();
-    let said = ours.said_one();
+    let said = ours.sent_one();
     let open = msg::ChannelOpen::decode(&said).unwrap();
     assert_eq!(
         (open.kind, open.sender, open.window, open.max_packet, open.fields),
@@ -35,10 +35,10 @@ fn open_says_window_and_packet_size() {
     assert_eq!(ours.connection.open("session", b"", &options, &mut ours.out).unwrap(), id);
 }
 
-/// Whatever a peer announces, and whatever a channel of ours would take: where it is not known to be right
-/// with more, packets have 32 KiB in both directions.
+/// Unless a peer is known to handle more, packets carry 32 KiB in both directions, regardless of what the
+/// peer announces and of the channel's options.
 #[test]
-fn packets_are_as_large_as_the_peer_is_known_to_take() {
+fn packet_size_follows_the_known_limits_of_the_peer() {
     let kib = |kib: u32| kib << 10;
     for (peer, announced, received, sent) in [
         (Peer::Unknown, kib(32), kib(32), kib(32)),
@@ -51,23 +51,23 @@ fn packets_are_as_large_as_the_peer_is_known_to_take() {
         (Peer::OpenSsh, kib(64), kib(64), kib(32)),
         (Peer::Longhaul, kib(64), kib(64), kib(64)),
         (Peer::Longhaul, kib(256), kib(64), kib(64)),
-        // More than any transport holds.
+        // More than any transport can carry.
         (Peer::Longhaul, 1 << 31, kib(64), kib(32)),
     ] {
         let mut ours = Ours::new(Config::default().for_peer(peer.limits()));
         let id = ours.open(2 << 20, announced);
         assert_eq!(ours.connection.remote_max_packet(id), sent as usize, "{peer:?} {announced}");
         assert_eq!(ours.connection.send(id, None, &vec![7; 1 << 20], &mut ours.out), 1 << 20);
-        let longest = ours.said().iter().map(Vec::len).max();
+        let longest = ours.sent().iter().map(Vec::len).max();
         assert_eq!(longest, Some(sent as usize + 9), "{peer:?} {announced}");
         for options in [ChannelOptions::default(), ChannelOptions { max_packet: kib(64), ..OPTIONS }] {
             ours.connection.open("session", b"", &options, &mut ours.out).unwrap();
-            let said = ours.said_one();
+            let said = ours.sent_one();
             assert_eq!(msg::ChannelOpen::decode(&said).unwrap().max_packet, received, "{peer:?}");
             let events = ours.get(&msg::ChannelOpen::new(b"x11", THEIRS, 500, announced, Rest(b""))).unwrap();
             let [Event::OpenRequested { id, .. }] = &events[..] else { panic!("{events:?}") };
             assert!(ours.connection.accept(*id, &options, b"", &mut ours.out));
-            let said = ours.said_one();
+            let said = ours.sent_one();
             let accepted = msg::ChannelOpenConfirmation::decode(&said).unwrap();
             assert_eq!(accepted.max_packet, received, "{peer:?}");
             assert_eq!(ours.connection.remote_max_packet(*id), sent as usize);
@@ -76,14 +76,14 @@ fn packets_are_as_large_as_the_peer_is_known_to_take() {
 }
 
 #[test]
-fn the_owner_decides_about_the_peers_opens() {
+fn owner_answers_the_peers_opens() {
     let mut ours = ours();
     let open = msg::ChannelOpen::new(b"x11", THEIRS, 500, 50, Rest(b"abc"));
     let events = ours.get(&open).unwrap();
     let [Event::OpenRequested { id, kind, fields }] = &events[..] else { panic!("{events:?}") };
     assert_eq!((kind.as_str(), &fields[..]), ("x11", &b"abc"[..]));
     assert!(ours.connection.refuse(*id, open_failure::UNKNOWN_CHANNEL_TYPE, "no such type", &mut ours.out));
-    let said = ours.said_one();
+    let said = ours.sent_one();
     let failure = msg::ChannelOpenFailure::decode(&said).unwrap();
     assert_eq!((failure.recipient, failure.reason, failure.description), (THEIRS, 3, &b"no such type"[..]));
     assert!(!ours.connection.accept(*id, &OPTIONS, b"", &mut ours.out), "it has been refused");
@@ -92,7 +92,7 @@ fn the_owner_decides_about_the_peers_opens() {
     let [Event::OpenRequested { id, .. }] = &events[..] else { panic!("{events:?}") };
     assert_eq!(ours.connection.send(*id, None, b"early", &mut ours.out), 0);
     assert!(ours.connection.accept(*id, &OPTIONS, b"ok", &mut ours.out));
-    let said = ours.said_one();
+    let said = ours.sent_one();
     let confirmation = msg::ChannelOpenConfirmation::decode(&said).unwrap();
     assert_eq!((confirmation.recipient, confirmation.window, confirmation.max_packet), (THEIRS, 1000, 100));
     assert_eq!(ours.connection.send_budget(*id), 500);
@@ -105,7 +105,7 @@ fn too_many_channels_are_refused_on_both_sides() {
     ours.open(0, 1);
     assert_eq!(ours.get(&msg::ChannelOpen::new(b"session", 1, 1, 1, Rest(b""))).unwrap().len(), 1);
     assert_eq!(ours.get(&msg::ChannelOpen::new(b"session", 2, 1, 1, Rest(b""))).unwrap(), []);
-    let said = ours.said_one();
+    let said = ours.sent_one();
     assert_eq!(msg::ChannelOpenFailure::decode(&said).unwrap().reason, open_failure::RESOURCE_SHORTAGE);
     assert_eq!(
         ours.connection.open("session", b"", &OPTIONS, &mut ours.out),
@@ -114,7 +114,7 @@ fn too_many_channels_are_refused_on_both_sides() {
 }
 
 #[test]
-fn numbers_stay_below_16384_and_wait_for_both_closes() {
+fn numbers_stay_below_16384_until_both_closes() {
     let mut ours = ours();
     for _ in 0..16384 {
         let id = ours.connection.open("session", b"", &OPTIONS, &mut ours.out).unwrap();
@@ -131,7 +131,7 @@ fn numbers_stay_below_16384_and_wait_for_both_closes() {
 }
 
 #[test]
-fn a_number_is_kept_until_its_owner_has_seen_the_close() {
+fn number_is_kept_until_the_owner_polls_the_close() {
     let mut ours = ours();
     let id = ours.open(10, 10);
     let close = msg::ChannelClose::new(id.number()).to_payload();
@@ -143,27 +143,27 @@ fn a_number_is_kept_until_its_owner_has_seen_the_close() {
 }
 
 #[test]
-fn close_is_answered_once_and_ends_everything() {
+fn close_is_answered_once_and_ends_the_channel() {
     let mut ours = ours();
     let id = ours.open(100, 10);
     assert_eq!(ours.get(&msg::ChannelClose::new(id.number())).unwrap(), [Event::Closed { id }]);
-    assert_eq!(numbers(&ours.said()), [97]);
+    assert_eq!(numbers(&ours.sent()), [97]);
     assert!(!ours.connection.close(id, &mut ours.out));
     assert_eq!(ours.connection.send(id, None, b"late", &mut ours.out), 0);
     assert!(!ours.connection.request(id, "x", true, b"", &mut ours.out));
-    assert_eq!(numbers(&ours.said()), [0u8; 0]);
+    assert_eq!(numbers(&ours.sent()), [0u8; 0]);
     let error = ours.get(&msg::ChannelClose::new(id.number())).unwrap_err();
     assert_eq!(error, ConnectionError::NoChannel { message: "channel close", channel: id.number() });
     assert_eq!(error.disconnect_reason(), disconnect::PROTOCOL_ERROR);
 }
 
 #[test]
-fn after_our_close_what_was_on_its_way_is_dropped() {
+fn data_in_flight_after_our_close_is_dropped() {
     let mut ours = ours();
     let id = ours.open(100, 10);
     assert!(ours.connection.close(id, &mut ours.out));
     assert!(!ours.connection.close(id, &mut ours.out));
-    assert_eq!(numbers(&ours.said()), [97]);
+    assert_eq!(numbers(&ours.sent()), [97]);
     assert_eq!(ours.get(&msg::ChannelData::new(id.number(), b"late")).unwrap(), []);
     assert_eq!(
         ours.get(&msg::ChannelRequest::new(id.number(), b"exit-status", true, Rest(b""))).unwrap(),
@@ -171,7 +171,7 @@ fn after_our_close_what_was_on_its_way_is_dropped() {
     );
     assert_eq!(ours.get(&msg::ChannelEof::new(id.number())).unwrap(), []);
     assert_eq!(ours.get(&msg::ChannelClose::new(id.number())).unwrap(), [Event::Closed { id }]);
-    assert!(ours.said().is_empty(), "nothing follows our CLOSE");
+    assert!(ours.sent().is_empty(), "nothing follows our CLOSE");
 }
 
 #[test]
@@ -181,16 +181,16 @@ fn half_close_leaves_the_other_direction_open() {
     assert!(ours.connection.eof(id, &mut ours.out));
     assert!(!ours.connection.eof(id, &mut ours.out));
     assert_eq!(ours.connection.send(id, None, b"x", &mut ours.out), 0);
-    assert_eq!(numbers(&ours.said()), [96]);
+    assert_eq!(numbers(&ours.sent()), [96]);
     let events = ours.get(&msg::ChannelData::new(id.number(), b"answer")).unwrap();
     assert_eq!(events, [Event::Data { id, ext: None, data: Bytes::from_static(b"answer") }]);
     assert!(ours.connection.request(id, "signal", false, b"", &mut ours.out));
     assert_eq!(ours.get(&msg::ChannelEof::new(id.number())).unwrap(), [Event::Eof { id }]);
-    assert_eq!(ours.get(&msg::ChannelEof::new(id.number())).unwrap(), [], "said once");
+    assert_eq!(ours.get(&msg::ChannelEof::new(id.number())).unwrap(), [], "reported once");
 }
 
 #[test]
-fn the_peer_may_not_break_the_rules_of_data() {
+fn violations_of_data_rules_end_the_connection() {
     type Rule<'a> = &'a dyn Fn(&mut Ours, u32) -> Result<Vec<Event>, ConnectionError>;
     let rules: [(Rule<'_>, &str); 7] = [
         (&|ours, id| ours.get(&msg::ChannelData::new(id, &[0; 101])), "packet of 101 bytes, 100 allowed"),
@@ -254,7 +254,7 @@ fn data_before_the_channel_is_open_is_an_error() {
 }
 
 #[test]
-fn a_peer_that_takes_no_data_is_an_error() {
+fn maximum_packet_size_of_zero_is_refused() {
     let open = msg::ChannelOpen::new(b"session", 1, 1, 0, Rest(b""));
     assert_eq!(ours().get(&open).unwrap_err(), ConnectionError::ZeroMaxPacket);
     let mut ours = ours();
@@ -270,21 +270,21 @@ fn replies_are_matched_in_order() {
     for (name, want_reply) in [("pty-req", true), ("env", false), ("shell", true)] {
         assert!(ours.connection.request(id, name, want_reply, b"", &mut ours.out));
     }
-    assert_eq!(numbers(&ours.said()), [98, 98, 98]);
+    assert_eq!(numbers(&ours.sent()), [98, 98, 98]);
     let failure = ours.get(&msg::ChannelFailure::new(id.number())).unwrap();
     assert_eq!(failure, [Event::RequestReply { id, name: "pty-req".into(), ok: false }]);
     let success = ours.get(&msg::ChannelSuccess::new(id.number())).unwrap();
     assert_eq!(success, [Event::RequestReply { id, name: "shell".into(), ok: true }]);
-    assert_eq!(ours.get(&msg::ChannelSuccess::new(id.number())).unwrap(), [], "to nothing we asked");
+    assert_eq!(ours.get(&msg::ChannelSuccess::new(id.number())).unwrap(), [], "no request is pending");
 }
 
 #[test]
-fn global_requests_both_ways() {
+fn global_requests_work_both_ways() {
     let mut ours = ours();
     ours.connection.global_request("tcpip-forward", true, b"f", &mut ours.out);
     ours.connection.global_request("no-more-sessions@openssh.com", false, b"", &mut ours.out);
     ours.connection.global_request("keepalive@openssh.com", true, b"", &mut ours.out);
-    ours.said();
+    ours.sent();
     let success = ours.get(&msg::RequestSuccess::new(Rest(b"port"))).unwrap();
     let fields = Bytes::from_static(b"port");
     assert_eq!(success, [Event::GlobalReply { name: "tcpip-forward".into(), ok: true, fields }]);
@@ -296,12 +296,12 @@ fn global_requests_both_ways() {
     let (name, fields) = ("what@example".to_owned(), Bytes::from_static(b"zz"));
     assert_eq!(events, [Event::GlobalRequest { name, want_reply: true, fields }]);
     assert!(ours.connection.reply_global(false, b"", &mut ours.out));
-    assert_eq!(numbers(&ours.said()), [82]);
+    assert_eq!(numbers(&ours.sent()), [82]);
     assert!(!ours.connection.reply_global(true, b"", &mut ours.out), "answered already");
 }
 
 #[test]
-fn requests_nobody_answers_are_bounded() {
+fn unanswered_requests_are_limited() {
     let mut ours = Ours::new(Config { max_unanswered: 3, ..Config::default() });
     let id = ours.open(10, 10).number();
     let request = msg::ChannelRequest::new(id, b"env", true, Rest(b""));
@@ -315,12 +315,12 @@ fn requests_nobody_answers_are_bounded() {
 }
 
 #[test]
-fn data_is_cut_to_the_peers_packets_and_stops_at_its_window() {
+fn data_respects_the_peers_packet_size_and_window() {
     let mut ours = ours();
     let id = ours.open(25, 10);
     assert_eq!(ours.connection.send(id, None, &[b'a'; 40], &mut ours.out), 25);
     let lengths: Vec<usize> =
-        ours.said().iter().map(|said| msg::ChannelData::decode(said).unwrap().data.len()).collect();
+        ours.sent().iter().map(|said| msg::ChannelData::decode(said).unwrap().data.len()).collect();
     assert_eq!(lengths, [10, 10, 5]);
     assert_eq!(ours.connection.send_budget(id), 0);
     assert_eq!(
@@ -329,15 +329,15 @@ fn data_is_cut_to_the_peers_packets_and_stops_at_its_window() {
         "nothing can be written"
     );
     assert_eq!(ours.get(&msg::ChannelWindowAdjust::new(id.number(), 4)).unwrap(), [Event::Writable { id }]);
-    assert_eq!(ours.get(&msg::ChannelWindowAdjust::new(id.number(), 4)).unwrap(), [], "nobody waits");
+    assert_eq!(ours.get(&msg::ChannelWindowAdjust::new(id.number(), 4)).unwrap(), [], "no sender waits");
     assert_eq!(ours.connection.send(id, Some(1), b"error", &mut ours.out), 5);
-    let said = ours.said_one();
+    let said = ours.sent_one();
     let data = msg::ChannelExtendedData::decode(&said).unwrap();
     assert_eq!((data.recipient, data.kind, data.data), (THEIRS, 1, &b"error"[..]));
 }
 
 #[test]
-fn data_read_in_place_may_be_less_than_asked_for() {
+fn fill_may_write_less_than_requested() {
     let mut ours = ours();
     let id = ours.open(1000, 10);
     let mut shown = Vec::new();
@@ -349,28 +349,28 @@ fn data_read_in_place_may_be_less_than_asked_for() {
             13
         });
     assert_eq!((sent, shown), (13, vec![10, 10, 10, 5]));
-    let said = ours.said();
+    let said = ours.sent();
     let data: Vec<&[u8]> = said.iter().map(|said| msg::ChannelData::decode(said).unwrap().data).collect();
     assert_eq!(data, [&b"0123456789"[..], b"abc"]);
     assert_eq!(ours.connection.send_budget(id), 987);
     assert_eq!(ours.connection.send_in_place(id, 35, &mut ours.out, &mut |_| 0), 0);
-    assert!(ours.said().is_empty());
+    assert!(ours.sent().is_empty());
 }
 
 #[test]
-fn a_given_up_open_is_closed_as_soon_as_it_opens() {
+fn abandoned_channel_is_closed_when_it_opens() {
     let mut ours = ours();
     let id = ours.connection.open("session", b"", &OPTIONS, &mut ours.out).unwrap();
     assert!(ours.connection.close(id, &mut ours.out));
-    ours.said();
+    ours.sent();
     let confirmation = msg::ChannelOpenConfirmation::new(id.number(), THEIRS, 10, 10, Rest(b""));
     assert_eq!(ours.get(&confirmation).unwrap(), []);
-    assert_eq!(numbers(&ours.said()), [97]);
+    assert_eq!(numbers(&ours.sent()), [97]);
     assert_eq!(ours.get(&msg::ChannelClose::new(id.number())).unwrap(), [Event::Closed { id }]);
 }
 
 #[test]
-fn no_credit_to_a_peer_that_sends_no_more() {
+fn no_credit_after_the_peers_eof() {
     let mut ours = ours();
     let id = ours.open(10, 10);
     for _ in 0..10 {
@@ -378,20 +378,20 @@ fn no_credit_to_a_peer_that_sends_no_more() {
     }
     ours.get(&msg::ChannelEof::new(id.number())).unwrap();
     ours.connection.consumed(id, 1000, ours.now, &mut ours.out);
-    assert!(ours.said().is_empty());
+    assert!(ours.sent().is_empty());
 }
 
 #[test]
-fn a_window_of_zero_is_never_offered() {
+fn window_of_zero_is_never_offered() {
     let mut ours = ours();
     let options = ChannelOptions { window: WindowPolicy { initial: 0, cap: 0 }, max_packet: 64 };
     ours.connection.open("session", b"", &options, &mut ours.out).unwrap();
-    let said = ours.said_one();
+    let said = ours.sent_one();
     assert_eq!(msg::ChannelOpen::decode(&said).unwrap().window, 64);
 }
 
 #[test]
-fn other_messages_are_not_ours() {
+fn other_message_numbers_are_refused() {
     let mut ours = ours();
     for number in [0u8, 20, 50, 79, 83, 89, 101, 255] {
         assert_eq!(ours.get_payload(vec![number]).unwrap_err(), ConnectionError::NotOurs { number });
@@ -400,7 +400,7 @@ fn other_messages_are_not_ours() {
 }
 
 proptest! {
-    /// Whatever a peer sends, the answer is an event or an error.
+    /// Every payload leads to an event or an error.
     #[test]
     fn no_payload_panics(payloads in prop::collection::vec(
         (80u8..=101, prop::collection::vec(prop_oneof![Just(0u8), Just(1), Just(255), any::<u8>()], 0..40)), 0..20
@@ -419,19 +419,19 @@ proptest! {
 }
 
 #[test]
-fn messages_to_a_relayed_channel_are_handed_on_unread() {
+fn messages_to_relayed_channels_are_passed_on() {
     let mut ours = Ours::new(Config::default());
     let other = ours.open(1000, 100);
     let id = ours.connection.relay().unwrap();
     assert_ne!(id, other);
-    // The owner would be told of what is wrong with these; here nobody looks.
+    // These would be errors on an ordinary channel; here they are not decoded.
     let accepted = msg::ChannelOpenConfirmation::new(id.number(), THEIRS, 0, 0, Rest(b"")).to_payload();
     let data = msg::ChannelData::new(id.number(), &[1; 5000]).to_payload();
     for message in [accepted, data, msg::ChannelClose::new(id.number()).to_payload()] {
         let relayed = Event::Relayed { id, message: Bytes::from(message.clone()) };
         assert_eq!(ours.get_payload(message).unwrap(), [relayed]);
     }
-    assert!(ours.said().is_empty(), "no answer of ours, nor credit");
+    assert!(ours.sent().is_empty(), "neither answers nor credit are sent");
     ours.connection.end_relay(id);
     let gone = ours.get(&msg::ChannelEof::new(id.number()));
     assert!(matches!(gone, Err(ConnectionError::NoChannel { .. })));
@@ -441,7 +441,7 @@ fn messages_to_a_relayed_channel_are_handed_on_unread() {
 }
 
 #[test]
-fn an_open_of_the_peer_is_handed_over() {
+fn open_of_the_peer_is_handed_over() {
     let mut ours = Ours::new(Config::default());
     let events = ours.get(&msg::ChannelOpen::new(b"forwarded-tcpip", THEIRS, 77, 33, Rest(b""))).unwrap();
     let [Event::OpenRequested { id, .. }] = events[..] else { panic!("{events:?}") };

@@ -1,4 +1,5 @@
-//! Window accounting: two connections joined by a virtual link, doing random things; and a path in virtual time.
+//! Tests of window accounting: two connections joined by a virtual link with random operations, and a path in
+//! virtual time.
 
 use std::collections::VecDeque;
 use std::io::IoSliceMut;
@@ -10,11 +11,11 @@ use lh_wire::msg::{self, Rest};
 use lh_wire::{Message, PacketSink};
 use proptest::prelude::*;
 
-/// One side of the link, and what its owner holds.
+/// One side of the link, and its owner's data.
 struct Side {
     connection: Connection,
     out: Vec<Vec<u8>>,
-    /// On the way to this side.
+    /// Messages in flight to this side.
     incoming: VecDeque<Vec<u8>>,
     channel: Option<ChannelId>,
     held: usize,
@@ -99,8 +100,8 @@ fn options() -> impl Strategy<Value = ChannelOptions> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
-    /// Whatever two honest sides do: no rule is broken, what is held never exceeds the cap, all bytes
-    /// arrive in order, and once everybody consumes nothing is stuck.
+    /// For all operations of two honest sides: no rule is broken, the backlog never exceeds the cap, all
+    /// bytes arrive in order, and nothing stalls once both sides consume.
     #[test]
     fn honest_sides_never_break_the_rules(
         operations in prop::collection::vec(operation(), 1..300),
@@ -153,7 +154,7 @@ proptest! {
                 }
             }
         }
-        // Everybody consumes: everything that was said gets there.
+        // Both sides consume, and everything that was sent arrives.
         for _ in 0..100 {
             for (side, options) in sides.iter_mut().zip(&options) {
                 side.deliver(usize::MAX, options, now);
@@ -169,7 +170,7 @@ proptest! {
             if !us.closed && !them.closed {
                 prop_assert_eq!(&us.sent, &them.got);
                 prop_assert_eq!(us.eof_sent, them.eof_got);
-                // The window is open again, unless nothing may be sent.
+                // The window is open again, unless no data may be sent.
                 if let Some(channel) = us.channel.filter(|&channel| us.connection.can_send(channel)) {
                     prop_assert!(them.channel.is_none() || us.connection.send_budget(channel) > 0);
                 }
@@ -185,11 +186,11 @@ fn exchange(sides: &mut [Side; 2]) {
     a.incoming.extend(b.out.drain(..));
 }
 
-/// A sink that lends the same buffers over and over, so that gigabytes cost nothing.
+/// A sink that lends the same buffers repeatedly, so that gigabytes cost no memory.
 #[derive(Default)]
 struct Lender {
     buffers: Vec<Vec<u8>>,
-    /// Bytes of payload, and credit in window adjusts.
+    /// Bytes of payload.
     bytes: u64,
     credit: u64,
     adjusts: u64,
@@ -227,7 +228,7 @@ fn opened(options: &ChannelOptions, window: u32, config: Config) -> (Connection,
 }
 
 #[test]
-fn receiving_goes_on_beyond_4_gib() {
+fn receiving_continues_beyond_4_gib() {
     let now = Instant::now();
     let options = ChannelOptions { window: WindowPolicy::BULK, max_packet: 256 << 10 };
     let config = Config { max_receive_packet: 256 << 10, ..Config::default() };
@@ -243,7 +244,7 @@ fn receiving_goes_on_beyond_4_gib() {
             assert!(matches!(connection.poll_event(), Some(Event::Data { .. })));
             connection.consumed(id, 256 << 10, now, &mut sink);
         }
-        assert!(sink.credit > credited, "stuck after {total} bytes");
+        assert!(sink.credit > credited, "no credit after {total} bytes");
         allowed += sink.credit - credited;
         credited = sink.credit;
     }
@@ -251,7 +252,7 @@ fn receiving_goes_on_beyond_4_gib() {
 }
 
 #[test]
-fn sending_goes_on_beyond_4_gib_with_the_largest_window() {
+fn sending_continues_beyond_4_gib() {
     let config = Config { max_send_packet: 256 << 10, ..Config::default() };
     let (mut connection, id, mut sink) = opened(&ChannelOptions::default(), u32::MAX, config);
     assert_eq!(connection.send_budget(id), u32::MAX as usize, "2^32-1 is honoured");
@@ -259,7 +260,7 @@ fn sending_goes_on_beyond_4_gib_with_the_largest_window() {
     while total < 1 << 33 {
         let sent =
             connection.send_in_place(id, usize::MAX, &mut sink, &mut |b| b.iter().map(|b| b.len()).sum());
-        assert!(sent > 0, "stuck after {total} bytes");
+        assert!(sent > 0, "nothing sent after {total} bytes");
         total += sent as u64;
         allowed -= sent as u64;
         assert_eq!(connection.send_budget(id) as u64, allowed);
@@ -277,18 +278,18 @@ struct Path {
     /// Bytes per second.
     rate: u64,
     round_trip: Duration,
-    /// Bytes per second the receiver's sink takes.
+    /// Rate of the receiver's sink, bytes/s.
     sink_rate: u64,
 }
 
 impl Path {
-    /// Runs for `time` and returns the bytes delivered in the last second and the final window.
+    /// Runs for `time`; returns the bytes delivered in the last second and the final window.
     fn run(&self, options: &ChannelOptions, config: Config, time: Duration) -> (u64, u64) {
         let start = Instant::now();
         let (mut connection, id, mut sink) = opened(options, 0, config);
         let packet_len = 32 << 10;
         let packet = Bytes::from(msg::ChannelData::new(id.number(), &vec![0; packet_len]).to_payload());
-        // One packet's time on the wire is the step.
+        // The step is the transmission time of one packet.
         let step = Duration::from_secs_f64(packet_len as f64 / self.rate as f64);
         let half = self.round_trip / 2;
         let mut credits: VecDeque<(Duration, u64)> = VecDeque::new();
@@ -337,8 +338,8 @@ impl Path {
 const MIB: u64 = 1 << 20;
 
 #[test]
-fn the_window_grows_to_what_a_long_path_holds() {
-    // 1 Gb/s at 200 ms hold 25 MB: twelve times the window at the start.
+fn window_grows_on_a_long_path() {
+    // 1 Gb/s at 200 ms is 25 MB in flight: twelve times the initial window.
     let path = Path { rate: 125_000_000, round_trip: Duration::from_millis(200), sink_rate: u64::MAX };
     let (rate, window) = path.run(&ChannelOptions::default(), Config::default(), Duration::from_secs(6));
     assert!(rate > 115_000_000, "{rate} bytes in the last second, window {window}");
@@ -346,8 +347,8 @@ fn the_window_grows_to_what_a_long_path_holds() {
 }
 
 #[test]
-fn the_window_stays_small_where_it_is_not_what_limits() {
-    // 1 Gb/s at 2 ms hold 250 kB.
+fn window_stays_small_on_a_short_path() {
+    // 1 Gb/s at 2 ms is 250 kB in flight.
     let path = Path { rate: 125_000_000, round_trip: Duration::from_millis(2), sink_rate: u64::MAX };
     let (rate, window) = path.run(&ChannelOptions::default(), Config::default(), Duration::from_secs(3));
     assert!(rate > 115_000_000, "{rate}");
@@ -355,14 +356,14 @@ fn the_window_stays_small_where_it_is_not_what_limits() {
 }
 
 #[test]
-fn a_slow_sink_does_not_make_the_window_grow() {
+fn slow_sink_does_not_grow_the_window() {
     let path = Path { rate: 125_000_000, round_trip: Duration::from_millis(100), sink_rate: 4_000_000 };
     let (_, window) = path.run(&ChannelOptions::default(), Config::default(), Duration::from_secs(5));
     assert!(window <= 4 * MIB, "{window}");
 }
 
 #[test]
-fn caps_and_the_budget_of_the_connection_hold() {
+fn caps_and_growth_budget_hold() {
     let path = Path { rate: 125_000_000, round_trip: Duration::from_millis(200), sink_rate: u64::MAX };
     let window = WindowPolicy::BULK.with_cap(15 << 20);
     let options = ChannelOptions { window, ..ChannelOptions::default() };
@@ -373,11 +374,11 @@ fn caps_and_the_budget_of_the_connection_hold() {
     assert_eq!(size, 3 * MIB);
 }
 
-/// What a user says about windows holds for every channel that may carry bulk, and for no other.
+/// The user's window configuration applies to every channel that may carry bulk data, and to no other.
 ///
 /// Covers: ssh_config TcpRcvBufPoll; ssh_config HPNBufferSize; sshd_config TcpRcvBufPoll; sshd_config HPNBufferSize
 #[test]
-fn a_configured_window_replaces_that_of_bulk_and_no_other() {
+fn configured_window_applies_to_bulk_channels_only() {
     const MIB: u32 = 1 << 20;
     let policy = WindowPolicy::configured;
     assert_eq!(policy(true, None), WindowPolicy::BULK);
@@ -390,9 +391,9 @@ fn a_configured_window_replaces_that_of_bulk_and_no_other() {
         let mut out: Vec<Vec<u8>> = Vec::new();
         let other = ChannelOptions { window: WindowPolicy::fixed(64 << 10), ..ChannelOptions::default() };
         for (options, window) in [(ChannelOptions::default(), bulk_window.initial), (other, 64 << 10)] {
-            connection.open("session", b"", &options, &mut out).expect("there is room");
+            connection.open("session", b"", &options, &mut out).expect("a channel is free");
             let said = out.pop().expect("an open");
-            assert_eq!(msg::ChannelOpen::decode(&said).expect("it is one").window, window);
+            assert_eq!(msg::ChannelOpen::decode(&said).expect("a CHANNEL_OPEN").window, window);
         }
     }
 }

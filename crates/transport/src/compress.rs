@@ -1,17 +1,18 @@
-//! Compression of payloads (RFC 4253 section 6.2): `zlib`, and `zlib@openssh.com` which starts after authentication.
+//! Payload compression (RFC 4253 section 6.2): `zlib`, and `zlib@openssh.com`, which starts after
+//! authentication.
 //!
-//! One zlib stream per direction and key epoch, flushed at the end of every packet. A stream is made when the
-//! first packet that belongs to it comes by: so packets queued before authentication and sent after it (held
-//! back by a key exchange) are still sent as they are.
+//! There is one zlib stream per direction and key epoch, flushed at the end of every packet. The stream is
+//! created with the first packet that it compresses. Packets that were queued before authentication and sent
+//! after it (held back by a key exchange) therefore stay uncompressed.
 
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
 
 use crate::TransportError;
 
-/// zlib's usual level, and OpenSSH's.
+/// zlib's default level, which OpenSSH uses too.
 const LEVEL: u32 = 6;
 
-/// When a direction compresses.
+/// When a direction starts to compress.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum When {
     #[default]
@@ -31,13 +32,14 @@ impl When {
         }
     }
 
-    /// True when a packet is compressed. `started`: it belongs to the time after authentication.
+    /// Returns true when a packet is compressed. `started`: the packet belongs to the time after
+    /// authentication.
     pub(crate) fn applies(self, started: bool) -> bool {
         self == Self::Always || (self == Self::Authenticated && started)
     }
 }
 
-/// The sending direction.
+/// Compressor of the sending direction.
 #[derive(Default)]
 pub(crate) struct Deflater {
     pub(crate) when: When,
@@ -53,7 +55,7 @@ impl Deflater {
         self.stream.is_some()
     }
 
-    /// The payload compressed, ending in a partial flush so that the peer can read all of it.
+    /// Compresses the payload and ends with a partial flush, so that the peer can decompress all of it.
     pub(crate) fn compress(&mut self, payload: &[u8]) -> Result<Vec<u8>, TransportError> {
         let stream = self.stream.get_or_insert_with(|| Compress::new(Compression::new(LEVEL), true));
         let mut out = Vec::with_capacity(payload.len() + payload.len() / 1000 + 64);
@@ -65,7 +67,7 @@ impl Deflater {
                 .map_err(|_| TransportError::Caller("zlib refused to compress"))?;
             let taken = usize::try_from(stream.total_in() - before).unwrap_or(usize::MAX);
             rest = rest.get(taken..).unwrap_or_default();
-            // A flush is complete when there was room left.
+            // The flush is complete when free capacity is left.
             if rest.is_empty() && out.len() < out.capacity() {
                 return Ok(out);
             }
@@ -74,7 +76,7 @@ impl Deflater {
     }
 }
 
-/// The receiving direction.
+/// Decompressor of the receiving direction.
 #[derive(Default)]
 pub(crate) struct Inflater {
     pub(crate) when: When,
@@ -90,7 +92,7 @@ impl Inflater {
         self.stream.is_some()
     }
 
-    /// The payload decompressed. No more than `limit` bytes are made, whatever the peer packed.
+    /// Decompresses the payload; fails when the result exceeds `limit` bytes.
     pub(crate) fn decompress(&mut self, payload: &[u8], limit: usize) -> Result<Vec<u8>, TransportError> {
         let stream = self.stream.get_or_insert_with(|| Decompress::new(true));
         let mut out = Vec::with_capacity((payload.len() * 3).clamp(512, limit.max(512)));
@@ -110,7 +112,7 @@ impl Inflater {
                 return Err(TransportError::Compression("packet too large"));
             }
             if out.len() < out.capacity() {
-                // All that could be made has been made: the input must be used up.
+                // No more output is possible, so the input must be used up.
                 if rest.is_empty() {
                     return Ok(out);
                 }
@@ -132,23 +134,23 @@ mod tests {
 
     proptest! {
         #[test]
-        fn packets_survive(packets in proptest::collection::vec(proptest::collection::vec(0u8..4, 1..4000), 1..20)) {
+        fn compressed_packets_round_trip(packets in proptest::collection::vec(proptest::collection::vec(0u8..4, 1..4000), 1..20)) {
             let (mut deflater, mut inflater) = (Deflater::new("zlib"), Inflater::new("zlib"));
             for packet in packets {
-                let squeezed = deflater.compress(&packet).unwrap();
-                prop_assert_eq!(inflater.decompress(&squeezed, 1 << 18).unwrap(), packet);
+                let compressed = deflater.compress(&packet).unwrap();
+                prop_assert_eq!(inflater.decompress(&compressed, 1 << 18).unwrap(), packet);
             }
         }
 
         #[test]
-        fn noise_survives(packet in proptest::collection::vec(any::<u8>(), 1..40_000)) {
+        fn incompressible_packets_round_trip(packet in proptest::collection::vec(any::<u8>(), 1..40_000)) {
             let (mut deflater, mut inflater) = (Deflater::new("zlib"), Inflater::new("zlib"));
-            let squeezed = deflater.compress(&packet).unwrap();
-            prop_assert_eq!(inflater.decompress(&squeezed, 1 << 18).unwrap(), packet);
+            let compressed = deflater.compress(&packet).unwrap();
+            prop_assert_eq!(inflater.decompress(&compressed, 1 << 18).unwrap(), packet);
         }
 
         #[test]
-        fn any_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..500)) {
+        fn decompressing_any_bytes_stays_below_the_limit(bytes in proptest::collection::vec(any::<u8>(), 0..500)) {
             let mut inflater = Inflater::new("zlib");
             if let Ok(out) = inflater.decompress(&bytes, 10_000) {
                 prop_assert!(out.len() <= 10_000);
@@ -157,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bomb_is_refused() {
+    fn decompression_bomb_is_refused() {
         let mut deflater = Deflater::new("zlib");
         let bomb = deflater.compress(&vec![0; 10 << 20]).unwrap();
         assert!(bomb.len() < 32 * 1024);

@@ -1,4 +1,4 @@
-//! What a [`Transport`](crate::Transport) is told before it starts.
+//! Configuration of a [`Transport`](crate::Transport).
 
 use std::time::Duration;
 
@@ -11,21 +11,21 @@ pub enum Role {
     Server,
 }
 
-/// The name-lists of KEXINIT (RFC 4253 section 7.1), best first, without the markers
+/// The name-lists of KEXINIT (RFC 4253 section 7.1), best first. They do not contain the markers
 /// (`ext-info-c`, `kex-strict-c-v00@openssh.com`, …), which the transport adds itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Algorithms {
     /// Key exchange methods.
     pub kex: Vec<String>,
-    /// Signature algorithms of host keys. A server offers only those one of its keys can make.
+    /// Signature algorithms of host keys. A server offers only those that one of its keys supports.
     pub host_key: Vec<String>,
     /// Ciphers from client to server.
     pub cipher_c2s: Vec<String>,
     /// Ciphers from server to client.
     pub cipher_s2c: Vec<String>,
-    /// MACs from client to server. Not looked at when the cipher authenticates.
+    /// MACs from client to server. Ignored when the cipher authenticates.
     pub mac_c2s: Vec<String>,
-    /// MACs from server to client. Not looked at when the cipher authenticates.
+    /// MACs from server to client. Ignored when the cipher authenticates.
     pub mac_s2c: Vec<String>,
     /// Compression from client to server: `none`, `zlib@openssh.com`, `zlib`.
     pub compression_c2s: Vec<String>,
@@ -49,7 +49,8 @@ const KEX_CLIENT: &[&str] = &[
     "diffie-hellman-group14-sha256",
 ];
 
-/// OpenSSH's server stops before the finite-field groups: they cost a server much and a client nothing.
+/// Number of methods that OpenSSH's server offers. It omits the finite-field groups: they cost the server
+/// much CPU time and the client none.
 const KEX_SERVER_COUNT: usize = 8;
 
 /// Signature algorithms of host and user keys, best first.
@@ -62,8 +63,8 @@ const HOST_KEY: &[&str] = &[
     "rsa-sha2-256",
 ];
 
-/// HPN-SSH's name for chacha20-poly1305@openssh.com (the same bytes), for peers of its that list no other. Last:
-/// nobody needs to prefer it.
+/// HPN-SSH's name for chacha20-poly1305@openssh.com (the same bytes), for HPN-SSH peers that offer no other
+/// cipher. Listed last, because no peer needs to prefer it.
 const CHACHA_HPN: &str = "chacha20-poly1305-mt@hpnssh.org";
 
 const CIPHER: &[&str] = &[
@@ -119,19 +120,20 @@ impl Algorithms {
         }
     }
 
-    /// What our client offers. The client's order decides, so AES-GCM leads where the CPU has AES and
-    /// carry-less multiplication instructions: it is then several times cheaper than ChaCha20-Poly1305.
+    /// Returns our client's default offer. The client's order decides, so AES-GCM comes first when the CPU
+    /// has instructions for AES and carry-less multiplication: it is then several times cheaper than
+    /// ChaCha20-Poly1305.
     pub fn client_default() -> Self {
         Self::with(KEX_CLIENT, if cpu_has_aes() { CIPHER_AES_FIRST } else { CIPHER })
     }
 
-    /// What our server offers: OpenSSH 10.5's order.
+    /// Returns our server's default offer, in OpenSSH 10.5's order.
     pub fn server_default() -> Self {
         Self::with(KEX_CLIENT.get(..KEX_SERVER_COUNT).unwrap_or(KEX_CLIENT), CIPHER)
     }
 }
 
-/// True where AES-GCM runs on instructions made for it.
+/// Returns true when the CPU has the instructions that AES-GCM needs to be fast.
 pub fn cpu_has_aes() -> bool {
     #[cfg(any(target_arch = "x86_64", target_arch = "x86"))]
     return std::arch::is_x86_feature_detected!("aes") && std::arch::is_x86_feature_detected!("pclmulqdq");
@@ -142,59 +144,61 @@ pub fn cpu_has_aes() -> bool {
     false
 }
 
-/// What may be agreed on besides ciphers that encrypt, as HPN-SSH's `NoneEnabled`, `NoneSwitch` and `NoneMacEnabled` say.
+/// Whether ciphers that do not encrypt may be negotiated (HPN-SSH's `NoneEnabled`, `NoneSwitch` and
+/// `NoneMacEnabled`).
 ///
-/// Only in key exchanges that begin after authentication: before it, none of the names is offered or agreed on, whatever is
-/// set here and whatever the peer says. Then it holds for every later exchange, so that a rekey changes nothing.
+/// The setting applies only to key exchanges that begin after authentication. Before it, none of these names
+/// is offered or accepted, regardless of this setting and of the peer. It then holds for every later
+/// exchange, so that a rekey changes nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Unencrypted {
-    /// Nothing.
+    /// Only ciphers that encrypt.
     #[default]
     Refused,
-    /// What the peer asks for, behind everything that encrypts: a server's part.
+    /// Server: accept unencrypted ciphers that the client asks for; they rank after all ciphers that encrypt.
     Allowed {
-        /// Not even a MAC is needed.
+        /// Allow `none` as the MAC too.
         without_mac: bool,
     },
-    /// That and nothing else, a client's part: integrity without encryption where the peer has it, else `none` with one of
-    /// [`Algorithms`]' MACs.
+    /// Client: offer only unencrypted ciphers. Integrity without encryption is preferred if the peer supports
+    /// it, else `none` with one of the MACs of [`Algorithms`].
     Wanted {
-        /// Neither: `none` for cipher and MAC.
+        /// Ask for `none` as both cipher and MAC.
         without_mac: bool,
     },
 }
 
-/// When to renew the keys, as `RekeyLimit` says. The cipher's own limit always applies as well.
+/// When to renew the keys (`RekeyLimit`). The cipher's own limit always applies as well.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RekeyLimit {
-    /// Bytes in one direction under one key.
+    /// Bytes in one direction under one key, at most.
     pub bytes: Option<u64>,
     /// Time since the last key exchange.
     pub interval: Option<Duration>,
 }
 
-/// A host key a server can sign with. The private half stays with whoever answers
+/// A host key with which the server can sign. The private key stays with the caller, which answers
 /// [`Event::SignExchangeHash`](crate::Event::SignExchangeHash).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostKey {
-    /// Signature algorithms this key can make, best first (`rsa-sha2-512`, `rsa-sha2-256` for an RSA key).
+    /// Signature algorithms of this key, best first (`rsa-sha2-512`, `rsa-sha2-256` for an RSA key).
     pub algorithms: Vec<String>,
     /// The public key (or certificate) blob sent to the client.
     pub blob: Vec<u8>,
 }
 
-/// Everything a [`Transport`](crate::Transport) needs to know.
+/// Configuration of a [`Transport`](crate::Transport).
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Which end this is.
+    /// Client or server.
     pub role: Role,
-    /// Software version in our identification, such as `Longhaul_0.1`. Hyphens, spaces and anything not
-    /// printable are replaced by `_` (RFC 4253 section 4.2).
+    /// Software version in our identification, such as `Longhaul_0.1`. Hyphens, spaces and unprintable
+    /// characters are replaced by `_` (RFC 4253 section 4.2).
     pub software: String,
-    /// What stands behind the software version, separated by a space (`VersionAddendum`); empty for nothing. What is not
-    /// printable is replaced by `_`.
+    /// Comment after the software version, separated by a space (`VersionAddendum`); empty for none.
+    /// Unprintable characters are replaced by `_`.
     pub comments: String,
-    /// What we offer.
+    /// The algorithms that we offer.
     pub algorithms: Algorithms,
     /// When to renew keys.
     pub rekey: RekeyLimit,
@@ -202,22 +206,22 @@ pub struct Config {
     pub host_keys: Vec<HostKey>,
     /// Text of a moduli(5) file for `diffie-hellman-group-exchange-*` on a server.
     pub moduli: Option<String>,
-    /// What a server puts into `server-sig-algs` (RFC 8308): signature algorithms accepted from users' keys.
+    /// Content of the server's `server-sig-algs` (RFC 8308): signature algorithms accepted from users' keys.
     pub server_sig_algs: Vec<String>,
-    /// Extensions to announce in EXT_INFO besides the transport's own (`agent-forward` and so on).
+    /// Extensions to announce in EXT_INFO in addition to the transport's own (such as `agent-forward`).
     pub extensions: Vec<(String, Vec<u8>)>,
-    /// Where [`Unencrypted`] lets anything be agreed on: Longhaul's own cipher that authenticates and does not encrypt as well.
-    /// Without it this end is as HPN-SSH.
+    /// Offer Longhaul's own cipher that authenticates without encrypting, if [`Unencrypted`] permits
+    /// unencrypted ciphers. When false, this end behaves like HPN-SSH.
     pub integrity_only: bool,
-    /// Longest `packet_length` accepted from the peer, in bytes. OpenSSH's is 256 KiB.
+    /// Longest `packet_length` accepted from the peer, bytes. OpenSSH's limit is 256 KiB.
     pub max_packet: u32,
 }
 
-/// OpenSSH's limit for `packet_length`; RFC 4253 section 6.1 asks for 35,000 at least.
+/// OpenSSH's limit for `packet_length`, bytes. RFC 4253 section 6.1 requires at least 35,000.
 pub const DEFAULT_MAX_PACKET: u32 = 256 * 1024;
 
 impl Config {
-    /// A client with default algorithms.
+    /// Returns a client configuration with default algorithms.
     pub fn client() -> Self {
         Self {
             role: Role::Client,
@@ -234,7 +238,7 @@ impl Config {
         }
     }
 
-    /// A server with default algorithms and these host keys.
+    /// Returns a server configuration with default algorithms and these host keys.
     pub fn server(host_keys: Vec<HostKey>) -> Self {
         Self { role: Role::Server, algorithms: Algorithms::server_default(), host_keys, ..Self::client() }
     }

@@ -1,26 +1,26 @@
-//! Keys of one direction between two NEWKEYS, and how much they have been used.
+//! Keys of one direction between two NEWKEYS, and their usage counters.
 
 use lh_crypto::{Cipher, CryptoError, Direction, Hash, Mac, PacketIndex, PacketKey, derive_key};
 use zeroize::Zeroizing;
 
 /// Hard limit of packets under one key: GCM's invocation counter and the MACs' sequence number must not
-/// repeat (RFC 4344 section 3.1 asks for a rekey after 2^32 packets at the latest).
+/// repeat (RFC 4344 section 3.1 requires a rekey after 2^32 packets at the latest).
 pub(crate) const HARD_PACKETS: u64 = (1 << 32) - 1;
 
 /// Packets after which a rekey starts (RFC 4344 section 3.1: "no more than 2^31").
 pub(crate) const SOFT_PACKETS: u64 = 1 << 31;
 
-/// The derived keys themselves, kept beside the ready-made [`PacketKey`] only to be frozen.
+/// The derived keys, stored beside the ready [`PacketKey`] only for freezing.
 pub(crate) struct RawKeys {
     pub(crate) cipher: &'static Cipher,
-    /// `None` with an authenticating cipher.
+    /// `None` with a cipher that authenticates.
     pub(crate) mac: Option<&'static Mac>,
     pub(crate) key: Zeroizing<Vec<u8>>,
     pub(crate) iv: Zeroizing<Vec<u8>>,
     pub(crate) mac_key: Zeroizing<Vec<u8>>,
 }
 
-/// Which way the bytes go; decides the letters of key derivation (RFC 4253 section 7.2).
+/// Direction of the data; selects the letters of key derivation (RFC 4253 section 7.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Way {
     ClientToServer,
@@ -53,25 +53,25 @@ impl RawKeys {
         }
     }
 
-    /// The keys ready for use.
+    /// Builds the key that seals or opens packets.
     pub(crate) fn packet_key(&self, direction: Direction) -> Result<PacketKey, CryptoError> {
         PacketKey::new(direction, self.cipher, self.mac, &self.key, &self.iv, &self.mac_key)
     }
 }
 
-/// Position in the stream of packets, and usage since NEWKEYS.
+/// Position in the packet stream, and key usage since NEWKEYS.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Position {
-    /// Where the next packet stands.
+    /// Index of the next packet.
     pub(crate) index: PacketIndex,
-    /// Bytes since NEWKEYS, tags included.
+    /// Bytes since NEWKEYS, including tags.
     pub(crate) bytes: u64,
     /// The sequence number has wrapped since the connection started.
     pub(crate) wrapped: bool,
 }
 
 impl Position {
-    /// Takes the index for a packet of `total` bytes (tag excluded) and moves on.
+    /// Returns the index for a packet of `total` bytes (without tag) and advances.
     pub(crate) fn take(&mut self, key: &PacketKey, total: usize) -> PacketIndex {
         let index = self.index;
         self.index.seq = index.seq.wrapping_add(1);
@@ -82,7 +82,7 @@ impl Position {
         index
     }
 
-    /// New keys: counters start again. The sequence number goes on unless the exchange is a strict one.
+    /// Resets the counters for new keys. The sequence number continues unless strict key exchange is on.
     pub(crate) fn new_keys(&mut self, strict: bool) {
         let seq = if strict { 0 } else { self.index.seq };
         *self = Self {
@@ -92,18 +92,19 @@ impl Position {
         };
     }
 
-    /// The key is used up as far as it should be: time for a rekey. `limit` is RekeyLimit's.
+    /// Returns true when a rekey is due. `limit` is `RekeyLimit`'s number of bytes.
     pub(crate) fn wants_rekey(&self, key: &PacketKey, limit: Option<u64>) -> bool {
         let own = key.limits();
         self.index.invocation >= own.packets.min(SOFT_PACKETS)
             || self.bytes >= own.bytes.min(limit.unwrap_or(u64::MAX))
     }
 
-    /// The key must not be used once more. Before authentication nobody has a reason to come even near.
+    /// Returns true when the key must not be used again. Before authentication the limits are lower, because
+    /// no honest peer comes near them.
     pub(crate) fn exhausted(&self, key: &PacketKey, authenticated: bool) -> bool {
         let own = key.limits();
         if authenticated {
-            // What is in flight when a rekey is asked for may be a whole window: far below twice the limit.
+            // Up to a whole window may be in flight when a rekey starts: far below twice the limit.
             self.index.invocation >= HARD_PACKETS || self.bytes >= own.bytes.saturating_mul(2)
         } else {
             self.index.invocation >= own.packets.min(SOFT_PACKETS) || self.bytes >= own.bytes || self.wrapped

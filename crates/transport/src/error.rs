@@ -1,36 +1,36 @@
-//! Why a connection cannot go on.
+//! Errors that end a connection.
 
 use lh_wire::WireError;
 use lh_wire::msg::disconnect;
 
-/// Who is to blame for a [`TransportError`].
+/// Party at fault for a [`TransportError`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// The peer broke the protocol's rules (or someone tampered with its bytes).
+    /// The peer broke the protocol's rules, or its bytes were tampered with.
     Peer,
-    /// The peer is honest but lacks something we need, or went away.
+    /// The peer follows the rules but lacks something that we need, or disconnected.
     PeerLacks,
     /// Our caller or our configuration.
     Caller,
 }
 
-/// Why a connection cannot go on. `Display` is one line for a log.
+/// Error that ends a connection. `Display` is one line for a log.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TransportError {
     /// The peer closed the connection.
     #[error("connection closed by remote host{}", if *.mid_packet { " in the middle of a packet" } else { "" })]
     Closed {
-        /// Part of a packet (or line) had arrived.
+        /// True when part of a packet (or line) had arrived.
         mid_packet: bool,
     },
-    /// The first line is not SSH's.
+    /// The first line is not an SSH identification.
     #[error("peer does not speak SSH: {0}")]
     NotSsh(
-        /// What was wrong with what it sent, printable.
+        /// What is wrong with the received line, printable.
         String,
     ),
-    /// SSH-1 only, or something newer than we know.
+    /// The peer supports only SSH-1, or a version newer than 2.
     #[error("protocol major versions differ: 2 vs. {0}")]
     ProtocolVersion(
         /// The peer's version, printable.
@@ -39,34 +39,35 @@ pub enum TransportError {
     /// No algorithm in common.
     #[error("no matching {what} found. Their offer: {offer}")]
     NoMatch {
-        /// `key exchange method`, `host key type`, `cipher`, `MAC`, `compression method`: OpenSSH's words.
+        /// `key exchange method`, `host key type`, `cipher`, `MAC` or `compression method`, as in OpenSSH's
+        /// messages.
         what: &'static str,
-        /// The peer's list.
+        /// The peer's offer.
         offer: String,
     },
-    /// A message could not be read.
+    /// A message could not be decoded.
     #[error("malformed {message}: {source}")]
     Malformed {
-        /// Which message.
+        /// Name of the message.
         message: &'static str,
-        /// What is wrong with it.
+        /// The decoding error.
         source: WireError,
     },
-    /// A message came when it must not.
+    /// A message arrived in a state that does not allow it.
     #[error("unexpected message type {number} {when}")]
     Unexpected {
         /// The message number.
         number: u8,
-        /// Where we were.
+        /// The state, as the end of the error message.
         when: &'static str,
     },
-    /// A packet length that cannot be.
+    /// A packet length is out of range.
     #[error("bad packet length {length}")]
     PacketLength {
-        /// The value read, which is noise when the peer's bytes were changed on the way.
+        /// The value read; random when the peer's bytes were modified in transit.
         length: u32,
     },
-    /// A MAC or authentication tag that is wrong.
+    /// A MAC or authentication tag is wrong.
     #[error("message authentication code incorrect")]
     BadMac,
     /// Padding shorter than 4 bytes or longer than the packet.
@@ -75,58 +76,58 @@ pub enum TransportError {
         /// The value read.
         u8,
     ),
-    /// A packet without a message number.
+    /// A packet has no message number.
     #[error("empty packet")]
     EmptyPacket,
-    /// The peer's part of the key exchange does not compute.
+    /// The peer's key exchange values are invalid.
     #[error("key exchange failed: {0}")]
     KeyExchange(
-        /// What did not compute.
+        /// The failed check.
         &'static str,
     ),
-    /// The host key cannot be read or does not match what was agreed on.
+    /// The host key cannot be decoded or does not match the negotiated algorithm.
     #[error("bad host key: {0}")]
     HostKey(
-        /// Why.
+        /// The failed check.
         &'static str,
     ),
     /// The signature over the exchange hash is wrong.
     #[error("host key signature incorrect")]
     HostKeySignature,
-    /// Data that does not decompress, or decompresses to more than a packet may hold.
+    /// Data cannot be decompressed, or exceeds a packet's limit when decompressed.
     #[error("decompression failed: {0}")]
     Compression(
-        /// Why.
+        /// What is wrong with the data.
         &'static str,
     ),
-    /// Legal but abusive: too many of something.
+    /// The peer's messages are legal but excessive.
     #[error("peer sends too many {0}")]
     TooMany(
-        /// Of what.
+        /// Kind of message or data.
         &'static str,
     ),
-    /// A message of ours that this peer is known to corrupt, or to refuse.
-    #[error("message of {length} bytes not sent: the peer is right with packets of up to {limit} bytes only")]
+    /// The peer is known to corrupt or refuse a message of this length.
+    #[error("message of {length} bytes not sent: this peer handles packets of up to {limit} bytes only")]
     TooLongForPeer {
         /// The message's length, bytes.
         length: usize,
         /// The longest packet, bytes.
         limit: usize,
     },
-    /// A key has reached the number of packets or bytes it may protect and the peer does not renew it.
+    /// A key has reached the number of packets or bytes that it may protect, and the peer does not renew it.
     #[error("key limit reached without rekeying")]
     KeyExhausted,
-    /// The caller did something that the state does not allow.
+    /// A call that the current state does not allow.
     #[error("{0}")]
     Caller(
-        /// What.
+        /// What was wrong with the call.
         &'static str,
     ),
 }
 
 impl TransportError {
-    /// The `SSH_DISCONNECT_*` reason the transport sends; `None` when there is nobody left to tell or the peer
-    /// does not understand packets yet.
+    /// Returns the `SSH_DISCONNECT_*` reason that the transport sends. `None`: the peer is gone, or does not
+    /// understand packets yet.
     pub const fn disconnect_reason(&self) -> Option<u32> {
         Some(match self {
             Self::Closed { .. } | Self::NotSsh(_) => return None,
@@ -146,7 +147,7 @@ impl TransportError {
         })
     }
 
-    /// By whose fault.
+    /// Returns the party at fault.
     pub const fn fault(&self) -> Fault {
         match self {
             Self::Closed { .. }
@@ -159,31 +160,31 @@ impl TransportError {
     }
 }
 
-/// Why frozen bytes could not be made, or could not be turned into a [`Transport`](crate::Transport) again.
+/// Error of freezing a [`Transport`](crate::Transport), or of thawing it from bytes.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FreezeError {
-    /// A key exchange is under way, or the first one has not been done.
+    /// A key exchange is in progress, or the first one is not complete.
     #[error("a key exchange is under way")]
     KeyExchange,
-    /// Packets are with workers, or wait to be polled.
+    /// Worker jobs are outstanding, or received packets wait to be polled.
     #[error("packets are under way")]
     Jobs,
-    /// Compression has state that cannot be carried over. Freeze before
-    /// [`set_authenticated`](crate::Transport::set_authenticated) and agree on `zlib@openssh.com` only.
+    /// Compression has state that cannot be transferred. Freeze before
+    /// [`set_authenticated`](crate::Transport::set_authenticated), and negotiate only `zlib@openssh.com`.
     #[error("compression is running")]
     Compression,
-    /// Written by another version.
+    /// The bytes were written by another version.
     #[error("frozen by another version")]
     Version,
-    /// Bytes that no `freeze` wrote.
+    /// The bytes were not written by `freeze`.
     #[error("malformed frozen state: {0}")]
     Malformed(
-        /// What is wrong.
+        /// The decoding error.
         #[from]
         WireError,
     ),
-    /// A name in it is not known here, or keys do not fit.
+    /// The state names an unknown algorithm, or the keys do not match their algorithms.
     #[error("frozen state names an unknown algorithm")]
     Algorithm,
 }

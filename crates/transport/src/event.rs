@@ -1,71 +1,72 @@
-//! What a [`Transport`](crate::Transport) has to say.
+//! Events of a [`Transport`](crate::Transport).
 
 use bytes::Bytes;
 
-/// Something that happened, from [`Transport::poll`](crate::Transport::poll).
+/// Event from [`Transport::poll`](crate::Transport::poll).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {
-    /// A line the server sent before its identification (RFC 4253 section 4.2), without line ending.
-    /// Not trusted: may hold control characters.
+    /// A line that the server sent before its identification (RFC 4253 section 4.2), without line ending.
+    /// Untrusted: may contain control characters.
     Banner(Vec<u8>),
     /// The peer's identification line, such as `SSH-2.0-OpenSSH_10.5`.
     PeerIdentification(String),
-    /// Client: the server proved that it owns this key. Nothing more happens until
-    /// [`host_key_accepted`](crate::Transport::host_key_accepted) is called, or the connection is given up.
-    /// At a rekey this comes only when the key is not the one accepted before.
+    /// Client: the server proved that it owns this key. The connection pauses until
+    /// [`host_key_accepted`](crate::Transport::host_key_accepted) is called, or the caller gives up. A rekey
+    /// reports it only when the key differs from the one accepted before.
     HostKey {
-        /// The signature algorithm that was agreed on.
+        /// The negotiated signature algorithm.
         algorithm: String,
         /// Public key or certificate blob.
         blob: Vec<u8>,
-        /// The first exchange of this connection.
+        /// True in the first exchange of this connection.
         first: bool,
     },
-    /// Server: `data` (the exchange hash) wants a signature. The exchange goes on when
+    /// Server: `data` (the exchange hash) needs a signature. The exchange continues when
     /// [`exchange_hash_signed`](crate::Transport::exchange_hash_signed) is called.
     SignExchangeHash {
         /// Signature algorithm.
         algorithm: String,
-        /// Which of [`Config::host_keys`](crate::Config::host_keys).
+        /// Index into [`Config::host_keys`](crate::Config::host_keys).
         key_index: usize,
-        /// What to sign.
+        /// The bytes to sign.
         data: Vec<u8>,
     },
-    /// Client: the server chose a group for diffie-hellman-group-exchange (RFC 4419). Good to know, nothing to answer.
+    /// Client: the server chose a group for diffie-hellman-group-exchange (RFC 4419). For information only;
+    /// no answer is needed.
     GroupChosen {
-        /// Smallest, preferred and largest size that was asked for, in bits.
+        /// Smallest, preferred and largest size that we requested, bits.
         asked: (u32, u32, u32),
-        /// Size of the group's prime, in bits.
+        /// Size of the group's prime, bits.
         bits: u32,
-        /// How many bits are set in our public value.
+        /// Number of set bits in our public value.
         public_ones: u32,
     },
     /// New keys are in use in both directions.
     KexDone {
-        /// The first exchange of this connection; others are rekeys.
+        /// True for the first exchange of this connection, false for a rekey.
         first: bool,
-        /// What was agreed on.
+        /// The negotiated algorithms.
         names: Negotiated,
     },
-    /// The peer's EXT_INFO (RFC 8308): names and values in order.
+    /// The peer's EXT_INFO (RFC 8308): names and values, in order.
     ExtInfo(Vec<(String, Vec<u8>)>),
-    /// A payload for the layers above: SERVICE_* and everything from 50 on.
+    /// A payload for the layers above: SERVICE_* and message numbers from 50 on.
     Packet(Bytes),
     /// The answer to a PING of ours (`ping@openssh.com`), with its content.
     Pong(Bytes),
-    /// SSH_MSG_DEBUG. Not trusted: may hold control characters.
+    /// SSH_MSG_DEBUG. Untrusted: may contain control characters.
     Debug {
-        /// The peer wants it shown.
+        /// The peer asks to display it.
         always_display: bool,
         /// The text.
         text: Vec<u8>,
     },
-    /// The peer ended the connection. Nothing follows.
+    /// The peer ended the connection. No event follows.
     Disconnected {
         /// `SSH_DISCONNECT_*` code.
         reason: u32,
-        /// The peer's text. Not trusted.
+        /// The peer's text. Untrusted.
         description: String,
     },
 }
@@ -81,7 +82,7 @@ pub struct Negotiated {
     pub cipher_c2s: String,
     /// Cipher from server to client.
     pub cipher_s2c: String,
-    /// MAC from client to server; `<implicit>` with an authenticating cipher, as OpenSSH prints it.
+    /// MAC from client to server; `<implicit>` with a cipher that authenticates, as OpenSSH prints it.
     pub mac_c2s: String,
     /// MAC from server to client.
     pub mac_s2c: String,
@@ -89,20 +90,20 @@ pub struct Negotiated {
     pub compression_c2s: String,
     /// Compression from server to client.
     pub compression_s2c: String,
-    /// Both sides announced strict key exchange in their first KEXINIT.
+    /// True when both sides announced strict key exchange in their first KEXINIT.
     pub strict: bool,
 }
 
-/// Proof that somebody looked at a host key and accepts it for this connection. It names the key, so that an
-/// answer about one key can never let another one in.
+/// Proof that the caller checked a host key and accepts it for this connection. It contains the key, so that
+/// an answer about one key can never admit another.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AcceptedHostKey {
     pub(crate) blob: Vec<u8>,
 }
 
 impl AcceptedHostKey {
-    /// Vouches for the key in `blob`. Only code that compared it with what is known of the host
-    /// (known_hosts, a certificate authority, the user's own answer) may say this.
+    /// Accepts the key in `blob`. Only code that compared it with what is known of the host (known_hosts, a
+    /// certificate authority, the user's own answer) may call this.
     pub fn dangerous_vouch_for(blob: &[u8]) -> Self {
         Self { blob: blob.to_vec() }
     }

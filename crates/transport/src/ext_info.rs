@@ -1,14 +1,14 @@
-//! EXT_INFO (RFC 8308): what each side can do beyond the RFCs.
+//! EXT_INFO (RFC 8308): the extensions that each side supports.
 
 use lh_wire::msg::ExtInfo;
 use lh_wire::{Message, Reader, Writer};
 
 use crate::{Config, Role, TransportError};
 
-/// Most entries in one message: OpenSSH's limit.
+/// Limit of entries in one message: OpenSSH's.
 const MAX_ENTRIES: u32 = 1024;
 
-/// Our EXT_INFO.
+/// Encodes our EXT_INFO.
 pub(crate) fn ours(config: &Config) -> Vec<u8> {
     let own: &[(&str, &str)] = match config.role {
         Role::Client => &[(IN_AUTH, "0"), (PING, "0")],
@@ -35,13 +35,13 @@ pub(crate) fn ours(config: &Config) -> Vec<u8> {
     out
 }
 
-/// What a side sends that answers PING. OpenSSH's clients do not say so, ours do.
+/// Extension of a side that answers PING. Our clients announce it; OpenSSH's do not.
 pub(crate) const PING: &str = "ping@openssh.com";
 
-/// What the client sends that takes a second EXT_INFO before the user is in.
+/// Extension of a client that accepts a second EXT_INFO during authentication.
 pub(crate) const IN_AUTH: &str = "ext-info-in-auth@openssh.com";
 
-/// A server's second EXT_INFO: the signatures it takes from this user.
+/// Encodes a server's second EXT_INFO: the signature algorithms accepted from this user.
 pub(crate) fn for_user(algorithms: &[String]) -> Vec<u8> {
     let mut out = Vec::new();
     out.put_u8(ExtInfo::NUMBER);
@@ -51,8 +51,8 @@ pub(crate) fn for_user(algorithms: &[String]) -> Vec<u8> {
     out
 }
 
-/// How many EXT_INFO a side takes over a whole connection: a server may send a second one for the user who is logging
-/// in (`ext-info-in-auth@openssh.com`).
+/// Limit of EXT_INFO messages accepted over a whole connection. A server may send a second one for the user
+/// who is being authenticated (`ext-info-in-auth@openssh.com`).
 pub(crate) const fn most(role: Role) -> u32 {
     match role {
         Role::Client => 2,
@@ -60,7 +60,7 @@ pub(crate) const fn most(role: Role) -> u32 {
     }
 }
 
-/// Reads the peer's EXT_INFO. Names that are not text are left out: nobody can know them.
+/// Decodes the peer's EXT_INFO. Names that are not UTF-8 are skipped: no known extension has such a name.
 pub(crate) fn parse(payload: &[u8]) -> Result<Vec<(String, Vec<u8>)>, TransportError> {
     let malformed = |source| TransportError::Malformed { message: "EXT_INFO", source };
     let message = ExtInfo::decode(payload).map_err(malformed)?;
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_says_which_signatures_it_takes() {
+    fn server_announces_its_signature_algorithms() {
         let entries = parse(&ours(&Config::server(Vec::new()))).unwrap();
         assert_eq!(entries[0].0, "server-sig-algs");
         assert!(entries[0].1.starts_with(b"ssh-ed25519,"));
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn too_many_entries() {
+    fn too_many_extensions_are_refused() {
         let mut payload = vec![7];
         payload.put_u32(u32::MAX);
         assert_eq!(parse(&payload), Err(TransportError::TooMany("extensions")));
@@ -105,7 +105,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes(mut bytes in proptest::collection::vec(any::<u8>(), 0..200), count in 0u32..8) {
+        fn parsing_any_bytes_never_panics(mut bytes in proptest::collection::vec(any::<u8>(), 0..200), count in 0u32..8) {
             let _ = parse(&bytes);
             let mut framed = vec![7];
             framed.put_u32(count);

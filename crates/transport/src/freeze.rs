@@ -1,8 +1,9 @@
-//! The whole state as bytes, for another process to go on with (OpenSSH does the same between its pre-auth process
-//! and the user's).
+//! Freezing: the whole state as bytes, for another process to continue (OpenSSH hands over the same way from
+//! its pre-auth process to the user's process).
 //!
-//! Only between key exchanges, and before compression starts. What was received and not handled, and what was queued
-//! and not written, goes along. The format is internal: both ends are the same build, and a tag says so.
+//! Possible only between key exchanges, and before compression starts. Bytes that were received but not
+//! handled, and bytes that were queued but not written, are included. The format is internal: both processes
+//! run the same build, which a tag verifies.
 
 use std::time::Instant;
 
@@ -17,17 +18,18 @@ use crate::ident::printable;
 use crate::machine::{KexState, Phase};
 use crate::{Config, FreezeError, Negotiated, Role, Transport};
 
-/// How a frozen state begins. Changes with every change of the format.
+/// First bytes of a frozen state. Changes with every change of the format.
 pub(crate) const TAG: &[u8] = b"longhaul-transport-2";
 
-/// What another process may go on with.
+/// Transfer of the state to another process.
 impl Transport {
-    /// The whole state as bytes, so that another process can go on. They hold the keys. This object is spent
-    /// afterwards: its unwritten output has moved into the bytes, and two copies must never send with the same keys.
+    /// Returns the whole state as bytes, so that another process can continue. The bytes contain the keys.
+    /// This object must not be used afterwards: its unwritten output has moved into the bytes, and two copies
+    /// must never send with the same keys.
     ///
     /// # Errors
-    /// Not while a key exchange is under way, nor with compression running, nor with jobs out or events to be polled;
-    /// nothing has changed then.
+    /// Fails during a key exchange, with compression running, with outstanding jobs, or with events to be
+    /// polled. The state is then unchanged.
     pub fn freeze(&mut self) -> Result<Zeroizing<Vec<u8>>, FreezeError> {
         self.run_jobs();
         if self.jobs_out() > 0 || self.recv.ahead() > 0 {
@@ -54,7 +56,7 @@ impl Transport {
         let mut queued = Vec::new();
         self.send.slices_all(&mut queued);
 
-        // Never reallocated, so that no copy of the keys is left behind.
+        // The buffer is never reallocated, so that no copy of the keys is left behind.
         let size =
             16 * 1024 + self.recv.unread().len() + queued.iter().map(|slice| slice.len()).sum::<usize>();
         let ext: usize = self.extensions.iter().map(|(name, value)| name.len() + value.len() + 8).sum();
@@ -94,11 +96,11 @@ impl Transport {
         Ok(out)
     }
 
-    /// Goes on from where [`freeze`](Self::freeze) stopped. `config` is this process's own; a rekey interval
+    /// Continues where [`freeze`](Self::freeze) stopped. `config` is this process's own; a rekey interval
     /// starts again.
     ///
     /// # Errors
-    /// The bytes are not what `freeze` wrote, or `config` is for the other role.
+    /// The bytes were not written by `freeze`, or `config` is for the other role.
     pub fn thaw(
         frozen: &[u8],
         config: Config,
@@ -118,7 +120,7 @@ impl Transport {
         transport.our_ident = reader.string()?.to_vec();
         transport.peer_ident = reader.string()?.to_vec();
         let identification = printable(&transport.peer_ident);
-        // It may have been known by what it offered.
+        // HPN-SSH may have been recognised by its offer, so the identification alone is not enough.
         transport.peer = if reader.boolean()? { Peer::HpnSsh } else { Peer::of(&identification) };
         transport.peer_ident_text = Some(identification);
         transport.session_id = Some(reader.string()?.to_vec());
@@ -190,7 +192,7 @@ fn read_names(reader: &mut Reader<'_>) -> Result<Negotiated, WireError> {
     })
 }
 
-/// A suite whose packets are chained goes on from where its chain stands.
+/// Stores the keys. A chained suite (CBC) continues from the current end of its chain.
 fn put_keys(out: &mut Vec<u8>, keys: &RawKeys, key: &PacketKey) {
     out.put_string(keys.cipher.name.as_bytes());
     out.put_string(keys.mac.map_or("", |mac| mac.name).as_bytes());

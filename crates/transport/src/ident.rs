@@ -2,40 +2,41 @@
 
 use crate::{Role, TransportError};
 
-/// Longest line, line ending included: OpenSSH's limit. RFC 4253 says 255 for the identification itself, but
-/// longer ones are met.
+/// Longest line including its ending, bytes: OpenSSH's limit. RFC 4253 allows 255 for the identification, but
+/// longer ones exist.
 pub(crate) const MAX_LINE: usize = 8192;
 
-/// Most lines a server may send before its identification: OpenSSH's limit.
+/// Limit of lines that a server may send before its identification: OpenSSH's.
 pub(crate) const MAX_LINES: usize = 1024;
 
-/// Our line, without line ending.
+/// Returns our identification, without line ending.
 pub(crate) fn ours(software: &str, comments: &str) -> String {
-    // A hyphen would end the software version for peers that split there; HPN-SSH met some.
+    // Some peers split at a hyphen and would cut the software version there (HPN-SSH met such peers).
     let clean = |c: char| if c.is_ascii_graphic() && c != '-' { c } else { '_' };
     let software: String = software.chars().map(clean).take(200).collect();
     let printable = |c: char| if c.is_ascii_graphic() || c == ' ' { c } else { '_' };
-    // RFC 4253: 255 characters with everything; OpenSSH's clients take more, others need not.
+    // RFC 4253 allows 255 characters in total. OpenSSH's clients accept more, others might not.
     let comments: String = comments.trim().chars().map(printable).take(240 - software.len()).collect();
     let space = if comments.is_empty() { "" } else { " " };
     format!("SSH-2.0-{software}{space}{comments}")
 }
 
-/// What was found at the front of the received bytes.
+/// Result of scanning the first received bytes.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Found {
-    /// No complete line yet.
+    /// No complete line has arrived.
     Nothing,
-    /// A line before the identification: its length with line ending, and its text.
+    /// A line before the identification: its length including the line ending, and its text.
     Banner(usize, Vec<u8>),
-    /// The identification: its length with line ending, and its text as it enters the exchange hash.
+    /// The identification: its length including the line ending, and its text as hashed into the exchange
+    /// hash.
     Identification(usize, Vec<u8>),
 }
 
-/// Looks for the next line. `lines` says how many came before.
+/// Scans for the next line. `lines` is the number of lines before it.
 pub(crate) fn next(role: Role, lines: usize, bytes: &[u8]) -> Result<Found, TransportError> {
     let window = bytes.get(..bytes.len().min(MAX_LINE)).unwrap_or_default();
-    // Only servers may send anything before the identification, so a server knows at the first byte.
+    // Only servers may send lines before the identification, so a server can decide at the first byte.
     if role == Role::Server && !window.iter().zip(b"SSH-").all(|(got, want)| got == want) {
         return Err(TransportError::NotSsh(format!("\"{}\"", printable(first_line(window)))));
     }
@@ -61,7 +62,7 @@ pub(crate) fn next(role: Role, lines: usize, bytes: &[u8]) -> Result<Found, Tran
         return Err(TransportError::NotSsh(format!("bad identification \"{}\"", printable(line))));
     };
     match rest.get(..dash).unwrap_or_default() {
-        // 1.99 is a 2.0 that also speaks 1 (RFC 4253 section 5.1).
+        // 1.99 is a 2.0 that also supports SSH-1 (RFC 4253 section 5.1).
         b"2.0" | b"1.99" => Ok(Found::Identification(end + 1, line.to_vec())),
         version => Err(TransportError::ProtocolVersion(printable(version))),
     }
@@ -72,7 +73,7 @@ fn first_line(bytes: &[u8]) -> &[u8] {
     bytes.get(..end.min(64)).unwrap_or_default()
 }
 
-/// Bytes as text for a log: what is not printable ASCII is escaped.
+/// Returns bytes as text for a log; everything but printable ASCII is escaped.
 pub(crate) fn printable(bytes: &[u8]) -> String {
     bytes.escape_ascii().to_string()
 }
@@ -84,13 +85,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn software_has_no_hyphen() {
+    fn hyphens_in_our_software_version_are_replaced() {
         assert_eq!(ours("Long-haul 0.1\n", ""), "SSH-2.0-Long_haul_0.1_");
         assert_eq!(ours("Longhaul_0.1", " Debian-3\r\nx "), "SSH-2.0-Longhaul_0.1 Debian-3__x");
     }
 
     #[test]
-    fn plain_identification() {
+    fn identification_is_found_with_either_line_ending() {
         let found = next(Role::Server, 0, b"SSH-2.0-OpenSSH_9.2 Debian\r\n\0\0");
         assert_eq!(found, Ok(Found::Identification(28, b"SSH-2.0-OpenSSH_9.2 Debian".to_vec())));
         let found = next(Role::Client, 0, b"SSH-1.99-old\n");
@@ -98,14 +99,14 @@ mod tests {
     }
 
     #[test]
-    fn partial_lines_wait() {
+    fn partial_lines_are_not_reported() {
         for line in [&b""[..], b"S", b"SSH-2.0-x", b"SSH-2.0-x\r"] {
             assert_eq!(next(Role::Server, 0, line), Ok(Found::Nothing));
         }
     }
 
     #[test]
-    fn lines_before_are_for_servers_only() {
+    fn only_servers_may_send_lines_before_identification() {
         assert_eq!(next(Role::Client, 0, b"hello\r\n"), Ok(Found::Banner(7, b"hello".to_vec())));
         assert!(matches!(next(Role::Client, MAX_LINES, b"hello\r\n"), Err(TransportError::NotSsh(_))));
         assert_eq!(
@@ -115,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn other_versions_and_noise() {
+    fn other_versions_and_malformed_lines_are_refused() {
         assert_eq!(
             next(Role::Client, 0, b"SSH-1.5-x\n"),
             Err(TransportError::ProtocolVersion("1.5".to_owned()))
@@ -127,7 +128,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..300), server: bool, lines in 0usize..1030) {
+        fn scanning_any_bytes_stays_in_bounds(bytes in proptest::collection::vec(any::<u8>(), 0..300), server: bool, lines in 0usize..1030) {
             let role = if server { Role::Server } else { Role::Client };
             if let Ok(Found::Banner(n, _) | Found::Identification(n, _)) = next(role, lines, &bytes) {
                 prop_assert!(n <= bytes.len() && bytes[n - 1] == b'\n');

@@ -1,10 +1,10 @@
-//! Pieces of bulk that somebody else may seal or open.
+//! Batches of bulk packets that another thread may seal or open.
 //!
-//! The transport has no threads. What it would hand to a worker it makes into a [`Job`]: the bytes themselves (moved, not
-//! borrowed), the key, and where each packet stands. Whoever owns the transport takes jobs from it, runs them
-//! wherever and in whatever order it likes, and brings them back; order is restored here. A job is some hundred
-//! kilobytes, so that handing it over costs nothing against doing it, and no packet costs an allocation, a lock or a
-//! wake-up of its own.
+//! The transport has no threads. It puts the work for a worker into a [`Job`]: the bytes (moved, not
+//! borrowed), the key, and the index of each packet. The owner of the transport takes jobs, runs them on any
+//! thread and in any order, and brings them back; the transport restores the order. A job holds some hundred
+//! kilobytes, so that handing it over costs little compared with the work, and no packet costs its own
+//! allocation, lock or wake-up.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -14,41 +14,42 @@ use lh_crypto::{CryptoError, PacketIndex, PacketKey};
 
 use crate::seal::{PacketMeta, seal_batch};
 
-/// Packets to seal or to open, with everything that takes. Run it on any thread, then bring it back with
+/// Packets to seal or to open, with all inputs. Run it on any thread, then bring it back with
 /// [`Transport::finish_job`](crate::Transport::finish_job).
 #[must_use = "the transport waits for its bytes to come back"]
 pub struct Job {
-    /// Which piece this is, in the order in which they were made.
+    /// Number of the job, in order of creation.
     pub(crate) id: u64,
     pub(crate) work: Work,
 }
 
-/// What a job does.
+/// The task of a job.
 pub(crate) enum Work {
     Seal(SealWork),
     Open(OpenWork),
 }
 
-/// Packets in a slab, some of it sealed before.
+/// Packets in a slab, the first part of which may be sealed already.
 pub(crate) struct SealWork {
     pub(crate) data: Box<[u8]>,
     pub(crate) packets: Vec<PacketMeta>,
     pub(crate) result: Result<(), CryptoError>,
 }
 
-/// Neighbouring packets as they were received.
+/// Consecutive packets as received.
 pub(crate) struct OpenWork {
     pub(crate) data: BytesMut,
     pub(crate) packets: Vec<Framed>,
     pub(crate) key: Arc<PacketKey>,
-    /// Packets from the first on that are authentic. When it is over, fewer than all means that the next one is not.
+    /// Number of packets, counted from the first, that are authentic. After the run, a smaller number than
+    /// `packets.len()` means that the next packet is not.
     pub(crate) opened: usize,
 }
 
-/// A packet whose length is known, not authenticated yet.
+/// A packet whose length is known but which is not authenticated yet.
 #[derive(Debug, Clone)]
 pub(crate) struct Framed {
-    /// Length field to tag, as positions in the piece.
+    /// From the length field to the end of the tag, as offsets into the job's data.
     pub(crate) range: Range<usize>,
     pub(crate) index: PacketIndex,
 }
@@ -62,7 +63,7 @@ impl Job {
         }
     }
 
-    /// Bytes to work through: how long it will take.
+    /// Returns the number of bytes to process: a measure of the job's duration.
     pub fn len(&self) -> usize {
         match &self.work {
             Work::Seal(seal) => {
@@ -73,14 +74,14 @@ impl Job {
         }
     }
 
-    /// There is nothing to do.
+    /// Returns true when there is nothing to do.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
 impl std::fmt::Debug for Job {
-    /// Says what kind of job and how long, and nothing of what is in it.
+    /// Prints the kind and length of the job, but none of its content.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let kind = match &self.work {
             Work::Seal(_) => "seal",
@@ -100,7 +101,7 @@ impl SealWork {
 impl OpenWork {
     fn run(&mut self) {
         for packet in self.packets.iter().skip(self.opened) {
-            // Nothing behind a packet that is not authentic is looked at.
+            // Packets behind one that is not authentic are not processed.
             let Some(bytes) = self.data.get_mut(packet.range.clone()) else { return };
             if self.key.open(&packet.index, bytes).is_err() {
                 return;

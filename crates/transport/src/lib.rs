@@ -1,28 +1,29 @@
-//! The SSH transport protocol (RFC 4253), without any input or output of its own.
+//! The SSH transport protocol (RFC 4253) as a sans-IO state machine.
 //!
-//! [`Transport`] is fed bytes and time, and gives back events and bytes. The order of calls:
+//! The caller feeds [`Transport`] bytes and the time, and gets events and bytes back. The order of calls:
 //!
 //! 1. [`recv_space`](Transport::recv_space), read the socket into it, [`received`](Transport::received)
 //!    (or [`received_eof`](Transport::received_eof));
 //! 2. [`poll`](Transport::poll) until it returns `None`, acting on each event;
-//! 3. whatever the layers above want to say goes in through [`lh_wire::PacketSink`];
+//! 3. pass the packets of the layers above to [`lh_wire::PacketSink`];
 //! 4. [`output`](Transport::output), then [`output_slices`](Transport::output_slices) to the socket, then
 //!    [`written`](Transport::written);
 //! 5. sleep until the socket is ready or [`next_deadline`](Transport::next_deadline);
 //!    [`handle_timeout`](Transport::handle_timeout).
 //!
-//! When `poll` fails the connection is over: a DISCONNECT with the right reason is already queued, flush once
-//! more and close.
+//! When `poll` fails, the connection is over. A DISCONNECT with the right reason is already queued: flush
+//! once more and close.
 //!
-//! Decisions that shaped this crate:
-//! * Who signs and who trusts a key is somebody else's business, maybe another process's: the exchange stops
-//!   in a *waiting state* ([`Event::HostKey`], [`Event::SignExchangeHash`]) until an answer is brought.
-//! * Packets are sealed when output is flushed, not when they are queued, so that many can be sealed
-//!   at once; each carries its own key and index.
-//! * There are no threads here, but there may be elsewhere: once [`Transport::set_workers`] says so, bulk is cut into
-//!   [`Job`]s that the owner takes ([`Transport::next_job`]), runs anywhere, and brings back
-//!   ([`Transport::finish_job`]). Bytes and events are the same as without, in the same order.
-//! * Received payloads are slices of the buffer they were read into.
+//! Design decisions:
+//! * Signing and trusting host keys is the caller's task, perhaps in another process. The exchange stops in a
+//!   *waiting state* ([`Event::HostKey`], [`Event::SignExchangeHash`]) until the caller brings the answer.
+//! * Packets are sealed when output is flushed, not when they are queued, so that many can be sealed at once.
+//!   Each carries its own key and index.
+//! * The transport starts no threads, but the caller may use some. After [`Transport::set_workers`], bulk
+//!   data is cut into [`Job`]s. The owner takes them ([`Transport::next_job`]), runs them on any thread, and
+//!   brings them back ([`Transport::finish_job`]). Bytes and events are the same as without workers, in the
+//!   same order.
+//! * Received payloads are slices of the buffer into which they were read.
 
 mod compress;
 mod config;
@@ -53,6 +54,6 @@ pub use event::{AcceptedHostKey, Event, Negotiated};
 pub use job::Job;
 pub use transport::Transport;
 
-/// How a frozen transport begins, for the fuzz targets.
+/// First bytes of a frozen transport, for the fuzz targets.
 #[cfg(fuzzing)]
 pub const FROZEN_TAG: &[u8] = freeze::TAG;

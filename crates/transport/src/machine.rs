@@ -1,4 +1,4 @@
-//! What messages do to a [`Transport`]: the dispatcher, and where a key exchange begins and ends.
+//! The effect of messages on a [`Transport`]: the dispatcher, and the begin and end of key exchanges.
 
 use std::time::Instant;
 
@@ -15,51 +15,52 @@ use crate::recv::Packet;
 use crate::transport::{CONNECTION, Held};
 use crate::{Event, Role, Transport, TransportError, Unencrypted, ext_info};
 
-/// Received bytes that may pile up while an answer from our own side is awaited. An honest peer has nothing to say
-/// then but its NEWKEYS and EXT_INFO.
+/// Limit of received bytes that may accumulate while our own side owes an answer, bytes. An honest peer then
+/// sends only its NEWKEYS and EXT_INFO.
 const MAX_UNREAD: usize = 1024 * 1024;
 
-/// Where a connection is.
+/// Phase of a connection.
 pub(crate) enum Phase {
-    /// The peer's identification has not come.
+    /// The peer's identification has not arrived.
     Identification,
-    /// Packets.
+    /// Binary packets.
     Packets,
-    /// One side said DISCONNECT.
+    /// One side sent DISCONNECT.
     Ended,
-    /// It broke.
+    /// The connection ended with an error.
     Failed(TransportError),
 }
 
-/// Where key exchange is.
+/// State of the key exchange.
 pub(crate) enum KexState {
-    /// None under way.
+    /// No exchange is in progress.
     Idle,
-    /// Our KEXINIT is out. What the peer sent before it saw that is still welcome.
+    /// Our KEXINIT is sent. Packets that the peer sent before it saw our KEXINIT are still accepted.
     InitSent {
         ours: Vec<u8>,
-        /// What that offers besides ciphers that encrypt.
+        /// The unencrypted ciphers that our KEXINIT offers.
         unencrypted: Unencrypted,
     },
-    /// Both KEXINITs have passed, our NEWKEYS has not.
+    /// Both KEXINITs are exchanged; our NEWKEYS is not sent.
     Running { state: Box<kex::State>, agreement: Box<Agreement>, skip_guess: bool },
-    /// Our NEWKEYS is out, the peer's has not come.
+    /// Our NEWKEYS is sent; the peer's has not arrived.
     ExpectNewKeys { keys: Box<RawKeys>, agreement: Box<Agreement> },
 }
 
 impl Transport {
-    /// Neither over nor broken.
+    /// Returns true unless the connection has ended or failed.
     pub(crate) const fn is_open(&self) -> bool {
         matches!(self.phase, Phase::Identification | Phase::Packets)
     }
 
-    /// Between our KEXINIT and our NEWKEYS.
+    /// Returns true between our KEXINIT and our NEWKEYS.
     pub(crate) const fn holding(&self) -> bool {
         matches!(self.kex, KexState::InitSent { .. } | KexState::Running { .. })
     }
 
-    /// Only messages 1 to 4 (and the exchange's own) may leave between our KEXINIT and our NEWKEYS; in the first
-    /// exchange, which may be a strict one, not even those, but for DISCONNECT.
+    /// Returns true when a message must wait until our NEWKEYS. Between our KEXINIT and our NEWKEYS only
+    /// messages 1 to 4 and those of the exchange may be sent. In the first exchange, which may be strict,
+    /// only DISCONNECT may.
     pub(crate) const fn must_hold(&self, number: u8) -> bool {
         let always = match number {
             1 => true,
@@ -74,20 +75,21 @@ impl Transport {
         self.held.push_back(Held { payload, authenticated: self.authenticated });
     }
 
-    /// Queues a packet now, compressed if that is agreed on. `squeezing`: delayed compression has started for it.
+    /// Queues a packet at once, compressed if negotiated. `squeezing`: delayed compression has started for
+    /// this packet.
     pub(crate) fn transmit(&mut self, payload: &[u8], squeezing: bool) {
         if !self.deflater.when.applies(squeezing) {
             self.push(payload);
             return;
         }
         match self.deflater.compress(payload) {
-            Ok(squeezed) => self.push(&squeezed),
+            Ok(compressed) => self.push(&compressed),
             Err(error) => self.phase = Phase::Failed(error),
         }
     }
 
-    /// Queues a packet as it is, unless the peer would corrupt one of that length: then the connection is
-    /// over.
+    /// Queues a payload as a packet, without further compression. If the peer is known to corrupt packets of that length, the connection
+    /// fails instead.
     fn push(&mut self, payload: &[u8]) {
         match self.peer.limits().sent_packet.map(|limit| limit as usize) {
             Some(limit) if self.send.packet_length(payload.len()) > limit => {
@@ -98,7 +100,7 @@ impl Transport {
         }
     }
 
-    /// Handles one packet; false when there is none that can be handled now.
+    /// Handles one packet; returns false when no packet can be handled now.
     pub(crate) fn packet(&mut self, now: Instant) -> Result<bool, TransportError> {
         if matches!(&self.kex, KexState::Running { state, .. } if state.waits_for_answer()) {
             if self.recv.unread().len() + self.recv.ahead() > MAX_UNREAD {
@@ -109,7 +111,7 @@ impl Transport {
         if !self.relayed && self.recv.position().exhausted(self.recv.key(), self.authenticated) {
             return Err(TransportError::KeyExhausted);
         }
-        // From the peer's KEXINIT to its NEWKEYS packets are taken one at a time.
+        // From the peer's KEXINIT to its NEWKEYS, packets are handled one at a time.
         if self.authenticated && matches!(self.kex, KexState::Idle | KexState::InitSent { .. }) {
             self.recv.cut(self.authenticated, &mut self.jobs);
         }
@@ -138,7 +140,7 @@ impl Transport {
         self.check_strict(number)?;
         match number {
             Disconnect::NUMBER => self.on_disconnect(&payload),
-            // IGNORE. Its content is not even looked at: peers send odd lengths here.
+            // IGNORE. Its content is not decoded, because peers send malformed strings here.
             2 => Ok(()),
             Unimplemented::NUMBER => self.on_unimplemented(&payload),
             Debug::NUMBER => self.on_debug(&payload),
@@ -167,7 +169,7 @@ impl Transport {
         }
     }
 
-    /// In a strict first exchange nothing comes but what is expected (OpenSSH PROTOCOL 1.10).
+    /// Checks that only expected messages arrive in a strict first exchange (OpenSSH PROTOCOL 1.10).
     fn check_strict(&self, number: u8) -> Result<(), TransportError> {
         let strict = match &self.kex {
             KexState::Running { agreement, .. } | KexState::ExpectNewKeys { agreement, .. } => {
@@ -181,11 +183,13 @@ impl Transport {
         Ok(())
     }
 
-    /// Anything but key exchange: not before the first one, nor between the peer's KEXINIT and its NEWKEYS.
+    /// Checks that messages outside the key exchange arrive neither before the first exchange nor between the
+    /// peer's KEXINIT and its NEWKEYS.
     ///
-    /// One exception: in a *rekey* the connection protocol's messages are taken, although RFC 4253 section 7.1 forbids
-    /// the peer to send them. asyncssh (2.10 in Debian 12) goes on with channel data after its KEXINIT. They are
-    /// authentic under the old keys, and OpenSSH took them up to 10.3.
+    /// One exception: during a *rekey*, messages of the connection protocol are accepted, although RFC 4253
+    /// section 7.1 forbids the peer to send them. asyncssh (2.10 in Debian 12) continues with channel data
+    /// after its KEXINIT. The messages are authentic under the old keys, and OpenSSH accepted them up to
+    /// 10.3.
     fn check_data(&self, number: u8) -> Result<(), TransportError> {
         match self.kex {
             KexState::Running { .. } | KexState::ExpectNewKeys { .. }
@@ -214,7 +218,7 @@ impl Transport {
     fn on_disconnect(&mut self, payload: &[u8]) -> Result<(), TransportError> {
         let (reason, description) = match Disconnect::decode(payload) {
             Ok(message) => (message.reason, message.description),
-            // Some peers leave the language out. The connection is over either way.
+            // Some peers omit the language. The connection is over either way.
             Err(_) => {
                 let mut reader = lh_wire::Reader::new(payload.get(1..).unwrap_or_default());
                 (reader.u32().unwrap_or_default(), reader.string().unwrap_or_default())
@@ -229,8 +233,8 @@ impl Transport {
     fn on_unimplemented(&self, payload: &[u8]) -> Result<(), TransportError> {
         let malformed = |source| TransportError::Malformed { message: "UNIMPLEMENTED", source };
         let sequence = Unimplemented::decode(payload).map_err(malformed)?.sequence;
-        // About our KEXINIT or what came after it, there is no going on: OpenSSH says so to a rekey before
-        // authentication.
+        // The peer rejects our KEXINIT or a message after it, so the exchange cannot continue. OpenSSH
+        // answers a rekey before authentication this way.
         let about_kex = sequence.wrapping_sub(self.kexinit_seq) < 1 << 31;
         if about_kex && self.holding() {
             return Err(TransportError::KeyExchange("peer does not implement it"));
@@ -264,9 +268,10 @@ impl Transport {
         self.check_replies()
     }
 
-    /// Starts a key exchange if a key has done enough.
+    /// Starts a key exchange when a key has reached its limit.
     pub(crate) fn rekey_if_due(&mut self) {
-        // Before authentication nobody sends enough to need it, and some peers cannot do it.
+        // Before authentication no honest peer sends enough to need a rekey, and some peers do not support
+        // one.
         if !self.authenticated
             || self.names.is_none()
             || !matches!(self.kex, KexState::Idle)
@@ -289,7 +294,7 @@ impl Transport {
         }
         let mut cookie = [0; 16];
         self.send.random().fill(&mut cookie);
-        // The rule that never bends: nothing of this before authentication.
+        // Security invariant: unencrypted ciphers are never offered before authentication.
         let unencrypted = if self.authenticated { self.unencrypted } else { Unencrypted::Refused };
         let ours = negotiate::offer(&self.config, cookie, self.names.is_none(), unencrypted);
         self.kexinit_seq = self.send.position().index.seq;
@@ -357,7 +362,7 @@ impl Transport {
         }
     }
 
-    /// An answer from our own side to a waiting state.
+    /// Passes an answer from our own side to a waiting state.
     pub(crate) fn answer(
         &mut self,
         answer: impl FnOnce(Box<kex::State>) -> Answered,
@@ -375,7 +380,7 @@ impl Transport {
             },
             other => {
                 self.kex = other;
-                Err(TransportError::Caller("no key exchange waits for an answer"))
+                Err(TransportError::Caller("no key exchange is waiting for an answer"))
             }
         }
     }
@@ -399,7 +404,7 @@ impl Transport {
         }
     }
 
-    /// Secret and exchange hash are known and the host key is accepted: our NEWKEYS goes out.
+    /// Sends our NEWKEYS: secret and exchange hash are known and the host key is accepted.
     fn finish(&mut self, finished: Finished, agreement: Box<Agreement>) -> Result<(), TransportError> {
         let Finished { secret, exchange_hash, host_key, signature } = finished;
         let first = self.session_id.is_none();
@@ -430,7 +435,7 @@ impl Transport {
         let peer_ext_info = agreement.peer_ext_info;
         self.kex = KexState::ExpectNewKeys { keys: Box::new(keys), agreement };
         if first && peer_ext_info {
-            // Has to be the first packet after NEWKEYS (RFC 8308 section 2.4).
+            // EXT_INFO must be the first packet after NEWKEYS (RFC 8308 section 2.4).
             let ext_info = ext_info::ours(&self.config);
             self.transmit(&ext_info, false);
         }
@@ -467,12 +472,14 @@ impl Transport {
     }
 }
 
-/// The names were looked up in the crypto crate's own tables, so this does not happen.
+/// Error for keys that do not fit their algorithms. Unreachable, because the names were looked up in the
+/// crypto crate's own tables.
 const fn unusable() -> TransportError {
     TransportError::Caller("negotiated keys cannot be used")
 }
 
-/// Bits of group that are as strong as the keys to be derived (NIST SP 800-57 part 1, as OpenSSH reads it).
+/// Returns the group size, bits, that is as strong as the derived keys (NIST SP 800-57 part 1, as OpenSSH
+/// applies it).
 fn group_bits(agreement: &Agreement) -> u32 {
     let macs = [agreement.mac_c2s, agreement.mac_s2c].into_iter().flatten().map(|mac| mac.key_len);
     let longest = [agreement.cipher_c2s, agreement.cipher_s2c].map(|cipher| cipher.strength_len());

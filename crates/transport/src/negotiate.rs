@@ -1,4 +1,4 @@
-//! KEXINIT: what we offer, and what comes of both offers (RFC 4253 section 7.1).
+//! KEXINIT: our offer, and the algorithms that follow from both offers (RFC 4253 section 7.1).
 
 use lh_crypto::{Cipher, KexAlgorithm, Mac};
 use lh_wire::msg::KexInit;
@@ -11,16 +11,16 @@ use crate::{Algorithms, Config, Negotiated, Role, TransportError, Unencrypted};
 const STRICT_CLIENT: &str = "kex-strict-c-v00@openssh.com";
 /// Strict key exchange, announced by a server.
 const STRICT_SERVER: &str = "kex-strict-s-v00@openssh.com";
-/// EXT_INFO is welcome, says a client.
+/// Marker of a client that accepts EXT_INFO.
 const EXT_INFO_CLIENT: &str = "ext-info-c";
-/// EXT_INFO is welcome, says a server.
+/// Marker of a server that accepts EXT_INFO.
 const EXT_INFO_SERVER: &str = "ext-info-s";
 
-/// Printed where a MAC's name would be, as OpenSSH does.
+/// Shown in place of a MAC's name, as in OpenSSH.
 const IMPLICIT: &str = "<implicit>";
 
-/// Our KEXINIT. Markers are for the first one of a connection only: later ones have no meaning. `unencrypted`: as for
-/// [`agree`].
+/// Encodes our KEXINIT. Only the first one of a connection contains markers: they have no meaning later.
+/// `unencrypted`: as for [`agree`].
 pub(crate) fn offer(config: &Config, cookie: [u8; 16], first: bool, unencrypted: Unencrypted) -> Vec<u8> {
     let ours = &config.algorithms;
     let markers: &[&str] = match (first, config.role) {
@@ -48,8 +48,8 @@ pub(crate) fn offer(config: &Config, cookie: [u8; 16], first: bool, unencrypted:
     out
 }
 
-/// Names of a list that we can make good: a caller's list may come from a configuration written for somebody
-/// else. (Markers copied from somewhere do not get in this way either.)
+/// Filters a list to the names that we support: the configuration may have been written for another program.
+/// This also removes markers that were copied into the list.
 fn known(list: &[String], can: fn(&str) -> bool) -> impl Iterator<Item = &str> {
     list.iter().map(String::as_str).filter(move |name| can(name))
 }
@@ -58,7 +58,8 @@ fn known_kex(ours: &Algorithms) -> impl Iterator<Item = &str> {
     known(&ours.kex, |name| KexAlgorithm::by_name(name).is_some())
 }
 
-/// The ciphers that may be agreed on: those of a list that we know, all of which encrypt, and what stands beside or instead.
+/// Returns the ciphers that may be negotiated: the known ciphers of the list, which all encrypt, plus or
+/// replaced by the permitted unencrypted ones.
 fn ciphers(
     list: &[String],
     unencrypted: Unencrypted,
@@ -74,7 +75,7 @@ fn ciphers(
     list.iter().filter_map(|name| Cipher::by_name(name)).chain(integrity).chain(none)
 }
 
-/// The MACs that may be agreed on.
+/// Returns the MACs that may be negotiated.
 fn macs(list: &[String], unencrypted: Unencrypted) -> impl Iterator<Item = &'static Mac> {
     let (list, more) = match unencrypted {
         Unencrypted::Allowed { without_mac: true } => (list, Some(Mac::NONE)),
@@ -88,18 +89,18 @@ fn is_compression(name: &str) -> bool {
     matches!(name, "none" | "zlib@openssh.com" | "zlib")
 }
 
-/// Host key algorithms we offer: a server's only where it has a key for them.
+/// Returns the host key algorithms that we offer; a server offers only those for which it has a key.
 fn host_keys(config: &Config) -> impl Iterator<Item = &str> {
     let usable = |name: &&str| config.role == Role::Client || host_key_index(config, name).is_some();
     config.algorithms.host_key.iter().map(String::as_str).filter(usable)
 }
 
-/// The server's first key that can make signatures of this kind.
+/// Returns the index of the server's first key that supports this signature algorithm.
 pub(crate) fn host_key_index(config: &Config, algorithm: &str) -> Option<usize> {
     config.host_keys.iter().position(|key| key.algorithms.iter().any(|each| each == algorithm))
 }
 
-/// What two KEXINITs come to.
+/// Result of negotiating two KEXINITs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Agreement {
     pub(crate) names: Negotiated,
@@ -108,20 +109,20 @@ pub(crate) struct Agreement {
     pub(crate) cipher_s2c: &'static Cipher,
     pub(crate) mac_c2s: Option<&'static Mac>,
     pub(crate) mac_s2c: Option<&'static Mac>,
-    /// The peer takes EXT_INFO.
+    /// The peer accepts EXT_INFO.
     pub(crate) peer_ext_info: bool,
-    /// The peer guessed, wrongly: its next packet is to be ignored.
+    /// The peer guessed wrongly: its next packet must be ignored.
     pub(crate) skip_guess: bool,
 }
 
-/// Which implementation the peer is, now that it is known what it offers.
+/// Identifies the peer's implementation, now that its offer is known.
 pub(crate) fn peer_that_offers(identified: Peer, offer: &[u8]) -> Result<Peer, TransportError> {
     let offer = KexInit::decode(offer).map_err(malformed)?;
     Ok(identified.with_ciphers(offer.cipher_c2s).with_ciphers(offer.cipher_s2c))
 }
 
-/// Works out what our offer and the peer's KEXINIT come to: the client's preference decides. `unencrypted` is what our offer
-/// was made with, and [`Unencrypted::Refused`] before authentication.
+/// Negotiates the algorithms from our offer and the peer's KEXINIT; the client's preference decides.
+/// `unencrypted` is the value that our offer was made with, [`Unencrypted::Refused`] before authentication.
 pub(crate) fn agree(
     config: &Config,
     peer: &[u8],
@@ -155,7 +156,7 @@ pub(crate) fn agree(
         peer.compression_s2c,
     )?;
 
-    // A guess is right when both sides' first choices are the same (RFC 4253 section 7).
+    // A guess is right when the first choices of both sides are equal (RFC 4253 section 7).
     let guess_right = peer.kex.iter().next() == known_kex(ours).next()
         && peer.host_key.iter().next() == host_keys(config).next();
     let mac_name = |mac: Option<&Mac>| mac.map_or(IMPLICIT, |mac| mac.name).to_owned();
@@ -181,14 +182,14 @@ pub(crate) fn agree(
     })
 }
 
-/// Where strict key exchange comes from: the first KEXINIT decides for the whole connection.
+/// Source of the strict key exchange decision: the first KEXINIT decides for the whole connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Strict {
-    /// First exchange: as the peer's markers say.
+    /// First exchange: the peer's markers decide.
     AsAnnounced,
-    /// A rekey of a strict connection.
+    /// Rekey of a strict connection.
     On,
-    /// A rekey of one that is not.
+    /// Rekey of a connection that is not strict.
     Off,
 }
 
@@ -208,7 +209,7 @@ struct Chooser {
 }
 
 impl Chooser {
-    /// The first name of the client's list that the server's has too.
+    /// Returns the first name of the client's list that is also in the server's list.
     fn pick(
         self,
         what: &'static str,
@@ -225,8 +226,8 @@ impl Chooser {
         found.ok_or_else(|| no_match(what, peer))
     }
 
-    /// Cipher and MAC of one direction. With an authenticating cipher the MAC lists are not looked at (OpenSSH
-    /// PROTOCOL 1.6).
+    /// Negotiates cipher and MAC of one direction. With a cipher that authenticates, the MAC lists are
+    /// ignored (OpenSSH PROTOCOL 1.6).
     fn protection(
         self,
         ciphers: &[String],
@@ -245,7 +246,7 @@ impl Chooser {
         let name = self.pick("MAC", &mut ours().map(|mac| mac.name), peer_macs)?;
         let mac =
             Iterator::find(&mut ours(), |mac| mac.name == name).ok_or_else(|| no_match("MAC", peer_macs))?;
-        // What is encrypted and can be changed on the way is worse than either, and nobody has asked for it.
+        // Encryption without integrity is weaker than either setting alone, and no option asks for it.
         if mac == Mac::NONE && cipher.encrypts() {
             return Err(TransportError::KeyExchange("no MAC with a cipher that needs one"));
         }
@@ -283,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn both_sides_come_to_the_same() {
+    fn both_sides_negotiate_equal_algorithms() {
         let (c, s) = both(&Config::client(), &server());
         let (c, s) = (c.unwrap(), s.unwrap());
         assert_eq!(c, s);
@@ -293,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn the_client_prefers() {
+    fn client_preference_decides() {
         let (mut client, mut server) = (Config::client(), server());
         set(&mut client.algorithms.cipher_c2s, &["aes256-ctr", "aes128-ctr"]);
         set(&mut server.algorithms.cipher_c2s, &["aes128-ctr", "aes256-ctr"]);
@@ -305,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn no_match_names_the_list_and_the_offer() {
+    fn no_match_error_names_the_list_and_the_offer() {
         let (mut client, mut server) = (Config::client(), server());
         set(&mut client.algorithms.cipher_s2c, &["aes128-ctr"]);
         set(&mut client.algorithms.mac_s2c, &["hmac-sha1"]);
@@ -316,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn names_nobody_knows_are_not_offered() {
+    fn unknown_names_are_not_offered() {
         let mut client = Config::client();
         set(&mut client.algorithms.cipher_c2s, &["arcfour", "aes128-ctr"]);
         set(&mut client.algorithms.mac_c2s, &["hmac-ripemd160", "hmac-sha1"]);
@@ -331,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn an_aead_needs_no_common_mac() {
+    fn aead_needs_no_common_mac() {
         let (mut client, server) = (Config::client(), server());
         set(&mut client.algorithms.cipher_c2s, &["aes128-gcm@openssh.com"]);
         set(&mut client.algorithms.cipher_s2c, &["chacha20-poly1305@openssh.com"]);
@@ -342,13 +343,13 @@ mod tests {
     }
 
     #[test]
-    fn wrong_guess_is_skipped_and_right_one_is_not() {
+    fn only_a_wrong_guess_is_skipped() {
         let client = Config::client();
         let server = server();
         let mut with_guess = offer(&client, [0; 16], true, Unencrypted::Refused);
         let flag = with_guess.len() - 5;
         with_guess[flag] = 1;
-        // Both lead with the same method and, as the server has Ed25519, the same host key type.
+        // Both prefer the same method and, as the server has an Ed25519 key, the same host key type.
         assert!(!agree(&server, &with_guess, Strict::AsAnnounced, Unencrypted::Refused).unwrap().skip_guess);
         let mut other = client;
         set(&mut other.algorithms.kex, &["curve25519-sha256"]);
@@ -369,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn a_marker_is_never_chosen() {
+    fn markers_are_never_negotiated() {
         let (mut client, mut server) = (Config::client(), server());
         set(&mut client.algorithms.kex, &[STRICT_CLIENT, EXT_INFO_CLIENT]);
         set(&mut server.algorithms.kex, &[STRICT_CLIENT, EXT_INFO_CLIENT]);
@@ -379,7 +380,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_kexinit(mut bytes in proptest::collection::vec(any::<u8>(), 0..200), flip in any::<(usize, u8)>()) {
+        fn negotiating_any_kexinit_never_panics(mut bytes in proptest::collection::vec(any::<u8>(), 0..200), flip in any::<(usize, u8)>()) {
             bytes.insert(0, 20);
             let _ = agree(&Config::client(), &bytes, Strict::AsAnnounced, Unencrypted::Refused);
             let mut real = offer(&server(), [7; 16], true, Unencrypted::Refused);

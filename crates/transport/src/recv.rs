@@ -1,13 +1,15 @@
-//! The receive buffer: the socket is read into a slab, packets are opened there, payloads are slices of it.
+//! The receive buffer: the socket is read into a slab, packets are opened in place, and payloads are slices
+//! of the slab.
 //!
-//! A slab is zeroed once when it is made (safe code cannot lend out uninitialised memory). Packets are split off
-//! its front; when it is used up, the next one takes over at most the beginning of one packet. A slab whose
-//! payloads have all been dropped is used again, so that steady traffic stays in the same warm memory.
+//! A slab is zeroed once when it is allocated (safe code cannot lend out uninitialised memory). Packets are
+//! split off its front. When it is used up, at most the beginning of one packet is copied to the next slab. A
+//! slab is reused when all its payloads have been dropped, so that steady traffic stays in warm memory.
 //!
-//! With workers, packets that have arrived together are cut off in pieces of many ([`Ahead`]), which others open. The
-//! receiver then has two positions: how far it has cut, and how far it has delivered. Cutting ahead is only done
-//! while no packet can change the keys: NEWKEYS cannot come before we have answered the peer's KEXINIT, for we never
-//! send a guessed key exchange packet, so everything that has arrived when a KEXINIT is found is under the old keys.
+//! With workers, packets that arrived together are cut off in pieces of many ([`Ahead`]), which worker
+//! threads open. The receiver then has two positions: the end of the cut packets and the end of the delivered
+//! packets. It cuts ahead only while no packet can change the keys. NEWKEYS cannot arrive before we have
+//! answered the peer's KEXINIT, because we never send a guessed key exchange packet. So all packets that have
+//! arrived when a KEXINIT is found are under the old keys.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,99 +21,100 @@ use crate::TransportError;
 use crate::epoch::Position;
 use crate::job::{Framed, Job, OpenWork, Work};
 
-/// For handshakes, terminals and idle connections.
+/// Slab size for handshakes, terminals and idle connections, bytes.
 const SMALL_SLAB: usize = 32 * 1024;
 
-/// For bulk: one `recv` can bring many packets, and only one in sixteen is cut by the end of a slab. (Measured from 256 KiB to
-/// 1 MiB: the longer the faster.)
+/// Slab size for bulk data, bytes: one `recv` can return many packets, and the end of a slab cuts only one
+/// packet in sixteen. (Measured from 256 KiB to 1 MiB: the larger the faster.)
 const LARGE_SLAB: usize = 1024 * 1024;
 
-/// A read this long says that more is coming than a small slab is made for.
+/// A read of at least this many bytes indicates bulk data, which needs a large slab.
 const BULK_READ: usize = 16 * 1024;
 
-/// After so many short reads in a row a large slab is given up.
+/// Number of consecutive short reads after which a large slab is freed.
 const QUIET_READS: u32 = 32;
 
-/// Used slabs kept until their payloads are dropped and they can serve again, while there are always some that can.
+/// Used slabs kept for reuse in steady state, when at least one is always free.
 pub(crate) const RETIRED: usize = 3;
 
-/// Used slabs kept at most, when whoever takes the payloads is behind: new memory, of which the kernel makes page after page, would
-/// cost more than receiving does, just when there is no time.
+/// Limit of used slabs kept while the consumer of the payloads is behind. New memory, which the kernel maps
+/// page by page, would cost more than receiving, just when time is short.
 pub(crate) const RETIRED_BEHIND: usize = 16;
 
-/// So many times in a row another slab than the one that is taken must have been free until it is one too many.
+/// Number of consecutive turns in which a second slab was free, after which one slab is freed.
 const IDLE_TURNS: u32 = 64;
 
-/// Packets at least this long are those of a stream of bulk.
+/// Minimum length of a packet that counts as part of a bulk stream, bytes.
 const TYPICAL_MIN: usize = 16 * 1024;
 
-/// Not worth a system call below this.
+/// Smallest read that is worth a system call, bytes.
 const LEAST_READ: usize = 4 * 1024;
 
-/// Packets are cut off for a worker as soon as they are this many bytes together.
+/// Size at which packets are cut off for a worker, bytes.
 const PIECE: usize = 128 * 1024;
 
-/// Less than this is opened on the spot: somebody may be waiting for it.
+/// Smaller amounts are opened immediately, because the user may be waiting for them, bytes.
 const PIECE_MIN: usize = 48 * 1024;
 
-/// Smallest `packet_length`: padding length, 4 bytes of padding. (A payload is checked for separately.)
+/// Smallest `packet_length`: padding length and 4 bytes of padding. (An empty payload is checked separately.)
 const MIN_LENGTH: u32 = 5;
 
-/// The same of packets without padding: padding length and message number.
+/// Smallest `packet_length` of packets without padding: padding length and message number.
 const MIN_BARE: u32 = 2;
 
-/// A packet that was opened.
+/// An opened packet.
 pub(crate) struct Packet {
     pub(crate) seq: u32,
     pub(crate) payload: Bytes,
 }
 
-/// Packets that were cut off before those in front of them were delivered.
+/// Packets that were cut off before the packets in front of them were delivered.
 enum Ahead {
-    /// A job has them.
+    /// The packets are with a job.
     Out { id: u64, bytes: usize },
-    /// The job is over.
+    /// The job is finished.
     Back { data: Bytes, packets: Vec<Framed>, next: usize, opened: usize },
-    /// What stood here was no packet.
+    /// The bytes at this position were no valid packet.
     Broken(TransportError),
 }
 
-/// A connection that has ended, though the peer does not know yet: see [`PacketKey::conceals_errors`].
+/// State of a connection that has failed but must not show it to the peer yet: see
+/// [`PacketKey::conceals_errors`].
 struct Swallow {
-    /// Bytes that are still to come.
+    /// Bytes still to be received.
     left: usize,
-    /// Bytes whose tag was not computed.
+    /// Bytes whose MAC was not computed.
     not_hashed: usize,
 }
 
 /// The receiving half of the packet layer.
 pub(crate) struct Receiver {
     key: Arc<PacketKey>,
-    /// Of the next packet to be delivered.
+    /// Position of the next packet to deliver.
     position: Position,
-    /// Of the next packet to be cut off; the same while nothing is ahead.
+    /// Position of the next packet to cut off; equal to `position` while nothing is ahead.
     framed: Position,
     ahead: VecDeque<Ahead>,
-    /// Bulk is opened by others.
+    /// Worker threads open bulk data.
     workers: bool,
     /// Packets have no padding.
     bare: bool,
     next_job: u64,
-    /// Bytes have come since it was last looked for pieces.
+    /// Bytes have arrived since the last attempt to cut pieces.
     fresh: bool,
-    /// How long the last packet was.
+    /// Total size of the last packet, bytes.
     last_total: usize,
-    /// Lists of pieces that are delivered, to be used again.
+    /// Packet lists of delivered pieces, kept for reuse.
     lists: Vec<Vec<Framed>>,
     max_packet: u32,
     swallow: Option<Swallow>,
-    /// All of it is initialised; the first `filled` bytes came from the socket.
+    /// The slab is completely initialised; the first `filled` bytes came from the socket.
     slab: BytesMut,
     filled: usize,
-    /// Total size of the packet at the front, tag included, once its length is known.
+    /// Total size of the first packet, tag included, once its length is known.
     expected: Option<usize>,
     retired: Vec<BytesMut>,
-    /// How often in a row one more could have served.
+    /// Number of consecutive turns in which an additional slab was free.
     idle: u32,
     large: bool,
     quiet: u32,
@@ -142,15 +145,15 @@ impl Receiver {
         }
     }
 
-    /// Packets have no padding from now on.
+    /// Switches to packets without padding.
     pub(crate) const fn set_bare(&mut self) {
         self.bare = true;
     }
 
-    /// Where to read to.
+    /// Returns the buffer for the next read.
     ///
-    /// A stream of bulk has packets of one length. The place ends where one of them will, and another slab is started
-    /// where no whole one fits, so that hardly ever the beginning of one must be moved.
+    /// Packets of a bulk stream have equal lengths. The buffer ends where one of them will end, and a new
+    /// slab is started when no whole packet fits. So the beginning of a packet rarely has to be copied.
     pub(crate) fn space(&mut self) -> &mut [u8] {
         let typical = if self.last_total >= TYPICAL_MIN { self.last_total } else { 0 };
         let missing = match self.expected {
@@ -175,7 +178,7 @@ impl Receiver {
         self.slab.get_mut(self.filled..end).unwrap_or_default()
     }
 
-    /// Starts another slab, with room for `missing` bytes behind what is not handled yet.
+    /// Starts a new slab with space for `missing` bytes behind the unhandled bytes.
     fn renew(&mut self, missing: usize) {
         let size = if self.large { LARGE_SLAB } else { SMALL_SLAB };
         let size = size.max(self.filled + missing + LEAST_READ);
@@ -198,7 +201,7 @@ impl Receiver {
         }
     }
 
-    /// A used slab nobody looks at any more, or new memory.
+    /// Returns a used slab without remaining payloads, or new memory.
     fn reclaim(&mut self, size: usize) -> BytesMut {
         let free = self.retired.iter_mut().position(|slab| slab.try_reclaim(size));
         match free {
@@ -207,7 +210,7 @@ impl Receiver {
         }
     }
 
-    /// Gives memory back that a backlog has called for, once it is over.
+    /// Frees memory that a backlog required, after the backlog is gone.
     fn give_up_idle(&mut self, size: usize) {
         let spare = self.retired.len() > RETIRED;
         let free = if spare { self.retired.iter_mut().position(|slab| slab.try_reclaim(size)) } else { None };
@@ -218,7 +221,7 @@ impl Receiver {
         }
     }
 
-    /// `n` bytes were read into [`space`](Self::space).
+    /// Records that `n` bytes were read into [`space`](Self::space).
     pub(crate) fn received(&mut self, n: usize) {
         self.filled = (self.filled + n).min(self.slab.len());
         self.fresh = true;
@@ -230,12 +233,12 @@ impl Receiver {
         }
     }
 
-    /// Bytes that were received and not handled.
+    /// Returns the bytes that were received but not handled.
     pub(crate) fn unread(&self) -> &[u8] {
         self.slab.get(..self.filled).unwrap_or_default()
     }
 
-    /// Puts bytes in front as if they had been received: what was frozen.
+    /// Restores the received bytes of a frozen connection.
     pub(crate) fn restore(&mut self, bytes: &[u8]) {
         self.renew(bytes.len());
         if let Some(place) = self.slab.get_mut(..bytes.len()) {
@@ -244,19 +247,19 @@ impl Receiver {
         }
     }
 
-    /// Takes `n` bytes off the front.
+    /// Removes `n` bytes from the front.
     pub(crate) fn take(&mut self, n: usize) -> BytesMut {
         let n = n.min(self.filled);
         self.filled -= n;
         self.slab.split_to(n)
     }
 
-    /// Says whether bulk becomes jobs.
+    /// Sets whether bulk data becomes jobs.
     pub(crate) const fn set_workers(&mut self, workers: bool) {
         self.workers = workers;
     }
 
-    /// The next complete packet, opened. `None` also while a job has it.
+    /// Returns the next complete packet, opened. Returns `None` also while a job has it.
     pub(crate) fn next(&mut self) -> Result<Option<Packet>, TransportError> {
         if self.swallow.is_some() {
             return self.swallow();
@@ -310,7 +313,8 @@ impl Receiver {
         strip(packet.freeze(), index.seq, without_tag).map(Some)
     }
 
-    /// Begins to hide that a packet of which `seen` bytes are taken, and their tag computed, is wrong.
+    /// Starts to conceal that a packet is wrong. `seen` is the number of its bytes that were taken and whose
+    /// MAC was computed.
     fn conceal(&mut self, seen: usize) -> Result<Option<Packet>, TransportError> {
         let most = self.max_packet as usize;
         let left = most.saturating_sub(seen);
@@ -318,7 +322,7 @@ impl Receiver {
         self.swallow()
     }
 
-    /// Drops what comes; when it is as much as the largest packet has, says what a wrong tag would have said.
+    /// Discards input. Once it amounts to the largest packet, reports a wrong tag.
     fn swallow(&mut self) -> Result<Option<Packet>, TransportError> {
         let Some(swallow) = &mut self.swallow else { return Ok(None) };
         let taken = swallow.left.min(self.filled);
@@ -332,13 +336,13 @@ impl Receiver {
         Err(TransportError::BadMac)
     }
 
-    /// Total size of the packet at the front of what is not cut off, once its length is there.
+    /// Returns the total size of the first packet that is not cut off, once its length has arrived.
     fn total(&mut self) -> Result<Option<usize>, TransportError> {
         if self.expected.is_none() {
             let Some(head) = self.unread().get(..self.key.head_len()) else { return Ok(None) };
             let length = self.key.packet_length(&self.framed.index, head);
             self.check_length(length)?;
-            // Kept, so that a length that has to be decrypted is decrypted once.
+            // Cached, so that an encrypted length is decrypted only once.
             let total = 4 + length as usize + self.key.tag_len();
             self.expected = Some(total);
             self.last_total = total;
@@ -346,20 +350,20 @@ impl Receiver {
         Ok(self.expected)
     }
 
-    /// Cuts packets that have arrived into pieces for workers. Only while no packet can change the keys.
+    /// Cuts packets that have arrived into pieces for workers. Call only while no packet can change the keys.
     pub(crate) fn cut(&mut self, authenticated: bool, jobs: &mut VecDeque<Job>) {
         let after_broken = matches!(self.ahead.back(), Some(Ahead::Broken(_)));
-        // Too few packets for a piece: they are opened one by one, unless they stand behind pieces.
+        // Too few packets for a piece are opened one by one, unless they follow pieces.
         if !self.workers || self.key.is_serial() || !self.fresh || after_broken || self.filled < PIECE_MIN {
             return;
         }
-        // Not to look at the same small packets once for each of them.
+        // Prevents scanning the same small packets again for each of them.
         self.fresh = false;
         let mut packets = self.lists.pop().unwrap_or_default();
         let mut end = 0;
         let mut position = self.framed;
         loop {
-            // Found again by the serial path, and in the right place, when everything before it is delivered.
+            // The serial path finds this again, in the right order, when all earlier packets are delivered.
             if position.exhausted(&self.key, authenticated) {
                 break;
             }
@@ -368,7 +372,7 @@ impl Receiver {
             if let Err(error) = self.check_length(length) {
                 self.cut_off(&mut packets, &mut end, position, jobs);
                 if self.ahead.is_empty() {
-                    // As it stands, the next call of `next` finds it.
+                    // Nothing is ahead, so the next call of `next` finds the error.
                     self.lists.push(packets);
                 } else {
                     self.ahead.push_back(Ahead::Broken(error));
@@ -391,11 +395,11 @@ impl Receiver {
         }
         packets.clear();
         self.lists.push(packets);
-        // To know how much is missing. An error is found again by `next`.
+        // Determines how many bytes are missing. `next` reports an error again.
         let _ = self.total();
     }
 
-    /// Makes `packets`, which are the first `end` bytes, a job.
+    /// Turns `packets`, which are the first `end` bytes, into a job.
     fn cut_off(
         &mut self,
         packets: &mut Vec<Framed>,
@@ -417,7 +421,7 @@ impl Receiver {
         jobs.push_back(Job { id, work: Work::Open(work) });
     }
 
-    /// A piece comes back opened.
+    /// Stores an opened piece.
     pub(crate) fn opened(&mut self, id: u64, work: OpenWork) {
         let place =
             self.ahead.iter_mut().find(|ahead| matches!(ahead, Ahead::Out { id: other, .. } if *other == id));
@@ -427,12 +431,12 @@ impl Receiver {
         }
     }
 
-    /// The next packet is with a worker.
+    /// Returns true when the next packet is with a worker.
     pub(crate) fn waits(&self) -> bool {
         matches!(self.ahead.front(), Some(Ahead::Out { .. }))
     }
 
-    /// Bytes that were cut off and not delivered.
+    /// Returns the number of bytes that were cut off but not delivered.
     pub(crate) fn ahead(&self) -> usize {
         let bytes = |ahead: &Ahead| match ahead {
             Ahead::Out { bytes, .. } => *bytes,
@@ -444,9 +448,9 @@ impl Receiver {
         self.ahead.iter().map(bytes).sum()
     }
 
-    /// A length that cannot be ends the connection at once, as in OpenSSH: a changed length field tells an attacker
-    /// nothing that they did not know, and what is sent back does not hold the value. (With CBC it would tell something:
-    /// [`conceal`](Self::conceal).)
+    /// Checks a packet length. As in OpenSSH, an invalid length ends the connection immediately: the failure
+    /// tells an attacker who changed the length field nothing new, and our answer does not contain the value.
+    /// (With CBC it would reveal something: [`conceal`](Self::conceal).)
     fn check_length(&self, length: u32) -> Result<(), TransportError> {
         if self.bare {
             let sound = (MIN_BARE..=self.max_packet).contains(&length);
@@ -460,11 +464,11 @@ impl Receiver {
         Ok(())
     }
 
-    /// Packets from now on use these keys.
+    /// Uses these keys for packets from now on.
     ///
     /// # Errors
-    /// Packets under the old keys stand behind NEWKEYS. Only a peer that meant it can have sent them: it gets the answer
-    /// that packets under the wrong keys get.
+    /// Packets under the old keys follow NEWKEYS. Only a malicious peer can have sent them, so they fail like
+    /// packets under wrong keys.
     pub(crate) fn new_keys(&mut self, key: PacketKey, strict: bool) -> Result<(), TransportError> {
         if self.framed != self.position || matches!(self.ahead.back(), Some(Ahead::Broken(_))) {
             return Err(TransportError::BadMac);
@@ -476,13 +480,13 @@ impl Receiver {
         Ok(())
     }
 
-    /// Used slabs that are kept.
+    /// Returns the number of used slabs that are kept.
     #[cfg(test)]
     pub(crate) fn retired(&self) -> usize {
         self.retired.len()
     }
 
-    /// Memory held for receiving.
+    /// Returns the memory held for receiving, bytes.
     #[cfg(test)]
     pub(crate) fn footprint(&self) -> usize {
         self.slab.len() + self.retired.iter().map(|slab| slab.capacity()).sum::<usize>()
@@ -502,7 +506,7 @@ impl Receiver {
     }
 }
 
-/// The payload of a packet without padding.
+/// Extracts the payload of a packet without padding.
 fn bare(packet: Bytes, seq: u32) -> Result<Packet, TransportError> {
     match packet.get(4) {
         Some(0) => Ok(Packet { seq, payload: packet.slice(5..) }),
@@ -510,7 +514,7 @@ fn bare(packet: Bytes, seq: u32) -> Result<Packet, TransportError> {
     }
 }
 
-/// The payload of a packet that was opened.
+/// Extracts the payload of an opened packet.
 fn strip(packet: Bytes, seq: u32, without_tag: usize) -> Result<Packet, TransportError> {
     let padding = packet.get(4).copied().unwrap_or_default();
     let end = without_tag

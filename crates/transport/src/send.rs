@@ -1,8 +1,7 @@
-//! The send queue: payloads go straight to their final place in a slab, are sealed there, and leave from there.
+//! The send queue: payloads are written to their final position in a slab, sealed there and sent from there.
 //!
-//! Slabs come in two sizes. An idle or interactive connection lives in one small slab; when more is queued
-//! than fits, large ones are taken from a pool, initialised once and used again, and given back to the
-//! system after the bulk is over.
+//! Slabs have two sizes. An idle or interactive connection uses one small slab. When more is queued than
+//! fits, large slabs are taken from a pool, initialised once, reused, and freed after the bulk transfer.
 
 use std::collections::VecDeque;
 use std::io::{IoSlice, IoSliceMut};
@@ -14,29 +13,30 @@ use crate::epoch::Position;
 use crate::job::{Job, SealWork, Work};
 use crate::seal::{PacketMeta, seal_batch};
 
-/// Enough for a whole handshake, or for a screenful.
+/// Small slab size, bytes: enough for a whole handshake or a screenful of text.
 const SMALL_SLAB: usize = 32 * 1024;
 
-/// A producer's share of a turn (256 KiB) with the headers of its packets: several fit one write, a few stay in a
-/// second-level cache, and one is a piece of work that is worth giving to somebody.
+/// Large slab size, bytes: a producer's share of a turn (256 KiB) plus the packet headers. Several fit one
+/// write, a few stay in a second-level cache, and one is enough work for a worker.
 const LARGE_SLAB: usize = 288 * 1024;
 
-/// Large slabs kept for the next bulk. Producers stop at 1 MiB queued at the latest, so this many circulate.
+/// Number of large slabs kept for reuse. Producers stop at 1 MiB queued at the latest, so this many
+/// circulate.
 const POOLED: usize = 6;
 
-/// Less than this in one slab is sealed on the spot: somebody may be waiting for it.
+/// Smaller amounts in one slab are sealed immediately, because the user may be waiting for them, bytes.
 const JOB_MIN: usize = 48 * 1024;
 
-/// A drain (everything written) that carried less than this is a quiet one.
+/// A drain (everything written) of fewer bytes than this counts as quiet.
 const QUIET_BYTES: usize = 16 * 1024;
 
-/// After so many quiet drains in a row the large slabs are freed.
+/// Number of consecutive quiet drains after which the large slabs are freed.
 const QUIET_DRAINS: u32 = 16;
 
-/// More would not fit a `writev` call anyhow.
+/// Limit of slices: more would not fit a `writev` call.
 const MAX_SLICES: usize = 64;
 
-/// `packet_length` and `padding_length`.
+/// Size of `packet_length` and `padding_length`, bytes.
 const HEADER: usize = 5;
 
 /// Random bytes fetched at once for padding.
@@ -54,7 +54,7 @@ impl PaddingPool {
         Self { random, pool: Box::new([0; PADDING_POOL]), used: PADDING_POOL }
     }
 
-    /// Direct access for what is not padding.
+    /// Returns the generator, for uses other than padding.
     pub(crate) fn random(&mut self) -> &mut dyn Random {
         &mut *self.random
     }
@@ -73,8 +73,8 @@ impl PaddingPool {
     }
 }
 
-/// How a payload becomes a packet: padding length and bytes without tag (RFC 4253 section 6). `bare`: see
-/// [`Transport::relayed`](crate::Transport::relayed).
+/// Returns the padding length and the packet size without tag, bytes (RFC 4253 section 6). `bare`: packets
+/// without padding, see [`Transport::relayed`](crate::Transport::relayed).
 fn shape(key: &PacketKey, bare: bool, payload: usize) -> (usize, usize) {
     if bare {
         return (0, HEADER + payload);
@@ -90,15 +90,15 @@ fn shape(key: &PacketKey, bare: bool, payload: usize) -> (usize, usize) {
 
 struct Slab {
     data: Box<[u8]>,
-    /// End of what has been laid out.
+    /// End of the packets that are laid out.
     filled: usize,
-    /// End of what may be written: sealed packets and raw bytes.
+    /// End of the bytes that may be written: sealed packets and raw bytes.
     ready: usize,
-    /// End of what has been written.
+    /// End of the bytes that have been written.
     written: usize,
     /// Packets between `ready` and `filled`.
     pending: Vec<PacketMeta>,
-    /// The job that has the bytes now.
+    /// The job that currently owns the bytes.
     job: Option<u64>,
 }
 
@@ -107,7 +107,7 @@ impl Slab {
         Self { data, filled: 0, ready: 0, written: 0, pending: Vec::new(), job: None }
     }
 
-    fn room(&self) -> usize {
+    fn free(&self) -> usize {
         self.data.len().saturating_sub(self.filled)
     }
 }
@@ -120,15 +120,16 @@ pub(crate) struct Sender {
     pool: Vec<Box<[u8]>>,
     padding: PaddingPool,
     queued: usize,
-    /// Bytes since the queue was last empty, and how many times in a row they were few.
+    /// Bytes written since the queue was last empty.
     drained: usize,
+    /// Number of consecutive quiet drains.
     quiet: u32,
-    /// Bulk is sealed by others.
+    /// Worker threads seal bulk data.
     workers: bool,
     /// Packets have no padding.
     bare: bool,
     next_job: u64,
-    /// Lists of jobs that are done, to be used again.
+    /// Packet lists of finished jobs, kept for reuse.
     lists: Vec<Vec<PacketMeta>>,
 }
 
@@ -150,22 +151,22 @@ impl Sender {
         }
     }
 
-    /// Says whether bulk becomes jobs.
+    /// Sets whether bulk data becomes jobs.
     pub(crate) const fn set_workers(&mut self, workers: bool) {
         self.workers = workers;
     }
 
-    /// Packets have no padding from now on.
+    /// Switches to packets without padding.
     pub(crate) const fn set_bare(&mut self) {
         self.bare = true;
     }
 
-    /// The generator behind the padding.
+    /// Returns the generator that also makes the padding.
     pub(crate) fn random(&mut self) -> &mut dyn Random {
         self.padding.random()
     }
 
-    /// Queues bytes that are no packet: the identification, or output that was frozen.
+    /// Queues bytes that are not a packet: the identification, or frozen output.
     pub(crate) fn push_raw(&mut self, bytes: &[u8]) {
         let slab = Self::slab_for(&mut self.slabs, &mut self.pool, bytes.len());
         let start = slab.filled;
@@ -176,7 +177,7 @@ impl Sender {
         }
     }
 
-    /// The `packet_length` of a packet with so many bytes of payload.
+    /// Returns the `packet_length` of a packet with `payload` bytes of payload.
     pub(crate) fn packet_length(&self, payload: usize) -> usize {
         shape(&self.key, self.bare, payload).1 - 4
     }
@@ -210,8 +211,8 @@ impl Sender {
         let largest: Vec<usize> = sizes.to_vec();
         fill(&mut slices, sizes);
 
-        // Lay out what was really written. Only packets at the end may have shrunk, so nothing moves, unless a
-        // caller broke that rule: then the bytes move up and the packets are still right.
+        // Lay out the packets that were written. Only packets at the end may have shrunk, so no bytes move.
+        // If a caller breaks that rule, the bytes move up and the packets are still correct.
         let mut laid_out = start;
         for ((size, largest), span) in sizes.iter_mut().zip(largest).zip(spans) {
             let place = slab.filled;
@@ -238,9 +239,9 @@ impl Sender {
         self.queued += laid_out - start;
     }
 
-    /// A slab with room for `bytes`, at the end of the queue.
+    /// Returns a slab with space for `bytes` at the end of the queue.
     fn slab_for<'s>(slabs: &'s mut VecDeque<Slab>, pool: &mut Vec<Box<[u8]>>, bytes: usize) -> &'s mut Slab {
-        let fits = slabs.back().is_some_and(|slab| slab.job.is_none() && slab.room() >= bytes);
+        let fits = slabs.back().is_some_and(|slab| slab.job.is_none() && slab.free() >= bytes);
         if !fits {
             let idle = slabs.back().is_none_or(|slab| slab.filled == 0);
             if idle {
@@ -259,21 +260,23 @@ impl Sender {
         &mut slabs[last]
     }
 
-    /// Packets queued from now on use these keys.
+    /// Uses these keys for packets that are queued from now on.
     pub(crate) fn new_keys(&mut self, key: PacketKey, strict: bool) {
         self.key = Arc::new(key);
         self.position.new_keys(strict);
     }
 
-    /// Seals everything that is queued, or makes it into jobs.
+    /// Seals everything that is queued, or turns it into jobs.
     pub(crate) fn seal(&mut self, jobs: &mut VecDeque<Job>) -> Result<(), CryptoError> {
         for slab in &mut self.slabs {
-            // The last one may be empty behind one that is not: laid out for packets that were all dropped.
+            // The last slab may be empty behind a filled one: it was laid out for packets that were all
+            // dropped.
             if slab.ready == slab.filled || slab.job.is_some() {
                 continue;
             }
             let (ready, filled) = (slab.ready, slab.filled);
-            // What must be sealed in order is sealed here. A slab may begin with packets of the keys before.
+            // Suites that must seal in order are sealed here. A slab may begin with packets of the previous
+            // keys.
             let serial = slab.pending.iter().any(|packet| packet.key.is_serial());
             if self.workers && !serial && filled - ready >= JOB_MIN {
                 let id = self.next_job;
@@ -293,9 +296,9 @@ impl Sender {
         Ok(())
     }
 
-    /// A slab comes back sealed.
+    /// Stores a slab that a job has sealed.
     pub(crate) fn sealed(&mut self, id: u64, work: SealWork) -> Result<(), CryptoError> {
-        // Not there any more: the connection ended meanwhile.
+        // The connection ended in the meantime, so the slab is gone.
         let Some(slab) = self.slabs.iter_mut().find(|slab| slab.job == Some(id)) else { return Ok(()) };
         work.result?;
         slab.job = None;
@@ -305,25 +308,25 @@ impl Sender {
         Ok(())
     }
 
-    /// Sealed bytes, in order.
+    /// Appends the sealed bytes in order, at most [`MAX_SLICES`] slices.
     pub(crate) fn slices<'a>(&'a self, out: &mut Vec<IoSlice<'a>>) {
         let here = self.slabs.iter().take_while(|slab| slab.job.is_none());
         let ready = here.filter_map(|slab| slab.data.get(slab.written..slab.ready));
         out.extend(ready.filter(|bytes| !bytes.is_empty()).take(MAX_SLICES).map(IoSlice::new));
     }
 
-    /// Sealed bytes, in order, however many slices they take.
+    /// Appends all sealed bytes in order, in any number of slices.
     pub(crate) fn slices_all<'a>(&'a self, out: &mut Vec<&'a [u8]>) {
         out.extend(self.slabs.iter().filter_map(|slab| slab.data.get(slab.written..slab.ready)));
     }
 
-    /// Forgets everything that is queued.
+    /// Discards everything that is queued.
     pub(crate) fn abandon(&mut self) {
         self.slabs.clear();
         self.queued = 0;
     }
 
-    /// The first `n` bytes have been written. More than there are count as all.
+    /// Records that the first `n` bytes were written. A larger number than was available counts as all.
     pub(crate) fn written(&mut self, mut n: usize) {
         while n > 0 {
             let Some(slab) = self.slabs.front_mut() else { break };
@@ -333,7 +336,7 @@ impl Sender {
             self.drained += part;
             n -= part;
             if slab.written < slab.filled || slab.job.is_some() {
-                // Either all of `n` is used up, or the caller counts bytes that were never sealed.
+                // Either all of `n` is used up, or the caller counted bytes that were never sealed.
                 break;
             }
             if self.slabs.len() == 1 {
@@ -346,7 +349,7 @@ impl Sender {
         }
     }
 
-    /// The queue is empty: start the last slab again, and let go of what a quiet connection does not need.
+    /// Resets the last slab when the queue is empty, and frees memory that a quiet connection does not need.
     fn drain(&mut self) {
         if self.drained < QUIET_BYTES {
             self.quiet = self.quiet.saturating_add(1);
@@ -373,12 +376,12 @@ impl Sender {
         }
     }
 
-    /// Bytes queued and not yet written.
+    /// Returns the number of bytes queued but not written.
     pub(crate) fn queued(&self) -> usize {
         self.queued
     }
 
-    /// Memory held for sending.
+    /// Returns the memory held for sending, bytes.
     #[cfg(test)]
     pub(crate) fn footprint(&self) -> usize {
         self.slabs.iter().map(|slab| slab.data.len()).sum::<usize>()

@@ -1,7 +1,8 @@
-//! Key exchanges with the system's OpenSSH, both ways, for every method, cipher, MAC and host key it has.
+//! Key exchanges with the system's OpenSSH, as client and server, for every method, cipher, MAC and host key
+//! that it supports.
 //!
-//! `sshd -i` gets an accepted connection as its standard input, so no port is ever guessed and no daemon is left
-//! behind. Where a program is missing, that is said loudly; with `LH_REQUIRE_PEERS=1` it is a failure.
+//! `sshd -i` gets an accepted connection as its standard input, so the tests guess no port and leave no
+//! daemon behind. A missing program is reported; with `LH_REQUIRE_PEERS=1` it is a failure.
 
 use std::fs;
 use std::io::{IoSlice, Read, Write};
@@ -19,18 +20,18 @@ use lh_wire::{PacketSink, Writer};
 const SSHD: &str = "/usr/sbin/sshd";
 const SSH: &str = "/usr/bin/ssh";
 
-/// True after `program`'s absence was said loudly.
+/// Returns true, and reports it, when `program` is missing.
 fn missing(program: &str) -> bool {
     let test = std::thread::current().name().unwrap_or("a test").to_owned();
     lh_interop::peers(&test, [program]).is_none()
 }
 
-/// Where the peers' own words go: nowhere, or with `LH_PEER_LOG=1` to stderr.
+/// Destination of the peers' stderr: none, or ours with `LH_PEER_LOG=1`.
 fn peer_log() -> Stdio {
     if std::env::var_os("LH_PEER_LOG").is_some() { Stdio::inherit() } else { Stdio::null() }
 }
 
-/// A pair of connected sockets.
+/// Returns a pair of connected sockets.
 fn connection() -> (TcpStream, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let ours = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -39,15 +40,15 @@ fn connection() -> (TcpStream, TcpStream) {
     (ours, theirs)
 }
 
-/// Host keys in a folder of their own.
+/// Host keys in a temporary directory.
 struct Keys {
-    folder: tempfile::TempDir,
+    directory: tempfile::TempDir,
     keys: Vec<PrivateKey>,
 }
 
 impl Keys {
     fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         let kinds = [
             (KeyType::Ed25519, None),
             (KeyType::EcdsaP256, None),
@@ -58,19 +59,19 @@ impl Keys {
         let keys: Vec<PrivateKey> =
             kinds.into_iter().map(|(kind, bits)| PrivateKey::generate(kind, bits).unwrap()).collect();
         for (number, key) in keys.iter().enumerate() {
-            let path = folder.path().join(number.to_string());
+            let path = directory.path().join(number.to_string());
             fs::write(&path, key.to_openssh("host", None).unwrap()).unwrap();
             fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
         }
-        Self { folder, keys }
+        Self { directory, keys }
     }
 
     fn path(&self, number: usize) -> PathBuf {
-        self.folder.path().join(number.to_string())
+        self.directory.path().join(number.to_string())
     }
 }
 
-/// Ends with the test, by its id.
+/// A child process, killed by its process id when dropped.
 struct Running(Child);
 
 impl Drop for Running {
@@ -81,7 +82,7 @@ impl Drop for Running {
 }
 
 fn sshd(keys: &Keys, options: &[String], stdin: TcpStream) -> Running {
-    // Complains when it is not there, as root.
+    // As root, sshd fails without this directory.
     let _ = fs::create_dir_all("/run/sshd");
     let mut command = Command::new(SSHD);
     command.args(["-i", "-e", "-f", "/dev/null", "-o", "LogLevel=DEBUG3"]);
@@ -127,7 +128,7 @@ impl Link {
         }
     }
 
-    /// The next event but those it answers itself.
+    /// Returns the next event, except those that it answers itself.
     fn next(&mut self) -> Result<Event, TransportError> {
         loop {
             match self.transport.poll(Instant::now()) {
@@ -175,7 +176,7 @@ impl Link {
 const SERVICE_REQUEST: &[u8] = b"\x05\0\0\0\x0cssh-userauth";
 const SERVICE_ACCEPT: &[u8] = b"\x06\0\0\0\x0cssh-userauth";
 
-/// Everything this sshd can do.
+/// Returns options that enable everything this sshd supports.
 fn everything() -> Vec<String> {
     vec![
         format!("KexAlgorithms {}", available(SSH, "kex").join(",")),
@@ -187,7 +188,7 @@ fn everything() -> Vec<String> {
     ]
 }
 
-/// Connects to a fresh sshd and asks for a service.
+/// Connects to a new sshd and requests a service.
 fn talk_to_sshd(keys: &Keys, change: impl FnOnce(&mut Config)) -> Result<Negotiated, TransportError> {
     let (socket, theirs) = connection();
     let _sshd = sshd(keys, &everything(), theirs);
@@ -202,7 +203,7 @@ fn talk_to_sshd(keys: &Keys, change: impl FnOnce(&mut Config)) -> Result<Negotia
     Ok(names)
 }
 
-/// Requests that must be refused, many and long, while the keys are renewed: by whoever comes to its limit first.
+/// Sends many long requests that must be refused, while the end that reaches its limit first renews the keys.
 fn converse(link: &mut Link, rounds: usize) -> usize {
     let mut request = b"\x50\0\0\0\x0anonsense@x\x01".to_vec();
     request.resize(30_000, b'.');
@@ -221,11 +222,11 @@ fn converse(link: &mut Link, rounds: usize) -> usize {
     exchanges
 }
 
-/// Logs in to a fresh sshd with the first host key, which serves as the user's as well.
+/// Logs in to a new sshd with the first host key, which also serves as the user's key.
 fn log_in(keys: &Keys, options: &[&str], change: impl FnOnce(&mut Config)) -> (Link, Running) {
     let user = String::from_utf8(Command::new("id").arg("-un").output().unwrap().stdout).unwrap();
     let user = user.trim();
-    let authorized = keys.folder.path().join("authorized_keys");
+    let authorized = keys.directory.path().join("authorized_keys");
     fs::write(&authorized, keys.keys[0].public().to_openssh_line("user")).unwrap();
     let (socket, theirs) = connection();
     let mut all = everything();
@@ -303,7 +304,7 @@ fn sshd_with_compression() {
 }
 
 #[test]
-fn another_process_goes_on_with_sshd() {
+fn thawed_connection_continues_with_sshd() {
     if missing(SSHD) || missing(SSH) {
         return;
     }
@@ -324,7 +325,7 @@ fn only(list: &mut Vec<String>, name: &str) {
 }
 
 #[test]
-fn sshd_with_every_method() {
+fn sshd_with_every_kex_method() {
     if missing(SSHD) || missing(SSH) {
         return;
     }
@@ -391,7 +392,7 @@ fn sshd_with_every_cipher_and_mac() {
 }
 
 #[test]
-fn sshd_without_anything_in_common() {
+fn sshd_without_a_common_cipher() {
     if missing(SSHD) {
         return;
     }
@@ -405,7 +406,7 @@ fn sshd_without_anything_in_common() {
     assert_eq!(error.to_string(), "no matching cipher found. Their offer: aes192-ctr");
 }
 
-/// The system's client is let in and talked to while keys are renewed.
+/// Lets the system's client log in and exchanges data while keys are renewed.
 fn talk_to_ssh(keys: &Keys, options: &[String], rounds: usize) -> Result<Negotiated, TransportError> {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port().to_string();
@@ -425,7 +426,7 @@ fn talk_to_ssh(keys: &Keys, options: &[String], rounds: usize) -> Result<Negotia
         blob: key.public().blob().to_vec(),
     });
     let mut config = Config::server(host_keys.collect());
-    // What no default list holds is there all the same.
+    // Algorithms outside the default lists are enabled too.
     let algorithms = &mut config.algorithms;
     algorithms.kex = lh_crypto::KexAlgorithm::ALL.iter().map(|kex| kex.name().to_owned()).collect();
     for list in [&mut algorithms.cipher_c2s, &mut algorithms.cipher_s2c] {
@@ -458,7 +459,7 @@ fn ssh_rekeys_while_data_flows() {
 }
 
 #[test]
-fn ssh_with_every_method() {
+fn ssh_with_every_kex_method() {
     if missing(SSH) {
         return;
     }

@@ -1,8 +1,8 @@
 //! The SSH wire format: RFC 4251 data types and one struct per `SSH_MSG_*`.
 //!
-//! This crate decides one thing for all the others: bytes from a peer are read through a borrowing
-//! [`Reader`] that can only fail, never panic or allocate by a length the peer chose, and every message
-//! refuses trailing bytes. Nothing here knows about sockets, keys or time.
+//! The crate sets one rule for all others. Bytes from a peer are read through a borrowing [`Reader`]: it can
+//! fail, but it never panics and never allocates by a length that the peer chose. Every message rejects
+//! trailing bytes. The crate knows nothing about sockets, keys or time.
 //!
 //! | RFC 4251 section 5 | Rust |
 //! |---|---|
@@ -27,7 +27,7 @@ pub use shown::{PrintableStream, is_hidden, printable, printable_lines};
 pub use sink::PacketSink;
 pub use writer::{Writer, string_len};
 
-/// Why bytes could not be read as what the protocol says they are.
+/// Error of decoding: the bytes are not what the protocol says they are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum WireError {
     /// The data ends before `what` is complete.
@@ -39,7 +39,7 @@ pub enum WireError {
     /// Bytes follow the last field of a message.
     #[error("{count} trailing bytes")]
     TrailingBytes {
-        /// How many.
+        /// Number of trailing bytes.
         count: usize,
     },
     /// A text field is not UTF-8.
@@ -54,18 +54,18 @@ pub enum WireError {
     /// The message is not the one that was expected.
     #[error("message {got} where {expected} was expected")]
     WrongMessage {
-        /// The number RFC 4250 gives the expected message.
+        /// The message number of the expected message (RFC 4250).
         expected: u8,
-        /// The number that was found.
+        /// The message number that was found.
         got: u8,
     },
     /// A field holds a value its definition does not allow.
     #[error("invalid {what}")]
     Invalid {
-        /// The field.
+        /// The field's name.
         what: &'static str,
     },
 }
 
-/// Shorthand for results of reading.
+/// Result of a decoding step.
 pub type Result<T> = core::result::Result<T, WireError>;

@@ -13,7 +13,7 @@ pub trait Message<'a>: Sized {
     /// Appends the payload, message number included.
     fn encode(&self, out: &mut Vec<u8>);
 
-    /// The payload as bytes of its own.
+    /// Returns the encoded payload as a new vector.
     fn to_payload(&self) -> Vec<u8> {
         let mut out = Vec::new();
         self.encode(&mut out);
@@ -100,7 +100,7 @@ impl<'a, const N: usize> Field<'a> for [u8; N] {
     }
 }
 
-/// All that follows to the end of the message: fields whose shape depends on an earlier one.
+/// The undecoded rest of a message: fields whose layout depends on an earlier field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rest<'a>(
     /// The bytes, not interpreted.
@@ -122,12 +122,12 @@ macro_rules! messages {
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub struct $name<'a> {
             $($(#[$fdoc])* pub $field: $type,)*
-            /// Ties messages without borrowed fields to the same lifetime as the others.
+            /// Gives messages without borrowed fields the lifetime parameter that the others have.
             pub marker: core::marker::PhantomData<&'a ()>,
         }
 
         impl<'a> $name<'a> {
-            /// Makes the message from its fields in wire order.
+            /// Builds the message from its fields, in wire order.
             #[allow(clippy::too_many_arguments, clippy::new_without_default, reason = "one argument per field")]
             pub const fn new($($field: $type),*) -> Self {
                 Self { $($field,)* marker: core::marker::PhantomData }

@@ -1,8 +1,8 @@
-//! Reading RFC 4251 types from a borrowed slice.
+//! Decoder for RFC 4251 types from a borrowed slice.
 
 use crate::{Result, WireError};
 
-/// A cursor over bytes that came from outside. Nothing is copied: what it returns borrows from the input.
+/// A cursor over untrusted bytes. It copies nothing: the values it returns borrow from the input.
 #[derive(Debug, Clone)]
 pub struct Reader<'a> {
     rest: &'a [u8],
@@ -14,27 +14,27 @@ impl<'a> Reader<'a> {
         Self { rest: bytes }
     }
 
-    /// How many bytes have not been read.
+    /// Returns the number of unread bytes.
     pub const fn remaining(&self) -> usize {
         self.rest.len()
     }
 
-    /// True when everything has been read.
+    /// Returns true when all bytes are read.
     pub const fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }
 
-    /// Takes all that is left.
+    /// Returns all unread bytes.
     pub fn rest(&mut self) -> &'a [u8] {
         core::mem::take(&mut self.rest)
     }
 
-    /// Ends the reading; bytes that nobody asked for are an error.
+    /// Ends the decoding; unread bytes are an error.
     pub const fn finish(self) -> Result<()> {
         if self.rest.is_empty() { Ok(()) } else { Err(WireError::TrailingBytes { count: self.rest.len() }) }
     }
 
-    /// `byte[n]`.
+    /// Reads `byte[n]`.
     pub const fn bytes(&mut self, n: usize) -> Result<&'a [u8]> {
         match self.rest.split_at_checked(n) {
             Some((head, tail)) => {
@@ -45,7 +45,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// `byte[N]` for an `N` known when compiling.
+    /// Reads `byte[N]`, with `N` known at compile time.
     pub fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
         let (head, tail) =
             self.rest.split_first_chunk::<N>().ok_or(WireError::Truncated { what: "bytes" })?;
@@ -53,27 +53,27 @@ impl<'a> Reader<'a> {
         Ok(*head)
     }
 
-    /// `byte`.
+    /// Reads a `byte`.
     pub fn u8(&mut self) -> Result<u8> {
         Ok(u8::from_be_bytes(self.array()?))
     }
 
-    /// `boolean`: zero is false, every other value true.
+    /// Reads a `boolean`: zero is false, every other value is true.
     pub fn boolean(&mut self) -> Result<bool> {
         Ok(self.u8()? != 0)
     }
 
-    /// `uint32`.
+    /// Reads a `uint32`.
     pub fn u32(&mut self) -> Result<u32> {
         Ok(u32::from_be_bytes(self.array()?))
     }
 
-    /// `uint64`.
+    /// Reads a `uint64`.
     pub fn u64(&mut self) -> Result<u64> {
         Ok(u64::from_be_bytes(self.array()?))
     }
 
-    /// `string`: a length and that many bytes.
+    /// Reads a `string`: a length and that many bytes.
     pub fn string(&mut self) -> Result<&'a [u8]> {
         let mut probe = self.clone();
         let len = probe.u32()? as usize;
@@ -82,17 +82,17 @@ impl<'a> Reader<'a> {
         Ok(bytes)
     }
 
-    /// `string` that the protocol defines as text.
+    /// Reads a `string` that the protocol defines as text.
     pub fn text(&mut self) -> Result<&'a str> {
         core::str::from_utf8(self.string()?).map_err(|_| WireError::NotUtf8)
     }
 
-    /// `mpint` that must not be negative. Accepts only the canonical form.
+    /// Reads an `mpint`, which must not be negative. Accepts only the canonical form.
     pub fn mpint(&mut self) -> Result<Mpint<'a>> {
         Mpint::from_content(self.string()?)
     }
 
-    /// `name-list`.
+    /// Reads a `name-list`.
     pub fn name_list(&mut self) -> Result<NameList<'a>> {
         NameList::from_content(self.string()?)
     }
@@ -103,7 +103,7 @@ impl<'a> Reader<'a> {
 pub struct Mpint<'a>(&'a [u8]);
 
 impl<'a> Mpint<'a> {
-    /// Reads the bytes inside the `string` of an `mpint`.
+    /// Decodes the content of an `mpint`'s `string`.
     pub const fn from_content(content: &'a [u8]) -> Result<Self> {
         match content {
             [] => Ok(Self(content)),
@@ -124,12 +124,12 @@ impl<'a> Mpint<'a> {
         Self(magnitude)
     }
 
-    /// Big-endian bytes without leading zeros.
+    /// Returns the number as big-endian bytes without leading zeros.
     pub const fn magnitude(&self) -> &'a [u8] {
         self.0
     }
 
-    /// How many bits the number needs.
+    /// Returns the bit length of the number.
     pub fn bits(&self) -> usize {
         self.0.first().map_or(0, |first| self.0.len() * 8 - first.leading_zeros() as usize)
     }
@@ -140,8 +140,8 @@ impl<'a> Mpint<'a> {
 pub struct NameList<'a>(&'a str);
 
 impl<'a> NameList<'a> {
-    /// Reads the bytes inside the `string` of a `name-list`. Empty names are allowed, against the RFC, and skipped: libssh
-    /// 0.10 ends its list of ciphers with a comma.
+    /// Decodes the content of a `name-list`'s `string`. Empty names are accepted, against the RFC, and
+    /// skipped: libssh 0.10 ends its list of ciphers with a comma.
     pub fn from_content(content: &'a [u8]) -> Result<Self> {
         let text = core::str::from_utf8(content).map_err(|_| WireError::BadNameList)?;
         if content.iter().all(|byte| (0x21..0x7f).contains(byte)) {
@@ -151,17 +151,17 @@ impl<'a> NameList<'a> {
         }
     }
 
-    /// The names in order of preference.
+    /// Iterates over the names, in order of preference.
     pub fn iter(&self) -> impl Iterator<Item = &'a str> + use<'a> {
         self.0.split(',').filter(|name| !name.is_empty())
     }
 
-    /// True when `name` is in the list.
+    /// Returns true when `name` is in the list.
     pub fn contains(&self, name: &str) -> bool {
         self.iter().any(|each| each == name)
     }
 
-    /// The list as it stands on the wire.
+    /// Returns the list in wire form, comma-separated.
     pub const fn as_str(&self) -> &'a str {
         self.0
     }

@@ -1,17 +1,17 @@
-//! Text that somebody else chose, before a person sees it (RFC 4251 section 9.2): nothing in it may drive the terminal, and
-//! nothing may pass for other text than it is.
+//! Escaping of untrusted text before it is displayed (RFC 4251 section 9.2): it must not control the
+//! terminal, and it must not look like other text.
 
 use std::fmt::Write as _;
 
-/// Whether a character acts on the text around it and has nothing to show: control characters of ASCII and Latin 1, what
-/// reorders, joins or hides, and the separators that some programs take for the end of a line.
+/// Returns true for characters that act on the text around them and show nothing: control characters of ASCII
+/// and Latin-1, characters that reorder, join or hide, and separators that some programs treat as line ends.
 pub const fn is_hidden(character: char) -> bool {
     character.is_ascii_control()
         || matches!(character, '\u{80}'..='\u{9f}' | '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}'
             | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}')
 }
 
-/// A name or a text as it may be shown: each byte of a hidden character, or of what is no UTF-8, becomes `\ooo`.
+/// Escapes a name or text for display: each byte of a hidden character or of invalid UTF-8 becomes `\ooo`.
 pub fn printable(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
@@ -27,7 +27,7 @@ pub fn printable(bytes: &[u8]) -> String {
     out
 }
 
-/// The same for text of several lines: newlines and tabs stay, a CR goes, as it is only a network's end of a line.
+/// Like [`printable`], for text of several lines: newlines and tabs stay, carriage returns are dropped.
 pub fn printable_lines(text: &str) -> String {
     let lines = text.split('\n').map(|line| {
         let cells = line.split('\t').map(|cell| printable(cell.replace('\r', "").as_bytes()));
@@ -36,15 +36,15 @@ pub fn printable_lines(text: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// [`printable_lines`] for text that arrives in pieces: a character may be cut anywhere.
+/// Like [`printable_lines`], for text that arrives in pieces: a piece may end inside a character.
 #[derive(Debug, Default)]
 pub struct PrintableStream {
-    /// The beginning of a character whose rest has not come.
+    /// First bytes of a character whose remaining bytes have not arrived.
     cut: Vec<u8>,
 }
 
 impl PrintableStream {
-    /// The next piece, as it may be shown on a terminal.
+    /// Returns the next piece, escaped for display on a terminal.
     pub fn push(&mut self, piece: &[u8]) -> String {
         let mut bytes = std::mem::take(&mut self.cut);
         bytes.extend_from_slice(piece);
@@ -64,13 +64,13 @@ impl PrintableStream {
         out
     }
 
-    /// What came of a character that never became whole.
+    /// Returns the bytes of an incomplete last character, escaped.
     pub fn finish(&mut self) -> String {
         printable(&std::mem::take(&mut self.cut))
     }
 }
 
-/// Bytes at the end that may be the beginning of a character.
+/// Returns the number of bytes at the end that may begin a character.
 fn unfinished(bytes: &[u8]) -> usize {
     for back in 1..=bytes.len().min(3) {
         match bytes[bytes.len() - back] {
@@ -95,14 +95,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_cannot_drive_the_terminal() {
+    fn control_characters_in_names_are_escaped() {
         assert_eq!(printable(b"a\x1b[2Jb\nc\xff"), "a\\033[2Jb\\012c\\377");
         assert_eq!(printable("na\u{202e}ev-ü-漢".as_bytes()), "na\\342\\200\\256ev-ü-漢");
         assert_eq!(printable("\u{9b}2J".as_bytes()), "\\302\\2332J");
     }
 
     #[test]
-    fn text_in_any_pieces_is_shown_alike() {
+    fn result_does_not_depend_on_the_pieces() {
         let text = "a\r\n\tü漢😀\u{202e}\x1b]0;t\x07\n".as_bytes();
         let text = &[text, b"\xff\xe6\xbc", b"x\xf0"].concat()[..];
         let whole = "a\n\tü漢😀\\342\\200\\256\\033]0;t\\007\n\\377\\346\\274x\\360";
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn text_of_several_lines_keeps_them() {
+    fn newlines_and_tabs_are_kept() {
         assert_eq!(printable_lines("a\r\n\tb\x07\n"), "a\n\tb\\007\n");
         assert_eq!(printable_lines(""), "");
     }

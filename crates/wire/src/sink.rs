@@ -1,23 +1,24 @@
-//! The seam between those who have something to say and the packet layer that sends it.
+//! The interface between the protocol layers and the packet layer.
 
 use std::io::IoSliceMut;
 
 use crate::Message;
 
-/// Where a protocol layer puts the packets it wants sent, in order.
+/// Destination of the packets that a protocol layer sends, in order.
 ///
 /// Payloads are written straight into the send buffer (`docs/architecture.md`, the data path): a file is read
-/// into the place from which it is sealed and sent. A sink never refuses; whoever produces bulk asks the
-/// owner of the sink first whether it has room.
+/// into the memory in which it is sealed and from which it is sent. A sink never refuses a packet. Producers
+/// of bulk data first ask the owner of the sink whether it has free capacity.
 pub trait PacketSink {
     /// Sends one packet with this payload, message number included.
     fn payload(&mut self, payload: &[u8]);
 
-    /// Sends several packets at once. `sizes[i]` is the largest payload of packet `i`. `fill` gets one slice
-    /// of exactly that size per packet, writes the payloads, and reduces `sizes[i]` to what it used.
-    /// A size of 0 drops the packet; only packets at the end may be shortened or dropped.
+    /// Sends several packets at once. `sizes[i]` is the largest payload of packet `i`, bytes. `fill` gets one
+    /// slice of exactly that size per packet, writes the payloads, and reduces `sizes[i]` to the bytes used.
+    /// A size of 0 drops the packet. Only packets at the end may be shortened or dropped.
     ///
-    /// The slices hold left-over bytes of earlier packets of this connection: all that is kept must be written.
+    /// The slices hold old bytes of earlier packets of this connection: `fill` must overwrite everything it
+    /// keeps.
     fn payloads(&mut self, sizes: &mut [usize], fill: &mut dyn FnMut(&mut [IoSliceMut<'_>], &mut [usize]));
 
     /// Sends one message.

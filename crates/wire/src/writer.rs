@@ -1,47 +1,47 @@
-//! Writing RFC 4251 types to the end of a `Vec<u8>`.
+//! Encoder for RFC 4251 types, appending to a `Vec<u8>`.
 
 use crate::Mpint;
 
-/// Bytes that a `string` of `content` bytes takes on the wire.
+/// Returns the wire size of a `string` with `content` bytes.
 pub const fn string_len(content: usize) -> usize {
     4 + content
 }
 
 /// Appends RFC 4251 types. Implemented for `Vec<u8>`.
 ///
-/// A `string` longer than 2^32-1 bytes cannot be expressed; callers bound their data long before that
-/// (the largest packet either side accepts is 256 KiB), so its length saturates instead of failing.
+/// A `string` longer than 2^32-1 bytes cannot be encoded. Callers bound their data long before that (the
+/// largest packet that either side accepts is 256 KiB), so the length saturates instead of failing.
 pub trait Writer {
-    /// `byte[n]`, no length in front.
+    /// Appends `byte[n]`, without a length.
     fn put_bytes(&mut self, bytes: &[u8]);
 
-    /// `byte`.
+    /// Appends a `byte`.
     fn put_u8(&mut self, value: u8) {
         self.put_bytes(&[value]);
     }
 
-    /// `boolean`.
+    /// Appends a `boolean`.
     fn put_bool(&mut self, value: bool) {
         self.put_u8(u8::from(value));
     }
 
-    /// `uint32`.
+    /// Appends a `uint32`.
     fn put_u32(&mut self, value: u32) {
         self.put_bytes(&value.to_be_bytes());
     }
 
-    /// `uint64`.
+    /// Appends a `uint64`.
     fn put_u64(&mut self, value: u64) {
         self.put_bytes(&value.to_be_bytes());
     }
 
-    /// `string`.
+    /// Appends a `string`.
     fn put_string(&mut self, content: &[u8]) {
         self.put_u32(u32::try_from(content.len()).unwrap_or(u32::MAX));
         self.put_bytes(content);
     }
 
-    /// `mpint` of an unsigned big-endian magnitude; leading zeros are dropped.
+    /// Appends an `mpint` from an unsigned big-endian magnitude; leading zeros are dropped.
     fn put_mpint(&mut self, magnitude: &[u8]) {
         let magnitude = Mpint::from_magnitude(magnitude).magnitude();
         let sign = magnitude.first().is_some_and(|first| first & 0x80 != 0);
@@ -52,7 +52,7 @@ pub trait Writer {
         self.put_bytes(magnitude);
     }
 
-    /// `name-list`.
+    /// Appends a `name-list`.
     fn put_name_list<'n>(&mut self, names: impl IntoIterator<Item = &'n str>)
     where
         Self: Sized,
@@ -67,7 +67,7 @@ pub trait Writer {
         });
     }
 
-    /// `string` whose content `fill` writes; the length is filled in afterwards.
+    /// Appends a `string` whose content `fill` writes; the length is filled in afterwards.
     fn nested(&mut self, fill: impl FnOnce(&mut Self))
     where
         Self: Sized;

@@ -1,4 +1,4 @@
-//! What a peer may rely on: the examples of RFC 4251, refusal of everything malformed, no panic on anything.
+//! The codec's guarantees: the examples of RFC 4251, malformed input is refused, and no input causes a panic.
 
 use lh_wire::msg::{ChannelData, ChannelOpen, Disconnect, KexInit, Rest};
 use lh_wire::{Message, Mpint, NameList, PacketSink, Reader, WireError, Writer};
@@ -20,7 +20,7 @@ fn mpint_examples_of_rfc_4251() {
         assert_eq!(out, wire);
         assert_eq!(Reader::new(wire).mpint().unwrap().magnitude(), magnitude);
     }
-    // -1234 and -deadbeef, and zeros that need not be there.
+    // The RFC's -1234 and -deadbeef, and needless leading zeros.
     for refused in [&[0, 0, 0, 2, 0xed, 0xcc][..], &[0, 0, 0, 1, 0], &[0, 0, 0, 2, 0, 1]] {
         assert_eq!(Reader::new(refused).mpint(), Err(WireError::BadMpint));
     }
@@ -32,7 +32,7 @@ fn name_lists_of_rfc_4251() {
     out.put_name_list(["zlib", "none"]);
     assert_eq!(out, b"\0\0\0\x09zlib,none");
     assert_eq!(Reader::new(&out).name_list().unwrap().iter().collect::<Vec<_>>(), ["zlib", "none"]);
-    // libssh 0.10 sends the second.
+    // libssh 0.10 sends the second form.
     for list in ["a,,b", "a,b,", ",a,b"] {
         assert_eq!(NameList::from_content(list.as_bytes()).unwrap().iter().collect::<Vec<_>>(), ["a", "b"]);
     }
@@ -43,7 +43,7 @@ fn name_lists_of_rfc_4251() {
 }
 
 #[test]
-fn a_length_beyond_the_data_is_an_error_and_takes_no_memory() {
+fn length_beyond_the_data_is_an_error() {
     let bytes = [0xff, 0xff, 0xff, 0xff, 1, 2, 3];
     let mut reader = Reader::new(&bytes);
     assert_eq!(reader.string(), Err(WireError::Truncated { what: "string" }));
@@ -61,7 +61,7 @@ fn trailing_bytes_and_wrong_numbers_are_refused() {
 }
 
 #[test]
-fn a_sink_hands_out_exact_slices_and_drops_empty_packets() {
+fn sink_slices_are_exact_and_empty_packets_dropped() {
     let mut sink: Vec<Vec<u8>> = Vec::new();
     sink.message(&Disconnect::new(11, b"bye", b""));
     sink.payloads(&mut [4, 4, 4], &mut |slices, sizes| {

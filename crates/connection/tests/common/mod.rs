@@ -1,4 +1,4 @@
-//! A peer that says what it is told to, and checks what it gets.
+//! A scripted peer that checks what it receives.
 
 use std::time::Instant;
 
@@ -7,7 +7,7 @@ use lh_connection::{ChannelId, ChannelOptions, Config, Connection, ConnectionErr
 use lh_wire::Message;
 use lh_wire::msg::{self, Rest};
 
-/// A connection with everything it said and everything that happened.
+/// A connection, the messages that it sent and the current time.
 pub(crate) struct Ours {
     pub(crate) connection: Connection,
     pub(crate) out: Vec<Vec<u8>>,
@@ -34,22 +34,22 @@ impl Ours {
         Ok(std::iter::from_fn(|| self.connection.poll_event()).collect())
     }
 
-    /// What was said since the last call.
-    pub(crate) fn said(&mut self) -> Vec<Vec<u8>> {
+    /// Returns the messages sent since the last call.
+    pub(crate) fn sent(&mut self) -> Vec<Vec<u8>> {
         std::mem::take(&mut self.out)
     }
 
-    /// The one thing that was said since the last call.
-    pub(crate) fn said_one(&mut self) -> Vec<u8> {
-        let mut said = self.said();
+    /// Returns the single message sent since the last call.
+    pub(crate) fn sent_one(&mut self) -> Vec<u8> {
+        let mut said = self.sent();
         assert_eq!(said.len(), 1, "{said:?}");
         said.remove(0)
     }
 
-    /// A channel opened by us and confirmed by a peer that grants `window` bytes in packets of `max_packet`.
+    /// Opens a channel and confirms it, granting `window` bytes in packets of `max_packet`.
     pub(crate) fn open(&mut self, window: u32, max_packet: u32) -> ChannelId {
         let id = self.connection.open("session", b"", &OPTIONS, &mut self.out).unwrap();
-        self.said();
+        self.sent();
         let events = self
             .get(&msg::ChannelOpenConfirmation::new(id.number(), THEIRS, window, max_packet, Rest(b"")))
             .unwrap();
@@ -58,7 +58,7 @@ impl Ours {
     }
 }
 
-/// The message numbers of payloads.
+/// Returns the message numbers of payloads.
 pub(crate) fn numbers(payloads: &[Vec<u8>]) -> Vec<u8> {
     payloads.iter().map(|payload| payload[0]).collect()
 }

@@ -1,4 +1,4 @@
-//! The client's states.
+//! Client states of the key exchange.
 
 use lh_crypto::{EphemeralKey, KexFamily, PublicKey, SharedSecret};
 use lh_wire::msg::{
@@ -11,14 +11,15 @@ use super::hash::{Group, exchange_hash};
 use super::{Exchange, Finished, Next, Progress, State, Step, kex_error, malformed};
 use crate::{Event, TransportError};
 
-/// Bounds of the groups a client takes: RFC 8270 section 3 sets the lower, OpenSSH the upper.
+/// Limits of the groups that a client accepts, bits: RFC 8270 section 3 sets the lower one, OpenSSH the upper
+/// one.
 const GROUP_MIN: u32 = 2048;
 const GROUP_MAX: u32 = 8192;
 
-/// The part of an exchange that does not depend on its messages.
+/// Inputs of an exchange that do not depend on its messages.
 struct Common {
     exchange: Exchange,
-    /// The key accepted in an earlier exchange of this connection.
+    /// The host key accepted in an earlier exchange of this connection.
     accepted: Option<Vec<u8>>,
 }
 
@@ -29,17 +30,19 @@ pub(super) fn start(exchange: Exchange, accepted: Option<Vec<u8>>) -> Step {
         let n = common.exchange.group_bits.clamp(min, max);
         let request = KexDhGexRequest::new(min, n, max).to_payload();
         let group = Group { min, n, max, p: Vec::new(), g: Vec::new() };
-        return Ok(Progress::to(State::ClientGexGroup(ExpectGexGroup { common, group })).sending(request));
+        return Ok(
+            Progress::to(State::ClientGexGroup(ExpectGexGroup { common, group })).with_message(request)
+        );
     }
     let ephemeral = EphemeralKey::generate(common.exchange.kex).map_err(kex_error)?;
     let init = match common.exchange.kex.family() {
         KexFamily::DhGroup => KexDhInit::new(Mpint::from_magnitude(ephemeral.public())).to_payload(),
         _ => KexEcdhInit::new(ephemeral.public()).to_payload(),
     };
-    Ok(Progress::to(State::ClientReply(ExpectReply { common, ephemeral })).sending(init))
+    Ok(Progress::to(State::ClientReply(ExpectReply { common, ephemeral })).with_message(init))
 }
 
-/// Our public value is out.
+/// Our public value is sent.
 pub(crate) struct ExpectReply {
     common: Common,
     ephemeral: EphemeralKey,
@@ -61,7 +64,7 @@ impl ExpectReply {
     }
 }
 
-/// We asked for a group.
+/// The group request is sent.
 pub(crate) struct ExpectGexGroup {
     common: Common,
     group: Group,
@@ -82,11 +85,11 @@ impl ExpectGexGroup {
         let asked = (self.group.min, self.group.n, self.group.max);
         let chosen = Event::GroupChosen { asked, bits, public_ones };
         let next = ExpectGexReply { common: self.common, group: self.group, ephemeral };
-        Ok(Progress::to(State::ClientGexReply(next)).sending(init).telling(chosen))
+        Ok(Progress::to(State::ClientGexReply(next)).with_message(init).with_event(chosen))
     }
 }
 
-/// Our public value in the server's group is out.
+/// Our public value in the server's group is sent.
 pub(crate) struct ExpectGexReply {
     common: Common,
     group: Group,
@@ -107,7 +110,7 @@ impl ExpectGexReply {
 }
 
 impl Common {
-    /// The server's reply, whatever message it was: computes the secret and checks the signature.
+    /// Handles the server's reply of any family: computes the secret and verifies the signature.
     fn replied(
         self,
         ephemeral: EphemeralKey,
@@ -141,11 +144,11 @@ impl Common {
         if known {
             return Ok(verdict.accepted());
         }
-        Ok(Progress::to(State::ClientVerdict(verdict)).telling(event))
+        Ok(Progress::to(State::ClientVerdict(verdict)).with_event(event))
     }
 }
 
-/// The server proved that it has the key; whether it is the right one is for others to say.
+/// The server proved that it owns the key; the caller must decide whether to trust it.
 pub(crate) struct ExpectVerdict {
     secret: SharedSecret,
     exchange_hash: Vec<u8>,

@@ -5,7 +5,7 @@ use lh_wire::Writer;
 
 use super::Exchange;
 
-/// What group exchange adds: the client's request and the server's group.
+/// Additional inputs of group exchange: the client's request and the server's group.
 pub(super) struct Group {
     pub(super) min: u32,
     pub(super) n: u32,
@@ -14,7 +14,8 @@ pub(super) struct Group {
     pub(super) g: Vec<u8>,
 }
 
-/// `client_public` and `server_public` are string contents or mpint magnitudes, as the family says.
+/// Computes the exchange hash. `client_public` and `server_public` are string contents or mpint magnitudes,
+/// depending on the key exchange family.
 pub(super) fn exchange_hash(
     exchange: &Exchange,
     host_key: &[u8],
@@ -46,6 +47,6 @@ pub(super) fn exchange_hash(
             data.put_string(server_public);
         }
     }
-    // The secret goes in separately, so that no copy of it is left in `data`.
+    // The secret is hashed separately, so that no copy of it is left in `data`.
     exchange.kex.hash().digest(&[&data, secret.encoded()]).as_ref().to_vec()
 }

@@ -1,7 +1,9 @@
-//! The key exchange machines. A state owns what it needs, takes a message by value of itself and gives the next.
+//! The key exchange state machines. A state owns its data, consumes itself with each message and returns the
+//! next state.
 //!
-//! Nothing here sends: what is to be sent, told and done next comes back as a [`Progress`]. Two states wait for
-//! somebody else's answer: the client's for a verdict on the host key, the server's for a signature.
+//! This module sends nothing: each step returns a [`Progress`] with the message to send, the event to report
+//! and the next state. Two states wait for the caller's answer: the client's for the verdict on the host key,
+//! the server's for the signature.
 
 mod client;
 mod hash;
@@ -11,7 +13,7 @@ use lh_crypto::{KexAlgorithm, KexError, Random, SharedSecret};
 
 use crate::{Config, Event, Role, TransportError};
 
-/// What both sides know when a key exchange starts: everything that enters the exchange hash first.
+/// What both sides know when a key exchange starts: the first inputs of the exchange hash.
 pub(crate) struct Exchange {
     pub(crate) kex: KexAlgorithm,
     /// Host key signature algorithm.
@@ -20,23 +22,23 @@ pub(crate) struct Exchange {
     pub(crate) server_ident: Vec<u8>,
     pub(crate) client_init: Vec<u8>,
     pub(crate) server_init: Vec<u8>,
-    /// First exchange of the connection.
+    /// True in the first exchange of the connection.
     pub(crate) first: bool,
-    /// Bits of group a client asks for in group exchange.
+    /// Group size that a client requests in group exchange, bits.
     pub(crate) group_bits: u32,
 }
 
-/// A finished exchange.
+/// Result of a completed exchange.
 pub(crate) struct Finished {
     pub(crate) secret: SharedSecret,
     pub(crate) exchange_hash: Vec<u8>,
-    /// Blob of the server's key.
+    /// The server's public key blob.
     pub(crate) host_key: Vec<u8>,
     /// The server's signature over the exchange hash.
     pub(crate) signature: Vec<u8>,
 }
 
-/// Between the two KEXINITs and our NEWKEYS.
+/// State between the two KEXINITs and our NEWKEYS.
 pub(crate) enum State {
     ClientReply(client::ExpectReply),
     ClientGexGroup(client::ExpectGexGroup),
@@ -48,16 +50,16 @@ pub(crate) enum State {
     ServerSignature(server::ExpectSignature),
 }
 
-/// Where a step leads.
+/// Outcome of a step.
 pub(crate) enum Next {
     State(Box<State>),
     Finished(Finished),
 }
 
-/// What comes of a step.
+/// Result of a step.
 pub(crate) struct Progress {
     pub(crate) next: Next,
-    /// A message to send at once.
+    /// A message to send immediately.
     pub(crate) send: Option<Vec<u8>>,
     pub(crate) event: Option<Event>,
 }
@@ -67,23 +69,25 @@ impl Progress {
         Self { next: Next::State(Box::new(state)), send: None, event: None }
     }
 
-    fn sending(mut self, message: Vec<u8>) -> Self {
+    fn with_message(mut self, message: Vec<u8>) -> Self {
         self.send = Some(message);
         self
     }
 
-    fn telling(mut self, event: Event) -> Self {
+    fn with_event(mut self, event: Event) -> Self {
         self.event = Some(event);
         self
     }
 }
 
-/// What comes of an answer from our own side: when it does not fit, the state goes on waiting.
+/// Result of an answer from our own side. If the answer does not fit, the state is returned and keeps
+/// waiting.
 pub(crate) type Answered = Result<Progress, (Box<State>, TransportError)>;
 
 type Step = Result<Progress, TransportError>;
 
-/// Starts after both KEXINITs. `accepted` is the host key this connection accepted before, if any.
+/// Starts the exchange after both KEXINITs. `accepted` is the host key that this connection accepted before,
+/// if any.
 pub(crate) fn start(exchange: Exchange, config: &Config, accepted: Option<Vec<u8>>) -> Step {
     match config.role {
         Role::Client => client::start(exchange, accepted),
@@ -92,7 +96,7 @@ pub(crate) fn start(exchange: Exchange, config: &Config, accepted: Option<Vec<u8
 }
 
 impl State {
-    /// A message from 30 to 49.
+    /// Handles a message with a number from 30 to 49.
     pub(crate) fn message(self, payload: &[u8], config: &Config, random: &mut dyn Random) -> Step {
         match self {
             Self::ClientReply(state) => state.message(payload),
@@ -101,40 +105,42 @@ impl State {
             Self::ServerInit(state) => state.message(payload),
             Self::ServerGexRequest(state) => state.message(payload, config, random),
             Self::ServerGexInit(state) => state.message(payload),
-            // The transport hands nothing on while a state waits for an answer from our own side.
+            // The transport delivers no messages while a state waits for an answer from our own side.
             Self::ClientVerdict(_) | Self::ServerSignature(_) => {
                 Err(TransportError::KeyExchange("message while an answer is awaited"))
             }
         }
     }
 
-    /// True when an answer from our own side must come before anything else.
+    /// Returns true when an answer from our own side must come first.
     pub(crate) const fn waits_for_answer(&self) -> bool {
         matches!(self, Self::ClientVerdict(_) | Self::ServerSignature(_))
     }
 
-    /// Client: this key was accepted.
+    /// Client: the caller accepted this key.
     pub(crate) fn host_key_accepted(self: Box<Self>, blob: &[u8]) -> Answered {
         match *self {
             Self::ClientVerdict(state) if state.is_about(blob) => Ok(state.accepted()),
             state @ Self::ClientVerdict(_) => Err((
                 Box::new(state),
-                TransportError::Caller("another host key was accepted than the one asked about"),
+                TransportError::Caller("the accepted host key is not the one that was reported"),
             )),
-            state => Err((Box::new(state), TransportError::Caller("no host key waits to be accepted"))),
+            state => Err((Box::new(state), TransportError::Caller("no host key is waiting to be accepted"))),
         }
     }
 
-    /// Server: the exchange hash was signed.
+    /// Server: the exchange hash is signed.
     pub(crate) fn signed(self: Box<Self>, signature: &[u8]) -> Answered {
         match *self {
             Self::ServerSignature(state) => Ok(state.signed(signature)),
-            state => Err((Box::new(state), TransportError::Caller("no exchange hash waits to be signed"))),
+            state => {
+                Err((Box::new(state), TransportError::Caller("no exchange hash is waiting to be signed")))
+            }
         }
     }
 }
 
-/// What the crypto library has to say about a peer's values, as an error of the connection.
+/// Converts the crypto library's error about a peer's values into a transport error.
 fn kex_error(error: KexError) -> TransportError {
     TransportError::KeyExchange(match error {
         KexError::BadPublicValue { why } | KexError::BadGroup { why } => why,

@@ -1,4 +1,4 @@
-//! The server's states.
+//! Server states of the key exchange.
 
 use lh_crypto::{DhGroup, EphemeralKey, KexFamily, Random, SharedSecret, kex_respond};
 use lh_wire::msg::{
@@ -12,11 +12,11 @@ use super::{Exchange, Finished, Next, Progress, State, Step, kex_error, malforme
 use crate::negotiate::host_key_index;
 use crate::{Config, Event, TransportError};
 
-/// Groups a server gives out, whatever the client asks for: OpenSSH's bounds.
+/// Limits of the groups that a server offers, bits, whatever the client requests: OpenSSH's.
 const GROUP_MIN: u32 = 2048;
 const GROUP_MAX: u32 = 8192;
 
-/// The part of an exchange that does not depend on its messages.
+/// Inputs of an exchange that do not depend on its messages.
 struct Common {
     exchange: Exchange,
     key_index: usize,
@@ -36,7 +36,7 @@ pub(super) fn start(exchange: Exchange, config: &Config) -> Step {
     }))
 }
 
-/// The client's public value is to come.
+/// The client's public value is expected.
 pub(crate) struct ExpectInit {
     common: Common,
 }
@@ -53,7 +53,7 @@ impl ExpectInit {
     }
 }
 
-/// The client is to say which group it wants.
+/// The client's group request is expected.
 pub(crate) struct ExpectGexRequest {
     common: Common,
 }
@@ -79,14 +79,14 @@ impl ExpectGexRequest {
         let DhGroup { p, g } = chosen;
         let ephemeral = EphemeralKey::generate_dh(&p, &g).map_err(kex_error)?;
         let message = KexDhGexGroup::new(Mpint::from_magnitude(&p), Mpint::from_magnitude(&g)).to_payload();
-        // The hash holds what the client asked for, not what we made of it.
+        // The hash covers the client's request, not our clamped values.
         let group = Group { min, n, max, p, g };
         let next = ExpectGexInit { common: self.common, group, ephemeral };
-        Ok(Progress::to(State::ServerGexInit(next)).sending(message))
+        Ok(Progress::to(State::ServerGexInit(next)).with_message(message))
     }
 }
 
-/// The group is out.
+/// The group is sent.
 pub(crate) struct ExpectGexInit {
     common: Common,
     group: Group,
@@ -104,7 +104,7 @@ impl ExpectGexInit {
 }
 
 impl Common {
-    /// Both public values are known: what is left is the signature.
+    /// Both public values are known; only the signature is missing.
     fn agreed(
         self,
         group: Option<&Group>,
@@ -126,11 +126,11 @@ impl Common {
             secret,
             exchange_hash,
         };
-        Progress::to(State::ServerSignature(next)).telling(event)
+        Progress::to(State::ServerSignature(next)).with_event(event)
     }
 }
 
-/// Whoever holds the private key is signing.
+/// The signature is being made by the owner of the private key.
 pub(crate) struct ExpectSignature {
     family: KexFamily,
     host_key: Vec<u8>,

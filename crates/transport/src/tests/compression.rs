@@ -1,4 +1,4 @@
-//! Payloads squeezed on the way.
+//! Tests of payload compression.
 
 use super::*;
 
@@ -33,7 +33,7 @@ fn delayed_compression_starts_with_authentication() {
 }
 
 #[test]
-fn immediate_compression() {
+fn zlib_compresses_from_the_first_packet() {
     let (mut client, mut server) = (Config::client(), server_config());
     set_compression(&mut client, "zlib");
     set_compression(&mut server, "zlib");
@@ -54,7 +54,7 @@ fn immediate_compression() {
 }
 
 #[test]
-fn a_bomb_ends_the_connection() {
+fn decompression_bomb_ends_the_connection() {
     let (mut client, mut server) = (Config::client(), server_config());
     set_compression(&mut client, "zlib");
     set_compression(&mut server, "zlib");

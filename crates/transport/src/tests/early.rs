@@ -1,9 +1,9 @@
-//! What a client says on channels before its user is in.
+//! Tests of early data: channel messages that a client sends before its user is authenticated.
 
 use super::*;
 
-/// After the first key exchange; the client keeps what is for channels.
-fn arrived(compression: &str) -> Pair {
+/// Returns a pair after the first key exchange whose client keeps channel messages.
+fn keeping_pair(compression: &str) -> Pair {
     let (mut client, mut server) = (Config::client(), server_config());
     set_compression(&mut client, compression);
     set_compression(&mut server, compression);
@@ -13,8 +13,8 @@ fn arrived(compression: &str) -> Pair {
     pair
 }
 
-/// What has come to the server since the last time.
-fn came(pair: &mut Pair) -> Vec<Vec<u8>> {
+/// Returns the packets that the server received since the last call.
+fn received(pair: &mut Pair) -> Vec<Vec<u8>> {
     pair.drive();
     pair.assert_well();
     std::mem::take(&mut pair.server.packets)
@@ -24,8 +24,8 @@ const REQUEST: &[u8] = &[50, 1];
 const OPEN: &[u8] = &[90, 2];
 const DATA: &[u8] = &[94, 3];
 
-/// A channel's first words, and the user's.
-fn speak(pair: &mut Pair) {
+/// Sends the first channel messages, then an authentication request.
+fn send_all(pair: &mut Pair) {
     pair.client.send(OPEN);
     pair.client.transport.payloads(&mut [2], &mut |slices, _| slices[0].copy_from_slice(DATA));
     pair.client.send(REQUEST);
@@ -38,60 +38,60 @@ fn logged_in(pair: &mut Pair) {
 }
 
 #[test]
-fn what_is_for_channels_waits_for_the_login() {
-    let mut pair = arrived("none");
-    speak(&mut pair);
-    assert_eq!(came(&mut pair), [REQUEST]);
+fn channel_messages_wait_for_authentication() {
+    let mut pair = keeping_pair("none");
+    send_all(&mut pair);
+    assert_eq!(received(&mut pair), [REQUEST]);
     logged_in(&mut pair);
-    assert_eq!(came(&mut pair), [OPEN, DATA]);
+    assert_eq!(received(&mut pair), [OPEN, DATA]);
     pair.client.send(DATA);
-    assert_eq!(came(&mut pair), [DATA], "and nothing is kept any more");
+    assert_eq!(received(&mut pair), [DATA], "and nothing is kept any more");
 }
 
 #[test]
-fn it_may_stand_behind_the_request_and_is_sent_once() {
-    let mut pair = arrived("none");
-    speak(&mut pair);
+fn early_data_follows_the_request_and_is_sent_once() {
+    let mut pair = keeping_pair("none");
+    send_all(&mut pair);
     pair.client.transport.send_early();
     pair.client.transport.send_early();
-    assert_eq!(came(&mut pair), [REQUEST, OPEN, DATA]);
+    assert_eq!(received(&mut pair), [REQUEST, OPEN, DATA]);
     pair.client.send(&[96, 4]);
     logged_in(&mut pair);
-    assert_eq!(came(&mut pair), [[96, 4]], "what was said since");
+    assert_eq!(received(&mut pair), [[96, 4]], "queued since then");
 }
 
 #[test]
-fn what_a_failed_request_has_dropped_is_said_again() {
-    let mut pair = arrived("none");
-    speak(&mut pair);
+fn early_data_is_sent_again_after_a_failed_request() {
+    let mut pair = keeping_pair("none");
+    send_all(&mut pair);
     pair.client.transport.send_early();
     pair.client.transport.early_dropped();
     pair.client.send(REQUEST);
     pair.client.transport.send_early();
-    assert_eq!(came(&mut pair), [REQUEST, OPEN, DATA, REQUEST, OPEN, DATA]);
+    assert_eq!(received(&mut pair), [REQUEST, OPEN, DATA, REQUEST, OPEN, DATA]);
     pair.client.transport.early_dropped();
     logged_in(&mut pair);
-    assert_eq!(came(&mut pair), [OPEN, DATA]);
+    assert_eq!(received(&mut pair), [OPEN, DATA]);
 }
 
 #[test]
-fn with_delayed_compression_it_waits() {
+fn early_data_waits_with_delayed_compression() {
     for (name, early) in [("zlib@openssh.com", false), ("zlib", true)] {
-        let mut pair = arrived(name);
-        speak(&mut pair);
+        let mut pair = keeping_pair(name);
+        send_all(&mut pair);
         pair.client.transport.send_early();
         let expected: &[&[u8]] = if early { &[REQUEST, OPEN, DATA] } else { &[REQUEST] };
-        assert_eq!(came(&mut pair), expected, "{name}");
+        assert_eq!(received(&mut pair), expected, "{name}");
         logged_in(&mut pair);
-        assert_eq!(came(&mut pair).len(), 3 - expected.len(), "{name}");
+        assert_eq!(received(&mut pair).len(), 3 - expected.len(), "{name}");
     }
 }
 
-/// Packets behind the one that logs in move to the process that serves the user.
+/// Packets behind the successful request move to the process that serves the user.
 #[test]
-fn what_came_early_moves_with_the_connection() {
-    let mut pair = arrived("none");
-    speak(&mut pair);
+fn early_data_moves_with_a_frozen_connection() {
+    let mut pair = keeping_pair("none");
+    send_all(&mut pair);
     pair.client.transport.send_early();
     let now = pair.clock.now();
     pair.client.transport.output(now);

@@ -1,4 +1,4 @@
-//! Another process goes on.
+//! Tests of freezing and thawing: another process continues the connection.
 
 use super::*;
 use crate::FreezeError;
@@ -10,7 +10,7 @@ fn swap(end: &mut End, config: Config, seed: u64) {
 }
 
 #[test]
-fn in_the_middle_of_traffic() {
+fn freezing_in_the_middle_of_traffic_keeps_data() {
     for (cipher, mac) in [
         ("aes128-gcm@openssh.com", "hmac-sha1"),
         ("chacha20-poly1305@openssh.com", "hmac-sha1"),
@@ -50,7 +50,7 @@ fn in_the_middle_of_traffic() {
         assert_eq!(server.session_id(), Some(&id[..]));
         assert_eq!(server.peer_identification(), Some("SSH-2.0-Longhaul_0.1.0"));
         assert!(pair.client.transport.peer_extension("server-sig-algs").is_some());
-        // And a rekey, which needs identifications and host key.
+        // A rekey needs the identifications and the host key.
         pair.server.transport.request_rekey();
         pair.exchange(&[1, 2, 3]);
         assert_eq!(pair.client.kex_done(), 2);
@@ -58,7 +58,7 @@ fn in_the_middle_of_traffic() {
 }
 
 #[test]
-fn not_during_an_exchange() {
+fn freezing_during_a_key_exchange_fails() {
     let mut pair = Pair::new(Config::client(), server_config());
     assert_eq!(pair.client.transport.freeze().unwrap_err(), FreezeError::KeyExchange);
     pair.establish();
@@ -69,7 +69,7 @@ fn not_during_an_exchange() {
 }
 
 #[test]
-fn not_with_compression_running() {
+fn freezing_with_running_compression_fails() {
     let (mut client, mut server) = (Config::client(), server_config());
     set_compression(&mut client, "zlib@openssh.com");
     set_compression(&mut server, "zlib@openssh.com");
@@ -84,7 +84,7 @@ fn not_with_compression_running() {
 }
 
 #[test]
-fn other_bytes_do_not_thaw() {
+fn thawing_changed_bytes_fails() {
     let mut pair = Pair::established(Config::client(), server_config());
     let frozen = pair.client.transport.freeze().unwrap();
     let thaw = |bytes: &[u8], config| Transport::thaw(bytes, config, random(1), Instant::now());

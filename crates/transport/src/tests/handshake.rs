@@ -1,4 +1,4 @@
-//! First exchanges that go well, and the gates they pass.
+//! Tests of successful first key exchanges and of their checks.
 
 use lh_crypto::{Cipher, KexAlgorithm, Mac};
 
@@ -40,7 +40,7 @@ fn events_come_in_order() {
 fn every_key_exchange_with_every_host_key() {
     for kex in KexAlgorithm::ALL {
         for key in 0..keys().len() {
-            // The big groups take long; their arithmetic does not depend on the kind of host key.
+            // The big groups are slow, and their arithmetic does not depend on the type of host key.
             if key > 0
                 && matches!(
                     kex.name(),
@@ -95,7 +95,7 @@ fn ciphers_may_differ_by_direction() {
 }
 
 #[test]
-fn a_byte_at_a_time() {
+fn handshake_one_byte_at_a_time() {
     let mut pair =
         Pair::over(Link::new(Duration::ZERO, Chunking::AtMost(1)), Config::client(), server_config());
     pair.establish();
@@ -103,7 +103,7 @@ fn a_byte_at_a_time() {
 }
 
 #[test]
-fn one_and_a_half_round_trips() {
+fn handshake_takes_one_and_a_half_round_trips() {
     let mut pair = Pair::over(far(Chunking::Whole), Config::client(), server_config());
     loop {
         while pair.step() {}
@@ -112,7 +112,7 @@ fn one_and_a_half_round_trips() {
         }
         pair.clock.advance_to(pair.link.next_arrival().unwrap());
     }
-    // Both KEXINITs leave at once; then one message each way.
+    // Both KEXINITs are sent at once; then one message each way follows.
     assert!(pair.clock.elapsed() <= LATENCY * 3, "{:?}", pair.clock.elapsed());
 }
 
@@ -143,7 +143,7 @@ fn nothing_passes_before_the_host_key_is_accepted() {
 }
 
 #[test]
-fn a_signature_may_come_late() {
+fn signature_may_arrive_late() {
     let mut pair = Pair::new(Config::client(), server_config());
     pair.server.answers = false;
     pair.drive();
@@ -159,7 +159,7 @@ fn a_signature_may_come_late() {
 }
 
 #[test]
-fn a_wrong_signature_is_refused() {
+fn wrong_host_key_signature_is_refused() {
     let mut pair = Pair::new(Config::client(), server_config());
     pair.server.answers = false;
     pair.drive();
@@ -172,7 +172,7 @@ fn a_wrong_signature_is_refused() {
 }
 
 #[test]
-fn no_common_cipher_is_told_to_both() {
+fn both_ends_report_a_missing_common_cipher() {
     let mut client = Config::client();
     set(&mut client.algorithms.cipher_c2s, &["aes128-ctr"]);
     let mut server = server_config();
@@ -200,7 +200,8 @@ fn lines_before_the_identification_are_passed_on() {
     assert_eq!(pair.client.kex_done(), 1);
 }
 
-/// A transport whose first KEXINIT is changed before it leaves, so that both sides hash the same.
+/// Returns a transport whose first KEXINIT is changed before it is sent, so that both sides hash the changed
+/// one.
 pub(crate) fn with_kexinit(config: Config, seed: u64, change: impl FnOnce(&mut Vec<u8>)) -> Transport {
     let mut transport = Transport::blank(config, random(seed), Instant::now());
     let line = [&transport.our_ident[..], b"\r\n"].concat();
@@ -219,7 +220,7 @@ fn replace(bytes: &mut [u8], from: &[u8], to: &[u8]) {
 }
 
 #[test]
-fn without_strict_the_sequence_numbers_go_on() {
+fn sequence_numbers_continue_without_strict_kex() {
     let mut pair = Pair::new(Config::client(), server_config());
     pair.client = End::new(with_kexinit(Config::client(), 5, |init| {
         replace(init, b"kex-strict-c-v00@openssh.com", b"kex-strict-c-v99@openssh.com");
@@ -227,7 +228,7 @@ fn without_strict_the_sequence_numbers_go_on() {
     pair.server = End::new(with_kexinit(server_config(), 6, |init| {
         replace(init, b"kex-strict-s-v00@openssh.com", b"kex-strict-s-v99@openssh.com");
     }));
-    // Allowed where the exchange is not a strict one.
+    // Allowed when the exchange is not strict.
     pair.client.transport.transmit(&[2], false);
     pair.establish();
     assert!(!pair.client.transport.negotiated().unwrap().strict);
@@ -239,15 +240,15 @@ fn without_strict_the_sequence_numbers_go_on() {
 }
 
 #[test]
-fn strict_resets_the_sequence_numbers() {
+fn strict_kex_resets_sequence_numbers() {
     let pair = Pair::established(Config::client(), server_config());
-    // One packet since NEWKEYS: EXT_INFO.
+    // One packet was sent since NEWKEYS: EXT_INFO.
     assert_eq!(pair.client.transport.send.position().index.seq, 1);
     assert_eq!(pair.server.transport.recv.position().index.seq, 1);
 }
 
 #[test]
-fn a_wrong_guess_is_skipped() {
+fn wrongly_guessed_kex_packet_is_skipped() {
     for guess_right in [false, true] {
         let mut pair = Pair::new(Config::client(), server_config());
         let mut config = Config::client();
@@ -269,7 +270,7 @@ fn a_wrong_guess_is_skipped() {
 }
 
 #[test]
-fn a_ping_is_answered_and_debug_is_passed_on() {
+fn ping_is_answered_and_debug_reported() {
     let mut pair = Pair::established(Config::client(), server_config());
     pair.client.send(b"\xc0\0\0\0\x03abc");
     pair.client.send(b"\x04\x01\0\0\0\x02hi\0\0\0\0");
@@ -283,22 +284,22 @@ fn a_ping_is_answered_and_debug_is_passed_on() {
 }
 
 #[test]
-fn unknown_messages_are_answered_with_their_number() {
+fn unknown_messages_get_unimplemented() {
     let mut pair = Pair::established(Config::client(), server_config());
     pair.server.transport.send.push(&[77]);
     pair.server.transport.send.push(&[8]);
     pair.drive();
     pair.assert_well();
     assert_eq!(pair.client.packets, [[77]]);
-    // The server sees UNIMPLEMENTED for its second packet and takes no notice; the client's own word for an
-    // upper layer's number is the caller's.
+    // The server ignores UNIMPLEMENTED for its second packet. For an upper layer's number, the client's
+    // caller sends the answer.
     pair.client.transport.reply_unimplemented();
     pair.drive();
     pair.assert_well();
 }
 
 #[test]
-fn disconnect_is_the_last_word() {
+fn nothing_is_sent_after_disconnect() {
     let mut pair = Pair::established(Config::client(), server_config());
     pair.client.send(&[94, 1]);
     pair.client.transport.disconnect(11, "bye");

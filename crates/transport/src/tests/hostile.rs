@@ -1,4 +1,4 @@
-//! Peers and networks that break the rules: each gets the right reason.
+//! Tests of peers and networks that break the rules: each connection ends with the right reason.
 
 use lh_testkit::{ScriptedPeer, kexinit, plain_packet};
 use proptest::prelude::*;
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::handshake::with_kexinit;
 use super::*;
 
-/// A transport on one side, a script on the other.
+/// Runs a transport against a scripted peer.
 fn against(config: Config, peer: &mut ScriptedPeer) -> (Transport, Result<(), TransportError>) {
     let now = Instant::now();
     let mut transport = Transport::new(config, random(1), now);
@@ -33,7 +33,7 @@ fn feed(transport: &mut Transport, mut bytes: &[u8], now: Instant) -> Result<(),
     Ok(())
 }
 
-/// The reason in the DISCONNECT the peer heard.
+/// Returns the reason in the DISCONNECT that the peer received.
 fn reason(peer: &mut ScriptedPeer) -> Option<u32> {
     while let Some(payload) = peer.next_payload() {
         if payload[0] == 1 {
@@ -58,7 +58,7 @@ fn strict_kexinit(role_marker: &str) -> Vec<u8> {
 }
 
 #[test]
-fn lengths_that_cannot_be() {
+fn impossible_packet_lengths_are_refused() {
     for length in [0, 1, 4, 5, 11, 13, 256 * 1024 + 4, 0x7fff_ffff, u32::MAX] {
         for config in [Config::client(), server_config()] {
             let mut peer = ScriptedPeer::new("SSH-2.0-liar");
@@ -73,7 +73,7 @@ fn lengths_that_cannot_be() {
 }
 
 #[test]
-fn padding_that_cannot_be() {
+fn impossible_padding_lengths_are_refused() {
     for (padding, body) in [(3u8, 12usize), (0, 12), (255, 12), (12, 12)] {
         let mut peer = ScriptedPeer::new("SSH-2.0-liar");
         let mut packet = (body as u32).to_be_bytes().to_vec();
@@ -90,13 +90,13 @@ fn padding_that_cannot_be() {
 }
 
 #[test]
-fn messages_that_come_too_early() {
+fn messages_before_key_exchange_are_refused() {
     for number in [5u8, 6, 7, 21, 30, 31, 34, 50, 80, 94, 192, 255] {
         refused(&[], number, &[number, 0, 0, 0, 0]);
     }
 }
 
-/// A server that has heard `before` ends the connection at `packet`, naming its number.
+/// Asserts that a server that has received `before` ends the connection at `packet` and names its number.
 fn refused(before: &[Vec<u8>], number: u8, packet: &[u8]) {
     let mut peer = ScriptedPeer::new("SSH-2.0-liar");
     before.iter().for_each(|packet| peer.packet(packet));
@@ -107,7 +107,7 @@ fn refused(before: &[Vec<u8>], number: u8, packet: &[u8]) {
 }
 
 #[test]
-fn messages_in_the_middle_of_an_exchange() {
+fn other_messages_during_key_exchange_are_refused() {
     for number in [5u8, 6, 7, 20, 21, 31, 50, 94, 192] {
         let packet = if number == 20 { usual_kexinit() } else { vec![number, 0, 0, 0, 0] };
         refused(&[usual_kexinit()], number, &packet);
@@ -115,23 +115,23 @@ fn messages_in_the_middle_of_an_exchange() {
 }
 
 #[test]
-fn strict_exchange_takes_nothing_beside() {
+fn strict_key_exchange_refuses_other_messages() {
     for number in [2u8, 3, 4, 8, 7] {
         let payload = [number, 0, 0, 0, 0, 0, 0, 0, 0, 0];
-        // After KEXINIT…
+        // After KEXINIT.
         let mut peer = ScriptedPeer::new("SSH-2.0-liar");
         peer.packet(&strict_kexinit("kex-strict-c-v00@openssh.com"));
         peer.packet(&payload);
         let (_, result) = against(server_config(), &mut peer);
         assert_eq!(result, Err(TransportError::Unexpected { number, when: "during strict key exchange" }));
-        // … and before it.
+        // Before KEXINIT.
         let mut peer = ScriptedPeer::new("SSH-2.0-liar");
         peer.packet(b"\x02");
         peer.packet(&strict_kexinit("kex-strict-c-v00@openssh.com"));
         let (_, result) = against(server_config(), &mut peer);
         assert!(matches!(result, Err(TransportError::Unexpected { number: 20, .. })));
     }
-    // Without the marker IGNORE is welcome at any time.
+    // Without the marker, IGNORE is accepted at any time.
     let mut peer = ScriptedPeer::new("SSH-2.0-liar");
     peer.packet(b"\x02");
     peer.packet(&usual_kexinit());
@@ -140,7 +140,7 @@ fn strict_exchange_takes_nothing_beside() {
 }
 
 #[test]
-fn values_that_do_not_compute() {
+fn invalid_key_exchange_values_are_refused() {
     for (kex, init) in [
         ("curve25519-sha256", b"\x1e\0\0\0\x20aaaa".to_vec()),
         ("curve25519-sha256", [&b"\x1e\0\0\0\x20"[..], &[0; 32]].concat()),
@@ -166,7 +166,7 @@ fn values_that_do_not_compute() {
 }
 
 #[test]
-fn peers_that_do_not_speak_ssh() {
+fn peers_of_other_protocols_are_refused() {
     let mut peer = ScriptedPeer::default();
     peer.say(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n");
     let now = Instant::now();
@@ -176,9 +176,9 @@ fn peers_that_do_not_speak_ssh() {
     transport.output(now);
     transport.output_slices(&mut slices);
     let heard = slices.iter().flat_map(|slice| slice.to_vec()).collect::<Vec<u8>>();
-    assert!(heard.ends_with(b"Invalid SSH identification string.\r\n"), "it hears why");
+    assert!(heard.ends_with(b"Invalid SSH identification string.\r\n"), "the peer is told the reason");
     assert_eq!(result.unwrap_err().to_string(), "peer does not speak SSH: \"GET / HTTP/1.1\"");
-    // A client may hear other things first, up to a point.
+    // A client accepts other lines first, up to a limit.
     let mut peer = ScriptedPeer::default();
     peer.say(&b"220 mail\r\n".repeat(2000));
     let (_, result) = against(Config::client(), &mut peer);
@@ -188,7 +188,7 @@ fn peers_that_do_not_speak_ssh() {
 }
 
 #[test]
-fn every_way_to_be_cut_off() {
+fn connection_cut_at_every_byte_is_reported() {
     let mut pair = Pair::new(Config::client(), server_config());
     pair.drive();
     let total = pair.link.down.sent();
@@ -206,7 +206,7 @@ fn every_way_to_be_cut_off() {
 }
 
 #[test]
-fn every_changed_byte_of_a_packet_is_noticed() {
+fn every_changed_byte_of_a_packet_is_detected() {
     for (cipher, mac) in [
         ("aes128-gcm@openssh.com", "hmac-sha1"),
         ("chacha20-poly1305@openssh.com", "hmac-sha1"),
@@ -229,7 +229,7 @@ fn every_changed_byte_of_a_packet_is_noticed() {
                 break;
             }
             pair.link.up.set_tap(move |_, bytes| bytes[at] ^= 1 << (at % 8));
-            // Something behind it, for a length that has grown.
+            // More bytes behind it, for a length that has grown.
             pair.client.send(&vec![94; 256 << 10]);
             pair.client.send(&vec![94; 256 << 10]);
             pair.drive();
@@ -246,16 +246,17 @@ fn every_changed_byte_of_a_packet_is_noticed() {
     }
 }
 
-/// CVE-2008-5161: with CBC, the moment at which a changed packet is refused gives away bits of another one.
+/// CVE-2008-5161: with CBC, the moment at which a changed packet is refused reveals bits of another packet.
 #[test]
-fn with_cbc_nobody_learns_where_a_packet_was_wrong() {
+fn cbc_conceals_where_a_packet_was_wrong() {
     const MOST: usize = 256 * 1024;
     for (cipher, mac) in [("aes256-cbc", "hmac-sha2-256"), ("3des-cbc", "hmac-md5-96")] {
         let (mut client, mut server) = (Config::client(), server_config());
         set_cipher(&mut client, cipher, mac);
         set_cipher(&mut server, cipher, mac);
         let mut refused_after = Vec::new();
-        // The first byte of the length makes it impossible, the last one another one; then payload and tag.
+        // Changing the first byte of the length makes it impossible, changing the last one makes it
+        // different. Then payload and tag are changed.
         for at in [0, 3, 9, 50, 60, 70] {
             let mut pair = Pair::established(client.clone(), server.clone());
             pair.client.send(&numbered(0, 40));
@@ -281,7 +282,7 @@ fn with_cbc_nobody_learns_where_a_packet_was_wrong() {
 }
 
 #[test]
-fn a_changed_handshake_never_ends_in_a_session_both_believe_in() {
+fn changed_handshake_never_leads_to_different_sessions() {
     let mut pair = Pair::new(Config::client(), server_config());
     pair.drive();
     let (up, down) = (pair.link.up.sent() as usize, pair.link.down.sent() as usize);
@@ -302,7 +303,8 @@ fn a_changed_handshake_never_ends_in_a_session_both_believe_in() {
                 pair.link.down.set_tap(change(at));
             }
             pair.drive();
-            // What is not covered by hash or tag is padding of unencrypted packets only; there it may go well.
+            // Only the padding of unencrypted packets is covered by neither hash nor tag; a change there may
+            // succeed.
             if pair.client.error.is_none() && pair.client.kex_done() == 1 && pair.server.kex_done() == 1 {
                 assert_eq!(pair.client.transport.session_id(), pair.server.transport.session_id());
                 assert_eq!(pair.client.transport.negotiated(), pair.server.transport.negotiated());
@@ -312,7 +314,7 @@ fn a_changed_handshake_never_ends_in_a_session_both_believe_in() {
 }
 
 #[test]
-fn a_second_kexinit_in_one_round() {
+fn second_kexinit_in_one_exchange_is_refused() {
     let mut pair = Pair::over(far(Chunking::Whole), Config::client(), server_config());
     pair.establish();
     pair.client.transport.start_kex();
@@ -323,12 +325,12 @@ fn a_second_kexinit_in_one_round() {
 }
 
 #[test]
-fn data_between_kexinit_and_newkeys() {
+fn data_between_kexinit_and_newkeys_is_refused() {
     for number in [5u8, 7, 50, 192, 193] {
         let mut pair = Pair::over(far(Chunking::Whole), Config::client(), server_config());
         pair.establish();
         pair.client.transport.request_rekey();
-        // Past the gate that holds it back.
+        // Bypasses the check that holds it back.
         pair.client.transport.send.push(&[number, 0, 0, 0, 0]);
         pair.drive();
         let expected = TransportError::Unexpected { number, when: "during key exchange" };
@@ -337,8 +339,8 @@ fn data_between_kexinit_and_newkeys() {
 }
 
 #[test]
-fn channel_data_between_kexinit_and_newkeys_of_a_rekey_is_delivered() {
-    // What asyncssh 2.10 does.
+fn channel_data_during_a_rekey_is_delivered() {
+    // asyncssh 2.10 sends it.
     let mut pair = Pair::over(far(Chunking::Whole), Config::client(), server_config());
     pair.establish();
     pair.client.transport.request_rekey();
@@ -346,11 +348,11 @@ fn channel_data_between_kexinit_and_newkeys_of_a_rekey_is_delivered() {
     pair.client.transport.send.push(&message);
     pair.drive();
     assert_eq!(pair.server.error, None);
-    assert!(pair.server.packets.iter().any(|packet| packet[..] == message), "the data got lost");
+    assert!(pair.server.packets.iter().any(|packet| packet[..] == message), "the data was lost");
 }
 
 #[test]
-fn key_exchange_messages_out_of_place() {
+fn kex_messages_outside_an_exchange_are_refused() {
     for number in [21u8, 30, 31, 32, 33, 34, 49] {
         let mut pair = Pair::established(Config::client(), server_config());
         pair.client.transport.send.push(&[number]);
@@ -363,14 +365,14 @@ fn key_exchange_messages_out_of_place() {
 }
 
 #[test]
-fn floods() {
+fn floods_end_the_connection() {
     // EXT_INFO without end.
     let mut pair = Pair::established(Config::client(), server_config());
     pair.client.send(&[7, 0, 0, 0, 0]);
     pair.drive();
     assert_eq!(pair.server.error, Some(TransportError::TooMany("EXT_INFO")));
 
-    // PINGs whose answers nobody reads.
+    // PINGs whose answers are not read.
     let mut pair = Pair::established(Config::client(), server_config());
     pair.server.writes = false;
     for _ in 0..200 {
@@ -393,7 +395,7 @@ fn floods() {
 }
 
 #[test]
-fn an_error_stays() {
+fn poll_repeats_the_error() {
     let mut peer = ScriptedPeer::new("SSH-2.0-liar");
     peer.packet(&[94]);
     let (mut transport, result) = against(server_config(), &mut peer);
@@ -406,7 +408,7 @@ fn an_error_stays() {
 }
 
 #[test]
-fn a_host_key_of_another_type_than_agreed() {
+fn host_key_of_another_type_is_refused() {
     let mut config = server_config();
     // The Ed25519 entry now shows an ECDSA key.
     config.host_keys[0].blob = keys()[1].public().blob().to_vec();
@@ -419,8 +421,8 @@ fn a_host_key_of_another_type_than_agreed() {
 }
 
 #[test]
-fn an_over_long_guess_does_not_confuse() {
-    // The flag is set and nothing but the real exchange follows: its first message is taken for the guess.
+fn guess_flag_without_guess_fails_the_exchange() {
+    // The flag is set, but only the real exchange follows: its first message is skipped as the guess.
     let mut config = Config::client();
     set(&mut config.algorithms.kex, &["curve25519-sha256", "mlkem768x25519-sha256"]);
     let mut pair = Pair::new(Config::client(), server_config());
@@ -436,7 +438,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn any_packets(packets in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 1..100), 1..10), server: bool) {
+    fn any_packets_never_panic(packets in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 1..100), 1..10), server: bool) {
         let mut peer = ScriptedPeer::new("SSH-2.0-liar");
         for packet in &packets {
             peer.packet(packet);
@@ -445,7 +447,7 @@ proptest! {
     }
 
     #[test]
-    fn any_key_exchange_message(number in 30u8..35, mut body in proptest::collection::vec(any::<u8>(), 0..200), server: bool, kex in 0usize..4) {
+    fn any_key_exchange_message_is_refused(number in 30u8..35, mut body in proptest::collection::vec(any::<u8>(), 0..200), server: bool, kex in 0usize..4) {
         let kex = ["curve25519-sha256", "ecdh-sha2-nistp256", "mlkem768x25519-sha256", "diffie-hellman-group-exchange-sha256"][kex];
         let mut config = if server { server_config() } else { Config::client() };
         set(&mut config.algorithms.kex, &[kex]);
@@ -454,19 +456,19 @@ proptest! {
         body.insert(0, number);
         peer.packet(&body);
         let (_, result) = against(config, &mut peer);
-        // Five well-formed values in a row are not found by chance, but a request for a group is.
+        // Random bytes never form five valid values in a row, but they may form a request for a group.
         prop_assert!(result.is_err() || number == 34 || number == 30);
     }
 
     #[test]
-    fn any_bytes_after_the_identification(bytes in proptest::collection::vec(any::<u8>(), 0..400), server: bool) {
+    fn any_bytes_after_identification_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..400), server: bool) {
         let mut peer = ScriptedPeer::new("SSH-2.0-liar");
         peer.say(&bytes);
         let _ = against(if server { server_config() } else { Config::client() }, &mut peer);
     }
 
     #[test]
-    fn packets_in_any_pieces(cuts in proptest::collection::vec(1usize..60, 1..40)) {
+    fn packets_are_read_in_any_pieces(cuts in proptest::collection::vec(1usize..60, 1..40)) {
         let mut stream = b"SSH-2.0-liar\r\n".to_vec();
         stream.extend(plain_packet(b"\x02ignored"));
         stream.extend(plain_packet(b"\x04\0\0\0\0\x02hi\0\0\0\0"));

@@ -1,4 +1,4 @@
-//! Sealing and opening by others: the same bytes, the same packets, the same error, whoever works and in whatever order.
+//! Tests of sealing and opening by workers: same bytes, packets and errors, in any order of jobs.
 
 use std::collections::VecDeque;
 
@@ -12,7 +12,7 @@ use crate::job::{Job, Work};
 use crate::recv::Receiver;
 use crate::send::{PaddingPool, Sender};
 
-/// Runs jobs in an order that nobody would choose, at most `hands` between two looks.
+/// Runs jobs in random order, at most `hands` per call.
 pub(crate) struct Helpers {
     random: Seeded,
     hands: usize,
@@ -24,7 +24,7 @@ impl Helpers {
         Self { random: Seeded::new(seed), hands, taken: Vec::new() }
     }
 
-    /// Takes what is new and gives back some of what there is; true when there was something.
+    /// Takes new jobs and brings back some finished ones; returns true when it brought back any.
     pub(crate) fn work(&mut self, transport: &mut Transport) -> bool {
         while let Some(job) = transport.next_job() {
             self.taken.push(job);
@@ -47,7 +47,7 @@ impl Helpers {
     }
 }
 
-/// Every cipher with every MAC it can have.
+/// Returns every cipher with every MAC that it can have.
 fn suites() -> Vec<(&'static Cipher, Option<&'static Mac>)> {
     let mut suites = Vec::new();
     for cipher in Cipher::ALL {
@@ -66,7 +66,7 @@ fn key(direction: Direction, (cipher, mac): (&'static Cipher, Option<&'static Ma
         .unwrap()
 }
 
-/// The bytes that leave when these payloads are queued in batches as large as `batch`. `hands` 0: no workers.
+/// Returns the bytes sent when these payloads are queued in batches of `batch`. `hands` 0: no workers.
 fn sealed(key: PacketKey, payloads: &[Vec<u8>], batch: usize, hands: usize) -> Vec<u8> {
     let mut sender = Sender::new(PaddingPool::new(random(5)));
     sender.new_keys(key, true);
@@ -92,7 +92,7 @@ fn sealed(key: PacketKey, payloads: &[Vec<u8>], batch: usize, hands: usize) -> V
         }
         let mut slices = Vec::new();
         sender.slices(&mut slices);
-        // Not all of what is there, as a socket would.
+        // Write only part of the output, like a socket.
         let mut n = 0;
         for slice in slices {
             let part = &slice[..slice.len().min(100_000)];
@@ -107,7 +107,7 @@ fn sealed(key: PacketKey, payloads: &[Vec<u8>], batch: usize, hands: usize) -> V
     bytes
 }
 
-/// What comes of these bytes when they arrive `chunk` at a time.
+/// Returns the packets and the error of these bytes when they arrive in pieces of `chunk` bytes.
 fn opened(
     key: PacketKey,
     bytes: &[u8],
@@ -147,7 +147,7 @@ fn opened(
     }
 }
 
-/// Payloads of 1 byte to 100,000 bytes, about 2 MiB together.
+/// Returns payloads of 1 byte to 100,000 bytes, about 2 MiB in total.
 fn traffic(seed: u64) -> Vec<Vec<u8>> {
     let mut random = Seeded::new(seed);
     let mut payloads = Vec::new();
@@ -163,7 +163,7 @@ fn traffic(seed: u64) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn every_suite_makes_the_same_bytes_and_packets_with_workers_as_without() {
+fn workers_do_not_change_bytes_or_packets() {
     let payloads = traffic(1);
     for suite in suites() {
         let serial = sealed(key(Direction::Seal, suite), &payloads, 1, 0);
@@ -183,7 +183,7 @@ fn every_suite_makes_the_same_bytes_and_packets_with_workers_as_without() {
 }
 
 #[test]
-fn the_first_bad_packet_ends_it_with_workers_as_without() {
+fn first_bad_packet_ends_it_with_workers_too() {
     let payloads = traffic(2);
     let mut random = Seeded::new(3);
     let aes = ("aes128-ctr", Some("hmac-sha2-256"));
@@ -210,7 +210,7 @@ fn the_first_bad_packet_ends_it_with_workers_as_without() {
     }
 }
 
-/// A pair whose ends have others work for them.
+/// Returns a pair whose ends use workers.
 fn helped(client: Config, server: Config, hands: usize) -> Pair {
     let mut pair = Pair::established(client, server);
     for (end, seed) in [(&mut pair.client, 11), (&mut pair.server, 12)] {
@@ -221,7 +221,7 @@ fn helped(client: Config, server: Config, hands: usize) -> Pair {
 }
 
 #[test]
-fn rekeys_under_load() {
+fn rekeys_with_workers_keep_data() {
     for limit in [40 << 10, 256 << 10, 1 << 20] {
         let (mut client, mut server) = (Config::client(), server_config());
         client.rekey.bytes = Some(limit);
@@ -235,7 +235,7 @@ fn rekeys_under_load() {
 }
 
 #[test]
-fn a_rekey_is_asked_for_in_the_middle_of_a_piece() {
+fn rekey_in_the_middle_of_a_piece_keeps_data() {
     let mut pair = helped(Config::client(), server_config(), 2);
     let payloads: Vec<Vec<u8>> = (0..90).map(|number| numbered(number, 9_000)).collect();
     for (number, payload) in payloads.iter().enumerate() {
@@ -253,7 +253,7 @@ fn a_rekey_is_asked_for_in_the_middle_of_a_piece() {
 }
 
 #[test]
-fn nothing_behind_a_disconnect_is_delivered() {
+fn packets_before_a_disconnect_are_delivered() {
     let mut pair = helped(Config::client(), server_config(), 1);
     for number in 0..50 {
         pair.client.send(&numbered(number, 9_000));
@@ -266,7 +266,7 @@ fn nothing_behind_a_disconnect_is_delivered() {
 }
 
 #[test]
-fn the_end_of_the_stream_waits_for_what_is_being_opened() {
+fn end_of_stream_waits_for_outstanding_jobs() {
     let mut pair = helped(Config::client(), server_config(), 1);
     for number in 0..50 {
         pair.client.send(&numbered(number, 9_000));
@@ -280,9 +280,9 @@ fn the_end_of_the_stream_waits_for_what_is_being_opened() {
 }
 
 #[test]
-fn what_is_being_worked_on_cannot_be_frozen() {
+fn outstanding_jobs_prevent_freezing() {
     let mut pair = helped(Config::client(), server_config(), 1);
-    // Into large slabs.
+    // Fills large slabs.
     pair.exchange(&[30_000; 20]);
     pair.server.packets.clear();
     let payloads: Vec<Vec<u8>> = (0..30).map(|number| numbered(number, 9_000)).collect();
@@ -293,10 +293,10 @@ fn what_is_being_worked_on_cannot_be_frozen() {
     assert_eq!(pair.client.transport.freeze().unwrap_err(), FreezeError::Jobs);
     job.run();
     pair.client.transport.finish_job(job);
-    // What nobody has taken is done on the spot.
+    // Jobs that were not taken are run by `freeze`.
     let frozen = pair.client.transport.freeze().unwrap();
     pair.client.transport = Transport::thaw(&frozen, Config::client(), random(9), now).unwrap();
-    // The other side: pieces with workers, then pieces that are not polled.
+    // The other side first has pieces with workers, then pieces that are not polled.
     while pair.client.flush(now, &mut pair.link.up) {}
     pair.server.fetch(now, &mut pair.link.up);
     assert!(matches!(pair.server.transport.poll(now), Ok(None)));
@@ -316,7 +316,7 @@ fn what_is_being_worked_on_cannot_be_frozen() {
 }
 
 #[test]
-fn little_is_done_on_the_spot() {
+fn small_packets_do_not_become_jobs() {
     let mut pair = helped(Config::client(), server_config(), 1);
     pair.client.send(&numbered(1, 20_000));
     let now = pair.clock.now();
@@ -330,7 +330,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
-    fn any_traffic(
+    fn any_traffic_arrives_unchanged(
         sizes in proptest::collection::vec((1usize..120_000, any::<bool>()), 1..60),
         rekeys in proptest::collection::vec((0usize..60, any::<bool>()), 0..4),
         limit in prop_oneof![Just(None), (20_000u64..2_000_000).prop_map(Some)],

@@ -1,4 +1,4 @@
-//! Two transports on a virtual link, in virtual time.
+//! Tests of two transports on a virtual link, in virtual time.
 
 mod compression;
 mod early;
@@ -22,7 +22,7 @@ use lh_wire::PacketSink;
 
 use crate::{AcceptedHostKey, Config, Event, HostKey, Transport, TransportError};
 
-/// The testkit's generator as ours.
+/// The testkit's generator as a [`Random`].
 pub(crate) struct TestRandom(pub(crate) Seeded);
 
 impl Random for TestRandom {
@@ -35,7 +35,7 @@ pub(crate) fn random(seed: u64) -> Box<dyn Random + Send> {
     Box::new(TestRandom(Seeded::new(seed)))
 }
 
-/// One key of every type, made once.
+/// Returns one key of each type, generated once.
 pub(crate) fn keys() -> &'static [PrivateKey] {
     static KEYS: OnceLock<Vec<PrivateKey>> = OnceLock::new();
     KEYS.get_or_init(|| {
@@ -70,7 +70,7 @@ pub(crate) fn set(list: &mut Vec<String>, names: &[&str]) {
     *list = names.iter().map(|name| (*name).to_owned()).collect();
 }
 
-/// Algorithms of both directions at once.
+/// Sets the algorithms of both directions.
 pub(crate) fn set_cipher(config: &mut Config, cipher: &str, mac: &str) {
     for list in [&mut config.algorithms.cipher_c2s, &mut config.algorithms.cipher_s2c] {
         set(list, &[cipher]);
@@ -86,17 +86,17 @@ pub(crate) fn set_compression(config: &mut Config, name: &str) {
     }
 }
 
-/// One end, and what it has seen.
+/// One end, with the events and packets it received.
 pub(crate) struct End {
     pub(crate) transport: Transport,
     pub(crate) events: Vec<Event>,
     pub(crate) packets: Vec<Vec<u8>>,
     pub(crate) error: Option<TransportError>,
-    /// Answers host key and signature events by itself.
+    /// Answers host key and signature events automatically.
     pub(crate) answers: bool,
-    /// Moves bytes out to the link.
+    /// Writes its output to the link.
     pub(crate) writes: bool,
-    /// Seal and open for it.
+    /// Workers that run this end's jobs.
     pub(crate) helpers: Option<jobs::Helpers>,
 }
 
@@ -150,7 +150,7 @@ impl End {
                     match event {
                         Event::Packet(payload) => {
                             if payload[..] == [52] {
-                                // USERAUTH_SUCCESS, as a client takes it.
+                                // USERAUTH_SUCCESS, as a client handles it.
                                 self.transport.set_authenticated();
                             }
                             self.packets.push(payload.to_vec());
@@ -167,7 +167,7 @@ impl End {
         }
     }
 
-    /// Has some of the work done that waits for helpers; true when there was some.
+    /// Runs some outstanding jobs; returns true when there were any.
     pub(crate) fn help(&mut self) -> bool {
         self.helpers.as_mut().is_some_and(|helpers| helpers.work(&mut self.transport))
     }
@@ -188,7 +188,7 @@ impl End {
     }
 }
 
-/// What an honest caller answers.
+/// Answers an event like an honest caller.
 pub(crate) fn answer(transport: &mut Transport, event: &Event) {
     match event {
         Event::HostKey { blob, .. } => {
@@ -221,7 +221,7 @@ impl Pair {
         Self { clock, link, client: End::new(client), server: End::new(server) }
     }
 
-    /// Connected, with the first exchange done and both sides authenticated.
+    /// Returns a pair with the first exchange complete and both sides authenticated.
     pub(crate) fn established(client: Config, server: Config) -> Self {
         let mut pair = Self::new(client, server);
         pair.establish();
@@ -235,7 +235,7 @@ impl Pair {
         self.server.transport.set_authenticated();
     }
 
-    /// Lets things happen at the present time; true when something did.
+    /// Processes everything possible at the current time; returns true when something happened.
     pub(crate) fn step(&mut self) -> bool {
         let now = self.clock.now();
         let mut progress = self.client.flush(now, &mut self.link.up);
@@ -248,7 +248,7 @@ impl Pair {
         progress
     }
 
-    /// Lets things happen, and time pass, until nothing is under way.
+    /// Processes events and advances the time until nothing is in flight.
     pub(crate) fn drive(&mut self) {
         loop {
             while self.step() {}
@@ -267,7 +267,7 @@ impl Pair {
         assert_eq!(self.errors(), (None, None));
     }
 
-    /// Sends packets both ways and checks that they arrive as they were.
+    /// Sends packets both ways and checks that they arrive unchanged.
     pub(crate) fn exchange(&mut self, sizes: &[usize]) {
         let payloads: Vec<Vec<u8>> = sizes.iter().enumerate().map(|(i, &size)| numbered(i, size)).collect();
         self.client.packets.clear();

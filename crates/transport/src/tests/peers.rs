@@ -1,4 +1,4 @@
-//! What a peer is known to take, from its identification and its KEXINIT to the packets that are sent.
+//! Tests of peer detection: from identification and KEXINIT to the packets that are sent.
 
 use lh_wire::peer::Peer;
 
@@ -11,7 +11,7 @@ fn called(software: &str, mut config: Config) -> Config {
     config
 }
 
-/// The same config without the cipher that only HPN-SSH and Longhaul offer.
+/// Returns the config without the cipher that only HPN-SSH and Longhaul offer.
 fn without_hpn_cipher(mut config: Config) -> Config {
     for list in [&mut config.algorithms.cipher_c2s, &mut config.algorithms.cipher_s2c] {
         list.retain(|name| !name.contains("hpnssh"));
@@ -42,12 +42,12 @@ fn peers_are_known_after_the_first_key_exchange() {
         assert_eq!(thawed.peer(), peer, "thawed: {client} {offers}");
     }
     let relayed = Transport::relayed(random(1), Instant::now());
-    assert_eq!(relayed.peer(), Peer::Unknown, "behind a master nobody knows");
+    assert_eq!(relayed.peer(), Peer::Unknown, "behind an unknown mux master");
 }
 
 #[test]
-fn messages_a_peer_would_corrupt_are_not_sent() {
-    // Everything but a few bytes of padding is the payload.
+fn messages_that_a_peer_would_corrupt_are_not_sent() {
+    // All bytes except a few of padding are payload.
     for (length, sent) in [(32_777, true), (32_860, true), (32_897, false), (33_700, false), (200_000, false)]
     {
         for many in [false, true] {

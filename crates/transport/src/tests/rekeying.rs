@@ -1,4 +1,4 @@
-//! Later exchanges, while data flows.
+//! Tests of later key exchanges while data flows.
 
 use super::*;
 use crate::RekeyLimit;
@@ -8,7 +8,7 @@ fn limited(mut config: Config, bytes: u64) -> Config {
     config
 }
 
-/// Pushes packets from both ends whenever they take them, as a copy would, and checks what arrives.
+/// Sends packets from both ends whenever they accept them, like a copy, and checks what arrives.
 fn pour(pair: &mut Pair, packets: usize, size: usize) {
     pair.client.packets.clear();
     pair.server.packets.clear();
@@ -24,7 +24,7 @@ fn pour(pair: &mut Pair, packets: usize, size: usize) {
             match pair.link.next_arrival() {
                 Some(arrival) => pair.clock.advance_to(arrival),
                 None if sent == [packets; 2] => break,
-                None => panic!("stuck after {sent:?}: {:?}", pair.errors()),
+                None => panic!("no progress after {sent:?}: {:?}", pair.errors()),
             }
         }
     }
@@ -52,14 +52,14 @@ fn data_flows_across_rekeys_of_256_kib() {
         assert_eq!(pair.client.kex_done(), pair.server.kex_done());
         assert_eq!(pair.client.transport.session_id(), Some(&id[..]));
         assert_eq!(pair.server.transport.session_id(), Some(&id[..]));
-        // The host key was accepted once; nobody is asked again about the same key.
+        // The host key was accepted once; the same key is not reported again.
         let asked = pair.client.events.iter().filter(|event| matches!(event, Event::HostKey { .. })).count();
         assert_eq!(asked, 1);
     }
 }
 
 #[test]
-fn tiny_limits_make_progress() {
+fn tiny_rekey_limits_make_progress() {
     for bytes in [1, 16, 1000] {
         let mut pair = Pair::over(far(Chunking::Whole), limited(Config::client(), bytes), server_config());
         pair.establish();
@@ -68,7 +68,7 @@ fn tiny_limits_make_progress() {
 }
 
 #[test]
-fn both_sides_at_once() {
+fn both_sides_may_start_a_rekey_at_once() {
     let mut pair = Pair::over(far(Chunking::Whole), Config::client(), server_config());
     pair.establish();
     for round in 2..6 {
@@ -80,10 +80,10 @@ fn both_sides_at_once() {
 }
 
 #[test]
-fn data_in_flight_when_the_other_side_starts_is_delivered() {
+fn data_in_flight_at_the_start_of_a_rekey_arrives() {
     let mut pair = Pair::over(far(Chunking::Whole), Config::client(), server_config());
     pair.establish();
-    // The server's data is under way when the client's KEXINIT leaves.
+    // The server's data is in flight when the client sends its KEXINIT.
     for number in 0..10 {
         pair.server.send(&numbered(number, 100));
     }
@@ -98,7 +98,7 @@ fn data_in_flight_when_the_other_side_starts_is_delivered() {
 }
 
 #[test]
-fn what_is_queued_during_an_exchange_leaves_afterwards_in_order() {
+fn data_queued_during_a_rekey_is_sent_in_order() {
     let mut pair = Pair::over(far(Chunking::Whole), Config::client(), server_config());
     pair.establish();
     pair.client.transport.request_rekey();
@@ -117,7 +117,7 @@ fn what_is_queued_during_an_exchange_leaves_afterwards_in_order() {
         expected.push(numbered(200 + number, 9));
     }
     assert!(pair.client.transport.queued_bytes() > before);
-    // A PING that comes now is answered after NEWKEYS: the server would object to an earlier PONG.
+    // A PING that arrives now is answered after NEWKEYS: the server would refuse an earlier PONG.
     pair.server.send(b"\xc0\0\0\0\x01x");
     pair.drive();
     pair.assert_well();
@@ -127,7 +127,7 @@ fn what_is_queued_during_an_exchange_leaves_afterwards_in_order() {
 }
 
 #[test]
-fn by_time() {
+fn rekey_interval_starts_rekeys() {
     let mut client = Config::client();
     client.rekey.interval = Some(Duration::from_secs(3600));
     let mut pair = Pair::new(client, server_config());
@@ -149,7 +149,7 @@ fn by_time() {
 }
 
 #[test]
-fn limits_wait_for_authentication() {
+fn rekey_limits_apply_after_authentication() {
     let mut pair = Pair::new(limited(Config::client(), 100), limited(server_config(), 100));
     pair.drive();
     pair.exchange(&[1000, 1000]);
@@ -160,7 +160,7 @@ fn limits_wait_for_authentication() {
 }
 
 #[test]
-fn other_algorithms_from_the_next_exchange_on() {
+fn set_algorithms_applies_to_the_next_exchange() {
     let mut pair = Pair::established(Config::client(), server_config());
     let mut config = Config::client();
     set_cipher(&mut config, "aes192-ctr", "hmac-sha2-512");
@@ -172,7 +172,7 @@ fn other_algorithms_from_the_next_exchange_on() {
 }
 
 #[test]
-fn another_host_key_is_asked_about() {
+fn changed_host_key_is_reported_again() {
     let mut pair = Pair::established(Config::client(), server_config());
     let mut config = Config::client();
     set(&mut config.algorithms.host_key, &["ecdsa-sha2-nistp256"]);
@@ -187,7 +187,7 @@ fn another_host_key_is_asked_about() {
 }
 
 #[test]
-fn a_key_that_is_used_up_is_refused() {
+fn exhausted_key_is_refused() {
     let mut pair = Pair::established(Config::client(), server_config());
     let mut position = pair.server.transport.recv.position();
     position.index.invocation = crate::epoch::HARD_PACKETS;
@@ -198,11 +198,11 @@ fn a_key_that_is_used_up_is_refused() {
 }
 
 #[test]
-fn many_packets_make_a_rekey() {
+fn packet_count_triggers_a_rekey() {
     let mut pair = Pair::established(Config::client(), server_config());
     let mut position = pair.client.transport.send.position();
     position.index.invocation = crate::epoch::SOFT_PACKETS - 1;
-    // Only the count of packets is pretended, on both ends, as GCM's nonce depends on it.
+    // Only the packet count is faked, on both ends, because GCM's nonce depends on it.
     pair.client.transport.send.set_position(position);
     let mut other = pair.server.transport.recv.position();
     other.index.invocation = position.index.invocation;

@@ -1,4 +1,4 @@
-//! A client's connection inside of another one.
+//! Tests of relayed connections: a client's connection inside another one.
 
 use std::io::IoSlice;
 use std::time::Instant;
@@ -34,19 +34,19 @@ fn get(transport: &mut Transport, bytes: &[u8]) -> Result<Vec<Event>, TransportE
 }
 
 #[test]
-fn packets_have_a_length_and_nothing_else() {
+fn relayed_packets_are_only_framed() {
     let mut transport = relayed();
     assert_eq!(output(&mut transport), b"", "no identification, no key exchange");
     transport.payload(&[96, 0, 0, 0, 1]);
     transport.payload(&[2, 0, 0, 0, 0]);
     transport.request_rekey();
-    assert_eq!(output(&mut transport), [0, 0, 0, 6, 0, 96, 0, 0, 0, 1], "only what is for channels");
+    assert_eq!(output(&mut transport), [0, 0, 0, 6, 0, 96, 0, 0, 0, 1], "only channel messages");
     transport.disconnect(11, "bye");
     assert_eq!(output(&mut transport), b"");
 }
 
 #[test]
-fn what_comes_is_read_the_same_way() {
+fn relayed_packets_are_received_unencrypted() {
     let mut transport = relayed();
     let two = [&[0, 0, 0, 6, 0, 96, 0, 0, 0, 1][..], &[0, 0, 0, 2, 0, 20], &[0, 0, 0, 2, 0, 82]].concat();
     let events = get(&mut transport, &two).unwrap();

@@ -1,12 +1,12 @@
-//! What lies in the buffers, and how much memory they take.
+//! Tests of the buffers' content and memory use.
 
 use super::*;
 use crate::recv::{RETIRED, RETIRED_BEHIND};
 
 #[test]
-fn several_packets_at_once_in_place() {
+fn packets_written_in_place_arrive() {
     let mut pair = Pair::established(Config::client(), server_config());
-    // Every way to use a batch: full, shortened at the end, dropped at the end, all dropped.
+    // All ways to use a batch: full, shortened at the end, dropped at the end, all dropped.
     let sizes = [[100, 200, 300], [100, 200, 150], [100, 7, 0], [50, 0, 0], [0, 0, 0]];
     let mut expected = Vec::new();
     for used in sizes {
@@ -30,7 +30,7 @@ fn several_packets_at_once_in_place() {
 }
 
 #[test]
-fn a_caller_that_shortens_in_the_middle_still_sends_what_it_wrote() {
+fn batch_shortened_in_the_middle_stays_correct() {
     let mut pair = Pair::established(Config::client(), server_config());
     pair.client.transport.payloads(&mut [100, 100, 100], &mut |slices, sizes| {
         slices[0][..10].fill(94);
@@ -43,7 +43,7 @@ fn a_caller_that_shortens_in_the_middle_still_sends_what_it_wrote() {
 }
 
 #[test]
-fn partial_writes() {
+fn partial_writes_keep_data() {
     let mut pair = Pair::established(Config::client(), server_config());
     let payloads: Vec<Vec<u8>> = (0..100).map(|number| numbered(number, 30_000)).collect();
     for payload in &payloads {
@@ -70,7 +70,7 @@ fn partial_writes() {
 }
 
 #[test]
-fn idle_connections_are_small_before_and_after_bulk() {
+fn idle_connections_use_little_memory() {
     let mut pair = Pair::established(Config::client(), server_config());
     let memory = |pair: &Pair| {
         let ends = [&pair.client.transport, &pair.server.transport];
@@ -90,7 +90,7 @@ fn idle_connections_are_small_before_and_after_bulk() {
 }
 
 #[test]
-fn memory_of_a_backlog_serves_again_and_goes_when_it_is_over() {
+fn backlog_memory_is_reused_and_then_freed() {
     let mut pair = Pair::established(Config::client(), server_config());
     let mut kept = Vec::new();
     let now = pair.clock.now();
@@ -107,13 +107,13 @@ fn memory_of_a_backlog_serves_again_and_goes_when_it_is_over() {
         }
         kept.drain(..kept.len().saturating_sub(most));
     };
-    // Whoever takes them is ten MiB behind, and still so.
+    // The consumer of the payloads stays 10 MiB behind.
     for _ in 0..200 {
         receive(&mut pair, &mut kept, 340);
     }
     let behind = pair.server.transport.recv.retired();
     assert!((8..=12).contains(&behind), "{behind}");
-    // Farther behind than memory is kept for.
+    // The consumer is farther behind than memory is kept for.
     for _ in 0..200 {
         receive(&mut pair, &mut kept, 1_500);
     }
@@ -126,7 +126,7 @@ fn memory_of_a_backlog_serves_again_and_goes_when_it_is_over() {
 }
 
 #[test]
-fn payloads_outlive_the_buffer_they_came_in() {
+fn payloads_outlive_their_receive_buffer() {
     let mut pair = Pair::established(Config::client(), server_config());
     let mut kept = Vec::new();
     let now = pair.clock.now();

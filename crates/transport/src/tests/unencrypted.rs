@@ -1,4 +1,5 @@
-//! HPN-SSH's NONE cipher and MAC, and integrity without encryption: after authentication, with both ends' consent, or not at all.
+//! Tests of HPN-SSH's NONE cipher and MAC, and of integrity without encryption: only after authentication and
+//! with both ends' consent.
 
 use lh_testkit::{ScriptedPeer, kexinit};
 use lh_wire::Message;
@@ -9,7 +10,7 @@ use crate::{RekeyLimit, Unencrypted};
 const ALLOWED: Unencrypted = Unencrypted::Allowed { without_mac: false };
 const WANTED: Unencrypted = Unencrypted::Wanted { without_mac: false };
 
-/// Both ends authenticated, and the client about to switch.
+/// Returns a pair that is authenticated and whose client is about to switch.
 fn about_to_switch(client: Config, server: Config, wanted: Unencrypted, allowed: Unencrypted) -> Pair {
     let mut pair = Pair::new(client, server);
     pair.client.transport.set_unencrypted(wanted);
@@ -20,7 +21,7 @@ fn about_to_switch(client: Config, server: Config, wanted: Unencrypted, allowed:
     pair
 }
 
-/// Cipher and MAC of both directions, the same at both ends.
+/// Returns cipher and MAC; asserts that both ends and both directions agree.
 fn names(pair: &Pair) -> [String; 2] {
     let [client, server] = [&pair.client, &pair.server].map(|end| end.transport.negotiated().unwrap());
     assert_eq!(client, server);
@@ -34,7 +35,7 @@ fn hpn(config: Config) -> Config {
 
 /// Covers: wire aes128-gmac@longhaul; wire none (cipher); wire none (MAC)
 #[test]
-fn what_is_agreed_on_depends_on_both_ends() {
+fn unencrypted_cipher_depends_on_both_ends() {
     let mac = |config: Config| {
         let mut config = config;
         for list in [&mut config.algorithms.mac_c2s, &mut config.algorithms.mac_s2c] {
@@ -48,7 +49,7 @@ fn what_is_agreed_on_depends_on_both_ends() {
         (hpn(Config::client()), server_config(), (WANTED, ALLOWED), ["none", "umac-64-etm@openssh.com"]),
         (Config::client(), hpn(server_config()), (WANTED, ALLOWED), ["none", "umac-64-etm@openssh.com"]),
         (mac(Config::client()), hpn(server_config()), (WANTED, ALLOWED), ["none", "hmac-sha2-256"]),
-        // What may be left out need not be.
+        // An optional MAC is kept.
         (Config::client(), server_config(), (WANTED, without_mac.1), ["aes128-gmac@longhaul", "<implicit>"]),
         (Config::client(), server_config(), without_mac, ["none", "none"]),
         (hpn(Config::client()), hpn(server_config()), without_mac, ["none", "none"]),
@@ -62,17 +63,17 @@ fn what_is_agreed_on_depends_on_both_ends() {
     }
 }
 
-/// The text is on the wire as it is, and cannot be changed there where anything protects it.
+/// The text is readable on the wire, and cannot be changed there where a MAC protects it.
 #[test]
-fn what_is_sent_can_be_read_and_not_be_changed() {
-    let secret = b"\x5eeverybody may read this, and nobody change it".to_vec();
+fn unencrypted_data_is_readable_but_authentic() {
+    let secret = b"\x5ereadable on the wire, but not to be changed".to_vec();
     for (client, allowed) in
         [(Config::client(), true), (hpn(Config::client()), true), (Config::client(), false)]
     {
         let mut pair =
             about_to_switch(client, server_config(), WANTED, if allowed { ALLOWED } else { WANTED });
         if !allowed {
-            // As it was: a key exchange that wants nothing unusual.
+            // The usual case: a key exchange that asks for nothing unusual.
             pair.client.transport.set_unencrypted(Unencrypted::Refused);
             pair = Pair::established(Config::client(), server_config());
         }
@@ -97,7 +98,7 @@ fn what_is_sent_can_be_read_and_not_be_changed() {
 }
 
 #[test]
-fn it_outlasts_every_later_exchange_whoever_begins_it() {
+fn unencrypted_cipher_survives_rekeys_by_either_end() {
     let limited = |mut config: Config| {
         config.rekey = RekeyLimit { bytes: Some(64 << 10), interval: None };
         config
@@ -108,7 +109,7 @@ fn it_outlasts_every_later_exchange_whoever_begins_it() {
         (hpn(Config::client()), (WANTED, ALLOWED)),
         (Config::client(), without_mac),
     ] {
-        // The server's limit, the client's, and both at once.
+        // With the server's limit, the client's, and both at once.
         for (client, server) in [
             (client.clone(), limited(server_config())),
             (limited(client.clone()), server_config()),
@@ -131,7 +132,7 @@ fn it_outlasts_every_later_exchange_whoever_begins_it() {
 }
 
 #[test]
-fn without_both_ends_consent_the_connection_ends_and_says_why() {
+fn refused_unencrypted_cipher_ends_with_a_reason() {
     let mut pair = about_to_switch(Config::client(), server_config(), WANTED, Unencrypted::Refused);
     pair.drive();
     let (client, server) = pair.errors();
@@ -143,13 +144,13 @@ fn without_both_ends_consent_the_connection_ends_and_says_why() {
     assert!(what == "cipher" && !offer.contains("none") && !offer.contains("gmac"), "{offer}");
     assert_eq!(no_match(server), Some(("cipher", "aes128-gmac@longhaul,none".to_owned())));
 
-    // The cipher, and no more than the cipher.
+    // The cipher is allowed, but not a missing MAC.
     let wanted = Unencrypted::Wanted { without_mac: true };
     let mut pair = about_to_switch(Config::client(), server_config(), wanted, ALLOWED);
     pair.drive();
     assert_eq!(no_match(pair.errors().1), Some(("MAC", "none".to_owned())));
 
-    // A server cannot begin it, nor can one that allows it make a client use it.
+    // A server cannot start it, and a server that allows it cannot make a client use it.
     let mut pair = about_to_switch(Config::client(), server_config(), Unencrypted::Refused, ALLOWED);
     pair.drive();
     pair.server.transport.request_rekey();
@@ -161,9 +162,9 @@ fn without_both_ends_consent_the_connection_ends_and_says_why() {
     assert_eq!(no_match(pair.errors().0), Some(("cipher", "aes128-gmac@longhaul,none".to_owned())));
 }
 
-/// HPN-SSH 18.8 takes a MAC of `none` with a cipher that encrypts.
+/// HPN-SSH 18.8 accepts a MAC of `none` with a cipher that encrypts.
 #[test]
-fn no_mac_is_never_combined_with_a_cipher_that_needs_one() {
+fn none_mac_is_refused_with_encrypting_ciphers() {
     let mut client = Config::client();
     set_cipher(&mut client, "aes128-ctr", "none");
     let allowed = Unencrypted::Allowed { without_mac: true };
@@ -177,7 +178,7 @@ fn no_mac_is_never_combined_with_a_cipher_that_needs_one() {
     assert!(pair.server.error == refused || pair.client.error == refused, "{:?}", pair.errors());
 }
 
-/// What the KEXINIT of `transport` says, read from the wire before any key is in use.
+/// Returns the KEXINIT of a transport, read from the wire before any key is in use.
 fn offered(config: Config, unencrypted: Unencrypted, peer: &mut ScriptedPeer) -> (Vec<u8>, Transport) {
     let now = Instant::now();
     let mut transport = Transport::new(config, random(1), now);
@@ -200,11 +201,12 @@ fn hear(transport: &mut Transport, bytes: &[u8]) -> Result<Vec<Event>, Transport
     Ok(events)
 }
 
-/// A scripted peer asks for it before authentication, in every way there is, of ends that would allow anything.
+/// A scripted peer asks for unencrypted ciphers before authentication, in every combination, from ends that
+/// would allow them all.
 ///
 /// Covers: ssh_config NoneEnabled; sshd_config NoneEnabled; wire none (cipher); wire none (MAC)
 #[test]
-fn before_authentication_nobody_gets_it_whatever_he_says() {
+fn unencrypted_cipher_is_refused_before_authentication() {
     let without_mac = |wanted| match wanted {
         true => Unencrypted::Wanted { without_mac: true },
         false => Unencrypted::Allowed { without_mac: true },
@@ -215,9 +217,9 @@ fn before_authentication_nobody_gets_it_whatever_he_says() {
             for ciphers in [&["none"][..], &["aes128-gmac@longhaul"], &["aes128-gmac@longhaul", "none"]] {
                 for macs in [&["none"][..], &["hmac-sha2-256"], &["hmac-sha2-256", "none"]] {
                     let mut peer = ScriptedPeer::new("SSH-2.0-OpenSSH_10.2p1_hpn18.8.0");
-                    let (said, mut transport) = offered(config.clone(), without_mac(wanted), &mut peer);
-                    let said = lh_wire::msg::KexInit::decode(&said).unwrap();
-                    for list in [said.cipher_c2s, said.cipher_s2c, said.mac_c2s, said.mac_s2c] {
+                    let (payload, mut transport) = offered(config.clone(), without_mac(wanted), &mut peer);
+                    let offer = lh_wire::msg::KexInit::decode(&payload).unwrap();
+                    for list in [offer.cipher_c2s, offer.cipher_s2c, offer.mac_c2s, offer.mac_s2c] {
                         let text = list.as_str();
                         assert!(
                             !text.is_empty() && !text.contains("none") && !text.contains("gmac"),
@@ -229,7 +231,7 @@ fn before_authentication_nobody_gets_it_whatever_he_says() {
                     let offer = ciphers.join(",");
                     assert_eq!(result, Err(TransportError::NoMatch { what: "cipher", offer }));
                 }
-                // Who has something else to offer gets that.
+                // A peer that offers encrypting ciphers too gets one of those.
                 let mut peer = ScriptedPeer::new("SSH-2.0-OpenSSH_10.2p1_hpn18.8.0");
                 let (_, mut transport) = offered(config.clone(), without_mac(wanted), &mut peer);
                 let ciphers: Vec<&str> = ciphers.iter().copied().chain(real).collect();
@@ -250,7 +252,7 @@ fn before_authentication_nobody_gets_it_whatever_he_says() {
     }
 }
 
-/// An exchange that begins before authentication stays under the rules of that time, also when it ends later.
+/// An exchange that begins before authentication keeps the rules of that time, even when it ends later.
 #[test]
 fn an_exchange_begun_before_authentication_keeps_its_rules() {
     let mut pair = Pair::new(Config::client(), server_config());
@@ -265,9 +267,9 @@ fn an_exchange_begun_before_authentication_keeps_its_rules() {
     assert!(pair.client.transport.is_encrypted() && pair.server.transport.is_encrypted());
 }
 
-/// Nothing that was frozen comes back without encryption.
+/// A frozen unencrypted connection cannot be thawed.
 #[test]
-fn a_frozen_connection_forgets_the_consent() {
+fn unencrypted_connection_cannot_be_thawed() {
     let mut pair = about_to_switch(Config::client(), server_config(), WANTED, ALLOWED);
     pair.drive();
     let frozen = pair.server.transport.freeze().unwrap();

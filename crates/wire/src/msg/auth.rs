@@ -6,20 +6,20 @@ use crate::message::{Rest, messages};
 messages! {
     /// `SSH_MSG_USERAUTH_REQUEST` (RFC 4252 section 5).
     UserauthRequest = 50; {
-        /// The user to become. Not trusted to be UTF-8.
+        /// Requested user name. Not trusted to be UTF-8.
         user: &'a [u8],
         /// The service to start, `ssh-connection`.
         service: &'a [u8],
-        /// The method's name.
+        /// Name of the method.
         method: &'a [u8],
-        /// Fields of the method.
+        /// Method-specific fields.
         fields: Rest<'a>,
     }
     /// `SSH_MSG_USERAUTH_FAILURE` (RFC 4252 section 5.1).
     UserauthFailure = 51; {
-        /// Methods that can continue.
+        /// Methods that can continue the authentication.
         methods: NameList<'a>,
-        /// The request itself succeeded, but more is needed.
+        /// True when the request succeeded but further methods are required.
         partial_success: bool,
     }
     /// `SSH_MSG_USERAUTH_SUCCESS` (RFC 4252 section 5.1).
@@ -40,57 +40,57 @@ messages! {
     }
     /// `SSH_MSG_USERAUTH_PASSWD_CHANGEREQ` (RFC 4252 section 8).
     UserauthPasswdChangereq = 60; {
-        /// Why.
+        /// Text that tells the user why.
         prompt: &'a [u8],
         /// RFC 3066 tag.
         language: &'a [u8],
     }
     /// `SSH_MSG_USERAUTH_INFO_REQUEST` (RFC 4256 section 3.2).
     UserauthInfoRequest = 60; {
-        /// Title.
+        /// Title of the prompt.
         name: &'a [u8],
         /// Text before the prompts.
         instruction: &'a [u8],
         /// RFC 3066 tag.
         language: &'a [u8],
-        /// How many prompts follow.
+        /// Number of prompts.
         count: u32,
         /// `count` pairs of `string` prompt, `boolean` echo.
         prompts: Rest<'a>,
     }
     /// `SSH_MSG_USERAUTH_INFO_RESPONSE` (RFC 4256 section 3.4).
     UserauthInfoResponse = 61; {
-        /// How many responses follow.
+        /// Number of responses.
         count: u32,
         /// `count` times `string` response.
         responses: Rest<'a>,
     }
     /// `SSH_MSG_USERAUTH_GSSAPI_RESPONSE` (RFC 4462 section 3.3).
     UserauthGssapiResponse = 60; {
-        /// The mechanism that the server has chosen, its object identifier in DER.
+        /// The mechanism that the server chose: its object identifier in DER.
         mechanism: &'a [u8],
     }
     /// `SSH_MSG_USERAUTH_GSSAPI_TOKEN` (RFC 4462 section 3.4).
     UserauthGssapiToken = 61; {
-        /// For the other end's library.
+        /// Token for the peer's GSS-API library.
         token: &'a [u8],
     }
     /// `SSH_MSG_USERAUTH_GSSAPI_EXCHANGE_COMPLETE` (RFC 4462 section 3.5).
     UserauthGssapiExchangeComplete = 63; {}
     /// `SSH_MSG_USERAUTH_GSSAPI_ERROR` (RFC 4462 section 3.8).
     UserauthGssapiError = 64; {
-        /// The status, by RFC 2744.
+        /// Major status (RFC 2744).
         major: u32,
-        /// The status, by the mechanism.
+        /// Minor status, defined by the mechanism.
         minor: u32,
-        /// What to tell the user. Not trusted to be UTF-8 nor free of control characters.
+        /// Error text for the user. Not trusted to be UTF-8 nor free of control characters.
         text: &'a [u8],
         /// RFC 3066 tag.
         language: &'a [u8],
     }
     /// `SSH_MSG_USERAUTH_GSSAPI_ERRTOK` (RFC 4462 section 3.9).
     UserauthGssapiErrtok = 65; {
-        /// For the other end's library.
+        /// Error token for the peer's GSS-API library.
         token: &'a [u8],
     }
     /// `SSH_MSG_USERAUTH_GSSAPI_MIC` (RFC 4462 section 3.5).

@@ -1,4 +1,4 @@
-//! RFC 4254.
+//! Messages of RFC 4254.
 
 use crate::message::{Rest, messages};
 
@@ -7,14 +7,14 @@ messages! {
     GlobalRequest = 80; {
         /// The request's name.
         name: &'a [u8],
-        /// Answer with success or failure.
+        /// The peer asks for REQUEST_SUCCESS or REQUEST_FAILURE.
         want_reply: bool,
-        /// Fields of the request.
+        /// Request-specific fields.
         fields: Rest<'a>,
     }
     /// `SSH_MSG_REQUEST_SUCCESS` (RFC 4254 section 4).
     RequestSuccess = 81; {
-        /// Fields of the answer.
+        /// Request-specific fields of the answer.
         fields: Rest<'a>,
     }
     /// `SSH_MSG_REQUEST_FAILURE` (RFC 4254 section 4).
@@ -25,33 +25,33 @@ messages! {
         kind: &'a [u8],
         /// The sender's number for the channel.
         sender: u32,
-        /// Bytes the sender is ready to receive.
+        /// Initial window: bytes that the sender is ready to receive.
         window: u32,
-        /// Largest data the sender takes in one packet.
+        /// Largest data that the sender accepts in one packet, bytes.
         max_packet: u32,
-        /// Fields of the type.
+        /// Fields of the channel type.
         fields: Rest<'a>,
     }
     /// `SSH_MSG_CHANNEL_OPEN_CONFIRMATION` (RFC 4254 section 5.1).
     ChannelOpenConfirmation = 91; {
-        /// The number given in the open.
+        /// The number given in CHANNEL_OPEN.
         recipient: u32,
-        /// The sender's own number.
+        /// The sender's own number for the channel.
         sender: u32,
-        /// Bytes the sender is ready to receive.
+        /// Initial window: bytes that the sender is ready to receive.
         window: u32,
-        /// Largest data the sender takes in one packet.
+        /// Largest data that the sender accepts in one packet, bytes.
         max_packet: u32,
-        /// Fields of the type.
+        /// Fields of the channel type.
         fields: Rest<'a>,
     }
     /// `SSH_MSG_CHANNEL_OPEN_FAILURE` (RFC 4254 section 5.1).
     ChannelOpenFailure = 92; {
-        /// The number given in the open.
+        /// The number given in CHANNEL_OPEN.
         recipient: u32,
         /// One of [`super::open_failure`].
         reason: u32,
-        /// Text for a person.
+        /// Text for the user.
         description: &'a [u8],
         /// RFC 3066 tag.
         language: &'a [u8],
@@ -67,16 +67,16 @@ messages! {
     ChannelData = 94; {
         /// The recipient's number for the channel.
         recipient: u32,
-        /// The bytes.
+        /// Channel data.
         data: &'a [u8],
     }
     /// `SSH_MSG_CHANNEL_EXTENDED_DATA` (RFC 4254 section 5.2).
     ChannelExtendedData = 95; {
         /// The recipient's number for the channel.
         recipient: u32,
-        /// 1 is stderr.
+        /// Data type code; 1 is stderr.
         kind: u32,
-        /// The bytes.
+        /// Channel data.
         data: &'a [u8],
     }
     /// `SSH_MSG_CHANNEL_EOF` (RFC 4254 section 5.3).
@@ -95,9 +95,9 @@ messages! {
         recipient: u32,
         /// The request's name.
         name: &'a [u8],
-        /// Answer with success or failure.
+        /// The peer asks for CHANNEL_SUCCESS or CHANNEL_FAILURE.
         want_reply: bool,
-        /// Fields of the request.
+        /// Request-specific fields.
         fields: Rest<'a>,
     }
     /// `SSH_MSG_CHANNEL_SUCCESS` (RFC 4254 section 5.4).

@@ -1,7 +1,7 @@
 //! Message numbers and one struct per message.
 //!
-//! Numbers are plain constants, not an enum: a number nobody knows must survive so that it can be answered
-//! with `SSH_MSG_UNIMPLEMENTED` (RFC 4253 section 11.4).
+//! Numbers are plain constants, not an enum: an unknown number must survive decoding, so that it can be
+//! answered with `SSH_MSG_UNIMPLEMENTED` (RFC 4253 section 11.4).
 
 mod auth;
 mod connection;
@@ -18,15 +18,15 @@ pub mod disconnect {
     pub const HOST_NOT_ALLOWED_TO_CONNECT: u32 = 1;
     /// A message broke the protocol's rules.
     pub const PROTOCOL_ERROR: u32 = 2;
-    /// No algorithm in common, or the exchange did not check out.
+    /// No algorithm in common, or the key exchange failed a check.
     pub const KEY_EXCHANGE_FAILED: u32 = 3;
-    /// Must not be used.
+    /// Reserved; must not be sent.
     pub const RESERVED: u32 = 4;
     /// A packet's integrity check failed.
     pub const MAC_ERROR: u32 = 5;
-    /// Data did not decompress.
+    /// Data could not be decompressed.
     pub const COMPRESSION_ERROR: u32 = 6;
-    /// The service that was asked for is not offered.
+    /// The requested service is not available.
     pub const SERVICE_NOT_AVAILABLE: u32 = 7;
     /// The peer's protocol version is not supported.
     pub const PROTOCOL_VERSION_NOT_SUPPORTED: u32 = 8;
@@ -34,7 +34,7 @@ pub mod disconnect {
     pub const HOST_KEY_NOT_VERIFIABLE: u32 = 9;
     /// The connection was lost.
     pub const CONNECTION_LOST: u32 = 10;
-    /// The application ended it.
+    /// The application ended the connection.
     pub const BY_APPLICATION: u32 = 11;
     /// Too many connections.
     pub const TOO_MANY_CONNECTIONS: u32 = 12;
@@ -50,10 +50,10 @@ pub mod disconnect {
 pub mod open_failure {
     /// Policy forbids the channel.
     pub const ADMINISTRATIVELY_PROHIBITED: u32 = 1;
-    /// The far end of a forward could not be reached.
+    /// The destination of a forwarding could not be reached.
     pub const CONNECT_FAILED: u32 = 2;
     /// The channel type is unknown.
     pub const UNKNOWN_CHANNEL_TYPE: u32 = 3;
-    /// No resources for another channel.
+    /// No resources are left for another channel.
     pub const RESOURCE_SHORTAGE: u32 = 4;
 }

@@ -1,4 +1,4 @@
-//! RFC 4253, RFC 5656, RFC 4419, RFC 8308 and OpenSSH's PING.
+//! Messages of RFC 4253, RFC 5656, RFC 4419, RFC 8308 and OpenSSH's PING.
 
 use crate::message::{Rest, messages};
 use crate::{Mpint, NameList};
@@ -8,14 +8,15 @@ messages! {
     Disconnect = 1; {
         /// One of [`super::disconnect`].
         reason: u32,
-        /// Text for a person. Not trusted to be UTF-8.
+        /// Text for the user. Not trusted to be UTF-8.
         description: &'a [u8],
         /// RFC 3066 tag. Not trusted to be UTF-8.
         language: &'a [u8],
     }
-    /// `SSH_MSG_IGNORE` (RFC 4253 section 11.2). Peers send odd lengths here, so the content is not split.
+    /// `SSH_MSG_IGNORE` (RFC 4253 section 11.2). The content is not decoded, because peers send malformed
+    /// strings here.
     Ignore = 2; {
-        /// Whatever follows the number.
+        /// Everything after the message number.
         data: Rest<'a>,
     }
     /// `SSH_MSG_UNIMPLEMENTED` (RFC 4253 section 11.4).
@@ -25,9 +26,9 @@ messages! {
     }
     /// `SSH_MSG_DEBUG` (RFC 4253 section 11.3).
     Debug = 4; {
-        /// Show it to the user even when not debugging.
+        /// Show the text to the user even when not debugging.
         always_display: bool,
-        /// Text for a person. Not trusted to be UTF-8.
+        /// Text for the user. Not trusted to be UTF-8.
         text: &'a [u8],
         /// RFC 3066 tag.
         language: &'a [u8],
@@ -44,14 +45,14 @@ messages! {
     }
     /// `SSH_MSG_EXT_INFO` (RFC 8308 section 2.3).
     ExtInfo = 7; {
-        /// How many name and value pairs follow.
+        /// Number of name and value pairs.
         count: u32,
         /// `count` pairs of `string` name, `string` value.
         extensions: Rest<'a>,
     }
     /// `SSH_MSG_KEXINIT` (RFC 4253 section 7.1).
     KexInit = 20; {
-        /// Random.
+        /// 16 random bytes.
         cookie: [u8; 16],
         /// Key exchange methods and markers (`ext-info-c`, `kex-strict-c-v00@openssh.com`, …).
         kex: NameList<'a>,
@@ -110,11 +111,11 @@ messages! {
     }
     /// `SSH_MSG_KEX_DH_GEX_REQUEST` (RFC 4419 section 3).
     KexDhGexRequest = 34; {
-        /// Fewest acceptable bits.
+        /// Smallest acceptable group, bits.
         min: u32,
-        /// Preferred bits.
+        /// Preferred group size, bits.
         n: u32,
-        /// Most acceptable bits.
+        /// Largest acceptable group, bits.
         max: u32,
     }
     /// `SSH_MSG_KEX_DH_GEX_GROUP` (RFC 4419 section 3).
@@ -140,12 +141,12 @@ messages! {
     }
     /// `SSH2_MSG_PING` of `ping@openssh.com` (OpenSSH PROTOCOL 1.9).
     Ping = 192; {
-        /// To be sent back.
+        /// Bytes that PONG returns.
         data: &'a [u8],
     }
     /// `SSH2_MSG_PONG` of `ping@openssh.com` (OpenSSH PROTOCOL 1.9).
     Pong = 193; {
-        /// What the PING held.
+        /// Bytes of the PING.
         data: &'a [u8],
     }
 }
