@@ -27,8 +27,8 @@ pub(crate) struct Arguments {
     pub(crate) syslog: bool,
     /// `-Z`.
     pub(crate) list_keys: bool,
-    /// False with `-T`, which forbids HPN-SSH's NONE cipher: a user of a shell without a terminal might
-    /// believe it encrypted.
+    /// `-T`, which forbids HPN-SSH's NONE cipher: a user of a shell without a terminal might believe it
+    /// encrypted.
     pub(crate) encrypted: bool,
     /// `-O`.
     pub(crate) control: Option<ControlCommand>,
