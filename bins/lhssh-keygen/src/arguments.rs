@@ -1,4 +1,4 @@
-//! The command line, checked.
+//! The checked command line.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
@@ -9,11 +9,11 @@ use lh_crypto::{Encryption, FingerprintHash, Zeroizing};
 
 use crate::talk::{Outcome, error, fatal, program, unsupported};
 
-/// Rounds of bcrypt when `-a` says nothing; ssh-keygen's default.
+/// Default of `-a`: rounds of bcrypt, as in ssh-keygen.
 const ROUNDS: u32 = 24;
-/// Cipher of private keys when `-Z` says nothing; ssh-keygen's default.
+/// Default of `-Z`: cipher of private keys, as in ssh-keygen.
 const CIPHER: &str = "aes256-ctr";
-/// Most rounds that we read again.
+/// Upper limit of rounds; our reader accepts no more.
 const MAX_ROUNDS: u32 = 100_000;
 
 /// A file format (`-m`).
@@ -25,7 +25,7 @@ pub(crate) enum Format {
     Pem,
 }
 
-/// What all commands share.
+/// Arguments that all commands share.
 pub(crate) struct Arguments {
     pub(crate) parsed: Parsed,
     pub(crate) file: Option<PathBuf>,
@@ -35,7 +35,7 @@ pub(crate) struct Arguments {
     pub(crate) rounds: u32,
     pub(crate) bits: Option<u32>,
     pub(crate) format: Option<Format>,
-    /// Of private keys with a passphrase.
+    /// Cipher of private keys with a passphrase.
     pub(crate) cipher: String,
     pub(crate) comment: Option<String>,
     /// `-N`
@@ -45,7 +45,7 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    /// Checks the values in the order ssh-keygen does.
+    /// Checks the values in ssh-keygen's order.
     pub(crate) fn check(parsed: Parsed) -> Outcome<Self> {
         let text = |flag| parsed.text(flag);
         let secret = |flag| parsed.value(flag).map(|value: &OsStr| Zeroizing::new(value.as_bytes().to_vec()));
@@ -117,13 +117,13 @@ impl Arguments {
             .unwrap_or_else(|| lh_security_key::INTERNAL.to_owned())
     }
 
-    /// Whether a flag was given.
+    /// True when a flag was given.
     pub(crate) fn has(&self, flag: char) -> bool {
         self.parsed.has(flag)
     }
 }
 
-/// A number from 1 to `most`, with the words of strtonum(3).
+/// Parses a number from 1 to `most`; the error is strtonum(3)'s text.
 fn number(text: &str, most: u32) -> Result<u32, &'static str> {
     let number: i128 = text.trim_start().parse().map_err(|_| "invalid")?;
     match u32::try_from(number) {

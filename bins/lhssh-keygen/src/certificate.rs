@@ -1,4 +1,4 @@
-//! What a certificate says (`-L`).
+//! Shows the contents of certificates (`-L`).
 
 use std::fs;
 use std::io::{self, Read as _};
@@ -10,9 +10,9 @@ use crate::generate::key_file;
 use crate::talk::{Outcome, fatal, print, program, reason, shown, silent, warn};
 use crate::times;
 
-/// Largest file that is read, in bytes.
+/// Upper limit of a file, bytes.
 const MAX_FILE: u64 = 64 << 20;
-/// How far details are moved in.
+/// Indentation of details.
 const INDENT: &str = "                ";
 
 /// Prints every certificate of a file.
@@ -83,12 +83,12 @@ fn describe(arguments: &Arguments, key: &PublicKey, certificate: &Certificate) -
     out
 }
 
-/// A heading and its lines, or that there are none.
+/// A heading and its lines, or `(none)`.
 fn list(heading: &str, lines: Vec<String>) -> String {
     if lines.is_empty() {
         return format!("        {heading}: (none)\n");
     }
-    // The blank at the end of the line is ssh-keygen's.
+    // ssh-keygen prints the blank at the end of the line, too.
     let mut out = format!("        {heading}: \n");
     for line in lines {
         out.push_str(&format!("{INDENT}{line}\n"));
@@ -96,7 +96,7 @@ fn list(heading: &str, lines: Vec<String>) -> String {
     out
 }
 
-/// Extensions that ssh-keygen knows, which have no value.
+/// Known extensions, which have no value.
 const EXTENSIONS: [&str; 6] = [
     "permit-X11-forwarding",
     "permit-agent-forwarding",
@@ -106,7 +106,7 @@ const EXTENSIONS: [&str; 6] = [
     "no-touch-required",
 ];
 
-/// Options as they stand in the certificate: what is known in clear, the rest in hexadecimal.
+/// Lines of a certificate's options: known ones as text, others in hexadecimal.
 fn options(options: &[(String, Vec<u8>)], critical: bool) -> Vec<String> {
     let mut lines = Vec::new();
     for (name, raw) in options {

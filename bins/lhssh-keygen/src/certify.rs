@@ -1,4 +1,4 @@
-//! Certificates (`-s`): a key of an authority says whose another key is.
+//! Creates certificates (`-s`): an authority's key certifies another key.
 
 use std::path::{Path, PathBuf};
 
@@ -11,10 +11,10 @@ use crate::signer::{NoAgent, Signer, load_public};
 use crate::talk::{Outcome, error, fatal, reason, shown, warn};
 use crate::times::{parse_validity, show_validity};
 
-/// Most names in a certificate; OpenSSH's limit.
+/// Upper limit of names in a certificate; OpenSSH's limit.
 const MAX_PRINCIPALS: usize = 256;
 
-/// Signs the public keys in the files that are named.
+/// Certifies the public keys in the named files.
 pub(crate) fn sign(arguments: &Arguments, authority: &Path) -> Outcome {
     let flags = &arguments.parsed;
     let key_id = flags.text('I').ok_or_else(|| fatal("Must specify key id (-I) when certifying"))?;
@@ -59,7 +59,7 @@ pub(crate) fn sign(arguments: &Arguments, authority: &Path) -> Outcome {
     Ok(())
 }
 
-/// Signs one key; returns the name of the new file.
+/// Certifies one key; returns the name of the new file.
 fn certify(
     signer: &mut Signer,
     algorithm: &str,
@@ -89,7 +89,7 @@ fn certify(
     Ok(out)
 }
 
-/// `key-cert.pub`, for `key` and for `key.pub`.
+/// `key-cert.pub`, both for `key` and for `key.pub`.
 fn certificate_name(path: &Path) -> PathBuf {
     let mut name = match path.extension() {
         Some(extension) if extension == "pub" => path.with_extension("").into_os_string(),
@@ -99,7 +99,7 @@ fn certificate_name(path: &Path) -> PathBuf {
     name.into()
 }
 
-/// The key of the authority: in a file, or in an agent that is asked for the key of a public key file.
+/// Opens the authority's key: from a file, or from an agent that holds the private key of a public key file.
 fn open_authority(arguments: &Arguments, path: &Path) -> Outcome<Signer> {
     if !arguments.has('U') {
         return Signer::from_file(arguments, path);
@@ -114,7 +114,7 @@ fn open_authority(arguments: &Arguments, path: &Path) -> Outcome<Signer> {
     })
 }
 
-/// How the authority signs: as `-t` says, else in the best way its key can.
+/// Signature algorithm of the authority: that of `-t`, else the best one of its key.
 fn algorithm(authority: &PublicKey, wanted: Option<&str>) -> Outcome<String> {
     let best = authority.signature_algorithms().first().copied().unwrap_or_default();
     let Some(wanted) = wanted else { return Ok(best.to_owned()) };
@@ -144,7 +144,7 @@ fn principals(list: Option<&str>) -> Outcome<Vec<String>> {
     Ok(names)
 }
 
-/// The serial number (`-z`), and whether it counts up with each key.
+/// Serial number (`-z`), and whether it increases with each key.
 struct Serial {
     current: u64,
     counts: bool,
@@ -166,12 +166,12 @@ impl Serial {
     }
 }
 
-/// A number in decimal.
+/// Parses a decimal number.
 pub(crate) fn parse_decimal(text: &str) -> Option<u64> {
     text.parse().ok().filter(|_| !text.starts_with('+'))
 }
 
-/// A number in decimal, in hexadecimal after `0x`, or in octal after `0`.
+/// Parses a number: decimal, hexadecimal after `0x`, or octal after `0`.
 pub(crate) fn parse_number(text: &str) -> Option<u64> {
     let lower = text.to_ascii_lowercase();
     let (digits, radix) = match lower.strip_prefix("0x") {
@@ -187,14 +187,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_certificate_stands_beside_its_key() {
+    fn certificate_file_is_beside_its_key() {
         assert_eq!(certificate_name(Path::new("a/key.pub")), Path::new("a/key-cert.pub"));
         assert_eq!(certificate_name(Path::new("a/key")), Path::new("a/key-cert.pub"));
         assert_eq!(certificate_name(Path::new("a.b/key.x")), Path::new("a.b/key.x-cert.pub"));
     }
 
     #[test]
-    fn numbers_have_three_bases() {
+    fn numbers_are_parsed_in_three_bases() {
         let numbers = ["0", "10", "0x10", "010", "18446744073709551615"].map(parse_number);
         assert_eq!(numbers, [Some(0), Some(10), Some(16), Some(8), Some(u64::MAX)]);
         for text in ["", "x", "-1", "0x", "18446744073709551616", "0x+1", "1 "] {

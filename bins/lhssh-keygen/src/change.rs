@@ -1,4 +1,4 @@
-//! Existing private keys: another passphrase (`-p`), another comment (`-c`), the public half (`-y`).
+//! Changes existing private keys: passphrase (`-p`) and comment (`-c`). Prints the public half (`-y`).
 
 use std::fs;
 use std::path::Path;
@@ -13,7 +13,7 @@ use crate::talk::{
     Failure, Outcome, ask, ask_passphrase, error, fatal, print, program, reason, shown, silent,
 };
 
-/// A key that has been opened, and the passphrase that did it (empty: none was needed).
+/// A decrypted key, and the passphrase used (empty: none was needed).
 struct Opened {
     key: FileKey,
     comment: Option<String>,
@@ -45,7 +45,7 @@ pub(crate) fn passphrase(arguments: &Arguments) -> Outcome {
     print("Your identification has been saved with the new passphrase.\n")
 }
 
-/// Changes the comment, in the private key and beside it.
+/// Changes the comment, in the private key and in the public key file.
 pub(crate) fn comment(arguments: &Arguments) -> Outcome {
     let path = key_file(arguments)?;
     let failed = |why: LoadError| fatal(format!("Cannot load private key \"{}\": {why}", shown(&path)));
@@ -84,8 +84,8 @@ pub(crate) fn public(arguments: &Arguments) -> Outcome {
     print(format!("{}\n", opened.key.public().to_openssh_line(&comment)))
 }
 
-/// The public key in a file: of a public key, its first line; of a private one, the half that needs no passphrase, else the
-/// whole key.
+/// Public key of a file: the first line of a public key file; of a private one, the part that needs no
+/// passphrase, else that of the decrypted key.
 pub(crate) fn public_of(arguments: &Arguments, path: &Path) -> Outcome<PublicKey> {
     let bytes = fs::read(path)
         .map_err(|failed| fatal(format!("{}: {}: {}", program(), shown(path), reason(&failed))))
@@ -99,7 +99,7 @@ pub(crate) fn public_of(arguments: &Arguments, path: &Path) -> Outcome<PublicKey
     Ok(opened.key.public().clone())
 }
 
-/// Opens a private key for those who want nothing but the key.
+/// Opens a private key and returns only the key.
 pub(crate) fn open_key(
     path: &Path,
     given: Option<&Zeroizing<Vec<u8>>>,
@@ -112,8 +112,8 @@ pub(crate) fn open_key(
     Ok(open(path, given, prompt, failed)?.key)
 }
 
-/// Opens a private key: without a passphrase, with the one given, or with the one that is entered. One try, as in
-/// ssh-keygen.
+/// Opens a private key: without a passphrase, with the given one, or with one from a prompt. One attempt, as
+/// in ssh-keygen.
 fn open(
     path: &Path,
     given: Option<&Zeroizing<Vec<u8>>>,

@@ -1,5 +1,5 @@
-//! Keys in formats of other programs: public ones in RFC 4716, PKCS#8 and PEM, exported (`-e`) and imported (`-i`), and private ones of
-//! SSH2, imported.
+//! Converts keys of other formats: exports (`-e`) and imports (`-i`) public keys in RFC 4716, PKCS#8 and PEM,
+//! and imports SSH2 private keys.
 
 use lh_crypto::{PemFormat, PrivateKey, PublicKey, SSH2_PRIVATE_BEGIN};
 
@@ -11,12 +11,12 @@ use crate::talk::{Outcome, fatal, print, program, reason, shown, user_at_host};
 
 const BEGIN: &str = "---- BEGIN SSH2 PUBLIC KEY ----";
 const END: &str = "---- END SSH2 PUBLIC KEY ----";
-/// Columns of a line of base64; RFC 4716 section 3.1 allows 72.
+/// Columns of a base64 line; RFC 4716 section 3.1 allows 72.
 const COLUMNS: usize = 70;
-/// Longest comment ssh-keygen writes.
+/// Upper limit of a comment, as in ssh-keygen.
 const MAX_COMMENT: usize = 60;
 
-/// Prints a public key as `-m` says.
+/// Prints a public key in the format of `-m`.
 pub(crate) fn export(arguments: &Arguments) -> Outcome {
     let path = key_file(arguments)?;
     let key = public_of(arguments, &path)?;
@@ -27,7 +27,7 @@ pub(crate) fn export(arguments: &Arguments) -> Outcome {
     print(match arguments.format {
         None | Some(Format::Rfc4716) => rfc4716(&key),
         Some(Format::Pkcs8) => key.to_spki_pem().ok_or_else(|| unknown("do_convert_to_pkcs8"))?,
-        // Only RSA keys have a format of their own in PEM; for curves it is the general one.
+        // Only RSA keys have a PEM format of their own; ECDSA keys use the general one.
         Some(Format::Pem) => match key.plain().key_type() {
             "ssh-rsa" => key.to_pkcs1_pem(),
             kind if kind.starts_with("ecdsa-") => key.to_spki_pem(),
@@ -37,7 +37,7 @@ pub(crate) fn export(arguments: &Arguments) -> Outcome {
     })
 }
 
-/// Prints a key of another format as OpenSSH has it.
+/// Prints a key of another format in OpenSSH's format.
 pub(crate) fn import(arguments: &Arguments) -> Outcome {
     let path = key_file(arguments)?;
     let bytes = read_limited(&path)
@@ -48,7 +48,7 @@ pub(crate) fn import(arguments: &Arguments) -> Outcome {
             if text.contains(SSH2_PRIVATE_BEGIN) {
                 let key = PrivateKey::from_ssh2(&text)
                     .map_err(|why| fatal(format!("do_convert_from_ssh2: {}: {why}", shown(&path))))?;
-                // As ssh-keygen does: a private key comes out as one, without a passphrase.
+                // As in ssh-keygen, a private key stays private, and is written without a passphrase.
                 let pem = key.to_pem(PemFormat::Traditional, None).map_err(|why| fatal(why.to_string()))?;
                 return print(pem.as_str());
             }
@@ -84,7 +84,8 @@ fn rfc4716(key: &PublicKey) -> String {
     out
 }
 
-/// Headers are passed over; one whose line ends in a backslash goes on in the next (section 3.3).
+/// Parses an RFC 4716 key. Headers are skipped; one whose line ends in a backslash continues in the next line
+/// (section 3.3).
 fn from_rfc4716(text: &str) -> Option<PublicKey> {
     let mut lines = text.lines().map(str::trim).skip_while(|line| *line != BEGIN).skip(1);
     let mut encoded = String::new();
@@ -109,7 +110,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn keys_come_back_whatever_their_headers() {
+    fn rfc4716_keys_parse_with_any_headers() {
         let key = PrivateKey::generate(KeyType::EcdsaP521, None).expect("a key").public().clone();
         let text = rfc4716(&key);
         assert_eq!(from_rfc4716(&text).as_ref(), Some(&key));
@@ -120,7 +121,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_read_or_refused(text in "(---- BEGIN SSH2 PUBLIC KEY ----\n|---- END SSH2 PUBLIC KEY ----\n|AAAA|[:\\\\\n]|\\PC){0,20}") {
+        fn arbitrary_text_does_not_panic(text in "(---- BEGIN SSH2 PUBLIC KEY ----\n|---- END SSH2 PUBLIC KEY ----\n|AAAA|[:\\\\\n]|\\PC){0,20}") {
             let _ = from_rfc4716(&text);
         }
     }

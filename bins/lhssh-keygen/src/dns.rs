@@ -8,7 +8,7 @@ use crate::arguments::Arguments;
 use crate::signer::load_public;
 use crate::talk::{Outcome, fatal, print, shown, warn};
 
-/// The host keys that are looked for when no file is named.
+/// Host keys to look for when no file is named.
 const HOST_KEYS: [&str; 4] = ["rsa", "dsa", "ecdsa", "ed25519"];
 
 /// Prints the records of a key, or of this host's keys.
@@ -27,7 +27,7 @@ pub(crate) fn records(arguments: &Arguments, host: &str) -> Outcome {
     }
 }
 
-/// The records' kinds of fingerprint: both, unless `-O hashalg=` names one.
+/// Fingerprint types of the records: both, or the one of `-O hashalg=`.
 fn hashes(arguments: &Arguments) -> Outcome<Vec<(u8, Hash)>> {
     let mut hashes = vec![(1, Hash::Sha1), (2, Hash::Sha256)];
     for option in arguments.parsed.values('O') {
@@ -66,7 +66,7 @@ fn record(arguments: &Arguments, host: &str, key: &PublicKey, hashes: &[(u8, Has
     Ok(())
 }
 
-/// The algorithm's number in IANA's register; `None` for keys without one, certificates among them.
+/// IANA's number of the algorithm; `None` for keys without one, certificates among them.
 fn number(key: &PublicKey) -> Option<u8> {
     match key.key_type() {
         "ssh-rsa" => Some(1),

@@ -1,4 +1,5 @@
-//! Keys in FIDO security keys: making them (`-t ed25519-sk`, `-t ecdsa-sk`), and loading those that the hardware lists (`-K`).
+//! Keys on FIDO security keys: enrolling them (`-t ed25519-sk`, `-t ecdsa-sk`), and downloading resident keys
+//! (`-K`).
 
 use std::path::{Path, PathBuf};
 
@@ -11,14 +12,14 @@ use crate::files;
 use crate::generate::{may_overwrite, new_passphrase, save, save_public};
 use crate::talk::{Outcome, ask, ask_pin, fatal, note, print, reason, shown, silent_fatal, warn};
 
-/// What every application of SSH's begins with, and what it is when nobody says more.
+/// Prefix of SSH's application strings, and the default application.
 const APPLICATION: &str = "ssh:";
-/// Longest challenge that is read, bytes.
+/// Upper limit of a challenge, bytes.
 const MAX_CHALLENGE: u64 = 64 * 1024;
-/// Wrong PINs before giving up: hardware locks itself after a few more.
+/// Wrong PINs before giving up; an authenticator locks itself after a few more.
 const MOST_PINS: u32 = 3;
 
-/// What the hardware says about itself, and the file it is to go to.
+/// The authenticator's attestation data and the file for it.
 pub(crate) struct Attestation {
     bytes: Vec<u8>,
     path: PathBuf,
@@ -37,7 +38,7 @@ impl Attestation {
     }
 }
 
-/// What `-O` says.
+/// Settings of `-O`.
 struct Wanted {
     enrollment: Enrollment,
     attestation: Option<PathBuf>,
@@ -117,7 +118,7 @@ impl Wanted {
         }
     }
 
-    /// Asks whether a key that the hardware lists under the same names may go.
+    /// Asks whether to replace a resident key with these names.
     fn may_replace(&self) -> Outcome<bool> {
         let user = match self.enrollment.user.as_str() {
             "" => "null user id".to_owned(),
@@ -130,7 +131,7 @@ impl Wanted {
     }
 }
 
-/// Has the hardware make a key, asking for its PIN where it wants one.
+/// Enrolls a key, prompting for the authenticator's PIN where it is required.
 pub(crate) fn make(arguments: &Arguments, ed25519: bool) -> Outcome<(SecurityKey, Option<Attestation>)> {
     let wanted = Wanted::parse(arguments, ed25519)?;
     let mut flags = wanted.enrollment.flags;
@@ -168,7 +169,7 @@ pub(crate) fn make(arguments: &Arguments, ed25519: bool) -> Outcome<(SecurityKey
     }
 }
 
-/// Writes a file for each key that the hardware lists, in the folder where we are.
+/// Writes a file for each resident key to the current directory.
 pub(crate) fn download(arguments: &Arguments) -> Outcome {
     let mut device = String::new();
     for option in arguments.parsed.values('O') {
@@ -219,16 +220,16 @@ pub(crate) fn download(arguments: &Arguments) -> Outcome {
     Ok(())
 }
 
-/// What a key is for: the last field of its public half.
+/// Application string of a key, the last field of its public half.
 fn application(key: &SecurityKey) -> String {
     String::from_utf8_lossy(key.application()).into_owned()
 }
 
-/// What tells the files of several keys apart: what is behind `ssh:`, and whose the key is.
+/// Suffix that distinguishes the files of several keys: the part after `ssh:`, and the user id.
 fn suffix(application: &str, user: &[u8]) -> String {
     let scope = ["ssh://", "ssh:"].iter().find_map(|start| application.strip_prefix(start));
     let mut suffix = safe(scope.unwrap_or(application).as_bytes());
-    // Hardware fills what is not used with zeros.
+    // Authenticators fill unused bytes with zeros.
     let end = user.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
     if end > 0 {
         if !suffix.is_empty() {
@@ -239,7 +240,7 @@ fn suffix(application: &str, user: &[u8]) -> String {
     suffix
 }
 
-/// A part of a file name: no path, nothing that is not text.
+/// A safe part of a file name: no path separators, only text.
 fn safe(bytes: &[u8]) -> String {
     match std::str::from_utf8(bytes) {
         Ok(text)
@@ -256,7 +257,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_are_told_apart_and_stay_where_they_belong() {
+    fn resident_key_file_names_are_distinct_and_safe() {
         for (application, user, expected) in [
             ("ssh:", &[0; 32][..], ""),
             ("ssh:", b"", ""),

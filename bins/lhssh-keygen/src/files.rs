@@ -1,9 +1,9 @@
-//! Key files: read with the checks OpenSSH makes, written so that nothing can be lost or seen by others.
+//! Key files: reads with OpenSSH's checks, and writes that never lose a key or expose it.
 //!
-//! A new file is made under its own name, private from the first instant. One that exists is replaced by renaming a
-//! complete copy over it: a full disk or a crash leaves the old key. Only where its folder does not allow that it is written
-//! over. What is no regular file (`/dev/stdout`, a named pipe) is
-//! written to as it is.
+//! A new file is created under its final name, private from the beginning. An existing file is replaced by
+//! renaming a complete copy over it: a full disk or a crash leaves the old key. Only where its directory does
+//! not permit that, the file is overwritten. Files that are not regular (`/dev/stdout`, a named pipe) are
+//! written directly.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
@@ -16,24 +16,24 @@ use lh_security_key::FileKey;
 
 use crate::talk::{reason, shown, warn};
 
-/// Longest key file that is read; OpenSSH's limit.
+/// Upper limit of a key file, bytes; OpenSSH's limit.
 pub(crate) const MAX_KEY_FILE: u64 = 1024 * 1024;
-/// Bits that let others at a private key.
+/// Permission bits of group and others, which a private key must not have.
 const OTHERS: u32 = 0o077;
 
-/// Why a private key cannot be used. Its text is the end of OpenSSH's messages.
+/// Why a private key is not usable. `Display` gives the end of OpenSSH's message.
 #[derive(Debug)]
 pub(crate) enum LoadError {
-    /// Others can read or write the file; a warning has been shown.
+    /// Other users can read or write the file; a warning has been printed.
     BadPermissions,
-    /// It cannot be read.
+    /// The file cannot be read.
     Io(io::Error),
-    /// It is no key, or needs (another) passphrase.
+    /// The file is not a key, or needs a passphrase, or another one.
     Key(KeyFileError),
 }
 
 impl LoadError {
-    /// Whether a passphrase is all that is missing.
+    /// True when only a passphrase is missing.
     pub(crate) fn wants_passphrase(&self) -> bool {
         matches!(self, Self::Key(KeyFileError::PassphraseNeeded))
     }
@@ -49,18 +49,18 @@ impl std::fmt::Display for LoadError {
     }
 }
 
-/// A private key and what its file says about it.
+/// A private key and its comment.
 pub(crate) struct Loaded {
     pub(crate) key: FileKey,
-    /// `None` where the format has no place for one.
+    /// `None` where the format has no comment.
     pub(crate) comment: Option<String>,
 }
 
-/// The bytes of a private key file.
+/// Contents of a private key file.
 pub(crate) struct KeyFile(Zeroizing<Vec<u8>>);
 
 impl KeyFile {
-    /// Reads a file that is ours alone; warns about one that is not.
+    /// Reads a file with private permissions; warns about others and refuses them.
     pub(crate) fn read(path: &Path) -> Result<Self, LoadError> {
         let file = File::open(path).map_err(LoadError::Io)?;
         let about = file.metadata().map_err(LoadError::Io)?;
@@ -68,9 +68,9 @@ impl KeyFile {
         Self::read_from(file, about.len())
     }
 
-    /// The same without the check, for what shows public halves only.
+    /// Like [`read`](Self::read) without the check, for commands that only show public halves.
     pub(crate) fn read_from(file: impl io::Read, expected: u64) -> Result<Self, LoadError> {
-        // Room for all of it, so that growing leaves no copies behind.
+        // The final capacity, so that growing leaves no copies of the key behind.
         let room = usize::try_from(expected.min(MAX_KEY_FILE) + 1).unwrap_or_default();
         let mut bytes = Zeroizing::new(Vec::with_capacity(room));
         file.take(MAX_KEY_FILE + 1).read_to_end(&mut bytes).map_err(LoadError::Io)?;
@@ -80,14 +80,14 @@ impl KeyFile {
         Ok(Self(bytes))
     }
 
-    /// The key, opened with this passphrase or none.
+    /// Decrypts the key, with this passphrase or none.
     pub(crate) fn open(&self, passphrase: Option<&[u8]>) -> Result<Loaded, LoadError> {
         let (key, comment) = FileKey::parse(&self.0, passphrase).map_err(LoadError::Key)?;
         let comment = (self.is_openssh() || !comment.is_empty()).then_some(comment);
         Ok(Loaded { key, comment })
     }
 
-    /// The public half, without a passphrase where the format allows it.
+    /// The public half, if the format stores it unencrypted.
     pub(crate) fn public(&self) -> Option<PublicKey> {
         PrivateKey::parse_public(&self.0).ok()
     }
@@ -98,7 +98,7 @@ impl KeyFile {
     }
 }
 
-/// Refuses a private key of ours that others may read or write, with OpenSSH's warning.
+/// Refuses a private key of this user that others may read or write, with OpenSSH's warning.
 pub(crate) fn check_permissions(path: &Path, about: &fs::Metadata) -> Result<(), LoadError> {
     if about.uid() != rustix::process::getuid().as_raw() || about.mode() & OTHERS == 0 {
         return Ok(());
@@ -115,31 +115,31 @@ pub(crate) fn check_permissions(path: &Path, about: &fs::Metadata) -> Result<(),
     Err(LoadError::BadPermissions)
 }
 
-/// Writes a private key: for its owner only, whatever was there before.
+/// Writes a private key with permissions for its owner only, also over an existing file.
 pub(crate) fn write_private(path: &Path, contents: &[u8]) -> io::Result<()> {
     write(path, contents, 0o600, OTHERS)
 }
 
-/// Writes a public key: 0644 less the umask, or with the mode the file had.
+/// Writes a public key: mode 0644 less the umask, or the mode of the existing file.
 pub(crate) fn write_public(path: &Path, contents: &[u8]) -> io::Result<()> {
     write(path, contents, 0o644, 0)
 }
 
-/// Writes a file that is no secret and no key: as the umask has it.
+/// Writes a file that is not a key, with the mode that the umask leaves.
 pub(crate) fn write_plain(path: &Path, contents: &[u8]) -> io::Result<()> {
     write(path, contents, 0o666, 0)
 }
 
-/// Reads a key file of either kind.
+/// Reads a public or private key file.
 pub(crate) fn read_limited(path: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
     read_up_to(path, MAX_KEY_FILE)
 }
 
-/// Reads a file that is not longer than it may be.
+/// Reads a file of at most `most` bytes.
 pub(crate) fn read_up_to(path: &Path, most: u64) -> io::Result<Zeroizing<Vec<u8>>> {
     let file = File::open(path)?;
     let expected = file.metadata()?.len().min(most) + 1;
-    // In full, so that growing leaves no copies of a key behind.
+    // The final capacity, so that growing leaves no copies of a key behind.
     let mut bytes = Zeroizing::new(Vec::with_capacity(usize::try_from(expected).unwrap_or_default()));
     file.take(most + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > most { Err(io::ErrorKind::FileTooLarge.into()) } else { Ok(bytes) }
@@ -152,7 +152,7 @@ pub(crate) fn public_name(path: &Path) -> PathBuf {
     name.into()
 }
 
-/// Writes a file with `mode` if it is new, else with the mode it had less the bits in `never`.
+/// Writes a file with `mode` if it is new, else with its existing mode less the bits in `never`.
 fn write(path: &Path, contents: &[u8], mode: u32, never: u32) -> io::Result<()> {
     match fs::metadata(path) {
         Err(missing) if missing.kind() == io::ErrorKind::NotFound => {
@@ -161,7 +161,7 @@ fn write(path: &Path, contents: &[u8], mode: u32, never: u32) -> io::Result<()> 
         }
         Err(other) => Err(other),
         Ok(about) if about.is_file() => {
-            // Behind a symbolic link the file itself is replaced, not the link.
+            // The target of a symbolic link is replaced, not the link.
             let real = fs::canonicalize(path)?;
             match replace(&real, contents, &about, never) {
                 Err(why) if is_about_the_folder(&why) => write_over(&real, contents, &about, never),
@@ -175,7 +175,7 @@ fn write(path: &Path, contents: &[u8], mode: u32, never: u32) -> io::Result<()> 
     }
 }
 
-/// Puts a complete new file in the old one's place.
+/// Replaces the old file by a complete new one.
 fn replace(path: &Path, contents: &[u8], about: &fs::Metadata, never: u32) -> io::Result<()> {
     let fresh = beside(path);
     let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&fresh)?;
@@ -185,14 +185,14 @@ fn replace(path: &Path, contents: &[u8], about: &fs::Metadata, never: u32) -> io
         .inspect_err(|_| drop(fs::remove_file(&fresh)))
 }
 
-/// Whether nothing in the folder can be replaced, though the file itself may be writable: the folder is somebody else's, or
-/// the file is mounted there on its own, as containers have it.
+/// True for errors of the directory, where the file itself may be writable: the directory belongs to another
+/// user, or the file is a mount point, as in containers.
 fn is_about_the_folder(why: &io::Error) -> bool {
     use io::ErrorKind::{CrossesDevices, PermissionDenied, ReadOnlyFilesystem, ResourceBusy};
     matches!(why.kind(), PermissionDenied | ReadOnlyFilesystem | ResourceBusy | CrossesDevices)
 }
 
-/// Writes over the old contents and puts them back if that fails, which needs no new room on the disk.
+/// Overwrites the old contents, and restores them on failure, which needs no new disk space.
 fn write_over(path: &Path, contents: &[u8], about: &fs::Metadata, never: u32) -> io::Result<()> {
     let mut file = OpenOptions::new().read(true).write(true).open(path)?;
     let mut old = Zeroizing::new(Vec::with_capacity(usize::try_from(about.len()).unwrap_or_default() + 1));
@@ -212,11 +212,12 @@ fn write_over(path: &Path, contents: &[u8], about: &fs::Metadata, never: u32) ->
     put(&mut file, contents).inspect_err(|_| drop(put(&mut file, &old)))
 }
 
-/// Gives the new file the owner and the mode of the old.
+/// Gives the new file the owner and mode of the old one.
 fn take_over(file: &File, about: &fs::Metadata, never: u32) -> io::Result<()> {
     let ours = file.metadata()?;
     if (ours.uid(), ours.gid()) != (about.uid(), about.gid()) {
-        // Root may change somebody else's key, which stays theirs. For others only the group can differ, which matters little.
+        // Root may change another user's key, and must keep its owner. For other users only the group can
+        // differ, which matters little.
         let done = std::os::unix::fs::fchown(file, Some(about.uid()), Some(about.gid()));
         if ours.uid() != about.uid() {
             done?;
@@ -230,7 +231,7 @@ fn fill(mut file: File, contents: &[u8]) -> io::Result<()> {
     file.sync_all()
 }
 
-/// A name in the same folder that nobody else has.
+/// An unused name in the same directory.
 fn beside(path: &Path) -> PathBuf {
     let mut random = [0; 8];
     SystemRandom.fill(&mut random);

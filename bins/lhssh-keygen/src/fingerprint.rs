@@ -1,4 +1,4 @@
-//! Fingerprints (`-l`, `-B`) of keys of every kind, wherever they stand: private and public key files, authorized_keys,
+//! Shows fingerprints (`-l`, `-B`) of keys in any file: private and public key files, authorized_keys,
 //! known_hosts, standard input.
 
 use std::fs::{self, File};
@@ -12,7 +12,7 @@ use crate::files::{KeyFile, check_permissions, public_name};
 use crate::generate::key_file;
 use crate::talk::{Outcome, fatal, print, program, reason, shown, warn};
 
-/// Largest list of keys that is read, in bytes.
+/// Upper limit of a list of keys, bytes.
 const MAX_LIST: u64 = 64 << 20;
 
 /// Prints the fingerprints of all keys in a file.
@@ -22,7 +22,7 @@ pub(crate) fn show(arguments: &Arguments) -> Outcome {
     let name = if stdin { "(stdin)".to_owned() } else { shown(&path) };
     let bytes = if stdin { read(io::stdin()) } else { File::open(&path).and_then(read) };
     let bytes = match bytes {
-        // A folder can be opened but not read.
+        // A directory can be opened but not read.
         Err(error) if error.kind() == io::ErrorKind::IsADirectory => Zeroizing::new(Vec::new()),
         Err(error) => return Err(fatal(format!("{}: {name}: {}", program(), reason(&error)))),
         Ok(bytes) => bytes,
@@ -42,8 +42,9 @@ pub(crate) fn show(arguments: &Arguments) -> Outcome {
     if found { Ok(()) } else { Err(fatal(format!("{name} is not a public key file."))) }
 }
 
-/// A private key's fingerprint, by the `.pub` file beside it or the public half in it. The comment is in the encrypted part, so
-/// without a `.pub` file an encrypted key shows none; where that file has no comment, its name is shown.
+/// Shows a private key's fingerprint, from the `.pub` file beside it or from its public half. The comment is
+/// in the encrypted part, so an encrypted key without a `.pub` file shows none. Where that file has no
+/// comment, its name is shown.
 fn private(arguments: &Arguments, path: &Path, bytes: &[u8]) -> Outcome {
     let name = public_name(path);
     let beside = fs::read_to_string(&name).ok();
@@ -63,7 +64,7 @@ fn private(arguments: &Arguments, path: &Path, bytes: &[u8]) -> Outcome {
     print(picture(arguments, &key, comment.as_deref()))
 }
 
-/// The line of one key, with its picture where `-v` asks for it.
+/// The output for one key, with its randomart for `-v`.
 fn picture(arguments: &Arguments, key: &PublicKey, comment: Option<&str>) -> String {
     let comment = lh_client::sanitise(comment.unwrap_or("no comment"));
     let fingerprint = if arguments.has('B') { key.bubblebabble() } else { key.fingerprint(arguments.hash) };
@@ -75,8 +76,8 @@ fn picture(arguments: &Arguments, key: &PublicKey, comment: Option<&str>) -> Str
     out
 }
 
-/// The key on a line, bare or behind one word of options or host names, and what stands for its comment: what follows the
-/// key, else that word.
+/// The key on a line, either first or after one word of options or host names. Its comment is the text after
+/// the key, else that word.
 fn find_key(line: &str) -> Option<(PublicKey, String)> {
     let blank = [' ', '\t'];
     let line = line.trim_start_matches(blank);
@@ -94,17 +95,17 @@ fn find_key(line: &str) -> Option<(PublicKey, String)> {
     Some((key, if comment.is_empty() { word.to_owned() } else { comment }))
 }
 
-/// What begins with `#` is no comment of the key's.
+/// The comment; empty if it begins with `#`, because that is a remark on the line.
 fn without_remark(comment: String) -> String {
     if comment.starts_with('#') { String::new() } else { comment }
 }
 
-/// Types this build can say something about.
+/// True for key types that this build supports.
 fn is_known(key: &PublicKey) -> bool {
     key.certificate().is_some() || !key.signature_algorithms().is_empty()
 }
 
-/// Where the first word ends, blanks in double quotes included; `None` when nothing follows.
+/// End of the first word, which may contain blanks in double quotes; `None` when the line ends there.
 fn end_of_word(line: &str) -> Option<usize> {
     let mut quoted = false;
     let mut escaped = false;
@@ -136,7 +137,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn keys_are_found_behind_options_and_host_names() {
+    fn keys_are_found_after_options_and_host_names() {
         let key = PrivateKey::generate(KeyType::Ed25519, None).expect("a key").public().clone();
         let line = key.to_openssh_line("");
         for (text, comment) in [
@@ -158,7 +159,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_line_is_read_or_refused(text in "(ssh-ed25519 |[\"\\\\ \t#]|AAAA|[a-z=,]|\\PC){0,30}") {
+        fn arbitrary_lines_do_not_panic(text in "(ssh-ed25519 |[\"\\\\ \t#]|AAAA|[a-z=,]|\\PC){0,30}") {
             let _ = find_key(&text);
         }
     }

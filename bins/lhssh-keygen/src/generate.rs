@@ -1,4 +1,4 @@
-//! New keys: one (`-t`), or the host keys that are missing (`-A`).
+//! Generates keys: one (`-t`), or the missing host keys (`-A`).
 
 use std::fs;
 use std::os::unix::fs::DirBuilderExt as _;
@@ -15,13 +15,13 @@ use crate::talk::{
     unsupported, user_at_host, warn,
 };
 
-/// What `-t` stands for when it is not given.
+/// Default of `-t`.
 const DEFAULT_TYPE: &str = "ed25519";
 const RSA_BITS: u32 = 3072;
-/// Shortest passphrase of PEM files; OpenSSL's limit, which ssh-keygen keeps.
+/// Lower limit of a PEM file's passphrase; OpenSSL's limit, which ssh-keygen applies.
 const MIN_PEM_PASSPHRASE: usize = 5;
 
-/// A kind of key, with what it is called in file names.
+/// Key type of `-t`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Family {
     Ed25519,
@@ -44,7 +44,7 @@ impl Family {
         }
     }
 
-    /// By short or full name, and the bits that a full name implies.
+    /// Finds a type by its short or full name, with the bits that a full name implies.
     fn by_name(name: &str) -> Outcome<(Self, Option<u32>)> {
         Ok(match name.to_ascii_lowercase().as_str() {
             "ed25519" | "ssh-ed25519" => (Self::Ed25519, None),
@@ -60,7 +60,7 @@ impl Family {
         })
     }
 
-    /// Type and size of the key, if there are such; `None` for keys that hardware makes.
+    /// Type and size of the key; `None` for keys on a security key. An invalid size is an error.
     fn sized(self, bits: Option<u32>) -> Outcome<Option<(KeyType, Option<u32>)>> {
         Ok(Some(match self {
             Self::Ed25519Sk | Self::EcdsaSk => return Ok(None),
@@ -86,7 +86,7 @@ impl Family {
     }
 }
 
-/// The file that commands propose when none is named.
+/// File that commands propose when none is named.
 pub(crate) fn proposed_file(arguments: &Arguments) -> Outcome<PathBuf> {
     let family = match arguments.parsed.text('t') {
         Some(name) => Family::by_name(&name)?.0,
@@ -95,7 +95,7 @@ pub(crate) fn proposed_file(arguments: &Arguments) -> Outcome<PathBuf> {
     Ok(ssh_folder()?.join(family.file_name()))
 }
 
-/// The file named with `-f`, or the one that is entered.
+/// The file of `-f`, or of the answer to a prompt.
 pub(crate) fn key_file(arguments: &Arguments) -> Outcome<PathBuf> {
     match &arguments.file {
         Some(file) => Ok(file.clone()),
@@ -103,7 +103,7 @@ pub(crate) fn key_file(arguments: &Arguments) -> Outcome<PathBuf> {
     }
 }
 
-/// Makes one key.
+/// Generates one key.
 pub(crate) fn one(arguments: &Arguments) -> Outcome {
     let name = arguments.parsed.text('t').unwrap_or_else(|| DEFAULT_TYPE.to_owned());
     let (family, implied) = Family::by_name(&name)?;
@@ -111,7 +111,7 @@ pub(crate) fn one(arguments: &Arguments) -> Outcome {
     if !arguments.quiet {
         print(format!("Generating public/private {} key pair.\n", lh_client::sanitise(&name)))?;
     }
-    // Hardware is asked first: without it nothing needs a name.
+    // The security key comes first: if it fails, no file name is needed.
     let (key, attestation) = match sized {
         Some((key_type, bits)) => {
             let key = PrivateKey::generate(key_type, bits).map_err(|failed| fatal(failed.to_string()))?;
@@ -150,7 +150,7 @@ pub(crate) fn one(arguments: &Arguments) -> Outcome {
     attestation.map_or(Ok(()), |attestation| attestation.save(false))
 }
 
-/// Makes the host keys that are missing below `-f`, or in `/etc/ssh`.
+/// Generates missing host keys below the prefix of `-f`, or in `/etc/ssh`.
 pub(crate) fn host_keys(arguments: &Arguments) -> Outcome {
     let folder = match &arguments.file {
         Some(prefix) => prefix.join("etc/ssh"),
@@ -167,7 +167,7 @@ pub(crate) fn host_keys(arguments: &Arguments) -> Outcome {
     ] {
         let path = folder.join(name);
         match fs::metadata(&path) {
-            // An empty file is what a crash at the first boot leaves.
+            // A crash at the first boot leaves an empty file, which counts as missing.
             Ok(about) if about.len() > 0 => continue,
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                 warn(&format!("Could not stat {}: {}", shown(&path), reason(&error)));
@@ -199,7 +199,7 @@ pub(crate) fn host_keys(arguments: &Arguments) -> Outcome {
     if failed { Err(silent()) } else { Ok(()) }
 }
 
-/// Writes a private key as `-m` says; encrypted if the passphrase is not empty.
+/// Writes a private key in the format of `-m`, encrypted unless the passphrase is empty.
 pub(crate) fn save(
     arguments: &Arguments,
     path: &Path,
@@ -208,7 +208,7 @@ pub(crate) fn save(
     passphrase: &[u8],
 ) -> Outcome {
     let failed = |why: &str| error(format!("Saving key \"{}\" failed: {why}", shown(path)));
-    // Where a format has no room for a kind of key, OpenSSH writes its own.
+    // Where a format does not support the key type, OpenSSH writes its own format.
     let format = match (arguments.format, key.public().key_type()) {
         (Some(_), "ssh-mldsa44-ed25519@openssh.com") | (Some(Format::Pem), "ssh-ed25519") => None,
         (Some(_), kind) if kind.starts_with("sk-") => None,
@@ -239,7 +239,7 @@ pub(crate) fn save_public(path: &Path, key: &FileKey, comment: &str) -> Outcome 
         .map_err(|failed| fatal(format!("Unable to save public key to {}: {}", shown(path), reason(&failed))))
 }
 
-/// `~/.ssh`, if the key is to go there and it does not exist.
+/// Creates `~/.ssh`, if the key belongs there and it does not exist.
 fn make_ssh_folder(path: &Path, quiet: bool) -> Outcome {
     let Ok(folder) = ssh_folder() else { return Ok(()) };
     if path.parent() != Some(folder.as_path()) || folder.exists() {
@@ -249,14 +249,14 @@ fn make_ssh_folder(path: &Path, quiet: bool) -> Outcome {
         Ok(()) if quiet => Ok(()),
         Ok(()) => print(format!("Created directory '{}'.\n", shown(&folder))),
         Err(failed) => {
-            // Saving the key will fail too; that ends the program.
+            // Saving the key will fail too, which ends the program.
             warn(&format!("Could not create directory '{}' ({}).", shown(&folder), reason(&failed)));
             Ok(())
         }
     }
 }
 
-/// Asks before a file is written over.
+/// Asks before overwriting a file.
 pub(crate) fn may_overwrite(path: &Path) -> Outcome<bool> {
     if fs::metadata(path).is_err() {
         return Ok(true);
@@ -266,7 +266,7 @@ pub(crate) fn may_overwrite(path: &Path) -> Outcome<bool> {
     Ok(answer.is_some_and(|answer| answer.starts_with(['y', 'Y'])))
 }
 
-/// `-P`, `-N`, or what is entered twice.
+/// The passphrase of `-P` or `-N`, or one that is entered twice.
 pub(crate) fn new_passphrase(arguments: &Arguments) -> Outcome<Zeroizing<Vec<u8>>> {
     if let Some(given) = arguments.old_passphrase.as_ref().or(arguments.new_passphrase.as_ref()) {
         return Ok(given.clone());

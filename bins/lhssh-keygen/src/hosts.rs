@@ -1,7 +1,7 @@
 //! known_hosts files: find (`-F`), remove (`-R`), hash (`-H`).
 //!
-//! Lines are taken as text here: a line whose key is damaged can still be found and removed by its name, and what is printed or
-//! written again is what stood there.
+//! Lines are handled as text: a line with a damaged key can still be found and removed by its name, and lines
+//! that are printed or written again stay unchanged.
 
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ use crate::arguments::Arguments;
 use crate::files;
 use crate::talk::{Outcome, error, fatal, print, reason, shown, silent, ssh_folder, warn};
 
-/// Largest file that is read, in bytes.
+/// Upper limit of a file, bytes.
 const MAX_FILE: u64 = 64 << 20;
 
 /// A known_hosts file as it was read.
@@ -21,17 +21,17 @@ struct File {
     bytes: Vec<u8>,
 }
 
-/// A line that names hosts and a type of key.
+/// A line with hosts and a key.
 struct Entry {
     number: usize,
     marker: Marker,
-    /// Names and patterns with commas, or a hash.
+    /// Names and patterns separated by commas, or a hash.
     hosts: String,
     /// Type, key and comment.
     key: String,
 }
 
-/// What a line is.
+/// Kind of a line.
 enum Line {
     /// Blank, or a comment.
     Nothing,
@@ -50,7 +50,7 @@ impl File {
         Ok(Self { path, bytes: bytes.to_vec() })
     }
 
-    /// Number, bytes (without the end) and meaning of each line.
+    /// Number, bytes (without the line end) and kind of each line.
     fn lines(&self) -> impl Iterator<Item = (usize, &[u8], Line)> {
         let text = self.bytes.strip_suffix(b"\n").unwrap_or(&self.bytes);
         let lines = (!self.bytes.is_empty()).then(|| text.split(|byte| *byte == b'\n'));
@@ -60,7 +60,7 @@ impl File {
         })
     }
 
-    /// Number, bytes and entry of the lines that are about somebody.
+    /// Bytes and entry of each line that has hosts and a key.
     fn entries(&self) -> impl Iterator<Item = (&[u8], Entry)> {
         self.lines().filter_map(|(_, raw, line)| match line {
             Line::Entry(entry) => Some((raw, entry)),
@@ -68,7 +68,8 @@ impl File {
         })
     }
 
-    /// Names lines that are neither entries nor comments; a file with such is not rewritten, for who knows what it is.
+    /// Warns about lines that are neither entries nor comments. A file with such lines is not rewritten,
+    /// because it may not be a known_hosts file.
     fn check(&self) -> Outcome {
         let mut broken = false;
         for (number, _, line) in self.lines() {
@@ -84,7 +85,7 @@ impl File {
         Ok(())
     }
 
-    /// Puts other contents in its place; returns the name of the old file.
+    /// Replaces the contents, keeping the old file; returns that file's name.
     fn replace(&self, contents: &[u8]) -> Outcome<PathBuf> {
         let old = known_hosts::replace(&self.path, contents)
             .map_err(|why| fatal(format!("Cannot replace {}: {}", shown(&self.path), reason(&why))))?;
@@ -110,7 +111,7 @@ impl Entry {
         self.marker == Marker::Plain && !self.is_hashed() && !self.has_wildcard()
     }
 
-    /// A line for each name, hashed.
+    /// One hashed line for each name.
     fn hashed(&self) -> String {
         let names = self.hosts.split(',').filter(|name| !name.is_empty());
         names
@@ -119,13 +120,13 @@ impl Entry {
     }
 }
 
-/// Prints the entries about a host; status 1 when there are none.
+/// Prints the entries of a host; status 1 when there are none.
 pub(crate) fn find(arguments: &Arguments, host: &str) -> Outcome {
     let file = File::open(arguments)?;
     let mut found = false;
     for (raw, entry) in file.entries().filter(|(_, entry)| entry.is_about(host)) {
         let fingerprint = if arguments.has('l') {
-            // Nothing can be said of a key that cannot be read.
+            // A damaged key has no fingerprint.
             let Some(line) = fingerprint(arguments, &entry, host) else { continue };
             Some(line)
         } else {
@@ -138,7 +139,7 @@ pub(crate) fn find(arguments: &Arguments, host: &str) -> Outcome {
                 Marker::CertAuthority => "CA",
                 Marker::Revoked => "REVOKED",
             };
-            // The blank at the end of the line is ssh-keygen's.
+            // ssh-keygen prints the blank at the end of the line, too.
             print(format!("# Host {host} found: line {} {marker}\n", entry.number))?;
         }
         if arguments.has('H') && entry.is_hashable() {
@@ -153,14 +154,14 @@ pub(crate) fn find(arguments: &Arguments, host: &str) -> Outcome {
     if found { Ok(()) } else { Err(silent()) }
 }
 
-/// Removes the entries about a host. That there are none is said but is no failure: scripts remove before they add.
+/// Removes the entries of a host. A missing host is reported but no failure: scripts remove before they add.
 pub(crate) fn remove(arguments: &Arguments, host: &str) -> Outcome {
     let file = File::open(arguments)?;
     let mut kept = Vec::new();
     let mut removed = false;
     for (number, raw, line) in file.lines() {
         match line {
-            // Lines with a marker say more than what a host's key is; they stay.
+            // Lines with a marker are not plain host keys, so they stay.
             Line::Entry(entry) if entry.marker == Marker::Plain && entry.is_about(host) => {
                 removed = true;
                 if !arguments.quiet {
@@ -213,7 +214,7 @@ pub(crate) fn hash(arguments: &Arguments) -> Outcome {
     Ok(())
 }
 
-/// The line of `-lF`, with its picture where `-v` asks for it; `None` for a key that cannot be read.
+/// Output of `-lF`, with randomart for `-v`; `None` for a damaged key.
 fn fingerprint(arguments: &Arguments, entry: &Entry, host: &str) -> Option<String> {
     let (key, comment) = PublicKey::from_openssh_line(&entry.key)?;
     let gap = if comment.is_empty() { "" } else { " " };
@@ -230,7 +231,7 @@ fn fingerprint(arguments: &Arguments, entry: &Entry, host: &str) -> Option<Strin
     Some(out)
 }
 
-/// Key types whose lines are entries even where the key itself cannot be read: OpenSSH's, old ones included.
+/// Key types of lines that count as entries even with a damaged key: OpenSSH's, old ones included.
 const KEY_TYPES: [&str; 9] = [
     "ssh-ed25519",
     "ssh-mldsa44-ed25519@openssh.com",
@@ -260,7 +261,7 @@ fn parse(number: usize, raw: &str) -> Line {
     let key = key.trim_start_matches(BLANK);
     let (key_type, blob) = key.split_at(word(key));
     let known = KEY_TYPES.contains(&key_type) && !blob.trim_start_matches(BLANK).is_empty();
-    // A hash that cannot be read is about nobody knows whom.
+    // A damaged hash matches no host.
     if hosts.starts_with('|') && !known_hosts::is_hash(hosts) {
         return Line::Broken;
     }
@@ -277,7 +278,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn lines_are_entries_by_their_shape() {
+    fn lines_are_classified_by_their_form() {
         for line in ["", "  \t", "# x", "  #"] {
             assert!(matches!(parse(1, line), Line::Nothing), "{line}");
         }
@@ -299,7 +300,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_line_is_something(line in "(@revoked |@cert-authority |\\|1\\||ssh-rsa |AAAA|[a-z*!,]| |\\PC){0,12}") {
+        fn arbitrary_lines_do_not_panic(line in "(@revoked |@cert-authority |\\|1\\||ssh-rsa |AAAA|[a-z*!,]| |\\PC){0,12}") {
             if let Line::Entry(entry) = parse(1, &line) {
                 let _ = entry.is_about("a");
                 let _ = entry.hashed();

@@ -1,7 +1,8 @@
-//! `lhssh-keygen`: make, change and show SSH keys, and manage known_hosts files, with the command line, the dialogues, the
-//! messages and the exit statuses of ssh-keygen(1), so that scripts written for it go on working.
+//! `lhssh-keygen`: generates, changes and shows SSH keys, and manages known_hosts files. Command line,
+//! dialogues, messages and exit statuses are those of ssh-keygen(1), so that scripts written for it work.
 //!
-//! One room per group of commands; [`talk`] holds what is said and asked, [`files`] what is read and written.
+//! There is one module per group of commands. [`talk`] has prompts and messages, [`files`] reads and writes
+//! key files.
 
 mod arguments;
 mod certificate;
@@ -51,7 +52,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Does the one thing that was asked for. Where flags ask for several, the order is ssh-keygen's.
+/// Runs the requested command. Where flags request several, the order is ssh-keygen's.
 fn run(parsed: Parsed) -> Outcome {
     let wrong = |message: &str| error(format!("{message}\n{}", usage()));
     let arguments = Arguments::check(parsed)?;

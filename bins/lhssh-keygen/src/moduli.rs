@@ -1,6 +1,8 @@
-//! Moduli for Diffie-Hellman group exchange (`-M`): candidates that have no small factors, and which of them are safe primes.
+//! Moduli for Diffie-Hellman group exchange (`-M`): generates candidates without small factors, and screens
+//! them for safe primes.
 //!
-//! The files are those of moduli(5): time, type, tests, tries, size, generator and the number in hex.
+//! The files have the format of moduli(5): time, type, tests, tries, size, generator and the number in
+//! hexadecimal.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Write as _};
@@ -13,27 +15,27 @@ use crate::arguments::Arguments;
 use crate::talk::{Outcome, error, fatal, note, reason, shown};
 use crate::times;
 
-/// Types of moduli(5).
+/// Modulus types of moduli(5).
 const SAFE: u32 = 2;
 const SOPHIE_GERMAIN: u32 = 4;
-/// Tests of moduli(5).
+/// Test flags of moduli(5).
 const SIEVED: u32 = 2;
 const MILLER_RABIN: u32 = 4;
 
-/// Rounds of the primality test when `-O prime-tests` says nothing; ssh-keygen's default.
+/// Default of `-O prime-tests`, as in ssh-keygen.
 const ROUNDS: u32 = 100;
-/// Smallest and largest modulus, bits.
+/// Permitted modulus sizes, bits.
 const BITS: std::ops::RangeInclusive<u32> = 512..=16384;
-/// Numbers that are sieved at once: enough for some dozens of safe primes of common sizes.
+/// Numbers sieved at once: enough for some dozens of safe primes of common sizes.
 const WINDOW: usize = 1 << 24;
-/// Numbers with a factor below this are no candidates.
+/// Numbers with a prime factor below this limit are not candidates.
 const SMALL: usize = 1 << 20;
-/// How often the place in the input is written down.
+/// Interval at which the position in the input is saved.
 const CHECKPOINT: Duration = Duration::from_secs(300);
-/// Longest line that is read.
+/// Upper limit of a line, bytes.
 const MAX_LINE: u64 = 64 * 1024;
 
-/// What `-O` says.
+/// Settings of `-O`.
 #[derive(Default)]
 struct Options {
     bits: Option<u32>,
@@ -72,7 +74,7 @@ impl Options {
         match (name, generating) {
             ("bits", true) => self.bits = Some(number()?),
             ("start", true) => self.start = Some(from_hex(value).ok_or_else(bad)?),
-            // How much is sieved at once is fixed here.
+            // Accepted and ignored: the sieve has a fixed size.
             ("memory", true) => drop(number()?),
             ("lines", false) => self.lines = Some(value.parse().map_err(|_| bad())?),
             ("start-line", false) => self.start_line = value.parse().map_err(|_| bad())?,
@@ -108,8 +110,8 @@ fn generate(options: &Options, out: &Path) -> Outcome {
     let began = Instant::now();
     note(&format!("{} Sieve next {WINDOW} plus {bits}-bit", times::show(times::now())));
     let mut count = 0u64;
-    for place in sieve(&start) {
-        let candidate = plus(&start, 2 * place as u64);
+    for index in sieve(&start) {
+        let candidate = plus(&start, 2 * index as u64);
         let time = stamp();
         let line = format!("{time} {SOPHIE_GERMAIN} {SIEVED} 0 {} 0 {}\n", bits - 1, to_hex(&candidate));
         file.write_all(line.as_bytes()).map_err(failed)?;
@@ -124,7 +126,8 @@ fn generate(options: &Options, out: &Path) -> Outcome {
     Ok(())
 }
 
-/// An odd random number of that many bits, its two highest set so that twice it has the wanted size.
+/// A random odd number of this many bits, with its two highest bits set, so that its double has the wanted
+/// size.
 fn random_start(bits: u32) -> Vec<u8> {
     let mut bytes = vec![0; bits.div_ceil(8) as usize];
     SystemRandom.fill(&mut bytes);
@@ -139,20 +142,20 @@ fn random_start(bits: u32) -> Vec<u8> {
     bytes
 }
 
-/// The places `i` where neither `start + 2i` nor `2 (start + 2i) + 1` has a small factor.
+/// The indices `i` for which neither `start + 2i` nor `2 (start + 2i) + 1` has a small factor.
 fn sieve(start: &[u8]) -> impl Iterator<Item = usize> {
     let mut composite = vec![false; WINDOW];
     for prime in small_primes() {
         let start = modulo(start, prime as u64) as usize;
         let half = prime.div_ceil(2);
-        // start + 2i = 0, and 2 start + 4i + 1 = 0, modulo the prime: one half is its inverse of two.
+        // Solves start + 2i = 0 and 2 start + 4i + 1 = 0 modulo the prime; `half` is the inverse of two.
         let first = (prime - start) % prime * half % prime;
         let second = (2 * prime - (2 * start + 1) % prime) % prime * half % prime * half % prime;
         for from in [first, second] {
             composite.iter_mut().skip(from).step_by(prime).for_each(|mark| *mark = true);
         }
     }
-    composite.into_iter().enumerate().filter(|(_, composite)| !composite).map(|(place, _)| place)
+    composite.into_iter().enumerate().filter(|(_, composite)| !composite).map(|(index, _)| index)
 }
 
 /// The odd primes below [`SMALL`].
@@ -172,13 +175,13 @@ struct Line {
     tries: u32,
     size: u32,
     generator: u32,
-    /// The modulus, twice the next and one.
+    /// The modulus, `2q + 1`.
     p: Vec<u8>,
     q: Vec<u8>,
 }
 
 impl Line {
-    /// `None` for lines that are none, or whose number has not the size they say.
+    /// Parses a line; `None` if it is invalid, or if its number does not have the stated size.
     fn parse(line: &str) -> Option<Self> {
         let mut fields = line.split_ascii_whitespace();
         fields.next().filter(|time| time.bytes().all(|byte| byte.is_ascii_digit()))?;
@@ -198,7 +201,7 @@ impl Line {
             .filter(|_| fields.next().is_none())
     }
 
-    /// The number that generates the large group: the one that is said, or the smallest that is known to.
+    /// Generator of the large subgroup: the stated one, or the smallest that is known to be one.
     fn generator(&self) -> u32 {
         if self.generator != 0 {
             return self.generator;
@@ -211,7 +214,7 @@ impl Line {
         }
     }
 
-    /// Whether both numbers are prime, beginning with the test that tells most.
+    /// True when both numbers are prime. The most selective test comes first.
     fn is_safe(&self, rounds: u32) -> bool {
         is_probable_prime(&self.q, 1, &mut SystemRandom)
             && is_probable_prime(&self.p, rounds, &mut SystemRandom)
@@ -219,7 +222,7 @@ impl Line {
     }
 }
 
-/// Writes those of the candidates that are safe primes.
+/// Writes the candidates that are safe primes.
 fn screen(arguments: &Arguments, options: &Options, out: &Path) -> Outcome {
     let mut input: Box<dyn BufRead> = match arguments.file.as_deref().filter(|path| path.as_os_str() != "-") {
         None => Box::new(BufReader::new(io::stdin())),
@@ -281,7 +284,7 @@ fn screen(arguments: &Arguments, options: &Options, out: &Path) -> Outcome {
         file.write_all(text.as_bytes()).map_err(failed)?;
     }
     if let Some(path) = &options.checkpoint {
-        // Nothing is left to be resumed.
+        // The file is complete, so there is nothing to resume.
         let _ = fs::remove_file(path);
     }
     note(&format!(
@@ -292,12 +295,12 @@ fn screen(arguments: &Arguments, options: &Options, out: &Path) -> Outcome {
     Ok(())
 }
 
-/// `20300131120000`, as moduli(5) has it.
+/// Current time in the form of moduli(5): `20300131120000`.
 fn stamp() -> String {
     times::show_compact(times::now()).replace('T', "")
 }
 
-/// Bits of a big-endian number.
+/// Length of a big-endian number, bits.
 fn bit_length(magnitude: &[u8]) -> u32 {
     let zeros = magnitude.iter().take_while(|byte| **byte == 0).count();
     let top = magnitude.get(zeros).map_or(8, |byte| byte.leading_zeros());
@@ -364,14 +367,14 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn the_sieve_leaves_what_has_no_small_factor() {
+    fn sieve_leaves_numbers_without_small_factors() {
         let start = random_start(511);
         assert_eq!(bit_length(&start), 511);
-        let places: Vec<usize> = sieve(&start).collect();
-        // About one in two hundred is left.
-        assert!((20_000..400_000).contains(&places.len()), "{}", places.len());
-        for place in places.iter().step_by(1000) {
-            let q = plus(&start, 2 * *place as u64);
+        let indices: Vec<usize> = sieve(&start).collect();
+        // About one in two hundred remains.
+        assert!((20_000..400_000).contains(&indices.len()), "{}", indices.len());
+        for index in indices.iter().step_by(1000) {
+            let q = plus(&start, 2 * *index as u64);
             for prime in [3, 5, 7, 11, 13, 9973, 1_048_573] {
                 assert_ne!(modulo(&q, prime), 0);
                 assert_ne!(modulo(&double_plus_one(&q), prime), 0);
@@ -381,7 +384,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn arithmetic_is_that_of_numbers(value in any::<u64>(), addend in any::<u32>(), modulus in 1u64..1 << 40) {
+        fn byte_arithmetic_matches_integers(value in any::<u64>(), addend in any::<u32>(), modulus in 1u64..1 << 40) {
             let bytes = value.to_be_bytes();
             let wide = |bytes: &[u8]| bytes.iter().fold(0u128, |sum, byte| sum << 8 | u128::from(*byte));
             prop_assert_eq!(modulo(&bytes, modulus), value % modulus);
@@ -393,7 +396,7 @@ mod tests {
         }
 
         #[test]
-        fn any_line_is_read_or_refused(line in "([0-9 ]{1,14}|[2-6] |[0-9A-F]{1,40}|\\PC){0,10}") {
+        fn arbitrary_lines_do_not_panic(line in "([0-9 ]{1,14}|[2-6] |[0-9A-F]{1,40}|\\PC){0,10}") {
             if let Some(line) = Line::parse(&line) {
                 let _ = line.generator();
             }

@@ -1,10 +1,10 @@
-//! What a certificate may carry: the words of `-O`.
+//! Certificate options of `-O`.
 
 use lh_config::cidr;
 
 use crate::talk::{Outcome, fatal};
 
-/// The extensions that a user's certificate has unless they are taken away.
+/// Extensions of a user's certificate unless `-O` removes them.
 const PERMITS: [(&str, &str); 5] = [
     ("x11-forwarding", "permit-X11-forwarding"),
     ("agent-forwarding", "permit-agent-forwarding"),
@@ -13,13 +13,13 @@ const PERMITS: [(&str, &str); 5] = [
     ("user-rc", "permit-user-rc"),
 ];
 
-/// A name with its value.
+/// A name and its optional value.
 pub(crate) type CertificateOption = (String, Option<Vec<u8>>);
 
-/// Options as they are collected.
+/// The collected options.
 #[derive(Debug, Default)]
 pub(crate) struct Options {
-    /// One for each of [`PERMITS`].
+    /// State of each entry of [`PERMITS`].
     permits: [bool; PERMITS.len()],
     no_touch_required: bool,
     verify_required: bool,
@@ -30,12 +30,12 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// What a new certificate has: everything is permitted to users, hosts have nothing.
+    /// Options of a new certificate: users have all permits, hosts none.
     pub(crate) fn new(host: bool) -> Self {
         Self { permits: [!host; PERMITS.len()], ..Self::default() }
     }
 
-    /// Takes one `-O`.
+    /// Adds one `-O`.
     pub(crate) fn add(&mut self, option: &str) -> Outcome {
         let lower = option.to_ascii_lowercase();
         if let Some(permit) = lower.strip_prefix("permit-").and_then(place) {
@@ -67,7 +67,7 @@ impl Options {
             set(&mut self.force_command, command, "force-command")
         } else if let Some(list) = value("source-address=") {
             set(&mut self.source_address, list, "source-address")?;
-            // Names have no place in a certificate, so a list must be all networks.
+            // Certificates do not support host names here, so the list must consist of networks.
             let wild = |item: &str| item.strip_prefix('!').unwrap_or(item).contains(|c: char| !is_address(c));
             if list.split(',').any(wild) || !cidr::check_list(list) {
                 return Err(fatal("Invalid source-address list"));
@@ -122,7 +122,7 @@ fn is_address(c: char) -> bool {
     c.is_ascii_hexdigit() || ".:/".contains(c)
 }
 
-/// Sets an option that may stand there once, and not without a value.
+/// Sets an option that may occur only once and needs a value.
 fn set(slot: &mut Option<String>, value: &str, name: &str) -> Outcome {
     if value.is_empty() {
         return Err(fatal(format!("Empty {name} option")));
@@ -134,7 +134,7 @@ fn set(slot: &mut Option<String>, value: &str, name: &str) -> Outcome {
     Ok(())
 }
 
-/// `name` or `name=value`.
+/// Splits `name` or `name=value`.
 fn split(text: &str) -> CertificateOption {
     match text.split_once('=') {
         Some((name, value)) => (name.to_owned(), Some(value.as_bytes().to_vec())),
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn permits_are_given_and_taken_in_order() {
+    fn permits_apply_in_order() {
         let mut options = Options::new(false);
         for option in ["no-pty", "CLEAR", "permit-PTY", "permit-x11-forwarding", "no-x11-forwarding"] {
             options.add(option).expect("known");

@@ -1,4 +1,4 @@
-//! Lists of revoked keys: make (`-k`), add to (`-u`), ask (`-Q`).
+//! Key revocation lists: create (`-k`), update (`-u`), query (`-Q`).
 
 use std::fs;
 use std::io::{self, Read as _};
@@ -13,10 +13,10 @@ use crate::signer::load_public;
 use crate::talk::{Outcome, fatal, print, reason, shown, silent};
 use crate::times;
 
-/// Largest list or specification that is read, in bytes; OpenSSH's limit for its buffers.
+/// Upper limit of a list or specification, bytes; OpenSSH's buffer limit.
 const MAX_FILE: u64 = 128 << 20;
 
-/// Whose certificates a specification revokes by number and name.
+/// The authority whose certificates a specification revokes by serial number and key id.
 enum Authority {
     Unknown,
     Any,
@@ -32,7 +32,7 @@ impl Authority {
     }
 }
 
-/// Makes a list, or adds to one.
+/// Creates a list, or updates one.
 pub(crate) fn make(arguments: &Arguments) -> Outcome {
     let flags = &arguments.parsed;
     let path = arguments.file.as_ref().ok_or_else(|| fatal("KRL generation requires an output file"))?;
@@ -79,8 +79,8 @@ pub(crate) fn make(arguments: &Arguments) -> Outcome {
         .map_err(|why| fatal(format!("write {}: {}", shown(path), reason(&why))))
 }
 
-/// One line of a specification. `place` names it in messages.
-fn add_line(list: &mut Krl, authority: &Authority, line: &str, place: &str) -> Outcome {
+/// Adds one line of a specification. `position` identifies the line in messages.
+fn add_line(list: &mut Krl, authority: &Authority, line: &str, position: &str) -> Outcome {
     let line = line.split('#').next().unwrap_or_default().trim_matches([' ', '\t', '\r']);
     if line.is_empty() {
         return Ok(());
@@ -93,7 +93,7 @@ fn add_line(list: &mut Krl, authority: &Authority, line: &str, place: &str) -> O
         if matches!(authority, Authority::Unknown) {
             return Err(fatal("revoking certificates by serial number requires specification of a CA key"));
         }
-        let (first, last) = serials(text, place)?;
+        let (first, last) = serials(text, position)?;
         return list
             .revoke_serials(authority.key(), first, last)
             .map_err(|_| fatal("update_krl_from_file: revoke serial failed"));
@@ -108,17 +108,17 @@ fn add_line(list: &mut Krl, authority: &Authority, line: &str, place: &str) -> O
     if let Some(text) = value("hash:") {
         let digest = text
             .strip_prefix("SHA256:")
-            .ok_or_else(|| fatal(format!("{place}: unsupported hash algorithm")))?;
+            .ok_or_else(|| fatal(format!("{position}: unsupported hash algorithm")))?;
         let digest = FingerprintHash::decode(digest)
             .and_then(|bytes| <[u8; 32]>::try_from(bytes).ok())
-            .ok_or_else(|| fatal(format!("{place}: decode hash failed: invalid format")))?;
+            .ok_or_else(|| fatal(format!("{position}: decode hash failed: invalid format")))?;
         list.revoke_sha256(digest);
         return Ok(());
     }
     let parse = |text: &str| {
         PublicKey::from_openssh_line(text)
             .map(|(key, _)| key)
-            .ok_or_else(|| fatal(format!("{place}: invalid key: invalid format")))
+            .ok_or_else(|| fatal(format!("{position}: invalid key: invalid format")))
     };
     if let Some(text) = value("key:") {
         list.revoke_key(&parse(text)?);
@@ -139,15 +139,15 @@ fn digest<const N: usize>(hash: Hash, key: &PublicKey) -> [u8; N] {
     out
 }
 
-/// `5` or `5-9`.
-fn serials(text: &str, place: &str) -> Outcome<(u64, u64)> {
+/// Parses `5` or `5-9`.
+fn serials(text: &str, position: &str) -> Outcome<(u64, u64)> {
     let parse = |number: &str| {
         let digits = number.strip_prefix("0x").unwrap_or(number);
         parse_number(number).ok_or_else(|| {
             if !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()) {
-                fatal(format!("{place}: serial out of range"))
+                fatal(format!("{position}: serial out of range"))
             } else {
-                fatal(format!("{place}: invalid serial \"{}\"", lh_client::sanitise(number)))
+                fatal(format!("{position}: invalid serial \"{}\"", lh_client::sanitise(number)))
             }
         })
     };
@@ -157,12 +157,12 @@ fn serials(text: &str, place: &str) -> Outcome<(u64, u64)> {
     };
     let (first, last) = (parse(first)?, parse(last)?);
     if last <= first {
-        return Err(fatal(format!("{place}: invalid serial range {first}:{last}")));
+        return Err(fatal(format!("{position}: invalid serial range {first}:{last}")));
     }
     Ok((first, last))
 }
 
-/// Says of each key that is named whether a list revokes it; status 1 when one is.
+/// Reports for each named key whether the list revokes it; status 1 when one is revoked.
 pub(crate) fn ask(arguments: &Arguments) -> Outcome {
     let path = arguments.file.as_ref().ok_or_else(|| fatal("KRL checking requires an input file"))?;
     let list = load(path)?;
@@ -184,7 +184,7 @@ pub(crate) fn ask(arguments: &Arguments) -> Outcome {
     if revoked { Err(silent()) } else { Ok(()) }
 }
 
-/// The list as a specification from which it could be made again, as far as that is possible.
+/// The list as a specification that would create it again, as far as possible.
 fn describe(list: &Krl) -> String {
     let contents = list.contents();
     let mut out =
@@ -206,7 +206,7 @@ fn describe(list: &Krl) -> String {
         out.push_str(&format!("hash: SHA256:{}\n", hex(sum)));
     }
     if !contents.sha1.is_empty() {
-        // There is no keyword for these.
+        // Specifications have no keyword for these.
         contents.sha1.iter().for_each(|sum| out.push_str(&format!("# hash SHA1:{}\n", hex(*sum))));
     }
     for revoked in contents.certificates {

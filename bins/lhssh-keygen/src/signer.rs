@@ -1,4 +1,4 @@
-//! Who signs: a key in a file, or one that an agent holds.
+//! Signing keys: from a file, or held by an agent.
 
 use std::path::{Path, PathBuf};
 
@@ -11,16 +11,16 @@ use crate::change;
 use crate::files::{self, LoadError};
 use crate::talk::{Failure, Outcome, ask_pin, fatal, note, shown};
 
-/// Something that makes signatures.
+/// Source of signatures.
 pub(crate) enum Signer {
-    /// The key, and the library for those in hardware.
+    /// The key, and the provider library for security keys.
     File(FileKey, String),
-    /// The connection, and the key or certificate to name to the agent.
+    /// The agent's connection, and the key or certificate to request.
     Agent(Agent, PublicKey),
 }
 
 impl Signer {
-    /// A private key file, opened with the passphrase of `-P` or one that is asked for.
+    /// Opens a private key file, with the passphrase of `-P` or from a prompt.
     pub(crate) fn from_file(arguments: &Arguments, path: &Path) -> Outcome<Self> {
         let failed = |why: LoadError| load_failed(path, &why);
         let given = arguments.old_passphrase.as_ref();
@@ -28,19 +28,19 @@ impl Signer {
         Ok(Self::File(key, arguments.provider()))
     }
 
-    /// A key or certificate that an agent holds.
+    /// Finds a key or certificate in an agent.
     pub(crate) fn from_agent(key: &PublicKey) -> Result<Self, NoAgent> {
         let path = std::env::var_os("SSH_AUTH_SOCK").filter(|path| !path.is_empty()).map(PathBuf::from);
         let mut agent = path.and_then(|path| Agent::connect(&path).ok()).ok_or(NoAgent::NotPresent)?;
         let keys = agent.identities().map_err(|why| NoAgent::Failed(why.to_string()))?;
-        // An agent that holds the key but not its certificate can sign as well.
+        // An agent that holds only the plain key can sign as well.
         match [key, key.plain()].into_iter().find(|key| keys.iter().any(|held| held.blob == key.blob())) {
             Some(held) => Ok(Self::Agent(agent, held.clone())),
             None => Err(NoAgent::NotHeld),
         }
     }
 
-    /// The key that signs, without a certificate.
+    /// The signing key, without a certificate.
     pub(crate) fn public(&self) -> &PublicKey {
         match self {
             Self::File(key, _) => key.public(),
@@ -48,7 +48,7 @@ impl Signer {
         }
     }
 
-    /// A signature blob.
+    /// Signs `data`; returns a signature blob.
     pub(crate) fn sign(&mut self, algorithm: &str, data: &[u8]) -> Result<Vec<u8>, String> {
         match self {
             Self::File(key, provider) => {
@@ -70,11 +70,11 @@ impl Signer {
 /// Why an agent cannot sign.
 #[derive(Debug)]
 pub(crate) enum NoAgent {
-    /// There is none.
+    /// There is no agent.
     NotPresent,
-    /// It does not hold the key.
+    /// The agent does not hold the key.
     NotHeld,
-    /// It does not answer as an agent does.
+    /// The agent's answer is invalid.
     Failed(String),
 }
 
@@ -82,8 +82,9 @@ fn load_failed(path: &Path, why: &LoadError) -> Failure {
     fatal(format!("Load key \"{}\": {why}", shown(path)))
 }
 
-/// A public key by the name of its file, of its private key's file, or of the file that has `.pub` behind that; and its
-/// comment, which is the file's name where it has none. `None` when there is no key.
+/// Reads a public key by the name of its file, of its private key's file, or of the file with `.pub`
+/// appended. Returns the key and its comment, or the file's name where it has none; `None` when there is no
+/// key.
 pub(crate) fn load_public(path: &Path) -> Option<(PublicKey, String)> {
     let with_suffix = files::public_name(path);
     for candidate in [path, &with_suffix] {

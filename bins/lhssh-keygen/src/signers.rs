@@ -1,6 +1,7 @@
-//! Lists of those whose signatures count (`allowed_signers` files).
+//! `allowed_signers` files: lists of principals and the keys that may sign for them.
 //!
-//! A line is: principals (patterns with commas), options, a key. What is wrong with a line is said, and the line is passed over.
+//! A line consists of principals (patterns separated by commas), options and a key. An invalid line is
+//! reported and skipped.
 
 use std::fs;
 use std::io::Read as _;
@@ -13,10 +14,10 @@ use lh_crypto::{Certificate, CertificateKind, PublicKey};
 use crate::talk::{reason, shown, warn};
 use crate::times;
 
-/// Largest list that is read, in bytes.
+/// Upper limit of a list, bytes.
 const MAX_FILE: u64 = 64 << 20;
 
-/// What a line says besides the key.
+/// Options of a line.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Options {
     authority: bool,
@@ -25,23 +26,23 @@ struct Options {
     valid_before: Option<u64>,
 }
 
-/// A line that could be read.
+/// A valid line.
 struct Line {
     /// `file:line`, for messages.
-    place: String,
+    position: String,
     principals: String,
     options: Options,
     key: PublicKey,
 }
 
-/// A list.
+/// An allowed_signers list.
 pub(crate) struct Signers {
     name: String,
     text: String,
 }
 
 impl Signers {
-    /// Reads a list; what is wrong is said.
+    /// Reads a list; reports an error and returns `None` on failure.
     pub(crate) fn read(path: &Path) -> Option<Self> {
         let mut bytes = Vec::new();
         let read = fs::File::open(path).and_then(|file| file.take(MAX_FILE).read_to_end(&mut bytes));
@@ -52,13 +53,13 @@ impl Signers {
         Some(Self { name: shown(path), text: String::from_utf8_lossy(&bytes).into_owned() })
     }
 
-    /// Whether `principal` may sign things of a namespace with this key or certificate, at that time.
+    /// True when `principal` may sign in this namespace with this key or certificate at that time.
     pub(crate) fn allow(&self, key: &PublicKey, principal: &str, namespace: &str, time: u64) -> bool {
         self.lines(Some(principal)).any(|line| {
             if line.is_authority_of(key) {
                 let authorised = key.certificate().map(|cert| check(cert, Some(principal), time));
                 if let Some(Err(why)) = authorised {
-                    warn(&format!("{}: certificate not authorized: {}", line.place, sanitise(&why)));
+                    warn(&format!("{}: certificate not authorized: {}", line.position, sanitise(&why)));
                     return false;
                 }
             } else if line.options.authority || line.key != *key {
@@ -69,7 +70,7 @@ impl Signers {
             {
                 warn(&format!(
                     "{}: key is not permitted for use in signature namespace \"{}\"",
-                    line.place,
+                    line.position,
                     sanitise(namespace)
                 ));
                 return false;
@@ -78,8 +79,8 @@ impl Signers {
         })
     }
 
-    /// The principals of the first line that is about this key: as they stand there, or for a certificate of an authority, those
-    /// of the certificate that the line allows.
+    /// Principals of the first line for this key: the line's own, or, for a certificate of an authority,
+    /// those of the certificate that the line permits.
     pub(crate) fn find(&self, key: &PublicKey, time: u64) -> Option<Vec<String>> {
         self.lines(None).find_map(|line| {
             let split = |list: &str| list.split(',').map(str::to_owned).collect::<Vec<_>>();
@@ -87,7 +88,7 @@ impl Signers {
                 Some(certificate) if line.is_authority_of(key) => {
                     let found = certified(certificate, &split(&line.principals), time);
                     if found.is_empty() {
-                        warn(&format!("{}: no valid principals found", line.place));
+                        warn(&format!("{}: no valid principals found", line.position));
                         return None;
                     }
                     found
@@ -99,12 +100,12 @@ impl Signers {
         })
     }
 
-    /// The principals fields that a name matches, whatever their keys; `None` when one of their lines cannot be read.
+    /// Principals fields that match a name, for any key; `None` when one of these lines is invalid.
     pub(crate) fn matching(&self, principal: &str) -> Option<Vec<String>> {
         self.parsed(Some(principal)).map(|line| line.map(|line| line.principals)).collect()
     }
 
-    /// Number, principals and rest of each line.
+    /// Number, principals and remainder of each line.
     fn fields(&self) -> impl Iterator<Item = (usize, String, &str)> {
         (1..).zip(self.text.lines()).filter_map(|(number, line)| {
             let line = line.trim_matches([' ', '\t', '\r']);
@@ -119,31 +120,31 @@ impl Signers {
         })
     }
 
-    /// Lines that can be read; about one principal, or about all.
+    /// Valid lines, of one principal or of all.
     fn lines(&self, principal: Option<&str>) -> impl Iterator<Item = Line> {
         self.parsed(principal).flatten()
     }
 
-    /// The same, with `None` for each line that cannot be read, after what is wrong has been said.
+    /// Like [`lines`](Self::lines), with `None` for each invalid line, which has been reported.
     fn parsed(&self, principal: Option<&str>) -> impl Iterator<Item = Option<Line>> {
         self.fields().filter_map(move |(number, principals, rest)| {
             if principal.is_some_and(|name| match_list(name, &principals, false) != ListMatch::Yes) {
                 return None;
             }
-            let place = format!("{}:{number}", self.name);
+            let position = format!("{}:{number}", self.name);
             if let Some((key, _)) = PublicKey::from_openssh_line(rest) {
-                return Some(Some(Line { place, principals, options: Options::default(), key }));
+                return Some(Some(Line { position, principals, options: Options::default(), key }));
             }
             let (options, rest) = rest.split_at(end_of_options(rest));
             let Some((key, _)) = PublicKey::from_openssh_line(rest) else {
                 let what = if rest.trim().is_empty() { "missing" } else { "invalid" };
-                warn(&format!("{place}: {what} key"));
+                warn(&format!("{position}: {what} key"));
                 return Some(None);
             };
             match Options::parse(options) {
-                Ok(options) => Some(Some(Line { place, principals, options, key })),
+                Ok(options) => Some(Some(Line { position, principals, options, key })),
                 Err(why) => {
-                    warn(&format!("{place}: bad options: {why}"));
+                    warn(&format!("{position}: bad options: {why}"));
                     Some(None)
                 }
             }
@@ -152,7 +153,7 @@ impl Signers {
 }
 
 impl Line {
-    /// Whether the line's key may certify, and has certified this one.
+    /// True when the line's key is an authority that certified this key.
     fn is_authority_of(&self, key: &PublicKey) -> bool {
         self.options.authority
             && key.certificate().is_some_and(|certificate| *certificate.authority() == self.key)
@@ -162,28 +163,31 @@ impl Line {
         let shown = times::show;
         if let Some(after) = self.options.valid_after.filter(|after| time < *after) {
             let (time, after) = (shown(time), shown(after));
-            warn(&format!("{}: key is not yet valid: verify time {time} < valid-after {after}", self.place));
+            warn(&format!(
+                "{}: key is not yet valid: verify time {time} < valid-after {after}",
+                self.position
+            ));
             return false;
         }
         if let Some(before) = self.options.valid_before.filter(|before| time > *before) {
             let (time, before) = (shown(time), shown(before));
-            warn(&format!("{}: key has expired: verify time {time} > valid-before {before}", self.place));
+            warn(&format!("{}: key has expired: verify time {time} > valid-before {before}", self.position));
             return false;
         }
         true
     }
 }
 
-/// Whether a certificate is a user's, in its time, and for this principal.
+/// Checks that a certificate is a user's, currently valid, and for this principal.
 fn check(certificate: &Certificate, principal: Option<&str>, time: u64) -> Result<(), String> {
-    // What a session may do is no matter of signatures.
+    // Restrictions of a session do not apply to signatures, so all critical options are accepted.
     let options: Vec<&str> = certificate.critical_options().iter().map(|(name, _)| name.as_str()).collect();
-    let anybody = certificate.principals().first().map_or("", String::as_str);
-    let name = principal.unwrap_or(anybody);
+    let any_principal = certificate.principals().first().map_or("", String::as_str);
+    let name = principal.unwrap_or(any_principal);
     certificate.check(CertificateKind::User, name, time, &options).map_err(|why| why.to_string())
 }
 
-/// The principals of a certificate that one of the patterns allows, if it is valid at all.
+/// Principals of a certificate that match one of the patterns, if the certificate is valid.
 fn certified(certificate: &Certificate, patterns: &[String], time: u64) -> Vec<String> {
     if check(certificate, None, time).is_err() {
         return Vec::new();
@@ -245,7 +249,7 @@ impl Options {
     }
 }
 
-/// The content of double quotes, with `\"` for a quote in it, and what follows.
+/// Contents of a double-quoted string, with `\"` for a quote in it, and the text after it.
 fn unquote(text: &str) -> Result<(String, &str), String> {
     let inner = text.strip_prefix('"').ok_or("missing start quote")?;
     let mut out = String::new();
@@ -263,7 +267,7 @@ fn unquote(text: &str) -> Result<(String, &str), String> {
     Err("missing end quote".to_owned())
 }
 
-/// Where the options end: at the first blank outside of quotes.
+/// End of the options: the first blank outside of quotes.
 fn end_of_options(text: &str) -> usize {
     let mut quoted = false;
     let mut escaped = false;
@@ -289,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn options_are_read_strictly() {
+    fn invalid_options_are_refused() {
         let options =
             Options::parse("cert-authority,namespaces=\"a,\\\"b\",valid-after=\"19700102Z\"").expect("good");
         assert_eq!(
@@ -320,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_counts_for_its_key_names_namespace_and_time() {
+    fn line_matches_key_principal_namespace_and_time() {
         let key = PrivateKey::generate(KeyType::Ed25519, None).expect("a key").public().clone();
         let line = key.to_openssh_line("");
         let list = signers(&format!(
@@ -338,12 +342,12 @@ mod tests {
         assert_eq!(list.matching("me"), Some(vec!["me,*@x,!bad@x".to_owned()]));
         assert_eq!(list.matching("nobody"), Some(Vec::new()));
         let authority = signers(&format!("me cert-authority {line}\n"));
-        assert!(!authority.allow(&key, "me", "file", 0), "it certifies, it does not sign");
+        assert!(!authority.allow(&key, "me", "file", 0), "an authority's own signature must not count");
     }
 
     proptest! {
         #[test]
-        fn any_text_is_read(text in "([a-z*!, ]|\"|\\\\|=|\n|cert-authority|namespaces|valid-after|ssh-ed25519 |\\PC){0,30}") {
+        fn arbitrary_text_does_not_panic(text in "([a-z*!, ]|\"|\\\\|=|\n|cert-authority|namespaces|valid-after|ssh-ed25519 |\\PC){0,30}") {
             let list = signers(&text);
             let _ = list.matching("a");
             let _ = list.lines(None).count();

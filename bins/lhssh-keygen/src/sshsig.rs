@@ -1,4 +1,4 @@
-//! Signatures of files (`-Y`), as `git` and others use them.
+//! Signatures of files (`-Y`), as used by `git` and others.
 
 use std::fs;
 use std::io::{self, Read};
@@ -14,12 +14,12 @@ use crate::signers::Signers;
 use crate::talk::{Failure, Outcome, error, fatal, note, print, reason, shown, silent_fatal, warn};
 use crate::times;
 
-/// Longest signature file that is read, in bytes.
+/// Upper limit of a signature file, bytes.
 const MAX_SIGNATURE: u64 = 1024 * 1024;
-/// Largest list of revoked keys, in bytes.
+/// Upper limit of a key revocation list, bytes.
 const MAX_REVOKED: u64 = 128 << 20;
 
-/// What `-O` says.
+/// Settings of `-O`.
 struct Options {
     hash: String,
     print_key: bool,
@@ -47,12 +47,12 @@ impl Options {
     }
 }
 
-/// Does what `-Y` says. `None` for a task that is not known.
+/// Runs the task of `-Y`. `None` for an unknown task.
 pub(crate) fn run(arguments: &Arguments, task: &str) -> Option<Outcome> {
     let text = |flag| arguments.parsed.text(flag);
     let path = |flag| arguments.parsed.value(flag).map(PathBuf::from);
     let missing = |task: &str, what: &str| error(format!("Too few arguments for {task}: missing {what}"));
-    // The words of some of these have no blank behind the colon in OpenSSH, which scripts may match.
+    // OpenSSH's text for some of these has no blank after the colon, and scripts may match it.
     let unspaced = |task: &str, what: &str| error(format!("Too few arguments for {task}:missing {what}"));
     let namespace = text('n').filter(|name| !name.is_empty());
     Some(match task {
@@ -127,7 +127,7 @@ fn sign(arguments: &Arguments, key_path: &Path, namespace: &str) -> Outcome {
     Ok(())
 }
 
-/// The agent's key if it holds it, else the private key that belongs to the file.
+/// Opens the agent's key if it holds it, else the private key that belongs to the file.
 fn open_signer(arguments: &Arguments, path: &Path, key: &PublicKey) -> Outcome<Signer> {
     match Signer::from_agent(key) {
         Ok(signer) => return Ok(signer),
@@ -147,7 +147,7 @@ fn open_signer(arguments: &Arguments, path: &Path, key: &PublicKey) -> Outcome<S
     Ok(signer)
 }
 
-/// The armored signature of what a reader gives.
+/// The armored signature of a reader's contents.
 fn sign_stream(
     signer: &mut Signer,
     key: &PublicKey,
@@ -193,12 +193,12 @@ fn hash_all(mut hasher: Hasher, mut from: impl Read) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Checks a signature of standard input; with a list, also whose it is.
+/// Verifies a signature of standard input; with a list, also its principal.
 fn verify(
     arguments: &Arguments,
     signature: &Path,
     namespace: &str,
-    whose: Option<(&str, &Path)>,
+    expected_signer: Option<(&str, &Path)>,
     revoked: Option<&Path>,
 ) -> Outcome {
     let checked = Options::parse(arguments, false).map_err(Some).and_then(|options| {
@@ -208,12 +208,12 @@ fn verify(
             match files::read_up_to(path, MAX_REVOKED).map(|bytes| Krl::read(&bytes)) {
                 Ok(Ok(list)) if !list.is_revoked(key) => {}
                 Ok(Ok(_)) => return Err(None),
-                // A list that cannot be read might have the key on it.
+                // An unreadable list might contain the key.
                 Ok(Err(why)) => return Err(Some(format!("Invalid KRL file {}: {why}", shown(path)))),
                 Err(_) => return Err(None),
             }
         }
-        if let Some((principal, list)) = whose {
+        if let Some((principal, list)) = expected_signer {
             let list = Signers::read(list).ok_or(None)?;
             if !list.allow(key, principal, namespace, options.time) {
                 return Err(None);
@@ -233,8 +233,8 @@ fn verify(
     };
     let key = &signature.key;
     if !arguments.quiet {
-        let by =
-            whose.map_or(String::new(), |(principal, _)| format!(" for {}", lh_client::sanitise(principal)));
+        let by = expected_signer
+            .map_or(String::new(), |(principal, _)| format!(" for {}", lh_client::sanitise(principal)));
         print(format!(
             "Good \"{}\" signature{by} with {} key {}\n",
             lh_client::sanitise(namespace),
@@ -248,7 +248,7 @@ fn verify(
     Ok(())
 }
 
-/// Reads a signature and checks it against standard input. The error is what is to be said of it, if anything.
+/// Reads a signature and verifies it against standard input. The error is the message to print, if any.
 fn check_signature(path: &Path, namespace: &str) -> Result<SshSignature, Option<String>> {
     let signature = read_signature(path, "sig_verify")?;
     let failed = |why: SshSignatureError| match why {
@@ -280,7 +280,7 @@ fn read_signature(path: &Path, task: &str) -> Result<SshSignature, String> {
     })
 }
 
-/// Says whose signature it would be.
+/// Prints the principals that a signature may belong to.
 fn find_principals(arguments: &Arguments, signature: &Path, list: &Path) -> Outcome {
     let found = Options::parse(arguments, false)
         .and_then(|options| Ok((options.time, read_signature(signature, "sig_find_principals")?)))
@@ -311,9 +311,9 @@ fn find_principals(arguments: &Arguments, signature: &Path, list: &Path) -> Outc
     }
 }
 
-/// Says which lines are about a name.
+/// Prints the lines that match a name.
 fn match_principals(principal: &str, list: &Path) -> Outcome {
-    // OpenSSH ends with its error's number, negative as it is.
+    // OpenSSH exits with its negative error number.
     const SYSTEM_ERROR: u8 = 232;
     const KEY_NOT_FOUND: u8 = 210;
     const INVALID_FORMAT: u8 = 252;

@@ -1,7 +1,7 @@
-//! What the program says and asks, and how it ends.
+//! Messages, prompts and exit statuses of the program.
 //!
-//! Errors go to standard error with the line ends of OpenSSH's, and with its two exit statuses: scripts know 255 for what it
-//! calls fatal and 1 for the rest.
+//! Errors go to standard error with OpenSSH's line ends and its two exit statuses, which scripts rely on: 255
+//! for fatal errors and 1 for others.
 
 use std::io::{self, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
@@ -12,19 +12,19 @@ use lh_cli::prompt::{Kind, PromptError, Prompter, Require};
 use lh_crypto::Zeroizing;
 use lh_sys::users;
 
-/// The program ends here, without success.
+/// An unsuccessful end of the program.
 #[derive(Debug)]
 pub(crate) struct Failure {
     /// Exit status.
     pub(crate) status: u8,
-    /// For standard error, without a final newline; empty when everything has been said.
+    /// Text for standard error, without a final newline; empty when it has been printed already.
     pub(crate) text: String,
 }
 
-/// How every command ends.
+/// Result of a command.
 pub(crate) type Outcome<T = ()> = Result<T, Failure>;
 
-/// What ssh-keygen calls fatal: status 255.
+/// A fatal error in ssh-keygen's sense: status 255.
 pub(crate) fn fatal(text: impl Into<String>) -> Failure {
     Failure { status: 255, text: text.into() }
 }
@@ -34,44 +34,44 @@ pub(crate) fn error(text: impl Into<String>) -> Failure {
     Failure { status: 1, text: text.into() }
 }
 
-/// Ends with status 1 without a word.
+/// An end with status 1 without a message.
 pub(crate) fn silent() -> Failure {
     error("")
 }
 
-/// Ends with status 255 without a word.
+/// An end with status 255 without a message.
 pub(crate) fn silent_fatal() -> Failure {
     fatal("")
 }
 
-/// Something that this program does not do yet, though ssh-keygen does.
+/// Error for a function of ssh-keygen that is not implemented yet.
 pub(crate) fn unsupported(what: impl AsRef<str>) -> Failure {
     error(format!("{}: {} not supported yet", program(), what.as_ref()))
 }
 
-/// The name for messages: OpenSSH's where the program was called by that one.
+/// Program name for messages: OpenSSH's where the program was called by that name.
 pub(crate) fn program() -> &'static str {
     KEYGEN.called()
 }
 
-/// Says something on standard error.
+/// Prints a message on standard error, with OpenSSH's line ends.
 pub(crate) fn warn(text: &str) {
     let mut out = String::new();
     for line in text.lines() {
         out.push_str(line);
         out.push_str("\r\n");
     }
-    // Nobody is left to be told when even this fails.
+    // If this fails, there is no output left to report it on.
     let _ = io::stderr().write_all(out.as_bytes());
 }
 
-/// Says on standard error what is being done.
+/// Prints a progress message on standard error.
 pub(crate) fn note(text: &str) {
-    // Nobody is left to be told when even this fails.
+    // If this fails, there is no output left to report it on.
     let _ = io::stderr().write_all(format!("{text}\n").as_bytes());
 }
 
-/// Writes to standard output at once: prompts and errors go elsewhere and must not overtake it.
+/// Writes to standard output and flushes: prompts and errors use other descriptors and must not overtake it.
 pub(crate) fn print(bytes: impl AsRef<[u8]>) -> Outcome {
     let mut out = io::stdout();
     match out.write_all(bytes.as_ref()).and_then(|()| out.flush()) {
@@ -81,7 +81,7 @@ pub(crate) fn print(bytes: impl AsRef<[u8]>) -> Outcome {
     }
 }
 
-/// The system's words for an error, without the number Rust puts behind them.
+/// The system's text for an error, without the number that Rust appends.
 pub(crate) fn reason(failed: &io::Error) -> String {
     let text = failed.to_string();
     match (failed.raw_os_error(), text.find(" (os error ")) {
@@ -90,19 +90,19 @@ pub(crate) fn reason(failed: &io::Error) -> String {
     }
 }
 
-/// A line of standard input without its end; `None` at the end of the input.
+/// Reads a line of standard input without its end; `None` at the end of the input.
 pub(crate) fn read_line() -> Option<String> {
     let mut line = Vec::new();
     let mut byte = [0];
     loop {
-        // Byte by byte: what follows may be the answer to a prompt that reads the descriptor itself.
+        // Read byte by byte: the rest may be the answer to a prompt that reads the descriptor itself.
         match rustix::io::read(io::stdin(), &mut byte) {
             Err(rustix::io::Errno::INTR) => {}
             Err(_) => return None,
             Ok(0) if line.is_empty() => return None,
             Ok(0) => break,
             Ok(_) if byte[0] == b'\n' => break,
-            // Longer lines than any path; the rest is dropped.
+            // The limit exceeds any path; the rest of the line is dropped.
             Ok(_) if line.len() < 4096 => line.push(byte[0]),
             Ok(_) => {}
         }
@@ -110,13 +110,13 @@ pub(crate) fn read_line() -> Option<String> {
     Some(String::from_utf8_lossy(&line).into_owned())
 }
 
-/// Asks on standard output and reads standard input, as ssh-keygen does for all but passphrases.
+/// Asks on standard output and reads standard input, as ssh-keygen does for everything except passphrases.
 pub(crate) fn ask(question: &str) -> Outcome<Option<String>> {
     print(question)?;
     Ok(read_line())
 }
 
-/// Asks for a file, with one to take when nothing is entered.
+/// Asks for a file; an empty answer selects the proposal.
 pub(crate) fn ask_file(question: &str, proposal: &Path) -> Outcome<PathBuf> {
     match ask(&format!("{question} ({}): ", proposal.display()))? {
         None => Err(silent()),
@@ -125,8 +125,8 @@ pub(crate) fn ask_file(question: &str, proposal: &Path) -> Outcome<PathBuf> {
     }
 }
 
-/// Asks for a passphrase. The end of the input counts as an empty one, as scripts have it (`</dev/null`); a cancelled window
-/// does not, for nobody who closes it wants a key without protection.
+/// Asks for a passphrase. End of input counts as an empty one, which scripts rely on (`</dev/null`). A
+/// cancelled askpass window is an error: the user did not ask for a key without protection.
 pub(crate) fn ask_passphrase(prompt: &str) -> Outcome<Zeroizing<Vec<u8>>> {
     let mut prompter = Prompter::from_environment();
     prompter.allow_stdin = true;
@@ -143,27 +143,27 @@ pub(crate) fn ask_passphrase(prompt: &str) -> Outcome<Zeroizing<Vec<u8>>> {
     }
 }
 
-/// A PIN; `None` when nothing is entered.
+/// Asks for a PIN; `None` for an empty answer.
 pub(crate) fn ask_pin(prompt: &str) -> Option<Zeroizing<String>> {
     let entered = ask_passphrase(prompt).ok()?;
     let text = Zeroizing::new(String::from_utf8_lossy(&entered).into_owned());
     (!text.is_empty()).then_some(text)
 }
 
-/// `user@host`, the comment of a key that gets no other.
+/// `user@host`, the default comment of a key.
 pub(crate) fn user_at_host() -> String {
     let user = users::current().ok().flatten().map(|user| user.name);
     let system = rustix::system::uname();
     format!("{}@{}", user.as_deref().unwrap_or("unknown"), system.nodename().to_string_lossy())
 }
 
-/// `~/.ssh`. The password database goes before `$HOME`, as in ssh-keygen.
+/// `~/.ssh`. The password database takes precedence over `$HOME`, as in ssh-keygen.
 pub(crate) fn ssh_folder() -> Outcome<PathBuf> {
     let home = users::current().ok().flatten().map(|user| user.home).or_else(users::home);
     home.map(|home| home.join(".ssh")).ok_or_else(|| fatal("No user exists for this uid"))
 }
 
-/// A path that is about to be printed.
+/// A path in printable form.
 pub(crate) fn shown(path: &Path) -> String {
     lh_client::sanitise(&String::from_utf8_lossy(path.as_os_str().as_bytes()))
 }

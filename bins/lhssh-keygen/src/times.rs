@@ -1,32 +1,32 @@
-//! Dates on the command line and in files: absolute, relative to now, and how they are printed.
+//! Dates on the command line and in files: absolute, relative, and their output.
 
 use lh_config::units::parse_time;
 use lh_sys::time::{date, now_unix, utc_offset};
 
 use crate::talk::{Outcome, fatal};
 
-/// From when and until when something is valid: seconds since 1970.
+/// Validity period: start and end, seconds since 1970.
 pub(crate) type Validity = (u64, u64);
 
-/// Now, in seconds since 1970.
+/// Current time, seconds since 1970.
 pub(crate) fn now() -> u64 {
     u64::try_from(now_unix()).unwrap_or(0)
 }
 
-/// `YYYYMMDD`, `YYYYMMDDHHMM` or `YYYYMMDDHHMMSS` in local time, or in UTC with `Z` (or `UTC`) behind it.
+/// Parses `YYYYMMDD`, `YYYYMMDDHHMM` or `YYYYMMDDHHMMSS` in local time, or in UTC with suffix `Z` or `UTC`.
 pub(crate) fn parse_absolute(text: &str) -> Option<u64> {
     lh_sys::time::parse(text).and_then(|time| u64::try_from(time).ok())
 }
 
-/// What `-V` says: `+1w`, or two times with a colon between, each absolute, relative, a number in hexadecimal, or `always` and
-/// `forever`.
+/// Parses `-V`: `+1w`, or two times separated by a colon, each absolute, relative, a hexadecimal number, or
+/// `always` and `forever`.
 pub(crate) fn parse_validity(text: &str) -> Outcome<Validity> {
     let now = now();
     let shown = lh_client::sanitise(text);
     if let Some(interval) = text.strip_prefix('+').filter(|interval| !interval.contains(':')) {
         let interval = parse_time(interval)
             .ok_or_else(|| fatal(format!("Invalid relative certificate life {shown}")))?;
-        // From the minute before, for hosts whose clocks are a little behind.
+        // Starts at the minute before, for hosts whose clocks are slightly behind.
         return Ok((now.saturating_sub(59) / 60 * 60, now + interval));
     }
     let (from, to) = text
@@ -47,7 +47,7 @@ pub(crate) fn parse_validity(text: &str) -> Outcome<Validity> {
     Ok((from, to))
 }
 
-/// One end of an interval.
+/// Parses one end of an interval.
 fn parse_end(text: &str, now: u64, which: &str) -> Outcome<u64> {
     let shown = lh_client::sanitise(text);
     if let Some(rest) = text.strip_prefix(['-', '+']) {
@@ -91,7 +91,7 @@ pub(crate) fn show_compact(time: u64) -> String {
     format!("{year:04}{month:02}{day:02}T{hour:02}{minute:02}{second:02}")
 }
 
-/// Year, month, day, hour, minute and second in local time. Beyond the year 9999 it stays there.
+/// Year, month, day, hour, minute and second in local time, limited to the year 9999.
 fn local(time: u64) -> [i64; 6] {
     const LAST: i64 = 253_402_300_799 - 86_400;
     let time = i64::try_from(time).unwrap_or(LAST).min(LAST);
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn intervals_are_read_in_every_form() {
+    fn intervals_are_parsed_in_every_form() {
         assert_eq!(parse_validity("0x10:0x20").expect("valid"), (16, 32));
         assert_eq!(parse_validity("always:forever").expect("valid"), (0, u64::MAX));
         let (from, to) = parse_validity("-1d:+1w2d").expect("valid");
@@ -128,7 +128,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_read_or_refused(text in "([-+:xzZ]|always|forever|0x|[0-9]{1,14}|[smhdw]|\\PC){0,8}") {
+        fn arbitrary_text_does_not_panic(text in "([-+:xzZ]|always|forever|0x|[0-9]{1,14}|[smhdw]|\\PC){0,8}") {
             let _ = parse_validity(&text);
         }
     }

@@ -1,4 +1,4 @@
-//! `lhssh-keygen` as scripts use it.
+//! `lhssh-keygen` as scripts use it, without the system's ssh-keygen.
 
 mod common;
 
@@ -6,7 +6,7 @@ use common::{OURS, Room, known_hosts};
 
 /// Covers: ssh-keygen -t; ssh-keygen -N; ssh-keygen -C; ssh-keygen -f
 #[test]
-fn a_new_key_is_announced_and_saved_as_people_know_it() {
+fn new_key_output_matches_ssh_keygen() {
     let room = Room::new();
     let out = room.ours(&["-t", "ed25519", "-N", "", "-f", "key", "-C", "a comment"]);
     let lines: Vec<&str> = out.lines().collect();
@@ -23,11 +23,11 @@ fn a_new_key_is_announced_and_saved_as_people_know_it() {
     assert_eq!(room.names(), ["key", "key.pub"]);
 }
 
-/// Flags that scripts still carry from the years when they were needed.
+/// Flags of older releases that scripts still pass.
 ///
 /// Covers: ssh-keygen -X
 #[test]
-fn old_words_for_import_and_for_the_usual_format_are_taken() {
+fn obsolete_flags_are_accepted() {
     let room = Room::new();
     room.ours(&["-q", "-o", "-t", "ed25519", "-N", "", "-f", "key"]);
     room.ours(&["-p", "-o", "-a", "1", "-N", "secret", "-Z", "aes128-gcm@openssh.com", "-f", "key"]);
@@ -40,7 +40,7 @@ fn old_words_for_import_and_for_the_usual_format_are_taken() {
 
 /// Covers: ssh-keygen -f
 #[test]
-fn an_existing_key_is_overwritten_only_on_request() {
+fn existing_key_is_overwritten_only_on_request() {
     let room = Room::new();
     assert_eq!(room.ours(&["-q", "-t", "ecdsa", "-N", "", "-f", "key"]), "");
     let first = room.text("key");
@@ -56,9 +56,9 @@ fn an_existing_key_is_overwritten_only_on_request() {
 }
 
 #[test]
-fn the_default_file_is_asked_for_and_its_folder_made() {
+fn default_file_is_proposed() {
     let room = Room::new();
-    // HOME is not what counts; but an answer is.
+    // The proposal comes from the password database, not from HOME; the answer overrides it.
     let said = room.run(OURS, &["-N", "", "-t", "ed25519"], "given\n");
     assert_eq!(said.status, 0, "{}", said.err);
     assert!(said.out.contains("Enter file in which to save the key ("), "{}", said.out);
@@ -107,7 +107,7 @@ fn comments_change_in_both_files() {
 }
 
 #[test]
-fn mistakes_get_the_known_answers() {
+fn errors_have_the_expected_text_and_status() {
     let room = Room::new();
     room.ours(&["-q", "-t", "ed25519", "-N", "", "-f", "open", "-C", "x"]);
     room.set_mode("open", 0o644);
@@ -166,7 +166,7 @@ fn mistakes_get_the_known_answers() {
 
 /// Covers: ssh-keygen -R
 #[test]
-fn hosts_are_removed_and_the_rest_stays() {
+fn removing_hosts_keeps_other_lines() {
     let room = Room::new();
     known_hosts(&room);
     let before = room.text("known");
@@ -185,7 +185,7 @@ fn hosts_are_removed_and_the_rest_stays() {
 
 /// Covers: ssh-keygen -A
 #[test]
-fn missing_host_keys_are_made_below_a_prefix() {
+fn missing_host_keys_are_generated_below_a_prefix() {
     let room = Room::new();
     std::fs::create_dir_all(room.path("root/etc/ssh")).expect("folders");
     room.write("root/etc/ssh/ssh_host_rsa_key", "kept");
@@ -213,7 +213,7 @@ fn fingerprints_of_authorized_keys_skip_options() {
 }
 
 #[test]
-fn a_private_key_is_never_open_to_others() {
+fn private_key_mode_excludes_others() {
     let room = Room::new();
     room.write("loose", "not a key");
     room.set_mode("loose", 0o666);
@@ -222,18 +222,18 @@ fn a_private_key_is_never_open_to_others() {
         assert_eq!(room.run("/bin/sh", &["-c", &command], "").status, 0);
         assert_eq!(room.mode(name), 0o600, "{name}");
     }
-    // The public half stays as its owner wants it.
+    // The public key keeps the mode that its owner has set.
     room.set_mode("fresh.pub", 0o640);
     room.ours(&["-c", "-C", "x", "-f", "fresh"]);
     assert_eq!(room.mode("fresh.pub"), 0o640);
 }
 
 #[test]
-fn a_full_disk_leaves_the_old_key() {
+fn full_disk_leaves_the_old_key() {
     let room = Room::new();
     room.ours(&["-q", "-t", "ed25519", "-N", "", "-f", "key", "-C", "me"]);
     let before = (room.text("key"), room.text("key.pub"), room.names());
-    // No file may get any contents, which is how a full disk looks.
+    // No file may get any contents, as on a full disk.
     for arguments in ["-p -N x -a 2", "-c -C new", "-q -t ed25519 -N ''"] {
         let command = format!("trap '' XFSZ; ulimit -f 0; echo y | '{OURS}' {arguments} -f key");
         let said = room.run("/bin/sh", &["-c", &command], "");
@@ -246,9 +246,9 @@ fn a_full_disk_leaves_the_old_key() {
     assert_eq!(room.names(), before.2);
 }
 
-/// A test for users: nobody refuses root a folder.
+/// Has no effect as root, whom directory permissions do not stop.
 #[test]
-fn a_key_in_a_folder_that_cannot_be_written_is_written_over() {
+fn key_in_unwritable_directory_is_overwritten() {
     let room = Room::new();
     std::fs::create_dir(room.path("folder")).expect("made");
     room.ours(&["-q", "-t", "ed25519", "-N", "", "-f", "folder/key", "-C", "me"]);
@@ -277,7 +277,7 @@ fn links_and_pipes_are_written_through() {
 }
 
 #[test]
-fn files_that_are_no_keys_are_refused_in_words() {
+fn invalid_key_files_are_refused_with_a_message() {
     let room = Room::new();
     room.ours(&["-q", "-t", "ed25519", "-N", "", "-f", "key", "-C", "me"]);
     room.ours(&["-q", "-t", "rsa", "-b", "2048", "-N", "secret", "-a", "2", "-f", "locked", "-C", "me"]);
@@ -304,9 +304,9 @@ fn files_that_are_no_keys_are_refused_in_words() {
             [&["-y", "-P", "secret"][..], &["-p", "-P", "secret", "-N", ""], &["-l"], &["-L"], &["-i"]]
         {
             let said = room.run(OURS, &[arguments, &["-f", "bad"]].concat(), "");
-            // Of a damaged file, parts may still be readable; whatever happens is one of three statuses and a word.
+            // Parts of a damaged file may be readable; every case must end with a known status and a message.
             assert!([0, 1, 255].contains(&said.status), "{arguments:?}: {said:?}");
-            // An empty list of certificates is refused without a word, by ssh-keygen too.
+            // An empty list of certificates is refused without a message, by ssh-keygen too.
             let explained = !said.err.is_empty() || (arguments[0] == "-L" && contents.is_empty());
             assert!(said.status == 0 || explained, "{arguments:?}: {said:?}");
             if said.status != 0 {
@@ -317,9 +317,9 @@ fn files_that_are_no_keys_are_refused_in_words() {
     }
 }
 
-/// What is missing is said, and nothing is left behind.
+/// The message names the missing function, and no file is left behind.
 #[test]
-fn what_this_build_cannot_do_is_refused() {
+fn unsupported_functions_are_refused() {
     let room = Room::new();
     for (arguments, status, error) in [
         ("-t mldsa65-ed25519 -N x -f k", 255, "unknown key type mldsa65-ed25519\n"),

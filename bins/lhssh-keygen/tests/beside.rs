@@ -1,4 +1,4 @@
-//! `lhssh-keygen` beside the system's ssh-keygen: the same keys, the same words.
+//! `lhssh-keygen` compared with the system's ssh-keygen: equal keys, equal output.
 
 mod common;
 
@@ -22,8 +22,8 @@ fn key_of(line: &str) -> Vec<&str> {
 
 /// Covers: ssh-keygen -t; ssh-keygen -b; ssh-keygen -a; ssh-keygen -y; ssh-keygen -q
 #[test]
-fn their_program_reads_our_keys() {
-    let Some(theirs) = Theirs::find("their_program_reads_our_keys") else { return };
+fn ssh_keygen_reads_our_keys() {
+    let Some(theirs) = Theirs::find("ssh_keygen_reads_our_keys") else { return };
     let room = Room::new();
     for (kind, bits) in KINDS {
         for passphrase in ["", "open sesame"] {
@@ -49,12 +49,12 @@ fn their_program_reads_our_keys() {
 
 /// Covers: ssh-keygen -y; ssh-keygen -p
 #[test]
-fn we_read_their_keys_in_every_format() {
-    let Some(theirs) = Theirs::find("we_read_their_keys_in_every_format") else { return };
+fn ssh_keygen_keys_are_read_in_every_format() {
+    let Some(theirs) = Theirs::find("ssh_keygen_keys_are_read_in_every_format") else { return };
     let room = Room::new();
     for (kind, bits) in KINDS {
         for format in ["RFC4716", "PEM", "PKCS8"] {
-            // Ed25519 has no PEM form of old; asked for one, ssh-keygen 9 writes its own.
+            // Ed25519 has no traditional PEM form; ssh-keygen 9 then writes its own format.
             if kind == "ed25519" && format == "PEM" {
                 continue;
             }
@@ -68,7 +68,7 @@ fn we_read_their_keys_in_every_format() {
                 let public = room.text(&format!("{name}.pub"));
                 assert_eq!(key_of(&ours), key_of(&public), "{name}");
                 theirs.same(&room, &["-l", "-f", name]);
-                // And rewritten by us it is theirs again.
+                // Rewritten by us, ssh-keygen still reads it.
                 room.ours(&["-p", "-P", passphrase, "-N", "other one", "-f", name, "-a", "2"]);
                 let shown = theirs.run(&room, &["-y", "-P", "other one", "-f", name]);
                 assert_eq!(key_of(&shown), key_of(&public), "{name}");
@@ -79,8 +79,8 @@ fn we_read_their_keys_in_every_format() {
 
 /// Covers: ssh-keygen -e; ssh-keygen -i
 #[test]
-fn the_other_public_format_goes_both_ways() {
-    let Some(theirs) = Theirs::find("the_other_public_format_goes_both_ways") else { return };
+fn rfc4716_keys_are_exchanged_with_ssh_keygen() {
+    let Some(theirs) = Theirs::find("rfc4716_keys_are_exchanged_with_ssh_keygen") else { return };
     let room = Room::new();
     room.ours(&["-q", "-t", "rsa", "-b", "2048", "-N", "", "-f", "key", "-C", ""]);
     let exported = theirs.same(&room, &["-e", "-f", "key.pub"]).out;
@@ -91,8 +91,8 @@ fn the_other_public_format_goes_both_ways() {
 
 /// Covers: ssh-keygen -F; ssh-keygen -l; ssh-keygen -v
 #[test]
-fn hosts_are_found_as_theirs_finds_them() {
-    let Some(theirs) = Theirs::find("hosts_are_found_as_theirs_finds_them") else { return };
+fn host_search_matches_ssh_keygen() {
+    let Some(theirs) = Theirs::find("host_search_matches_ssh_keygen") else { return };
     let room = Room::new();
     known_hosts(&room);
     let hosts = [
@@ -121,12 +121,12 @@ fn hosts_are_found_as_theirs_finds_them() {
 
 /// Covers: ssh-keygen -R
 #[test]
-fn hosts_are_removed_as_theirs_removes_them() {
-    let Some(theirs) = Theirs::find("hosts_are_removed_as_theirs_removes_them") else { return };
+fn host_removal_matches_ssh_keygen() {
+    let Some(theirs) = Theirs::find("host_removal_matches_ssh_keygen") else { return };
     let room = Room::new();
     known_hosts(&room);
     let before = room.text("known");
-    // The last: a line that is none makes both refuse to touch the file.
+    // With the last contents, an invalid line makes both programs refuse to change the file.
     let broken = format!("{before}what is this\n@what host1 ssh-ed25519 AAAA\n");
     for contents in [before.clone(), before.trim_end().to_owned(), broken] {
         for host in ["host1", "host2", "[host2]:2222", "y.bad", "y.lab", "UPPER", "nobody"] {
@@ -148,13 +148,13 @@ fn hosts_are_removed_as_theirs_removes_them() {
 
 /// Covers: ssh-keygen -H; ssh-keygen -F
 #[test]
-fn hashed_files_are_read_by_both() {
-    let Some(theirs) = Theirs::find("hashed_files_are_read_by_both") else { return };
+fn hashed_files_are_read_by_both_programs() {
+    let Some(theirs) = Theirs::find("hashed_files_are_read_by_both_programs") else { return };
     let room = Room::new();
     known_hosts(&room);
     let before = room.text("known");
     let lines = |text: &str| -> Vec<String> {
-        // Salts are random: of hashed lines, all but the hash.
+        // Salts are random, so of hashed lines all but the hash is compared.
         let line = |line: &str| match line.split_once(' ') {
             Some((hash, rest)) if hash.starts_with("|1|") => format!("|1| {rest}"),
             _ => line.to_owned(),
@@ -176,7 +176,7 @@ fn hashed_files_are_read_by_both() {
         assert_eq!(theirs.same(&room, &["-F", "host2", "-f", "known"]).status, 1);
     }
     assert_eq!(results[0], results[1]);
-    // Asked to, both hash what they find.
+    // With -HF, both programs print the matches hashed.
     room.write("known", &before);
     let found = room.ours(&["-HF", "host2", "-f", "known"]);
     assert_eq!(lines(&found), lines(&theirs.run(&room, &["-HF", "host2", "-f", "known"])));
@@ -184,8 +184,8 @@ fn hashed_files_are_read_by_both() {
 
 /// Covers: ssh-keygen -l; ssh-keygen -v
 #[test]
-fn lists_of_keys_show_the_same_fingerprints() {
-    let Some(theirs) = Theirs::find("lists_of_keys_show_the_same_fingerprints") else { return };
+fn key_list_fingerprints_match_ssh_keygen() {
+    let Some(theirs) = Theirs::find("key_list_fingerprints_match_ssh_keygen") else { return };
     let room = Room::new();
     for (name, kind, comment) in [("k", "ed25519", "a b"), ("r", "rsa", ""), ("e", "ecdsa", "#x")] {
         room.ours(&["-q", "-t", kind, "-N", "", "-f", name, "-C", comment]);
@@ -194,7 +194,7 @@ fn lists_of_keys_show_the_same_fingerprints() {
             theirs.same(&room, &[flags, "-f", &format!("{name}.pub")]);
         }
     }
-    // Lines of a bare key without a comment are left out: there ssh-keygen 9 shows what an earlier line left in its memory.
+    // Lines with a bare key without a comment are left out: ssh-keygen 9 shows stale memory for those.
     let (k, r) = (room.text("k.pub"), room.text("r.pub"));
     room.write(
         "authorized",
@@ -215,8 +215,8 @@ fn lists_of_keys_show_the_same_fingerprints() {
 
 /// Covers: ssh-keygen -L
 #[test]
-fn certificates_are_described_as_theirs() {
-    let Some(theirs) = Theirs::find("certificates_are_described_as_theirs") else { return };
+fn certificate_listing_matches_ssh_keygen() {
+    let Some(theirs) = Theirs::find("certificate_listing_matches_ssh_keygen") else { return };
     let room = Room::new();
     for (name, kind) in [("ca", "ed25519"), ("user", "ecdsa"), ("host", "rsa"), ("late", "ed25519")] {
         room.ours(&["-q", "-t", kind, "-N", "", "-f", name, "-C", name]);
@@ -242,8 +242,8 @@ fn certificates_are_described_as_theirs() {
 }
 
 #[test]
-fn refusals_are_theirs_word_for_word() {
-    let Some(theirs) = Theirs::find("refusals_are_theirs_word_for_word") else { return };
+fn error_messages_match_ssh_keygen() {
+    let Some(theirs) = Theirs::find("error_messages_match_ssh_keygen") else { return };
     let room = Room::new();
     room.ours(&["-q", "-t", "ed25519", "-N", "", "-f", "open", "-C", "x"]);
     room.ours(&["-q", "-t", "ed25519", "-N", "secret", "-a", "2", "-f", "locked", "-C", "x"]);

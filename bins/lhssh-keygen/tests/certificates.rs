@@ -1,4 +1,4 @@
-//! Certificates beside the system's ssh-keygen: the same words while they are made, the same certificates.
+//! Certificates compared with the system's ssh-keygen: equal output, equal certificates.
 
 mod common;
 
@@ -19,8 +19,8 @@ fn split(arguments: &str) -> Vec<&str> {
 
 /// Covers: ssh-keygen -s; ssh-keygen -I; ssh-keygen -n; ssh-keygen -h; ssh-keygen -O; ssh-keygen -V; ssh-keygen -z; ssh-keygen -L
 #[test]
-fn what_is_asked_for_is_what_theirs_makes() {
-    let Some(theirs) = Theirs::find("what_is_asked_for_is_what_theirs_makes") else { return };
+fn certificates_match_ssh_keygen() {
+    let Some(theirs) = Theirs::find("certificates_match_ssh_keygen") else { return };
     let room = Room::new();
     keys(&room);
     for arguments in [
@@ -40,7 +40,7 @@ fn what_is_asked_for_is_what_theirs_makes() {
         "-s ca -I id -O verify-required -O no-touch-required a.pub",
         "-s ca -I id -O extension:x@y=1 -O extension:flag@y -O critical:z@y -O extension:empty@y= a.pub",
         "-s ca -I id -O critical:permit-pty -O extension:force-command=x -O extension:verify-required a.pub",
-        // Winter: ssh-keygen 9 takes dates in summer for an hour later than they are.
+        // Dates in winter, because ssh-keygen 9 is off by an hour in summer.
         "-s ca -I id -V 20200101:20300201 a.pub",
         "-s ca -I id -V 202001011230:20300201123045 a.pub",
         "-s ca -I id -V 202001011230Z:20300201123045Z a.pub",
@@ -57,7 +57,7 @@ fn what_is_asked_for_is_what_theirs_makes() {
         for name in ["a", "r", "e"].iter().filter(|name| arguments.contains(&format!("{name}.pub"))) {
             let file = format!("{name}-cert.pub");
             assert_eq!(room.mode(&file), 0o644);
-            // Made by us, described by both.
+            // Created by us, listed by both programs.
             let ours = theirs.same(&room, &["-L", "-f", &file]).out;
             theirs.run(&room, &split(arguments));
             let made = theirs.same(&room, &["-L", "-f", &file]).out;
@@ -65,7 +65,7 @@ fn what_is_asked_for_is_what_theirs_makes() {
             room.ours(&["-q", "-s", "ca", "-I", "x", &format!("{name}.pub")]);
         }
     }
-    // Relative times move while the test runs: the kind is all that can be compared.
+    // Relative times change while the test runs, so only acceptance and listing are compared.
     for validity in ["+1w", "-1h:+1d2h", "-1w:forever", "always:+52w"] {
         let said = room.run(OURS, &["-s", "ca", "-I", "id", "-V", validity, "a.pub"], "");
         assert_eq!(said.status, 0, "{validity}: {said:?}");
@@ -75,8 +75,8 @@ fn what_is_asked_for_is_what_theirs_makes() {
 
 /// Covers: ssh-keygen -s
 #[test]
-fn refusals_are_theirs_word_for_word() {
-    let Some(theirs) = Theirs::find("refusals_are_theirs_word_for_word") else { return };
+fn error_messages_match_ssh_keygen() {
+    let Some(theirs) = Theirs::find("error_messages_match_ssh_keygen") else { return };
     let room = Room::new();
     keys(&room);
     room.ours(&["-q", "-s", "ca", "-I", "id", "a.pub"]);
@@ -125,7 +125,7 @@ fn refusals_are_theirs_word_for_word() {
         let said = room.run(OURS, &split(arguments), "");
         assert_eq!(said.status, 1);
         assert!(said.err.starts_with("Too few arguments.\nusage: "), "{said:?}");
-        assert!(said.err.contains("ssh-keygen -e "), "scripts look for it: {said:?}");
+        assert!(said.err.contains("ssh-keygen -e "), "scripts match this text: {said:?}");
     }
     for list in ["foo", "10.0.0.1/8", "192.0.2.1,*"] {
         let option = format!("source-address={list}");
@@ -136,13 +136,13 @@ fn refusals_are_theirs_word_for_word() {
 
 /// Covers: ssh-keygen -L
 #[test]
-fn a_certificate_nobody_signed_is_not_described() {
+fn certificate_with_bad_signature_is_not_listed() {
     let room = Room::new();
     keys(&room);
     room.ours(&["-q", "-s", "ca", "-I", "id", "a.pub"]);
     let line = room.text("a-cert.pub");
     let (head, tail) = line.rsplit_once(' ').expect("a comment");
-    // The last letters of the base64 are the signature's.
+    // The last base64 characters belong to the signature.
     let at = head.len() - 6;
     let other = if &head[at..=at] == "A" { "B" } else { "A" };
     room.write("bad", format!("{}{other}{} {tail}", &head[..at], &head[at + 1..]));
@@ -151,7 +151,7 @@ fn a_certificate_nobody_signed_is_not_described() {
     assert_eq!(said.err, "bad:1: invalid key: incorrect signature\n");
 }
 
-/// An agent of the system's, stopped when dropped.
+/// The system's ssh-agent, stopped on drop.
 struct Agent {
     child: std::process::Child,
     socket: String,
@@ -182,8 +182,8 @@ impl Drop for Agent {
 
 /// Covers: ssh-keygen -U; ssh-keygen -Y
 #[test]
-fn an_agent_signs_certificates_and_files() {
-    let name = "an_agent_signs_certificates_and_files";
+fn agent_signs_certificates_and_files() {
+    let name = "agent_signs_certificates_and_files";
     if lh_interop::peers(name, ["ssh-agent", "ssh-add"]).is_none() {
         return;
     }
@@ -198,7 +198,7 @@ fn an_agent_signs_certificates_and_files() {
         assert_eq!((said.status, said.out.as_str()), (0, ""), "{said:?}");
         let said = room.ours(&["-L", "-f", "a-cert.pub"]);
         assert!(said.contains("Key ID: \"id\""), "{said}");
-        // Files: the private key is not there to be used.
+        // For files, the private key is moved away, so only the agent can sign.
         std::fs::rename(room.path(ca), room.path("away")).expect("moved");
         let public = format!("{ca}.pub");
         for extra in [&[][..], &["-U"]] {

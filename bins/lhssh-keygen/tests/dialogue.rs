@@ -1,4 +1,4 @@
-//! What a person at a terminal sees and types.
+//! Dialogues on a terminal.
 
 mod common;
 
@@ -11,10 +11,10 @@ use lh_sys::pty::Pty;
 use lh_sys::spawn::Program;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// A bound against hanging, not an expectation.
+/// Limit against hanging; not an expected duration.
 const LIMIT: Timespec = Timespec { tv_sec: 60, tv_nsec: 0 };
 
-/// The program on a terminal of its own.
+/// The program on a pseudo terminal of its own.
 struct Dialogue {
     master: File,
     child: Child,
@@ -35,7 +35,7 @@ impl Dialogue {
         Self { master: pty.into_master().into(), child, shown: String::new() }
     }
 
-    /// Reads what is shown up to a text, and forgets it.
+    /// Reads output up to a text, and drops it.
     fn expect(&mut self, text: &str) {
         while !self.shown.contains(text) {
             assert!(self.read(), "the end before {text:?}: {:?}", self.shown);
@@ -48,19 +48,19 @@ impl Dialogue {
         self.master.write_all(line.as_bytes()).expect("typed");
     }
 
-    /// Everything up to the end, and the exit status.
+    /// The remaining output and the exit status.
     fn end(mut self) -> (String, Option<i32>) {
         while self.read() {}
         (self.shown, self.child.wait().expect("ends").code())
     }
 
-    /// Reads a little more; `false` at the end.
+    /// Reads more output; `false` at the end.
     fn read(&mut self) -> bool {
         let ready = poll(&mut [PollFd::new(&self.master, PollFlags::IN)], Some(&LIMIT)).expect("polls");
-        assert!(ready > 0, "nothing comes after {:?}", self.shown);
+        assert!(ready > 0, "no output after {:?}", self.shown);
         let mut buffer = [0; 1024];
         match self.master.read(&mut buffer) {
-            // A terminal that nobody has open any more reads as an error.
+            // A terminal whose other end is closed reads as an error.
             Ok(0) | Err(_) => false,
             Ok(count) => {
                 self.shown.push_str(&String::from_utf8_lossy(&buffer[..count]));
@@ -71,7 +71,7 @@ impl Dialogue {
 }
 
 #[test]
-fn a_key_is_made_in_a_dialogue() {
+fn key_is_generated_in_a_dialogue() {
     let room = Room::new();
     let mut talk = Dialogue::start(&room, &["-a", "2", "-C", "me"]);
     talk.expect("Generating public/private ed25519 key pair.\r\nEnter file in which to save the key (");
@@ -97,7 +97,7 @@ fn a_key_is_made_in_a_dialogue() {
 }
 
 #[test]
-fn a_passphrase_is_changed_in_a_dialogue_and_never_shown() {
+fn passphrase_dialogue_never_shows_it() {
     let room = Room::new();
     room.ours(&["-q", "-t", "ed25519", "-N", "old secret", "-a", "2", "-f", "key", "-C", "me"]);
     let mut talk = Dialogue::start(&room, &["-p", "-a", "2", "-f", "key"]);
@@ -121,7 +121,7 @@ fn a_passphrase_is_changed_in_a_dialogue_and_never_shown() {
 }
 
 #[test]
-fn overwriting_and_comments_are_asked_for() {
+fn overwriting_and_comments_are_prompted() {
     let room = Room::new();
     room.ours(&["-q", "-t", "ed25519", "-N", "", "-f", "key", "-C", "me"]);
     let before = room.text("key");
@@ -141,7 +141,7 @@ fn overwriting_and_comments_are_asked_for() {
 }
 
 #[test]
-fn an_interrupt_ends_it_and_leaves_no_key() {
+fn interrupt_leaves_no_key() {
     let room = Room::new();
     let mut talk = Dialogue::start(&room, &["-t", "ed25519", "-f", "key"]);
     talk.expect("Enter passphrase (empty for no passphrase): ");

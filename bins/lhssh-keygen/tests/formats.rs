@@ -1,4 +1,4 @@
-//! Keys in other programs' formats, DNS records and fingerprints beside the system's ssh-keygen.
+//! Keys in other programs' formats, DNS records and fingerprints, compared with the system's ssh-keygen.
 
 mod common;
 
@@ -25,7 +25,7 @@ fn private_keys_are_written_in_every_format() {
                 assert_eq!(room.mode(name), 0o600);
                 let public = room.text(&format!("{name}.pub"));
                 assert!(public.ends_with(" me\n"));
-                // OpenSSH 9 has no Ed25519 in PKCS#8, later ones do.
+                // OpenSSH 9 does not support Ed25519 in PKCS#8, later releases do.
                 let ours_alone = kind == "ed25519" && format == "PKCS8";
                 if !ours_alone {
                     theirs.run(&room, &[&make[..], &["theirs"]].concat());
@@ -36,7 +36,7 @@ fn private_keys_are_written_in_every_format() {
                     let shown = theirs.run(&room, &["-y", "-P", passphrase, "-f", name]);
                     assert_eq!(shown, room.ours(&["-y", "-P", passphrase, "-f", name]), "{name}");
                 }
-                // From every format into every other.
+                // Converts from every format into every other.
                 for to in ["RFC4716", "PEM", "PKCS8"] {
                     if passphrase.is_empty() || bits == "384" || bits == "521" {
                         continue;
@@ -61,8 +61,8 @@ fn private_keys_are_written_in_every_format() {
 
 /// Covers: ssh-keygen -Z
 #[test]
-fn private_keys_are_encrypted_with_the_cipher_named() {
-    let Some(theirs) = Theirs::find("private_keys_are_encrypted_with_the_cipher_named") else { return };
+fn private_keys_use_the_named_cipher() {
+    let Some(theirs) = Theirs::find("private_keys_use_the_named_cipher") else { return };
     let room = Room::new();
     for cipher in ["aes128-cbc", "aes192-ctr", "aes256-gcm@openssh.com"] {
         let name = &cipher.replace('@', "-");
@@ -80,8 +80,8 @@ fn private_keys_are_encrypted_with_the_cipher_named() {
 
 /// Covers: ssh-keygen -e; ssh-keygen -i; ssh-keygen -m
 #[test]
-fn public_keys_go_both_ways_in_every_format() {
-    let Some(theirs) = Theirs::find("public_keys_go_both_ways_in_every_format") else { return };
+fn public_keys_round_trip_in_every_format() {
+    let Some(theirs) = Theirs::find("public_keys_round_trip_in_every_format") else { return };
     let room = Room::new();
     for (kind, bits) in KINDS {
         let name = &format!("{kind}-{bits}");
@@ -90,7 +90,7 @@ fn public_keys_go_both_ways_in_every_format() {
             for file in [name.clone(), format!("{name}.pub")] {
                 let arguments = ["-e", "-m", format, "-f", &file];
                 if kind == "ed25519" && format == "PKCS8" {
-                    // OpenSSH 9 cannot.
+                    // OpenSSH 9 does not support this.
                     let exported = room.ours(&arguments);
                     room.write("exported", exported);
                     assert_eq!(
@@ -103,7 +103,7 @@ fn public_keys_go_both_ways_in_every_format() {
                 room.write("exported", exported);
                 for format in ["RFC4716", "PKCS8", "PEM"] {
                     if first_line(&room.text("exported")).starts_with("-----") && format == "RFC4716" {
-                        // Both refuse; what is wrong with it they say each in their way.
+                        // Both programs refuse, with different messages.
                         assert_eq!(room.run(OURS, &["-i", "-f", "exported"], "").status, 255);
                         continue;
                     }
@@ -121,8 +121,8 @@ fn public_keys_go_both_ways_in_every_format() {
 
 /// Covers: ssh-keygen -r; ssh-keygen -g
 #[test]
-fn dns_records_are_theirs() {
-    let Some(theirs) = Theirs::find("dns_records_are_theirs") else { return };
+fn dns_records_match_ssh_keygen() {
+    let Some(theirs) = Theirs::find("dns_records_match_ssh_keygen") else { return };
     let room = Room::new();
     for (kind, bits) in KINDS {
         let name = &format!("{kind}-{bits}");
@@ -130,7 +130,7 @@ fn dns_records_are_theirs() {
         for file in [name.clone(), format!("{name}.pub")] {
             let both = theirs.same(&room, &["-r", "host.example", "-f", &file]).out;
             theirs.same(&room, &["-r", "host.example", "-g", "-f", &file]);
-            // OpenSSH 9 has no choice of hash yet.
+            // OpenSSH 9 has no option for the hash.
             for (hash, number) in [("sha1", " 1 "), ("sha256", " 2 ")] {
                 let one = room.ours(&["-r", "host.example", "-O", &format!("hashalg={hash}"), "-f", &file]);
                 assert!(one.lines().count() == 1 && one.contains(number) && both.contains(&one), "{one}");
@@ -145,8 +145,8 @@ fn dns_records_are_theirs() {
 
 /// Covers: ssh-keygen -B; ssh-keygen -E; ssh-keygen -l; ssh-keygen -v
 #[test]
-fn digests_are_theirs() {
-    let Some(theirs) = Theirs::find("digests_are_theirs") else { return };
+fn digests_match_ssh_keygen() {
+    let Some(theirs) = Theirs::find("digests_match_ssh_keygen") else { return };
     let room = Room::new();
     for (kind, bits) in KINDS {
         let name = &format!("{kind}-{bits}");
@@ -160,7 +160,7 @@ fn digests_are_theirs() {
     }
 }
 
-/// Lines whose key is damaged are still somebody's.
+/// Lines with a damaged key are still matched by their host names.
 ///
 /// Covers: ssh-keygen -R; ssh-keygen -F; ssh-keygen -H
 #[test]
@@ -186,7 +186,7 @@ fn damaged_lines_are_found_hashed_and_removed() {
         assert_eq!(results[0], results[1], "{host}");
         assert!(!results[1].1.starts_with("host1 ") || host != "host1");
     }
-    // Hashes differ each time; everything else does not.
+    // Salts are random, so everything but the hashes is compared.
     let unhashed = |text: &str| -> Vec<String> {
         text.lines().map(|line| line.split_once(' ').map_or(line, |(_, rest)| rest).to_owned()).collect()
     };

@@ -1,4 +1,4 @@
-//! Moduli beside the system's ssh-keygen: candidates of one, screened by the other.
+//! Moduli: candidates of one program, screened by ours and the system's ssh-keygen.
 
 mod common;
 
@@ -11,8 +11,8 @@ fn moduli(text: &str) -> Vec<String> {
 
 /// Covers: ssh-keygen -M; ssh-keygen -O
 #[test]
-fn candidates_are_made_and_screened_by_either() {
-    let Some(_theirs) = Theirs::find("candidates_are_made_and_screened_by_either") else { return };
+fn candidates_are_exchanged_with_ssh_keygen() {
+    let Some(_theirs) = Theirs::find("candidates_are_exchanged_with_ssh_keygen") else { return };
     let room = Room::new();
     let said = room.run(OURS, &["-M", "generate", "-O", "bits=512", "candidates"], "");
     assert_eq!((said.status, said.out.as_str()), (0, ""), "{said:?}");
@@ -28,7 +28,7 @@ fn candidates_are_made_and_screened_by_either() {
         results.push(moduli(&room.text(out)));
     }
     assert_eq!(results[0], results[1]);
-    // What has been screened can be screened again, and in parts.
+    // Screened moduli can be screened again, also in parts.
     if let Some(first) = room.text("ours").lines().next() {
         room.write("again", format!("{first}\n{first}\n{first}\n"));
         for (options, lines) in [
@@ -48,8 +48,8 @@ fn candidates_are_made_and_screened_by_either() {
 
 /// Covers: ssh-keygen -M
 #[test]
-fn refusals_are_theirs_word_for_word() {
-    let Some(theirs) = Theirs::find("refusals_are_theirs_word_for_word") else { return };
+fn error_messages_match_ssh_keygen() {
+    let Some(theirs) = Theirs::find("error_messages_match_ssh_keygen") else { return };
     let room = Room::new();
     for arguments in [
         "-M screen",

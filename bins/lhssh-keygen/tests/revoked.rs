@@ -1,4 +1,4 @@
-//! Lists of revoked keys beside the system's ssh-keygen.
+//! Key revocation lists, compared with the system's ssh-keygen.
 
 mod common;
 
@@ -17,7 +17,7 @@ fn keys(room: &Room) {
     }
 }
 
-/// Without the line that says when the list was made.
+/// The text without the line of the generation time.
 fn undated(text: &str) -> String {
     text.lines().filter(|line| !line.starts_with("# Generated at ")).map(|line| format!("{line}\n")).collect()
 }
@@ -26,8 +26,8 @@ const FILES: [&str; 7] = ["a.pub", "e.pub", "r.pub", "ca.pub", "a-cert.pub", "e-
 
 /// Covers: ssh-keygen -k; ssh-keygen -u; ssh-keygen -Q; ssh-keygen -z; ssh-keygen -C
 #[test]
-fn lists_made_by_either_are_the_same() {
-    let Some(theirs) = Theirs::find("lists_made_by_either_are_the_same") else { return };
+fn revocation_lists_match_ssh_keygen() {
+    let Some(theirs) = Theirs::find("revocation_lists_match_ssh_keygen") else { return };
     let room = Room::new();
     keys(&room);
     let public = |name: &str| room.text(&format!("{name}.pub")).trim_end().to_owned();
@@ -68,7 +68,7 @@ fn lists_made_by_either_are_the_same() {
         }
         let said = room.run(OURS, &arguments, "");
         assert_eq!(said, their_list.0, "{arguments:?}");
-        // Ours is in its place; theirs beside it.
+        // Our list stays in its place, ssh-keygen's is written beside it.
         room.write("theirs", their_list.1);
         let mut shown = Vec::new();
         for list in ["list", "theirs"] {
@@ -86,8 +86,8 @@ fn lists_made_by_either_are_the_same() {
 
 /// Covers: ssh-keygen -k; ssh-keygen -Q
 #[test]
-fn refusals_are_theirs_word_for_word() {
-    let Some(theirs) = Theirs::find("refusals_are_theirs_word_for_word") else { return };
+fn error_messages_match_ssh_keygen() {
+    let Some(theirs) = Theirs::find("error_messages_match_ssh_keygen") else { return };
     let room = Room::new();
     keys(&room);
     room.ours(&["-q", "-k", "-f", "list"]);

@@ -1,4 +1,4 @@
-//! Signatures of files beside the system's ssh-keygen, and `git`'s use of them.
+//! Signatures of files, compared with the system's ssh-keygen, and `git`'s use of them.
 
 mod common;
 
@@ -33,8 +33,8 @@ fn keys(room: &Room) {
 
 /// Covers: ssh-keygen -Y; ssh-keygen -n
 #[test]
-fn signatures_of_either_are_good_for_both() {
-    let Some(theirs) = Theirs::find("signatures_of_either_are_good_for_both") else { return };
+fn signatures_verify_in_both_programs() {
+    let Some(theirs) = Theirs::find("signatures_verify_in_both_programs") else { return };
     let room = Room::new();
     keys(&room);
     for key in ["a", "e", "r", "a-cert.pub", "r-cert.pub", "e.pub"] {
@@ -72,8 +72,8 @@ fn signatures_of_either_are_good_for_both() {
 
 /// Covers: ssh-keygen -Y; ssh-keygen -q
 #[test]
-fn files_are_signed_as_theirs_signs_them() {
-    let Some(theirs) = Theirs::find("files_are_signed_as_theirs_signs_them") else { return };
+fn file_signing_matches_ssh_keygen() {
+    let Some(theirs) = Theirs::find("file_signing_matches_ssh_keygen") else { return };
     let room = Room::new();
     keys(&room);
     let mut said = Vec::new();
@@ -115,8 +115,8 @@ fn files_are_signed_as_theirs_signs_them() {
 
 /// Covers: ssh-keygen -Y; ssh-keygen -I; ssh-keygen -O; ssh-keygen -r
 #[test]
-fn allowed_signers_are_read_as_theirs_reads_them() {
-    let Some(theirs) = Theirs::find("allowed_signers_are_read_as_theirs_reads_them") else { return };
+fn allowed_signers_match_ssh_keygen() {
+    let Some(theirs) = Theirs::find("allowed_signers_match_ssh_keygen") else { return };
     let room = Room::new();
     keys(&room);
     let key = |name: &str| room.text(&format!("{name}.pub")).trim_end().to_owned();
@@ -152,7 +152,7 @@ fn allowed_signers_are_read_as_theirs_reads_them() {
         for sig in ["plain", "cert"] {
             for time in ["", "20190201", "20260101Z", "20350101", "20500101"] {
                 let time = if time.is_empty() { String::new() } else { format!(" -O verify-time={time}") };
-                // Without a time, messages would name the current one; with one, it must matter.
+                // Without an explicit time, messages would name the current one; with one, it must matter.
                 if time.is_empty() == list.contains("valid-") && sig == "plain" {
                     continue;
                 }
@@ -174,8 +174,8 @@ fn allowed_signers_are_read_as_theirs_reads_them() {
 
 /// Covers: ssh-keygen -Y; ssh-keygen -r
 #[test]
-fn revoked_keys_and_mistakes_are_refused_as_theirs_refuses_them() {
-    let Some(theirs) = Theirs::find("revoked_keys_and_mistakes_are_refused_as_theirs_refuses_them") else {
+fn revoked_keys_are_refused_like_ssh_keygen() {
+    let Some(theirs) = Theirs::find("revoked_keys_are_refused_like_ssh_keygen") else {
         return;
     };
     let room = Room::new();
@@ -195,7 +195,7 @@ fn revoked_keys_and_mistakes_are_refused_as_theirs_refuses_them() {
             let verify = format!("-Y verify -n file -I me -f allowed -s {sig} -r {revoked}");
             theirs.same_with(&room, &split(&verify), "data\n");
         }
-        // A list that cannot be read might have the key on it.
+        // An unreadable list might contain the key.
         let verify = format!("-Y verify -n file -I me -f allowed -s {sig} -r junk");
         assert_eq!(room.run(OURS, &split(&verify), "data\n").status, 255);
     }
@@ -227,11 +227,11 @@ fn revoked_keys_and_mistakes_are_refused_as_theirs_refuses_them() {
     assert!(said.err.starts_with("Unsupported operation for -Y: \"dance\"\nusage: "), "{said:?}");
 }
 
-/// A certificate that its authority did not sign is not believed, whoever is asked.
+/// A certificate with a forged authority signature is refused by every check.
 ///
 /// Covers: ssh-keygen -Y
 #[test]
-fn a_forged_certificate_makes_no_signature_good() {
+fn signature_with_forged_certificate_is_refused() {
     use lh_crypto::{Hash, PrivateKey, PublicKey, SshSignature, signed_data};
     let room = Room::new();
     keys(&room);
@@ -260,8 +260,8 @@ fn a_forged_certificate_makes_no_signature_good() {
 
 /// Covers: ssh-keygen -Y
 #[test]
-fn git_signs_and_verifies_commits_with_it() {
-    if lh_interop::peers("git_signs_and_verifies_commits_with_it", ["git"]).is_none() {
+fn git_signs_and_verifies_commits() {
+    if lh_interop::peers("git_signs_and_verifies_commits", ["git"]).is_none() {
         return;
     }
     let room = Room::new();

@@ -1,4 +1,4 @@
-//! From flags to a request for a configuration, and what is left over for the program itself.
+//! Translates the command line into a configuration request and the program's own settings.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -12,12 +12,12 @@ use lh_config::client::{CommandLine, Request, UserFile};
 use lh_config::forward::{Endpoint, Forward, parse_port};
 use lh_config::{Account, Environment as _};
 
-/// What the command line says.
+/// The parsed command line.
 #[derive(Debug)]
 pub(crate) struct Arguments {
-    /// What to look up in the configuration.
+    /// Request for the configuration.
     pub(crate) request: Request,
-    /// The command, words joined by blanks; `None` without one.
+    /// The command, its words joined by blanks; `None` without one.
     pub(crate) command: Option<Vec<u8>>,
     /// `-G`.
     pub(crate) print_config: bool,
@@ -27,34 +27,35 @@ pub(crate) struct Arguments {
     pub(crate) syslog: bool,
     /// `-Z`.
     pub(crate) list_keys: bool,
-    /// `-T`, with which nobody can have HPN-SSH's NONE cipher: whoever uses a shell without a terminal might believe otherwise.
+    /// `-T`, which forbids HPN-SSH's NONE cipher: a user of a shell without a terminal might believe it
+    /// encrypted.
     pub(crate) encrypted: bool,
     /// `-O`.
     pub(crate) control: Option<ControlCommand>,
     /// `-W`.
     pub(crate) stdio: Option<Endpoint>,
-    /// Things to say once the log is open.
+    /// Warnings to log once the log is open.
     pub(crate) warnings: Vec<String>,
 }
 
-/// What `-O` tells the master of a shared connection.
+/// Command of `-O` to the master of a shared connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ControlCommand {
-    /// Say whether it runs.
+    /// Report whether the master runs.
     Check,
     /// Add the forwards of this command line.
     Forward,
-    /// Remove them.
+    /// Remove the forwards of this command line.
     Cancel,
-    /// End.
+    /// Exit.
     Exit,
-    /// Take no further clients.
+    /// Accept no further mux clients.
     Stop,
-    /// Run this session over it, as a client that speaks for its channels itself.
+    /// Run this session over the master's connection, as a mux client that speaks for its channels itself.
     Proxy,
-    /// Say what the connection is.
+    /// Print information about the connection.
     Information,
-    /// Say what is open on it.
+    /// Print the open channels.
     Channels,
 }
 
@@ -107,7 +108,7 @@ const VALUED: &[(char, &str)] = &[
     ('l', "User"),
 ];
 
-/// Makes sense of a parsed command line.
+/// Interprets a parsed command line.
 ///
 /// # Errors
 /// The line to print; exit status 255.
@@ -133,7 +134,7 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
     let user = destination.user.clone().map(|user| CommandLine::Flag("User", vec![user]));
     for (index, (flag, value)) in parsed.flags.iter().enumerate() {
         if index == parsed.flags_before_operands {
-            // What stands before the destination counts more than the user in it, what stands behind it less.
+            // Flags before the destination override its user name; flags after it do not.
             request.command_line.extend(user.clone());
         }
         let text = || value.as_deref().unwrap_or_default().to_string_lossy().into_owned();
@@ -158,7 +159,7 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
             }
             'W' => {
                 let spec = text();
-                // What a lone remote forward looks like is what this flag wants.
+                // The argument has the form of a remote forward without a target.
                 stdio = Some(
                     Forward::parse(&spec, true)
                         .filter(|forward| forward.connect.is_none() && has_port(&forward.listen))
@@ -167,7 +168,7 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
                 );
             }
             'S' => {
-                // Unlike others the last one decides, and not even an earlier -o goes before it.
+                // Unlike other flags, the last one wins, even against an earlier -o.
                 lines.retain(|line| !matches!(line, CommandLine::Flag("ControlPath", _)));
                 lines.insert(0, CommandLine::Flag("ControlPath", vec![text()]));
             }
@@ -217,7 +218,7 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
     }
     let lines = &mut request.command_line;
     if stdio.is_some() {
-        // Behind everything else on the command line, which wins.
+        // After all other flags, so that those win.
         for (keyword, value) in [
             ("SessionType", "none"),
             ("RequestTTY", "no"),
@@ -228,7 +229,7 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
         }
     }
     if parsed.has('w') {
-        // Unless something says which kind it is to be.
+        // The default; -o Tunnel selects another kind.
         lines.push(CommandLine::Flag("Tunnel", vec!["point-to-point".to_owned()]));
     }
     match parsed.count('M') {
@@ -263,8 +264,8 @@ pub(crate) fn interpret(parsed: &Parsed, account: Account) -> Result<Arguments, 
     })
 }
 
-/// What is wrong with an `-o`, for a command line without a host: programs find out so which options there are
-/// (`ssh -o ControlPersist`).
+/// Error of an `-o` on a command line without a host: programs use such a call to probe for options (`ssh -o
+/// ControlPersist`).
 fn bad_option(parsed: &Parsed, account: Account) -> Option<String> {
     let mut request = Request::new("none", account);
     (request.user_file, request.system_file) = (UserFile::None, None);
@@ -273,7 +274,7 @@ fn bad_option(parsed: &Parsed, account: Account) -> Option<String> {
     lh_client::Options::load(&request).err().map(|error| error.to_string())
 }
 
-/// A forward as its keyword has it: two words, which the keyword's parser joins again.
+/// A forward in its keyword's form: two words, which the keyword's parser joins again.
 fn forward(
     keyword: &'static str,
     kind: &str,
@@ -288,12 +289,12 @@ fn forward(
     Ok(CommandLine::Flag(keyword, words))
 }
 
-/// `local[:remote]`, each a number or `any`.
+/// True for `local[:remote]`, each a number or `any`.
 fn is_tunnel(spec: &str) -> bool {
     spec.splitn(2, ':').all(|unit| unit == "any" || unit.parse::<u32>().is_ok())
 }
 
-/// A host and its port, or a socket.
+/// True for a host with a port, or a Unix socket.
 const fn has_port(endpoint: &Endpoint) -> bool {
     match endpoint {
         Endpoint::Tcp { host, port } => host.is_some() && *port != 0,
@@ -301,12 +302,12 @@ const fn has_port(endpoint: &Endpoint) -> bool {
     }
 }
 
-/// Words as the remote shell gets them: it splits them again, as with ssh.
+/// Joins words for the remote shell, which splits them again, as with ssh.
 fn join(words: &[&OsStr]) -> Vec<u8> {
     words.iter().map(|word| word.as_bytes()).collect::<Vec<_>>().join(&b' ')
 }
 
-/// `-q` and `-v` in the order given: the last one decides, further `-v` add to it.
+/// Log level from `-q` and `-v`: the last flag decides, and further `-v` raise it.
 fn log_level(parsed: &Parsed) -> Option<&'static str> {
     let mut level = None;
     let mut debugs = 0;
@@ -351,13 +352,13 @@ mod tests {
     }
 
     #[test]
-    fn the_command_is_everything_behind_the_host() {
+    fn command_is_everything_after_the_host() {
         let got = interpreted(&["-p", "2222", "me@h", "ls", "-l", "a  b"]).expect("fine");
         assert_eq!(got.command.as_deref(), Some(&b"ls -l a  b"[..]));
         assert_eq!(got.request.host, "h");
         let pairs = keywords(&got);
         assert_eq!(pairs[0], ("Port".to_owned(), "2222".to_owned()));
-        // The user of user@host comes last: -l and -o win.
+        // The user of user@host comes last: -l and -o override it.
         assert_eq!(pairs[1], ("User".to_owned(), "me".to_owned()));
     }
 
@@ -370,12 +371,12 @@ mod tests {
         assert_eq!(
             keywords(&got)[0],
             ("User".to_owned(), "me".to_owned()),
-            "a flag behind the host comes later"
+            "a flag after the host comes later"
         );
     }
 
     #[test]
-    fn verbosity_and_terminals_count_their_flags() {
+    fn verbosity_and_terminal_flags_are_counted() {
         let got = interpreted(&["-vv", "-tt", "-v", "h"]).expect("fine");
         let pairs = keywords(&got);
         assert!(pairs.contains(&("LogLevel".to_owned(), "DEBUG3".to_owned())));
@@ -385,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn uris_and_mistakes() {
+    fn uris_are_parsed_and_bad_destinations_refused() {
         let got = interpreted(&["ssh://me@h:2022"]).expect("fine");
         assert!(keywords(&got).contains(&("Port".to_owned(), "2022".to_owned())));
         assert!(interpreted(&[]).is_err_and(|text| text.starts_with("usage: lhssh")));
@@ -398,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn forwards_become_keywords_and_mistakes_are_named() {
+    fn forwards_become_keywords_or_errors() {
         let got = interpreted(&["-L", "[::1]:80:h:443", "-R8080", "-D", "localhost:1080", "-g", "h"])
             .expect("fine");
         let pairs = keywords(&got);
@@ -418,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_identity_is_said_and_left_out() {
+    fn missing_identity_warns_and_is_left_out() {
         let got = interpreted(&["-i", "/nonexistent/key", "h"]).expect("fine");
         assert_eq!(
             got.warnings,

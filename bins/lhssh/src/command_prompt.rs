@@ -1,6 +1,6 @@
-//! `~C`: a line typed into the session, which adds and cancels forwards.
+//! `~C`: a command line typed into the session, which adds and cancels forwards.
 //!
-//! The session goes on while it is typed: this is an editor for one line, fed with what the terminal (in raw mode) gives.
+//! The session continues meanwhile: this is a one-line editor for input from the terminal in raw mode.
 
 use lh_client::Forwards;
 use lh_config::forward::Forward;
@@ -8,33 +8,33 @@ use lh_driver::ControlCx;
 
 use crate::escapes::show;
 
-/// Longest line.
+/// Upper limit of the line, bytes.
 const LINE_MAX: usize = 1024;
 
-/// The line so far.
+/// Editor of the command line.
 #[derive(Debug, Default)]
 pub(crate) struct CommandPrompt {
     line: String,
 }
 
-/// What became of it.
+/// Result of typed input.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Typed {
-    /// It is not complete.
+    /// The line is not complete.
     More,
-    /// It was given up.
+    /// The user cancelled the line.
     Cancelled,
-    /// This is it.
+    /// The complete line.
     Line(String),
 }
 
 impl CommandPrompt {
-    /// What invites to type.
+    /// The prompt.
     pub(crate) const fn greeting(&self) -> &'static str {
         "\r\nssh> "
     }
 
-    /// Takes bytes from the front of `input`; returns what is to be shown for them.
+    /// Consumes bytes from the front of `input`; returns the text to show for them.
     pub(crate) fn typed(&mut self, input: &mut &[u8]) -> (String, Typed) {
         let mut echo = String::new();
         while let [byte, rest @ ..] = *input {
@@ -69,7 +69,7 @@ impl CommandPrompt {
     }
 }
 
-/// What a line asks for.
+/// A parsed command line.
 #[derive(Debug, PartialEq, Eq)]
 enum Command {
     Nothing,
@@ -105,7 +105,7 @@ impl Command {
             ("L", false) => Forward::parse(spec, false).map_or(BAD, Self::AddLocal),
             ("D", false) => Forward::parse_dynamic(spec).map_or(BAD, Self::AddLocal),
             ("R", false) => Forward::parse(spec, true).map_or(BAD, Self::AddRemote),
-            // What is cancelled is named by where it listens.
+            // A cancelled forward is identified by its listening address.
             ("L" | "D", true) => Forward::parse_dynamic(spec)
                 .or_else(|| Forward::parse(spec, true).filter(|forward| forward.connect.is_none()))
                 .map_or(BAD, Self::CancelLocal),
@@ -123,17 +123,17 @@ const HELP: &str = "Commands:\r\n\
 \x20     -KR[bind_address:]port                 Cancel remote forward\r\n\
 \x20     -KD[bind_address:]port                 Cancel dynamic forward\r\n";
 
-/// Does what the line says, and says what became of it.
-pub(crate) fn obey(line: &str, forwards: &Forwards, cx: &mut ControlCx<'_>) {
-    let said = |ok: bool| {
+/// Executes the line and shows its result.
+pub(crate) fn execute(line: &str, forwards: &Forwards, cx: &mut ControlCx<'_>) {
+    let show_result = |ok: bool| {
         show(if ok { "Canceled forwarding.\r\n" } else { "Unknown port forwarding.\r\n" });
     };
     match Command::parse(line) {
         Command::Nothing => {}
         Command::Help => show(HELP),
         Command::Bad(text) => show(&format!("{text}\r\n")),
-        Command::CancelLocal(forward) => said(forwards.cancel_listener(&forward.listen, cx)),
-        Command::CancelRemote(forward) => said(forwards.cancel_remote(&forward, cx)),
+        Command::CancelLocal(forward) => show_result(forwards.cancel_listener(&forward.listen, cx)),
+        Command::CancelRemote(forward) => show_result(forwards.cancel_remote(&forward, cx)),
         Command::AddLocal(forward) => forwards.add_local(
             &forward,
             cx,
@@ -162,14 +162,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_edited_and_ends_where_it_ends() {
+    fn line_is_edited_until_its_end() {
         let mut prompt = CommandPrompt::default();
         let mut input = &b"-L99\x7f9:h:\x01"[..];
         assert_eq!(prompt.typed(&mut input).1, Typed::More);
         let mut input = &b"80\rls\r"[..];
         let (echo, typed) = prompt.typed(&mut input);
         assert_eq!((echo.as_str(), typed), ("80\r\n", Typed::Line("-L99:h:80".to_owned())));
-        assert_eq!(input, b"ls\r", "the rest is for the session");
+        assert_eq!(input, b"ls\r", "later bytes belong to the session");
         let mut prompt = CommandPrompt::default();
         assert_eq!(prompt.typed(&mut &b"-D\x15x\x03"[..]).1, Typed::Cancelled);
     }

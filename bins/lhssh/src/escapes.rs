@@ -1,4 +1,4 @@
-//! Escape sequences in a session's input: what each does.
+//! Effects of the escape sequences in a session's input.
 
 use std::cell::RefCell;
 use std::io::Write;
@@ -13,29 +13,29 @@ use lh_wire::Writer;
 
 use crate::command_prompt::{CommandPrompt, Typed};
 
-/// What terminals send for ^D.
+/// The character that terminals send for ^D.
 const END_OF_TRANSMISSION: u8 = 4;
 
-/// The user ended the connection with `~.`.
+/// Note: the user ended the connection with `~.`.
 pub(crate) struct Disconnect;
 
-/// The user wants the session to go on in the background (`~&`).
+/// Note: the user moved the session to the background (`~&`).
 pub(crate) struct Background;
 
 /// The terminal of a session, shared with the control, which restores it.
 pub(crate) type Terminal = Rc<RefCell<Option<RawMode>>>;
 
-/// Looks for escape sequences in what is typed.
+/// Input filter that executes escape sequences.
 pub(crate) struct Escapes {
     filter: EscapeFilter,
     terminal: Terminal,
     forwards: Forwards,
     voice: Voice,
-    /// `~C` is allowed.
+    /// `~C` is permitted.
     command_line: bool,
-    /// What is typed after `~C`.
+    /// Editor after `~C`.
     prompt: Option<CommandPrompt>,
-    /// Nobody is left to type (`~&`).
+    /// The input has ended (`~&`).
     ended: bool,
 }
 
@@ -114,7 +114,7 @@ impl Escapes {
         }
     }
 
-    /// Stops this process as the shell's ^Z would, and takes the terminal back afterwards.
+    /// Stops this process like the shell's ^Z, and re-enters raw mode afterwards.
     fn suspend(&self, cx: &mut ChannelCx<'_>) {
         let terminal = self.terminal.borrow();
         if let Some(terminal) = &*terminal {
@@ -124,7 +124,7 @@ impl Escapes {
         if let Some(terminal) = &*terminal {
             let _ = terminal.reenter();
         }
-        // It may have been resized while we were away.
+        // The terminal may have been resized in the meantime.
         send_window_size(cx);
     }
 }
@@ -140,7 +140,7 @@ impl InputFilter for Escapes {
                     Typed::Cancelled => self.prompt = None,
                     Typed::Line(line) => {
                         self.prompt = None;
-                        crate::command_prompt::obey(&line, &self.forwards, &mut cx.control());
+                        crate::command_prompt::execute(&line, &self.forwards, &mut cx.control());
                     }
                 }
             } else if let Some(action) = self.filter.process(&mut input, out) {
@@ -148,7 +148,7 @@ impl InputFilter for Escapes {
             }
         }
         if self.ended {
-            // As ssh: a program on a terminal there hears of the end by ^D.
+            // Like ssh: a remote program on a terminal sees the end by ^D.
             out.push(END_OF_TRANSMISSION);
         }
     }
@@ -158,7 +158,7 @@ impl InputFilter for Escapes {
     }
 }
 
-/// Tells the server the size of the local terminal (RFC 4254 section 6.7).
+/// Sends the size of the local terminal to the server (RFC 4254 section 6.7).
 pub(crate) fn send_window_size(cx: &mut ChannelCx<'_>) {
     let size = window_size(rustix::stdio::stdin());
     let mut fields = Vec::new();
@@ -168,7 +168,7 @@ pub(crate) fn send_window_size(cx: &mut ChannelCx<'_>) {
     cx.request("window-change", false, &fields);
 }
 
-/// Writes to the user past the session's own output.
+/// Writes a text to the user, on standard error, beside the session's output.
 pub(crate) fn show(text: &str) {
     let _ = std::io::stderr().write_all(text.as_bytes());
 }

@@ -1,8 +1,8 @@
-//! `ObscureKeystrokeTiming`: when keys are typed says much about what is typed, so an onlooker is to see packets at even
-//! distances while somebody types, and for a while afterwards.
+//! `ObscureKeystrokeTiming`: hides the times of keystrokes, which reveal much about the typed text. While the
+//! user types, and for a while afterwards, packets leave at regular intervals.
 //!
-//! [`Timing`] decides without clock or terminal; [`Typing`] holds back what is typed and [`Slots`] lets it go, or sends a PING of
-//! the same size in its place (`ping@openssh.com`), slot by slot.
+//! [`Timing`] decides without clock or terminal. [`Typing`] holds back typed bytes, and [`Slots`] releases
+//! them, or sends a PING of equal size instead (`ping@openssh.com`), slot by slot.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -12,23 +12,24 @@ use lh_client::{LogLevel, Voice};
 use lh_driver::{ChannelCx, ChannelId, ControlCx, InputFilter, Source};
 use lh_wire::{Message, PacketSink as _, msg::Ping};
 
-/// How long chaff goes on after the last key: so much, and up to [`CHAFF_MORE`] more, in milliseconds.
+/// Shortest duration of chaff after the last key, milliseconds.
 const CHAFF: u32 = 1024;
+/// Upper limit of the random addition to [`CHAFF`], milliseconds.
 const CHAFF_MORE: u32 = 2048;
 
-/// The part of a slot's length that is left to chance, in percent, so that a clock cannot be told from a person's.
+/// Random variation of a slot's length, percent, so that a fixed clock does not show.
 const FUZZ: u32 = 10;
 
-/// More than this at once is no typing: text that is pasted hides nothing by waiting.
+/// Bytes at once beyond which input is not typing: delaying pasted text hides nothing.
 const BULK: usize = 128;
 
-/// What a PING holds, so that it is as long as CHANNEL_DATA with one key.
+/// Content of a PING, which makes it as long as CHANNEL_DATA with one key.
 const CHAFF_TEXT: &[u8] = b"PING!";
 
-/// A number below the given one.
+/// Returns a random number below the given one.
 pub(crate) type Chance = Box<dyn FnMut(u32) -> u32>;
 
-/// Which keys go when.
+/// Decides when typed keys are sent.
 pub(crate) struct Timing {
     interval: Duration,
     chance: Chance,
@@ -42,16 +43,16 @@ struct Running {
     chaff: u32,
 }
 
-/// What a slot is for.
+/// Use of a slot.
 #[derive(Debug, PartialEq, Eq)]
 enum Slot {
-    /// It is not time yet.
+    /// The slot has not begun.
     Early,
-    /// Send what is held.
+    /// Send the held keys.
     Keys,
     /// Send a PING.
     Chaff,
-    /// Nobody has typed for long enough; this many PINGs were sent.
+    /// Chaff ends, long enough after the last key; this many PINGs were sent.
     Over(u32),
 }
 
@@ -60,7 +61,7 @@ impl Timing {
         Self { interval, chance, running: None, held: Vec::new() }
     }
 
-    /// The length of the next slot.
+    /// Length of the next slot.
     fn slot(&mut self) -> Duration {
         let micros = u32::try_from(self.interval.as_micros()).unwrap_or(u32::MAX);
         let fuzz = micros / 100 * FUZZ;
@@ -68,7 +69,7 @@ impl Timing {
         Duration::from_micros((micros - fuzz).into()) + Duration::from_micros(more.into())
     }
 
-    /// Keys are typed. True when what is held may go at once: the first key of many, or no keys but bulk.
+    /// Adds typed keys. True when the held keys may be sent at once: the first key of a sequence, or bulk.
     fn typed(&mut self, keys: &[u8], now: Instant) -> bool {
         self.held.extend_from_slice(keys);
         if self.held.is_empty() {
@@ -102,7 +103,7 @@ impl Timing {
         if now < running.next {
             return Slot::Early;
         }
-        // Even distances, unless we were kept from them.
+        // Regular intervals, unless this process was delayed.
         running.next = (running.next + length).max(now);
         if !self.held.is_empty() {
             return Slot::Keys;
@@ -117,10 +118,10 @@ impl Timing {
     }
 }
 
-/// The timing of one session, shared by those below.
+/// The timing of one session, shared by its filter and its source.
 pub(crate) type SharedTiming = Rc<RefCell<Timing>>;
 
-/// Holds back what the filter before it lets through.
+/// Input filter that holds back the output of the filter before it.
 pub(crate) struct Typing {
     before: Box<dyn InputFilter>,
     timing: SharedTiming,
@@ -150,7 +151,7 @@ impl InputFilter for Typing {
             }
         }
         if self.before.ended() {
-            // EOF must not overtake it.
+            // EOF must not overtake the held keys.
             out.append(&mut timing.held);
         }
     }
@@ -160,7 +161,7 @@ impl InputFilter for Typing {
     }
 }
 
-/// The slots: sends what is held, or chaff.
+/// Event source that sends held keys, or chaff, in slots.
 pub(crate) struct Slots {
     pub(crate) timing: SharedTiming,
     pub(crate) channel: ChannelId,
@@ -182,14 +183,14 @@ impl Source for Slots {
         match timing.slot_due(now) {
             Slot::Early => {}
             Slot::Keys => {
-                // What the peer's window does not take waits for a later slot.
+                // Keys that do not fit the peer's window wait for a later slot.
                 let sent = channel.send(&timing.held);
                 timing.held.drain(..sent);
                 if !channel.can_send() {
                     timing.held.clear();
                 }
             }
-            // During a key exchange nothing leaves, and chaff must not pile up.
+            // During a key exchange no packet leaves, and chaff must not pile up.
             Slot::Chaff if cx.transport().can_send_bulk() => {
                 cx.transport().payload(&Ping::new(CHAFF_TEXT).to_payload());
             }
@@ -214,12 +215,12 @@ mod tests {
 
     /// Covers: ssh_config ObscureKeystrokeTiming
     #[test]
-    fn keys_leave_at_even_distances_and_chaff_follows() {
+    fn keys_leave_at_regular_intervals_then_chaff() {
         let start = Instant::now();
         let at = |ms: u64| start + Duration::from_millis(ms);
         let mut timing = timing();
-        assert_eq!(timing.slot_due(start), Slot::Early, "nobody types");
-        assert!(timing.typed(b"a", start), "the first key waits for nothing");
+        assert_eq!(timing.slot_due(start), Slot::Early, "no key was typed");
+        assert!(timing.typed(b"a", start), "the first key leaves at once");
         timing.held.clear();
         assert!(!timing.typed(b"b", at(3)) && !timing.typed(b"c", at(13)));
         assert_eq!(timing.next_slot(), Some(at(20)));
@@ -245,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn late_slots_do_not_come_in_a_bunch_and_pasted_text_does_not_wait() {
+    fn late_slots_do_not_bunch_and_pastes_do_not_wait() {
         let start = Instant::now();
         let mut timing = timing();
         timing.typed(b"a", start);
@@ -260,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn slots_vary_by_a_tenth_either_way() {
+    fn slots_vary_by_ten_percent() {
         for (chance, micros) in [(0, 18_000), (4000, 22_000)] {
             let mut timing = Timing::new(Duration::from_millis(20), Box::new(move |below| chance.min(below)));
             assert_eq!(timing.slot(), Duration::from_micros(micros));

@@ -1,4 +1,5 @@
-//! `lhssh`: a command or a shell on another host, with the command line, the messages and the exit statuses of ssh(1).
+//! `lhssh`: a command or a shell on another host, with the command line, messages and exit statuses of
+//! ssh(1).
 
 mod command_line;
 mod command_prompt;
@@ -18,7 +19,7 @@ use lh_client::{Options, TerminalUi, local_account};
 
 use command_line::{Arguments, interpret};
 
-/// Exit status of everything that is our own failure.
+/// Exit status of all failures of lhssh itself.
 const FAILURE: u8 = 255;
 
 fn main() -> ExitCode {
@@ -34,7 +35,7 @@ fn start() -> u8 {
         Err(stop) => return stop.print(),
     };
     if parsed.has('V') {
-        // On standard error, where ssh prints it too.
+        // On standard error, like ssh.
         eprintln!("{}", SSH.version());
         return 0;
     }
@@ -62,7 +63,7 @@ fn go(arguments: Arguments) -> u8 {
         let text = error.to_string();
         let why = text.split(" (os error").next().unwrap_or_default();
         fail(&format!("Couldn't open logfile {}: {why}", path.display()));
-        // Not 255: nothing has been tried.
+        // Not 255: no connection has been tried.
         return 1;
     }
     let mut options = match Options::load(&arguments.request) {
@@ -101,20 +102,20 @@ fn go(arguments: Arguments) -> u8 {
     run::run(&options, wanted, &mut ui)
 }
 
-/// The name we were called by, for the system's log.
+/// Name by which this program was called, for the system's log.
 fn program_name() -> String {
     let path = std::env::args_os().next().unwrap_or_default();
     let name = std::path::Path::new(&path).file_name().map(|name| name.to_string_lossy().into_owned());
     name.unwrap_or_else(|| "lhssh".to_owned())
 }
 
-/// Prints to standard output; a reader that has gone is no failure of ours.
+/// Prints to standard output; a closed pipe is no failure.
 fn print(text: &str) -> u8 {
     let _ = std::io::stdout().write_all(text.as_bytes());
     0
 }
 
-/// Says why on standard error.
+/// Prints an error on standard error and returns the failure status.
 fn fail(text: &str) -> u8 {
     eprintln!("{text}");
     FAILURE

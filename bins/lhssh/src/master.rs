@@ -1,4 +1,4 @@
-//! Being the master of a shared connection.
+//! The master of a shared connection.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use lh_driver::error_words;
 use crate::passenger::ride_along_with_new_master;
 use crate::run::Plan;
 
-/// Listens on the control socket, where the configuration asks for that.
+/// Listens on the control socket, where the configuration has one.
 pub(crate) fn listen(
     options: &Options,
     client: &mut Client,
@@ -42,9 +42,10 @@ pub(crate) fn listen(
     None
 }
 
-/// The half of the process that the user waits for: does what was asked for as a passenger of the other half.
+/// Runs the process that the user waits for, after the split: it continues as a mux client of the other
+/// process, the master.
 pub(crate) fn become_passenger(options: &Options, plan: &Plan) -> ! {
-    // The other half has all of it, and must be the only one: a master that dies must not seem to live.
+    // Only the master may hold these descriptors: if it dies, the control socket must not seem alive.
     if let Err(error) = lh_sys::fd::close_all() {
         eprintln!("cannot close descriptors: {error}");
         std::process::exit(255);
@@ -56,10 +57,10 @@ pub(crate) fn become_passenger(options: &Options, plan: &Plan) -> ! {
     std::process::exit(ride_along_with_new_master(options, plan, &mut ui).into());
 }
 
-/// The half that stays: nobody's child, without a terminal.
+/// Detaches the master: a new session, without a terminal.
 pub(crate) fn detach(options: &Options) -> std::io::Result<()> {
     rustix::process::setsid()?;
-    // Somebody who debugs wants to hear of it.
+    // A user who debugs wants to see its messages.
     if options.log_level >= LogLevel::Debug1 {
         let null = lh_sys::fd::null()?;
         rustix::stdio::dup2_stdin(&null)?;

@@ -1,4 +1,4 @@
-//! Using the connection that another process has: sessions through its control socket, and `-O`.
+//! Mux client: sessions over another process's connection through its control socket, and `-O`.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
@@ -19,7 +19,7 @@ use crate::FAILURE;
 use crate::command_line::ControlCommand;
 use crate::run::{Plan, debug};
 
-/// `-O`. Returns the exit status.
+/// Executes `-O`. Returns the exit status.
 pub(crate) fn command(options: &Options, command: ControlCommand, ui: &mut TerminalUi) -> u8 {
     let result = connect(options).and_then(|mut master| {
         master
@@ -36,7 +36,7 @@ pub(crate) fn command(options: &Options, command: ControlCommand, ui: &mut Termi
     }
 }
 
-/// `-O proxy`: the connection of the master, for a session of our own.
+/// `-O proxy`: uses the master's connection for a session that runs here.
 pub(crate) fn share(options: &Options) -> Result<Client, ClientError> {
     let words = |error: MuxError| error.to_string();
     let client = connect(options).and_then(|mut master| {
@@ -71,7 +71,7 @@ fn obey(
         }
         ControlCommand::Information => print!("{}", master.information("connection")?),
         ControlCommand::Channels => print!("{}", master.information("channels")?),
-        // It is a session, and run as one.
+        // Proxy runs as a session, elsewhere.
         ControlCommand::Proxy => {}
         ControlCommand::Forward => {
             for (kind, forward) in forwards(options)? {
@@ -86,7 +86,7 @@ fn obey(
         }
         ControlCommand::Cancel => {
             for (kind, forward) in forwards(options)? {
-                // Not a failure: as with ssh, whatever was to be gone is gone.
+                // Like ssh, this is no failure: the forward does not exist afterwards.
                 if let Err(error) = master.close_forward(kind, &forward) {
                     ui.say(&format!("mux_client_forward: forwarding request failed: {error}"));
                     ui.say("muxclient: master cancel forward request failed");
@@ -109,7 +109,7 @@ fn request(master: &mut MuxClient, kind: Kind, forward: &Forward) -> Result<Opti
         .map_err(|error| MuxError::Failed(format!("forwarding request failed: {error}")))
 }
 
-/// The forwards of the configuration.
+/// Forwards of the configuration.
 fn forwards(options: &Options) -> Result<Vec<(Kind, Forward)>, MuxError> {
     let (local, remote) = lh_client::forward::configured(&options.config);
     let local = local
@@ -118,7 +118,8 @@ fn forwards(options: &Options) -> Result<Vec<(Kind, Forward)>, MuxError> {
     Ok(local.chain(remote.into_iter().map(|forward| (Kind::Remote, forward))).collect())
 }
 
-/// Uses the connection of a master, if there is one and the configuration does not say to be one. `None`: connect.
+/// Runs the session as a mux client, if a master exists and the configuration permits it. `None`: make a new
+/// connection.
 pub(crate) fn ride_along(options: &Options, plan: &Plan, ui: &mut TerminalUi) -> Option<u8> {
     let config = &options.config;
     let path = config.control_path.as_deref()?;
@@ -148,7 +149,7 @@ pub(crate) fn ride_along(options: &Options, plan: &Plan, ui: &mut TerminalUi) ->
     ride(options, plan, master, ui)
 }
 
-/// The same with the master that has just split off from this process.
+/// Like [`ride_along`], with the master that has just split off from this process.
 pub(crate) fn ride_along_with_new_master(options: &Options, plan: &Plan, ui: &mut TerminalUi) -> u8 {
     let path = options.config.control_path.as_deref().unwrap_or_default();
     let status = match MuxClient::connect(Path::new(path)) {
@@ -167,7 +168,7 @@ fn complain(options: &Options, ui: &mut TerminalUi, text: &str) {
     }
 }
 
-/// `None`: the master cannot do it, so a connection of our own is to be tried.
+/// Runs the session over `master`. `None`: the master cannot do it, so a new connection is needed.
 fn ride(options: &Options, plan: &Plan, mut master: MuxClient, ui: &mut TerminalUi) -> Option<u8> {
     if let Err(error) = master.greet() {
         complain(options, ui, &format!("muxclient: master hello exchange failed: {error}"));
@@ -191,7 +192,7 @@ fn ride(options: &Options, plan: &Plan, mut master: MuxClient, ui: &mut Terminal
         return Some(ride_stdio(options, plan, target, master, ui));
     }
     let Some(start) = &plan.start else {
-        // Forwards were all that was wanted.
+        // The command line has only forwards.
         return Some(wait(options, plan, &mut master, None, ui).status());
     };
     let null = lh_sys::fd::null().ok()?;
@@ -234,7 +235,7 @@ fn ride_stdio(
     let Ok(null) = lh_sys::fd::null() else { return FAILURE };
     match master.open_stdio(target, [input(plan, &null), stdout()]) {
         Ok(session) => match wait(options, plan, &mut master, Some(session), ui) {
-            // It has no status but that it was opened.
+            // A stdio forward has no exit status; opening it is success.
             Waited::Gone => 0,
             waited => waited.status(),
         },
@@ -252,11 +253,11 @@ fn ride_stdio(
     }
 }
 
-/// How waiting ended.
+/// Result of waiting.
 enum Waited {
     /// The program ended with this status.
     Exit(u32),
-    /// The master closed the control connection without telling of any.
+    /// The master closed the control connection without an exit status.
     Gone,
     /// A signal told this process to end.
     Signal,
@@ -265,14 +266,14 @@ enum Waited {
 impl Waited {
     fn status(&self) -> u8 {
         match self {
-            // Only 8 bits reach a shell anywhere.
+            // A shell sees only 8 bits.
             Self::Exit(status) => (status & 0xff) as u8,
             Self::Gone | Self::Signal => FAILURE,
         }
     }
 }
 
-/// Waits until the session is over. The master has our descriptors and does all the rest.
+/// Waits until the session is over. The master has our descriptors and does the work.
 fn wait(
     options: &Options,
     plan: &Plan,
@@ -303,7 +304,7 @@ fn wait(
             if signal != Signal::WINCH {
                 return Waited::Signal;
             }
-            // It is the master who can ask our terminal for its size and tell the server.
+            // Only the master can read our terminal's size and send it to the server.
             if let Some(pid) = i32::try_from(master.pid()).ok().and_then(Pid::from_raw) {
                 let _ = kill_process(pid, Signal::WINCH);
             }
@@ -313,7 +314,7 @@ fn wait(
         }
         match master.next(session.unwrap_or(u32::MAX)) {
             Ok(Some(Ended::Exit(status))) => ended = Some(status),
-            // What is written by now has been written.
+            // All output has been written by now.
             Ok(Some(Ended::Lost)) => return ended.map_or(Waited::Gone, Waited::Exit),
             Ok(None) => complain(options, ui, "PTY allocation request failed"),
             Err(error) => {

@@ -1,12 +1,12 @@
-//! `-Q`: which algorithms this build has. Scripts and test suites depend on names and order.
+//! `-Q`: the algorithms of this build. Scripts and test suites depend on names and order.
 
 use lh_config::table::find;
 use lh_crypto::{Cipher, KexAlgorithm, Mac, key_algorithms};
 
-/// Makes the lines of an answer.
+/// Produces the lines of an answer.
 type List = fn() -> Vec<&'static str>;
 
-/// The queries, each with what it lists, in OpenSSH's order.
+/// The queries and their lists, in OpenSSH's order.
 const QUERIES: &[(&str, List)] = &[
     ("cipher", || known(CIPHERS, |name| Cipher::by_name(name).is_some())),
     ("cipher-auth", || known(CIPHERS, |name| Cipher::by_name(name).is_some_and(Cipher::is_aead))),
@@ -29,7 +29,7 @@ const QUERIES: &[(&str, List)] = &[
     ("sig", || known(&key_algorithms::ALL, |name| !key_algorithms::is_certificate(name))),
 ];
 
-/// Names in the order in which OpenSSH prints them; what is not built in is left out of an answer.
+/// Names in OpenSSH's order; algorithms that this build lacks are left out of an answer.
 const CIPHERS: &[&str] = &[
     "3des-cbc",
     "aes128-cbc",
@@ -85,12 +85,12 @@ fn known(names: &[&'static str], is: impl Fn(&str) -> bool) -> Vec<&'static str>
     names.iter().copied().filter(|name| is(name)).collect()
 }
 
-/// A signature algorithm that is no key type.
+/// True for a signature algorithm that is not a key type.
 fn is_hash_of_rsa(name: &str) -> bool {
     name.starts_with("rsa-sha2-")
 }
 
-/// Keywords that may be asked for instead of a query.
+/// Configuration keywords that are accepted as queries.
 const KEYWORDS: &[(&str, &str)] = &[
     ("CASignatureAlgorithms", "key-ca-sign"),
     ("Ciphers", "cipher"),
@@ -101,12 +101,12 @@ const KEYWORDS: &[(&str, &str)] = &[
     ("PubkeyAcceptedAlgorithms", "key-sig"),
 ];
 
-/// The lines that answer a query; `None` for one that does not exist.
+/// Lines of the answer to a query; `None` for an unknown query.
 pub(crate) fn answer(query: &str) -> Option<Vec<&'static str>> {
     if query == "help" {
         return Some(QUERIES.iter().map(|(name, _)| *name).collect());
     }
-    // Keywords may be written as in a configuration file: any case, old spellings too.
+    // Keywords are accepted as in a configuration file: any case, old spellings too.
     let name = find(lh_config::client_table::CLIENT_KEYWORDS, query)
         .and_then(|row| lh_config::client_table::CLIENT_KEYWORDS.get(row))
         .and_then(|keyword| KEYWORDS.iter().find(|(name, _)| *name == keyword.name))
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn every_algorithm_there_is_can_be_found_out() {
+    fn every_algorithm_is_listed_by_a_query() {
         let listed = |query: &str| answer(query).unwrap_or_default();
         assert_eq!(listed("cipher").len(), Cipher::ALL.len());
         assert_eq!(listed("mac").len(), Mac::ALL.len());

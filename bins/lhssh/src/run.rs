@@ -1,4 +1,4 @@
-//! Connecting, the session, and what becomes of it.
+//! Connecting, running the session, and reporting its result.
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -18,7 +18,7 @@ use crate::command_line::ControlCommand;
 use crate::session::session;
 use crate::{FAILURE, passenger};
 
-/// Everything behind the command line. Returns the exit status.
+/// Runs everything after the command line has been parsed. Returns the exit status.
 pub(crate) fn run(options: &Options, wanted: Wanted, ui: &mut TerminalUi) -> u8 {
     debug(options, ui, || lh_cli::flags::SSH.version());
     let proxy = wanted.control == Some(ControlCommand::Proxy);
@@ -47,7 +47,7 @@ pub(crate) fn run(options: &Options, wanted: Wanted, ui: &mut TerminalUi) -> u8 
     set_service_quality(options, &mut client, plan.tty);
     let status = match session(options, plan, tunnel, &mut client, ui) {
         Ok(status) => status,
-        // The error is the last word: scripts look for it there.
+        // The error must be the last line, where scripts look for it.
         Err(error) => return report(options, &error, ui),
     };
     if options.log_level >= LogLevel::Verbose {
@@ -62,9 +62,9 @@ pub(crate) fn run(options: &Options, wanted: Wanted, ui: &mut TerminalUi) -> u8 
     status
 }
 
-/// What the command line wants besides what the configuration says.
+/// Settings of the command line that are not in the configuration.
 pub(crate) struct Wanted {
-    /// The command, words joined by blanks.
+    /// The command, its words joined by blanks.
     pub(crate) command: Option<Vec<u8>>,
     /// `-W`.
     pub(crate) stdio: Option<Endpoint>,
@@ -74,26 +74,26 @@ pub(crate) struct Wanted {
     pub(crate) log_file: Option<PathBuf>,
 }
 
-/// What kind of session it is to be.
+/// Settings of the session.
 pub(crate) struct Plan {
     /// `None` for no session at all (`-N`).
     pub(crate) start: Option<Start>,
-    /// Standard input and output are forwarded there instead.
+    /// Forward standard input and output to this target instead.
     pub(crate) stdio: Option<Target>,
     pub(crate) tty: bool,
     pub(crate) null_input: bool,
     pub(crate) background: bool,
-    /// Where messages go.
+    /// File for log messages.
     pub(crate) log_file: Option<PathBuf>,
 }
 
 impl Plan {
-    /// True when there is something to do but forwarding.
+    /// True when there is a session or a stdio forward, not only forwards.
     pub(crate) const fn has_session(&self) -> bool {
         self.start.is_some() || self.stdio.is_some()
     }
 
-    /// What the connection carries.
+    /// Purpose of the connection.
     const fn purpose(&self) -> Purpose {
         match &self.start {
             _ if self.tty => Purpose::Terminal,
@@ -104,7 +104,7 @@ impl Plan {
         }
     }
 
-    /// Leaves nothing to do but forwarding: somebody else does it.
+    /// Removes the session, which another process runs; only forwards remain.
     pub(crate) fn forget_session(&mut self) {
         self.start = None;
         self.stdio = None;
@@ -121,7 +121,7 @@ impl Plan {
         }
         let command = match (command, remote) {
             (Some(command), _) => Some(command),
-            // The loader has expanded it.
+            // The loader has expanded its tokens.
             (None, Some(text)) => Some(text.as_bytes().to_vec()),
             (None, None) => None,
         };
@@ -164,7 +164,7 @@ impl Plan {
     }
 }
 
-/// The device of `Tunnel`, where one is wanted.
+/// Opens the device of `Tunnel`, where configured.
 fn open_tunnel(options: &Options, ui: &mut TerminalUi) -> Result<Option<TunnelEnd>, ClientError> {
     const TEXT: &str = "Could not request tunnel forwarding.";
     match TunnelEnd::open(&options.config) {
@@ -185,7 +185,7 @@ fn open_tunnel(options: &Options, ui: &mut TerminalUi) -> Result<Option<TunnelEn
     }
 }
 
-/// `LocalCommand`, where permitted.
+/// Runs `LocalCommand`, where permitted.
 fn run_local_command(options: &Options, tunnel: Option<&TunnelEnd>, ui: &mut TerminalUi) {
     let config = &options.config;
     if !*config.permit_local_command {
@@ -203,7 +203,8 @@ fn run_local_command(options: &Options, tunnel: Option<&TunnelEnd>, ui: &mut Ter
     }
 }
 
-/// Runs a command in the user's shell on our own standard descriptors, and waits for it. Signals that we hold back reach it.
+/// Runs a command in the user's shell on our own standard descriptors, and waits for it. It receives signals
+/// that this process blocks.
 fn run_in_shell(command: &str) -> std::io::Result<()> {
     let shell = std::env::var_os("SHELL").filter(|s| !s.is_empty()).unwrap_or_else(|| "/bin/sh".into());
     let [input, output, error] = [stdin(), stdout(), stderr()]
@@ -218,7 +219,7 @@ fn set_service_quality(options: &Options, client: &mut Client, tty: bool) {
     let qos = *options.config.ip_qos;
     if client.address().is_some()
         && let Some(tos) = if tty { qos.interactive } else { qos.bulk }
-        // 0 is what a new socket has.
+        // 0 is the default of a new socket.
         && tos != 0
     {
         let _ = lh_sys::socket::set_tos(client.driver().link().stream().write_fd(), tos);
@@ -231,7 +232,7 @@ pub(crate) fn debug(options: &Options, ui: &mut TerminalUi, text: impl FnOnce() 
     }
 }
 
-/// Says what went wrong, unless nothing is to be said.
+/// Reports an error, unless the log level forbids it.
 fn report(options: &Options, error: &ClientError, ui: &mut TerminalUi) -> u8 {
     if options.log_level >= LogLevel::Fatal {
         ui.say(&error.to_string());

@@ -1,4 +1,4 @@
-//! The session: its channel, its terminal, its signals, and how it ends.
+//! The session: its channel, its terminal, its signals, and its end.
 
 use std::cell::RefCell;
 use std::os::fd::AsFd;
@@ -38,7 +38,7 @@ pub(crate) fn session(
 ) -> Result<u8, ClientError> {
     let local = |error: std::io::Error| ClientError::Local(error.to_string());
     let voice = ui.voice(options.log_level).with_places(&options.config.log_verbose);
-    // Runs a program, which signals can still reach.
+    // Runs `xauth`, which signals can still interrupt, because they are not blocked yet.
     let x11 = if client.is_relayed() && *options.config.forward_x11 {
         voice.say(LogLevel::Info, "X11 is forwarded by the master, not by its clients in proxy mode");
         X11Forward::none(voice.clone())
@@ -88,7 +88,7 @@ pub(crate) fn session(
     let persistent = control.master.is_some() && *options.config.control_persist != ControlPersist::No;
     if plan.background || persistent {
         if forwards.pending() {
-            // Whoever waits for this process to leave the foreground wants to know that the forwards are there.
+            // The process that waits for this one relies on the forwards when this one leaves the foreground.
             control.settling = true;
             client.run(&mut control)?;
             control.settling = false;
@@ -96,7 +96,7 @@ pub(crate) fn session(
         }
         let in_background = |error| ClientError::Local(format!("cannot go to the background: {error}"));
         if persistent && plan.has_session() {
-            // The session is the first passenger of the master that stays behind.
+            // The session becomes the first mux client of the master that stays.
             if lh_sys::background::split().map_err(in_background)?.is_some() {
                 master::become_passenger(options, &plan);
             }
@@ -116,7 +116,7 @@ pub(crate) fn session(
     }
     debug(options, ui, || "Entering interactive session.".to_owned());
     let result = client.run(&mut control);
-    // The terminal is itself again before anything is said.
+    // The terminal is restored before any message.
     terminal.borrow_mut().take();
     if let Some(text) = control.note.take()
         && options.log_level >= LogLevel::Error
@@ -132,7 +132,7 @@ pub(crate) fn session(
             return Ok(FAILURE);
         }
         Ending::Background => {
-            // Output goes on; there is nobody left to type.
+            // Output continues; there is no input any more.
             lh_sys::background::continue_in_background().map_err(local)?;
             let status = client.run(&mut control)?;
             client.close();
@@ -149,7 +149,7 @@ pub(crate) fn session(
     Ok(u8::try_from(status).unwrap_or(FAILURE))
 }
 
-/// Opens the channel the session is about, if it is about one.
+/// Opens the session's channel, if there is a session.
 fn open(
     options: &Options,
     plan: &mut Plan,
@@ -194,7 +194,7 @@ fn open(
     Ok(())
 }
 
-/// `ObscureKeystrokeTiming`: only where a person types, and the server answers PINGs.
+/// `ObscureKeystrokeTiming`: only for typed input, and where the server answers PINGs.
 fn keystroke_timing(options: &Options, plan: &Plan, client: &mut Client) -> Option<SharedTiming> {
     let interval = options.config.obscure_keystroke_timing.0?;
     let typed = plan.tty && !plan.null_input && is_terminal(stdin());
@@ -209,7 +209,7 @@ fn keystroke_timing(options: &Options, plan: &Plan, client: &mut Client) -> Opti
     })
 }
 
-/// Joins the standard descriptors and the channel.
+/// Connects the standard descriptors to the channel.
 fn pump(
     options: &Options,
     plan: &Plan,
@@ -234,7 +234,7 @@ fn pump(
     Ok(pump)
 }
 
-/// The local terminal as the server is to make one like it.
+/// Type, size and modes of the local terminal, for `pty-req`.
 fn local_pty() -> Pty {
     let size = window_size(stdin());
     let modes = rustix::termios::tcgetattr(stdin()).map_or_else(|_| vec![0], |modes| encode_modes(&modes));
@@ -248,7 +248,7 @@ fn local_pty() -> Pty {
     }
 }
 
-/// What is read and sent.
+/// Source of the session's input.
 fn input(null: bool) -> std::io::Result<LocalFd> {
     if null { LocalFd::owned(lh_sys::fd::null()?) } else { LocalFd::inherited(stdin(), Direction::Read) }
 }
@@ -259,7 +259,7 @@ enum Ending {
     Background,
 }
 
-/// The control of a session: signals, the exit status, the end.
+/// Control of a session: handles signals, the exit status and the end.
 struct Session {
     signals: Signals,
     channel: Option<ChannelId>,
@@ -271,39 +271,39 @@ struct Session {
     ending: Ending,
     terminal: Terminal,
     forwards: Forwards,
-    /// Others share the connection.
+    /// Serves mux clients that share the connection.
     master: Option<Master>,
-    /// There is no session of its own (`-N`, or `ControlPersist` after the first).
+    /// True without a session of its own (`-N`, or `ControlPersist` after the first session).
     serves_others_only: bool,
-    /// Ends when nobody has used it for so long…
+    /// Time without use after which the connection ends (`ControlPersist`).
     persist: Option<Duration>,
-    /// …since then.
+    /// Time of the last use.
     idle_since: Option<Instant>,
     /// `ChannelTimeout global`.
     idle_channels: Option<IdleChannels>,
     agent: AgentForward,
     x11: X11Forward,
-    /// Nothing is wanted but that the forwards are set up.
+    /// The loop runs only until the forwards are set up.
     settling: bool,
-    /// The session is over, and forwarded connections are not.
+    /// The session is over; forwarded connections may still be open.
     over: bool,
-    /// What to say when the terminal is itself again.
+    /// Message for the time after the terminal is restored.
     note: Option<String>,
-    /// What to say at debug level when the channel is open.
+    /// Debug messages to log when the channel is open.
     announcement: Vec<String>,
-    /// `UpdateHostKeys`, until it has done its work.
+    /// `UpdateHostKeys`, until it is done.
     update: Option<HostKeyUpdate>,
     ui: TerminalUi,
     voice: Voice,
 }
 
 impl Session {
-    /// When a connection that nobody uses ends (`ControlPersist`).
+    /// Time at which an unused connection ends (`ControlPersist`).
     fn unused_deadline(&self) -> Option<Instant> {
         self.idle_since.zip(self.persist).map(|(since, persist)| since + persist)
     }
 
-    /// Shows the event to `UpdateHostKeys`; true when it was about that.
+    /// Passes the event to `UpdateHostKeys`; true when that handled it.
     fn update_host_keys(&mut self, event: &ControlEvent, cx: &mut ControlCx<'_>) -> bool {
         let Some(update) = &mut self.update else { return false };
         let mut person = self.ui.clone();
@@ -322,8 +322,8 @@ impl Session {
         update.on_event(event, cx, &mut self.ui, self.voice.level(), &mut ask)
     }
 
-    /// The server has made this request about the session's channel.
-    fn said(&self, request: &str) {
+    /// Logs a channel request of the server about the session.
+    fn log_request(&self, request: &str) {
         let number = self.channel.map_or(0, ChannelId::number);
         self.voice.debug(|| format!("client_input_channel_req: channel {number} rtype {request} reply 0"));
     }
@@ -350,7 +350,7 @@ impl Session {
                 let text = "channel 0: closing after the time ChannelTimeout allows without traffic";
                 self.voice.say(LogLevel::Debug1, text);
             }
-            // A forward of standard input and output has no status but that it was opened.
+            // A stdio forward has no exit status; opening it is success.
             SessionNote::Started if self.stdio => self.status = Some(0),
             SessionNote::Opened => {
                 self.announcement.drain(..).for_each(|line| self.voice.say(LogLevel::Debug1, &line));
@@ -361,14 +361,14 @@ impl Session {
                 self.status = Some(FAILURE);
                 cx.stop(FAILURE.into());
             }
-            // Only 8 bits reach a shell anywhere.
+            // A shell sees only 8 bits.
             SessionNote::ExitStatus(status) => {
-                self.said("exit-status");
+                self.log_request("exit-status");
                 self.status = Some((status & 0xff) as u8);
             }
-            // As ssh: no status of its own, so the exit status says that something went wrong.
+            // Like ssh: there is no exit status, so report failure.
             SessionNote::ExitSignal { .. } => {
-                self.said("exit-signal");
+                self.log_request("exit-signal");
                 self.status = Some(FAILURE);
             }
         }
@@ -405,7 +405,7 @@ impl Control for Session {
                     self.main = None;
                     self.channel = None;
                     self.over = true;
-                    // Connections that are forwarded go on to their end; the terminal is the shell's again.
+                    // Forwarded connections continue to their end; the terminal belongs to the shell again.
                     self.terminal.borrow_mut().take();
                 }
             }
@@ -421,7 +421,7 @@ impl Control for Session {
         self.over |= self.serves_others_only && self.master.as_ref().is_some_and(Master::has_stopped);
         let used = cx.handler_count() > 0 || self.master.as_ref().is_some_and(Master::is_used);
         if self.over && !used {
-            // A program that ended without a status was killed, or the server is odd: not a success.
+            // Without an exit status the program was killed, or the server is faulty: not a success.
             cx.stop(self.status.unwrap_or(FAILURE).into());
         } else if self.settling && !self.forwards.pending() {
             cx.stop(0);
@@ -465,7 +465,7 @@ impl Control for Session {
                     send_window_size(&mut channel);
                 }
                 if let Some(master) = &self.master {
-                    // A passenger's process sends it to us when it is his terminal's.
+                    // A mux client's process forwards the signal to us when its terminal changes.
                     master.window_changed(cx);
                 }
             } else {

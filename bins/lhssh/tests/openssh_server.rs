@@ -1,4 +1,5 @@
-//! `lhssh` against the system's sshd: what a person or script sees. The interoperability tests move the bulk.
+//! `lhssh` against the system's sshd: behaviour visible to users and scripts. The interoperability tests
+//! transfer bulk data.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -9,21 +10,22 @@ use std::time::{Duration, Instant};
 
 use lh_interop::{Inetd, Lab, Ran, find, me, peers};
 
-/// A bound against hanging, not an expectation.
+/// Limit against hanging; not an expected duration.
 const BOUND: Duration = Duration::from_secs(60);
 
 fn lhssh() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_lhssh"))
 }
 
-/// A lab with one server and a configuration file that names it `there`, and `keyless` without a key to log in with.
+/// A lab with one server and a configuration file that names it `there`, and `keyless` without a key for
+/// login.
 struct Scene {
     lab: Lab,
     server: Inetd,
 }
 
 impl Scene {
-    /// `None` after saying loudly that there is no sshd.
+    /// `None` after a skip message when there is no sshd.
     fn new(test: &str, server_config: &str) -> Option<Self> {
         let [sshd] = peers(test, ["sshd"])?;
         let lab = Lab::new();
@@ -55,7 +57,7 @@ impl Scene {
         self.lab.run(lhssh(), &self.args(more))
     }
 
-    /// Answers every question with the lines of `answers`, one a question.
+    /// Answers every question with one line of `answers`.
     fn run_asked(&self, answers: &[&str], more: &[&str]) -> Ran {
         let script = "#!/bin/sh\ncd \"$(dirname \"$0\")\"; printf '%s\\n' \"$1\" >> asked\n\
                       head -n 1 answers; sed -i 1d answers\n";
@@ -84,13 +86,13 @@ impl Scene {
             .unwrap()
     }
 
-    /// The name of the server in known_hosts.
+    /// Name of the server in known_hosts.
     fn name(&self) -> String {
         format!("[127.0.0.1]:{}", self.server.port)
     }
 }
 
-/// Reads from a child's output until `text` has come.
+/// Reads from a child's output until `text` appears.
 fn wait_for(child: &mut Child, text: &str) -> String {
     let out = child.stdout.as_mut().unwrap();
     let mut got = String::new();
@@ -112,13 +114,13 @@ fn finish(mut child: Child) -> (i32, String) {
 fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
     let start = Instant::now();
     while !done() {
-        assert!(start.elapsed() < BOUND, "waited in vain for {what}");
+        assert!(start.elapsed() < BOUND, "timed out waiting for {what}");
         std::thread::sleep(Duration::from_millis(20));
     }
 }
 
 #[test]
-fn exit_statuses_and_streams() {
+fn exit_statuses_and_streams_are_carried_over() {
     let Some(scene) = Scene::new("lhssh_exit_statuses", "AcceptEnv LC_*") else { return };
     let ran = scene.run(&["there", "echo out; echo err >&2; exit 3"]);
     assert_eq!((ran.code, ran.text().as_str(), ran.err.as_str()), (3, "out\n", "err\n"));
@@ -127,7 +129,7 @@ fn exit_statuses_and_streams() {
     assert_eq!((ran.code, ran.err.as_str()), (255, "subsystem request failed on channel 0\r\n"));
     let ran = scene.run(&["-o", "SetEnv=LC_ONE=1", "-o", "SendEnv=LC_TWO", "there", "echo $LC_ONE"]);
     assert_eq!(ran.ok("env").text(), "1\n");
-    // The reader goes after one line, and so does the endless command.
+    // The reader exits after one line, which ends the endless command too.
     let ran =
         scene.lab.sh(&format!("{} {} there yes | head -n 1", lhssh().display(), scene.args(&[]).join(" ")));
     assert_eq!(ran.text(), "y\n");
@@ -141,18 +143,18 @@ fn exit_statuses_and_streams() {
 
 /// Covers: ssh_config RekeyLimit
 #[test]
-fn data_survives_both_ways_at_once_with_rekeys() {
+fn rekeys_keep_data_in_both_directions() {
     let Some(scene) = Scene::new("lhssh_both_ways", "RekeyLimit 1M") else { return };
     lh_interop::make_blob(&scene.lab.path("blob"), 64 << 20);
     let stdin = Stdio::from(fs::File::open(scene.lab.path("blob")).unwrap());
     let args = scene.args(&["-o", "RekeyLimit=1M", "there", "cat"]);
     let ran = scene.lab.run_with(lhssh(), &args, stdin).ok("cat");
-    assert!(ran.out == fs::read(scene.lab.path("blob")).unwrap(), "the data changed on the way");
+    assert!(ran.out == fs::read(scene.lab.path("blob")).unwrap(), "the data changed in transfer");
 }
 
 /// Covers: ssh_config StrictHostKeyChecking; ssh_config GlobalKnownHostsFile
 #[test]
-fn an_unknown_host_is_asked_about_and_remembered() {
+fn unknown_host_is_confirmed_and_remembered() {
     let Some(scene) = Scene::new("lhssh_first_use", "") else { return };
     scene.configure("HashKnownHosts yes\n");
     scene.lab.write("known_hosts", "");
@@ -176,7 +178,7 @@ fn an_unknown_host_is_asked_about_and_remembered() {
     assert!(scene.lab.read("known_hosts").starts_with("|1|"), "HashKnownHosts");
     let ran = scene.run_asked(&[], &["there", "true"]).ok("known");
     assert_eq!((ran.err.as_str(), scene.lab.read("asked").as_str()), ("", ""));
-    // What we wrote, OpenSSH understands.
+    // OpenSSH reads the file that we wrote.
     if let Some(ssh) = find("ssh") {
         scene.lab.run(&ssh, &scene.args(&["-o", "StrictHostKeyChecking=yes", "there", "true"])).ok("ssh");
     }
@@ -184,7 +186,7 @@ fn an_unknown_host_is_asked_about_and_remembered() {
 
 /// Covers: ssh_config StrictHostKeyChecking
 #[test]
-fn a_changed_or_revoked_host_key_is_refused() {
+fn changed_or_revoked_host_key_is_refused() {
     let Some(scene) = Scene::new("lhssh_changed_key", "") else { return };
     let wrong = scene.lab.read("user_ed25519.pub");
     let name = scene.name();
@@ -205,7 +207,7 @@ fn a_changed_or_revoked_host_key_is_refused() {
         );
         assert!(ran.err.ends_with(&end), "{}", ran.err);
     }
-    // Checking switched off: keys still work, secrets are not typed.
+    // With checking off, keys still work, but passwords are not sent.
     let ran = scene.run(&["-o", "StrictHostKeyChecking=no", "there", "true"]).ok("off");
     assert!(ran.err.contains("Password authentication is disabled"), "{}", ran.err);
 
@@ -218,7 +220,7 @@ fn a_changed_or_revoked_host_key_is_refused() {
 
 /// Covers: ssh -i; ssh_config BatchMode; ssh_config PreferredAuthentications
 #[test]
-fn encrypted_keys_ask_for_their_passphrase_and_never_show_it() {
+fn encrypted_keys_prompt_and_never_show_passphrases() {
     let Some(scene) = Scene::new("lhssh_passphrase", "") else { return };
     let key = scene.lab.arg("user_rsa");
     let Some(keygen) = find("ssh-keygen") else {
@@ -236,7 +238,7 @@ fn encrypted_keys_ask_for_their_passphrase_and_never_show_it() {
         assert_eq!(scene.lab.read("asked"), format!("{prompt}\n{prompt}\n"));
         assert!(!ran.err.contains("sesame"), "{}", ran.err);
     }
-    // Three wrong ones, and the next method has its turn; in batch mode nobody is asked.
+    // After three wrong passphrases the next method follows; batch mode never prompts.
     let options = ["-o", "PreferredAuthentications=publickey", "-i", &key, "keyless", "true"];
     let ran = scene.run_asked(&["a", "b", "c", "d"], &options);
     assert_eq!(ran.code, 255);
@@ -249,7 +251,7 @@ fn encrypted_keys_ask_for_their_passphrase_and_never_show_it() {
 }
 
 #[test]
-fn key_files_that_are_open_or_missing_are_told() {
+fn open_or_missing_key_files_are_reported() {
     let Some(scene) = Scene::new("lhssh_key_files", "") else { return };
     let key = scene.lab.path("user_rsa");
     fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).unwrap();
@@ -263,9 +265,9 @@ fn key_files_that_are_open_or_missing_are_told() {
 
 /// Covers: ssh -c; ssh -p; ssh_config ServerAliveInterval; ssh_config ServerAliveCountMax
 #[test]
-fn endings_are_told_in_the_words_scripts_know() {
+fn endings_are_reported_in_openssh_words() {
     let Some(scene) = Scene::new("lhssh_endings", "") else { return };
-    // A listener that is gone: nobody answers on its port.
+    // The port of a closed listener, which refuses connections.
     let closed = lh_interop::tunnel::free_port();
     let ran = scene.run(&["-p", &closed.to_string(), "there", "true"]);
     let text = format!("ssh: connect to host 127.0.0.1 port {closed}: Connection refused\r\n");
@@ -291,13 +293,13 @@ fn endings_are_told_in_the_words_scripts_know() {
     );
     assert_eq!((ran.code, ran.err), (255, text));
 
-    // The server's process is killed under a session.
+    // The server's process is killed during a session.
     let mut session = scene.start(&["there", "echo $PPID; exec sleep 100"]);
     let pid = wait_for(&mut session, "\n").trim().to_owned();
     scene.lab.sh(&format!("kill -KILL {pid}")).ok("kill");
     assert_eq!(finish(session), (255, "Connection to 127.0.0.1 closed by remote host.\r\n".to_owned()));
 
-    // It stops answering.
+    // The server stops answering.
     let options =
         ["-o", "ServerAliveInterval=1", "-o", "ServerAliveCountMax=1", "there", "echo $PPID; exec sleep 100"];
     let mut session = scene.start(&options);
@@ -307,7 +309,7 @@ fn endings_are_told_in_the_words_scripts_know() {
     scene.lab.sh(&format!("kill -KILL {pid}")).ok("kill");
     assert_eq!(ended, (255, "Timeout, server 127.0.0.1 not responding.\r\n".to_owned()));
 
-    // We are told to end.
+    // The client gets SIGTERM.
     let mut session = scene.start(&["there", "echo up; exec sleep 100"]);
     wait_for(&mut session, "up\n");
     scene.lab.sh(&format!("kill -TERM {}", session.id())).ok("kill");
@@ -315,11 +317,11 @@ fn endings_are_told_in_the_words_scripts_know() {
 }
 
 #[test]
-fn going_to_the_background_and_doing_nothing() {
+fn background_and_idle_sessions_work() {
     let Some(scene) = Scene::new("lhssh_background", "") else { return };
     let mark = scene.lab.path("mark");
     let command = format!("sleep 1; touch '{}'", mark.display());
-    // Output goes to a file: a pipe would be waited for until the background process ends.
+    // Output goes to a file: with a pipe, the shell would wait for the background process.
     let line =
         format!("{} {} -f there \"{command}\" >/dev/null 2>&1", lhssh().display(), scene.args(&[]).join(" "));
     scene.lab.sh(&line).ok("-f");
@@ -337,10 +339,10 @@ fn going_to_the_background_and_doing_nothing() {
 
 /// Covers: ssh -J; ssh -v; ssh_config ProxyCommand
 #[test]
-fn through_a_command_and_through_hops() {
+fn proxy_command_and_jump_hosts_connect() {
     let Some(scene) = Scene::new("lhssh_proxies", "") else { return };
     let Some(sshd) = find("sshd") else { return };
-    // sshd itself can be the command: it serves its standard input.
+    // sshd itself can be the proxy command: it serves its standard input.
     let conf = fs::read_dir(scene.lab.dir()).unwrap().map(|e| e.unwrap().path());
     let conf = conf.into_iter().find(|p| p.to_string_lossy().ends_with(".conf")).unwrap();
     let command = format!("ProxyCommand={} -i -f {}", sshd.display(), conf.display());
@@ -394,7 +396,7 @@ impl Terminal {
         self.master.write_all(text.as_bytes()).unwrap();
     }
 
-    /// Reads until `text` has come since the last call.
+    /// Reads until `text` appears after the last match.
     fn expect(&mut self, text: &str) {
         let mut buffer = [0; 1024];
         let mut got = std::mem::take(&mut self.seen);
@@ -403,7 +405,7 @@ impl Terminal {
                 self.seen = got[at + text.len()..].to_owned();
                 return;
             }
-            // The end of the other side reads as an error.
+            // On a pty, the end of the other side reads as an error.
             let n = self.master.read(&mut buffer).unwrap_or(0);
             assert!(n > 0, "{text:?} did not come, but {got:?}");
             got.push_str(&String::from_utf8_lossy(&buffer[..n]));
@@ -422,7 +424,7 @@ impl Terminal {
 
 /// Covers: ssh -t
 #[test]
-fn a_terminal_is_carried_over() {
+fn terminal_size_and_mode_are_carried_over() {
     let Some(scene) = Scene::new("lhssh_terminal", "") else { return };
     let mut terminal = Terminal::start(
         &scene,
@@ -432,13 +434,13 @@ fn a_terminal_is_carried_over() {
     assert!(terminal.is_raw());
     let size = lh_sys::termios::Winsize { ws_row: 40, ws_col: 120, ws_xpixel: 0, ws_ypixel: 0 };
     terminal.pty.resize(size).unwrap();
-    // The change travels beside what is typed, in order behind it only once the signal has been seen.
+    // The size change is ordered before later input only once the signal has been handled.
     std::thread::sleep(Duration::from_millis(300));
     terminal.type_in("\r");
     terminal.expect("40 120\r\n");
     terminal.type_in("\r");
     terminal.expect("Connection to 127.0.0.1 closed.");
-    assert!(!terminal.is_raw(), "the terminal is itself again");
+    assert!(!terminal.is_raw(), "the terminal must be restored");
     assert_eq!(terminal.status(), 5);
 }
 
@@ -471,7 +473,7 @@ fn escapes_work_at_the_start_of_a_line() {
 
 /// Covers: ssh -t
 #[test]
-fn terminals_are_asked_for_only_where_they_make_sense() {
+fn terminals_are_requested_only_when_usable() {
     let Some(scene) = Scene::new("lhssh_no_terminal", "") else { return };
     let ran = scene.run(&["-t", "there", "tty"]);
     assert_eq!(ran.err, "Pseudo-terminal will not be allocated because stdin is not a terminal.\r\n");

@@ -1,7 +1,8 @@
-//! Configuration files as they are found on people's machines: `lhssh -G` and OpenSSH's `ssh -G` must mean the same.
+//! Configuration files as found on users' machines: `lhssh -G` and OpenSSH's `ssh -G` must agree on them.
 //!
-//! Each file of `wild/` names in its first line the hosts it is asked about. What differs by version or distribution
-//! and not by the file (defaults of lists, keywords the installed version does not have) is left out.
+//! The first line of each file in `wild/` names the hosts to query. Values that depend on the version or
+//! distribution, not on the file (default lists, keywords that the installed version lacks), are not
+//! compared.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -23,7 +24,7 @@ impl Files {
         Self { folder }
     }
 
-    /// The file with its placeholder filled in.
+    /// Writes the file with its placeholder filled in.
     fn place(&self, source: &Path) -> (PathBuf, String) {
         let text = std::fs::read_to_string(source).expect("readable");
         let text = text.replace("{DIR}", &self.folder.path().to_string_lossy());
@@ -48,7 +49,7 @@ impl Files {
 
 /// Covers: ssh -G; ssh -F; ssh_config Host; ssh_config Match; ssh_config Include; ssh_config IgnoreUnknown
 #[test]
-fn files_found_in_the_wild_mean_what_openssh_says() {
+fn wild_config_files_match_openssh() {
     let Some([ssh]) = peers("files_found_in_the_wild", ["ssh"]) else { return };
     let files = Files::new();
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/wild");
@@ -69,7 +70,7 @@ fn files_found_in_the_wild_mean_what_openssh_says() {
             compared += theirs.len();
             for keyword in differing((&ours, &our_default), (&theirs, &their_default)) {
                 let (values, name) = (&theirs[keyword], entry.file_name());
-                // OpenSSH's dump takes a forward to a Unix socket for a dynamic one as well.
+                // OpenSSH's dump also lists a forward to a Unix socket as a dynamic one.
                 let misprint =
                     keyword == "dynamicforward" && values.iter().all(|value| value.starts_with('/'));
                 if !(misprint || LISTS.contains(&keyword) && edits(&text, keyword)) {

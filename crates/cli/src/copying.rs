@@ -1,4 +1,4 @@
-//! What the flags that `scp` and `sftp` share say to the configuration.
+//! Configuration keywords from the flags that `scp` and `sftp` share.
 
 use std::path::PathBuf;
 
@@ -19,7 +19,8 @@ const FIXED: &[(char, &str, &str)] = &[
 /// Flags whose value is the keyword's.
 const VALUED: &[(char, &str)] = &[('J', "ProxyJump"), ('P', "Port"), ('c', "Ciphers"), ('i', "IdentityFile")];
 
-/// Who copies needs none of these, whatever the configuration says: what OpenSSH's `scp` and `sftp` tell `ssh`.
+/// Keywords that every copy sets, whatever the configuration has: OpenSSH's `scp` and `sftp` pass them to
+/// `ssh`.
 pub const ALWAYS: &[(&str, &str)] = &[
     ("ClearAllForwardings", "yes"),
     ("ForwardX11", "no"),
@@ -28,13 +29,14 @@ pub const ALWAYS: &[(&str, &str)] = &[
     ("RequestTTY", "no"),
 ];
 
-/// Channels of one copy at most: beyond that every server has refused.
+/// Upper limit of channels of one copy. Every server refuses more.
 const MAX_CHANNELS: usize = 64;
 
-/// `-j`: over how many channels or connections files are copied; `None` leaves that to what is measured.
+/// Value of `-j`: the number of channels or connections that a copy uses; `None` adapts it to the measured
+/// gain.
 ///
 /// # Errors
-/// What is wrong with the number.
+/// The message about an invalid number.
 pub fn channels(parsed: &Parsed) -> Result<Option<usize>, String> {
     let Some(text) = parsed.text('j') else { return Ok(None) };
     match text.parse() {
@@ -43,18 +45,18 @@ pub fn channels(parsed: &Parsed) -> Result<Option<usize>, String> {
     }
 }
 
-/// A command line, as far as it is about connections.
+/// The flags of a command line that are about connections.
 #[derive(Debug, Clone)]
 pub struct Connecting {
     /// Flags that stand for keywords, in the order given.
     lines: Vec<CommandLine>,
     user_file: UserFile,
-    /// What is to be said before anything is connected to.
+    /// Warnings to print before connecting.
     pub warnings: Vec<String>,
 }
 
 impl Connecting {
-    /// Picks the flags. `batch` is the one that forbids questions: `B` of `scp`, `b` of `sftp`.
+    /// Collects the flags. `batch` is the flag that forbids prompts: `B` of `scp`, `b` of `sftp`.
     pub fn new(parsed: &Parsed, batch: char, account: &Account) -> Self {
         let mut lines = Vec::new();
         let mut warnings = Vec::new();
@@ -96,8 +98,8 @@ impl Connecting {
         Self { lines, user_file, warnings }
     }
 
-    /// The request for the configuration of `host`. What the place itself names wins where it is a port, because `-P` is for
-    /// places that say nothing, and loses against `-o User` where it is a user, as with OpenSSH.
+    /// The request for the configuration of `host`. As with OpenSSH, a port in the location overrides `-P`,
+    /// which is for locations without one, and a user in the location is overridden by `-o User`.
     pub fn request(&self, host: &str, port: Option<u16>, user: Option<&str>, account: Account) -> Request {
         let mut request = Request::new(host, account);
         request.user_file = self.user_file.clone();

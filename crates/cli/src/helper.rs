@@ -1,11 +1,12 @@
-//! Programs that nobody types: another one of ours starts them, asks one thing on their standard input, and ends with them.
+//! Helper programs: another program of ours starts one, sends a single request on its standard input, and
+//! reads the answer.
 
 use std::process::ExitCode;
 
-/// Exit status when there is nothing to answer to: what OpenSSH's helpers call fatal.
+/// Exit status of a failure; OpenSSH's helpers call it fatal.
 const FATAL: u8 = 255;
 
-/// The `main` of such a program. What went wrong is one line on standard error.
+/// The `main` of a helper program. An error is one line on standard error.
 pub fn main(run: impl FnOnce() -> Result<(), String>) -> ExitCode {
     // A file opened later must not get the number of a standard descriptor that was closed.
     let _ = lh_sys::fd::sanitize_stdio();
@@ -19,7 +20,8 @@ pub fn main(run: impl FnOnce() -> Result<(), String>) -> ExitCode {
     }
 }
 
-/// One line for whoever reads our standard error. It may hold what a library, or whoever asked, has made up.
+/// Prints one line on standard error. Control characters are escaped: the text may come from a library or
+/// from the request.
 pub fn say(text: &str) {
     eprintln!("{}", lh_wire::printable(text.as_bytes()));
 }

@@ -1,12 +1,13 @@
-//! Key files that are named on the command line.
+//! Key files named on the command line.
 
 use std::path::PathBuf;
 
 use lh_config::Account;
 
-/// A file named by `-i` that is not there is said so and left out, so that the defaults are tried.
+/// Warning about a missing file of `-i`, which is then left out, so that the defaults are tried. `None` where
+/// the file exists.
 pub fn identity_warning(text: &str, account: &Account) -> Option<String> {
-    // Tokens and variables are expanded only when the configuration is known.
+    // Tokens and variables are expanded later, when the configuration is known.
     if text.contains(['%', '$']) {
         return None;
     }

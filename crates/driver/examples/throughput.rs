@@ -1,8 +1,8 @@
-//! What the whole data path costs, from one descriptor to another, over loopback TCP between two threads.
+//! Cost of the whole data path, from descriptor to descriptor, over loopback TCP between two threads.
 //!
-//! `cargo run --release -p lh-driver --example throughput [MiB] [cipher] [KiB per packet, 64 at most]`: a
-//! file's bytes are pumped into a channel at one end and into `/dev/null` at the other. CPU time is both
-//! ends', user and system.
+//! `cargo run --release -p lh-driver --example throughput [MiB] [cipher] [KiB per packet, 64 at most]` pumps
+//! a file into a channel at one end and into `/dev/null` at the other. The CPU time is that of both ends,
+//! user and system.
 
 use std::error::Error;
 use std::fs::File;
@@ -20,7 +20,7 @@ use lh_transport::{AcceptedHostKey, Event, HostKey, Transport};
 
 type Result<T> = core::result::Result<T, Box<dyn Error + Send + Sync>>;
 
-/// Accepts one channel, and stops when it is over.
+/// Accepts one channel, and stops when the channel is gone.
 struct End;
 
 impl Control for End {
@@ -41,7 +41,8 @@ impl Control for End {
     }
 }
 
-/// Third argument: data per packet, KiB. More than 64 is never announced to anybody (`lh_wire::peer`).
+/// Channel options with the data per packet of the third argument, KiB. More than 64 is never announced to a
+/// peer (`lh_wire::peer`).
 fn options() -> ChannelOptions {
     let mut options = ChannelOptions::default();
     if let Some(kib) = std::env::args().nth(3).and_then(|arg| arg.parse::<u32>().ok()) {
@@ -63,7 +64,7 @@ fn main() -> Result<()> {
         let host_key =
             HostKey { algorithms: vec!["ssh-ed25519".to_owned()], blob: server_key.public().blob().to_vec() };
         let link = shake(lh_transport::Config::server(vec![host_key]), socket, Some(&server_key))?;
-        // The client leaves when it is done.
+        // The client disconnects when it is done.
         let mut driver = Driver::new(link, Config::default());
         driver.set_workers(Workers::configured(false));
         let _ = driver.run(&mut End);
@@ -77,7 +78,7 @@ fn main() -> Result<()> {
     let path = std::env::temp_dir().join(format!("lh-throughput-{}", std::process::id()));
     let mut file = File::options().read(true).write(true).create_new(true).open(&path)?;
     std::fs::remove_file(&path)?;
-    // Written, not sparse, so that reading it costs what reading a cached file costs.
+    // Written, not sparse: reading a hole costs less than reading cached data.
     let block: Vec<u8> = (0..1u32 << 18).flat_map(u32::to_be_bytes).collect();
     for _ in 0..mib {
         file.write_all(&block)?;

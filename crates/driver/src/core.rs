@@ -1,4 +1,4 @@
-//! What handlers, sources and the control act on through their contexts.
+//! State of a running connection, on which the contexts of handlers, sources and the control act.
 
 use std::any::Any;
 use std::collections::{HashMap, VecDeque};
@@ -10,36 +10,37 @@ use lh_wire::PacketSink;
 use crate::handler::{ChannelEvent, ChannelHandler, HandlerId, Source, SourceId};
 use crate::{ChannelCx, Link};
 
-/// What is read at once at most, from a file or a pipe: more is no cheaper by the byte.
+/// Upper limit of one read from a file or pipe, bytes. Larger reads are no cheaper per byte.
 pub(crate) const MOST_PER_READ: usize = 256 << 10;
 
-/// What one channel may produce in one turn before the others have theirs: two large reads with what a protocol puts around
-/// them. Every turn costs a look at all descriptors and mostly a wake-up of the peer, and still the bytes stay in a core's
-/// second-level cache between being read, sealed and written.
+/// Bytes that one channel may produce in a turn before the others get theirs: two large reads with their
+/// protocol headers. Each turn costs a poll of all descriptors and mostly a wake-up of the peer, so a share
+/// should be large. It must also fit a core's second-level cache, because the bytes are read, sealed and
+/// written in that order.
 pub(crate) const SHARE_PER_TURN: usize = 2 * MOST_PER_READ + (8 << 10);
 
-/// A handler with what the driver knows about it.
+/// A handler and the driver's state for it.
 pub(crate) struct Slot {
     pub(crate) id: HandlerId,
     pub(crate) channel: ChannelId,
-    /// The channel exists; its number is this handler's.
+    /// The channel exists, and `channel` still names it.
     pub(crate) open: bool,
     /// `None` while the handler is being called.
     pub(crate) handler: Option<Box<dyn ChannelHandler>>,
-    /// Wants [`ChannelHandler::on_writable`] as soon as there is budget.
+    /// The handler waits for [`ChannelHandler::on_writable`], called as soon as there is budget.
     pub(crate) wants_write: bool,
-    /// Has got events since the last end of a batch.
+    /// The handler has received events since the last end of a batch.
     pub(crate) in_batch: bool,
-    /// What is left of this turn's share.
+    /// Bytes left of this turn's share.
     pub(crate) share: usize,
 }
 
-/// Everything but the control.
+/// All state of a driver except the control.
 pub(crate) struct Core {
     pub(crate) link: Link,
     pub(crate) connection: Connection,
     pub(crate) now: Instant,
-    /// Indexed by slot; holes are used again.
+    /// Handlers, indexed by slot. Free slots are reused.
     pub(crate) slots: Vec<Option<Slot>>,
     pub(crate) free_slots: Vec<usize>,
     /// Slot of each open channel, by channel number.
@@ -47,14 +48,15 @@ pub(crate) struct Core {
     pub(crate) sources: Vec<(SourceId, Option<Box<dyn Source>>)>,
     pub(crate) removed_sources: Vec<SourceId>,
     next_id: u64,
-    /// What handlers have to tell the control, and handlers that are gone.
+    /// Notes from handlers to the control.
     pub(crate) notes: VecDeque<(HandlerId, ChannelId, Box<dyn Any>)>,
+    /// Closed channels whose handlers have been dropped; the control has not been told yet.
     pub(crate) gone: VecDeque<(ChannelId, HandlerId)>,
     pub(crate) batch: Vec<usize>,
-    /// Output went over the high water mark and has not come down to half of it.
+    /// Queued output exceeded the high-water mark and has not fallen to half of it.
     pub(crate) congested: bool,
     pub(crate) stop: Option<i32>,
-    /// Key exchanges that are complete.
+    /// Completed key exchanges.
     pub(crate) rekeys: u64,
 }
 
@@ -79,7 +81,7 @@ impl Core {
         }
     }
 
-    /// The connection, and the sink it speaks to.
+    /// The connection, and the sink that its messages go to.
     pub(crate) const fn speak(&mut self) -> (&mut Connection, &mut dyn PacketSink) {
         (&mut self.connection, self.link.transport())
     }
@@ -93,7 +95,7 @@ impl Core {
         self.by_channel.get(&channel).copied()
     }
 
-    /// Gives `channel` its handler.
+    /// Installs the handler of `channel` and returns its slot.
     pub(crate) fn attach(&mut self, channel: ChannelId, handler: Box<dyn ChannelHandler>) -> usize {
         let id = HandlerId(self.next_id());
         let slot = Slot {
@@ -118,7 +120,7 @@ impl Core {
     pub(crate) fn deliver(&mut self, channel: ChannelId, event: ChannelEvent) {
         let Some(index) = self.slot_of(channel) else { return };
         if matches!(event, ChannelEvent::Closed | ChannelEvent::OpenFailed { .. }) {
-            // From here on the number may be given to another channel.
+            // From here on the channel number may be reused.
             self.by_channel.remove(&channel);
             if let Some(slot) = &mut self.slots[index] {
                 slot.open = false;
@@ -134,7 +136,7 @@ impl Core {
         self.call(index, |handler, cx| handler.on_event(event, cx));
     }
 
-    /// Calls a handler, unless it is being called.
+    /// Calls a handler, unless a call of it is already under way.
     pub(crate) fn call(&mut self, index: usize, f: impl FnOnce(&mut dyn ChannelHandler, &mut ChannelCx<'_>)) {
         let Some(slot) = self.slots.get_mut(index).and_then(Option::as_mut) else { return };
         let (id, channel) = (slot.id, slot.channel);
@@ -145,7 +147,7 @@ impl Core {
         }
     }
 
-    /// Drops the handler of a channel that is closed, once it has finished and the batch is over.
+    /// Drops the handler of a closed channel once it has finished and the batch is over.
     pub(crate) fn reap(&mut self, index: usize) {
         let Some(slot) = self.slots.get_mut(index).and_then(Option::as_mut) else { return };
         if !slot.open && !slot.in_batch && slot.handler.as_ref().is_some_and(|handler| handler.finished()) {
@@ -155,7 +157,7 @@ impl Core {
         }
     }
 
-    /// All events of one read have been delivered.
+    /// Ends a batch: all events of one read have been delivered.
     pub(crate) fn end_batch(&mut self) {
         for index in std::mem::take(&mut self.batch) {
             if let Some(slot) = &mut self.slots[index] {
@@ -166,7 +168,8 @@ impl Core {
         }
     }
 
-    /// A new turn: everybody has a share of it again. Two who both have much to send take turns in smaller steps.
+    /// Starts a new turn: renews every channel's share. Shares are smaller while several channels have much
+    /// to send, so that they alternate more often.
     pub(crate) fn share_out(&mut self) {
         let several =
             self.slots.iter().flatten().filter(|slot| slot.open && slot.wants_write).nth(1).is_some();
@@ -176,10 +179,10 @@ impl Core {
         }
     }
 
-    /// Bytes that producers of bulk may queue now.
+    /// Bytes that bulk producers may queue now.
     pub(crate) fn room(&mut self) -> usize {
         let queued = self.link.transport_ref().queued_bytes();
-        // Producers stop when so much is queued, and go on when it has gone down to half.
+        // Hysteresis: producers stop at the high-water mark and resume at half of it.
         let high = self.link.high_water();
         self.congested = if self.congested { queued > high / 2 } else { queued >= high };
         if self.congested || !self.link.transport_ref().can_send_bulk() {
@@ -188,7 +191,7 @@ impl Core {
         high - queued.min(high)
     }
 
-    /// Bytes the channel of this slot may produce now; 0 is not remembered here.
+    /// Bytes that the channel of this slot may produce now. The caller must note a 0 itself.
     pub(crate) fn budget(&mut self, index: usize) -> usize {
         let room = self.room();
         if room == 0 {
@@ -200,12 +203,12 @@ impl Core {
         self.connection.send_budget(slot.channel).min(room).min(slot.share)
     }
 
-    /// A source waits for room.
+    /// True when a source waits for queue space.
     pub(crate) fn sources_wait(&self) -> bool {
         self.sources.iter().any(|(_, source)| source.as_ref().is_some_and(|source| source.waits_for_room()))
     }
 
-    /// Somebody waits for budget and could have some now.
+    /// True when a channel or source that waits for budget could get some now.
     pub(crate) fn someone_can_write(&mut self) -> bool {
         (0..self.slots.len()).any(|index| {
             self.slots[index].as_ref().is_some_and(|slot| slot.open && slot.wants_write)

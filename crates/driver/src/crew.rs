@@ -1,10 +1,11 @@
-//! Threads that seal and open packets for the loop, and when they are worth having.
+//! Worker pool: threads that seal and open packets for the loop, and the policy that starts and stops them.
 //!
-//! The loop's own thread makes the system calls; the crew does the ciphers. A [`Job`] of about a quarter of a megabyte
-//! goes over with all its bytes and comes back the same way: a lock twice per job, a wake-up only where somebody sleeps.
+//! The loop's own thread makes the system calls; the workers run the ciphers. A [`Job`] of about a quarter of
+//! a megabyte moves to a worker with all its bytes and comes back in the same way. Each job costs two lock
+//! operations, and a wake-up only where a thread sleeps.
 //!
-//! There is no thread before there is sustained bulk in a running [`Driver`](crate::Driver), and none is left when
-//! [`Driver::run`](crate::Driver::run) returns: a process with threads cannot be forked.
+//! Threads start only under sustained bulk in a running [`Driver`](crate::Driver), and all have ended when
+//! [`Driver::run`](crate::Driver::run) returns: a process with threads cannot be forked safely.
 
 use std::collections::VecDeque;
 use std::io;
@@ -18,28 +19,28 @@ use lh_transport::Job;
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::time::{ClockId, clock_gettime};
 
-/// How many threads seal and open packets besides the loop's own.
+/// Number of threads that seal and open packets besides the loop's own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Workers {
-    /// None: everything is sealed and opened by the loop's own thread.
+    /// No worker threads: the loop's own thread seals and opens everything.
     None,
-    /// As many as there are cores to spare, while a transfer is limited by the loop's own core, and as long as they
-    /// are seen to help. None with one or two cores: the other end, or the program whose data it is, needs the second.
+    /// One per spare core, while the loop's own core limits a transfer and the workers raise its rate. None
+    /// with one or two cores: the peer, or the program that owns the data, needs the second.
     #[default]
     Auto,
-    /// So many, whenever there is bulk. For tests and measurements.
+    /// Exactly this number, from the first turn on. For tests and measurements.
     Exactly(usize),
 }
 
-/// Threads beyond this have nothing to do: the loop's thread cannot move more bytes.
+/// Upper limit of worker threads. More have nothing to do: the loop's thread cannot move more bytes.
 const MOST_WORKERS: usize = 8;
 
 impl Workers {
-    /// A number of workers for tests and measurements, in the environment.
+    /// Environment variable that sets the number of workers, for tests and measurements.
     pub const ENVIRONMENT: &str = "LH_WORKERS";
 
-    /// What a connection gets: none where the configuration says `disabled` (HPN-SSH's `DisableMTAES`), else what the
-    /// environment variable `LH_WORKERS` says (a number, or `auto`), else [`Auto`](Self::Auto).
+    /// Workers of a connection: none where the configuration says `disabled` (HPN-SSH's `DisableMTAES`), else
+    /// the value of the environment variable `LH_WORKERS` (a number, or `auto`), else [`Auto`](Self::Auto).
     pub fn configured(disabled: bool) -> Self {
         if disabled {
             return Self::None;
@@ -48,7 +49,7 @@ impl Workers {
         number.map_or(Self::Auto, Self::Exactly)
     }
 
-    /// The most there will be, with so many `cores` to run on.
+    /// Upper limit of workers on a machine with this number of `cores`.
     fn most(self, cores: usize) -> usize {
         match self {
             Self::None => 0,
@@ -58,20 +59,20 @@ impl Workers {
     }
 }
 
-/// The threads and what they share with whoever drives a transport. [`Driver`](crate::Driver) has one by itself; this is for
-/// those who do without it. Dropping it ends the threads.
+/// The worker threads and their shared state. [`Driver`](crate::Driver) creates its own; a program that
+/// drives a transport itself uses this directly. Dropping it ends the threads.
 pub struct Crew {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
-    /// Readable when a job is done while the loop sleeps.
+    /// Readable when a job finishes while the loop sleeps.
     wake: OwnedFd,
 }
 
 struct Shared {
     state: Mutex<State>,
-    /// There is something to do.
+    /// Signals queued work or closing.
     work: Condvar,
-    /// A job is done.
+    /// Signals a finished job.
     done: Condvar,
     waker: OwnedFd,
 }
@@ -82,16 +83,16 @@ struct State {
     done: Vec<Job>,
     running: usize,
     idle: usize,
-    /// The loop waits for descriptors, the pipe's among them.
+    /// The loop is polling its descriptors, including the pipe's read end.
     asleep: bool,
-    /// There is a byte in the pipe.
+    /// The pipe holds a byte.
     woken: bool,
     closing: bool,
 }
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing is done under the lock that could leave it half done.
+        // No code panics while it holds this lock with the state half changed, so a poisoned lock is usable.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -108,7 +109,7 @@ impl Shared {
                 self.done.notify_one();
                 if std::mem::take(&mut state.asleep) {
                     state.woken = true;
-                    // There is room for one byte.
+                    // The pipe is empty here, so one byte always fits.
                     let _ = rustix::io::write(&self.waker, &[1]);
                 }
             } else if state.closing {
@@ -122,8 +123,8 @@ impl Shared {
     }
 }
 
-/// Runs a job. One that panics would be waited for in vain, and half-sealed bytes must not leave: like a panic of the
-/// loop itself, it ends the process.
+/// Runs a job. A panic in it aborts the process, as a panic of the loop would: the loop would wait for that
+/// job forever, and half-sealed bytes must not be sent.
 fn run(job: &mut Job) {
     if std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| job.run())).is_err() {
         std::process::abort();
@@ -131,10 +132,10 @@ fn run(job: &mut Job) {
 }
 
 impl Crew {
-    /// Starts `n` threads, or as many as the system gives.
+    /// Starts `n` threads, or as many as the system permits.
     ///
     /// # Errors
-    /// Not one.
+    /// Not one thread could be started.
     pub fn start(n: usize) -> io::Result<Self> {
         let (wake, waker) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
         let shared =
@@ -151,12 +152,12 @@ impl Crew {
         Ok(Self { shared, threads, wake })
     }
 
-    /// Threads.
+    /// Number of threads.
     pub const fn size(&self) -> usize {
         self.threads.len()
     }
 
-    /// Gives a job to whoever is free first.
+    /// Queues a job for the first free thread.
     pub fn submit(&self, job: Job) {
         let mut state = self.shared.lock();
         state.queue.push_back(job);
@@ -165,25 +166,27 @@ impl Crew {
         }
     }
 
-    /// Jobs that are done.
+    /// Appends finished jobs to `into`.
     pub fn collect(&self, into: &mut Vec<Job>) {
         into.append(&mut self.shared.lock().done);
     }
 
-    /// Something can be done at once: a job is over, or no thread has taken it yet.
+    /// True when the loop has something to do at once: a job is finished, or no thread has taken a queued
+    /// one.
     pub fn is_ready(&self) -> bool {
         let state = self.shared.lock();
         !state.done.is_empty() || state.queue.len() > state.idle
     }
 
-    /// Says that the loop is about to wait for [`fd`](Self::fd); false when a job is done already.
+    /// Announces that the loop is about to wait for [`fd`](Self::fd). Returns false when a finished job makes
+    /// the wait pointless.
     pub fn fall_asleep(&self) -> bool {
         let mut state = self.shared.lock();
         state.asleep = state.done.is_empty();
         state.asleep
     }
 
-    /// The wait is over.
+    /// Ends the wait announced by [`fall_asleep`](Self::fall_asleep).
     pub fn wake_up(&self) {
         let mut state = self.shared.lock();
         state.asleep = false;
@@ -192,12 +195,12 @@ impl Crew {
         }
     }
 
-    /// Readable when a job was done after [`fall_asleep`](Self::fall_asleep).
+    /// Descriptor that becomes readable when a job finishes after [`fall_asleep`](Self::fall_asleep).
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.wake.as_fd()
     }
 
-    /// Does a job that nobody has taken yet; false when there is none.
+    /// Runs one queued job that no thread has taken; false when there is none.
     pub fn help(&self) -> bool {
         let Some(mut job) = self.shared.lock().queue.pop_front() else { return false };
         run(&mut job);
@@ -205,7 +208,7 @@ impl Crew {
         true
     }
 
-    /// Until every job is done.
+    /// Returns when every job is done; runs queued ones itself.
     pub fn finish(&self) {
         while self.help() {}
         let mut state = self.shared.lock();
@@ -225,39 +228,40 @@ impl Drop for Crew {
     }
 }
 
-/// How long the loop is looked at before anything is decided.
+/// Observation interval.
 const SPAN: Duration = Duration::from_millis(20);
-/// So many bytes in a span (100 MB/s) are bulk…
+/// Bytes in one span from which the traffic counts as bulk (100 MB/s).
 const BULK: u64 = 2 << 20;
-/// …and so few are not.
+/// Bytes in one span below which the loop counts as quiet.
 const QUIET: u64 = 128 << 10;
-/// Spans in a row before workers join, and before what they bring is judged.
+/// Consecutive spans before workers start, and before their gain is judged.
 const SPANS: u32 = 4;
-/// Quiet spans in a row before they leave.
+/// Consecutive quiet spans before workers stop.
 const QUIET_SPANS: u32 = 25;
-/// After workers that were no help.
+/// Pause before the next attempt, after workers brought no gain. It doubles up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_secs(2);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
-/// Decides when workers join and leave.
+/// Decides when workers start and stop.
 ///
-/// They join when for some spans of time the loop's thread has been busy nearly all the time with bulk: then it had a
-/// core of its own and was what the transfer waited for. A thread that waits for its peer or its disk, or shares its
-/// core with others, is never that busy. They leave when bulk is over, or when it moves no faster with them.
+/// They start when the loop's thread has been almost fully busy with bulk for [`SPANS`]: then it had a core
+/// of its own and limited the transfer. A thread that waits for its peer or its disk, or shares its core with
+/// others, is never that busy. They stop when bulk is over, or when they bring no gain.
 pub(crate) struct Recruiter {
     workers: Workers,
     most: Option<usize>,
     start: Option<(Instant, Duration, u64)>,
     busy: u32,
     quiet: u32,
-    /// Bytes per second before they joined, and since.
+    /// Bytes per second before the workers started.
     rate: f64,
+    /// Sum of the rates since they started, and the number of spans summed.
     rates: (f64, u32),
     pause: Duration,
     not_before: Option<Instant>,
 }
 
-/// What the [`Recruiter`] says.
+/// Decision of the [`Recruiter`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Advice {
     Stay,
@@ -280,12 +284,12 @@ impl Recruiter {
         }
     }
 
-    /// Looks at the loop once a turn. `bytes`: moved so far, both ways. `joined`: there are workers.
-    /// `spun`: how much of its time the loop has only looked busy.
+    /// Observes the loop once a turn. `bytes`: total moved, both directions. `joined`: workers are running.
+    /// `spun`: time that the loop spent polling without work, which looks like CPU use.
     pub(crate) fn look(&mut self, now: Instant, spun: Duration, bytes: u64, joined: bool) -> Advice {
         let workers = self.workers;
         let most = *self.most.get_or_insert_with(|| {
-            // What this process may run on: affinity and quotas count.
+            // `available_parallelism` respects CPU affinity and quotas.
             workers.most(std::thread::available_parallelism().map_or(1, NonZero::get))
         });
         if most == 0 {
@@ -310,7 +314,7 @@ impl Recruiter {
         let wall = now.saturating_duration_since(start).as_secs_f64().max(1e-6);
         let moved = bytes.saturating_sub(bytes_start);
         let rate = moved as f64 / wall;
-        // Spans are longer than they should be when the loop slept.
+        // A turn may be longer than SPAN when the loop slept.
         let spans = wall / SPAN.as_secs_f64();
         if joined {
             self.quiet = if (moved as f64) < QUIET as f64 * spans { self.quiet + spans as u32 } else { 0 };
@@ -319,7 +323,7 @@ impl Recruiter {
                 (self.busy, self.quiet) = (0, 0);
                 return Advice::Leave;
             }
-            // The first spans are for warming up.
+            // Judged only after three times SPANS, because the first spans include the warm-up.
             if self.rates.1 == 3 * SPANS && self.rates.0 / f64::from(3 * SPANS) < self.rate * 1.05 {
                 self.busy = 0;
                 self.not_before = Some(now + self.pause);
@@ -356,7 +360,8 @@ fn thread_time() -> Duration {
 mod tests {
     use super::*;
 
-    /// A loop that moves `mib` MiB in each span of 20 ms and is busy for `busy` of it.
+    /// Feeds `n` spans of 20 ms in each of which the loop moves `mib` MiB and is busy for the fraction
+    /// `busy`.
     fn spans(
         recruiter: &mut Recruiter,
         from: &mut (Instant, Duration, u64),
@@ -392,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn workers_that_do_not_help_leave_and_stay_away_for_longer_each_time() {
+    fn useless_workers_stop_with_growing_pauses() {
         let (mut recruiter, mut from) = start();
         let mut pauses = Vec::new();
         for _ in 0..3 {
@@ -407,14 +412,14 @@ mod tests {
     }
 
     #[test]
-    fn no_workers_for_a_loop_that_waits_or_shares_its_core_or_moves_little() {
+    fn waiting_or_idle_loop_gets_no_workers() {
         let (mut recruiter, mut from) = start();
         assert_eq!(spans(&mut recruiter, &mut from, 100, 20, 0.7, false), []);
         assert_eq!(spans(&mut recruiter, &mut from, 100, 1, 0.99, false), []);
     }
 
     #[test]
-    fn two_cores_are_for_the_two_ends_and_the_rest_for_workers() {
+    fn two_cores_are_reserved_for_the_two_ends() {
         let most = |cores| Workers::Auto.most(cores);
         assert_eq!([1, 2, 3, 4, 8, 16, 128].map(most), [0, 0, 1, 2, 6, 8, 8]);
         assert_eq!(Workers::None.most(64), 0);
@@ -422,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn the_crew_ends_with_its_owner() {
+    fn dropping_the_pool_ends_its_threads() {
         let crew = Crew::start(3).unwrap();
         crew.finish();
         assert!(crew.fall_asleep());

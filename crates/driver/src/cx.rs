@@ -1,4 +1,4 @@
-//! What handlers and the control can do.
+//! Contexts: the operations that handlers, sources and the control may call.
 
 use std::any::Any;
 use std::io::IoSliceMut;
@@ -10,7 +10,8 @@ use lh_transport::Transport;
 use crate::core::Core;
 use crate::handler::{ChannelEvent, ChannelHandler, HandlerId, Source, SourceId};
 
-/// What a [`ChannelHandler`] can do. All of it on its own channel; once that is closed nothing has an effect.
+/// Operations of a [`ChannelHandler`], all on its own channel. Once the channel is closed they have no
+/// effect.
 pub struct ChannelCx<'a> {
     core: &'a mut Core,
     slot: usize,
@@ -23,7 +24,7 @@ impl<'a> ChannelCx<'a> {
         Self { core, slot, id, handler }
     }
 
-    /// The channel's number, while it exists.
+    /// Number of the channel, while it is open.
     fn channel(&self) -> Option<ChannelId> {
         self.core.slots.get(self.slot)?.as_ref().filter(|slot| slot.open).map(|slot| slot.channel)
     }
@@ -33,29 +34,30 @@ impl<'a> ChannelCx<'a> {
         self.channel().is_some()
     }
 
-    /// The channel's number; another channel may have it after [`ChannelEvent::Closed`].
+    /// Number of the channel. Another channel may get it after [`ChannelEvent::Closed`].
     pub const fn id(&self) -> ChannelId {
         self.id
     }
 
-    /// The handler's own name, never used again.
+    /// Identifier of the handler, never reused.
     pub const fn handler_id(&self) -> HandlerId {
         self.handler
     }
 
-    /// When this turn of the loop began.
+    /// Start time of this turn of the loop.
     pub const fn now(&self) -> Instant {
         self.core.now
     }
 
-    /// Sends now what the peer's window allows and returns how much that was. For small things (typed text,
-    /// replies): it does not look at the output queue. Whoever produces bulk asks [`budget`](Self::budget) first.
-    /// After a short send [`ChannelHandler::on_writable`] is called when there is room again.
+    /// Sends as much of `data` as the peer's window allows now and returns that length. For small data (typed
+    /// text, replies): it ignores the limits of the output queue. Producers of bulk must ask
+    /// [`budget`](Self::budget) first. After a short send, [`ChannelHandler::on_writable`] is called when
+    /// there is budget again.
     pub fn send(&mut self, data: &[u8]) -> usize {
         self.send_as(None, data)
     }
 
-    /// [`send`](Self::send) for extended data; `kind` 1 is stderr.
+    /// Like [`send`](Self::send), for extended data; `kind` 1 is stderr.
     pub fn send_ext(&mut self, kind: u32, data: &[u8]) -> usize {
         self.send_as(Some(kind), data)
     }
@@ -71,9 +73,9 @@ impl<'a> ChannelCx<'a> {
         sent
     }
 
-    /// Bytes of bulk that may be produced now: the smallest of what the peer's window, the output queue and this
-    /// channel's share of the turn allow; 0 during a key exchange. After a 0,
-    /// [`ChannelHandler::on_writable`] is called when there is room again.
+    /// Bytes of bulk that may be produced now: the smallest of the peer's window, the space in the output
+    /// queue and this channel's share of the turn. It is 0 during a key exchange. After a 0,
+    /// [`ChannelHandler::on_writable`] is called when there is budget again.
     pub fn budget(&mut self) -> usize {
         let budget = self.core.budget(self.slot);
         if budget == 0 {
@@ -82,15 +84,15 @@ impl<'a> ChannelCx<'a> {
         budget
     }
 
-    /// What the peer's window has left, bytes; 0 for a channel that is closed.
+    /// Remaining window of the peer, bytes; 0 for a closed channel.
     pub fn window(&self) -> usize {
         self.channel().map_or(0, |id| self.core.connection.send_budget(id))
     }
 
-    /// Lays out packets for up to `want` bytes (at most 64 packets, and never more than the peer's window) in
-    /// the send buffer and lets `fill` write the data straight into them, for example with `readv`. Sends what
-    /// `fill` says it wrote, returns that number. `fill` is not called when nothing may be sent.
-    /// Ask [`budget`](Self::budget) for `want`.
+    /// Lays out packets for up to `want` bytes in the send buffer and lets `fill` write the data straight
+    /// into them, for example with `readv`. Lays out at most 64 packets, and never more than the peer's
+    /// window. Sends as many bytes as `fill` returns, and returns that number. Does not call `fill` when no
+    /// data may be sent. Take `want` from [`budget`](Self::budget).
     pub fn send_in_place(
         &mut self,
         want: usize,
@@ -103,7 +105,7 @@ impl<'a> ChannelCx<'a> {
         sent
     }
 
-    /// [`send_in_place`](Self::send_in_place) for extended data; `kind` 1 is stderr.
+    /// Like [`send_in_place`](Self::send_in_place), for extended data; `kind` 1 is stderr.
     pub fn send_ext_in_place(
         &mut self,
         kind: u32,
@@ -123,7 +125,7 @@ impl<'a> ChannelCx<'a> {
         }
     }
 
-    /// Asks for a call of [`ChannelHandler::on_writable`] as soon as there is budget, in the next turn at the
+    /// Requests a call of [`ChannelHandler::on_writable`] as soon as there is budget, in the next turn at the
     /// earliest.
     pub fn want_writable(&mut self) {
         if let Some(slot) = self.core.slots.get_mut(self.slot).and_then(Option::as_mut) {
@@ -131,17 +133,17 @@ impl<'a> ChannelCx<'a> {
         }
     }
 
-    /// True while data may be sent, window or not: open, and neither EOF nor CLOSE said here.
+    /// True while the channel is open and this side has sent neither EOF nor CLOSE, whatever the window.
     pub fn can_send(&self) -> bool {
         self.channel().is_some_and(|id| self.core.connection.can_send(id))
     }
 
-    /// The channel is spoken on because the peer has promised to open it; it has not answered yet.
+    /// True while data is sent early: the peer has promised to open the channel and has not answered yet.
     pub fn is_promised(&self) -> bool {
         self.channel().is_some_and(|id| self.core.connection.is_promised(id))
     }
 
-    /// Largest data in one packet of this channel.
+    /// Upper limit of data in one packet of this channel, bytes.
     pub fn max_packet(&self) -> usize {
         self.channel().map_or(0, |id| self.core.connection.remote_max_packet(id))
     }
@@ -151,10 +153,11 @@ impl<'a> ChannelCx<'a> {
         self.core.link.transport_ref().queued_bytes()
     }
 
-    /// `n` bytes of [`ChannelEvent::Data`] have gone on: the peer may send as many more.
+    /// Returns credit for `n` bytes of [`ChannelEvent::Data`] that have been passed on: the peer may send as
+    /// many more.
     ///
-    /// Credit of less than a packet may be kept back while other bytes are unconsumed, so never wait for
-    /// more than the window less one packet before consuming.
+    /// Credit below one packet may be held back while other bytes are unconsumed. So never wait for more than
+    /// the window less one packet before consuming.
     pub fn consumed(&mut self, n: usize) {
         let Some(id) = self.channel() else { return };
         let now = self.core.now;
@@ -162,23 +165,23 @@ impl<'a> ChannelCx<'a> {
         connection.consumed(id, n, now, sink);
     }
 
-    /// Says that no more data comes. Once; further calls do nothing.
+    /// Sends EOF: no more data comes. Repeated calls do nothing.
     pub fn eof(&mut self) {
         let Some(id) = self.channel() else { return };
         let (connection, sink) = self.core.speak();
         connection.eof(id, sink);
     }
 
-    /// Closes the channel; [`ChannelEvent::Closed`] follows when the peer has closed it too. What still arrives
-    /// is dropped.
+    /// Closes the channel. [`ChannelEvent::Closed`] follows when the peer has closed it too; data that
+    /// arrives until then is dropped.
     pub fn close(&mut self) {
         let Some(id) = self.channel() else { return };
         let (connection, sink) = self.core.speak();
         connection.close(id, sink);
     }
 
-    /// Sends a channel request; with `want_reply`, [`ChannelEvent::RequestReply`] follows in order. `false` when
-    /// the channel is not open.
+    /// Sends a channel request. With `want_reply`, [`ChannelEvent::RequestReply`] follows in order. Returns
+    /// `false` when the channel is not open.
     pub fn request(&mut self, name: &str, want_reply: bool, fields: &[u8]) -> bool {
         let Some(id) = self.channel() else { return false };
         let (connection, sink) = self.core.speak();
@@ -192,7 +195,8 @@ impl<'a> ChannelCx<'a> {
         connection.reply(id, ok, sink);
     }
 
-    /// Leaves a note for the control, delivered as [`ControlEvent::Note`](crate::ControlEvent::Note) in this turn.
+    /// Queues a note for the control, delivered as [`ControlEvent::Note`](crate::ControlEvent::Note) in this
+    /// turn.
     pub fn notify(&mut self, note: impl Any) {
         self.core.notes.push_back((self.handler, self.id, Box::new(note)));
     }
@@ -202,13 +206,13 @@ impl<'a> ChannelCx<'a> {
         self.core.stop.get_or_insert(code);
     }
 
-    /// What the control can do, for handlers that open channels or send global requests.
+    /// The control's operations, for handlers that open channels or send global requests.
     pub const fn control(&mut self) -> ControlCx<'_> {
         ControlCx::new(self.core)
     }
 }
 
-/// What a [`Control`](crate::Control) or a [`Source`] can do.
+/// Operations of a [`Control`](crate::Control) or a [`Source`].
 pub struct ControlCx<'a> {
     pub(crate) core: &'a mut Core,
 }
@@ -218,20 +222,21 @@ impl<'a> ControlCx<'a> {
         Self { core }
     }
 
-    /// When this turn of the loop began.
+    /// Start time of this turn of the loop.
     pub const fn now(&self) -> Instant {
         self.core.now
     }
 
-    /// Channels that exist, with their handlers.
+    /// Number of channels that have a handler.
     pub fn channels(&self) -> usize {
         self.core.slots.iter().flatten().count()
     }
 
-    /// Asks the peer for a channel. The handler hears [`ChannelEvent::Opened`] or [`ChannelEvent::OpenFailed`].
+    /// Asks the peer to open a channel. The handler receives [`ChannelEvent::Opened`] or
+    /// [`ChannelEvent::OpenFailed`].
     ///
     /// # Errors
-    /// All channels are in use; the handler is dropped.
+    /// All channel numbers are in use; the handler is dropped.
     pub fn open(
         &mut self,
         kind: &str,
@@ -245,8 +250,8 @@ impl<'a> ControlCx<'a> {
         Ok(id)
     }
 
-    /// Accepts a channel the peer asked for; the handler hears [`ChannelEvent::Opened`] before this returns.
-    /// `false` when nothing was asked.
+    /// Accepts a channel that the peer asked for. The handler receives [`ChannelEvent::Opened`] before this
+    /// returns. Returns `false` when no such request is pending.
     pub fn accept(
         &mut self,
         id: ChannelId,
@@ -263,72 +268,77 @@ impl<'a> ControlCx<'a> {
         true
     }
 
-    /// Refuses a channel the peer asked for, with one of [`lh_wire::msg::open_failure`] and a text for a person.
+    /// Refuses a channel that the peer asked for, with one of [`lh_wire::msg::open_failure`] and a text for a
+    /// person.
     pub fn refuse(&mut self, id: ChannelId, reason: u32, text: &str) {
         let (connection, sink) = self.core.speak();
         connection.refuse(id, reason, text, sink);
     }
 
-    /// Sends a global request; with `want_reply`, [`ControlEvent::GlobalReply`](crate::ControlEvent::GlobalReply)
-    /// follows in order.
+    /// Sends a global request. With `want_reply`,
+    /// [`ControlEvent::GlobalReply`](crate::ControlEvent::GlobalReply) follows in order.
     pub fn global_request(&mut self, name: &str, want_reply: bool, fields: &[u8]) {
         let (connection, sink) = self.core.speak();
         connection.global_request(name, want_reply, fields, sink);
     }
 
-    /// Answers the oldest unanswered global request; `fields` go with a success only.
+    /// Answers the oldest unanswered global request. `fields` are sent with a success only.
     pub fn reply_global(&mut self, ok: bool, fields: &[u8]) {
         let (connection, sink) = self.core.speak();
         connection.reply_global(ok, fields, sink);
     }
 
-    /// Takes a number for a channel that somebody else opens and speaks for: [`send_message`](Self::send_message) sends what he
-    /// says, [`ControlEvent::Relayed`](crate::ControlEvent::Relayed) brings what he is told. `None` when all are in use.
+    /// Reserves a number for a channel that a mux client opens and speaks for.
+    /// [`send_message`](Self::send_message) sends that client's messages;
+    /// [`ControlEvent::Relayed`](crate::ControlEvent::Relayed) carries the peer's. Returns `None` when all
+    /// numbers are in use.
     pub fn relay(&mut self) -> Option<ChannelId> {
         self.core.connection.relay()
     }
 
-    /// Lets somebody else answer an open of the peer's, and speak for the channel. `None` when nothing was asked.
+    /// Hands a channel open of the peer over to a mux client, which answers it and speaks for the channel.
+    /// Returns `None` when no such request is pending.
     pub fn hand_over(&mut self, id: ChannelId) -> Option<HandedOver> {
         self.core.connection.hand_over(id)
     }
 
-    /// The number of a relayed channel is free again: nothing more will come or be said about it.
+    /// Releases the number of a relayed channel, after the last message about it.
     pub fn end_relay(&mut self, id: ChannelId) {
         self.core.connection.end_relay(id);
     }
 
-    /// Sends a message of the connection protocol as it is. For relayed channels.
+    /// Sends a message of the connection protocol unchanged. For relayed channels.
     pub fn send_message(&mut self, message: &[u8]) {
         let (_, sink) = self.core.speak();
         sink.payload(message);
     }
 
-    /// True while bulk may be sent: the output queue is short and no key exchange is under way. A [`Source`] that finds that it is
-    /// not asks for [`Source::on_room`].
+    /// True while bulk may be sent: the output queue is short and no key exchange is under way. A [`Source`]
+    /// that gets false waits for [`Source::on_room`].
     pub fn has_room(&mut self) -> bool {
         self.core.room() > 0
     }
 
-    /// Acts on a channel from outside its handler: send a window-change, close it. `None` when it is not there.
+    /// Context of a channel for code outside its handler: to send a window-change, or to close it. `None`
+    /// when the channel does not exist.
     pub fn channel(&mut self, id: ChannelId) -> Option<ChannelCx<'_>> {
         let slot = self.core.slot_of(id)?;
         let handler = self.handler_of(id)?;
         Some(ChannelCx::new(self.core, slot, id, handler))
     }
 
-    /// The handler of an open channel.
+    /// Identifier of the handler of an open channel.
     pub fn handler_of(&self, id: ChannelId) -> Option<HandlerId> {
         let slot = self.core.slot_of(id)?;
         self.core.slots.get(slot)?.as_ref().map(|slot| slot.id)
     }
 
-    /// Handlers that exist, those included whose channel is closed and that still hand on what they hold.
+    /// Number of handlers, including those whose channel is closed and that still pass on what they hold.
     pub fn handler_count(&self) -> usize {
         self.core.slots.iter().flatten().count()
     }
 
-    /// Adds an event source; it is asked for its interests from the next wait on.
+    /// Adds an event source. The loop asks it for its interests from the next wait on.
     pub fn add_source(&mut self, source: Box<dyn Source>) -> SourceId {
         let id = SourceId(self.core.next_id());
         self.core.sources.push((id, Some(source)));
@@ -340,30 +350,30 @@ impl<'a> ControlCx<'a> {
         self.core.removed_sources.push(id);
     }
 
-    /// Sends SSH_MSG_DEBUG (RFC 4253 section 11.3): a remark for the person at the other end.
+    /// Sends SSH_MSG_DEBUG (RFC 4253 section 11.3), a text for the user at the peer.
     pub fn debug_message(&mut self, always_display: bool, text: &str) {
         let message = lh_wire::msg::Debug::new(always_display, text.as_bytes(), b"");
         let (_, sink) = self.core.speak();
         sink.payload(&lh_wire::Message::to_payload(&message));
     }
 
-    /// The transport: answers to host key and signature events, names of algorithms, counters.
+    /// The transport: for answers to host key and signature events, algorithm names and counters.
     pub const fn transport(&mut self) -> &mut Transport {
         self.core.link.transport()
     }
 
-    /// Our address and the peer's, where the connection is a TCP socket.
+    /// Local and peer address of the connection, where it is a TCP socket.
     pub fn addresses(&self) -> Option<(std::net::SocketAddr, std::net::SocketAddr)> {
         let socket = self.core.link.stream().read_fd();
         Some((lh_sys::socket::local_address(socket)?, lh_sys::socket::peer_address(socket)?))
     }
 
-    /// The channels, to look at (windows, backlog, round trip).
+    /// The channels' state (windows, backlog, round trip), for inspection.
     pub const fn connection(&mut self) -> &mut Connection {
         &mut self.core.connection
     }
 
-    /// Sends SSH_MSG_DISCONNECT. Nothing can be sent afterwards; stop the loop too.
+    /// Sends SSH_MSG_DISCONNECT. No further message can be sent; stop the loop too.
     pub fn disconnect(&mut self, reason: u32, text: &str) {
         self.core.link.transport().disconnect(reason, text);
     }

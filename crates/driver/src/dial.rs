@@ -1,4 +1,4 @@
-//! Connecting to somewhere without blocking the loop.
+//! Non-blocking connects to forward targets.
 
 use std::io;
 use std::net::SocketAddr;
@@ -14,12 +14,13 @@ use crate::handler::Source;
 use crate::poller::{Interest, Interests, Ready};
 use crate::{ControlCx, Resolver};
 
-/// A Unix socket whose queue is full says so at once and wakes nobody when it is no more: it is tried again…
+/// Retry interval for a Unix socket whose accept queue is full: connect fails at once, and no event reports
+/// free space.
 const UNIX_PAUSE: Duration = Duration::from_millis(20);
-/// …for so long.
+/// Time limit of these retries.
 const UNIX_PATIENCE: Duration = Duration::from_secs(10);
 
-/// The addresses of this family, once each; an error when there are none.
+/// The addresses of this family, without duplicates; an error when there are none.
 pub(crate) fn of_family(family: Family, all: Vec<SocketAddr>) -> io::Result<Vec<SocketAddr>> {
     let mut some: Vec<SocketAddr> = Vec::with_capacity(all.len());
     for address in all {
@@ -33,25 +34,25 @@ pub(crate) fn of_family(family: Family, all: Vec<SocketAddr>) -> io::Result<Vec<
     Ok(some)
 }
 
-/// Where to connect to.
+/// Target of a connect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
-    /// A host's port.
+    /// A TCP port of a host.
     Tcp {
-        /// Name or address.
+        /// Host name or address.
         host: String,
-        /// Port.
+        /// Port number.
         port: u16,
     },
-    /// A Unix socket.
+    /// Path of a Unix socket.
     Unix(PathBuf),
 }
 
-/// What is done with the socket, or the error of the last address tried.
+/// Callback that gets the socket, or the error of the last address tried.
 type Done = Box<dyn FnOnce(io::Result<OwnedFd>, &mut ControlCx<'_>)>;
 
-/// Connects to `target`; `done` hears of it, maybe before this returns. TCP sockets are told to send small packets at once.
-/// There is no time limit but the kernel's.
+/// Connects to `target` and calls `done`, maybe before this returns. TCP sockets get TCP_NODELAY. Only the
+/// kernel limits the time.
 pub fn dial(
     target: &Target,
     family: Family,
@@ -76,11 +77,11 @@ pub fn dial(
 
 enum Address {
     Tcp(SocketAddr),
-    /// Until when it is tried again while its queue is full.
+    /// Path, and the time until which connecting is retried while the queue is full.
     Unix(SocketAddrUnix, Instant),
 }
 
-/// A connection on its way.
+/// A connect in progress.
 struct Connecting {
     step: Step,
     /// Addresses to try, the next one last.
@@ -139,7 +140,7 @@ impl Connecting {
     }
 }
 
-/// Starts to connect. True when that is all that had to be done.
+/// Starts one connect. The flag is true when the socket is connected already.
 fn try_one(address: &Address) -> Result<(OwnedFd, bool), Errno> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let (socket, result) = match address {
@@ -199,7 +200,7 @@ impl Source for Connecting {
     }
 }
 
-/// The words of an error as the C library has them, without what Rust puts around them.
+/// Text of an error in the C library's words, without Rust's additions.
 pub fn error_words(error: &io::Error) -> String {
     if error.kind() == io::ErrorKind::TimedOut {
         return "Connection timed out".to_owned();

@@ -1,4 +1,5 @@
-//! How far away the peer is: its socket may end at a proxy or a jump host in the next room, so the peer itself is asked.
+//! Round-trip time of the path to the peer. The socket may end at a nearby proxy or jump host, so the peer
+//! itself is asked.
 
 use std::time::{Duration, Instant};
 
@@ -8,28 +9,29 @@ use lh_wire::{Message as _, PacketSink as _};
 use crate::core::Core;
 use crate::keepalive::KEEPALIVE_REQUEST;
 
-/// What a question and its answer hold.
+/// Content of the request, which its answer repeats.
 const ROUND_TRIP: &[u8] = b"round-trip@longhaul";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Question {
-    /// `ping@openssh.com`, of those who have said that they answer it.
+    /// `ping@openssh.com`, for peers that announced support for it.
     Ping,
-    /// A global request that means nothing, for stock clients and for servers before OpenSSH 9.5, of those
-    /// who are known to answer it.
+    /// A global request with an unknown name, for stock clients and for servers before OpenSSH 9.5, where
+    /// they are known to answer it.
     Request,
 }
 
-/// The question that was asked, and when.
+/// The outstanding request and its start time.
 #[derive(Debug, Default)]
 pub(crate) struct Distance {
     asked: Option<(Question, Instant)>,
-    /// Answered or not, one is enough.
+    /// Kind of request sent last, answered or not. One of each kind is enough.
     done: Option<Question>,
 }
 
 impl Distance {
-    /// Asks the peer for an answer that tells the round trip of the whole path, where it is known to give one.
+    /// Sends the peer a request whose answer gives the round-trip time of the whole path, where the peer is
+    /// known to answer one.
     pub(crate) fn ask(&mut self, core: &mut Core) {
         let transport = core.link.transport_ref();
         let question = if transport.answers_pings() {
@@ -53,12 +55,12 @@ impl Distance {
         self.done = Some(question);
     }
 
-    /// The time since the ping that this answers, or `None` where it answers somebody else's.
+    /// Time since the ping that this answers, or `None` where the content is not ours.
     pub(crate) fn on_pong(&mut self, content: &[u8]) -> Option<Duration> {
         (content == ROUND_TRIP).then(|| self.answered(Question::Ping)).flatten()
     }
 
-    /// The time since the request that this answers: the first one, for answers come in order.
+    /// Time since the request that this answers. Answers come in order, so the first one is ours.
     pub(crate) fn on_reply(&mut self) -> Option<Duration> {
         self.answered(Question::Request)
     }

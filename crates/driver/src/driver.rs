@@ -1,4 +1,4 @@
-//! The loop.
+//! The readiness loop of a connection.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -17,26 +17,27 @@ use crate::poller::{Interests, Owner, Ready};
 use crate::spin::Spin;
 use crate::{ControlCx, Link, LinkError, Workers};
 
-/// With this much output queued the socket is not read: a peer that asks and asks and never reads the answers
-/// must not fill our memory. Far above the water marks, so that two honest sides never wait for each other.
+/// Upper limit of unsent output, bytes, beyond which the socket is not read: a peer that keeps sending
+/// requests and never reads the answers must not fill our memory. Far above the water marks, so that two
+/// correct peers never wait for each other.
 const READ_STOP: usize = 16 << 20;
 
-/// Why the loop ended without being told to.
+/// Why the loop ended without a stop.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DriverError {
-    /// The connection broke below the channels.
+    /// The transport or its descriptors failed.
     #[error(transparent)]
     Link(#[from] LinkError),
-    /// The peer broke the rules of the connection protocol and was told so.
+    /// The peer violated the connection protocol. It has been sent a disconnect message.
     #[error(transparent)]
     Connection(#[from] ConnectionError),
     /// The peer sent SSH_MSG_DISCONNECT.
     #[error("disconnected by peer: {}", lh_wire::printable(.description.as_bytes()))]
     Disconnected {
-        /// `SSH_DISCONNECT_*` code.
+        /// The `SSH_DISCONNECT_*` code.
         reason: u32,
-        /// The peer's text. Not trusted; `Display` of this error is printable.
+        /// The peer's text, untrusted. `Display` of this error is printable.
         description: String,
     },
     /// The peer did not answer keepalives.
@@ -51,42 +52,46 @@ pub enum DriverError {
 pub struct Driver {
     pub(crate) core: Core,
     keepalive: Option<Keepalive>,
-    /// Bytes received when the keepalive last looked.
+    /// Packets received when the keepalive was last evaluated.
     seen: u64,
-    /// Whose turn it is to be first.
+    /// Rotates the order in which descriptors and producers are served.
     rotation: usize,
     ready: Vec<(Owner, usize, Ready)>,
     spin: Spin,
-    /// What is sent is to be spread out once keys are renewed.
+    /// Pace the socket after the next rekey.
     spreads: bool,
     distance: Distance,
 }
 
-/// From this round trip on, what is sent is spread out over it once keys have been renewed. A whole window that leaves at once, as it
-/// does after the pause of a key exchange, overflows the queue of a long path, and what TCP does then costs more than the pause; on
-/// a short path a window is little and the kernel's timers would cost more than they save. They cost a tenth of a core at 8 Gb/s, for
-/// good (a socket that has been paced stays so), so a connection that never pauses does without.
+/// Round-trip time from which the socket is paced after the first rekey. A whole window that leaves at once,
+/// as after the pause of a key exchange, overflows the queue of a long path, and TCP's recovery costs more
+/// than the pause. On a short path a window is small, and the kernel's timers would cost more than they save.
+/// They cost a tenth of a core at 8 Gb/s, permanently (a paced socket stays paced), so a connection that
+/// never pauses does without.
 const LONG_PATH: Duration = Duration::from_millis(5);
 
-/// Bytes that the kernel has room for on a long path from the beginning: the first window of a channel.
+/// Send buffer requested from the kernel on a long path from the beginning, bytes: the first window of a
+/// channel.
 const FIRST_ROOM: u32 = WindowPolicy::BULK.initial;
 
-/// What all windows of a connection may grow by, bytes, given what is left of the machine's memory.
+/// Upper limit of the growth of all windows of a connection, bytes, from the machine's `available` memory.
 fn memory_share(available: Option<u64>) -> u64 {
-    /// A path of 10 Gb/s and 50 ms, with room to measure.
+    /// Limit where the available memory is unknown: a path of 10 Gb/s and 50 ms, with space to measure.
     const UNKNOWN: u64 = 256 << 20;
+    /// Lower limit on a machine with little memory.
     const LEAST: u64 = 64 << 20;
     available.map_or(UNKNOWN, |bytes| (bytes / 8).max(LEAST))
 }
 
 impl Driver {
-    /// Starts serving channels on a link that is authenticated, or will be before the loop runs ([`logged_in`](Self::logged_in)).
+    /// Starts serving channels on a link that is authenticated, or will be before the loop runs
+    /// ([`logged_in`](Self::logged_in)).
     ///
-    /// All windows together may grow by `config.growth_budget`, but never by more than an eighth of the memory that the machine has
-    /// left now: that is what slow sinks could cost, and the more connections there are, the less each new one may take.
+    /// All windows together may grow by `config.growth_budget`, but never by more than an eighth of the
+    /// machine's available memory. That is what slow sinks could cost, and the more connections there are,
+    /// the less each new one may take.
     ///
-    /// How large the packets of its channels may be is decided by who the peer is ([`lh_wire::peer`]), not by
-    /// `config`.
+    /// The peer's software decides the packet size of its channels ([`lh_wire::peer`]), not `config`.
     pub fn new(mut link: Link, config: Config) -> Self {
         let mut config = config.for_peer(link.transport_ref().peer().limits());
         config.growth_budget = config.growth_budget.min(memory_share(lh_sys::memory::available()));
@@ -94,13 +99,14 @@ impl Driver {
         let is_long = round_trip.is_some_and(|round_trip| round_trip >= LONG_PATH);
         let mut connection = Connection::new(config);
         if let Some(round_trip) = round_trip {
-            // Windows grow by what the path holds; told nothing, they would guess it from the first credits, and
-            // a stock sender on a short path gets slower by every byte of window it cannot use.
+            // Windows grow to what the path holds. Without this value they would guess it from the first
+            // credits, and a stock sender on a short path gets slower with every byte of window that it
+            // cannot use.
             connection.round_trip_measured(round_trip);
             link.set_round_trip(round_trip);
         }
         if is_long {
-            // Where it cannot be had everything works as it always did.
+            // On failure the kernel's own buffer size is used.
             let _ = lh_sys::tuning::make_room(link.stream().read_fd(), FIRST_ROOM);
         }
         let mut driver = Self {
@@ -119,8 +125,8 @@ impl Driver {
         driver
     }
 
-    /// Before the user is in: lets handlers whose channels can be spoken on already say what they have to say. It is kept, or sent with the
-    /// login (see `Transport::keep_early`).
+    /// Before authentication: lets handlers of channels that are opened early produce their first data. It is
+    /// kept, or sent with the login (see `Transport::keep_early`).
     pub fn speak_early(&mut self) {
         while let Some(event) = self.core.connection.poll_event() {
             if let ConnectionEvent::Opened { id, fields } = event {
@@ -130,17 +136,18 @@ impl Driver {
         self.core.end_batch();
     }
 
-    /// The user is in, on a link that this driver had before.
+    /// Reports that authentication succeeded on a link that this driver had before.
     pub fn logged_in(&mut self) {
         self.distance.ask(&mut self.core);
     }
 
-    /// Asks a silent peer for a sign of life (`keepalive@openssh.com`). A `count_max` of 0 never ends the connection.
+    /// Sends `keepalive@openssh.com` to a peer that is silent for `interval`. The connection ends after
+    /// `count_max` unanswered requests; 0 means never.
     pub fn set_keepalive(&mut self, interval: Duration, count_max: u32) {
         self.keepalive = Some(Keepalive::new(interval, count_max, Instant::now()));
     }
 
-    /// To open channels, add sources and so on while the loop is not running.
+    /// The control's operations, for use while the loop is not running: open channels, add sources and so on.
     pub fn control(&mut self) -> ControlCx<'_> {
         self.core.now = Instant::now();
         ControlCx::new(&mut self.core)
@@ -151,7 +158,8 @@ impl Driver {
         &mut self.core.link
     }
 
-    /// Runs until somebody stops it, and returns the value they gave. It can be run again afterwards.
+    /// Runs until a handler, a source or the control stops the loop, and returns the code of that stop. It
+    /// can be run again afterwards.
     ///
     /// Handlers may still hold output when this returns, and when it fails: wait for
     /// [`ControlEvent::ChannelGone`] before stopping, or call [`drain`](Self::drain) afterwards.
@@ -166,18 +174,18 @@ impl Driver {
                 Err(error) => break Err(error),
             }
         };
-        // Whoever called may fork now.
+        // No thread is left, so the caller may fork.
         self.core.link.dismiss();
         result
     }
 
-    /// How many threads may help with ciphers; [`Workers::None`] unless told.
+    /// Sets how many threads run ciphers; the default is [`Workers::None`].
     pub const fn set_workers(&mut self, workers: Workers) {
         self.core.link.set_workers(workers);
     }
 
-    /// One turn: waits (for at most `timeout`) until something can be done, and does it. Returns the value when
-    /// somebody stopped the loop.
+    /// Runs one turn: waits (for at most `timeout`) until there is work, and does it. Returns the code when a
+    /// handler, a source or the control stopped the loop.
     ///
     /// # Errors
     /// The connection is over.
@@ -198,19 +206,20 @@ impl Driver {
         Ok(self.core.stop.take())
     }
 
-    /// Says goodbye (`SSH_DISCONNECT_BY_APPLICATION`) and writes what is queued, for at most `bound`.
+    /// Sends SSH_MSG_DISCONNECT (`SSH_DISCONNECT_BY_APPLICATION`) and writes queued output, for at most
+    /// `bound`.
     pub fn disconnect(&mut self, text: &str, bound: Duration) {
         self.core.link.disconnect(disconnect::BY_APPLICATION, text, bound);
     }
 
-    /// Writes what is queued, for at most `bound`. True when all was written.
+    /// Writes queued output, for at most `bound`. True when all was written.
     pub fn finish(&mut self, bound: Duration) -> bool {
         self.core.link.finish(bound)
     }
 
-    /// After the connection has ended: tells every handler that its channel is closed, and lets those who still hold
-    /// output (a slow pipe behind stdout) hand it on, for at most `bound` (`None`: as long as it takes). What the
-    /// peer sent before it left is not lost. True when all have finished.
+    /// Delivers the end of the connection: every handler receives [`ChannelEvent::Closed`], and handlers that
+    /// still hold output (a slow pipe behind stdout) pass it on, for at most `bound` (`None`: no limit). Data
+    /// that the peer sent before it left is not lost. True when all handlers have finished.
     pub fn drain(&mut self, control: &mut dyn Control, bound: Option<Duration>) -> bool {
         let deadline = bound.map(|bound| Instant::now() + bound);
         let open: Vec<_> =
@@ -220,7 +229,7 @@ impl Driver {
         }
         loop {
             self.settle(control);
-            // There is no loop to stop, and nobody is to be left out because of it.
+            // The loop is over already, so a stop has no meaning; it must not skip the remaining handlers.
             self.core.stop = None;
             if self.core.slots.iter().all(Option::is_none) {
                 return true;
@@ -244,23 +253,24 @@ impl Driver {
         self.core.link.recruit(self.core.now, self.spin.spun());
         self.core.link.measure(self.core.now);
         self.core.link.take_back();
-        // What came together with the end of authentication, or became possible by an answer given elsewhere.
+        // Packets that came together with the end of authentication, or that an answer outside the loop
+        // released.
         self.dispatch(control)?;
-        // After these events too, which workers may have brought: the wait may be a long one.
+        // Also after these events, which workers may have brought: the wait may be a long one.
         self.come_to_rest(control);
         self.core.link.flush(self.core.now)?;
         if self.core.stop.is_some() {
             return Ok(());
         }
 
-        // Before the wait, which must not be long for those who only waited for this.
+        // Renewed before the wait, so that channels that only lacked a share do not sleep.
         self.core.share_out();
         let mut ready = std::mem::take(&mut self.ready);
         ready.clear();
         self.wait(control, timeout, &mut ready)?;
         self.core.now = Instant::now();
         if ready.is_empty() {
-            // Nothing else to do.
+            // No descriptor is ready: the time is free for a job.
             self.core.link.help();
         }
         if ready.iter().any(|(owner, token, ready)| *owner == Owner::Link && *token != CREW && ready.readable)
@@ -269,7 +279,7 @@ impl Driver {
                 let more = match self.core.link.read() {
                     Ok(more) => more,
                     Err(error) => {
-                        // What came before it is not lost, though it may be with workers.
+                        // Packets before the error are not lost, though workers may still hold them.
                         self.core.link.dismiss();
                         self.dispatch(control)?;
                         return Err(error.into());
@@ -288,7 +298,7 @@ impl Driver {
         self.produce();
         self.settle(control);
         self.time_out(control)?;
-        // And at the end, so that whoever runs single turns hears of a stop at once.
+        // Also at the end, so that a caller of single turns sees a stop at once.
         self.come_to_rest(control);
         self.rotation = self.rotation.wrapping_add(1);
         Ok(())
@@ -322,7 +332,7 @@ impl Driver {
         let Some(wait) = wait else {
             return interests.ask(Some(Duration::ZERO), ready).map_err(DriverError::Poll);
         };
-        // Errors are found again by who waits in earnest.
+        // `ask` during the spin drops errors; the sleeping call below meets them again.
         let link = &self.core.link;
         let spun = wait.spin(|| {
             link.has_work() || interests.ask(Some(Duration::ZERO), ready).is_ok_and(|()| !ready.is_empty())
@@ -366,7 +376,7 @@ impl Driver {
             .min()
     }
 
-    /// Everything the transport has to say.
+    /// Delivers every event that the transport has.
     fn dispatch(&mut self, control: &mut dyn Control) -> Result<(), DriverError> {
         self.core.link.see();
         while self.core.stop.is_none() {
@@ -374,7 +384,7 @@ impl Driver {
                 Ok(Some(event)) => event,
                 Ok(None) => {
                     self.core.link.give_out();
-                    // What was done at once, by whomever.
+                    // Without worker threads, `give_out` has done the jobs at once.
                     if self.core.link.take_back() {
                         self.core.link.see();
                         continue;
@@ -398,7 +408,7 @@ impl Driver {
                 TransportEvent::KexDone { names, .. } => {
                     self.core.rekeys += 1;
                     if std::mem::take(&mut self.spreads) {
-                        // Where it cannot be had everything works as it always did.
+                        // On failure the socket stays unpaced.
                         let _ = lh_sys::tuning::spread_out(self.core.link.stream().write_fd());
                     }
                     ControlEvent::KexDone { names }
@@ -409,7 +419,7 @@ impl Driver {
                 }
                 TransportEvent::Pong(content) => match self.distance.on_pong(&content) {
                     Some(round_trip) => {
-                        // Of the path, which is worth more than what the first socket on it knows.
+                        // The value covers the whole path, unlike the socket's, which may end at a jump host.
                         self.core.connection.peer_answered(round_trip);
                         continue;
                     }
@@ -427,7 +437,7 @@ impl Driver {
                     }
                     break;
                 }
-                // Those of the first key exchange: they were handled before channels existed.
+                // Events of the first key exchange, which was handled before channels existed.
                 _ => continue,
             };
             control.on_event(event, &mut ControlCx::new(&mut self.core));
@@ -436,7 +446,7 @@ impl Driver {
         Ok(())
     }
 
-    /// A message above the transport; what is not for channels comes back.
+    /// Handles a message above the transport. Returns an event for those that are not about channels.
     fn on_packet(
         &mut self,
         payload: Bytes,
@@ -485,7 +495,7 @@ impl Driver {
                 let event = ControlEvent::Relayed { id, message };
                 return control.on_event(event, &mut ControlCx::new(&mut self.core));
             }
-            // Any answer, a failure too, shows that the peer lives; that it came has been counted already.
+            // Any answer, a failure too, shows that the peer is alive; its arrival has been counted already.
             ConnectionEvent::GlobalReply { name, .. } if name == KEEPALIVE_REQUEST => {
                 if let Some(round_trip) = self.distance.on_reply() {
                     self.core.connection.peer_answered(round_trip);
@@ -496,13 +506,13 @@ impl Driver {
                 let event = ControlEvent::GlobalReply { name, ok, fields };
                 return control.on_event(event, &mut ControlCx::new(&mut self.core));
             }
-            // Budgets are asked for every turn, so nobody waits for this.
+            // Budgets are checked every turn, so these events need no delivery.
             _ => return,
         };
         self.core.deliver(id, event);
     }
 
-    /// Calls whoever's descriptors are ready; each turn another one first.
+    /// Calls the owners of ready descriptors, starting with another one each turn.
     fn serve(&mut self, control: &mut dyn Control, ready: &[(Owner, usize, Ready)]) {
         let start = self.rotation % ready.len().max(1);
         let (later, first) = ready.split_at(start);
@@ -528,7 +538,7 @@ impl Driver {
         }
     }
 
-    /// Calls those who wait for budget and have some now; each turn another one first.
+    /// Calls producers that wait for budget and have some now, starting with another one each turn.
     fn produce(&mut self) {
         let count = self.core.slots.len();
         for step in 0..count {
@@ -583,7 +593,7 @@ impl Driver {
     fn keep_alive(&mut self, now: Instant) -> Result<(), DriverError> {
         let Some(keepalive) = &mut self.keepalive else { return Ok(()) };
         let received = self.core.link.transport_ref().packets_in();
-        // Whole packets: bytes that never become one are no sign of life.
+        // Counts whole packets: bytes that never complete a packet do not prove a live peer.
         if received != self.seen {
             self.seen = received;
             keepalive.on_traffic(now);
@@ -611,14 +621,14 @@ impl Driver {
         }
     }
 
-    /// Settles, tells the control that all has been told, and settles what it did then.
+    /// Delivers pending notes, calls [`Control::before_wait`], and delivers the notes that this caused.
     fn come_to_rest(&mut self, control: &mut dyn Control) {
         self.settle(control);
         control.before_wait(&mut ControlCx::new(&mut self.core));
         self.settle(control);
     }
 
-    /// Ends the batch and tells the control what handlers left for it, until there is nothing more.
+    /// Ends the batch and delivers pending notes and channel ends to the control, until there are none.
     fn settle(&mut self, control: &mut dyn Control) {
         loop {
             self.core.end_batch();

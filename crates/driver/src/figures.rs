@@ -1,22 +1,22 @@
-//! Figures of a connection that runs, for logs and for people who watch.
+//! Statistics of a running connection, for logs and status displays.
 
 use lh_sys::tcp_info::TcpInfo;
 
 use crate::core::Core;
 use crate::{ControlCx, Driver};
 
-/// What the transport and the channels count.
+/// Counters and queue sizes of the transport and the channels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Figures {
-    /// Bytes received over the connection, with everything SSH puts around data.
+    /// Bytes received over the connection, including SSH's overhead.
     pub bytes_in: u64,
-    /// Bytes sent.
+    /// Bytes sent, including SSH's overhead.
     pub bytes_out: u64,
-    /// Channels that exist.
+    /// Number of channels.
     pub channels: u64,
-    /// Our receive windows together, bytes.
+    /// Sum of our receive windows, bytes.
     pub receive_window: u64,
-    /// What the peer's windows let us send now, bytes.
+    /// Bytes that the peer's windows let us send now.
     pub send_credit: u64,
     /// Output that waits to be written, bytes.
     pub queued: u64,
@@ -41,24 +41,24 @@ impl Core {
 }
 
 impl Driver {
-    /// What has been counted.
+    /// Current statistics.
     pub fn figures(&self) -> Figures {
         self.core.figures()
     }
 }
 
 impl ControlCx<'_> {
-    /// What has been counted.
+    /// Current statistics.
     pub fn figures(&self) -> Figures {
         self.core.figures()
     }
 
-    /// What the kernel says about the connection; `None` where it is no TCP connection.
+    /// The kernel's TCP_INFO; `None` where the connection is not a TCP socket.
     pub fn tcp_info(&self) -> Option<TcpInfo> {
         TcpInfo::of(self.core.link.stream().read_fd())
     }
 
-    /// Name of the connection's congestion control; `None` where it is no TCP connection.
+    /// Name of the connection's congestion control; `None` where it is not a TCP socket.
     pub fn congestion_control(&self) -> Option<String> {
         lh_sys::tuning::congestion_control(self.core.link.stream().read_fd())
     }

@@ -1,4 +1,4 @@
-//! `ChannelTimeout global=N`: all channels are closed when none has carried anything for so long.
+//! `ChannelTimeout global=N`: closes all channels when none has carried data for N seconds.
 
 use std::time::{Duration, Instant};
 
@@ -10,21 +10,21 @@ use crate::cx::ControlCx;
 #[derive(Debug)]
 pub struct IdleChannels {
     limit: Duration,
-    /// How many channels there were, and what they had moved, when that was looked at last.
+    /// Number of channels and bytes moved, at the last change.
     seen: (usize, u64),
-    /// Since when that has not changed.
+    /// Time of that change.
     since: Instant,
-    /// Channels may be idle too long.
+    /// There are channels, and the timer runs.
     armed: bool,
 }
 
 impl IdleChannels {
-    /// Watches from now on.
+    /// Starts watching at `now`.
     pub const fn new(limit: Duration, now: Instant) -> Self {
         Self { limit, seen: (0, 0), since: now, armed: false }
     }
 
-    /// Looks at the channels; for [`Control::before_wait`](crate::Control::before_wait).
+    /// Checks for activity; call it from [`Control::before_wait`](crate::Control::before_wait).
     pub fn before_wait(&mut self, cx: &mut ControlCx<'_>) {
         let (now, channels) = (cx.now(), cx.channels());
         let seen = (channels, cx.connection().moved_in_all());
@@ -35,17 +35,17 @@ impl IdleChannels {
         }
     }
 
-    /// When [`on_timeout`](Self::on_timeout) is to be called.
+    /// Time at which to call [`on_timeout`](Self::on_timeout).
     pub fn next_deadline(&self) -> Option<Instant> {
         self.armed.then(|| self.since + self.limit)
     }
 
-    /// Closes all channels if they have been idle for so long; returns how many there were.
+    /// Closes all channels if they have been idle for the limit. Returns how many there were.
     pub fn on_timeout(&mut self, cx: &mut ControlCx<'_>) -> usize {
         if self.next_deadline().is_none_or(|deadline| deadline > cx.now()) {
             return 0;
         }
-        // What is being closed counts no more, until something moves again.
+        // Stays off until data moves again, so that closing channels are not closed twice.
         self.armed = false;
         let ids: Vec<ChannelId> = cx.connection().channel_ids().collect();
         for id in &ids {

@@ -1,22 +1,22 @@
-//! Asking a silent peer whether it is still there (ServerAliveInterval, ClientAliveInterval).
+//! Keepalive requests to a silent peer (ServerAliveInterval, ClientAliveInterval).
 
 use std::time::{Duration, Instant};
 
-/// The request both sides of OpenSSH use.
+/// The request that both sides of OpenSSH use.
 pub(crate) const KEEPALIVE_REQUEST: &str = "keepalive@openssh.com";
 
-/// What is to be done now.
+/// Decision of [`Keepalive::on_timeout`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeepaliveAction {
-    /// Nothing yet.
+    /// Nothing to do yet.
     Wait,
-    /// Ask the peer for an answer.
+    /// Send a request.
     Ask,
-    /// The peer has not said anything after the allowed number of questions.
+    /// The peer sent no packet after the allowed number of requests.
     Dead,
 }
 
-/// Counts questions that nothing answered. Any packet of the peer counts as an answer.
+/// Counts unanswered requests. Any packet from the peer counts as an answer.
 #[derive(Debug, Clone)]
 pub struct Keepalive {
     interval: Duration,
@@ -26,24 +26,24 @@ pub struct Keepalive {
 }
 
 impl Keepalive {
-    /// Asks after every `interval` of silence; `count_max` unanswered questions are borne, and one more
-    /// interval after the last of them the peer is dead. A `count_max` of 0 never ends the connection.
+    /// Sends a request after every `interval` of silence. The peer is dead one interval after `count_max`
+    /// unanswered requests. A `count_max` of 0 never ends the connection.
     pub fn new(interval: Duration, count_max: u32, now: Instant) -> Self {
         Self { interval, count_max, unanswered: 0, due: now + interval }
     }
 
-    /// The peer sent a packet.
+    /// Reports a packet from the peer.
     pub fn on_traffic(&mut self, now: Instant) {
         self.unanswered = 0;
         self.due = now + self.interval;
     }
 
-    /// When [`on_timeout`](Self::on_timeout) wants to be called.
+    /// Time at which to call [`on_timeout`](Self::on_timeout).
     pub const fn next_deadline(&self) -> Instant {
         self.due
     }
 
-    /// Time has passed.
+    /// Decides what to do at `now`.
     pub fn on_timeout(&mut self, now: Instant) -> KeepaliveAction {
         if now < self.due {
             return KeepaliveAction::Wait;
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn questions_are_counted_until_something_comes() {
+    fn any_packet_resets_the_count() {
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
         let mut keepalive = Keepalive::new(Duration::from_secs(10), 2, start);
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_limit_it_asks_for_ever() {
+    fn count_max_zero_never_gives_up() {
         let start = Instant::now();
         let mut keepalive = Keepalive::new(Duration::from_secs(1), 0, start);
         for second in 1..1000 {

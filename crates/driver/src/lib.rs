@@ -1,24 +1,27 @@
 //! The readiness loop that client and server share.
 //!
-//! * [`Link`] is a transport with its descriptors. While hands are still being shaken (key exchange, authentication)
-//!   it is used in blocking style: [`Link::next_event`].
-//! * [`Driver`] is a link with channels. Each channel has a [`ChannelHandler`]; the program itself is the
-//!   [`Control`], which decides what may be opened, answers global requests and brings event sources of its own
+//! * [`Link`] is a transport with its descriptors. During key exchange and authentication it is used in
+//!   blocking style: [`Link::next_event`].
+//! * [`Driver`] is a link with channels. Each channel has a [`ChannelHandler`]. The program itself is the
+//!   [`Control`], which decides what may be opened, answers global requests and adds its own event sources
 //!   (signals, child processes, listeners).
-//! * [`FdPump`] is the handler that most channels need: local descriptors on one side, the channel on the other.
-//! * What forwards are made of at both ends: [`Listening`] lets connections in, [`dial()`] makes them, and neither waits.
+//! * [`FdPump`] is the handler that most channels need: local descriptors on one side, the channel on the
+//!   other.
+//! * [`Listening`] accepts connections to forward and [`dial()`] makes them, neither of them blocking.
 //!
 //! Decisions that shaped this crate:
-//! * One loop, `poll(2)`, rebuilt each turn. A connection has few descriptors; with a thousand forwards the
-//!   rebuild costs tens of microseconds a turn, and nothing can point at a descriptor that was closed since.
-//!   It sits behind [`Interests`], so that it can be changed.
-//! * The socket is always read: a sink that is full stops the credit of its own channel and nothing else.
-//! * Bulk is produced only when there is room. [`ChannelCx::budget`] combines the peer's window, the output queue's
-//!   water marks, a running key exchange and a fair share per turn; whoever finds it 0 is called again.
-//! * Ciphers can be done by other threads ([`Workers`]), the system calls of a connection are made by one. They join
-//!   for sustained bulk only: a keystroke is sealed and sent by the thread that handled it.
-//! * In the middle of bulk the loop asks again for some microseconds before it sleeps (`spin`).
-//! * Many packets per system call, both ways; interactive data is flushed at the end of the turn that made it.
+//! * One loop over `poll(2)`, whose descriptor list is rebuilt each turn. A connection has few descriptors.
+//!   With a thousand forwards the rebuild costs tens of microseconds a turn, and no list entry can refer to a
+//!   descriptor that was closed since. It sits behind [`Interests`], so that it can be replaced.
+//! * The socket is always read: a full sink stops the credit of its own channel and nothing else.
+//! * Bulk is produced only when there is space for it. [`ChannelCx::budget`] combines the peer's window, the
+//!   output queue's water marks, a running key exchange and a fair share per turn. A handler that gets 0 is
+//!   called again.
+//! * Other threads can run the ciphers ([`Workers`]); one thread makes all system calls of a connection. The
+//!   workers run for sustained bulk only: a keystroke is sealed and sent by the thread that handled it.
+//! * In the middle of bulk the loop polls again for some microseconds before it sleeps (`spin`).
+//! * Many packets per system call, both ways; interactive data is flushed at the end of the turn that
+//!   produced it.
 
 mod core;
 mod crew;

@@ -1,4 +1,4 @@
-//! A transport with its descriptors.
+//! Link: a transport with its descriptors.
 
 use std::io::{self, IoSlice};
 use std::os::fd::AsRawFd;
@@ -12,7 +12,7 @@ use crate::pace::Pace;
 use crate::poller::{Interest, Interests};
 use crate::stream::Stream;
 
-/// How far a connection had come.
+/// Progress of a connection, for error messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
     /// The peer's identification line had not arrived (OpenSSH: `kex_exchange_identification: …`).
@@ -23,68 +23,68 @@ pub enum Stage {
     Established,
 }
 
-/// Why a link cannot go on.
+/// Why a link failed.
 #[derive(Debug, thiserror::Error)]
 pub enum LinkError {
     /// The peer closed the connection.
     #[error("connection closed by remote host")]
     Closed {
-        /// When.
+        /// Progress at that time.
         stage: Stage,
     },
-    /// The socket failed, a reset by the peer included.
+    /// The socket failed; this includes a reset by the peer.
     #[error("{source}")]
     Io {
-        /// When.
+        /// Progress at that time.
         stage: Stage,
-        /// What the kernel says.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// The protocol failed; the peer has been told why where that makes sense.
+    /// The protocol failed; the peer has been sent the reason where that makes sense.
     #[error(transparent)]
     Transport(TransportError),
-    /// Nothing came before the deadline.
+    /// No event came before the deadline.
     #[error("timed out")]
     TimedOut,
 }
 
-/// So much that has been received and is still with workers is enough: the socket can wait.
+/// Received bytes that workers may hold before the socket is no longer read.
 const AHEAD_STOP: usize = 4 << 20;
 
-/// Bytes that may wait for a peer to read them before a login: from then on nothing more of it is read. Its requests
-/// are few, so this is for those who make us answer and do not listen.
+/// Unsent bytes before a login beyond which the peer is no longer read. A login has few requests, so this
+/// only stops peers that make us answer and do not read.
 const UNSENT_STOP: usize = 256 << 10;
 
-/// Reads of the socket in a row before anything else gets its turn.
+/// Consecutive reads of the socket before other work gets its turn.
 const READS_PER_TURN: usize = 8;
 
-/// A transport with its descriptors, and threads that help with its packets while a driver runs. Can be sent to another
-/// thread.
+/// A transport with its descriptors, and the worker pool for its packets while a driver runs. Can be sent to
+/// another thread.
 pub struct Link {
     transport: Transport,
     stream: Stream,
     read_ended: bool,
-    /// The last write did not take everything.
+    /// The last write was partial.
     write_blocked: bool,
-    /// Writing has failed: what the peer said before it left is still read, but not for longer than this.
+    /// Write error, and the time until which the peer's remaining data is still read.
     write_failed: Option<(io::Error, Instant)>,
     pace: Pace,
     recruiter: Recruiter,
     crew: Option<Crew>,
-    /// Empty; kept for its memory.
+    /// Empty between calls; kept for its allocation.
     done: Vec<Job>,
-    /// Jobs have come back, and nobody has asked the transport since what they mean.
+    /// Jobs have come back, and the transport has not been polled for their events yet.
     unseen: bool,
 }
 
-/// Token of the crew's descriptor; the others' is 0.
+/// Poll token of the worker pool's descriptor; the other descriptors have 0.
 pub(crate) const CREW: usize = 1;
 
-/// How long the peer's last words are waited for when it does not take ours any more.
+/// Time for which the peer's last data is read after it stopped taking ours.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
 impl Link {
-    /// Joins the two.
+    /// Combines a transport with its descriptors.
     pub const fn new(transport: Transport, stream: Stream) -> Self {
         Self {
             transport,
@@ -100,12 +100,12 @@ impl Link {
         }
     }
 
-    /// The protocol side.
+    /// The transport.
     pub const fn transport(&mut self) -> &mut Transport {
         &mut self.transport
     }
 
-    /// The protocol side, to look at.
+    /// The transport, read-only.
     pub const fn transport_ref(&self) -> &Transport {
         &self.transport
     }
@@ -115,16 +115,17 @@ impl Link {
         &self.stream
     }
 
-    /// Takes the two apart, for a hand-over to another process.
+    /// Separates transport and descriptors, for a hand-over to another process.
     pub fn into_parts(mut self) -> (Transport, Stream) {
         self.dismiss();
         (self.transport, self.stream)
     }
 
-    /// Waits for the next event. For the phases where nothing else happens: key exchange and authentication.
+    /// Waits for the next event, in the phases without channels: key exchange and authentication.
     ///
-    /// Output is flushed before each wait, so not before an event is returned: whoever calls neither this again
-    /// nor runs a [`Driver`](crate::Driver) afterwards calls [`finish`](Self::finish), or the peer never hears the last words.
+    /// Output is flushed before each wait, so not before an event is returned. A caller that neither calls
+    /// this again nor runs a [`Driver`](crate::Driver) afterwards must call [`finish`](Self::finish), or the
+    /// last messages are never sent.
     ///
     /// # Errors
     /// The connection is over, or `deadline` has passed ([`LinkError::TimedOut`]; waiting again is allowed).
@@ -151,8 +152,8 @@ impl Link {
         }
     }
 
-    /// Writes everything that is queued, for at most `bound`. For goodbyes: errors are the peer's way of having
-    /// left already. True when all was written.
+    /// Writes everything that is queued, for at most `bound`. For last messages: an error only means that the
+    /// peer has left already. True when all was written.
     pub fn finish(&mut self, bound: Duration) -> bool {
         self.dismiss();
         let deadline = Instant::now() + bound;
@@ -173,7 +174,7 @@ impl Link {
         }
     }
 
-    /// Says goodbye with a reason and a text, and flushes for at most `bound`.
+    /// Sends SSH_MSG_DISCONNECT with a reason and a text, and flushes for at most `bound`.
     pub fn disconnect(&mut self, reason: u32, text: &str, bound: Duration) {
         self.transport.disconnect(reason, text);
         self.finish(bound);
@@ -199,7 +200,7 @@ impl Link {
                     self.pace.blocked();
                     return Ok(());
                 }
-                // The peer may have said why before it left: that is worth more than "broken pipe".
+                // The peer may have sent a reason before it left, which says more than "broken pipe".
                 Err(error) => {
                     self.transport.written(total);
                     if self.write_failed.is_none() {
@@ -210,13 +211,13 @@ impl Link {
         }
     }
 
-    /// How many threads may seal and open packets while a driver runs.
+    /// Sets how many threads may seal and open packets while a driver runs.
     pub const fn set_workers(&mut self, workers: Workers) {
         self.recruiter = Recruiter::new(workers);
     }
 
-    /// Lets workers join or leave. Once a turn of a running driver.
-    /// `spun`: how long the loop has only looked busy.
+    /// Starts or stops workers. Called once a turn of a running driver. `spun`: time that the loop spent
+    /// polling without work, which looks like CPU use.
     pub(crate) fn recruit(&mut self, now: Instant, spun: Duration) {
         let bytes = self.transport.bytes_in() + self.transport.bytes_out();
         match self.recruiter.look(now, spun, bytes, self.crew.is_some()) {
@@ -227,31 +228,31 @@ impl Link {
                     self.crew = Some(crew);
                     self.transport.set_workers(true);
                 }
-                // It works without, and asking again would not help.
+                // The connection works without threads, and a second attempt would fail too.
                 Err(_) => self.recruiter = Recruiter::new(Workers::Exactly(0)),
             },
         }
     }
 
-    /// Measures the path. Once a turn of a running driver.
+    /// Measures the path's rate. Called once a turn of a running driver.
     pub(crate) fn measure(&mut self, now: Instant) {
         if let Some(room) = self.pace.look(now, self.transport.bytes_out()) {
             self.stream.set_unsent_limit(room.unsent);
         }
     }
 
-    /// The round trip of the socket.
+    /// Sets the round-trip time of the socket.
     pub(crate) fn set_round_trip(&mut self, round_trip: Duration) {
         self.pace.round_trip(round_trip);
     }
 
-    /// What may be queued before producers of bulk wait.
+    /// High-water mark of the output queue, bytes: producers of bulk stop there.
     pub(crate) fn high_water(&self) -> usize {
-        // What is with workers does not wait for the path.
+        // Bytes with workers do not wait for the path.
         self.pace.queue() + self.crew.as_ref().map_or(0, Crew::size) * SHARE_PER_TURN
     }
 
-    /// Ends all threads; what they had is done.
+    /// Ends all threads, after finishing their jobs.
     pub(crate) fn dismiss(&mut self) {
         if let Some(crew) = &self.crew {
             crew.finish();
@@ -263,7 +264,7 @@ impl Link {
         }
     }
 
-    /// Hands over what the transport has for workers.
+    /// Submits the transport's jobs to the workers, or runs them here where there are none.
     pub(crate) fn give_out(&mut self) {
         let Some(crew) = &self.crew else { return self.transport.run_jobs() };
         while let Some(job) = self.transport.next_job() {
@@ -271,7 +272,7 @@ impl Link {
         }
     }
 
-    /// Brings back what workers have done; true when there was something.
+    /// Returns finished jobs to the transport; true when there were some.
     pub(crate) fn take_back(&mut self) -> bool {
         let Some(crew) = &self.crew else { return false };
         crew.collect(&mut self.done);
@@ -283,52 +284,52 @@ impl Link {
         some
     }
 
-    /// Everything that the transport has to say will be asked for now.
+    /// Notes that the transport is about to be polled for all its events.
     pub(crate) const fn see(&mut self) {
         self.unseen = false;
     }
 
-    /// A job is done, or could be done here, so that there is no reason to wait.
+    /// True when a job is finished, or could be done here, so that the loop should not wait.
     pub(crate) fn has_work(&self) -> bool {
         self.unseen || (self.transport.jobs_out() > 0 && self.crew.as_ref().is_some_and(Crew::is_ready))
     }
 
-    /// The loop is about to wait; false when it should not.
+    /// Prepares for a wait; false when the loop should not wait.
     pub(crate) fn fall_asleep(&self) -> bool {
         self.transport.jobs_out() == 0 || self.crew.as_ref().is_none_or(Crew::fall_asleep)
     }
 
-    /// The wait is over.
+    /// Ends the wait announced by [`fall_asleep`](Self::fall_asleep).
     pub(crate) fn wake_up(&self) {
         if let Some(crew) = self.crew.as_ref().filter(|_| self.transport.jobs_out() > 0) {
             crew.wake_up();
         }
     }
 
-    /// Does one job that no worker has taken.
+    /// Runs one job that no worker has taken.
     pub(crate) fn help(&self) {
         if let Some(crew) = &self.crew {
             crew.help();
         }
     }
 
-    /// The socket should be read: less than `limit` bytes wait for the peer to read them.
+    /// True while less than `limit` bytes wait for the peer to read them, so that the socket should be read.
     pub(crate) fn reads_below(&self, limit: usize) -> bool {
         self.transport.unsent_bytes() < limit
     }
 
-    /// The socket should be read: there is not too much already.
+    /// True while workers hold little enough received data that the socket should be read.
     pub(crate) fn has_room(&self) -> bool {
         self.transport.received_ahead() < AHEAD_STOP
     }
 
-    /// When [`on_timeout`](Self::on_timeout) wants to be called.
+    /// Time at which to call [`on_timeout`](Self::on_timeout).
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
         let failed = self.write_failed.as_ref().map(|(_, until)| *until);
         [failed, self.transport.next_deadline()].into_iter().flatten().min()
     }
 
-    /// Time has passed.
+    /// Handles deadlines that have passed.
     pub(crate) fn on_timeout(&mut self, now: Instant) -> Result<(), LinkError> {
         if self.transport.next_deadline().is_some_and(|deadline| deadline <= now) {
             self.transport.handle_timeout(now);
@@ -339,7 +340,7 @@ impl Link {
         }
     }
 
-    /// What the loop should wait for. `read`: the caller is ready for more events.
+    /// Lists the descriptors to wait for. `read`: the caller is ready for more events.
     pub(crate) fn interests<'a>(&'a self, read: bool, out: &mut Interests<'a>) {
         let read = read && !self.read_ended && self.has_room();
         if self.stream.write_fd().as_raw_fd() == self.stream.read_fd().as_raw_fd() {
@@ -359,7 +360,7 @@ impl Link {
         interests.wait(timeout, &mut Vec::new()).map_err(|source| self.io_failed(source))
     }
 
-    /// Reads once what the socket has. True when the buffer was filled, so that there may be more.
+    /// Reads from the socket once. True when the buffer was filled, so that there may be more.
     pub(crate) fn read(&mut self) -> Result<bool, LinkError> {
         if self.read_ended {
             return Ok(false);
@@ -381,12 +382,12 @@ impl Link {
         }
     }
 
-    /// How often [`read`](Self::read) may be called in a row.
+    /// Number of consecutive [`read`](Self::read) calls in one turn.
     pub(crate) const fn reads_per_turn() -> usize {
         READS_PER_TURN
     }
 
-    /// The transport gave up: its last words go out, without waiting for a peer that does not listen.
+    /// Ends the link after a transport error: flushes the last messages without waiting for the peer.
     pub(crate) fn transport_failed(&mut self, error: TransportError) -> LinkError {
         self.dismiss();
         let _ = self.flush(Instant::now());
@@ -400,7 +401,7 @@ impl Link {
         LinkError::Io { stage: self.stage(), source }
     }
 
-    /// How far the connection has come.
+    /// Progress of the connection.
     pub fn stage(&self) -> Stage {
         if self.transport.peer_identification().is_none() {
             Stage::Identification

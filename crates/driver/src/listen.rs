@@ -1,4 +1,4 @@
-//! Listening for connections that are to be forwarded.
+//! Listeners for connections to forward.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -17,14 +17,14 @@ use crate::handler::Source;
 use crate::poller::{Interest, Interests, Ready};
 use crate::{ControlCx, Family};
 
-/// Connections the kernel keeps until we accept them.
+/// Length of the kernel's accept queue.
 const BACKLOG: i32 = 1024;
-/// Accepted in one turn of the loop.
+/// Connections accepted in one turn of the loop.
 const PER_TURN: usize = 64;
-/// Without a descriptor or memory to spare, nothing is accepted for so long.
+/// Pause in accepting when the process has no descriptor or memory left.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Which local addresses a listener is for.
+/// Local addresses to listen on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ListenOn {
     /// This machine only: `::1` and `127.0.0.1`.
@@ -36,10 +36,10 @@ pub enum ListenOn {
 }
 
 impl ListenOn {
-    /// The addresses, where no resolver is needed for them; else the name to look up.
+    /// The addresses, where they need no resolver.
     ///
     /// # Errors
-    /// The name.
+    /// The name to look up.
     pub fn addresses(&self, port: u16, family: Family) -> Result<Vec<SocketAddr>, &str> {
         let ips: [IpAddr; 2] = match self {
             Self::Loopback => [Ipv6Addr::LOCALHOST.into(), Ipv4Addr::LOCALHOST.into()],
@@ -54,17 +54,17 @@ impl ListenOn {
     }
 }
 
-/// What became of addresses to listen on.
+/// Result of [`listen_tcp`].
 #[derive(Debug, Default)]
 pub struct Bound {
-    /// Sockets that listen, and where.
+    /// Listening sockets and their addresses.
     pub bound: Vec<(OwnedFd, SocketAddr)>,
-    /// Addresses that cannot be had, and why.
+    /// Addresses that could not be bound, and why.
     pub failed: Vec<(SocketAddr, io::Error)>,
 }
 
-/// Listens on each of these addresses that can be had. Where the port is 0, all get the number the kernel chose for the
-/// first. What could not be had comes back with the reason.
+/// Listens on each of these addresses. Where the port is 0, all get the number that the kernel chose for the
+/// first. Failures are returned with their reason.
 pub fn listen_tcp(addresses: &[SocketAddr]) -> Bound {
     let (mut bound, mut failed) = (Vec::new(), Vec::new());
     let mut chosen = None;
@@ -89,7 +89,7 @@ fn listen_one(address: &SocketAddr) -> Result<(OwnedFd, SocketAddr), Errno> {
     let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)?;
     sockopt::set_socket_reuseaddr(&socket, true)?;
     if address.is_ipv6() {
-        // IPv4 has a socket of its own.
+        // IPv4 gets a socket of its own.
         sockopt::set_ipv6_v6only(&socket, true)?;
     }
     bind(&socket, address)?;
@@ -99,7 +99,7 @@ fn listen_one(address: &SocketAddr) -> Result<(OwnedFd, SocketAddr), Errno> {
     Ok((socket, at))
 }
 
-/// A listening Unix socket; its file goes when it is dropped, if it still is the one that was made.
+/// A listening Unix socket. Dropping it removes its file, if that is still the file it created.
 #[derive(Debug)]
 pub struct UnixListener {
     fd: OwnedFd,
@@ -108,11 +108,11 @@ pub struct UnixListener {
 }
 
 impl UnixListener {
-    /// Listens on `path`. The file gets the modes that `mask` leaves (octal, as umask); with `unlink`, whatever lies
-    /// there is removed first (no directory).
+    /// Listens on `path`. The file gets the modes that `mask` leaves (as umask). With `unlink`, an existing
+    /// file at `path` is removed first, but not a directory.
     ///
     /// # Errors
-    /// The path is too long or taken, or its folder cannot be written to.
+    /// The path is too long or in use, or its directory is not writable.
     pub fn bind(path: &Path, mask: u32, unlink: bool) -> io::Result<Self> {
         let address = SocketAddrUnix::new(path)?;
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -123,7 +123,7 @@ impl UnixListener {
                 _ => {}
             }
         }
-        // The mask belongs to the process; nobody else makes files in this one while a loop runs.
+        // The umask belongs to the process, but no other code creates files in this one while a loop runs.
         let before = rustix::process::umask(Mode::from_raw_mode(mask & 0o777));
         let result = bind(&socket, &address);
         rustix::process::umask(before);
@@ -134,10 +134,10 @@ impl UnixListener {
         Ok(listener)
     }
 
-    /// Gives the socket's file another name, at which nothing may lie yet.
+    /// Renames the socket's file to `path`, where no file may exist yet.
     ///
     /// # Errors
-    /// `AlreadyExists`, or the folder cannot be written to. The socket is gone then.
+    /// `AlreadyExists`, or the directory is not writable. The socket is gone then.
     pub fn link_to(mut self, path: &Path) -> io::Result<Self> {
         std::fs::hard_link(&self.path, path)?;
         let _ = std::fs::remove_file(&self.path);
@@ -186,10 +186,11 @@ impl AsFd for Socket {
     }
 }
 
-/// Who came, or why nobody could be let in (the listener tries again after a second).
+/// An accepted connection with the peer's address, or the accept error (the listener tries again after a
+/// second).
 pub type Accepted = io::Result<(OwnedFd, Option<SocketAddr>)>;
 
-/// Who hears of it.
+/// Callback for accepted connections.
 type Acceptor = Box<dyn FnMut(Accepted, &mut ControlCx<'_>)>;
 
 /// A listener as an event source; dropping it (with [`ControlCx::remove_source`]) ends it.
@@ -200,12 +201,12 @@ pub struct Listening {
 }
 
 impl Listening {
-    /// `accepted` is called for each connection, with the peer's address. Small packets are sent at once on them.
+    /// `accepted` is called for each connection, with the peer's address. The connections get TCP_NODELAY.
     pub fn tcp(socket: OwnedFd, accepted: impl FnMut(Accepted, &mut ControlCx<'_>) + 'static) -> Self {
         Self { socket: Socket::Tcp(socket), paused: None, accepted: Box::new(accepted) }
     }
 
-    /// The same for a Unix socket; peers have no address.
+    /// Like [`tcp`](Self::tcp), for a Unix socket; peers have no address.
     pub fn unix(
         listener: UnixListener,
         accepted: impl FnMut(Accepted, &mut ControlCx<'_>) + 'static,
@@ -233,10 +234,10 @@ impl Source for Listening {
                     (self.accepted)(Ok((socket, from)), cx);
                 }
                 Err(Errno::AGAIN) => return,
-                // Who hung up before he was let in.
+                // The peer hung up before it was accepted.
                 Err(Errno::CONNABORTED | Errno::INTR | Errno::PROTO) => {}
                 Err(error) => {
-                    // No descriptor is left, or no memory: those who wait, wait on.
+                    // No descriptor or memory is left: waiting connections stay in the kernel's queue.
                     self.paused = Some(cx.now() + PAUSE);
                     return (self.accepted)(Err(error.into()), cx);
                 }
@@ -258,7 +259,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_number_serves_both_families() {
+    fn one_port_serves_both_families() {
         let Bound { bound, failed } = listen_tcp(&ListenOn::Loopback.addresses(0, Family::Any).unwrap());
         assert!(!bound.is_empty(), "{failed:?}");
         assert!(bound.iter().all(|(_, at)| at.port() == bound[0].1.port() && at.ip().is_loopback()));
@@ -267,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_of_a_socket_goes_with_it_unless_it_is_another_one() {
+    fn drop_removes_only_its_own_socket_file() {
         use std::os::unix::fs::PermissionsExt;
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("s");
@@ -277,7 +278,7 @@ mod tests {
         let second = UnixListener::bind(&path, 0o117, true).unwrap();
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o660);
         drop(listener);
-        assert!(path.exists(), "it is the second one's by now");
+        assert!(path.exists(), "the file belongs to the second listener");
         drop(second);
         assert!(!path.exists());
     }

@@ -1,4 +1,4 @@
-//! Local descriptors that are read and written without blocking, whoever else uses them.
+//! Local descriptors that are read and written without blocking, even when other processes share them.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -10,26 +10,26 @@ use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{RecvAncillaryBuffer, RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown};
 
-/// What an inherited descriptor is wanted for.
+/// Direction in which an inherited descriptor is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
-    /// To read from.
+    /// For reading.
     Read,
-    /// To write to.
+    /// For writing.
     Write,
 }
 
-/// How blocking is avoided.
+/// Method that avoids blocking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
-    /// The open file is ours alone and non-blocking.
+    /// The open file description is ours alone and non-blocking.
     Nonblocking,
-    /// A socket: each call says that it must not block.
+    /// A socket: each call has the MSG_DONTWAIT flag.
     Socket,
-    /// A regular file, or a device that is memory: never waits for anybody.
+    /// A regular file or a memory device: never blocks for a peer.
     File,
-    /// A shared open file that could not be opened a second time: asked with `poll` before each call, and written
-    /// in pieces that a pipe is sure to take.
+    /// A shared open file description that could not be reopened: polled before each call, and written in
+    /// pieces that a pipe is sure to take.
     AskFirst,
 }
 
@@ -41,13 +41,14 @@ pub struct LocalFd {
     terminal: bool,
 }
 
-/// What a pipe takes at once when `poll` says it is writable (POSIX: PIPE_BUF, at least 512; Linux: 4096).
+/// Bytes that a pipe takes at once when `poll` reports it writable (POSIX: PIPE_BUF, at least 512; Linux:
+/// 4096).
 const SURE_PIECE: usize = 4096;
 
 impl LocalFd {
-    /// A descriptor whose open file no other process uses (a pipe end whose other end a child has, the master of
-    /// a pty, an accepted socket). It becomes non-blocking; a pipe is made as large as the kernel allows, to
-    /// 1 MiB.
+    /// Wraps a descriptor whose open file description no other process uses (a pipe end whose other end a
+    /// child has, the master of a pty, an accepted socket). It becomes non-blocking. A pipe is enlarged as
+    /// far as the kernel allows, up to 1 MiB.
     ///
     /// # Errors
     /// The descriptor's flags cannot be changed.
@@ -70,11 +71,12 @@ impl LocalFd {
         Ok(Self { fd: Arc::new(fd), way, terminal })
     }
 
-    /// A descriptor that was inherited (stdin, stdout, stderr) and is probably shared with other processes: its
-    /// open file must stay as it is, or a program that runs after us finds its terminal non-blocking.
+    /// Wraps an inherited descriptor (stdin, stdout, stderr), which is probably shared with other processes.
+    /// Its open file description must not change, or a program that runs afterwards finds its terminal
+    /// non-blocking.
     ///
-    /// Pipes and terminals are opened a second time through `/proc/self/fd`, which gives an open file of our own;
-    /// where that fails, `poll` is asked before each call.
+    /// Pipes and terminals are reopened through `/proc/self/fd`, which gives an open file description of our
+    /// own. Where that fails, `poll` is called before each operation.
     ///
     /// # Errors
     /// The descriptor cannot be duplicated.
@@ -90,7 +92,8 @@ impl LocalFd {
             }
             FileType::RegularFile | FileType::BlockDevice => (duplicate()?, Way::File),
             FileType::CharacterDevice if is_memory(fd)? => (duplicate()?, Way::File),
-            // Other devices may do something on open (a tape rewinds), so only those two are opened again.
+            // Opening other devices may have effects (a tape rewinds), so only pipes and terminals are
+            // reopened.
             _ if kind == FileType::Fifo || terminal => match reopen(fd, direction) {
                 Ok(own) => (own, Way::Nonblocking),
                 Err(_) => (duplicate()?, Way::AskFirst),
@@ -108,8 +111,8 @@ impl LocalFd {
         self.terminal
     }
 
-    /// Reads what is there into the slices; 0 is the end. The end of a pty (EIO) and a reset connection read as
-    /// the end too.
+    /// Reads available bytes into the slices; 0 is the end. The end of a pty (EIO) and a reset connection
+    /// count as the end too.
     pub(crate) fn read_vectored(&self, slices: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         if self.way == Way::AskFirst && !self.poll(PollFlags::IN)? {
             return Err(io::ErrorKind::WouldBlock.into());
@@ -128,7 +131,7 @@ impl LocalFd {
         }
     }
 
-    /// Writes as much as fits.
+    /// Writes as many bytes as the descriptor takes.
     pub(crate) fn write_vectored(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         let result = retry_on_intr(|| match self.way {
             Way::Socket => rustix::net::sendmsg(
@@ -149,10 +152,10 @@ impl LocalFd {
         Ok(result?)
     }
 
-    /// Says "no more comes" to the other end of a socket. Elsewhere dropping the descriptor says it.
+    /// Signals the end of output to the peer of a socket. For other descriptors, dropping them does that.
     pub(crate) fn shutdown_write(&self) {
         if self.way == Way::Socket {
-            // Fails only when the peer is gone, who then need not be told.
+            // Fails only when the peer is gone and needs no signal.
             let _ = rustix::net::shutdown(&self.fd, Shutdown::Write);
         }
     }
@@ -173,9 +176,10 @@ fn file_type(fd: impl AsFd) -> io::Result<FileType> {
     Ok(FileType::from_raw_mode(rustix::fs::fstat(fd)?.st_mode))
 }
 
-/// True for `/dev/null`, `zero`, `full`, `random` and `urandom`, which take or give any length at once.
+/// True for `/dev/null`, `zero`, `full`, `random` and `urandom`, which accept or supply any length at once.
 fn is_memory(fd: BorrowedFd<'_>) -> io::Result<bool> {
-    /// Numbers of such devices (Linux, `Documentation/admin-guide/devices.txt`); others of this kind (`kmsg`) can block.
+    /// Major number of memory devices (Linux, `Documentation/admin-guide/devices.txt`). Others with it
+    /// (`kmsg`) can block.
     const MEMORY: u32 = 1;
     let device = rustix::fs::fstat(fd)?.st_rdev;
     Ok(rustix::fs::major(device) == MEMORY && matches!(rustix::fs::minor(device), 3 | 5 | 7 | 8 | 9))
@@ -191,15 +195,16 @@ fn reopen(fd: BorrowedFd<'_>, direction: Direction) -> io::Result<OwnedFd> {
     Ok(rustix::fs::open(path, flags, Mode::empty())?)
 }
 
-/// Fewer wake-ups per megabyte. Who is over his pipe budget keeps the small one, which works as well.
+/// Enlarges a pipe, for fewer wake-ups per megabyte. A user over the pipe budget keeps the small one, which
+/// works as well.
 fn enlarge(fd: &OwnedFd) {
     if rustix::pipe::fcntl_getpipe_size(fd).is_ok_and(|size| size < lh_sys::fd::PIPE_LEN) {
         let _ = rustix::pipe::fcntl_setpipe_size(fd, lh_sys::fd::PIPE_LEN);
     }
 }
 
-/// The same for a local socket, whose writer's buffer is the only one: as much as an unprivileged process may have
-/// (`/proc/sys/net/core/wmem_max`). That of a TCP connection the kernel sizes by itself.
+/// Enlarges the send buffer of a local socket, its only buffer, as far as an unprivileged process may
+/// (`/proc/sys/net/core/wmem_max`). The kernel sizes the buffer of a TCP connection itself.
 fn enlarge_socket(fd: &OwnedFd) {
     use rustix::net::sockopt::{set_socket_send_buffer_size, socket_send_buffer_size};
     if !lh_sys::socket::is_internet(fd)
@@ -249,13 +254,13 @@ mod tests {
         assert!(fill(&fd) > 0);
         assert!(!rustix::fs::fcntl_getfl(fd.as_fd()).unwrap().contains(OFlags::NONBLOCK));
         drop(theirs);
-        assert!(fd.write_vectored(&[IoSlice::new(b"x")]).is_err(), "an error, not a signal");
+        assert!(fd.write_vectored(&[IoSlice::new(b"x")]).is_err(), "must be an error, not SIGPIPE");
     }
 
     #[test]
-    fn the_end_of_a_terminal_is_an_end() {
+    fn closed_terminal_reads_as_eof() {
         let pty = lh_sys::pty::Pty::allocate().unwrap();
-        // Opened and closed again: now the master knows that nobody is left.
+        // Opened and closed once, so that the master sees that no slave is open.
         drop(pty.open_slave().unwrap());
         let master = LocalFd::owned(pty.as_fd().try_clone_to_owned().unwrap()).unwrap();
         assert!(master.is_terminal());
@@ -263,13 +268,13 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_to_the_null_device_goes_at_once() {
+    fn null_device_takes_any_length_at_once() {
         let null = std::fs::File::options().write(true).open("/dev/null").unwrap();
         let fd = LocalFd::inherited(null.as_fd(), Direction::Write).unwrap();
         assert!(!fd.is_terminal());
         let much = vec![0; 1 << 20];
         let written = fd.write_vectored(&[IoSlice::new(&much), IoSlice::new(&much)]).unwrap();
-        assert_eq!(written, 2 << 20, "not in the pieces that a terminal gets");
+        assert_eq!(written, 2 << 20, "written whole, not in the pieces used for a terminal");
         let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
         let fd = LocalFd::inherited(full.as_fd(), Direction::Write).unwrap();
         let error = fd.write_vectored(&[IoSlice::new(&much)]).unwrap_err();
@@ -277,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_local_socket_holds_what_it_may() {
+    fn local_socket_buffer_is_enlarged() {
         let (ours, _theirs) = std::os::unix::net::UnixStream::pair().unwrap();
         let before = fill(&LocalFd {
             fd: Arc::new(ours.try_clone().unwrap().into()),
@@ -292,7 +297,7 @@ mod tests {
         let usual: usize =
             std::fs::read_to_string("/proc/sys/net/core/wmem_default").unwrap().trim().parse().unwrap();
         assert!(after >= before, "{after} < {before}");
-        assert!(after >= before * 2 || most < usual * 2, "{after} after {before}, though {most} is allowed");
+        assert!(after >= before * 2 || most < usual * 2, "{after} after {before}, the limit is {most}");
     }
 
     #[test]

@@ -1,48 +1,50 @@
-//! How much may wait in front of a keystroke.
+//! Limits for the queues in front of the path, which keep the delay of a keystroke low.
 //!
-//! Bulk fills whatever queue it is given, and what a person types stands behind it. So the queues (ours, and the
-//! kernel's of bytes it has not sent once) hold only some milliseconds of what the path takes, measured while it was the
-//! path that was waited for. Bytes that are sent and not acknowledged are the path itself and not counted.
+//! Bulk fills every queue, and interactive data waits behind it. So two queues hold only some milliseconds of
+//! the path's rate: ours, and the kernel's queue of bytes that it has not sent once. The rate is measured
+//! only while the path is the bottleneck. Bytes that are sent and not acknowledged fill the path itself and
+//! do not count.
 //!
-//! What the kernel holds is what goes on flowing while this process does not get to run: it asks for more when half is gone. On a
-//! long path, where nobody sees some milliseconds more, it gets twice the time and four times the bytes.
+//! The kernel's queue keeps data flowing while this process is not scheduled; the kernel asks for more when
+//! half is gone. On a long path, where some milliseconds more go unnoticed, it gets twice the time and four
+//! times the bytes.
 
 use std::time::{Duration, Instant};
 
-/// What a queue may hold, in time; rounded down to a power of two of bytes.
+/// Time that a queue may hold. In bytes, it is rounded down to a power of two.
 const HOLD: Duration = Duration::from_millis(2);
-/// How long the path is looked at.
+/// Length of one measurement.
 const SPAN: Duration = Duration::from_millis(50);
 
-/// Less would cost a turn of the loop for every packet.
+/// Lower limit of a queue. A smaller one would cost a turn of the loop for every packet.
 const LEAST: usize = 64 << 10;
-/// What is allowed before anything is known.
+/// Limit before the first measurement.
 const FIRST: usize = 512 << 10;
-/// A faster path is not waited for anyway.
+/// Upper limit of our queue. A path that needs more is not the bottleneck.
 pub(crate) const MOST: usize = 1 << 20;
 
-/// From this round trip on…
+/// Round-trip time from which a path counts as long.
 const LONG: Duration = Duration::from_millis(20);
-/// …the kernel may hold so many times as long…
+/// Factor on [`HOLD`] for the kernel's queue on a long path.
 const LONG_HOLD: u32 = 2;
-/// …and so much at most.
+/// Upper limit of the kernel's queue on a long path, bytes.
 const MOST_UNSENT: usize = 4 << 20;
 
-/// What queues may hold, bytes.
+/// Limits of the queues, bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Room {
-    /// Ours.
+    /// Our output queue.
     pub(crate) queue: usize,
-    /// The kernel's, of what it has not sent once.
+    /// The kernel's queue of bytes that it has not sent once.
     pub(crate) unsent: usize,
 }
 
-/// Measures the path.
+/// Measures the rate of the path and derives the queue limits.
 pub(crate) struct Pace {
     start: Option<(Instant, u64)>,
-    /// The path was waited for since the start of the span.
+    /// The path was the bottleneck at some time in this span.
     blocked: bool,
-    /// A round trip is so long that nobody sees a few milliseconds more.
+    /// The round trip is so long that a few milliseconds more go unnoticed.
     long: bool,
     room: Room,
 }
@@ -52,17 +54,17 @@ impl Pace {
         Self { start: None, blocked: false, long: false, room: Room { queue: FIRST, unsent: FIRST } }
     }
 
-    /// How far it is to the other end.
+    /// Sets the round-trip time to the peer.
     pub(crate) fn round_trip(&mut self, round_trip: Duration) {
         self.long = round_trip >= LONG;
     }
 
-    /// The socket took no more.
+    /// Notes that the socket took no more.
     pub(crate) const fn blocked(&mut self) {
         self.blocked = true;
     }
 
-    /// Looks at the number of bytes written so far; says how much queues may hold from now on when that changes.
+    /// Evaluates the number of bytes written so far. Returns the new limits when they change.
     pub(crate) fn look(&mut self, now: Instant, written: u64) -> Option<Room> {
         let (start, before) = *self.start.get_or_insert((now, written));
         let span = now.saturating_duration_since(start);
@@ -70,7 +72,7 @@ impl Pace {
             return None;
         }
         self.start = Some((now, written));
-        // Otherwise the producer was what was waited for, and the rate says nothing about the path.
+        // Otherwise the producer was the bottleneck, and the rate says nothing about the path.
         if !std::mem::take(&mut self.blocked) {
             return None;
         }
@@ -85,7 +87,7 @@ impl Pace {
         (room != std::mem::replace(&mut self.room, room)).then_some(room)
     }
 
-    /// What our queue may hold.
+    /// Limit of our output queue, bytes.
     pub(crate) const fn queue(&self) -> usize {
         self.room.queue
     }
@@ -96,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn queues_hold_what_the_path_takes_in_two_milliseconds() {
+    fn queues_hold_two_milliseconds_of_the_path() {
         let mut pace = Pace::new();
         let (mut now, mut written) = (Instant::now(), 0);
         let mut run = |rate: u64, blocked: bool| {
@@ -110,7 +112,7 @@ mod tests {
             }
             pace.queue()
         };
-        assert_eq!(run(1_000_000, false), FIRST, "a slow producer says nothing about the path");
+        assert_eq!(run(1_000_000, false), FIRST, "a slow producer must not change the limit");
         assert_eq!(run(1_000_000, true), LEAST);
         assert_eq!(run(100_000_000, true), 128 << 10);
         assert_eq!(run(5_000_000_000, true), MOST);
@@ -118,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_holds_more_of_a_long_path() {
+    fn kernel_queue_is_larger_on_a_long_path() {
         for (round_trip, rate, unsent) in [
             (50, 240_000_000, 512 << 10),
             (100, 950_000_000, 2 << 20),
@@ -137,10 +139,11 @@ mod tests {
                 pace.blocked();
                 last = pace.look(now, written).or(last);
             }
-            let room = last.expect("another size than the first");
+            let room = last.expect("a changed limit");
             assert_eq!(room.unsent, unsent, "{round_trip} ms, {rate} B/s");
             assert!(room.queue <= MOST && room.queue <= room.unsent);
-            // No person notices: what stands in front of a keystroke leaves within 5 ms or is the least there is.
+            // Unnoticeable: the bytes in front of a keystroke leave within 4 ms, unless the queue is at its
+            // lower limit.
             assert!(room.unsent == LEAST || room.unsent as u64 * 1000 / rate <= 4);
         }
     }

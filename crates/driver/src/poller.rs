@@ -1,4 +1,4 @@
-//! Waiting for descriptors.
+//! Polling of descriptors.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -8,77 +8,77 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 
 use crate::handler::{HandlerId, SourceId};
 
-/// What somebody waits for on a descriptor.
+/// Conditions to wait for on a descriptor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Interest {
-    /// Bytes to read, the end of them, or an error.
+    /// Bytes to read, end of file, or an error.
     pub read: bool,
-    /// Room to write, or an error.
+    /// Space to write, or an error.
     pub write: bool,
 }
 
 impl Interest {
-    /// Readable.
+    /// Wait for readability.
     pub const READ: Self = Self { read: true, write: false };
-    /// Writable.
+    /// Wait for writability.
     pub const WRITE: Self = Self { read: false, write: true };
-    /// Either.
+    /// Wait for either.
     pub const BOTH: Self = Self { read: true, write: true };
 }
 
-/// What a descriptor is ready for. An error or hang-up shows as whatever was waited for: the next call on the
-/// descriptor tells.
+/// Readiness of a descriptor. An error or hang-up is reported as every condition that was waited for; the
+/// next call on the descriptor returns it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Ready {
     /// Reading will not block.
     pub readable: bool,
     /// Writing will not block.
     pub writable: bool,
-    /// Nobody is left at the other end.
+    /// The other end is closed.
     pub hangup: bool,
 }
 
-/// Who waits: tells the driver whom to call.
+/// Owner of a polled descriptor, which the driver calls when it is ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Owner {
     Link,
     Control,
-    /// Slot, and who was in it: the slot may have another handler when readiness is served.
+    /// Slot, and the handler in it at that time: the slot may have another one when readiness is served.
     Handler(usize, HandlerId),
     Source(SourceId),
 }
 
-/// The descriptors somebody wants to wait for.
+/// The set of descriptors to poll.
 pub struct Interests<'a> {
     owner: Owner,
-    who: Vec<(Owner, usize, Interest)>,
+    owners: Vec<(Owner, usize, Interest)>,
     fds: Vec<PollFd<'a>>,
 }
 
 impl<'a> Interests<'a> {
     pub(crate) fn new() -> Self {
-        Self { owner: Owner::Link, who: Vec::new(), fds: Vec::new() }
+        Self { owner: Owner::Link, owners: Vec::new(), fds: Vec::new() }
     }
 
-    /// What is added from now on belongs to `owner`.
+    /// Sets the owner of the descriptors that are added from now on.
     pub(crate) const fn set_owner(&mut self, owner: Owner) {
         self.owner = owner;
     }
 
-    /// Waits for `interest` on `fd`; `token` comes back with the readiness. An empty interest is left out, so
-    /// that a hang-up nobody waits for does not wake the loop over and over.
+    /// Adds `interest` in `fd`; `token` is returned with the readiness. An empty interest is left out, so
+    /// that an unwanted hang-up does not wake the loop again and again.
     pub fn add(&mut self, token: usize, fd: BorrowedFd<'a>, interest: Interest) {
         let mut flags = PollFlags::empty();
         flags.set(PollFlags::IN, interest.read);
         flags.set(PollFlags::OUT, interest.write);
         if !flags.is_empty() {
-            self.who.push((self.owner, token, interest));
+            self.owners.push((self.owner, token, interest));
             self.fds.push(PollFd::from_borrowed_fd(fd, flags));
         }
     }
 
-    /// Waits until something is ready or `timeout` (`None`: for ever) is over, and appends what is ready.
-    /// A signal ends the wait early, with nothing ready.
+    /// Waits until a descriptor is ready or `timeout` (`None`: no limit) has passed, and appends the ready
+    /// ones. A signal ends the wait early, with no descriptor ready.
     pub(crate) fn wait(
         mut self,
         timeout: Option<Duration>,
@@ -87,7 +87,7 @@ impl<'a> Interests<'a> {
         self.ask(timeout, ready)
     }
 
-    /// [`wait`](Self::wait), as often as one likes.
+    /// Like [`wait`](Self::wait), but can be repeated.
     pub(crate) fn ask(
         &mut self,
         timeout: Option<Duration>,
@@ -102,7 +102,7 @@ impl<'a> Interests<'a> {
             Err(rustix::io::Errno::INTR) => return Ok(()),
             Err(error) => return Err(error.into()),
         }
-        for (&(owner, token, interest), fd) in self.who.iter().zip(&self.fds) {
+        for (&(owner, token, interest), fd) in self.owners.iter().zip(&self.fds) {
             let flags = fd.revents();
             if flags.is_empty() {
                 continue;

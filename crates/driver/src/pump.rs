@@ -1,4 +1,4 @@
-//! The handler most channels need: local descriptors on one side, the channel on the other.
+//! The handler that most channels need: local descriptors on one side, the channel on the other.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -11,65 +11,65 @@ use crate::poller::{Interest, Interests, Ready};
 use crate::sink::Sink;
 use crate::{ChannelCx, core::MOST_PER_READ};
 
-/// Tells the other side that nobody reads what it sends.
+/// Request that tells the other side that its output has no reader any more.
 const EOW_REQUEST: &str = "eow@openssh.com";
 
-/// Read at first, and at least, at a time; doubled while reads fill it. It fits the small buffers of an idle
+/// First and smallest read size; doubled while reads fill it. It fits the small buffers of an idle
 /// connection.
 const FIRST_READ: usize = 16 << 10;
-/// A filtered input (a person typing, or text pasted) is read in pieces of this…
+/// Read size of a filtered input (typed or pasted text).
 const FILTERED_READ: usize = 4 << 10;
-/// …as long as not more than this waits for the peer's window. It goes on being read while the window is shut, so
-/// that an escape sequence can end a connection that hangs.
+/// Filtered bytes that may wait for the peer's window before reading stops. Reading goes on while the window
+/// is shut, so that an escape sequence can end a connection that hangs.
 const FILTERED_MAX: usize = 64 << 10;
 
-/// Poll tokens: 0 and 1 are inputs, these are outputs.
+/// Poll token of the main output; 0 and 1 are inputs.
 const OUTPUT: usize = 2;
 const OUTPUT_EXT: usize = 3;
 
-/// Looks at the bytes of an input before they are sent: the client's escape sequences.
+/// Filter for input before it is sent: the client's escape sequences.
 pub trait InputFilter {
-    /// Takes `input` as it was read and appends to `out` what the peer shall get. What else the bytes mean can be
-    /// done through `cx`.
+    /// Processes `input` as it was read and appends to `out` the bytes for the peer. Other effects go through
+    /// `cx`.
     fn filter(&mut self, input: &[u8], out: &mut Vec<u8>, cx: &mut ChannelCx<'_>);
 
-    /// True when nothing more is wanted of the input, asked behind each [`filter`](Self::filter): the descriptor is dropped, and
-    /// the peer gets EOF behind what was let through.
+    /// True when the filter wants no more input, asked after each [`filter`](Self::filter). The descriptor is
+    /// dropped, and the peer gets EOF after the bytes that passed.
     fn ended(&self) -> bool {
         false
     }
 }
 
-/// One descriptor whose bytes go to the peer.
+/// A descriptor whose bytes are sent to the peer.
 struct Input {
-    /// `None` when it has ended.
+    /// `None` at its end.
     fd: Option<LocalFd>,
     ext: Option<u32>,
-    /// How much to read at a time.
+    /// Current read size.
     chunk: usize,
     read: u64,
 }
 
 struct Filtered {
     filter: Box<dyn InputFilter>,
-    /// What it let through and the peer's window has not taken.
+    /// Filtered bytes that the peer's window has not taken yet.
     waiting: Vec<u8>,
 }
 
-/// Copies between local descriptors and a channel, with ends and half-closes carried over both ways.
+/// Copies between local descriptors and a channel, and carries ends and half-closes over in both directions.
 ///
-/// * Inputs are read straight into the send buffer, when and as far as there is budget. When all inputs
-///   have ended, EOF is sent.
-/// * Outputs take what arrives; credit goes back only for what they have taken. When the peer has said EOF and
-///   everything is written, they are closed (a socket is shut down for writing).
-/// * An output that breaks drops what arrives from then on, with credit, so that the peer does not hang.
-/// * Data without an output to go to is dropped, with credit.
+/// * Inputs are read straight into the send buffer, as far as there is budget. When all inputs have ended,
+///   EOF is sent.
+/// * Outputs write received data; credit is returned only for bytes that they have written. When the peer has
+///   sent EOF and everything is written, they are closed (a socket is shut down for writing).
+/// * After an output fails, received data is dropped, with credit, so that the peer does not hang.
+/// * Data without an output is dropped, with credit.
 ///
-/// Programs that need more (exit status, pty requests) wrap it in a handler of their own and pass on what is
-/// not theirs.
+/// A program that needs more (exit status, pty requests) wraps the pump in its own handler and passes on the
+/// other events.
 pub struct FdPump {
     inputs: Vec<Input>,
-    /// Read from inputs that have been dropped.
+    /// Bytes read from inputs that have been dropped.
     read_before: u64,
     output: Option<Sink>,
     output_ext: Option<Sink>,
@@ -78,19 +78,19 @@ pub struct FdPump {
     start_by_hand: bool,
     close_when_done: bool,
     eow: bool,
-    /// No budget when it was last asked for: [`ChannelHandler::on_writable`] will come.
+    /// The budget was 0 when last asked: [`ChannelHandler::on_writable`] will be called.
     waits_for_budget: bool,
     eof_by_hand: bool,
     eof_sent: bool,
-    /// Close when nothing has moved for so long…
+    /// Idle time after which the channel is closed.
     idle_limit: Option<Duration>,
-    /// …since then.
+    /// Time of the last movement, where there is an idle limit.
     moved: Option<Instant>,
-    /// Hears whether the peer accepted the channel.
+    /// Callback for the peer's answer to the channel open.
     outcome: Option<Outcome>,
 }
 
-/// What [`FdPump::on_outcome`] calls.
+/// Callback of [`FdPump::on_outcome`].
 type Outcome = Box<dyn FnOnce(Result<(), (u32, &str)>, &mut ChannelCx<'_>)>;
 
 impl Default for FdPump {
@@ -100,7 +100,7 @@ impl Default for FdPump {
 }
 
 impl FdPump {
-    /// A pump without descriptors: never sends, drops what it gets.
+    /// A pump without descriptors: sends no data and drops what it receives.
     pub const fn new() -> Self {
         Self {
             inputs: Vec::new(),
@@ -121,20 +121,20 @@ impl FdPump {
         }
     }
 
-    /// Both directions of a socket, closed when both have ended: what a forwarded connection is.
+    /// A pump for both directions of a socket, closed when both have ended: a forwarded connection.
     #[must_use]
     pub fn socket(fd: LocalFd) -> Self {
         Self::new().input(fd.clone()).output(fd).close_when_done()
     }
 
-    /// Sends what can be read from `fd`.
+    /// Sends the bytes read from `fd`.
     #[must_use]
     pub fn input(mut self, fd: LocalFd) -> Self {
         self.inputs.push(Input { fd: Some(fd), ext: None, chunk: FIRST_READ, read: 0 });
         self
     }
 
-    /// Sends what can be read from `fd` as extended data; `kind` 1 is stderr. At most one, besides one
+    /// Sends the bytes read from `fd` as extended data; `kind` 1 is stderr. At most one, besides one
     /// [`input`](Self::input).
     #[must_use]
     pub fn input_ext(mut self, kind: u32, fd: LocalFd) -> Self {
@@ -149,60 +149,61 @@ impl FdPump {
         self
     }
 
-    /// Writes the peer's extended data, of whatever kind, to `fd`.
+    /// Writes the peer's extended data, of any kind, to `fd`.
     #[must_use]
     pub fn output_ext(mut self, fd: LocalFd) -> Self {
         self.output_ext = Some(Sink::new(fd));
         self
     }
 
-    /// Passes what is read from [`input`](Self::input) through a filter first.
+    /// Passes bytes from [`input`](Self::input) through a filter before sending.
     #[must_use]
     pub fn filter(mut self, filter: Box<dyn InputFilter>) -> Self {
         self.filtered = Some(Filtered { filter, waiting: Vec::new() });
         self
     }
 
-    /// Does not read inputs when the channel opens, but only from [`start`](Self::start) on.
+    /// Delays reading inputs from the channel's opening until [`start`](Self::start).
     #[must_use]
     pub const fn start_by_hand(mut self) -> Self {
         self.start_by_hand = true;
         self
     }
 
-    /// Closes the channel when all inputs have ended and all outputs are closed. Without it, closing is left to
-    /// the peer or to the handler around this one.
+    /// Closes the channel when all inputs have ended and all outputs are closed. Otherwise the peer or the
+    /// wrapping handler closes it.
     #[must_use]
     pub const fn close_when_done(mut self) -> Self {
         self.close_when_done = true;
         self
     }
 
-    /// Leaves it to the handler around this one to say EOF ([`send_eof`](Self::send_eof)), for it may have something
-    /// to say before: some clients close at EOF and do not hear an exit status that comes behind it.
+    /// Leaves sending EOF to the wrapping handler ([`send_eof`](Self::send_eof)), which may have messages to
+    /// send first: some clients close at EOF and miss an exit status behind it.
     #[must_use]
     pub const fn eof_by_hand(mut self) -> Self {
         self.eof_by_hand = true;
         self
     }
 
-    /// Tells the peer with `eow@openssh.com` when the output breaks (its reader has gone): what sessions do, so
-    /// that `yes | head` ends on the far side too.
+    /// Sends `eow@openssh.com` when the output breaks (its reader has gone). Sessions do so, so that `yes |
+    /// head` ends on the remote side too.
     #[must_use]
     pub const fn tell_broken_output(mut self) -> Self {
         self.eow = true;
         self
     }
 
-    /// Closes the channel when it has carried nothing for so long (`ChannelTimeout`); what is held then is dropped.
+    /// Closes the channel when it has carried no data for `limit` (`ChannelTimeout`); data still held is
+    /// dropped.
     #[must_use]
     pub const fn idle_limit(mut self, limit: Option<Duration>) -> Self {
         self.idle_limit = limit;
         self
     }
 
-    /// Calls `outcome` when the channel opens, before anything is read, or when the peer refuses it, with its reason
-    /// (one of [`lh_wire::msg::open_failure`]) and its text, which is not trusted.
+    /// Calls `outcome` when the channel opens, before any input is read, or when the peer refuses it. A
+    /// refusal has a reason (one of [`lh_wire::msg::open_failure`]) and an untrusted text.
     #[must_use]
     pub fn on_outcome(
         mut self,
@@ -212,19 +213,19 @@ impl FdPump {
         self
     }
 
-    /// Starts reading the inputs of a pump made with [`start_by_hand`](Self::start_by_hand).
+    /// Starts reading the inputs of a pump built with [`start_by_hand`](Self::start_by_hand).
     pub fn start(&mut self, cx: &mut ChannelCx<'_>) {
         self.started = true;
         self.moved = self.idle_limit.map(|_| cx.now());
         self.read_inputs(cx);
     }
 
-    /// Reads no more, drops the inputs and sends EOF: the peer does not want what they give.
+    /// Drops the inputs and sends EOF: the peer does not want their data.
     pub fn stop_input(&mut self, cx: &mut ChannelCx<'_>) {
         self.drop_inputs(true, cx);
     }
 
-    /// Drops inputs, so that whoever writes to them finds out (`yes | head`). EOF goes out when none is left.
+    /// Drops inputs, so that their writers get an error (`yes | head`). EOF is sent when none is left.
     fn drop_inputs(&mut self, extended_too: bool, cx: &mut ChannelCx<'_>) {
         let had_some = !self.inputs.is_empty();
         for input in self.inputs.extract_if(.., |input| extended_too || input.ext.is_none()) {
@@ -239,7 +240,7 @@ impl FdPump {
         self.after_input(cx);
     }
 
-    /// Closes the outputs as soon as what they hold is written, as if the peer had sent EOF.
+    /// Closes the outputs as soon as their queues are written, as if the peer had sent EOF.
     pub fn end_output(&mut self, cx: &mut ChannelCx<'_>) {
         for sink in self.output.iter_mut().chain(&mut self.output_ext) {
             sink.end();
@@ -247,7 +248,7 @@ impl FdPump {
         self.close_if_done(cx);
     }
 
-    /// Says EOF, unless that has been said.
+    /// Sends EOF once.
     pub fn send_eof(&mut self, cx: &mut ChannelCx<'_>) {
         if !self.eof_sent {
             self.eof_sent = true;
@@ -255,18 +256,18 @@ impl FdPump {
         }
     }
 
-    /// True when all inputs have ended and everything read from them has been sent.
+    /// True when all inputs have ended and all their bytes are sent.
     pub fn input_ended(&self) -> bool {
         self.inputs.iter().all(|input| input.fd.is_none())
             && self.filtered.as_ref().is_none_or(|filtered| filtered.waiting.is_empty())
     }
 
-    /// True when no output will be written any more.
+    /// True when no output will be written to any more.
     pub fn output_ended(&self) -> bool {
         self.output.iter().chain(&self.output_ext).all(Sink::is_closed)
     }
 
-    /// Bytes that wait for an output.
+    /// Bytes queued for outputs.
     pub fn output_queued(&self) -> usize {
         self.output.iter().chain(&self.output_ext).map(Sink::queued).sum()
     }
@@ -281,7 +282,7 @@ impl FdPump {
         self.output.iter().chain(&self.output_ext).map(Sink::written).sum()
     }
 
-    /// Why the main output broke.
+    /// Error of the main output, once it has failed.
     pub fn output_error(&self) -> Option<&io::Error> {
         self.output.as_ref().and_then(Sink::error)
     }
@@ -326,7 +327,7 @@ impl FdPump {
         }
     }
 
-    /// Carries the end of the inputs over.
+    /// Sends filtered bytes, and EOF when the inputs have ended.
     fn after_input(&mut self, cx: &mut ChannelCx<'_>) {
         if let Some(filtered) = &mut self.filtered {
             filtered.send(cx);
@@ -375,10 +376,10 @@ impl FdPump {
 }
 
 impl Input {
-    /// Reads up to `want` bytes into packets; `None` when nothing was there or it has ended.
+    /// Reads up to `want` bytes into packets; `None` when none were available or the input has ended.
     fn read_to(&mut self, want: usize, cx: &mut ChannelCx<'_>) -> Option<usize> {
         let fd = self.fd.as_ref()?;
-        // Not an end, should nothing be asked of the descriptor.
+        // If `fill` is never called, the input has not ended.
         let mut result = Err(io::ErrorKind::WouldBlock.into());
         let mut fill = |bodies: &mut [io::IoSliceMut<'_>]| {
             result = fd.read_vectored(bodies);
@@ -394,7 +395,7 @@ impl Input {
     fn note(&mut self, result: io::Result<usize>) -> Option<usize> {
         match result {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
-            // Whatever else went wrong, no more comes.
+            // Any other error ends the input.
             Ok(0) | Err(_) => {
                 self.fd = None;
                 None
@@ -447,7 +448,7 @@ impl ChannelHandler for FdPump {
             ChannelEvent::Eof => self.end_output(cx),
             ChannelEvent::Request { name, want_reply, .. } => {
                 if name == EOW_REQUEST {
-                    // It is about the main stream; what a program says on stderr is still wanted.
+                    // The request is about the main stream; stderr is still wanted.
                     self.drop_inputs(false, cx);
                 }
                 if want_reply {
@@ -473,7 +474,7 @@ impl ChannelHandler for FdPump {
 
     fn on_writable(&mut self, cx: &mut ChannelCx<'_>) {
         self.waits_for_budget = false;
-        // The descriptors were readable when the budget ran out: reading at once saves a wait.
+        // The descriptors were readable when the budget ran out: reading at once saves a poll.
         self.read_inputs(cx);
     }
 

@@ -1,4 +1,4 @@
-//! Asking the resolver without waiting for it: a few threads do the waiting, for as long as there are questions.
+//! Non-blocking name resolution: a few threads call the resolver while there are lookups.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
@@ -14,29 +14,29 @@ use crate::handler::Source;
 use crate::poller::{Interest, Interests, Ready};
 use crate::{ControlCx, Family};
 
-/// Most threads that wait for the resolver at a time; further questions queue up.
+/// Upper limit of resolver threads; further lookups queue up.
 const THREADS: usize = 8;
 
-/// What is done with the answer.
+/// Callback for the result.
 type Then = Box<dyn FnOnce(io::Result<Vec<SocketAddr>>, &mut ControlCx<'_>)>;
 
-/// Looks names up beside the loop. Clones share the threads; there are none while nothing is asked.
+/// Looks up names beside the loop. Clones share the threads, which exist only during lookups.
 #[derive(Clone, Default)]
 pub struct Resolver {
     burst: Rc<RefCell<Option<Burst>>>,
 }
 
-/// Questions since the last time there were none.
+/// The lookups and threads since the resolver was last idle.
 struct Burst {
     desk: Arc<Desk>,
     waiting: HashMap<u64, (Family, Then)>,
     next: u64,
 }
 
-/// What the threads share.
+/// State that the threads share.
 struct Desk {
     state: Mutex<State>,
-    /// A byte here wakes the loop.
+    /// Socket to the loop; a byte wakes it.
     wake: UnixStream,
 }
 
@@ -48,13 +48,13 @@ struct State {
 }
 
 impl Resolver {
-    /// No threads, no questions.
+    /// A resolver without threads or lookups.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Finds the addresses of `host` that `family` allows. `then` is called at once for literal addresses and from the
-    /// loop for names; with an error where there is none.
+    /// Finds the addresses of `host` that `family` allows. Calls `then` at once for literal addresses, and
+    /// from the loop for names. The result is an error where there are none.
     pub fn resolve(
         &self,
         host: &str,
@@ -116,7 +116,7 @@ impl Desk {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Queues a question, with a thread more to ask it where that is allowed.
+    /// Queues a lookup, and starts another thread for it where the limit allows.
     fn ask(self: &Arc<Self>, id: u64, host: &str, port: u16) -> io::Result<()> {
         let mut state = self.lock();
         state.questions.push_back((id, host.to_owned(), port));
@@ -124,7 +124,7 @@ impl Desk {
             let desk = Arc::clone(self);
             match std::thread::Builder::new().name("resolve".to_owned()).spawn(move || desk.work()) {
                 Ok(_) => state.threads += 1,
-                // Another thread will come to it.
+                // A running thread will take it.
                 Err(_) if state.threads > 0 => {}
                 Err(error) => {
                     state.questions.pop_back();
@@ -145,13 +145,13 @@ impl Desk {
             drop(state);
             let answer = (host.as_str(), port).to_socket_addrs().map(Iterator::collect);
             self.lock().answers.push((id, answer));
-            // When the pair is full, the loop has been woken already.
+            // A full socket already holds a byte that wakes the loop.
             let _ = rustix::io::write(&self.wake, &[0]);
         }
     }
 }
 
-/// The loop's side of a burst.
+/// The loop's side of a burst: passes results to their callbacks.
 struct Answers {
     resolver: Resolver,
     desk: Arc<Desk>,

@@ -1,4 +1,4 @@
-//! What the peer sent, on its way into a local descriptor that may be slow.
+//! Queue for received data in front of a local descriptor that may be slow.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
@@ -10,47 +10,51 @@ use crate::local_fd::LocalFd;
 /// Slices in one write.
 const SLICES: usize = 64;
 
-// A received slice keeps the receive buffer alive that it lies in, a megabyte with other channels' bytes in it. As long as a sink
-// keeps up that costs nothing. While it is stuck, what waits is looked at once, buffer by buffer: a run of slices that is most of
-// its buffer is kept as it is, for a copy would cost as much memory and the time besides; of others only so much is kept by
-// reference, and nothing that is small; the rest is copied. So memory stays near what the window allows, and no byte is copied
-// more than once, however often the sink gets stuck again with it.
-/// Slices that follow each other at least so closely lie in one receive buffer: what stands between are the ends of packets.
+// A received slice keeps its receive buffer alive: a megabyte, with other channels' bytes in it. That costs
+// little as long as a sink keeps up. While a sink is stuck, its waiting data is examined once, buffer by
+// buffer:
+// - A run of slices that fills most of its buffer is kept by reference: a copy would cost as much memory, and
+//   time.
+// - Of other buffers only a limited amount is kept by reference, and no small slices; the rest is copied.
+// So memory stays near the window's size, and each byte is copied once at most, however often the sink gets
+// stuck with it.
+/// Largest distance in bytes between consecutive slices of one receive buffer. Packet trailers and headers
+/// fill it.
 const GAP: usize = 512;
-/// So much of one receive buffer is most of it.
+/// Bytes from which a run fills most of its receive buffer.
 const RUN_MIN: usize = 512 << 10;
-/// Bytes that a stuck sink keeps by reference of buffers that are mostly others': a window that has not grown, so that a sink which
-/// is merely slower than the path costs no copy.
+/// Bytes that a stuck sink keeps by reference in buffers that mostly hold other data. It is a window that has
+/// not grown, so that a sink that is only slower than the path causes no copy.
 const SHARED_MAX: usize = 2 << 20;
-/// Of such buffers, slices smaller than this are copied while the sink is stuck.
+/// Size below which slices of such buffers are copied while the sink is stuck.
 const SHARED_MIN: usize = 24 << 10;
-/// Size of the buffers that small things are copied to.
+/// Size of the buffers for copies.
 const COPY_CHUNK: usize = 256 << 10;
 
-/// Bytes that wait.
+/// Waiting bytes.
 struct Piece {
     data: Bytes,
-    /// Counts as kept by reference though its buffer is mostly others'.
+    /// Counts as kept by reference though its buffer mostly holds other data.
     shared: bool,
 }
 
-/// A queue in front of a descriptor.
+/// Queue in front of a descriptor.
 pub(crate) struct Sink {
-    /// `None` once it is closed or broken: everything is dropped then.
+    /// `None` once it is closed or has failed: all further data is dropped.
     fd: Option<LocalFd>,
     queue: VecDeque<Piece>,
-    /// So many pieces at the front of the queue stay as they are; the others have not been looked at.
+    /// Number of pieces at the front of the queue that stay as they are; the others have not been examined.
     settled: usize,
-    /// Copied bytes behind the queue.
+    /// Copied bytes, after the queue in order.
     tail: BytesMut,
-    /// What came last, behind those, out of one receive buffer; nobody knows yet how much of it that will be.
+    /// The last slices of one receive buffer, after the tail in order. More of that buffer may follow.
     run: Vec<Bytes>,
     run_len: usize,
-    /// All of these together.
+    /// Bytes in queue, tail and run together.
     queued: usize,
-    /// Bytes in the queue that are shared.
+    /// Bytes of shared pieces in the queue.
     shared: usize,
-    /// The descriptor takes no more for now.
+    /// The last write was partial.
     stuck: bool,
     /// Close when everything is written.
     ending: bool,
@@ -76,22 +80,22 @@ impl Sink {
         }
     }
 
-    /// The descriptor, when it is to be waited for.
+    /// The descriptor, when the sink waits for writability.
     pub(crate) fn waits_for(&self) -> Option<&LocalFd> {
         self.fd.as_ref().filter(|_| self.stuck)
     }
 
-    /// True when nothing will be written any more.
+    /// True when no more data will be written.
     pub(crate) const fn is_closed(&self) -> bool {
         self.fd.is_none()
     }
 
-    /// Bytes that reached the descriptor.
+    /// Bytes written to the descriptor.
     pub(crate) const fn written(&self) -> u64 {
         self.written
     }
 
-    /// Why writing failed.
+    /// Error of the failed write.
     pub(crate) const fn error(&self) -> Option<&io::Error> {
         self.error.as_ref()
     }
@@ -101,7 +105,7 @@ impl Sink {
         self.queued
     }
 
-    /// Takes bytes, or refuses them when they would go nowhere.
+    /// Queues bytes; false when the sink is closed or ending.
     #[must_use]
     pub(crate) fn push(&mut self, data: Bytes) -> bool {
         if self.fd.is_none() || self.ending {
@@ -116,7 +120,8 @@ impl Sink {
         true
     }
 
-    /// Writes what fits. Returns the bytes that have left the queue, written or (on an error) dropped.
+    /// Writes as much as the descriptor takes. Returns the number of bytes that left the queue, written or
+    /// (on an error) dropped.
     pub(crate) fn flush(&mut self) -> usize {
         let before = self.queued;
         self.stuck = false;
@@ -154,7 +159,7 @@ impl Sink {
         before - self.queued
     }
 
-    /// No more comes: closes as soon as everything is written.
+    /// Closes as soon as everything is written.
     pub(crate) fn end(&mut self) {
         self.ending = true;
         if self.queued == 0 {
@@ -162,7 +167,7 @@ impl Sink {
         }
     }
 
-    /// Closes now; what is queued is dropped. Returns its length.
+    /// Closes now and drops the queue. Returns its length in bytes.
     pub(crate) fn close(&mut self) -> usize {
         if let Some(fd) = self.fd.take() {
             fd.shutdown_write();
@@ -177,7 +182,7 @@ impl Sink {
         std::mem::take(&mut self.queued)
     }
 
-    /// Queues bytes that will stay for a while.
+    /// Queues bytes that will wait for a while.
     fn keep(&mut self, data: Bytes) {
         let start = data.as_ptr().addr();
         let follows = self.run.last().is_some_and(|last| {
@@ -191,7 +196,7 @@ impl Sink {
         self.run.push(data);
     }
 
-    /// No more comes out of the buffer of the run: decides how it is kept.
+    /// Ends the run: no more data comes from its buffer. Decides how to keep it.
     fn end_run(&mut self) {
         let most = std::mem::take(&mut self.run_len) >= RUN_MIN;
         let mut run = std::mem::take(&mut self.run);
@@ -206,7 +211,7 @@ impl Sink {
                 self.copy(&data);
             }
         }
-        // For its memory.
+        // Reuses the allocation.
         self.run = run;
     }
 
@@ -218,7 +223,7 @@ impl Sink {
         self.tail.extend_from_slice(data);
     }
 
-    /// Puts what was copied into the queue.
+    /// Moves the copied bytes into the queue.
     fn settle_tail(&mut self) {
         if !self.tail.is_empty() {
             self.queue.push_back(Piece { data: self.tail.split().freeze(), shared: false });
@@ -251,7 +256,7 @@ mod tests {
 
     const SLAB: usize = 1 << 20;
 
-    /// A receive buffer full of packets of one channel in every `channels`: what that one gets.
+    /// The slices of one channel in a receive buffer that holds packets of `channels` channels in turn.
     fn received(packet: usize, channels: usize, mark: u8) -> Vec<Bytes> {
         let slab = Bytes::from(vec![mark; SLAB]);
         (0..SLAB / (packet + 30))
@@ -271,8 +276,8 @@ mod tests {
         (std::fs::File::from(read), sink)
     }
 
-    /// Where all that waits lies in memory.
-    fn places(sink: &Sink) -> Vec<(usize, usize)> {
+    /// Memory ranges of all waiting data.
+    fn ranges(sink: &Sink) -> Vec<(usize, usize)> {
         let of = |data: &[u8]| (data.as_ptr().addr(), data.as_ptr().addr() + data.len());
         let queue = sink.queue.iter().map(|piece| of(&piece.data));
         let mut all: Vec<_> =
@@ -281,18 +286,19 @@ mod tests {
         all
     }
 
-    /// The rest of `sink` is what comes out of the pipe, `step` bytes at a time, and none of it moves in memory meanwhile.
+    /// Reads the rest of `sink` from the pipe, `step` bytes at a time, and checks that no data moves in
+    /// memory meanwhile.
     fn drain(mut pipe: std::fs::File, mut sink: Sink, step: usize) -> u64 {
         let mut buffer = vec![0; step];
         let mut total = 0;
         while sink.queued() > 0 {
-            let before = places(&sink);
+            let before = ranges(&sink);
             total += pipe.read(&mut buffer).unwrap() as u64;
             sink.flush();
-            for (start, end) in places(&sink) {
+            for (start, end) in ranges(&sink) {
                 let at = before.partition_point(|&(from, _)| from <= start);
                 let stayed = at.checked_sub(1).is_some_and(|at| end <= before[at].1);
-                assert!(stayed || start == end, "what waited already has been copied again");
+                assert!(stayed || start == end, "waiting data was copied again");
             }
         }
         drop(sink);
@@ -300,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fills_its_buffers_waits_where_it_was_received() {
+    fn full_buffers_are_kept_without_a_copy() {
         let (pipe, mut sink) = stuck();
         let mut slabs = Vec::new();
         for mark in 1..40 {
@@ -310,13 +316,13 @@ mod tests {
         }
         let all = sink.written() + sink.queued() as u64;
         assert_eq!(all, 41 * (SLAB / 60_030) as u64 * 60_000);
-        let waiting = places(&sink);
+        let waiting = ranges(&sink);
         assert!(slabs.iter().all(|place| waiting.binary_search(place).is_ok()), "no copy was made");
         assert_eq!(drain(pipe, sink, 64 << 10), all);
     }
 
     #[test]
-    fn what_lies_among_others_bytes_is_copied_once() {
+    fn slices_of_mixed_buffers_are_copied_once() {
         for (packet, channels) in [(60_000, 4), (200, 1), (200, 3)] {
             let (pipe, mut sink) = stuck();
             let slabs = if packet > 1000 { 40 } else { 5 };
@@ -335,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_comes_out_in_order() {
+    fn queued_bytes_come_out_in_order() {
         let (mut pipe, mut sink) = stuck();
         let mut expected = vec![0; sink.written() as usize + sink.queued()];
         let mut got = Vec::new();

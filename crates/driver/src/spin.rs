@@ -1,33 +1,33 @@
-//! Looking again before sleeping.
+//! Busy polling before a sleep.
 //!
-//! Between two ends of a fast path each waits for the other many thousand times a second, mostly for some microseconds.
-//! Falling asleep and being woken costs more than that, above all on virtual machines, where an idle core leaves the
-//! guest, and part of it is charged to whoever wakes. So in the middle of bulk, and only where the last wait was a short one,
-//! the loop asks again for a while, giving the core away in between to whoever has something to do.
+//! Two ends of a fast path wait for each other many thousand times a second, mostly for some microseconds. A
+//! sleep and its wake-up cost more than that, above all on virtual machines, where an idle core leaves the
+//! guest. Part of that cost falls on the thread that wakes the other. So in the middle of bulk, and only
+//! after a short wait, the loop polls again for a while, and yields the core between polls.
 //!
-//! A path that is slower than that sees waits that are too long, and the loop sleeps as ever.
+//! On a slower path the waits are longer, and the loop sleeps at once.
 
 use std::num::NonZero;
 use std::time::{Duration, Instant};
 
-/// How long is asked again. Longer than most pauses between two ends that both work, shorter than what a sleep and
-/// its end cost where they cost most.
+/// Upper limit of one spin. It is longer than most pauses between two busy ends, and shorter than the cost of
+/// a sleep and its wake-up where they cost most.
 const LONGEST: Duration = Duration::from_micros(60);
-/// A wait that ended sooner promises that the next one is short; waking up from a sleep is part of its length.
+/// Length below which a wait predicts that the next one is short, too. It includes the wake-up from a sleep.
 const SHORT: Duration = Duration::from_micros(150);
-/// Bytes moved since the last wait that make it a wait in the middle of bulk.
+/// Bytes moved since the last wait that put it in the middle of bulk.
 const BULK: u64 = 16 << 10;
 
-/// Decides whether a wait begins with asking again.
+/// Decides whether a wait begins with polling.
 #[derive(Debug)]
 pub(crate) struct Spin {
-    /// There is more than one core to run on: with one, whoever is waited for cannot run meanwhile.
+    /// There is more than one core: on a single one, the awaited process could not run meanwhile.
     possible: Option<bool>,
     /// Bytes moved when the last wait began.
     moved: u64,
-    /// The last wait in the middle of bulk was a short one.
+    /// The last wait in the middle of bulk was short.
     promising: bool,
-    /// Time spent asking, at most.
+    /// Upper bound of the time spent polling.
     spun: Duration,
 }
 
@@ -36,7 +36,8 @@ impl Spin {
         Self { possible: None, moved: 0, promising: false, spun: Duration::ZERO }
     }
 
-    /// A wait begins; `moved`: bytes so far, both ways. Until when it should be asked again, if at all.
+    /// Begins a wait; `moved`: bytes so far, both directions. The result holds the time until which to poll,
+    /// if at all.
     pub(crate) fn begin(&mut self, now: Instant, moved: u64) -> Wait {
         let bulk = moved.saturating_sub(self.moved) >= BULK;
         self.moved = moved;
@@ -46,9 +47,9 @@ impl Spin {
         Wait { began: now, bulk, until: (bulk && possible && self.promising).then(|| now + LONGEST) }
     }
 
-    /// The wait is over.
+    /// Ends the wait.
     pub(crate) fn end(&mut self, wait: &Wait, now: Instant) {
-        // What comes between bursts says nothing about them, unless it was long.
+        // A wait between bursts says nothing about them, unless it was long.
         let short = now.saturating_duration_since(wait.began) < SHORT;
         self.promising = short && (wait.bulk || self.promising);
         if wait.until.is_some() {
@@ -56,7 +57,7 @@ impl Spin {
         }
     }
 
-    /// How long the loop has asked instead of sleeping: it looks busy and has nothing to do.
+    /// Time spent polling instead of sleeping, which looks like CPU use.
     pub(crate) const fn spun(&self) -> Duration {
         self.spun
     }
@@ -71,7 +72,7 @@ pub(crate) struct Wait {
 }
 
 impl Wait {
-    /// Asks `ready` again and again, for as long as that is worth it; true when it said yes.
+    /// Calls `ready` again and again while that pays off; true when it returned true.
     pub(crate) fn spin(&self, mut ready: impl FnMut() -> bool) -> bool {
         let Some(until) = self.until else { return false };
         loop {
@@ -104,20 +105,20 @@ mod tests {
             spin.end(&wait, start + Duration::from_micros(lasted));
             wait.until.is_some()
         };
-        assert!(!wait(1 << 20, 40), "nothing is known yet");
+        assert!(!wait(1 << 20, 40), "no wait has been measured");
         assert!(wait(1 << 20, 40));
-        assert!(wait(1 << 20, 900), "it was promising");
-        assert!(!wait(1 << 20, 40), "the last one was long");
+        assert!(wait(1 << 20, 900), "the last wait was short");
+        assert!(!wait(1 << 20, 40), "the last wait was long");
         assert!(wait(1 << 20, 40));
         assert!(!wait(100, 40), "a keystroke is not bulk");
-        assert!(wait(1 << 20, 40), "and does not end it");
+        assert!(wait(1 << 20, 40), "and does not end bulk");
         assert!(!wait(100, 5000));
         assert!(!wait(1 << 20, 40));
         assert_eq!(spin.spun(), Duration::from_micros(3 * 40) + LONGEST);
     }
 
     #[test]
-    fn one_core_is_never_kept_from_whoever_is_waited_for() {
+    fn single_core_never_spins() {
         let (mut spin, start) = (Spin { possible: Some(false), ..Spin::new() }, Instant::now());
         for moved in 1..9 {
             let wait = spin.begin(start, moved << 20);
@@ -127,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn asking_ends_with_a_yes_and_otherwise_soon() {
+    fn spin_ends_on_readiness_or_timeout() {
         let (mut spin, start) = (spin(), Instant::now());
         let first = spin.begin(start, 1 << 20);
         spin.end(&first, start);
@@ -139,6 +140,6 @@ mod tests {
         }));
         assert_eq!(asked, 3);
         let wait = spin.begin(Instant::now(), 3 << 20);
-        assert!(!wait.spin(|| false), "it gives up");
+        assert!(!wait.spin(|| false), "the spin must time out");
     }
 }

@@ -1,39 +1,39 @@
-//! The descriptors a connection runs over.
+//! The descriptors of a connection.
 
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use lh_sys::fd::set_nonblocking;
 
-/// Before anything is known of the path.
+/// Limit of unsent bytes in the kernel before the path is measured.
 const FIRST_UNSENT: u32 = 512 << 10;
 
 /// A two-way stream of bytes. Reads and writes never block.
 #[derive(Debug)]
 pub struct Stream {
     read: OwnedFd,
-    /// `None` when one descriptor does both.
+    /// `None` when one descriptor serves both directions.
     write: Option<OwnedFd>,
 }
 
 impl Stream {
-    /// A connected socket (TCP, or one of a socket pair whose other end is served by a channel of another
-    /// connection: that is how ProxyJump stays in one process). TCP sockets are told to send small packets at once.
+    /// Wraps a connected socket: TCP, or an end of a socket pair whose other end a channel of another
+    /// connection serves (that keeps ProxyJump in one process). TCP sockets get TCP_NODELAY.
     ///
     /// # Errors
     /// The descriptor cannot be made non-blocking.
     pub fn socket(socket: OwnedFd) -> io::Result<Self> {
         set_nonblocking(&socket, true)?;
         if lh_sys::socket::is_internet(&socket) {
-            // Not worth losing the connection over.
+            // A failure is not worth losing the connection.
             let _ = lh_sys::socket::set_nodelay(&socket, true);
             let _ = lh_sys::socket::set_unsent_limit(&socket, FIRST_UNSENT);
         }
         Ok(Self { read: socket, write: None })
     }
 
-    /// Two pipes, as with ProxyCommand: `read` gives the peer's bytes, `write` takes ours. Both become
-    /// non-blocking, so they must not be shared with another process.
+    /// Wraps two pipes, as with ProxyCommand: `read` supplies the peer's bytes, `write` takes ours. Both
+    /// become non-blocking, so they must not be shared with another process.
     ///
     /// # Errors
     /// A descriptor cannot be made non-blocking.
@@ -43,7 +43,8 @@ impl Stream {
         Ok(Self { read, write: Some(write) })
     }
 
-    /// Bytes that may wait in the kernel without having been sent once. Nothing where that cannot be said.
+    /// Limits the bytes that wait in the kernel without having been sent once. Has no effect on other than
+    /// TCP sockets.
     pub(crate) fn set_unsent_limit(&self, bytes: usize) {
         if lh_sys::socket::is_internet(self.write_fd()) {
             let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
@@ -51,22 +52,22 @@ impl Stream {
         }
     }
 
-    /// What to wait on for reading.
+    /// Descriptor to poll for reading.
     pub fn read_fd(&self) -> BorrowedFd<'_> {
         self.read.as_fd()
     }
 
-    /// What to wait on for writing.
+    /// Descriptor to poll for writing.
     pub fn write_fd(&self) -> BorrowedFd<'_> {
         self.write.as_ref().map_or_else(|| self.read.as_fd(), AsFd::as_fd)
     }
 
-    /// Reads what is there; 0 is the end.
+    /// Reads available bytes; 0 is the end.
     pub(crate) fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
         Ok(rustix::io::retry_on_intr(|| rustix::io::read(&self.read, &mut *buffer))?)
     }
 
-    /// Writes as much as fits.
+    /// Writes as many bytes as the descriptor takes.
     pub(crate) fn write_vectored(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         Ok(rustix::io::retry_on_intr(|| rustix::io::writev(self.write_fd(), slices))?)
     }

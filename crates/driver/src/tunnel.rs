@@ -1,7 +1,8 @@
-//! A network device of this machine as the end of a channel (`tun@openssh.com`, OpenSSH's PROTOCOL section 2.3).
+//! A network device of this machine as the end of a channel (`tun@openssh.com`, OpenSSH's PROTOCOL section
+//! 2.3).
 //!
-//! Each packet is one CHANNEL_DATA message, so that its boundaries are kept; packets of layer 3 have their address family in
-//! front. As on any network what does not fit is dropped, and nothing is kept for later.
+//! Each packet is one CHANNEL_DATA message, which keeps its boundaries. Layer 3 packets are preceded by their
+//! address family. As on any network, packets that do not fit are dropped; none are queued.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -13,17 +14,17 @@ use crate::ChannelCx;
 use crate::handler::{ChannelEvent, ChannelHandler};
 use crate::poller::{Interest, Interests, Ready};
 
-/// Bytes of the address family.
+/// Length of the address family field, bytes.
 const FAMILY: usize = 4;
-/// Address families as OpenBSD numbers them, which is what goes over the wire.
+/// OpenBSD's numbers of the address families, which are the wire format.
 const INET: u32 = 2;
 const INET6: u32 = 24;
-/// The longest packet a device hands out, with what stands in front of it.
+/// Length of the longest packet of a device with its family field, bytes.
 const LONGEST: usize = FAMILY + (64 << 10);
-/// Packets in a row before others have their turn.
+/// Consecutive packets before other handlers get their turn.
 const PER_TURN: usize = 64;
 
-/// What [`PacketPump::on_outcome`] calls.
+/// Callback of [`PacketPump::on_outcome`].
 type Outcome = Box<dyn FnOnce(bool, &mut ChannelCx<'_>)>;
 
 /// Copies packets between a device and a channel.
@@ -31,9 +32,9 @@ pub struct PacketPump {
     device: Option<OwnedFd>,
     layer: Layer,
     open: bool,
-    /// There was no budget.
+    /// The budget was 0 when last asked.
     waits: bool,
-    /// The widest window the peer has had.
+    /// Largest window that the peer has granted so far.
     widest: usize,
     buffer: Vec<u8>,
     idle_limit: Option<Duration>,
@@ -42,7 +43,7 @@ pub struct PacketPump {
 }
 
 impl PacketPump {
-    /// For a device from [`lh_sys::tun::device`].
+    /// A pump for a device from [`lh_sys::tun::device`].
     pub fn new(device: OwnedFd, layer: Layer) -> Self {
         Self {
             device: Some(device),
@@ -57,7 +58,7 @@ impl PacketPump {
         }
     }
 
-    /// Closes the channel when it has carried nothing for so long (`ChannelTimeout`).
+    /// Closes the channel when it has carried no data for `limit` (`ChannelTimeout`).
     #[must_use]
     pub fn idle_limit(mut self, limit: Option<Duration>) -> Self {
         self.idle_limit = limit;
@@ -75,7 +76,7 @@ impl PacketPump {
         self.moved = self.idle_limit.map(|_| cx.now());
     }
 
-    /// Sends what the device has.
+    /// Sends packets from the device.
     fn send(&mut self, cx: &mut ChannelCx<'_>) {
         for _ in 0..PER_TURN {
             if cx.budget() == 0 {
@@ -89,7 +90,7 @@ impl PacketPump {
                 Ok(0) | Err(Errno::AGAIN) => return,
                 Ok(length) => start + length,
                 Err(Errno::INTR) => continue,
-                // The device is gone.
+                // The device was removed.
                 Err(_) => return self.close(cx),
             };
             let Some(packet) = self.buffer.get_mut(..length) else { continue };
@@ -99,24 +100,24 @@ impl PacketPump {
             let (id, most) = (cx.id(), cx.max_packet());
             let window = cx.control().connection().send_budget(id);
             self.widest = self.widest.max(window);
-            // OpenSSH counts four bytes more for each packet than it has, in both directions. An eighth of the window is more than
-            // that comes to, and what is lost there is a packet on a network that is full.
+            // OpenSSH counts four bytes more for each packet than it has, in both directions. An eighth of
+            // the window exceeds that error. The packets lost to this reserve are losses of a full network.
             if length <= most && length + self.widest / 8 <= window {
                 cx.send(packet);
                 self.moved = self.idle_limit.map(|_| cx.now());
             }
         }
-        // There may be more; the descriptor will say so.
+        // If the device has more, poll reports it again.
     }
 
-    /// Hands the device a packet of the peer's.
+    /// Writes a packet from the peer to the device.
     fn receive(&self, data: &[u8]) {
         let packet = match self.layer {
             Layer::Packets => data.get(FAMILY..).unwrap_or_default(),
             Layer::Frames => data,
         };
         if let (Some(device), false) = (&self.device, packet.is_empty()) {
-            // A device that is down, or full, loses packets as any other does.
+            // A device that is down or full loses packets, like any other.
             let _ = rustix::io::write(device, packet);
         }
     }
@@ -128,7 +129,7 @@ impl PacketPump {
     }
 }
 
-/// Writes the family in front of the packet; false for what is of neither version of IP.
+/// Writes the address family in front of the packet; false for a packet of neither IP version.
 fn put_family(packet: &mut [u8]) -> bool {
     let Some((front, rest)) = packet.split_first_chunk_mut::<FAMILY>() else { return false };
     let family = match rest.first().map(|byte| byte >> 4) {
@@ -206,7 +207,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn packets_are_told_apart_by_their_version() {
+    fn address_family_follows_the_ip_version() {
         let family = |packet: &[u8]| {
             let mut framed = vec![0; FAMILY];
             framed.extend(packet);

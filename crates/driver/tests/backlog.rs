@@ -1,4 +1,4 @@
-//! A peer that makes us answer and does not read the answers: before a login, when there is no driver yet.
+//! A peer that makes us answer and does not read the answers, before a login, when there is no driver yet.
 
 mod common;
 
@@ -10,12 +10,12 @@ use lh_driver::{Link, LinkError};
 use lh_transport::Event;
 use lh_wire::PacketSink as _;
 
-/// Sixteen times what it takes to fill the buffers of a socket pair and what is allowed to wait.
+/// Sixteen times the requests that fill the buffers of a socket pair and the limit of unsent bytes.
 const MOST_REQUESTS: usize = 200_000;
 const REQUEST: [u8; 60] = [50; 60];
 const ANSWER: [u8; 600] = [51; 600];
 
-/// Answers every request until `over`; returns the most that waited to be read.
+/// Answers every request until `over` is set. Returns the maximum of unsent bytes.
 fn answer_all(link: &mut Link, answered: &AtomicUsize, over: &AtomicBool) -> usize {
     let mut most = 0;
     while !over.load(Ordering::Relaxed) {
@@ -32,7 +32,7 @@ fn answer_all(link: &mut Link, answered: &AtomicUsize, over: &AtomicBool) -> usi
     most
 }
 
-/// Ends the other thread however this one ends.
+/// Ends the other thread when this one ends, panics included.
 struct AtEnd<'a>(&'a AtomicBool);
 
 impl Drop for AtEnd<'_> {
@@ -42,7 +42,7 @@ impl Drop for AtEnd<'_> {
 }
 
 #[test]
-fn a_peer_that_never_reads_is_not_read() {
+fn peer_that_never_reads_is_not_read() {
     let (mut client, mut server, _) = links();
     let (answered, over) = (AtomicUsize::new(0), AtomicBool::new(false));
     std::thread::scope(|scope| {
@@ -54,7 +54,7 @@ fn a_peer_that_never_reads_is_not_read() {
                 client.transport().payload(&REQUEST);
             }
             asked += 1000;
-            // A busy machine may need longer for a thousand of them, but then some are answered meanwhile.
+            // A busy machine may need longer for a thousand requests, but then some are answered meanwhile.
             let mut before = usize::MAX;
             while !client.finish(Duration::from_millis(500)) && answered.load(Ordering::Relaxed) != before {
                 before = answered.load(Ordering::Relaxed);
@@ -63,8 +63,8 @@ fn a_peer_that_never_reads_is_not_read() {
                 break;
             }
         }
-        assert!(asked < MOST_REQUESTS, "all of it was taken");
-        // Now it reads, and everything comes.
+        assert!(asked < MOST_REQUESTS, "every request was taken");
+        // Now the client reads, and every answer arrives.
         let mut answers = 0;
         while answers < asked {
             match client.next_event(Some(Instant::now() + Duration::from_secs(20))) {
@@ -78,7 +78,7 @@ fn a_peer_that_never_reads_is_not_read() {
         }
         over.store(true, Ordering::Relaxed);
         let most = server.join().unwrap();
-        // What is allowed to wait, and the answers to one buffer of requests.
+        // The limit, and the answers to one buffer of requests.
         assert!(most < 4 << 20, "{most} bytes waited");
     });
 }

@@ -1,4 +1,4 @@
-//! The loop: what handlers, controls and peers notice.
+//! The loop as seen by handlers, controls and peers.
 
 mod common;
 
@@ -20,7 +20,7 @@ use lh_wire::PacketSink;
 use lh_wire::msg::disconnect;
 
 #[test]
-fn a_channel_lives_and_ends() {
+fn channel_opens_transfers_and_closes() {
     let mut world = World::new();
     let (ours, theirs) = (Probe::default(), Probe::default());
     world.serve(vec![Box::new(theirs.clone())]);
@@ -56,7 +56,7 @@ fn a_channel_lives_and_ends() {
     assert_eq!(world.client.control().handler_count(), 0);
 }
 
-/// Both ends are known to be right with them.
+/// Both peers are known to handle such packets.
 #[test]
 fn longhaul_ends_use_packets_of_64_kib() {
     let mut world = World::new();
@@ -81,7 +81,7 @@ fn unknown_channels_are_refused_by_the_control() {
     assert_eq!(world.client_script.gone, [id]);
 }
 
-/// Sends zeros for ever, and says how much.
+/// Sends zeros forever, and counts them.
 struct Zeros {
     probe: Probe,
     sent: std::rc::Rc<std::cell::Cell<usize>>,
@@ -112,7 +112,7 @@ impl ChannelHandler for Zeros {
             });
             self.sent.set(self.sent.get() + sent);
         }
-        assert!(cx.queued_output() < 3 << 20, "bulk stops at the high water mark");
+        assert!(cx.queued_output() < 3 << 20, "bulk must stop at the high-water mark");
     }
 }
 
@@ -128,11 +128,11 @@ fn a_full_sink_stops_only_its_own_channel() {
         world.open(Zeros { probe: Probe::default(), sent: sent.clone() });
     }
     world.until("16 MiB on the other channel", |_| flowing.got() >= 16 << 20);
-    // What the stuck one holds is what it was granted.
+    // The stuck channel holds exactly its window.
     assert_eq!(stuck.got(), 2 << 20);
     assert_eq!(counts[0].get(), 2 << 20);
 
-    // Credit sets it going again.
+    // Credit resumes it.
     let id = world.server_script.accepted[0];
     stuck.0.borrow_mut().hold = false;
     world.server.control().channel(id).unwrap().consumed(2 << 20);
@@ -173,7 +173,7 @@ fn data_flows_on_through_rekeys() {
 }
 
 #[test]
-fn a_peer_that_breaks_the_rules_is_told_and_left() {
+fn protocol_error_disconnects_with_a_reason() {
     let mut world = World::new();
     world.client.link().transport().payload(&[94, 0, 0, 0, 9, 0, 0, 0, 1, b'x']);
     let error = loop {
@@ -196,7 +196,7 @@ fn a_peer_that_breaks_the_rules_is_told_and_left() {
 }
 
 #[test]
-fn goodbyes_and_lost_peers_differ() {
+fn disconnect_message_and_lost_peer_differ() {
     let mut world = World::new();
     world.server.disconnect("bye\u{7}", Duration::from_secs(5));
     let error = world.client.run(&mut world.client_script).unwrap_err();
@@ -208,12 +208,16 @@ fn goodbyes_and_lost_peers_differ() {
     assert!(matches!(error, DriverError::Link(LinkError::Closed { stage: Stage::Established })), "{error:?}");
 }
 
-/// Behind a jump host the socket knows of the nearest piece of the path only.
+/// Behind a jump host the socket's round trip covers only the nearest section of the path.
 #[test]
-fn the_peer_s_answer_tells_the_round_trip() {
+fn answers_of_the_peer_give_the_round_trip() {
     let mut world = World::new();
     for end in [&mut world.client, &mut world.server] {
-        assert_eq!(end.control().connection().round_trip(), None, "the kernel knows none of a socket pair");
+        assert_eq!(
+            end.control().connection().round_trip(),
+            None,
+            "the kernel measures none on a socket pair"
+        );
     }
     world.until("answers", |world| {
         [&mut world.client, &mut world.server]
@@ -223,7 +227,7 @@ fn the_peer_s_answer_tells_the_round_trip() {
 }
 
 #[test]
-fn a_silent_peer_is_asked_and_given_up() {
+fn silent_peer_times_out_after_keepalives() {
     let mut world = World::new();
     world.client.set_keepalive(Duration::from_millis(20), 2);
     world.until("questions", |world| world.server_script.global.len() >= 3);
@@ -233,9 +237,9 @@ fn a_silent_peer_is_asked_and_given_up() {
     assert!(matches!(error, DriverError::KeepaliveTimeout), "{error}");
 }
 
-/// Bytes that never become a packet, as after a changed length field, are no sign of life.
+/// Bytes that never complete a packet, as after a changed length field, do not prove a live peer.
 #[test]
-fn a_peer_that_only_trickles_is_given_up() {
+fn trickling_peer_times_out() {
     let (client, server, key) = links_with(Some("aes128-gcm@openssh.com"));
     let mut client = Driver::new(client, lh_connection::Config::default());
     let mut control = Script::new(&key);
@@ -244,7 +248,7 @@ fn a_peer_that_only_trickles_is_given_up() {
     let over = AtomicBool::new(false);
     std::thread::scope(|threads| {
         threads.spawn(|| {
-            // A packet of 64 KiB, byte by byte: its length is not encrypted here.
+            // A packet of 64 KiB, byte by byte: this cipher does not encrypt the length.
             let mut length = [0, 1, 0, 0].into_iter();
             while !over.load(Ordering::Relaxed) && stream.write(&[length.next().unwrap_or(7)]).is_ok() {
                 std::thread::sleep(Duration::from_millis(5));
@@ -277,14 +281,14 @@ fn handlers_leave_notes_and_stop_the_loop() {
         }
         world.server.run_once(&mut world.server_script, Some(Duration::ZERO)).unwrap();
     };
-    assert_eq!(code, 42, "the first to stop decides");
+    assert_eq!(code, 42, "the first stop decides");
     assert_eq!(world.client_script.notes, ["opened"]);
 }
 
-/// What the first half of a turn delivers, because a worker or the end of authentication brought it, may be what the control
-/// waits to see before it ends: a session hung because it was only asked after the wait.
+/// Events of the first half of a turn (from a worker, or from the end of authentication) may be the ones on
+/// which the control ends. A session hung because its control was asked only after the wait.
 #[test]
-fn a_control_looks_at_every_event_before_the_loop_waits() {
+fn control_is_asked_before_the_loop_waits() {
     #[derive(Default)]
     struct Watcher {
         heard: bool,
@@ -304,7 +308,7 @@ fn a_control_looks_at_every_event_before_the_loop_waits() {
         }
     }
     let (mut client, mut server, _key) = links();
-    // It has arrived before the driver is there.
+    // The request arrives before the driver exists.
     server.transport().payload(&[&[80, 0, 0, 0, 6][..], b"news@x", &[0]].concat());
     assert!(server.finish(Duration::from_secs(20)));
     let mut socket = std::fs::File::from(client.stream().read_fd().try_clone_to_owned().unwrap());
@@ -356,7 +360,7 @@ fn sources_bring_their_own_descriptors_and_timers() {
     assert_eq!(&text, b"to the other end");
     (&theirs).write_all(b"x").unwrap();
     assert_eq!(world.client.run(&mut world.client_script).unwrap(), 7);
-    // It has finished, so nothing watches its descriptor any more.
+    // The source has finished, so its descriptor is no longer polled.
     let quiet = world.client.run_once(&mut world.client_script, Some(Duration::ZERO)).unwrap();
     assert_eq!(quiet, None);
 }
@@ -381,7 +385,7 @@ fn the_control_has_descriptors_of_its_own() {
 }
 
 #[test]
-fn closing_during_the_handshake_says_how_far_it_came() {
+fn close_during_handshake_reports_the_stage() {
     let (ours, theirs) = UnixStream::pair().unwrap();
     drop(theirs);
     let error = link(transport(None), ours).next_event(None).unwrap_err();
@@ -398,7 +402,7 @@ fn closing_during_the_handshake_says_how_far_it_came() {
 }
 
 #[test]
-fn waiting_has_an_end_and_can_go_on() {
+fn wait_times_out_and_can_be_repeated() {
     let (ours, mut theirs) = UnixStream::pair().unwrap();
     let mut link = link(transport(None), ours);
     let error = link.next_event(Some(Instant::now())).unwrap_err();

@@ -1,4 +1,4 @@
-//! [`FdPump`]: bytes between local descriptors and a channel, and what happens at their ends.
+//! [`FdPump`]: bytes between local descriptors and a channel, and the behaviour at their ends.
 
 mod common;
 
@@ -22,12 +22,12 @@ fn pipe() -> (OwnedFd, OwnedFd) {
     lh_sys::fd::pipe().unwrap()
 }
 
-/// Bytes that differ everywhere, so that a lost or doubled block shows.
+/// Bytes without repetition, so that a lost or doubled block is detected.
 fn pattern(length: usize) -> Vec<u8> {
     (0..length as u32 / 4).flat_map(|n| (n.wrapping_mul(2_654_435_761)).to_be_bytes()).collect()
 }
 
-/// With a loop of its own at each end, which sleeps when it thinks there is nothing to do.
+/// Runs a loop in a thread of its own at each end, which sleeps when it has no work.
 #[test]
 fn a_large_stream_crosses_from_pipe_to_pipe() {
     let (client, server, key) = links();
@@ -41,7 +41,7 @@ fn a_large_stream_crosses_from_pipe_to_pipe() {
         script.accept = Box::new(move |_| Some(Box::new(pump.take()?)));
         let mut driver = Driver::new(server, Config::default());
         let error = driver.run(&mut script).unwrap_err();
-        // The client leaves as soon as everything is sent; the reader here may be slow.
+        // The client disconnects as soon as everything is sent; the reader here may be slow.
         assert!(driver.drain(&mut script, None));
         assert_eq!(script.gone.len(), 1);
         error.to_string()
@@ -62,7 +62,7 @@ fn a_large_stream_crosses_from_pipe_to_pipe() {
     assert_eq!(driver.run(&mut script).unwrap(), 0);
     driver.disconnect("done", Duration::from_secs(5));
     assert_eq!(server.join().unwrap(), "disconnected by peer: done");
-    assert!(reader.join().unwrap() == expected, "the bytes that came are not those that went");
+    assert!(reader.join().unwrap() == expected, "received bytes differ from those sent");
     writer.join().unwrap();
     assert!(script.rekeys > 0);
 }
@@ -92,21 +92,21 @@ fn a_forwarded_connection_is_half_closed_and_closed() {
 }
 
 #[test]
-fn what_was_sent_before_the_close_still_reaches_a_slow_sink() {
+fn data_before_close_reaches_a_slow_sink() {
     let mut world = World::new();
     let (mut sink, sink_end) = std::io::pipe().unwrap();
     world.serve(vec![Box::new(FdPump::new().output(owned(sink_end)))]);
     let probe = Probe::default();
     let id = world.open(probe.clone());
     world.until("open", |_| !probe.0.borrow().events.is_empty());
-    // Twice what the largest pipe holds.
+    // Twice the size of the largest pipe.
     let data = pattern(2 << 20);
     let mut control = world.client.control();
     let mut cx = control.channel(id).unwrap();
     assert_eq!(cx.send(&data), data.len());
     cx.close();
     world.until("close", |world| !world.client_script.gone.is_empty());
-    assert!(world.server_script.gone.is_empty(), "the handler still has something to write");
+    assert!(world.server_script.gone.is_empty(), "the handler still has data to write");
     let mut got = vec![0; data.len()];
     let mut filled = 0;
     lh_sys::fd::set_nonblocking(&sink, true).unwrap();
@@ -122,7 +122,7 @@ fn what_was_sent_before_the_close_still_reaches_a_slow_sink() {
 }
 
 #[test]
-fn a_stuck_sink_holds_what_its_window_allows() {
+fn stuck_sink_holds_at_most_its_window() {
     let mut world = World::new();
     let window = WindowPolicy::fixed(1 << 20);
     world.server_script.options = ChannelOptions { window, ..ChannelOptions::default() };
@@ -144,7 +144,7 @@ fn a_stuck_sink_holds_what_its_window_allows() {
     }
     assert!(gauges.queued.get() <= 1 << 20, "{}", gauges.queued.get());
     assert!(gauges.queued.get() > 512 << 10, "{}", gauges.queued.get());
-    // When it is read again, everything comes.
+    // When its reader continues, all data arrives.
     let expected = data.clone();
     let reader = std::thread::spawn(move || {
         let mut got = vec![0; data.len()];
@@ -159,7 +159,7 @@ fn a_stuck_sink_holds_what_its_window_allows() {
 }
 
 #[test]
-fn a_broken_output_tells_the_peer_and_lets_it_go_on() {
+fn broken_output_sends_eow_and_keeps_reading() {
     let mut world = World::new();
     let (read, write) = pipe();
     drop(read);
@@ -178,7 +178,7 @@ fn a_broken_output_tells_the_peer_and_lets_it_go_on() {
 }
 
 #[test]
-fn who_is_told_that_nobody_reads_stops_reading() {
+fn eow_request_stops_reading() {
     let mut world = World::new();
     let (read, write) = pipe();
     let (pump, gauges) = Watched::new(FdPump::new().input(owned(read)));
@@ -190,13 +190,13 @@ fn who_is_told_that_nobody_reads_stops_reading() {
     world.until("first", |_| probe.got() == 5);
     world.client.control().channel(id).unwrap().request("eow@openssh.com", false, b"");
     world.until("EOF", |_| probe.saw(&ChannelEvent::Eof));
-    // So that the program at the other end of the pipe learns of it.
+    // The program at the other end of the pipe gets an error.
     assert_eq!(source.write_all(b"second").unwrap_err().kind(), std::io::ErrorKind::BrokenPipe);
     assert_eq!(gauges.read.get(), 5);
 }
 
 #[test]
-fn stderr_has_its_own_way() {
+fn stderr_goes_to_its_own_output() {
     let mut world = World::new();
     let (out, err) = (pipe(), pipe());
     let (mut out_got, mut err_got) = (UnixStream::pair().unwrap(), UnixStream::pair().unwrap());
@@ -247,10 +247,10 @@ fn nothing_is_read_before_the_start() {
     }
     assert_eq!(probe.got(), 0);
     world.client.control().channel(id).unwrap().request("yes", true, b"");
-    world.until("what was typed", |_| probe.got() == 11 && probe.saw(&ChannelEvent::Eof));
+    world.until("the typed text", |_| probe.got() == 11 && probe.saw(&ChannelEvent::Eof));
 }
 
-/// `~.` ends, `~~` is a tilde; the rest goes through.
+/// Test filter: `~.` stops the loop, `~~` is a tilde, other bytes pass.
 struct Escapes {
     tilde: bool,
 }
@@ -268,7 +268,7 @@ impl InputFilter for Escapes {
 }
 
 #[test]
-fn a_filter_sees_what_is_typed_even_when_the_window_is_shut() {
+fn filter_runs_while_the_window_is_shut() {
     let mut world = World::new();
     world.server_script.options =
         ChannelOptions { window: WindowPolicy::fixed(10), ..ChannelOptions::default() };
@@ -298,7 +298,7 @@ fn inherited_descriptors_stay_as_they_are() {
     world.serve(vec![Box::new(FdPump::new().output(ours))]);
     let probe = Probe::default();
     let id = world.open(probe.clone());
-    // More than the pipe holds: if writing blocked, this test would.
+    // More than the pipe holds: a blocking write would block the test.
     let data = pattern(2 << 20);
     let mut sent = 0;
     world.until("the window to shut", |world| {

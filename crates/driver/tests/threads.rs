@@ -1,4 +1,5 @@
-//! No thread outlives the loop: whoever called it may fork. Alone in its file, for it counts this process's threads.
+//! No thread outlives the loop, so that its caller may fork. This test is alone in its file because it counts
+//! the threads of the process.
 
 mod common;
 
@@ -15,7 +16,7 @@ fn workers() -> usize {
 }
 
 #[test]
-fn workers_come_with_the_loop_and_go_with_it() {
+fn workers_start_and_end_with_the_loop() {
     let mut world = World::new();
     world.client.set_workers(Workers::Exactly(2));
     world.client_script.stop_when_gone = true;

@@ -1,4 +1,4 @@
-//! Bulk with other threads at the ciphers, and beside a channel that is stuck: nothing is lost, nobody waits, memory is
+//! Bulk with worker threads, and beside a stuck channel: no byte is lost, other channels go on, memory is
 //! bounded.
 
 mod common;
@@ -9,11 +9,11 @@ use std::rc::Rc;
 use common::{Probe, Script, World, links};
 use lh_driver::{ChannelCx, ChannelEvent, ChannelHandler, ChannelOptions, Driver, Workers};
 
-/// Sends `left` bytes, each packet full of the number of packets before it.
+/// Sends `left` bytes; each packet is filled with the number of packets before it.
 struct Source {
     left: usize,
     next: u8,
-    /// The most output that was queued after a turn of this.
+    /// Maximum of queued output after a call of this handler.
     queued: Rc<Cell<usize>>,
 }
 
@@ -60,11 +60,11 @@ struct Arrived {
     bytes: usize,
     packets: u8,
     eof: bool,
-    /// Stop the loop at the end.
+    /// Stop the loop at EOF.
     stop: bool,
 }
 
-/// Takes everything, and checks that it is what a [`Source`] sends.
+/// Consumes all data, and checks that it is the pattern of a [`Source`].
 #[derive(Clone, Default)]
 struct Drain(Rc<RefCell<Arrived>>);
 
@@ -91,14 +91,14 @@ impl ChannelHandler for Drain {
 
     fn on_batch_end(&mut self, _cx: &mut ChannelCx<'_>) {
         if self.0.borrow().stop {
-            // As writing it somewhere takes: workers are done in the meantime.
+            // Simulates the time of a write, in which workers finish jobs.
             std::thread::sleep(std::time::Duration::from_micros(300));
         }
     }
 }
 
 #[test]
-fn nothing_is_lost_between_threads_and_key_exchanges() {
+fn workers_and_rekeys_lose_no_data() {
     const TOTAL: usize = 24 << 20;
     for (ours, theirs) in [(1, 0), (0, 2), (2, 1), (4, 4)] {
         let mut world = World::new();
@@ -121,7 +121,7 @@ fn nothing_is_lost_between_threads_and_key_exchanges() {
 }
 
 #[test]
-fn a_stuck_channel_holds_nobody_up_and_little_memory() {
+fn stuck_channel_delays_no_other_and_bounds_memory() {
     const TOTAL: usize = 256 << 20;
     let mut world = World::new();
     let (stuck, other, echo) = (Probe::default(), Drain::default(), Probe::default());
@@ -134,7 +134,7 @@ fn a_stuck_channel_holds_nobody_up_and_little_memory() {
     let keys = world.open(Probe::default());
     let mut typed = 0;
     while !other.0.borrow().eof {
-        // A key now and then, heard before much more of the bulk.
+        // A key now and then, which must arrive before much more of the bulk.
         let before = other.0.borrow().bytes;
         let sent = world.client.control().channel(keys).map_or(0, |mut channel| channel.send(b"k"));
         typed += sent;
@@ -145,12 +145,12 @@ fn a_stuck_channel_holds_nobody_up_and_little_memory() {
     }
     assert_eq!(other.0.borrow().bytes, TOTAL);
     assert!(typed > 10);
-    // The window does not grow for a sink that takes nothing.
+    // The window does not grow for a stuck sink.
     assert!(stuck.got() <= 2 << 20, "{}", stuck.got());
     assert!(queued.get() <= 2 << 20, "{}", queued.get());
 }
 
-/// Loops that sleep, as they do in programs: whoever is done wakes them, and nothing that has come back is slept over.
+/// Loops that sleep, as in programs: a worker wakes its loop, which never sleeps over finished jobs.
 #[test]
 fn loops_that_sleep_are_woken() {
     const TOTAL: usize = 64 << 20;
@@ -161,7 +161,7 @@ fn loops_that_sleep_are_woken() {
             script.accept = Box::new(|_| Some(Box::new(Source::new(TOTAL).0)));
             let mut driver = Driver::new(server, Default::default());
             driver.set_workers(Workers::Exactly(theirs));
-            // Until the client leaves.
+            // Runs until the client disconnects.
             driver.run(&mut script).unwrap_err();
             key
         });

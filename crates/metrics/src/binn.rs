@@ -1,16 +1,18 @@
-//! The part of the binn format that HPN-SSH puts its figures into: one object of named values, numbers and (from Longhaul) text.
+//! The subset of the binn format that HPN-SSH uses for its metrics: one object of named values, numbers and
+//! (from Longhaul) text.
 //!
-//! A byte for the type, a size that counts everything, how many entries there are, and the entries: length of the name, name,
-//! type, value. Sizes and counts are one byte below 128, else four with the top bit set. Numbers are big-endian and take as few
-//! bytes as hold them. The three upper bits of a type say how the value is stored, so what is not a number can be passed over.
+//! An object is a type byte, a size that covers the whole object, the number of entries, and the entries:
+//! length of the name, name, type, value. Sizes and counts are one byte below 128, else four with the top bit
+//! set. Numbers are big-endian, in the smallest sufficient width. The three upper bits of a type give the
+//! storage of the value, so unknown types can be skipped.
 
-/// An object.
+/// Type of an object.
 const OBJECT: u8 = 0xe2;
-/// Unsigned numbers of 1, 2, 4 and 8 bytes.
+/// Types of unsigned numbers of 1, 2, 4 and 8 bytes.
 const NUMBERS: [(u8, usize); 4] = [(0x20, 1), (0x40, 2), (0x60, 4), (0x80, 8)];
-/// Text: its size, its bytes, and a NUL that the size does not count.
+/// Type of text: its size, its bytes, and a NUL that the size does not count.
 const TEXT: u8 = 0xa0;
-/// More entries than any version of HPN-SSH sends, or we.
+/// Upper limit of entries: more than any version of HPN-SSH or Longhaul sends.
 const MOST_ENTRIES: usize = 512;
 
 /// A value of an object.
@@ -22,24 +24,25 @@ pub enum Value {
     Text(String),
 }
 
-/// Why bytes are not an object of named numbers.
+/// Why bytes are not an object of named values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BinnError {
     /// The bytes end too early.
     #[error("the object is cut short")]
     Short,
-    /// Something else than an object.
+    /// The value is not an object.
     #[error("no object (type {0:#04x})")]
     NoObject(u8),
     /// A type that the format does not have.
     #[error("unknown type {0:#04x}")]
     Type(u8),
-    /// More than anybody has to say.
+    /// More entries than the limit.
     #[error("{0} entries")]
     TooMany(usize),
 }
 
-/// The object with these entries. Names are at most 255 bytes; longer ones are left out, and so is text with a NUL byte.
+/// Encodes an object with these entries. Names longer than 255 bytes are left out, and so is text with a NUL
+/// byte.
 pub fn encode<'a>(entries: impl IntoIterator<Item = (&'a str, &'a Value)>) -> Vec<u8> {
     let mut body = Vec::with_capacity(2048);
     let mut count = 0;
@@ -63,7 +66,7 @@ pub fn encode<'a>(entries: impl IntoIterator<Item = (&'a str, &'a Value)>) -> Ve
     }
     let mut counted = Vec::with_capacity(4);
     put_size(&mut counted, count);
-    // The size counts itself.
+    // The size includes its own bytes.
     let around = 1 + counted.len();
     let short = body.len() + around + 1;
     let size = if short < 128 { short } else { body.len() + around + 4 };
@@ -92,8 +95,8 @@ fn put_size(out: &mut Vec<u8>, size: usize) {
     }
 }
 
-/// The numbers and texts of an object, in its order; other values are skipped, and so are names and texts that are not UTF-8, and texts
-/// with a NUL byte inside.
+/// Numbers and texts of an object, in its order. Other values are skipped, and so are names and texts that
+/// are not UTF-8, and texts with a NUL byte.
 ///
 /// # Errors
 /// See [`BinnError`]. Memory is bounded by the length of `bytes`.
@@ -121,7 +124,7 @@ pub fn decode(bytes: &[u8]) -> Result<Vec<(String, Value)>, BinnError> {
     Ok(entries)
 }
 
-/// What is left to read.
+/// The unread bytes.
 struct Bytes<'a>(&'a [u8]);
 
 impl<'a> Bytes<'a> {
@@ -145,7 +148,7 @@ impl<'a> Bytes<'a> {
         Ok(size as usize)
     }
 
-    /// A value of this type, or `None` where it is neither a number nor text.
+    /// Reads a value of this type; `None` where it is neither a number nor text.
     fn value(&mut self, kind: u8) -> Result<Option<Value>, BinnError> {
         let width = match kind & 0xe0 {
             0x00 => 0,
@@ -153,13 +156,13 @@ impl<'a> Bytes<'a> {
             0x40 => 2,
             0x60 => 4,
             0x80 => 8,
-            // Text has a NUL behind it that its size does not count.
+            // Text ends in a NUL that its size does not count.
             0xa0 => self.size()? + 1,
             0xc0 => self.size()?,
             0xe0 => {
                 let before = self.0.len();
                 let size = self.size()?;
-                // Containers count their type and their size.
+                // The size of a container includes its type and size bytes.
                 size.checked_sub(1 + before - self.0.len()).ok_or(BinnError::Short)?
             }
             _ => return Err(BinnError::Type(kind)),
@@ -182,8 +185,8 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn the_bytes_are_the_format_s() {
-        // The example of the format's own documentation.
+    fn encoding_matches_the_documented_format() {
+        // The example in the format's own documentation.
         let example = b"\xe2\x11\x01\x05hello\xa0\x05world\x00";
         let world = Value::Text("world".to_owned());
         assert_eq!(encode([("hello", &world)]), example);
@@ -192,7 +195,7 @@ mod tests {
         let bytes = encode(["a", "b", "c", "d"].into_iter().zip(&numbers));
         let expected = b"\xe2\x1e\x04\x01a\x20\x01\x01b\x40\x01\x2c\x01c\x60\x00\x01\x11\x70\x01d\x80\x00\x00\x01\x00\x00\x00\x00\x00";
         assert_eq!(bytes, expected);
-        // Text ends where its size says, and has no other end.
+        // Text of the given size that contains a NUL is skipped.
         assert_eq!(decode(b"\xe2\x0d\x01\x01s\xa0\x05a\x00b\x00c\x00"), Ok(vec![]));
         // A list, a float and null among numbers.
         let mixed =
@@ -203,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_object_has_large_sizes() {
+    fn large_object_uses_four_byte_sizes() {
         let names: Vec<String> = (0..200).map(|n| format!("tcpi_{n}")).collect();
         let bytes = encode(names.iter().map(|name| (name.as_str(), &Value::Number(5))));
         assert_eq!(bytes[1..5], (u32::try_from(bytes.len()).unwrap() | 1 << 31).to_be_bytes());
@@ -219,13 +222,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(entries in proptest::collection::vec(("[a-z_]{0,40}", value()), 0..60)) {
+        fn encoded_objects_decode(entries in proptest::collection::vec(("[a-z_]{0,40}", value()), 0..60)) {
             let bytes = encode(entries.iter().map(|(name, value)| (name.as_str(), value)));
             prop_assert_eq!(decode(&bytes).unwrap(), entries);
         }
 
         #[test]
-        fn any_bytes_are_answered(mut bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+        fn arbitrary_bytes_do_not_panic(mut bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
             let _ = decode(&bytes);
             if let Some(first) = bytes.first_mut() {
                 *first = OBJECT;

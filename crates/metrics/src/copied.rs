@@ -1,36 +1,36 @@
-//! What a remote `scp` tells the server that has started it: the files it has moved, for the server's log.
+//! Records by which a remote `scp` reports the files it has transferred, for the server's log.
 //!
-//! In the old protocol the server sees one command and a stream that only the command understands. So where the server keeps a log it gives
-//! such a command a descriptor of a file that has no name, and says in [`VARIABLE`] which; the command adds a record to it for each
-//! file. Other people's `scp` knows nothing of it.
+//! In the old protocol the server sees one command and a stream that only the command can parse. So a server
+//! that keeps a log passes such a command a descriptor of an unnamed file, with its number in [`VARIABLE`].
+//! The command appends a record for each file. Other implementations of `scp` ignore it.
 
-/// The environment variable with the number of the descriptor.
+/// Environment variable with the number of the descriptor.
 pub const VARIABLE: &str = "LONGHAUL_COPIED_FD";
 
-/// One file.
+/// Record of one file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Copied {
-    /// Its path at the server.
+    /// Path on the server.
     pub path: Vec<u8>,
-    /// To the server.
+    /// True for an upload to the server.
     pub upload: bool,
-    /// Bytes of it that were moved.
+    /// Transferred bytes.
     pub bytes: u64,
-    /// How long that took, microseconds.
+    /// Duration of the transfer, microseconds.
     pub micros: u64,
-    /// Why it was not copied; `None` when it was.
+    /// Why the copy failed; `None` on success.
     pub fault: Option<String>,
 }
 
-/// Fields of a record; each ends with a zero byte, which no path has.
+/// Number of fields of a record; each ends in a zero byte, which paths cannot contain.
 const FIELDS: usize = 4;
 
 impl Copied {
-    /// The record.
+    /// Encodes the record.
     pub fn encode(&self) -> Vec<u8> {
         let direction = if self.upload { "up" } else { "down" };
         let mut out = format!("{direction} {} {}\0", self.bytes, self.micros).into_bytes();
-        // An empty text stands for none.
+        // An empty text stands for `None`.
         let (fault, done) = (self.fault.as_deref().unwrap_or_default(), self.fault.is_none());
         for field in [&self.path[..], fault.as_bytes(), if done { b"done" } else { b"failed" }] {
             out.extend(field.iter().filter(|&&byte| byte != 0));
@@ -39,7 +39,8 @@ impl Copied {
         out
     }
 
-    /// Reads records until something is none. The command is the user's and may have written anything.
+    /// Decodes records up to the first invalid one. The command runs with the user's rights and may have
+    /// written any bytes.
     pub fn decode_all(bytes: &[u8]) -> Vec<Self> {
         let fields: Vec<&[u8]> = bytes.split(|&byte| byte == 0).collect();
         fields.chunks_exact(FIELDS).map_while(Self::decode).collect()
@@ -71,7 +72,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_again(
+        fn encoded_records_decode(
             path in proptest::collection::vec(1..=255_u8, 0..40),
             upload: bool,
             bytes: u64,
@@ -81,12 +82,12 @@ mod tests {
             let one = Copied { path, upload, bytes, micros, fault };
             let twice = [one.encode(), one.encode()].concat();
             prop_assert_eq!(Copied::decode_all(&twice), vec![one.clone(), one.clone()]);
-            // A command that was killed in the middle of one.
+            // A command that was killed in the middle of a record.
             prop_assert_eq!(Copied::decode_all(&twice[..one.encode().len() + 3]), vec![one]);
         }
 
         #[test]
-        fn anything_else_ends_it(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        fn arbitrary_bytes_do_not_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             let _ = Copied::decode_all(&bytes);
         }
     }

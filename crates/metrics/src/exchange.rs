@@ -1,9 +1,9 @@
-//! Asking the other end for its figures, on HPN-SSH's wire.
+//! Requesting the peer's metrics, in HPN-SSH's wire format.
 //!
-//! A global request without fields; the success carries a string with a [`binn`] object of `kernel_version` and
-//! the kernel's fields as `tcpi_…`. HPN-SSH reads by name and the version tells it which names to expect, so the
-//! version that is sent is never newer than the fields that are there. Between Longhaul ends the object also has SSH's own figures, as
-//! `ssh_…` (docs/metrics.md).
+//! The request is a global one without fields. The success carries a string with a [`binn`] object of
+//! `kernel_version` and the kernel's fields as `tcpi_…`. HPN-SSH reads by name, and the version determines
+//! the names it expects. So the version sent is never newer than the fields present. Between Longhaul ends
+//! the object also has SSH's own metrics, as `ssh_…` (docs/metrics.md).
 
 use crate::Sample;
 use crate::binn::{self, BinnError, Value};
@@ -11,10 +11,11 @@ use crate::binn::{self, BinnError, Value};
 /// The request's name.
 pub const REQUEST: &str = "stack-metrics@hpnssh.org";
 
-/// Name under which a Longhaul server tells its congestion control.
+/// Name of the congestion control in the answer of a Longhaul server.
 const CONGESTION_CONTROL: &str = "ssh_congestion_control";
 
-/// The object that answers. `version` is that of the kernel's fields (`TcpInfo::version`); `ours`: the peer is Longhaul.
+/// Encodes the answer. `version` is the version of the kernel's fields (`TcpInfo::version`); `ours`: the peer
+/// is Longhaul.
 pub fn answer(sample: &Sample, version: (u8, u8), ours: bool) -> Vec<u8> {
     let code = u64::from(version.0) << 16 | u64::from(version.1) << 8;
     let named = |prefix: &str, values: &[(&'static str, u64)]| -> Vec<(String, Value)> {
@@ -30,10 +31,10 @@ pub fn answer(sample: &Sample, version: (u8, u8), ours: bool) -> Vec<u8> {
     binn::encode(entries.iter().map(|(name, value)| (name.as_str(), value)))
 }
 
-/// What an answer says; names that we do not know are passed over.
+/// Decodes an answer; unknown names are skipped.
 ///
 /// # Errors
-/// It is no object of named numbers.
+/// It is not an object of named values.
 pub fn read_answer(bytes: &[u8]) -> Result<Sample, BinnError> {
     let mut sample = Sample::default();
     for (name, value) in binn::decode(bytes)? {
@@ -57,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hpn_gets_the_kernel_s_figures_alone() {
+    fn hpn_peer_gets_kernel_fields_only() {
         let sample = Sample {
             tcp: vec![("rtt", 50_000), ("snd_cwnd", 10)],
             ssh: vec![("rekeys", 2)],

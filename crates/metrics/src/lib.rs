@@ -1,8 +1,9 @@
-//! Figures about a running connection: what both ends of it look like to their kernels and to SSH, at intervals.
+//! Metrics of a running connection: samples of the kernel's and SSH's values at both ends, at intervals.
 //!
-//! HPN-SSH's request `stack-metrics@hpnssh.org` brings the other end's figures ([`answer`], [`read_answer`]); its container format
-//! is [`binn`]. Both ends' go to files, a JSON object a line ([`Recorder`]), which `longhaul report` reads again ([`read_runs`]).
-//! [`Peak`] finds the highest rate that was held for a second. Nothing here has a socket or a clock.
+//! HPN-SSH's request `stack-metrics@hpnssh.org` fetches the peer's sample ([`answer`], [`read_answer`]); its
+//! container format is [`binn`]. Samples of both ends are written to files, one JSON object per line
+//! ([`Recorder`]), which `longhaul report` reads ([`read_runs`]). [`Peak`] finds the highest rate that was
+//! held for a second. This crate uses no socket and no clock.
 
 pub mod binn;
 pub mod copied;

@@ -1,8 +1,8 @@
-//! Whether lost segments are what limits a sender.
+//! Decides whether lost segments limit a sender.
 
-/// With fewer segments a share of lost ones is chance.
+/// Segments below which the share of lost ones is not significant.
 pub const LEAST_SEGMENTS: f64 = 5000.0;
-/// BBR does not slow down for loss below this part (its loss threshold, draft-ietf-ccwg-bbr, is 2 %).
+/// Loss below which BBR does not slow down (its loss threshold, draft-ietf-ccwg-bbr, is 2 %).
 const BBR_TOLERATES: f64 = 0.02;
 
 /// True for the names of BBR's versions.
@@ -10,11 +10,12 @@ pub fn is_bbr(congestion_control: Option<&str>) -> bool {
     congestion_control.is_some_and(|name| name.starts_with("bbr"))
 }
 
-/// True where a part `lost` of the segments (of `segment` bytes, over a round trip in seconds) holds a sender to about `rate` bytes/s.
+/// True where the loss of the part `lost` of the segments holds a sender to about `rate` bytes/s. `segment`
+/// is in bytes, `round_trip` in seconds.
 ///
-/// Loss limits a sender only as far as its congestion control slows down for it. For Reno that is to `MSS / RTT * 1.22 /
-/// sqrt(loss)` (Mathis et al. 1997); CUBIC stays within four times of it on paths where loss is the limit. A connection that
-/// is much slower than that has another limit.
+/// Loss limits a sender only as far as its congestion control slows down for it. Reno slows down to `MSS /
+/// RTT * 1.22 / sqrt(loss)` (Mathis et al. 1997); CUBIC stays within four times that rate on paths where loss
+/// is the limit. A connection much slower than that has another limit.
 pub fn limits_rate(
     lost: f64,
     segment: f64,

@@ -1,8 +1,8 @@
-//! The highest rate.
+//! Peak rate.
 
 use std::time::{Duration, Instant};
 
-/// The highest rate that was held for a second: what a buffer takes in at once is no rate.
+/// The highest rate that was held for a second. A burst into a buffer does not count.
 #[derive(Debug, Clone)]
 pub struct Peak {
     since: Instant,
@@ -11,15 +11,15 @@ pub struct Peak {
 }
 
 impl Peak {
-    /// The time over which rates are taken.
+    /// Interval over which rates are measured.
     pub const INTERVAL: Duration = Duration::from_secs(1);
 
-    /// Begins at `now` with this many bytes moved before.
+    /// Starts at `now`, after `bytes` moved before.
     pub const fn new(bytes: u64, now: Instant) -> Self {
         Self { since: now, bytes, highest: 0 }
     }
 
-    /// So many bytes have moved in all. Cheap: may be called for every packet.
+    /// Reports the total number of bytes moved. Cheap: may be called for every packet.
     pub fn update(&mut self, bytes: u64, now: Instant) {
         let time = now.saturating_duration_since(self.since);
         if time >= Self::INTERVAL {
@@ -29,7 +29,7 @@ impl Peak {
         }
     }
 
-    /// Bytes per second; `average` where nothing went on for a second.
+    /// Highest rate, bytes per second; `average` where no full second was measured.
     pub const fn highest(&self, average: u64) -> u64 {
         if self.highest > average { self.highest } else { average }
     }
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_burst_is_no_peak_and_a_second_is() {
+    fn only_full_seconds_count_for_the_peak() {
         let start = Instant::now();
         let at = |ms| start + Duration::from_millis(ms);
         let mut peak = Peak::new(100, start);

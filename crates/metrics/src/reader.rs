@@ -1,4 +1,4 @@
-//! Reading the files again.
+//! Reader of the metrics files.
 
 use std::io::{self, BufRead, Read};
 
@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use crate::recorder::{About, MARK, Side, VERSION};
 use crate::sample::Sample;
 
-/// No line that we write is as long.
+/// Upper limit of a line, bytes. The writer's lines are shorter.
 const LONGEST_LINE: u64 = 64 * 1024;
 
 /// One sample of a run.
@@ -15,52 +15,52 @@ const LONGEST_LINE: u64 = 64 * 1024;
 pub struct Point {
     /// Seconds since the beginning of the run.
     pub seconds: f64,
-    /// The figures.
+    /// The metrics.
     pub sample: Sample,
 }
 
-/// One connection, as one end saw it.
+/// One connection, as recorded by one end.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Run {
-    /// What its first line says.
+    /// Description from its first line.
     pub about: About,
-    /// Which end.
+    /// The end that the samples belong to.
     pub side: Side,
     /// The samples, in the order of the file.
     pub points: Vec<Point>,
 }
 
-/// Why a file is none of ours. The line counts from 1.
+/// Why a file is not valid. The line counts from 1.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("{0}")]
     Io(#[from] io::Error),
-    /// A line that is no JSON: the file was cut off, or is something else.
+    /// A line is not JSON: the file was truncated, or has another format.
     #[error("line {line}: {}", if *.cut { "the line is cut short (no complete JSON object)" } else { "not JSON: this is no file of metrics" })]
     Json {
-        /// Which line.
+        /// Line number.
         line: usize,
-        /// It begins like one of ours.
+        /// The line begins like a valid one.
         cut: bool,
     },
-    /// JSON, but not what this program writes.
+    /// A line is JSON, but not in this format.
     #[error("line {line}: {what}")]
     Content {
-        /// Which line.
+        /// Line number.
         line: usize,
-        /// What is wrong with it.
+        /// The fault.
         what: String,
     },
-    /// Nothing in it.
+    /// The file is empty.
     #[error("no metrics in this file")]
     Empty,
 }
 
-/// The runs of a file.
+/// Reads the runs of a file.
 ///
 /// # Errors
-/// See [`ReadError`]: the first line that is wrong.
+/// See [`ReadError`]: the first invalid line.
 pub fn read_runs(mut from: impl BufRead) -> Result<Vec<Run>, ReadError> {
     let mut runs: Vec<Run> = Vec::new();
     let mut text = Vec::new();
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_read() {
+    fn recorded_runs_are_read_back() {
         let runs = read_runs(written().as_bytes()).unwrap();
         assert_eq!(runs.len(), 2);
         let first = &runs[0];
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_named_with_their_line() {
+    fn errors_name_their_line() {
         let good = written();
         let says = |text: &str| read_runs(text.as_bytes()).unwrap_err().to_string();
         let cut = &good[..good.len() - 9];
@@ -195,7 +195,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_answered(text in "\\PC{0,200}", bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        fn arbitrary_text_does_not_panic(text in "\\PC{0,200}", bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             let _ = read_runs(text.as_bytes());
             let _ = read_runs(&bytes[..]);
         }

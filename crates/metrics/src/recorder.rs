@@ -1,7 +1,8 @@
-//! The two files of figures: `PATH.local` and `PATH.remote`, a JSON object a line.
+//! Writer of the metrics files: `PATH.local` and `PATH.remote`, one JSON object per line.
 //!
-//! The names are HPN-SSH's; its lines are CSV whose columns depend on the kernel it was built for. A run begins with a line about the
-//! connection. Every line names its run, because several connections may write to the same files, each line with one write.
+//! The names are HPN-SSH's, whose lines are CSV with columns that depend on the kernel it was built for. A
+//! run begins with a line about the connection. Every line names its run, because several connections may
+//! write to the same files; each line is one write.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -13,11 +14,11 @@ use serde_json::{Map, Value, json};
 
 use crate::Sample;
 
-/// The key by which a line about a run is known, with the format's version.
+/// Key that marks the first line of a run; its value is the version of the format.
 pub(crate) const MARK: &str = "longhaul_metrics";
 pub(crate) const VERSION: u64 = 1;
 
-/// Whose figures they are.
+/// The end that a sample belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
     /// The end that writes the files.
@@ -27,7 +28,7 @@ pub enum Side {
 }
 
 impl Side {
-    /// The name, which is also what the file's name ends in.
+    /// Name of the side, which is also the suffix of the file's name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Local => "local",
@@ -36,22 +37,22 @@ impl Side {
     }
 }
 
-/// What the first line of a run says.
+/// Contents of the first line of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct About {
-    /// Names the run; unique among those of a file.
+    /// Identifier of the run, unique in its file.
     pub run: String,
-    /// When it began, RFC 3339.
+    /// Start time, RFC 3339.
     pub start: String,
-    /// The host as the user named it.
+    /// The host as given by the user.
     pub host: String,
-    /// The peer's identification.
+    /// The peer's identification string.
     pub peer: String,
     /// The cipher of both directions.
     pub cipher: String,
 }
 
-/// One of the files.
+/// Writer of one of the files.
 #[derive(Debug)]
 pub struct Recorder {
     file: File,
@@ -62,11 +63,11 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Opens `PREFIX.local` or `PREFIX.remote` to add to it; only the user may read a new one. Nothing is written before the first
-    /// sample.
+    /// Opens `PREFIX.local` or `PREFIX.remote` for appending; a new file is readable by the user only. Writes
+    /// only with the first sample.
     ///
     /// # Errors
-    /// The message, which names the file.
+    /// A message that names the file.
     pub fn open(prefix: &Path, side: Side, about: About) -> Result<Self, String> {
         let mut path = prefix.as_os_str().to_owned();
         path.push(".");
@@ -79,12 +80,12 @@ impl Recorder {
         }
     }
 
-    /// The file.
+    /// Path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Adds a sample that was taken so long after the beginning of the run.
+    /// Appends a sample taken at time `at` after the beginning of the run.
     ///
     /// # Errors
     /// The file cannot be written.

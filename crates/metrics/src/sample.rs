@@ -1,9 +1,9 @@
-//! What one end of a connection looks like at one time.
+//! A sample of one end of a connection at one time.
 
 use lh_driver::{ControlCx, Figures};
 use lh_sys::tcp_info::FIELDS;
 
-/// Names of the values that this process counts itself; docs/metrics.md has their meaning and units.
+/// Names of this process's own values; docs/metrics.md has their meaning and units.
 pub const SSH_FIELDS: [&str; 11] = [
     "bytes_in",
     "bytes_out",
@@ -18,30 +18,30 @@ pub const SSH_FIELDS: [&str; 11] = [
     "rate_limit",
 ];
 
-/// Names and values. Names are those of [`FIELDS`] and of [`SSH_FIELDS`].
+/// Named values. Names are those of [`FIELDS`] and [`SSH_FIELDS`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Sample {
-    /// The kernel's, empty where there is no TCP connection (behind a proxy command).
+    /// The kernel's values; empty where there is no TCP connection (behind a proxy command).
     pub tcp: Vec<(&'static str, u64)>,
-    /// This process's own, empty where the other end does not send them.
+    /// The process's own values; empty where the peer does not send them.
     pub ssh: Vec<(&'static str, u64)>,
     /// Name of TCP's congestion control, where it is known.
     pub congestion_control: Option<String>,
 }
 
-/// Length of the longest name that Linux gives a congestion control (`TCP_CA_NAME_MAX`), bytes.
+/// Upper limit of a congestion control's name in Linux, bytes (`TCP_CA_NAME_MAX`).
 const LONGEST_NAME: usize = 16;
 
 impl Sample {
-    /// The values of this end now, and the version of the kernel's part. `rate_limit` is the limit that the program keeps to
-    /// by itself, bytes/s.
+    /// The current values of this end, and the version of the kernel's part. `rate_limit` is the program's
+    /// own rate limit, bytes/s.
     pub fn of(cx: &ControlCx<'_>, rate_limit: Option<u64>) -> (Self, Option<(u8, u8)>) {
         let tcp = cx.tcp_info();
-        // By name, so that none gets lost.
+        // Destructured without `..`, so that a new field cannot be forgotten.
         let Figures { bytes_in, bytes_out, channels, receive_window, send_credit, queued, rekeys } =
             cx.figures();
         let cpu = u64::try_from(lh_sys::time::process_cpu().as_micros()).unwrap_or(u64::MAX);
-        // Without a TCP connection the buffers of TCP limit nothing.
+        // Without a TCP connection, TCP's buffers are no limit.
         let (receive_limit, send_limit) = match tcp {
             Some(_) => lh_sys::tuning::buffer_limits(),
             None => (None, None),
@@ -58,7 +58,8 @@ impl Sample {
         (sample, tcp.map(|tcp| tcp.version()))
     }
 
-    /// Takes the name of a congestion control that a peer or a file tells. What no kernel would call one is ignored.
+    /// Sets the name of a congestion control from a peer or a file. A name that no kernel would use is
+    /// ignored.
     pub(crate) fn take_congestion_control(&mut self, name: &str) {
         let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
         if !name.is_empty() && name.len() < LONGEST_NAME && name.chars().all(plain) {
@@ -66,7 +67,7 @@ impl Sample {
         }
     }
 
-    /// Takes a value under a name that is known; others say nothing.
+    /// Adds a value with a known name; others are ignored.
     pub(crate) fn take(&mut self, tcp: bool, name: &str, value: u64) {
         if tcp {
             if let Some(field) = FIELDS.iter().find(|field| field.name == name) {
@@ -77,12 +78,12 @@ impl Sample {
         }
     }
 
-    /// One of the kernel's values.
+    /// Value of one of the kernel's fields.
     pub fn tcp(&self, name: &str) -> Option<u64> {
         find(&self.tcp, name)
     }
 
-    /// One of SSH's.
+    /// Value of one of SSH's fields.
     pub fn ssh(&self, name: &str) -> Option<u64> {
         find(&self.ssh, name)
     }

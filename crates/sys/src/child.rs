@@ -1,4 +1,5 @@
-//! Waiting for a child without a signal handler: a descriptor that becomes readable when it ends.
+//! Waiting for a child without a signal handler, through a descriptor that becomes readable when the child
+//! ends.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -9,7 +10,8 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process, kill_process_group,
 
 /// A running child and its pid descriptor.
 ///
-/// Dropping it neither kills nor waits: a child that outlives its session is the user's wish (`nohup`).
+/// Dropping it neither kills the child nor waits for it: a child that outlives its session is intended
+/// (`nohup`).
 #[derive(Debug)]
 pub struct Watched {
     child: Child,
@@ -20,13 +22,13 @@ pub struct Watched {
 /// How a child ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
-    /// It exited with this status.
+    /// The child exited with this status.
     Exit(u8),
-    /// A signal ended it.
+    /// A signal ended the child.
     Signal {
         /// The signal's number.
         number: i32,
-        /// Whether a core file was written.
+        /// True when a core file was written.
         core_dumped: bool,
     },
 }
@@ -53,7 +55,7 @@ impl Watched {
         self.child.id()
     }
 
-    /// How it ended; `None` while it runs.
+    /// How the child ended; `None` while it runs.
     pub fn try_wait(&mut self) -> io::Result<Option<Ended>> {
         if self.ended.is_none() {
             self.ended = self.child.try_wait()?.map(Ended::from);
@@ -61,7 +63,7 @@ impl Watched {
         Ok(self.ended)
     }
 
-    /// Waits for its end.
+    /// Waits for the child to end.
     pub fn wait(&mut self) -> io::Result<Ended> {
         if let Some(ended) = self.ended {
             return Ok(ended);
@@ -71,8 +73,8 @@ impl Watched {
         Ok(ended)
     }
 
-    /// Sends a signal to the child; to its whole process group when `group` is set. Nothing happens once it has
-    /// ended and been waited for.
+    /// Sends a signal to the child, or to its whole process group when `group` is set. Does nothing once the
+    /// child has ended and been waited for.
     pub fn signal(&self, signal: Signal, group: bool) -> io::Result<()> {
         if self.ended.is_some() {
             return Ok(());
@@ -88,7 +90,7 @@ impl Watched {
 }
 
 impl AsFd for Watched {
-    /// Readable when the child has ended.
+    /// Descriptor that is readable when the child has ended.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.pidfd.as_fd()
     }
@@ -104,18 +106,18 @@ mod tests {
         let child = Program::new("/bin/sh").arg("-c").arg(script).new_session().spawn().unwrap();
         let mut watched = Watched::new(child).unwrap();
         poll(&mut [PollFd::new(&watched, PollFlags::IN)], None).unwrap();
-        watched.try_wait().unwrap().expect("readable means ended")
+        watched.try_wait().unwrap().expect("a readable descriptor means that the child has ended")
     }
 
     #[test]
-    fn exits_and_signals_are_told_apart() {
+    fn exit_status_and_signal_are_distinguished() {
         assert_eq!(ended("exit 0"), Ended::Exit(0));
         assert_eq!(ended("exit 77"), Ended::Exit(77));
         assert_eq!(ended("kill -TERM $$"), Ended::Signal { number: 15, core_dumped: false });
     }
 
     #[test]
-    fn a_group_gets_the_signal() {
+    fn signal_reaches_the_process_group() {
         let child = Program::new("/bin/sh").arg("-c").arg("sleep 1000; true").new_session().spawn().unwrap();
         let mut watched = Watched::new(child).unwrap();
         assert_eq!(watched.try_wait().unwrap(), None);

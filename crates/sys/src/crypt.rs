@@ -1,7 +1,8 @@
-//! Checking passwords against `crypt(3)` hashes, whichever the system uses (yescrypt, SHA-512, bcrypt, …).
+//! Password checks against `crypt(3)` hashes of any kind that the system uses (yescrypt, SHA-512, bcrypt, …).
 //!
-//! The system's own library is loaded when the first password is checked: a build then needs no `-dev` package,
-//! a server that allows keys alone never maps it, and it knows exactly the hashes this host's `passwd` writes.
+//! The system's own library is loaded when the first password is checked. So a build needs no `-dev` package,
+//! a server that allows keys only never maps the library, and it supports exactly the hashes that this host's
+//! `passwd` writes.
 #![expect(unsafe_code, reason = "crypt_r is in a C library that is loaded at run time")]
 
 use std::ffi::{CStr, CString, c_char, c_void};
@@ -9,23 +10,24 @@ use std::io;
 
 use zeroize::{Zeroize, Zeroizing};
 
-/// Room for the state of `crypt_r`. libxcrypt's takes 32 KiB, glibc's old one 128 KiB.
+/// Size of the buffer for the state of `crypt_r`, bytes. libxcrypt's takes 32 KiB, glibc's old one 128 KiB.
 const STATE_LEN: usize = 256 * 1024;
 
-/// The names under which distributions ship the library; the second is libxcrypt without the old ABI.
+/// Names under which distributions ship the library; the second is libxcrypt without the old ABI.
 const LIBRARIES: [&CStr; 2] = [c"libcrypt.so.1", c"libcrypt.so.2"];
 
 type CryptR = unsafe extern "C" fn(*const c_char, *const c_char, *mut c_void) -> *mut c_char;
 
-/// Whether `password` hashes to `hash`.
+/// True when `password` hashes to `hash`.
 ///
-/// A password with a NUL inside matches nothing. Fails when the library is missing or knows no such hash.
+/// A password with a NUL inside never matches. Fails when the library is missing or does not support the
+/// hash.
 pub fn verify(password: &[u8], hash: &[u8]) -> io::Result<bool> {
     let computed = hash_with(password, hash)?;
     Ok(computed.is_some_and(|computed| same(&computed, hash)))
 }
 
-/// Hashes `password` with the method and salt of `setting`; `None` for a NUL inside either.
+/// Hashes `password` with the method and salt of `setting`; `None` when either contains a NUL.
 pub fn hash_with(password: &[u8], setting: &[u8]) -> io::Result<Option<Zeroizing<Vec<u8>>>> {
     let Ok(setting) = CString::new(setting) else { return Ok(None) };
     if password.contains(&0) {
@@ -35,17 +37,17 @@ pub fn hash_with(password: &[u8], setting: &[u8]) -> io::Result<Option<Zeroizing
     phrase.extend_from_slice(password);
     phrase.push(0);
     let crypt_r = crypt_r()?;
-    // u64 for its alignment: the structure starts with machine words.
+    // u64 for its alignment: the state structure starts with machine words.
     let mut state = vec![0_u64; STATE_LEN / 8];
-    // SAFETY: both strings end in NUL, and the state is zeroed (as crypt_r(3) asks) and larger than any
-    // implementation's.
+    // SAFETY: both strings end in NUL, and the state is zeroed (as crypt_r(3) requires) and larger than that
+    // of any implementation.
     let result = unsafe { crypt_r(phrase.as_ptr().cast(), setting.as_ptr(), state.as_mut_ptr().cast()) };
     let hashed = if result.is_null() {
         Err(io::Error::last_os_error())
     } else {
-        // SAFETY: not null, so a C string inside `state`, which still lives.
+        // SAFETY: not null, so it points to a C string inside `state`, which is still alive.
         let bytes = unsafe { CStr::from_ptr(result) }.to_bytes();
-        // libxcrypt answers "*0" or "*1" for a setting it does not know, instead of null.
+        // libxcrypt returns "*0" or "*1" for an unknown setting, instead of null.
         if bytes.first() == Some(&b'*') {
             Err(io::Error::new(io::ErrorKind::Unsupported, "unknown kind of password hash"))
         } else {
@@ -56,7 +58,7 @@ pub fn hash_with(password: &[u8], setting: &[u8]) -> io::Result<Option<Zeroizing
     hashed
 }
 
-/// Compares without telling by its time where the first difference is.
+/// Compares in constant time: the duration does not depend on where the first difference is.
 fn same(a: &[u8], b: &[u8]) -> bool {
     a.len() == b.len() && a.iter().zip(b).fold(0, |all, (x, y)| all | (x ^ y)) == 0
 }
@@ -82,9 +84,9 @@ fn crypt_r() -> io::Result<CryptR> {
 mod tests {
     use super::*;
 
-    // Made with `mkpasswd` for the password "longhaul".
+    // Generated with `mkpasswd` for the password "longhaul".
     #[test]
-    fn hashes_of_debian_are_known() {
+    fn hash_methods_of_debian_are_supported() {
         for setting in ["$y$j9T$F5Jx5fExrKuPp53xLKQ..1", "$6$saltsalt", "$5$saltsalt", "$1$saltsalt"] {
             let hash = hash_with(b"longhaul", setting.as_bytes()).unwrap().unwrap();
             assert!(hash.starts_with(setting.as_bytes()));
@@ -95,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn locked_hashes_match_nothing() {
+    fn locked_hash_matches_no_password() {
         for hash in [&b"!"[..], b"*", b"!!", b"", b"!$6$saltsalt$x", b"\0"] {
             assert!(!matches!(verify(b"", hash), Ok(true)), "{hash:?}");
             assert!(!matches!(verify(b"x", hash), Ok(true)), "{hash:?}");

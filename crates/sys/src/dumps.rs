@@ -1,4 +1,4 @@
-//! Keeping a process that holds keys out of core files and out of other processes' sight.
+//! Keeps keys in a process's memory out of core files and inaccessible to other processes.
 #![expect(unsafe_code, reason = "madvise takes addresses")]
 
 use std::io;
@@ -6,8 +6,9 @@ use std::io;
 use rustix::mm::{Advice, madvise};
 use rustix::process::{DumpableBehavior, Resource, Rlimit, getrlimit, set_dumpable_behavior, setrlimit};
 
-/// Forbids core files of this process, and ptrace(2) and `/proc/PID/mem` to others of its user. What it starts by executing a
-/// program may be looked at again. Returns the limit on core files that was in force, for [`restore_core_limit`].
+/// Forbids core files of this process, and ptrace(2) and `/proc/PID/mem` access by other processes of its
+/// user. A program that this process executes is accessible again. Returns the limit on core files that was
+/// in force, for [`restore_core_limit`].
 ///
 /// # Errors
 /// The kernel refuses.
@@ -18,29 +19,30 @@ pub fn forbid() -> io::Result<Option<u64>> {
     Ok(before.current)
 }
 
-/// Gives the programs of a user the limit on core files that the server was started with: users debug theirs.
+/// Restores the limit on core files that the server was started with, for users' programs, which they may
+/// debug.
 pub fn restore_core_limit(current: Option<u64>) {
     let limit = getrlimit(Resource::Core);
-    // Fails where the hard limit has been lowered meanwhile, which then is the limit.
+    // Fails where the hard limit has been lowered in the meantime. Then the lower limit stays.
     let _ = setrlimit(Resource::Core, Rlimit { current, ..limit });
 }
 
-/// Leaves out of dumps, whoever makes them, all memory that this process has written and shares with no file: heap and stacks,
-/// and with them every key that has been loaded. Memory that is asked for later is not covered.
+/// Excludes from core dumps all memory that this process has written and that belongs to no file: heap and
+/// stacks, with every key that has been loaded. Memory allocated later is not covered.
 ///
 /// # Errors
 /// There is no `/proc`, or the kernel refuses.
 pub fn exclude_written_memory() -> io::Result<()> {
     let maps = std::fs::read_to_string("/proc/self/maps")?;
     for (start, end) in maps.lines().filter_map(written) {
-        // SAFETY: MADV_DONTDUMP changes no byte and no right, only what a core file holds; a range that has been unmapped
-        // meanwhile is an error.
+        // SAFETY: MADV_DONTDUMP changes no byte and no access right, only the content of a core file. For a
+        // range that has been unmapped in the meantime, it fails.
         unsafe { madvise(start as *mut _, end - start, Advice::LinuxDontDump) }?;
     }
     Ok(())
 }
 
-/// The range of a line of `/proc/PID/maps` whose memory is private, may be written and belongs to no file.
+/// The range of a line of `/proc/PID/maps`, if its memory is private and writable and belongs to no file.
 fn written(line: &str) -> Option<(usize, usize)> {
     let mut words = line.split_ascii_whitespace();
     let (start, end) = words.next()?.split_once('-')?;
@@ -56,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranges_of_private_written_memory() {
+    fn only_private_writable_anonymous_ranges_count() {
         let heap = "55d0c0a2b000-55d0c0a4c000 rw-p 00000000 00:00 0                          [heap]";
         assert_eq!(written(heap), Some((0x55d0_c0a2_b000, 0x55d0_c0a4_c000)));
         assert_eq!(written("7f00-8f00 r--p 00000000 00:00 0"), None);
@@ -66,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn core_files_are_forbidden_until_given_back() {
+    fn core_limit_is_lowered_and_restored() {
         use rustix::process::dumpable_behavior;
         let before = forbid().unwrap();
         assert_eq!(dumpable_behavior().unwrap(), DumpableBehavior::NotDumpable);
@@ -76,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_of_this_process_is_excluded() {
+    fn written_memory_is_excluded_from_dumps() {
         let secret = vec![7_u8; 1 << 20];
         exclude_written_memory().unwrap();
         let at = secret.as_ptr() as usize;

@@ -1,4 +1,4 @@
-//! Descriptors: pipes with room, flags, and the standard three.
+//! Descriptors: large pipes, flags, and standard input, output and error.
 
 use std::fs::File;
 use std::io;
@@ -7,19 +7,20 @@ use std::os::fd::{AsFd, IntoRawFd, OwnedFd};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::pipe::{PipeFlags, pipe_with};
 
-/// What a pipe between a session and its program is enlarged to, in bytes: fewer wake-ups per megabyte. It is the
-/// size an unprivileged process may ask for by default (`/proc/sys/fs/pipe-max-size`).
+/// Size to which a pipe between a session and its program is enlarged, bytes: fewer wake-ups per megabyte. It
+/// is the default limit for unprivileged processes (`/proc/sys/fs/pipe-max-size`).
 pub const PIPE_LEN: usize = 1 << 20;
 
 /// A pipe (read end, write end), close-on-exec, enlarged to [`PIPE_LEN`] where the kernel allows.
 pub fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     let (reader, writer) = pipe_with(PipeFlags::CLOEXEC)?;
-    // A user over his pipe budget gets the default 64 KiB, which works as well.
+    // A user over the pipe budget gets the default of 64 KiB, which works as well.
     let _ = rustix::pipe::fcntl_setpipe_size(&writer, PIPE_LEN);
     Ok((reader, writer))
 }
 
-/// Switches non-blocking mode. It belongs to the open file, so whoever shares it is affected too.
+/// Sets or clears non-blocking mode. It belongs to the open file description, so other processes that share
+/// it are affected too.
 pub fn set_nonblocking(fd: impl AsFd, on: bool) -> io::Result<()> {
     let flags = fcntl_getfl(&fd)?;
     let wanted = if on { flags | OFlags::NONBLOCK } else { flags - OFlags::NONBLOCK };
@@ -29,30 +30,30 @@ pub fn set_nonblocking(fd: impl AsFd, on: bool) -> io::Result<()> {
     Ok(())
 }
 
-/// Closes a descriptor and says whether that went well: a network file system may tell only now that what was
-/// written did not fit. Dropping an `OwnedFd` keeps such errors to itself.
+/// Closes a descriptor and returns the result: a network file system may report only now that written data
+/// did not fit. Dropping an `OwnedFd` ignores such errors.
 #[expect(unsafe_code, reason = "close(2) with its result is offered by the C library alone")]
 pub fn close(fd: OwnedFd) -> io::Result<()> {
-    // SAFETY: the number comes from an owner that gives it away here, so it is open and nobody else's.
+    // SAFETY: the number comes from an owner that gives it up here, so it is open and has no other owner.
     match unsafe { libc::close(fd.into_raw_fd()) } {
         0 => Ok(()),
         _ => match io::Error::last_os_error() {
-            // The descriptor is gone all the same, and nothing was lost.
+            // The descriptor is closed all the same, and no data was lost.
             error if error.kind() == io::ErrorKind::Interrupted => Ok(()),
             error => Err(error),
         },
     }
 }
 
-/// Closes every descriptor from 3 up, whoever owns it: for a process that has just split from another one which goes on
-/// with all that was open, while this one starts anew with the standard descriptors. Values that owned descriptors must not
-/// be used or dropped any more: end with [`std::process::exit`].
+/// Closes every descriptor from 3 up, whatever owns it. For a process that was just forked from another one
+/// that keeps using the open descriptors, while this one starts anew with the standard three. Values that
+/// owned descriptors must not be used or dropped afterwards: end with [`std::process::exit`].
 ///
 /// # Errors
-/// The kernel (before 5.9) cannot do it.
+/// The kernel is older than 5.9 and lacks the call.
 #[expect(unsafe_code, reason = "close_range(2) is offered by the C library alone")]
 pub fn close_all() -> io::Result<()> {
-    // SAFETY: no memory is involved; what becomes of descriptors that others own is said above.
+    // SAFETY: no memory is involved; the documentation above covers descriptors with other owners.
     match unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, 0) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
@@ -64,7 +65,7 @@ pub fn null() -> io::Result<OwnedFd> {
     Ok(File::options().read(true).write(true).open("/dev/null")?.into())
 }
 
-/// Takes descriptors 0 and 1 over from whoever started this process, and leaves `/dev/null` in their place.
+/// Takes over descriptors 0 and 1, inherited from the parent process, and leaves `/dev/null` in their place.
 pub fn take_stdin_stdout() -> io::Result<(OwnedFd, OwnedFd)> {
     let stdin = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?;
     let stdout = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdout(), 3)?;
@@ -74,31 +75,31 @@ pub fn take_stdin_stdout() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok((stdin, stdout))
 }
 
-/// A copy of the descriptor that whoever started this process left open under `number`.
+/// A duplicate of the inherited descriptor `number`, which must be at least 3.
 #[expect(unsafe_code, reason = "a number from the command line becomes a descriptor")]
 pub fn inherited(number: std::os::fd::RawFd) -> io::Result<OwnedFd> {
     if number < 3 {
         return Err(rustix::io::Errno::BADF.into());
     }
-    // SAFETY: the number is borrowed for the one call that copies it, which fails where nothing is open there.
+    // SAFETY: the number is borrowed only for the call that duplicates it, which fails where it is not open.
     let borrowed = unsafe { std::os::fd::BorrowedFd::borrow_raw(number) };
     borrowed.try_clone_to_owned()
 }
 
-/// Puts `/dev/null` in the place of the standard descriptors that are closed, so that no file opened later gets
-/// their numbers. Called first thing in `main`.
+/// Opens `/dev/null` for every standard descriptor that is closed, so that no file opened later gets its
+/// number. Call it first in `main`.
 pub fn sanitize_stdio() -> io::Result<()> {
     loop {
         let fd = null()?;
         if std::os::fd::AsRawFd::as_raw_fd(&fd) > 2 {
             return Ok(());
         }
-        // The number must stay taken for the rest of the process.
+        // The number must stay in use for the rest of the process.
         std::mem::forget(fd);
     }
 }
 
-/// Makes `file` this process's standard error, which its children inherit.
+/// Replaces this process's standard error, which its children inherit, by `file`.
 pub fn replace_stderr(file: impl AsFd) -> io::Result<()> {
     Ok(rustix::stdio::dup2_stderr(file)?)
 }
@@ -117,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pipes_are_large_and_can_be_nonblocking() {
+    fn pipes_are_enlarged_and_can_be_nonblocking() {
         let (reader, writer) = pipe().unwrap();
         assert!(rustix::pipe::fcntl_getpipe_size(&writer).unwrap() >= 65536);
         set_nonblocking(&reader, true).unwrap();

@@ -1,22 +1,22 @@
-//! Making folders.
+//! Creation of private directories.
 
 use std::fs::DirBuilder;
 use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 
-/// Makes a folder that only its owner may look into.
+/// Creates a directory that only its owner may access.
 ///
 /// # Errors
-/// As `mkdir(2)`; among them that it is there already.
+/// Those of `mkdir(2)`; one of them is that it exists.
 pub fn make_private(folder: &Path) -> io::Result<()> {
     DirBuilder::new().mode(0o700).create(folder)
 }
 
-/// Makes it where it is missing.
+/// Like [`make_private`], but an existing directory is no error.
 ///
 /// # Errors
-/// As `mkdir(2)`.
+/// Those of `mkdir(2)`.
 pub fn private(folder: &Path) -> io::Result<()> {
     match make_private(folder) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),

@@ -1,4 +1,4 @@
-//! Questions to the resolver that the standard library does not ask.
+//! Resolver queries that the standard library does not offer.
 #![expect(unsafe_code, reason = "the resolver lives in the C library")]
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uchar};
@@ -6,10 +6,10 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::ptr;
 
-/// The longest answer that is taken, in bytes: what fits a UDP datagram or one message over TCP.
+/// Upper limit of an answer, bytes: the largest UDP datagram or TCP message.
 const LONGEST: usize = 65_535;
 
-/// Which addresses may be used.
+/// Permitted address families.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Family {
     /// Either, in the resolver's order.
@@ -22,7 +22,7 @@ pub enum Family {
 }
 
 impl Family {
-    /// Whether this address may be used.
+    /// True when this address is permitted.
     pub const fn allows(self, address: &SocketAddr) -> bool {
         match self {
             Self::Any => true,
@@ -32,7 +32,8 @@ impl Family {
     }
 }
 
-/// The name that `host` is an alias of (or its own) as the resolver spells it; `None` when it has no address of this family.
+/// Canonical name of `host` as the resolver spells it (its own name, or the one it is an alias of); `None`
+/// when it has no address of this family.
 pub fn canonical_name(host: &str, family: Family) -> Option<String> {
     if host.parse::<IpAddr>().is_ok() {
         return Some(host.to_owned());
@@ -57,10 +58,10 @@ pub fn canonical_name(host: &str, family: Family) -> Option<String> {
     let found = if canonical.is_null() {
         host.to_owned()
     } else {
-        // SAFETY: a canonical name is a string that ends in a zero byte and lives as long as the list.
+        // SAFETY: a canonical name is a NUL-terminated string that lives as long as the list.
         unsafe { CStr::from_ptr(canonical) }.to_string_lossy().into_owned()
     };
-    // SAFETY: the list came from `getaddrinfo` and nothing refers to it any more.
+    // SAFETY: the list came from `getaddrinfo`, and no reference to it is left.
     unsafe { libc::freeaddrinfo(list) };
     Some(found)
 }
@@ -76,12 +77,12 @@ unsafe extern "C" {
     ) -> c_int;
 }
 
-/// Asks the domain name system about `name` (class IN, records of type `kind`) and returns the answer as it came (RFC 1035
-/// section 4). Whether the answer can be trusted is what its AD bit says: the C library clears it unless the
+/// Queries the domain name system for `name` (class IN, records of type `kind`) and returns the raw answer
+/// (RFC 1035 section 4). The answer's AD bit says whether it is authentic: the C library clears it unless the
 /// administrator trusts the name server (`options trust-ad` in `resolv.conf`).
 ///
 /// # Errors
-/// There is no such name or record, or nobody answers.
+/// There is no such name or record, or no server answers.
 pub fn query(name: &str, kind: u16) -> io::Result<Vec<u8>> {
     const CLASS_IN: c_int = 1;
     let name = CString::new(name).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
@@ -92,7 +93,7 @@ pub fn query(name: &str, kind: u16) -> io::Result<Vec<u8>> {
     let Ok(length) = usize::try_from(length) else {
         return Err(io::Error::from(io::ErrorKind::NotFound));
     };
-    // It may report more than it wrote.
+    // The resolver may report more than it wrote.
     answer.truncate(length);
     Ok(answer)
 }
@@ -102,11 +103,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_that_exist_and_names_that_do_not() {
+    fn unknown_and_invalid_names_are_not_found() {
         assert!(canonical_name("localhost", Family::Any).is_some());
         assert_eq!(canonical_name("127.0.0.1", Family::Inet).as_deref(), Some("127.0.0.1"));
         assert_eq!(canonical_name("with\0zero", Family::Any), None);
-        // RFC 6761: nobody has this name. Without a network nobody answers at all.
+        // RFC 6761 reserves this name: it never exists. Without a network no server answers at all.
         assert_eq!(canonical_name("no-such-host.invalid", Family::Any), None);
         assert!(query("no-such-host.invalid", 44).is_err());
         assert!(query("with\0zero", 44).is_err());

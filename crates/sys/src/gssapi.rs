@@ -1,9 +1,10 @@
-//! Kerberos by way of the GSS-API (RFC 2743, 2744, 4121): both ends of a security context, and what may be done with its result.
+//! Kerberos through the GSS-API (RFC 2743, 2744, 4121): both ends of a security context, and the use of its
+//! result.
 //!
-//! The bindings are ours, for MIT's library: some twenty functions, against crates that generate theirs with libclang at build time
-//! and leave out what a server needs (who may become which user, and credentials that move to another process). Without the Cargo
-//! feature `gssapi` nothing here links to anything and every context fails to start; the programs need not know which build they are
-//! in.
+//! The bindings are ours, some twenty functions of MIT's library. Existing crates generate theirs with
+//! libclang at build time and lack functions that a server needs: mapping principals to users, and moving
+//! credentials to another process. Without the Cargo feature `gssapi` this module links to no library and
+//! every context fails to start; the programs need not know which build they are in.
 
 #[cfg(feature = "gssapi")]
 mod library;
@@ -13,33 +14,34 @@ mod library;
 
 pub use library::{Acceptor, Initiator, store};
 
-/// Whether this build can do it.
+/// True when this build supports GSSAPI.
 pub const SUPPORTED: bool = cfg!(feature = "gssapi");
 
-/// The object identifier of Kerberos 5 (1.2.840.113554.1.2.2) in DER, as SSH names mechanisms (RFC 4462 section 3.2).
+/// The object identifier of Kerberos 5 (1.2.840.113554.1.2.2) in DER, SSH's form for mechanisms (RFC 4462
+/// section 3.2).
 pub const KERBEROS: [u8; 11] = [0x06, 0x09, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x12, 0x01, 0x02, 0x02];
 
-/// What a step of a context has come to.
+/// Result of one step of a context.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Step {
-    /// What the other end is to get; empty: nothing.
+    /// Token for the peer; empty: none.
     pub token: Vec<u8>,
-    /// The context is there. Otherwise a token of the other end is waited for.
+    /// The context is established. Otherwise it expects a token from the peer.
     pub complete: bool,
 }
 
-/// Why there is no context.
+/// Why a context failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text}")]
 pub struct GssError {
-    /// The library's words.
+    /// The library's text.
     pub text: String,
-    /// What the other end is to get about it; empty: nothing.
+    /// Error token for the peer; empty: none.
     pub token: Vec<u8>,
 }
 
 impl GssError {
-    /// An error of which the other end need not hear.
+    /// An error without a token for the peer.
     fn new(text: impl Into<String>) -> Self {
         Self { text: text.into(), token: Vec::new() }
     }

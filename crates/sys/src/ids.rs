@@ -1,8 +1,8 @@
-//! Becoming a user: for the time of a few file accesses, or for good.
+//! Changes of user and group ids, for a few file accesses or permanently.
 //!
 //! The kernel keeps ids per thread; the C library's calls used here change every thread of the process. They
-//! are still meant for a process with one thread (the session before authentication), where nobody can be
-//! surprised by ids that change under him.
+//! are still meant for a process with one thread (the session before authentication): other threads do not
+//! expect their ids to change.
 #![expect(unsafe_code, reason = "process-wide changes of ids exist only in the C library")]
 
 use std::io;
@@ -23,7 +23,7 @@ pub struct Ids {
 }
 
 impl Ids {
-    /// The ids a login of `user` gets, groups by the name service switch.
+    /// The ids that a login of `user` gets. The groups come from the name service switch.
     pub fn of(user: &User) -> io::Result<Self> {
         Ok(Self { uid: user.uid, gid: user.gid, groups: groups_of(user)? })
     }
@@ -34,11 +34,11 @@ pub fn is_root() -> bool {
     geteuid().is_root()
 }
 
-/// Runs `work` with the effective ids of a user, so that file permissions (also those an NFS server checks) are
-/// the user's. Without root's rights `work` runs as it is.
+/// Runs `work` with the effective ids of a user, so that the user's file permissions apply (also on an NFS
+/// server). Without root's rights `work` runs with the current ids.
 ///
 /// # Aborts
-/// When the former ids cannot be restored: a process that does not know who it is must not go on.
+/// The process aborts when the former ids cannot be restored: it must not continue with unknown ids.
 pub fn with_effective<T>(ids: &Ids, work: impl FnOnce() -> T) -> io::Result<T> {
     if !is_root() || ids.uid == 0 {
         return Ok(work());
@@ -71,10 +71,10 @@ impl Drop for Restore {
     }
 }
 
-/// Becomes the user for good: groups, then group id, then user id, real, effective and saved; then proves
-/// that the way back is closed.
+/// Becomes the user permanently: changes groups, then group id, then user id (real, effective and saved), and
+/// then verifies that the former ids cannot be restored.
 ///
-/// Without root's rights only a "change" to the ids the process already has succeeds.
+/// Without root's rights this succeeds only for the ids that the process has already.
 pub fn become_permanently(ids: &Ids) -> io::Result<()> {
     let (old_uid, old_gid) = (getuid().as_raw(), getgid().as_raw());
     if is_root() {
@@ -106,10 +106,10 @@ pub fn become_permanently(ids: &Ids) -> io::Result<()> {
     Ok(())
 }
 
-/// Takes the groups of a login before its other ids: modules that establish credentials add to them.
+/// Sets the groups of a login before its other ids: PAM modules that establish credentials add to them.
 ///
 /// # Errors
-/// Only root may.
+/// The process is not root.
 pub fn take_groups(ids: &Ids) -> io::Result<()> {
     set_groups(&ids.groups)
 }
@@ -134,9 +134,9 @@ mod tests {
     use std::ffi::OsStr;
     use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
-    /// Ids are process-wide and tests share a process: all that change them are this one test.
+    /// Ids are process-wide and tests share a process, so all changes are in this one test.
     #[test]
-    fn borrowed_ids_decide_and_are_given_back() {
+    fn effective_ids_apply_and_are_restored() {
         if !is_root() {
             eprintln!("SKIPPED: changing ids needs root");
             return;
@@ -161,9 +161,9 @@ mod tests {
         assert_eq!(current_groups().unwrap(), before);
     }
 
-    /// The permanent change is tried in a child: this very test binary, told by an environment variable.
+    /// The permanent change runs in a child: this test binary again, selected by an environment variable.
     #[test]
-    fn no_way_back_from_a_permanent_change() {
+    fn permanent_change_cannot_be_undone() {
         const CHILD: &str = "LH_SYS_TEST_BECOME";
         if !is_root() {
             eprintln!("SKIPPED: changing ids needs root");
@@ -180,7 +180,7 @@ mod tests {
             return;
         }
         let output = std::process::Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "ids::tests::no_way_back_from_a_permanent_change", "--nocapture"])
+            .args(["--exact", "ids::tests::permanent_change_cannot_be_undone", "--nocapture"])
             .env(CHILD, "1")
             .output()
             .unwrap();

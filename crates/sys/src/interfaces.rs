@@ -1,4 +1,4 @@
-//! The addresses of this machine's network interfaces.
+//! Addresses of this machine's network interfaces.
 #![expect(unsafe_code, reason = "getifaddrs exists only in the C library")]
 
 use std::ffi::CStr;
@@ -9,16 +9,16 @@ use std::ptr;
 /// An address of an interface.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InterfaceAddress {
-    /// The interface, such as `eth0`.
+    /// Name of the interface, such as `eth0`.
     pub name: String,
-    /// The address, with the scope of link-local ones, and port 0.
+    /// The address, with the scope for link-local ones, and port 0.
     pub address: SocketAddr,
-    /// Whether the interface is up.
+    /// True when the interface is up.
     pub up: bool,
 }
 
 impl InterfaceAddress {
-    /// Whether the address is of use only on this machine or this wire.
+    /// True when the address is usable only on this machine or link.
     pub fn is_local(&self) -> bool {
         match self.address.ip() {
             IpAddr::V4(v4) => v4.is_loopback() || v4.is_link_local(),
@@ -30,7 +30,7 @@ impl InterfaceAddress {
 /// All IPv4 and IPv6 addresses of all interfaces.
 ///
 /// # Errors
-/// The operating system's.
+/// Those of `getifaddrs(3)`.
 pub fn addresses() -> io::Result<Vec<InterfaceAddress>> {
     let mut list: *mut libc::ifaddrs = ptr::null_mut();
     // SAFETY: the call fills the pointer with a list that lives until `freeifaddrs` below.
@@ -43,20 +43,20 @@ pub fn addresses() -> io::Result<Vec<InterfaceAddress>> {
         // SAFETY: `next` is a node of the list, which has not been freed.
         let node = unsafe { &*next };
         next = node.ifa_next;
-        // SAFETY: the address of a node is null or that of a socket address of the list, as the function asks.
+        // SAFETY: the address of a node is null or a socket address in the list, as the function requires.
         let Some(address) = (unsafe { address(node.ifa_addr) }) else { continue };
-        // SAFETY: the name of a node is a string that ends in a zero byte.
+        // SAFETY: the name of a node is a NUL-terminated string.
         let name = unsafe { CStr::from_ptr(node.ifa_name) }.to_string_lossy().into_owned();
         let up = node.ifa_flags & libc::IFF_UP.cast_unsigned() != 0;
         found.push(InterfaceAddress { name, address, up });
     }
-    // SAFETY: the list came from `getifaddrs` and nothing refers to it any more.
+    // SAFETY: the list came from `getifaddrs`, and no reference to it is left.
     unsafe { libc::freeifaddrs(list) };
     Ok(found)
 }
 
 /// # Safety
-/// `address` is null or points to a socket address that is as long as its family says.
+/// `address` is null or points to a socket address of the length of its family.
 unsafe fn address(address: *const libc::sockaddr) -> Option<SocketAddr> {
     if address.is_null() {
         return None;
@@ -82,7 +82,7 @@ unsafe fn address(address: *const libc::sockaddr) -> Option<SocketAddr> {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn the_loopback_interface_is_among_them() {
+    fn loopback_interface_is_listed() {
         let all = super::addresses().unwrap();
         let Some(loopback) = all.iter().find(|each| each.address.ip().is_loopback()) else {
             eprintln!("SKIPPED: no loopback interface here");

@@ -1,5 +1,5 @@
-//! systemd's journal, by its native protocol: a datagram of fields, so that a program that reads the log need not take lines
-//! apart (systemd's JOURNAL_NATIVE_PROTOCOL).
+//! systemd's journal, through its native protocol: one datagram with named fields per entry, so that log
+//! readers need not parse lines (systemd's JOURNAL_NATIVE_PROTOCOL).
 
 use std::io;
 use std::os::unix::net::UnixDatagram;
@@ -7,7 +7,7 @@ use std::path::Path;
 
 use crate::syslog::Severity;
 
-/// Where the journal listens.
+/// Socket of the journal.
 pub const SOCKET: &str = "/run/systemd/journal/socket";
 
 /// A connection to the journal.
@@ -18,10 +18,11 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Connects to the journal at `path`, which is [`SOCKET`] on a machine that runs systemd. `name` is the program's.
+    /// Connects to the journal at `path`, which is [`SOCKET`] on a machine with systemd. `name` is the
+    /// program's name.
     ///
     /// # Errors
-    /// Nobody listens there.
+    /// No journal listens there.
     pub fn open(path: &Path, name: &str) -> io::Result<Self> {
         let socket = UnixDatagram::unbound()?;
         socket.connect(path)?;
@@ -29,10 +30,11 @@ impl Journal {
         Ok(Self { name: name.to_owned(), socket })
     }
 
-    /// Writes one entry: its line and further fields, whose names are capital letters, digits and underscores and do not begin with
-    /// an underscore. Values may hold anything.
+    /// Writes one entry: its line and additional fields. Field names consist of capital letters, digits and
+    /// underscores and do not begin with an underscore; values are arbitrary.
     ///
     /// # Errors
+    /// The journal has gone, or does not read.
     /// The journal is gone, or does not read.
     pub fn write(&self, severity: Severity, line: &str, fields: &[(String, String)]) -> io::Result<()> {
         let mut entry = Vec::with_capacity(1024);
@@ -46,7 +48,8 @@ impl Journal {
     }
 }
 
-/// `NAME=value` where the value is one line; otherwise the name, and the value with its length in front.
+/// Encodes a field as `NAME=value` where the value is one line; otherwise as the name, then the value with
+/// its length in front.
 fn put_field(entry: &mut Vec<u8>, name: &str, value: &str) {
     entry.extend_from_slice(name.as_bytes());
     if value.contains('\n') {
@@ -64,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_entry_arrives_field_by_field() {
+    fn entry_keeps_its_fields() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("socket");
         assert!(Journal::open(&path, "lhsshd").is_err());

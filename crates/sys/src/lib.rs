@@ -1,41 +1,42 @@
-//! The one door to the kernel and the C library, and the only crate that may contain `unsafe`.
+//! Interface to the kernel and the C library; the only crate that may contain `unsafe`.
 //!
-//! What `rustix` and the standard library offer safely is used from there, here and in the other crates. What
-//! is left needs the C library itself, for one of three reasons: the name service switch (users may live in
-//! LDAP or SSSD, and only `getpwnam_r` and its family see them), the password hashes of the system
-//! (`crypt(3)`), and changes of process-wide ids, which the kernel does per thread and glibc for all threads.
+//! Safe functions of `rustix` and the standard library are used directly, here and in the other crates. This
+//! crate covers what needs the C library itself, for one of three reasons: the name service switch (users may
+//! be stored in LDAP or SSSD, which only `getpwnam_r` and its family consult), the system's password hashes
+//! (`crypt(3)`), and changes of process-wide ids, which the kernel makes per thread and glibc for all
+//! threads.
 //!
-//! | module | what |
+//! | module | purpose |
 //! |---|---|
 //! | [`users`] | passwd, group and shadow look-ups |
 //! | [`crypt`] | checking a password against its hash |
 //! | [`dumps`] | keeping keys out of core files |
-//! | [`ids`] | becoming a user, for a while or for good |
-//! | [`spawn`] | running a program with given fds, session and terminal |
-//! | [`background`] | going on in the background, or in two processes |
-//! | [`sandbox`] | a process that may compute and talk, and nothing else |
+//! | [`ids`] | becoming a user, temporarily or permanently |
+//! | [`spawn`] | running a program with given descriptors, session and terminal |
+//! | [`background`] | continuing in the background, or in two processes |
+//! | [`sandbox`] | confining a process to computation and open descriptors |
 //! | [`child`] | waiting for a child through a pollable descriptor |
 //! | [`pty`] | pseudo terminals |
 //! | [`records`] | utmp, wtmp, btmp, lastlog |
 //! | [`reverse_lookup`] | names of addresses |
-//! | [`pam`] | pluggable authentication, where the feature of that name is on |
-//! | [`gssapi`] | Kerberos, where the feature of that name is on |
+//! | [`pam`] | pluggable authentication, with the feature `pam` |
+//! | [`gssapi`] | Kerberos, with the feature `gssapi` |
 //! | [`termios`] | raw mode, window sizes, the terminal modes of RFC 4254 section 8 |
-//! | [`signals`] | signal names, and signals turned into readable bytes |
+//! | [`signals`] | signal names, and signals as a readable descriptor |
 //! | [`interfaces`] | addresses of network interfaces |
-//! | [`forward_lookup`] | what a name is an alias of, and records of the domain name system |
+//! | [`forward_lookup`] | canonical names, and records of the domain name system |
 //! | [`syslog`] | the system's log |
 //! | [`journal`] | systemd's journal |
-//! | [`memory`] | how much memory the machine has left |
-//! | [`mldsa`] | ML-DSA signatures under a context |
+//! | [`memory`] | available memory of the machine |
+//! | [`mldsa`] | ML-DSA signatures with a context |
 //! | [`rsa`] | RSA signatures over SHA-1, for old equipment |
-//! | [`security_key`] | libraries that talk to FIDO security keys |
+//! | [`security_key`] | middleware libraries for FIDO security keys |
 //! | [`socket`] | options and addresses of TCP sockets |
-//! | [`tcp_info`] | what the kernel knows about a TCP connection |
-//! | [`time`] | dates as people write them |
-//! | [`tun`] | TUN devices, for tunnels and the emulated path of the bench |
-//! | [`tuning`] | what users set about a TCP connection |
-//! | [`folders`] | making folders |
+//! | [`tcp_info`] | the kernel's data about a TCP connection |
+//! | [`time`] | calendar dates and times |
+//! | [`tun`] | TUN devices, for tunnels and the emulated path of the benchmarks |
+//! | [`tuning`] | user settings of a TCP connection |
+//! | [`folders`] | private directories |
 //! | [`fd`] | descriptors: pipes, flags, the standard three |
 
 pub mod background;

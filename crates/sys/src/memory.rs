@@ -1,7 +1,7 @@
-//! How much memory the machine has left.
+//! Available memory of the machine.
 
-/// Memory in bytes that new work could use without swapping, as the kernel estimates it (`MemAvailable`); `None` where it
-/// does not say, as without `/proc`.
+/// Memory in bytes that new work can use without swapping, by the kernel's estimate (`MemAvailable`); `None`
+/// where that is missing, for example without `/proc`.
 pub fn available() -> Option<u64> {
     parse(&std::fs::read_to_string("/proc/meminfo").ok()?)
 }
@@ -17,7 +17,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kernels_estimate_is_found() {
+    fn available_memory_is_parsed() {
         let text = "MemTotal:       24576000 kB\nMemFree:         1234 kB\nMemAvailable:   20480000 kB\n";
         assert_eq!(parse(text), Some(20_480_000 * 1024));
         assert_eq!(parse("MemTotal: 1 kB\n"), None);

@@ -1,7 +1,7 @@
-//! ML-DSA-44 (FIPS 204) with a context string, which `aws-lc-rs` offers only without one.
+//! ML-DSA-44 (FIPS 204) with a context string, which `aws-lc-rs` does not offer.
 //!
-//! Composite keys sign under a context of their own, so that neither half of a signature counts for anything else. AWS-LC
-//! underneath does that; `lh_crypto` calls this for nothing but that.
+//! Composite keys sign with a context of their own, so that neither half of a signature is valid for any
+//! other purpose. AWS-LC underneath supports that; `lh_crypto` uses this module for nothing else.
 #![expect(unsafe_code, reason = "calls of AWS-LC")]
 
 use std::ptr::{NonNull, null, null_mut};
@@ -13,39 +13,40 @@ use aws_lc_sys::{
     NID_MLDSA44,
 };
 
-/// Bytes that a private key is made from (FIPS 204's ξ).
+/// Length of the seed of a private key (FIPS 204's ξ), bytes.
 pub const SEED_LEN: usize = 32;
-/// Bytes of a public key.
+/// Length of a public key, bytes.
 pub const PUBLIC_LEN: usize = 1312;
-/// Bytes of a signature.
+/// Length of a signature, bytes.
 pub const SIGNATURE_LEN: usize = 2420;
 
-/// The library could not do it: no memory, or no random numbers.
+/// Failure of the library: no memory, or no random numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("ML-DSA operation failed")]
 pub struct MlDsaError;
 
-/// A private or a public key; owns what the library allocated.
+/// A private or public key; owns the library's allocation.
 pub struct Key(NonNull<EVP_PKEY>);
 
-// SAFETY: the library's keys may be used by several threads at once as long as none changes them, and nothing here does; its
-// reference counts are atomic.
+// SAFETY: several threads may use the library's keys at once as long as none changes them, and no code here
+// does; their reference counts are atomic.
 unsafe impl Send for Key {}
 // SAFETY: as above.
 unsafe impl Sync for Key {}
 
 impl Key {
-    /// The private key that a seed stands for.
+    /// The private key of a seed.
     ///
     /// # Errors
     /// [`MlDsaError`].
     pub fn from_seed(seed: &[u8; SEED_LEN]) -> Result<Self, MlDsaError> {
-        // SAFETY: pointer and length describe one array, which is only read and not kept. The result is null or a new key.
+        // SAFETY: pointer and length belong to one array, which is only read and not kept. The result is null
+        // or a new key.
         let key = unsafe { EVP_PKEY_pqdsa_new_raw_private_key(NID_MLDSA44, seed.as_ptr(), seed.len()) };
         NonNull::new(key).map(Self).ok_or(MlDsaError)
     }
 
-    /// A public key, which can only check.
+    /// A public key, which can only verify.
     ///
     /// # Errors
     /// [`MlDsaError`].
@@ -62,13 +63,14 @@ impl Key {
     pub fn public(&self) -> Result<[u8; PUBLIC_LEN], MlDsaError> {
         let mut public = [0; PUBLIC_LEN];
         let mut length = public.len();
-        // SAFETY: the key lives and is only read; `length` says how much room there is, and the library writes no more.
+        // SAFETY: the key is alive and only read; `length` is the size of the buffer, and the library writes
+        // no more.
         let got =
             unsafe { EVP_PKEY_get_raw_public_key(self.0.as_ptr(), public.as_mut_ptr(), &raw mut length) };
         if got == 1 && length == PUBLIC_LEN { Ok(public) } else { Err(MlDsaError) }
     }
 
-    /// Signs `message` under `context` (at most 255 bytes), with fresh random numbers.
+    /// Signs `message` with `context` (at most 255 bytes) and fresh random numbers.
     ///
     /// # Errors
     /// [`MlDsaError`], also for a public key and for a longer context.
@@ -76,8 +78,8 @@ impl Key {
         let operation = Operation::new(self, context, true)?;
         let mut signature = [0; SIGNATURE_LEN];
         let mut length = signature.len();
-        // SAFETY: the context was made for signing and is ours alone; both buffers are as long as is said, and `length` is a
-        // valid place.
+        // SAFETY: the context was created for signing and is ours alone; both lengths are those of their
+        // buffers, and `length` is a valid pointer.
         let signed = unsafe {
             EVP_DigestSign(
                 operation.0.as_ptr(),
@@ -90,10 +92,11 @@ impl Key {
         if signed == 1 && length == SIGNATURE_LEN { Ok(signature) } else { Err(MlDsaError) }
     }
 
-    /// Whether `signature` is this key's over `message` under `context`.
+    /// True when `signature` is this key's over `message` with `context`.
     pub fn verify(&self, context: &[u8], message: &[u8], signature: &[u8]) -> bool {
         let Ok(operation) = Operation::new(self, context, false) else { return false };
-        // SAFETY: the context was made for checking and is ours alone; both buffers are as long as is said and only read.
+        // SAFETY: the context was created for verifying and is ours alone; both lengths are those of their
+        // buffers, which are only read.
         let right = unsafe {
             EVP_DigestVerify(
                 operation.0.as_ptr(),
@@ -109,13 +112,13 @@ impl Key {
 
 impl Drop for Key {
     fn drop(&mut self) {
-        // SAFETY: the pointer came from the library, which gave us its only reference, and nobody uses it after this.
+        // SAFETY: the pointer came from the library with its only reference, and is not used after this.
         // EVP_PKEY_free wipes the key.
         unsafe { EVP_PKEY_free(self.0.as_ptr()) };
     }
 }
 
-/// One signature under way.
+/// One signature operation.
 struct Operation(NonNull<EVP_MD_CTX>);
 
 impl Operation {
@@ -124,9 +127,9 @@ impl Operation {
         let operation = Self(NonNull::new(unsafe { EVP_MD_CTX_new() }).ok_or(MlDsaError)?);
         let init = if signs { EVP_DigestSignInit } else { EVP_DigestVerifyInit };
         let mut parameters = null_mut();
-        // SAFETY: the operation is fresh and ours, the key lives (the operation takes a reference of its own), no digest and no
-        // engine are asked for; `parameters` then points into the operation, which owns what is there and outlives its use
-        // here; the context string is as long as is said, and copied.
+        // SAFETY: the operation is fresh and ours, the key is alive (the operation takes its own reference),
+        // and neither digest nor engine is given. `parameters` then points into the operation, which owns the
+        // target and outlives its use here. The context string has the given length, and is copied.
         let ready = unsafe {
             init(operation.0.as_ptr(), &raw mut parameters, null(), null_mut(), key.0.as_ptr()) == 1
                 && EVP_PKEY_CTX_set1_signature_context_string(parameters, context.as_ptr(), context.len())
@@ -138,7 +141,7 @@ impl Operation {
 
 impl Drop for Operation {
     fn drop(&mut self) {
-        // SAFETY: the pointer came from the library and nobody uses it after this.
+        // SAFETY: the pointer came from the library and is not used after this.
         unsafe { EVP_MD_CTX_free(self.0.as_ptr()) };
     }
 }
@@ -148,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_signature_counts_for_one_key_context_and_message() {
+    fn signature_is_bound_to_key_context_and_message() {
         let key = Key::from_seed(&[7; SEED_LEN]).expect("a key");
         let public = Key::from_public(&key.public().expect("its public half")).expect("a key");
         let signature = key.sign(b"context", b"message").expect("a signature");

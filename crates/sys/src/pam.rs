@@ -1,8 +1,8 @@
-//! Pluggable authentication modules: one transaction, from the first question to the end of the session.
+//! Pluggable authentication modules: one transaction, from its start to the end of the session.
 //!
-//! The bindings are ours: a dozen functions, against crates that generate theirs with libclang at build time or have not seen a
-//! release for years. Without the Cargo feature `pam` nothing here links to anything and [`Pam::start`] says so; the rest of the
-//! server need not know which build it is in.
+//! The bindings are ours, a dozen functions. Existing crates generate theirs with libclang at build time or
+//! have had no release for years. Without the Cargo feature `pam` this module links to no library and
+//! [`Pam::start`] fails; the rest of the server need not know which build it is in.
 
 #[cfg(feature = "pam")]
 mod library;
@@ -16,64 +16,64 @@ use zeroize::Zeroizing;
 
 pub use library::Pam;
 
-/// Whether this build can do it.
+/// True when this build supports PAM.
 pub const SUPPORTED: bool = cfg!(feature = "pam");
 
-/// What a module wants to say or know.
+/// Kind of a module's message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Style {
-    /// A question whose answer is not shown.
+    /// A prompt whose answer is not shown.
     Secret,
-    /// A question whose answer is shown.
+    /// A prompt whose answer is shown.
     Visible,
-    /// A text about something that went wrong.
+    /// An error text.
     Error,
-    /// A text.
+    /// An informational text.
     Info,
 }
 
-/// Whoever talks with the user for the modules.
+/// Callback through which modules talk with the user.
 pub trait Conversation {
-    /// Shows texts and asks questions: one answer for each message, empty for texts. `None` ends the conversation, and with it
-    /// whatever the module was about to do.
+    /// Shows texts and prompts. Returns one answer for each message, empty for texts. `None` ends the
+    /// conversation and makes the module's operation fail.
     fn talk(&mut self, messages: &[(Style, String)]) -> Option<Vec<Zeroizing<Vec<u8>>>>;
 }
 
-/// How an operation ended: a `PAM_…` number of Linux-PAM.
+/// Result of an operation: a `PAM_…` number of Linux-PAM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Code(pub i32);
 
 impl Code {
-    /// It went well.
+    /// The operation succeeded.
     pub const SUCCESS: Self = Self(0);
-    /// The library or a module is not there, or something like that.
+    /// The library or a module is missing, or a similar system error.
     pub const SYSTEM_ERROR: Self = Self(4);
-    /// The password is too old and must be changed.
+    /// The password has expired and must be changed.
     pub const NEW_TOKEN_REQUIRED: Self = Self(12);
 
-    /// Whether it went well.
+    /// True for success.
     pub fn ok(self) -> bool {
         self == Self::SUCCESS
     }
 }
 
-/// Facts about the login that modules ask for.
+/// Facts about the login that modules can read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Item {
-    /// Where the user comes from: name or address.
+    /// Host that the user connects from: name or address.
     RemoteHost,
     /// The terminal; `ssh` while there is none.
     Terminal,
 }
 
-/// What to do with the user's credentials.
+/// Operation on the user's credentials.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Credentials {
-    /// Make them.
+    /// Create them.
     Establish,
     /// Destroy them.
     Delete,
 }
 
-/// Variables that modules set.
+/// Environment variables that modules set.
 pub type Environment = Vec<(OsString, OsString)>;

@@ -1,4 +1,4 @@
-//! Handing descriptors to another process through a Unix socket.
+//! Passing descriptors to another process through a Unix socket.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -9,16 +9,16 @@ use rustix::net::{
     SendFlags, recvmsg, sendmsg, sockopt,
 };
 
-/// Sends one descriptor, with the byte that has to go with it.
+/// Sends one descriptor, with the one data byte that the kernel requires.
 ///
 /// # Errors
-/// The other side has gone, or the socket is none.
+/// The peer has gone, or the descriptor is not a Unix socket.
 pub fn send_fd(socket: impl AsFd, fd: BorrowedFd<'_>) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     let fds = [fd];
     if !control.push(SendAncillaryMessage::ScmRights(&fds)) {
-        return Err(io::Error::other("no room for a descriptor"));
+        return Err(io::Error::other("no space for a descriptor"));
     }
     let sent = rustix::io::retry_on_intr(|| {
         sendmsg(&socket, &[IoSlice::new(&[0])], &mut control, SendFlags::NOSIGNAL)
@@ -26,11 +26,11 @@ pub fn send_fd(socket: impl AsFd, fd: BorrowedFd<'_>) -> io::Result<()> {
     if sent == 1 { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
 }
 
-/// Takes one descriptor and its byte without waiting; `None` for a byte that has no descriptor with it. What else a
-/// sender may have put into the same message is closed.
+/// Receives one descriptor and its data byte without waiting; `None` for a byte without a descriptor.
+/// Additional descriptors in the message are closed.
 ///
 /// # Errors
-/// `WouldBlock` when nothing is there, `UnexpectedEof` when the other side has closed.
+/// `WouldBlock` when no message is there, `UnexpectedEof` when the peer has closed.
 pub fn receive_fd(socket: impl AsFd) -> io::Result<Option<OwnedFd>> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(8))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
@@ -51,10 +51,10 @@ pub fn receive_fd(socket: impl AsFd) -> io::Result<Option<OwnedFd>> {
     Ok(first)
 }
 
-/// The user id of the process at the other end of a connected Unix socket.
+/// User id of the process at the other end of a connected Unix socket.
 ///
 /// # Errors
-/// The socket is none.
+/// The descriptor is not a Unix socket.
 pub fn peer_uid(socket: impl AsFd) -> io::Result<u32> {
     Ok(sockopt::socket_peercred(socket)?.uid.as_raw())
 }
@@ -66,7 +66,7 @@ mod tests {
     use std::os::unix::net::UnixStream;
 
     #[test]
-    fn a_descriptor_arrives_and_works() {
+    fn passed_descriptor_is_usable() {
         let (ours, theirs) = UnixStream::pair().unwrap();
         assert_eq!(receive_fd(&theirs).unwrap_err().kind(), io::ErrorKind::WouldBlock);
         let (mut reader, writer) = std::io::pipe().unwrap();

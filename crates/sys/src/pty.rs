@@ -1,7 +1,8 @@
 //! Pseudo terminals.
 //!
-//! A session allocates its terminal after it has become the user: the kernel's devpts then makes the slave the
-//! user's own (group and mode by mount option, usually `tty` and 620), and no privileged helper is needed.
+//! A session allocates its terminal after it has become the user. The kernel's devpts then makes the user the
+//! slave's owner (group and mode come from mount options, usually `tty` and 620), and no privileged helper is
+//! needed.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -30,27 +31,27 @@ impl Pty {
         Ok(Self { master, name })
     }
 
-    /// The slave's path, such as `/dev/pts/3`; `SSH_TTY` holds it.
+    /// Path of the slave, such as `/dev/pts/3`, for `SSH_TTY`.
     pub fn name(&self) -> &std::path::Path {
         &self.name
     }
 
-    /// Opens the slave, without making it anyone's controlling terminal.
+    /// Opens the slave, without making it a controlling terminal.
     pub fn open_slave(&self) -> io::Result<OwnedFd> {
         Ok(open(&self.name, OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty())?)
     }
 
-    /// Sets the size in characters and in pixels; whoever runs in the terminal gets `SIGWINCH`.
+    /// Sets the size in characters and pixels; programs in the terminal get `SIGWINCH`.
     pub fn resize(&self, size: Winsize) -> io::Result<()> {
         Ok(tcsetwinsize(&self.master, size)?)
     }
 
-    /// A second descriptor for the master.
+    /// A duplicate of the master's descriptor.
     pub fn try_clone_master(&self) -> io::Result<OwnedFd> {
         self.master.try_clone()
     }
 
-    /// Gives up the name and returns the master.
+    /// Drops the name and returns the master.
     pub fn into_master(self) -> OwnedFd {
         self.master
     }
@@ -68,7 +69,7 @@ mod tests {
     use crate::{child::Watched, spawn::Program};
     use rustix::event::{PollFd, PollFlags, poll};
 
-    /// Reads until the slave is closed by everybody (EIO on Linux).
+    /// Reads until every descriptor of the slave is closed (EIO on Linux).
     fn drain(pty: &Pty) -> String {
         let mut text = Vec::new();
         let mut buffer = [0; 4096];
@@ -83,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_gets_size_and_controlling_terminal() {
+    fn program_gets_size_and_controlling_terminal() {
         let pty = match Pty::allocate() {
             Ok(pty) => pty,
             Err(error) => {

@@ -1,8 +1,8 @@
-//! The records of logins: who is logged in (utmp), who was (wtmp), who tried and failed (btmp), and when somebody was here last
-//! (lastlog).
+//! Login records: current logins (utmp), past logins (wtmp), failed attempts (btmp) and each user's last
+//! login (lastlog).
 //!
-//! Files that are not there are not made: a system without them keeps its records elsewhere (a PAM module, the journal), or
-//! none, and that was somebody's decision.
+//! Missing files are not created: an administrator has decided that such a system keeps its records elsewhere
+//! (a PAM module, the journal), or keeps none.
 #![expect(unsafe_code, reason = "struct utmpx and pututxline belong to the C library")]
 
 use std::ffi::{CString, c_char};
@@ -12,11 +12,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// Length of an entry of lastlog: a time of 32 bits, a line of 32 bytes, a host of 256.
+/// Length of an entry of lastlog, bytes: a time of 4, a line of 32, a host of 256.
 const LASTLOG_ENTRY: u64 = 4 + 32 + 256;
 
 unsafe extern "C" {
-    /// Appends to a file of the wtmp kind, with the lock that others take too. Not in the `libc` crate.
+    /// Appends to a file of the wtmp kind, with the usual file lock. Not in the `libc` crate.
     fn updwtmpx(file: *const c_char, entry: *const libc::utmpx);
 }
 
@@ -27,7 +27,7 @@ pub struct Entry<'a> {
     pub user: &'a str,
     /// The terminal without `/dev/`: `pts/3`.
     pub line: &'a str,
-    /// Where the user comes from: a host name or an address.
+    /// Origin of the login: a host name or an address.
     pub host: &'a str,
     /// The address, where there is one.
     pub address: Option<IpAddr>,
@@ -37,22 +37,22 @@ pub struct Entry<'a> {
     pub time: i64,
 }
 
-/// When and from where somebody logged in last.
+/// Time and origin of the last login.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Last {
     /// Seconds since 1970.
     pub time: i64,
-    /// Host name or address; empty when that is not known.
+    /// Host name or address; empty when unknown.
     pub host: String,
 }
 
-/// Where the records are.
+/// Locations of the records.
 #[derive(Debug, Clone)]
 pub struct Records {
     wtmp: PathBuf,
     btmp: PathBuf,
     lastlog: PathBuf,
-    /// Whether the C library's utmp is written; its place is not ours to choose.
+    /// True to write the C library's utmp, whose path is fixed.
     utmp: bool,
 }
 
@@ -67,16 +67,16 @@ impl Records {
         }
     }
 
-    /// Files in a folder, and no utmp. For tests.
+    /// Records in a directory, without utmp. For tests.
     pub fn in_folder(folder: &Path) -> Self {
         let file = |name| folder.join(name);
         Self { wtmp: file("wtmp"), btmp: file("btmp"), lastlog: file("lastlog"), utmp: false }
     }
 
-    /// Records that somebody is here: in utmp, wtmp and lastlog.
+    /// Records a login in utmp, wtmp and lastlog.
     ///
     /// # Errors
-    /// The first file that could not be written; the others are written all the same.
+    /// The error of the first file that could not be written; the others are written all the same.
     pub fn login(&self, uid: u32, entry: &Entry<'_>) -> io::Result<()> {
         let record = utmp_entry(libc::USER_PROCESS, entry);
         let utmp = self.put(&record);
@@ -84,7 +84,7 @@ impl Records {
         utmp.and(self.set_last(uid, entry))
     }
 
-    /// Records that somebody has gone.
+    /// Records a logout.
     ///
     /// # Errors
     /// The file could not be written.
@@ -96,11 +96,11 @@ impl Records {
         utmp
     }
 
-    /// Records a failed attempt to log in, in btmp: only where that file is root's and closed to others, for it may hold
-    /// passwords that were typed as names.
+    /// Records a failed login attempt in btmp, but only if that file belongs to the effective user (root) and
+    /// is closed to others: it may hold passwords that were typed as user names.
     ///
     /// # Errors
-    /// `PermissionDenied` when the file is open to others; what the system says.
+    /// `PermissionDenied` when the file is open to others; else the system's error.
     pub fn failure(&self, entry: &Entry<'_>) -> io::Result<()> {
         let metadata = match std::fs::metadata(&self.btmp) {
             Ok(metadata) => metadata,
@@ -114,7 +114,7 @@ impl Records {
         append(&self.btmp, &utmp_entry(libc::LOGIN_PROCESS, entry))
     }
 
-    /// When `uid` was here last; `None` for never, and where nobody keeps such records.
+    /// Last login of `uid`; `None` for never, and where no such records are kept.
     pub fn last(&self, uid: u32) -> Option<Last> {
         let file = std::fs::File::open(&self.lastlog).ok()?;
         let mut bytes = [0; LASTLOG_ENTRY as usize];
@@ -146,8 +146,8 @@ impl Records {
         if !self.utmp {
             return Ok(());
         }
-        // SAFETY: the C library's utmp functions keep static state, which no other thread of these processes uses (they have
-        // one thread); `record` is a valid entry for the length of the call.
+        // SAFETY: the C library's utmp functions keep static state, which no other thread uses (these
+        // processes have one thread); `record` is a valid entry during the call.
         let written = unsafe {
             libc::setutxent();
             let written = libc::pututxline(record);
@@ -155,7 +155,7 @@ impl Records {
             written
         };
         let error = io::Error::last_os_error();
-        // No utmp at all, as in most containers, is no fault.
+        // A missing utmp, as in most containers, is no error.
         if written.is_null() && error.kind() != io::ErrorKind::NotFound { Err(error) } else { Ok(()) }
     }
 }
@@ -176,12 +176,12 @@ fn utmp_entry(kind: i16, entry: &Entry<'_>) -> libc::utmpx {
     record.ut_type = kind;
     record.ut_pid = i32::try_from(entry.pid).unwrap_or(0);
     put_text(&mut record.ut_line, entry.line);
-    // The last characters of the line: `s/3` and the like, as everybody does it.
+    // The id is the last characters of the line, such as `s/3`, by convention.
     let short = entry.line.len().saturating_sub(record.ut_id.len());
     put_text(&mut record.ut_id, entry.line.get(short..).unwrap_or(entry.line));
     put_text(&mut record.ut_user, entry.user);
     put_text(&mut record.ut_host, entry.host);
-    // 32 bits until 2106 on every platform, which is what the file format has room for.
+    // The file format has 32 bits on every platform, enough until 2106.
     record.ut_tv.tv_sec = entry.time as u32 as _;
     match entry.address {
         // Network byte order in memory.
@@ -219,10 +219,10 @@ mod tests {
     }
 
     #[test]
-    fn a_login_a_logout_and_the_last_one() {
+    fn login_and_logout_are_recorded() {
         let folder = tempfile::tempdir().unwrap();
         let records = Records::in_folder(folder.path());
-        // Nothing is made that is not there.
+        // Missing files are not created.
         records.login(1000, &entry()).unwrap();
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
         for name in ["wtmp", "lastlog"] {
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_are_recorded_where_nobody_else_can_read() {
+    fn failures_need_a_private_btmp() {
         let folder = tempfile::tempdir().unwrap();
         let records = Records::in_folder(folder.path());
         records.failure(&entry()).unwrap();

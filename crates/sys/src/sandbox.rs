@@ -1,8 +1,10 @@
-//! A process that has to read what strangers send, and may do little else.
+//! Sandbox for a process that parses input from untrusted peers.
 //!
-//! [`confine`] is meant for a fresh copy of a process, before its first byte from the network: another root, ids
-//! without rights, no new processes or files, and in the end a filter that lets through the system calls that
-//! computing and talking over open descriptors need. What opens or looks at files is answered with `EACCES` (libraries try
+//! [`confine`] is meant for a freshly forked process, before its first byte from the network. It changes the
+//! root directory, drops to ids without rights, and forbids new processes and files. Finally it installs a
+//! filter that permits only the system calls for computing and for reading and writing open descriptors.
+//! Calls that open or inspect files fail with `EACCES` (libraries try some of them); every other call ends
+//! the process.
 //! that here and there); every other call ends the process.
 
 use std::io;
@@ -15,36 +17,38 @@ use seccompiler::{
 
 use crate::ids::{self, Ids};
 
-/// The signal that ends a process for a forbidden system call.
+/// Signal that ends a process after a forbidden system call.
 pub const VIOLATION: i32 = libc::SIGSYS;
 
-/// What happens at a forbidden system call.
+/// Reaction to a forbidden system call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnViolation {
     /// The process ends with [`VIOLATION`].
     Kill,
-    /// The kernel's audit log names the call, and it is made. For finding out what a new library needs.
+    /// The kernel's audit log names the call, and the call proceeds. For finding out what a new library
+    /// needs.
     Report,
 }
 
-/// Where to and as whom [`confine`] goes.
+/// Settings of [`confine`].
 #[derive(Debug)]
 pub struct Cage {
-    /// The new root, and the ids to take. Root alone can change them; everybody else stays who he is.
+    /// The new root directory and ids. Only root can change them; other users keep theirs.
     pub elsewhere: Option<(PathBuf, Ids)>,
-    /// What happens at a forbidden system call.
+    /// Reaction to a forbidden system call.
     pub on_violation: OnViolation,
 }
 
-/// Memory that the process may take beyond what it has when it is confined, bytes. A key exchange and a login
-/// need about 2 MiB, the buffers of the connection less than 4; this is for mistakes that would let a client
-/// fill the host's memory.
+/// Memory that the process may allocate beyond what it has when it is confined, bytes. A key exchange and a
+/// login need about 2 MiB, the buffers of the connection less than 4. The limit stops bugs that would let a
+/// client fill the host's memory.
 const MEMORY: u64 = 32 << 20;
 
-/// Where the kernel does not say how much there is already: more than any build of ours has when it starts.
+/// Assumed current memory where the kernel does not report it, bytes: more than any of our builds has at
+/// start.
 const MEMORY_IN_USE: u64 = 256 << 20;
 
-/// What counts towards `RLIMIT_DATA` now, bytes: memory that is private and can be written.
+/// Memory that counts towards `RLIMIT_DATA` now, bytes: private and writable.
 fn data_in_use() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmData:"));
@@ -52,10 +56,10 @@ fn data_in_use() -> u64 {
     kib.map_or(MEMORY_IN_USE, |kib| kib.saturating_mul(1024))
 }
 
-/// Goes into the cage, for good. What is open stays open.
+/// Confines this process permanently. Open descriptors stay open.
 ///
 /// # Errors
-/// A wall could not be put up. The caller must end: it has some of the rights it should not have.
+/// A restriction could not be applied. The caller must exit: it still has rights that it must not have.
 pub fn confine(cage: &Cage) -> io::Result<()> {
     let data = data_in_use();
     if let Some((root, ids)) = &cage.elsewhere {
@@ -64,9 +68,9 @@ pub fn confine(cage: &Cage) -> io::Result<()> {
         rustix::process::chdir("/")?;
         ids::become_permanently(ids)?;
     }
-    // Others with the same ids must not look into this memory, and no core file may hold it.
+    // Other processes with these ids must not read this memory, and no core file may contain it.
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
-    // Whoever decides for us is gone: so are we.
+    // The monitor decides for this process; without it, the process must end.
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
     let limit = |resource, value| {
         rustix::process::setrlimit(resource, Rlimit { current: Some(value), maximum: Some(value) })
@@ -74,17 +78,17 @@ pub fn confine(cage: &Cage) -> io::Result<()> {
     limit(Resource::Fsize, 0)?;
     limit(Resource::Core, 0)?;
     limit(Resource::Nproc, 0)?;
-    // poll(2) refuses to wait for more descriptors than this at a time: a connection may be two pipes.
+    // poll(2) refuses more descriptors than this limit in one call, and a connection may have two pipes.
     limit(Resource::Nofile, 2)?;
     limit(Resource::Data, data.saturating_add(MEMORY))?;
     rustix::thread::set_no_new_privs(true)?;
     filter_system_calls(cage.on_violation)
 }
 
-/// The last wall alone; holds for the calling thread.
+/// Installs the system call filter alone, for the calling thread.
 ///
 /// # Errors
-/// The kernel has no such filters, or this kind of machine has no list.
+/// The kernel has no such filters, or this architecture has no list of calls.
 pub fn filter_system_calls(on_violation: OnViolation) -> io::Result<()> {
     let violation = match on_violation {
         OnViolation::Kill => SeccompAction::KillProcess,
@@ -95,7 +99,7 @@ pub fn filter_system_calls(on_violation: OnViolation) -> io::Result<()> {
     rules.extend(refused.iter().map(|&call| (call, Vec::new())));
     let refused = refused.into_iter().map(|call| (call, Vec::new())).collect();
     let denied = SeccompAction::Errno(libc::EACCES.unsigned_abs());
-    // The strictest answer of all filters counts. The first one still lets the second be installed.
+    // The strictest result of all filters applies. The first filter still permits installing the second.
     install(SeccompFilter::new(refused, SeccompAction::Allow, denied, machine()?))?;
     install(SeccompFilter::new(rules.into_iter().collect(), violation, SeccompAction::Allow, machine()?))
 }
@@ -113,7 +117,7 @@ fn other(problem: impl std::error::Error + Send + Sync + 'static) -> io::Error {
     io::Error::other(problem)
 }
 
-/// Calls that libraries try and can do without.
+/// System calls that libraries try and can do without.
 fn refused() -> Vec<i64> {
     let mut calls = vec![
         libc::SYS_openat,
@@ -129,7 +133,7 @@ fn refused() -> Vec<i64> {
     calls
 }
 
-/// Calls that are made, with the arguments they must have where that matters.
+/// Permitted system calls, with constraints on their arguments where those matter.
 fn allowed() -> io::Result<Vec<(i64, Vec<SeccompRule>)>> {
     let mut plain = vec![
         libc::SYS_read,
@@ -167,7 +171,7 @@ fn allowed() -> io::Result<Vec<(i64, Vec<SeccompRule>)>> {
     let is = |argument, value: i32| condition(argument, SeccompCmpOp::Eq, value);
     let without = |argument, bits: i32| condition(argument, SeccompCmpOp::MaskedEq(unsigned(bits)), 0);
     let with = |argument, bits: i32| condition(argument, SeccompCmpOp::MaskedEq(unsigned(bits)), bits);
-    // Memory, but none that can be executed and none of files.
+    // Anonymous memory without execute permission.
     calls.push((
         libc::SYS_mmap,
         vec![rule(vec![without(2, libc::PROT_EXEC)?, with(3, libc::MAP_ANONYMOUS)?])?],
@@ -184,13 +188,13 @@ fn allowed() -> io::Result<Vec<(i64, Vec<SeccompRule>)>> {
     ];
     let advice = advice.into_iter().map(|each| rule(vec![is(2, each)?])).collect::<io::Result<_>>()?;
     calls.push((libc::SYS_madvise, advice));
-    // What the standard library and a peer's handshake ask of descriptors that are open.
+    // Inspection of open descriptors by the standard library, and options for a peer's handshake.
     let flags = [libc::F_GETFD, libc::F_GETFL];
     let flags = flags.into_iter().map(|each| rule(vec![is(1, each)?])).collect::<io::Result<_>>()?;
     calls.push((libc::SYS_fcntl, flags));
     let quick = rule(vec![is(1, libc::IPPROTO_TCP)?, is(2, libc::TCP_QUICKACK)?])?;
     calls.push((libc::SYS_setsockopt, vec![quick]));
-    // Standing in for read and write on sockets: never to an address.
+    // Variants of read and write for sockets, without an address.
     for call in [libc::SYS_sendto, libc::SYS_recvfrom] {
         let no_address = SeccompCondition::new(4, SeccompCmpArgLen::Qword, SeccompCmpOp::Eq, 0);
         calls.push((call, vec![rule(vec![no_address.map_err(other)?])?]));
@@ -218,7 +222,8 @@ mod tests {
 
     const CASE: &str = "LH_SYS_TEST_SANDBOX";
 
-    /// The filter is for ever: each call is tried in a process of its own, which is this test binary again.
+    /// Runs one case in a process of its own, which is this test binary again, because the filter is
+    /// permanent.
     fn try_call(case: &str) -> std::process::ExitStatus {
         std::process::Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "sandbox::tests::inside", "--nocapture", "--test-threads=1"])
@@ -265,12 +270,12 @@ mod tests {
             }
             _ => false,
         };
-        // What was forbidden and did not end the process must not look like a success.
+        // A forbidden call that did not end the process must not look like a success.
         crate::background::leave(if fine { 0 } else { 1 });
     }
 
     #[test]
-    fn what_is_not_needed_ends_the_process() {
+    fn forbidden_calls_end_the_process() {
         for case in ["compute", "open", "stat"] {
             assert_eq!(try_call(case).code(), Some(0), "{case}");
         }

@@ -1,7 +1,8 @@
-//! Libraries that talk to FIDO security keys, loaded while the program runs: OpenSSH's C interface (`sk-api.h`), version 10.
+//! Middleware libraries for FIDO security keys, loaded at run time through OpenSSH's C interface
+//! (`sk-api.h`), version 10.
 //!
-//! Such a library is other people's code and may do anything to the process that loads it. Only `lhssh-sk-helper` does, which
-//! holds one request and ends after it.
+//! Such a library is third-party code and may do anything to the process that loads it. Only
+//! `lhssh-sk-helper` loads one; it holds a single request and ends after it.
 #![expect(unsafe_code, reason = "dlopen(3), and the functions found there")]
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
@@ -11,16 +12,16 @@ use std::ptr::{NonNull, null, null_mut};
 
 use zeroize::{Zeroize as _, Zeroizing};
 
-/// The interface's version, of which the upper half must be the library's.
+/// Version of the interface; its upper half must match the library's.
 const VERSION: u32 = 0x000a_0000;
 const MAJOR: u32 = 0xffff_0000;
 
-/// Longest piece of data that is taken from a library, bytes; real ones are a few kilobytes.
+/// Upper limit of a data item from a library, bytes; real ones are a few kilobytes.
 const LONGEST: usize = 64 * 1024;
-/// Most keys that are taken from one piece of hardware.
+/// Upper limit of keys from one authenticator.
 const MOST_KEYS: usize = 4096;
 
-/// A kind of key.
+/// Key type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Algorithm {
     /// `sk-ecdsa-sha2-nistp256@openssh.com`.
@@ -46,63 +47,63 @@ impl Algorithm {
     }
 }
 
-/// Why a library did not do it.
+/// Why a library failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProviderError {
-    /// It cannot be loaded, or is none: what to say.
+    /// The library cannot be loaded or is not a provider; the message says why.
     #[error("{0}")]
     Unusable(String),
-    /// It said no, with one of `SSH_SK_ERR_…`.
+    /// The library refused, with one of `SSH_SK_ERR_…`.
     #[error("the provider failed with {0}")]
     Refused(i32),
-    /// What it answered makes no sense, or what it was to be asked cannot be said in C.
+    /// The library's answer is not valid, or the request cannot be expressed in C.
     #[error("the provider's answer makes no sense")]
     Nonsense,
 }
 
-/// What making a key brought.
+/// A newly enrolled key.
 pub struct Enrolled {
-    /// What the key needs: the bits of its flags.
+    /// Flag bits of the key: what its use requires.
     pub flags: u8,
-    /// A point (uncompressed, for ECDSA).
+    /// The public key; for ECDSA an uncompressed point.
     pub public: Vec<u8>,
-    /// What the hardware finds the key by.
+    /// Key handle, by which the authenticator finds the key.
     pub handle: Zeroizing<Vec<u8>>,
-    /// The hardware's signature over the challenge.
+    /// The authenticator's signature over the challenge.
     pub signature: Vec<u8>,
-    /// The certificate of what made that signature.
+    /// Certificate of the attestation key that made this signature.
     pub certificate: Vec<u8>,
-    /// What else was signed.
+    /// The other signed data.
     pub authenticator_data: Vec<u8>,
 }
 
 /// A signature.
 pub struct Signed {
-    /// What the hardware says about the moment (OpenSSH's PROTOCOL.u2f).
+    /// Flags of the signature (OpenSSH's PROTOCOL.u2f).
     pub flags: u8,
-    /// How many signatures the key has made.
+    /// The key's signature counter.
     pub counter: u32,
-    /// ECDSA: the first number. Ed25519: all of it.
+    /// ECDSA: the first number. Ed25519: the whole signature.
     pub r: Vec<u8>,
     /// ECDSA: the second number.
     pub s: Vec<u8>,
 }
 
-/// A key that the hardware lists.
+/// A resident key on the authenticator.
 pub struct Resident {
-    /// Its kind; `None` for one that SSH does not know.
+    /// Key type; `None` for one that SSH does not support.
     pub algorithm: Option<Algorithm>,
-    /// What it is for.
+    /// The application (relying party) of the key.
     pub application: Vec<u8>,
     /// The key.
     pub key: Enrolled,
-    /// What it needs.
+    /// Flag bits of the key: what its use requires.
     pub flags: u8,
-    /// Whose it is.
+    /// User id stored with the key.
     pub user: Vec<u8>,
 }
 
-/// A loaded library.
+/// A loaded provider library.
 pub struct Provider {
     enroll: EnrollFn,
     sign: SignFn,
@@ -179,7 +180,7 @@ type LoadFn =
     unsafe extern "C" fn(*const c_char, *mut *mut RawOption, *mut *mut *mut RawResident, *mut usize) -> c_int;
 
 impl Provider {
-    /// Loads a library. It stays loaded until the process ends.
+    /// Loads a library, which stays loaded until the process ends.
     ///
     /// # Errors
     /// [`ProviderError::Unusable`], in OpenSSH's words.
@@ -187,8 +188,8 @@ impl Provider {
         let shown = path.display();
         let unusable = |text: String| ProviderError::Unusable(format!("Provider \"{shown}\" {text}"));
         let name = CString::new(path.as_os_str().as_bytes()).map_err(|_| ProviderError::Nonsense)?;
-        // SAFETY: the name is a C string. Loading runs the library's initialisers, which is what the caller wants; see the
-        // module's words about that.
+        // SAFETY: the name is a C string. Loading runs the library's initialisers, which the caller intends;
+        // see the module documentation.
         let handle = NonNull::new(unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW) })
             .ok_or_else(|| unusable(format!("dlopen failed: {}", dl_error())))?;
         let find = |name: &CStr| {
@@ -198,15 +199,16 @@ impl Provider {
             NonNull::new(symbol).ok_or_else(failed)
         };
         let version = find(c"sk_api_version")?;
-        // SAFETY: libraries with this interface export a function of this type under the name, and they are never unloaded. A
-        // library that does otherwise cannot be told apart; the process holds nothing but this request.
+        // SAFETY: libraries with this interface export a function of this type under the name, and they are
+        // never unloaded. A library that differs cannot be detected; the process holds nothing but this
+        // request.
         let version = unsafe { std::mem::transmute::<NonNull<c_void>, VersionFn>(version)() };
         if version & MAJOR != VERSION & MAJOR {
             let supported = format!("(supported: 0x{VERSION:08x})");
             return Err(unusable(format!("implements unsupported version 0x{version:08x} {supported}")));
         }
         let (enroll, sign, load) = (find(c"sk_enroll")?, find(c"sk_sign")?, find(c"sk_load_resident_keys")?);
-        // SAFETY: as above, for the version that the library has just said is its.
+        // SAFETY: as above, for the version that the library has reported.
         Ok(unsafe {
             Self {
                 enroll: std::mem::transmute::<NonNull<c_void>, EnrollFn>(enroll),
@@ -216,7 +218,7 @@ impl Provider {
         })
     }
 
-    /// Makes a key. `options` are names and values that the library may know (`device`, `user`).
+    /// Creates a key. `options` are names and values that the library may know (`device`, `user`).
     ///
     /// # Errors
     /// See [`ProviderError`].
@@ -233,8 +235,9 @@ impl Provider {
         let pin = pin.map(Pin::new).transpose()?;
         let mut options = Options::new(options)?;
         let mut answer = null_mut();
-        // SAFETY: the library's function of this type; every pointer is to what its length says or to a C string, lives until
-        // the call returns, and is not kept according to the interface; `answer` is a valid place for a pointer.
+        // SAFETY: the library's function of this type. Every pointer refers to memory of the given length or
+        // to a C string, lives until the call returns, and is not kept according to the interface; `answer`
+        // is a valid pointer.
         let code = unsafe {
             (self.enroll)(
                 algorithm.number(),
@@ -249,7 +252,7 @@ impl Provider {
         };
         check(code)?;
         let answer = NonNull::new(answer).ok_or(ProviderError::Nonsense)?;
-        // SAFETY: the library said that it worked, so it has put a response there that malloc made and that is ours now.
+        // SAFETY: the library reported success, so `answer` is a response from malloc that we own now.
         unsafe {
             let enrolled = take_enrolled(answer.as_ptr());
             libc::free(answer.as_ptr().cast());
@@ -290,8 +293,8 @@ impl Provider {
         };
         check(code)?;
         let answer = NonNull::new(answer).ok_or(ProviderError::Nonsense)?;
-        // SAFETY: the library said that it worked, so it has put a response there that malloc made and that is ours now. Its
-        // members are null or malloc's too, and as long as it says.
+        // SAFETY: the library reported success, so `answer` is a response from malloc that we own now. Its
+        // members are null or from malloc too, with the lengths given.
         unsafe {
             let raw = answer.as_ptr();
             let (r, s) = (take((*raw).r, (*raw).r_len), take((*raw).s, (*raw).s_len));
@@ -301,7 +304,7 @@ impl Provider {
         }
     }
 
-    /// The keys that the hardware lists.
+    /// The resident keys on the authenticator.
     ///
     /// # Errors
     /// See [`ProviderError`].
@@ -326,8 +329,9 @@ impl Provider {
         }
         let mut found = Vec::with_capacity(count);
         for at in 0..count {
-            // SAFETY: the library said that `count` pointers to keys stand there, each of them malloc's and ours now, with
-            // members as in `sign`; the application is a C string. The list itself stays behind for the end of the process.
+            // SAFETY: the library reported `count` pointers to keys, each from malloc and ours now, with
+            // members as in `sign`; the application is a C string. The list itself stays allocated until the
+            // process ends.
             unsafe {
                 let raw = *list.add(at);
                 if raw.is_null() {
@@ -360,7 +364,7 @@ fn dl_error() -> String {
     if text.is_null() {
         return "unknown reason".to_owned();
     }
-    // SAFETY: as above; it is copied at once.
+    // SAFETY: as above; the string is copied at once.
     unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
 }
 
@@ -368,10 +372,10 @@ fn text(text: &str) -> Result<CString, ProviderError> {
     CString::new(text).map_err(|_| ProviderError::Nonsense)
 }
 
-/// Copies what a library allocated, then wipes and frees it. Null is nothing.
+/// Copies an allocation of the library, then wipes and frees it. Null gives an empty vector.
 ///
 /// # Safety
-/// `from` is null, or malloc's, `len` bytes long, and nobody else's.
+/// `from` is null, or comes from malloc with `len` bytes and has no other user.
 unsafe fn take(from: *mut u8, len: usize) -> Result<Vec<u8>, ProviderError> {
     if from.is_null() {
         return Ok(Vec::new());
@@ -392,7 +396,7 @@ unsafe fn take(from: *mut u8, len: usize) -> Result<Vec<u8>, ProviderError> {
 /// Takes the members of a response.
 ///
 /// # Safety
-/// `raw` points to a response whose members are as [`take`] wants them.
+/// `raw` points to a response whose members satisfy [`take`]'s conditions.
 unsafe fn take_enrolled(raw: *mut RawEnrolled) -> Result<Enrolled, ProviderError> {
     // SAFETY: the caller's promise.
     unsafe {
@@ -407,7 +411,7 @@ unsafe fn take_enrolled(raw: *mut RawEnrolled) -> Result<Enrolled, ProviderError
     }
 }
 
-/// A PIN as a C string that is wiped.
+/// A PIN as a C string that is wiped on drop.
 struct Pin(Zeroizing<Vec<u8>>);
 
 impl Pin {
@@ -426,9 +430,9 @@ impl Pin {
     }
 }
 
-/// Options as the interface wants them: pointers with a null behind the last.
+/// Options in the interface's form: a list of pointers that ends in null.
 struct Options {
-    /// What the others point to.
+    /// The strings that the options point to.
     _texts: Vec<CString>,
     _options: Box<[RawOption]>,
     pointers: Vec<*mut RawOption>,
@@ -446,13 +450,13 @@ impl Options {
             });
             texts.extend([name, value]);
         }
-        // They stay where they are from here on.
+        // The boxed options never move from here on.
         let mut options = raw.into_boxed_slice();
         let pointers = options.iter_mut().map(|option| &raw mut *option).chain([null_mut()]).collect();
         Ok(Self { _texts: texts, _options: options, pointers })
     }
 
-    /// Null when there are none, as OpenSSH has it.
+    /// The list; null when it is empty, as in OpenSSH.
     fn pointer(&mut self) -> *mut *mut RawOption {
         if self.pointers.len() > 1 { self.pointers.as_mut_ptr() } else { null_mut() }
     }
@@ -463,7 +467,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_provider_is_refused() {
+    fn invalid_providers_are_refused() {
         for (path, why) in
             [("/nonexistent/library.so", "dlopen failed"), ("libc.so.6", "dlsym(sk_api_version) failed")]
         {

@@ -1,4 +1,4 @@
-//! Signal names as SSH spells them, and signals as bytes a readiness loop can wait for.
+//! Signal names of SSH, and signals as a readable descriptor for the loop.
 #![expect(unsafe_code, reason = "signalfd and the signal mask exist only in the C library")]
 
 use std::io;
@@ -6,8 +6,8 @@ use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use rustix::process::Signal;
 
-/// The names of RFC 4254 section 6.10, without `SIG`, and OpenSSH's addition `INFO@openssh.com`, which Linux
-/// has no signal for.
+/// Names of RFC 4254 section 6.10, without `SIG`. Linux has no signal for OpenSSH's additional
+/// `INFO@openssh.com`.
 const NAMES: [(&str, Signal); 13] = [
     ("ABRT", Signal::ABORT),
     ("ALRM", Signal::ALARM),
@@ -24,28 +24,29 @@ const NAMES: [(&str, Signal); 13] = [
     ("USR2", Signal::USR2),
 ];
 
-/// The signal of an SSH name (without `SIG`); `None` for one that is unknown here.
+/// The signal of an SSH name (without `SIG`); `None` for an unknown one.
 pub fn by_name(name: &str) -> Option<Signal> {
     NAMES.iter().find(|(each, _)| *each == name).map(|&(_, signal)| signal)
 }
 
-/// The SSH name of a signal number; the RFC allows others only in the form `name@domain`, and `SIG@openssh.com`
-/// is what OpenSSH sends for them.
+/// SSH name of a signal number. The RFC allows others only in the form `name@domain`; OpenSSH sends
+/// `SIG@openssh.com` for them.
 pub fn name_of(number: i32) -> &'static str {
     NAMES.iter().find(|(_, signal)| signal.as_raw() == number).map_or("SIG@openssh.com", |&(name, _)| name)
 }
 
-/// Signals that no longer interrupt or end this process but wait to be read.
+/// Blocked signals that wait to be read from a descriptor instead of interrupting or ending this process.
 ///
-/// Make it before any thread is started: threads inherit the mask. Programs started with [`crate::spawn`] get a clean
-/// mask; the standard library's `Command` hands this one on, so that they would be deaf to these signals.
+/// Create it before any thread is started: threads inherit the mask. Programs started with [`crate::spawn`]
+/// get an empty mask; the standard library's `Command` passes this one on, so that they would never receive
+/// these signals.
 #[derive(Debug)]
 pub struct Signals {
     fd: OwnedFd,
     before: Mask,
 }
 
-/// The signals that were blocked before.
+/// The signal mask from before.
 struct Mask(libc::sigset_t);
 
 impl std::fmt::Debug for Mask {
@@ -55,7 +56,7 @@ impl std::fmt::Debug for Mask {
 }
 
 impl Signals {
-    /// Blocks these signals for this thread (and those it starts) and collects them from now on.
+    /// Blocks these signals for this thread (and threads it starts), and collects them from now on.
     pub fn collect(signals: &[Signal]) -> io::Result<Self> {
         // SAFETY: sigset_t is plain memory that sigemptyset fills and sigaddset changes.
         let set = unsafe {
@@ -66,7 +67,7 @@ impl Signals {
             }
             set
         };
-        // SAFETY: sigset_t is plain memory, and is filled by the call.
+        // SAFETY: sigset_t is plain memory, filled by the call below.
         let mut before: libc::sigset_t = unsafe { std::mem::zeroed() };
         // SAFETY: `set` is initialised, `before` is ours to write to.
         let error = unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &set, &mut before) };
@@ -78,17 +79,17 @@ impl Signals {
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the descriptor is new and nobody else's.
+        // SAFETY: the descriptor is new and has no other owner.
         Ok(Self { fd: unsafe { OwnedFd::from_raw_fd(fd) }, before: Mask(before) })
     }
 
-    /// Stops collecting: signals act again as they did before, those that came and were not taken right now.
+    /// Stops collecting and restores the mask. Signals that are pending take effect now.
     pub fn release(self) {
-        // SAFETY: the mask is one that the kernel gave us; a failure is impossible for it.
+        // SAFETY: the mask came from the kernel, so the call cannot fail.
         unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.before.0, std::ptr::null_mut()) };
     }
 
-    /// The next signal that came; `None` when there is none now. Several of one kind may come as one.
+    /// The next pending signal; `None` when there is none. Several of one kind may be merged.
     pub fn take(&self) -> io::Result<Option<Signal>> {
         let mut buffer = [0; size_of::<libc::signalfd_siginfo>()];
         match rustix::io::read(&self.fd, &mut buffer) {
@@ -109,10 +110,10 @@ impl AsFd for Signals {
     }
 }
 
-/// Makes writes to a closed pipe or socket an error instead of death. Rust programs start that way; one started
-/// by exec from something else may not.
+/// Makes writes to a closed pipe or socket fail instead of ending the process. Rust programs start with this
+/// setting, but a program started by exec from another one may not.
 pub fn ignore_sigpipe() {
-    // SAFETY: ignoring a signal installs no code.
+    // SAFETY: ignoring a signal installs no handler.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
 }
 
@@ -122,7 +123,7 @@ mod tests {
     use rustix::event::{PollFd, PollFlags, poll};
 
     #[test]
-    fn names_go_both_ways() {
+    fn signal_names_round_trip() {
         assert_eq!(by_name("TERM"), Some(Signal::TERM));
         assert_eq!(by_name("SIGTERM"), None);
         assert_eq!(by_name("INFO@openssh.com"), None);
@@ -134,10 +135,10 @@ mod tests {
     }
 
     #[test]
-    fn collected_signals_are_read_and_do_not_kill() {
+    fn collected_signals_are_read_not_delivered() {
         let signals = Signals::collect(&[Signal::USR2]).unwrap();
         assert_eq!(signals.take().unwrap(), None);
-        // Sent to this thread, which has it blocked; the threads of other tests may not.
+        // Sent to this thread, which has blocked it; other tests' threads may not have.
         // SAFETY: no memory is involved.
         unsafe { libc::pthread_kill(libc::pthread_self(), libc::SIGUSR2) };
         poll(&mut [PollFd::new(&signals, PollFlags::IN)], None).unwrap();

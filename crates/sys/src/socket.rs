@@ -11,31 +11,31 @@ use rustix::net::{AddressFamily, getpeername, getsockname};
 
 use crate::tcp_info::TcpInfo;
 
-/// The peer's address; an IPv4 peer on an IPv6 socket reads as IPv4. `None` where the descriptor is no internet
-/// socket or not connected.
+/// Address of the peer; an IPv4 peer on an IPv6 socket is returned as IPv4. `None` where the descriptor is
+/// not a connected internet socket.
 pub fn peer_address(socket: impl AsFd) -> Option<SocketAddr> {
     let address: SocketAddr = getpeername(socket).ok()??.try_into().ok()?;
     Some(SocketAddr::new(address.ip().to_canonical(), address.port()))
 }
 
-/// The local address, as [`peer_address`].
+/// Local address, in the form of [`peer_address`].
 pub fn local_address(socket: impl AsFd) -> Option<SocketAddr> {
     let address: SocketAddr = getsockname(socket).ok()?.try_into().ok()?;
     Some(SocketAddr::new(address.ip().to_canonical(), address.port()))
 }
 
-/// Sends small packets at once (`TCP_NODELAY`): SSH does its own gathering.
+/// Sets `TCP_NODELAY`: SSH does its own batching.
 pub fn set_nodelay(socket: impl AsFd, on: bool) -> io::Result<()> {
     Ok(sockopt::set_tcp_nodelay(socket, on)?)
 }
 
-/// Lets no more than about so many bytes wait in the kernel that have not been sent once (`TCP_NOTSENT_LOWAT`): a socket
-/// with more is not writable. What has been sent and waits to be acknowledged does not count, so the path stays full.
+/// Limits the bytes in the kernel that have not been sent once (`TCP_NOTSENT_LOWAT`): a socket with more is
+/// not writable. Bytes that are sent and not acknowledged do not count, so the path stays full.
 pub fn set_unsent_limit(socket: impl AsFd, bytes: u32) -> io::Result<()> {
     let value = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
     let length = libc::socklen_t::try_from(size_of::<libc::c_int>()).unwrap_or(4);
-    // SAFETY: the descriptor is open for the length of the call, and the pointer is to a c_int that lives as long,
-    // with its length.
+    // SAFETY: the descriptor is open during the call, and the pointer refers to a live c_int, with its
+    // length.
     let result = unsafe {
         libc::setsockopt(
             socket.as_fd().as_raw_fd(),
@@ -48,15 +48,15 @@ pub fn set_unsent_limit(socket: impl AsFd, bytes: u32) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Acknowledges what has been received now, and for a while at once (`TCP_QUICKACK`, which wears off by itself).
+/// Acknowledges received data now, and for a while immediately (`TCP_QUICKACK`, whose effect ends by itself).
 ///
-/// Stock clients leave Nagle's algorithm on while they log in: their second small packet in a row waits for our
+/// Stock clients leave Nagle's algorithm on during login: their second small packet in a row waits for our
 /// acknowledgement of the first, which the kernel would delay by 40 ms.
 pub fn acknowledge_now(socket: impl AsFd) -> io::Result<()> {
     Ok(sockopt::set_tcp_quickack(socket, true)?)
 }
 
-/// Lets the kernel probe an idle peer (`SO_KEEPALIVE`, the `TCPKeepAlive` keyword).
+/// Enables the kernel's probes of an idle peer (`SO_KEEPALIVE`, the `TCPKeepAlive` keyword).
 pub fn set_keepalive(socket: impl AsFd, on: bool) -> io::Result<()> {
     Ok(sockopt::set_socket_keepalive(socket, on)?)
 }
@@ -65,7 +65,7 @@ pub fn set_keepalive(socket: impl AsFd, on: bool) -> io::Result<()> {
 pub fn set_tos(socket: impl AsFd, tos: u8) -> io::Result<()> {
     match sockopt::socket_domain(&socket)? {
         AddressFamily::INET6 => {
-            // A mapped IPv4 peer takes the IPv4 value; harmless elsewhere, and refused by some kernels.
+            // Takes effect for a mapped IPv4 peer; some kernels refuse it for others, which is harmless.
             let _ = sockopt::set_ip_tos(&socket, tos);
             Ok(sockopt::set_ipv6_tclass(&socket, u32::from(tos))?)
         }
@@ -73,14 +73,15 @@ pub fn set_tos(socket: impl AsFd, tos: u8) -> io::Result<()> {
     }
 }
 
-/// The shortest round trip the kernel has seen on this connection (`TCP_INFO`); `None` where it does not say.
+/// Shortest round trip that the kernel has measured on this connection (`TCP_INFO`); `None` where it reports
+/// none.
 pub fn round_trip(socket: impl AsFd) -> Option<Duration> {
     let micros = u32::try_from(TcpInfo::of(socket)?.get("min_rtt")?).ok()?;
     // All ones before the first measurement.
     (micros != u32::MAX && micros > 0).then(|| Duration::from_micros(micros.into()))
 }
 
-/// True when the descriptor is an IPv4 or IPv6 socket; `-i` may hand a server anything.
+/// True when the descriptor is an IPv4 or IPv6 socket; with `-i` a server may get any kind.
 pub fn is_internet(socket: impl AsFd) -> bool {
     matches!(sockopt::socket_domain(socket), Ok(AddressFamily::INET | AddressFamily::INET6))
 }
@@ -91,7 +92,7 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
 
     #[test]
-    fn a_peer_that_does_not_read_leaves_little_unsent() {
+    fn unsent_limit_bounds_the_send_queue() {
         use std::io::Write;
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -107,11 +108,11 @@ mod tests {
         set_unsent_limit(&client, 64 << 10).unwrap();
         let with = fill(&client);
         set_unsent_limit(&client, u32::MAX).unwrap();
-        assert!(fill(&client) > 256 << 10, "without the limit there is room for more than {with}");
+        assert!(fill(&client) > 256 << 10, "without the limit more than {with} fits");
     }
 
     #[test]
-    fn options_and_addresses() {
+    fn options_and_addresses_of_a_connection() {
         for host in ["127.0.0.1", "::1"] {
             let Ok(listener) = TcpListener::bind((host, 0)) else {
                 eprintln!("SKIPPED: no {host} here");

@@ -1,7 +1,7 @@
-//! Running a program the way a login does: own session, given descriptors, maybe a controlling terminal.
+//! Running a program as a login does: own session, given descriptors, optionally a controlling terminal.
 //!
-//! The standard library forks and executes; what it lacks runs between the two, where only async-signal-safe
-//! calls are allowed. All of those are in this file, so that nobody else has to think about that place.
+//! The standard library forks and executes. The steps that it lacks run between the two, where only
+//! async-signal-safe calls are allowed. All of them are in this file, to keep the critical code in one file.
 #![expect(unsafe_code, reason = "code between fork and exec")]
 
 use std::ffi::{CString, OsStr, OsString, c_char};
@@ -14,7 +14,7 @@ use std::process::{Child, Command, Stdio};
 
 use crate::ids::Ids;
 
-/// What to run and how; made with [`Program::new`], started with [`Program::spawn`].
+/// A program and its settings; built with [`Program::new`], started with [`Program::spawn`].
 #[derive(Debug)]
 pub struct Program {
     path: PathBuf,
@@ -29,17 +29,17 @@ pub struct Program {
     before: Option<Before>,
 }
 
-/// A program that runs to its end before the other one starts, in the same place: the same directory, environment, terminal,
-/// output. Only its standard input is its own.
+/// A program that runs to its end before the other one starts, with the same directory, environment, terminal
+/// and output. Only its standard input is its own.
 #[derive(Debug)]
 pub struct Before {
-    /// What to run, with all arguments; the first is the path and argument 0.
+    /// The command with all arguments; the first is both path and argument 0.
     pub words: Vec<CString>,
-    /// Its standard input: a pipe that holds all there is to read.
+    /// Its standard input: a pipe that holds all its data.
     pub stdin: OwnedFd,
 }
 
-/// Which session and terminal the new process belongs to.
+/// Session and terminal of the new process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Session {
     Inherited,
@@ -48,8 +48,8 @@ enum Session {
 }
 
 impl Program {
-    /// Runs `path` (not searched in `PATH`), with the path as argument 0, an inherited environment, and the
-    /// standard descriptors on `/dev/null`.
+    /// A program at `path` (not searched in `PATH`), with the path as argument 0, an inherited environment,
+    /// and `/dev/null` as standard descriptors.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self {
             path: path.into(),
@@ -86,7 +86,7 @@ impl Program {
         self
     }
 
-    /// Starts in this directory; where that is impossible, the spawn fails.
+    /// Sets the working directory; the spawn fails where it is not accessible.
     #[must_use]
     pub fn dir(mut self, dir: impl AsRef<Path>) -> Self {
         self.dir = Some(dir.as_ref().to_owned());
@@ -100,7 +100,8 @@ impl Program {
         self
     }
 
-    /// Starts a session of its own: no controlling terminal, signals to the old one's group do not reach it.
+    /// Starts a session of its own, without a controlling terminal; signals to the old process group do not
+    /// reach it.
     #[must_use]
     pub fn new_session(mut self) -> Self {
         self.session = Session::New;
@@ -114,29 +115,29 @@ impl Program {
         self
     }
 
-    /// Leaves one more descriptor open in the program, under the same number.
+    /// Keeps one more descriptor open in the program, under the same number.
     #[must_use]
     pub fn keep(mut self, fd: OwnedFd) -> Self {
         self.keep.push(fd);
         self
     }
 
-    /// Runs it as another user: groups, group id, user id, for good. Needs root's rights.
+    /// Runs the program as another user: sets groups, group id and user id permanently. Needs root's rights.
     #[must_use]
     pub fn ids(mut self, ids: Ids) -> Self {
         self.ids = Some(ids);
         self
     }
 
-    /// Runs another program first and waits for its end, whatever that is.
+    /// Runs another program first and waits for its end, whatever its status.
     #[must_use]
     pub fn before(mut self, before: Before) -> Self {
         self.before = Some(before);
         self
     }
 
-    /// Starts it. Every descriptor from 3 up is closed in the program but those of [`keep`](Self::keep); its
-    /// signals have their default actions and none is blocked.
+    /// Starts the program. Every descriptor from 3 up is closed in it except those of [`keep`](Self::keep).
+    /// Its signals have their default actions, and none is blocked.
     pub fn spawn(self) -> io::Result<Child> {
         let mut command = Command::new(&self.path);
         command.args(&self.args);
@@ -158,8 +159,8 @@ impl Program {
         let session = self.session;
         let keep: Vec<RawFd> = self.keep.iter().map(AsRawFd::as_raw_fd).collect();
         let ids = self.ids;
-        // SAFETY: `in_child`, `change_ids` and `First::run` make system calls only (no allocation, no lock), and they
-        // read the captured values, which the fork has copied.
+        // SAFETY: `in_child`, `change_ids` and `First::run` make system calls only (no allocation, no lock),
+        // and they read the captured values, which the fork has copied.
         unsafe {
             command.pre_exec(move || {
                 in_child(session, &keep)?;
@@ -173,7 +174,7 @@ impl Program {
             });
         }
         let child = command.spawn();
-        // The kept descriptors stay open here until the child has its copies.
+        // The kept descriptors must stay open here until the child has its copies.
         drop(self.keep);
         child
     }
@@ -183,8 +184,8 @@ impl Program {
 fn in_child(session: Session, keep: &[RawFd]) -> io::Result<()> {
     for signal in 1..=libc::SIGRTMAX() {
         if signal != libc::SIGKILL && signal != libc::SIGSTOP {
-            // SAFETY: setting a default action touches no memory of ours. Numbers the C library keeps for
-            // itself are refused, which is fine.
+            // SAFETY: setting a default action touches no memory of ours. The C library refuses the numbers
+            // that it reserves, which is fine.
             unsafe { libc::signal(signal, libc::SIG_DFL) };
         }
     }
@@ -201,17 +202,19 @@ fn in_child(session: Session, keep: &[RawFd]) -> io::Result<()> {
         }
     }
     if session == Session::NewWithTerminal {
-        // SAFETY: the request takes an integer argument; descriptor 0 is in place by now.
+        // SAFETY: the request takes an integer argument; descriptor 0 is set up by now.
         if unsafe { libc::ioctl(0, libc::TIOCSCTTY, 0) } < 0 {
             return Err(io::Error::last_os_error());
         }
     }
-    // Marking instead of closing leaves the pipe open over which the standard library reports a failed exec.
-    // Kernels before 5.11 lack it; there the descriptors' own close-on-exec flags, which Rust always sets, do.
+    // Marking instead of closing keeps the pipe open on which the standard library reports a failed exec.
+    // Kernels before 5.11 lack it; there the descriptors' own close-on-exec flags, which Rust always sets,
+    // suffice.
     // SAFETY: no memory is involved.
     unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC) };
     for &fd in keep {
-        // SAFETY: no memory is involved; the descriptor is open, for its owner lives in the parent's stack.
+        // SAFETY: no memory is involved; the descriptor is open, because its owner lives on the parent's
+        // stack.
         if unsafe { libc::fcntl(fd, libc::F_SETFD, 0) } < 0 {
             return Err(io::Error::last_os_error());
         }
@@ -219,8 +222,8 @@ fn in_child(session: Session, keep: &[RawFd]) -> io::Result<()> {
     Ok(())
 }
 
-/// Becomes another user between fork and exec. The system calls themselves: the C library's functions would take locks to
-/// reach all threads, and a child that was just forked has one.
+/// Becomes another user between fork and exec, by raw system calls: the C library's functions would take
+/// locks to reach all threads, while a forked child has only one thread.
 fn change_ids(ids: &Ids) -> io::Result<()> {
     // SAFETY: pointer and length belong to the same slice; the other calls involve no memory.
     let done = unsafe {
@@ -231,19 +234,19 @@ fn change_ids(ids: &Ids) -> io::Result<()> {
     if done { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// [`Before`] as the child needs it: everything that would have to be allocated is there.
+/// [`Before`] in the form that the child needs: with every allocation already made.
 struct First {
     arguments: Vec<*const c_char>,
     environment: Vec<*const c_char>,
     stdin: OwnedFd,
-    // What the pointers point into. A CString's bytes stay where they are when the vector moves.
+    // Targets of the pointers. A CString's bytes do not move when the vector moves.
     _words: Vec<CString>,
     _variables: Vec<CString>,
 }
 
-// SAFETY: the pointers lead to memory that the value itself owns and nobody changes.
+// SAFETY: the pointers refer to memory that the value itself owns and no code changes.
 unsafe impl Send for First {}
-// SAFETY: as above; there is no way to change anything through a shared reference.
+// SAFETY: as above; a shared reference allows no change.
 unsafe impl Sync for First {}
 
 impl First {
@@ -273,11 +276,12 @@ impl First {
         })
     }
 
-    /// Forks, executes and waits, all async-signal-safe. What goes wrong concerns only this program.
+    /// Forks, executes and waits, all async-signal-safe. Errors concern only this program and are ignored.
     fn run(&self) {
         let Some(path) = self.arguments.first().copied().filter(|path| !path.is_null()) else { return };
-        // SAFETY: a forked child of a process with one thread (the child of a fork has one) may do this; `_exit` runs nothing
-        // of ours. The argument vectors end in null and point to C strings that live as long as `self`.
+        // SAFETY: a forked child of a process with one thread (the child of a fork has one) may do this;
+        // `_exit` runs no code of ours. The argument vectors end in null and point to C strings that live as
+        // long as `self`.
         unsafe {
             match libc::fork() {
                 -1 => {}
@@ -317,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_environment_and_directory_arrive() {
+    fn arguments_environment_and_directory_are_set() {
         let program = Program::new("/bin/sh")
             .arg0("-sh")
             .arg("-c")
@@ -330,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn no_descriptor_leaks_but_the_kept_one() {
+    fn only_kept_descriptors_are_inherited() {
         let inheritable = std::fs::File::open("/dev/null").unwrap();
         rustix::io::fcntl_setfd(&inheritable, rustix::io::FdFlags::empty()).unwrap();
         let kept: OwnedFd = std::fs::File::open("/dev/zero").unwrap().into();
@@ -343,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn signals_are_reset_and_the_session_is_new() {
+    fn signals_are_reset_in_a_new_session() {
         let (text, _) = run(Program::new("/bin/sh")
             .arg("-c")
             .arg("test $(ps -o sid= -p $$) -eq $$ && echo leader; exec grep -E '^Sig(Ign|Blk)' /proc/self/status")
@@ -352,7 +356,7 @@ mod tests {
         assert_eq!(first, "leader");
         for line in rest.lines() {
             let (_, mask) = line.split_once('\t').unwrap();
-            // Signals 32 and 33 belong to the C library and cannot be changed through it.
+            // The C library reserves signals 32 and 33, so they cannot be changed through it.
             let mask = u64::from_str_radix(mask, 16).unwrap() & !(3 << 31);
             assert_eq!(mask, 0, "{line}");
         }
@@ -361,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn one_program_after_the_other_in_the_same_place() {
+    fn preceding_program_shares_the_environment() {
         let (stdin, writer) = crate::fd::pipe().unwrap();
         rustix::io::write(&writer, b"given\n").unwrap();
         drop(writer);
@@ -379,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn another_user_s_ids() {
+    fn program_runs_with_given_ids() {
         if !crate::ids::is_root() {
             eprintln!("SKIPPED: changing ids needs root");
             return;
@@ -390,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_program_is_an_error_here() {
+    fn missing_program_fails_to_spawn() {
         let error = Program::new("/no/such/program").new_session().spawn().unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::NotFound);
     }

@@ -1,19 +1,19 @@
-//! The system's log, over its socket.
+//! The system's log, through its socket.
 
 use std::os::unix::net::UnixDatagram;
 
-/// Where the log listens.
+/// Socket of the log.
 const SOCKET: &str = "/dev/log";
 
-/// Which part of the system speaks (RFC 5424 section 6.2.1).
+/// Facility: the part of the system that logs (RFC 5424 section 6.2.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Facility(u8);
 
 impl Facility {
-    /// What concerns logins; the default of OpenSSH's programs.
+    /// Facility for logins; the default of OpenSSH's programs.
     pub const AUTH: Self = Self(4);
 
-    /// The facility of a word of `SyslogFacility`, in any case.
+    /// The facility of a `SyslogFacility` value, in any case.
     pub fn by_name(name: &str) -> Option<Self> {
         Some(Self(match name.to_ascii_uppercase().as_str() {
             "USER" => 1,
@@ -28,20 +28,20 @@ impl Facility {
     }
 }
 
-/// How bad it is (RFC 5424 section 6.2.1).
+/// Severity of a line (RFC 5424 section 6.2.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Severity {
-    /// Something is about to end.
+    /// A program is about to end.
     Critical = 2,
-    /// Something went wrong.
+    /// An error.
     Error = 3,
-    /// For the record.
+    /// Information for the record.
     Info = 6,
-    /// For finding faults.
+    /// Details for debugging.
     Debug = 7,
 }
 
-/// A connection to the log. Where there is no log, or it is busy, lines are lost: nothing waits for it.
+/// A connection to the log. Where there is no log, or it is busy, lines are lost: writers never wait.
 #[derive(Debug)]
 pub struct Syslog {
     facility: Facility,
@@ -50,7 +50,7 @@ pub struct Syslog {
 }
 
 impl Syslog {
-    /// Connects at once, so that lines can be written from inside of a chroot. `name` is the program's.
+    /// Connects at once, so that lines can be written from inside a chroot. `name` is the program's name.
     pub fn open(facility: Facility, name: &str) -> Self {
         let socket = UnixDatagram::unbound().and_then(|socket| {
             socket.connect(SOCKET)?;
@@ -66,7 +66,7 @@ impl Syslog {
         Self { facility: facility.unwrap_or(self.facility), name: name.to_owned(), socket }
     }
 
-    /// Writes one line. It must hold no control characters.
+    /// Writes one line, which must not contain control characters.
     pub fn line(&self, severity: Severity, text: &str) {
         if let Some(socket) = &self.socket {
             let priority = self.facility.0 * 8 + severity as u8;
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn facilities_have_the_numbers_of_syslog() {
+    fn facilities_have_their_syslog_numbers() {
         assert_eq!(Facility::by_name("auth"), Some(Facility::AUTH));
         assert_eq!(Facility::by_name("LOCAL7"), Some(Facility(23)));
         assert_eq!(Facility::by_name("LOCAL8"), None);

@@ -1,16 +1,17 @@
-//! What the kernel knows about a TCP connection (`TCP_INFO`, tcp(7)).
+//! The kernel's data about a TCP connection (`TCP_INFO`, tcp(7)).
 //!
-//! The kernel's structure only ever grows at its end, and tells how much of it there is: a field is there when the kernel
-//! has filled its place. [`FIELDS`] says where each lies, under the kernel's own name without `tcpi_`.
+//! The kernel's structure only grows at its end, and the kernel returns the length that it filled: a field
+//! exists when the filled part includes it. [`FIELDS`] has the offset of each field, under the kernel's name
+//! without `tcpi_`.
 #![expect(unsafe_code, reason = "the option is offered by the C library alone")]
 
 use std::os::fd::{AsFd, AsRawFd};
 
-/// How a field is stored.
+/// Storage of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
     Byte,
-    /// So many bits of a byte, from this one.
+    /// Bits of a byte: the first bit's number, then how many.
     Bits(u8, u8),
     Word,
     Long,
@@ -23,7 +24,7 @@ pub struct Field {
     pub name: &'static str,
     offset: usize,
     form: Form,
-    /// The first kernel that has it (major, minor).
+    /// First kernel that has the field (major, minor).
     pub since: (u8, u8),
 }
 
@@ -42,11 +43,12 @@ const fn field(name: &'static str, offset: usize, form: Form, since: (u8, u8)) -
     Field { name, offset, form, since }
 }
 
-/// Linux 2.6 had these already.
+/// Fields of Linux 2.6 and earlier.
 const OLD: (u8, u8) = (2, 6);
 
-/// Every field, those of one kernel version together, older ones first. Times are in microseconds, but those whose names begin with
-/// `last_` in milliseconds; windows and counts of segments are in segments (`snd_cwnd`, `unacked`) or bytes, as the kernel has them.
+/// Every field, grouped by kernel version, older ones first. Times are in microseconds, those whose names
+/// begin with `last_` in milliseconds. Windows and counts are in segments (`snd_cwnd`, `unacked`) or bytes,
+/// as in the kernel.
 pub static FIELDS: &[Field] = &[
     field("state", 0, Form::Byte, OLD),
     field("ca_state", 1, Form::Byte, OLD),
@@ -106,7 +108,7 @@ pub static FIELDS: &[Field] = &[
     field("fastopen_client_fail", 7, Form::Bits(1, 2), (5, 5)),
 ];
 
-/// What the kernel said about one connection at one time.
+/// The kernel's data about one connection at one time.
 #[derive(Debug, Clone, Copy)]
 pub struct TcpInfo {
     bytes: [u8; 256],
@@ -114,13 +116,13 @@ pub struct TcpInfo {
 }
 
 impl TcpInfo {
-    /// Asks about a socket; `None` where it is no TCP socket.
+    /// Queries a socket; `None` where it is not a TCP socket.
     pub fn of(socket: impl AsFd) -> Option<Self> {
         let mut info = Self { bytes: [0; 256], length: 0 };
         let mut length = libc::socklen_t::try_from(info.bytes.len()).ok()?;
         let fd = socket.as_fd().as_raw_fd();
-        // SAFETY: the descriptor is open for the length of the call, and the kernel writes at most `length` bytes, which is
-        // the buffer's own size.
+        // SAFETY: the descriptor is open during the call, and the kernel writes at most `length` bytes, the
+        // buffer's size.
         let status = unsafe {
             libc::getsockopt(
                 fd,
@@ -134,7 +136,7 @@ impl TcpInfo {
         (status == 0 && info.length > 0).then_some(info)
     }
 
-    /// A field; `None` where this kernel does not have it.
+    /// Value of a field; `None` where this kernel does not have it.
     pub fn get(&self, name: &str) -> Option<u64> {
         self.value(FIELDS.iter().find(|field| field.name == name)?)
     }
@@ -144,7 +146,7 @@ impl TcpInfo {
         FIELDS.iter().filter_map(|field| Some((field.name, self.value(field)?)))
     }
 
-    /// The newest kernel (major, minor) all of whose fields are here, of those that brought any.
+    /// Newest kernel version (major, minor) of [`FIELDS`] all of whose fields are present.
     pub fn version(&self) -> (u8, u8) {
         let missing =
             FIELDS.iter().filter(|field| self.value(field).is_none()).map(|field| field.since).min();
@@ -157,7 +159,8 @@ impl TcpInfo {
     }
 
     fn value(&self, field: &Field) -> Option<u64> {
-        // The bits in byte 7 were padding before they had a meaning: whether they have one shows in what else is there.
+        // The bits in byte 7 were padding in older kernels: fields of the same kernel version show whether
+        // they are valid.
         let needed = match field.since {
             (4, 9) => 168,
             (5, 5) => 232,
@@ -183,7 +186,7 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
 
     #[test]
-    fn the_kernel_counts_what_was_sent() {
+    fn received_bytes_are_counted() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (mut server, _) = listener.accept().unwrap();
@@ -202,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn an_older_kernel_has_less() {
+    fn older_kernel_has_fewer_fields() {
         let mut info = TcpInfo { bytes: [9; 256], length: 104 };
         assert_eq!((info.version(), info.fields().count()), ((2, 6), 32));
         assert_eq!((info.get("min_rtt"), info.get("delivery_rate_app_limited")), (None, None));

@@ -9,13 +9,13 @@ use rustix::termios::{
 };
 pub use rustix::termios::{Termios, Winsize};
 
-/// Ends the list of modes.
+/// Opcode that ends the list of modes.
 const TTY_OP_END: u8 = 0;
 const TTY_OP_ISPEED: u8 = 128;
 const TTY_OP_OSPEED: u8 = 129;
-/// Opcodes from here on are undefined: reading stops (RFC 4254 section 8).
+/// First undefined opcode, at which parsing stops (RFC 4254 section 8).
 const FIRST_UNDEFINED: u8 = 160;
-/// "255 if none" in the RFC's list of special characters; Linux' own disabled value is 0.
+/// Value of a disabled character: 255 in the RFC's list of special characters; Linux uses 0.
 const DISABLED: u32 = 255;
 
 /// Special characters and their opcodes. VDSUSP (11), VFLUSH (15) and VSTATUS (17) do not exist on Linux.
@@ -79,7 +79,7 @@ const OUTPUT: [(u8, OutputModes); 6] = [
     (75, OutputModes::ONLRET),
 ];
 
-/// CS7 and CS8 share bits (a size, not flags), so they are handled apart from this table.
+/// Flags; CS7 and CS8 share bits (a size, not flags), so they are not in this table.
 const CONTROL: [(u8, ControlModes); 2] = [(92, ControlModes::PARENB), (93, ControlModes::PARODD)];
 const CS7: u8 = 90;
 const CS8: u8 = 91;
@@ -116,8 +116,8 @@ pub fn encode_modes(termios: &Termios) -> Vec<u8> {
     out
 }
 
-/// Applies encoded modes. Opcodes this system does not know are skipped; reading stops at the end mark, at an
-/// undefined opcode, and at a value that is cut short.
+/// Applies encoded modes. Unknown opcodes are skipped. Parsing stops at the end mark, at an undefined opcode,
+/// and at a truncated value.
 pub fn apply_modes(termios: &mut Termios, modes: &[u8]) {
     for entry in modes.chunks(5) {
         let &[opcode, a, b, c, d] = entry else { return };
@@ -148,7 +148,7 @@ fn apply_mode(termios: &mut Termios, opcode: u8, value: u32) {
             CS8 if on => {
                 termios.control_modes = (termios.control_modes - ControlModes::CSIZE) | ControlModes::CS8
             }
-            // A speed the kernel does not offer leaves the old one.
+            // On a speed that the kernel does not offer, the old one stays.
             TTY_OP_ISPEED => drop(termios.set_input_speed(value)),
             TTY_OP_OSPEED => drop(termios.set_output_speed(value)),
             _ => {}
@@ -168,12 +168,12 @@ pub fn is_terminal(fd: impl AsFd) -> bool {
     isatty(fd)
 }
 
-/// The window size; zeros where the descriptor is no terminal.
+/// Window size; zeros where the descriptor is not a terminal.
 pub fn window_size(fd: impl AsFd) -> Winsize {
     tcgetwinsize(fd).unwrap_or(Winsize { ws_row: 0, ws_col: 0, ws_xpixel: 0, ws_ypixel: 0 })
 }
 
-/// A terminal in raw mode, put back as it was when dropped.
+/// A terminal in raw mode, restored when dropped.
 #[derive(Debug)]
 pub struct RawMode {
     terminal: OwnedFd,
@@ -181,7 +181,7 @@ pub struct RawMode {
 }
 
 impl RawMode {
-    /// Enters raw mode: every key goes to the peer, nothing is echoed or translated here.
+    /// Enters raw mode: every key is sent to the peer, without local echo or translation.
     pub fn enter(terminal: impl AsFd) -> io::Result<Self> {
         let terminal = terminal.as_fd().try_clone_to_owned()?;
         let before = tcgetattr(&terminal)?;
@@ -193,7 +193,7 @@ impl RawMode {
     /// Enters raw mode again after [`leave`](Self::leave), such as after the process was stopped.
     pub fn reenter(&self) -> io::Result<()> {
         let mut raw = self.before.clone();
-        // As `cfmakeraw`, but for parity marks, which are kept as OpenSSH keeps them.
+        // Like `cfmakeraw`, except for parity marks, which are kept as in OpenSSH.
         raw.input_modes |= InputModes::IGNPAR;
         raw.input_modes -= InputModes::ISTRIP
             | InputModes::INLCR
@@ -216,12 +216,12 @@ impl RawMode {
         Ok(tcsetattr(&self.terminal, OptionalActions::Drain, &raw)?)
     }
 
-    /// Puts the terminal back as it was.
+    /// Restores the terminal.
     pub fn leave(&self) -> io::Result<()> {
         Ok(tcsetattr(&self.terminal, OptionalActions::Drain, &self.before)?)
     }
 
-    /// The modes from before, for `pty-req`.
+    /// The original modes, for `pty-req`.
     pub fn before(&self) -> &Termios {
         &self.before
     }
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn modes_survive_the_wire() {
+    fn modes_round_trip_through_encoding() {
         let (Some((_one, from)), Some((_two, to))) = (terminal(), terminal()) else { return };
         let mut termios = tcgetattr(&from).unwrap();
         termios.local_modes -= LocalModes::ECHO;
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn raw_mode_ends_with_its_owner() {
+    fn drop_restores_the_terminal() {
         let Some((_pty, slave)) = terminal() else { return };
         let before = tcgetattr(&slave).unwrap();
         let raw = RawMode::enter(&slave).unwrap();

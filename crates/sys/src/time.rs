@@ -1,4 +1,4 @@
-//! Civil time, for the few places where people write dates into files.
+//! Calendar time, for dates in files and options.
 #![expect(unsafe_code, reason = "the rules of the local time zone are the C library's")]
 
 /// A date and a time of day.
@@ -18,7 +18,7 @@ pub struct Civil {
     pub second: i32,
 }
 
-/// Processor time that this process has used so far, user and system together, without its children.
+/// CPU time that this process has used so far, user and system together, without its children.
 pub fn process_cpu() -> std::time::Duration {
     let clock = rustix::time::ClockId::ProcessCPUTime;
     rustix::time::clock_gettime(clock).try_into().unwrap_or_default()
@@ -38,13 +38,14 @@ pub fn to_unix(civil: Civil, utc: bool) -> Option<i64> {
     let wanted = (tm.tm_year, tm.tm_mon, tm.tm_mday);
     // SAFETY: `tm` is initialised and ours.
     let time = unsafe { if utc { libc::timegm(&mut tm) } else { libc::mktime(&mut tm) } };
-    // The calls turn the 31st of February into March: such a date was a mistake.
+    // The calls turn 31 February into March, so a changed day means that the date does not exist.
     let same_day = (tm.tm_year, tm.tm_mon, tm.tm_mday) == wanted;
     (time >= 0 && same_day && (0..24).contains(&civil.hour) && (0..60).contains(&civil.minute))
         .then_some(time)
 }
 
-/// `YYYYMMDD`, `YYYYMMDDHHMM` or `YYYYMMDDHHMMSS` in local time, or in UTC with `Z` (or `UTC`) behind it, as seconds since 1970.
+/// Parses `YYYYMMDD`, `YYYYMMDDHHMM` or `YYYYMMDDHHMMSS` in local time, or in UTC with suffix `Z` or `UTC`.
+/// Returns seconds since 1970.
 pub fn parse(text: &str) -> Option<i64> {
     let (digits, utc) = match text.strip_suffix("UTC").or_else(|| text.strip_suffix(['Z', 'z'])) {
         Some(digits) => (digits, true),
@@ -65,8 +66,8 @@ pub fn parse(text: &str) -> Option<i64> {
     to_unix(civil, utc)
 }
 
-/// Year, month (1 to 12) and day of a day counted from 1970-01-01. Years are counted from March here, so that the leap day is the
-/// last. For any year, and without the C library's time zones.
+/// Year, month (1 to 12) and day of a day number counted from 1970-01-01, for any year and independent of
+/// time zones. The computation counts years from March, so that the leap day is the last one.
 pub const fn date(days: i64) -> (i64, i64, i64) {
     let days = days + 719_468;
     let era = days.div_euclid(146_097);
@@ -79,7 +80,7 @@ pub const fn date(days: i64) -> (i64, i64, i64) {
     (era * 400 + year, month, day_of_year - (153 * shifted + 2) / 5 + 1)
 }
 
-/// Seconds east of UTC that local time is at `time`; 0 when nobody knows.
+/// Offset of local time from UTC at `time`, in seconds east; 0 when unknown.
 pub fn utc_offset(time: i64) -> i32 {
     // SAFETY: all-zero bytes are a valid `tm`: integers and a null pointer.
     let mut tm: libc::tm = unsafe { std::mem::zeroed() };
@@ -113,7 +114,7 @@ pub fn ctime_text(time: i64) -> String {
 fn local(time: i64) -> (Civil, i32) {
     // SAFETY: all-zero bytes are a valid `tm`: integers and a null pointer.
     let mut tm: libc::tm = unsafe { std::mem::zeroed() };
-    // SAFETY: both pointers are valid for the call. Where it fails, `tm` stays what it was.
+    // SAFETY: both pointers are valid for the call. On failure `tm` stays unchanged.
     unsafe { libc::localtime_r(&time, &mut tm) };
     let civil = Civil {
         year: tm.tm_year.saturating_add(1900),
@@ -126,13 +127,13 @@ fn local(time: i64) -> (Civil, i32) {
     (civil, tm.tm_wday)
 }
 
-/// `2030-01-02T03:04:05.678Z`: RFC 3339, in UTC, with milliseconds. A time before 1970 reads as 1970.
+/// `2030-01-02T03:04:05.678Z`: RFC 3339, in UTC, with milliseconds. A time before 1970 is shown as 1970.
 pub fn utc_text(time: std::time::SystemTime) -> String {
     let since = time.duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     let seconds = libc::time_t::try_from(since.as_secs()).unwrap_or(libc::time_t::MAX);
     // SAFETY: all-zero bytes are a valid `tm`: integers and a null pointer.
     let mut tm: libc::tm = unsafe { std::mem::zeroed() };
-    // SAFETY: both pointers are valid for the call. Where it fails, `tm` stays what it was.
+    // SAFETY: both pointers are valid for the call. On failure `tm` stays unchanged.
     unsafe { libc::gmtime_r(&raw const seconds, &raw mut tm) };
     format!(
         "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z",
@@ -146,7 +147,7 @@ pub fn utc_text(time: std::time::SystemTime) -> String {
     )
 }
 
-/// Seconds since 1970, now.
+/// Current time, seconds since 1970.
 pub fn now_unix() -> i64 {
     std::time::SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)
@@ -158,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dates_as_text() {
+    fn times_are_formatted() {
         let civil = Civil { year: 2024, month: 2, day: 9, hour: 3, minute: 4, second: 5 };
         let time = to_unix(civil, false).unwrap();
         assert_eq!(local_text(time), "2024-02-09T03:04:05");
@@ -168,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn days_are_dates() {
+    fn day_numbers_convert_to_dates() {
         assert_eq!(date(0), (1970, 1, 1));
         assert_eq!(date(11_016), (2000, 2, 29));
         assert_eq!(date(11_017), (2000, 3, 1));
@@ -179,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn dates_that_exist() {
+    fn only_existing_dates_are_parsed() {
         let date = |year, month, day| Civil { year, month, day, hour: 12, minute: 0, second: 0 };
         assert_eq!(to_unix(date(1970, 1, 1), true), Some(43_200));
         assert_eq!(to_unix(date(2024, 2, 29), true), Some(1_709_208_000));

@@ -1,4 +1,4 @@
-//! What users set about a TCP connection: receive buffer, congestion control, pacing.
+//! User settings of a TCP connection: receive buffer, congestion control, pacing.
 #![expect(unsafe_code, reason = "the pacing rate is offered by the C library alone")]
 
 use std::fmt;
@@ -9,28 +9,28 @@ use std::os::fd::{AsFd, AsRawFd};
 use rustix::io::Errno;
 use rustix::net::sockopt;
 
-/// What is to be set; what is `None` stays as the kernel has it.
+/// Settings to apply; `None` keeps the kernel's default.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tuning {
-    /// Bytes of receive buffer (`TcpRcvBuf`). The kernel stops to let it grow by itself then.
+    /// Receive buffer, bytes (`TcpRcvBuf`). It ends the kernel's automatic growth.
     pub receive_buffer: Option<u32>,
-    /// The name of a congestion control (`TcpCongestion`).
+    /// Name of a congestion control (`TcpCongestion`).
     pub congestion: Option<String>,
-    /// The most that is sent, bytes per second (`TcpPacing`).
+    /// Maximum send rate, bytes per second (`TcpPacing`).
     pub pacing: Option<u64>,
 }
 
-/// Something that the kernel did not do. `Display` is one line, without the host.
+/// A setting that the kernel did not apply. `Display` is one line, without the host.
 #[derive(Debug)]
 pub enum Refused {
-    /// The receive buffer is smaller than it was asked for.
+    /// The receive buffer is smaller than requested.
     ReceiveBuffer {
-        /// Bytes asked for.
+        /// Requested bytes.
         wanted: u32,
-        /// Bytes there are.
+        /// Actual bytes.
         got: u64,
     },
-    /// There is no such congestion control, or not for this user.
+    /// The congestion control does not exist, or is not permitted to this user.
     Congestion(String, io::Error),
     /// The rate cannot be set.
     Pacing(io::Error),
@@ -56,8 +56,8 @@ impl fmt::Display for Refused {
 }
 
 impl Tuning {
-    /// Sets it, as far as that goes, and says what did not. Nothing is done to what is no internet socket. A receive buffer
-    /// set before connecting counts for the window scale as well.
+    /// Applies the settings as far as possible and returns the failures. Does nothing to other than internet
+    /// sockets. A receive buffer set before connecting also determines the window scale.
     pub fn apply(&self, socket: impl AsFd) -> Vec<Refused> {
         let mut refused = Vec::new();
         if !crate::socket::is_internet(&socket) {
@@ -83,13 +83,14 @@ impl Tuning {
     }
 }
 
-/// Returns the bytes there are now for data. The kernel counts its own overhead as well and so doubles what it is told.
+/// Returns the bytes now available for data. The kernel doubles the requested size, because it counts its own
+/// overhead as well.
 fn set_receive_buffer(socket: &impl AsFd, bytes: u32) -> u64 {
     let size = bytes as usize;
     let there_are = || sockopt::socket_recv_buffer_size(socket).map_or(0, |size| size as u64 / 2);
     let _ = sockopt::set_socket_recv_buffer_size(socket, size);
     if there_are() < u64::from(bytes) {
-        // Root may have more than the system's limit for everybody.
+        // Root may exceed the system-wide limit.
         let _ = sockopt::set_socket_recv_buffer_size_force(socket, size);
     }
     there_are()
@@ -97,26 +98,28 @@ fn set_receive_buffer(socket: &impl AsFd, bytes: u32) -> u64 {
 
 /// `SO_MAX_PACING_RATE`, bytes per second.
 fn set_pacing(socket: &impl AsFd, rate: u64) -> io::Result<()> {
-    // Linux takes 32 or 64 bits here.
+    // Linux accepts 32 or 64 bits here.
     set_option(socket, libc::SO_MAX_PACING_RATE, rate)
 }
 
-/// Sets an option of [`libc::SOL_SOCKET`] that is a number.
+/// Sets a numeric option of [`libc::SOL_SOCKET`].
 fn set_option<N: Copy + Into<u64>>(socket: &impl AsFd, option: libc::c_int, value: N) -> io::Result<()> {
     let length = libc::socklen_t::try_from(size_of::<N>()).unwrap_or(4);
     let fd = socket.as_fd().as_raw_fd();
-    // SAFETY: the descriptor is open for the length of the call, and the pointer is to a number that lives as long, with its length.
+    // SAFETY: the descriptor is open during the call, and the pointer refers to a live number, with its
+    // length.
     let result = unsafe { libc::setsockopt(fd, libc::SOL_SOCKET, option, (&raw const value).cast(), length) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Has the kernel make room for `bytes` to be received on a TCP connection from now on, and go on fitting it to the path.
+/// Makes the kernel provide receive space for `bytes` on a TCP connection now, without ending its automatic
+/// growth.
 ///
-/// It begins with 64 KiB and makes that larger when more is read in a round trip than in any before. Where a sender's whole window
-/// comes in one piece, as it may when nothing spreads it out, there is no room to grant more while the piece lies there, and the next
-/// one is no longer: such connections were seen to stay at 48 KiB for many seconds. Asking to be woken for so many bytes only
-/// (`SO_RCVLOWAT`) makes the room, and not asking any more leaves it. A buffer whose size somebody has set (`TcpRcvBuf`) stays
-/// as it is.
+/// The kernel starts with 64 KiB and grows that when one round trip brings more than any before. A sender's
+/// whole window may arrive in one piece when the sender is not paced. While that piece is queued, there is no
+/// space to grant a larger window, and the next piece is no longer: such connections were seen to stay at 48
+/// KiB for many seconds. Asking to be woken only for that many bytes (`SO_RCVLOWAT`) provides the space, and
+/// resetting the option keeps it. A buffer with a size set by the user (`TcpRcvBuf`) stays unchanged.
 ///
 /// # Errors
 /// The kernel does not know the option.
@@ -128,14 +131,14 @@ pub fn make_room(socket: impl AsFd, bytes: u32) -> io::Result<()> {
     set_option(&socket, libc::SO_RCVLOWAT, 1_u32).and(room)
 }
 
-/// A limit that nobody reaches.
+/// A pacing limit that is never reached.
 const UNREACHED: u64 = u64::MAX - 1;
 
-/// Has the kernel spread out what it sends on a TCP connection over the round trip, where nothing else says how fast it may send.
+/// Makes the kernel pace a TCP connection over the round trip, where no other rate limit is set.
 ///
-/// A socket with any limit is paced: TCP sends at the rate that follows from its window and the round trip (twice that during slow
-/// start), and not a window at once where a window has become free at once, as after a pause. This is what `fq` does for all sockets
-/// of a host that has it.
+/// A socket with any limit is paced: TCP sends at the rate that follows from its window and the round trip
+/// (twice that during slow start), and not a whole window at once, as it would after a pause. `fq` does this
+/// for all sockets of a host that uses it.
 ///
 /// # Errors
 /// The kernel does not know the option.
@@ -151,8 +154,8 @@ pub fn congestion_control(socket: impl AsFd) -> Option<String> {
     sockopt::tcp_congestion(socket).ok()
 }
 
-/// Largest receive and send buffer that the kernel's autotuning gives a TCP socket, bytes: the third number of
-/// `net.ipv4.tcp_rmem` and of `net.ipv4.tcp_wmem`. `None` where /proc cannot be read.
+/// Largest receive and send buffer that the kernel's autotuning gives a TCP socket, bytes: the third number
+/// of `net.ipv4.tcp_rmem` and of `net.ipv4.tcp_wmem`. `None` where /proc cannot be read.
 pub fn buffer_limits() -> (Option<u64>, Option<u64>) {
     let third = |name: &str| {
         let text = std::fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")).ok()?;
@@ -161,21 +164,23 @@ pub fn buffer_limits() -> (Option<u64>, Option<u64>) {
     (third("tcp_rmem"), third("tcp_wmem"))
 }
 
-/// Has a TCP connection that does not leave this machine do without a congestion control that paces.
+/// Replaces a pacing congestion control on a TCP connection within this machine.
 ///
-/// Such a one (BBR, where the administrator made it the default) sends at a rate of its own reckoning, in small pieces by a timer. To
-/// another program of the same machine that takes a third of the speed and twice the processor, and there is no path to be gentle
-/// to. To be called before the socket connects or listens, with the address it connects to or listens on: one that has been paced once
-/// stays so. Those who connect to a listener have its congestion control.
+/// Such a control (BBR, where the administrator made it the default) sends at an estimated rate, in small
+/// pieces by a timer. Within one machine that costs a third of the speed and twice the CPU time, and there is
+/// no path to protect. Call it before the socket connects or listens, with the address it connects to or
+/// listens on: a socket that has been paced once stays so. Accepted connections inherit the listener's
+/// congestion control.
 pub fn unpaced_within_machine(socket: impl AsFd, address: &SocketAddr) {
     let paces = || sockopt::tcp_congestion(&socket).is_ok_and(|name| name.starts_with("bbr"));
     if address.ip().to_canonical().is_loopback() && paces() {
-        // The one that every kernel has and every user may ask for; without it all is as it was.
+        // Every kernel has `reno`, and every user may select it. On failure the control stays unchanged.
         let _ = sockopt::set_tcp_congestion(&socket, "reno");
     }
 }
 
-/// The most that is sent on this socket, bytes per second; `None` without a limit or where the kernel does not say.
+/// Maximum send rate of this socket, bytes per second; `None` without a limit or where the kernel does not
+/// report it.
 pub fn pacing(socket: impl AsFd) -> Option<u64> {
     let mut rate = 0_u64;
     let mut length = libc::socklen_t::try_from(size_of::<u64>()).ok()?;
@@ -187,7 +192,7 @@ pub fn pacing(socket: impl AsFd) -> Option<u64> {
     (status == 0 && rate < UNREACHED && rate != 0).then_some(rate)
 }
 
-/// True for a socket of multipath TCP, in use as such or fallen back to plain TCP.
+/// True for a multipath TCP socket, whether it is in use as such or has fallen back to plain TCP.
 pub fn is_multipath(socket: impl AsFd) -> bool {
     matches!(sockopt::socket_protocol(socket), Ok(Some(rustix::net::ipproto::MPTCP)))
 }
@@ -199,32 +204,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_paced_that_stays_within_the_machine() {
+    fn connections_within_the_machine_are_not_paced() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let home = listener.local_addr().unwrap();
         let default = sockopt::tcp_congestion(&listener).unwrap();
         let paces = sockopt::set_tcp_congestion(&listener, "bbr").is_ok();
         let before = sockopt::tcp_congestion(&listener).unwrap();
         unpaced_within_machine(&listener, &"192.0.2.1:22".parse().unwrap());
-        assert_eq!(sockopt::tcp_congestion(&listener).unwrap(), before, "beyond it nothing changes");
+        assert_eq!(sockopt::tcp_congestion(&listener).unwrap(), before, "other addresses keep the default");
         unpaced_within_machine(&listener, &home);
         let after = sockopt::tcp_congestion(&listener).unwrap();
         assert_eq!(after, if paces { "reno".to_owned() } else { default });
         let _client = std::net::TcpStream::connect(home).unwrap();
         let (accepted, _) = listener.accept().unwrap();
-        assert_eq!(sockopt::tcp_congestion(&accepted).unwrap(), after, "those who connect have it too");
+        assert_eq!(sockopt::tcp_congestion(&accepted).unwrap(), after, "accepted connections inherit it");
         let mapped: SocketAddr = format!("[::ffff:127.0.0.1]:{}", home.port()).parse().unwrap();
         unpaced_within_machine(&accepted, &mapped);
     }
 
     #[test]
-    fn the_kernel_says_what_was_set_and_we_what_was_not() {
+    fn settings_apply_and_failures_are_reported() {
         let socket = TcpListener::bind("127.0.0.1:0").unwrap();
         assert_eq!(pacing(&socket), None);
         assert!(!is_multipath(&socket));
         assert!(Tuning::default().apply(&socket).is_empty());
         spread_out(&socket).unwrap();
-        assert_eq!(pacing(&socket), None, "that is no limit");
+        assert_eq!(pacing(&socket), None, "the unreachable limit counts as none");
         let tuning = Tuning {
             receive_buffer: Some(64 << 10),
             congestion: Some("reno".to_owned()),
@@ -235,9 +240,9 @@ mod tests {
         assert_eq!(sockopt::tcp_congestion(&socket).unwrap(), "reno");
         assert_eq!(pacing(&socket), Some(12_500_000));
         spread_out(&socket).unwrap();
-        assert_eq!(pacing(&socket), Some(12_500_000), "a limit stays what it is");
+        assert_eq!(pacing(&socket), Some(12_500_000), "an existing limit stays");
 
-        // What was set stays, and a reader is woken by the first byte as ever.
+        // The configured size stays, and the first byte still wakes a reader.
         make_room(&socket, 4 << 20).unwrap();
         assert_eq!(sockopt::socket_recv_buffer_size(&socket), Ok(128 << 10));
 
@@ -247,12 +252,12 @@ mod tests {
         assert!(lines[0].starts_with("TcpCongestion no-such-thing: "), "{lines:?}");
         let refused = Refused::ReceiveBuffer { wanted: 8 << 20, got: 208 << 10 };
         assert_eq!(refused.to_string(), "TcpRcvBuf 8192K: the system allows 208K (net.core.rmem_max)");
-        // Pipes have none of this, and nobody needs to be told.
+        // Settings do not apply to other descriptors, and that is no failure.
         assert!(tuning.apply(crate::fd::null().unwrap()).is_empty());
     }
 
     #[test]
-    fn room_is_made_for_what_comes_and_one_byte_is_enough_to_wake() {
+    fn receive_space_grows_and_one_byte_still_wakes() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let mut near = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (far, _) = listener.accept().unwrap();
@@ -264,7 +269,7 @@ mod tests {
         let mut ready = [rustix::event::PollFd::new(&far, rustix::event::PollFlags::IN)];
         let second = rustix::event::Timespec { tv_sec: 10, tv_nsec: 0 };
         assert_eq!(rustix::event::poll(&mut ready, Some(&second)).unwrap(), 1);
-        // No connection: nothing to do.
+        // Not a connection: no effect.
         make_room(crate::fd::null().unwrap(), 1 << 20).unwrap();
     }
 }

@@ -1,6 +1,7 @@
 //! Users, groups and shadow entries through the name service switch.
 //!
-//! The re-entrant forms of the C library are used: whatever `nsswitch.conf` names (files, LDAP, SSSD) answers.
+//! Uses the re-entrant functions of the C library, which consult every source in `nsswitch.conf` (files,
+//! LDAP, SSSD).
 #![expect(unsafe_code, reason = "getpwnam_r and its relatives exist only in the C library")]
 
 use std::ffi::{CStr, CString, OsStr, c_char, c_int};
@@ -10,7 +11,8 @@ use std::path::{Path, PathBuf};
 
 use zeroize::Zeroizing;
 
-/// The buffer for one entry is doubled up to this size; a larger entry is an error (`ERANGE`).
+/// Upper limit of the buffer for one entry, bytes; it is doubled up to this size. A larger entry is an error
+/// (`ERANGE`).
 const LARGEST_ENTRY: usize = 1 << 20;
 
 /// A line of the password database.
@@ -24,7 +26,7 @@ pub struct User {
     pub gid: u32,
     /// The home directory.
     pub home: PathBuf,
-    /// The login shell; empty in the database means `/bin/sh`, and reads so here.
+    /// The login shell. An empty field in the database means `/bin/sh`, which is stored here.
     pub shell: PathBuf,
     /// The comment field, usually the full name.
     pub gecos: String,
@@ -39,20 +41,20 @@ pub struct Group {
     pub gid: u32,
 }
 
-/// What the shadow database says about a password and the life of its account.
+/// Entry of the shadow database: a password and its validity.
 ///
-/// Days count from 1970-01-01; negative values in the database (not set) read as `None`.
+/// Days count from 1970-01-01; negative values in the database (not set) become `None`.
 #[derive(Clone)]
 pub struct Shadow {
-    /// The hash in `crypt(3)` form, or a word that no password hashes to (`!`, `*`, `!!`).
+    /// The hash in `crypt(3)` form, or a string that no password hashes to (`!`, `*`, `!!`).
     pub hash: Zeroizing<Vec<u8>>,
-    /// The day of the last change; 0 means that the password must be changed at the next login.
+    /// Day of the last change; 0 means that the password must be changed at the next login.
     pub last_change: Option<i64>,
-    /// How many days a password lives.
+    /// Validity of a password, days.
     pub max_days: Option<i64>,
-    /// How many days after the end of its life a password is still accepted.
+    /// Days after its expiry in which a password is still accepted.
     pub inactive_days: Option<i64>,
-    /// The day on which the account ends.
+    /// Day on which the user account expires.
     pub expires: Option<i64>,
 }
 
@@ -67,7 +69,7 @@ pub fn by_name(name: &OsStr) -> io::Result<Option<User>> {
         let status = unsafe {
             libc::getpwnam_r(name.as_ptr(), &mut entry, buffer.as_mut_ptr(), buffer.len(), &mut found)
         };
-        // SAFETY: when `found` is set, the strings in `entry` point into `buffer`, which still lives.
+        // SAFETY: when `found` is set, the strings in `entry` point into `buffer`, which is still alive.
         answer(status, found.is_null(), || unsafe { user_from(&entry) })
     })
 }
@@ -81,7 +83,7 @@ pub fn by_uid(uid: u32) -> io::Result<Option<User>> {
         // SAFETY: every pointer is valid for the call, and the length is the buffer's own.
         let status =
             unsafe { libc::getpwuid_r(uid, &mut entry, buffer.as_mut_ptr(), buffer.len(), &mut found) };
-        // SAFETY: when `found` is set, the strings in `entry` point into `buffer`, which still lives.
+        // SAFETY: when `found` is set, the strings in `entry` point into `buffer`, which is still alive.
         answer(status, found.is_null(), || unsafe { user_from(&entry) })
     })
 }
@@ -100,7 +102,7 @@ pub fn group_by_gid(gid: u32) -> io::Result<Option<Group>> {
         // SAFETY: every pointer is valid for the call, and the length is the buffer's own.
         let status =
             unsafe { libc::getgrgid_r(gid, &mut entry, buffer.as_mut_ptr(), buffer.len(), &mut found) };
-        // SAFETY: when `found` is set, `gr_name` points into `buffer`, which still lives.
+        // SAFETY: when `found` is set, `gr_name` points into `buffer`, which is still alive.
         answer(status, found.is_null(), || Group { name: unsafe { text(entry.gr_name) }, gid: entry.gr_gid })
     })
 }
@@ -116,12 +118,12 @@ pub fn group_by_name(name: &str) -> io::Result<Option<Group>> {
         let status = unsafe {
             libc::getgrnam_r(name.as_ptr(), &mut entry, buffer.as_mut_ptr(), buffer.len(), &mut found)
         };
-        // SAFETY: when `found` is set, `gr_name` points into `buffer`, which still lives.
+        // SAFETY: when `found` is set, `gr_name` points into `buffer`, which is still alive.
         answer(status, found.is_null(), || Group { name: unsafe { text(entry.gr_name) }, gid: entry.gr_gid })
     })
 }
 
-/// All groups a user is in, the primary one included.
+/// All groups of a user, the primary one included.
 pub fn groups_of(user: &User) -> io::Result<Vec<u32>> {
     let name = CString::new(user.name.as_str()).map_err(|_| io::ErrorKind::InvalidInput)?;
     let mut groups: Vec<libc::gid_t> = vec![0; 32];
@@ -154,7 +156,7 @@ pub fn shadow(name: &str) -> io::Result<Option<Shadow>> {
         };
         let day = |value: libc::c_long| (value >= 0).then_some(value);
         let result = answer(status, found.is_null(), || Shadow {
-            // SAFETY: `found` is set, so `sp_pwdp` points into `buffer`, which still lives.
+            // SAFETY: `found` is set, so `sp_pwdp` points into `buffer`, which is still alive.
             hash: Zeroizing::new(unsafe { bytes(entry.sp_pwdp) }),
             last_change: day(entry.sp_lstchg),
             max_days: day(entry.sp_max),
@@ -166,7 +168,7 @@ pub fn shadow(name: &str) -> io::Result<Option<Shadow>> {
     })
 }
 
-/// The home directory to use for `~`: `$HOME`, else what the password database says.
+/// Home directory for `~`: `$HOME` if it is absolute, else that of the password database.
 pub fn home() -> Option<PathBuf> {
     match std::env::var_os("HOME") {
         Some(home) if Path::new(&home).is_absolute() => Some(home.into()),
@@ -174,15 +176,14 @@ pub fn home() -> Option<PathBuf> {
     }
 }
 
-/// Calls `look_up` with larger and larger buffers until the entry fits.
-/// Whether a netgroup (netgroup(5)) has a member with this host and this user; what is `None` may be anything.
+/// True when a netgroup (netgroup(5)) has a member with this host and this user; `None` matches any.
 pub fn in_netgroup(netgroup: &str, host: Option<&str>, user: Option<&str>) -> bool {
     let text = |text: Option<&str>| text.map(CString::new).transpose();
     let (Ok(netgroup), Ok(host), Ok(user)) = (CString::new(netgroup), text(host), text(user)) else {
         return false;
     };
     let pointer = |text: &Option<CString>| text.as_ref().map_or(std::ptr::null(), |text| text.as_ptr());
-    // SAFETY: all are C strings that outlive the call, or null, which stands for anything.
+    // SAFETY: all are C strings that outlive the call, or null, which matches any.
     unsafe { innetgr(netgroup.as_ptr(), pointer(&host), pointer(&user), std::ptr::null()) == 1 }
 }
 
@@ -196,6 +197,7 @@ unsafe extern "C" {
     ) -> c_int;
 }
 
+/// Calls `look_up` with larger and larger buffers until the entry fits.
 fn with_buffer<T>(mut look_up: impl FnMut(&mut [c_char]) -> io::Result<Option<T>>) -> io::Result<Option<T>> {
     let mut size = 1024;
     loop {
@@ -207,7 +209,7 @@ fn with_buffer<T>(mut look_up: impl FnMut(&mut [c_char]) -> io::Result<Option<T>
     }
 }
 
-/// What the return value of a `get…_r` call means. Several values stand for "no such entry" (getpwnam(3)).
+/// Interprets the return value of a `get…_r` call. Several values stand for "no such entry" (getpwnam(3)).
 fn answer<T>(status: c_int, null: bool, make: impl FnOnce() -> T) -> io::Result<Option<T>> {
     match status {
         0 if null => Ok(None),
@@ -242,7 +244,7 @@ unsafe fn bytes(pointer: *const c_char) -> Vec<u8> {
 }
 
 /// # Safety
-/// As [`bytes`].
+/// Like [`bytes`].
 unsafe fn text(pointer: *const c_char) -> String {
     // SAFETY: the caller's promise.
     String::from_utf8_lossy(&unsafe { bytes(pointer) }).into_owned()
@@ -253,7 +255,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn root_is_found_both_ways() {
+    fn root_is_found_by_name_and_id() {
         let by_name = by_name(OsStr::new("root")).unwrap().unwrap();
         let by_uid = by_uid(0).unwrap().unwrap();
         assert_eq!(by_name, by_uid);
@@ -265,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_and_impossible_names_are_no_error() {
+    fn unknown_and_invalid_names_are_not_found() {
         assert_eq!(by_name(OsStr::new("no-such-user-here")).unwrap(), None);
         assert_eq!(by_name(OsStr::from_bytes(b"a\0b")).unwrap(), None);
         assert_eq!(by_name(OsStr::from_bytes(b"\xff\xfe")).unwrap(), None);
@@ -273,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn shadow_needs_root() {
+    fn shadow_is_readable_by_root_only() {
         let entry = shadow("root");
         if rustix::process::geteuid().is_root() {
             assert!(!entry.unwrap().unwrap().hash.is_empty());

@@ -1,6 +1,6 @@
-//! A folder for each test and a way to run the programs in it.
+//! A directory for each test, and methods to run the programs in it.
 
-// Every test program uses its own part of this.
+// Every test program uses a part of this module.
 #![allow(dead_code)]
 
 use std::fs;
@@ -12,12 +12,12 @@ use std::process::{Command, Output, Stdio};
 /// The program under test.
 pub(crate) const OURS: &str = env!("CARGO_BIN_EXE_lhssh-keygen");
 
-/// A folder of its own for each test, where the programs run.
+/// A temporary directory of one test, in which the programs run.
 pub(crate) struct Room {
     folder: tempfile::TempDir,
 }
 
-/// What a program said. Line ends are plain newlines: on standard error both programs write `\r\n`.
+/// Output of a program. Line ends are newlines: on standard error both programs write `\r\n`.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Said {
     pub(crate) status: i32,
@@ -51,7 +51,7 @@ impl Room {
         fs::set_permissions(self.path(name), fs::Permissions::from_mode(mode)).expect("mode set");
     }
 
-    /// The names in the folder, sorted.
+    /// Names in the directory, sorted.
     pub(crate) fn names(&self) -> Vec<String> {
         let entries = fs::read_dir(self.folder.path()).expect("a folder");
         let mut names: Vec<String> = entries
@@ -65,7 +65,7 @@ impl Room {
         self.run_with(program, arguments, input, &[])
     }
 
-    /// The same with more in the environment.
+    /// Like [`run`](Self::run), with additional environment variables.
     pub(crate) fn run_with(
         &self,
         program: impl AsRef<Path>,
@@ -75,20 +75,20 @@ impl Room {
     ) -> Said {
         let mut command = Command::new(program.as_ref());
         command.args(arguments).current_dir(self.folder.path());
-        // Nobody is to be asked: no window.
+        // The program must not prompt in a window.
         command.env_remove("SSH_AUTH_SOCK").env("TZ", "Europe/Berlin");
         command.env_remove("DISPLAY").env_remove("WAYLAND_DISPLAY").env("SSH_ASKPASS_REQUIRE", "never");
         command.envs(environment.iter().copied());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("starts");
-        // A program that asks nothing may be gone already.
+        // A program without prompts may have exited already.
         let _ = child.stdin.take().expect("a pipe").write_all(input.as_bytes());
         let Output { status, stdout, stderr } = child.wait_with_output().expect("ends");
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text").replace("\r\n", "\n");
         Said { status: status.code().expect("an exit status"), out: text(stdout), err: text(stderr) }
     }
 
-    /// Ours, expected to succeed without a word on standard error.
+    /// Runs lhssh-keygen, which must succeed without output on standard error.
     pub(crate) fn ours(&self, arguments: &[&str]) -> String {
         let said = self.run(OURS, arguments, "");
         assert_eq!((said.status, said.err.as_str()), (0, ""), "{arguments:?}: {}", said.out);
@@ -96,28 +96,28 @@ impl Room {
     }
 }
 
-/// The system's ssh-keygen beside ours.
+/// The system's ssh-keygen, for comparison.
 pub(crate) struct Theirs(PathBuf);
 
 impl Theirs {
-    /// `None` where there is none, which is said.
+    /// `None` after a skip message where ssh-keygen is not installed.
     pub(crate) fn find(test: &str) -> Option<Self> {
         lh_interop::peers(test, ["ssh-keygen"]).map(|[path]| Self(path))
     }
 
-    /// Theirs, expected to succeed.
+    /// Runs ssh-keygen, which must succeed.
     pub(crate) fn run(&self, room: &Room, arguments: &[&str]) -> String {
         let said = room.run(&self.0, arguments, "");
         assert_eq!(said.status, 0, "ssh-keygen {arguments:?}: {}", said.err);
         said.out
     }
 
-    /// Both must say the same in every respect, but for the program's name.
+    /// Runs both programs, whose output and status must be equal except for the program's name.
     pub(crate) fn same(&self, room: &Room, arguments: &[&str]) -> Said {
         self.same_with(room, arguments, "")
     }
 
-    /// The same with something on standard input. Ours comes last: what is left behind is ours.
+    /// Like [`same`](Self::same), with standard input. Ours runs last, so files left behind are ours.
     pub(crate) fn same_with(&self, room: &Room, arguments: &[&str], input: &str) -> Said {
         let theirs = room.run(&self.0, arguments, input);
         let ours = room.run(OURS, arguments, input);
@@ -130,7 +130,7 @@ impl Theirs {
     }
 }
 
-/// A known_hosts file `known` with something of everything, and the keys `a`, `b`, `c` in it.
+/// Writes a known_hosts file `known` with every kind of line, and the keys `a`, `b`, `c` in it.
 pub(crate) fn known_hosts(room: &Room) {
     for name in ["a", "b", "c"] {
         room.ours(&["-q", "-t", "ed25519", "-N", "", "-f", name, "-C", name]);

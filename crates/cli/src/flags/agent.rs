@@ -14,7 +14,7 @@ pub static AGENT: Program = Program {
         Flag::with('a', "bind_address", Works, "Listen on this Unix socket."),
         Flag::plain('c', Works, "Print commands for the C shell."),
         Flag::plain('D', Works, "Stay in the foreground."),
-        Flag::plain('d', Works, "Stay in the foreground and tell what happens."),
+        Flag::plain('d', Works, "Stay in the foreground and log debugging messages."),
         Flag::with('E', "fingerprint_hash", Works, "Hash of fingerprints: sha256 (default) or md5."),
         Flag::plain('k', Works, "End the agent that SSH_AGENT_PID names."),
         Flag::with(
@@ -31,12 +31,7 @@ pub static AGENT: Program = Program {
         ),
         Flag::plain('s', Works, "Print commands for the Bourne shell."),
         Flag::plain('T', Works, "Put the socket below $TMPDIR instead of ~/.ssh/agent."),
-        Flag::with(
-            't',
-            "life",
-            Works,
-            "Forget keys after this time, unless they come with one of their own.",
-        ),
+        Flag::with('t', "life", Works, "Remove keys after this time, unless they are added with their own."),
         Flag::plain('U', Works, "Leave stale sockets in ~/.ssh/agent alone."),
         Flag::plain(
             'u',

@@ -14,7 +14,7 @@ pub static KEYGEN: Program = Program {
         Flag::plain(
             'A',
             Works,
-            "Make host keys of every type that are missing in /etc/ssh (with -f: below this folder).",
+            "Generate missing host keys of every type in /etc/ssh (with -f: below this directory).",
         ),
         Flag::with('a', "rounds", Works, "Rounds of the function that turns the passphrase into a key (24)."),
         Flag::plain('B', Works, "Show the Bubble Babble digest of a key."),
@@ -39,12 +39,12 @@ pub static KEYGEN: Program = Program {
         Flag::plain('g', Works, "With -r: the generic form of DNS records."),
         Flag::plain('H', Works, "Hash all names in known_hosts."),
         Flag::plain('h', Works, "With -s: make a host's certificate instead of a user's."),
-        Flag::with('I', "identity", Works, "Key id of a certificate; with -Y, whose signature it must be."),
+        Flag::with('I', "identity", Works, "Key id of a certificate; with -Y, the signer."),
         Flag::plain('i', Works, "Import a public key of the format -m names (RFC4716)."),
-        Flag::plain('K', Works, "Write a file for each key that a security key lists."),
+        Flag::plain('K', Works, "Write a file for each resident key of a security key."),
         Flag::plain('k', Works, "Make a list of revoked keys from files of keys or specifications."),
-        Flag::plain('L', Works, "Show what certificates say."),
-        Flag::plain('l', Works, "Show fingerprints; with -Q, what a list of revoked keys holds."),
+        Flag::plain('L', Works, "Show the contents of certificates."),
+        Flag::plain('l', Works, "Show fingerprints; with -Q, the contents of a list of revoked keys."),
         Flag::with(
             'M',
             "task",
@@ -71,8 +71,8 @@ pub static KEYGEN: Program = Program {
         ),
         Flag::with('P', "old_passphrase", Works, "The passphrase of the key."),
         Flag::plain('p', Works, "Change the passphrase of a key."),
-        Flag::plain('Q', Works, "Ask a list of revoked keys about keys."),
-        Flag::plain('q', Works, "Say nothing."),
+        Flag::plain('Q', Works, "Check keys against a list of revoked keys."),
+        Flag::plain('q', Works, "Print no messages."),
         Flag::with('R', "hostname", Works, "Remove a host from known_hosts."),
         Flag::with(
             'r',
@@ -101,9 +101,9 @@ pub static KEYGEN: Program = Program {
             "Validity of a certificate: +LENGTH, or FROM:TO, each a date, +LENGTH, -LENGTH, 0xSECONDS, \
              always or forever.",
         ),
-        Flag::plain('v', Works, "Show pictures with fingerprints."),
+        Flag::plain('v', Works, "Show randomart with fingerprints."),
         Flag::with('w', "provider", Works, "Library for security keys ($SSH_SK_PROVIDER)."),
-        Flag::plain('X', Works, "The same as -i."),
+        Flag::plain('X', Works, "Alias of -i."),
         Flag::plain('x', NotYet, ""),
         Flag::with(
             'Y',

@@ -22,6 +22,6 @@ pub static KEYSCAN: Program = Program {
         Flag::plain('q', Works, "Leave out the comments about servers."),
         Flag::with('T', "timeout", Works, "Give up on a host after this time (5 seconds)."),
         Flag::with('t', "type", Works, "Key types to ask for: rsa, ecdsa, ed25519, …"),
-        Flag::plain('v', Works, "Tell what happens."),
+        Flag::plain('v', Works, "Be verbose."),
     ],
 };

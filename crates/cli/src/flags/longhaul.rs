@@ -3,10 +3,10 @@
 use super::Support::Works;
 use super::{Flag, Program};
 
-/// `longhaul`. The first operand says what to do.
+/// `longhaul`. The first operand is the subcommand.
 pub static LONGHAUL: Program = Program {
     name: "longhaul",
-    about: "look at what connections did",
+    about: "analyse recorded connections",
     operands: "report file ...",
     flags_after_first_operand: true,
     usage_status: 2,

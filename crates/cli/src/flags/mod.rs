@@ -1,12 +1,13 @@
 //! Flag tables and the parser that reads them.
 //!
-//! Scripts pass flags in every form getopt(3) allows, so those rules are kept to the letter: flags cluster (`-tt`,
-//! `-vvv`), a value may follow its flag directly (`-p22`) or as the next argument, `--` ends flags, and the first operand ends
-//! them too, except that `ssh` goes on looking for flags once behind the host. Long options are ours:
-//! `--help`, `--version`, and what OpenSSH has no letter for; a value follows as the next argument or behind `=`.
+//! Scripts pass flags in every form that getopt(3) allows, so its rules are kept exactly. Flags cluster
+//! (`-tt`, `-vvv`), a value may follow its flag directly (`-p22`) or as the next argument, and `--` ends
+//! flags. The first operand ends them too, except that `ssh` accepts flags once more after the host. Long
+//! options are ours: `--help`, `--version`, and those for which OpenSSH has no letter. Their value follows as
+//! the next argument or after `=`.
 //!
-//! A flag that a program knows but does not act on yet is an error that says so: silence would let a script believe in a
-//! forward or a restriction that is not there.
+//! A flag that a program knows but does not implement yet is an error with a message: ignoring it would let a
+//! script rely on a forward or a restriction that does not exist.
 
 mod add;
 mod agent;
@@ -38,16 +39,16 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 pub static PROGRAMS: &[&Program] =
     &[&SSH, &SCP, &SFTP, &SFTP_SERVER, &SSHD, &KEYGEN, &AGENT, &ADD, &KEYSCAN, &LONGHAUL];
 
-/// What becomes of a flag.
+/// State of a flag's implementation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Support {
-    /// It works.
+    /// Implemented.
     Works,
-    /// It is accepted and has nothing to do, for the reason given.
+    /// Accepted without effect, for the given reason.
     Accepted(&'static str),
-    /// It is known and refused with a message, because it is not written yet.
+    /// Known and refused with a message, because it is not implemented yet.
     NotYet,
-    /// It is known and refused for good, for the reason given.
+    /// Known and refused permanently, for the given reason.
     Never(&'static str),
 }
 
@@ -58,11 +59,11 @@ pub struct Flag {
     pub short: char,
     /// The long name, without its dashes.
     pub long: Option<&'static str>,
-    /// The name of its value, if it takes one.
+    /// The placeholder of its value, if it takes one.
     pub value: Option<&'static str>,
-    /// How far it works.
+    /// State of its implementation.
     pub support: Support,
-    /// What it does, for help and manual page.
+    /// Description for help and manual page.
     pub help: &'static str,
 }
 
@@ -92,12 +93,12 @@ impl Flag {
         Self { short: '\0', long: Some(name), value: Some(value), support, help }
     }
 
-    /// Whether it has a letter.
+    /// True when the flag has a letter.
     pub const fn has_letter(&self) -> bool {
         self.short != '\0'
     }
 
-    /// As it is typed: `-p`, `--verify`.
+    /// The flag as it is typed: `-p`, `--verify`.
     pub fn spelled(&self) -> String {
         match self.long {
             Some(name) if !self.has_letter() => format!("--{name}"),
@@ -111,11 +112,11 @@ impl Flag {
 pub struct Program {
     /// Its name.
     pub name: &'static str,
-    /// What it is, in one line.
+    /// Purpose of the program, in one line.
     pub about: &'static str,
     /// The operands, for the usage text.
     pub operands: &'static str,
-    /// Whether flags may also stand once behind the first operand (`ssh host -v command`).
+    /// Flags may also follow the first operand once (`ssh host -v command`).
     pub flags_after_first_operand: bool,
     /// Exit status for usage errors.
     pub usage_status: u8,
@@ -123,25 +124,25 @@ pub struct Program {
     pub flags: &'static [Flag],
 }
 
-/// A command line, taken apart.
+/// A parsed command line.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Parsed {
     /// Flags in the order given, with their values.
     pub flags: Vec<(char, Option<OsString>)>,
     /// Long flags in the order given, with their values.
     pub long: Vec<(&'static str, Option<OsString>)>,
-    /// Everything else.
+    /// Operands in the order given.
     pub operands: Vec<OsString>,
-    /// How many of the flags stand before the first operand.
+    /// Number of flags before the first operand.
     pub flags_before_operands: usize,
 }
 
-/// The program is to stop here: help was asked for, or the command line is wrong.
+/// The program must stop here: help was asked for, or the command line is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stop {
-    /// For standard output.
+    /// Text for standard output.
     pub out: String,
-    /// For standard error.
+    /// Text for standard error.
     pub err: String,
     /// Exit status.
     pub status: u8,
@@ -151,7 +152,7 @@ impl Stop {
     /// Prints both texts and returns the exit status.
     pub fn print(&self) -> u8 {
         use std::io::Write as _;
-        // Nobody is left to be told when even this fails.
+        // If this fails, there is no output left to report it on.
         let _ = std::io::stdout().write_all(self.out.as_bytes());
         let _ = std::io::stderr().write_all(self.err.as_bytes());
         self.status
@@ -159,59 +160,60 @@ impl Stop {
 }
 
 impl Parsed {
-    /// Whether a flag was given.
+    /// True when a flag was given.
     pub fn has(&self, short: char) -> bool {
         self.count(short) > 0
     }
 
-    /// How often a flag was given.
+    /// Number of times that a flag was given.
     pub fn count(&self, short: char) -> usize {
         self.flags.iter().filter(|(flag, _)| *flag == short).count()
     }
 
-    /// The value of the last of these flags.
+    /// Value of the last occurrence of a flag.
     pub fn value(&self, short: char) -> Option<&OsStr> {
         self.flags.iter().rev().find(|(flag, _)| *flag == short).and_then(|(_, value)| value.as_deref())
     }
 
-    /// Its value as text; bytes that are not UTF-8 become replacement characters.
+    /// Like [`value`](Self::value), as text; bytes that are not UTF-8 become replacement characters.
     pub fn text(&self, short: char) -> Option<String> {
         self.value(short).map(|value| value.to_string_lossy().into_owned())
     }
 
-    /// Whether a long flag was given.
+    /// True when a long flag was given.
     pub fn has_long(&self, name: &str) -> bool {
         self.long.iter().any(|(flag, _)| *flag == name)
     }
 
-    /// The value of the last of these long flags, as text.
+    /// Value of the last occurrence of a long flag, as text.
     pub fn long_text(&self, name: &str) -> Option<String> {
         let value =
             self.long.iter().rev().find(|(flag, _)| *flag == name).and_then(|(_, value)| value.as_deref());
         value.map(|value| value.to_string_lossy().into_owned())
     }
 
-    /// The values of all these flags, in order.
+    /// Values of all occurrences of a flag, in order.
     pub fn values(&self, short: char) -> impl Iterator<Item = &OsStr> {
         self.flags.iter().filter(move |(flag, _)| *flag == short).filter_map(|(_, value)| value.as_deref())
     }
 }
 
 impl Program {
-    /// The row of a flag.
+    /// Table row of a flag.
     pub fn flag(&self, short: char) -> Option<&'static Flag> {
         self.flags.iter().find(|flag| flag.short == short)
     }
 
-    /// The name for messages: OpenSSH's where the program was called by that one, as through a link, for scripts look
-    /// for `scp: …` in what `scp` says.
+    /// Program name for messages: OpenSSH's where the program was called by that name, for example through a
+    /// link, because scripts look for `scp: …` in the messages of `scp`.
     pub fn called(&self) -> &'static str {
         let called = std::env::args_os().next().unwrap_or_default();
         self.name_when_called(&called)
     }
 
-    /// What `-V` says. Under OpenSSH's name it begins with the version whose flags and keywords these are: test suites and
-    /// remote development tools look for `OpenSSH_` and a number, and go without what they need where they find none.
+    /// The text of `-V`. Under OpenSSH's name it begins with the version whose flags and keywords these are:
+    /// test suites and remote development tools look for `OpenSSH_` and a number, and disable features where
+    /// it is missing.
     pub fn version(&self) -> String {
         self.version_when_called(self.called())
     }
@@ -229,7 +231,7 @@ impl Program {
         }
     }
 
-    /// Takes the arguments (without the program's name) apart.
+    /// Parses the arguments (without the program's name).
     ///
     /// # Errors
     /// [`Stop`] for `--help` and `--version`, unknown flags, missing values, and flags that are not supported yet.
@@ -237,15 +239,15 @@ impl Program {
         self.parse_among(arguments, usize::from(self.flags_after_first_operand))
     }
 
-    /// [`parse`](Self::parse) with flags anywhere among the operands.
+    /// Like [`parse`](Self::parse), with flags anywhere among the operands.
     ///
     /// # Errors
-    /// As `parse`.
+    /// Those of `parse`.
     pub fn parse_anywhere(&self, arguments: impl IntoIterator<Item = OsString>) -> Result<Parsed, Stop> {
         self.parse_among(arguments, usize::MAX - 1)
     }
 
-    /// Flags may stand behind the first `operands` operands too.
+    /// Accepts flags after the first `operands` operands too.
     fn parse_among(
         &self,
         arguments: impl IntoIterator<Item = OsString>,
@@ -272,7 +274,7 @@ impl Program {
         Ok(parsed)
     }
 
-    /// Takes flags up to the first operand; whether `--` ended them.
+    /// Parses flags up to the first operand; true when `--` ended them.
     fn parse_flags(
         &self,
         rest: &mut std::iter::Peekable<impl Iterator<Item = OsString>>,
@@ -316,7 +318,7 @@ impl Program {
         Ok(false)
     }
 
-    /// Two lines: the usage text would hide which option it was.
+    /// Error for an unknown long option, in two lines: the usage text would hide the option's name.
     fn unknown_long(&self, word: &[u8]) -> Stop {
         let name = word.split(|&byte| byte == b'=').next().unwrap_or_default();
         let mut stop = self.error(&format!("unknown option --{}", lh_wire::printable(name)));
@@ -324,7 +326,7 @@ impl Program {
         stop
     }
 
-    /// The row of what stands behind two dashes, perhaps with `=` and a value.
+    /// Table row of a long option, given without its dashes and optionally with `=` and a value.
     fn long_flag(&self, word: &[u8]) -> Option<&'static Flag> {
         let name = word.split(|&byte| byte == b'=').next().unwrap_or_default();
         self.flags.iter().find(|flag| flag.long.is_some_and(|long| long.as_bytes() == name))
@@ -353,7 +355,7 @@ impl Program {
         Ok(())
     }
 
-    /// Stops for flags that are known and not served.
+    /// An error for a flag that is known and not implemented.
     fn usable(&self, flag: &Flag) -> Result<(), Stop> {
         let spelled = flag.spelled();
         match flag.support {
@@ -363,19 +365,19 @@ impl Program {
         }
     }
 
-    /// Stops with one line on standard error.
+    /// A stop with one line on standard error.
     pub fn error(&self, message: &str) -> Stop {
         Stop { out: String::new(), err: format!("{}: {message}\n", self.called()), status: self.usage_status }
     }
 
-    /// Stops with a line and the usage text on standard error.
+    /// A stop with a line and the usage text on standard error.
     pub fn usage_error(&self, message: &str) -> Stop {
         let mut stop = self.error(message);
         stop.err.push_str(&self.usage());
         stop
     }
 
-    /// The usage text: flags without values in one cluster, the others each with its value.
+    /// The usage text: flags without values in one cluster, each of the others with its value.
     pub fn usage(&self) -> String {
         let mut plain: Vec<char> =
             self.letters().filter(|flag| flag.value.is_none()).map(|flag| flag.short).collect();
@@ -432,24 +434,25 @@ impl Program {
         out
     }
 
-    /// Those of them with a letter.
+    /// Shown flags that have a letter.
     fn letters(&self) -> impl Iterator<Item = &'static Flag> {
         self.shown().filter(|flag| flag.has_letter())
     }
 
-    /// The flags that are shown to people: those without a help text are for other programs.
+    /// Flags in help and manual page. Those without a help text are for use between programs.
     pub fn shown(&self) -> impl Iterator<Item = &'static Flag> {
         self.flags.iter().filter(|flag| !flag.help.is_empty())
     }
 }
 
-/// Whether getopt takes this argument for flags; a lone `-` is an operand.
+/// True when getopt treats this argument as flags; a lone `-` is an operand.
 fn is_flag(argument: &OsStr) -> bool {
     let bytes = argument.as_bytes();
     bytes.len() > 1 && bytes[0] == b'-'
 }
 
-/// `first`, then words, in lines of at most `width` columns, further lines indented below the first word.
+/// Wraps words after `first` into lines of at most `width` columns, with further lines indented to the first
+/// word.
 fn wrap(first: &str, words: &[String], width: usize) -> String {
     let indent = first.chars().count();
     let mut out = first.to_string();

@@ -39,7 +39,7 @@ pub static SSHD: Program = Program {
         Flag::with('p', "port", Works, "Listen on this port; may be repeated."),
         Flag::plain('Q', Accepted("it has no meaning any more"), ""),
         Flag::plain('q', Works, "Log nothing."),
-        Flag::plain('R', Accepted("session processes are told by other means"), ""),
+        Flag::plain('R', Accepted("session processes get their data by other means"), ""),
         Flag::plain('r', Accepted("each connection gets a new process"), ""),
         Flag::plain('T', Works, "Check the configuration, print it and exit."),
         Flag::plain('t', Works, "Check the configuration and the keys and exit."),

@@ -20,13 +20,13 @@ fn flags_cluster_and_values_may_be_attached() {
 }
 
 #[test]
-fn ssh_looks_for_flags_behind_the_host_but_not_behind_the_command() {
+fn ssh_accepts_flags_after_host_not_after_command() {
     let parsed = parse(&SSH, &["-4", "host", "-p", "22", "ls", "-l", "-v"]).expect("parses");
     assert!(parsed.has('4') && parsed.has('p') && !parsed.has('l') && !parsed.has('v'));
     assert_eq!(operands(&parsed), ["host", "ls", "-l", "-v"]);
     let parsed = parse(&SSH, &["host", "--", "-weird", "x"]).expect("parses");
     assert_eq!(operands(&parsed), ["host", "-weird", "x"]);
-    // `--` before the host ends flags for good.
+    // `--` before the host ends flags completely.
     let parsed = parse(&SSH, &["--", "host", "-p", "22"]).expect("parses");
     assert_eq!(operands(&parsed), ["host", "-p", "22"]);
 }
@@ -41,7 +41,7 @@ fn scp_stops_at_the_first_operand() {
 }
 
 #[test]
-fn long_flags_take_their_value_in_either_form() {
+fn long_flags_take_values_in_both_forms() {
     let parsed =
         parse(&SCP, &["-r", "--retries", "3", "--retries=7", "--in-place", "a", "--json"]).expect("parses");
     assert_eq!(parsed.long_text("retries").as_deref(), Some("7"));
@@ -53,7 +53,7 @@ fn long_flags_take_their_value_in_either_form() {
 }
 
 #[test]
-fn mistakes_end_with_usage_and_the_programs_status() {
+fn errors_print_usage_and_the_programs_status() {
     let stop = parse(&SSH, &["-!"]).expect_err("unknown");
     assert_eq!(stop.status, 255);
     assert!(stop.err.starts_with("lhssh: unknown option -- !\nusage: lhssh [-"), "{}", stop.err);
@@ -64,8 +64,8 @@ fn mistakes_end_with_usage_and_the_programs_status() {
 }
 
 #[test]
-fn what_is_not_written_yet_is_refused_not_ignored() {
-    // Whatever is left to be written: the rule must not depend on it.
+fn unimplemented_flags_are_refused() {
+    // Uses its own table, independent of the flags that are unimplemented today.
     static FLAGS: [Flag; 2] = [
         Flag::with('w', "tunnel", Support::NotYet, "A tunnel."),
         Flag::long("later", Support::NotYet, "Later."),
@@ -79,7 +79,7 @@ fn what_is_not_written_yet_is_refused_not_ignored() {
 }
 
 #[test]
-fn openssh_s_names_are_used_where_they_were_called() {
+fn messages_use_the_name_of_the_call() {
     for (program, called, name) in [
         (&SCP, "scp", "scp"),
         (&SCP, "/usr/lib/openssh-names/scp", "scp"),
@@ -94,7 +94,7 @@ fn openssh_s_names_are_used_where_they_were_called() {
 }
 
 #[test]
-fn versions_under_openssh_s_names_have_a_number_that_other_programs_look_for() {
+fn version_under_openssh_names_has_its_number() {
     assert!(SSH.version_when_called("ssh").starts_with("OpenSSH_10.5p1 Longhaul_"));
     assert!(SSH.version_when_called("lhssh").starts_with("Longhaul_"));
 }
@@ -117,7 +117,7 @@ fn help_names_every_documented_flag() {
 }
 
 #[test]
-fn every_letter_of_openssh_is_known() {
+fn every_openssh_flag_letter_is_known() {
     let check = |program: &Program, letters: &str| {
         let mut chars = letters.chars().peekable();
         while let Some(letter) = chars.next() {
@@ -136,7 +136,7 @@ fn every_letter_of_openssh_is_known() {
 }
 
 #[test]
-fn flags_anywhere_are_flags() {
+fn flags_are_accepted_among_operands() {
     let words = ["report", "a", "b", "-o", "x", "c", "--", "-o"];
     let parsed = LONGHAUL.parse_anywhere(words.map(OsString::from)).expect("parses");
     assert_eq!(parsed.text('o').as_deref(), Some("x"));

@@ -5,29 +5,30 @@ use std::time::Instant;
 
 use super::meter::{Meter, REFRESH, State};
 
-/// The key of a whole job among those of files.
+/// Display key of a whole job; other keys are files.
 const JOB: u64 = u64::MAX;
 
-/// How far a whole job is.
+/// Progress of a whole job.
 #[derive(Debug, Clone, Copy)]
 pub struct JobProgress<'a> {
-    /// What is always shown.
+    /// Text that is always shown.
     pub name: &'a str,
-    /// What is shown beside it where there is room.
+    /// Additional text, shown where the line has space.
     pub detail: &'a str,
-    /// Bytes that were there before, counted in `done`.
+    /// Bytes of earlier runs, included in `done`.
     pub kept: u64,
-    /// Bytes that are done.
+    /// Completed bytes.
     pub done: u64,
-    /// Bytes in all, as far as they are known.
+    /// Total bytes, as far as known.
     pub total: u64,
-    /// There may be more of them.
+    /// The total may still grow.
     pub growing: bool,
 }
 
-/// One line per file on standard output, redrawn once a second; silent unless that is a terminal.
+/// Progress on standard output: one line per file, redrawn once a second. Silent unless standard output is a
+/// terminal.
 ///
-/// Background jobs do not draw either: the line would land in the middle of someone's typing.
+/// Background jobs do not draw either: the line would disturb the user's typing.
 #[derive(Debug)]
 pub struct Display {
     enabled: bool,
@@ -47,17 +48,18 @@ impl Display {
         }
     }
 
-    /// True when anything would be drawn; when false, callers need not collect numbers.
+    /// True when the display draws; when false, callers need not collect numbers.
     pub const fn enabled(&self) -> bool {
         self.enabled
     }
 
-    /// Tells how far the file `key` is. The first call for a new key makes it the one on display.
+    /// Reports the progress of the file `key`. The first call for a new key puts that file on display.
     pub fn update(&mut self, key: u64, name: &[u8], done: u64, total: u64, now: Instant) {
         self.update_resumed(key, name, 0, done, total, now);
     }
 
-    /// The same for a file of which `kept` bytes, counted in `done`, were there before.
+    /// Like [`update`](Self::update), for a file of which `kept` bytes, included in `done`, are from an
+    /// earlier run.
     pub fn update_resumed(&mut self, key: u64, name: &[u8], kept: u64, done: u64, total: u64, now: Instant) {
         if !self.enabled {
             return;
@@ -76,7 +78,7 @@ impl Display {
         }
     }
 
-    /// Tells how far a whole job is; it takes the place of the file on display.
+    /// Reports the progress of a whole job, which replaces the file on display.
     pub fn update_job(&mut self, job: &JobProgress<'_>, now: Instant) {
         let JobProgress { name, detail, kept, done, total, growing } = *job;
         if !self.enabled {
@@ -92,7 +94,7 @@ impl Display {
         self.update_resumed(JOB, name.as_bytes(), kept, done, total, now);
     }
 
-    /// Draws the last line of a job that was on display, which `started` at the given instant.
+    /// Draws the last line of a job on display, which `started` at the given instant.
     pub fn finish_job(&mut self, name: &str, done: u64, started: Instant, now: Instant) {
         if matches!(&self.current, Some((JOB, _))) {
             self.current = None;
@@ -108,7 +110,7 @@ impl Display {
         let mut meter = match self.current.take() {
             Some((shown, meter)) if shown == key => meter,
             other => {
-                // A file that was never on display finishes beside the one that is.
+                // A file that was never on display finishes beside the one on display.
                 self.current = other;
                 Meter::new(name, total, started)
             }
@@ -126,7 +128,7 @@ impl Display {
         self.current.as_ref().and(self.next_refresh)
     }
 
-    /// Redraws when it is time, even if no byte has moved: a stall must show.
+    /// Redraws when it is time, even without new bytes: a stall must be visible.
     pub fn tick(&mut self, now: Instant) {
         if self.next_deadline().is_some_and(|at| now >= at) {
             if let Some((_, meter)) = &mut self.current {
@@ -137,7 +139,7 @@ impl Display {
         }
     }
 
-    /// Leaves the line, so that a message starts on a fresh one.
+    /// Ends the current line, so that a message starts on a new one.
     pub fn break_line(&mut self) {
         if self.dirty {
             write_out(format_args!("\n"));
@@ -150,14 +152,14 @@ impl Display {
             && in_foreground()
         {
             let line = meter.line(state, width(), now);
-            // The blank keeps what the terminal echoes apart.
+            // The blank separates the line from characters that the terminal echoes.
             write_out(format_args!("\r{line} "));
             self.dirty = true;
         }
     }
 }
 
-/// A terminal that has gone away must not end the copy: errors are dropped.
+/// Writes to standard output and ignores errors: losing the terminal must not end the copy.
 fn write_out(text: std::fmt::Arguments<'_>) {
     let mut out = std::io::stdout().lock();
     let _ = out.write_fmt(text);

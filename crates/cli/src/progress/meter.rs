@@ -1,4 +1,4 @@
-//! Rates of one file, and the line that shows them.
+//! Transfer rates of one file, and the progress line.
 
 use std::time::{Duration, Instant};
 
@@ -6,45 +6,46 @@ use lh_wire::printable;
 
 use super::text::{bar, display_width, duration, fitted, rate, size};
 
-/// How often a display is worth redrawing; also the interval over which current and peak rates are taken.
+/// Redraw interval; also the interval over which current and peak rates are measured.
 pub const REFRESH: Duration = Duration::from_secs(1);
 
-/// No byte for this long and the line says so.
+/// Time without a byte after which the line reports a stall.
 const STALLED: Duration = Duration::from_secs(5);
 
 /// Columns at the right that a running line leaves free.
 const FREE: usize = 4;
 
-/// Columns of the shortest and the longest bar that is drawn.
+/// Columns of the shortest bar that is drawn.
 const SHORTEST_BAR: usize = 12;
+/// Columns of the longest bar.
 const LONGEST_BAR: usize = 42;
 
 /// Weight of the past in the smoothed current rate that the ETA is computed from.
 const SMOOTHING: f64 = 0.9;
 
-/// Whether a line is drawn while data flows or for the last time.
+/// State of the file for its line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
-    /// Current rate, peak so far, time left.
+    /// In progress: current rate, peak so far, time left.
     Running,
-    /// Average rate, peak, time taken.
+    /// Complete: average rate, peak, time taken.
     Finished,
 }
 
 /// The rates of one file.
 ///
-/// Time is an argument everywhere. Rates are taken over intervals of at least [`REFRESH`], so a peak is a rate
-/// that was held for a second, not a burst out of a buffer.
+/// Time is an argument everywhere. Rates are measured over intervals of at least [`REFRESH`], so a peak is a
+/// rate that was held for a second, not a burst out of a buffer.
 #[derive(Debug, Clone)]
 pub struct Meter {
     name: String,
-    /// More about it, shown where there is room.
+    /// Additional text, shown where the line has space.
     detail: String,
     total: u64,
-    /// The total may still grow: nobody knows how much is done of it.
+    /// The total may still grow, so a percentage would be wrong.
     growing: bool,
     done: u64,
-    /// What was there before.
+    /// Bytes from an earlier run.
     kept: u64,
     started: Instant,
     interval_start: Instant,
@@ -55,7 +56,7 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// A meter for the file called `name` of `total` bytes (0 when the size is not known), starting now.
+    /// A meter for the file `name` of `total` bytes (0 when the size is not known), starting now.
     pub fn new(name: &[u8], total: u64, now: Instant) -> Self {
         Self {
             name: printable(name),
@@ -73,13 +74,14 @@ impl Meter {
         }
     }
 
-    /// A meter for a file of which `kept` bytes were there before: they count for the per cent, not for the rates.
+    /// A meter for a file of which `kept` bytes are from an earlier run: they count for the percentage, not
+    /// for the rates.
     pub fn resumed(name: &[u8], total: u64, kept: u64, now: Instant) -> Self {
         Self { done: kept, kept, interval_done: kept, ..Self::new(name, total, now) }
     }
 
-    /// Changes name and size of what is measured: a job finds out about itself as it goes. While `growing` there is no per cent
-    /// and no time left.
+    /// Changes the name and size of a job as it discovers more files. While `growing`, the line has no
+    /// percentage and no time left.
     pub fn rename(&mut self, name: &str, detail: &str, total: u64, growing: bool) {
         name.clone_into(&mut self.name);
         detail.clone_into(&mut self.detail);
@@ -87,19 +89,19 @@ impl Meter {
         self.growing = growing;
     }
 
-    /// Counts bytes that turned out to be there before: they are no rate.
+    /// Counts bytes found to be present already, which do not count for the rate.
     pub fn keep(&mut self, kept: u64) {
         let more = kept.saturating_sub(self.kept);
         self.kept += more;
         self.interval_done += more;
     }
 
-    /// Bytes per second now, smoothed over some seconds.
+    /// Current rate, bytes per second, smoothed over some seconds.
     pub fn rate(&self, now: Instant) -> f64 {
         self.current(now)
     }
 
-    /// Tells how many bytes of the file are done by now. Cheap: may be called for every packet.
+    /// Reports the number of completed bytes. Cheap: may be called for every packet.
     pub fn update(&mut self, done: u64, now: Instant) {
         if done != self.done {
             self.done = done;
@@ -110,7 +112,7 @@ impl Meter {
             let current = per_second(done.saturating_sub(self.interval_done), length);
             self.peak = self.peak.max(current);
             self.smoothed = Some(self.smoothed.map_or(current, |old| {
-                // One step per elapsed interval, or a pause between calls would hardly count.
+                // Smooths once per elapsed interval; otherwise a pause between calls would hardly count.
                 let keep = SMOOTHING.powf(length.as_secs_f64() / REFRESH.as_secs_f64());
                 old * keep + current * (1.0 - keep)
             }));
@@ -119,22 +121,22 @@ impl Meter {
         }
     }
 
-    /// Lets time pass without new bytes.
+    /// Advances time without new bytes.
     pub fn update_idle(&mut self, now: Instant) {
         self.update(self.done, now);
     }
 
-    /// Bytes per second since the start.
+    /// Average rate since the start, bytes per second.
     pub fn average(&self, now: Instant) -> f64 {
         per_second(self.done.saturating_sub(self.kept), now.saturating_duration_since(self.started))
     }
 
-    /// The highest rate held over one second; the average when the file took less than that.
+    /// Highest rate held over one second, bytes per second; the average for a shorter file.
     pub fn peak(&self, now: Instant) -> f64 {
         if self.peak > 0.0 { self.peak } else { self.average(now) }
     }
 
-    /// Time left at the current rate; `None` when there is no telling.
+    /// Time left at the current rate; `None` when unknown.
     pub fn time_left(&self, now: Instant) -> Option<Duration> {
         if self.growing {
             return None;
@@ -147,7 +149,7 @@ impl Meter {
         (current > 0.0).then(|| Duration::try_from_secs_f64(left as f64 / current).ok())?
     }
 
-    /// How much is done, in per cent; an empty file is done when it is done.
+    /// Completed part in per cent. An empty file has 100 when finished.
     pub fn percent(&self, state: State) -> u64 {
         match (state, self.total) {
             (State::Finished, 0) => 100,
@@ -156,12 +158,12 @@ impl Meter {
         }
     }
 
-    /// The line for a terminal of `width` columns, without line ends and never wider than that.
+    /// The line for a terminal of `width` columns, without line end and never wider.
     ///
-    /// Name, what more there is to say of it, a bar, per cent, bytes, rate, peak rate, time. The name is whole and what does not fit
-    /// beside it is left out in this order: what more there is to say, the bar, the peak. After that the name is cut, down to a
-    /// third of the line, before the time and the rates go. A running line leaves some columns free, so that what the terminal echoes
-    /// (`^C`) stands apart.
+    /// It shows name, detail, a bar, per cent, bytes, rate, peak rate and time. As long as the name fits, the
+    /// other parts are dropped in this order: the detail, the bar, the peak. Then the name is cut, down to a
+    /// third of the line, before the time and the rates are dropped. A running line leaves some columns free,
+    /// so that characters that the terminal echoes (`^C`) stand apart.
     pub fn line(&self, state: State, width: usize, now: Instant) -> String {
         let shown_rate = match state {
             State::Running => self.current(now),
@@ -184,7 +186,7 @@ impl Meter {
         let rates = format!(" {}", rate(shown_rate));
         let peak = format!(" peak {}", rate(self.peak(now)));
         let time = format!(" {time}");
-        // The last column stays free, as some terminals wrap there.
+        // The last column stays free, because some terminals wrap there.
         let room = width.saturating_sub(if state == State::Running { FREE } else { 1 });
         let all = format!("{amount}{rates}{peak}{time}");
         let (short, rated) = (format!("{amount}{rates}{time}"), format!("{amount}{rates}"));
@@ -192,7 +194,7 @@ impl Meter {
         if !self.detail.is_empty() && state == State::Running {
             names.insert(0, format!("{}, {}", self.name, self.detail));
         }
-        // Whole names with all columns, a bar before the details.
+        // Whole names with all columns, and a bar rather than the detail.
         if known && state == State::Running {
             for name in &names {
                 let left = room.saturating_sub(display_width(name) + 1 + all.len());
@@ -222,7 +224,7 @@ impl Meter {
     }
 }
 
-/// To whole seconds: 00:00 is left when nothing is.
+/// Rounds up to whole seconds: 00:00 is shown only when no time is left.
 fn rounded_up(time: Duration) -> Duration {
     Duration::from_secs(time.as_secs() + u64::from(time.subsec_nanos() > 0))
 }
@@ -243,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_steady_file_shows_rate_peak_and_eta() {
+    fn steady_file_shows_rate_peak_and_eta() {
         let start = Instant::now();
         let mut meter = Meter::new(b"data.bin", 100 * MB, start);
         for second in 1..=4u64 {
@@ -256,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_line_shows_the_average_and_the_time_taken() {
+    fn last_line_shows_average_and_time_taken() {
         let start = Instant::now();
         let mut meter = Meter::new(b"f", 40 * MB, start);
         meter.update(30 * MB, at(start, 1.0));
@@ -266,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_shorter_than_a_second_is_no_peak() {
+    fn burst_below_one_second_is_no_peak() {
         let start = Instant::now();
         let mut meter = Meter::new(b"f", 0, start);
         meter.update(50 * MB, at(start, 0.01));
@@ -275,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_took_no_second_peaks_at_its_average() {
+    fn short_file_peaks_at_its_average() {
         let start = Instant::now();
         let mut meter = Meter::new(b"f", MB, start);
         meter.update(MB, at(start, 0.5));
@@ -283,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_is_called_a_stall_and_data_ends_it() {
+    fn stall_is_shown_until_data_arrives() {
         let start = Instant::now();
         let mut meter = Meter::new(b"f", 100 * MB, start);
         meter.update(MB, at(start, 1.0));
@@ -293,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn every_width_gets_a_line_that_fits() {
+    fn line_fits_every_width() {
         let start = Instant::now();
         for name in ["x", "a-rather-long-file-name-that-takes-space.tar.zst", "漢字漢字漢字漢字漢字漢字.txt"]
         {
@@ -317,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_is_told_whole_and_promises_nothing_while_it_grows() {
+    fn growing_job_shows_no_percentage_or_eta() {
         let start = Instant::now();
         let mut meter = Meter::new(b"", 0, start);
         let detail = "6 in flight, big.iso 45%";
@@ -346,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_sizes_do_not_upset_the_arithmetic() {
+    fn extreme_sizes_do_not_overflow() {
         let start = Instant::now();
         let mut meter = Meter::new(b"grown", 10, start);
         meter.update(u64::MAX, start);

@@ -1,8 +1,8 @@
 //! The progress display of `lhscp` and `lhsftp`.
 //!
-//! Three parts, so that everything but the last can be tested without a terminal or a clock: [`Meter`] turns
-//! byte counts and instants into rates, [`line`](Meter::line) lays them out for a width, and [`Display`] owns
-//! the terminal. Each file has a meter of its own: rates and peaks never leak from one file into the next.
+//! Three parts, so that all but the last can be tested without a terminal or a clock: [`Meter`] computes
+//! rates from byte counts and instants, [`line`](Meter::line) lays them out for a width, and [`Display`] owns
+//! the terminal. Each file has its own meter, so rates and peaks never carry over to the next file.
 
 mod display;
 mod meter;

@@ -1,15 +1,15 @@
-//! Numbers and names as the progress line shows them.
+//! Numbers and names in the progress line.
 
 use std::time::Duration;
 
 const UNITS: [char; 7] = [' ', 'k', 'M', 'G', 'T', 'P', 'E'];
 
-/// Powers of 1000, as networks and the reports of `longhaul` count.
+/// Powers of 1000, as for networks and in the reports of `longhaul`.
 const STEP: u64 = 1000;
 
 /// A byte count in at most four digits and a unit, six columns wide: `  12 B`, `1023kB`, ` 100MB`.
 ///
-/// Powers of 1000. A unit is left only when five digits would be needed, as users of `scp` know it.
+/// Uses powers of 1000, and the next unit only when five digits would be needed, like `scp`.
 pub fn size(bytes: u64) -> String {
     let (value, unit) = scaled(bytes, 10_000);
     format!("{value:>4}{}B", UNITS[unit])
@@ -37,12 +37,12 @@ pub fn duration(time: Duration) -> String {
     }
 }
 
-/// Columns that `text` takes on a terminal: East Asian wide characters count two, combining marks none.
+/// Columns of `text` on a terminal: East Asian wide characters count two, combining marks none.
 pub fn display_width(text: &str) -> usize {
     text.chars().map(character_width).sum()
 }
 
-/// `text` cut or padded on the right to exactly `columns`.
+/// `text` truncated or padded on the right to exactly `columns`.
 pub(crate) fn fitted(text: &str, columns: usize) -> String {
     let mut out = String::with_capacity(columns);
     let mut used = 0;
@@ -85,7 +85,7 @@ const fn character_width(character: char) -> usize {
     }
 }
 
-/// A bar of `columns` columns, brackets included, for how much is done.
+/// A progress bar of `columns` columns, brackets included.
 pub(crate) fn bar(percent: u64, columns: usize) -> String {
     let inside = columns.saturating_sub(2);
     let done = (inside as u64 * percent.min(100) / 100) as usize;
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_take_nine_columns_whatever_the_number() {
+    fn rates_take_nine_columns() {
         assert_eq!(rate(0.0), "  0.0kB/s");
         assert_eq!(rate(1000.0 * 95.3), " 95.3kB/s");
         assert_eq!(rate(1000.0 * 999.97), "  1.0MB/s");
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn durations_show_hours_only_when_there_are_any() {
+    fn durations_show_hours_only_when_needed() {
         assert_eq!(duration(Duration::from_secs(5)), "00:05");
         assert_eq!(duration(Duration::from_secs(3599)), "59:59");
         assert_eq!(duration(Duration::from_secs(3_600 * 26 + 61)), "26:01:01");

@@ -1,4 +1,4 @@
-//! Asking through a program with a window.
+//! Prompts through a graphical askpass program.
 
 use std::ffi::OsStr;
 use std::io::Read as _;
@@ -8,7 +8,7 @@ use zeroize::Zeroizing;
 
 use super::{Kind, MAX_ANSWER, PromptError};
 
-/// Runs the program with the prompt as its argument; the first line it prints is the answer.
+/// Runs the program with the prompt as its argument; its first line of output is the answer.
 pub(super) fn ask(program: &OsStr, prompt: &str, kind: Kind) -> Result<Zeroizing<String>, PromptError> {
     let mut command = Command::new(program);
     command.arg(prompt).stdout(Stdio::piped());
@@ -17,7 +17,7 @@ pub(super) fn ask(program: &OsStr, prompt: &str, kind: Kind) -> Result<Zeroizing
         Kind::Secret | Kind::Visible => command.env_remove("SSH_ASKPASS_PROMPT"),
     };
     let mut child = command.spawn().map_err(|_| PromptError::Nobody)?;
-    // Room for all of it, so that no copy of a secret is left behind by growing.
+    // Large enough for any answer, so that growing leaves no copy of a secret behind.
     let mut answer = Zeroizing::new(Vec::with_capacity(MAX_ANSWER + 1));
     let read = match child.stdout.take() {
         Some(output) => output.take(MAX_ANSWER as u64 + 1).read_to_end(&mut answer).is_ok(),
@@ -32,7 +32,7 @@ pub(super) fn ask(program: &OsStr, prompt: &str, kind: Kind) -> Result<Zeroizing
     text(&answer[..end])
 }
 
-/// Something that is shown until the value is dropped.
+/// A text on display, which disappears when the value is dropped.
 #[derive(Debug)]
 pub struct Notice(Child);
 
@@ -43,14 +43,14 @@ impl Drop for Notice {
     }
 }
 
-/// Has the program show a text, without a question.
+/// Makes the program show a text without a question.
 pub(super) fn notify(program: &OsStr, text: &str) -> Option<Notice> {
     let mut command = Command::new(program);
     command.arg(text).env("SSH_ASKPASS_PROMPT", "none").stdin(Stdio::null()).stdout(Stdio::null());
     command.spawn().ok().map(Notice)
 }
 
-/// The answer as text.
+/// Decodes the answer as UTF-8.
 pub(super) fn text(bytes: &[u8]) -> Result<Zeroizing<String>, PromptError> {
     std::str::from_utf8(bytes).map(|text| Zeroizing::new(text.to_owned())).map_err(|_| PromptError::NoAnswer)
 }
@@ -62,8 +62,8 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     fn answer(script: &str, kind: Kind) -> Result<String, PromptError> {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("askpass");
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("askpass");
         fs::write(&path, format!("#!/bin/sh\n{script}\n")).expect("written");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).expect("mode set");
         // Another test's fork may still hold the script open for writing.
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_line_of_output_is_the_answer() {
+    fn first_line_of_output_is_the_answer() {
         assert_eq!(answer("echo \"$1|\"; echo more", Kind::Secret).as_deref(), Ok("Password: |"));
         assert_eq!(answer("printf 'no newline'", Kind::Secret).as_deref(), Ok("no newline"));
         assert_eq!(answer("echo ${SSH_ASKPASS_PROMPT-none}", Kind::Visible).as_deref(), Ok("none"));
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_fails_gives_no_answer() {
+    fn failed_askpass_gives_no_answer() {
         assert_eq!(answer("echo secret; exit 1", Kind::Secret), Err(PromptError::NoAnswer));
         assert_eq!(answer("printf '\\377'", Kind::Secret), Err(PromptError::NoAnswer));
         assert_eq!(ask(OsStr::new("/nonexistent/askpass"), "", Kind::Secret), Err(PromptError::Nobody));

@@ -1,7 +1,8 @@
-//! Questions to a person: passwords without echo, yes or no, through the terminal or an `SSH_ASKPASS` program.
+//! Prompts to the user: passwords without echo, yes or no, through the terminal or an `SSH_ASKPASS` program.
 //!
-//! The terminal is `/dev/tty`, not standard input: scripts feed that. An askpass program is used when there is no
-//! terminal but a display, or as `SSH_ASKPASS_REQUIRE` (`never`, `prefer`, `force`) says; its rules are ssh(1)'s.
+//! The terminal is `/dev/tty`, not standard input, which scripts use. An askpass program is used when there
+//! is a display but no terminal, or according to `SSH_ASKPASS_REQUIRE` (`never`, `prefer`, `force`), by
+//! ssh(1)'s rules.
 
 mod askpass;
 mod terminal;
@@ -14,27 +15,27 @@ use std::os::fd::AsFd as _;
 
 use zeroize::Zeroizing;
 
-/// The longest answer, in bytes, without its newline; the rest of a longer line is dropped, as OpenSSH does.
+/// Upper limit of an answer, bytes, without its newline. The rest of a longer line is dropped, as in OpenSSH.
 pub const MAX_ANSWER: usize = 1023;
 
-/// Where an askpass program is looked for when `SSH_ASKPASS` does not name one.
+/// Askpass program when `SSH_ASKPASS` names none.
 const DEFAULT_ASKPASS: &str = "/usr/bin/ssh-askpass";
 
-/// What kind of answer is wanted; decides about echo and what an askpass program is told.
+/// Kind of answer; decides about echo and the request to an askpass program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// A password or passphrase: not shown while typed.
+    /// A password or passphrase, not shown while typed.
     Secret,
-    /// An answer that may be seen, such as a user name or yes/no/fingerprint.
+    /// An answer that may be visible, such as a user name or yes/no/fingerprint.
     Visible,
-    /// Yes or no; an askpass program is told by `SSH_ASKPASS_PROMPT=confirm` and answers by its exit status.
+    /// Yes or no. An askpass program gets `SSH_ASKPASS_PROMPT=confirm` and answers by its exit status.
     Confirm,
 }
 
-/// How questions reach a person.
+/// Settings for prompts.
 #[derive(Debug, Clone, Default)]
 pub struct Prompter {
-    /// Ask nobody (`BatchMode`).
+    /// Never prompt (`BatchMode`).
     pub batch: bool,
     /// `SSH_ASKPASS`.
     pub askpass: Option<OsString>,
@@ -54,13 +55,13 @@ pub enum Require {
     Auto,
     /// Never use an askpass program.
     Never,
-    /// Use it rather than the terminal, if there is a display.
+    /// Prefer it to the terminal, if there is a display.
     Prefer,
-    /// Use it and nothing else, display or not.
+    /// Always use it, with or without a display.
     Force,
 }
 
-/// Nobody could be asked, or nobody answered.
+/// Why there is no answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PromptError {
     /// There is no terminal and no askpass program, or prompts are forbidden.
@@ -71,7 +72,7 @@ pub enum PromptError {
     NoAnswer,
 }
 
-/// Whom to ask.
+/// Where to prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Route {
     Askpass,
@@ -80,7 +81,7 @@ enum Route {
 }
 
 impl Prompter {
-    /// From the environment.
+    /// Reads the settings from the environment.
     pub fn from_environment() -> Self {
         Self::from_variables(|name| std::env::var_os(name))
     }
@@ -102,9 +103,9 @@ impl Prompter {
         }
     }
 
-    /// Asks one question, on a line of its own. The answer comes without its newline.
+    /// Asks one question, on a line of its own, and returns the answer without its newline.
     ///
-    /// A signal that ends or stops the process while it waits puts the terminal back first.
+    /// When a signal ends or stops the process during the prompt, the terminal is restored first.
     ///
     /// # Errors
     /// [`PromptError`] when there is no answer.
@@ -121,7 +122,7 @@ impl Prompter {
             }
             Route::Terminal => match tty.or_else(terminal) {
                 Some(tty) => {
-                    // Whatever was printed before, the question starts at the beginning of the line.
+                    // The question starts at the beginning of the line, whatever was printed before.
                     let prompt = if self.allow_stdin { prompt.to_string() } else { format!("\r{prompt}") };
                     terminal::ask(tty.as_fd(), tty.as_fd(), &prompt, kind != Kind::Secret)
                 }
@@ -135,7 +136,7 @@ impl Prompter {
         }
     }
 
-    /// Shows a text until the value is dropped, where there is a window to show it in. For those without a terminal.
+    /// Shows a text until the value is dropped, where there is a display. For processes without a terminal.
     pub fn notify(&self, text: &str) -> Option<Notice> {
         if self.batch || !(self.display || self.require == Require::Force) {
             return None;
@@ -144,7 +145,7 @@ impl Prompter {
         askpass::notify(&program, text)
     }
 
-    /// Asks until the answer is yes or no. `None` counts as no.
+    /// Asks a yes-or-no question. `yes`, `y` and an empty answer mean yes, any other answer no.
     ///
     /// # Errors
     /// [`PromptError`] when there is no answer.
@@ -153,7 +154,7 @@ impl Prompter {
         Ok(answer.eq_ignore_ascii_case("yes") || answer.eq_ignore_ascii_case("y") || answer.is_empty())
     }
 
-    /// Whether the terminal comes into question at all.
+    /// True when the terminal may be used.
     const fn uses_terminal(&self) -> bool {
         match self.require {
             Require::Force => false,
@@ -200,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn an_askpass_program_stands_in_only_where_there_is_a_display() {
+    fn askpass_needs_a_display_by_default() {
         assert_eq!(with(&[]).route(true), Route::Terminal);
         assert_eq!(with(&[]).route(false), Route::Nobody);
         assert_eq!(with(&[("DISPLAY", "")]).route(false), Route::Nobody);
@@ -210,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn the_require_variable_decides() {
+    fn require_variable_selects_the_route() {
         let require = |value| with(&[("SSH_ASKPASS_REQUIRE", value)]);
         let shown = |value| with(&[("SSH_ASKPASS_REQUIRE", value), ("DISPLAY", ":0")]);
         assert_eq!(require("force").route(false), Route::Askpass);
@@ -221,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn batch_mode_asks_nobody() {
+    fn batch_mode_never_prompts() {
         let prompter = Prompter { batch: true, require: Require::Force, ..Prompter::default() };
         assert_eq!(prompter.ask("? ", Kind::Secret), Err(PromptError::Nobody));
     }

@@ -1,4 +1,4 @@
-//! Asking on a terminal.
+//! Prompts on a terminal.
 
 use std::os::fd::BorrowedFd;
 
@@ -12,24 +12,24 @@ use zeroize::{Zeroize as _, Zeroizing};
 use super::askpass::text;
 use super::{MAX_ANSWER, PromptError};
 
-/// Signals that must not find the terminal without echo. Those that stop a background process which touches the terminal are not
-/// among them: they come before anything is changed, and blocked they would turn into errors.
+/// Signals before which echo must be restored. SIGTTIN and SIGTTOU, which stop a background process that uses
+/// the terminal, are not among them: they arrive before any change, and blocked they would turn into errors.
 const SIGNALS: [Signal; 6] =
     [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT, Signal::ALARM, Signal::TSTP];
 
-/// Echo off, until dropped.
+/// Turns echo off until dropped.
 struct NoEcho<'a> {
     terminal: BorrowedFd<'a>,
     before: Termios,
 }
 
 impl<'a> NoEcho<'a> {
-    /// `None` where the descriptor is no terminal.
+    /// `None` where the descriptor is not a terminal.
     fn enter(terminal: BorrowedFd<'a>) -> Option<Self> {
         let before = tcgetattr(terminal).ok()?;
         let mut silent = before.clone();
         silent.local_modes -= LocalModes::ECHO | LocalModes::ECHONL;
-        // Typed ahead means typed with echo: such input is thrown away.
+        // Input that was typed ahead was echoed, so it is discarded.
         tcsetattr(terminal, OptionalActions::Flush, &silent).ok()?;
         Some(Self { terminal, before })
     }
@@ -41,7 +41,7 @@ impl Drop for NoEcho<'_> {
     }
 }
 
-/// What waiting for a line came to.
+/// Result of waiting for a line.
 enum Outcome {
     Line(Zeroizing<Vec<u8>>),
     Signal(Signal),
@@ -60,7 +60,7 @@ pub(super) fn ask(
         let silent = if echo { None } else { NoEcho::enter(input) };
         let outcome = if write(output, prompt.as_bytes()) { line(input, &mut signals) } else { Outcome::End };
         if silent.is_some() {
-            // The user's own newline was not shown.
+            // The terminal did not echo the user's newline.
             write(output, b"\n");
         }
         drop(silent);
@@ -70,7 +70,8 @@ pub(super) fn ask(
             Outcome::End => return Err(PromptError::NoAnswer),
             Outcome::Signal(signal) => {
                 let _ = kill_process(getpid(), signal);
-                // Whoever comes back from being stopped is asked again; other signals may have been survived.
+                // After SIGTSTP the user is asked again; after any other signal that the process survives,
+                // the prompt has failed.
                 if signal != Signal::TSTP {
                     return Err(PromptError::NoAnswer);
                 }
@@ -95,7 +96,7 @@ fn line(input: BorrowedFd<'_>, signals: &mut Signals) -> Outcome {
         if !readable {
             continue;
         }
-        // Byte by byte: standard input may hold the answers to questions that come later.
+        // Read byte by byte: standard input may hold the answers to later questions.
         let mut byte = [0];
         match rustix::io::read(input, &mut byte) {
             Ok(0) if started => return Outcome::Line(line),
@@ -128,7 +129,7 @@ mod tests {
     use std::io::{Read as _, Write as _};
     use std::os::fd::{AsFd as _, OwnedFd};
 
-    /// Both ends of a terminal; no process is controlled by it.
+    /// Both ends of a pseudo terminal that is not a controlling terminal.
     fn pty() -> (File, OwnedFd) {
         use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
@@ -144,7 +145,7 @@ mod tests {
         tcgetattr(terminal).expect("modes").local_modes.contains(LocalModes::ECHO)
     }
 
-    /// Asks in a thread; the closure plays the person at `master`.
+    /// Runs a prompt in a thread; the closure simulates the user at `master`.
     fn dialogue(echo: bool, person: impl FnOnce(&mut File, &OwnedFd)) -> Result<String, PromptError> {
         let (mut master, slave) = pty();
         let copy = slave.try_clone().expect("cloned");
@@ -159,24 +160,24 @@ mod tests {
         }
         person(&mut master, &slave);
         let answer = asking.join().expect("no panic");
-        assert!(echoes(&slave), "the terminal is as it was");
+        assert!(echoes(&slave), "the terminal must be restored");
         answer
     }
 
     #[test]
-    fn a_secret_is_read_without_echo() {
+    fn secret_is_read_without_echo() {
         let answer = dialogue(false, |master, slave| {
             assert!(!echoes(slave));
             master.write_all("g\u{fc}nther x\n".as_bytes()).expect("typed");
             let mut shown = [0; 2];
             master.read_exact(&mut shown).expect("output");
-            assert_eq!(&shown, b"\r\n", "nothing but a newline is shown");
+            assert_eq!(&shown, b"\r\n", "only a newline is shown");
         });
         assert_eq!(answer.as_deref(), Ok("g\u{fc}nther x"));
     }
 
     #[test]
-    fn a_visible_answer_is_echoed() {
+    fn visible_answer_is_echoed() {
         let answer = dialogue(true, |master, slave| {
             assert!(echoes(slave));
             master.write_all(b"yes\n").expect("typed");
@@ -185,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn end_of_file_is_no_answer_and_long_ones_are_cut() {
+    fn eof_is_no_answer_and_long_answers_are_truncated() {
         assert_eq!(
             dialogue(false, |master, _| master.write_all(&[4]).expect("typed")),
             Err(PromptError::NoAnswer)

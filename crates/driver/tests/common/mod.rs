@@ -1,4 +1,4 @@
-//! Two drivers joined by a socket pair, in one thread, with everything that happened to their controls.
+//! Two drivers joined by a socket pair, in one thread, with controls that record their events.
 
 #![allow(dead_code, reason = "each test file uses its own part")]
 
@@ -17,7 +17,7 @@ use lh_driver::{
 use lh_transport::{AcceptedHostKey, Event, HostKey, Transport};
 use lh_wire::msg::open_failure;
 
-/// Nothing in these tests takes this long; a test that waits longer is stuck.
+/// Time limit of every wait; a test that waits longer is stuck.
 const STUCK: Duration = Duration::from_secs(20);
 
 pub(crate) fn transport(key: Option<&PrivateKey>) -> Transport {
@@ -43,7 +43,7 @@ pub(crate) fn link(transport: Transport, socket: UnixStream) -> Link {
     Link::new(transport, Stream::socket(OwnedFd::from(socket)).unwrap())
 }
 
-/// Shakes hands on one link.
+/// Runs the key exchange on one link.
 pub(crate) fn shake(mut link: Link, key: Option<&PrivateKey>) -> Link {
     loop {
         match link.next_event(Some(Instant::now() + STUCK)).unwrap() {
@@ -59,18 +59,18 @@ pub(crate) fn shake(mut link: Link, key: Option<&PrivateKey>) -> Link {
             _ => {}
         }
     }
-    // NEWKEYS is said with the event, but nobody waits for the next one here.
+    // NEWKEYS is queued with the event and must be flushed, because no further event is awaited here.
     assert!(link.finish(STUCK));
     link.transport().set_authenticated();
     link
 }
 
-/// Two links that have shaken hands.
+/// Two links after the key exchange.
 pub(crate) fn links() -> (Link, Link, PrivateKey) {
     links_with(None)
 }
 
-/// The same, with this cipher both ways.
+/// Like [`links`], with this cipher both ways.
 pub(crate) fn links_with(cipher: Option<&str>) -> (Link, Link, PrivateKey) {
     let key = PrivateKey::generate(KeyType::Ed25519, None).unwrap();
     let (ours, theirs) = UnixStream::pair().unwrap();
@@ -83,7 +83,7 @@ pub(crate) fn links_with(cipher: Option<&str>) -> (Link, Link, PrivateKey) {
 
 type Accept = Box<dyn FnMut(&str) -> Option<Box<dyn ChannelHandler>>>;
 
-/// A control that does as it is told and keeps what it hears.
+/// A control that accepts channels by a callback and records its events.
 pub(crate) struct Script {
     key: PrivateKey,
     pub(crate) accept: Accept,
@@ -150,7 +150,7 @@ impl Control for Script {
     }
 }
 
-/// Both ends.
+/// Client and server driver with their controls.
 pub(crate) struct World {
     pub(crate) client: Driver,
     pub(crate) server: Driver,
@@ -173,14 +173,14 @@ impl World {
         }
     }
 
-    /// One turn of each.
+    /// One turn of each driver.
     pub(crate) fn turn(&mut self) -> Result<(), DriverError> {
         self.client.run_once(&mut self.client_script, Some(Duration::ZERO))?;
         self.server.run_once(&mut self.server_script, Some(Duration::ZERO))?;
         Ok(())
     }
 
-    /// Turns until `done`.
+    /// Runs turns until `done` returns true.
     pub(crate) fn until(&mut self, what: &str, mut done: impl FnMut(&mut Self) -> bool) {
         let start = Instant::now();
         while !done(self) {
@@ -189,19 +189,19 @@ impl World {
         }
     }
 
-    /// The server serves the next channels with these handlers.
+    /// Sets the server's handlers for the next channels.
     pub(crate) fn serve(&mut self, mut handlers: Vec<Box<dyn ChannelHandler>>) {
         self.server_script.accept = Box::new(move |_| (!handlers.is_empty()).then(|| handlers.remove(0)));
     }
 
-    /// The client opens a channel.
+    /// Opens a channel of the client.
     pub(crate) fn open(&mut self, handler: impl ChannelHandler + 'static) -> ChannelId {
         let options = self.client_script.options;
         self.client.control().open("session", b"", &options, Box::new(handler)).unwrap()
     }
 }
 
-/// A handler that does as it is told: keeps events and received bytes, consumes all unless `hold`.
+/// State of a [`Probe`]: events and received bytes. It consumes all data unless `hold` is set.
 #[derive(Default)]
 pub(crate) struct Seen {
     pub(crate) events: Vec<ChannelEvent>,
@@ -249,7 +249,7 @@ impl Probe {
     }
 }
 
-/// What a [`Watched`] pump shows.
+/// State that a [`Watched`] pump publishes.
 #[derive(Default)]
 pub(crate) struct Gauges {
     pub(crate) queued: Cell<usize>,
@@ -258,7 +258,7 @@ pub(crate) struct Gauges {
     pub(crate) events: RefCell<Vec<ChannelEvent>>,
 }
 
-/// A handler around a pump, as a session's is, that others can look at.
+/// A handler around a pump, like a session's, that publishes the pump's state.
 pub(crate) struct Watched {
     pump: FdPump,
     gauges: Rc<Gauges>,

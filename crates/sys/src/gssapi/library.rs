@@ -1,4 +1,4 @@
-//! The library itself: MIT's, whose interface is RFC 2744's with a few functions more.
+//! Bindings to MIT's library, whose interface is RFC 2744's with a few additional functions.
 #![expect(unsafe_code, reason = "libgssapi_krb5 and libkrb5 are C libraries")]
 
 use std::ffi::{CString, c_char, c_int, c_uint, c_void};
@@ -11,7 +11,7 @@ use super::{GssError, KERBEROS, Step};
 
 /// `GSS_S_CONTINUE_NEEDED`: another token is needed.
 const CONTINUE_NEEDED: u32 = 1;
-/// The bits of a status that stand for errors.
+/// Bits of a status that indicate errors.
 const ERRORS: u32 = 0xffff_0000;
 const GSS_C_INITIATE: c_int = 1;
 const GSS_C_ACCEPT: c_int = 2;
@@ -24,7 +24,7 @@ const GSS_C_MECH_CODE: c_int = 2;
 /// The contents of `GSS_C_NT_HOSTBASED_SERVICE` (1.2.840.113554.1.2.1.4): `service@host`.
 const HOST_BASED_SERVICE: [u8; 10] = [0x2a, 0x86, 0x48, 0x86, 0xf7, 0x12, 0x01, 0x02, 0x01, 0x04];
 
-/// Texts that one status may have; the library has one or two.
+/// Upper limit of texts for one status; the library has one or two.
 const MOST_TEXTS: usize = 8;
 
 type Name = *mut c_void;
@@ -154,18 +154,18 @@ unsafe extern "C" {
     fn krb5_kuserok(context: *mut c_void, principal: *mut c_void, user: *const c_char) -> c_uint;
 }
 
-/// Kerberos, for the library: the contents of [`KERBEROS`]. Valid for ever.
+/// The library's form of [`KERBEROS`], with a static lifetime.
 fn kerberos() -> Oid {
     static CONTENTS: &[u8] = KERBEROS.split_at(2).1;
     Oid { length: CONTENTS.len() as u32, elements: CONTENTS.as_ptr() }
 }
 
-/// Bytes of ours that the library reads; valid as long as they are.
+/// A buffer for bytes of ours that the library reads; valid as long as they are.
 fn lend(bytes: &[u8]) -> Buffer {
     Buffer { length: bytes.len(), value: bytes.as_ptr().cast_mut().cast() }
 }
 
-/// A buffer that the library fills and we give back, wiped.
+/// A buffer that the library fills, wiped and released on drop.
 struct Filled(Buffer);
 
 impl Filled {
@@ -177,7 +177,8 @@ impl Filled {
         if self.0.value.is_null() {
             return &[];
         }
-        // SAFETY: the library has written that many bytes there, and they stay until the buffer is released.
+        // SAFETY: the library has written that many bytes there, and they stay valid until the buffer is
+        // released.
         unsafe { std::slice::from_raw_parts(self.0.value.cast::<u8>(), self.0.length) }
     }
 }
@@ -187,7 +188,7 @@ impl Drop for Filled {
         if self.0.value.is_null() {
             return;
         }
-        // SAFETY: as in `bytes`; nobody else has a reference, and the library releases what it has allocated.
+        // SAFETY: as in `bytes`; no other reference exists, and the library releases its own allocation.
         unsafe {
             std::slice::from_raw_parts_mut(self.0.value.cast::<u8>(), self.0.length).zeroize();
             gss_release_buffer(&mut 0, &mut self.0);
@@ -195,16 +196,16 @@ impl Drop for Filled {
     }
 }
 
-/// A name, or none.
+/// An owned name, or null.
 struct OwnName(Name);
 
 impl OwnName {
-    /// `host@NAME`.
+    /// The name `host@NAME`.
     fn of_host(host: &str) -> Result<Self, GssError> {
         let text = format!("host@{host}");
         let kind = Oid { length: HOST_BASED_SERVICE.len() as u32, elements: HOST_BASED_SERVICE.as_ptr() };
         let (mut minor, mut name) = (0, null_mut());
-        // SAFETY: all pointers lead to live values, which the library copies from.
+        // SAFETY: all pointers refer to live values, which the library copies.
         let major = unsafe { gss_import_name(&mut minor, &lend(text.as_bytes()), &kind, &mut name) };
         check(major, minor).map(|()| Self(name))
     }
@@ -219,7 +220,7 @@ impl Drop for OwnName {
     }
 }
 
-/// A credential, or none, which stands for the default.
+/// An owned credential, or null, which stands for the default.
 struct OwnCredential(Credential);
 
 impl Drop for OwnCredential {
@@ -231,13 +232,13 @@ impl Drop for OwnCredential {
     }
 }
 
-/// A context, or the beginning of one.
+/// A context, or null before its first step.
 struct Context(ContextHandle);
 
 impl Drop for Context {
     fn drop(&mut self) {
         if !self.0.is_null() {
-            // SAFETY: the context is ours and not used again; no token for the other end is asked for.
+            // SAFETY: the context is ours and not used again; no token for the peer is requested.
             unsafe { gss_delete_sec_context(&mut 0, &mut self.0, null_mut()) };
         }
     }
@@ -247,14 +248,14 @@ fn check(major: u32, minor: u32) -> Result<(), GssError> {
     if major & ERRORS == 0 { Ok(()) } else { Err(GssError::new(words(major, minor))) }
 }
 
-/// A status in the library's words.
+/// Text of a status from the library.
 fn words(major: u32, minor: u32) -> String {
     let mut texts = Vec::new();
     for (status, kind) in [(major, GSS_C_GSS_CODE), (minor, GSS_C_MECH_CODE)] {
         let mut more = 0;
         while texts.len() < MOST_TEXTS {
             let mut text = Filled::empty();
-            // SAFETY: all pointers lead to live values.
+            // SAFETY: all pointers refer to live values.
             let failed =
                 unsafe { gss_display_status(&mut 0, status, kind, &kerberos(), &mut more, &mut text.0) };
             if failed & ERRORS != 0 {
@@ -270,7 +271,7 @@ fn words(major: u32, minor: u32) -> String {
     texts.join(": ")
 }
 
-/// What `gss_init_sec_context` or `gss_accept_sec_context` has come to.
+/// Result of `gss_init_sec_context` or `gss_accept_sec_context`.
 fn stepped(major: u32, minor: u32, output: &Filled) -> Result<Step, GssError> {
     let token = output.bytes().to_vec();
     if major & ERRORS != 0 {
@@ -279,7 +280,7 @@ fn stepped(major: u32, minor: u32, output: &Filled) -> Result<Step, GssError> {
     Ok(Step { token, complete: major & CONTINUE_NEEDED == 0 })
 }
 
-/// The client's end.
+/// The client's end of a context.
 pub struct Initiator {
     target: OwnName,
     context: Context,
@@ -293,27 +294,27 @@ impl std::fmt::Debug for Initiator {
 }
 
 impl Initiator {
-    /// A context with the service `host` of a host, by the user's default credentials. `delegate`: the host gets them too, where
-    /// they may be given away.
+    /// A context with the service `host` of a host, using the user's default credentials. With `delegate`,
+    /// the host gets them too, where they may be forwarded.
     ///
     /// # Errors
-    /// The name cannot be one.
+    /// The host name is not valid.
     pub fn new(host: &str, delegate: bool) -> Result<Self, GssError> {
         let delegation = if delegate { GSS_C_DELEG_FLAG } else { 0 };
         let flags = GSS_C_MUTUAL_FLAG | GSS_C_INTEG_FLAG | delegation;
         Ok(Self { target: OwnName::of_host(host)?, context: Context(null_mut()), flags })
     }
 
-    /// Goes on with what has come from the server; with nothing the first time. Asks the key distribution centre, which may take
-    /// seconds.
+    /// Continues with a token from the server; with an empty one at first. Contacts the key distribution
+    /// centre, which may take seconds.
     ///
     /// # Errors
-    /// No credentials, no such host, or a token that is not right.
+    /// No credentials, unknown host, or a token that is not valid.
     pub fn step(&mut self, token: &[u8]) -> Result<Step, GssError> {
         let mut output = Filled::empty();
         let mut minor = 0;
-        // SAFETY: the handles are ours, null or live; every other pointer is null where that is allowed (no channel bindings, values
-        // nobody wants) or leads to a live value, and the library keeps none of them.
+        // SAFETY: the handles are ours, null or live. Every other pointer is null where that is allowed (no
+        // channel bindings, unused results) or refers to a live value, and the library keeps none of them.
         let major = unsafe {
             gss_init_sec_context(
                 &mut minor,
@@ -334,10 +335,10 @@ impl Initiator {
         stepped(major, minor, &output)
     }
 
-    /// A checksum over `data` that only the two ends of the context can make.
+    /// A checksum over `data` that only the two ends of the context can compute.
     ///
     /// # Errors
-    /// The context is not there yet, or has run out.
+    /// The context is not established yet, or has expired.
     pub fn mic(&self, data: &[u8]) -> Result<Vec<u8>, GssError> {
         let mut mic = Filled::empty();
         let mut minor = 0;
@@ -350,7 +351,7 @@ impl Initiator {
     }
 }
 
-/// The server's end.
+/// The server's end of a context.
 pub struct Acceptor {
     credential: OwnCredential,
     context: Context,
@@ -366,16 +367,18 @@ impl std::fmt::Debug for Acceptor {
 }
 
 impl Acceptor {
-    /// Waits for a client. `host`: who this is, as clients must call it; `None`: any name for which there is a key in the key table.
+    /// An acceptor for a client's context. `host` is the name of this host that clients must use; `None`
+    /// accepts any name with a key in the key table.
     ///
     /// # Errors
-    /// There is no key table, or no key in it that would do.
+    /// There is no key table, or it has no suitable key.
     pub fn new(host: Option<&str>) -> Result<Self, GssError> {
         let name = host.map_or(Ok(OwnName(null_mut())), OwnName::of_host)?;
         let mechanism = kerberos();
         let mechanisms = OidSet { count: 1, elements: &mechanism };
         let (mut minor, mut credential) = (0, null_mut());
-        // SAFETY: the name is live or null, which stands for the default; the set lives during the call, and the rest is not wanted.
+        // SAFETY: the name is live or null, which stands for the default; the set lives during the call;
+        // unused results are null.
         let major = unsafe {
             gss_acquire_cred(
                 &mut minor,
@@ -398,21 +401,21 @@ impl Acceptor {
         })
     }
 
-    /// Goes on with what has come from the client.
+    /// Continues with a token from the client.
     ///
     /// # Errors
-    /// The token is not right, or came after the end.
+    /// The token is not valid, or the context is complete already.
     pub fn step(&mut self, token: &[u8]) -> Result<Step, GssError> {
         if self.complete {
             return Err(GssError::new("the context is complete"));
         }
-        // A step before the last has left nothing there, but nothing in RFC 2744 promises that.
+        // An earlier step has left no value in these, but RFC 2744 does not guarantee it.
         self.source = OwnName(null_mut());
         self.delegated = OwnCredential(null_mut());
         let mut output = Filled::empty();
         let mut minor = 0;
-        // SAFETY: the handles are ours, null or live; every other pointer is null where that is allowed (no channel bindings, values
-        // nobody wants) or leads to a live value, and the library keeps none of them.
+        // SAFETY: the handles are ours, null or live. Every other pointer is null where that is allowed (no
+        // channel bindings, unused results) or refers to a live value, and the library keeps none of them.
         let major = unsafe {
             gss_accept_sec_context(
                 &mut minor,
@@ -433,7 +436,7 @@ impl Acceptor {
         Ok(step)
     }
 
-    /// Whether the client has made this checksum over `data`.
+    /// True when `mic` is the client's checksum over `data`.
     pub fn is_mic(&self, data: &[u8], mic: &[u8]) -> bool {
         if !self.complete || self.context.0.is_null() {
             return false;
@@ -443,34 +446,36 @@ impl Acceptor {
         major == 0
     }
 
-    /// Who the client is: `name@REALM`.
+    /// Principal of the client: `name@REALM`.
     ///
     /// # Errors
-    /// There is no context yet, or the name is no text.
+    /// The context is not established, or the name is not UTF-8.
     pub fn principal(&self) -> Result<String, GssError> {
         if !self.complete || self.source.0.is_null() {
             return Err(GssError::new("no context"));
         }
         let mut text = Filled::empty();
         let mut minor = 0;
-        // SAFETY: the name is live; which kind of name it is, is not wanted.
+        // SAFETY: the name is live; the kind of name is not requested.
         let major = unsafe { gss_display_name(&mut minor, self.source.0, &mut text.0, null_mut()) };
         check(major, minor)?;
         let text = std::str::from_utf8(text.bytes()).map_err(|_| GssError::new("principal is not UTF-8"))?;
         Ok(text.to_owned())
     }
 
-    /// Whether the client may be this user of the system: by `~/.k5login` where there is one, otherwise by the name alone
-    /// (`krb5_kuserok`).
+    /// True when the client may log in as this user of the system: according to `~/.k5login` where it exists,
+    /// otherwise by the name alone (`krb5_kuserok`).
     ///
     /// # Errors
+    /// The context is not established, or Kerberos is not configured.
     /// There is no context yet, or Kerberos is not configured.
     pub fn may_be(&self, user: &str) -> Result<bool, GssError> {
         let principal = CString::new(self.principal()?).unwrap_or_default();
         let Ok(user) = CString::new(user) else { return Ok(false) };
         let failed = |what: &str, code: c_int| GssError::new(format!("{what}: error {code}"));
         let mut context = null_mut();
-        // SAFETY: the context is given back below, once, and the principal before it; the strings live during the calls.
+        // SAFETY: the context is released below, once, and the principal before it; the strings live during
+        // the calls.
         unsafe {
             let code = krb5_init_context(&mut context);
             if code != 0 {
@@ -490,10 +495,10 @@ impl Acceptor {
         }
     }
 
-    /// The credentials that the client has given away, as bytes for [`store`] in another process. `None`: none.
+    /// Credentials that the client has delegated, serialized for [`store`] in another process. `None`: none.
     ///
     /// # Errors
-    /// They cannot be put into bytes.
+    /// They cannot be serialized.
     pub fn delegated(&self) -> Result<Option<Zeroizing<Vec<u8>>>, GssError> {
         if !self.complete || self.delegated.0.is_null() {
             return Ok(None);
@@ -507,10 +512,11 @@ impl Acceptor {
     }
 }
 
-/// Writes credentials from [`Acceptor::delegated`] into a file, a credential cache that is this process's user's alone.
+/// Writes credentials from [`Acceptor::delegated`] to a file: a credential cache that only this process's
+/// user may read.
 ///
 /// # Errors
-/// The bytes are none, or the file cannot be written.
+/// The bytes are not credentials, or the file cannot be written.
 pub fn store(exported: &[u8], file: &Path) -> Result<(), GssError> {
     let cache = CString::new(format!("FILE:{}", file.display()))
         .map_err(|_| GssError::new("NUL in the file's name"))?;
@@ -519,8 +525,8 @@ pub fn store(exported: &[u8], file: &Path) -> Result<(), GssError> {
     // SAFETY: the buffer lives during the call.
     let major = unsafe { gss_import_cred(&mut minor, &lend(exported), &mut credential.0) };
     check(major, minor)?;
-    let place = KeyValue { key: c"ccache".as_ptr(), value: cache.as_ptr() };
-    let places = KeyValues { count: 1, elements: &place };
+    let entry = KeyValue { key: c"ccache".as_ptr(), value: cache.as_ptr() };
+    let entries = KeyValues { count: 1, elements: &entry };
     // SAFETY: the credential is live; names and values are strings that live during the call.
     let major = unsafe {
         gss_store_cred_into(
@@ -530,7 +536,7 @@ pub fn store(exported: &[u8], file: &Path) -> Result<(), GssError> {
             &kerberos(),
             1,
             0,
-            &places,
+            &entries,
             null_mut(),
             null_mut(),
         )
@@ -543,8 +549,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn without_kerberos_contexts_fail_in_words() {
-        // No realm has such a host, and whoever runs the tests need not have a ticket.
+    fn unknown_host_fails_with_a_text() {
+        // No realm has such a host, and the user of the tests need not have a ticket.
         let mut initiator = Initiator::new("no-such-host.invalid", true).unwrap();
         let error = initiator.step(b"").unwrap_err();
         assert!(!error.text.is_empty());
@@ -552,7 +558,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_credentials_are_not_stored() {
+    fn invalid_credentials_are_not_stored() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("cache");
         for bytes in [&b""[..], b"x", &[0; 64], &[0xff; 4096]] {

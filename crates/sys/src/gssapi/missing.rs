@@ -1,4 +1,4 @@
-//! The interface without the library: no context can be started, so nothing else is ever called.
+//! The interface without the library: no context can be started, so the other methods are never called.
 
 use std::convert::Infallible;
 use std::path::Path;

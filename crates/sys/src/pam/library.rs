@@ -1,4 +1,4 @@
-//! The library itself (Linux-PAM's interface, which follows X/Open's).
+//! Bindings to Linux-PAM, whose interface follows X/Open's.
 #![expect(unsafe_code, reason = "libpam is a C library that calls back")]
 
 use std::ffi::{CStr, CString, OsString, c_char, c_int, c_void};
@@ -8,9 +8,9 @@ use zeroize::{Zeroize, Zeroizing};
 
 use super::{Code, Conversation, Credentials, Environment, Item, Style};
 
-/// Most messages at a time; the library's own limit.
+/// Upper limit of messages in one call; the library's own limit.
 const MOST_MESSAGES: usize = 32;
-/// Longest answer, its end included; the library's own limit.
+/// Upper limit of an answer with its NUL, bytes; the library's own limit.
 const LONGEST_ANSWER: usize = 512;
 
 const PAM_CONV_ERR: c_int = 19;
@@ -72,10 +72,10 @@ unsafe extern "C" {
 
 type Talk = Box<dyn Conversation>;
 
-/// A transaction. Dropping it ends it; a session that is open must be closed before.
+/// A transaction. Dropping it ends it; an open session must be closed first.
 pub struct Pam {
     handle: *mut Handle,
-    /// What the library was given to call back with; ours to free after the end. Only ever used through this pointer.
+    /// Callback data that the library has; freed by us after its end. Only ever used through this pointer.
     talk: *mut Talk,
     last: c_int,
 }
@@ -87,7 +87,7 @@ impl std::fmt::Debug for Pam {
 }
 
 impl Pam {
-    /// Begins a transaction for `user` by the rules of `service` (a file of `/etc/pam.d`).
+    /// Begins a transaction for `user` with the rules of `service` (a file in `/etc/pam.d`).
     ///
     /// # Errors
     /// The library cannot start.
@@ -98,11 +98,11 @@ impl Pam {
         let talk = Box::into_raw(Box::new(talk));
         let conv = Conv { callback, data: talk.cast() };
         let mut handle = std::ptr::null_mut();
-        // SAFETY: the strings and `conv` live during the call, and the library copies what it keeps of them; `talk` lives
-        // until after `pam_end`.
+        // SAFETY: the strings and `conv` live during the call, and the library copies what it keeps; `talk`
+        // lives until after `pam_end`.
         let code = unsafe { pam_start(service.as_ptr(), user.as_ptr(), &conv, &mut handle) };
         if code != 0 || handle.is_null() {
-            // SAFETY: the library did not start, so nobody else has the pointer that `into_raw` gave.
+            // SAFETY: the library did not start, so the pointer from `into_raw` has no other user.
             drop(unsafe { Box::from_raw(talk) });
             return Err(Code(code));
         }
@@ -114,7 +114,7 @@ impl Pam {
         Code(code)
     }
 
-    /// Tells the modules a fact.
+    /// Passes a fact to the modules.
     pub fn set_item(&mut self, item: Item, value: &str) -> Code {
         let Ok(value) = CString::new(value) else { return Code::SYSTEM_ERROR };
         let item = match item {
@@ -125,14 +125,14 @@ impl Pam {
         Code(unsafe { pam_set_item(self.handle, item, value.as_ptr().cast()) })
     }
 
-    /// Sets a variable that modules and, later, the session see.
+    /// Sets an environment variable for the modules and, later, the session.
     pub fn put_variable(&mut self, name: &str, value: &str) -> Code {
         let Ok(text) = CString::new(format!("{name}={value}")) else { return Code::SYSTEM_ERROR };
         // SAFETY: the handle is live; the library copies the string.
         Code(unsafe { pam_putenv(self.handle, text.as_ptr()) })
     }
 
-    /// Asks the modules whether the user is who he says.
+    /// Runs the modules that authenticate the user.
     pub fn authenticate(&mut self, empty_allowed: bool) -> Code {
         let flags = if empty_allowed { 0 } else { PAM_DISALLOW_NULL_AUTHTOK };
         // SAFETY: the handle is live.
@@ -140,21 +140,21 @@ impl Pam {
         self.keep(code)
     }
 
-    /// Asks whether the account may be used now.
+    /// Checks that the user account may be used now.
     pub fn account(&mut self) -> Code {
         // SAFETY: the handle is live.
         let code = unsafe { pam_acct_mgmt(self.handle, 0) };
         self.keep(code)
     }
 
-    /// Has the user choose a new password in place of one that is too old.
+    /// Runs the dialogue for a new password in place of an expired one.
     pub fn change_expired_password(&mut self) -> Code {
         // SAFETY: the handle is live.
         let code = unsafe { pam_chauthtok(self.handle, PAM_CHANGE_EXPIRED_AUTHTOK) };
         self.keep(code)
     }
 
-    /// Makes or destroys credentials.
+    /// Establishes or deletes credentials.
     pub fn set_credentials(&mut self, what: Credentials) -> Code {
         let flags = match what {
             Credentials::Establish => PAM_ESTABLISH_CRED,
@@ -165,24 +165,26 @@ impl Pam {
         self.keep(code)
     }
 
-    /// Opens the session: limits, keyrings and name spaces that modules set hold for this process and those it starts.
+    /// Opens the session: limits, keyrings and namespaces that modules set apply to this process and its
+    /// children.
     pub fn open_session(&mut self) -> Code {
         // SAFETY: the handle is live.
         let code = unsafe { pam_open_session(self.handle, 0) };
         self.keep(code)
     }
 
-    /// Closes it.
+    /// Closes the session.
     pub fn close_session(&mut self) -> Code {
         // SAFETY: the handle is live.
         let code = unsafe { pam_close_session(self.handle, 0) };
         self.keep(code)
     }
 
-    /// The variables that modules have set.
+    /// Environment variables that modules have set.
     pub fn environment(&self) -> Environment {
         let mut variables = Vec::new();
-        // SAFETY: the handle is live. The list is ours, ends in null, and each entry is a C string from malloc.
+        // SAFETY: the handle is live. The list is ours and ends in null, and each entry is a C string from
+        // malloc.
         unsafe {
             let list = pam_getenvlist(self.handle);
             if list.is_null() {
@@ -203,7 +205,7 @@ impl Pam {
         variables
     }
 
-    /// Who the modules say the user is: they may map names.
+    /// User name according to the modules, which may map names.
     pub fn user(&self) -> Option<String> {
         let mut value = std::ptr::null();
         // SAFETY: the handle is live; on success `value` is null or a C string that belongs to the library.
@@ -215,7 +217,7 @@ impl Pam {
         }
     }
 
-    /// What a code means, in words for the log.
+    /// Text of a result code, for the log.
     pub fn describe(&self, code: Code) -> String {
         // SAFETY: the handle is live; the text is a constant of the library.
         let text = unsafe { pam_strerror(self.handle, code.0) };
@@ -229,8 +231,8 @@ impl Pam {
 
 impl Drop for Pam {
     fn drop(&mut self) {
-        // SAFETY: the handle is live and not used again; afterwards nobody calls back, so that what was given to the library
-        // is ours alone again.
+        // SAFETY: the handle is live and not used again. After `pam_end` the library makes no callback, so
+        // the callback data is ours alone again.
         unsafe {
             pam_end(self.handle, self.last);
             drop(Box::from_raw(self.talk));
@@ -238,7 +240,8 @@ impl Drop for Pam {
     }
 }
 
-/// What the library calls for the modules. (A panic in here ends the process: it cannot unwind through C.)
+/// The callback that the library calls for the modules. A panic in it aborts the process, since it cannot
+/// unwind through C.
 extern "C" fn callback(
     count: c_int,
     messages: *mut *const Message,
@@ -254,7 +257,8 @@ extern "C" fn callback(
     }
     let mut asked = Vec::with_capacity(count);
     for index in 0..count {
-        // SAFETY: on Linux `messages` is an array of `count` pointers to messages with a C string or null each.
+        // SAFETY: on Linux `messages` is an array of `count` pointers to messages, each with a C string or
+        // null.
         let (style, text) = unsafe {
             let message = *messages.add(index);
             if message.is_null() {
@@ -273,8 +277,8 @@ extern "C" fn callback(
         };
         asked.push((style, text));
     }
-    // SAFETY: `data` is the pointer that `Pam::start` made, live until `pam_end` has returned, and nobody else uses what it
-    // points to while the library runs.
+    // SAFETY: `data` is the pointer that `Pam::start` created, alive until `pam_end` has returned, and its
+    // target has no other user while the library runs.
     let talk = unsafe { &mut *data.cast::<Talk>() };
     let Some(answers) = talk.talk(&asked).filter(|answers| answers.len() == count) else {
         return PAM_CONV_ERR;
@@ -284,7 +288,7 @@ extern "C" fn callback(
     }
     match give(&answers) {
         Some(list) => {
-            // SAFETY: checked above; the library takes the list over.
+            // SAFETY: checked above; the library takes over the list.
             unsafe { *responses = list };
             0
         }
@@ -292,12 +296,13 @@ extern "C" fn callback(
     }
 }
 
-/// Whether modules would get all of an answer. A longer one is refused: cut, it would be as good as what it begins with.
+/// True when modules would get the whole answer. A longer one is refused: truncated, it would match a
+/// password that is its prefix.
 fn fits(answer: &[u8]) -> bool {
     answer.len() < LONGEST_ANSWER && !answer.contains(&0)
 }
 
-/// The answers in memory of the C library, which the modules free. Each [`fits`].
+/// The answers in memory of the C library, which the modules free. Each must pass [`fits`].
 fn give(answers: &[Zeroizing<Vec<u8>>]) -> Option<*mut Response> {
     // SAFETY: plain allocation; every pointer is checked before it is used.
     unsafe {
@@ -329,7 +334,7 @@ fn give(answers: &[Zeroizing<Vec<u8>>]) -> Option<*mut Response> {
 mod tests {
     use super::*;
 
-    /// Answers every question with the same word.
+    /// Gives the same answer to every prompt.
     struct Answers(&'static [u8]);
 
     impl Conversation for Answers {
@@ -339,8 +344,8 @@ mod tests {
     }
 
     #[test]
-    fn a_service_nobody_has_set_up_lets_nobody_in() {
-        // The library falls back to the service `other`, which denies on every sane system.
+    fn unknown_service_denies_login() {
+        // The library falls back to the service `other`, which denies on a sane system.
         let mut pam = Pam::start("lh-no-such-service", "nobody", Box::new(Answers(b"x"))).unwrap();
         assert!(pam.set_item(Item::RemoteHost, "192.0.2.1").ok());
         assert!(pam.put_variable("A", "b=c").ok());
@@ -353,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_copied_whole() {
+    fn long_answers_are_copied_completely() {
         let long = Zeroizing::new(vec![b'x'; LONGEST_ANSWER - 1]);
         let list = give(&[Zeroizing::new(b"secret".to_vec()), long]).unwrap();
         // SAFETY: the list has two entries with C strings from calloc.
@@ -367,14 +372,15 @@ mod tests {
     }
 
     #[test]
-    fn answers_that_would_be_cut_are_refused() {
+    fn too_long_answers_are_refused() {
         fn ask(answer: &'static [u8]) -> c_int {
             let talk: *mut Talk = Box::into_raw(Box::new(Box::new(Answers(answer))));
             let message = Message { style: 1, text: c"Password: ".as_ptr() };
             let mut messages = [&raw const message];
             let mut responses = std::ptr::null_mut();
             let code = callback(1, messages.as_mut_ptr(), &mut responses, talk.cast());
-            // SAFETY: `talk` came from a box and is not used again; a list that was given has one entry from calloc.
+            // SAFETY: `talk` came from a box and is not used again; a returned list has one entry from
+            // calloc.
             unsafe {
                 drop(Box::from_raw(talk));
                 if !responses.is_null() {

@@ -1,4 +1,4 @@
-//! The interface without the library: nothing can be started, so nothing else is ever called.
+//! The interface without the library: no transaction can be started, so the other methods are never called.
 
 use super::{Code, Conversation, Credentials, Environment, Item};
 
