@@ -245,7 +245,7 @@ fn messages_are_extracted_from_any_pieces() {
         let mut found = Vec::new();
         for piece in stream.chunks(size) {
             frames.push(piece);
-            while let Some(body) = frames.next_body().expect("sane lengths") {
+            while let Some(body) = frames.next_body().expect("valid lengths") {
                 found.push(body.to_vec());
             }
         }

@@ -72,7 +72,7 @@ pub enum VerifyError {
         why: &'static str,
     },
     /// This key type does not support the signature algorithm, or this build cannot verify it.
-    #[error("signature algorithm does not fit the key")]
+    #[error("signature algorithm does not match the key")]
     WrongAlgorithm,
 }
 

@@ -111,7 +111,7 @@ fn ssh_keygen_reads_our_certificates() {
         let file = directory.path().join("cert.pub");
         let made = certify(&fields(), subject.public(), &authority);
         fs::write(&file, made.to_openssh_line("c") + "\n").unwrap();
-        let said = output(&program, &["-L"], &file);
+        let printed = output(&program, &["-L"], &file);
         for text in [
             "Key ID: \"the \\\"id\\\"\"",
             "Serial: 42",
@@ -120,7 +120,7 @@ fn ssh_keygen_reads_our_certificates() {
             "login@example.com UNKNOWN OPTION: 00000005616c696365",
             "permit-pty",
         ] {
-            assert!(said.contains(text) || said.contains(&text.replace('\\', "")), "{text}: {said}");
+            assert!(printed.contains(text) || printed.contains(&text.replace('\\', "")), "{text}: {printed}");
         }
     }
 }
@@ -152,8 +152,8 @@ fn private_keys_in_pem_are_read_by_us_and_ssh_keygen() {
                 if let Some(program) = program.as_ref().filter(|_| key_type != KeyType::Ed25519) {
                     fs::write(&file, text.as_bytes()).unwrap();
                     fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
-                    let said = output(program, &["-y", "-P", "secret"], &file);
-                    assert!(said.starts_with(&key.public().to_openssh_line("")), "{said}");
+                    let printed = output(program, &["-y", "-P", "secret"], &file);
+                    assert!(printed.starts_with(&key.public().to_openssh_line("")), "{printed}");
                 }
             }
         }
@@ -205,8 +205,8 @@ fn private_keys_are_written_with_every_cipher() {
         if let Some(program) = &program {
             fs::write(&file, text.as_bytes()).unwrap();
             fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
-            let said = output(program, &["-y", "-P", "secret"], &file);
-            assert_eq!(said.trim_end(), key.public().to_openssh_line("note"), "{cipher}");
+            let printed = output(program, &["-y", "-P", "secret"], &file);
+            assert_eq!(printed.trim_end(), key.public().to_openssh_line("note"), "{cipher}");
         }
     }
     let other = Encryption { passphrase: b"secret", rounds: 2, cipher: "rot13" };
@@ -225,9 +225,9 @@ fn bubblebabble_and_other_hashes_match_ssh_keygen() {
         assert!(output(&program, &["-B"], &file).contains(&format!(" {} ", key.bubblebabble())));
         use lh_crypto::FingerprintHash::{Md5, Sha1, Sha256, Sha384, Sha512};
         for hash in [Md5, Sha1, Sha256, Sha384, Sha512] {
-            let said = output(&program, &["-lv", "-E", hash.name()], &file);
-            assert!(said.contains(&format!(" {} ", key.fingerprint(hash))), "{said}");
-            assert!(said.contains(&key.randomart(hash)), "{said}{}", key.randomart(hash));
+            let printed = output(&program, &["-lv", "-E", hash.name()], &file);
+            assert!(printed.contains(&format!(" {} ", key.fingerprint(hash))), "{printed}");
+            assert!(printed.contains(&key.randomart(hash)), "{printed}{}", key.randomart(hash));
         }
     }
 }

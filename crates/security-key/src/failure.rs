@@ -24,7 +24,7 @@ pub enum SkError {
     #[error("invalid argument")]
     Argument,
     /// Another of OpenSSH's error numbers, from its helper.
-    #[error("error {0} of the helper")]
+    #[error("helper error {0}")]
     Other(u32),
     /// The helper cannot be started, or communication with it failed.
     #[error("{what}: {source}")]

@@ -104,8 +104,8 @@ mod tests {
         for size in 1..40 {
             peer.packet(&vec![size; usize::from(size)]);
         }
-        let said = peer.take_output();
-        peer.hear(&said);
+        let output = peer.take_output();
+        peer.hear(&output);
         assert_eq!(peer.identification(), Some("SSH-2.0-liar"));
         for size in 1..40 {
             assert_eq!(peer.next_payload().unwrap(), vec![size; usize::from(size)]);

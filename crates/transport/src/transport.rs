@@ -572,7 +572,7 @@ impl PacketSink for Transport {
             Some(&number) if self.must_hold(number) => {
                 let most = if self.authenticated { MAX_HELD } else { MAX_HELD_UNAUTHENTICATED };
                 if self.held_bytes + payload.len() > most {
-                    return self.fail(&TransportError::TooMany("messages that want an answer"));
+                    return self.fail(&TransportError::TooMany("messages that need an answer"));
                 }
                 self.hold(payload.to_vec());
             }

@@ -83,7 +83,7 @@ impl CertificateFields {
         let certificate = key.certificate().ok_or(BAD)?;
         certificate
             .verify(&[certificate.signature_algorithm()])
-            .map_err(|_| CryptoError::Library { what: "make a certificate: the signature does not fit" })?;
+            .map_err(|_| CryptoError::Library { what: "make a certificate: the signature does not match" })?;
         Ok(key)
     }
 }

@@ -106,7 +106,7 @@ pub(super) fn parse(bytes: &[u8], passphrase: Option<&[u8]>) -> Result<(PrivateK
         return Err(KeyFileError::InvalidFormat);
     }
     if *key.public() != public {
-        return Err(KeyFileError::InvalidKey { why: "private and public half do not belong together" });
+        return Err(KeyFileError::InvalidKey { why: "private and public key do not match" });
     }
     Ok((key, comment))
 }

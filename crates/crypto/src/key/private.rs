@@ -52,8 +52,7 @@ enum Secret {
     Rsa(RsaKey),
 }
 
-const MISMATCH: KeyFileError =
-    KeyFileError::InvalidKey { why: "private and public half do not belong together" };
+const MISMATCH: KeyFileError = KeyFileError::InvalidKey { why: "private and public key do not match" };
 
 impl PrivateKey {
     /// Generates a key. `bits` applies to RSA only (`None`: 3072; multiples of 128 from 1024 to 16384).

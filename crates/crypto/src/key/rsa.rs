@@ -47,7 +47,7 @@ impl RsaKey {
             }
             _ => {
                 return Err(CryptoError::Unsupported {
-                    what: "an RSA key of another size than a multiple of 128 from 1024 to 16384 bits",
+                    what: "an RSA key size that is not a multiple of 128 from 1024 to 16384 bits",
                 });
             }
         };
@@ -59,7 +59,7 @@ impl RsaKey {
 
     /// Creates a key and checks that the numbers belong together.
     pub(super) fn from_numbers(numbers: RsaNumbers) -> Result<Self, KeyFileError> {
-        const BAD: KeyFileError = KeyFileError::InvalidKey { why: "the numbers do not make an RSA key" };
+        const BAD: KeyFileError = KeyFileError::InvalidKey { why: "the numbers do not form an RSA key" };
         let bits = Mpint::from_magnitude(&numbers.n).bits();
         if !SIZES.contains(&bits) {
             return Err(KeyFileError::Unsupported { what: format!("RSA key of {bits} bits") });

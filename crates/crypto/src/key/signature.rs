@@ -18,7 +18,7 @@ pub(super) fn open_blob<'a>(blob: &'a [u8], expected: &str) -> Result<(&'a [u8],
     let mut reader = Reader::new(blob);
     let name = reader.string().map_err(|_| VerifyError::Malformed { why: "truncated" })?;
     if name != expected.as_bytes() {
-        return Err(VerifyError::Malformed { why: "another algorithm than was agreed on" });
+        return Err(VerifyError::Malformed { why: "not the negotiated algorithm" });
     }
     let signature = reader.string().map_err(|_| VerifyError::Malformed { why: "truncated" })?;
     Ok((signature, reader))

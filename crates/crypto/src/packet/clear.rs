@@ -19,7 +19,7 @@ pub(super) struct ClearKey {
 
 impl ClearKey {
     pub(super) fn new(mac: Option<&Mac>, mac_key: &[u8]) -> Result<Self, CryptoError> {
-        let mac = mac.ok_or(CryptoError::Unsupported { what: "no cipher and nothing said about the MAC" })?;
+        let mac = mac.ok_or(CryptoError::Unsupported { what: "the cipher none without a choice of MAC" })?;
         let key = match mac.kind {
             MacKind::Nothing => None,
             _ => Some(MacKey::new(mac, mac_key)?),
