@@ -88,8 +88,8 @@ impl Transport {
         }
     }
 
-    /// Queues a payload as a packet, without further compression. If the peer is known to corrupt packets of that length, the connection
-    /// fails instead.
+    /// Queues a payload as a packet, without further compression. If the peer is known to corrupt packets of
+    /// that length, the connection fails instead.
     fn push(&mut self, payload: &[u8]) {
         match self.peer.limits().sent_packet.map(|limit| limit as usize) {
             Some(limit) if self.send.packet_length(payload.len()) > limit => {

@@ -174,7 +174,8 @@ impl EphemeralKey {
     /// Generates a key in a negotiated group (RFC 4419); `p` and `g` are big-endian magnitudes.
     ///
     /// # Errors
-    /// [`KexError::BadGroup`] when `p` is even, smaller than 2048 or larger than 8192 bits, or `g` is not in `2..=p-2`.
+    /// [`KexError::BadGroup`] when `p` is even, smaller than 2048 or larger than 8192 bits, or `g` is not in
+    /// `2..=p-2`.
     pub fn generate_dh(p: &[u8], g: &[u8]) -> Result<Self, KexError> {
         let group = DhGroup {
             p: Mpint::from_magnitude(p).magnitude().to_vec(),

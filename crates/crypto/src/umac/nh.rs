@@ -12,8 +12,8 @@
 //! first. Two columns fill two vectors of two lanes, and no lane is ever moved.
 //!
 //! Compiled for the baseline, this equals a loop written by hand. With AVX2 the compiler needs another order
-//! of the message and makes the sum 25 % faster, which is 10 % of a suite, because counter mode takes most of
-//! the time. That did not justify a second version selected at run time.
+//! of the message and makes the sum 25 % faster. That is 10 % of a suite, because counter mode takes most of
+//! the time, and did not justify a second version selected at run time.
 
 use super::CHUNK_LEN;
 use zeroize::ZeroizeOnDrop;
