@@ -1,4 +1,4 @@
-//! What a key may be used for (RFC 9987 section 3.2.7, OpenSSH's PROTOCOL.agent sections 2 and 3).
+//! Constraints on the use of a key (RFC 9987 section 3.2.7, OpenSSH's PROTOCOL.agent sections 2 and 3).
 
 use lh_crypto::PublicKey;
 use lh_wire::{Reader, Writer};
@@ -9,44 +9,45 @@ use crate::{MAX_CONSTRAINTS, ProtocolError, names};
 /// All constraints of one key.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Constraints {
-    /// Seconds until the agent forgets the key.
+    /// Lifetime of the key in the agent, seconds.
     pub lifetime: Option<u32>,
-    /// Ask somebody before each use.
+    /// Ask the user before each use.
     pub confirm: bool,
-    /// The only ways the key may be used, when there are any.
+    /// Permitted uses of the key; empty for no restriction.
     pub destinations: Vec<Destination>,
-    /// The library that talks to the security key.
+    /// Path of the library that talks to the security key.
     pub sk_provider: Option<String>,
     /// Certificates for the keys of a token; valid in requests about tokens only.
     pub associated_certs: Option<AssociatedCerts>,
 }
 
-/// One permitted way: from one host (or from where the agent is) to another.
+/// One permitted use: from one host (or from the agent's machine) to another.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Destination {
-    /// Where the use comes from; without host and keys: from the agent's own machine.
+    /// Origin of the use; without host and keys it is the agent's own machine.
     pub from: Hop,
-    /// Where it goes to.
+    /// Target of the use.
     pub to: Hop,
 }
 
 /// One end of a [`Destination`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Hop {
-    /// Account there, a pattern; empty: any.
+    /// Pattern of the user name on the host; empty for any.
     pub user: String,
-    /// The host's name, for people and for the principals of its certificate. Empty: the agent's own machine.
+    /// Name of the host, for display and for matching the principals of its certificate. Empty: the agent's
+    /// own machine.
     pub host: String,
-    /// How the host shows that it is the one.
+    /// Keys that identify the host.
     pub keys: Vec<HopKey>,
 }
 
 /// A key of a host, or of the authority that certifies it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HopKey {
-    /// The key.
+    /// The key itself.
     pub key: PublicKey,
-    /// It signs certificates of the host.
+    /// The key is an authority that signs the host's certificates.
     pub is_ca: bool,
 }
 
@@ -60,12 +61,12 @@ pub struct AssociatedCerts {
 }
 
 impl Constraints {
-    /// True when nothing is constrained, so that the plain request says the same.
+    /// Returns true when there are no constraints, so that the plain request suffices.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Reads constraints to the end of the message.
+    /// Decodes constraints up to the end of the message.
     pub(crate) fn read(reader: &mut Reader<'_>, token: bool) -> Result<Self, ProtocolError> {
         let mut found = Self::default();
         while !reader.is_empty() {
@@ -75,7 +76,7 @@ impl Constraints {
                     return Err(ProtocolError::MisplacedConstraint("confirm"));
                 }
                 CONSTRAIN_CONFIRM => found.confirm = true,
-                // For keys that wear out, of which no kind is left.
+                // `maxsign` was defined for key types that no longer exist.
                 CONSTRAIN_MAXSIGN => return Err(ProtocolError::UnknownConstraint("maxsign".to_owned())),
                 CONSTRAIN_EXTENSION => found.read_extension(reader, token)?,
                 other => return Err(ProtocolError::UnknownConstraint(other.to_string())),
@@ -102,7 +103,7 @@ impl Constraints {
                     }
                     self.destinations.push(Destination::read(list.string()?)?);
                 }
-                // An empty list would leave the key unrestricted, which nobody who asks for a restriction means.
+                // An empty list would leave the key unrestricted, contrary to the request's intention.
                 if self.destinations.is_empty() { Err(ProtocolError::BadDestination) } else { Ok(()) }
             }
             names::ASSOCIATED_CERTS if token => {

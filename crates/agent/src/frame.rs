@@ -1,10 +1,10 @@
-//! The length in front of every message.
+//! The length field of every message.
 
 use zeroize::{Zeroize as _, Zeroizing};
 
 use crate::{MAX_MESSAGE, ProtocolError};
 
-/// A message as it goes over the socket: its length, then its body.
+/// Returns a message in wire form: its length, then its body.
 pub fn frame(body: &[u8]) -> Zeroizing<Vec<u8>> {
     let mut framed = Zeroizing::new(Vec::with_capacity(4 + body.len()));
     framed.extend_from_slice(&u32::try_from(body.len()).unwrap_or(u32::MAX).to_be_bytes());
@@ -12,29 +12,30 @@ pub fn frame(body: &[u8]) -> Zeroizing<Vec<u8>> {
     framed
 }
 
-/// Cuts a stream of bytes into messages. Holds at most one message and what was read behind it.
+/// Splits a stream of bytes into messages. Holds at most one message and the bytes read after it.
 #[derive(Default)]
 pub struct Frames {
     buffer: Zeroizing<Vec<u8>>,
 }
 
 impl Frames {
-    /// Takes bytes from the socket. Memory is bounded by callers that take every message out before they read on.
+    /// Adds bytes from the socket. Callers must extract all messages before they read on; this bounds the
+    /// memory.
     pub fn push(&mut self, bytes: &[u8]) {
         if self.buffer.len() + bytes.len() > self.buffer.capacity() {
-            // Grown by hand: the buffer that is left behind may hold a private key.
-            let room = (self.buffer.len() + bytes.len()).next_power_of_two();
-            let mut larger = Zeroizing::new(Vec::with_capacity(room));
+            // Grown manually: the old buffer may contain a private key and must be wiped.
+            let capacity = (self.buffer.len() + bytes.len()).next_power_of_two();
+            let mut larger = Zeroizing::new(Vec::with_capacity(capacity));
             larger.extend_from_slice(&self.buffer);
             self.buffer = larger;
         }
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// The body of the next message, when it is complete.
+    /// Returns the body of the next message if it is complete.
     ///
     /// # Errors
-    /// [`ProtocolError::Length`]: nothing sensible can follow, and the connection must end.
+    /// [`ProtocolError::Length`]: the stream cannot be continued, and the connection must end.
     pub fn next_body(&mut self) -> Result<Option<Zeroizing<Vec<u8>>>, ProtocolError> {
         let Some(length) = self.buffer.first_chunk::<4>().map(|bytes| u32::from_be_bytes(*bytes)) else {
             return Ok(None);
@@ -56,7 +57,7 @@ impl Frames {
         Ok(Some(body))
     }
 
-    /// Bytes that are held.
+    /// Returns the number of buffered bytes.
     pub fn held(&self) -> usize {
         self.buffer.len()
     }

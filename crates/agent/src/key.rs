@@ -1,4 +1,4 @@
-//! Private keys as they are handed to an agent (RFC 9987 section 3.2).
+//! Encoding of private keys in requests to an agent (RFC 9987 section 3.2).
 
 use lh_crypto::key_algorithms::is_certificate;
 use lh_crypto::{KeyFileError, PrivateKey, PublicKey};
@@ -11,12 +11,12 @@ const SK_ED25519: &str = "sk-ssh-ed25519@openssh.com";
 const SK_ECDSA: &str = "sk-ecdsa-sha2-nistp256@openssh.com";
 const FORMAT: fn(lh_wire::WireError) -> ProtocolError = ProtocolError::Wire;
 
-/// A key that an agent is to hold.
+/// A key to be added to an agent.
 #[derive(Clone)]
 pub enum AddedKey {
-    /// A key.
+    /// A plain key.
     Plain(PrivateKey),
-    /// A key under a certificate of it.
+    /// A key with a certificate.
     Certified {
         /// The key.
         key: PrivateKey,
@@ -27,24 +27,25 @@ pub enum AddedKey {
     Security(SecurityKey),
 }
 
-/// What a computer holds of a key on a FIDO security key (OpenSSH's PROTOCOL.u2f): nothing that signs by itself.
+/// The part of a FIDO security key's key that a computer stores (OpenSSH's PROTOCOL.u2f); it cannot sign by
+/// itself.
 #[derive(Clone)]
 pub struct SecurityKey {
     /// The public key, or a certificate for it.
     pub public: PublicKey,
-    /// Whether touch, PIN and so on are needed.
+    /// Flags: whether touch, PIN and so on are required.
     pub flags: u8,
-    /// What the security key needs to find or make its private half.
+    /// Data with which the security key finds or derives the private key.
     pub handle: Zeroizing<Vec<u8>>,
-    /// For the future.
+    /// Reserved for future versions.
     pub reserved: Vec<u8>,
 }
 
 impl AddedKey {
-    /// A key, with a certificate if there is one.
+    /// Creates the entry from a key and an optional certificate.
     ///
     /// # Errors
-    /// [`ProtocolError::CertificateMismatch`].
+    /// [`ProtocolError::CertificateMismatch`] when the certificate is for another key.
     pub fn new(key: PrivateKey, certificate: Option<PublicKey>) -> Result<Self, ProtocolError> {
         match certificate {
             None => Ok(Self::Plain(key)),
@@ -55,7 +56,7 @@ impl AddedKey {
         }
     }
 
-    /// The public key or certificate the agent lists it under.
+    /// Returns the public key or certificate under which the agent lists the key.
     pub const fn public(&self) -> &PublicKey {
         match self {
             Self::Plain(key) => key.public(),
@@ -64,7 +65,7 @@ impl AddedKey {
         }
     }
 
-    /// Reads type and numbers and leaves the reader behind them.
+    /// Decodes type and numbers, and leaves the reader behind them.
     pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Self, ProtocolError> {
         let key_type = reader.clone().text()?;
         if key_type.starts_with("sk-") {
@@ -76,7 +77,7 @@ impl AddedKey {
         reader.text()?;
         let certificate = certificate(reader, key_type)?;
         let public = certificate.plain().clone();
-        // The numbers that stand in the certificate are left out: put them back.
+        // The encoding omits the numbers that the certificate contains: insert them again.
         let mut whole = Zeroizing::new(Vec::with_capacity(6 * 1024));
         let mut fields = Reader::new(public.blob());
         let plain_type = fields.text()?;
@@ -87,7 +88,7 @@ impl AddedKey {
                 whole.put_string(reader.string()?);
             }
             "ssh-rsa" => {
-                // Public keys have the exponent first, private ones the modulus.
+                // Public keys start with the exponent, private keys with the modulus.
                 let (e, n) = (fields.string()?, fields.string()?);
                 whole.put_string(n);
                 whole.put_string(e);
@@ -112,7 +113,7 @@ impl AddedKey {
             Self::Certified { key, certificate } => {
                 out.put_string(certificate.key_type().as_bytes());
                 out.put_string(certificate.blob());
-                // What we wrote ourselves can be read; if not, the agent will say that it makes no key.
+                // Our own encoding can always be decoded. If it could not, the agent would refuse the key.
                 let _ = put_private_fields(out, &key.to_wire());
             }
             Self::Security(key) => key.write(out),
@@ -120,11 +121,11 @@ impl AddedKey {
     }
 }
 
-/// Copies the numbers that the public half does not have.
+/// Copies the numbers that are not part of the public key.
 fn put_private_fields(out: &mut Vec<u8>, numbers: &[u8]) -> Result<(), lh_wire::WireError> {
     let mut reader = Reader::new(numbers);
     let public_fields = match reader.text()? {
-        // This one is there in any case.
+        // The encoding repeats the public key in this case.
         "ssh-ed25519" => 0,
         "ssh-mldsa44-ed25519@openssh.com" => 1,
         _ => 2,
@@ -146,10 +147,10 @@ fn certificate(reader: &mut Reader<'_>, key_type: &str) -> Result<PublicKey, Pro
 }
 
 impl SecurityKey {
-    /// Reads type and fields, as in a key file or a request, and leaves the reader behind them.
+    /// Decodes type and fields, as in a key file or a request, and leaves the reader behind them.
     ///
     /// # Errors
-    /// The bytes are no such key.
+    /// The bytes are not a security key's key.
     pub fn read(reader: &mut Reader<'_>) -> Result<Self, ProtocolError> {
         let key_type = reader.text()?;
         let public = if is_certificate(key_type) {
@@ -160,7 +161,7 @@ impl SecurityKey {
             let _application = reader.string().map_err(FORMAT)?;
             certificate
         } else {
-            // The public half stands in front, as in its blob.
+            // The public key comes first, as in its blob.
             let fields = match key_type {
                 SK_ED25519 => 2,
                 SK_ECDSA => 3,
@@ -182,7 +183,7 @@ impl SecurityKey {
         Ok(Self { public, flags, handle, reserved })
     }
 
-    /// Writes what [`read`](Self::read) reads.
+    /// Encodes the form that [`read`](Self::read) decodes.
     pub fn write(&self, out: &mut Vec<u8>) {
         let plain = self.public.plain().blob();
         if self.public.certificate().is_some() {
@@ -203,7 +204,7 @@ impl SecurityKey {
         out.put_string(&self.reserved);
     }
 
-    /// What the key is for: `ssh:`, and perhaps more.
+    /// Returns the application of the key: `ssh:`, optionally with a suffix.
     pub fn application(&self) -> &[u8] {
         let mut fields = Reader::new(self.public.plain().blob());
         let mut last = &b""[..];
@@ -213,16 +214,16 @@ impl SecurityKey {
         last
     }
 
-    /// The same key without a certificate.
+    /// Returns the key without its certificate.
     #[must_use]
     pub fn plain(&self) -> Self {
         Self { public: self.public.plain().clone(), ..self.clone() }
     }
 
-    /// The same key under a certificate for it.
+    /// Returns the key with this certificate.
     ///
     /// # Errors
-    /// [`ProtocolError::CertificateMismatch`].
+    /// [`ProtocolError::CertificateMismatch`] when the certificate is for another key.
     pub fn with_certificate(&self, certificate: PublicKey) -> Result<Self, ProtocolError> {
         if certificate.certificate().is_some_and(|c| c.key() == self.public.plain()) {
             Ok(Self { public: certificate, ..self.clone() })

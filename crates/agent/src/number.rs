@@ -18,7 +18,7 @@ pub(crate) const ADD_SMARTCARD_KEY_CONSTRAINED: u8 = 26;
 pub(crate) const EXTENSION: u8 = 27;
 pub(crate) const EXTENSION_FAILURE: u8 = 28;
 pub(crate) const EXTENSION_RESPONSE: u8 = 29;
-/// What PuTTY's and ssh.com's agents say instead of [`FAILURE`].
+/// Failure numbers that PuTTY's and ssh.com's agents send instead of [`FAILURE`].
 pub(crate) const OTHER_FAILURES: [u8; 2] = [30, 102];
 
 pub(crate) const CONSTRAIN_LIFETIME: u8 = 1;

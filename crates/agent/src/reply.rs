@@ -1,4 +1,4 @@
-//! What an agent answers.
+//! Replies of an agent.
 
 use lh_wire::{Reader, WireError, Writer};
 
@@ -7,42 +7,42 @@ use crate::number::{
 };
 use crate::{MAX_IDENTITIES, ProtocolError};
 
-/// A key an agent holds.
+/// A key that an agent holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IdentityEntry {
     /// Public key or certificate.
     pub blob: Vec<u8>,
-    /// What the user calls it, usually the file it came from. Whoever filled the agent chose it: escape before printing.
+    /// The user's name for the key, usually its file name. Untrusted: escape before printing.
     pub comment: String,
 }
 
-/// An answer.
+/// A reply of the agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reply {
-    /// No.
+    /// The request failed or was refused.
     Failure,
-    /// Done.
+    /// The request succeeded.
     Success,
-    /// The extension is known and its request was wrong.
+    /// The extension is known, but its request failed.
     ExtensionFailure,
     /// The keys.
     Identities(Vec<IdentityEntry>),
     /// A signature blob.
     Signature(Vec<u8>),
-    /// What an extension answers.
+    /// The reply of an extension.
     Extension {
-        /// The extension.
+        /// Name of the extension.
         name: String,
-        /// Fields of its own.
+        /// Extension-specific fields.
         body: Vec<u8>,
     },
 }
 
 impl Reply {
-    /// Reads the body of a message.
+    /// Decodes the body of a message.
     ///
     /// # Errors
-    /// It is no answer that is known, or a malformed one.
+    /// The reply is unknown or malformed.
     pub fn parse(body: &[u8]) -> Result<Self, ProtocolError> {
         let mut reader = Reader::new(body);
         let reply = match reader.u8()? {
@@ -71,14 +71,14 @@ impl Reply {
             got => return Err(WireError::WrongMessage { expected: SUCCESS, got }.into()),
         };
         match reply {
-            // OpenSSH's agent, before RFC 9987, put the answer of `query` behind a plain success.
+            // OpenSSH's agent, before RFC 9987, appended the answer of `query` to a plain success.
             Self::Success | Self::Failure => {}
             _ => reader.finish()?,
         }
         Ok(reply)
     }
 
-    /// Writes the body of the message.
+    /// Encodes the body of the message.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         match self {
@@ -106,7 +106,7 @@ impl Reply {
         out
     }
 
-    /// The answer to `query` for an agent that knows these extensions.
+    /// Returns the answer to `query` of an agent that supports these extensions.
     pub fn extensions(names: &[&str]) -> Self {
         let mut body = Vec::new();
         for name in names {

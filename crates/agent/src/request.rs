@@ -1,4 +1,4 @@
-//! What a client asks.
+//! Requests of a client.
 
 use lh_crypto::key_algorithms;
 use lh_wire::{Reader, Writer};
@@ -10,18 +10,18 @@ use crate::number::{
 };
 use crate::{AddedKey, Constraints, ProtocolError, names};
 
-/// Which hash an RSA key signs with (RFC 9987 section 3.6.1). Bits that are not known are kept.
+/// Hash that an RSA key signs with (RFC 9987 section 3.6.1). Unknown bits are preserved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SignFlags(pub u32);
 
 impl SignFlags {
-    /// Ask for `rsa-sha2-256` instead of `ssh-rsa`.
+    /// Requests `rsa-sha2-256` instead of `ssh-rsa`.
     pub const RSA_SHA2_256: Self = Self(2);
-    /// Ask for `rsa-sha2-512` instead of `ssh-rsa`.
+    /// Requests `rsa-sha2-512` instead of `ssh-rsa`.
     pub const RSA_SHA2_512: Self = Self(4);
 }
 
-/// The flags that ask for a signature algorithm, which may be named as for certificates.
+/// Returns the flags that request a signature algorithm, which may be a certificate's name.
 pub fn flags_for(algorithm: &str) -> SignFlags {
     match &*key_algorithms::plain(algorithm) {
         "rsa-sha2-256" => SignFlags::RSA_SHA2_256,
@@ -30,8 +30,8 @@ pub fn flags_for(algorithm: &str) -> SignFlags {
     }
 }
 
-/// The signature algorithm that a key of this plain type signs with under these flags. SHA-256 wins when both are
-/// asked for, as in OpenSSH.
+/// Returns the signature algorithm of a key of this plain type under these flags. SHA-256 takes precedence
+/// when both are requested, as in OpenSSH.
 pub fn algorithm_for(key_type: &str, flags: SignFlags) -> &str {
     match key_type {
         "ssh-rsa" if flags.0 & SignFlags::RSA_SHA2_256.0 != 0 => "rsa-sha2-256",
@@ -40,96 +40,97 @@ pub fn algorithm_for(key_type: &str, flags: SignFlags) -> &str {
     }
 }
 
-/// A request.
+/// A request of a client.
 #[derive(Clone)]
 pub enum Request<'a> {
-    /// The list of keys.
+    /// Requests the list of keys.
     Identities,
-    /// A signature.
+    /// Requests a signature.
     Sign {
         /// Public key or certificate of the key to sign with.
         key: &'a [u8],
-        /// What to sign.
+        /// The bytes to sign.
         data: &'a [u8],
-        /// How.
+        /// Selects the hash.
         flags: SignFlags,
     },
-    /// Hold a key.
+    /// Adds a key.
     Add {
         /// The key.
         key: Box<AddedKey>,
-        /// What the user calls it.
+        /// The user's name for the key.
         comment: String,
-        /// What it may be used for.
+        /// Constraints on its use.
         constraints: Constraints,
     },
-    /// Forget a key.
+    /// Removes a key.
     Remove {
         /// Public key or certificate.
         key: &'a [u8],
     },
-    /// Forget all keys.
+    /// Removes all keys.
     RemoveAll,
-    /// Use the keys of a token.
+    /// Adds the keys of a token.
     AddToken {
-        /// The library that talks to it.
+        /// Path of the library that talks to the token.
         provider: &'a str,
-        /// What opens it.
+        /// The token's PIN.
         pin: &'a [u8],
-        /// What its keys may be used for.
+        /// Constraints on the use of its keys.
         constraints: Constraints,
     },
-    /// Forget the keys of a token.
+    /// Removes the keys of a token.
     RemoveToken {
-        /// The library that talks to it.
+        /// Path of the library that talks to the token.
         provider: &'a str,
-        /// Not used.
+        /// Unused.
         pin: &'a [u8],
     },
-    /// Do nothing until unlocked with the same passphrase.
+    /// Locks the agent until it is unlocked with the same passphrase.
     Lock(&'a [u8]),
-    /// Undo [`Lock`](Self::Lock).
+    /// Unlocks the agent after [`Lock`](Self::Lock).
     Unlock(&'a [u8]),
-    /// Something beyond the protocol.
+    /// A request of an extension.
     Extension(Extension<'a>),
-    /// A request that is not known; the answer is a failure.
+    /// An unknown request; the reply is a failure.
     Unknown(u8),
 }
 
-/// An extension's request.
+/// A request of an extension.
 #[derive(Clone)]
 pub enum Extension<'a> {
-    /// Which extensions there are.
+    /// Asks for the supported extensions.
     Query,
-    /// The connection belongs to an SSH session.
+    /// Binds the connection to an SSH session.
     SessionBind(SessionBind<'a>),
-    /// Anything else.
+    /// Another extension.
     Other {
-        /// Its name.
+        /// Name of the extension.
         name: &'a str,
-        /// Its fields.
+        /// Extension-specific fields.
         body: &'a [u8],
     },
 }
 
-/// Proof that a connection to the agent is used for an SSH session with a certain host: the host's signature from the key exchange.
+/// Proof that an agent connection belongs to an SSH session with a certain host: the host's signature from
+/// the key exchange.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct SessionBind<'a> {
     /// The host key or host certificate.
     pub host_key: &'a [u8],
     /// The session identifier.
     pub session_id: &'a [u8],
-    /// The host's signature over it, from the first key exchange.
+    /// The host's signature over the session identifier, from the first key exchange.
     pub signature: &'a [u8],
-    /// What comes over this connection comes from that host; otherwise it is for logging in there.
+    /// True: requests on this connection come from that host. False: they serve to log in there.
     pub forwarding: bool,
 }
 
 impl<'a> Request<'a> {
-    /// Reads the body of a message.
+    /// Decodes the body of a message.
     ///
     /// # Errors
-    /// What is wrong with it; the answer is a failure.
+    /// The decoding error; the reply to the client is a failure.
     pub fn parse(body: &'a [u8]) -> Result<Self, ProtocolError> {
         let mut reader = Reader::new(body);
         let request = match reader.u8()? {
@@ -170,15 +171,15 @@ impl<'a> Request<'a> {
         Ok(request)
     }
 
-    /// Writes the body of the message.
+    /// Encodes the body of the message.
     pub fn encode(&self) -> Zeroizing<Vec<u8>> {
         // Reserved for the largest key: growing would leave copies of it behind.
-        let room = match self {
+        let capacity = match self {
             Self::Add { .. } => 32 * 1024,
             Self::Sign { key, data, .. } => 16 + key.len() + data.len(),
             _ => 1024,
         };
-        let mut out = Zeroizing::new(Vec::with_capacity(room));
+        let mut out = Zeroizing::new(Vec::with_capacity(capacity));
         self.write(&mut out);
         out
     }

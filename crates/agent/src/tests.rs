@@ -8,7 +8,7 @@ fn key(key_type: KeyType) -> PrivateKey {
     PrivateKey::generate(key_type, Some(2048)).expect("a key")
 }
 
-/// A certificate nobody signed: enough for everything that does not verify it.
+/// Returns an unsigned certificate: sufficient where it is not verified.
 fn certificate(key: &PublicKey) -> PublicKey {
     let mut fields = Reader::new(key.blob());
     let plain = fields.text().expect("a type").trim_end_matches("@openssh.com").to_owned();
@@ -65,9 +65,9 @@ fn constraints() -> Constraints {
     }
 }
 
-/// Every key type, plain and with a certificate, comes out of a request as it went in.
+/// Keys of every type, plain and with a certificate, are preserved by a request.
 #[test]
-fn keys_of_every_type_survive_the_request() {
+fn keys_of_every_type_round_trip() {
     let types = [KeyType::Ed25519, KeyType::EcdsaP256, KeyType::EcdsaP384, KeyType::EcdsaP521, KeyType::Rsa];
     let mut keys: Vec<AddedKey> = Vec::new();
     for key in types.map(key) {
@@ -104,7 +104,7 @@ fn keys_of_every_type_survive_the_request() {
 }
 
 #[test]
-fn a_certificate_for_another_key_is_refused() {
+fn certificate_for_another_key_is_refused() {
     let (mine, other) = (key(KeyType::Ed25519), key(KeyType::Ed25519));
     let wrong = certificate(other.public());
     assert!(matches!(
@@ -120,9 +120,9 @@ fn a_certificate_for_another_key_is_refused() {
     assert!(Request::parse(&body).is_err());
 }
 
-/// A constraint that is not understood must not leave a key freer than it was meant to be.
+/// An unknown constraint must not leave a key less restricted than intended.
 #[test]
-fn unknown_and_repeated_constraints_refuse_the_key() {
+fn unknown_or_repeated_constraints_are_refused() {
     let base = || {
         let key = Box::new(AddedKey::Plain(key(KeyType::Ed25519)));
         let constraints = Constraints { confirm: true, ..Constraints::default() };
@@ -150,7 +150,7 @@ fn unknown_and_repeated_constraints_refuse_the_key() {
         }),
         Err("unsupported constraint new@example".to_owned())
     );
-    // An empty restriction would be none.
+    // An empty restriction would not restrict anything.
     assert_eq!(
         with(&|b| {
             b.put_u8(255);
@@ -171,7 +171,7 @@ fn unknown_and_repeated_constraints_refuse_the_key() {
 }
 
 #[test]
-fn requests_without_keys_survive() {
+fn requests_without_keys_round_trip() {
     let certs =
         AssociatedCerts { certs_only: true, certificates: vec![certificate(key(KeyType::Ed25519).public())] };
     let bind = SessionBind { host_key: b"k", session_id: b"s", signature: b"g", forwarding: true };
@@ -196,7 +196,7 @@ fn requests_without_keys_survive() {
         let body = request.encode();
         let again = Request::parse(&body).expect("read back");
         assert_eq!(*again.encode(), *body);
-        // Nothing may hide behind a request, but in what is an extension's own.
+        // Trailing bytes are refused, except in an extension's own fields.
         let open = matches!(request, Request::Extension(Extension::Other { .. }) | Request::AddToken { .. });
         let mut longer = body.to_vec();
         longer.push(0);
@@ -207,7 +207,7 @@ fn requests_without_keys_survive() {
 }
 
 #[test]
-fn replies_survive() {
+fn replies_round_trip() {
     let entry = IdentityEntry { blob: b"blob".to_vec(), comment: "me@host".to_owned() };
     for reply in [
         Reply::Failure,
@@ -226,7 +226,7 @@ fn replies_survive() {
 }
 
 #[test]
-fn flags_choose_the_hash_of_rsa_keys() {
+fn flags_select_the_hash_of_rsa_keys() {
     assert_eq!(flags_for("rsa-sha2-512-cert-v01@openssh.com"), SignFlags::RSA_SHA2_512);
     assert_eq!(flags_for("rsa-sha2-256"), SignFlags::RSA_SHA2_256);
     assert_eq!(flags_for("ssh-ed25519"), SignFlags(0));
@@ -237,7 +237,7 @@ fn flags_choose_the_hash_of_rsa_keys() {
 }
 
 #[test]
-fn messages_are_cut_from_the_stream_whatever_the_pieces() {
+fn messages_are_extracted_from_any_pieces() {
     let bodies: [&[u8]; 3] = [b"a", b"second", &[9; 5000]];
     let stream: Vec<u8> = bodies.iter().flat_map(|body| frame(body).to_vec()).collect();
     for size in [1, 3, 7, stream.len()] {
@@ -245,7 +245,7 @@ fn messages_are_cut_from_the_stream_whatever_the_pieces() {
         let mut found = Vec::new();
         for piece in stream.chunks(size) {
             frames.push(piece);
-            while let Some(body) = frames.next_body().expect("sane lengths") {
+            while let Some(body) = frames.next_body().expect("valid lengths") {
                 found.push(body.to_vec());
             }
         }
@@ -261,7 +261,7 @@ fn messages_are_cut_from_the_stream_whatever_the_pieces() {
 
 proptest! {
     #[test]
-    fn nothing_panics(mut body in proptest::collection::vec(any::<u8>(), 0..300), number in 0u8..32) {
+    fn parsing_any_message_never_panics(mut body in proptest::collection::vec(any::<u8>(), 0..300), number in 0u8..32) {
         let _ = Reply::parse(&body);
         let _ = Request::parse(&body).map(|request| request.encode());
         if let Some(first) = body.first_mut() {

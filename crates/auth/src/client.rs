@@ -257,7 +257,7 @@ impl Client {
         self.request("none", &[], Sent::None, sink);
     }
 
-    /// Offers a key without signing, so that the user is not asked for a passphrase or touch in vain.
+    /// Offers a key without signing, so that no passphrase or touch is requested in vain.
     pub fn offer_key(&mut self, algorithm: &str, key: &[u8], sink: &mut dyn PacketSink) {
         let mut payload = Vec::new();
         self.key_request(algorithm, key).encode(&self.user, None, &mut payload);

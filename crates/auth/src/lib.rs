@@ -54,7 +54,7 @@ pub enum AuthError {
     #[error("change of user name or service not allowed: ({0}) -> ({1})")]
     UserChanged(String, String),
     /// More prompts, or a longer name, than any peer needs.
-    #[error("{0} over its limit")]
+    #[error("{0} exceeds its limit")]
     TooMuch(&'static str),
     /// The caller passed a message before it answered the previous one.
     #[error("the previous request has not been answered")]

@@ -170,7 +170,7 @@ fn key_is_offered_accepted_and_signed() {
         pair.client.signed_key("ssh-ed25519", b"key", b"signature", &mut pair.to_server);
         let Method::PublicKey(signed) = pair.attempt().unwrap().method else { panic!("not a key") };
         assert_eq!(signed.signature.as_deref(), Some(&b"signature"[..]));
-        assert_eq!(signed.signed, data, "both sides must mean the same bytes");
+        assert_eq!(signed.signed, data, "both sides sign the same bytes");
         let request = KeyRequest { algorithm: "ssh-ed25519", key: b"key", host_key };
         assert_eq!(data, signed_data(SESSION, b"alice", &request));
         pair.server.accept(&mut pair.to_client);

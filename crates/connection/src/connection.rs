@@ -414,7 +414,7 @@ impl Connection {
         sent
     }
 
-    // ---- the table
+    // ---- the channel table
 
     /// Allocates the number that is reserved for the peer's first channel, else like
     /// [`allocate`](Self::allocate).

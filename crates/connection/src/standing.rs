@@ -1,7 +1,7 @@
 //! Standing-queue detection: the backlog that a slow sink never drains, which only costs memory.
 //!
 //! A sink that works in bursts needs some backlog, which is consumed when the sink gets to run. The part that
-//! remains at the end of every burst *stands*: the sink would be no slower without it, and its memory must be
+//! remains at the end of every burst *stands*. The sink would be no slower without it, and its memory must be
 //! allocated and is cold when it is consumed. It stands because the window is larger than the bytes in flight
 //! at the sink's own rate. So the window shrinks by the standing part (except for a reserve in case the sink
 //! becomes faster): credit is withheld while there is backlog. It grows again when the sink is found waiting.

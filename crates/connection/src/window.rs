@@ -3,11 +3,11 @@
 //! All counts are totals since the channel opened, in 64 bits. The window is a difference of counts, so it
 //! can neither become negative nor wrap after 4 GiB.
 //!
-//! Growth needs to know whether the peer waits for the window. The local count of the remaining window does
-//! not tell: credit is returned as fast as data arrives, so on a long path the window looks full here while
-//! the peer waits. Time tells. The first byte beyond a grant cannot have been sent before the grant arrived.
-//! So the time from sending a grant to the first byte beyond the previous one is at least a round trip, and
-//! exactly one if the peer was waiting. The smallest such sample is the round-trip estimate.
+//! Growth needs to know whether the peer waits for the window. The local count of the remaining window is no
+//! indication: credit is returned as fast as data arrives, so on a long path the window looks full here while
+//! the peer waits. The indication is time. The first byte beyond a grant cannot have been sent before the
+//! grant arrived. So the time from sending a grant to the first byte beyond the previous one is at least a
+//! round trip, and exactly one if the peer was waiting. The smallest such sample is the round-trip estimate.
 //! [`growth`](crate::growth) decides from the rate and the round trip.
 
 use std::time::{Duration, Instant};

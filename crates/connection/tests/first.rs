@@ -29,9 +29,9 @@ fn promised_channel_sends_early_within_its_window() {
     assert!(ours.connection.is_promised(id));
     assert!(ours.connection.request(id, "subsystem", true, b"", &mut ours.out));
     assert_eq!(ours.connection.send(id, None, &[7; 600], &mut ours.out), 500);
-    let said = ours.sent();
-    assert_eq!(numbers(&said), [90, 98, 94]);
-    assert_eq!(said[1][1..5], [0; 4], "to number 0");
+    let output = ours.sent();
+    assert_eq!(numbers(&output), [90, 98, 94]);
+    assert_eq!(output[1][1..5], [0; 4], "to number 0");
     // The bytes already sent are subtracted from the granted window.
     assert_eq!(ours.get(&confirmation(id, 0, 2_000)).unwrap(), [Event::Writable { id }]);
     assert!(!ours.connection.is_promised(id));
@@ -112,8 +112,8 @@ fn first_channel_gets_the_promised_window() {
     for expected in [PROMISED, 100] {
         let id = asked(&mut ours, b"session");
         assert!(ours.connection.accept(id, &ChannelOptions::default(), b"", &mut ours.out));
-        let said = ours.sent_one();
-        assert_eq!(msg::ChannelOpenConfirmation::decode(&said).unwrap().window, expected);
+        let output = ours.sent_one();
+        assert_eq!(msg::ChannelOpenConfirmation::decode(&output).unwrap().window, expected);
     }
 }
 

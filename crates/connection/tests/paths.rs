@@ -1,5 +1,5 @@
-//! Tests of whole paths in virtual time: receive windows for rates from 1 to 400 Gb/s and round trips from 1
-//! to 200 ms, channels that share a path, stalled sinks, and senders that become slower with large windows.
+//! Tests of whole paths in virtual time. Receive windows for rates from 1 to 400 Gb/s and round trips from 1
+//! to 200 ms; channels that share a path; stalled sinks; and senders that become slower with large windows.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -222,8 +222,8 @@ impl Path {
 }
 
 impl Outcome {
-    /// Returns the first round trip from which on the average to the end reaches this share of `best` bytes
-    /// per round trip, and the round trip itself at least nine tenths of that.
+    /// Returns the first round trip that reaches nine tenths of this share of `best` (bytes per round trip),
+    /// and from which on the average reaches the share.
     fn ramp(&self, best: f64, share: f64) -> Option<usize> {
         let whole = &self.by_round_trip[..self.by_round_trip.len() - 1];
         (1..whole.len()).find(|&from| {

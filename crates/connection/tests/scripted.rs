@@ -21,8 +21,8 @@ fn open_announces_window_and_packet_size() {
     let mut ours = ours();
     let options = ChannelOptions::default();
     let id = ours.connection.open("direct-tcpip", b"fields", &options, &mut ours.out).unwrap();
-    let said = ours.sent_one();
-    let open = msg::ChannelOpen::decode(&said).unwrap();
+    let output = ours.sent_one();
+    let open = msg::ChannelOpen::decode(&output).unwrap();
     assert_eq!(
         (open.kind, open.sender, open.window, open.max_packet, open.fields),
         (&b"direct-tcpip"[..], id.number(), 2 << 20, 32_768, Rest(b"fields"))
@@ -62,13 +62,13 @@ fn packet_size_follows_the_known_limits_of_the_peer() {
         assert_eq!(longest, Some(sent as usize + 9), "{peer:?} {announced}");
         for options in [ChannelOptions::default(), ChannelOptions { max_packet: kib(64), ..OPTIONS }] {
             ours.connection.open("session", b"", &options, &mut ours.out).unwrap();
-            let said = ours.sent_one();
-            assert_eq!(msg::ChannelOpen::decode(&said).unwrap().max_packet, received, "{peer:?}");
+            let output = ours.sent_one();
+            assert_eq!(msg::ChannelOpen::decode(&output).unwrap().max_packet, received, "{peer:?}");
             let events = ours.get(&msg::ChannelOpen::new(b"x11", THEIRS, 500, announced, Rest(b""))).unwrap();
             let [Event::OpenRequested { id, .. }] = &events[..] else { panic!("{events:?}") };
             assert!(ours.connection.accept(*id, &options, b"", &mut ours.out));
-            let said = ours.sent_one();
-            let accepted = msg::ChannelOpenConfirmation::decode(&said).unwrap();
+            let output = ours.sent_one();
+            let accepted = msg::ChannelOpenConfirmation::decode(&output).unwrap();
             assert_eq!(accepted.max_packet, received, "{peer:?}");
             assert_eq!(ours.connection.remote_max_packet(*id), sent as usize);
         }
@@ -83,8 +83,8 @@ fn owner_answers_the_peers_opens() {
     let [Event::OpenRequested { id, kind, fields }] = &events[..] else { panic!("{events:?}") };
     assert_eq!((kind.as_str(), &fields[..]), ("x11", &b"abc"[..]));
     assert!(ours.connection.refuse(*id, open_failure::UNKNOWN_CHANNEL_TYPE, "no such type", &mut ours.out));
-    let said = ours.sent_one();
-    let failure = msg::ChannelOpenFailure::decode(&said).unwrap();
+    let output = ours.sent_one();
+    let failure = msg::ChannelOpenFailure::decode(&output).unwrap();
     assert_eq!((failure.recipient, failure.reason, failure.description), (THEIRS, 3, &b"no such type"[..]));
     assert!(!ours.connection.accept(*id, &OPTIONS, b"", &mut ours.out), "it has been refused");
 
@@ -92,8 +92,8 @@ fn owner_answers_the_peers_opens() {
     let [Event::OpenRequested { id, .. }] = &events[..] else { panic!("{events:?}") };
     assert_eq!(ours.connection.send(*id, None, b"early", &mut ours.out), 0);
     assert!(ours.connection.accept(*id, &OPTIONS, b"ok", &mut ours.out));
-    let said = ours.sent_one();
-    let confirmation = msg::ChannelOpenConfirmation::decode(&said).unwrap();
+    let output = ours.sent_one();
+    let confirmation = msg::ChannelOpenConfirmation::decode(&output).unwrap();
     assert_eq!((confirmation.recipient, confirmation.window, confirmation.max_packet), (THEIRS, 1000, 100));
     assert_eq!(ours.connection.send_budget(*id), 500);
     assert_eq!(ours.connection.remote_max_packet(*id), 50);
@@ -105,8 +105,8 @@ fn too_many_channels_are_refused_on_both_sides() {
     ours.open(0, 1);
     assert_eq!(ours.get(&msg::ChannelOpen::new(b"session", 1, 1, 1, Rest(b""))).unwrap().len(), 1);
     assert_eq!(ours.get(&msg::ChannelOpen::new(b"session", 2, 1, 1, Rest(b""))).unwrap(), []);
-    let said = ours.sent_one();
-    assert_eq!(msg::ChannelOpenFailure::decode(&said).unwrap().reason, open_failure::RESOURCE_SHORTAGE);
+    let output = ours.sent_one();
+    assert_eq!(msg::ChannelOpenFailure::decode(&output).unwrap().reason, open_failure::RESOURCE_SHORTAGE);
     assert_eq!(
         ours.connection.open("session", b"", &OPTIONS, &mut ours.out),
         Err(OpenError::TooManyChannels)
@@ -320,7 +320,7 @@ fn data_respects_the_peers_packet_size_and_window() {
     let id = ours.open(25, 10);
     assert_eq!(ours.connection.send(id, None, &[b'a'; 40], &mut ours.out), 25);
     let lengths: Vec<usize> =
-        ours.sent().iter().map(|said| msg::ChannelData::decode(said).unwrap().data.len()).collect();
+        ours.sent().iter().map(|output| msg::ChannelData::decode(output).unwrap().data.len()).collect();
     assert_eq!(lengths, [10, 10, 5]);
     assert_eq!(ours.connection.send_budget(id), 0);
     assert_eq!(
@@ -331,8 +331,8 @@ fn data_respects_the_peers_packet_size_and_window() {
     assert_eq!(ours.get(&msg::ChannelWindowAdjust::new(id.number(), 4)).unwrap(), [Event::Writable { id }]);
     assert_eq!(ours.get(&msg::ChannelWindowAdjust::new(id.number(), 4)).unwrap(), [], "no sender waits");
     assert_eq!(ours.connection.send(id, Some(1), b"error", &mut ours.out), 5);
-    let said = ours.sent_one();
-    let data = msg::ChannelExtendedData::decode(&said).unwrap();
+    let output = ours.sent_one();
+    let data = msg::ChannelExtendedData::decode(&output).unwrap();
     assert_eq!((data.recipient, data.kind, data.data), (THEIRS, 1, &b"error"[..]));
 }
 
@@ -349,8 +349,9 @@ fn fill_may_write_less_than_requested() {
             13
         });
     assert_eq!((sent, shown), (13, vec![10, 10, 10, 5]));
-    let said = ours.sent();
-    let data: Vec<&[u8]> = said.iter().map(|said| msg::ChannelData::decode(said).unwrap().data).collect();
+    let output = ours.sent();
+    let data: Vec<&[u8]> =
+        output.iter().map(|output| msg::ChannelData::decode(output).unwrap().data).collect();
     assert_eq!(data, [&b"0123456789"[..], b"abc"]);
     assert_eq!(ours.connection.send_budget(id), 987);
     assert_eq!(ours.connection.send_in_place(id, 35, &mut ours.out, &mut |_| 0), 0);
@@ -386,8 +387,8 @@ fn window_of_zero_is_never_offered() {
     let mut ours = ours();
     let options = ChannelOptions { window: WindowPolicy { initial: 0, cap: 0 }, max_packet: 64 };
     ours.connection.open("session", b"", &options, &mut ours.out).unwrap();
-    let said = ours.sent_one();
-    assert_eq!(msg::ChannelOpen::decode(&said).unwrap().window, 64);
+    let output = ours.sent_one();
+    assert_eq!(msg::ChannelOpen::decode(&output).unwrap().window, 64);
 }
 
 #[test]
@@ -437,7 +438,7 @@ fn messages_to_relayed_channels_are_passed_on() {
     assert!(matches!(gone, Err(ConnectionError::NoChannel { .. })));
     assert_eq!(ours.connection.relay(), Some(id), "the number is free");
     ours.connection.end_relay(other);
-    assert!(ours.connection.can_send(other), "only relayed ones are ended like this");
+    assert!(ours.connection.can_send(other), "only relayed channels are ended");
 }
 
 #[test]

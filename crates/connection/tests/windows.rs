@@ -392,8 +392,8 @@ fn configured_window_applies_to_bulk_channels_only() {
         let other = ChannelOptions { window: WindowPolicy::fixed(64 << 10), ..ChannelOptions::default() };
         for (options, window) in [(ChannelOptions::default(), bulk_window.initial), (other, 64 << 10)] {
             connection.open("session", b"", &options, &mut out).expect("a channel is free");
-            let said = out.pop().expect("an open");
-            assert_eq!(msg::ChannelOpen::decode(&said).expect("a CHANNEL_OPEN").window, window);
+            let output = out.pop().expect("an open");
+            assert_eq!(msg::ChannelOpen::decode(&output).expect("a CHANNEL_OPEN").window, window);
         }
     }
 }

@@ -1,7 +1,8 @@
-//! What a packet costs in every suite: the best of many tries, so that a busy machine says much the same as an idle one.
+//! Benchmark of the packet suites: the best of many tries, so that a busy machine gives much the same result
+//! as an idle one.
 //!
-//! `cargo run --release -p lh-crypto --example suites [bytes]` prints the rates at which packets of so many bytes (32 KiB unless
-//! said otherwise) are sealed and opened, and for comparison what counter mode does without a MAC.
+//! `cargo run --release -p lh-crypto --example suites [bytes]` prints the rates of sealing and opening
+//! packets of that many bytes (default: 32 KiB) and, for comparison, those of counter mode without a MAC.
 
 use std::error::Error;
 use std::time::{Duration, Instant};
@@ -31,7 +32,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Rates of sealing and opening.
+/// Returns the rates of sealing and opening.
 fn suite(cipher: &Cipher, mac: Option<&Mac>, len: usize) -> Result<(f64, f64), Box<dyn Error>> {
     let (key, iv) = (vec![1; cipher.key_len], vec![2; cipher.iv_len]);
     let mac_key = vec![3; mac.map_or(0, |mac| mac.key_len)];
@@ -50,7 +51,7 @@ fn suite(cipher: &Cipher, mac: Option<&Mac>, len: usize) -> Result<(f64, f64), B
     packet.copy_from_slice(&plain);
     sealing.seal(&index, &mut packet)?;
     let mut work = packet.clone();
-    // Opening needs the sealed packet anew every time; the copy is taken off again.
+    // Every try needs the sealed packet anew; the time of the copy is subtracted.
     let copy = measure(len, || work.copy_from_slice(&packet));
     let both = measure(len, || {
         work.copy_from_slice(&packet);
@@ -60,7 +61,7 @@ fn suite(cipher: &Cipher, mac: Option<&Mac>, len: usize) -> Result<(f64, f64), B
     Ok((seal, 1.0 / (1.0 / both - 1.0 / copy)))
 }
 
-/// Megabytes per second of the fastest of many short runs.
+/// Returns the rate of the fastest of many short runs, MB/s.
 fn measure(len: usize, mut run: impl FnMut()) -> f64 {
     const RUNS: u32 = 8;
     let (started, mut best) = (Instant::now(), Duration::MAX);

@@ -1,15 +1,15 @@
-//! Packet ciphers by name, and the two names that stand for no encryption.
+//! Packet ciphers by name, and the two names without encryption.
 
 /// A packet cipher that can be negotiated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cipher {
     /// The name in a KEXINIT.
     pub name: &'static str,
-    /// Bytes of key to derive.
+    /// Length of the derived key, bytes.
     pub key_len: usize,
-    /// Bytes of IV to derive; 0 where the cipher needs none.
+    /// Length of the derived IV, bytes; 0 if the cipher needs none.
     pub iv_len: usize,
-    /// What the padding makes the packet a multiple of, in bytes.
+    /// Size to a multiple of which packets are padded, bytes.
     pub block_len: usize,
     pub(crate) kind: CipherKind,
 }
@@ -39,8 +39,8 @@ const CHACHA: Cipher = Cipher {
 };
 
 impl Cipher {
-    /// All of them, in OpenSSH's order of preference; then HPN-SSH's alias, which nobody needs to prefer, and those for old
-    /// equipment ([`is_legacy`](Self::is_legacy)).
+    /// All ciphers that encrypt, in OpenSSH's order of preference. HPN-SSH's alias comes after them, because
+    /// no peer needs to prefer it, then the ciphers for old equipment ([`is_legacy`](Self::is_legacy)).
     pub const ALL: &'static [Self] = &[
         CHACHA,
         Self::aes("aes128-gcm@openssh.com", 16, 12, CipherKind::Aes128Gcm),
@@ -48,7 +48,7 @@ impl Cipher {
         Self::aes("aes128-ctr", 16, 16, CipherKind::Aes128Ctr),
         Self::aes("aes192-ctr", 24, 16, CipherKind::Aes192Ctr),
         Self::aes("aes256-ctr", 32, 16, CipherKind::Aes256Ctr),
-        // The same bytes on the wire: HPN-SSH lists this name first, and some of its peers list no other.
+        // The same bytes on the wire. HPN-SSH lists this name first, and some of its peers list no other.
         Self { name: "chacha20-poly1305-mt@hpnssh.org", ..CHACHA },
         Self::aes("aes256-cbc", 32, 16, CipherKind::Aes256Cbc),
         Self::aes("aes192-cbc", 24, 16, CipherKind::Aes192Cbc),
@@ -56,30 +56,32 @@ impl Cipher {
         Self { name: "3des-cbc", key_len: 24, iv_len: 8, block_len: 8, kind: CipherKind::TripleDesCbc },
     ];
 
-    /// Tamper-proof and readable by everybody: packets are laid out as with AES-GCM, and the tag is that of AES-128-GCM over
-    /// a packet that is nothing but additional data (GMAC, NIST SP 800-38D section 3). Longhaul's own; see
-    /// [`encrypts`](Self::encrypts).
+    /// Integrity without encryption. Packets are laid out as with AES-GCM, and the tag is AES-128-GCM's over
+    /// a packet that consists only of additional data (GMAC, NIST SP 800-38D section 3). Longhaul's own
+    /// cipher; see [`encrypts`](Self::encrypts).
     pub const INTEGRITY_ONLY: &'static Self =
         &Self::aes("aes128-gmac@longhaul", 16, 12, CipherKind::Aes128Gmac);
 
-    /// RFC 4253 section 6.3's `none`: the packets in clear, with the MAC that goes with them. See
+    /// The cipher `none` of RFC 4253 section 6.3: packets in plain text, with the negotiated MAC. See
     /// [`encrypts`](Self::encrypts).
     pub const NONE: &'static Self =
         &Self { name: "none", key_len: 0, iv_len: 0, block_len: 8, kind: CipherKind::Nothing };
 
-    /// Finds a cipher by the name in a KEXINIT. Only ciphers that [encrypt](Self::encrypts) are found, so no list of
-    /// somebody else's can name another.
+    /// Finds a cipher by its name in a KEXINIT. Only ciphers that [encrypt](Self::encrypts) are found, so a
+    /// peer's list cannot select another.
     pub fn by_name(name: &str) -> Option<&'static Self> {
         Self::ALL.iter().find(|cipher| cipher.name == name)
     }
 
-    /// False for [`INTEGRITY_ONLY`](Self::INTEGRITY_ONLY) and [`NONE`](Self::NONE). Neither is in [`ALL`](Self::ALL):
-    /// who wants them has to name them, after authentication and with both users' consent.
+    /// Returns false for [`INTEGRITY_ONLY`](Self::INTEGRITY_ONLY) and [`NONE`](Self::NONE). Neither is in
+    /// [`ALL`](Self::ALL): callers must name them explicitly, after authentication and with consent on both
+    /// sides.
     pub const fn encrypts(&self) -> bool {
         !matches!(self.kind, CipherKind::Aes128Gmac | CipherKind::Nothing)
     }
 
-    /// Bytes of key that count as its strength: 112 bits for triple DES (NIST SP 800-57 part 1), never more than 256 bits.
+    /// Returns the key's strength in bytes: 112 bits for Triple DES (NIST SP 800-57 part 1), never more than
+    /// 256 bits.
     pub const fn strength_len(&self) -> usize {
         match self.kind {
             CipherKind::TripleDesCbc => 14,
@@ -88,8 +90,8 @@ impl Cipher {
         }
     }
 
-    /// True when the cipher authenticates by itself, so that the negotiated MAC is not used (RFC 5647
-    /// section 5.1 as OpenSSH reads it: the MAC lists are ignored altogether).
+    /// Returns true when the cipher authenticates, so that no MAC is negotiated (RFC 5647 section 5.1 as
+    /// OpenSSH applies it: the MAC lists are ignored altogether).
     pub const fn is_aead(&self) -> bool {
         matches!(
             self.kind,
@@ -100,7 +102,7 @@ impl Cipher {
         )
     }
 
-    /// True for what only old equipment needs: no default list holds it.
+    /// Returns true for ciphers that only old equipment needs; no default list contains them.
     pub const fn is_legacy(&self) -> bool {
         matches!(
             self.kind,

@@ -1,11 +1,11 @@
-//! The hash functions SSH names.
+//! Hash functions used by SSH.
 
 use aws_lc_rs::{digest, hmac};
 
 /// A hash function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hash {
-    /// SHA-1, for what old peers and file formats still use it for.
+    /// SHA-1, where old peers and file formats still use it.
     Sha1,
     /// SHA-256.
     Sha256,
@@ -16,7 +16,7 @@ pub enum Hash {
 }
 
 impl Hash {
-    /// Length of the result in bytes.
+    /// Returns the length of the digest, bytes.
     pub const fn output_len(self) -> usize {
         match self {
             Self::Sha1 => 20,
@@ -35,12 +35,13 @@ impl Hash {
         Digest(context.finish())
     }
 
-    /// Starts a digest of data that comes in pieces.
+    /// Starts a digest of data that arrives in pieces.
     pub fn start(self) -> Hasher {
         Hasher(digest::Context::new(self.algorithm()))
     }
 
-    /// HMAC (RFC 2104) of `data`. For checking one, compare in constant time where the key is a secret.
+    /// Computes the HMAC (RFC 2104) of `data`. When verifying one, compare in constant time if the key is
+    /// secret.
     pub fn hmac(self, key: &[u8], data: &[u8]) -> Tag {
         let algorithm = match self {
             Self::Sha1 => hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY,
@@ -61,7 +62,7 @@ impl Hash {
     }
 }
 
-/// A digest in the making.
+/// A digest in progress.
 #[derive(Clone)]
 pub struct Hasher(digest::Context);
 
@@ -71,13 +72,14 @@ impl Hasher {
         self.0.update(data);
     }
 
-    /// The digest of all of it.
+    /// Returns the digest.
     pub fn finish(self) -> Digest {
         Digest(self.0.finish())
     }
 }
 
-/// MD5 of data that comes in pieces: for comparing files with tools that know nothing newer, never for security.
+/// An MD5 digest of data that arrives in pieces: for comparing files with tools that support nothing newer,
+/// never for security.
 #[derive(Clone, Default)]
 pub struct Md5Hasher(md5::Md5);
 
@@ -87,13 +89,13 @@ impl Md5Hasher {
         md5::Digest::update(&mut self.0, data);
     }
 
-    /// The digest of all of it.
+    /// Returns the digest.
     pub fn finish(self) -> [u8; 16] {
         md5::Digest::finalize(self.0).into()
     }
 }
 
-/// The result of [`Hash::digest`]: `as_ref()` gives the bytes.
+/// The result of [`Hash::digest`]; `as_ref()` returns the bytes.
 #[derive(Clone, Copy)]
 pub struct Digest(digest::Digest);
 
@@ -103,7 +105,7 @@ impl AsRef<[u8]> for Digest {
     }
 }
 
-/// The result of [`Hash::hmac`]: `as_ref()` gives the bytes.
+/// The result of [`Hash::hmac`]; `as_ref()` returns the bytes.
 #[derive(Clone, Copy)]
 pub struct Tag(hmac::Tag);
 
@@ -118,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lengths_are_the_algorithms() {
+    fn digest_lengths_match_the_algorithms() {
         for hash in [Hash::Sha1, Hash::Sha256, Hash::Sha384, Hash::Sha512] {
             assert_eq!(hash.digest(&[b"a", b"b"]).as_ref(), hash.digest(&[b"ab"]).as_ref());
             assert_eq!(hash.digest(&[]).as_ref().len(), hash.output_len());
@@ -128,7 +130,7 @@ mod tests {
 
     /// RFC 2202 section 3, case 1.
     #[test]
-    fn hmac_sha1_is_the_rfcs() {
+    fn hmac_sha1_matches_rfc_2202() {
         let tag = Hash::Sha1.hmac(&[0x0b; 20], b"Hi There");
         assert_eq!(tag.as_ref()[..4], [0xb6, 0x17, 0x31, 0x86]);
     }

@@ -1,14 +1,15 @@
-//! Algorithms by the names SSH gives them: packet ciphers, MACs, key exchanges, keys and key files.
+//! Algorithms by their SSH names: packet ciphers, MACs, key exchanges, keys and key files.
 //!
-//! This is the only crate that uses a crypto library (AWS-LC through `aws-lc-rs`; one call goes through `lh_sys`), so that
-//! the choice can be reviewed, or changed, in one place. Three decisions shaped it:
+//! This is the only crate that uses a crypto library (AWS-LC through `aws-lc-rs`; some calls go through
+//! `lh_sys`), so that the choice can be reviewed, or changed, in one place. Design decisions:
 //!
 //! - **Packet keys are shared, not advanced.** [`PacketKey`] takes `&self` and an explicit [`PacketIndex`],
 //!   so any number of workers can seal or open different packets of one connection at once. Nothing is
-//!   allocated per packet and everything happens in place. (CBC, for old equipment, is the exception.)
-//! - **Secrets wipe themselves** ([`zeroize::Zeroizing`]), have no `Debug`, and are compared in constant time.
-//! - **No callbacks.** A private key may live in another process: callers ask for a signature over bytes and
-//!   pass the finished blob on, so nothing here is called back by the protocol state machines.
+//!   allocated per packet, and everything happens in place. (CBC, for old equipment, is the exception.)
+//! - **Secrets wipe themselves** ([`zeroize::Zeroizing`]), have no `Debug`, and are compared in constant
+//!   time.
+//! - **No callbacks.** A private key may be in another process. Callers request a signature over bytes and
+//!   pass the finished blob on, so the protocol state machines call nothing in this crate back.
 
 mod cipher;
 mod error;
@@ -21,7 +22,8 @@ mod prime;
 mod random;
 mod umac;
 
-/// True when both are the same; takes as long for any two of one length, so that secrets can be compared.
+/// Returns true when both slices are equal. The time depends only on the length, so that secrets can be
+/// compared.
 pub fn constant_time_eq(left: &[u8], right: &[u8]) -> bool {
     subtle::ConstantTimeEq::ct_eq(left, right).into()
 }

@@ -7,11 +7,11 @@ use crate::umac;
 pub struct Mac {
     /// The name in a KEXINIT.
     pub name: &'static str,
-    /// Bytes of key to derive.
+    /// Length of the derived key, bytes.
     pub key_len: usize,
-    /// Bytes the tag takes behind a packet.
+    /// Length of the tag behind a packet, bytes.
     pub tag_len: usize,
-    /// Encrypt-then-MAC: the length field stays in clear and the tag is over the ciphertext.
+    /// Encrypt-then-MAC: the length field is not encrypted, and the tag covers the ciphertext.
     pub etm: bool,
     pub(crate) kind: MacKind,
 }
@@ -27,7 +27,8 @@ pub(crate) enum MacKind {
 }
 
 impl Mac {
-    /// All of them, in OpenSSH's order of preference; last those for old equipment ([`is_legacy`](Self::is_legacy)).
+    /// All MACs, in OpenSSH's order of preference; last those for old equipment
+    /// ([`is_legacy`](Self::is_legacy)).
     pub const ALL: &'static [Self] = &[
         Self::umac("umac-64-etm@openssh.com", 8, true),
         Self::umac("umac-128-etm@openssh.com", 16, true),
@@ -47,32 +48,33 @@ impl Mac {
         Self::short("hmac-md5-96", 16, 12, false, MacKind::HmacMd5),
     ];
 
-    /// RFC 4253 section 6.4's `none`: no tag at all. Only beside [`Cipher::NONE`](crate::Cipher::NONE), and not in
-    /// [`ALL`](Self::ALL).
+    /// The MAC `none` of RFC 4253 section 6.4: no tag. Only valid with [`Cipher::NONE`](crate::Cipher::NONE),
+    /// and not in [`ALL`](Self::ALL).
     pub const NONE: &'static Self =
         &Self { name: "none", key_len: 0, tag_len: 0, etm: false, kind: MacKind::Nothing };
 
-    /// Finds a MAC by the name in a KEXINIT; never [`NONE`](Self::NONE).
+    /// Finds a MAC by its name in a KEXINIT; never [`NONE`](Self::NONE).
     pub fn by_name(name: &str) -> Option<&'static Self> {
         Self::ALL.iter().find(|mac| mac.name == name)
     }
 
-    /// True for what only old equipment needs (RFC 4253's `hmac-md5` and the tags of 96 bits): no default list holds it.
+    /// Returns true for MACs that only old equipment needs (RFC 4253's `hmac-md5` and tags of 96 bits); no
+    /// default list contains them.
     pub const fn is_legacy(&self) -> bool {
         matches!(self.kind, MacKind::HmacMd5) || self.tag_len == 12
     }
 
-    /// The key is as long as the hash's output, and so is the tag.
+    /// An HMAC whose key and tag are as long as the hash's output.
     const fn hmac(name: &'static str, len: usize, etm: bool, kind: MacKind) -> Self {
         Self { name, key_len: len, tag_len: len, etm, kind }
     }
 
-    /// As [`hmac`](Self::hmac), with the tag cut to `tag_len`.
+    /// Like [`hmac`](Self::hmac), with the tag truncated to `tag_len`.
     const fn short(name: &'static str, key_len: usize, tag_len: usize, etm: bool, kind: MacKind) -> Self {
         Self { name, key_len, tag_len, etm, kind }
     }
 
-    /// The tag may be shorter than the key.
+    /// A UMAC; its tag may be shorter than its key.
     const fn umac(name: &'static str, tag_len: usize, etm: bool) -> Self {
         Self { name, key_len: umac::KEY_LEN, tag_len, etm, kind: MacKind::Umac }
     }

@@ -1,17 +1,18 @@
-//! Whether a large number is prime: for screening moduli of Diffie-Hellman group exchange (RFC 4419).
+//! Primality test for large numbers: for screening moduli of Diffie-Hellman group exchange (RFC 4419).
 
 use crate::Random;
 use crypto_bigint::modular::{BoxedMontyForm, BoxedMontyParams};
 use crypto_bigint::{BoxedUint, Odd};
 use lh_wire::Mpint;
 
-/// Longest number that is looked at, in bytes: twice the largest group anybody uses.
+/// Longest tested number, bytes: twice the largest group in use.
 const MAX_LEN: usize = 4096;
 
-/// The Miller-Rabin test with that many random bases. A composite number passes each with a chance of at most one in four, and
-/// in practice far less. `magnitude` is big-endian and public: the time it takes says much about it.
+/// Runs the Miller-Rabin test with `rounds` random bases. A composite number passes each round with a
+/// probability of at most 1/4, and in practice far less. `magnitude` is big-endian and public: the running
+/// time depends on it.
 ///
-/// Numbers of less than four bytes or more than 4096 are refused: nobody makes groups of them.
+/// Returns false for numbers of less than 4 bytes or more than 4096, which no group uses.
 pub fn is_probable_prime(magnitude: &[u8], rounds: u32, random: &mut dyn Random) -> bool {
     let magnitude = Mpint::from_magnitude(magnitude).magnitude();
     if !(4..=MAX_LEN).contains(&magnitude.len()) {
@@ -23,7 +24,7 @@ pub fn is_probable_prime(magnitude: &[u8], rounds: u32, random: &mut dyn Random)
     };
     let params = BoxedMontyParams::new_vartime(modulus);
     let bits = params.bits_precision();
-    // n - 1, which is even: d times 2^s with an odd d.
+    // n - 1 is even: d times 2^s with an odd d.
     let mut less_one = magnitude.to_vec();
     if let Some(last) = less_one.last_mut() {
         *last -= 1;
@@ -36,7 +37,7 @@ pub fn is_probable_prime(magnitude: &[u8], rounds: u32, random: &mut dyn Random)
     let is_one =
         |value: &BoxedMontyForm| Mpint::from_magnitude(&value.retrieve().to_be_bytes()).magnitude() == [1];
     (0..rounds).all(|_| {
-        // One byte shorter than the number, so less than it; and not 0 or 1.
+        // One byte shorter than the number, so less than it. Setting bit 1 excludes 0 and 1.
         let mut base = vec![0; magnitude.len() - 1];
         random.fill(&mut base);
         if let Some(last) = base.last_mut() {
@@ -71,12 +72,12 @@ mod tests {
     use crate::{DhGroup, SystemRandom};
 
     #[test]
-    fn primes_are_told_from_the_rest() {
+    fn primes_pass_and_composites_fail() {
         let prime = |number: u64| is_probable_prime(&number.to_be_bytes(), 20, &mut SystemRandom);
         for number in [4_294_967_291, 4_294_967_311, 18_446_744_073_709_551_557, 1_000_000_007] {
             assert!(prime(number), "{number}");
         }
-        // Composites that fool weaker tests: Carmichael numbers and strong pseudoprimes to small bases.
+        // Composites that pass weaker tests: Carmichael numbers and strong pseudoprimes to small bases.
         for number in
             [4_294_967_297, 3_215_031_751, 9_746_347_772_161, 3_825_123_056_546_413_051, 4_294_967_296, 7]
         {

@@ -1,4 +1,4 @@
-//! Certificates made by ssh-keygen (`tests/keys`), and the rules for believing them.
+//! Tests of certificates made by ssh-keygen (`tests/keys`), and of the rules for accepting them.
 
 use lh_crypto::{Certificate, CertificateError, CertificateKind, PrivateKey, PublicKey, VerifyError};
 use lh_wire::Writer;
@@ -24,7 +24,7 @@ fn certificate(key: &PublicKey) -> &Certificate {
 const IN_TIME: u64 = 1_800_000_000;
 
 #[test]
-fn what_ssh_keygen_certified_is_read() {
+fn certificates_of_ssh_keygen_are_read() {
     let key = public("ed25519-cert");
     let cert = certificate(&key);
     assert_eq!(*cert.key(), public("ed25519"));
@@ -47,12 +47,12 @@ fn what_ssh_keygen_certified_is_read() {
 }
 
 #[test]
-fn the_authoritys_signature_is_checked() {
+fn authority_signature_is_verified() {
     for name in ["ed25519-cert", "rsa2048-cert", "ecdsa256-cert"] {
         let key = public(name);
         certificate(&key).verify(CA_ALGORITHMS).unwrap();
         assert_eq!(certificate(&key).verify(&["ecdsa-sha2-nistp256"]), Err(VerifyError::WrongAlgorithm));
-        // Any changed byte is noticed, in the blob or in its signature.
+        // Any changed byte is detected, in the blob or in its signature.
         for at in 0..key.blob().len() {
             let mut blob = key.blob().to_vec();
             blob[at] ^= 1;
@@ -66,7 +66,7 @@ fn the_authoritys_signature_is_checked() {
 }
 
 #[test]
-fn the_rules_hold() {
+fn certificate_rules_are_enforced() {
     let key = public("ed25519-cert");
     let cert = certificate(&key);
     let understood = &["force-command", "source-address"];
@@ -97,7 +97,7 @@ fn the_rules_hold() {
 }
 
 #[test]
-fn a_certified_key_signs_under_both_names() {
+fn certified_key_signs_under_both_names() {
     for (name, algorithms) in [
         ("ed25519", &["ssh-ed25519-cert-v01@openssh.com"][..]),
         ("ecdsa256", &["ecdsa-sha2-nistp256-cert-v01@openssh.com"]),
@@ -115,7 +115,7 @@ fn a_certified_key_signs_under_both_names() {
     }
 }
 
-/// A certificate with these principals and extensions, not signed by anybody.
+/// Returns an unsigned certificate with these principals and extensions.
 fn made_up(principals: &[&str], extensions: &[(&str, &[u8])], authority: &[u8]) -> Vec<u8> {
     let mut blob = Vec::new();
     blob.put_string(b"ssh-ed25519-cert-v01@openssh.com");
@@ -149,7 +149,7 @@ fn abusive_certificates_are_refused() {
     assert!(!parses(&made_up(&["a"; 257], &[], ca.blob())));
     assert!(!parses(&made_up(&["a"], &[("x", b""), ("x", b"")], ca.blob())));
     assert!(!parses(&made_up(&["a"], &[("force-command", b"\0\0")], ca.blob())));
-    // What others mean by options of their own is theirs to say.
+    // The content of options that OpenSSH does not define is unrestricted.
     let other =
         PublicKey::from_blob(&made_up(&["a"], &[("x", b"\0\0"), ("y", b"\0\0\0\x01z")], ca.blob())).unwrap();
     assert_eq!(
@@ -157,7 +157,7 @@ fn abusive_certificates_are_refused() {
         [("x".to_owned(), b"\0\0".to_vec()), ("y".to_owned(), b"z".to_vec())]
     );
     assert_eq!(certificate(&other).raw_extensions()[1].1, b"\0\0\0\x01z");
-    // A certificate as authority would recurse.
+    // A certificate as authority would cause recursion.
     assert!(!parses(&made_up(&["a"], &[], &made_up(&["a"], &[], ca.blob()))));
 
     let nobody = PublicKey::from_blob(&made_up(&[], &[], ca.blob())).unwrap();
@@ -168,9 +168,9 @@ fn abusive_certificates_are_refused() {
     assert!(certificate(&nobody).verify(CA_ALGORITHMS).is_err());
 }
 
-/// Around a key type nobody knows: kept, not understood.
+/// A certificate with an unknown key type is kept but not decoded.
 #[test]
-fn unknown_certificates_survive() {
+fn unknown_certificates_are_kept() {
     let mut blob = Vec::new();
     blob.put_string(b"ssh-new-cert-v01@openssh.com");
     blob.put_string(b"whatever");

@@ -1,4 +1,4 @@
-//! `ssh-mldsa44-ed25519@openssh.com`: the draft's own signature, and keys of ours in every form a key has.
+//! Tests of `ssh-mldsa44-ed25519@openssh.com`: the draft's own signature, and keys in all their encodings.
 
 use base64ct::{Base64, Base64Unpadded, Encoding as _};
 use lh_crypto::{
@@ -9,7 +9,7 @@ use lh_wire::{Reader, Writer as _};
 
 const NAME: &str = "ssh-mldsa44-ed25519@openssh.com";
 
-/// The seeds and the signature.
+/// Returns the draft's seeds and signature.
 fn vector() -> (Vec<u8>, Vec<u8>) {
     let text = include_str!("vectors/composite.txt");
     let mut lines = text.lines().filter(|line| !line.starts_with('#'));
@@ -17,7 +17,7 @@ fn vector() -> (Vec<u8>, Vec<u8>) {
     (seeds, Base64Unpadded::decode_vec(&lines.collect::<String>()).unwrap())
 }
 
-/// Type, public half and seeds, as key files hold them.
+/// Returns type, public key and seeds, as stored in key files.
 fn wire(public: &[u8], seeds: &[u8]) -> Vec<u8> {
     let mut wire = Vec::new();
     wire.put_string(NAME.as_bytes());
@@ -33,7 +33,7 @@ fn blob(algorithm: &str, signature: &[u8]) -> Vec<u8> {
     blob
 }
 
-/// The public half that seeds stand for: put together from the two schemes' own keys.
+/// Returns the public key of seeds, assembled from the two schemes' keys.
 fn public_of(seeds: &[u8]) -> Vec<u8> {
     use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair as _, ML_DSA_44_SIGNING, PqdsaKeyPair};
     let lattice = PqdsaKeyPair::from_seed(&ML_DSA_44_SIGNING, &seeds[..32]).unwrap();
@@ -42,14 +42,14 @@ fn public_of(seeds: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn the_draft_s_signature_is_right_and_no_other() {
+fn only_the_drafts_signature_verifies() {
     const MESSAGE: &[u8] = b"The quick brown fox jumps over the lazy dog.";
     let (seeds, signature) = vector();
     let wire = wire(&public_of(&seeds), &seeds);
     let key = PrivateKey::from_wire(&mut Reader::new(&wire)).unwrap();
     let public = key.public();
     public.verify(NAME, MESSAGE, &blob(NAME, &signature)).unwrap();
-    // Each half counts.
+    // Each half is verified.
     for at in [0, 2419, 2420, 2483] {
         let mut wrong = signature.clone();
         wrong[at] ^= 1;
@@ -60,7 +60,7 @@ fn the_draft_s_signature_is_right_and_no_other() {
         assert!(matches!(wrong, Err(VerifyError::Malformed { .. })), "{wrong:?}");
     }
     assert_eq!(public.verify(NAME, b"", &blob(NAME, &signature)), Err(VerifyError::BadSignature));
-    // Neither half is a signature of a simple key.
+    // Neither half is a valid signature of a simple key.
     let curve =
         PublicKey::from_blob(&blob("ssh-ed25519", &public.blob()[public.blob().len() - 32..])).unwrap();
     let half = blob("ssh-ed25519", &signature[2420..]);
@@ -68,7 +68,7 @@ fn the_draft_s_signature_is_right_and_no_other() {
 }
 
 #[test]
-fn a_key_survives_each_form_it_has() {
+fn composite_key_round_trips_in_every_encoding() {
     let key = PrivateKey::generate(KeyType::MlDsa44Ed25519, None).unwrap();
     assert_eq!((key.public().key_type(), key.public().bits()), (NAME, 256));
     assert_eq!(key.public().display_type(), "MLDSA44-ED25519");
@@ -88,7 +88,7 @@ fn a_key_survives_each_form_it_has() {
 }
 
 #[test]
-fn halves_that_do_not_belong_together_are_no_key() {
+fn mismatched_halves_are_refused() {
     let (seeds, _) = vector();
     let public = public_of(&seeds);
     let read =
@@ -106,7 +106,7 @@ fn halves_that_do_not_belong_together_are_no_key() {
 }
 
 #[test]
-fn it_certifies_and_is_certified() {
+fn composite_keys_certify_and_are_certified() {
     let authority = PrivateKey::generate(KeyType::MlDsa44Ed25519, None).unwrap();
     let key = PrivateKey::generate(KeyType::MlDsa44Ed25519, None).unwrap();
     let fields = CertificateFields {

@@ -1,5 +1,5 @@
-//! Keys and key files as people have them: made by ssh-keygen and OpenSSL (the throw-away keys in `tests/keys`), read
-//! here; made here, read by the system's ssh-keygen.
+//! Tests of keys and key files in real formats: files made by ssh-keygen and OpenSSL (the throw-away keys in
+//! `tests/keys`) are read here, and files made here are read by the system's ssh-keygen.
 
 use lh_crypto::{FingerprintHash, KeyFileError, KeyType, PrivateKey, PublicKey, VerifyError};
 use proptest::prelude::*;
@@ -8,21 +8,21 @@ use std::process::{Command, Stdio};
 
 const PASSPHRASE: &[u8] = b"throw-away";
 
-fn folder() -> PathBuf {
+fn key_directory() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/keys")
 }
 
 fn file(name: &str) -> Vec<u8> {
-    std::fs::read(folder().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+    std::fs::read(key_directory().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
 fn public(name: &str) -> (PublicKey, String) {
     PublicKey::from_openssh_line(&String::from_utf8(file(&format!("{name}.pub"))).unwrap()).unwrap()
 }
 
-/// Names of the private keys in the folder.
+/// Returns the names of the private keys in the directory.
 fn names() -> Vec<String> {
-    let mut names: Vec<String> = std::fs::read_dir(folder())
+    let mut names: Vec<String> = std::fs::read_dir(key_directory())
         .unwrap()
         .filter_map(|entry| {
             entry.unwrap().file_name().into_string().unwrap().strip_suffix(".key").map(str::to_owned)
@@ -46,7 +46,7 @@ fn load(name: &str) -> PrivateKey {
 }
 
 #[test]
-fn every_file_opens_and_has_its_public_half() {
+fn every_key_file_opens_with_its_public_key() {
     for name in names() {
         let bytes = file(&format!("{name}.key"));
         let passphrase = is_encrypted(&name).then_some(PASSPHRASE);
@@ -55,7 +55,7 @@ fn every_file_opens_and_has_its_public_half() {
             Err(error) => panic!("{name}: {error:?}"),
         };
         if name.contains("pkcs8") {
-            // Made by OpenSSL: no .pub beside it. Encrypted and plain file hold the same key.
+            // OpenSSL writes no .pub file. The encrypted and the plain file contain the same key.
             assert_eq!(key.public(), load("ed25519-pkcs8").public());
             continue;
         }
@@ -68,7 +68,7 @@ fn every_file_opens_and_has_its_public_half() {
 }
 
 #[test]
-fn encrypted_files_ask_for_the_right_passphrase() {
+fn encrypted_files_need_the_right_passphrase() {
     for name in names().into_iter().filter(|name| is_encrypted(name)) {
         let bytes = file(&format!("{name}.key"));
         let result = |passphrase| PrivateKey::parse(&bytes, passphrase).map(|_| ()).unwrap_err();
@@ -79,7 +79,7 @@ fn encrypted_files_ask_for_the_right_passphrase() {
 }
 
 #[test]
-fn the_public_half_is_seen_without_a_passphrase() {
+fn public_key_is_read_without_a_passphrase() {
     for name in names() {
         let bytes = file(&format!("{name}.key"));
         match PrivateKey::parse_public(&bytes) {
@@ -93,9 +93,9 @@ fn the_public_half_is_seen_without_a_passphrase() {
 }
 
 #[test]
-fn fingerprints_and_pictures_are_ssh_keygens() {
+fn fingerprints_and_randomart_match_ssh_keygen() {
     let text = String::from_utf8(file("PUBLIC")).unwrap();
-    // The pictures hold "==" too, but not at the start of a line.
+    // The pictures contain "==" too, but not at the start of a line.
     for section in format!("\n{text}").split("\n== ").skip(1) {
         let (name, expected) = section.split_once('\n').unwrap();
         let (key, comment) = public(name);
@@ -112,7 +112,7 @@ fn fingerprints_and_pictures_are_ssh_keygens() {
 }
 
 #[test]
-fn public_lines_come_back_as_they_were() {
+fn public_key_lines_round_trip() {
     for name in ["ed25519", "ecdsa256", "ecdsa384", "ecdsa521", "rsa3072", "ed25519-cert", "rsa2048-cert"] {
         let line = String::from_utf8(file(&format!("{name}.pub"))).unwrap();
         let (key, comment) = public(name);
@@ -141,7 +141,7 @@ fn public_lines_come_back_as_they_were() {
 }
 
 #[test]
-fn what_is_written_is_read_again() {
+fn written_key_files_are_read_back() {
     for name in ["ed25519", "ecdsa256", "ecdsa384", "ecdsa521", "rsa2048", "rsa10240"] {
         let key = load(name);
         let plain = key.to_openssh("a comment", None).unwrap();
@@ -185,9 +185,9 @@ fn signatures_verify_and_nothing_else_does() {
     }
 }
 
-/// A client that agreed on SHA-512 must not accept SHA-256, even though the key could make it.
+/// A client that negotiated SHA-512 must not accept SHA-256, even though the key supports it.
 #[test]
-fn the_signature_must_be_of_the_algorithm_that_was_agreed_on() {
+fn signature_must_use_the_negotiated_algorithm() {
     let key = load("rsa2048");
     let signature = key.sign("rsa-sha2-256", b"data").unwrap();
     assert!(matches!(
@@ -197,7 +197,7 @@ fn the_signature_must_be_of_the_algorithm_that_was_agreed_on() {
 }
 
 #[test]
-fn rsa_keys_are_long_and_short() {
+fn rsa_keys_of_unusual_sizes_work() {
     for (name, bits) in [("rsa1024", 1024), ("rsa10240", 10240)] {
         let (key, _) = PrivateKey::parse(&file(&format!("{name}.key")), None).unwrap();
         assert_eq!(key.public().bits(), bits);
@@ -210,14 +210,14 @@ fn rsa_keys_are_long_and_short() {
 }
 
 #[test]
-fn every_kind_of_key_can_be_made() {
+fn every_key_type_can_be_generated() {
     for (kind, bits, name, size) in [
         (KeyType::Ed25519, None, "ssh-ed25519", 256),
         (KeyType::EcdsaP256, None, "ecdsa-sha2-nistp256", 256),
         (KeyType::EcdsaP384, None, "ecdsa-sha2-nistp384", 384),
         (KeyType::EcdsaP521, None, "ecdsa-sha2-nistp521", 521),
         (KeyType::Rsa, Some(2048), "ssh-rsa", 2048),
-        // Other sizes than the library's own.
+        // Sizes other than the library's own.
         (KeyType::Rsa, Some(1024), "ssh-rsa", 1024),
         (KeyType::Rsa, Some(2176), "ssh-rsa", 2176),
     ] {
@@ -232,7 +232,7 @@ fn every_kind_of_key_can_be_made() {
     }
 }
 
-/// The signature inside an SSHSIG file (OpenSSH's PROTOCOL.sshsig), and what was signed.
+/// Returns the key, the signature inside an SSHSIG file (OpenSSH's PROTOCOL.sshsig), and the signed data.
 fn open_sshsig(armored: &str, message: &[u8]) -> (PublicKey, Vec<u8>, Vec<u8>) {
     let body: String = armored.lines().filter(|line| !line.starts_with('-')).collect();
     let bytes = <base64ct::Base64 as base64ct::Encoding>::decode_vec(&body).unwrap();
@@ -280,9 +280,9 @@ fn sha1_signatures_of_old_peers_verify() {
     assert_eq!(key.verify("ssh-rsa", b"other data", &blob), Err(VerifyError::BadSignature));
 }
 
-/// A FIDO key in software: what the hardware would sign, signed with an ordinary key.
+/// A FIDO key in software: an ordinary key signs what the hardware would sign.
 #[test]
-fn security_keys_verify_when_somebody_touched_them() {
+fn security_key_signatures_need_a_touch() {
     use lh_wire::{Reader, Writer};
     let sha256 = |data: &[u8]| lh_crypto::Hash::Sha256.digest(&[data]).as_ref().to_vec();
     for (soft, sk_type, plain) in [
@@ -290,7 +290,7 @@ fn security_keys_verify_when_somebody_touched_them() {
         ("ecdsa256", "sk-ecdsa-sha2-nistp256@openssh.com", "ecdsa-sha2-nistp256"),
     ] {
         let soft = load(soft);
-        // The same fields, under another type name and with the application behind.
+        // The same fields, under another type name and followed by the application.
         let fields = &soft.public().blob()[4 + plain.len()..];
         let mut blob = Vec::new();
         blob.put_string(sk_type.as_bytes());
@@ -318,17 +318,17 @@ fn security_keys_verify_when_somebody_touched_them() {
         let good = sign(1);
         key.verify(sk_type, b"data", &good).unwrap();
         assert_eq!(key.verify(sk_type, b"Data", &good), Err(VerifyError::BadSignature));
-        assert_eq!(key.verify(sk_type, b"data", &sign(0)), Err(VerifyError::BadSignature), "nobody there");
+        assert_eq!(key.verify(sk_type, b"data", &sign(0)), Err(VerifyError::BadSignature), "no user present");
         assert!(key.verify(sk_type, b"data", &good[..good.len() - 1]).is_err());
         assert!(key.verify(sk_type, b"data", &[&good[..], &[0]].concat()).is_err());
-        // The counter is signed too.
+        // The signature covers the counter too.
         let mut other_counter = good.clone();
         *other_counter.last_mut().unwrap() += 1;
         assert_eq!(key.verify(sk_type, b"data", &other_counter), Err(VerifyError::BadSignature));
     }
 }
 
-/// The system's ssh-keygen; its absence is said loudly.
+/// Returns the system's ssh-keygen; reports when it is missing.
 fn ssh_keygen(test: &str) -> Option<&'static str> {
     let found = Command::new("ssh-keygen").arg("-?").stdout(Stdio::null()).stderr(Stdio::null()).status();
     if found.is_err() {
@@ -357,9 +357,9 @@ fn write_private(path: &Path, text: &str) {
 }
 
 #[test]
-fn ssh_keygen_reads_what_is_written_here() {
-    let Some(ssh_keygen) = ssh_keygen("ssh_keygen_reads_what_is_written_here") else { return };
-    let folder = tempfile::tempdir().unwrap();
+fn ssh_keygen_reads_our_key_files() {
+    let Some(ssh_keygen) = ssh_keygen("ssh_keygen_reads_our_key_files") else { return };
+    let directory = tempfile::tempdir().unwrap();
     for (kind, bits) in [
         (KeyType::Ed25519, None),
         (KeyType::EcdsaP256, None),
@@ -369,20 +369,20 @@ fn ssh_keygen_reads_what_is_written_here() {
     ] {
         let key = PrivateKey::generate(kind, bits).unwrap();
         for encrypted in [false, true] {
-            let path = folder.path().join(format!("{}-{encrypted}", key.public().key_type()));
+            let path = directory.path().join(format!("{}-{encrypted}", key.public().key_type()));
             let encrypt = encrypted.then_some((PASSPHRASE, 4));
             write_private(&path, &key.to_openssh("made here", encrypt).unwrap());
             let passphrase = if encrypted { "throw-away" } else { "" };
             let line = run(Command::new(ssh_keygen).args(["-y", "-P", passphrase, "-f"]).arg(&path));
             assert_eq!(line.trim_end(), key.public().to_openssh_line("made here"));
         }
-        // And believes what it signs.
+        // ssh-keygen accepts the key's signatures too.
         let message = b"a message";
         let algorithm = key.public().signature_algorithms()[0];
         let signature = key.sign(algorithm, &sshsig_data(b"file", message)).unwrap();
-        let path = folder.path().join("signature");
+        let path = directory.path().join("signature");
         std::fs::write(&path, armor_sshsig(&key, &signature)).unwrap();
-        let input = folder.path().join("message");
+        let input = directory.path().join("message");
         std::fs::write(&input, message).unwrap();
         run(Command::new(ssh_keygen)
             .args(["-Y", "check-novalidate", "-n", "file", "-s"])
@@ -407,14 +407,14 @@ fn armor_sshsig(key: &PrivateKey, signature: &[u8]) -> String {
 }
 
 #[test]
-fn fresh_keys_of_the_systems_ssh_keygen_are_read() {
-    let Some(ssh_keygen) = ssh_keygen("fresh_keys_of_the_systems_ssh_keygen_are_read") else { return };
-    let folder = tempfile::tempdir().unwrap();
+fn new_keys_of_ssh_keygen_are_read() {
+    let Some(ssh_keygen) = ssh_keygen("new_keys_of_ssh_keygen_are_read") else { return };
+    let directory = tempfile::tempdir().unwrap();
     for (kind, bits) in
         [("ed25519", "256"), ("ecdsa", "256"), ("ecdsa", "384"), ("ecdsa", "521"), ("rsa", "2048")]
     {
         for passphrase in ["", "throw-away"] {
-            let path = folder.path().join(format!("{kind}{bits}{passphrase}"));
+            let path = directory.path().join(format!("{kind}{bits}{passphrase}"));
             run(Command::new(ssh_keygen)
                 .args(["-q", "-t", kind, "-b", bits, "-C", "fresh", "-a", "2", "-N", passphrase, "-f"])
                 .arg(&path));
@@ -428,7 +428,7 @@ fn fresh_keys_of_the_systems_ssh_keygen_are_read() {
 }
 
 #[test]
-fn private_halves_of_other_keys_are_refused() {
+fn private_key_of_another_public_key_is_refused() {
     use lh_wire::Writer;
     let (one, two) = (load("ecdsa256"), PrivateKey::generate(KeyType::EcdsaP256, None).unwrap());
     let mut mixed = Vec::new();
@@ -455,7 +455,7 @@ fn private_halves_of_other_keys_are_refused() {
 }
 
 #[test]
-fn files_that_are_no_keys_say_so() {
+fn files_without_a_key_are_refused() {
     for bad in
         [&b""[..], b"hello", b"-----BEGIN OPENSSH PRIVATE KEY-----\n", b"\xff\xfe", &vec![b'a'; 2 << 20]]
     {
@@ -463,12 +463,12 @@ fn files_that_are_no_keys_say_so() {
     }
     let dsa = b"-----BEGIN DSA PRIVATE KEY-----\nAAAA\n-----END DSA PRIVATE KEY-----\n";
     assert!(matches!(PrivateKey::parse(dsa, None), Err(KeyFileError::Unsupported { .. })));
-    // A public key where a private one is needed.
+    // A public key where a private one is required.
     assert_eq!(PrivateKey::parse(&file("ed25519.pub"), None).err(), Some(KeyFileError::InvalidFormat));
 }
 
 #[test]
-fn windows_line_ends_and_text_around_are_accepted() {
+fn crlf_and_surrounding_text_are_accepted() {
     for name in ["ed25519", "rsa-PEM", "ecdsa384-PKCS8"] {
         let text = String::from_utf8(file(&format!("{name}.key"))).unwrap();
         let moved = format!("Notes in front\r\n{}\r\nand behind\r\n", text.replace('\n', "\r\n"));
@@ -480,14 +480,14 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
-    fn any_bytes_as_a_public_key(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+    fn any_bytes_as_public_key_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
         if let Ok(key) = PublicKey::from_blob(&bytes) {
             prop_assert_eq!(key.blob(), &bytes[..]);
         }
     }
 
     #[test]
-    fn a_changed_public_key_is_itself_or_refused(
+    fn changed_public_key_is_kept_or_refused(
         name in prop::sample::select(vec!["ed25519", "ecdsa256", "rsa2048", "ed25519-cert", "rsa2048-cert", "ecdsa256-cert"]),
         at in any::<prop::sample::Index>(),
         value in any::<u8>(),
@@ -508,7 +508,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_as_a_signature(bytes in proptest::collection::vec(any::<u8>(), 0..120)) {
+    fn any_bytes_as_signature_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..120)) {
         for name in ["ed25519", "ecdsa521", "rsa2048", "rsa10240"] {
             let (key, _) = public(name);
             for algorithm in key.signature_algorithms() {
@@ -517,9 +517,9 @@ proptest! {
         }
     }
 
-    /// Whatever happens to a file, reading it ends without a panic, and never with another key than its public half.
+    /// Reading a damaged file ends without a panic, and never returns a key that differs from its public key.
     #[test]
-    fn a_damaged_private_key_is_refused_or_whole(
+    fn damaged_private_key_is_refused_or_intact(
         name in prop::sample::select(vec![
             "ed25519", "ecdsa256", "rsa2048", "rsa-PEM", "ecdsa384-PEM", "ecdsa384-PKCS8", "ed25519-pkcs8",
             "ed25519-pkcs8-enc", "rsa-PEM-enc",
@@ -538,7 +538,7 @@ proptest! {
     }
 
     #[test]
-    fn any_text_as_a_private_key(text in "-----BEGIN [A-Z ]{0,20}PRIVATE KEY-----\n[A-Za-z0-9+/=\n:,]{0,300}\n-----END [A-Z ]{0,20}PRIVATE KEY-----\n") {
+    fn any_text_as_private_key_never_panics(text in "-----BEGIN [A-Z ]{0,20}PRIVATE KEY-----\n[A-Za-z0-9+/=\n:,]{0,300}\n-----END [A-Z ]{0,20}PRIVATE KEY-----\n") {
         let _ = PrivateKey::parse(text.as_bytes(), None);
         let _ = PrivateKey::parse(text.as_bytes(), Some(b"x"));
     }

@@ -1,4 +1,4 @@
-//! Certificates and key files made here, read by us and by the system's ssh-keygen.
+//! Tests of certificates and key files made here: read by us and by the system's ssh-keygen.
 
 use lh_crypto::{
     CertificateFields, CertificateKind, CryptoError, Encryption, KeyFileError, KeyType, PemFormat,
@@ -54,7 +54,7 @@ fn certify(fields: &CertificateFields, key: &PublicKey, authority: &PrivateKey) 
 }
 
 #[test]
-fn certificates_say_what_they_were_made_to_say() {
+fn created_certificates_contain_their_fields() {
     let fields = fields();
     for authority in TYPES {
         let authority = key(authority);
@@ -83,7 +83,7 @@ fn certificates_say_what_they_were_made_to_say() {
 }
 
 #[test]
-fn what_makes_no_certificate_is_refused() {
+fn invalid_certificate_fields_are_refused() {
     let (subject, authority, stranger) =
         (key(KeyType::Ed25519), key(KeyType::Ed25519), key(KeyType::Ed25519));
     let certificate = certify(&fields(), subject.public(), &authority);
@@ -105,13 +105,13 @@ fn what_makes_no_certificate_is_refused() {
 #[test]
 fn ssh_keygen_reads_our_certificates() {
     let Some(program) = keygen("ssh_keygen_reads_our_certificates") else { return };
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     for key_type in TYPES {
         let (subject, authority) = (key(key_type), key(key_type));
-        let file = folder.path().join("cert.pub");
+        let file = directory.path().join("cert.pub");
         let made = certify(&fields(), subject.public(), &authority);
         fs::write(&file, made.to_openssh_line("c") + "\n").unwrap();
-        let said = output(&program, &["-L"], &file);
+        let printed = output(&program, &["-L"], &file);
         for text in [
             "Key ID: \"the \\\"id\\\"\"",
             "Serial: 42",
@@ -120,17 +120,17 @@ fn ssh_keygen_reads_our_certificates() {
             "login@example.com UNKNOWN OPTION: 00000005616c696365",
             "permit-pty",
         ] {
-            assert!(said.contains(text) || said.contains(&text.replace('\\', "")), "{text}: {said}");
+            assert!(printed.contains(text) || printed.contains(&text.replace('\\', "")), "{text}: {printed}");
         }
     }
 }
 
 /// Covers: ssh-keygen -m; ssh-keygen -p
 #[test]
-fn private_keys_in_pem_come_back_here_and_there() {
-    let program = keygen("private_keys_in_pem_come_back_here_and_there");
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("key");
+fn private_keys_in_pem_are_read_by_us_and_ssh_keygen() {
+    let program = keygen("private_keys_in_pem_are_read_by_us_and_ssh_keygen");
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("key");
     for key_type in TYPES {
         let key = key(key_type);
         for format in [PemFormat::Traditional, PemFormat::Pkcs8] {
@@ -152,8 +152,8 @@ fn private_keys_in_pem_come_back_here_and_there() {
                 if let Some(program) = program.as_ref().filter(|_| key_type != KeyType::Ed25519) {
                     fs::write(&file, text.as_bytes()).unwrap();
                     fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
-                    let said = output(program, &["-y", "-P", "secret"], &file);
-                    assert!(said.starts_with(&key.public().to_openssh_line("")), "{said}");
+                    let printed = output(program, &["-y", "-P", "secret"], &file);
+                    assert!(printed.starts_with(&key.public().to_openssh_line("")), "{printed}");
                 }
             }
         }
@@ -163,7 +163,7 @@ fn private_keys_in_pem_come_back_here_and_there() {
 
 /// Covers: ssh-keygen -e; ssh-keygen -i
 #[test]
-fn public_keys_in_pem_come_back() {
+fn public_keys_in_pem_round_trip() {
     for key_type in TYPES {
         let key = key(key_type).public().clone();
         let text = key.to_spki_pem().unwrap();
@@ -182,10 +182,10 @@ fn public_keys_in_pem_come_back() {
 
 /// Covers: ssh-keygen -Z
 #[test]
-fn every_cipher_of_private_key_files_is_written() {
-    let program = keygen("every_cipher_of_private_key_files_is_written");
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("key");
+fn private_keys_are_written_with_every_cipher() {
+    let program = keygen("private_keys_are_written_with_every_cipher");
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("key");
     let key = key(KeyType::Ed25519);
     for cipher in [
         "aes128-ctr",
@@ -205,8 +205,8 @@ fn every_cipher_of_private_key_files_is_written() {
         if let Some(program) = &program {
             fs::write(&file, text.as_bytes()).unwrap();
             fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
-            let said = output(program, &["-y", "-P", "secret"], &file);
-            assert_eq!(said.trim_end(), key.public().to_openssh_line("note"), "{cipher}");
+            let printed = output(program, &["-y", "-P", "secret"], &file);
+            assert_eq!(printed.trim_end(), key.public().to_openssh_line("note"), "{cipher}");
         }
     }
     let other = Encryption { passphrase: b"secret", rounds: 2, cipher: "rot13" };
@@ -215,19 +215,19 @@ fn every_cipher_of_private_key_files_is_written() {
 
 /// Covers: ssh-keygen -B
 #[test]
-fn bubblebabble_and_other_hashes_are_ssh_keygens() {
-    let Some(program) = keygen("bubblebabble_and_other_hashes_are_ssh_keygens") else { return };
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("key.pub");
+fn bubblebabble_and_other_hashes_match_ssh_keygen() {
+    let Some(program) = keygen("bubblebabble_and_other_hashes_match_ssh_keygen") else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("key.pub");
     for key_type in TYPES {
         let key = key(key_type).public().clone();
         fs::write(&file, key.to_openssh_line("note") + "\n").unwrap();
         assert!(output(&program, &["-B"], &file).contains(&format!(" {} ", key.bubblebabble())));
         use lh_crypto::FingerprintHash::{Md5, Sha1, Sha256, Sha384, Sha512};
         for hash in [Md5, Sha1, Sha256, Sha384, Sha512] {
-            let said = output(&program, &["-lv", "-E", hash.name()], &file);
-            assert!(said.contains(&format!(" {} ", key.fingerprint(hash))), "{said}");
-            assert!(said.contains(&key.randomart(hash)), "{said}{}", key.randomart(hash));
+            let printed = output(&program, &["-lv", "-E", hash.name()], &file);
+            assert!(printed.contains(&format!(" {} ", key.fingerprint(hash))), "{printed}");
+            assert!(printed.contains(&key.randomart(hash)), "{printed}{}", key.randomart(hash));
         }
     }
 }

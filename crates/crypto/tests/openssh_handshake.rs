@@ -1,7 +1,8 @@
-//! Every key exchange, packet suite and host key against the system's `sshd`, over pipes.
+//! Tests of every key exchange, packet suite and host key against the system's `sshd`, over pipes.
 //!
-//! The smallest client that gets as far as a refused login, on purpose without the transport crate: when a handshake fails
-//! here, the arithmetic is wrong and not the state machine. `sshd -i` needs no port.
+//! The client here is the smallest that gets as far as a refused login. It does not use the transport crate
+//! on purpose: a failing handshake then shows wrong arithmetic, not a wrong state machine. `sshd -i` needs no
+//! port.
 
 use lh_crypto::{
     Cipher, Direction, EphemeralKey, KexAlgorithm, KexFamily, Mac, PacketIndex, PacketKey, PublicKey,
@@ -15,7 +16,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 const SSHD: &str = "/usr/sbin/sshd";
 const OUR_VERSION: &[u8] = b"SSH-2.0-LonghaulCryptoTest";
 
-/// One direction's keys and place.
+/// Key and position of one direction.
 struct Stream {
     key: PacketKey,
     index: PacketIndex,
@@ -56,7 +57,7 @@ impl Drop for Client {
 
 impl Client {
     fn start(host_key: &Path, names: &Names) -> Self {
-        // sshd run by root wants this folder, which a machine that never started it lacks.
+        // sshd run as root requires this directory, which is missing where it never ran.
         let _ = std::fs::create_dir_all("/run/sshd");
         let mut child = Command::new(SSHD)
             .args(["-i", "-e", "-q", "-f", "/dev/null", "-h"])
@@ -93,7 +94,7 @@ impl Client {
         self.to.write_all(&packet).unwrap();
     }
 
-    /// The next payload that is not IGNORE or DEBUG.
+    /// Returns the next payload that is not IGNORE or DEBUG.
     fn receive(&mut self) -> Vec<u8> {
         loop {
             let stream = &mut self.receiving;
@@ -122,7 +123,7 @@ struct Names {
     mac: Option<&'static Mac>,
 }
 
-/// Key exchange, a few packets each way, and a login that is refused.
+/// Runs a key exchange, a few packets each way, and a login that is refused.
 fn handshake(host_key: &Path, names: &Names) {
     let mut client = Client::start(host_key, names);
     client.to.write_all(&[OUR_VERSION, b"\r\n"].concat()).unwrap();
@@ -186,7 +187,8 @@ fn handshake(host_key: &Path, names: &Names) {
     }
 }
 
-/// The messages of the key exchange; appends to what is hashed. Returns K, the host key and its signature.
+/// Exchanges the key exchange messages; appends to the hashed data. Returns K, the host key and its
+/// signature.
 fn exchange(client: &mut Client, kex: KexAlgorithm, hashed: &mut Vec<u8>) -> (Vec<u8>, (PublicKey, Vec<u8>)) {
     let is_mpint = matches!(kex.family(), KexFamily::DhGroup | KexFamily::DhGex);
     let put =
@@ -230,7 +232,7 @@ fn exchange(client: &mut Client, kex: KexAlgorithm, hashed: &mut Vec<u8>) -> (Ve
     (secret, (PublicKey::from_blob(host_key).unwrap(), signature))
 }
 
-/// What the system's OpenSSH offers; its absence is said loudly.
+/// Returns the algorithms that the system's OpenSSH offers; reports when it is missing.
 fn offered(test: &str, what: &str) -> Option<Vec<String>> {
     let output = Command::new("ssh").args(["-Q", what]).output();
     match output {
@@ -247,10 +249,10 @@ fn offered(test: &str, what: &str) -> Option<Vec<String>> {
     }
 }
 
-/// A throw-away host key with the permissions sshd insists on.
-fn host_key(folder: &Path, name: &str) -> std::path::PathBuf {
+/// Copies a throw-away host key with the permissions that sshd requires.
+fn host_key(directory: &Path, name: &str) -> std::path::PathBuf {
     use std::os::unix::fs::PermissionsExt;
-    let path = folder.join(name);
+    let path = directory.join(name);
     std::fs::copy(format!("{}/tests/keys/{name}.key", env!("CARGO_MANIFEST_DIR")), &path).unwrap();
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
     path
@@ -261,10 +263,10 @@ fn names(kex: &str, host_key: &'static str, cipher: &'static Cipher, mac: Option
 }
 
 #[test]
-fn every_key_exchange_ends_in_the_same_secret() {
-    let Some(offered) = offered("every_key_exchange_ends_in_the_same_secret", "kex") else { return };
-    let folder = tempfile::tempdir().unwrap();
-    let host_key = host_key(folder.path(), "ed25519");
+fn every_key_exchange_agrees_with_sshd() {
+    let Some(offered) = offered("every_key_exchange_agrees_with_sshd", "kex") else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let host_key = host_key(directory.path(), "ed25519");
     let cipher = Cipher::by_name("aes128-gcm@openssh.com").unwrap();
     let mut done = 0;
     for kex in KexAlgorithm::ALL {
@@ -272,7 +274,8 @@ fn every_key_exchange_ends_in_the_same_secret() {
             eprintln!("SKIPPED {}: this OpenSSH does not know it", kex.name());
             continue;
         }
-        // The exponent and the secret have leading zeros once in 256 times: more than one try for the cheap ones.
+        // Exponent and secret have leading zeros once in 256 times, so the cheap methods are tried several
+        // times.
         let tries = if kex.family() == KexFamily::Ecdh { 3 } else { 1 };
         for _ in 0..tries {
             handshake(&host_key, &names(kex.name(), "ssh-ed25519", cipher, None));
@@ -283,8 +286,8 @@ fn every_key_exchange_ends_in_the_same_secret() {
 }
 
 #[test]
-fn every_suite_is_understood() {
-    const TEST: &str = "every_suite_is_understood";
+fn every_suite_works_with_sshd() {
+    const TEST: &str = "every_suite_works_with_sshd";
     let Some((ciphers, macs)) = offered(TEST, "cipher").zip(offered(TEST, "mac")) else { return };
     let known = |names: &[String], name: &str| {
         let known = names.iter().any(|each| each == name);
@@ -295,8 +298,8 @@ fn every_suite_is_understood() {
     };
     let macs: Vec<&Mac> = Mac::ALL.iter().filter(|mac| known(&macs, mac.name)).collect();
     assert!(macs.len() >= 10, "every MAC we have is in OpenSSH's defaults");
-    let folder = tempfile::tempdir().unwrap();
-    let host_key = host_key(folder.path(), "ed25519");
+    let directory = tempfile::tempdir().unwrap();
+    let host_key = host_key(directory.path(), "ed25519");
     for cipher in Cipher::ALL.iter().filter(|cipher| known(&ciphers, cipher.name)) {
         let macs: Vec<Option<&'static Mac>> =
             if cipher.is_aead() { vec![None] } else { macs.iter().copied().map(Some).collect() };
@@ -307,11 +310,11 @@ fn every_suite_is_understood() {
 }
 
 #[test]
-fn every_host_key_is_verified() {
-    if offered("every_host_key_is_verified", "key").is_none() {
+fn every_host_key_of_sshd_is_verified() {
+    if offered("every_host_key_of_sshd_is_verified", "key").is_none() {
         return;
     }
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     for (file, algorithm) in [
         ("ed25519", "ssh-ed25519"),
         ("ecdsa256", "ecdsa-sha2-nistp256"),
@@ -321,7 +324,7 @@ fn every_host_key_is_verified() {
         ("rsa2048", "rsa-sha2-512"),
         ("rsa2048", "ssh-rsa"),
     ] {
-        let host_key = host_key(folder.path(), file);
+        let host_key = host_key(directory.path(), file);
         let cipher = Cipher::by_name("aes256-gcm@openssh.com").unwrap();
         handshake(&host_key, &names("curve25519-sha256", algorithm, cipher, None));
     }

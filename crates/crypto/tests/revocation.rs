@@ -1,35 +1,35 @@
-//! Lists of revoked keys beside ssh-keygen's, in both directions.
+//! Tests of revocation lists against ssh-keygen, in both directions.
 
 use lh_crypto::{Krl, PublicKey};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-struct Room {
+struct TestDirectory {
     keygen: PathBuf,
-    folder: tempfile::TempDir,
+    directory: tempfile::TempDir,
 }
 
-impl Room {
+impl TestDirectory {
     fn new(test: &str) -> Option<Self> {
         let [keygen] = lh_interop::peers(test, ["ssh-keygen"])?;
-        let room = Self { keygen, folder: tempfile::tempdir().unwrap() };
+        let directory = Self { keygen, directory: tempfile::tempdir().unwrap() };
         for name in ["ca", "other-ca", "a", "b", "c"] {
-            room.keygen(&["-q", "-t", "ed25519", "-N", "", "-C", name, "-f", name]);
+            directory.keygen(&["-q", "-t", "ed25519", "-N", "", "-C", name, "-f", name]);
         }
-        Some(room)
+        Some(directory)
     }
 
     fn path(&self) -> &Path {
-        self.folder.path()
+        self.directory.path()
     }
 
-    /// Runs ssh-keygen; `true` for success.
+    /// Runs ssh-keygen; returns true for success.
     fn keygen(&self, arguments: &[&str]) -> bool {
         let run = Command::new(&self.keygen).args(arguments).current_dir(self.path()).output().unwrap();
         run.status.success()
     }
 
-    /// A certificate for the key `a`, in a file of its own.
+    /// Returns a certificate for the key `a`, and stores it in a separate file.
     fn certify(&self, name: &str, ca: &str, serial: u64, id: &str) -> PublicKey {
         std::fs::copy(self.path().join("a.pub"), self.path().join(format!("{name}.pub"))).unwrap();
         let (serial, file) = (serial.to_string(), format!("{name}.pub"));
@@ -42,7 +42,7 @@ impl Room {
         PublicKey::from_openssh_line(&text).unwrap().0
     }
 
-    /// What ssh-keygen says of a public key and a list.
+    /// Returns ssh-keygen's verdict on a public key and a list.
     fn theirs(&self, list: &str, name: &str) -> bool {
         let file = format!("{name}.pub");
         let run = Command::new(&self.keygen)
@@ -58,16 +58,16 @@ impl Room {
 
 /// Covers: ssh-keygen -k; ssh-keygen -Q; sshd_config RevokedKeys
 #[test]
-fn both_say_the_same_of_lists_made_by_either() {
-    let Some(room) = Room::new("both_say_the_same_of_lists_made_by_either") else { return };
+fn ssh_keygen_and_we_agree_on_revocation_lists() {
+    let Some(directory) = TestDirectory::new("ssh_keygen_and_we_agree_on_revocation_lists") else { return };
     let mut names = vec!["a".to_owned(), "b".to_owned(), "c".to_owned()];
     let serials = [0, 1, 2, 3, 7, 9, 11, 64, 65, 4096, 1 << 33, u64::MAX];
     for serial in serials {
         let name = format!("s{serial}");
-        room.certify(&name, "ca", serial, &format!("id {serial}"));
+        directory.certify(&name, "ca", serial, &format!("id {serial}"));
         names.push(format!("{name}-cert"));
     }
-    room.certify("foreign", "other-ca", 7, "id 7");
+    directory.certify("foreign", "other-ca", 7, "id 7");
     names.push("foreign-cert".into());
 
     let specs = [
@@ -79,36 +79,36 @@ fn both_say_the_same_of_lists_made_by_either() {
     ];
     for (at, spec) in specs.iter().enumerate() {
         let wild = at % 2 == 1;
-        std::fs::write(room.path().join("spec"), spec).unwrap();
+        std::fs::write(directory.path().join("spec"), spec).unwrap();
         let ca = if wild { "NONE" } else { "ca.pub" };
-        assert!(room.keygen(&["-q", "-k", "-f", "theirs", "-s", ca, "-z", "5", "spec"]), "{spec}");
-        compare(&room, &names, spec);
+        assert!(directory.keygen(&["-q", "-k", "-f", "theirs", "-s", ca, "-z", "5", "spec"]), "{spec}");
+        compare(&directory, &names, spec);
     }
     for spec in ["key: {b}", "sha1: {b}", "sha256: {b}", "{b}", "{c}\nsha1: {a}\nsha256: {b}", "key: {ca}"] {
         let mut text = spec.to_owned();
         for name in ["a", "b", "c", "ca"] {
-            text = text.replace(&format!("{{{name}}}"), &room.public(name).to_openssh_line(""));
+            text = text.replace(&format!("{{{name}}}"), &directory.public(name).to_openssh_line(""));
         }
-        std::fs::write(room.path().join("spec"), text).unwrap();
-        assert!(room.keygen(&["-q", "-k", "-f", "theirs", "-s", "ca.pub", "spec"]), "{spec}");
-        compare(&room, &names, spec);
+        std::fs::write(directory.path().join("spec"), text).unwrap();
+        assert!(directory.keygen(&["-q", "-k", "-f", "theirs", "-s", "ca.pub", "spec"]), "{spec}");
+        compare(&directory, &names, spec);
     }
 }
 
-/// Their list, and the same written by us, must get the same answers from both.
-fn compare(room: &Room, names: &[String], spec: &str) {
-    let theirs = Krl::read(&std::fs::read(room.path().join("theirs")).unwrap()).unwrap();
-    std::fs::write(room.path().join("ours"), theirs.to_bytes()).unwrap();
+/// Checks that ssh-keygen's list and our encoding of it get the same verdicts from both implementations.
+fn compare(directory: &TestDirectory, names: &[String], spec: &str) {
+    let theirs = Krl::read(&std::fs::read(directory.path().join("theirs")).unwrap()).unwrap();
+    std::fs::write(directory.path().join("ours"), theirs.to_bytes()).unwrap();
     for name in names {
-        let revoked = room.theirs("theirs", name);
-        assert_eq!(theirs.is_revoked(&room.public(name)), revoked, "their list, {spec:?}, {name}");
-        assert_eq!(room.theirs("ours", name), revoked, "our list, {spec:?}, {name}");
+        let revoked = directory.theirs("theirs", name);
+        assert_eq!(theirs.is_revoked(&directory.public(name)), revoked, "their list, {spec:?}, {name}");
+        assert_eq!(directory.theirs("ours", name), revoked, "our list, {spec:?}, {name}");
     }
 }
 
 /// Covers: sshd_config RevokedKeys; ssh_config RevokedHostKeys
 #[test]
-fn plain_lists_of_keys_revoke_them_and_their_certificates() {
+fn plain_key_lists_revoke_keys_and_certificates() {
     let key = |name: &str| {
         let path = format!("{}/tests/keys/{name}.pub", env!("CARGO_MANIFEST_DIR"));
         let text = std::fs::read_to_string(path).unwrap();
@@ -126,7 +126,7 @@ fn plain_lists_of_keys_revoke_them_and_their_certificates() {
     assert!(!by_authority.is_revoked(&plain));
     let one = list(&certificate_line);
     assert!(one.is_revoked(&certificate) && !one.is_revoked(&plain));
-    // A line that cannot be read may be the one that matters.
+    // An unreadable line may be the one that matters.
     let broken = Krl::read(format!("{plain_line}ssh-ed25519 broken\n").as_bytes());
     assert_eq!(broken.unwrap_err().to_string(), "line 2: not a public key");
 }

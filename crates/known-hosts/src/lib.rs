@@ -1,8 +1,9 @@
-//! known_hosts files (sshd(8), "SSH_KNOWN_HOSTS FILE FORMAT"): look a host's key up, add, remove, hash.
+//! known_hosts files (sshd(8), "SSH_KNOWN_HOSTS FILE FORMAT"): looking up, adding, removing and hashing host
+//! keys.
 //!
-//! A file is kept line by line as it was, so that what we do not understand (comments, key types of the future, bytes that
-//! are not UTF-8) survives being rewritten. Looking up never writes; the functions that change a file say so and replace it
-//! atomically.
+//! A file is stored line by line unchanged, so that unknown content (comments, future key types, bytes that
+//! are not UTF-8) is preserved when the file is rewritten. Look-ups never write. The functions that change a
+//! file say so and replace it atomically.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -13,21 +14,21 @@ use base64ct::{Base64, Encoding as _};
 use lh_config::pattern::{ListMatch, match_list};
 use lh_crypto::{Hash, PublicKey, Random};
 
-/// Marks a hashed name; OpenSSH knows one kind.
+/// Prefix of a hashed name; OpenSSH defines one kind.
 const HASH_MAGIC: &str = "|1|";
-/// Bytes of SHA-1, which are also the bytes of a salt.
+/// Length of a SHA-1 hash and of a salt, bytes.
 const SALT: usize = 20;
-/// The largest file that is read, in bytes: 100 times the largest seen, and still no danger to memory.
+/// Largest file that is read, bytes: 100 times the largest one seen, and no risk for memory.
 const MAX_FILE: u64 = 64 << 20;
 
-/// What a line is for.
+/// Purpose of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Marker {
     /// The key of a host.
     Plain,
     /// `@cert-authority`: the key signs host certificates.
     CertAuthority,
-    /// `@revoked`: the key must not be accepted, as host key or as authority.
+    /// `@revoked`: the key must not be accepted, neither as host key nor as authority.
     Revoked,
 }
 
@@ -36,23 +37,23 @@ pub enum Marker {
 pub struct Entry {
     /// Line number, from 1.
     pub line: usize,
-    /// What it is for.
+    /// Purpose of the line.
     pub marker: Marker,
     /// The hosts field as written: names and patterns separated by commas, or one hash.
     pub hosts: String,
     /// The key.
     pub key: PublicKey,
-    /// What follows the key.
+    /// The text after the key.
     pub comment: String,
 }
 
-/// What a file, or several, say about a host's key.
+/// Result of looking up a host's key in one or several files.
 #[derive(Debug, Clone)]
 pub enum Lookup<'a> {
     /// The key is known for the host.
     Match(&'a Entry),
-    /// The host is known with other keys only, of whatever type: that is what a changed key looks like, and OpenSSH treats a
-    /// change of type no differently. The last such entry.
+    /// The host is known with other keys only, of any type: the key has changed. OpenSSH treats a change of
+    /// type the same way. Contains the last such entry.
     Changed(&'a Entry),
     /// The host is not known.
     Unknown,
@@ -73,22 +74,23 @@ pub struct KnownHosts {
 }
 
 impl Entry {
-    /// Whether the line is about this name, as [`name`] makes it: by hash, or by pattern with `!` exceptions.
+    /// Returns true when the line applies to this name (in the form of [`name`]): by hash, or by pattern with
+    /// `!` exceptions.
     pub fn matches(&self, name: &str) -> bool {
         hosts_match(&self.hosts, name)
     }
 
-    /// Whether its name is hashed.
+    /// Returns true when the name is hashed.
     pub fn is_hashed(&self) -> bool {
         self.hosts.starts_with(HASH_MAGIC)
     }
 
-    /// Salt and hash.
+    /// Returns salt and hash.
     fn hash(&self) -> Option<([u8; SALT], [u8; SALT])> {
         hash_of(&self.hosts)
     }
 
-    /// Reads a line; `None` for blank lines, comments and everything that is no entry.
+    /// Parses a line; returns `None` for blank lines, comments and lines that are not entries.
     fn parse(text: &str, line: usize) -> Option<Self> {
         let text = text.trim_start_matches([' ', '\t']).trim_end_matches(['\r', '\n', ' ', '\t']);
         if text.is_empty() || text.starts_with('#') {
@@ -103,13 +105,13 @@ impl Entry {
         let (hosts, rest) = text.trim_start_matches([' ', '\t']).split_once([' ', '\t'])?;
         let (key, comment) = PublicKey::from_openssh_line(rest)?;
         let entry = Self { line, marker, hosts: hosts.to_owned(), key, comment };
-        // A broken hash would otherwise be taken for a pattern.
+        // A malformed hash would otherwise be used as a pattern.
         (!entry.is_hashed() || entry.hash().is_some()).then_some(entry)
     }
 }
 
 impl KnownHosts {
-    /// Parses a file's contents. Lines that cannot be understood are kept and never match.
+    /// Parses a file's contents. Lines that cannot be parsed are kept but never match.
     pub fn parse(bytes: &[u8]) -> Self {
         let mut lines = Vec::new();
         for (index, raw) in bytes.split_inclusive(|byte| *byte == b'\n').enumerate() {
@@ -119,10 +121,10 @@ impl KnownHosts {
         Self { lines }
     }
 
-    /// Reads a file; a missing one is empty.
+    /// Reads a file; a missing one counts as empty.
     ///
     /// # Errors
-    /// The operating system's, other than that the file is not there.
+    /// Errors of the operating system, except for a missing file.
     pub fn read(path: &Path) -> io::Result<Self> {
         match Self::read_existing(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Self::default()),
@@ -130,10 +132,10 @@ impl KnownHosts {
         }
     }
 
-    /// Reads a file, which must be there.
+    /// Reads a file, which must exist.
     ///
     /// # Errors
-    /// The operating system's.
+    /// Errors of the operating system.
     pub fn read_existing(path: &Path) -> io::Result<Self> {
         use std::io::Read as _;
         let mut bytes = Vec::new();
@@ -144,22 +146,22 @@ impl KnownHosts {
         Ok(Self::parse(&bytes))
     }
 
-    /// All entries, in order.
+    /// Iterates over all entries, in order.
     pub fn entries(&self) -> impl Iterator<Item = &Entry> {
         self.lines.iter().filter_map(|line| line.entry.as_ref())
     }
 
-    /// Entries about a name.
+    /// Iterates over the entries that apply to a name.
     pub fn about<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Entry> {
         self.entries().filter(move |entry| entry.matches(name))
     }
 
-    /// What is known about `key` (a plain key, no certificate) of `host` on `port`.
+    /// Looks up `key` (a plain key, not a certificate) of `host` on `port`.
     pub fn lookup(&self, host: &str, port: u16, key: &PublicKey) -> Lookup<'_> {
         self.lookup_name(&name(host, port), key)
     }
 
-    /// The same for a name as [`name`] makes it (or a `HostKeyAlias`).
+    /// Like [`lookup`](Self::lookup), for a name in the form of [`name`] (or a `HostKeyAlias`).
     pub fn lookup_name(&self, name: &str, key: &PublicKey) -> Lookup<'_> {
         let mut found = Lookup::Unknown;
         for entry in self.entries().filter(|entry| entry.matches(name)) {
@@ -175,7 +177,7 @@ impl KnownHosts {
         found
     }
 
-    /// The authorities that may sign certificates for a name, without the revoked ones.
+    /// Returns the authorities that may sign certificates for a name, without revoked ones.
     pub fn authorities(&self, name: &str) -> Vec<&Entry> {
         let revoked = |key: &PublicKey| {
             self.entries().any(|e| e.marker == Marker::Revoked && e.key == *key && e.matches(name))
@@ -185,7 +187,8 @@ impl KnownHosts {
             .collect()
     }
 
-    /// Key types that are known for a name, in file order without repetition: the client asks for these first.
+    /// Returns the known key types of a name, in file order without duplicates: the client requests these
+    /// first.
     pub fn key_types(&self, name: &str) -> Vec<String> {
         let mut types: Vec<String> = Vec::new();
         for entry in self.about(name).filter(|entry| entry.marker == Marker::Plain) {
@@ -197,8 +200,8 @@ impl KnownHosts {
         types
     }
 
-    /// The contents without the plain and authority lines about a name, and the lines that went. Marked lines stay, as with
-    /// `ssh-keygen -R`.
+    /// Returns the contents without the plain lines that apply to a name, and the removed lines. Marked lines
+    /// are kept, as with `ssh-keygen -R`.
     pub fn without(&self, name: &str) -> (Vec<u8>, Vec<&Entry>) {
         let mut kept = Vec::new();
         let mut removed = Vec::new();
@@ -211,7 +214,7 @@ impl KnownHosts {
         (kept, removed)
     }
 
-    /// The contents without the plain lines that are `unwanted`.
+    /// Returns the contents without the plain lines for which `unwanted` returns true.
     pub fn without_entries(&self, unwanted: impl Fn(&Entry) -> bool) -> Vec<u8> {
         let goes = |line: &&Line| {
             line.entry.as_ref().is_some_and(|entry| entry.marker == Marker::Plain && unwanted(entry))
@@ -219,8 +222,9 @@ impl KnownHosts {
         self.lines.iter().filter(|line| !goes(line)).flat_map(|line| line.raw.clone()).collect()
     }
 
-    /// The contents with every plain name hashed, each on its own line. Patterns and marked lines stay as they are; patterns
-    /// that could not be hashed are returned with their line numbers, and whether anything changed.
+    /// Returns the contents with every plain name hashed, each on a separate line; the patterns that could
+    /// not be hashed, with their line numbers; and whether anything changed. Patterns and marked lines are
+    /// kept unchanged.
     pub fn hashed(&self, random: &mut dyn Random) -> (Vec<u8>, Vec<(usize, String)>, bool) {
         let mut out = Vec::new();
         let mut patterns = Vec::new();
@@ -250,8 +254,8 @@ impl KnownHosts {
     }
 }
 
-/// Whether the hosts field of a line is about this name: by hash, or by pattern with `!` exceptions. A hash that cannot be read
-/// is about nobody.
+/// Returns true when the hosts field of a line applies to this name: by hash, or by pattern with `!`
+/// exceptions. A malformed hash applies to no name.
 pub fn hosts_match(hosts: &str, name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     if hosts.starts_with(HASH_MAGIC) {
@@ -260,12 +264,12 @@ pub fn hosts_match(hosts: &str, name: &str) -> bool {
     match_list(&name, hosts, true) == ListMatch::Yes
 }
 
-/// Whether a hosts field is a hash that can be read.
+/// Returns true when a hosts field is a well-formed hash.
 pub fn is_hash(hosts: &str) -> bool {
     hash_of(hosts).is_some()
 }
 
-/// Salt and hash of a hosts field.
+/// Returns salt and hash of a hosts field.
 fn hash_of(hosts: &str) -> Option<([u8; SALT], [u8; SALT])> {
     let (salt, hash) = hosts.strip_prefix(HASH_MAGIC)?.split_once('|')?;
     let decode = |text: &str| {
@@ -275,13 +279,13 @@ fn hash_of(hosts: &str) -> Option<([u8; SALT], [u8; SALT])> {
     Some((decode(salt)?, decode(hash)?))
 }
 
-/// The name of `host` in known_hosts: lower case, `[host]:port` unless the port is 22.
+/// Returns the name of `host` in known_hosts: lower case, and `[host]:port` unless the port is 22.
 pub fn name(host: &str, port: u16) -> String {
     let host = host.to_ascii_lowercase();
     if port == 22 { host } else { format!("[{host}]:{port}") }
 }
 
-/// A hashed name with a fresh salt.
+/// Returns a name hashed with a new salt.
 pub fn hash_name(name: &str, random: &mut dyn Random) -> String {
     let mut salt = [0; SALT];
     random.fill(&mut salt);
@@ -289,7 +293,8 @@ pub fn hash_name(name: &str, random: &mut dyn Random) -> String {
     format!("{HASH_MAGIC}{}|{}", Base64::encode_string(&salt), Base64::encode_string(&hash))
 }
 
-/// A line for `names` (separated by commas, usually host and address); with `random` each name is hashed on a line of its own.
+/// Returns the line for `names` (usually host and address). With `random`, each name is hashed on a separate
+/// line.
 pub fn entry_lines(names: &[&str], key: &PublicKey, random: Option<&mut dyn Random>) -> String {
     let key = key.to_openssh_line("");
     let key = key.trim_end();
@@ -299,10 +304,11 @@ pub fn entry_lines(names: &[&str], key: &PublicKey, random: Option<&mut dyn Rand
     }
 }
 
-/// Appends entries to a file, which is made (mode 0600, its folder 0700) if it does not exist. A last line without a newline gets one.
+/// Appends entries to a file, which is created if it does not exist (mode 0600, its directory 0700). A
+/// newline is added to a last line without one.
 ///
 /// # Errors
-/// The operating system's.
+/// Errors of the operating system.
 pub fn append(
     path: &Path,
     names: &[&str],
@@ -310,8 +316,8 @@ pub fn append(
     random: Option<&mut dyn Random>,
 ) -> io::Result<()> {
     use std::os::unix::fs::DirBuilderExt as _;
-    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.exists()) {
-        fs::DirBuilder::new().mode(0o700).create(folder)?;
+    if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty() && !parent.exists()) {
+        fs::DirBuilder::new().mode(0o700).create(parent)?;
     }
     let mut file = fs::OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(path)?;
     let mut text = String::new();
@@ -319,7 +325,7 @@ pub fn append(
         text.push('\n');
     }
     text.push_str(&entry_lines(names, key, random));
-    // One write: two clients that learn a key at once do not mix their lines.
+    // A single write keeps the lines of two clients that add a key at once apart.
     file.write_all(text.as_bytes())
 }
 
@@ -334,10 +340,11 @@ fn ends_with_newline(file: &mut fs::File) -> io::Result<bool> {
     Ok(last[0] == b'\n')
 }
 
-/// Replaces a file, keeping its mode; the old contents stay as `path.old`. Returns the name of the old file.
+/// Replaces a file and keeps its mode; the old contents are kept as `path.old`. Returns the path of the old
+/// file.
 ///
 /// # Errors
-/// The operating system's. The file is whole at every moment.
+/// Errors of the operating system. The file is complete at every moment.
 pub fn replace(path: &Path, contents: &[u8]) -> io::Result<PathBuf> {
     let mode = fs::metadata(path)?.mode() & 0o777;
     let with_suffix = |suffix: &str| {
@@ -366,8 +373,8 @@ pub fn replace(path: &Path, contents: &[u8]) -> io::Result<PathBuf> {
     result
 }
 
-/// HMAC-SHA1 (RFC 2104) with a key no longer than a block. It hides names in a file from onlookers, nothing more, so its speed and
-/// the age of SHA-1 do not matter.
+/// Computes HMAC-SHA1 (RFC 2104) with a key no longer than a block. It only hides names in a file from casual
+/// readers, so its speed and the age of SHA-1 do not matter.
 fn hmac_sha1(key: &[u8; SALT], data: &[u8]) -> [u8; SALT] {
     const BLOCK: usize = 64;
     let pad = |with: u8| {

@@ -47,7 +47,7 @@ fn hosts_are_found_by_name_port_pattern_and_case() {
 }
 
 #[test]
-fn a_key_of_another_type_counts_as_a_change_but_any_match_wins() {
+fn key_of_another_type_is_a_change_unless_one_matches() {
     let known = KnownHosts::parse(format!("h {}\nh {}\n", line(&other_type()), line(&key(1))).as_bytes());
     assert!(matches!(known.lookup("h", 22, &key(1)), Lookup::Match(entry) if entry.line == 2));
     assert!(matches!(known.lookup("h", 22, &other_type()), Lookup::Match(entry) if entry.line == 1));
@@ -56,7 +56,7 @@ fn a_key_of_another_type_counts_as_a_change_but_any_match_wins() {
 }
 
 #[test]
-fn revocation_beats_everything_and_authorities_are_no_host_keys() {
+fn revocation_wins_and_authorities_are_not_host_keys() {
     let (good, bad, ca) = (key(1), key(2), key(3));
     let file = format!(
         "h {}\nh {}\n@revoked * {}\n@cert-authority *.x,h {}\n@cert-authority h {}\n@future h {}\n",
@@ -76,8 +76,9 @@ fn revocation_beats_everything_and_authorities_are_no_host_keys() {
 }
 
 #[test]
-fn hashed_names_match_and_nothing_else_does() {
-    // Made by ssh-keygen -H for host.example and [host.example]:2222 would be as good; this is the published construction.
+fn only_the_hashed_names_match() {
+    // The published construction; lines of ssh-keygen -H for host.example and [host.example]:2222 would serve
+    // as well.
     let mut random = Counter(0);
     let lines = entry_lines(&["host.example", "192.0.2.1"], &key(1), Some(&mut random));
     assert_eq!(lines.lines().count(), 2);
@@ -86,20 +87,20 @@ fn hashed_names_match_and_nothing_else_does() {
     assert!(matches!(known.lookup("Host.Example", 22, &key(1)), Lookup::Match(_)));
     assert!(matches!(known.lookup("192.0.2.1", 22, &key(1)), Lookup::Match(_)));
     assert!(matches!(known.lookup("host.example", 2222, &key(1)), Lookup::Unknown));
-    // Broken hashes are no patterns.
+    // Malformed hashes are not used as patterns.
     let known = KnownHosts::parse(format!("|1|*|* {}\n", line(&key(1))).as_bytes());
     assert_eq!(known.entries().count(), 0);
 }
 
 #[test]
-fn hmac_is_that_of_rfc_2202() {
+fn hmac_matches_rfc_2202() {
     let mac = hmac_sha1(&[0x0b; 20], b"Hi There");
     assert_eq!(mac[..4], [0xb6, 0x17, 0x31, 0x86]);
     assert_eq!(mac[16..], [0xf1, 0x46, 0xbe, 0x00]);
 }
 
 #[test]
-fn hashing_a_file_keeps_what_cannot_be_hashed() {
+fn hashing_a_file_keeps_other_lines() {
     let k = line(&key(1));
     let file = format!("# note\na,b {k} me\n*.lab {k}\n@revoked c {k}\nbroken\n");
     let known = KnownHosts::parse(file.as_bytes());
@@ -129,9 +130,9 @@ fn removing_a_host_keeps_every_other_byte() {
 }
 
 #[test]
-fn appending_makes_the_file_private_and_repairs_the_last_line() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("ssh/known_hosts");
+fn append_creates_private_file_and_ends_last_line() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("ssh/known_hosts");
     append(&path, &["a"], &key(1), None).expect("first");
     assert_eq!(fs::metadata(&path).expect("made").mode() & 0o777, 0o600);
     fs::write(&path, fs::read_to_string(&path).expect("text").trim_end()).expect("cut");
@@ -147,7 +148,7 @@ fn appending_makes_the_file_private_and_repairs_the_last_line() {
 
 proptest! {
     #[test]
-    fn any_bytes_parse_and_survive(bytes in proptest::collection::vec(any::<u8>(), 0..600), name in ".{0,20}") {
+    fn any_bytes_parse_and_are_kept(bytes in proptest::collection::vec(any::<u8>(), 0..600), name in ".{0,20}") {
         let known = KnownHosts::parse(&bytes);
         let _ = known.lookup_name(&name, &key(1));
         let (kept, removed) = known.without("no-such-host");

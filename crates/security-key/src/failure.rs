@@ -1,46 +1,46 @@
-//! What goes wrong with a security key, in OpenSSH's words and numbers.
+//! Errors of security keys, with OpenSSH's words and numbers.
 
 use std::io;
 
-/// Why a security key, or what talks to it, did not do what it was asked for.
+/// Error of a security key, or of the software that talks to it.
 #[derive(Debug, thiserror::Error)]
 pub enum SkError {
-    /// The provider failed, or what it said makes no sense.
+    /// The provider failed or returned invalid data.
     #[error("invalid format")]
     Invalid,
-    /// It wants a PIN, or the PIN was wrong.
+    /// A PIN is required, or the PIN was wrong.
     #[error("incorrect passphrase supplied to decrypt private key")]
     Pin,
-    /// There is such a key already.
+    /// Such a key exists already.
     #[error("bad permissions")]
     Exists,
-    /// It cannot do this.
+    /// The security key does not support the operation.
     #[error("requested feature not supported")]
     Unsupported,
     /// No security key is plugged in.
     #[error("device not found")]
     NoDevice,
-    /// What was asked for makes no sense.
+    /// The request is invalid.
     #[error("invalid argument")]
     Argument,
-    /// Another of OpenSSH's numbers, from its helper.
-    #[error("error {0} of the helper")]
+    /// Another of OpenSSH's error numbers, from its helper.
+    #[error("helper error {0}")]
     Other(u32),
-    /// The helper cannot be started or talked to.
+    /// The helper cannot be started, or communication with it failed.
     #[error("{what}: {source}")]
     Helper {
-        /// What was tried, with the helper's name.
+        /// The failed operation, with the helper's name.
         what: String,
-        /// The system's reason.
+        /// The system's error.
         source: io::Error,
     },
-    /// The helper ended without an answer, which its own message on standard error explains.
+    /// The helper ended without an answer; its message on standard error explains why.
     #[error("agent refused operation")]
     Died,
 }
 
 impl SkError {
-    /// Those that have a number of OpenSSH's, the negative of its `SSH_ERR_…`.
+    /// Errors that have an OpenSSH number, the negative of its `SSH_ERR_…`.
     const NUMBERED: [(u32, Self); 6] = [
         (4, Self::Invalid),
         (10, Self::Argument),
@@ -50,7 +50,7 @@ impl SkError {
         (60, Self::NoDevice),
     ];
 
-    /// The number the helper sends.
+    /// Returns the number that the helper sends.
     pub fn number(&self) -> u32 {
         let same = |known: &&(u32, Self)| std::mem::discriminant(&known.1) == std::mem::discriminant(self);
         match self {
@@ -59,7 +59,7 @@ impl SkError {
         }
     }
 
-    /// What a number of the helper means.
+    /// Converts a helper's number to an error.
     pub fn from_number(number: u32) -> Self {
         let known = Self::NUMBERED.into_iter().find(|(known, _)| *known == number);
         known.map_or(Self::Other(number), |(_, error)| error)
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_come_back_as_what_they_were() {
+    fn error_numbers_round_trip() {
         for number in [4, 10, 43, 44, 59, 60, 77] {
             assert_eq!(SkError::from_number(number).number(), number);
         }

@@ -1,24 +1,24 @@
-//! Key files that hold a private key, or what stands in for one that is in hardware.
+//! Private key files, including those of security keys.
 
 use lh_agent::{AddedKey, SecurityKey};
 use lh_crypto::{CryptoError, Encryption, KeyFileError, PrivateKey, PublicKey};
 use lh_wire::Reader;
 use zeroize::Zeroizing;
 
-/// What a private key file holds.
+/// Content of a private key file.
 #[derive(Clone)]
 pub enum FileKey {
-    /// A key that signs by itself.
+    /// A key that can sign by itself.
     Plain(PrivateKey),
-    /// What finds a key in a security key.
+    /// A reference to a key in a security key.
     Security(SecurityKey),
 }
 
 impl FileKey {
-    /// Reads a private key file; see [`PrivateKey::parse`].
+    /// Parses a private key file; see [`PrivateKey::parse`].
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`PrivateKey::parse`].
     pub fn parse(file: &[u8], passphrase: Option<&[u8]>) -> Result<(Self, String), KeyFileError> {
         match PrivateKey::parse(file, passphrase) {
             Ok((key, comment)) => Ok((Self::Plain(key), comment)),
@@ -34,7 +34,7 @@ impl FileKey {
         }
     }
 
-    /// The public half.
+    /// Returns the public key.
     pub const fn public(&self) -> &PublicKey {
         match self {
             Self::Plain(key) => key.public(),
@@ -42,7 +42,7 @@ impl FileKey {
         }
     }
 
-    /// For an agent.
+    /// Returns the key in the form of an agent's request.
     pub fn added(&self) -> AddedKey {
         match self {
             Self::Plain(key) => AddedKey::Plain(key.clone()),
@@ -50,7 +50,8 @@ impl FileKey {
         }
     }
 
-    /// For an agent, under a certificate; `None` when the certificate is another key's.
+    /// Returns the key with a certificate, in the form of an agent's request; `None` when the certificate is
+    /// for another key.
     pub fn certified(&self, certificate: PublicKey) -> Option<AddedKey> {
         match self {
             Self::Plain(key) => AddedKey::new(key.clone(), Some(certificate)).ok(),
@@ -58,10 +59,10 @@ impl FileKey {
         }
     }
 
-    /// The key in OpenSSH's file format; see [`PrivateKey::to_openssh_with`].
+    /// Returns the key in OpenSSH's file format; see [`PrivateKey::to_openssh_with`].
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`PrivateKey::to_openssh_with`].
     pub fn to_openssh_with(
         &self,
         comment: &str,

@@ -1,4 +1,4 @@
-//! Asking the helper.
+//! Client of the security key helper.
 
 use std::io::{Read as _, Write as _};
 use std::path::PathBuf;
@@ -12,22 +12,22 @@ use crate::flags;
 use crate::messages::{Enrollment, MAX_MESSAGE, Reply, Request, Resident, Secret, VERSION};
 use crate::{FileKey, SkError};
 
-/// The program's name.
+/// Name of the helper program.
 const HELPER: &str = "lhssh-sk-helper";
-/// Where it may be when it is not beside the program that asks.
+/// Paths of the helper, if it is not in the directory of the calling program.
 const ELSEWHERE: [&str; 2] = ["/usr/libexec/lhssh-sk-helper", "/usr/lib/longhaul/lhssh-sk-helper"];
 
-/// Keys that the hardware lists.
+/// Resident keys of the hardware.
 pub type Residents = Vec<Resident>;
 
-/// Asks the user for a PIN; `None` when there is none to be had.
+/// Asks the user for a PIN; `None` when none can be obtained.
 pub type Pin<'a> = &'a mut dyn FnMut() -> Secret;
 
-/// Signs `data` with a key whose private half is in hardware, which may take a touch. Asks for the PIN where the key says that it
-/// needs one, or the hardware does.
+/// Signs `data` with a key in a security key, which may require a touch. Asks for the PIN if the key's flags
+/// or the hardware require one.
 ///
 /// # Errors
-/// See [`SkError`]. It blocks for as long as the hardware does.
+/// See [`SkError`]. The call blocks as long as the hardware does.
 pub fn sign(
     key: &SecurityKey,
     provider: &str,
@@ -47,7 +47,7 @@ pub fn sign(
         };
         match converse(&request, verbose)? {
             Reply::Signature(signature) => return Ok(signature),
-            // Once: a wrong PIN brings the hardware closer to locking itself.
+            // Only once: each wrong PIN brings the hardware closer to locking itself.
             Reply::Failed(SkError::Pin) if !asked => pin = Some(ask().ok_or(SkError::Pin)?),
             Reply::Failed(error) => return Err(error),
             _ => return Err(SkError::Invalid),
@@ -55,7 +55,7 @@ pub fn sign(
     }
 }
 
-/// Has a key made. Returns it with the attestation.
+/// Creates a key in the hardware. Returns it with the attestation.
 ///
 /// # Errors
 /// See [`SkError`]; [`SkError::Pin`] when a PIN is missing or wrong.
@@ -63,14 +63,14 @@ pub fn enroll(wanted: Enrollment, verbose: bool) -> Result<(SecurityKey, Vec<u8>
     let kind =
         if wanted.ed25519 { "sk-ssh-ed25519@openssh.com" } else { "sk-ecdsa-sha2-nistp256@openssh.com" };
     match converse(&Request::Enroll(wanted), verbose)? {
-        // Other versions of OpenSSH's helper have other numbers for the types.
+        // Other versions of OpenSSH's helper use other numbers for the key types.
         Reply::Enrolled(key, attestation) if key.public.key_type() == kind => Ok((*key, attestation)),
         Reply::Failed(error) => Err(error),
         _ => Err(SkError::Invalid),
     }
 }
 
-/// The keys that the hardware lists.
+/// Returns the resident keys of the hardware.
 ///
 /// # Errors
 /// See [`SkError`].
@@ -88,11 +88,11 @@ fn helper() -> PathBuf {
         return named.into();
     }
     let beside = std::env::current_exe().ok().and_then(|path| Some(path.parent()?.join(HELPER)));
-    let mut places = beside.into_iter().chain(ELSEWHERE.iter().map(PathBuf::from));
-    places.find(|path| path.is_file()).unwrap_or_else(|| ELSEWHERE[0].into())
+    let mut paths = beside.into_iter().chain(ELSEWHERE.iter().map(PathBuf::from));
+    paths.find(|path| path.is_file()).unwrap_or_else(|| ELSEWHERE[0].into())
 }
 
-/// One request, one reply, one process.
+/// Runs the helper for one request and returns its reply.
 fn converse(request: &Request, verbose: bool) -> Result<Reply, SkError> {
     let path = helper();
     let failed = |source| SkError::Helper { what: format!("helper \"{}\"", path.display()), source };
@@ -109,7 +109,7 @@ fn converse(request: &Request, verbose: bool) -> Result<Reply, SkError> {
     let mut reply = Vec::new();
     let received =
         child.stdout.take().map_or(Ok(0), |from| from.take(MAX_MESSAGE as u64 + 5).read_to_end(&mut reply));
-    // Whatever happened, the child is waited for.
+    // Always wait for the child, even after an error.
     let ended = child.wait().map_err(failed)?;
     if !ended.success() {
         return Err(SkError::Died);
@@ -124,10 +124,11 @@ fn converse(request: &Request, verbose: bool) -> Result<Reply, SkError> {
 }
 
 impl FileKey {
-    /// A signature blob. For a key in hardware, `provider` is the library that talks to it; see [`sign`].
+    /// Returns a signature blob. For a key in hardware, `provider` is the library that talks to it; see
+    /// [`sign`].
     ///
     /// # Errors
-    /// What to say after "signing failed".
+    /// The text to print after "signing failed".
     pub fn sign(
         &self,
         algorithm: &str,

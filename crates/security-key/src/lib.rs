@@ -1,8 +1,9 @@
-//! Keys that live in FIDO security keys: what a program holds of them, and how it has them made, listed and used.
+//! Keys in FIDO security keys: their files, and how they are created, listed and used.
 //!
-//! A library that talks to the hardware (a *provider*, with OpenSSH's C interface) is other people's code. It is loaded by a
-//! program of its own, `lhssh-sk-helper`, so that its crashes and its memory are not those of an agent or a client. The helper is
-//! asked in the language of OpenSSH's `ssh-sk-helper` ([`messages`]), so either's helper does for both: `SSH_SK_HELPER` names one.
+//! The library that talks to the hardware (a *provider* with OpenSSH's C interface) is third-party code. A
+//! separate program, `lhssh-sk-helper`, loads it, so that its crashes and its memory do not affect an agent
+//! or a client. The helper speaks the protocol of OpenSSH's `ssh-sk-helper` ([`messages`]), so the helpers
+//! are interchangeable: `SSH_SK_HELPER` selects one.
 
 mod failure;
 mod file;
@@ -13,17 +14,17 @@ pub use failure::SkError;
 pub use file::FileKey;
 pub use helper::{Pin, Residents, enroll, residents, sign};
 
-/// What a key needs before it signs, and where it lives; the bits of a key's flags (OpenSSH's `sk-api.h`).
+/// Flags of a key: conditions for signing, and where it is stored (OpenSSH's `sk-api.h`).
 pub mod flags {
-    /// Somebody touches it.
+    /// The user must touch the security key.
     pub const USER_PRESENCE: u8 = 0x01;
-    /// It knows who, by a PIN or a finger.
+    /// The security key must verify the user, by a PIN or fingerprint.
     pub const USER_VERIFICATION: u8 = 0x04;
-    /// While it is made: even if there is one for this application and user already.
+    /// At creation: proceed even if a key for this application and user exists.
     pub const FORCE: u8 = 0x10;
-    /// It can be read from the hardware again.
+    /// The key can be read back from the hardware.
     pub const RESIDENT: u8 = 0x20;
 }
 
-/// The provider that means the hardware itself, without a library of the user's.
+/// The provider name for direct hardware access, without a library of the user's.
 pub const INTERNAL: &str = "internal";

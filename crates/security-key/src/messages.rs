@@ -1,6 +1,6 @@
-//! Requests to a helper and its replies: what OpenSSH's `ssh-sk-helper` speaks, version 5.
+//! Requests to a helper and its replies: the protocol of OpenSSH's `ssh-sk-helper`, version 5.
 //!
-//! A message is its length, the version, and a body; a helper answers one and ends.
+//! A message consists of its length, the version, and a body. A helper answers one request and exits.
 
 use lh_agent::SecurityKey;
 use lh_wire::{Reader, WireError, Writer as _};
@@ -8,9 +8,9 @@ use zeroize::Zeroizing;
 
 use crate::SkError;
 
-/// The version of this language.
+/// Version of the protocol.
 pub const VERSION: u8 = 5;
-/// Longest message, bytes; OpenSSH's limit.
+/// Longest message, bytes: OpenSSH's limit.
 pub const MAX_MESSAGE: usize = 256 * 1024;
 
 const ERROR: u32 = 0;
@@ -18,85 +18,86 @@ const SIGN: u32 = 1;
 const ENROLL: u32 = 2;
 const RESIDENTS: u32 = 3;
 
-/// OpenSSH's numbers for types of keys. They have changed since version 10; each helper is asked by programs of its own version.
+/// OpenSSH's numbers for key types. They have changed since version 10; programs only use helpers of their
+/// own version.
 const ECDSA: u32 = 10;
 const ED25519: u32 = 12;
 
-/// A text that must not stay in memory, or none.
+/// A text that must be wiped from memory, or none.
 pub type Secret = Option<Zeroizing<String>>;
 
-/// A wish.
+/// A request to the helper.
 pub enum Request {
-    /// A signature over `data`.
+    /// Requests a signature over `data`.
     Sign {
         /// The key, without a certificate.
         key: Box<SecurityKey>,
-        /// The library.
+        /// Path of the library.
         provider: String,
-        /// What is signed.
+        /// The bytes to sign.
         data: Vec<u8>,
-        /// The PIN, where one is needed.
+        /// The PIN, if required.
         pin: Secret,
     },
-    /// A new key.
+    /// Requests a new key.
     Enroll(Enrollment),
-    /// The keys that the hardware can list.
+    /// Requests the resident keys of the hardware.
     Residents {
-        /// The library.
+        /// Path of the library.
         provider: String,
-        /// Which hardware, for libraries that know several.
+        /// Name of the device, for libraries that support several.
         device: String,
         /// The PIN.
         pin: Secret,
     },
 }
 
-/// What a new key is to be.
+/// Parameters of a new key.
 pub struct Enrollment {
-    /// Ed25519; ECDSA otherwise.
+    /// True for Ed25519, false for ECDSA.
     pub ed25519: bool,
-    /// The library.
+    /// Path of the library.
     pub provider: String,
-    /// Which hardware; empty: any.
+    /// Name of the device; empty for any.
     pub device: String,
-    /// What the key is for: `ssh:` and perhaps more.
+    /// Application of the key: `ssh:`, optionally with a suffix.
     pub application: String,
-    /// Whose it is; empty: nobody's in particular.
+    /// User of the key; empty for none.
     pub user: String,
-    /// See [`crate::flags`].
+    /// Flags of [`crate::flags`].
     pub flags: u8,
-    /// The PIN, where one is needed.
+    /// The PIN, if required.
     pub pin: Secret,
-    /// What the hardware signs to show that the key is new; empty: random.
+    /// Challenge that the hardware signs to prove that the key is new; empty for a random one.
     pub challenge: Vec<u8>,
 }
 
-/// A key that the hardware lists.
+/// A resident key of the hardware.
 pub struct Resident {
     /// The key.
     pub key: SecurityKey,
-    /// Whose it is, as it was said when it was made.
+    /// The user that was stored with the key when it was created.
     pub user: Vec<u8>,
 }
 
-/// An answer.
+/// A reply of the helper.
 pub enum Reply {
-    /// It could not be done.
+    /// The request failed.
     Failed(SkError),
     /// A signature blob.
     Signature(Vec<u8>),
-    /// A new key, and what the hardware says about itself (`ssh-sk-attest-v01`).
+    /// A new key, and the hardware's attestation (`ssh-sk-attest-v01`).
     Enrolled(Box<SecurityKey>, Vec<u8>),
-    /// Keys that the hardware lists.
+    /// Resident keys of the hardware.
     Residents(Vec<Resident>),
 }
 
 impl Request {
-    /// The body. `verbose`: the helper may say what it does on standard error.
+    /// Encodes the body. `verbose`: the helper may log to standard error.
     pub fn encode(&self, verbose: bool) -> Zeroizing<Vec<u8>> {
         /// `SYSLOG_LEVEL_DEBUG3` and `SYSLOG_LEVEL_ERROR`.
         const LEVELS: [u32; 2] = [2, 7];
-        // In one piece, so that no copy of a PIN stays behind.
+        // Reserved in full, so that no copy of a PIN is left behind.
         let mut out = Zeroizing::new(Vec::with_capacity(4096 + self.data_len()));
         let number = match self {
             Self::Sign { .. } => SIGN,
@@ -142,10 +143,10 @@ impl Request {
         }
     }
 
-    /// Reads a body.
+    /// Decodes a body.
     ///
     /// # Errors
-    /// [`SkError::Invalid`], [`SkError::Unsupported`] for a wish that is not known.
+    /// [`SkError::Invalid`], and [`SkError::Unsupported`] for an unknown request.
     pub fn parse(body: &[u8]) -> Result<Self, SkError> {
         let mut reader = Reader::new(body);
         let number = reader.u32().map_err(invalid)?;
@@ -188,7 +189,7 @@ impl Request {
 }
 
 impl Reply {
-    /// The body.
+    /// Encodes the body.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         match self {
@@ -217,10 +218,10 @@ impl Reply {
         out
     }
 
-    /// Reads a body.
+    /// Decodes a body.
     ///
     /// # Errors
-    /// [`SkError::Invalid`].
+    /// [`SkError::Invalid`] for a malformed or unknown reply.
     pub fn parse(body: &[u8]) -> Result<Self, SkError> {
         let mut reader = Reader::new(body);
         let reply = match reader.u32().map_err(invalid)? {
@@ -287,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_come_out_as_they_went_in() {
+    fn helper_requests_round_trip() {
         let pin: Secret = Some(Zeroizing::new("1234".to_owned()));
         let sign = Request::Sign {
             key: Box::new(key()),
@@ -315,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn replies_come_out_as_they_went_in() {
+    fn helper_replies_round_trip() {
         let replies = [
             Reply::Failed(SkError::Pin),
             Reply::Signature(b"signature".to_vec()),
@@ -331,7 +332,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_a_message_or_none(body in proptest::collection::vec(any::<u8>(), 0..200), kind in 0u32..5) {
+        fn parsing_any_bytes_never_panics(body in proptest::collection::vec(any::<u8>(), 0..200), kind in 0u32..5) {
             let body = [&kind.to_be_bytes()[..], &body].concat();
             let _ = Request::parse(&body);
             let _ = Reply::parse(&body);

@@ -1,4 +1,4 @@
-//! The flags.
+//! Command-line flags of sftp-server.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -12,35 +12,35 @@ use lh_sys::users::User;
 
 use crate::{HostNames, Verbosity};
 
-/// Nothing is to be served: help was asked for, or something is wrong.
+/// Result that ends the program: requested information, or an error.
 pub type Stopped = Stop;
 
-/// What the flags say.
+/// Parsed flags.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Arguments {
-    /// `-d`: where the client starts.
+    /// `-d`: initial directory of the client.
     pub start: Option<PathBuf>,
-    /// `-u`.
+    /// `-u`: umask.
     pub umask: Option<u32>,
-    /// `-R`.
+    /// `-R`: read-only.
     pub read_only: bool,
-    /// `-p`.
+    /// `-p`: allowed requests.
     pub allow: Option<Vec<String>>,
-    /// `-P`.
+    /// `-P`: denied requests.
     pub deny: Vec<String>,
-    /// `-l`.
+    /// `-l`: log level.
     pub verbosity: Verbosity,
-    /// `-f`, if it was given.
+    /// `-f`: syslog facility, if given.
     pub facility: Option<Facility>,
-    /// `-e`.
+    /// `-e`: log to standard error.
     pub stderr: bool,
 }
 
 impl Arguments {
-    /// Reads the flags of a server for `user`.
+    /// Parses the flags of a server for `user`.
     ///
     /// # Errors
-    /// What to print and the exit status; for `-Q` and `-h` it is the answer.
+    /// The text to print and the exit status; with `-Q` and `-h` it is the requested information.
     pub fn parse(words: impl IntoIterator<Item = OsString>, user: &User) -> Result<Self, Stopped> {
         let parsed = SFTP_SERVER.parse(words)?;
         if parsed.has('h') || !parsed.operands.is_empty() {
@@ -95,14 +95,14 @@ impl Arguments {
         })
     }
 
-    /// The folder the client starts in, unless it turns out not to be one.
+    /// Returns the initial directory of the client: that of `-d` if it is one, else `directory`.
     pub fn start_in(&self, directory: &Path) -> PathBuf {
         let start = self.start.as_ref().map(|start| directory.join(start));
         start.filter(|start| start.is_dir()).unwrap_or_else(|| directory.to_owned())
     }
 
-    /// A server for `user`, who comes from `address` and starts in `directory` unless `-d` says something else.
-    /// What is wrong with the flags, as far as only the file system knows, is logged.
+    /// Creates a server for `user`, whose client connects from `address` and starts in `directory` unless
+    /// `-d` specifies another. Problems with the flags that only the file system reveals are logged.
     pub fn server(
         &self,
         user: &User,
@@ -135,7 +135,7 @@ impl Arguments {
     }
 }
 
-/// A list of requests. Of several flags the last counts.
+/// Returns a list of request names. The last of several flags counts.
 fn names(parsed: &Parsed, flag: char) -> Option<Vec<String>> {
     let list = parsed.text(flag)?;
     Some(list.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect())
@@ -159,21 +159,21 @@ mod tests {
     }
 
     #[test]
-    fn flags_of_sftp_server() {
+    fn flags_are_parsed() {
         let words = ["-Re", "-f", "LOCAL3", "-lINFO", "-d", "%d/x", "-u", "027", "-P", "remove,rmdir", "-c"];
-        let all = parsed(&words).expect("fine");
+        let all = parsed(&words).expect("valid flags");
         assert!(all.read_only && all.stderr);
         assert_eq!(Some(all.verbosity), Verbosity::by_name("info"));
         assert_eq!(all.facility, Facility::by_name("local3"));
         assert_eq!(all.start, Some(PathBuf::from("/root/x")));
         assert_eq!((all.umask, all.allow), (Some(0o027), None));
         assert_eq!(all.deny, ["remove", "rmdir"]);
-        let none = parsed(&[]).expect("fine");
+        let none = parsed(&[]).expect("valid flags");
         assert!(!none.stderr && none.facility.is_none() && none.verbosity == Verbosity::default());
     }
 
     #[test]
-    fn mistakes_and_questions_stop() {
+    fn invalid_flags_and_queries_stop() {
         let words = [
             &["-Z"][..],
             &["x"],
@@ -185,11 +185,11 @@ mod tests {
             &["-h"],
         ];
         for bad in words {
-            assert_eq!(parsed(bad).expect_err("a mistake").status, 1, "{bad:?}");
+            assert_eq!(parsed(bad).expect_err("an error").status, 1, "{bad:?}");
         }
         let stop = parsed(&["-Q", "requests"]).expect_err("an answer");
         assert_eq!(stop.status, 0);
         assert!(stop.out.starts_with("open\nclose\nread\n") && stop.out.contains("posix-rename\n"));
-        assert_eq!(parsed(&["-Q", "x"]).expect_err("a mistake").err, "Invalid query type\n");
+        assert_eq!(parsed(&["-Q", "x"]).expect_err("an error").err, "Invalid query type\n");
     }
 }

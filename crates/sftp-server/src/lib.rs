@@ -1,7 +1,7 @@
-//! What `lhsftp-server` and `lhsshd`'s `internal-sftp` have in common: the flags of sftp-server(8), the host's names, and the
-//! log; and the loop that serves standard input and output.
+//! Common code of `lhsftp-server` and `lhsshd`'s `internal-sftp`: the flags of sftp-server(8), user and group
+//! names, the log, and the loop that serves standard input and output.
 //!
-//! The engine is `lh_sftp::server`. It is the same in both, so whatever a flag does to one it does to the other.
+//! Both use `lh_sftp::server`, so a flag has the same effect in both.
 
 mod arguments;
 mod log;
@@ -13,8 +13,8 @@ pub use log::{Lines, Verbosity};
 pub use names::HostNames;
 pub use stdio::serve;
 
-/// The environment variable in which `lhsshd` tells programs of subsystems the client's identification line.
+/// Environment variable in which `lhsshd` passes the client's identification line to subsystem programs.
 pub const CLIENT_IDENTIFICATION: &str = "SSH_CLIENT_IDENTIFICATION";
 
-/// Exit status when the client does not speak SFTP, as sftp-server's.
+/// Exit status when the client does not speak SFTP, as in sftp-server.
 pub const BAD_CLIENT: u8 = 11;

@@ -1,4 +1,4 @@
-//! How much is logged, and where to.
+//! Log level and log destination.
 
 use std::fmt;
 use std::io::Write;
@@ -6,7 +6,7 @@ use std::io::Write;
 use lh_sftp::server::{LogLevel, LogSink};
 use lh_sys::syslog::{Facility, Severity, Syslog};
 
-/// A level as `-l` names it.
+/// A log level of `-l`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Verbosity(Option<LogLevel>);
 
@@ -17,7 +17,7 @@ impl Default for Verbosity {
 }
 
 impl Verbosity {
-    /// The level of a word such as `INFO`, in any case.
+    /// Finds the level of a word such as `INFO`, in any case.
     pub fn by_name(name: &str) -> Option<Self> {
         Some(Self(match name.to_ascii_uppercase().as_str() {
             "QUIET" | "FATAL" => None,
@@ -29,12 +29,13 @@ impl Verbosity {
         }))
     }
 
-    /// The least important level that is wanted; with none wanted nobody asks for lines that cost something.
+    /// Returns the least important level that is logged. Without logging it returns `Error`, so that no
+    /// expensive lines are produced.
     pub fn level(self) -> LogLevel {
         self.0.unwrap_or(LogLevel::Error)
     }
 
-    /// Whether a line of this level is wanted.
+    /// Returns true when lines of this level are logged.
     pub fn wants(self, level: LogLevel) -> bool {
         self.0.is_some_and(|most| level <= most)
     }
@@ -45,19 +46,19 @@ enum Sink {
     Syslog(Syslog),
 }
 
-/// Lines of a server that is a program of its own.
+/// Log of a server that is a separate program.
 pub struct Lines {
     sink: Sink,
     verbosity: Verbosity,
 }
 
 impl Lines {
-    /// Lines on standard error (`-e`).
+    /// Logs to standard error (`-e`).
     pub const fn stderr(verbosity: Verbosity) -> Self {
         Self { sink: Sink::Stderr, verbosity }
     }
 
-    /// Lines in the system's log.
+    /// Logs to the system log.
     pub fn syslog(verbosity: Verbosity, facility: Facility, name: &str) -> Self {
         Self { sink: Sink::Syslog(Syslog::open(facility, name)), verbosity }
     }
@@ -75,7 +76,7 @@ impl LogSink for Lines {
         let debug = if level == LogLevel::Debug { "debug1: " } else { "" };
         match &self.sink {
             Sink::Stderr => {
-                // Whoever closed standard error does not want to hear.
+                // Errors are ignored: standard error may be closed.
                 let _ = std::io::stderr().write_all(format!("{debug}{line}\r\n").as_bytes());
             }
             Sink::Syslog(log) => {

@@ -1,4 +1,4 @@
-//! Names of users and groups, from the name service switch.
+//! Names of users and groups from the name service switch.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -7,14 +7,14 @@ use std::path::PathBuf;
 use lh_sftp::server::Lookup;
 use lh_sys::users::{self, User};
 
-/// What the host knows.
+/// User and group database of the host.
 #[derive(Debug, Clone)]
 pub struct HostNames {
     home: PathBuf,
 }
 
 impl HostNames {
-    /// Names as `user` sees them.
+    /// Creates the database view of `user`.
     pub fn new(user: &User) -> Self {
         Self { home: user.home.clone() }
     }

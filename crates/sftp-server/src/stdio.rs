@@ -1,4 +1,4 @@
-//! A server on two descriptors.
+//! An SFTP server on two descriptors.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -10,16 +10,16 @@ use rustix::io::Errno;
 
 use crate::BAD_CLIENT;
 
-/// Replies that wait for the client at most. With more no request is served.
+/// Limit of replies that wait for the client, bytes. Above it no request is served.
 const PENDING: usize = 1 << 20;
 
-/// Requests that are taken before they are served.
+/// Limit of requests that are read before they are served, bytes.
 const HELD: usize = 1 << 20;
 
-/// Bytes that are read at once.
+/// Size of one read, bytes.
 const READ: usize = 256 * 1024;
 
-/// Writes what waits, as far as the client takes it.
+/// Writes pending replies as far as the client accepts them.
 fn flush(backlog: &mut Backlog, to: &OwnedFd) -> io::Result<()> {
     while !backlog.is_empty() {
         match rustix::io::write(to, backlog.rest()) {
@@ -32,11 +32,11 @@ fn flush(backlog: &mut Backlog, to: &OwnedFd) -> io::Result<()> {
     Ok(())
 }
 
-/// Serves what comes on `from`, with replies on `to`, until there is no more and all is answered. Returns the exit
-/// status. Both descriptors become non-blocking.
+/// Serves the requests on `from`, with replies on `to`, until the end of input and until all are answered.
+/// Returns the exit status. Both descriptors become non-blocking.
 ///
 /// # Errors
-/// The client cannot be read from or written to.
+/// Reading from or writing to the client failed.
 pub fn serve(mut server: Server, from: &OwnedFd, to: &OwnedFd) -> io::Result<u8> {
     lh_sys::fd::set_nonblocking(from, true)?;
     lh_sys::fd::set_nonblocking(to, true)?;
@@ -46,7 +46,7 @@ pub fn serve(mut server: Server, from: &OwnedFd, to: &OwnedFd) -> io::Result<u8>
     let mut ended = false;
     loop {
         let Ok(progress) = server.poll(&mut pending) else {
-            // What it said is in the log.
+            // The server has logged the reason.
             flush(&mut pending, to)?;
             return Ok(BAD_CLIENT);
         };
@@ -58,7 +58,7 @@ pub fn serve(mut server: Server, from: &OwnedFd, to: &OwnedFd) -> io::Result<u8>
         let reads = if !ended && held < HELD { PollFlags::IN } else { PollFlags::empty() };
         let writes = if pending.is_empty() { PollFlags::empty() } else { PollFlags::OUT };
         let mut fds = [PollFd::new(from, reads), PollFd::new(to, writes)];
-        // Replies that found no room when they were made may find some now.
+        // Replies that did not fit the backlog when they were made may fit now.
         let again = progress.more || (pending.is_empty() && !server.is_idle());
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
         match poll(&mut fds[..], again.then_some(&now)) {
@@ -67,7 +67,7 @@ pub fn serve(mut server: Server, from: &OwnedFd, to: &OwnedFd) -> io::Result<u8>
         }
         let gone = fds[1].revents().intersects(PollFlags::ERR | PollFlags::NVAL);
         if gone && fds[0].revents().is_empty() {
-            // Nobody reads what we would say.
+            // The client has closed its end, so replies cannot be delivered.
             return Err(Errno::PIPE.into());
         }
         if ended || reads.is_empty() || fds[0].revents().is_empty() {

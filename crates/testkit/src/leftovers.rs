@@ -1,7 +1,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The files below `root` that bear the name of an unfinished copy (`.NAME.ID.lhpart`). What cannot be read counts as empty.
+/// Returns the files below `root` with the name of an unfinished copy (`.NAME.ID.lhpart`). Unreadable
+/// directories count as empty.
 #[must_use]
 pub fn leftovers(root: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();

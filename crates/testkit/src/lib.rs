@@ -1,9 +1,9 @@
-//! What tests of the protocol crates are made of: virtual time, a virtual link, and peers that follow a script.
+//! Tools for tests of the protocol crates: virtual time, a virtual link, and scripted peers.
 //!
-//! Nothing here opens a socket or sleeps. A test moves a [`Clock`] by hand, so hours of a connection across
-//! an ocean take milliseconds, and a failure comes back the same every time. This crate knows the wire format and
-//! nothing above it: a [`ScriptedPeer`] speaks unencrypted packets, enough to say wrong things before the first
-//! NEWKEYS; lies behind the keys are told by the tests of the crate that has the keys.
+//! This crate opens no socket and never sleeps. A test advances a [`Clock`] manually, so hours of a
+//! connection across an ocean take milliseconds, and failures are reproducible. The crate knows the wire
+//! format and nothing above it. A [`ScriptedPeer`] sends unencrypted packets, which suffices for violations
+//! before the first NEWKEYS. The tests of the crate that has the keys cover later violations.
 
 mod leftovers;
 mod link;

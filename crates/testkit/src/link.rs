@@ -1,11 +1,11 @@
-//! A link between two ends: latency, pieces of every size, and a hand on the wire.
+//! A virtual link between two ends, with latency, configurable pieces and a tap that may change the data.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use crate::Seeded;
 
-/// Time that passes only when told to.
+/// A clock that only advances when told to.
 #[derive(Debug, Clone, Copy)]
 pub struct Clock {
     start: Instant,
@@ -20,40 +20,40 @@ impl Default for Clock {
 }
 
 impl Clock {
-    /// What the clock shows.
+    /// Returns the current time.
     pub const fn now(&self) -> Instant {
         self.now
     }
 
-    /// Time since the clock was made.
+    /// Returns the time since the clock was created.
     pub fn elapsed(&self) -> Duration {
         self.now - self.start
     }
 
-    /// Lets time pass.
+    /// Advances the clock.
     pub fn advance(&mut self, by: Duration) {
         self.now += by;
     }
 
-    /// Lets time pass until `then`, unless that is over already.
+    /// Advances the clock to `then`, unless that has passed already.
     pub fn advance_to(&mut self, then: Instant) {
         self.now = self.now.max(then);
     }
 }
 
-/// How the bytes of a direction are cut up on arrival.
+/// Sizes of the pieces in which the bytes of a direction arrive.
 #[derive(Debug, Clone)]
 pub enum Chunking {
-    /// All that has arrived, at once.
+    /// All available bytes at once.
     Whole,
-    /// At most so many bytes at a time; 1 tries every border there is.
+    /// At most this many bytes at a time; 1 tries every boundary.
     AtMost(usize),
-    /// Pieces of 1 to so many bytes.
+    /// Pieces of random size from 1 to this many bytes.
     Random(Seeded, usize),
 }
 
-/// Sees (and may change, shorten or lengthen) what is put on the wire. The first argument is the number of
-/// bytes that went before.
+/// Inspects, and may change, shorten or lengthen, the bytes sent. The first argument is the number of bytes
+/// sent before.
 pub type Tap = Box<dyn FnMut(u64, &mut Vec<u8>)>;
 
 /// One direction of a link.
@@ -62,7 +62,7 @@ pub struct Pipe {
     chunking: Chunking,
     tap: Option<Tap>,
     in_flight: VecDeque<(Instant, Vec<u8>)>,
-    /// Part of the front piece that was taken.
+    /// Bytes of the front piece that were taken.
     taken: usize,
     sent: u64,
     cut_at: Option<u64>,
@@ -70,7 +70,7 @@ pub struct Pipe {
 }
 
 impl Pipe {
-    /// A direction with this one-way latency.
+    /// Creates a direction with this one-way latency.
     pub const fn new(latency: Duration, chunking: Chunking) -> Self {
         Self {
             latency,
@@ -84,12 +84,12 @@ impl Pipe {
         }
     }
 
-    /// Puts a hand on the wire.
+    /// Installs a tap.
     pub fn set_tap(&mut self, tap: impl FnMut(u64, &mut Vec<u8>) + 'static) {
         self.tap = Some(Box::new(tap));
     }
 
-    /// Loses everything after this many bytes, and ends there.
+    /// Drops everything after this many bytes, and ends the stream there.
     pub const fn cut_at(&mut self, bytes: u64) {
         self.cut_at = Some(bytes);
     }
@@ -114,17 +114,17 @@ impl Pipe {
         self.in_flight.push_back((now + self.latency, bytes));
     }
 
-    /// The sender is done.
+    /// Ends the stream.
     pub const fn close(&mut self) {
         self.closed = true;
     }
 
-    /// Everything has arrived and nothing more will come.
+    /// Returns true when everything has arrived and the stream has ended.
     pub fn at_eof(&self) -> bool {
         self.closed && self.in_flight.is_empty()
     }
 
-    /// Takes what has arrived, as much as one `recv` into `space` would: the number of bytes.
+    /// Receives available bytes into `space`, as one `recv` would; returns their number.
     pub fn pop(&mut self, now: Instant, space: &mut [u8]) -> usize {
         let want = match &mut self.chunking {
             Chunking::Whole => space.len(),
@@ -149,12 +149,12 @@ impl Pipe {
         got
     }
 
-    /// When the next bytes arrive, if any are under way.
+    /// Returns the arrival time of the next bytes, if any are in flight.
     pub fn next_arrival(&self) -> Option<Instant> {
         self.in_flight.front().map(|(arrival, _)| *arrival)
     }
 
-    /// Bytes sent so far.
+    /// Returns the number of bytes sent so far.
     pub const fn sent(&self) -> u64 {
         self.sent
     }
@@ -169,17 +169,17 @@ pub struct Link {
 }
 
 impl Link {
-    /// A link with this one-way latency that delivers in pieces as told.
+    /// Creates a link with this one-way latency and these pieces.
     pub fn new(latency: Duration, chunking: Chunking) -> Self {
         Self { up: Pipe::new(latency, chunking.clone()), down: Pipe::new(latency, chunking) }
     }
 
-    /// No latency, no cutting up.
+    /// Creates a link without latency that delivers in whole.
     pub fn direct() -> Self {
         Self::new(Duration::ZERO, Chunking::Whole)
     }
 
-    /// When the next bytes arrive at either end.
+    /// Returns the arrival time of the next bytes at either end.
     pub fn next_arrival(&self) -> Option<Instant> {
         [self.up.next_arrival(), self.down.next_arrival()].into_iter().flatten().min()
     }
@@ -190,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_take_their_time_and_come_in_pieces() {
+    fn bytes_arrive_late_and_in_pieces() {
         let mut clock = Clock::default();
         let mut pipe = Pipe::new(Duration::from_millis(100), Chunking::AtMost(2));
         pipe.push(clock.now(), b"abc");
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tap_changes_and_a_cut_ends() {
+    fn tap_changes_bytes_and_cut_ends_the_stream() {
         let clock = Clock::default();
         let mut pipe = Pipe::new(Duration::ZERO, Chunking::Whole);
         pipe.set_tap(|before, bytes| bytes[0] += before as u8);

@@ -1,8 +1,8 @@
-//! A peer that says what it is told to, right or wrong, before any keys are in use.
+//! A scripted peer that sends correct or incorrect data before any keys are in use.
 
 use lh_wire::{Reader, Writer};
 
-/// A payload as an unencrypted packet (RFC 4253 section 6) with zero padding.
+/// Returns a payload as an unencrypted packet (RFC 4253 section 6) with zero padding.
 pub fn plain_packet(payload: &[u8]) -> Vec<u8> {
     let mut padding = 8 - (payload.len() + 5) % 8;
     if padding < 4 {
@@ -16,7 +16,7 @@ pub fn plain_packet(payload: &[u8]) -> Vec<u8> {
     packet
 }
 
-/// A KEXINIT payload with a zero cookie that offers these, each the same in both directions.
+/// Returns a KEXINIT payload with a zero cookie and these offers, equal in both directions.
 pub fn kexinit(
     kex: &[&str],
     host_key: &[&str],
@@ -34,7 +34,7 @@ pub fn kexinit(
     payload
 }
 
-/// A peer without any state of its own but what it has heard.
+/// A peer whose only state is the data sent and received.
 #[derive(Debug, Default)]
 pub struct ScriptedPeer {
     outgoing: Vec<u8>,
@@ -43,7 +43,7 @@ pub struct ScriptedPeer {
 }
 
 impl ScriptedPeer {
-    /// A peer that has said its identification, `line` without line ending.
+    /// Creates a peer that has sent its identification, `line` without line ending.
     pub fn new(line: &str) -> Self {
         let mut peer = Self::default();
         peer.say(line.as_bytes());
@@ -51,27 +51,27 @@ impl ScriptedPeer {
         peer
     }
 
-    /// Says these bytes.
+    /// Sends these bytes.
     pub fn say(&mut self, bytes: &[u8]) {
         self.outgoing.extend_from_slice(bytes);
     }
 
-    /// Says a packet.
+    /// Sends a packet.
     pub fn packet(&mut self, payload: &[u8]) {
         self.say(&plain_packet(payload));
     }
 
-    /// What it has to say, once.
+    /// Takes the bytes to be sent.
     pub fn take_output(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.outgoing)
     }
 
-    /// Hears bytes.
+    /// Receives bytes.
     pub fn hear(&mut self, bytes: &[u8]) {
         self.incoming.extend_from_slice(bytes);
     }
 
-    /// The other side's identification line, once it is complete.
+    /// Returns the other side's identification line, once it is complete.
     pub fn identification(&mut self) -> Option<&str> {
         if self.identification.is_none() {
             let end = self.incoming.iter().position(|&byte| byte == b'\n')?;
@@ -81,7 +81,7 @@ impl ScriptedPeer {
         self.identification.as_deref()
     }
 
-    /// The next payload it heard, if a whole unencrypted packet is there.
+    /// Returns the next received payload, if a whole unencrypted packet is available.
     pub fn next_payload(&mut self) -> Option<Vec<u8>> {
         self.identification()?;
         let mut reader = Reader::new(&self.incoming);
@@ -99,13 +99,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hears_what_it_says() {
+    fn sent_packets_are_received() {
         let mut peer = ScriptedPeer::new("SSH-2.0-liar");
         for size in 1..40 {
             peer.packet(&vec![size; usize::from(size)]);
         }
-        let said = peer.take_output();
-        peer.hear(&said);
+        let output = peer.take_output();
+        peer.hear(&output);
         assert_eq!(peer.identification(), Some("SSH-2.0-liar"));
         for size in 1..40 {
             assert_eq!(peer.next_payload().unwrap(), vec![size; usize::from(size)]);

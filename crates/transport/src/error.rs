@@ -165,10 +165,10 @@ impl TransportError {
 #[non_exhaustive]
 pub enum FreezeError {
     /// A key exchange is in progress, or the first one is not complete.
-    #[error("a key exchange is under way")]
+    #[error("a key exchange is in progress")]
     KeyExchange,
     /// Worker jobs are outstanding, or received packets wait to be polled.
-    #[error("packets are under way")]
+    #[error("worker jobs or events are outstanding")]
     Jobs,
     /// Compression has state that cannot be transferred. Freeze before
     /// [`set_authenticated`](crate::Transport::set_authenticated), and negotiate only `zlib@openssh.com`.

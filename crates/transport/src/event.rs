@@ -53,7 +53,7 @@ pub enum Event {
     ExtInfo(Vec<(String, Vec<u8>)>),
     /// A payload for the layers above: SERVICE_* and message numbers from 50 on.
     Packet(Bytes),
-    /// The answer to a PING of ours (`ping@openssh.com`), with its content.
+    /// The answer to one of our PINGs (`ping@openssh.com`), with its content.
     Pong(Bytes),
     /// SSH_MSG_DEBUG. Untrusted: may contain control characters.
     Debug {

@@ -55,7 +55,7 @@ pub(crate) struct Framed {
 }
 
 impl Job {
-    /// Does the work.
+    /// Runs the job.
     pub fn run(&mut self) {
         match &mut self.work {
             Work::Seal(seal) => seal.run(),

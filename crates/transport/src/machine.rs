@@ -88,8 +88,8 @@ impl Transport {
         }
     }
 
-    /// Queues a payload as a packet, without further compression. If the peer is known to corrupt packets of that length, the connection
-    /// fails instead.
+    /// Queues a payload as a packet, without further compression. If the peer is known to corrupt packets of
+    /// that length, the connection fails instead.
     fn push(&mut self, payload: &[u8]) {
         match self.peer.limits().sent_packet.map(|limit| limit as usize) {
             Some(limit) if self.send.packet_length(payload.len()) > limit => {
@@ -209,7 +209,7 @@ impl Transport {
 
     fn check_replies(&self) -> Result<(), TransportError> {
         if self.too_many_replies() {
-            Err(TransportError::TooMany("messages that want an answer"))
+            Err(TransportError::TooMany("messages that need an answer"))
         } else {
             Ok(())
         }
@@ -368,7 +368,7 @@ impl Transport {
         answer: impl FnOnce(Box<kex::State>) -> Answered,
     ) -> Result<(), TransportError> {
         if !self.is_open() {
-            return Err(TransportError::Caller("the connection is over"));
+            return Err(TransportError::Caller("the connection has ended"));
         }
         match std::mem::replace(&mut self.kex, KexState::Idle) {
             KexState::Running { state, agreement, skip_guess } => match answer(state) {
@@ -451,7 +451,7 @@ impl Transport {
         let KexState::ExpectNewKeys { keys, agreement } = std::mem::replace(&mut self.kex, KexState::Idle)
         else {
             let number = NewKeys::NUMBER;
-            return Err(TransportError::Unexpected { number, when: "before key exchange was done" });
+            return Err(TransportError::Unexpected { number, when: "before key exchange is complete" });
         };
         NewKeys::decode(payload)
             .map_err(|source| TransportError::Malformed { message: "NEWKEYS", source })?;

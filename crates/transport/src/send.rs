@@ -64,7 +64,7 @@ impl PaddingPool {
             self.random.fill(&mut self.pool[..]);
             self.used = 0;
         }
-        // Padding is at most 255 bytes, so it always fits a fresh pool.
+        // Padding is at most 255 bytes, so it always fits a full pool.
         match self.pool.get(self.used..self.used + out.len()) {
             Some(bytes) => out.copy_from_slice(bytes),
             None => self.random.fill(out),

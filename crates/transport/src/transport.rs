@@ -90,7 +90,7 @@ pub struct Transport {
     pub(crate) packets_in: u64,
     /// Sequence number of our last KEXINIT.
     pub(crate) kexinit_seq: u32,
-    /// Bytes of answers that only the peer asked for and that may not be written yet.
+    /// Bytes of answers that the peer can request at will and that may not be written yet.
     pub(crate) replies: usize,
     pub(crate) eof: bool,
     pub(crate) bytes_in: u64,
@@ -257,7 +257,7 @@ impl Transport {
         Ok(true)
     }
 
-    /// Ends the connection with an error of ours and, if possible, tells the peer.
+    /// Ends the connection with a local error and, if possible, tells the peer.
     pub(crate) fn fail(&mut self, error: &TransportError) {
         if let (Some(reason), false) = (error.disconnect_reason(), matches!(self.phase, Phase::Ended)) {
             let text = match error {
@@ -470,7 +470,8 @@ impl Transport {
         self.unsqueezing = !server || matches!(self.kex, KexState::Idle);
     }
 
-    /// Answers the packet last returned by [`poll`](Self::poll) with SSH_MSG_UNIMPLEMENTED (RFC 4253 section 11.4).
+    /// Answers the packet that [`poll`](Self::poll) returned last with SSH_MSG_UNIMPLEMENTED (RFC 4253
+    /// section 11.4).
     pub fn reply_unimplemented(&mut self) {
         self.reply(&Unimplemented::new(self.last_seq).to_payload());
     }
@@ -572,7 +573,7 @@ impl PacketSink for Transport {
             Some(&number) if self.must_hold(number) => {
                 let most = if self.authenticated { MAX_HELD } else { MAX_HELD_UNAUTHENTICATED };
                 if self.held_bytes + payload.len() > most {
-                    return self.fail(&TransportError::TooMany("messages that want an answer"));
+                    return self.fail(&TransportError::TooMany("messages that need an answer"));
                 }
                 self.hold(payload.to_vec());
             }

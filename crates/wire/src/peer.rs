@@ -13,8 +13,8 @@ pub const STOCK_CHANNEL_PACKET: u32 = 32 * 1024;
 
 /// Largest channel data per packet with peers that are known to handle it, bytes. Each packet costs a header,
 /// a tag and a pass through the layers, so larger packets are cheaper. Beyond 64 KiB nothing more is gained
-/// (measured from 32 to 240 KiB), window credit comes in larger steps, and on a slow path a keystroke waits
-/// longer behind the packet before it.
+/// (measured from 32 to 240 KiB). Window credit then comes in larger steps, and on a slow path a keystroke
+/// waits longer behind the packet before it.
 pub const LARGE_CHANNEL_PACKET: u32 = 64 * 1024;
 
 /// The cipher that only HPN-SSH and Longhaul offer.

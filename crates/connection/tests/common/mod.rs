@@ -41,9 +41,9 @@ impl Ours {
 
     /// Returns the single message sent since the last call.
     pub(crate) fn sent_one(&mut self) -> Vec<u8> {
-        let mut said = self.sent();
-        assert_eq!(said.len(), 1, "{said:?}");
-        said.remove(0)
+        let mut output = self.sent();
+        assert_eq!(output.len(), 1, "{output:?}");
+        output.remove(0)
     }
 
     /// Opens a channel and confirms it, granting `window` bytes in packets of `max_packet`.

@@ -1,4 +1,4 @@
-//! Finite-field Diffie-Hellman (RFC 4253 section 8, RFC 4419, RFC 8268): the arithmetic.
+//! Arithmetic of finite-field Diffie-Hellman (RFC 4253 section 8, RFC 4419, RFC 8268).
 
 use super::DhGroup;
 use crate::{KexError, Random, SystemRandom};
@@ -6,23 +6,24 @@ use crypto_bigint::modular::{BoxedMontyForm, BoxedMontyParams};
 use crypto_bigint::{BoxedUint, Odd};
 use zeroize::{Zeroize, Zeroizing};
 
-/// Bits of the secret exponent: twice the strength of the strongest key that is derived from the secret, which
-/// RFC 4419 section 6.2 asks for; an exponent as long as `p` would be no harder to find and 16 times slower.
+/// Length of the secret exponent, bits: twice the strength of the strongest key derived from the secret, as
+/// RFC 4419 section 6.2 requires. An exponent as long as `p` would be no harder to find and 16 times slower.
 const EXPONENT_BITS: u32 = 512;
 
-/// The sizes of group either side accepts. RFC 8268 and OpenSSH: nothing below 2048 bits; RFC 4419: nothing above 8192.
+/// Group sizes that either side accepts, bits. RFC 8268 and OpenSSH: nothing below 2048; RFC 4419: nothing
+/// above 8192.
 pub(super) const GROUP_BITS: core::ops::RangeInclusive<usize> = 2048..=8192;
 
 pub(super) struct Key {
     params: BoxedMontyParams,
-    /// `p - 1`, big-endian; public values lie strictly between 1 and it.
+    /// `p - 1`, big-endian; public values are strictly between 1 and this value.
     p_minus_1: Vec<u8>,
     exponent: Zeroizing<BoxedUint>,
     public: Vec<u8>,
 }
 
 impl Key {
-    /// In a group that was negotiated.
+    /// Generates a key in a negotiated group.
     pub(super) fn generate(group: &DhGroup) -> Result<Self, KexError> {
         if !GROUP_BITS.contains(&group.bits()) {
             return Err(KexError::BadGroup { why: "size out of range" });
@@ -30,7 +31,7 @@ impl Key {
         Self::generate_in_fixed(group)
     }
 
-    /// In a group that the method's name stands for, whatever its size.
+    /// Generates a key in the group that the method's name specifies, regardless of its size.
     pub(super) fn generate_in_fixed(group: &DhGroup) -> Result<Self, KexError> {
         let mut p_minus_1 = group.p.clone();
         match p_minus_1.last_mut() {
@@ -49,7 +50,7 @@ impl Key {
         SystemRandom.fill(&mut random[..]);
         let exponent = Zeroizing::new(BoxedUint::from_be_slice_truncated(&random[..], EXPONENT_BITS));
         let public = power(&group.g, &exponent, &params);
-        // An exponent of 0 or one that gives 1 or p-1: not in the age of the universe, unless the group is a trap.
+        // A power of 0, 1 or p-1 never occurs in practice, unless the group is malicious.
         let public = lh_wire::Mpint::from_magnitude(&public).magnitude().to_vec();
         if !in_range(&public, &p_minus_1) {
             return Err(KexError::BadGroup { why: "generator of a tiny subgroup" });
@@ -67,7 +68,8 @@ impl Key {
             return Err(KexError::BadPublicValue { why: "out of range" });
         }
         let secret = power(peer_public, &self.exponent, &self.params);
-        // With a safe prime only 1 and p-1 generate tiny subgroups; with another modulus the secret shows it.
+        // With a safe prime, only 1 and p-1 generate tiny subgroups; with another modulus the secret reveals
+        // it.
         if secret.iter().rev().skip(1).all(|byte| *byte == 0) && secret.last().is_none_or(|last| *last <= 1) {
             return Err(KexError::BadPublicValue { why: "degenerate secret" });
         }
@@ -75,7 +77,7 @@ impl Key {
     }
 }
 
-/// `base ^ exponent mod p` in time that depends only on the sizes.
+/// Computes `base ^ exponent mod p` in time that depends only on the sizes.
 fn power(base: &[u8], exponent: &BoxedUint, params: &BoxedMontyParams) -> Zeroizing<Vec<u8>> {
     let base = BoxedUint::from_be_slice_truncated(base, params.bits_precision());
     let mut result = BoxedMontyForm::new(base, params).pow_bounded_exp(exponent, EXPONENT_BITS);
@@ -84,7 +86,7 @@ fn power(base: &[u8], exponent: &BoxedUint, params: &BoxedMontyParams) -> Zeroiz
     Zeroizing::new(retrieved.to_be_bytes().into_vec())
 }
 
-/// `1 < value < p - 1` for public, big-endian values without leading zeros.
+/// Returns true when `1 < value < p - 1`, for public, big-endian values without leading zeros.
 fn in_range(value: &[u8], p_minus_1: &[u8]) -> bool {
     let more_than_one = match value {
         [] => false,

@@ -6,7 +6,7 @@ use aws_lc_rs::agreement::{
 };
 use zeroize::Zeroizing;
 
-/// A curve to agree on a secret with.
+/// A curve for key agreement.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Curve {
     X25519,
@@ -25,7 +25,7 @@ impl Curve {
         }
     }
 
-    /// Bytes of a public value; for the NIST curves an uncompressed point.
+    /// Returns the length of a public value, bytes; for the NIST curves an uncompressed point.
     const fn public_len(self) -> usize {
         match self {
             Self::X25519 => 32,
@@ -42,7 +42,7 @@ pub(super) struct Key {
 }
 
 impl Key {
-    /// A fresh key and its public value.
+    /// Generates a key and its public value.
     pub(super) fn generate(curve: Curve) -> Result<(Self, Vec<u8>), KexError> {
         const FAILED: KexError = KexError::Library { what: "generate a key" };
         let private = PrivateKey::generate(curve.algorithm()).map_err(|_| FAILED)?;
@@ -50,9 +50,9 @@ impl Key {
         Ok((Self { curve, private }, public))
     }
 
-    /// The raw secret: the x coordinate, or X25519's output.
+    /// Computes the raw secret: the x coordinate, or X25519's output.
     pub(super) fn agree(&self, peer_public: &[u8]) -> Result<Zeroizing<Vec<u8>>, KexError> {
-        // Checked here because the library also takes compressed points and DER.
+        // Checked here because the library also accepts compressed points and DER.
         if peer_public.len() != self.curve.public_len() {
             return Err(KexError::BadPublicValue { why: "wrong length" });
         }
@@ -62,7 +62,7 @@ impl Key {
         agreement::agree(
             &self.private,
             UnparsedPublicKey::new(self.curve.algorithm(), peer_public),
-            // The library refuses points off the curve, and X25519's all-zero output.
+            // The library refuses points off the curve and X25519's all-zero output.
             KexError::BadPublicValue { why: "not a valid point" },
             |secret| Ok(Zeroizing::new(secret.to_vec())),
         )

@@ -1,4 +1,4 @@
-//! Which Diffie-Hellman groups there are, and the server's choice among them.
+//! The Diffie-Hellman groups, and the server's choice among them.
 
 use super::dh::GROUP_BITS;
 use crate::Random;
@@ -14,39 +14,41 @@ pub struct DhGroup {
 }
 
 impl DhGroup {
-    /// RFC 2409 group 2, 1024 bits, which SSH calls group 1. Within reach of those who can spend millions.
+    /// Returns RFC 2409 group 2, 1024 bits, which SSH calls group 1. An attacker with millions to spend can
+    /// break it.
     pub fn group1() -> Self {
         Self::rfc3526(GROUP1_P)
     }
 
-    /// RFC 3526 group 14, 2048 bits.
+    /// Returns RFC 3526 group 14, 2048 bits.
     pub fn group14() -> Self {
         Self::rfc3526(GROUP14_P)
     }
 
-    /// RFC 3526 group 16, 4096 bits.
+    /// Returns RFC 3526 group 16, 4096 bits.
     pub fn group16() -> Self {
         Self::rfc3526(GROUP16_P)
     }
 
-    /// RFC 3526 group 18, 8192 bits.
+    /// Returns RFC 3526 group 18, 8192 bits.
     pub fn group18() -> Self {
         Self::rfc3526(GROUP18_P)
     }
 
-    /// The size of the prime.
+    /// Returns the size of the prime, bits.
     pub fn bits(&self) -> usize {
         Mpint::from_magnitude(&self.p).bits()
     }
 
-    /// The server's choice for a group exchange request of `min`, preferred `n` and `max` bits (RFC 4419
-    /// section 3), from the text of a moduli file (moduli(5)) or, without one or without a fitting line, a fixed group.
-    /// The smallest size that is at least `n` wins, else the largest below it; among groups of that size chance decides.
+    /// Returns the server's choice for a group exchange request of `min`, preferred `n` and `max` bits (RFC
+    /// 4419 section 3). It comes from the text of a moduli file (moduli(5)), or is a fixed group without one
+    /// or without a suitable line. The smallest size that is at least `n` wins, else the largest below it;
+    /// among groups of that size the choice is random.
     ///
-    /// `None` when no group of an acceptable size (at least 2048 bits) lies within `min..=max`.
+    /// Returns `None` when no group of an acceptable size (at least 2048 bits) is within `min..=max`.
     pub fn choose(min: u32, n: u32, max: u32, moduli: Option<&str>, rng: &mut dyn Random) -> Option<Self> {
         let fits = |bits: usize| GROUP_BITS.contains(&bits) && (min as usize..=max as usize).contains(&bits);
-        // Smaller is better: sizes from `n` up in order, then those below it from the top.
+        // Smaller is better: sizes from `n` up in ascending order, then those below it in descending order.
         let distance = |bits: usize| match bits.checked_sub(n as usize) {
             Some(above) => (0, above),
             None => (1, n as usize - bits),
@@ -60,7 +62,7 @@ impl DhGroup {
             rng.fill(&mut random);
             let pick = u64::from_le_bytes(random) % count.max(1) as u64;
             let chosen = lines().filter(|each| each.bits == bits).nth(usize::try_from(pick).unwrap_or(0));
-            // A line whose number is not of the size it says is not used.
+            // A line whose number does not have the stated size is not used.
             if let Some(group) = chosen.and_then(|each| each.group()).filter(|group| group.bits() == bits) {
                 return Some(group);
             }
@@ -76,7 +78,7 @@ impl DhGroup {
     }
 }
 
-/// A line of a moduli file that may be used.
+/// A usable line of a moduli file.
 struct Candidate<'a> {
     bits: usize,
     generator: &'a str,
@@ -84,7 +86,8 @@ struct Candidate<'a> {
 }
 
 impl<'a> Candidate<'a> {
-    /// moduli(5): time, type, tests, tries, size (of the prime, less one), generator and modulus in hex.
+    /// Parses a line of moduli(5): time, type, tests, tries, size (of the prime, minus one), generator and
+    /// modulus in hex.
     fn parse(line: &'a str) -> Option<Self> {
         const SAFE_PRIME: u32 = 2;
         const TESTED_COMPOSITE: u32 = 1;
@@ -108,10 +111,10 @@ impl<'a> Candidate<'a> {
     }
 }
 
-/// Big-endian bytes of a hexadecimal number.
+/// Returns the big-endian bytes of a hexadecimal number.
 fn hex(text: &str) -> Option<Vec<u8>> {
     let digit = |byte: &u8| char::from(*byte).to_digit(16).and_then(|value| u8::try_from(value).ok());
-    // From the end, so that an odd first digit stands alone.
+    // From the end, so that an odd first digit forms a byte by itself.
     let mut bytes: Vec<u8> = text
         .as_bytes()
         .rchunks(2)

@@ -1,8 +1,8 @@
-//! A post-quantum KEM beside X25519: `mlkem768x25519-sha256` (draft-ietf-sshm-mlkem-hybrid-kex) and
+//! A post-quantum KEM combined with X25519: `mlkem768x25519-sha256` (draft-ietf-sshm-mlkem-hybrid-kex) and
 //! `sntrup761x25519-sha512` (draft-ietf-sshm-ntruprime-ssh).
 //!
-//! The client sends the KEM's public key and an X25519 value behind it, the server a ciphertext and an X25519 value.
-//! K is a *string*, not an mpint: the hash of both secrets, post-quantum first.
+//! The client sends the KEM's public key followed by an X25519 value, the server a ciphertext followed by an
+//! X25519 value. K is a *string*, not an mpint: the hash of both secrets, the post-quantum one first.
 
 use super::SharedSecret;
 use super::ecdh::{Curve, Key as EcdhKey};
@@ -100,7 +100,7 @@ impl ClientKey {
     }
 }
 
-/// The server's side.
+/// Performs the server's side: returns its public value and the secret.
 pub(super) fn respond(kem: Kem, client_public: &[u8]) -> Result<(Vec<u8>, SharedSecret), KexError> {
     let (encapsulate, ecdh_public) = split(client_public, kem.public_len())?;
     let (ecdh, our_ecdh_public) = EcdhKey::generate(Curve::X25519)?;
@@ -108,7 +108,7 @@ pub(super) fn respond(kem: Kem, client_public: &[u8]) -> Result<(Vec<u8>, Shared
     let mut public = Vec::with_capacity(kem.ciphertext_len() + X25519_LEN);
     let secret = match kem {
         Kem::Mlkem768 => {
-            // The library makes the modulus check of FIPS 203 section 7.2 here.
+            // The library performs the modulus check of FIPS 203 section 7.2 here.
             const BAD: KexError = KexError::BadPublicValue { why: "not an ML-KEM key" };
             let key = EncapsulationKey::new(&ML_KEM_768, encapsulate).map_err(|_| BAD)?;
             let (ciphertext, secret) = key.encapsulate().map_err(|_| BAD)?;
@@ -133,7 +133,7 @@ fn split(value: &[u8], kem_len: usize) -> Result<(&[u8], &[u8]), KexError> {
     }
 }
 
-/// AWS-LC's generator in the shape `sntrup` asks for.
+/// AWS-LC's generator behind the interface that `sntrup` requires.
 struct LibraryRng;
 
 impl rand_core::TryRng for LibraryRng {

@@ -1,4 +1,4 @@
-//! Key exchange methods: the arithmetic, not the messages.
+//! Key exchange methods: the arithmetic without the messages.
 
 mod dh;
 mod ecdh;
@@ -13,20 +13,20 @@ use crate::{Hash, KexError};
 use lh_wire::{Mpint, Writer};
 use zeroize::Zeroizing;
 
-/// Which messages a key exchange uses.
+/// Message set of a key exchange method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KexFamily {
-    /// RFC 5656 and 8731: public values are strings, the secret an mpint.
+    /// RFC 5656 and RFC 8731: public values are strings, the secret is an mpint.
     Ecdh,
     /// RFC 4253 section 8: public values and secret are mpints.
     DhGroup,
     /// RFC 4419: the server chooses the group.
     DhGex,
-    /// A post-quantum KEM with X25519: messages like [`Ecdh`](Self::Ecdh), the secret a string.
+    /// A post-quantum KEM with X25519: messages as in [`Ecdh`](Self::Ecdh), the secret is a string.
     Hybrid,
 }
 
-/// A key exchange method. Aliases are variants of their own, so that names survive.
+/// A key exchange method. Aliases are separate variants, so that names are preserved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names say it, see `name`")]
 pub enum KexAlgorithm {
@@ -48,7 +48,7 @@ pub enum KexAlgorithm {
 }
 
 impl KexAlgorithm {
-    /// All of them, in the order OpenSSH's client prefers them; last those for old equipment
+    /// All methods, in the order of preference of OpenSSH's client; last those for old equipment
     /// ([`is_legacy`](Self::is_legacy)).
     pub const ALL: &'static [Self] = &[
         Self::Mlkem768X25519Sha256,
@@ -68,12 +68,12 @@ impl KexAlgorithm {
         Self::DhGroup1Sha1,
     ];
 
-    /// Finds a method by the name in a KEXINIT.
+    /// Finds a method by its name in a KEXINIT.
     pub fn by_name(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|each| each.name() == name)
     }
 
-    /// The name in a KEXINIT.
+    /// Returns the name in a KEXINIT.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Mlkem768X25519Sha256 => "mlkem768x25519-sha256",
@@ -94,12 +94,13 @@ impl KexAlgorithm {
         }
     }
 
-    /// True for what only old equipment needs (SHA-1, and a group of 1024 bits): no default list holds it.
+    /// Returns true for methods that only old equipment needs (SHA-1, and a group of 1024 bits); no default
+    /// list contains them.
     pub const fn is_legacy(self) -> bool {
         matches!(self, Self::DhGexSha1 | Self::DhGroup14Sha1 | Self::DhGroup1Sha1)
     }
 
-    /// The hash for the exchange hash and for deriving keys.
+    /// Returns the hash for the exchange hash and for deriving keys.
     pub const fn hash(self) -> Hash {
         match self {
             Self::Mlkem768X25519Sha256
@@ -118,7 +119,7 @@ impl KexAlgorithm {
         }
     }
 
-    /// Which messages it uses.
+    /// Returns the message set of the method.
     pub const fn family(self) -> KexFamily {
         match self {
             Self::Mlkem768X25519Sha256 | Self::Sntrup761X25519Sha512 | Self::Sntrup761X25519Sha512OpenSsh => {
@@ -139,7 +140,7 @@ impl KexAlgorithm {
     }
 }
 
-/// Our half of a key exchange: the client's with every method, and both sides' with group exchange.
+/// Our half of a key exchange: the client's with every method, and either side's with group exchange.
 pub struct EphemeralKey {
     public: Vec<u8>,
     half: Half,
@@ -152,7 +153,7 @@ enum Half {
 }
 
 impl EphemeralKey {
-    /// A fresh key for any method but group exchange, whose group is not known yet.
+    /// Generates a key for any method but group exchange, whose group is not known yet.
     ///
     /// # Errors
     /// [`KexError::WrongFamily`] for group exchange; [`KexError::Library`] when the library fails.
@@ -170,10 +171,11 @@ impl EphemeralKey {
         })
     }
 
-    /// A fresh key in a group that was negotiated (RFC 4419); `p` and `g` are big-endian magnitudes.
+    /// Generates a key in a negotiated group (RFC 4419); `p` and `g` are big-endian magnitudes.
     ///
     /// # Errors
-    /// [`KexError::BadGroup`] when `p` is even, smaller than 2048 or larger than 8192 bits, or `g` is not in `2..=p-2`.
+    /// [`KexError::BadGroup`] when `p` is even, smaller than 2048 or larger than 8192 bits, or `g` is not in
+    /// `2..=p-2`.
     pub fn generate_dh(p: &[u8], g: &[u8]) -> Result<Self, KexError> {
         let group = DhGroup {
             p: Mpint::from_magnitude(p).magnitude().to_vec(),
@@ -182,16 +184,17 @@ impl EphemeralKey {
         Ok(Self::from_dh(dh::Key::generate(&group)?))
     }
 
-    /// What goes to the peer: the content of the string, or the magnitude of the mpint for Diffie-Hellman.
+    /// Returns the public value for the peer: the content of the string, or the magnitude of the mpint for
+    /// Diffie-Hellman.
     pub fn public(&self) -> &[u8] {
         &self.public
     }
 
-    /// The shared secret with the peer's public value (same form as [`public`](Self::public)).
+    /// Computes the shared secret with the peer's public value (same form as [`public`](Self::public)).
     ///
     /// # Errors
     /// [`KexError::BadPublicValue`] when the value has the wrong size, is not on the curve, is not in
-    /// `2..=p-2`, or makes the all-zero X25519 secret (RFC 8731 section 3).
+    /// `2..=p-2`, or leads to the all-zero X25519 secret (RFC 8731 section 3).
     pub fn agree(self, peer_public: &[u8]) -> Result<SharedSecret, KexError> {
         match self.half {
             Half::Ecdh(key) => Ok(SharedSecret::from_magnitude(&key.agree(peer_public)?)),
@@ -205,10 +208,11 @@ impl EphemeralKey {
     }
 }
 
-/// The server's half in one step, for every method but group exchange: its public value and the secret.
+/// Performs the server's half in one step, for every method but group exchange: returns its public value and
+/// the secret.
 ///
 /// # Errors
-/// As [`EphemeralKey::agree`]; [`KexError::WrongFamily`] for group exchange.
+/// Like [`EphemeralKey::agree`]; [`KexError::WrongFamily`] for group exchange.
 pub fn kex_respond(
     algorithm: KexAlgorithm,
     client_public: &[u8],
@@ -221,7 +225,7 @@ pub fn kex_respond(
     Ok((public, key.agree(client_public)?))
 }
 
-/// What an algorithm is made of.
+/// Components of an algorithm.
 enum Method {
     Ecdh(ecdh::Curve),
     Hybrid(hybrid::Kem),
@@ -256,20 +260,21 @@ impl Method {
 pub struct SharedSecret(Zeroizing<Vec<u8>>);
 
 impl SharedSecret {
-    /// K exactly as it enters the exchange hash and key derivation: an mpint or a string, length included.
+    /// Returns K in the encoding of the exchange hash and key derivation: an mpint or a string, including the
+    /// length.
     pub fn encoded(&self) -> &[u8] {
         &self.0
     }
 
-    /// As an mpint (RFC 4253 section 8, RFC 5656 section 4, RFC 8731 section 3.1).
+    /// Encodes K as an mpint (RFC 4253 section 8, RFC 5656 section 4, RFC 8731 section 3.1).
     fn from_magnitude(magnitude: &[u8]) -> Self {
-        // Reserved at once: a buffer that grows leaves copies of the secret behind.
+        // Reserved in full: a growing buffer would leave copies of the secret behind.
         let mut encoded = Zeroizing::new(Vec::with_capacity(magnitude.len() + 5));
         encoded.put_mpint(magnitude);
         Self(encoded)
     }
 
-    /// As a string, which the hybrid methods use.
+    /// Encodes K as a string, for the hybrid methods.
     fn from_string(content: &[u8]) -> Self {
         let mut encoded = Zeroizing::new(Vec::with_capacity(content.len() + 4));
         encoded.put_string(content);
@@ -286,7 +291,7 @@ pub fn derive_key(
     session_id: &[u8],
     len: usize,
 ) -> Zeroizing<Vec<u8>> {
-    // Room for the last hash too: a buffer that grows leaves copies of the key behind.
+    // Includes space for the last hash: a growing buffer would leave copies of the key behind.
     let mut key = Zeroizing::new(Vec::with_capacity(len + hash.output_len()));
     let first = hash.digest(&[k_encoded, h, &[letter], session_id]);
     key.extend_from_slice(first.as_ref());

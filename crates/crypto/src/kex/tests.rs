@@ -1,9 +1,9 @@
-//! Both sides agree, and values that would make the secret guessable are refused.
+//! Tests of key agreement, and of refused values that would make the secret guessable.
 
 use super::*;
 use crate::Random;
 
-/// 0, 1, 2, … so that choices can be replayed.
+/// Returns 0, 1, 2, …, so that choices are reproducible.
 struct Counter(u8);
 
 impl Random for Counter {
@@ -20,7 +20,7 @@ fn fixed() -> impl Iterator<Item = KexAlgorithm> {
 }
 
 #[test]
-fn both_sides_of_every_method_agree() {
+fn both_sides_agree_with_every_method() {
     for algorithm in fixed() {
         let client = EphemeralKey::generate(algorithm).unwrap();
         let (server_public, server_secret) = kex_respond(algorithm, client.public()).unwrap();
@@ -35,7 +35,7 @@ fn both_sides_of_every_method_agree() {
 }
 
 #[test]
-fn public_values_have_the_sizes_of_their_drafts_and_rfcs() {
+fn public_values_have_the_specified_sizes() {
     for (name, client_len, server_len) in [
         ("mlkem768x25519-sha256", 1184 + 32, 1088 + 32),
         ("sntrup761x25519-sha512", 1158 + 32, 1039 + 32),
@@ -74,7 +74,7 @@ fn values_of_the_wrong_size_are_refused() {
 }
 
 #[test]
-fn an_all_zero_x25519_secret_is_refused() {
+fn all_zero_x25519_secret_is_refused() {
     // Points of small order: zero, one, and one of order 8 (RFC 7748 section 6.1).
     let order_8 = [
         0xe0, 0xeb, 0x7a, 0x7c, 0x3b, 0x41, 0xb8, 0xae, 0x16, 0x56, 0xe3, 0xfa, 0xf1, 0x9f, 0xc4, 0x6a, 0xda,
@@ -106,7 +106,7 @@ fn points_off_the_curve_and_compressed_points_are_refused() {
 }
 
 #[test]
-fn an_ml_kem_key_that_is_not_reduced_is_refused() {
+fn unreduced_ml_kem_key_is_refused() {
     let mut value = EphemeralKey::generate(KexAlgorithm::Mlkem768X25519Sha256).unwrap().public().to_vec();
     // Twelve-bit coefficients above the modulus 3329 (FIPS 203 section 7.2).
     value[..300].fill(0xff);
@@ -169,7 +169,7 @@ fn group_exchange_agrees_and_refuses_bad_groups() {
 }
 
 #[test]
-fn the_server_picks_the_smallest_group_that_is_large_enough() {
+fn server_picks_the_smallest_sufficient_group() {
     let mut rng = Counter(0);
     let mut pick = |min, n, max, moduli: Option<&str>| {
         DhGroup::choose(min, n, max, moduli, &mut rng).map(|group| group.bits())
@@ -182,7 +182,8 @@ fn the_server_picks_the_smallest_group_that_is_large_enough() {
     assert_eq!(pick(1024, 1024, 1536, None), None);
     assert_eq!(pick(4096, 4096, 2048, None), None);
 
-    // A file with a 3072-bit number (not a prime; nobody computes with it here) and lines that must be passed over.
+    // A file with a 3072-bit number (not a prime; it is not used for computation here) and lines that must be
+    // skipped.
     let of_size = |bits: usize| format!("C{}F", "5".repeat(bits / 4 - 2));
     let moduli = format!(
         "# time type tests tries size generator modulus\n\
@@ -197,12 +198,12 @@ fn the_server_picks_the_smallest_group_that_is_large_enough() {
         of_size(2048)
     );
     assert_eq!(pick(2048, 3072, 8192, Some(&moduli)), Some(3072));
-    // Says 2560 bits, has 2048: not used.
+    // The line states 2560 bits but has 2048, so it is not used.
     assert_eq!(pick(2048, 2500, 2600, Some(&moduli)), Some(2048));
     assert_eq!(DhGroup::choose(2048, 3072, 8192, Some(&moduli), &mut Counter(9)).unwrap().g, [2]);
 }
 
-/// RFC 8731's K for the vector of RFC 7748 section 6.1, as an mpint, and what comes out of the key derivation.
+/// K of RFC 8731 for the vector of RFC 7748 section 6.1, as an mpint, and the derived keys.
 #[test]
 fn secrets_are_encoded_as_mpints_and_strings() {
     assert_eq!(SharedSecret::from_magnitude(&[0, 0, 0x4a]).encoded(), [0, 0, 0, 1, 0x4a]);
@@ -211,7 +212,7 @@ fn secrets_are_encoded_as_mpints_and_strings() {
 }
 
 #[test]
-fn derived_keys_extend_each_other() {
+fn longer_derived_keys_extend_shorter_ones() {
     let key = |len| derive_key(Hash::Sha256, b"\0\0\0\x01k", b"h", b'A', b"session", len);
     assert_eq!(key(64)[..16], key(16)[..]);
     assert_eq!(key(100)[..64], key(64)[..]);
@@ -221,7 +222,7 @@ fn derived_keys_extend_each_other() {
 }
 
 #[test]
-fn names_and_orders_survive() {
+fn kex_names_round_trip() {
     for each in KexAlgorithm::ALL {
         assert_eq!(KexAlgorithm::by_name(each.name()), Some(*each));
     }

@@ -1,13 +1,13 @@
-//! The names of signature algorithms, and what a certificate's name stands for.
+//! Names of signature algorithms, and their relation to certificate names.
 //!
-//! Order matters to those who offer these lists: it is OpenSSH's, best first.
+//! The order matters to callers that offer these lists: it is OpenSSH's, best first.
 
 use std::borrow::Cow;
 
-/// What the names of certificates end in.
+/// Suffix of certificate names.
 pub const CERTIFICATE_SUFFIX: &str = "-cert-v01@openssh.com";
 
-/// Plain keys' algorithms, which are also what certificate authorities may sign with.
+/// Algorithms of plain keys, which certificate authorities may also sign with.
 pub const PLAIN: [&str; 8] = [
     "ssh-ed25519",
     "ecdsa-sha2-nistp256",
@@ -19,7 +19,7 @@ pub const PLAIN: [&str; 8] = [
     "rsa-sha2-256",
 ];
 
-/// Host and user keys' algorithms that are accepted where a configuration says nothing: certificates, then plain keys.
+/// Default algorithms of host and user keys: certificates, then plain keys.
 pub const DEFAULT: [&str; 16] = [
     "ssh-ed25519-cert-v01@openssh.com",
     "ecdsa-sha2-nistp256-cert-v01@openssh.com",
@@ -39,14 +39,14 @@ pub const DEFAULT: [&str; 16] = [
     PLAIN[7],
 ];
 
-/// RSA over SHA-1, for old equipment: used only where a configuration names it.
+/// RSA with SHA-1, for old equipment: used only where a configuration names it.
 pub const SHA1: [&str; 2] = ["ssh-rsa", "ssh-rsa-cert-v01@openssh.com"];
 
-/// The composite of ML-DSA-44 and Ed25519: like OpenSSH 10.5's, used only where a configuration names it.
+/// The composite of ML-DSA-44 and Ed25519: used only where a configuration names it, as in OpenSSH 10.5.
 pub const COMPOSITE: [&str; 2] =
     ["ssh-mldsa44-ed25519@openssh.com", "ssh-mldsa44-ed25519-cert-v01@openssh.com"];
 
-/// All that can be used, those of [`SHA1`] and [`COMPOSITE`] among them, as `ssh -Q key-sig` lists them.
+/// All usable algorithms, including [`SHA1`] and [`COMPOSITE`], in the order of `ssh -Q key-sig`.
 pub const ALL: [&str; 20] = [
     "ssh-ed25519",
     "ssh-ed25519-cert-v01@openssh.com",
@@ -70,8 +70,8 @@ pub const ALL: [&str; 20] = [
     "rsa-sha2-512-cert-v01@openssh.com",
 ];
 
-/// Names that a configuration may hold, because OpenSSH's does, and that nothing here can use: what a browser's security keys
-/// sign with, and DSA, which is gone.
+/// Names that OpenSSH accepts in a configuration but that we cannot use: those of browsers' security keys,
+/// and DSA, which is removed.
 pub const FOREIGN: [&str; 4] = [
     "ssh-dss",
     "ssh-dss-cert-v01@openssh.com",
@@ -79,13 +79,14 @@ pub const FOREIGN: [&str; 4] = [
     "webauthn-sk-ecdsa-sha2-nistp256-cert-v01@openssh.com",
 ];
 
-/// True for the name of a certificate's type or signature algorithm.
+/// Returns true for the name of a certificate type or its signature algorithm.
 pub fn is_certificate(name: &str) -> bool {
     name.ends_with(CERTIFICATE_SUFFIX)
 }
 
-/// The key or signature algorithm that a certificate's name stands for: `ssh-ed25519-cert-v01@openssh.com` →
-/// `ssh-ed25519`. Other names are returned as they are. Signature blobs always carry the plain name.
+/// Returns the key or signature algorithm that a certificate's name stands for:
+/// `ssh-ed25519-cert-v01@openssh.com` → `ssh-ed25519`. Other names are returned unchanged. Signature blobs
+/// always contain the plain name.
 pub fn plain(name: &str) -> Cow<'_, str> {
     match name.strip_suffix(CERTIFICATE_SUFFIX) {
         // The names of security keys end in @openssh.com with and without a certificate.
@@ -97,7 +98,7 @@ pub fn plain(name: &str) -> Cow<'_, str> {
     }
 }
 
-/// The name that a plain key or signature algorithm has under a certificate: the reverse of [`plain`].
+/// Returns the certificate name of a plain key or signature algorithm: the inverse of [`plain`].
 pub fn certified(plain: &str) -> String {
     let stem = plain.strip_suffix("@openssh.com").unwrap_or(plain);
     format!("{stem}{CERTIFICATE_SUFFIX}")
@@ -108,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_plain_name_has_its_certificate_s_and_back() {
+    fn plain_and_certificate_names_map_both_ways() {
         for (at, name) in PLAIN.iter().chain([&SHA1[0], &COMPOSITE[0], &FOREIGN[0], &FOREIGN[2]]).enumerate()
         {
             let certificate = certified(name);

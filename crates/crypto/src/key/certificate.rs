@@ -1,7 +1,7 @@
 //! OpenSSH certificates (`…-cert-v01@openssh.com`, OpenSSH's PROTOCOL.certkeys).
 //!
-//! Reading one says nothing about believing it: [`Certificate::verify`] checks the CA's signature, and the caller decides
-//! whether that CA is trusted. [`Certificate::check`] holds the rules that are the same everywhere.
+//! Parsing a certificate does not make it trusted: [`Certificate::verify`] checks the CA's signature, and the
+//! caller decides whether to trust that CA. [`Certificate::check`] applies the rules that hold everywhere.
 
 use super::PublicKey;
 use super::algorithms::{is_certificate, plain};
@@ -9,20 +9,20 @@ use super::public::Data;
 use crate::VerifyError;
 use lh_wire::{Reader, WireError, Writer};
 
-/// Most principals, critical options and extensions each that are read: OpenSSH's limit for principals. A certificate
-/// arrives before anybody is authenticated.
+/// Limit of principals, of critical options and of extensions: OpenSSH's limit for principals. Certificates
+/// are parsed before authentication.
 const MAX_LIST: usize = 256;
 
-/// Whom a certificate is for.
+/// Kind of holder of a certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CertificateKind {
-    /// A user: principals are account names.
+    /// A user: principals are user names.
     User,
     /// A host: principals are host names.
     Host,
 }
 
-/// A parsed certificate. Nothing in it is to be believed before [`verify`](Self::verify).
+/// A parsed certificate. Its content must not be trusted before [`verify`](Self::verify).
 #[derive(Debug, Clone)]
 pub struct Certificate {
     key: PublicKey,
@@ -38,36 +38,36 @@ pub struct Certificate {
     raw_critical_options: Vec<(String, Vec<u8>)>,
     raw_extensions: Vec<(String, Vec<u8>)>,
     authority: PublicKey,
-    /// What the authority signed, and its signature.
+    /// The bytes that the authority signed.
     signed: Vec<u8>,
     signature: Vec<u8>,
 }
 
-/// Why a certificate that is authentic does not apply.
+/// Reason why an authentic certificate does not apply.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CertificateError {
-    /// A user certificate where a host's is needed, or the other way round.
+    /// A user certificate where a host certificate is required, or the reverse.
     #[error("Certificate invalid: not a {0} certificate")]
     WrongKind(&'static str),
-    /// Its time has not come.
+    /// Its validity has not begun.
     #[error("Certificate invalid: not yet valid")]
     NotYetValid,
-    /// Its time has gone.
+    /// Its validity has ended.
     #[error("Certificate invalid: expired")]
     Expired,
-    /// It lists no principals. OpenSSH 10.3 refuses that everywhere; it used to mean "anybody".
+    /// It lists no principals. OpenSSH 10.3 refuses that everywhere; it used to mean any principal.
     #[error("Certificate lacks principal list")]
     NoPrincipals,
-    /// It is not for the name it was shown for.
+    /// The name is not among its principals.
     #[error("Certificate invalid: name is not a listed principal")]
     NotAPrincipal,
-    /// It carries a critical option that is not understood.
+    /// It contains an unknown critical option.
     #[error("Certificate has an unsupported critical option \"{0}\"")]
     CriticalOption(String),
 }
 
 impl Certificate {
-    /// Reads a whole blob. `None` for a certificate around a key type that is not known.
+    /// Parses a whole blob. Returns `None` for a certificate with an unknown key type.
     pub(super) fn parse(blob: &[u8]) -> Result<Option<Self>, WireError> {
         let mut reader = Reader::new(blob);
         let certificate_type = reader.text()?;
@@ -108,8 +108,8 @@ impl Certificate {
         let signed = blob.get(..blob.len() - reader.remaining()).unwrap_or_default().to_vec();
         let signature = reader.string()?.to_vec();
         reader.finish()?;
-        // A certificate signed by a certified key would be a chain, which the format rules out; refusing it by name
-        // keeps a hostile blob from recursing.
+        // A certificate signed by a certified key would be a chain, which the format excludes. The check by
+        // name prevents a hostile blob from causing recursion.
         if is_certificate(Reader::new(authority).text()?) {
             return Err(WireError::Invalid { what: "certificate authority" });
         }
@@ -132,77 +132,80 @@ impl Certificate {
         }))
     }
 
-    /// The key that is certified.
+    /// Returns the certified key.
     pub const fn key(&self) -> &PublicKey {
         &self.key
     }
 
-    /// The serial number the authority gave.
+    /// Returns the serial number that the authority assigned.
     pub const fn serial(&self) -> u64 {
         self.serial
     }
 
-    /// Whom it is for.
+    /// Returns the kind of holder.
     pub const fn kind(&self) -> CertificateKind {
         self.kind
     }
 
-    /// The authority's name for the holder, for logs. Bytes that are not UTF-8 are replaced; it comes from a peer, so
-    /// escape it before printing.
+    /// Returns the authority's name for the holder, for logs. Bytes that are not UTF-8 are replaced. The name
+    /// comes from a peer: escape it before printing.
     pub fn key_id(&self) -> &str {
         &self.key_id
     }
 
-    /// The same, byte for byte: lists of revoked certificates compare these.
+    /// Returns the key id byte for byte: revocation lists compare these bytes.
     pub fn key_id_bytes(&self) -> &[u8] {
         &self.key_id_bytes
     }
 
-    /// The names it is valid for.
+    /// Returns the names for which it is valid.
     pub fn principals(&self) -> &[String] {
         &self.principals
     }
 
-    /// Seconds since 1970: valid from the first, before the second (2^64-1: for ever).
+    /// Returns the validity in seconds since 1970: from the first value, before the second (2^64-1: no end).
     pub const fn validity(&self) -> (u64, u64) {
         (self.valid_after, self.valid_before)
     }
 
-    /// Options that must be understood to use the certificate (`force-command`, `source-address`, `verify-required`).
-    /// Values hold a nested `string`, which is taken off here.
+    /// Returns the options that a verifier must understand (`force-command`, `source-address`,
+    /// `verify-required`). The nested `string` around each value is removed.
     pub fn critical_options(&self) -> &[(String, Vec<u8>)] {
         &self.critical_options
     }
 
-    /// The critical options as they stand in the certificate, for programs that print what they do not understand.
+    /// Returns the critical options as encoded in the certificate, for programs that print unknown ones.
     pub fn raw_critical_options(&self) -> &[(String, Vec<u8>)] {
         &self.raw_critical_options
     }
 
-    /// The extensions as they stand in the certificate.
+    /// Returns the extensions as encoded in the certificate.
     pub fn raw_extensions(&self) -> &[(String, Vec<u8>)] {
         &self.raw_extensions
     }
 
-    /// What the certificate permits (`permit-pty`, …).
+    /// Returns the permissions that the certificate grants (`permit-pty`, …).
     pub fn extensions(&self) -> &[(String, Vec<u8>)] {
         &self.extensions
     }
 
-    /// The key of the authority that signed.
+    /// Returns the key of the signing authority.
     pub const fn authority(&self) -> &PublicKey {
         &self.authority
     }
 
-    /// The algorithm the authority signed with, as the signature names it; empty when it cannot be read.
+    /// Returns the authority's signature algorithm as named in the signature; empty when it cannot be
+    /// decoded.
     pub fn signature_algorithm(&self) -> &str {
         Reader::new(&self.signature).text().unwrap_or_default()
     }
 
-    /// Checks the authority's signature. `allowed` says which signature algorithms count (`CASignatureAlgorithms`).
+    /// Verifies the authority's signature. `allowed` lists the accepted signature algorithms
+    /// (`CASignatureAlgorithms`).
     ///
     /// # Errors
-    /// [`VerifyError::WrongAlgorithm`] when the signature is of another kind, and what [`PublicKey::verify`] says.
+    /// [`VerifyError::WrongAlgorithm`] when the signature uses another algorithm, and the errors of
+    /// [`PublicKey::verify`].
     pub fn verify(&self, allowed: &[&str]) -> Result<(), VerifyError> {
         let algorithm =
             Reader::new(&self.signature).text().map_err(|_| VerifyError::Malformed { why: "truncated" })?;
@@ -212,13 +215,13 @@ impl Certificate {
         self.authority.verify(algorithm, &self.signed, &self.signature)
     }
 
-    /// The rules that hold wherever a certificate is shown: its kind, its time (`now`, seconds since 1970), that `name` is
-    /// among its principals, and that every critical option is one of `understood`.
+    /// Checks the rules that hold everywhere: the kind, the validity (`now`, seconds since 1970), that `name`
+    /// is among the principals, and that every critical option is one of `understood`.
     ///
-    /// Wildcards (`*`, `?`) in principals work for hosts only, as OpenSSH 10.3 has it.
+    /// Wildcards (`*`, `?`) in principals are only supported for hosts, as in OpenSSH 10.3.
     ///
     /// # Errors
-    /// The first rule that is broken.
+    /// The first rule that is violated.
     pub fn check(
         &self,
         kind: CertificateKind,
@@ -255,13 +258,14 @@ impl Certificate {
     }
 }
 
-/// `string` name, `string` value, again and again.
+/// Decodes a sequence of `string` name and `string` value.
 fn options(content: &[u8]) -> Result<Vec<(String, Vec<u8>)>, WireError> {
     let mut reader = Reader::new(content);
     let mut options: Vec<(String, Vec<u8>)> = Vec::new();
     while !reader.is_empty() {
         let name = reader.text()?;
-        // OpenSSH's document: sorted, none twice. A second value for an option that was checked must not slip through.
+        // OpenSSH's specification: sorted, without duplicates. A second value of a checked option must not be
+        // accepted.
         if options.len() == MAX_LIST || options.iter().any(|(seen, _)| seen == name) {
             return Err(WireError::Invalid { what: "certificate options" });
         }
@@ -270,8 +274,8 @@ fn options(content: &[u8]) -> Result<Vec<(String, Vec<u8>)>, WireError> {
     Ok(options)
 }
 
-/// Takes the nested `string` off the values of options. Those that OpenSSH defines must have one; what others put into options
-/// of their own is kept as it is.
+/// Removes the nested `string` around option values. Options that OpenSSH defines must have one; values of
+/// other options are kept unchanged if they do not.
 fn unwrapped(options: &[(String, Vec<u8>)]) -> Result<Vec<(String, Vec<u8>)>, WireError> {
     let unwrap = |content: &[u8]| {
         let mut value = Reader::new(content);
@@ -291,10 +295,10 @@ fn unwrapped(options: &[(String, Vec<u8>)]) -> Result<Vec<(String, Vec<u8>)>, Wi
         .collect()
 }
 
-/// `*` and `?`, in time linear in the product of the lengths.
+/// Matches `*` and `?`, in time linear in the product of the lengths.
 fn wildcard(pattern: &[u8], name: &[u8]) -> bool {
     let (mut at, mut from) = (0, 0);
-    // The last star seen and where its match may be extended.
+    // The last star, and the position to which its match may be extended.
     let mut star: Option<(usize, usize)> = None;
     while from < name.len() {
         match pattern.get(at) {

@@ -1,39 +1,39 @@
-//! Making certificates (OpenSSH's PROTOCOL.certkeys).
+//! Creation of certificates (OpenSSH's PROTOCOL.certkeys).
 //!
-//! Signing is the caller's step in the middle: the authority's key may be in an agent, on a card or in a file.
+//! The caller signs between the two steps: the authority's key may be in an agent, on a card or in a file.
 
 use super::algorithms::{certified, is_certificate};
 use super::{CertificateKind, PublicKey};
 use crate::{CryptoError, Random};
 use lh_wire::{Reader, Writer};
 
-/// What a certificate is to say.
+/// Content of a certificate to be created.
 #[derive(Debug, Clone)]
 pub struct CertificateFields {
-    /// The authority's number for it; 0 for none.
+    /// The authority's serial number; 0 for none.
     pub serial: u64,
-    /// Whom it is for.
+    /// Kind of holder.
     pub kind: CertificateKind,
     /// The authority's name for the holder, for logs.
     pub key_id: String,
-    /// The names it is valid for.
+    /// The names for which it is valid.
     pub principals: Vec<String>,
-    /// Seconds since 1970, from which on it is valid.
+    /// Start of validity, seconds since 1970.
     pub valid_after: u64,
-    /// Seconds since 1970, from which on it is no longer valid; 2^64-1 for never.
+    /// End of validity, seconds since 1970 (exclusive); 2^64-1 for none.
     pub valid_before: u64,
-    /// Critical options; `None` for those without a value. Written in the order of their names, as the format wants it.
+    /// Critical options; `None` for options without a value. Written sorted by name, as the format requires.
     pub critical_options: Vec<(String, Option<Vec<u8>>)>,
-    /// Extensions, likewise.
+    /// Extensions, in the same form.
     pub extensions: Vec<(String, Option<Vec<u8>>)>,
 }
 
 impl CertificateFields {
-    /// What the authority signs to certify `key`: everything up to the signature.
+    /// Returns the bytes that the authority signs to certify `key`: everything before the signature.
     ///
     /// # Errors
-    /// [`CryptoError::Unsupported`] for a key that cannot be certified (a certificate, or a type that is not known), and for an
-    /// authority that is itself a certificate.
+    /// [`CryptoError::Unsupported`] for a key that cannot be certified (a certificate, or an unknown type),
+    /// and for an authority that is itself a certificate.
     pub fn to_be_signed(
         &self,
         key: &PublicKey,
@@ -71,11 +71,11 @@ impl CertificateFields {
         Ok(out)
     }
 
-    /// The certificate, from what was to be signed and the authority's signature blob, which is checked.
+    /// Assembles the certificate from the signed bytes and the authority's signature blob, and verifies it.
     ///
     /// # Errors
-    /// [`CryptoError::Unsupported`] when the fields do not make a certificate that can be read again (an option that stands there
-    /// twice, say), [`CryptoError::Library`] when the signature is not the authority's.
+    /// [`CryptoError::Unsupported`] when the fields do not form a certificate that can be parsed again (for
+    /// example, with a duplicate option); [`CryptoError::Library`] when the signature is not the authority's.
     pub fn finish(mut to_be_signed: Vec<u8>, signature: &[u8]) -> Result<PublicKey, CryptoError> {
         const BAD: CryptoError = CryptoError::Unsupported { what: "a certificate with these fields" };
         to_be_signed.put_string(signature);
@@ -83,7 +83,7 @@ impl CertificateFields {
         let certificate = key.certificate().ok_or(BAD)?;
         certificate
             .verify(&[certificate.signature_algorithm()])
-            .map_err(|_| CryptoError::Library { what: "make a certificate: the signature does not fit" })?;
+            .map_err(|_| CryptoError::Library { what: "make a certificate: the signature does not match" })?;
         Ok(key)
     }
 }

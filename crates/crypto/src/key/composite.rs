@@ -1,8 +1,10 @@
-//! `ssh-mldsa44-ed25519@openssh.com`: a key and a signature that hold as long as one of ML-DSA-44 and Ed25519 does.
+//! `ssh-mldsa44-ed25519@openssh.com`: keys and signatures that are secure as long as one of ML-DSA-44 and
+//! Ed25519 is.
 //!
-//! draft-miller-sshm-mldsa44-ed25519-composite-sigs-00 puts the combination MLDSA44-Ed25519-SHA512 of
-//! draft-ietf-lamps-pq-composite-sigs into SSH: public keys, signatures and seeds are those of the two schemes one behind the
-//! other, and both sign one message that names the combination. The context that the combination allows is always empty.
+//! draft-miller-sshm-mldsa44-ed25519-composite-sigs-00 brings the combination MLDSA44-Ed25519-SHA512 of
+//! draft-ietf-lamps-pq-composite-sigs to SSH. Public keys, signatures and seeds are the concatenation of
+//! those of the two schemes, and both sign one message that names the combination. The combination's optional
+//! context is always empty.
 
 use aws_lc_rs::signature::{ED25519, Ed25519KeyPair, KeyPair as _, UnparsedPublicKey};
 use lh_sys::mldsa;
@@ -13,17 +15,17 @@ use crate::{CryptoError, Hash, VerifyError};
 const ED25519_PUBLIC_LEN: usize = 32;
 const ED25519_SEED_LEN: usize = 32;
 
-/// Bytes of a public key: ML-DSA's, then Ed25519's.
+/// Length of a public key, bytes: ML-DSA's, then Ed25519's.
 pub(super) const PUBLIC_LEN: usize = mldsa::PUBLIC_LEN + ED25519_PUBLIC_LEN;
-/// Bytes that a private key is made from, in the same order.
+/// Length of the seed of a private key, bytes, in the same order.
 pub(super) const SEED_LEN: usize = mldsa::SEED_LEN + ED25519_SEED_LEN;
 
-/// What every combination's message begins with.
+/// First bytes of the message of every combination.
 const PREFIX: &[u8] = b"CompositeAlgorithmSignatures2025";
-/// This combination: behind the prefix, and the context under which ML-DSA signs.
+/// Name of this combination: follows the prefix, and is the context under which ML-DSA signs.
 const LABEL: &[u8] = b"COMPSIG-MLDSA44-Ed25519-SHA512";
 
-/// A private key, wiped when it is dropped.
+/// A private key, wiped on drop.
 pub(super) struct CompositePair {
     seed: Zeroizing<[u8; SEED_LEN]>,
     lattice: mldsa::Key,
@@ -31,7 +33,7 @@ pub(super) struct CompositePair {
 }
 
 impl CompositePair {
-    /// `None` when the library fails.
+    /// Creates the key from its seed; `None` when the library fails.
     pub(super) fn from_seed(seed: &[u8; SEED_LEN]) -> Option<Self> {
         let (first, second) = seed.split_first_chunk()?;
         Some(Self {
@@ -41,18 +43,18 @@ impl CompositePair {
         })
     }
 
-    /// What the key was made from, as key files hold it.
+    /// Returns the seed, as stored in key files.
     pub(super) fn seed(&self) -> &[u8; SEED_LEN] {
         &self.seed
     }
 
-    /// The public half; `None` when the library fails.
+    /// Returns the public key; `None` when the library fails.
     pub(super) fn public(&self) -> Option<Vec<u8>> {
         let lattice = self.lattice.public().ok()?;
         Some([&lattice[..], self.curve.public_key().as_ref()].concat())
     }
 
-    /// Both signatures over `data`.
+    /// Returns both signatures over `data`.
     pub(super) fn sign(&self, data: &[u8]) -> Result<Vec<u8>, CryptoError> {
         const FAILED: CryptoError = CryptoError::Library { what: "sign" };
         let message = message(data);
@@ -62,7 +64,7 @@ impl CompositePair {
     }
 }
 
-/// Whether both halves of `signature` are right.
+/// Verifies both halves of `signature`.
 pub(super) fn verify(public: &[u8; PUBLIC_LEN], data: &[u8], signature: &[u8]) -> Result<(), VerifyError> {
     const SIZE: VerifyError = VerifyError::Malformed { why: "not of the composite scheme's size" };
     let (lattice, curve) = signature.split_at_checked(mldsa::SIGNATURE_LEN).ok_or(SIZE)?;
@@ -78,7 +80,8 @@ pub(super) fn verify(public: &[u8; PUBLIC_LEN], data: &[u8], signature: &[u8]) -
     UnparsedPublicKey::new(&ED25519, curve_key).verify(&message, curve).map_err(|_| VerifyError::BadSignature)
 }
 
-/// What both sign: prefix, label, the length of the (empty) context, and a hash of the data.
+/// Returns the message that both schemes sign: prefix, label, the length of the (empty) context, and a hash
+/// of the data.
 fn message(data: &[u8]) -> Vec<u8> {
     [PREFIX, LABEL, &[0], Hash::Sha512.digest(&[data]).as_ref()].concat()
 }

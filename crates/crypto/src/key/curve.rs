@@ -1,4 +1,4 @@
-//! The NIST curves of `ecdsa-sha2-*` (RFC 5656), what differs between them in one table.
+//! The NIST curves of `ecdsa-sha2-*` (RFC 5656): their differences in one table.
 
 use aws_lc_rs::signature::{
     ECDSA_P256_SHA256_FIXED, ECDSA_P256_SHA256_FIXED_SIGNING, ECDSA_P384_SHA384_FIXED,
@@ -16,7 +16,8 @@ pub(super) enum Curve {
 impl Curve {
     pub(super) const ALL: [Self; 3] = [Self::P256, Self::P384, Self::P521];
 
-    /// The name of the key type and, since each has its own hash, of the signature.
+    /// Returns the name of the key type, which is also the signature algorithm's, since each curve has its
+    /// own hash.
     pub(super) const fn key_type(self) -> &'static str {
         match self {
             Self::P256 => "ecdsa-sha2-nistp256",
@@ -25,7 +26,7 @@ impl Curve {
         }
     }
 
-    /// The curve identifier inside the blob (RFC 5656 section 6.1).
+    /// Returns the curve identifier inside the blob (RFC 5656 section 6.1).
     pub(super) const fn identifier(self) -> &'static str {
         match self {
             Self::P256 => "nistp256",
@@ -34,7 +35,7 @@ impl Curve {
         }
     }
 
-    /// The content of the curve's object identifier (RFC 5480 section 2.1.1.1).
+    /// Returns the content of the curve's object identifier (RFC 5480 section 2.1.1.1).
     pub(super) const fn object_id(self) -> &'static [u8] {
         match self {
             Self::P256 => &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07],
@@ -51,12 +52,12 @@ impl Curve {
         }
     }
 
-    /// Bytes of a scalar or a coordinate.
+    /// Returns the length of a scalar or a coordinate, bytes.
     pub(super) const fn scalar_len(self) -> usize {
         self.bits().div_ceil(8)
     }
 
-    /// Bytes of an uncompressed point.
+    /// Returns the length of an uncompressed point, bytes.
     pub(super) const fn point_len(self) -> usize {
         1 + 2 * self.scalar_len()
     }
@@ -82,7 +83,7 @@ impl Curve {
     }
 }
 
-/// `magnitude` as exactly `len` big-endian bytes appended to `out`; `None` when it is longer.
+/// Appends `magnitude` to `out` as exactly `len` big-endian bytes; returns `None` when it is longer.
 pub(super) fn put_padded(out: &mut Vec<u8>, magnitude: &[u8], len: usize) -> Option<()> {
     let zeros = len.checked_sub(magnitude.len())?;
     out.resize(out.len() + zeros, 0);

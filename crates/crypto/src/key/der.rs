@@ -1,11 +1,11 @@
-//! Just enough DER to read and write keys in PKCS#1, SEC1 and PKCS#8 structures.
+//! A minimal DER reader and writer for keys in PKCS#1, SEC1 and PKCS#8 structures.
 //!
-//! Reading: definite lengths only, minimal lengths not enforced (files written by old tools should still open); nothing is
-//! allocated, and every read is bounded by its parent.
+//! The reader accepts definite lengths only and does not enforce minimal lengths (files of old tools should
+//! still open). It allocates nothing, and every read is bounded by its parent.
 
 use zeroize::Zeroizing;
 
-/// Something is not the DER that was expected.
+/// The input is not the expected DER.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct DerError;
 
@@ -15,7 +15,7 @@ pub(super) const OCTET_STRING: u8 = 0x04;
 pub(super) const NULL: u8 = 0x05;
 pub(super) const OBJECT_ID: u8 = 0x06;
 pub(super) const SEQUENCE: u8 = 0x30;
-/// `[0]` and `[1]`, explicit.
+/// Explicit tags `[0]` and `[1]`.
 pub(super) const CONTEXT_0: u8 = 0xa0;
 pub(super) const CONTEXT_1: u8 = 0xa1;
 
@@ -34,12 +34,12 @@ impl<'a> Der<'a> {
         self.rest.is_empty()
     }
 
-    /// The tag of what comes next.
+    /// Returns the tag of the next value.
     pub(super) fn peek(&self) -> Option<u8> {
         self.rest.first().copied()
     }
 
-    /// The content of the next value, which must have this tag.
+    /// Returns the content of the next value, which must have this tag.
     pub(super) fn value(&mut self, tag: u8) -> Result<&'a [u8], DerError> {
         let [found, first_len, after @ ..] = self.rest else { return Err(DerError) };
         if *found != tag {
@@ -62,7 +62,7 @@ impl<'a> Der<'a> {
         self.value(SEQUENCE).map(Self::new)
     }
 
-    /// A non-negative INTEGER: big-endian, without leading zeros.
+    /// Reads a non-negative INTEGER: big-endian, without leading zeros.
     pub(super) fn unsigned(&mut self) -> Result<&'a [u8], DerError> {
         match self.value(INTEGER)? {
             [] => Err(DerError),
@@ -71,7 +71,7 @@ impl<'a> Der<'a> {
         }
     }
 
-    /// A small non-negative INTEGER.
+    /// Reads a small non-negative INTEGER.
     pub(super) fn small(&mut self) -> Result<u32, DerError> {
         let bytes = self.unsigned()?;
         if bytes.len() > 4 {
@@ -88,13 +88,14 @@ impl<'a> Der<'a> {
         self.value(OBJECT_ID)
     }
 
-    /// A BIT STRING of whole bytes.
+    /// Reads a BIT STRING of whole bytes.
     pub(super) fn bits(&mut self) -> Result<&'a [u8], DerError> {
         self.value(BIT_STRING)?.strip_prefix(&[0]).ok_or(DerError)
     }
 }
 
-/// One value with the contents of `parts`. Wiped, because parts of private keys go through here.
+/// Encodes one value with the contents of `parts`. The result is wiped on drop, because it may contain parts
+/// of private keys.
 pub(super) fn value(tag: u8, parts: &[&[u8]]) -> Zeroizing<Vec<u8>> {
     let len: usize = parts.iter().map(|part| part.len()).sum();
     let mut out = Zeroizing::new(Vec::with_capacity(len + 10));
@@ -115,7 +116,7 @@ pub(super) fn sequence(parts: &[&[u8]]) -> Zeroizing<Vec<u8>> {
     value(SEQUENCE, parts)
 }
 
-/// A non-negative INTEGER from its big-endian bytes.
+/// Encodes a non-negative INTEGER from its big-endian bytes.
 pub(super) fn unsigned(magnitude: &[u8]) -> Zeroizing<Vec<u8>> {
     let magnitude = lh_wire::Mpint::from_magnitude(magnitude).magnitude();
     match magnitude.first() {
@@ -153,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn long_lengths_and_lies_about_them() {
+    fn long_and_false_lengths() {
         let long = [&[0x04, 0x82, 0x01, 0x00][..], &[7; 256]].concat();
         assert_eq!(Der::new(&long).octets().map(<[u8]>::len), Ok(256));
         assert_eq!(Der::new(&long[..200]).octets(), Err(DerError));
@@ -163,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn encoded_der_values_decode() {
         for len in [0, 1, 127, 128, 255, 256, 70_000] {
             let content = vec![7; len];
             let written = octets(&content);
@@ -176,7 +177,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_end(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
+        fn reading_any_bytes_terminates(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
             let mut der = Der::new(&bytes);
             while let Some(tag) = der.peek() {
                 let before = der.rest.len();

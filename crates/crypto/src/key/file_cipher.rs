@@ -1,4 +1,4 @@
-//! Encryption of key files: AES in the modes the formats use, over whole buffers.
+//! Encryption of key files: AES in the formats' modes, over whole buffers.
 
 use crate::KeyFileError;
 use aws_lc_rs::aead::{AES_128_GCM, AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
@@ -47,7 +47,7 @@ impl FileCipher {
         }
     }
 
-    /// Bytes behind the ciphertext.
+    /// Returns the length of the tag behind the ciphertext, bytes.
     pub(super) const fn tag_len(self) -> usize {
         match self.mode {
             Mode::Cbc | Mode::Ctr => 0,
@@ -55,7 +55,8 @@ impl FileCipher {
         }
     }
 
-    /// Decrypts in place. Whether the passphrase was right shows only with GCM; otherwise in what comes out.
+    /// Decrypts in place. Only GCM detects a wrong passphrase; with the other modes the plaintext must be
+    /// checked.
     pub(super) fn decrypt(
         self,
         key: &[u8],
@@ -80,7 +81,8 @@ impl FileCipher {
 }
 
 impl FileCipher {
-    /// Encrypts in place and returns what stands behind the ciphertext. `data` is whole blocks; key and IV are used once.
+    /// Encrypts in place and returns the tag behind the ciphertext. `data` is whole blocks; key and IV must
+    /// be used once only.
     pub(super) fn encrypt(self, key: &[u8], iv: &[u8], data: &mut [u8]) -> Result<Vec<u8>, KeyFileError> {
         match self.mode {
             Mode::Cbc => cbc_encrypt(key, iv, data).map(|()| Vec::new()),
@@ -100,7 +102,7 @@ impl FileCipher {
 
 const FAILED: KeyFileError = KeyFileError::InvalidKey { why: "the crypto library refused it" };
 
-/// AES-CBC in place, without touching the padding; `data` must be whole blocks.
+/// Decrypts AES-CBC in place, leaving the padding; `data` must be whole blocks.
 pub(super) fn cbc_decrypt(key: &[u8], iv: &[u8], data: &mut [u8]) -> Result<(), KeyFileError> {
     if data.is_empty() || !data.len().is_multiple_of(BLOCK_LEN) {
         return Err(KeyFileError::InvalidFormat);
@@ -110,21 +112,21 @@ pub(super) fn cbc_decrypt(key: &[u8], iv: &[u8], data: &mut [u8]) -> Result<(), 
     key.decrypt(data, DecryptionContext::Iv128(iv)).map(|_| ()).map_err(|_| FAILED)
 }
 
-/// AES-CBC in place; `data` must be whole blocks, padding included.
+/// Encrypts AES-CBC in place; `data` must be whole blocks, including padding.
 pub(super) fn cbc_encrypt(key: &[u8], iv: &[u8], data: &mut [u8]) -> Result<(), KeyFileError> {
     let iv: FixedLength<BLOCK_LEN> = iv.try_into().map_err(|_| KeyFileError::InvalidFormat)?;
     let key = EncryptingKey::cbc(aes(key)?).map_err(|_| FAILED)?;
     key.less_safe_encrypt(data, EncryptionContext::Iv128(iv)).map(|_| ()).map_err(|_| FAILED)
 }
 
-/// AES-CTR in place; encrypts and decrypts.
+/// Applies AES-CTR in place, to encrypt or to decrypt.
 pub(super) fn ctr_apply(key: &[u8], iv: &[u8], data: &mut [u8]) -> Result<(), KeyFileError> {
     let iv: FixedLength<BLOCK_LEN> = iv.try_into().map_err(|_| KeyFileError::InvalidFormat)?;
     let key = EncryptingKey::ctr(aes(key)?).map_err(|_| FAILED)?;
     key.less_safe_encrypt(data, EncryptionContext::Iv128(iv)).map(|_| ()).map_err(|_| FAILED)
 }
 
-/// Takes off PKCS#7 padding. What looks wrong means that the passphrase was.
+/// Removes PKCS#7 padding. Invalid padding indicates a wrong passphrase.
 pub(super) fn unpad(data: &[u8]) -> Result<&[u8], KeyFileError> {
     let padding = data.last().copied().map_or(0, usize::from);
     let text_len = data.len().checked_sub(padding).ok_or(KeyFileError::WrongPassphrase)?;

@@ -1,10 +1,10 @@
-//! Fingerprints and their picture.
+//! Fingerprints of keys and their randomart pictures.
 
 use crate::Hash;
 use base64ct::{Base64Unpadded, Encoding};
 use md5::{Digest as _, Md5};
 
-/// Which hash a fingerprint is made with.
+/// Hash of a fingerprint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FingerprintHash {
     /// `SHA256:` and unpadded base64.
@@ -20,7 +20,7 @@ pub enum FingerprintHash {
 }
 
 impl FingerprintHash {
-    /// The name as it stands in front of a fingerprint.
+    /// Returns the name that precedes a fingerprint.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Sha256 => "SHA256",
@@ -31,9 +31,9 @@ impl FingerprintHash {
         }
     }
 
-    /// The bytes behind the base64 of a fingerprint (what follows `SHA256:`), padded or not.
+    /// Decodes the base64 of a fingerprint (the text after `SHA256:`), padded or not.
     pub fn decode(text: &str) -> Option<Vec<u8>> {
-        // No digest is longer; the text may come from anywhere.
+        // No digest is longer; the text may be untrusted.
         if text.len() > 100 {
             return None;
         }
@@ -61,8 +61,8 @@ pub(super) fn text(hash: FingerprintHash, blob: &[u8]) -> String {
     format!("{}:{encoded}", hash.name())
 }
 
-/// Bubble Babble of the SHA-1 digest: five letters for two bytes, vowels and consonants in turn so that it can be spoken, with a
-/// running checksum in the vowels.
+/// Returns the Bubble Babble encoding of the SHA-1 digest: five letters for two bytes, with alternating
+/// vowels and consonants so that it can be spoken, and a running checksum in the vowels.
 pub(super) fn bubblebabble(blob: &[u8]) -> String {
     const VOWELS: &[u8; 6] = b"aeiouy";
     const CONSONANTS: &[u8; 17] = b"bcdfghklmnprstvzx";
@@ -91,12 +91,13 @@ pub(super) fn bubblebabble(blob: &[u8]) -> String {
     text
 }
 
-/// The "drunken bishop": a bishop starts in the middle of a 17 × 9 board and moves diagonally by two bits of the
-/// hash at a time, low bits first, sliding along walls; each square shows how often it was visited.
+/// Draws the "drunken bishop" picture. A bishop starts in the middle of a 17 × 9 board and moves diagonally
+/// by two bits of the hash at a time, low bits first, sliding along walls. Each square shows how often it was
+/// visited.
 pub(super) fn randomart(hash: FingerprintHash, blob: &[u8], title: &str) -> String {
     const WIDTH: usize = 17;
     const HEIGHT: usize = 9;
-    // Visits 0, 1, 2, …; where the walk started and ended have their own marks.
+    // Marks for 0, 1, 2, … visits; the start and the end of the walk have their own marks.
     const MARKS: &[u8] = b" .o+=*BOX@%&#/^";
     let mut visits = [[0usize; WIDTH]; HEIGHT];
     let (mut x, mut y) = (WIDTH / 2, HEIGHT / 2);

@@ -1,8 +1,8 @@
-//! Host and user keys, and the files they live in.
+//! Host and user keys, and their file formats.
 //!
-//! A [`PublicKey`] is its blob: what a peer sent is kept and re-emitted byte for byte, and types this build knows are
-//! read once, when the blob arrives. A [`PrivateKey`] is the library's key for signing beside the numbers it was made
-//! from, because OpenSSH's file format and the agent protocol want the numbers back.
+//! A [`PublicKey`] stores its blob: a peer's blob is kept and sent on byte for byte, and known types are
+//! decoded once, when the blob arrives. A [`PrivateKey`] holds the library's signing key and the numbers that
+//! it was made from, because OpenSSH's file format and the agent protocol need the numbers.
 
 pub mod algorithms;
 mod certificate;
@@ -36,8 +36,8 @@ pub use public::PublicKey;
 pub use ssh2_format::SSH2_PRIVATE_BEGIN;
 pub use sshsig::{SshSignature, SshSignatureError, signed_data};
 
-/// bcrypt_pbkdf (OpenSSH's key files, the lock of its agent): `len` bytes from a passphrase, slow on purpose. `None` for an empty
-/// passphrase or salt and for zero rounds.
+/// Derives `len` bytes from a passphrase by bcrypt_pbkdf (OpenSSH's key files, the lock of its agent), which
+/// is slow on purpose. Returns `None` for an empty passphrase or salt and for zero rounds.
 pub fn bcrypt_kdf(
     passphrase: &[u8],
     salt: &[u8],

@@ -1,4 +1,4 @@
-//! Object identifiers of key formats: the content of their DER.
+//! Object identifiers of key formats: the contents of their DER encodings.
 
 pub(super) const RSA_ENCRYPTION: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01];
 pub(super) const EC_PUBLIC_KEY: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01];

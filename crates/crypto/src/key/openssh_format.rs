@@ -11,38 +11,38 @@ pub(super) const LABEL: &str = "OPENSSH PRIVATE KEY";
 const MAGIC: &[u8] = b"openssh-key-v1\0";
 const SALT_LEN: usize = 16;
 
-/// Most rounds of bcrypt that are run for a file: minutes. The number stands in the file, and one that would take
-/// months is an attack or an accident.
+/// Limit of bcrypt rounds run for a file, which take minutes. The file contains the number; one that would
+/// take months is an attack or an accident.
 const MAX_ROUNDS: u32 = 100_000;
 
 const FORMAT: fn(WireError) -> KeyFileError = |_| KeyFileError::InvalidFormat;
 
-/// How a private key file in OpenSSH's format is encrypted.
+/// Encryption of a private key file in OpenSSH's format.
 #[derive(Clone, Copy)]
 pub struct Encryption<'a> {
-    /// Not empty.
+    /// The passphrase, which must not be empty.
     pub passphrase: &'a [u8],
-    /// Rounds of bcrypt; ssh-keygen's default is 24.
+    /// Number of bcrypt rounds; ssh-keygen's default is 24.
     pub rounds: u32,
-    /// By its SSH name; ssh-keygen's default is `aes256-ctr`.
+    /// SSH name of the cipher; ssh-keygen's default is `aes256-ctr`.
     pub cipher: &'a str,
 }
 
 impl Encryption<'_> {
-    /// Whether private key files can be encrypted with this cipher.
+    /// Returns true when private key files can be encrypted with this cipher.
     pub fn is_cipher(name: &str) -> bool {
         FileCipher::by_name(name).is_some()
     }
 }
 
-/// The outer layer, all of it in clear.
+/// The outer layer of the file, which is not encrypted.
 struct Envelope<'a> {
     cipher: &'a str,
     kdf: &'a str,
     kdf_options: &'a [u8],
     public: PublicKey,
     private: &'a [u8],
-    /// Behind the structure, for authenticated ciphers.
+    /// The tag after the structure, for authenticated ciphers.
     tag: &'a [u8],
 }
 
@@ -65,12 +65,12 @@ pub(super) fn parse_public(bytes: &[u8]) -> Result<PublicKey, KeyFileError> {
     Envelope::open(bytes).map(|envelope| envelope.public)
 }
 
-/// The private section in clear, from the key's type on, and the public key the file shows.
+/// Returns the decrypted private section, starting with the key type, and the public key in the file.
 pub(super) fn private_section(
     bytes: &[u8],
     passphrase: Option<&[u8]>,
 ) -> Result<(Zeroizing<Vec<u8>>, PublicKey), KeyFileError> {
-    /// The same random number twice: the format's check that the passphrase was right.
+    /// Length of a random number stored twice: the format's check for the right passphrase.
     const CHECK: usize = 8;
     let envelope = Envelope::open(bytes)?;
     let mut private = Zeroizing::new(envelope.private.to_vec());
@@ -106,7 +106,7 @@ pub(super) fn parse(bytes: &[u8], passphrase: Option<&[u8]>) -> Result<(PrivateK
         return Err(KeyFileError::InvalidFormat);
     }
     if *key.public() != public {
-        return Err(KeyFileError::InvalidKey { why: "private and public half do not belong together" });
+        return Err(KeyFileError::InvalidKey { why: "private and public key do not match" });
     }
     Ok((key, comment))
 }
@@ -140,7 +140,7 @@ fn decrypt(envelope: &Envelope<'_>, data: &mut [u8], passphrase: &[u8]) -> Resul
     cipher.decrypt(key, iv, data, envelope.tag)
 }
 
-/// A file around the private section `numbers` (type and fields) of the key `public`.
+/// Returns a file that contains the private section `numbers` (type and fields) of the key `public`.
 pub(super) fn write(
     public: &PublicKey,
     numbers: &[u8],
@@ -150,7 +150,7 @@ pub(super) fn write(
     const FAILED: CryptoError = CryptoError::Library { what: "encrypt a key" };
     let mut check = [0; 4];
     SystemRandom.fill(&mut check);
-    // Reserved in full, here and below: a buffer that grows leaves copies of the key behind.
+    // Reserved in full, here and below: a growing buffer would leave copies of the key behind.
     let mut private = Zeroizing::new(Vec::with_capacity(numbers.len() + comment.len() + 64));
     private.put_bytes(&check);
     private.put_bytes(&check);
@@ -193,7 +193,7 @@ pub(super) fn write(
 
 pub(super) fn derive(passphrase: &[u8], salt: &[u8], rounds: u32, len: usize) -> Option<Zeroizing<Vec<u8>>> {
     let mut out = Zeroizing::new(vec![0; len]);
-    // The function's own buffer would not be wiped.
+    // The function's internal buffer would not be wiped.
     let mut memory = Zeroizing::new(vec![0; len.next_multiple_of(32)]);
     bcrypt_pbkdf::bcrypt_pbkdf_with_memory(passphrase, salt, rounds, &mut out, &mut memory).ok()?;
     Some(out)

@@ -1,4 +1,5 @@
-//! PEM private keys: PKCS#1 and SEC1 (also with OpenSSL's old encryption), PKCS#8 plain and encrypted (PBES2).
+//! PEM private keys: PKCS#1 and SEC1 (also with OpenSSL's old encryption), and PKCS#8, plain or encrypted
+//! (PBES2).
 
 use super::PrivateKey;
 use super::der::{Der, DerError, NULL, SEQUENCE};
@@ -11,21 +12,22 @@ use core::num::NonZeroU32;
 use md5::{Digest, Md5};
 use zeroize::Zeroizing;
 
-/// Most iterations of PBKDF2 that are run for a file: about ten seconds.
+/// Limit of PBKDF2 iterations run for a file: about ten seconds.
 const MAX_ITERATIONS: u32 = 20_000_000;
 
 const FORMAT: fn(DerError) -> KeyFileError = |DerError| KeyFileError::InvalidFormat;
 
-/// One `-----BEGIN label-----` … `-----END label-----`.
+/// A block from `-----BEGIN label-----` to `-----END label-----`.
 pub(super) struct Block<'a> {
     pub(super) label: &'a str,
-    /// `DEK-Info`, when `Proc-Type` says the block is encrypted.
+    /// `DEK-Info`, when `Proc-Type` marks the block as encrypted.
     dek_info: Option<&'a str>,
     lines: Vec<&'a str>,
 }
 
 impl<'a> Block<'a> {
-    /// The first block of a file that holds a private key; certificates and parameters in front of it are passed over.
+    /// Returns the first block of a file that contains a private key; certificates and parameters before it
+    /// are skipped.
     pub(super) fn find(text: &'a str) -> Result<Self, KeyFileError> {
         let mut lines = text.lines().map(str::trim_end);
         loop {
@@ -74,7 +76,7 @@ impl<'a> Block<'a> {
     }
 }
 
-/// Every label but OpenSSH's own.
+/// Parses a block with any label except OpenSSH's own.
 pub(super) fn parse(block: &Block<'_>, passphrase: Option<&[u8]>) -> Result<PrivateKey, KeyFileError> {
     let mut der = block.decode()?;
     let mut encrypted = false;
@@ -92,7 +94,7 @@ pub(super) fn parse(block: &Block<'_>, passphrase: Option<&[u8]>) -> Result<Priv
         "EC PRIVATE KEY" => PrivateKey::from_ecdsa_der(&der),
         other => Err(KeyFileError::Unsupported { what: other.escape_default().to_string() }),
     };
-    // With a wrong passphrase the padding is right once in 256 times.
+    // With a wrong passphrase the padding is valid once in 256 times.
     match parsed {
         Err(KeyFileError::InvalidFormat | KeyFileError::InvalidKey { .. }) if encrypted => {
             Err(KeyFileError::WrongPassphrase)
@@ -101,7 +103,7 @@ pub(super) fn parse(block: &Block<'_>, passphrase: Option<&[u8]>) -> Result<Priv
     }
 }
 
-/// `PrivateKeyInfo` (RFC 5958).
+/// Parses `PrivateKeyInfo` (RFC 5958).
 fn parse_pkcs8(der: &[u8]) -> Result<PrivateKey, KeyFileError> {
     let mut info = Der::new(der).sequence().map_err(FORMAT)?;
     info.small().map_err(FORMAT)?;
@@ -119,7 +121,8 @@ fn parse_pkcs8(der: &[u8]) -> Result<PrivateKey, KeyFileError> {
     }
 }
 
-/// `EncryptedPrivateKeyInfo` with PBES2, PBKDF2 and AES-CBC (RFC 8018), which is what OpenSSL and ssh-keygen write.
+/// Decrypts `EncryptedPrivateKeyInfo` with PBES2, PBKDF2 and AES-CBC (RFC 8018), the scheme that OpenSSL and
+/// ssh-keygen write.
 fn decrypt_pbes2(der: &[u8], passphrase: Option<&[u8]>) -> Result<Zeroizing<Vec<u8>>, KeyFileError> {
     let unsupported = |what: &str| KeyFileError::Unsupported { what: what.to_owned() };
     let mut info = Der::new(der).sequence().map_err(FORMAT)?;
@@ -177,8 +180,7 @@ fn decrypt_pbes2(der: &[u8], passphrase: Option<&[u8]>) -> Result<Zeroizing<Vec<
     Ok(data)
 }
 
-/// `DEK-Info: AES-128-CBC,<IV in hex>` (RFC 1421, as OpenSSL used it before PKCS#8): the key is MD5 over passphrase and
-/// the first half of the IV, extended as far as needed.
+/// Decrypts a block with `DEK-Info: AES-128-CBC,<IV in hex>` (RFC 1421, as OpenSSL used it before PKCS#8).
 fn decrypt_traditional(
     dek_info: &str,
     data: &[u8],
@@ -208,7 +210,8 @@ fn decrypt_traditional(
     Ok(data)
 }
 
-/// The key of OpenSSL's old encryption: MD5 over passphrase and the first half of the IV, extended as far as needed.
+/// Derives the key of OpenSSL's old encryption: MD5 over the passphrase and the first half of the IV,
+/// extended as needed.
 pub(super) fn traditional_key(passphrase: &[u8], iv: &[u8; 16], key_len: usize) -> Zeroizing<Vec<u8>> {
     let mut key = Zeroizing::new(Vec::with_capacity(key_len + 16));
     let mut previous: Zeroizing<Vec<u8>> = Zeroizing::new(Vec::new());

@@ -1,4 +1,4 @@
-//! Keys written in the formats of other programs: PKCS#1 and SEC1, PKCS#8 and `SubjectPublicKeyInfo`, in PEM.
+//! Writer for key formats of other programs: PKCS#1, SEC1, PKCS#8 and `SubjectPublicKeyInfo`, in PEM.
 
 use super::curve::Curve;
 use super::der::{self, CONTEXT_0, CONTEXT_1, Der, NULL};
@@ -14,13 +14,13 @@ use core::num::NonZeroU32;
 use lh_wire::Writer;
 use zeroize::Zeroizing;
 
-/// Iterations of PBKDF2 for new files: OWASP's figure for HMAC-SHA-256.
+/// PBKDF2 iterations for new files: OWASP's recommendation for HMAC-SHA-256.
 const ITERATIONS: NonZeroU32 = NonZeroU32::new(600_000).unwrap();
 
 const FAILED: CryptoError = CryptoError::Library { what: "encrypt a key" };
 const NOT_HERE: CryptoError = CryptoError::Unsupported { what: "this kind of key in this format" };
 
-/// A format of private keys other than OpenSSH's own.
+/// A private key format other than OpenSSH's own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PemFormat {
     /// `RSA PRIVATE KEY` (PKCS#1) and `EC PRIVATE KEY` (SEC1), which OpenSSL calls traditional.
@@ -29,17 +29,17 @@ pub enum PemFormat {
     Pkcs8,
 }
 
-/// The secret numbers of a key.
+/// Secret numbers of a key.
 pub(super) enum Numbers<'a> {
     /// The seed.
     Ed25519(&'a [u8; 32]),
     /// Scalar and public point.
     Ecdsa(Curve, &'a [u8], &'a [u8]),
-    /// `RSAPrivateKey`
+    /// `RSAPrivateKey`, encoded.
     Rsa(Zeroizing<Vec<u8>>),
 }
 
-/// A private key, encrypted when there is a passphrase.
+/// Encodes a private key, encrypted if there is a passphrase.
 pub(super) fn private(
     numbers: &Numbers<'_>,
     format: PemFormat,
@@ -67,7 +67,7 @@ pub(super) fn private(
     }
 }
 
-/// `ECPrivateKey` of RFC 5915. In PKCS#8 the curve is said outside.
+/// Encodes `ECPrivateKey` of RFC 5915. In PKCS#8 the curve is specified outside.
 fn sec1(scalar: &[u8], point: &[u8], curve: Option<Curve>) -> Zeroizing<Vec<u8>> {
     let curve = curve.map(|curve| der::value(CONTEXT_0, &[&der::object_id(curve.object_id())]));
     der::sequence(&[
@@ -78,7 +78,7 @@ fn sec1(scalar: &[u8], point: &[u8], curve: Option<Curve>) -> Zeroizing<Vec<u8>>
     ])
 }
 
-/// `PrivateKeyInfo` of RFC 5208.
+/// Encodes `PrivateKeyInfo` of RFC 5208.
 fn pkcs8(numbers: &Numbers<'_>) -> Zeroizing<Vec<u8>> {
     let (algorithm, body) = match numbers {
         Numbers::Ed25519(seed) => (algorithm(oid::ED25519, &[]), der::octets(&seed[..])),
@@ -94,7 +94,7 @@ fn algorithm(object_id: &[u8], parameters: &[u8]) -> Zeroizing<Vec<u8>> {
     der::sequence(&[&der::object_id(object_id), parameters])
 }
 
-/// `EncryptedPrivateKeyInfo` with PBES2, PBKDF2 with HMAC-SHA-256, and AES-256-CBC (RFC 8018).
+/// Encodes `EncryptedPrivateKeyInfo` with PBES2, PBKDF2 with HMAC-SHA-256, and AES-256-CBC (RFC 8018).
 fn pbes2(body: &[u8], passphrase: &[u8]) -> Result<Zeroizing<Vec<u8>>, CryptoError> {
     let (mut salt, mut iv) = ([0; 16], [0; BLOCK_LEN]);
     SystemRandom.fill(&mut salt);
@@ -110,8 +110,8 @@ fn pbes2(body: &[u8], passphrase: &[u8]) -> Result<Zeroizing<Vec<u8>>, CryptoErr
     Ok(der::sequence(&[&algorithm(oid::PBES2, &parameters), &der::octets(&data)]))
 }
 
-/// `Proc-Type: 4,ENCRYPTED` with AES-128-CBC, as OpenSSH writes it. Its key is made with one round of MD5: the format knows
-/// nothing better.
+/// Encrypts with `Proc-Type: 4,ENCRYPTED` and AES-128-CBC, as OpenSSH does. The key is derived with one round
+/// of MD5: the format offers nothing better.
 fn encrypt_traditional(
     label: &str,
     body: &[u8],
@@ -126,7 +126,7 @@ fn encrypt_traditional(
     Ok(armor(label, &headers, &data, 64))
 }
 
-/// PKCS#7 padding to whole blocks.
+/// Adds PKCS#7 padding to whole blocks.
 fn padded(body: &[u8]) -> Zeroizing<Vec<u8>> {
     let padding = BLOCK_LEN - body.len() % BLOCK_LEN;
     let mut data = Zeroizing::new(Vec::with_capacity(body.len() + padding));
@@ -135,11 +135,11 @@ fn padded(body: &[u8]) -> Zeroizing<Vec<u8>> {
     data
 }
 
-/// `-----BEGIN label-----`, headers, base64 in lines, `-----END label-----`.
+/// Returns `-----BEGIN label-----`, headers, base64 in lines, and `-----END label-----`.
 pub(super) fn armor(label: &str, headers: &[String], body: &[u8], columns: usize) -> Zeroizing<String> {
     let encoded = Zeroizing::new(Base64::encode_string(body));
     let head: usize = headers.iter().map(|line| line.len() + 1).sum();
-    // In full, so that growing leaves no copies behind.
+    // Reserved in full, so that growing leaves no copies behind.
     let mut file =
         Zeroizing::new(String::with_capacity(encoded.len() + encoded.len() / columns + head + 128));
     file.push_str("-----BEGIN ");
@@ -163,8 +163,8 @@ pub(super) fn armor(label: &str, headers: &[String], body: &[u8], columns: usize
 }
 
 impl PublicKey {
-    /// The key as `PUBLIC KEY` (`SubjectPublicKeyInfo`, RFC 5280) in PEM; of a certificate, the key it certifies. `None` for
-    /// kinds of key the format does not know.
+    /// Returns the key as `PUBLIC KEY` (`SubjectPublicKeyInfo`, RFC 5280) in PEM; for a certificate, the key
+    /// that it certifies. Returns `None` for key types that the format does not support.
     pub fn to_spki_pem(&self) -> Option<String> {
         let (algorithm, key) = match self.plain().data() {
             Data::Ed25519(point) => (algorithm(oid::ED25519, &[]), point.to_vec()),
@@ -180,7 +180,7 @@ impl PublicKey {
         Some(armor("PUBLIC KEY", &[], &info, 64).to_string())
     }
 
-    /// An RSA key as `RSA PUBLIC KEY` (PKCS#1, RFC 8017 section A.1.1) in PEM; `None` for other keys.
+    /// Returns an RSA key as `RSA PUBLIC KEY` (PKCS#1, RFC 8017 section A.1.1) in PEM; `None` for other keys.
     pub fn to_pkcs1_pem(&self) -> Option<String> {
         match self.plain().data() {
             Data::Rsa { e, n } => Some(armor("RSA PUBLIC KEY", &[], &rsa_public(e, n), 64).to_string()),
@@ -188,7 +188,8 @@ impl PublicKey {
         }
     }
 
-    /// Reads `PUBLIC KEY` or `RSA PUBLIC KEY` in PEM; `None` when the text holds neither, or a kind of key that is not known.
+    /// Parses `PUBLIC KEY` or `RSA PUBLIC KEY` in PEM; returns `None` when the text contains neither, or an
+    /// unknown key type.
     pub fn from_public_pem(text: &str) -> Option<Self> {
         let mut lines = text.lines().map(str::trim);
         let label = lines
@@ -211,7 +212,7 @@ impl PublicKey {
     }
 }
 
-/// `RSAPublicKey`
+/// Encodes `RSAPublicKey`.
 fn rsa_public(e: &[u8], n: &[u8]) -> Zeroizing<Vec<u8>> {
     der::sequence(&[&der::unsigned(n), &der::unsigned(e)])
 }

@@ -18,10 +18,10 @@ use lh_wire::{Reader, WireError, Writer};
 use std::sync::Arc;
 use zeroize::Zeroizing;
 
-/// Larger files are not looked at; OpenSSH's limit.
+/// Largest file that is parsed, bytes: OpenSSH's limit.
 const MAX_FILE: usize = 1024 * 1024;
 
-/// The kinds of key that can be generated.
+/// Key types that can be generated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyType {
     /// `ssh-ed25519` (RFC 8709).
@@ -38,7 +38,7 @@ pub enum KeyType {
     Rsa,
 }
 
-/// A private key. Cheap to clone; wiped when the last clone is dropped. `Send + Sync`.
+/// A private key. Cloning is cheap; the secret is wiped when the last clone is dropped. `Send + Sync`.
 #[derive(Clone)]
 pub struct PrivateKey {
     public: PublicKey,
@@ -52,11 +52,10 @@ enum Secret {
     Rsa(RsaKey),
 }
 
-const MISMATCH: KeyFileError =
-    KeyFileError::InvalidKey { why: "private and public half do not belong together" };
+const MISMATCH: KeyFileError = KeyFileError::InvalidKey { why: "private and public key do not match" };
 
 impl PrivateKey {
-    /// A fresh key. `bits` counts for RSA only (`None`: 3072; multiples of 128 from 1024 to 16384).
+    /// Generates a key. `bits` applies to RSA only (`None`: 3072; multiples of 128 from 1024 to 16384).
     ///
     /// # Errors
     /// [`CryptoError::Unsupported`] for other sizes.
@@ -84,17 +83,17 @@ impl PrivateKey {
             .map_err(|_| FAILED)
     }
 
-    /// The public half.
+    /// Returns the public key.
     pub const fn public(&self) -> &PublicKey {
         &self.public
     }
 
-    /// Signs `data` and returns the signature blob (`string` algorithm, `string` signature). The name may be the one for a
-    /// certificate; the blob carries the plain one.
+    /// Signs `data` and returns the signature blob (`string` algorithm, `string` signature). The name may be
+    /// a certificate's; the blob contains the plain name.
     ///
     /// # Errors
-    /// [`CryptoError::Unsupported`] when `algorithm` is not one of the key's. Whether `ssh-rsa` (SHA-1) is wanted is the
-    /// caller's to know: nothing asks for it unless a configuration names it.
+    /// [`CryptoError::Unsupported`] when the key does not support `algorithm`. The caller decides whether
+    /// `ssh-rsa` (SHA-1) is wanted: it is only requested where a configuration names it.
     pub fn sign(&self, algorithm: &str, data: &[u8]) -> Result<Vec<u8>, CryptoError> {
         const FAILED: CryptoError = CryptoError::Library { what: "sign" };
         let algorithm = &*algorithms::plain(algorithm);
@@ -115,12 +114,12 @@ impl PrivateKey {
         })
     }
 
-    /// Reads a private key file: OpenSSH's format, PKCS#8, PKCS#1 or SEC1 in PEM, plain or encrypted. Returns the
-    /// comment too (empty where the format has none).
+    /// Parses a private key file: OpenSSH's format, PKCS#8, PKCS#1 or SEC1 in PEM, plain or encrypted. Also
+    /// returns the comment (empty if the format has none).
     ///
     /// # Errors
-    /// [`KeyFileError::PassphraseNeeded`] when a passphrase is needed and none was given; an empty passphrase counts
-    /// as one.
+    /// [`KeyFileError::PassphraseNeeded`] when a passphrase is needed and none was passed; an empty one
+    /// counts as passed.
     pub fn parse(file: &[u8], passphrase: Option<&[u8]>) -> Result<(Self, String), KeyFileError> {
         let file = Self::text_of(file)?;
         let block = pem::Block::find(file)?;
@@ -131,11 +130,11 @@ impl PrivateKey {
         }
     }
 
-    /// The public half of a private key file that may still be encrypted. Only OpenSSH's own format holds it in clear;
-    /// for the others this works when they are not encrypted.
+    /// Returns the public key of a private key file that may be encrypted. Only OpenSSH's own format stores
+    /// it unencrypted; for the others this fails when they are encrypted.
     ///
     /// # Errors
-    /// As [`parse`](Self::parse) without a passphrase.
+    /// Like [`parse`](Self::parse) without a passphrase.
     pub fn parse_public(file: &[u8]) -> Result<PublicKey, KeyFileError> {
         let file = Self::text_of(file)?;
         let block = pem::Block::find(file)?;
@@ -146,11 +145,12 @@ impl PrivateKey {
         }
     }
 
-    /// The private section of a file in OpenSSH's format, in clear: type and fields of the key, then `string` comment, then
-    /// padding. For keys that [`parse`](Self::parse) cannot make into something that signs: those of security keys.
+    /// Returns the decrypted private section of a file in OpenSSH's format: type and fields of the key, then
+    /// `string` comment, then padding. For keys that [`parse`](Self::parse) cannot turn into a signing key:
+    /// those of security keys.
     ///
     /// # Errors
-    /// As [`parse`](Self::parse), and [`KeyFileError::InvalidFormat`] for files in other formats.
+    /// Like [`parse`](Self::parse), and [`KeyFileError::InvalidFormat`] for files in other formats.
     pub fn private_section(
         file: &[u8],
         passphrase: Option<&[u8]>,
@@ -162,11 +162,12 @@ impl PrivateKey {
         openssh_format::private_section(&block.decode()?, passphrase).map(|(section, _)| section)
     }
 
-    /// The key in OpenSSH's file format, ending in a newline. With a passphrase: aes256-ctr and that many rounds of
-    /// bcrypt (ssh-keygen's default is 24).
+    /// Returns the key in OpenSSH's file format, ending in a newline. With a passphrase it is encrypted with
+    /// aes256-ctr and the given number of bcrypt rounds (ssh-keygen's default is 24).
     ///
     /// # Errors
-    /// [`CryptoError::Unsupported`] for an empty passphrase or zero rounds, [`CryptoError::Library`] when encrypting fails.
+    /// [`CryptoError::Unsupported`] for an empty passphrase or zero rounds, [`CryptoError::Library`] when
+    /// encryption fails.
     pub fn to_openssh(
         &self,
         comment: &str,
@@ -177,10 +178,10 @@ impl PrivateKey {
         self.to_openssh_with(comment, encrypt.as_ref())
     }
 
-    /// The same with another cipher.
+    /// Like [`to_openssh`](Self::to_openssh), with a choice of cipher.
     ///
     /// # Errors
-    /// As [`to_openssh`](Self::to_openssh), and [`CryptoError::Unsupported`] for a cipher that is not offered.
+    /// Like [`to_openssh`](Self::to_openssh), and [`CryptoError::Unsupported`] for an unsupported cipher.
     pub fn to_openssh_with(
         &self,
         comment: &str,
@@ -189,11 +190,11 @@ impl PrivateKey {
         openssh_format::write(&self.public, &self.to_wire(), comment, encrypt)
     }
 
-    /// The counterpart of [`private_section`](Self::private_section): a file in OpenSSH's format around type and fields of a key
-    /// that does not sign by itself.
+    /// Inverse of [`private_section`](Self::private_section): returns a file in OpenSSH's format with the
+    /// type and fields of a key that cannot sign by itself.
     ///
     /// # Errors
-    /// As [`to_openssh_with`](Self::to_openssh_with).
+    /// Like [`to_openssh_with`](Self::to_openssh_with).
     pub fn seal_section(
         public: &PublicKey,
         fields: &[u8],
@@ -203,11 +204,12 @@ impl PrivateKey {
         openssh_format::write(public, fields, comment, encrypt)
     }
 
-    /// The key in PEM for other programs, encrypted when there is a passphrase. These formats have no place for a comment.
+    /// Returns the key in PEM for other programs, encrypted if there is a passphrase. These formats have no
+    /// comment.
     ///
     /// # Errors
-    /// [`CryptoError::Unsupported`] for an empty passphrase, and for an Ed25519 key in the traditional format, which knows none,
-    /// and for a composite key in either.
+    /// [`CryptoError::Unsupported`] for an empty passphrase, for an Ed25519 key in the traditional format,
+    /// which does not support it, and for a composite key in either format.
     pub fn to_pem(
         &self,
         format: PemFormat,
@@ -220,16 +222,18 @@ impl PrivateKey {
                 Numbers::Ecdsa(*curve, scalar, point)
             }
             (Secret::Rsa(key), _) => Numbers::Rsa(key.numbers.to_pkcs1().ok_or(NOT_HERE)?),
-            // Nobody has said how composite keys look there. Others are not constructed: the public half is made from the secret.
+            // No specification defines composite keys in PEM. Other combinations are never constructed: the
+            // public key is derived from the secret.
             _ => return Err(NOT_HERE),
         };
         pem_write::private(&numbers, format, passphrase)
     }
 
-    /// Type and numbers as they stand in OpenSSH's key format and, with a comment behind, in the agent protocol's
-    /// `SSH_AGENTC_ADD_IDENTITY`.
+    /// Encodes type and numbers as in OpenSSH's key format and, followed by a comment, in the agent
+    /// protocol's `SSH_AGENTC_ADD_IDENTITY`.
     pub fn to_wire(&self) -> Zeroizing<Vec<u8>> {
-        // Reserved for the largest key, five numbers of 8192 bits and an eighth: growing would leave copies behind.
+        // Reserved for the largest key (five numbers of 8192 bits plus an eighth): growing would leave copies
+        // behind.
         let mut out = Zeroizing::new(Vec::with_capacity(6 * 1024));
         out.put_string(self.public.key_type().as_bytes());
         match (&*self.secret, self.public.data()) {
@@ -258,17 +262,18 @@ impl PrivateKey {
                 out.put_mpint(&numbers.p);
                 out.put_mpint(&numbers.q);
             }
-            // Not constructed: the public half is made from the secret.
+            // Never constructed: the public key is derived from the secret.
             _ => {}
         }
         out
     }
 
-    /// Reads what [`to_wire`](Self::to_wire) writes and leaves the reader behind it. Private and public half are checked to
-    /// belong together.
+    /// Decodes the output of [`to_wire`](Self::to_wire) and leaves the reader behind it. Checks that the
+    /// private and public key belong together.
     ///
     /// # Errors
-    /// [`KeyFileError::Unsupported`] for types that are not known and for security keys, whose private half is not here.
+    /// [`KeyFileError::Unsupported`] for unknown types and for security keys, whose private key is not in the
+    /// file.
     pub fn from_wire(reader: &mut Reader<'_>) -> Result<Self, KeyFileError> {
         const FORMAT: fn(WireError) -> KeyFileError = |_| KeyFileError::InvalidFormat;
         let key_type = reader.text().map_err(FORMAT)?;
@@ -314,7 +319,7 @@ impl PrivateKey {
                 Self::from_rsa(RsaKey::from_numbers(RsaNumbers { n, e, d, p, q, q_inverse })?)
             }
             other => {
-                // The name comes from a file: keep control characters out of messages.
+                // The name comes from a file: escape control characters.
                 Err(KeyFileError::Unsupported { what: format!("key type {}", other.escape_default()) })
             }
         }
@@ -336,7 +341,7 @@ impl PrivateKey {
         Self::assemble(&blob, Secret::MlDsaEd25519(pair))
     }
 
-    /// A DER structure that holds an EC key: PKCS#8 or SEC1, on whatever curve.
+    /// Parses an EC key in a DER structure: PKCS#8 or SEC1, on any supported curve.
     pub(super) fn from_ecdsa_der(der: &[u8]) -> Result<Self, KeyFileError> {
         let mut keys = Curve::ALL.into_iter().filter_map(|curve| {
             Some((curve, EcdsaKeyPair::from_private_key_der(curve.signing(), der).ok()?))

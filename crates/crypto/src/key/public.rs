@@ -19,10 +19,12 @@ use base64ct::{Base64, Encoding};
 use core::fmt;
 use lh_wire::{Mpint, Reader, WireError};
 
-/// Longest base64 text of a key that is looked at; OpenSSH's limit for a blob is 16 KiB for keys and more for certificates.
+/// Longest base64 text of a key that is decoded, bytes. OpenSSH's limit for a blob is 16 KiB for keys and
+/// more for certificates.
 const MAX_LINE_KEY: usize = 128 * 1024;
 
-/// A public key. Types this build cannot verify survive as their blob; so do certificates, which are read too.
+/// A public key. Types that this build cannot verify are preserved as their blob. Certificates are decoded as
+/// well.
 #[derive(Clone)]
 pub struct PublicKey {
     blob: Vec<u8>,
@@ -30,7 +32,7 @@ pub struct PublicKey {
     data: Data,
 }
 
-/// What a blob holds, for the types this build knows.
+/// Decoded content of a blob, for the supported types.
 #[derive(Clone)]
 pub(super) enum Data {
     Ed25519([u8; 32]),
@@ -54,11 +56,11 @@ pub(super) enum Data {
 }
 
 impl PublicKey {
-    /// Reads the blob of RFC 4253 section 6.6. Trailing bytes and malformed known keys are refused; key types that
-    /// are not known are kept as they are.
+    /// Decodes the blob of RFC 4253 section 6.6. Trailing bytes and malformed keys of known types are
+    /// refused; keys of unknown types are stored as they are.
     ///
     /// # Errors
-    /// What is wrong with the bytes.
+    /// The decoding error.
     pub fn from_blob(blob: &[u8]) -> Result<Self, WireError> {
         let mut reader = Reader::new(blob);
         let key_type = reader.text()?;
@@ -77,10 +79,10 @@ impl PublicKey {
         Ok(Self { blob: blob.to_vec(), key_type: key_type.to_owned(), data })
     }
 
-    /// Reads `type base64 [comment]`, as in a `.pub` file, and returns the comment. Options in front
-    /// (authorized_keys) and host patterns (known_hosts) are the callers' business.
+    /// Parses `type base64 [comment]`, as in a `.pub` file, and returns the key and the comment. Callers
+    /// handle options (authorized_keys) and host patterns (known_hosts) before it.
     ///
-    /// `None` when the line is not of this form, or the type in front is not the one in the blob.
+    /// Returns `None` when the line does not have this form, or its type differs from the one in the blob.
     pub fn from_openssh_line(line: &str) -> Option<(Self, String)> {
         let (key_type, rest) = line.trim().split_once([' ', '\t'])?;
         let rest = rest.trim_start();
@@ -89,17 +91,17 @@ impl PublicKey {
         (key.key_type == key_type).then(|| (key, comment.trim().to_owned()))
     }
 
-    /// Reads the base64 of a blob, padded or not.
+    /// Decodes the base64 of a blob, padded or not.
     pub fn from_base64(encoded: &str) -> Option<Self> {
         if encoded.len() > MAX_LINE_KEY {
             return None;
         }
-        // OpenSSH takes both, and so do files written by hand.
+        // OpenSSH accepts both, and files written by hand contain both.
         let blob = base64ct::Base64Unpadded::decode_vec(encoded.trim_end_matches('=')).ok()?;
         Self::from_blob(&blob).ok()
     }
 
-    /// `type base64 comment` without a newline; without a comment, no trailing space.
+    /// Returns `type base64 comment` without a newline; without a comment, no trailing space.
     pub fn to_openssh_line(&self, comment: &str) -> String {
         let mut line = format!("{} {}", self.key_type, self.to_base64());
         if !comment.is_empty() {
@@ -109,23 +111,24 @@ impl PublicKey {
         line
     }
 
-    /// The blob in padded base64.
+    /// Returns the blob in padded base64.
     pub fn to_base64(&self) -> String {
         Base64::encode_string(&self.blob)
     }
 
-    /// The blob of RFC 4253 section 6.6.
+    /// Returns the blob of RFC 4253 section 6.6.
     pub fn blob(&self) -> &[u8] {
         &self.blob
     }
 
-    /// The key type in the blob: `ssh-ed25519`, `ecdsa-sha2-nistp256`, `ssh-rsa`, …
+    /// Returns the key type in the blob: `ssh-ed25519`, `ecdsa-sha2-nistp256`, `ssh-rsa`, …
     pub fn key_type(&self) -> &str {
         &self.key_type
     }
 
-    /// The name people read: `ED25519`, `ECDSA`, `RSA`, `MLDSA44-ED25519`, `ED25519-SK`, `ECDSA-SK`, and `-CERT` behind it for a certificate.
-    /// OpenSSH's messages and `ssh-keygen -l` use it. Unknown types keep their full name.
+    /// Returns the short name: `ED25519`, `ECDSA`, `RSA`, `MLDSA44-ED25519`, `ED25519-SK` or `ECDSA-SK`,
+    /// followed by `-CERT` for a certificate. OpenSSH's messages and `ssh-keygen -l` use it. Unknown types
+    /// keep their full name.
     pub fn display_type(&self) -> String {
         match &self.data {
             Data::Ed25519(_) => "ED25519".into(),
@@ -139,7 +142,7 @@ impl PublicKey {
         }
     }
 
-    /// The size `ssh-keygen -l` prints: bits of the modulus or field; 0 for types that are not known.
+    /// Returns the size that `ssh-keygen -l` prints: bits of the modulus or field; 0 for unknown types.
     pub fn bits(&self) -> usize {
         match &self.data {
             Data::Ed25519(_) | Data::MlDsaEd25519(_) | Data::SkEd25519 { .. } | Data::SkEcdsa { .. } => 256,
@@ -150,7 +153,7 @@ impl PublicKey {
         }
     }
 
-    /// What is certified, when this is a certificate of a kind this build knows.
+    /// Returns the certificate, if this is one of a supported type.
     pub fn certificate(&self) -> Option<&Certificate> {
         match &self.data {
             Data::Certificate(certificate) => Some(certificate),
@@ -158,7 +161,7 @@ impl PublicKey {
         }
     }
 
-    /// The key itself: of a certificate, the key it certifies.
+    /// Returns the key itself; for a certificate, the key that it certifies.
     pub fn plain(&self) -> &Self {
         match &self.data {
             Data::Certificate(certificate) => certificate.key(),
@@ -166,17 +169,17 @@ impl PublicKey {
         }
     }
 
-    /// `SHA256:…` or `MD5:…`. Of a certificate, as ssh-keygen shows it: of the key it certifies.
+    /// Returns `SHA256:…` or `MD5:…`; for a certificate, of the key that it certifies, as in ssh-keygen.
     pub fn fingerprint(&self, hash: FingerprintHash) -> String {
         fingerprint::text(hash, &self.plain().blob)
     }
 
-    /// The SHA-1 fingerprint in Bubble Babble, as `ssh-keygen -B` prints it.
+    /// Returns the SHA-1 fingerprint in Bubble Babble, as in `ssh-keygen -B`.
     pub fn bubblebabble(&self) -> String {
         fingerprint::bubblebabble(&self.plain().blob)
     }
 
-    /// The picture `ssh-keygen -lv` prints: eleven lines without a trailing newline.
+    /// Returns the picture of `ssh-keygen -lv`: eleven lines without a trailing newline.
     pub fn randomart(&self, hash: FingerprintHash) -> String {
         let mut title = format!("[{} {}]", self.display_type(), self.bits());
         if title.len() > 17 {
@@ -185,8 +188,8 @@ impl PublicKey {
         fingerprint::randomart(hash, &self.plain().blob, &title)
     }
 
-    /// The signature algorithms this key can be used with, best first (RFC 8332 for RSA; `ssh-rsa` last).
-    /// Empty for types this build cannot verify.
+    /// Returns the signature algorithms of this key, best first (RFC 8332 for RSA; `ssh-rsa` last). Empty for
+    /// types that this build cannot verify.
     pub fn signature_algorithms(&self) -> &'static [&'static str] {
         match &self.data {
             Data::Ed25519(_) => &[ED25519],
@@ -216,28 +219,28 @@ impl PublicKey {
         }
     }
 
-    /// Checks a signature blob (`string` algorithm, `string` signature) over `data`. `algorithm` is the one that was
-    /// negotiated, also under its name for certificates; a blob that names another is refused.
+    /// Verifies a signature blob (`string` algorithm, `string` signature) over `data`. `algorithm` is the
+    /// negotiated one, which may be a certificate's name; a blob that names another algorithm is refused.
     ///
-    /// A certificate's signature is checked with the key it certifies; whether the certificate itself may be believed is
-    /// [`Certificate::verify`]'s and the caller's business. Signatures of security keys count only when the key says that
-    /// somebody touched it.
+    /// A certificate's signature is verified with the key that it certifies. Whether to trust the certificate
+    /// is decided by [`Certificate::verify`] and the caller. Signatures of security keys are accepted only
+    /// when the user touched the key.
     ///
     /// # Errors
-    /// Why the signature is not accepted.
+    /// The reason why the signature is not accepted.
     pub fn verify(&self, algorithm: &str, data: &[u8], signature_blob: &[u8]) -> Result<(), VerifyError> {
         match self.verify_attested(algorithm, data, signature_blob)? {
-            // A signature made by software that got at a plugged-in key is what these keys are there to prevent.
+            // Security keys exist to prevent signatures by software that gained access to a plugged-in key.
             Some(Attested { present: false, .. }) => Err(VerifyError::BadSignature),
             _ => Ok(()),
         }
     }
 
-    /// [`verify`](Self::verify), but whether a security key was touched is for the caller to judge: returns what the key says
-    /// about that, `None` for every other kind of key.
+    /// Like [`verify`](Self::verify), but leaves it to the caller whether a security key must have been
+    /// touched. Returns the key's statement about the user, `None` for other keys.
     ///
     /// # Errors
-    /// Why the signature is not accepted.
+    /// The reason why the signature is not accepted.
     pub fn verify_attested(
         &self,
         algorithm: &str,
@@ -277,7 +280,7 @@ impl PublicKey {
 }
 
 impl Data {
-    /// The fields behind the type name; nothing is read of a type that is not known.
+    /// Decodes the fields after the type name; reads nothing of an unknown type.
     pub(super) fn read(key_type: &str, reader: &mut Reader<'_>) -> Result<Self, WireError> {
         if let Some(curve) = Curve::by_key_type(key_type) {
             return Ok(Self::Ecdsa(curve, read_point(curve, reader)?));
@@ -290,7 +293,7 @@ impl Data {
             }
             SSH_RSA => {
                 let (e, n) = (reader.mpint()?.magnitude(), reader.mpint()?.magnitude());
-                // Zero would make the library's arithmetic meaningless; sizes are policy and checked on use.
+                // Zero would make the library's arithmetic meaningless. Sizes are policy and checked on use.
                 if e.is_empty() || n.is_empty() {
                     return Err(WireError::Invalid { what: "RSA key" });
                 }
@@ -332,8 +335,8 @@ fn read_ed25519(reader: &mut Reader<'_>) -> Result<[u8; 32], WireError> {
     reader.string()?.try_into().map_err(|_| WireError::Invalid { what: "Ed25519 key" })
 }
 
-/// `string` curve identifier, `string` point (RFC 5656 section 3.1). Compressed points are optional there, and OpenSSH
-/// does not take them either.
+/// Reads `string` curve identifier and `string` point (RFC 5656 section 3.1). Compressed points are optional
+/// there; OpenSSH does not accept them either.
 fn read_point(curve: Curve, reader: &mut Reader<'_>) -> Result<Vec<u8>, WireError> {
     let identifier = reader.string()?;
     let point = reader.string()?;
@@ -362,7 +365,8 @@ fn verify_ecdsa(curve: Curve, point: &[u8], data: &[u8], signature: &[u8]) -> Re
         .map_err(|_| VerifyError::BadSignature)
 }
 
-/// From 1024 bits up: whether so small a key is still wanted is policy (`RequiredRSASize`), see [`PublicKey::bits`].
+/// Verifies an RSA signature, with keys from 1024 bits up. Whether such a small key is accepted is policy
+/// (`RequiredRSASize`), see [`PublicKey::bits`].
 fn verify_rsa(algorithm: &str, e: &[u8], n: &[u8], data: &[u8], signature: &[u8]) -> Result<(), VerifyError> {
     let parameters = match algorithm {
         RSA_SHA2_512 => &RSA_PKCS1_1024_8192_SHA512_FOR_LEGACY_USE_ONLY,
@@ -371,7 +375,8 @@ fn verify_rsa(algorithm: &str, e: &[u8], n: &[u8], data: &[u8], signature: &[u8]
         _ => return Err(VerifyError::WrongAlgorithm),
     };
     let key = PublicKeyComponents { n, e };
-    // RFC 8332 wants the signature as long as the modulus; some signers drop leading zeros, and OpenSSH takes those.
+    // RFC 8332 requires a signature as long as the modulus. Some signers drop leading zeros, and OpenSSH
+    // accepts those.
     let mut padded = Vec::with_capacity(n.len());
     super::curve::put_padded(&mut padded, signature, n.len())
         .ok_or(VerifyError::Malformed { why: "wrong length" })?;

@@ -1,4 +1,4 @@
-//! RSA private keys: the library's key beside the numbers OpenSSH's format stores.
+//! RSA private keys: the library's key, and the numbers that OpenSSH's format stores.
 
 use super::der::{self, Der, DerError};
 use super::signature::{RSA_SHA2_256, RSA_SHA2_512, SSH_RSA};
@@ -12,7 +12,7 @@ use lh_sys::rsa::Digest;
 use lh_wire::Mpint;
 use zeroize::{Zeroize, Zeroizing};
 
-/// Big-endian magnitudes.
+/// The numbers as big-endian magnitudes.
 pub(super) struct RsaNumbers {
     pub(super) n: Vec<u8>,
     pub(super) e: Vec<u8>,
@@ -25,11 +25,11 @@ pub(super) struct RsaNumbers {
 
 pub(super) struct RsaKey {
     pub(super) numbers: RsaNumbers,
-    /// Where the library takes keys of this size; the others are signed with by what is underneath it.
+    /// `None` for sizes that the library does not support; the layer below it signs with those.
     pair: Option<KeyPair>,
 }
 
-/// The sizes that are used at all, bits: OpenSSH's.
+/// Supported sizes, bits: OpenSSH's.
 const SIZES: std::ops::RangeInclusive<usize> = 1024..=16384;
 
 impl RsaKey {
@@ -47,7 +47,7 @@ impl RsaKey {
             }
             _ => {
                 return Err(CryptoError::Unsupported {
-                    what: "an RSA key of another size than a multiple of 128 from 1024 to 16384 bits",
+                    what: "an RSA key size that is not a multiple of 128 from 1024 to 16384 bits",
                 });
             }
         };
@@ -57,9 +57,9 @@ impl RsaKey {
         Ok(Self { numbers, pair: Some(pair) })
     }
 
-    /// Checks that the numbers belong together.
+    /// Creates a key and checks that the numbers belong together.
     pub(super) fn from_numbers(numbers: RsaNumbers) -> Result<Self, KeyFileError> {
-        const BAD: KeyFileError = KeyFileError::InvalidKey { why: "the numbers do not make an RSA key" };
+        const BAD: KeyFileError = KeyFileError::InvalidKey { why: "the numbers do not form an RSA key" };
         let bits = Mpint::from_magnitude(&numbers.n).bits();
         if !SIZES.contains(&bits) {
             return Err(KeyFileError::Unsupported { what: format!("RSA key of {bits} bits") });
@@ -97,8 +97,8 @@ impl RsaKey {
 }
 
 impl RsaKey {
-    /// With what the library is made from, whose safe interface makes no signatures over SHA-1 (`ssh-rsa` of RFC 4253 section 6.6)
-    /// and takes no keys of unusual sizes.
+    /// Signs with the layer below the library. The library's safe interface makes no signatures with SHA-1
+    /// (`ssh-rsa` of RFC 4253 section 6.6) and accepts no keys of unusual sizes.
     fn sign_below(&self, algorithm: &str, data: &[u8]) -> Result<Vec<u8>, CryptoError> {
         const FAILED: CryptoError = CryptoError::Library { what: "sign" };
         let pkcs1 = self.numbers.to_pkcs1().ok_or(FAILED)?;
@@ -108,7 +108,7 @@ impl RsaKey {
     }
 }
 
-/// Hands on the digest that an RSA signature algorithm signs; `None` when it is none.
+/// Calls `work` with the digest that an RSA signature algorithm signs; returns `None` for other algorithms.
 fn with_digest<T>(algorithm: &str, data: &[u8], work: impl FnOnce(Digest<'_>) -> T) -> Option<T> {
     let digest = |hash: Hash| hash.digest(&[data]);
     Some(match algorithm {
@@ -119,7 +119,7 @@ fn with_digest<T>(algorithm: &str, data: &[u8], work: impl FnOnce(Digest<'_>) ->
     })
 }
 
-/// Verifies with a key that is longer than the library takes.
+/// Verifies with a key that is longer than the library supports.
 pub(super) fn verify_long(algorithm: &str, e: &[u8], n: &[u8], data: &[u8], signature: &[u8]) -> bool {
     if !SIZES.contains(&(n.len() * 8)) {
         return false;
@@ -130,7 +130,8 @@ pub(super) fn verify_long(algorithm: &str, e: &[u8], n: &[u8], data: &[u8], sign
 }
 
 impl RsaNumbers {
-    /// `RSAPrivateKey` of RFC 8017 section A.1.2. The exponents in it are left to be computed again.
+    /// Decodes `RSAPrivateKey` of RFC 8017 section A.1.2. Its exponents are ignored and computed again when
+    /// needed.
     pub(super) fn from_pkcs1(der: &[u8]) -> Result<Self, DerError> {
         let mut key = Der::new(der).sequence()?;
         // Version 1 would have more than two primes.
@@ -146,7 +147,8 @@ impl RsaNumbers {
 }
 
 impl RsaNumbers {
-    /// `RSAPrivateKey` of RFC 8017 section A.1.2; `None` when a number is too large to belong to a key.
+    /// Encodes `RSAPrivateKey` of RFC 8017 section A.1.2; returns `None` when a number is too large for a
+    /// key.
     pub(super) fn to_pkcs1(&self) -> Option<Zeroizing<Vec<u8>>> {
         let parts = [
             der::unsigned(&[]),
@@ -163,7 +165,7 @@ impl RsaNumbers {
     }
 }
 
-/// The `RSAPrivateKey` inside the PKCS#8 structure the library writes.
+/// Returns the `RSAPrivateKey` inside the library's PKCS#8 structure.
 fn pkcs8_inner(der: &[u8]) -> Result<&[u8], DerError> {
     let mut info = Der::new(der).sequence()?;
     info.small()?;
@@ -171,9 +173,9 @@ fn pkcs8_inner(der: &[u8]) -> Result<&[u8], DerError> {
     info.octets()
 }
 
-/// `d mod (prime - 1)`, which OpenSSH's format leaves out, in time that depends only on the sizes.
+/// Computes `d mod (prime - 1)`, which OpenSSH's format omits, in time that depends only on the sizes.
 fn reduce(d: &[u8], prime: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
-    // A number of bits that holds both: their lengths are public, bounded by the size of the modulus.
+    // A precision that holds both. The lengths are public, and bounded by the size of the modulus.
     if d.len() > SIZES.end() / 8 || prime.len() > SIZES.end() / 8 {
         return None;
     }

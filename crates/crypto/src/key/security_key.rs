@@ -3,24 +3,25 @@
 use crate::{Hash, VerifyError};
 use lh_wire::{Reader, Writer};
 
-/// Somebody touched the key.
+/// Flag: the user touched the key.
 const USER_PRESENT: u8 = 1;
-/// The key knows who (by a PIN or a finger).
+/// Flag: the key verified the user (by a PIN or fingerprint).
 const USER_VERIFIED: u8 = 4;
 
-/// What a security key says about the moment of the signature. It has signed that too.
+/// A security key's signed statement about the moment of the signature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Attested {
-    /// Somebody touched the key.
+    /// The user touched the key.
     pub present: bool,
-    /// The key knows who (by a PIN or a finger).
+    /// The key verified the user (by a PIN or fingerprint).
     pub verified: bool,
-    /// The key's counter of signatures; some keys leave it at 0.
+    /// The key's signature counter; some keys leave it at 0.
     pub counter: u32,
 }
 
-/// What the security key really signed: hashes of the application and of the data, around the flags and the counter that
-/// stand behind the signature (`rest`). Whether what the flags say is enough is the caller's question.
+/// Returns the data that the security key actually signed: hashes of the application and of the data, around
+/// the flags and the counter that follow the signature (`rest`). The caller decides whether the flags
+/// suffice.
 pub(super) fn signed_data(
     application: &[u8],
     data: &[u8],

@@ -1,4 +1,4 @@
-//! Signature algorithms: their names, and what their blobs hold.
+//! Names of signature algorithms, and the encoding of signature blobs.
 
 use super::curve::{Curve, put_padded};
 use crate::VerifyError;
@@ -12,19 +12,19 @@ pub(super) const MLDSA44_ED25519: &str = "ssh-mldsa44-ed25519@openssh.com";
 pub(super) const SK_ED25519: &str = "sk-ssh-ed25519@openssh.com";
 pub(super) const SK_ECDSA: &str = "sk-ecdsa-sha2-nistp256@openssh.com";
 
-/// Opens a signature blob and checks that it holds the algorithm `expected` (a plain name). What stands behind the
-/// signature (security keys add two fields) is left in the reader.
+/// Opens a signature blob and checks that it names the algorithm `expected` (a plain name). Fields after the
+/// signature (security keys add two) remain in the reader.
 pub(super) fn open_blob<'a>(blob: &'a [u8], expected: &str) -> Result<(&'a [u8], Reader<'a>), VerifyError> {
     let mut reader = Reader::new(blob);
     let name = reader.string().map_err(|_| VerifyError::Malformed { why: "truncated" })?;
     if name != expected.as_bytes() {
-        return Err(VerifyError::Malformed { why: "another algorithm than was agreed on" });
+        return Err(VerifyError::Malformed { why: "not the negotiated algorithm" });
     }
     let signature = reader.string().map_err(|_| VerifyError::Malformed { why: "truncated" })?;
     Ok((signature, reader))
 }
 
-/// `string` algorithm, `string` signature (RFC 4253 section 6.6).
+/// Encodes `string` algorithm, `string` signature (RFC 4253 section 6.6).
 pub(super) fn blob(algorithm: &str, signature: &[u8]) -> Vec<u8> {
     let mut blob = Vec::with_capacity(8 + algorithm.len() + signature.len());
     blob.put_string(algorithm.as_bytes());
@@ -32,7 +32,7 @@ pub(super) fn blob(algorithm: &str, signature: &[u8]) -> Vec<u8> {
     blob
 }
 
-/// `mpint r, mpint s` (RFC 5656 section 3.1.2) to two numbers of fixed length.
+/// Converts `mpint r, mpint s` (RFC 5656 section 3.1.2) to two numbers of fixed length.
 pub(super) fn ecdsa_to_fixed(curve: Curve, signature: &[u8]) -> Result<Vec<u8>, VerifyError> {
     const BAD: VerifyError = VerifyError::Malformed { why: "not two numbers of the curve's size" };
     let mut reader = Reader::new(signature);
@@ -44,7 +44,7 @@ pub(super) fn ecdsa_to_fixed(curve: Curve, signature: &[u8]) -> Result<Vec<u8>, 
     Ok(fixed)
 }
 
-/// The other way round. `fixed` is two numbers of the same length.
+/// Inverse of [`ecdsa_to_fixed`]. `fixed` is two numbers of equal length.
 pub(super) fn ecdsa_from_fixed(fixed: &[u8]) -> Vec<u8> {
     let (r, s) = fixed.split_at(fixed.len() / 2);
     let mut signature = Vec::with_capacity(fixed.len() + 10);

@@ -1,8 +1,9 @@
-//! Private keys in the format of SSH Communications' SSH2, which other old programs write too: read, never written.
+//! Reader for private keys in the format of SSH Communications' SSH2, which other old programs write too.
 //!
-//! No standard describes it. Its fields are those that OpenSSH's `ssh-keygen -i` reads: a magic number, the length of
-//! everything, the key's type, the cipher, the length of what may be encrypted, and in it the length of the numbers. A number
-//! is its size in bits and so many bytes as that takes. For RSA they are e, d, n, `q^-1 mod p`, q and p.
+//! No standard describes it. The fields are those that OpenSSH's `ssh-keygen -i` reads: a magic number, the
+//! total length, the key type, the cipher, the length of the part that may be encrypted, and in it the length
+//! of the numbers. A number is its size in bits, followed by the bytes for that size. For RSA they are e, d,
+//! n, `q^-1 mod p`, q and p.
 
 use base64ct::{Base64, Encoding};
 use lh_wire::{Reader, WireError};
@@ -16,16 +17,16 @@ use crate::KeyFileError;
 pub const SSH2_PRIVATE_BEGIN: &str = "---- BEGIN SSH2 ENCRYPTED PRIVATE KEY ----";
 const END: &str = "---- END SSH2 ENCRYPTED PRIVATE KEY ----";
 const MAGIC: u32 = 0x3f6f_f9eb;
-/// What types of RSA keys begin with.
+/// Prefix of RSA key types.
 const RSA: &str = "if-modn{";
 
 const FORMAT: fn(WireError) -> KeyFileError = |_| KeyFileError::InvalidFormat;
 
 impl PrivateKey {
-    /// Reads an unencrypted RSA key in SSH2's private key format. Lines may end with a carriage return.
+    /// Parses an unencrypted RSA key in SSH2's private key format. Lines may end with a carriage return.
     ///
     /// # Errors
-    /// Something else, an encrypted key, or a key of another type.
+    /// The text has another format, or the key is encrypted or of another type.
     pub fn from_ssh2(text: &str) -> Result<Self, KeyFileError> {
         let bytes = decoded(text)?;
         let mut reader = Reader::new(&bytes);
@@ -35,7 +36,7 @@ impl PrivateKey {
         let _everything = reader.u32().map_err(FORMAT)?;
         let kind = reader.text().map_err(FORMAT)?;
         let cipher = reader.text().map_err(FORMAT)?;
-        // Names from a file: control characters must not reach a terminal.
+        // Names come from a file: escape control characters.
         let unsupported = |what: String| KeyFileError::Unsupported { what };
         if cipher != "none" {
             return Err(unsupported(format!("cipher {}", cipher.escape_default())));
@@ -53,8 +54,8 @@ impl PrivateKey {
     }
 }
 
-/// The bytes between the first line and the last, without headers. A header that ends in a backslash goes on in the next line
-/// (as in RFC 4716 section 3.3).
+/// Returns the bytes between the first line and the last, without headers. A header that ends in a backslash
+/// continues in the next line (as in RFC 4716 section 3.3).
 fn decoded(text: &str) -> Result<Zeroizing<Vec<u8>>, KeyFileError> {
     let mut lines = text.lines().map(str::trim).skip_while(|line| *line != SSH2_PRIVATE_BEGIN).skip(1);
     let mut encoded = Zeroizing::new(String::with_capacity(text.len()));
@@ -73,7 +74,7 @@ fn decoded(text: &str) -> Result<Zeroizing<Vec<u8>>, KeyFileError> {
     }
 }
 
-/// A number: its bits, and its bytes without leading zeros.
+/// Reads a number: its size in bits, and its bytes, returned without leading zeros.
 fn number(reader: &mut Reader<'_>) -> Result<Zeroizing<Vec<u8>>, KeyFileError> {
     let bits = reader.u32().map_err(FORMAT)?;
     let bytes = reader.bytes(bits.div_ceil(8) as usize).map_err(FORMAT)?;
@@ -110,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn an_rsa_key_is_read_with_either_line_end() {
+    fn rsa_key_is_read_with_either_line_ending() {
         let key = PrivateKey::generate(KeyType::Rsa, Some(2048)).unwrap();
         let wire = key.to_wire();
         let mut reader = Reader::new(&wire);
@@ -136,7 +137,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_read_or_refused(text in "(---- (BEGIN|END) SSH2 ENCRYPTED PRIVATE KEY ----\n|AAAA|P2/56w|[:\\\\\n]|\\PC){0,20}") {
+        fn parsing_any_text_never_panics(text in "(---- (BEGIN|END) SSH2 ENCRYPTED PRIVATE KEY ----\n|AAAA|P2/56w|[:\\\\\n]|\\PC){0,20}") {
             let _ = PrivateKey::from_ssh2(&text);
         }
     }

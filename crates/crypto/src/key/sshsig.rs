@@ -12,54 +12,54 @@ const BEGIN: &str = "-----BEGIN SSH SIGNATURE-----";
 const END: &str = "-----END SSH SIGNATURE-----";
 const COLUMNS: usize = 70;
 
-/// Longest text of a signature that is looked at: more than the largest key and signature need.
+/// Longest text of a signature that is parsed, bytes: more than the largest key and signature need.
 const MAX_TEXT: usize = 1024 * 1024;
 
-/// A signature over a file, or over whatever a program called it.
+/// A signature over a file, or over other data of a namespace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SshSignature {
     /// The key that signed, or a certificate for it.
     pub key: PublicKey,
-    /// What kind of thing was signed (`file`, `git`, …), so that a signature for one is not taken for another. Comes from
-    /// outside: escape it before printing.
+    /// Kind of the signed data (`file`, `git`, …), so that a signature for one is not accepted for another.
+    /// Untrusted: escape it before printing.
     pub namespace: String,
     /// The hash of the data: `sha256` or `sha512`.
     pub hash: String,
-    /// `string` algorithm, `string` signature.
+    /// The signature blob: `string` algorithm, `string` signature.
     pub signature: Vec<u8>,
 }
 
-/// Why a signature cannot be used.
+/// Reason why a signature cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SshSignatureError {
-    /// The text is no armored signature.
+    /// The text is not an armored signature.
     #[error("invalid format")]
     Format,
-    /// The bytes are no signature.
+    /// The bytes are not a signature.
     #[error("invalid format: {0}")]
     Wire(#[from] WireError),
-    /// A later version than ours.
+    /// The version is newer than ours.
     #[error("unsupported signature version {0}")]
     Version(u32),
-    /// A hash that signatures may not use.
+    /// A hash that the format does not permit.
     #[error("unsupported hash algorithm {0}")]
     Hash(String),
-    /// An algorithm that signatures of files may not use: RSA with SHA-1.
+    /// An algorithm that the format does not permit: RSA with SHA-1.
     #[error("unsupported signature algorithm {0}")]
     Algorithm(String),
-    /// It was made for something else.
+    /// The signature was made for another namespace.
     #[error("signature is for another namespace")]
     Namespace,
-    /// It does not belong to the key and the data.
+    /// The signature does not match the key and the data.
     #[error(transparent)]
     Verify(#[from] VerifyError),
 }
 
 impl SshSignature {
-    /// Reads the armored form.
+    /// Parses the armored form.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The problem with the text.
     pub fn from_armor(text: &str) -> Result<Self, SshSignatureError> {
         if text.len() > MAX_TEXT {
             return Err(SshSignatureError::Format);
@@ -85,7 +85,7 @@ impl SshSignature {
         Ok(Self { key, namespace, hash, signature })
     }
 
-    /// The armored form, ending in a newline.
+    /// Returns the armored form, ending in a newline.
     pub fn to_armor(&self) -> String {
         let mut bytes = MAGIC.to_vec();
         bytes.put_u32(VERSION);
@@ -106,31 +106,31 @@ impl SshSignature {
         out + END + "\n"
     }
 
-    /// The hash the data went through.
+    /// Returns the hash of the data.
     ///
     /// # Errors
-    /// [`SshSignatureError::Hash`] for one that signatures may not use.
+    /// [`SshSignatureError::Hash`] for a hash that the format does not permit.
     pub fn hash(&self) -> Result<Hash, SshSignatureError> {
         hash_by_name(&self.hash)
             .ok_or_else(|| SshSignatureError::Hash(self.hash.escape_default().to_string()))
     }
 
-    /// Checks the signature over data with this digest (by [`hash`](Self::hash)), and of a certificate, that its authority signed
-    /// it. Says nothing about whose key it is.
+    /// Verifies the signature over data with this digest (by [`hash`](Self::hash)) and, for a certificate,
+    /// the authority's signature. It does not check whose key it is.
     ///
     /// # Errors
-    /// Why it does not count.
+    /// The reason why the signature is not accepted.
     pub fn verify(&self, namespace: &str, digest: &[u8]) -> Result<(), SshSignatureError> {
         if self.namespace != namespace {
             return Err(SshSignatureError::Namespace);
         }
         let algorithm = Reader::new(&self.signature).text()?;
-        // A hash over a hash is only as good as the worse of the two; the format rules SHA-1 out.
+        // A hash over a hash is only as strong as the weaker of the two; the format excludes SHA-1.
         let rsa = self.key.plain().key_type() == super::signature::SSH_RSA;
         if rsa && ![RSA_SHA2_256, RSA_SHA2_512].contains(&algorithm) {
             return Err(SshSignatureError::Algorithm(algorithm.escape_default().to_string()));
         }
-        // A certificate that its authority did not sign says nothing, and must not look as if it did.
+        // A certificate without its authority's signature proves nothing and must not look valid.
         if let Some(certificate) = self.key.certificate() {
             certificate.verify(&[certificate.signature_algorithm()])?;
         }
@@ -139,7 +139,8 @@ impl SshSignature {
     }
 }
 
-/// What a key signs: the digest of the data, in an envelope that is no other SSH message.
+/// Returns the bytes that a key signs: the digest of the data, in an envelope that differs from all other SSH
+/// messages.
 pub fn signed_data(namespace: &str, hash: Hash, digest: &[u8]) -> Vec<u8> {
     let mut out = MAGIC.to_vec();
     out.put_string(namespace.as_bytes());
@@ -149,7 +150,7 @@ pub fn signed_data(namespace: &str, hash: Hash, digest: &[u8]) -> Vec<u8> {
     out
 }
 
-/// `sha256` or `sha512`; the format knows no others.
+/// Finds `sha256` or `sha512`; the format permits no others.
 fn hash_by_name(name: &str) -> Option<Hash> {
     [Hash::Sha256, Hash::Sha512].into_iter().find(|hash| hash_name(*hash) == name)
 }
@@ -182,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_signature_counts_for_its_data_and_namespace_only() {
+    fn signature_is_bound_to_data_and_namespace() {
         let signature = signature("file", b"data");
         let digest = |data: &[u8]| Hash::Sha512.digest(&[data]);
         assert_eq!(signature.verify("file", digest(b"data").as_ref()), Ok(()));
@@ -197,7 +198,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn armor_comes_back_and_damage_never_panics(
+        fn armor_round_trips_and_damage_never_panics(
             namespace in "[a-z]{1,9}",
             at in any::<prop::sample::Index>(),
             byte in any::<u8>(),

@@ -1,10 +1,10 @@
-//! AES and Triple DES in cipher block chaining mode (RFC 4253 section 6.3) with a MAC, in both orders: for old
-//! equipment, and only where a configuration names it.
+//! AES and Triple DES in cipher block chaining mode (RFC 4253 section 6.3) with a MAC, in both orders: for
+//! old equipment, and only where a configuration names it.
 //!
-//! The chain runs through all packets under one key: the IV of a packet is the last block of ciphertext of the one
-//! before. So this is the one suite whose packets must be sealed and opened one after the other
-//! ([`PacketKey::is_serial`](super::PacketKey::is_serial)); the last block is kept here, behind a lock that nobody ever
-//! waits for. It has been sent in clear, so it is no secret.
+//! The chain runs through all packets under one key: the IV of a packet is the last ciphertext block of the
+//! packet before. So the packets of this suite, unlike all others, must be sealed and opened one after the
+//! other ([`PacketKey::is_serial`](super::PacketKey::is_serial)). The last block is stored here behind a lock
+//! that is never contended. It was sent over the network, so it is not secret.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -31,7 +31,7 @@ pub(super) struct CbcKey {
     etm: bool,
 }
 
-/// A block cipher for one direction, with the block of ciphertext that the next packet is chained to.
+/// A block cipher for one direction, with the ciphertext block to which the next packet is chained.
 enum BlockCipher {
     AesSeal { key: EncryptingKey, chain: Mutex<[u8; AES_BLOCK]> },
     AesOpen { key: DecryptingKey, chain: Mutex<[u8; AES_BLOCK]> },
@@ -89,7 +89,7 @@ impl CbcKey {
         self.etm
     }
 
-    /// The block that the next packet is chained to.
+    /// Returns the block to which the next packet is chained.
     pub(super) fn chain(&self) -> Vec<u8> {
         match &self.cipher {
             BlockCipher::AesSeal { chain, .. } | BlockCipher::AesOpen { chain, .. } => lock(chain).to_vec(),
@@ -97,7 +97,7 @@ impl CbcKey {
         }
     }
 
-    /// The length field in clear, from the packet's first block. Moves nothing on.
+    /// Decrypts the length field from the packet's first block, without advancing the chain.
     pub(super) fn decrypt_head(&self, head: &[u8]) -> Option<[u8; LENGTH_LEN]> {
         let mut block = [0; AES_BLOCK];
         let block = block.get_mut(..self.block_len())?;
@@ -146,12 +146,12 @@ impl CbcKey {
         }
     }
 
-    /// Computes a tag over `len` bytes that mean nothing and forgets it: time that a refusal takes anyhow.
+    /// Computes and discards a tag over `len` meaningless bytes, so that a refusal takes the same time.
     pub(super) fn waste_time(&self, len: usize) {
         let _ = std::hint::black_box(self.mac.tag(0, &vec![0; len]));
     }
 
-    /// The part of a packet that the cipher covers: whole blocks and at least one.
+    /// Returns the part of a packet that the cipher covers: whole blocks, at least one.
     fn whole_blocks<'a>(&self, body: &'a mut [u8]) -> Option<&'a mut [u8]> {
         let covered = body.get_mut(if self.etm { LENGTH_LEN } else { 0 }..)?;
         (covered.len().is_multiple_of(self.block_len()) && !covered.is_empty()).then_some(covered)
@@ -209,7 +209,7 @@ impl CbcKey {
     }
 }
 
-/// Nothing can panic while the lock is held, and a block is whole at any time.
+/// Locks a chain. No code panics while the lock is held, and a block is always complete.
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,8 +1,8 @@
-//! The cipher `none` (RFC 4253 section 6.3) as HPN-SSH uses it after authentication: a MAC over packets in clear, or not even
-//! that.
+//! The cipher `none` (RFC 4253 section 6.3) as HPN-SSH uses it after authentication: packets in plain text,
+//! with a MAC or without.
 //!
-//! With nothing encrypted both orders of MAC and cipher cover the same bytes; what is left of the difference is whether the length
-//! field counts as padded, which the peer knows from the MAC's name.
+//! Without encryption, both orders of MAC and cipher cover the same bytes. They differ only in whether the
+//! length field counts towards the padding, which the MAC's name determines.
 
 use super::PacketIndex;
 use super::mac::{MacKey, PacketTag};
@@ -19,7 +19,7 @@ pub(super) struct ClearKey {
 
 impl ClearKey {
     pub(super) fn new(mac: Option<&Mac>, mac_key: &[u8]) -> Result<Self, CryptoError> {
-        let mac = mac.ok_or(CryptoError::Unsupported { what: "no cipher and nothing said about the MAC" })?;
+        let mac = mac.ok_or(CryptoError::Unsupported { what: "the cipher none without a choice of MAC" })?;
         let key = match mac.kind {
             MacKind::Nothing => None,
             _ => Some(MacKey::new(mac, mac_key)?),

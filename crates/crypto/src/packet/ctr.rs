@@ -46,8 +46,8 @@ impl CtrKey {
         self.etm
     }
 
-    /// The length field in clear, where it is encrypted. Failing cannot happen; if it did, the length would be
-    /// nonsense and the packet refused.
+    /// Decrypts the length field. It cannot fail; if it did, the length would be invalid and the packet
+    /// refused.
     pub(super) fn decrypt_head(&self, index: &PacketIndex, mut head: [u8; LENGTH_LEN]) -> [u8; LENGTH_LEN] {
         if self.apply(index, &mut head).is_err() {
             return [0; LENGTH_LEN];
@@ -90,14 +90,14 @@ impl CtrKey {
         }
     }
 
-    /// The part of a packet that the cipher covers. A part of a block would leave the counter of the next packet in the
-    /// middle of one, which RFC 4253 section 6 rules out.
+    /// Returns the part of a packet that the cipher covers. A partial block would leave the next packet's
+    /// counter in the middle of a block, which RFC 4253 section 6 excludes.
     fn whole_blocks<'a>(&self, body: &'a mut [u8]) -> Option<&'a mut [u8]> {
         let covered = body.get_mut(if self.etm { LENGTH_LEN } else { 0 }..)?;
         (covered.len() as u64).is_multiple_of(BLOCK_LEN).then_some(covered)
     }
 
-    /// Encrypts or decrypts, which is the same.
+    /// Encrypts or decrypts; both are the same operation.
     fn apply(&self, index: &PacketIndex, data: &mut [u8]) -> Result<(), ()> {
         let block = self.first_block.wrapping_add(u128::from(index.offset / BLOCK_LEN));
         let context = EncryptionContext::Iv128(FixedLength::from(&block.to_be_bytes()));

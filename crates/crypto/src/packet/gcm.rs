@@ -1,4 +1,5 @@
-//! AES-GCM as RFC 5647 frames it: the length field is the additional data and stays in clear. And GMAC, where everything is.
+//! AES-GCM in RFC 5647's framing: the length field is additional data and not encrypted. Also GMAC, where the
+//! whole packet is additional data.
 
 use super::{LENGTH_LEN, PacketIndex};
 use crate::cipher::CipherKind;
@@ -7,12 +8,12 @@ use aws_lc_rs::aead::{AES_128_GCM, AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Non
 
 pub(super) const TAG_LEN: usize = 16;
 
-/// RFC 5647 section 7.1: the derived IV is a fixed field and the first value of an invocation counter.
+/// The derived IV is a fixed field and the first value of an invocation counter (RFC 5647 section 7.1).
 pub(super) struct GcmKey {
     key: LessSafeKey,
     fixed: [u8; 4],
     first_invocation: u64,
-    /// GMAC: all of the packet is additional data.
+    /// GMAC: the whole packet is additional data.
     all_clear: bool,
 }
 
@@ -61,7 +62,7 @@ impl GcmKey {
             .map_err(|_| OpenError)
     }
 
-    /// What is only authenticated, and what is encrypted as well.
+    /// Returns the part that is only authenticated, and the part that is also encrypted.
     fn split<'a>(&self, body: &'a mut [u8]) -> Option<(&'a mut [u8], &'a mut [u8])> {
         let clear = if self.all_clear { body.len() } else { LENGTH_LEN };
         body.split_at_mut_checked(clear)
@@ -71,7 +72,7 @@ impl GcmKey {
         let mut nonce = [0; NONCE_LEN];
         let (fixed, counter) = nonce.split_at_mut(self.fixed.len());
         fixed.copy_from_slice(&self.fixed);
-        // Wraps within its 64 bits, without carrying into the fixed field.
+        // The counter wraps within its 64 bits, without carrying into the fixed field.
         counter.copy_from_slice(&self.first_invocation.wrapping_add(index.invocation).to_be_bytes());
         Nonce::assume_unique_for_key(nonce)
     }

@@ -1,4 +1,4 @@
-//! MACs with their keys, over a packet and its sequence number.
+//! Keyed MACs over a packet and its sequence number.
 
 use crate::mac::MacKind;
 use crate::umac::{Umac, UmacTag};
@@ -7,7 +7,7 @@ use aws_lc_rs::hmac;
 use hmac_rs::{KeyInit as _, Mac as _};
 use md5::Md5;
 
-/// The key of one direction. Only read, as everything in a packet key.
+/// The MAC key of one direction. Immutable, like everything in a packet key.
 pub(super) enum MacKey {
     Hmac {
         key: Box<hmac::Key>,
@@ -21,7 +21,7 @@ pub(super) enum MacKey {
     Umac(Box<Umac>),
 }
 
-/// A tag: `as_ref()` gives the bytes.
+/// A tag; `as_ref()` returns the bytes.
 pub(super) enum PacketTag {
     Hmac { tag: hmac::Tag, len: usize },
     Md5 { tag: [u8; 16], len: usize },
@@ -58,9 +58,10 @@ impl MacKey {
         Ok(Self::Hmac { key: Box::new(hmac::Key::new(algorithm, key)), tag_len: mac.tag_len })
     }
 
-    /// The tag of a packet. HMAC puts the sequence number in front of it; UMAC takes it as nonce, in 64 bits (OpenSSH).
+    /// Computes the tag of a packet. HMAC prepends the sequence number; UMAC takes it as a 64-bit nonce
+    /// (OpenSSH).
     ///
-    /// `None` when the packet is longer than UMAC hashes, 16 MiB.
+    /// Returns `None` when the packet exceeds UMAC's limit of 16 MiB.
     pub(super) fn tag(&self, seq: u32, packet: &[u8]) -> Option<PacketTag> {
         match self {
             Self::Hmac { key, tag_len } => {

@@ -1,15 +1,15 @@
-//! Sealing and opening single packets (RFC 4253 section 6), each on its own.
+//! Sealing and opening of single packets (RFC 4253 section 6), independent of each other.
 //!
-//! A packet needs nothing of the packet before it: what a suite uses as nonce or counter is an argument
-//! ([`PacketIndex`]). GCM takes the number of packets since NEWKEYS, ChaCha20-Poly1305 and the MACs the sequence
-//! number, CTR the number of bytes since NEWKEYS. So a [`PacketKey`] is only read, and many workers share one. CBC is the
-//! exception ([`PacketKey::is_serial`]).
+//! A packet needs no state of the packet before it: a suite's nonce or counter is an argument
+//! ([`PacketIndex`]). GCM uses the number of packets since NEWKEYS, ChaCha20-Poly1305 and the MACs the
+//! sequence number, CTR the number of bytes since NEWKEYS. So a [`PacketKey`] is immutable, and many workers
+//! share one. CBC is the exception ([`PacketKey::is_serial`]).
 //!
 //! | suite | length field | tag over |
 //! |---|---|---|
 //! | plain | clear | – |
-//! | AES-128-GMAC | clear, as everything | all of the packet (as AAD) |
-//! | `none` with a MAC of either kind | clear, as everything | sequence number, all of the packet |
+//! | AES-128-GMAC | clear, as the whole packet | all of the packet (as AAD) |
+//! | `none` with a MAC of either kind | clear, as the whole packet | sequence number, all of the packet |
 //! | AES-GCM (RFC 5647) | clear | length (as AAD), ciphertext |
 //! | ChaCha20-Poly1305 | encrypted with its own key | all the bytes sent |
 //! | AES-CTR with a MAC | encrypted | sequence number, plaintext |
@@ -35,51 +35,52 @@ use clear::ClearKey;
 use ctr::CtrKey;
 use gcm::GcmKey;
 
-/// The length field in front of every packet.
+/// Length of the length field of every packet, bytes.
 const LENGTH_LEN: usize = 4;
 
-/// Packets after which a rekey is due whatever the cipher: the sequence number must not come round under one
-/// key (RFC 4344 section 3.1), and OpenSSH's peers stop at the same count.
+/// Packets after which a rekey is due with every cipher. The sequence number must not repeat under one key
+/// (RFC 4344 section 3.1), and OpenSSH's peers stop at the same count.
 const MAX_PACKETS: u64 = 1 << 31;
 
 /// Bytes after which a rekey is due: 2^32 blocks of 16 bytes (RFC 4344 section 3.2 for 128-bit blocks). TLS's
-/// analysis of GCM (RFC 8446 section 5.5) arrives at the same order. ChaCha20-Poly1305 would stand more; OpenSSH's rule for
-/// 64-bit blocks (1 GiB) has no meaning for a stream cipher and would stop a 100 Gb/s path ten times a second.
+/// analysis of GCM (RFC 8446 section 5.5) yields the same order of magnitude. ChaCha20-Poly1305 would
+/// tolerate more. OpenSSH's limit for 64-bit blocks (1 GiB) is meaningless for a stream cipher and would stop
+/// a 100 Gb/s path ten times a second.
 const MAX_BYTES: u64 = (1 << 32) * 16;
 
-/// The same for blocks of 8 bytes, which Triple DES has: 1 GiB (RFC 4344 section 3.2).
+/// Bytes after which a rekey is due with blocks of 8 bytes (Triple DES): 1 GiB (RFC 4344 section 3.2).
 const MAX_BYTES_SMALL_BLOCKS: u64 = 1 << 30;
 
-/// Which way a [`PacketKey`] works.
+/// Direction of a [`PacketKey`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
-    /// For packets we send.
+    /// Seals packets that we send.
     Seal,
-    /// For packets we receive.
+    /// Opens packets that we receive.
     Open,
 }
 
-/// Where a packet stands in its direction; everything a suite may need as nonce or counter.
+/// Position of a packet in its direction: all inputs that a suite may need as nonce or counter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PacketIndex {
     /// The sequence number (RFC 4253 section 6.4); wraps.
     pub seq: u32,
-    /// Packets sealed before this one under the same key, that is since NEWKEYS.
+    /// Number of packets sealed before this one under the same key, that is, since NEWKEYS.
     pub invocation: u64,
     /// Sum of [`PacketKey::encrypted_len`] of the packets before this one under the same key.
     pub offset: u64,
 }
 
-/// How much one key may protect before a rekey is due.
+/// Limits of what one key may protect before a rekey is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeyLimits {
-    /// Packets.
+    /// Number of packets.
     pub packets: u64,
-    /// Bytes.
+    /// Number of bytes.
     pub bytes: u64,
 }
 
-/// The keys of one direction between two NEWKEYS. `Send + Sync`: share it freely among workers, unless it is
+/// The keys of one direction between two NEWKEYS. `Send + Sync`: workers may share it, unless it is
 /// [serial](Self::is_serial).
 pub struct PacketKey(Suite);
 
@@ -93,16 +94,16 @@ enum Suite {
 }
 
 impl PacketKey {
-    /// Before the first NEWKEYS: no encryption, no MAC.
+    /// Returns the key before the first NEWKEYS: no encryption, no MAC.
     pub const fn plain() -> Self {
         Self(Suite::Plain)
     }
 
-    /// Keys from a finished key exchange. `mac` is ignored where the cipher is an AEAD.
+    /// Creates the key from the results of a key exchange. `mac` is ignored with an AEAD cipher.
     ///
     /// # Errors
-    /// [`CryptoError::WrongLength`] when a key or IV is not as long as the algorithm says, and
-    /// [`CryptoError::Unsupported`] when a cipher that needs a MAC comes without one.
+    /// [`CryptoError::WrongLength`] when a key or IV does not have the algorithm's length;
+    /// [`CryptoError::Unsupported`] when a cipher that needs a MAC gets none.
     pub fn new(
         direction: Direction,
         cipher: &Cipher,
@@ -135,7 +136,7 @@ impl PacketKey {
         Ok(Self(suite))
     }
 
-    /// What padding makes a packet a multiple of, in bytes; at least 8.
+    /// Returns the size to a multiple of which packets are padded, bytes; at least 8.
     pub const fn block_len(&self) -> usize {
         match &self.0 {
             Suite::Plain | Suite::ChaCha(_) | Suite::Clear(_) => 8,
@@ -144,7 +145,7 @@ impl PacketKey {
         }
     }
 
-    /// Bytes of tag behind a packet.
+    /// Returns the length of the tag behind a packet, bytes.
     pub const fn tag_len(&self) -> usize {
         match &self.0 {
             Suite::Plain => 0,
@@ -156,8 +157,8 @@ impl PacketKey {
         }
     }
 
-    /// Bytes [`packet_length`](Self::packet_length) needs to see. Four, for counter mode decrypts the length field without
-    /// the rest of its block; a whole block with CBC, which cannot.
+    /// Returns the number of bytes that [`packet_length`](Self::packet_length) needs: four, because counter
+    /// mode decrypts the length field without the rest of its block, but a whole block with CBC.
     pub const fn head_len(&self) -> usize {
         match &self.0 {
             Suite::Cbc(cbc) if !cbc.is_etm() => cbc.block_len(),
@@ -165,14 +166,14 @@ impl PacketKey {
         }
     }
 
-    /// Packets must be sealed and opened one after the other, each once and in order: a packet's nonce is in the packet
-    /// before it (CBC). No workers then.
+    /// Returns true when packets must be sealed and opened in order, each once, because a packet's nonce is
+    /// in the packet before it (CBC). Workers cannot be used then.
     pub const fn is_serial(&self) -> bool {
         matches!(self.0, Suite::Cbc(_))
     }
 
-    /// Where a serial suite stands: the IV with which [`new`](Self::new) makes a key that goes on from here. `None`
-    /// for all others, whose packets say themselves where they stand.
+    /// Returns the current IV of a serial suite: [`new`](Self::new) makes a key with it that continues from
+    /// here. `None` for other suites, whose packets carry their position in the index.
     pub fn chain(&self) -> Option<Vec<u8>> {
         match &self.0 {
             Suite::Cbc(cbc) => Some(cbc.chain()),
@@ -180,10 +181,11 @@ impl PacketKey {
         }
     }
 
-    /// A peer must not learn when a packet was found to be wrong, nor whether its length or its tag was: with CBC and a MAC
-    /// over the plaintext a changed packet would otherwise give away bits of another one (CVE-2008-5161). The answer then
-    /// is to swallow as many bytes as the largest packet has, and the time for their MAC
-    /// ([`waste_time`](Self::waste_time)), before the connection ends.
+    /// Returns true when a peer must not learn at which moment a packet was found to be wrong, nor whether
+    /// its length or its tag was. With CBC and a MAC over the plaintext, a changed packet would otherwise
+    /// reveal bits of another one (CVE-2008-5161). The receiver then discards as many bytes as the largest
+    /// packet has, and spends the time of their MAC ([`waste_time`](Self::waste_time)), before it ends the
+    /// connection.
     pub const fn conceals_errors(&self) -> bool {
         match &self.0 {
             Suite::Cbc(cbc) => !cbc.is_etm(),
@@ -191,15 +193,16 @@ impl PacketKey {
         }
     }
 
-    /// Takes as long as checking the tag of `len` bytes; only where [`conceals_errors`](Self::conceals_errors).
+    /// Takes as long as verifying the tag of `len` bytes, if [`conceals_errors`](Self::conceals_errors).
     pub fn waste_time(&self, len: usize) {
         if let Suite::Cbc(cbc) = &self.0 {
             cbc.waste_time(len);
         }
     }
 
-    /// Whether the 4-byte length field counts towards the multiple of [`block_len`](Self::block_len).
-    /// False for AEADs and encrypt-then-MAC, where it is not part of what the cipher's blocks cover.
+    /// Returns true when the 4-byte length field counts towards the multiple of
+    /// [`block_len`](Self::block_len). False for AEADs and encrypt-then-MAC, where the cipher's blocks do not
+    /// cover it.
     pub const fn length_is_padded(&self) -> bool {
         match &self.0 {
             Suite::Plain => true,
@@ -210,8 +213,9 @@ impl PacketKey {
         }
     }
 
-    /// The length field of the packet that starts with `head`, not authenticated yet. Decrypts a copy where needed.
-    /// Returns 0, which no packet may have, when `head` is shorter than [`head_len`](Self::head_len).
+    /// Returns the length field of the packet that starts with `head`, not authenticated yet. Decrypts a copy
+    /// if needed. Returns 0, which no packet may have, when `head` is shorter than
+    /// [`head_len`](Self::head_len).
     pub fn packet_length(&self, index: &PacketIndex, head: &[u8]) -> u32 {
         let Some(clear) = head.first_chunk::<LENGTH_LEN>() else { return 0 };
         u32::from_be_bytes(match &self.0 {
@@ -222,7 +226,8 @@ impl PacketKey {
         })
     }
 
-    /// How far a packet moves [`PacketIndex::offset`] on. `total_without_tag` includes the length field.
+    /// Returns the number by which a packet advances [`PacketIndex::offset`]. `total_without_tag` includes
+    /// the length field.
     pub const fn encrypted_len(&self, total_without_tag: usize) -> u64 {
         let clear = match &self.0 {
             Suite::Gcm(_) => LENGTH_LEN,
@@ -233,11 +238,12 @@ impl PacketKey {
         total_without_tag.saturating_sub(clear) as u64
     }
 
-    /// Seals in place. `packet` is length field, padding length, payload, padding and room for the tag.
+    /// Seals in place. `packet` consists of length field, padding length, payload, padding and space for the
+    /// tag.
     ///
     /// # Errors
-    /// Only by a mistake of the caller (a buffer too short for what it must hold, padding that does not fill a block,
-    /// a key for the other direction); nothing may be sent then.
+    /// A caller's mistake: a buffer too short for its content, padding that does not fill a block, or a key
+    /// for the other direction. The packet must not be sent then.
     pub fn seal(&self, index: &PacketIndex, packet: &mut [u8]) -> Result<(), CryptoError> {
         let body_len = self.body_len(packet).ok_or(CryptoError::WrongLength { what: "packet" })?;
         let (body, tag) = packet.split_at_mut(body_len);
@@ -251,7 +257,7 @@ impl PacketKey {
         }
     }
 
-    /// Opens in place; same shape as for [`seal`](Self::seal). Afterwards the length field is in clear too.
+    /// Opens in place; same layout as for [`seal`](Self::seal). Afterwards the length field is decrypted too.
     ///
     /// # Errors
     /// The packet is not authentic; its bytes must not be used.
@@ -268,7 +274,7 @@ impl PacketKey {
         }
     }
 
-    /// How much this key may protect before a rekey is due.
+    /// Returns the limits of this key before a rekey is due.
     pub const fn limits(&self) -> KeyLimits {
         match &self.0 {
             Suite::Plain => KeyLimits { packets: u64::MAX, bytes: u64::MAX },
@@ -279,7 +285,7 @@ impl PacketKey {
         }
     }
 
-    /// Where the tag starts; `None` when there is no room for a length field in front of it.
+    /// Returns the offset of the tag; `None` when the packet is too short for a length field before it.
     const fn body_len(&self, packet: &[u8]) -> Option<usize> {
         match packet.len().checked_sub(self.tag_len()) {
             Some(len) if len >= LENGTH_LEN => Some(len),

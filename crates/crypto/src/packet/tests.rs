@@ -1,9 +1,10 @@
-//! Every suite against an independent implementation, and the promises of [`PacketKey`].
+//! Tests of every suite against an independent implementation, and of the guarantees of [`PacketKey`].
 
 use super::*;
 use proptest::prelude::*;
 
-/// Every cipher alone or with every MAC it can be negotiated with, what does not encrypt included.
+/// Returns every cipher alone, or with every MAC that it can be negotiated with; includes those that do not
+/// encrypt.
 fn suites() -> Vec<(&'static Cipher, Option<&'static Mac>)> {
     let mut suites = Vec::new();
     for cipher in Cipher::ALL.iter().chain([Cipher::INTEGRITY_ONLY, Cipher::NONE]) {
@@ -16,7 +17,7 @@ fn suites() -> Vec<(&'static Cipher, Option<&'static Mac>)> {
     suites
 }
 
-/// Key and MAC key.
+/// Returns key and MAC key.
 fn material(cipher: &Cipher, mac: Option<&Mac>, seed: u8) -> (Vec<u8>, Vec<u8>) {
     let key = (0..cipher.key_len).map(|at| at as u8 ^ seed).collect();
     (key, vec![seed; mac.map_or(0, |mac| mac.key_len)])
@@ -29,7 +30,7 @@ fn keys(cipher: &Cipher, mac: Option<&Mac>, seed: u8) -> (PacketKey, PacketKey) 
     (make(Direction::Seal), make(Direction::Open))
 }
 
-/// A plain packet with room for the tag.
+/// Returns a plain packet with space for the tag.
 fn packet(key: &PacketKey, payload: &[u8]) -> Vec<u8> {
     let covered = 1 + payload.len() + if key.length_is_padded() { 4 } else { 0 };
     let mut padding = key.block_len() - covered % key.block_len();
@@ -44,7 +45,7 @@ fn packet(key: &PacketKey, payload: &[u8]) -> Vec<u8> {
     packet
 }
 
-/// The indices of packets in a row.
+/// Returns the indices of consecutive packets.
 fn indices(key: &PacketKey, packets: &[Vec<u8>], first_seq: u32) -> Vec<PacketIndex> {
     let mut index = PacketIndex { seq: first_seq, invocation: 0, offset: 0 };
     packets
@@ -64,9 +65,9 @@ fn unhex(text: &str) -> Vec<u8> {
     (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).unwrap()).collect()
 }
 
-/// `tests/vectors/packets.txt` was written by `packets.py` beside it, with python3-cryptography.
+/// `packets.py` in `tests/vectors` generated `packets.txt` with python3-cryptography.
 #[test]
-fn sealed_packets_are_the_ones_an_independent_implementation_makes() {
+fn sealed_packets_match_an_independent_implementation() {
     let mut seen = std::collections::HashSet::new();
     for line in include_str!("../../tests/vectors/packets.txt").lines() {
         let fields: Vec<&str> = line.split(' ').collect();
@@ -104,17 +105,17 @@ fn sealed_packets_are_the_ones_an_independent_implementation_makes() {
 }
 
 #[test]
-fn any_changed_bit_is_noticed() {
+fn any_changed_bit_of_a_packet_is_detected() {
     for (cipher, mac) in suites() {
         let (sealing, opening) = keys(cipher, mac, 7);
         let index = PacketIndex { seq: 3, invocation: 3, offset: 480 };
         let mut sealed = packet(&sealing, b"some payload");
         sealing.seal(&index, &mut sealed).unwrap();
-        // The length field frames the packet; here the frame is given, so a change in it must show in the tag.
+        // The frame is given here, so a change in the length field must invalidate the tag.
         for bit in 0..sealed.len() * 8 {
             let mut changed = sealed.clone();
             changed[bit / 8] ^= 1 << (bit % 8);
-            // A serial suite is moved on by what it refuses.
+            // A refused packet advances a serial suite, so it gets a new key.
             let opening = if opening.is_serial() { &keys(cipher, mac, 7).1 } else { &opening };
             assert_eq!(
                 opening.open(&index, &mut changed),
@@ -128,7 +129,7 @@ fn any_changed_bit_is_noticed() {
 }
 
 #[test]
-fn a_packet_in_another_place_is_refused() {
+fn packet_at_another_index_is_refused() {
     for (cipher, mac) in suites() {
         let (sealing, opening) = keys(cipher, mac, 7);
         let index = PacketIndex { seq: 3, invocation: 3, offset: 480 };
@@ -140,7 +141,7 @@ fn a_packet_in_another_place_is_refused() {
 }
 
 #[test]
-fn nonsense_lengths_are_refused_without_a_panic() {
+fn invalid_lengths_are_refused_without_panic() {
     for (cipher, mac) in suites() {
         let (sealing, opening) = keys(cipher, mac, 7);
         let index = PacketIndex::default();
@@ -177,13 +178,13 @@ fn wrong_key_material_is_refused() {
 
 /// Covers: wire aes128-gmac@longhaul; wire none (cipher); wire none (MAC)
 #[test]
-fn what_does_not_encrypt_is_found_by_no_name_and_stands_in_no_list() {
+fn unencrypted_ciphers_are_not_found_by_name() {
     for name in ["none", "aes128-gmac@longhaul"] {
         assert_eq!((Cipher::by_name(name), Mac::by_name(name)), (None, None), "{name}");
     }
     assert!(Cipher::ALL.iter().all(Cipher::encrypts));
     assert!(!Cipher::INTEGRITY_ONLY.encrypts() && !Cipher::NONE.encrypts());
-    // No MAC goes with nothing but no cipher.
+    // The MAC `none` is only valid with the cipher `none`.
     for cipher in Cipher::ALL.iter().filter(|cipher| !cipher.is_aead()) {
         let (key, iv) = (vec![0; cipher.key_len], vec![0; cipher.iv_len]);
         assert!(PacketKey::new(Direction::Seal, cipher, Some(Mac::NONE), &key, &iv, &[]).is_err());
@@ -200,16 +201,16 @@ fn what_does_not_encrypt_is_found_by_no_name_and_stands_in_no_list() {
 }
 
 #[test]
-fn a_key_for_the_other_direction_is_refused() {
+fn key_for_the_other_direction_is_refused() {
     let (sealing, opening) = keys(&Cipher::ALL[0], None, 1);
     let mut sealed = packet(&sealing, b"x");
     assert!(opening.seal(&PacketIndex::default(), &mut sealed).is_err());
     assert!(sealing.open(&PacketIndex::default(), &mut sealed).is_err());
 }
 
-/// The chain of a serial suite runs through all packets, and can be taken up by another key from where it stands.
+/// The chain of a serial suite runs through all packets, and another key can continue it at any packet.
 #[test]
-fn serial_suites_are_chained_through_all_packets() {
+fn serial_suites_chain_all_packets() {
     let mut serial = 0;
     for (cipher, mac) in suites() {
         let (mut sealing, mut opening) = keys(cipher, mac, 9);
@@ -234,7 +235,7 @@ fn serial_suites_are_chained_through_all_packets() {
             let mut sealed = plain.clone();
             sealing.seal(index, &mut sealed).unwrap();
             assert!(seen.insert(sealing.chain().unwrap()));
-            // Looking does not move anything.
+            // Reading the length does not advance the chain.
             for _ in 0..2 {
                 let length = opening.packet_length(index, &sealed[..opening.head_len()]);
                 assert_eq!(length as usize + 4 + opening.tag_len(), sealed.len());
@@ -248,9 +249,9 @@ fn serial_suites_are_chained_through_all_packets() {
     assert_eq!(serial, 4 * Mac::ALL.len());
 }
 
-/// Only what gives away bits of a packet by the moment at which it is refused has to hide that moment.
+/// Only suites in which the moment of a refusal reveals bits of a packet must conceal that moment.
 #[test]
-fn errors_are_concealed_with_cbc_and_a_mac_over_the_plaintext() {
+fn errors_are_concealed_with_cbc_and_plaintext_mac() {
     for (cipher, mac) in suites() {
         let opening = keys(cipher, mac, 1).1;
         let etm = mac.is_none_or(|mac| mac.etm);
@@ -259,7 +260,7 @@ fn errors_are_concealed_with_cbc_and_a_mac_over_the_plaintext() {
     }
 }
 
-/// The compiler's promise that workers can share a key.
+/// `Send` and `Sync` let workers share a key.
 #[test]
 fn keys_are_shared_between_threads() {
     const fn check<T: Send + Sync>() {}
@@ -297,7 +298,7 @@ fn keys_are_shared_between_threads() {
 }
 
 #[test]
-fn limits_keep_sequence_numbers_and_blocks_from_coming_round() {
+fn key_limits_prevent_repeated_sequence_numbers() {
     for (cipher, mac) in suites() {
         let limits = keys(cipher, mac, 0).0.limits();
         assert!(limits.packets < 1 << 32);
@@ -307,7 +308,7 @@ fn limits_keep_sequence_numbers_and_blocks_from_coming_round() {
 
 proptest! {
     #[test]
-    fn what_is_sealed_opens_again_in_any_order(
+    fn sealed_packets_open_in_any_order(
         payloads in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..300), 1..6),
         first_seq in any::<u32>(),
         seed in any::<u8>(),

@@ -1,4 +1,4 @@
-//! The block cipher under UMAC: key derivation and the pad that hides the hash (RFC 4418 section 3).
+//! The block cipher of UMAC: key derivation, and the pad that conceals the hash (RFC 4418 section 3).
 
 use super::KEY_LEN;
 use crate::CryptoError;
@@ -7,7 +7,7 @@ use zeroize::Zeroizing;
 
 const BLOCK_LEN: usize = 16;
 
-/// AES-128 on whole blocks, each by itself.
+/// AES-128 on independent whole blocks.
 struct Blocks(EncryptingKey);
 
 impl Blocks {
@@ -34,7 +34,7 @@ impl Kdf {
         Blocks::new(key).map(Self)
     }
 
-    /// `N` bytes, a multiple of the block, for the purpose that `index` stands for.
+    /// Derives `N` bytes, a multiple of the block size, for the purpose `index`.
     pub(super) fn derive<const N: usize>(&self, index: u8) -> Result<Zeroizing<[u8; N]>, CryptoError> {
         let mut out = Zeroizing::new([0; N]);
         for (block, number) in out.as_chunks_mut::<BLOCK_LEN>().0.iter_mut().zip(1u128..) {
@@ -45,7 +45,7 @@ impl Kdf {
     }
 }
 
-/// `PDF` (section 3.3.1): a block for every nonce.
+/// `PDF` (section 3.3.1): one block per nonce.
 pub(super) struct Pad(Blocks);
 
 impl Pad {
@@ -54,14 +54,14 @@ impl Pad {
         Blocks::new(key.as_slice()).map(Self)
     }
 
-    /// The pad of a 128-bit tag. Failing cannot happen; if it did, the packet would be refused.
+    /// Returns the pad of a 128-bit tag. It cannot fail; if it did, the packet would be refused.
     pub(super) fn whole(&self, nonce: u64) -> Option<[u8; BLOCK_LEN]> {
         let mut block = (u128::from(nonce) << 64).to_be_bytes();
         self.0.encrypt(&mut block).ok()?;
         Some(block)
     }
 
-    /// The pad of a 64-bit tag: two nonces share a block, of which the last bit of the nonce picks a half.
+    /// Returns the pad of a 64-bit tag. Two nonces share a block; the last bit of the nonce selects the half.
     pub(super) fn half(&self, nonce: u64) -> Option<[u8; BLOCK_LEN / 2]> {
         let block = self.whole(nonce & !1)?;
         if nonce & 1 == 0 { block.first_chunk().copied() } else { block.last_chunk().copied() }

@@ -1,17 +1,20 @@
-//! UMAC (RFC 4418) with 64 and 128-bit tags, the MACs that OpenSSH prefers: no library has them.
+//! UMAC (RFC 4418) with 64-bit and 128-bit tags, the MACs that OpenSSH prefers. No library offers them.
 //!
-//! A universal hash under secret keys, hidden by an encrypted nonce. What a tag costs is a multiplication of 32-bit words
-//! for every 8 bytes of message and 32 bits of tag ([`nh`]); the levels above it ([`poly`], [`inner_product`]) see one word
-//! of 64 bits for every KiB, and AES one block per packet. AES is AWS-LC's; everything else here is arithmetic.
+//! It is a universal hash under secret keys, concealed by an encrypted nonce. A tag costs one multiplication
+//! of 32-bit words for every 8 bytes of message and 32 bits of tag ([`nh`]). The levels above ([`poly`],
+//! [`inner_product`]) process one 64-bit word per KiB, and AES one block per packet. AES is AWS-LC's;
+//! everything else here is arithmetic.
 //!
-//! Three decisions shaped it:
+//! Design decisions:
 //!
-//! - **One slice, one call.** A packet is whole in memory when its tag is due, so nothing streams: a key is only read, and the
-//!   nonce is an argument. Any number of workers share a key, as with every other suite.
-//! - **No more than 16 MiB a message.** RFC 4418 section 5.2 hashes longer ones with a second polynomial over a prime of 128 bits.
-//!   No SSH packet comes near, so it is left out and such a message refused rather than hashed wrongly.
-//! - **Vectors without intrinsics.** [`nh`] is laid out so that the compiler finds the 32-bit multiplication instructions that
-//!   the x86-64 and AArch64 baselines have.
+//! - **One slice, one call.** A packet is complete in memory when its tag is computed, so there is no
+//!   streaming. The key is immutable and the nonce is an argument, so any number of workers share a key, as
+//!   with every other suite.
+//! - **At most 16 MiB per message.** RFC 4418 section 5.2 hashes longer messages with a second polynomial
+//!   over a prime of 128 bits. SSH packets are far smaller, so it is omitted, and longer messages are
+//!   refused.
+//! - **Vectors without intrinsics.** [`nh`] is laid out so that the compiler uses the 32-bit multiplication
+//!   instructions of the x86-64 and AArch64 baselines.
 
 mod block;
 mod inner_product;
@@ -29,16 +32,16 @@ use nh::NhKey;
 use poly::Poly;
 use zeroize::Zeroizing;
 
-/// Bytes of key, whatever the tag's length.
+/// Key length, bytes, for tags of either length.
 pub(crate) const KEY_LEN: usize = 16;
 
-/// The longest tag, in bytes.
+/// Longest tag, bytes.
 const MAX_TAG_LEN: usize = 16;
 
-/// Bytes of message that the first level makes a 64-bit word of.
+/// Bytes of message that the first level reduces to a 64-bit word.
 const CHUNK_LEN: usize = 1024;
 
-/// The longest message one polynomial hashes (RFC 4418 section 5.2.1: 2^17 bytes of words), in bytes.
+/// Longest message that one polynomial hashes (RFC 4418 section 5.2.1: 2^17 bytes of words), bytes.
 const MAX_MESSAGE_LEN: usize = (1 << 17) / 8 * CHUNK_LEN;
 
 /// A UMAC key.
@@ -47,13 +50,13 @@ pub(crate) struct Umac {
     pad: Pad,
 }
 
-/// The hash in as many independent columns as the tag has words of 32 bits; they are computed two at a time.
+/// The hash in as many independent columns as the tag has 32-bit words, computed two at a time.
 enum UniversalHash {
     Two(Columns<1>),
     Four(Columns<2>),
 }
 
-/// A tag: `as_ref()` gives the bytes.
+/// A tag; `as_ref()` returns the bytes.
 pub(crate) struct UmacTag {
     bytes: [u8; MAX_TAG_LEN],
     len: usize,
@@ -66,10 +69,10 @@ impl AsRef<[u8]> for UmacTag {
 }
 
 impl Umac {
-    /// A key for tags of `tag_len` bytes.
+    /// Creates a key for tags of `tag_len` bytes.
     ///
     /// # Errors
-    /// `key` has not [`KEY_LEN`] bytes, or `tag_len` is neither 8 nor 16.
+    /// `key` does not have [`KEY_LEN`] bytes, or `tag_len` is neither 8 nor 16.
     pub(crate) fn new(key: &[u8], tag_len: usize) -> Result<Self, CryptoError> {
         if key.len() != KEY_LEN {
             return Err(CryptoError::WrongLength { what: "MAC key" });
@@ -83,9 +86,9 @@ impl Umac {
         Ok(Self { hash, pad: Pad::new(&kdf)? })
     }
 
-    /// The tag of `message`. A nonce must not come twice with different messages.
+    /// Computes the tag of `message`. A nonce must not be used for two different messages.
     ///
-    /// `None` when the message is longer than 16 MiB.
+    /// Returns `None` when the message is longer than 16 MiB.
     pub(crate) fn tag(&self, nonce: u64, message: &[u8]) -> Option<UmacTag> {
         if message.len() > MAX_MESSAGE_LEN {
             return None;
@@ -108,7 +111,7 @@ impl Umac {
     }
 }
 
-/// `UHASH` (RFC 4418 section 5) in twice `PAIRS` columns.
+/// `UHASH` (RFC 4418 section 5) in 2 × `PAIRS` columns.
 struct Columns<const PAIRS: usize> {
     nh: NhKey,
     poly: [[Poly; 2]; PAIRS],
@@ -116,7 +119,7 @@ struct Columns<const PAIRS: usize> {
 }
 
 impl<const PAIRS: usize> Columns<PAIRS> {
-    /// Derives the keys for four columns, of which two are a prefix.
+    /// Derives the keys for four columns; those for two columns are a prefix.
     fn new(kdf: &Kdf) -> Result<Self, CryptoError> {
         let level1: Zeroizing<[u8; nh::KEY_LEN]> = kdf.derive(1)?;
         let level2: Zeroizing<[u8; 4 * poly::KEY_LEN]> = kdf.derive(2)?;
@@ -129,7 +132,7 @@ impl<const PAIRS: usize> Columns<PAIRS> {
             .iter()
             .zip(masks.as_chunks().0)
             .map(|(key, mask)| InnerProduct::new(key, u32::from_be_bytes(*mask)));
-        // Never falls short: there are keys for four columns.
+        // The iterators never run out: there are keys for four columns.
         Ok(Self {
             nh: NhKey::new(&level1),
             poly: std::array::from_fn(|_| std::array::from_fn(|_| poly.next().unwrap_or_default())),
@@ -139,7 +142,7 @@ impl<const PAIRS: usize> Columns<PAIRS> {
         })
     }
 
-    /// The columns' values, two big-endian words of 32 bits per pair.
+    /// Returns the columns' values, two big-endian 32-bit words per pair.
     fn hash(&self, message: &[u8]) -> [[u8; 8]; PAIRS] {
         let level2 =
             if message.len() <= CHUNK_LEN { self.level1(message) } else { self.polynomials(message) };
@@ -151,14 +154,14 @@ impl<const PAIRS: usize> Columns<PAIRS> {
         out
     }
 
-    /// `L1-HASH` of one chunk: the NH sum plus the chunk's length in bits.
+    /// Computes `L1-HASH` of one chunk: the NH sum plus the chunk's length in bits.
     #[inline]
     fn level1(&self, chunk: &[u8]) -> [[u64; 2]; PAIRS] {
         let bits = 8 * chunk.len() as u64;
         std::array::from_fn(|pair| self.nh.pair(pair, chunk).map(|sum| sum.wrapping_add(bits)))
     }
 
-    /// `L2-HASH` of the chunks' words.
+    /// Computes `L2-HASH` of the chunks' words.
     fn polynomials(&self, message: &[u8]) -> [[u64; 2]; PAIRS] {
         let mut values = [[poly::START; 2]; PAIRS];
         for chunk in message.chunks(CHUNK_LEN) {

@@ -1,11 +1,13 @@
-//! The second level: a polynomial over the chunks' words modulo the prime 2^64 - 59 (RFC 4418 section 5.2).
+//! The second level of UMAC: a polynomial over the chunks' words modulo the prime 2^64 - 59 (RFC 4418 section
+//! 5.2).
 
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
-/// Bytes of derived key a column takes: the last 16 are for the polynomial of messages over 16 MiB, which we leave out.
+/// Length of a column's derived key, bytes. The last 16 are for the polynomial of messages over 16 MiB, which
+/// is omitted.
 pub(super) const KEY_LEN: usize = 24;
 
-/// The value before the first word.
+/// Value before the first word.
 pub(super) const START: u64 = 1;
 
 /// 2^64 minus the prime.
@@ -13,13 +15,13 @@ const OFFSET: u64 = 59;
 
 const PRIME: u64 = OFFSET.wrapping_neg();
 
-/// Words from here on are escaped: the marker, then the word less the offset.
+/// Words from this value on are escaped: first the marker, then the word minus the offset.
 const ESCAPED: u64 = 0xffff_ffff_0000_0000;
 
-/// The bits a key may have, so that the sums below do not overflow.
+/// Bits that a key may have, so that the sums below do not overflow.
 const KEY_MASK: u64 = 0x01ff_ffff_01ff_ffff;
 
-/// One column's point.
+/// The point at which one column evaluates the polynomial.
 #[derive(Default, Zeroize, ZeroizeOnDrop)]
 pub(super) struct Poly(u64);
 
@@ -29,9 +31,9 @@ impl Poly {
         Self(u64::from_be_bytes([a, b, c, d, e, f, g, h]) & KEY_MASK)
     }
 
-    /// Takes one more word in. Values are reduced to 64 bits, [`finish`] reduces them to below the prime.
+    /// Processes one more word. Values are reduced to 64 bits; [`finish`] reduces them below the prime.
     ///
-    /// Words are secret, so escaping is arithmetic and not a branch.
+    /// Words are secret, so the escape is arithmetic and not a branch.
     #[inline]
     pub(super) fn absorb(&self, value: u64, word: u64) -> u64 {
         let escaped = u64::from(word >= ESCAPED).wrapping_neg();
@@ -40,18 +42,18 @@ impl Poly {
         self.multiply_add(value, word - (OFFSET & escaped))
     }
 
-    /// key · value + word, modulo the prime but for one more subtraction.
+    /// Returns key · value + word, reduced modulo the prime except for a final subtraction.
     #[inline]
     fn multiply_add(&self, value: u64, word: u64) -> u64 {
-        // Below 2^121 + 2^64: the high half is at most 2^57, and 59 of it below 2^63.
+        // Below 2^121 + 2^64: the high half is at most 2^57, and 59 times that is below 2^63.
         let sum = u128::from(self.0) * u128::from(value) + u128::from(word);
         let folded = u128::from(sum as u64) + (sum >> 64) * u128::from(OFFSET);
-        // A carry leaves less than 2^63 below it, so that this does not wrap.
+        // With a carry, the low half is below 2^63, so this does not wrap.
         (folded as u64).wrapping_add((folded >> 64) as u64 * OFFSET)
     }
 }
 
-/// The value, reduced to below the prime.
+/// Returns the value, reduced below the prime.
 pub(super) const fn finish(value: u64) -> u64 {
     let (reduced, below) = value.overflowing_sub(PRIME);
     let keep = (below as u64).wrapping_neg();
@@ -63,7 +65,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// `POLY` as RFC 4418 section 5.2.3 writes it.
+    /// `POLY` as in RFC 4418 section 5.2.3.
     fn rfc(key: u64, words: &[u64]) -> u64 {
         let (key, prime) = (u128::from(key), u128::from(PRIME));
         let mut value = 1;
@@ -90,7 +92,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn words_of_every_size_are_hashed_as_the_rfc_says(
+        fn words_of_every_size_are_hashed_as_in_the_rfc(
             key in prop_oneof![any::<u64>(), Just(u64::MAX), 0..3u64],
             words in proptest::collection::vec(word(), 0..20),
         ) {
@@ -102,7 +104,7 @@ mod tests {
         }
 
         #[test]
-        fn any_value_is_reduced(value in word()) {
+        fn finish_reduces_any_value(value in word()) {
             prop_assert_eq!(finish(value), (u128::from(value) % u128::from(PRIME)) as u64);
         }
     }

@@ -1,5 +1,5 @@
-//! RFC 4418 section by section, without a thought for speed: what the tests compare with. Shares nothing with the real one
-//! but the block cipher.
+//! Reference implementation of RFC 4418, section by section and without optimisation, for the tests. It
+//! shares only the block cipher with the production code.
 
 use aws_lc_rs::cipher::{AES_128, EncryptingKey, EncryptionContext, UnboundCipherKey};
 

@@ -1,4 +1,4 @@
-//! RFC 4418's vectors, a slow implementation, and what a forger would try.
+//! Tests of UMAC: RFC 4418's vectors, the reference implementation, and forgeries.
 
 use super::*;
 use proptest::prelude::*;
@@ -10,10 +10,11 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02X}")).collect()
 }
 
-/// Appendix: UMAC-64 in full. The RFC has UMAC-96, whose tags are the first 12 bytes of the 128-bit tags; the
-/// rest is from the vectors that the authors' implementation makes. The vector of 2^25 bytes is left out: it is over our limit.
+/// RFC 4418's appendix, with UMAC-64 in full. For UMAC-96 the RFC's tags are the first 12 bytes of the
+/// 128-bit tags; the remaining bytes come from the vectors of the authors' implementation. The vector of 2^25
+/// bytes is omitted, because it exceeds our limit.
 #[test]
-fn vectors_of_the_rfc() {
+fn rfc_4418_vectors_match() {
     for (message, tag64, tag128) in [
         (Vec::new(), "6E155FAD26900BE1", "32FEDB100C79AD58F07FF7643CC60465"),
         (vec![b'a'; 3], "44B5CB542F220104", "185E4FE905CBA7BD85E4C2DC3D117D8D"),
@@ -32,7 +33,7 @@ fn vectors_of_the_rfc() {
     }
 }
 
-/// Bytes without a pattern that repeats at any power of two.
+/// Returns bytes without a pattern that repeats at a power of two.
 fn noise(len: usize, seed: u64) -> Vec<u8> {
     let mut state = seed | 1;
     let next = || {
@@ -43,12 +44,12 @@ fn noise(len: usize, seed: u64) -> Vec<u8> {
 }
 
 #[test]
-fn every_length_agrees_with_the_reference() {
+fn every_length_matches_the_reference() {
     let noise = noise(5001, 7);
     for len in [8, 16] {
         let umac = Umac::new(KEY, len).unwrap();
         for size in 0..=5000 {
-            // At an address of either parity: packets lie anywhere.
+            // Even and odd addresses: packets may start anywhere.
             let message = &noise[size % 2..][..size];
             let nonce = size as u64;
             let expected = reference::umac(KEY, nonce.to_be_bytes(), message, len);
@@ -58,7 +59,7 @@ fn every_length_agrees_with_the_reference() {
 }
 
 #[test]
-fn the_largest_packet_agrees_with_the_reference() {
+fn largest_packet_matches_the_reference() {
     let message = noise(256 * 1024 + 4, 3);
     for len in [8, 16] {
         let expected = reference::umac(KEY, 9u64.to_be_bytes(), &message, len);
@@ -67,7 +68,7 @@ fn the_largest_packet_agrees_with_the_reference() {
 }
 
 #[test]
-fn a_message_for_the_other_polynomial_is_refused() {
+fn message_over_16_mib_is_refused() {
     let umac = Umac::new(KEY, 8).unwrap();
     let message = vec![0; MAX_MESSAGE_LEN + 1];
     assert!(umac.tag(9, &message).is_none());
@@ -84,9 +85,9 @@ fn keys_and_tags_of_other_lengths_are_refused() {
     }
 }
 
-/// Zeros fill a message up, so its length must count by itself.
+/// Messages are padded with zeros, so the length must affect the tag by itself.
 #[test]
-fn zeros_at_the_end_are_noticed() {
+fn zeros_at_the_end_change_the_tag() {
     for len in [8, 16] {
         let umac = Umac::new(KEY, len).unwrap();
         let mut seen = std::collections::HashSet::new();
@@ -97,7 +98,7 @@ fn zeros_at_the_end_are_noticed() {
 }
 
 #[test]
-fn any_changed_bit_is_noticed() {
+fn any_changed_bit_changes_the_tag() {
     // The second chunk is short.
     let message = noise(1100, 11);
     for len in [8, 16] {
@@ -114,7 +115,7 @@ fn any_changed_bit_is_noticed() {
 
 proptest! {
     #[test]
-    fn keys_nonces_and_messages_agree_with_the_reference(
+    fn any_key_nonce_and_message_match_the_reference(
         key in any::<[u8; 16]>(),
         nonce in any::<u64>(),
         message in proptest::collection::vec(any::<u8>(), 0..4000),
@@ -126,7 +127,7 @@ proptest! {
     }
 
     #[test]
-    fn another_key_or_nonce_makes_another_tag(
+    fn another_key_or_nonce_changes_the_tag(
         key in any::<[u8; 16]>(),
         nonce in any::<u64>(),
         key_bit in 0usize..128,

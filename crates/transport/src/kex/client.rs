@@ -75,7 +75,7 @@ impl ExpectGexGroup {
         let message = KexDhGexGroup::decode(payload).map_err(malformed("KEX_DH_GEX_GROUP"))?;
         let bits = u32::try_from(message.p.bits()).unwrap_or(u32::MAX);
         if bits < self.group.min || bits > self.group.max {
-            return Err(TransportError::KeyExchange("group is not of the size that was asked for"));
+            return Err(TransportError::KeyExchange("group is not of the requested size"));
         }
         self.group.p = message.p.magnitude().to_vec();
         self.group.g = message.g.magnitude().to_vec();
@@ -122,7 +122,7 @@ impl Common {
         let key = PublicKey::from_blob(host_key).map_err(|_| TransportError::HostKey("malformed"))?;
         let algorithm = &self.exchange.host_key;
         if !key.signature_algorithms().contains(&algorithm.as_str()) {
-            return Err(TransportError::HostKey("not of the type that was agreed on"));
+            return Err(TransportError::HostKey("not of the negotiated type"));
         }
         let client_public = ephemeral.public().to_vec();
         let secret = ephemeral.agree(server_public).map_err(kex_error)?;

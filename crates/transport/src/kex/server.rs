@@ -25,7 +25,7 @@ struct Common {
 
 pub(super) fn start(exchange: Exchange, config: &Config) -> Step {
     let key_index = host_key_index(config, &exchange.host_key)
-        .ok_or(TransportError::Caller("no host key for the algorithm that was agreed on"))?;
+        .ok_or(TransportError::Caller("no host key for the negotiated algorithm"))?;
     let host_key = config.host_keys.get(key_index).map(|key| key.blob.clone()).unwrap_or_default();
     let gex = exchange.kex.family() == KexFamily::DhGex;
     let common = Common { exchange, key_index, host_key };
@@ -66,7 +66,7 @@ impl ExpectGexRequest {
             return Err(TransportError::KeyExchange("contradictory group sizes"));
         }
         if max < GROUP_MIN || min > GROUP_MAX {
-            return Err(TransportError::KeyExchange("no group of the size that was asked for"));
+            return Err(TransportError::KeyExchange("no group of the requested size"));
         }
         let chosen = DhGroup::choose(
             min.max(GROUP_MIN),
@@ -75,7 +75,7 @@ impl ExpectGexRequest {
             config.moduli.as_deref(),
             random,
         )
-        .ok_or(TransportError::KeyExchange("no group of the size that was asked for"))?;
+        .ok_or(TransportError::KeyExchange("no group of the requested size"))?;
         let DhGroup { p, g } = chosen;
         let ephemeral = EphemeralKey::generate_dh(&p, &g).map_err(kex_error)?;
         let message = KexDhGexGroup::new(Mpint::from_magnitude(&p), Mpint::from_magnitude(&g)).to_payload();

@@ -175,8 +175,8 @@ fn peers_of_other_protocols_are_refused() {
     let mut slices = Vec::new();
     transport.output(now);
     transport.output_slices(&mut slices);
-    let heard = slices.iter().flat_map(|slice| slice.to_vec()).collect::<Vec<u8>>();
-    assert!(heard.ends_with(b"Invalid SSH identification string.\r\n"), "the peer is told the reason");
+    let received = slices.iter().flat_map(|slice| slice.to_vec()).collect::<Vec<u8>>();
+    assert!(received.ends_with(b"Invalid SSH identification string.\r\n"), "the peer is told the reason");
     assert_eq!(result.unwrap_err().to_string(), "peer does not speak SSH: \"GET / HTTP/1.1\"");
     // A client accepts other lines first, up to a limit.
     let mut peer = ScriptedPeer::default();
@@ -379,7 +379,7 @@ fn floods_end_the_connection() {
         pair.client.send(&[&[192, 0, 0, 0x40, 0][..], &[1; 0x4000]].concat());
         pair.step();
     }
-    assert_eq!(pair.server.error, Some(TransportError::TooMany("messages that want an answer")));
+    assert_eq!(pair.server.error, Some(TransportError::TooMany("messages that need an answer")));
     assert!(pair.server.transport.queued_bytes() < 3 << 20);
 
     // Bytes without end while a signature is made.

@@ -82,7 +82,7 @@ fn idle_connections_use_little_memory() {
     }
     let busy = memory(&pair);
     assert!(busy.iter().all(|&bytes| bytes < 12 << 20), "{busy:?}");
-    // A keystroke now and then.
+    // Single keystrokes.
     for _ in 0..100 {
         pair.exchange(&[1]);
     }

@@ -1,4 +1,4 @@
-//! RFC 4252, RFC 4256 and RFC 4462.
+//! Messages of RFC 4252, RFC 4256 and RFC 4462.
 
 use crate::NameList;
 use crate::message::{Rest, messages};

@@ -40,7 +40,7 @@ messages! {
     }
     /// `SSH_MSG_SERVICE_ACCEPT` (RFC 4253 section 10).
     ServiceAccept = 6; {
-        /// The service that was asked for.
+        /// The requested service.
         name: &'a [u8],
     }
     /// `SSH_MSG_EXT_INFO` (RFC 8308 section 2.3).

@@ -1,4 +1,4 @@
-//! The binary format (OpenSSH's PROTOCOL.krl).
+//! The binary format of revocation lists (OpenSSH's PROTOCOL.krl).
 
 use super::serials::{BITMAP, LIST, RANGE};
 use super::{Krl, KrlError, Revoked};
@@ -50,7 +50,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Krl, KrlError> {
                     krl.sha256.insert(fingerprint(&mut section)?);
                 }
             }
-            // The key was the section; here comes the signature.
+            // The section contained the key; the signature follows.
             SIGNATURE => {
                 reader.string()?;
             }
@@ -65,7 +65,7 @@ fn fingerprint<const N: usize>(section: &mut Reader<'_>) -> Result<[u8; N], Wire
     section.string()?.try_into().map_err(|_| WireError::Invalid { what: "KRL fingerprint" })
 }
 
-/// The certificates of one authority.
+/// Reads the revoked certificates of one authority.
 fn read_certificates(krl: &mut Krl, mut section: Reader<'_>) -> Result<(), KrlError> {
     let authority = section.string()?;
     if !authority.is_empty() {
@@ -108,7 +108,7 @@ fn read_certificates(krl: &mut Krl, mut section: Reader<'_>) -> Result<(), KrlEr
     Ok(())
 }
 
-/// Extensions that are not known (none is) are passed over, unless they say that nobody may.
+/// Skips an unknown extension (all are unknown), unless it is marked as critical.
 fn pass_extension(section: &mut Reader<'_>) -> Result<(), KrlError> {
     let name = String::from_utf8_lossy(section.string()?).into_owned();
     let critical = section.boolean()?;
@@ -143,7 +143,7 @@ pub(super) fn write(krl: &Krl) -> Vec<u8> {
     out
 }
 
-/// A section of strings; none when there are none.
+/// Writes a section of strings; none if there are no strings.
 fn section<'a>(out: &mut Vec<u8>, kind: u8, strings: impl ExactSizeIterator<Item = &'a [u8]>) {
     if strings.len() > 0 {
         out.put_u8(kind);
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn sections_that_are_not_known_are_refused_unless_they_may_be_passed_over() {
+    fn only_non_critical_unknown_sections_are_skipped() {
         let extension = |critical| {
             let mut out = header();
             out.put_u8(EXTENSION);
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bitmap_beyond_the_last_number_is_refused() {
+    fn bitmap_beyond_64_bits_is_refused() {
         let bitmap = |offset: u64, bits: &[u8]| {
             let mut out = header();
             out.put_u8(CERTIFICATES);
@@ -209,7 +209,7 @@ mod tests {
         assert!(bitmap(u64::MAX, &[1]).is_ok());
         assert!(bitmap(u64::MAX, &[2]).is_err());
         assert!(bitmap(0, &[2]).is_ok());
-        assert!(bitmap(0, &[1]).is_err(), "zero is no serial number");
+        assert!(bitmap(0, &[1]).is_err(), "zero is not a serial number");
     }
 
     fn lists() -> impl Strategy<Value = Krl> {
@@ -239,7 +239,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(krl in lists()) {
+        fn written_lists_parse_back(krl in lists()) {
             prop_assert_eq!(parse(&krl.to_bytes()), Ok(krl));
         }
 
@@ -253,7 +253,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_end(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        fn parsing_any_bytes_never_panics(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             let mut list = header();
             list.extend_from_slice(&bytes);
             let _ = parse(&list);

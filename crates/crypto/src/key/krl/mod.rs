@@ -1,8 +1,9 @@
-//! Lists of revoked keys and certificates (OpenSSH's PROTOCOL.krl), and plain lists of public keys that serve the same purpose.
+//! Lists of revoked keys and certificates (OpenSSH's PROTOCOL.krl), and plain lists of public keys with the
+//! same purpose.
 //!
-//! A [`Krl`] is one set of revocations, whatever file it came from: [`Krl::read`] takes both kinds, as `RevokedKeys` and
-//! `RevokedHostKeys` do, and [`Krl::is_revoked`] is the one question everybody asks. Who cannot read a list must treat
-//! every key as revoked: that is the callers' business, and why errors are values here.
+//! A [`Krl`] is one set of revocations, independent of its file format. [`Krl::read`] accepts both formats,
+//! like `RevokedKeys` and `RevokedHostKeys`, and [`Krl::is_revoked`] answers all queries. A caller that
+//! cannot read a list must treat every key as revoked; therefore errors are returned as values here.
 
 mod format;
 mod serials;
@@ -13,25 +14,25 @@ use lh_wire::WireError;
 use serials::Serials;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Why a list of revoked keys cannot be used.
+/// Error of reading a list of revoked keys.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KrlError {
-    /// The file does not start as a list in the binary format does.
+    /// The file does not start like a list in the binary format.
     #[error("bad KRL magic header")]
     NotAKrl,
-    /// A later format than ours.
+    /// The format version is newer than ours.
     #[error("unsupported KRL format {0}")]
     Version(u32),
-    /// The bytes do not make a list.
+    /// The bytes do not form a list.
     #[error("invalid format: {0}")]
     Malformed(#[from] WireError),
-    /// A section that is not known and may not be passed over. The name is escaped.
+    /// A section that is unknown and must not be skipped. The name is escaped.
     #[error("unsupported KRL section {0}")]
     Section(String),
-    /// Serial number zero (what a certificate has when nobody gave it one), or a range that ends before it starts.
+    /// The serial number is zero (a certificate without a number), or a range ends before it starts.
     #[error("invalid certificate serial number")]
     Serial,
-    /// A line of a plain list that is no public key.
+    /// A line of a plain list is not a public key.
     #[error("line {0}: not a public key")]
     Line(usize),
 }
@@ -39,20 +40,20 @@ pub enum KrlError {
 /// Revoked keys and certificates.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Krl {
-    /// The list's version number, for whoever keeps it; nothing depends on it.
+    /// The list's version number, for its maintainer; it has no effect here.
     pub version: u64,
-    /// When it was made, seconds since 1970.
+    /// Time of creation, seconds since 1970.
     pub generated: u64,
-    /// What its maker says about it. Comes from a file: escape it before printing.
+    /// The creator's comment. Comes from a file: escape it before printing.
     pub comment: String,
-    /// By the blob of the authority's key; the empty blob stands for every authority.
+    /// Indexed by the blob of the authority's key; the empty blob stands for every authority.
     certificates: BTreeMap<Vec<u8>, Revoked>,
     keys: BTreeSet<Vec<u8>>,
     sha1: BTreeSet<[u8; 20]>,
     sha256: BTreeSet<[u8; 32]>,
 }
 
-/// What is revoked of one authority's certificates.
+/// Revoked certificates of one authority.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Revoked {
     serials: Serials,
@@ -60,42 +61,45 @@ struct Revoked {
 }
 
 impl Krl {
-    /// A list that revokes nothing.
+    /// Creates a list that revokes nothing.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// True when the bytes start as a list in the binary format does.
+    /// Returns true when the bytes start like a list in the binary format.
     pub fn is_binary(bytes: &[u8]) -> bool {
         bytes.starts_with(format::MAGIC)
     }
 
-    /// Reads what `RevokedKeys` may name: a list in the binary format, or a text file with a public key on each line.
+    /// Reads a file of `RevokedKeys`: a list in the binary format, or a text file with one public key per
+    /// line.
     ///
     /// # Errors
-    /// What is wrong with it. Nobody may pass over a line or section that cannot be read: it may be the one that matters.
+    /// The problem with the file. Unreadable lines or sections must not be skipped: one may be the entry that
+    /// matters.
     pub fn read(bytes: &[u8]) -> Result<Self, KrlError> {
         if Self::is_binary(bytes) { Self::parse(bytes) } else { Self::from_lines(bytes) }
     }
 
-    /// Reads the binary format. Signatures in it are passed over, as OpenSSH does: the file's permissions are what protects it.
+    /// Reads the binary format. Signatures in it are skipped, as in OpenSSH: the file's permissions protect
+    /// it.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The problem with the file.
     pub fn parse(bytes: &[u8]) -> Result<Self, KrlError> {
         format::parse(bytes)
     }
 
-    /// The list in the binary format.
+    /// Returns the list in the binary format.
     pub fn to_bytes(&self) -> Vec<u8> {
         format::write(self)
     }
 
-    /// Reads one public key a line; empty lines and those that start with `#` are passed over. A certificate in it revokes
-    /// exactly that certificate.
+    /// Reads one public key per line; empty lines and lines that start with `#` are skipped. A certificate in
+    /// the file revokes exactly that certificate.
     ///
     /// # Errors
-    /// [`KrlError::Line`]
+    /// [`KrlError::Line`] for a line that is not a public key.
     pub fn from_lines(bytes: &[u8]) -> Result<Self, KrlError> {
         let mut list = Self::new();
         for (number, line) in (1..).zip(bytes.split(|byte| *byte == b'\n')) {
@@ -103,7 +107,7 @@ impl Krl {
             if line.is_empty() || line.starts_with(b"#") {
                 continue;
             }
-            // Comments may be in any encoding.
+            // Comments may have any encoding.
             let line = String::from_utf8_lossy(line);
             let (key, _) = PublicKey::from_openssh_line(&line).ok_or(KrlError::Line(number))?;
             list.keys.insert(key.blob().to_vec());
@@ -111,8 +115,8 @@ impl Krl {
         Ok(list)
     }
 
-    /// Whether a key or certificate is revoked: by itself, by the key it certifies, by its serial number or key id, or because its
-    /// authority is.
+    /// Returns true when a key or certificate is revoked: directly, by the key it certifies, by its serial
+    /// number or key id, or because its authority is revoked.
     pub fn is_revoked(&self, key: &PublicKey) -> bool {
         self.keys.contains(key.blob())
             || self.has_key(key.plain())
@@ -136,15 +140,15 @@ impl Krl {
     fn has_certificate(&self, certificate: &Certificate) -> bool {
         [certificate.authority().blob(), &[]].into_iter().filter_map(|blob| self.certificates.get(blob)).any(
             |revoked| {
-                // Zero is what certificates have that were given no number: it is never on a list.
+                // Serial number 0 means that the certificate has none; lists never contain it.
                 revoked.serials.contains(certificate.serial())
                     || revoked.key_ids.contains(certificate.key_id_bytes())
             },
         )
     }
 
-    /// Revokes a key in full; of a certificate, the certificate in the way that is most to the point: its serial number, or its
-    /// key id when it has none.
+    /// Revokes a key; for a certificate, only the certificate: by its serial number, or by its key id if it
+    /// has none.
     pub fn revoke(&mut self, key: &PublicKey) {
         let Some(certificate) = key.certificate() else { return self.revoke_key(key) };
         let revoked = self.certificates.entry(certificate.authority().blob().to_vec()).or_default();
@@ -156,7 +160,7 @@ impl Krl {
         }
     }
 
-    /// Revokes a key; of a certificate, the key it certifies.
+    /// Revokes a key; for a certificate, the key that it certifies.
     pub fn revoke_key(&mut self, key: &PublicKey) {
         self.keys.insert(key.plain().blob().to_vec());
     }
@@ -171,7 +175,7 @@ impl Krl {
         self.sha256.insert(fingerprint);
     }
 
-    /// Revokes the certificates of an authority (`None`: of any) with serial numbers from `first` to `last`.
+    /// Revokes the certificates of an authority (`None`: of all) with serial numbers from `first` to `last`.
     ///
     /// # Errors
     /// [`KrlError::Serial`] when `first` is zero or greater than `last`.
@@ -188,7 +192,7 @@ impl Krl {
         Ok(())
     }
 
-    /// Revokes the certificates of an authority (`None`: of any) with this key id.
+    /// Revokes the certificates of an authority (`None`: of all) with this key id.
     pub fn revoke_key_id(&mut self, authority: Option<&PublicKey>, key_id: &[u8]) {
         self.of(authority).key_ids.insert(key_id.to_vec());
     }
@@ -198,7 +202,7 @@ impl Krl {
         self.certificates.entry(blob).or_default()
     }
 
-    /// What the list holds, in the order it is written in: for programs that print it.
+    /// Returns the content of the list, in the order of the binary format, for programs that print it.
     pub fn contents(&self) -> KrlContents<'_> {
         KrlContents {
             keys: self.keys.iter().map(Vec::as_slice).collect(),
@@ -217,7 +221,7 @@ impl Krl {
     }
 }
 
-/// What a [`Krl`] holds.
+/// Content of a [`Krl`].
 #[derive(Debug)]
 pub struct KrlContents<'a> {
     /// Blobs of revoked keys.
@@ -230,12 +234,12 @@ pub struct KrlContents<'a> {
     pub certificates: Vec<KrlCertificates<'a>>,
 }
 
-/// Certificates of one authority that a [`Krl`] revokes.
+/// Revoked certificates of one authority in a [`Krl`].
 #[derive(Debug)]
 pub struct KrlCertificates<'a> {
-    /// The blob of the authority's key; empty: certificates of any authority.
+    /// The blob of the authority's key; empty for all authorities.
     pub authority: &'a [u8],
-    /// First and last of each run of serial numbers.
+    /// First and last number of each run of serial numbers.
     pub serials: Vec<(u64, u64)>,
     /// Key ids.
     pub key_ids: Vec<&'a [u8]>,

@@ -1,4 +1,4 @@
-//! A set of serial numbers, and how it is written in few bytes.
+//! A set of serial numbers, and its compact encoding.
 
 use lh_wire::{Reader, WireError, Writer};
 use std::collections::BTreeMap;
@@ -7,11 +7,11 @@ pub(super) const LIST: u8 = 0x20;
 pub(super) const RANGE: u8 = 0x21;
 pub(super) const BITMAP: u8 = 0x22;
 
-/// Bytes of a section's type and length.
+/// Length of a section's type and length, bytes.
 const HEAD: u64 = 5;
-/// Bytes of a range with its head.
+/// Length of an encoded range with its header, bytes.
 const RANGE_COST: u64 = HEAD + 16;
-/// Most bits in a bitmap: OpenSSH reads no longer `mpint`.
+/// Limit of bits in a bitmap: OpenSSH accepts no longer `mpint`.
 const MAX_BITS: u64 = 16_000;
 
 /// Runs of numbers, first → last, that neither overlap nor touch.
@@ -29,7 +29,7 @@ impl Serials {
         self.runs.iter().map(|(first, last)| (*first, *last))
     }
 
-    /// Adds `first` to `last`; nothing when `first` is greater.
+    /// Adds `first` to `last`; does nothing when `first` is greater.
     pub(super) fn insert(&mut self, mut first: u64, mut last: u64) {
         if first > last {
             return;
@@ -48,8 +48,8 @@ impl Serials {
         self.runs.insert(first, last);
     }
 
-    /// Adds the numbers of a bitmap: an offset, and an `mpint` whose bit 0 stands for the offset itself. Numbers that have no room
-    /// in 64 bits are an error, and so is zero.
+    /// Adds the numbers of a bitmap: an offset, and an `mpint` whose bit 0 represents the offset itself.
+    /// Numbers beyond 64 bits, and zero, are errors.
     pub(super) fn read_bitmap(&mut self, reader: &mut Reader<'_>) -> Result<(), WireError> {
         const BAD: WireError = WireError::Invalid { what: "KRL bitmap" };
         let offset = reader.u64()?;
@@ -74,12 +74,13 @@ impl Serials {
         Ok(())
     }
 
-    /// Writes sections that hold the set: bitmaps where numbers stand close together, ranges for long runs, lists for the rest.
+    /// Writes sections that encode the set: bitmaps for dense numbers, ranges for long runs, lists for the
+    /// rest.
     pub(super) fn write(&self, out: &mut Vec<u8>) {
         let mut runs = self.iter().peekable();
         let mut list = Vec::new();
         while let Some(run) = runs.next() {
-            // Runs that are cheaper as further bits of one bitmap than as sections of their own.
+            // Collects runs that cost fewer bytes as further bits of one bitmap than as separate sections.
             let mut cluster = vec![run];
             let mut apart = cost(run);
             while let Some(next) = runs.peek() {
@@ -115,7 +116,7 @@ impl Serials {
     }
 }
 
-/// Bytes that a run costs by itself.
+/// Returns the bytes that a separate encoding of the run costs.
 fn cost((first, last): (u64, u64)) -> u64 {
     RANGE_COST.min((last - first).saturating_add(1).saturating_mul(8))
 }
@@ -127,7 +128,7 @@ fn flush(list: &mut Vec<u64>, out: &mut Vec<u8>) {
     }
 }
 
-/// `runs` lie within [`MAX_BITS`] from `offset`.
+/// Writes a bitmap; `runs` are within [`MAX_BITS`] from `offset`.
 fn write_bitmap(offset: u64, runs: &[(u64, u64)], out: &mut Vec<u8>) {
     let bits = runs.last().map_or(0, |last| last.1 - offset) as usize + 1;
     let mut bytes = vec![0u8; bits.div_ceil(8)];
@@ -152,7 +153,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn runs_that_touch_become_one() {
+    fn touching_runs_are_merged() {
         let mut serials = Serials::default();
         for (first, last) in [(5, 5), (7, 9), (6, 6), (20, 30), (25, 40), (1, 3), (u64::MAX, u64::MAX)] {
             serials.insert(first, last);
@@ -163,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn each_shape_is_written_in_the_cheapest_way() {
+    fn cheapest_encoding_is_chosen() {
         let kinds = |runs: &[(u64, u64)]| {
             let mut serials = Serials::default();
             runs.iter().for_each(|(first, last)| serials.insert(*first, *last));
@@ -185,7 +186,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_is_a_set(
+        fn serials_match_a_plain_set(
             runs in proptest::collection::vec((1u64..400, 0u64..30), 0..40),
             probes in proptest::collection::vec(0u64..500, 20),
         ) {
