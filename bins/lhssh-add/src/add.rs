@@ -12,10 +12,10 @@ use lh_security_key::FileKey;
 use crate::How;
 use crate::talk::{ask, reason, say};
 
-/// How long a certificate stays in the agent after it has expired, seconds: clocks differ.
+/// Time that a certificate stays in the agent after it has expired, seconds, because clocks differ.
 const GRACE: u64 = 5 * 60;
 
-/// Adds files one after the other; a passphrase that fitted one is tried on the next.
+/// Adds files one after the other; a passphrase that was right for one is tried on the next.
 pub(crate) struct Adder<'a> {
     how: &'a How,
     passphrase: Option<Zeroizing<String>>,
@@ -26,7 +26,7 @@ impl<'a> Adder<'a> {
         Self { how, passphrase: None }
     }
 
-    /// True when the key, and its certificate if there is one, are in the agent.
+    /// Adds a key file. True when the key, and its certificate if there is one, are in the agent.
     pub(crate) fn file(&mut self, agent: &mut Agent, path: &Path) -> bool {
         let stdin = path.as_os_str() == "-";
         let name = if stdin { "(stdin)".to_owned() } else { path.display().to_string() };
@@ -47,7 +47,8 @@ impl<'a> Adder<'a> {
             }
         };
         let Some((key, comment)) = self.open(&bytes, &name) else { return false };
-        // Other formats than OpenSSH's have no room for a comment: the one beside the key will do, or the file's name.
+        // Formats other than OpenSSH's have no comment: use that of the public key file, else the file's
+        // name.
         let comment = Some(comment)
             .filter(|comment| !comment.is_empty())
             .or_else(|| {
@@ -70,7 +71,7 @@ impl<'a> Adder<'a> {
         }
         if !self.how.keys_only && !stdin {
             let certified = self.certificate(agent, path, &key, &comment, constraints);
-            // Whoever has the key can log in: the certificate that did not go in is said, and is no failure.
+            // The key alone permits a login, so a rejected certificate is reported but is no failure.
             if self.how.certificates_only {
                 done = certified;
             }
@@ -138,7 +139,7 @@ impl<'a> Adder<'a> {
         true
     }
 
-    /// Opens a key, asking for its passphrase as often as it takes; an empty answer gives up.
+    /// Opens a key, prompting for its passphrase until it is right; an empty answer gives up.
     fn open(&mut self, bytes: &[u8], name: &str) -> Option<(FileKey, String)> {
         let failed = |error: &KeyFileError| {
             say(&format!("Error loading key \"{name}\": {error}"));

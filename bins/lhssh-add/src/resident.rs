@@ -1,4 +1,4 @@
-//! `-K`: the keys that a security key lists.
+//! `-K`: adds the resident keys of a security key.
 
 use lh_agent::AddedKey;
 use lh_client::agent::Agent;
