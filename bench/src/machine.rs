@@ -1,4 +1,4 @@
-//! What the measurements were taken on.
+//! The machine and the programs of a measurement.
 
 use std::fs;
 use std::path::Path;
@@ -14,11 +14,11 @@ pub(crate) struct Machine {
     pub(crate) memory_gib: f64,
     pub(crate) kernel: String,
     pub(crate) date: String,
-    /// As whom sessions run.
+    /// Description of the user of the sessions.
     pub(crate) user: &'static str,
-    /// Load averages before.
+    /// Load averages before the measurement.
     pub(crate) load: String,
-    /// Load averages afterwards.
+    /// Load averages after the measurement.
     pub(crate) load_after: String,
     /// Commit of the working tree.
     pub(crate) commit: String,
@@ -43,7 +43,7 @@ impl Machine {
         }
     }
 
-    /// Nearly nothing ran in the last minute.
+    /// True when the load of the last minute was low.
     pub(crate) fn is_quiet(&self) -> bool {
         self.load.split(' ').next().and_then(|load| load.parse::<f64>().ok()).is_some_and(|load| load < 0.5)
     }
@@ -71,7 +71,7 @@ fn said(command: &mut Command) -> String {
     out.map(|out| String::from_utf8_lossy(&out.stdout).trim().to_owned()).unwrap_or_default()
 }
 
-/// The first line a program says when asked for its version.
+/// First line of a program's version output.
 pub(crate) fn version(program: &Path, flag: &str) -> String {
     let Ok(out) = Command::new(program).arg(flag).stdin(Stdio::null()).output() else { return String::new() };
     let text = [out.stdout, out.stderr].concat();
@@ -83,13 +83,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_processor_is_named() {
+    fn processor_model_is_parsed() {
         assert_eq!(cpu_model("processor\t: 0\nmodel name\t: Some CPU @ 2 GHz\n"), "Some CPU @ 2 GHz");
         assert_eq!(cpu_model(""), "unknown");
     }
 
     #[test]
-    fn quiet_is_a_matter_of_the_last_minute() {
+    fn quiet_machine_is_judged_by_the_last_minute() {
         let with = |load: &str| Machine { load: load.to_owned(), ..Machine::default() }.is_quiet();
         assert!(with("0.10 2.00 3.00"));
         assert!(!with("1.10 0.00 0.00"));
