@@ -90,14 +90,14 @@ pub(crate) struct Options {
     /// Options `KEYWORD=VALUE` for both of our ends.
     pub(crate) own: Vec<String>,
     /// Settings that were given, as opposed to defaults.
-    pub(crate) said: Said,
+    pub(crate) given: Given,
     pub(crate) out: PathBuf,
     pub(crate) smoke: bool,
 }
 
 /// Flags for the settings that were given.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Said {
+pub(crate) struct Given {
     pub(crate) suites: bool,
     pub(crate) size: bool,
     pub(crate) rounds: bool,
@@ -130,7 +130,7 @@ impl Options {
             duration: Duration::from_secs(20),
             only: Vec::new(),
             own: Vec::new(),
-            said: Said::default(),
+            given: Given::default(),
             out: PathBuf::from("target/bench"),
             smoke: args.iter().any(|arg| arg == "--smoke"),
         };
@@ -154,11 +154,11 @@ impl Options {
                 "--scenario" => options.scenarios = list().map(str::to_owned).collect(),
                 "--cipher" => {
                     options.suites = suites(&list().collect::<Vec<_>>())?;
-                    options.said.suites = true;
+                    options.given.suites = true;
                 }
                 "--size" => {
                     options.size = size(value)?;
-                    options.said.size = true;
+                    options.given.size = true;
                 }
                 "--files" => options.files = Some(count(value)?),
                 "--file-size" => options.file_size = Some(size(value)?),
@@ -167,7 +167,7 @@ impl Options {
                 "--only" => options.only.push(value.clone()),
                 "--rounds" => {
                     options.rounds = count(value)?;
-                    options.said.rounds = true;
+                    options.given.rounds = true;
                 }
                 "--packet" => options.packet = count(&size(value)?.to_string())?,
                 "--workers" => options.workers = count(value)?,
@@ -242,7 +242,7 @@ mod tests {
                 .unwrap();
         assert_eq!((options.path.rate, options.path.rtt), (8_000_000_000, Duration::from_millis(100)));
         assert_eq!((options.path.congestion.as_str(), options.duration), ("bbr", Duration::from_secs(5)));
-        assert!(!options.said.size && !options.said.suites);
+        assert!(!options.given.size && !options.given.suites);
         assert!(!parse("").unwrap().scenarios.contains(&"wan".to_owned()), "wan must not run by default");
     }
 

@@ -145,7 +145,7 @@ impl Bench {
     }
 
     /// Sets the environment of a measured program: none of the user's own configuration.
-    pub(crate) fn surround(&self, command: &mut Command) {
+    pub(crate) fn set_environment(&self, command: &mut Command) {
         command
             .current_dir(self.lab.dir())
             .env("HOME", self.lab.path("home"))
@@ -187,7 +187,7 @@ pub(crate) fn main(args: &[String]) -> Result<(), String> {
     }
     let started = Instant::now();
     let bench = Bench::new(options)?;
-    let mut machine = Machine::look(&bench.field, bench.user_text());
+    let mut machine = Machine::inspect(&bench.field, bench.user_text());
     if !machine.is_quiet() {
         eprintln!(
             "lh-bench: other work runs on this machine (load {}): the figures are not reliable",

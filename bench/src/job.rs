@@ -100,7 +100,7 @@ impl Running {
             |text: &String| text.replace("{log}", &log_text).replace("{address}", &bench.options.address);
         command.arg("--").arg(&server.program.path).args(server.program.args.iter().map(fill));
         command.envs(server.program.env.iter().map(|(name, value)| (name, fill(value))));
-        bench.surround(&mut command);
+        bench.set_environment(&mut command);
         let mut supervisor = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -188,7 +188,7 @@ pub(crate) fn run_client(bench: &Bench, client: &Client, port: u16) -> Result<Re
     }
     let (program, args, env) = client_command(bench, &client.program, port);
     command.arg("--").arg(program).args(args).envs(env);
-    bench.surround(&mut command);
+    bench.set_environment(&mut command);
     let done =
         command.stdin(Stdio::null()).output().map_err(|error| format!("{}: {error}", bench.me.display()))?;
     if !done.status.success() {

@@ -27,18 +27,18 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    pub(crate) fn look(field: &[Contestant], user: &'static str) -> Self {
+    pub(crate) fn inspect(field: &[Contestant], user: &'static str) -> Self {
         let meminfo = read("/proc/meminfo");
         Self {
             cpu: cpu_model(&read("/proc/cpuinfo")),
             cores: std::thread::available_parallelism().map_or(0, usize::from),
             memory_gib: crate::usage::kib(&meminfo, "MemTotal").unwrap_or(0) as f64 / f64::from(1 << 20),
             kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
-            date: said(Command::new("date").args(["-u", "+%Y-%m-%d %H:%M UTC"])),
+            date: first_line_of(Command::new("date").args(["-u", "+%Y-%m-%d %H:%M UTC"])),
             load: load(),
             user,
             load_after: String::new(),
-            commit: said(Command::new("git").args(["describe", "--always", "--dirty"])),
+            commit: first_line_of(Command::new("git").args(["describe", "--always", "--dirty"])),
             versions: field.iter().map(|who| (who.name.clone(), who.version.clone())).collect(),
         }
     }
@@ -66,7 +66,7 @@ fn cpu_model(cpuinfo: &str) -> String {
     line.and_then(|line| line.split_once(':')).map_or("unknown", |(_, name)| name.trim()).to_owned()
 }
 
-fn said(command: &mut Command) -> String {
+fn first_line_of(command: &mut Command) -> String {
     let out = command.stdin(Stdio::null()).stderr(Stdio::null()).output();
     out.map(|out| String::from_utf8_lossy(&out.stdout).trim().to_owned()).unwrap_or_default()
 }

@@ -26,10 +26,10 @@ impl Count {
 
     fn add(&mut self, bytes: usize) {
         self.bytes += bytes as u64;
-        self.look(self.start.elapsed());
+        self.sample(self.start.elapsed());
     }
 
-    fn look(&mut self, now: Duration) {
+    fn sample(&mut self, now: Duration) {
         if self.samples.last().is_none_or(|(last, _)| now.saturating_sub(*last) >= SPAN) {
             self.samples.push((now, self.bytes));
         }
@@ -91,7 +91,7 @@ mod tests {
         let mut count = Count::new();
         for step in 0..100_u32 {
             count.bytes += if step < 40 { 10 } else { 1000 };
-            count.look(SPAN * step);
+            count.sample(SPAN * step);
         }
         let moved = count.result();
         assert_eq!(moved.bytes, 60_400);

@@ -68,8 +68,8 @@ fn listen_itself(program: &str, args: &[String], log: &Path) -> Result<u64, Stri
         }
         if reap_one().is_some() || Instant::now() >= deadline {
             signal_all(Signal::KILL);
-            let said = std::fs::read_to_string(log).unwrap_or_default();
-            return Err(format!("{program} does not listen: {said}"));
+            let text = std::fs::read_to_string(log).unwrap_or_default();
+            return Err(format!("{program} does not listen: {text}"));
         }
         std::thread::sleep(Duration::from_millis(2));
     };

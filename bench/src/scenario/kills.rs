@@ -39,10 +39,10 @@ const PART: std::ops::Range<f64> = 0.02..0.98;
 
 pub(super) fn run(bench: &Bench) -> Result<Vec<Table>, String> {
     let options = &bench.options;
-    let size = if options.said.size || !options.smoke { options.size } else { 16 << 20 };
-    let size = if options.said.size || options.smoke { size } else { FILE };
+    let size = if options.given.size || !options.smoke { options.size } else { 16 << 20 };
+    let size = if options.given.size || options.smoke { size } else { FILE };
     let (moments, files) = if options.smoke { (1, 60) } else { (MOMENTS, options.files.unwrap_or(2000)) };
-    let moments = if options.said.rounds { options.rounds } else { moments };
+    let moments = if options.given.rounds { options.rounds } else { moments };
     let with = Variation::of(&options.suites[0]);
     let relay = Relay::start()?;
     let mut tables = Vec::new();
@@ -178,7 +178,7 @@ impl<'a> Scene<'a> {
             if let Ok(Some(status)) = child.try_wait() {
                 break match (kill, status.success()) {
                     (None, true) => Ok(()),
-                    (None, false) => Err(format!("{status}: {}", self.said())),
+                    (None, false) => Err(format!("{status}: {}", self.last_messages())),
                     (Some(_), _) => Err(format!("the copy ended before it could be killed: {status}")),
                 };
             }
@@ -189,7 +189,7 @@ impl<'a> Scene<'a> {
                     Victim::Client => child.kill().map_err(|error| error.to_string())?,
                     Victim::Server => kill_session(&running, self.server.listens),
                 }
-                self.relay.let_go();
+                self.relay.release();
                 let _ = child.wait();
                 break Ok(());
             }
@@ -200,7 +200,7 @@ impl<'a> Scene<'a> {
             }
             std::thread::sleep(Duration::from_micros(500));
         };
-        self.relay.let_go();
+        self.relay.release();
         outcome.map(|()| self.relay.passed())
     }
 
@@ -208,14 +208,15 @@ impl<'a> Scene<'a> {
         let (program, args, env) = client_command(self.bench, &self.client.program, self.relay.port);
         let mut command = Command::new(&program);
         // A file, not a pipe, which would fill up because it is not read.
-        let said = File::create(self.bench.data("said")).map_err(|error| format!("its messages: {error}"))?;
-        command.args(args).envs(env).stdin(Stdio::null()).stdout(Stdio::null()).stderr(said);
-        self.bench.surround(&mut command);
+        let messages =
+            File::create(self.bench.data("said")).map_err(|error| format!("its messages: {error}"))?;
+        command.args(args).envs(env).stdin(Stdio::null()).stdout(Stdio::null()).stderr(messages);
+        self.bench.set_environment(&mut command);
         command.spawn().map_err(|error| format!("{}: {error}", program.display()))
     }
 
     /// Last messages of the command.
-    fn said(&self) -> String {
+    fn last_messages(&self) -> String {
         let text = std::fs::read(self.bench.data("said")).unwrap_or_default();
         String::from_utf8_lossy(&text).lines().rev().take(3).collect::<Vec<_>>().join(" | ")
     }
@@ -312,7 +313,7 @@ impl Relay {
     }
 
     /// Ends the held connections.
-    fn let_go(&self) {
+    fn release(&self) {
         self.shared.gate.lock().unwrap_or_else(PoisonError::into_inner).open = true;
         self.shared.changed.notify_all();
     }

@@ -40,7 +40,7 @@ impl Programs {
     ) -> Result<(Option<ChildStdin>, Option<ChildStdout>), String> {
         let mut program = Command::new(ssh);
         program.args(args).stdin(stdin).stdout(stdout).stderr(Stdio::null());
-        bench.surround(&mut program);
+        bench.set_environment(&mut program);
         let mut child = program.spawn().map_err(|error| format!("{}: {error}", ssh.display()))?;
         let pipes = (child.stdin.take(), child.stdout.take());
         self.0.push(child);

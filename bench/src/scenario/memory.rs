@@ -73,7 +73,7 @@ fn measure(
         let (program, args, env) = client_command(bench, &client.program, running.port);
         let mut command = Command::new(&program);
         command.args(args).envs(env).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-        bench.surround(&mut command);
+        bench.set_environment(&mut command);
         let mut child = command.spawn().map_err(|error| format!("{}: {error}", program.display()))?;
         let out = child.stdout.take();
         sessions.0.push(child);

@@ -47,7 +47,7 @@ pub(super) fn run(bench: &Bench) -> Result<Vec<Table>, String> {
         (options.path.rate, options.path.rtt) = (200_000_000, Duration::from_millis(10));
         options.duration = Duration::from_secs(1);
     }
-    if !options.said.suites {
+    if !options.given.suites {
         options.suites.truncate(1);
     }
     let path = Path::up(&options.path, &lh_interop::bin_dir().join("lh-link"))?;
@@ -335,7 +335,7 @@ fn length(path: &FsPath) -> Result<u64, String> {
 /// Bytes that the path carries in the time, as far as memory suffices for two such files and a short one.
 fn file_size(bench: &Bench) -> u64 {
     let options = &bench.options;
-    if options.said.size || options.smoke {
+    if options.given.size || options.smoke {
         return options.size;
     }
     let path = (options.path.rate as f64 / 8.0 * GOODPUT * options.duration.as_secs_f64()) as u64;

@@ -64,7 +64,7 @@ impl<'a> Adder<'a> {
         let mut done = true;
         if !self.how.certificates_only {
             done =
-                self.give(agent, key.added(), &comment, constraints.clone(), |agent_said| match agent_said {
+                self.send(agent, key.added(), &comment, constraints.clone(), |agent_said| match agent_said {
                     None => format!("Identity added: {name} ({comment})"),
                     Some(error) => format!("Could not add identity \"{name}\": {error}"),
                 });
@@ -113,28 +113,28 @@ impl<'a> Adder<'a> {
             constraints.lifetime = Some(constraints.lifetime.map_or(left, |limit| limit.min(left)));
         }
         let id = certificate.key_id().to_owned();
-        self.give(agent, added, comment, constraints, |agent_said| match agent_said {
+        self.send(agent, added, comment, constraints, |agent_said| match agent_said {
             None => format!("Certificate added: {name} ({id})"),
             Some(error) => format!("Certificate {name} ({id}) add failed: {error}"),
         })
     }
 
-    fn give(
+    fn send(
         &self,
         agent: &mut Agent,
         key: AddedKey,
         comment: &str,
         constraints: Constraints,
-        words: impl Fn(Option<&str>) -> String,
+        message: impl Fn(Option<&str>) -> String,
     ) -> bool {
         let lifetime = constraints.lifetime;
         if let Err(error) = agent.add(key, comment, constraints) {
-            say(&words(Some(&error.to_string())));
+            say(&message(Some(&error.to_string())));
             return false;
         }
         if !self.how.quiet {
-            say(&words(None));
-            self.how.say_constraints(lifetime);
+            say(&message(None));
+            self.how.report_constraints(lifetime);
         }
         true
     }

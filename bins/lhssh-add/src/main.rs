@@ -65,7 +65,7 @@ fn start() -> u8 {
             return stop.status;
         }
     };
-    if carry_out(&plan, &mut agent) { 0 } else { FAILURE }
+    if execute(&plan, &mut agent) { 0 } else { FAILURE }
 }
 
 /// Why the program stops before any request.
@@ -101,7 +101,7 @@ struct How {
 
 impl How {
     /// Reports the constraints of an added key.
-    fn say_constraints(&self, lifetime: Option<u32>) {
+    fn report_constraints(&self, lifetime: Option<u32>) {
         if let Some(seconds) = lifetime {
             say(&format!("Lifetime set to {seconds} seconds"));
         }
@@ -201,7 +201,7 @@ impl Plan {
 }
 
 /// Executes the plan; true on full success.
-fn carry_out(plan: &Plan, agent: &mut Agent) -> bool {
+fn execute(plan: &Plan, agent: &mut Agent) -> bool {
     let how = &plan.how;
     match &plan.action {
         Action::Lock => lock::lock(agent),

@@ -31,7 +31,7 @@ pub(crate) fn add(agent: &mut Agent, provider: &str, how: &How) -> bool {
         }
         if !how.quiet {
             say(&format!("Resident identity added: {name}"));
-            how.say_constraints(how.constraints.lifetime);
+            how.report_constraints(how.constraints.lifetime);
         }
     }
     all

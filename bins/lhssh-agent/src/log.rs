@@ -24,17 +24,17 @@ impl Log {
 
     /// Logs an error or a refusal. The text may contain a client's data, so it is escaped here.
     pub(crate) fn error(self, text: &str) {
-        self.say(1, text);
+        self.write(1, text);
     }
 
     /// Logs a debugging message (`-d`).
     pub(crate) fn debug(self, text: impl FnOnce() -> String) {
         if self.level >= 2 {
-            self.say(2, &format!("debug1: {}", text()));
+            self.write(2, &format!("debug1: {}", text()));
         }
     }
 
-    fn say(self, level: u8, text: &str) {
+    fn write(self, level: u8, text: &str) {
         if self.level >= level {
             let _ = writeln!(io::stderr(), "{}", lh_wire::printable(text.as_bytes()));
         }

@@ -102,7 +102,7 @@ fn serve(options: Options) -> Result<u8, String> {
         let pid = rustix::process::getpid().as_raw_nonzero().get();
         print(&shell::announce_socket(options.syntax, socket.path(), pid));
         let log = Log::new(options.debug, options.fingerprint);
-        return run(options, socket, Until::told(), log);
+        return run(options, socket, Until::signalled(), log);
     }
     match lh_sys::background::split().map_err(|error| format!("fork: {error}"))? {
         Some(agent) => {
@@ -113,7 +113,7 @@ fn serve(options: Options) -> Result<u8, String> {
         None => {
             detach()?;
             let log = Log::silent(options.fingerprint);
-            run(options, socket, Until::told(), log)
+            run(options, socket, Until::signalled(), log)
         }
     }
 }

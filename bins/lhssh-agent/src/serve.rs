@@ -36,7 +36,7 @@ pub(crate) struct Until(Option<OwnedFd>);
 
 impl Until {
     /// None: only signals end the agent.
-    pub(crate) const fn told() -> Self {
+    pub(crate) const fn signalled() -> Self {
         Self(None)
     }
 
