@@ -1,10 +1,10 @@
 #!/bin/bash
-# Runs a script as a job array of Debian's Slurm, started on this machine alone for that purpose and stopped again.
+# Runs a script as a job array of Debian's Slurm, which is started for it on this machine and stopped afterwards.
 #
 #   bench/slurm-array.sh TASKS SCRIPT
 #
-# Needs root and the packages slurm-wlm and munge. Everything is kept in a folder of its own, on ports of its own; a Slurm that
-# runs on this machine already is not touched. Exit status: 0 when every task ended with 0; the output of the others is shown.
+# Needs root and the packages slurm-wlm and munge. It uses its own directory and ports, so a Slurm that already runs on this
+# machine is not affected. Exit status: 0 when every task exited with 0; the output of failed tasks is shown.
 set -eu
 
 tasks=${1:?how many tasks} script=$(realpath "${2:?which script}")
@@ -23,7 +23,7 @@ free_port() {
     python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
 }
 
-# munge vouches for who sends a message; a key and a socket of our own.
+# munge authenticates the senders of messages; this instance has its own key and socket.
 mkdir -m 755 "$work/munge"
 chown munge: "$work/munge"
 dd if=/dev/urandom of="$work/munge/key" bs=1 count=1024 status=none

@@ -55,23 +55,24 @@ pub(crate) const SCENARIOS: &[&str] = &[
     WAN,
 ];
 
-/// The scenario over an emulated path.
+/// Scenario over an emulated path.
 const WAN: &str = "wan";
 
-/// Scenarios that run only where they are named.
+/// Scenarios that run only when they are named.
 const LONG: &[&str] = &["kills", "huge-tree", WAN];
 
 const DEFAULT_SUITES: &[&str] =
     &["aes128-gcm", "chacha20-poly1305", "aes128-ctr+umac-64-etm", "aes128-ctr+hmac-sha2-256-etm"];
 
-/// What to measure.
+/// Settings of a measurement.
 #[derive(Debug, Clone)]
 pub(crate) struct Options {
     pub(crate) scenarios: Vec<String>,
     pub(crate) suites: Vec<CipherSuite>,
     pub(crate) size: u64,
-    /// How many files of a tree, and how long each.
+    /// Number of files of a tree.
     pub(crate) files: Option<usize>,
+    /// Length of each of these files, bytes.
     pub(crate) file_size: Option<u64>,
     pub(crate) rounds: usize,
     pub(crate) peers: Vec<(String, PathBuf)>,
@@ -81,21 +82,22 @@ pub(crate) struct Options {
     pub(crate) address: String,
     pub(crate) server_prefix: String,
     pub(crate) client_prefix: String,
-    /// The emulated path, and how long each contestant sends over it.
+    /// The emulated path.
     pub(crate) path: Spec,
+    /// Time for which each contestant sends over the path.
     pub(crate) duration: Duration,
     pub(crate) only: Vec<String>,
-    /// `KEYWORD=VALUE` for both of our ends.
+    /// Options `KEYWORD=VALUE` for both of our ends.
     pub(crate) own: Vec<String>,
-    /// What was said and not chosen by us.
-    pub(crate) said: Said,
+    /// Settings that were given, as opposed to defaults.
+    pub(crate) given: Given,
     pub(crate) out: PathBuf,
     pub(crate) smoke: bool,
 }
 
-/// Which options were given.
+/// Flags for the settings that were given.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Said {
+pub(crate) struct Given {
     pub(crate) suites: bool,
     pub(crate) size: bool,
     pub(crate) rounds: bool,
@@ -128,7 +130,7 @@ impl Options {
             duration: Duration::from_secs(20),
             only: Vec::new(),
             own: Vec::new(),
-            said: Said::default(),
+            given: Given::default(),
             out: PathBuf::from("target/bench"),
             smoke: args.iter().any(|arg| arg == "--smoke"),
         };
@@ -152,11 +154,11 @@ impl Options {
                 "--scenario" => options.scenarios = list().map(str::to_owned).collect(),
                 "--cipher" => {
                     options.suites = suites(&list().collect::<Vec<_>>())?;
-                    options.said.suites = true;
+                    options.given.suites = true;
                 }
                 "--size" => {
                     options.size = size(value)?;
-                    options.said.size = true;
+                    options.given.size = true;
                 }
                 "--files" => options.files = Some(count(value)?),
                 "--file-size" => options.file_size = Some(size(value)?),
@@ -165,7 +167,7 @@ impl Options {
                 "--only" => options.only.push(value.clone()),
                 "--rounds" => {
                     options.rounds = count(value)?;
-                    options.said.rounds = true;
+                    options.given.rounds = true;
                 }
                 "--packet" => options.packet = count(&size(value)?.to_string())?,
                 "--workers" => options.workers = count(value)?,
@@ -183,15 +185,15 @@ impl Options {
             }
         }
         if let Some(unknown) = options.scenarios.iter().find(|name| !SCENARIOS.contains(&name.as_str())) {
-            return Err(format!("no scenario {unknown}; there are: {}", SCENARIOS.join(" ")));
+            return Err(format!("no scenario {unknown}; known are: {}", SCENARIOS.join(" ")));
         }
-        // A packet of SSH that every peer takes, and what our own slabs hold.
+        // Every peer supports such packets, and our own slabs hold them.
         if !(16..=256 << 10).contains(&options.packet)
             || options.suites.is_empty()
             || options.size == 0
             || options.duration < Duration::from_secs(1)
         {
-            return Err("nothing can be measured with these values".to_owned());
+            return Err("these values do not permit a measurement".to_owned());
         }
         Ok(options)
     }
@@ -201,7 +203,7 @@ fn count(text: &str) -> Result<usize, String> {
     text.parse().ok().filter(|&number| number > 0).ok_or_else(|| format!("{text}: not a number above 0"))
 }
 
-/// Bytes, with K, M or G for powers of 1024.
+/// Parses bytes, with K, M or G for powers of 1024.
 fn size(text: &str) -> Result<u64, String> {
     let (digits, shift) = match text.as_bytes().last() {
         Some(b'K' | b'k') => (&text[..text.len() - 1], 10),
@@ -222,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn options_are_read() {
+    fn options_are_parsed() {
         let options =
             parse("--scenario pipe,copy --cipher aes256-gcm --size 2G --rounds 5 --peer hpn=/opt/hpn")
                 .unwrap();
@@ -234,24 +236,24 @@ mod tests {
     }
 
     #[test]
-    fn a_path_is_described_as_for_the_command_that_makes_one() {
+    fn path_flags_are_parsed() {
         let options =
             parse("--scenario wan --rate 8gbit --rtt 100ms --congestion bbr --duration 5s --only pipe")
                 .unwrap();
         assert_eq!((options.path.rate, options.path.rtt), (8_000_000_000, Duration::from_millis(100)));
         assert_eq!((options.path.congestion.as_str(), options.duration), ("bbr", Duration::from_secs(5)));
-        assert!(!options.said.size && !options.said.suites);
-        assert!(!parse("").unwrap().scenarios.contains(&"wan".to_owned()), "it takes long and needs root");
+        assert!(!options.given.size && !options.given.suites);
+        assert!(!parse("").unwrap().scenarios.contains(&"wan".to_owned()), "wan must not run by default");
     }
 
     #[test]
-    fn a_smoke_run_is_small_wherever_the_flag_stands() {
+    fn smoke_flag_applies_at_any_position() {
         assert_eq!(parse("--smoke").unwrap().rounds, 1);
         assert_eq!(parse("--rounds 2 --smoke").unwrap().rounds, 2);
     }
 
     #[test]
-    fn wrong_options_are_refused() {
+    fn invalid_options_are_refused() {
         for line in [
             "--scenario nonsense",
             "--size x",

@@ -1,4 +1,5 @@
-//! What all scenarios share: options, keys, data, contestants; and the run from the command line to the report.
+//! State that all scenarios share (options, keys, data, contestants), and the run from the command line to
+//! the report.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,10 +14,10 @@ use crate::contestant::{Contestant, field};
 use crate::machine::Machine;
 use crate::{report, scenario};
 
-/// The name under which host keys are known, wherever a server listens.
+/// Host key alias of all servers.
 pub(crate) const HOST_ALIAS: &str = "lhbench";
 
-/// Key types with the arguments of `ssh-keygen`; the first is what every scenario but `setup` uses.
+/// Key types with the arguments of `ssh-keygen`. All scenarios except `setup` use the first.
 pub(crate) const KEY_KINDS: &[(&str, &str, &str)] = &[
     ("ed25519", "ed25519", "256"),
     ("ecdsa-256", "ecdsa", "256"),
@@ -27,18 +28,18 @@ pub(crate) const KEY_KINDS: &[(&str, &str, &str)] = &[
     ("rsa-4096", "rsa", "4096"),
 ];
 
-/// Everything a scenario needs.
+/// State that scenarios use.
 pub(crate) struct Bench {
     pub(crate) options: Options,
     /// Keys and configuration files.
     pub(crate) lab: Lab,
-    /// Where data lives: memory, where the machine has `/dev/shm`.
+    /// Directory for data: in memory, where the machine has `/dev/shm`.
     data: tempfile::TempDir,
-    /// This program, to be started as a helper.
+    /// Path of this program, which is also started as a helper.
     pub(crate) me: PathBuf,
-    /// Made for the measurement where root can: an ordinary user without start-up files for the shell. Removed at the end.
+    /// Test user without start-up files for the shell, created where root measures. Removed at the end.
     made: Option<TestUser>,
-    /// Ours first, then the peers.
+    /// The contestants: ours first, then the peers.
     pub(crate) field: Vec<Contestant>,
     counter: AtomicUsize,
 }
@@ -66,7 +67,7 @@ impl Bench {
         bench.make_keys()?;
         if is_root() {
             let user = TestUser::new(&bench.lab);
-            // A shell that reads no files costs the same on every machine.
+            // Without start-up files the shell costs equally much on every machine.
             for file in [".bashrc", ".profile", ".bash_logout"] {
                 remove(&user.home.join(file));
             }
@@ -108,12 +109,12 @@ impl Bench {
         set_mode(&self.lab.path("authorized_keys"), 0o644)
     }
 
-    /// Who logs in.
+    /// Name of the user of the sessions.
     pub(crate) fn user(&self) -> String {
         self.made.as_ref().map_or_else(me, |user| user.name.clone())
     }
 
-    /// Who logs in, for the report.
+    /// Description of that user for the report.
     fn user_text(&self) -> &'static str {
         match self.made {
             Some(_) => "Sessions run as an ordinary user made for it, with no start-up files for its shell.",
@@ -123,12 +124,12 @@ impl Bench {
         }
     }
 
-    /// A path for data.
+    /// Path for a data file.
     pub(crate) fn data(&self, name: &str) -> PathBuf {
         self.data.path().join(name)
     }
 
-    /// A file of so many bytes that do not compress.
+    /// A file of `size` bytes that do not compress.
     pub(crate) fn blob(&self, size: u64) -> Result<PathBuf, String> {
         let path = self.data(&format!("blob-{size}"));
         if !path.exists() {
@@ -137,14 +138,14 @@ impl Bench {
         Ok(path)
     }
 
-    /// A path in the lab that nothing has used yet.
+    /// An unused path in the lab.
     pub(crate) fn fresh(&self, name: &str) -> PathBuf {
         let number = self.counter.fetch_add(1, Ordering::Relaxed);
         self.lab.path(&format!("{name}-{number}"))
     }
 
-    /// The surroundings of every program that is measured: nothing of the user's own configuration.
-    pub(crate) fn surround(&self, command: &mut Command) {
+    /// Sets the environment of a measured program: none of the user's own configuration.
+    pub(crate) fn set_environment(&self, command: &mut Command) {
         command
             .current_dir(self.lab.dir())
             .env("HOME", self.lab.path("home"))
@@ -153,12 +154,12 @@ impl Bench {
             .env_remove("LS_COLORS");
     }
 
-    /// Our clients with OpenSSH's server, where that is installed; whether its clients take part or not.
+    /// Our clients with OpenSSH's server, where that is installed, whether or not its clients take part.
     pub(crate) fn ours_with_stock_server(&self) -> Option<Contestant> {
         self.ours().with_stock_server(find("sshd")?)
     }
 
-    /// Longhaul.
+    /// The contestant Longhaul.
     pub(crate) fn ours(&self) -> &Contestant {
         &self.field[0]
     }
@@ -170,12 +171,12 @@ fn set_mode(path: &Path, mode: u32) -> Result<(), String> {
         .map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// Removes a file or folder, if it is there.
+/// Removes a file or directory, if it exists.
 pub(crate) fn remove(path: &Path) {
     let _ = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
 }
 
-/// Measures and writes the reports.
+/// Runs a measurement and writes the reports.
 pub(crate) fn main(args: &[String]) -> Result<(), String> {
     let options = Options::parse(args)?;
     for program in ["lhssh", "lhscp", "lhsshd"] {
@@ -186,10 +187,10 @@ pub(crate) fn main(args: &[String]) -> Result<(), String> {
     }
     let started = Instant::now();
     let bench = Bench::new(options)?;
-    let mut machine = Machine::look(&bench.field, bench.user_text());
+    let mut machine = Machine::inspect(&bench.field, bench.user_text());
     if !machine.is_quiet() {
         eprintln!(
-            "lh-bench: other work runs on this machine (load {}): the figures are no more than a hint",
+            "lh-bench: other work runs on this machine (load {}): the figures are not reliable",
             machine.load
         );
     }
@@ -209,7 +210,7 @@ pub(crate) fn main(args: &[String]) -> Result<(), String> {
     }
     println!("{}", document.markdown());
     println!("written to {0}/report.md and {0}/report.json", out.display());
-    // A peer that fails is the reader's to judge; ours must work.
+    // A failing peer is only reported; a failure of ours fails the run.
     let broken: Vec<String> = tables.iter().filter_map(report::our_failure).collect();
     if broken.is_empty() { Ok(()) } else { Err(broken.join("\n")) }
 }

@@ -1,8 +1,8 @@
-//! A cipher with its MAC, as written on the command line.
+//! A cipher with its MAC, in the notation of the command line.
 
 use lh_crypto::{Cipher, Direction, Mac, PacketKey};
 
-/// A cipher that can be negotiated, with a MAC where it needs one.
+/// A negotiable cipher, with a MAC where it needs one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct CipherSuite {
     pub(crate) cipher: &'static Cipher,
@@ -10,9 +10,10 @@ pub(crate) struct CipherSuite {
 }
 
 impl CipherSuite {
-    /// Reads `CIPHER` or `CIPHER+MAC`; `@openssh.com` and `@longhaul` may be left out. What does not encrypt programs have after their
-    /// login, by `NoneEnabled` and not by naming it; `none` alone is without a MAC too, and `none` with one is only there to be measured
-    /// in memory, because two ends of ours agree on something better.
+    /// Parses `CIPHER` or `CIPHER+MAC`; the suffixes `@openssh.com` and `@longhaul` may be omitted.
+    /// Unencrypted suites are switched on after the login by `NoneEnabled`, not by naming them. `none` alone
+    /// is without a MAC too. `none` with a MAC can only be measured in memory, because two Longhaul ends
+    /// agree on a better suite.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let (cipher, mac) = text.split_once('+').map_or((text, None), |(cipher, mac)| (cipher, Some(mac)));
         let long = |name: &str| format!("{name}@openssh.com");
@@ -42,7 +43,7 @@ impl CipherSuite {
         }
     }
 
-    /// The name as it is written here: short.
+    /// The short name.
     pub(crate) fn name(&self) -> String {
         match self.mac {
             None | Some(Mac::NONE) => short(self.cipher.name).to_owned(),
@@ -63,7 +64,7 @@ impl CipherSuite {
         options
     }
 
-    /// Lines for the configuration of a server that is to have this suite.
+    /// Configuration lines for a server that must offer this suite.
     pub(crate) fn server_lines(&self) -> String {
         if self.cipher.encrypts() {
             return String::new();
@@ -71,18 +72,18 @@ impl CipherSuite {
         self.unencrypted().map(|each| format!("{}\n", each.replace('=', " "))).collect()
     }
 
-    /// What both ends have to say to go without encryption.
+    /// Options of both ends for unencrypted connections.
     fn unencrypted(&self) -> impl Iterator<Item = &'static str> {
         let without_mac = (self.mac == Some(Mac::NONE)).then_some("NoneMacEnabled=yes");
         ["NoneEnabled=yes"].into_iter().chain(without_mac)
     }
 
-    /// True for what two ends of ours can agree on.
+    /// True for a suite that two Longhaul ends can negotiate.
     pub(crate) fn is_negotiable(&self) -> bool {
         self.cipher != Cipher::NONE || self.mac == Some(Mac::NONE)
     }
 
-    /// A key of this suite, the same in every process.
+    /// A key of this suite, equal in every process.
     pub(crate) fn key(&self, direction: Direction) -> Result<PacketKey, String> {
         let (key, iv) = (vec![1; self.cipher.key_len], vec![2; self.cipher.iv_len]);
         let mac_key = vec![3; self.mac.map_or(0, |mac| mac.key_len)];

@@ -1,4 +1,4 @@
-//! One run of one contestant: a server under its supervisor, a client under another, and what both used.
+//! One run of one contestant: a server under its supervisor, a client under another, and the usage of both.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
@@ -8,20 +8,20 @@ use crate::bench::Bench;
 use crate::end::{Moved, Report};
 use crate::usage::Usage;
 
-/// What goes through a client's standard input or output besides files.
+/// Data flow through a client's standard input or output, besides files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Flow {
-    /// Nothing that is counted.
+    /// No counted flow.
     #[default]
     None,
-    /// Zeros go in for so many seconds.
+    /// Writes zeros for this many seconds.
     Feed(u64),
-    /// What comes out is counted.
+    /// Counts the output.
     Meter,
 }
 
-/// A program with its arguments. In arguments and environment `{port}`, `{address}` and `{log}` stand for what is known
-/// only when the server runs.
+/// A program with its arguments. In arguments and environment, `{port}`, `{address}` and `{log}` stand for
+/// values that are known only when the server runs.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Program {
     pub(crate) path: PathBuf,
@@ -35,21 +35,21 @@ impl Program {
     }
 }
 
-/// How a server is run.
+/// How to run a server.
 #[derive(Debug, Clone)]
 pub(crate) struct Server {
     pub(crate) program: Program,
-    /// It listens itself and says so in the log; otherwise it is run once per connection.
+    /// The program listens itself and logs its port; otherwise it runs once per connection.
     pub(crate) listens: bool,
 }
 
-/// What a client does.
+/// How to run a client.
 #[derive(Debug, Clone)]
 pub(crate) struct Client {
     pub(crate) program: Program,
     pub(crate) stdin: Option<PathBuf>,
     pub(crate) flow: Flow,
-    /// Times in a row.
+    /// Number of consecutive runs.
     pub(crate) repeat: u64,
 }
 
@@ -59,13 +59,13 @@ impl Client {
     }
 }
 
-/// What one run took.
+/// Measurement of one run.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Sample {
     pub(crate) wall_s: f64,
     pub(crate) client: Usage,
     pub(crate) server: Usage,
-    /// What went through a pipe that was counted.
+    /// Bytes through a counted pipe.
     pub(crate) moved: Moved,
 }
 
@@ -100,7 +100,7 @@ impl Running {
             |text: &String| text.replace("{log}", &log_text).replace("{address}", &bench.options.address);
         command.arg("--").arg(&server.program.path).args(server.program.args.iter().map(fill));
         command.envs(server.program.env.iter().map(|(name, value)| (name, fill(value))));
-        bench.surround(&mut command);
+        bench.set_environment(&mut command);
         let mut supervisor = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -120,12 +120,12 @@ impl Running {
         Ok(running)
     }
 
-    /// The supervisor's process id; the server's processes are below it.
+    /// Process id of the supervisor; the server's processes are below it.
     pub(crate) fn pid(&self) -> u32 {
         self.supervisor.id()
     }
 
-    /// The end of what the server has written.
+    /// Last lines of the server's log.
     pub(crate) fn log_end(&self) -> String {
         let text = std::fs::read_to_string(&self.log).unwrap_or_default();
         let lines: Vec<&str> = text.lines().collect();
@@ -137,7 +137,7 @@ impl Running {
         let _ = self.supervisor.wait();
     }
 
-    /// Stops the server and says what it used.
+    /// Stops the server and returns its usage.
     pub(crate) fn finish(mut self) -> Result<Usage, String> {
         self.stop();
         Ok(Report::read(&self.report)?.usage)
@@ -152,7 +152,7 @@ impl Drop for Running {
     }
 }
 
-/// A program behind the words of a prefix.
+/// A command with prefix words, such as `ip netns exec`.
 fn prefixed(prefix: &str, program: &Path) -> Command {
     let mut words = prefix.split_ascii_whitespace();
     let Some(first) = words.next() else { return Command::new(program) };
@@ -161,7 +161,7 @@ fn prefixed(prefix: &str, program: &Path) -> Command {
     command
 }
 
-/// The client's command with its placeholders filled in.
+/// The client's command with its placeholders replaced.
 pub(crate) fn client_command(
     bench: &Bench,
     program: &Program,
@@ -188,7 +188,7 @@ pub(crate) fn run_client(bench: &Bench, client: &Client, port: u16) -> Result<Re
     }
     let (program, args, env) = client_command(bench, &client.program, port);
     command.arg("--").arg(program).args(args).envs(env);
-    bench.surround(&mut command);
+    bench.set_environment(&mut command);
     let done =
         command.stdin(Stdio::null()).output().map_err(|error| format!("{}: {error}", bench.me.display()))?;
     if !done.status.success() {
@@ -200,7 +200,7 @@ pub(crate) fn run_client(bench: &Bench, client: &Client, port: u16) -> Result<Re
     result
 }
 
-/// One run: start the server, run the client, stop the server.
+/// One run: starts the server, runs the client, stops the server.
 pub(crate) fn run(bench: &Bench, server: Option<&Server>, client: &Client) -> Result<Sample, String> {
     let running = server.map(|server| Running::start(bench, server)).transpose()?;
     let port = running.as_ref().map_or(0, |running| running.port);

@@ -1,4 +1,4 @@
-//! Just enough JSON to write a report.
+//! Minimal JSON writer for reports.
 
 use std::fmt::Write as _;
 
@@ -18,12 +18,12 @@ impl Json {
         Self::Text(text.into())
     }
 
-    /// A number, null where there is none.
+    /// A number, or null without one.
     pub(crate) fn number(value: Option<f64>) -> Self {
         value.filter(|value| value.is_finite()).map_or(Self::Null, Self::Number)
     }
 
-    /// The text of the value, indented by two blanks a level; lists of numbers stay on their line.
+    /// Writes the value, indented by two blanks per level; lists of numbers stay on one line.
     pub(crate) fn write(&self, out: &mut String, level: usize) {
         let indent = |out: &mut String, level: usize| {
             out.push('\n');

@@ -1,15 +1,15 @@
-//! Longhaul beside other people's programs and beside what the machine can do, measured in one run.
+//! Benchmarks of Longhaul, compared in one run with other programs and with the limits of the machine.
 //!
-//! What is compared runs interleaved (A B C, A B C, …), so that whatever else the machine does meets all alike, and medians
-//! are reported with their spread. Decisions that shaped it:
+//! Contestants run interleaved (A B C, A B C, …), so that other load on the machine affects all alike.
+//! Medians are reported with their spread. Decisions that shaped this crate:
 //!
-//! * **Each end runs under a supervisor** ([`end`]): a small process of ours that adopts every orphan below it and reaps
-//!   them all, so that `getrusage(RUSAGE_CHILDREN)` is the CPU time of *all* processes of that end, in microseconds,
-//!   with nothing of the harness in it. See `docs/performance.md` for what exactly is counted.
-//! * **Ceilings are contestants like any other** ([`wire`]): raw TCP and the packet cipher over raw TCP run under the same
-//!   supervisors, behind the same listener, in the same rounds.
-//! * **A scenario is a table of closures** ([`table`]): it says what one run of each contestant is; rounds, medians, ratios
-//!   and reports are made in one place.
+//! * **Each end runs under a supervisor** ([`end`]): a small process that adopts and reaps every orphan below
+//!   it, so that `getrusage(RUSAGE_CHILDREN)` is the CPU time of *all* processes of that end, in
+//!   microseconds, without the harness. `docs/performance.md` describes exactly what is counted.
+//! * **Ceilings are contestants like any other** ([`wire`]): raw TCP and the packet cipher over raw TCP run
+//!   under the same supervisors, with the same listener, in the same rounds.
+//! * **A scenario is a table of closures** ([`table`]): it defines one run of each contestant; rounds,
+//!   medians, ratios and reports are implemented once.
 //!
 //! The binary `lh-bench` is started by `cargo xtask bench`, which builds everything first.
 
@@ -34,7 +34,7 @@ pub mod wire;
 
 use std::process::ExitCode;
 
-/// The binary: a measurement, or one of the helpers that the harness starts.
+/// Entry point of the binary: runs a measurement, or one of the helpers that the harness starts.
 pub fn main(args: &[String]) -> ExitCode {
     let rest = args.get(1..).unwrap_or_default();
     let outcome = match args.first().map(String::as_str) {

@@ -1,4 +1,4 @@
-//! What the measurements were taken on.
+//! The machine and the programs of a measurement.
 
 use std::fs;
 use std::path::Path;
@@ -14,11 +14,11 @@ pub(crate) struct Machine {
     pub(crate) memory_gib: f64,
     pub(crate) kernel: String,
     pub(crate) date: String,
-    /// As whom sessions run.
+    /// Description of the user of the sessions.
     pub(crate) user: &'static str,
-    /// Load averages before.
+    /// Load averages before the measurement.
     pub(crate) load: String,
-    /// Load averages afterwards.
+    /// Load averages after the measurement.
     pub(crate) load_after: String,
     /// Commit of the working tree.
     pub(crate) commit: String,
@@ -27,23 +27,23 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    pub(crate) fn look(field: &[Contestant], user: &'static str) -> Self {
+    pub(crate) fn inspect(field: &[Contestant], user: &'static str) -> Self {
         let meminfo = read("/proc/meminfo");
         Self {
             cpu: cpu_model(&read("/proc/cpuinfo")),
             cores: std::thread::available_parallelism().map_or(0, usize::from),
             memory_gib: crate::usage::kib(&meminfo, "MemTotal").unwrap_or(0) as f64 / f64::from(1 << 20),
             kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
-            date: said(Command::new("date").args(["-u", "+%Y-%m-%d %H:%M UTC"])),
+            date: first_line_of(Command::new("date").args(["-u", "+%Y-%m-%d %H:%M UTC"])),
             load: load(),
             user,
             load_after: String::new(),
-            commit: said(Command::new("git").args(["describe", "--always", "--dirty"])),
+            commit: first_line_of(Command::new("git").args(["describe", "--always", "--dirty"])),
             versions: field.iter().map(|who| (who.name.clone(), who.version.clone())).collect(),
         }
     }
 
-    /// Nearly nothing ran in the last minute.
+    /// True when the load of the last minute was low.
     pub(crate) fn is_quiet(&self) -> bool {
         self.load.split(' ').next().and_then(|load| load.parse::<f64>().ok()).is_some_and(|load| load < 0.5)
     }
@@ -66,12 +66,12 @@ fn cpu_model(cpuinfo: &str) -> String {
     line.and_then(|line| line.split_once(':')).map_or("unknown", |(_, name)| name.trim()).to_owned()
 }
 
-fn said(command: &mut Command) -> String {
+fn first_line_of(command: &mut Command) -> String {
     let out = command.stdin(Stdio::null()).stderr(Stdio::null()).output();
     out.map(|out| String::from_utf8_lossy(&out.stdout).trim().to_owned()).unwrap_or_default()
 }
 
-/// The first line a program says when asked for its version.
+/// First line of a program's version output.
 pub(crate) fn version(program: &Path, flag: &str) -> String {
     let Ok(out) = Command::new(program).arg(flag).stdin(Stdio::null()).output() else { return String::new() };
     let text = [out.stdout, out.stderr].concat();
@@ -83,13 +83,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_processor_is_named() {
+    fn processor_model_is_parsed() {
         assert_eq!(cpu_model("processor\t: 0\nmodel name\t: Some CPU @ 2 GHz\n"), "Some CPU @ 2 GHz");
         assert_eq!(cpu_model(""), "unknown");
     }
 
     #[test]
-    fn quiet_is_a_matter_of_the_last_minute() {
+    fn quiet_machine_is_judged_by_the_last_minute() {
         let with = |load: &str| Machine { load: load.to_owned(), ..Machine::default() }.is_quiet();
         assert!(with("0.10 2.00 3.00"));
         assert!(!with("1.10 0.00 0.00"));

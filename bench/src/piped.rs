@@ -1,8 +1,9 @@
-//! The ceiling of a pipe over a path: what [`wire`](crate::wire) does, with a pipe and a program behind it at both ends.
+//! The ceiling of a pipe over a path: like [`wire`](crate::wire), with a pipe and a program at both ends.
 //!
-//! One thread at each end, blocking calls, large buffers: bytes are read from a pipe straight into packets, which are sealed and
-//! sent, and opened and written to a pipe at the other end. What an SSH suite does besides, key exchange, channels, windows and a loop
-//! that serves more than one descriptor, is taken away; the copies through the pipes, and the programs at their far ends, are there.
+//! It uses one thread at each end, blocking calls and large buffers. Bytes are read from a pipe straight into
+//! packets, which are sealed and sent, and at the other end opened and written to a pipe. The other work of
+//! an SSH suite is left out: key exchange, channels, windows, and a loop over several descriptors. The copies
+//! through the pipes and the programs at their ends remain.
 
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -18,16 +19,17 @@ use crate::wire::{Layout, advance, receive_and_open};
 
 /// Bytes read from the pipe, sealed and sent at once.
 const BATCH: usize = 256 * 1024;
-/// In front of a payload: length and padding length.
+/// Length of the fields before a payload, bytes: packet length and padding length.
 const HEAD: usize = 5;
-/// Bytes a pipe may hold, as those of our own programs.
+/// Size of the pipes, bytes, as in our own programs.
 const PIPE_LEN: usize = 1 << 20;
 
-/// `lh-bench piped-end --way send|receive --cipher SUITE [--packet N] [--to ADDRESS:PORT] -- [PROGRAM [ARGUMENT…]]`: one end of the
-/// ceiling. Connects, or has the connection as standard input; the pipe is one to the program, or standard output or input.
+/// `lh-bench piped-end --way send|receive --cipher SUITE [--packet N] [--to ADDRESS:PORT] -- [PROGRAM
+/// [ARGUMENT…]]`: one end of the ceiling. It connects, or has the connection as standard input. The pipe
+/// leads to the program, or is standard output or input.
 ///
 /// # Errors
-/// The connection or a pipe fails, the program does, or a packet is not authentic.
+/// The connection, a pipe or the program fails, or a packet is not authentic.
 pub fn end(args: &[String]) -> Result<(), String> {
     let args = EndArgs::parse(args)?;
     let sends = match args.value("--way") {
@@ -51,10 +53,10 @@ pub fn end(args: &[String]) -> Result<(), String> {
         _ => inherited.try_clone_to_owned(),
     };
     let pipe = own(pipe)?;
-    // What is not a pipe stays as it is.
+    // Fails for descriptors that are not pipes, which is fine.
     let _ = rustix::pipe::fcntl_setpipe_size(&pipe, PIPE_LEN);
     if let Some(program) = &mut program {
-        // The last one of them, or its other end would never see an end.
+        // These must be the last copies, or the other end of the pipe would never see EOF.
         (program.stdin, program.stdout) = (None, None);
     }
     let failed = |error: io::Error| format!("piped end: {error}");
@@ -62,7 +64,7 @@ pub fn end(args: &[String]) -> Result<(), String> {
     if sends {
         send(&key(Direction::Seal)?, packet, &pipe, &mut stream).map_err(failed)?;
         stream.shutdown(Shutdown::Write).map_err(failed)?;
-        // The other end hangs up when it has all of it.
+        // The receiver hangs up when it has received everything.
         stream.read(&mut [0]).map_err(failed)?;
     } else {
         receive(&suite, &mut stream, &pipe).map_err(failed)?;
@@ -70,7 +72,7 @@ pub fn end(args: &[String]) -> Result<(), String> {
     drop(pipe);
     if let Some(mut program) = program {
         let status = program.wait().map_err(|error| error.to_string())?;
-        // What is ended by a signal, or by `timeout`, has done its work.
+        // A source that a signal or `timeout` has ended is not a failure.
         if !sends && !status.success() {
             return Err(format!("the program at the end of the pipe: {status}"));
         }
@@ -90,7 +92,7 @@ fn start(command: &[String], reads_from_it: bool) -> Result<Option<Child>, Strin
     command.spawn().map(Some).map_err(|error| format!("{program}: {error}"))
 }
 
-/// Packs what comes out of `pipe` until its end.
+/// Sends the contents of `pipe` in packets until EOF.
 fn send(key: &PacketKey, payload: usize, pipe: impl AsFd, stream: &mut impl Write) -> io::Result<()> {
     let layout = Layout::new(key, payload);
     let head = layout.packet(payload);
@@ -112,7 +114,7 @@ fn send(key: &PacketKey, payload: usize, pipe: impl AsFd, stream: &mut impl Writ
             if length == 0 {
                 break;
             }
-            // Only the last one is shorter than the others.
+            // Only the last packet is shorter than the others.
             let short = (length < payload).then(|| Layout::new(key, length));
             let layout = short.as_ref().unwrap_or(&layout);
             match &short {
@@ -127,7 +129,7 @@ fn send(key: &PacketKey, payload: usize, pipe: impl AsFd, stream: &mut impl Writ
     }
 }
 
-/// Writes what packets hold to `pipe` until the stream ends.
+/// Writes the payloads of packets to `pipe` until the stream ends.
 fn receive(suite: &CipherSuite, stream: &mut impl Read, pipe: impl AsFd) -> io::Result<u64> {
     receive_and_open(suite, stream, |packets| {
         let mut slices: Vec<IoSlice<'_>> =
@@ -152,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_goes_into_one_pipe_comes_out_of_the_other() {
+    fn piped_bytes_arrive_unchanged() {
         for name in ["aes128-gcm", "chacha20-poly1305", "aes128-ctr+hmac-sha2-256-etm"] {
             let suite = CipherSuite::parse(name).unwrap();
             let sent: Vec<u8> = (0..700_001_u32).flat_map(|n| n.to_be_bytes()).collect();

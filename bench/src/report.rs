@@ -1,4 +1,4 @@
-//! The two reports: Markdown for people, JSON with every single value for programs.
+//! The reports: Markdown for people, JSON with every single value for programs.
 
 use std::fmt::Write as _;
 
@@ -8,12 +8,12 @@ use crate::stats::{Better, Spread};
 use crate::table::{Role, Row, Series, Table};
 use crate::targets;
 
-/// Everything a report is made of.
+/// Contents of a report.
 pub(crate) struct Document<'a> {
     pub(crate) machine: &'a Machine,
-    /// The command that makes the same report.
+    /// Command that reproduces the report.
     pub(crate) command: String,
-    /// How long it took.
+    /// Duration of the measurement, seconds.
     pub(crate) seconds: u64,
     pub(crate) tables: &'a [Table],
 }
@@ -23,7 +23,7 @@ pub(crate) fn command_line(args: &[String]) -> String {
     let mut line = "cargo xtask bench".to_owned();
     let mut args = args.iter();
     while let Some(arg) = args.next() {
-        // Where the report goes makes no difference to it.
+        // The output path does not affect the measurement.
         if arg == "--out" {
             args.next();
             continue;
@@ -35,7 +35,7 @@ pub(crate) fn command_line(args: &[String]) -> String {
     line
 }
 
-/// What went wrong with a row of ours, if anything did.
+/// Failure of one of our own rows, if there is one.
 pub(crate) fn our_failure(table: &Table) -> Option<String> {
     let row = table.rows.iter().find(|row| row.role != Role::Peer && row.failure.is_some())?;
     Some(format!("{}: {}: {}: {}", table.scenario, table.title, row.name, row.failure.as_deref()?))
@@ -107,7 +107,7 @@ impl Document<'_> {
     }
 }
 
-/// The names of all series of a table, in the order of their first appearance.
+/// Names of all series of a table, in the order of their first appearance.
 fn columns(table: &Table) -> Vec<&'static str> {
     let mut names = Vec::new();
     for series in table.rows.iter().flat_map(|row| &row.series) {
@@ -150,7 +150,7 @@ fn markdown_table(out: &mut String, table: &Table) {
     }
 }
 
-/// The median, with the spread for the first column; ratios of the other columns are in the JSON.
+/// The median, with the spread for the first column; the JSON has the ratios of the other columns.
 fn cell(series: &Series, with_spread: bool) -> String {
     let Some(Spread { min, median, max }) = series.spread() else { return String::new() };
     if with_spread && series.values.len() > 1 {
@@ -160,7 +160,7 @@ fn cell(series: &Series, with_spread: bool) -> String {
     }
 }
 
-/// Three digits that mean something.
+/// A number with three significant digits.
 pub(crate) fn shown(value: f64) -> String {
     match value.abs() {
         v if v >= 100.0 => format!("{value:.0}"),
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_shows_medians_spread_ratio_and_share() {
+    fn tables_show_median_spread_ratio_and_share() {
         let mut out = String::new();
         markdown_table(&mut out, &table());
         let lines: Vec<&str> = out.lines().collect();
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn the_command_is_fit_for_a_shell() {
+    fn command_is_quoted_for_a_shell() {
         let args = ["--server-prefix", "ip netns exec far", "--out", "x", "--smoke"].map(str::to_owned);
         assert_eq!(command_line(&args), "cargo xtask bench --server-prefix 'ip netns exec far' --smoke");
     }

@@ -1,18 +1,18 @@
 //! Medians, spreads and ratios.
 
-/// Smallest, middle and largest of a series.
+/// Minimum, median and maximum of a series.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Spread {
-    /// Smallest.
+    /// Minimum.
     pub min: f64,
-    /// Middle value; the mean of the two middle ones where their number is even.
+    /// Median; the mean of the two middle values where their number is even.
     pub median: f64,
-    /// Largest.
+    /// Maximum.
     pub max: f64,
 }
 
 impl Spread {
-    /// The spread of `values`, `None` without any. Values that are no numbers are left out.
+    /// The spread of `values`; `None` without any. NaN and infinite values are left out.
     pub fn of(values: &[f64]) -> Option<Self> {
         let mut sorted: Vec<f64> = values.iter().copied().filter(|value| value.is_finite()).collect();
         sorted.sort_by(f64::total_cmp);
@@ -27,7 +27,7 @@ fn middle(sorted: &[f64]) -> f64 {
     if sorted.len().is_multiple_of(2) { f64::midpoint(at(half.wrapping_sub(1)), at(half)) } else { at(half) }
 }
 
-/// The value below which the share `q` (0 to 1) of the values lies, by the nearest rank.
+/// The value below which the share `q` (0 to 1) of the values is, by the nearest rank.
 pub fn percentile(values: &[f64], q: f64) -> Option<f64> {
     let mut sorted: Vec<f64> = values.iter().copied().filter(|value| value.is_finite()).collect();
     sorted.sort_by(f64::total_cmp);
@@ -35,18 +35,18 @@ pub fn percentile(values: &[f64], q: f64) -> Option<f64> {
     sorted.get(rank.saturating_sub(1)).copied()
 }
 
-/// `a / b`, `None` where that says nothing.
+/// `a / b`; `None` where it is not meaningful.
 pub fn ratio(a: f64, b: f64) -> Option<f64> {
     let ratio = a / b;
     (b > 0.0 && ratio.is_finite()).then_some(ratio)
 }
 
-/// Which way a measure is good.
+/// Direction in which a measure improves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Better {
-    /// More is better: MB/s.
+    /// Higher is better: MB/s.
     Higher,
-    /// Less is better: seconds, CPU, memory.
+    /// Lower is better: seconds, CPU, memory.
     Lower,
 }
 
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn an_advantage_is_above_one_whichever_way_is_better() {
+    fn advantage_is_above_one_for_the_better_value() {
         assert_eq!(Better::Higher.advantage(200.0, 100.0), Some(2.0));
         assert_eq!(Better::Lower.advantage(1.0, 4.0), Some(4.0));
         assert_eq!(Better::Higher.advantage(1.0, 0.0), None);

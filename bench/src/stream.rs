@@ -1,7 +1,7 @@
-//! Streams of a known length, their far end, and a relay that only copies: what forwards are measured with.
+//! Streams of a known length, their far end, and a copying relay: the tools to measure forwards.
 //!
-//! Both ends of a stream stay until the near end hangs up, so that it can look at what all programs in between have used while
-//! they still run.
+//! Both ends of a stream stay until the near end hangs up, so that it can read the usage of all programs in
+//! between while they still run.
 
 use std::fs::File;
 use std::io::{Read, Write, copy, sink};
@@ -10,25 +10,25 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 
 use rustix::stdio::{stdin, stdout};
 
-/// The word that makes a process the far end of a stream; processes with it in their command line are not counted.
+/// Subcommand of a far end; processes with it in their command line are not counted.
 pub(crate) const END: &str = "stream-end";
 
-/// Bytes handed to the kernel at once.
+/// Bytes passed to the kernel at once.
 const BATCH: usize = 256 * 1024;
-/// Bytes read at most at once.
+/// Upper limit of one read, bytes.
 const SLAB: usize = 1 << 20;
 
-/// Which way the bytes of a stream go.
+/// Direction of a stream's bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Way {
     /// From the far end to the near one.
     Down,
-    /// The other way.
+    /// From the near end to the far one.
     Up,
 }
 
 impl Way {
-    /// Both, in the order of the report.
+    /// Both directions, in the order of the report.
     pub(crate) const BOTH: [Self; 2] = [Self::Down, Self::Up];
 
     pub(crate) const fn name(self) -> &'static str {
@@ -39,7 +39,7 @@ impl Way {
     }
 }
 
-/// Both ends say this when they are there, or have all of it.
+/// Byte that an end sends when it is ready, and when it has received all bytes.
 const HERE: &[u8; 1] = b".";
 
 /// `lh-bench stream-end --bytes N`: the far end on standard input and output.
@@ -89,7 +89,7 @@ impl Near {
         Ok(Self { to: OwnedFd::from(socket.try_clone()?).into(), from: OwnedFd::from(socket).into() })
     }
 
-    /// Asks a SOCKS 5 proxy for a connection (RFC 1928).
+    /// Requests a connection from a SOCKS 5 proxy (RFC 1928).
     pub(crate) fn ask_socks(&mut self, to: std::net::SocketAddrV4) -> std::io::Result<()> {
         self.to.write_all(&[5, 1, 0])?;
         self.from.read_exact(&mut [0; 2])?;
@@ -98,15 +98,15 @@ impl Near {
         self.to.write_all(&[5, 1, 0, 1, a, b, c, d, high, low])?;
         let mut answer = [0; 10];
         self.from.read_exact(&mut answer)?;
-        if answer[1] == 0 { Ok(()) } else { Err(std::io::Error::other(format!("SOCKS says {}", answer[1]))) }
+        if answer[1] == 0 { Ok(()) } else { Err(std::io::Error::other(format!("SOCKS error {}", answer[1]))) }
     }
 
-    /// Waits until the far end is there.
+    /// Waits until the far end is ready.
     pub(crate) fn greet(&mut self) -> std::io::Result<()> {
         self.from.read_exact(&mut [0; HERE.len()])
     }
 
-    /// Moves all bytes.
+    /// Transfers all bytes.
     pub(crate) fn transfer(&mut self, way: Way, bytes: u64) -> std::io::Result<()> {
         match way {
             Way::Down => {
@@ -133,7 +133,7 @@ fn send(to: &mut impl Write, bytes: u64) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Exactly so many bytes.
+/// Reads exactly this many bytes.
 fn receive(from: &mut impl Read, bytes: u64) -> std::io::Result<()> {
     let mut slab = vec![0; SLAB];
     let mut left = bytes;
@@ -147,8 +147,8 @@ fn receive(from: &mut impl Read, bytes: u64) -> std::io::Result<()> {
     Ok(())
 }
 
-/// `lh-bench tcp-relay --to ADDRESS:PORT`, with a connection as standard input: copies both ways, a thread each, with large
-/// buffers and nothing else. Two in a row are what a forward would be without SSH.
+/// `lh-bench tcp-relay --to ADDRESS:PORT`, with a connection as standard input: copies in both directions,
+/// with one thread each and large buffers. Two in a row are a forward without SSH.
 ///
 /// # Errors
 /// The connection cannot be made.
@@ -179,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn exactly_what_was_sent_is_received() {
+    fn streams_transfer_the_exact_length() {
         let mut sent = Vec::new();
         send(&mut sent, 3_000_001).unwrap();
         assert_eq!(sent.len(), 3_000_001);

@@ -1,26 +1,26 @@
-//! A table of contestants and what was measured of each, and the rounds that fill it.
+//! A table of contestants and their measurements, and the rounds that fill it.
 
 use crate::stats::{Better, Spread};
 
-/// What a row is to Longhaul.
+/// Relation of a row to Longhaul.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// Longhaul itself.
     Ours,
-    /// Another program that does the same.
+    /// Another program with the same function.
     Peer,
-    /// What the machine can do without SSH.
+    /// A limit of the machine, without SSH.
     Ceiling,
 }
 
 /// One measured quantity.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Series {
-    /// What it is, with its unit: `MB/s`.
+    /// Name with unit: `MB/s`.
     pub name: &'static str,
-    /// Which way it is good.
+    /// Direction in which it improves.
     pub better: Better,
-    /// One value a round.
+    /// One value per round.
     pub values: Vec<f64>,
 }
 
@@ -31,7 +31,7 @@ impl Series {
     }
 }
 
-/// One value of one run: name with unit, which way is good, value.
+/// One value of one run: name with unit, direction of improvement, value.
 pub type Measured = (&'static str, Better, f64);
 
 /// A contestant in a table.
@@ -39,11 +39,11 @@ pub type Measured = (&'static str, Better, f64);
 pub struct Row {
     /// Its name.
     pub name: String,
-    /// What it is to Longhaul.
+    /// Relation to Longhaul.
     pub role: Role,
-    /// What was measured; the first is what the table is about.
+    /// The measurements; the first is the table's main one.
     pub series: Vec<Series>,
-    /// Why it was taken out.
+    /// Why the row was excluded.
     pub failure: Option<String>,
 }
 
@@ -53,7 +53,7 @@ impl Row {
         Self { name: name.into(), role, series: Vec::new(), failure: None }
     }
 
-    /// Adds what one run measured.
+    /// Adds the values of one run.
     pub fn add(&mut self, run: &[Measured]) {
         for &(name, better, value) in run {
             match self.series.iter_mut().find(|series| series.name == name) {
@@ -63,7 +63,7 @@ impl Row {
         }
     }
 
-    /// The series of that name.
+    /// The series with this name.
     pub fn series(&self, name: &str) -> Option<&Series> {
         self.series.iter().find(|series| series.name == name)
     }
@@ -74,7 +74,7 @@ impl Row {
 pub struct Table {
     /// The scenario's name on the command line.
     pub scenario: &'static str,
-    /// What was done, for a heading.
+    /// Description for a heading.
     pub title: String,
     /// Its rows, ours first.
     pub rows: Vec<Row>,
@@ -89,7 +89,7 @@ impl Table {
     }
 }
 
-/// A contestant that is about to be measured.
+/// A contestant to be measured.
 pub struct Entry<'a> {
     name: String,
     role: Role,
@@ -98,7 +98,7 @@ pub struct Entry<'a> {
 }
 
 impl<'a> Entry<'a> {
-    /// A contestant and what one run of it is.
+    /// A contestant and a function that runs it once.
     pub fn new(
         name: impl Into<String>,
         role: Role,
@@ -107,24 +107,24 @@ impl<'a> Entry<'a> {
         Self { name: name.into(), role, before: None, run: Box::new(run) }
     }
 
-    /// What its row will be called.
+    /// Name of its row.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Something to be done before each run, for all alike.
+    /// Sets a preparation that runs before each run and is not measured.
     pub fn before(&mut self, prepare: impl FnMut() + 'a) {
         self.before = Some(Box::new(prepare));
     }
 
-    /// Says behind the name what is different with this one.
+    /// Appends a remark to the name.
     pub fn note(&mut self, text: &str) {
         self.name = format!("{} ({text})", self.name);
     }
 }
 
-/// Runs all entries in turn, `rounds` times (A B C, A B C, …), and makes a table of it. An entry that fails is named and
-/// takes no further part; the others go on.
+/// Runs all entries in turn, `rounds` times (A B C, A B C, …), and returns their table. A failing entry is
+/// reported and excluded; the others continue.
 pub fn interleave(scenario: &'static str, title: String, rounds: usize, entries: Vec<Entry<'_>>) -> Table {
     eprintln!("--- {scenario}: {title}");
     let mut rows: Vec<Row> = entries.iter().map(|entry| Row::new(&entry.name, entry.role)).collect();

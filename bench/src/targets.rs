@@ -1,26 +1,26 @@
-//! The project's own targets, judged by what one run measured.
+//! The project's performance targets, judged by the measurements of one run.
 
 use crate::json::Json;
 use crate::scenario::{DIRECT, START};
 use crate::stats::Better;
 use crate::table::{Role, Row, Table};
 
-/// A target and what became of it.
+/// A target and its result.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Verdict {
-    /// The table it is about.
+    /// Title of the table.
     pub(crate) what: String,
-    /// What is asked.
+    /// The requirement.
     pub(crate) target: String,
-    /// What was measured; the unit is in the target.
+    /// The measured value; the unit is in the target.
     pub(crate) value: f64,
     pub(crate) met: bool,
 }
 
-/// Peers that bring a protocol engine of their own over OpenSSH's server. The targets name suites (and mscp).
+/// Peers with a protocol engine of their own over OpenSSH's server. The targets are about suites (and mscp).
 const MOVERS: &[&str] = &["rsync", "rclone", "lftp"];
 
-/// Everything that can be judged by these tables.
+/// Judges all targets that these tables cover.
 pub(crate) fn judge(tables: &[Table]) -> Vec<Verdict> {
     let mut verdicts = Verdicts(Vec::new());
     for table in tables {
@@ -64,7 +64,7 @@ impl Verdicts {
     fn transfer(&mut self, table: &Table) {
         const RATE: &str = "MB/s";
         let copy = table.scenario == "copy";
-        // The suite is what stands between two commas.
+        // The title has the suite between two commas.
         let suite = table.title.split(", ").nth(1).unwrap_or_default();
         let suites_only = |row: &Row| !MOVERS.contains(&row.name.as_str());
         let best = best_peer(table, RATE, suites_only);
@@ -77,7 +77,7 @@ impl Verdicts {
                 self.at_least(table, "the best suite's MB/s, times", if copy { 3.0 } else { 2.0 }, best);
                 let tcp = ceiling(&format!("{suite} over TCP"));
                 if copy {
-                    // The larger share is that of the lower ceiling.
+                    // The larger share is relative to the lower ceiling.
                     let share = tcp.into_iter().chain(ceiling("cp")).reduce(f64::max);
                     self.at_least(table, "share of the lower of suite over TCP and cp", 0.8, share);
                     let openssh = best_peer(table, "CPU-ms/MB", |row| row.name == "openssh");
@@ -97,7 +97,7 @@ impl Verdicts {
         }
     }
 
-    /// Forwards, jumps and passengers.
+    /// Forwards, jumps and mux clients.
     fn forwarded(&mut self, table: &Table) {
         let openssh = |series: &str| best_peer(table, series, |row| row.name == "openssh");
         let is = |prefix: &str| table.title.starts_with(prefix);
@@ -110,14 +110,14 @@ impl Verdicts {
             self.at_least(table, "OpenSSH's CPU-ms/MB, times", 2.0, openssh("CPU-ms/MB"));
         }
         let direct = table.rows.iter().find(|row| row.name == DIRECT);
-        if is("passenger of")
+        if is("mux client of")
             && let Some(direct) = direct
         {
             self.at_least(table, "share of a direct session", 0.9, table.advantage(direct, "MB/s"));
         }
     }
 
-    /// Shares of iperf3 on the paths that targets are about.
+    /// Shares of iperf3 on the paths that have targets.
     fn path(&mut self, table: &Table) {
         let has = |text: &str| table.title.contains(text);
         for row in table.rows.iter().filter(|row| row.role == Role::Ours) {
@@ -131,7 +131,7 @@ impl Verdicts {
                 let best = best_peer(table, "MB/s", |row| row.name.ends_with(", pipe"));
                 least("the best suite's MB/s, times", 1.0, best);
             } else if has("8 Gbit/s x 100 ms") && row.name == "longhaul, pipe" {
-                // Of iperf3, or of what the processors do without a suite, whichever is lower.
+                // Relative to the lower of iperf3 and the ceiling without a suite.
                 let ceiling = steady_share(table, |row| row.name.ends_with(crate::scenario::PIPED));
                 match ceiling.filter(|ceiling| *ceiling < 100.0) {
                     Some(ceiling) => {
@@ -153,7 +153,7 @@ impl Verdicts {
         }
     }
 
-    /// Two workers beside one.
+    /// Two workers compared with one.
     fn workers(&mut self, table: &Table) {
         if !table.title.contains("gcm") && !table.title.contains("chacha20") {
             return;
@@ -166,7 +166,7 @@ impl Verdicts {
         self.at_least(table, "2 workers : 1, the lower of sealing and opening", 1.85, times.reduce(f64::min));
     }
 
-    /// A round trip beside bulk, compared with one alone.
+    /// A keystroke beside bulk, compared with one without.
     fn keystrokes(&mut self, table: &Table, tables: &[Table]) {
         let median = |table: &Table| {
             let series = table.rows.iter().find(|row| row.role == Role::Ours)?.series("median ms")?;
@@ -179,24 +179,24 @@ impl Verdicts {
     }
 }
 
-/// How many times better ours is than the best of the peers that `counts`.
+/// How many times better ours is than the best peer that `counts`.
 fn best_peer(table: &Table, series: &str, counts: impl Fn(&Row) -> bool) -> Option<f64> {
     let peers = table.rows.iter().filter(|row| row.role == Role::Peer && counts(row));
     peers.filter_map(|row| table.advantage(row, series)).reduce(f64::min)
 }
 
-/// The median of a series of the first row that counts.
+/// Median of a series of the first row that `counts`.
 fn median_of(table: &Table, series: &str, counts: impl Fn(&Row) -> bool) -> Option<f64> {
     let row = table.rows.iter().find(|row| counts(row))?;
     Some(row.series(series)?.spread()?.median)
 }
 
-/// What a row of a path did in its second half, of iperf3, percent.
+/// Rate of a row of a path in its second half, percent of iperf3.
 fn steady_share(table: &Table, counts: impl Fn(&Row) -> bool) -> Option<f64> {
     median_of(table, crate::scenario::STEADY_OF_IPERF, counts)
 }
 
-/// The largest process of ours at either end, in any round.
+/// Peak memory of our largest process at either end, in any round.
 fn peak(table: &Table) -> Option<f64> {
     let ours = table.rows.iter().find(|row| row.role == Role::Ours)?;
     let peaks = ours
@@ -206,7 +206,7 @@ fn peak(table: &Table) -> Option<f64> {
     peaks.filter_map(|series| Some(series.spread()?.max)).reduce(f64::max)
 }
 
-/// The section of the report for people.
+/// The section of the Markdown report.
 pub(crate) fn markdown(verdicts: &[Verdict]) -> String {
     let mut out = String::new();
     if verdicts.is_empty() {
@@ -224,7 +224,7 @@ pub(crate) fn markdown(verdicts: &[Verdict]) -> String {
     out
 }
 
-/// The same for programs.
+/// The section of the JSON report.
 pub(crate) fn json(verdicts: &[Verdict]) -> Json {
     let verdict = |verdict: &Verdict| {
         Json::Object(vec![
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_is_judged_by_suites_the_lower_ceiling_cpu_and_memory() {
+    fn copies_are_judged_by_rate_ceiling_cpu_and_memory() {
         let verdicts = judge(&[copy()]);
         let found: Vec<(f64, bool)> = verdicts.iter().map(|verdict| (verdict.value, verdict.met)).collect();
         assert_eq!(found, [(2.5, false), (1000.0 / 1100.0, true), (0.25, true), (70.0, false)]);
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn two_workers_are_judged_by_the_worse_direction() {
+    fn workers_are_judged_by_the_worse_direction() {
         let mut two = Row::new(crate::scenario::workers_text(2), Role::Peer);
         two.add(&[
             (crate::scenario::SEAL_TIMES, Better::Higher, 1.9),
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_is_judged_by_what_runs_over_it() {
+    fn paths_are_judged_by_their_rows() {
         let row = |name: &str, share: f64| {
             let mut row = row(name, Role::Ours, share, 1.0);
             row.add(&[(crate::scenario::OF_IPERF, Better::Higher, share)]);
@@ -322,14 +322,14 @@ mod tests {
             ],
         };
         assert_eq!(met(&fast(85.0, 100.5)), [false], "nine tenths of iperf3");
-        assert_eq!(met(&fast(85.0, 94.0)), [true], "or of what the processors do");
+        assert_eq!(met(&fast(85.0, 94.0)), [true], "or of the ceiling without a suite");
         assert_eq!(met(&fast(80.0, 94.0)), [false]);
         let elsewhere = Table { title: title("1 Gbit/s x 10 ms"), ..table };
         assert!(met(&elsewhere).is_empty(), "no target is about that");
     }
 
     #[test]
-    fn what_was_not_measured_is_not_judged() {
+    fn missing_measurements_are_not_judged() {
         let mut alone = copy();
         alone.rows.truncate(1);
         assert_eq!(judge(&[alone]).len(), 1, "memory needs nobody else");

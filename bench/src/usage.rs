@@ -1,4 +1,4 @@
-//! What processes used: CPU time and memory.
+//! Usage of processes: CPU time and memory.
 
 use std::fs;
 
@@ -17,10 +17,10 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// Every process below this one that has ended and been reaped, by this process or by a parent in between.
+    /// Usage of all descendants that have ended and been reaped, by this process or by a parent in between.
     ///
     /// # Errors
-    /// The kernel does not say.
+    /// The kernel reports none.
     pub fn of_children() -> Result<Self, String> {
         let usage = getrusage(UsageWho::RUSAGE_CHILDREN).map_err(|error| format!("getrusage: {error}"))?;
         Ok(Self {
@@ -35,7 +35,7 @@ impl Usage {
         self.user_us + self.system_us
     }
 
-    /// Takes off `us` microseconds that were spent before the measurement, in both modes in proportion.
+    /// Subtracts `us` microseconds that were spent before the measurement, from both modes in proportion.
     #[must_use]
     pub fn without(self, us: u64) -> Self {
         let total = self.cpu_us();
@@ -49,14 +49,15 @@ fn micros(time: TimeVal) -> u64 {
     u64::try_from(time.tv_sec()).unwrap_or(0) * 1_000_000 + u64::try_from(time.tv_usec()).unwrap_or(0)
 }
 
-/// CPU time of a living process so far, all threads, microseconds: from `schedstat`, which counts nanoseconds.
+/// CPU time of all threads of a running process so far, microseconds, from `schedstat`, which counts
+/// nanoseconds.
 pub fn so_far_us(pid: u32) -> u64 {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     let text = threads.filter_map(|thread| fs::read_to_string(thread.path().join("schedstat")).ok());
     text.filter_map(|text| schedstat_ns(&text)).sum::<u64>() / 1000
 }
 
-/// The time on a CPU, the first number of a `schedstat`, nanoseconds.
+/// CPU time, the first number of a `schedstat`, nanoseconds.
 pub fn schedstat_ns(text: &str) -> Option<u64> {
     text.split_ascii_whitespace().next()?.parse().ok()
 }
@@ -67,13 +68,13 @@ pub fn kib(text: &str, key: &str) -> Option<u64> {
     rest.trim().strip_suffix("kB")?.trim().parse().ok()
 }
 
-/// The parent in a `/proc/PID/stat`, whose second field may hold blanks and brackets.
+/// The parent in a `/proc/PID/stat`, whose second field may contain blanks and brackets.
 pub fn parent_of(stat: &str) -> Option<u32> {
     let (_, rest) = stat.rsplit_once(')')?;
     rest.split_ascii_whitespace().nth(1)?.parse().ok()
 }
 
-/// All living processes below `root`, without it.
+/// All running processes below `root`, without it.
 pub fn descendants(root: u32) -> Vec<u32> {
     let all: Vec<(u32, u32)> = fs::read_dir("/proc")
         .into_iter()
@@ -94,22 +95,22 @@ pub fn descendants(root: u32) -> Vec<u32> {
     found
 }
 
-/// Memory of living processes at one moment.
+/// Memory of running processes at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Memory {
     /// Sum of the proportional set sizes, KiB: pages shared by *n* processes count one *n*-th each.
     pub pss_kib: u64,
-    /// Sum of the pages that nobody else has, KiB: what goes away with the processes.
+    /// Sum of the private pages, KiB, which are freed when the processes end.
     pub private_kib: u64,
 }
 
 impl Memory {
-    /// The sum over `pids`; `None` where one of them cannot be looked at.
+    /// The sum over `pids`; `None` where one of them cannot be inspected.
     pub fn of(pids: &[u32]) -> Option<Self> {
         let mut sum = Self::default();
         for pid in pids {
             let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
-            // A process that is ending has no memory left, and no lines.
+            // A process that is ending has no memory left, and so no lines.
             let get = |key| kib(&text, key).unwrap_or(0);
             sum.pss_kib += get("Pss");
             sum.private_kib += get("Private_Clean") + get("Private_Dirty");
@@ -123,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn proc_files_are_read() {
+    fn proc_files_are_parsed() {
         assert_eq!(schedstat_ns("1734788 612444 2\n"), Some(1_734_788));
         assert_eq!(schedstat_ns(""), None);
         let status = "Name:\tcat\nVmHWM:\t    1780 kB\nVmRSS:\t 1700 kB\n";
@@ -135,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn start_up_is_taken_off() {
+    fn start_up_time_is_subtracted() {
         let usage = Usage { user_us: 300, system_us: 100, peak_kib: 5 };
         assert_eq!(usage.without(100), Usage { user_us: 225, system_us: 75, peak_kib: 5 });
         assert_eq!(usage.without(1000).cpu_us(), 0);
@@ -143,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_that_worked_is_counted() {
+    fn reaped_children_are_counted() {
         let before = Usage::of_children().unwrap();
         let line = "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done";
         assert!(std::process::Command::new("sh").args(["-c", line]).status().unwrap().success());

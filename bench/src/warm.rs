@@ -1,9 +1,10 @@
-//! Memory that is at hand when a copy wants it.
+//! Memory that is ready when a copy needs it.
 //!
-//! A virtual machine gives pages that it has freed back to its host within seconds ("free page reporting"), and gets them again one by
-//! one, slower than a file comes over a path of 2 Gb/s. What a copy costs then is the host's business and differs from one moment to the
-//! next. So a file of the same length is written beforehand and stays while the copy runs; as the copy grows, that one is cut from its end,
-//! always a little ahead: what the copy takes has just been given up, and memory is needed for one file, not for two.
+//! A virtual machine returns freed pages to its host within seconds ("free page reporting"), and gets them
+//! back one by one, more slowly than a file arrives over a path of 2 Gb/s. The cost of a copy then depends on
+//! the host and changes from moment to moment. So a file of equal length is written beforehand and exists
+//! while the copy runs. As the copy grows, this file is truncated from its end, always a little ahead. The
+//! copy takes the memory that was just freed, and memory is needed for one file, not for two.
 
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt as _;
@@ -15,24 +16,24 @@ use std::time::Duration;
 
 use crate::bench::remove;
 
-/// How far the memory that is given up is ahead of what the copy has taken.
+/// Distance in bytes by which freeing is ahead of the copy.
 const AHEAD: u64 = 256 << 20;
 
-/// How often the copy's length is looked at.
+/// Interval at which the copy's length is checked.
 const EVERY: Duration = Duration::from_millis(20);
 
-/// Memory for one copy, given up as the copy grows; all of what is left when dropped.
+/// Memory for one copy, freed as the copy grows; the rest is freed on drop.
 pub(crate) struct Warm {
     over: Arc<AtomicBool>,
     giving: Option<JoinHandle<()>>,
 }
 
 impl Warm {
-    /// Takes as much memory as a copy of `blob` to `target` will.
+    /// Reserves as much memory as a copy of `blob` to `target` will need.
     pub(crate) fn for_copy(blob: &Path, target: &Path) -> Self {
         let store = target.with_extension("warm");
         let over = Arc::new(AtomicBool::new(false));
-        // Without it a copy is only slower.
+        // On failure the copy is only slower.
         let length = fs::copy(blob, &store).unwrap_or(0);
         let (target, stop) = (target.to_owned(), over.clone());
         let giving = std::thread::spawn(move || {
@@ -52,7 +53,7 @@ impl Drop for Warm {
     }
 }
 
-/// Cuts `store` as `target` grows, until nothing is left or `over` says so.
+/// Truncates `store` as `target` grows, until it is empty or `over` is set.
 fn give_up(store: &Path, length: u64, target: &Path, over: &AtomicBool) {
     let Ok(file) = File::options().write(true).open(store) else { return };
     let mut given = 0;
@@ -68,7 +69,7 @@ fn give_up(store: &Path, length: u64, target: &Path, over: &AtomicBool) {
     }
 }
 
-/// What a copy occupies so far, under its own name or one that begins with it behind a dot, as copying programs have them.
+/// Bytes of the copy so far, under its own name or a hidden temporary name that begins with it.
 fn taken(target: &Path) -> u64 {
     let (Some(folder), Some(name)) = (target.parent(), target.file_name()) else { return 0 };
     let hidden = PathBuf::from(format!(".{}", name.to_string_lossy()));
@@ -91,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_given_up_as_the_copy_grows_and_at_the_end() {
+    fn memory_is_freed_as_the_copy_grows_and_on_drop() {
         let folder = tempfile::tempdir().unwrap();
         let (store, target) = (folder.path().join("store"), folder.path().join("copy"));
         let length = AHEAD * 3;
@@ -103,7 +104,7 @@ mod tests {
         };
         let left = || fs::metadata(&store).unwrap().len();
         wait_until(|| left() == length - AHEAD);
-        // Another program's name for what is not complete; a page of it.
+        // A temporary name of another program, with one page of data.
         fs::write(folder.path().join(".copy.0123.lhpart"), [1; 4096]).unwrap();
         fs::write(folder.path().join("copy-of-something-else"), [1; 40960]).unwrap();
         wait_until(|| left() < length - AHEAD);
@@ -113,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_left_behind() {
+    fn reserved_file_is_removed() {
         let folder = tempfile::tempdir().unwrap();
         let (blob, target) = (folder.path().join("blob"), folder.path().join("copy"));
         fs::write(&blob, [7; 100_000]).unwrap();

@@ -1,9 +1,9 @@
-//! The ceilings: raw TCP, and the packet cipher over raw TCP with nothing else.
+//! The ceilings: raw TCP, and the packet cipher over raw TCP.
 //!
-//! A source (the client) sends, a sink (run in inetd mode) receives; both use one thread and large buffers. With a cipher
-//! the source seals packets of the size Longhaul uses in place in its buffer, many per `write`, and the sink opens them in
-//! place: what is left when key exchange, channels, windows, files and pipes are taken away. The bytes are made by nobody
-//! and go nowhere.
+//! A source (the client) sends, a sink (run in inetd mode) receives; both use one thread and large buffers.
+//! With a cipher, the source seals packets of Longhaul's size in place in its buffer, many per `write`, and
+//! the sink opens them in place. Key exchange, channels, windows, files and pipes are left out. The bytes are
+//! neither produced nor stored.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -14,16 +14,16 @@ use rustix::stdio::stdin;
 use crate::cipher_suite::CipherSuite;
 use crate::end::EndArgs;
 
-/// Bytes handed to the kernel at once; 8 packets of 32 KiB stay in a core's own cache while they are sealed.
+/// Bytes passed to the kernel at once; 8 packets of 32 KiB stay in a core's own cache while they are sealed.
 const BATCH: usize = 256 * 1024;
-/// Bytes the sink reads at most at once.
+/// Upper limit of one read of the sink, bytes.
 const SLAB: usize = 1 << 20;
 
-/// How packets of one suite are laid out.
+/// Layout of packets of one suite.
 pub(crate) struct Layout {
-    /// Packet without tag.
+    /// Length of a packet without tag, bytes.
     pub(crate) body: usize,
-    /// Packet with tag, as sent.
+    /// Length of a packet with tag, as sent, bytes.
     pub(crate) total: usize,
 }
 
@@ -45,7 +45,7 @@ impl Layout {
     }
 }
 
-/// Moves an index on by one packet.
+/// Advances an index by one packet.
 pub(crate) fn advance(index: &mut PacketIndex, key: &PacketKey, body: usize) {
     index.seq = index.seq.wrapping_add(1);
     index.invocation += 1;
@@ -86,11 +86,11 @@ pub fn source(args: &[String]) -> Result<(), String> {
         Some(suite) => seal_and_send(&suite, payload, bytes, &mut stream).map_err(failed)?,
     }
     stream.shutdown(Shutdown::Write).map_err(failed)?;
-    // The sink answers when it has seen everything.
+    // The sink answers when it has received everything.
     let mut answer = [0; 1];
     match stream.read(&mut answer) {
         Ok(1) => Ok(()),
-        _ => Err("the sink has not taken everything".to_owned()),
+        _ => Err("the sink has not received everything".to_owned()),
     }
 }
 
@@ -112,7 +112,7 @@ fn seal_and_send(
         let now = packets.min(per_batch as u64) as usize;
         let part = &mut slab[..now * layout.total];
         for packet in part.chunks_exact_mut(layout.total) {
-            // The payload of the last batch, sealed, is as good a plaintext as any.
+            // The sealed payload of the last batch serves as plaintext.
             packet[..5].copy_from_slice(&template[..5]);
             key.seal(&index, packet).map_err(|error| wrong(&error))?;
             advance(&mut index, &key, layout.body);
@@ -144,7 +144,8 @@ pub fn sink(args: &[String]) -> Result<(), String> {
     stream.write_all(b".").map_err(failed)
 }
 
-/// Opens packets in place as they come, and hands them, without their tags, to `take`, as many as have arrived together.
+/// Opens packets in place as they arrive, and passes them to `take` without their tags, in groups that have
+/// arrived together.
 pub(crate) fn receive_and_open(
     suite: &CipherSuite,
     stream: &mut impl Read,
@@ -191,7 +192,7 @@ pub(crate) fn receive_and_open(
 mod tests {
     use super::*;
 
-    /// A reader that gives odd pieces, so that packets are cut everywhere.
+    /// A reader that returns odd lengths, so that packets are split at every position.
     struct Pieces<'a>(&'a [u8]);
 
     impl Read for Pieces<'_> {
@@ -204,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_source_seals_the_sink_opens() {
+    fn sink_opens_packets_of_the_source() {
         for name in ["aes128-gcm", "chacha20-poly1305", "aes128-ctr+umac-64-etm", "aes128-ctr+hmac-sha2-256"]
         {
             let suite = CipherSuite::parse(name).unwrap();

@@ -1,4 +1,4 @@
-//! The supervisors count every process of their end, whatever it does to get away, and nothing else.
+//! The supervisors count every process of their end, even one that leaves its parent, and no other.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
@@ -23,24 +23,24 @@ fn client(dir: &Path, words: &[&str]) -> Result<Report, String> {
     Report::read(&report)
 }
 
-/// What a shell needs to count to so many.
+/// A shell loop that counts to `count`.
 fn work(count: u32) -> String {
     format!("i=0; while [ $i -lt {count} ]; do i=$((i+1)); done")
 }
 
 #[test]
-fn processes_that_leave_their_parent_are_counted() {
+fn orphaned_processes_are_counted() {
     let dir = tempfile::tempdir().unwrap();
     let busy = work(100_000);
     let direct = client(dir.path(), &["sh", "-c", &busy]).unwrap();
-    // The parent ends at once; the work is done by an orphan in a session of its own.
+    // The parent ends at once; an orphan in a session of its own does the work.
     let line = format!("setsid sh -c '{busy}' & exit 0");
     let orphan = client(dir.path(), &["sh", "-c", &line]).unwrap();
     assert!(orphan.usage.cpu_us() > direct.usage.cpu_us() / 3, "{direct:?} {orphan:?}");
 }
 
 #[test]
-fn a_command_that_fails_or_hangs_is_no_measurement() {
+fn failing_or_hanging_commands_are_errors() {
     let dir = tempfile::tempdir().unwrap();
     assert!(client(dir.path(), &["sh", "-c", "exit 3"]).unwrap_err().contains("Some(3)"));
     let hanging = Command::new(PROGRAM)
@@ -75,7 +75,7 @@ fn both_ends_of_a_ceiling_are_measured() {
         let mut words = vec![PROGRAM, "tcp-source", "--to", &to, "--bytes", "20000000"];
         words.extend(cipher);
         let here = client(dir.path(), &words).unwrap();
-        // Closing its input is what ends a server.
+        // Closing its input ends a server.
         drop(server.stdin.take());
         assert!(server.wait().unwrap().success());
         let there = Report::read(&report).unwrap();

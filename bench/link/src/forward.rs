@@ -1,4 +1,5 @@
-//! One direction: packets from one device into the ring, and from the ring into the other device when they are due.
+//! One direction of the link: reads packets from one device into the ring, and writes them to the other
+//! device when they are due.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -12,15 +13,15 @@ use crate::packet::{Layout, VNET_HEADER_LEN};
 use crate::ring::{Ring, SLOT};
 use crate::shape::{Link, Shape};
 
-/// Packets read before the ring is looked at again: at 10 Gb/s a millisecond's worth.
+/// Packets read before the ring is checked again: at 10 Gb/s a millisecond's worth.
 const BATCH: usize = 16;
 
-/// Lateness that spoils a measurement, in nanoseconds.
+/// Delay beyond the due time that spoils a measurement, nanoseconds.
 const LATE: u64 = 1_000_000;
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// What happened in one direction. Segments are packets as the wire carries them.
+        /// Counters of one direction. Segments are packets as on the wire.
         #[derive(Debug, Default)]
         pub struct Counters { $($(#[$doc])* pub $name: AtomicU64,)* }
 
@@ -36,7 +37,7 @@ macro_rules! counters {
         }
 
         impl Counters {
-            /// Reads back what `Display` wrote; names that it does not know are passed over.
+            /// Parses the output of `Display`; unknown names are skipped.
             pub fn parse(text: &str) -> Self {
                 let this = Self::default();
                 for (name, value) in text.split_whitespace().filter_map(|word| word.split_once('=')) {
@@ -53,23 +54,23 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Pieces handed over by the kernel, up to 64 KiB each.
+    /// Packets from the kernel, up to 64 KiB each.
     packets,
-    /// Segments that arrived.
+    /// Arrived segments.
     segments,
-    /// Wire bytes that arrived.
+    /// Arrived bytes, as on the wire.
     wire_bytes,
-    /// Segments lost on the line, as asked for.
+    /// Segments dropped by the configured random loss.
     lost,
-    /// Segments for which the queue had no room.
+    /// Segments dropped by the full queue.
     dropped,
-    /// Packets for which the ring had no room although the queue had: should be none.
+    /// Packets that did not fit the ring although they fitted the queue: should be 0.
     overrun,
-    /// Packets that the receiving device did not take for packets: should be none.
+    /// Packets that the receiving device refused as invalid: should be 0.
     refused,
-    /// Packets handed over more than a millisecond after they were due.
+    /// Packets delivered more than a millisecond after they were due.
     late,
-    /// The latest, in microseconds.
+    /// Largest lateness, microseconds.
     late_max_us,
 }
 
@@ -77,7 +78,7 @@ fn add(counter: &AtomicU64, n: u64) {
     counter.fetch_add(n, Ordering::Relaxed);
 }
 
-/// A device to take packets from, one to give them to, and what happens between.
+/// One direction: source device, destination device and the emulated link between them.
 #[derive(Debug)]
 pub struct Direction<'a> {
     from: OwnedFd,
@@ -85,7 +86,7 @@ pub struct Direction<'a> {
     link: Link,
     ring: Ring,
     origin: Instant,
-    /// A large segment that is being cut to pieces.
+    /// Buffer for a large segment that is being split.
     scratch: Vec<u8>,
     counters: &'a Counters,
 }
@@ -104,7 +105,7 @@ impl<'a> Direction<'a> {
         }
     }
 
-    /// Forwards until a device fails, which is not before it is taken away.
+    /// Forwards until a device fails, which happens when it is removed.
     pub fn run(mut self) -> io::Result<()> {
         loop {
             self.deliver();
@@ -130,7 +131,7 @@ impl<'a> Direction<'a> {
         u64::try_from(self.origin.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// Hands over everything that is due.
+    /// Delivers all packets that are due.
     fn deliver(&mut self) {
         let mut now = self.now();
         while let Some((due, packet)) = self.ring.due(now) {
@@ -140,31 +141,31 @@ impl<'a> Direction<'a> {
             }
             self.counters.late_max_us.fetch_max(late / 1000, Ordering::Relaxed);
             match rustix::io::write(self.to.as_fd(), packet) {
-                // A device that is down, as one is for a moment while the path is set up, hears nothing.
+                // A device that is down, as for a moment during setup, drops the packet.
                 Ok(_) | Err(Errno::IO) => {}
                 Err(_) => add(&self.counters.refused, 1),
             }
             self.ring.pop();
-            // Handing over is receiving, as far as TCP is concerned, and takes its time.
+            // The write runs the receiver's TCP, which takes time.
             now = self.now();
         }
     }
 
-    /// Takes packets in; false when there is none left.
+    /// Reads packets into the ring; false when no more are available.
     fn take_in(&mut self) -> io::Result<bool> {
         for _ in 0..BATCH {
             let overrun = self.ring.reserve().is_none();
-            let place = match self.ring.reserve() {
-                Some(place) => place,
+            let slot = match self.ring.reserve() {
+                Some(slot) => slot,
                 None => &mut self.scratch,
             };
-            let len = match rustix::io::read(self.from.as_fd(), &mut *place) {
+            let len = match rustix::io::read(self.from.as_fd(), &mut *slot) {
                 Ok(0) => return Ok(false),
                 Ok(len) => len,
                 Err(Errno::AGAIN | Errno::INTR) => return Ok(false),
                 Err(error) => return Err(error.into()),
             };
-            let layout = Layout::of(place.get(..len).unwrap_or_default());
+            let layout = Layout::of(slot.get(..len).unwrap_or_default());
             add(&self.counters.packets, 1);
             if overrun {
                 add(&self.counters.overrun, 1);
@@ -175,7 +176,7 @@ impl<'a> Direction<'a> {
         Ok(true)
     }
 
-    /// Decides on the packet of `len` bytes that lies in the reserved place of the ring.
+    /// Decides on the packet of `len` bytes in the reserved slot of the ring.
     fn admit(&mut self, len: usize, layout: Layout) {
         let now = self.now();
         let all = layout.segments;
@@ -193,9 +194,9 @@ impl<'a> Direction<'a> {
             add(&self.counters.wire_bytes, wire);
             return;
         }
-        // The rare case: pieces are missing, the runs between them go on.
-        if let Some(place) = self.ring.reserve() {
-            self.scratch[..len].copy_from_slice(&place[..len]);
+        // Some segments are lost: forward the runs between them.
+        if let Some(slot) = self.ring.reserve() {
+            self.scratch[..len].copy_from_slice(&slot[..len]);
         }
         let mut first = 0;
         loop {
@@ -206,7 +207,7 @@ impl<'a> Direction<'a> {
             if lost.is_none() || end >= fit {
                 break;
             }
-            // What got lost took its time on the line as well.
+            // A lost segment occupies the line as well.
             self.link.transmit(now, layout.wire_len(end, 1));
             add(&self.counters.lost, 1);
             first = end + 1;
@@ -217,12 +218,12 @@ impl<'a> Direction<'a> {
     fn admit_run(&mut self, now: u64, len: usize, layout: Layout, first: u64, count: u64) {
         let wire = layout.wire_len(first, count);
         let due = self.link.transmit(now, wire);
-        let Some(place) = self.ring.reserve() else {
+        let Some(slot) = self.ring.reserve() else {
             add(&self.counters.overrun, 1);
             return;
         };
         let packet = self.scratch.get(..len).unwrap_or_default();
-        if let Some(cut) = layout.cut(packet, first, count, place) {
+        if let Some(cut) = layout.cut(packet, first, count, slot) {
             self.ring.commit(cut, due);
             add(&self.counters.segments, count);
             add(&self.counters.wire_bytes, wire);
@@ -240,7 +241,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counters_survive_being_written_and_read() {
+    fn counters_round_trip_through_text() {
         let counters = Counters::default();
         counters.lost.store(3, Ordering::Relaxed);
         counters.wire_bytes.store(1 << 40, Ordering::Relaxed);

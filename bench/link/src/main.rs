@@ -1,7 +1,7 @@
-//! The link itself: `lh-link NEAR FAR RATE DELAY_NS QUEUE LOSS SEED`, started by [`lh_link::path`].
+//! The link program: `lh-link NEAR FAR RATE DELAY_NS QUEUE LOSS SEED`, started by [`lh_link::path`].
 //!
-//! Makes a device in each of the two namespaces, says `ready`, forwards until its standard input ends, and then
-//! prints a line of counters for each direction.
+//! It creates a device in each of the two namespaces, prints `ready`, forwards until its standard input ends,
+//! and then prints a line of counters for each direction.
 
 use std::io::{self, Read, Write};
 use std::num::NonZeroU64;
@@ -54,7 +54,7 @@ fn run(args: &[String]) -> Result<(), String> {
             if let Err(error) = lh_sys::tun::run_before_others() {
                 eprintln!("lh-link: without priority, packets may be late: {error}");
             }
-            // Timers may be late by 50 microseconds otherwise, to save wake-ups.
+            // Without this, timers may be late by 50 microseconds, to save wake-ups.
             let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
             if let Err(error) = direction.run() {
                 eprintln!("lh-link: from the {name} end: {error}");
@@ -64,7 +64,7 @@ fn run(args: &[String]) -> Result<(), String> {
     }
     let mut out = io::stdout();
     out.write_all(b"ready\n").and_then(|()| out.flush()).map_err(text)?;
-    // Whoever started this keeps the pipe open as long as it lives.
+    // The starting process keeps the pipe open as long as it lives.
     let mut end = Vec::new();
     let _ = io::stdin().read_to_end(&mut end);
     out.write_all(format!("{}\n{}\n", counters[0], counters[1]).as_bytes()).map_err(text)

@@ -1,16 +1,16 @@
-//! The same link made of the kernel's queueing disciplines: netem for delay and loss, tbf for rate and queue.
+//! The same link from the kernel's queueing disciplines: netem for delay and loss, tbf for rate and queue.
 //!
-//! netem delays and loses what the kernel hands it, so a veth pair carries single packets here where loss is asked
-//! for (`gso_max_segs 1`); otherwise a lost packet would be a lost 64 KiB.
+//! netem delays and drops packets as the kernel passes them. So where loss is configured, the veth pair
+//! carries single packets (`gso_max_segs 1`); otherwise each loss would drop 64 KiB.
 
 use crate::netns::run;
 use crate::packet::FRAME_LEN;
 use crate::shape::Shape;
 
-/// Commands, one `argv` each.
+/// Commands, each as an argument list.
 pub type Commands = Vec<Vec<String>>;
 
-/// True when the kernel has both disciplines, found out by trying them in this namespace.
+/// True when the kernel has both disciplines, which is tested by using them in this namespace.
 pub fn available(netns: &str) -> bool {
     let netem =
         ["tc", "-n", netns, "qdisc", "add", "dev", "lo", "root", "handle", "1:", "netem", "delay", "1ms"];
@@ -23,14 +23,14 @@ pub fn available(netns: &str) -> bool {
     works
 }
 
-/// What to run to put the shape on device `device` of the namespace.
+/// Commands that apply the shape to device `device` of the namespace.
 pub fn commands(netns: &str, device: &str, shape: &Shape, mtu: u32) -> Commands {
     let word = |text: &str| text.to_owned();
     let mut all = Vec::new();
     if shape.loss > 0.0 {
         all.push(words(&["ip", "-n", netns, "link", "set", device, "gso_max_segs", "1"]));
     }
-    // netem's limit counts packets, of any size: enough for the smallest.
+    // netem's limit counts packets of any size, so it must suffice for the smallest.
     let limit = (shape.in_flight() / 64).max(10_000);
     let mut netem =
         words(&["tc", "-n", netns, "qdisc", "add", "dev", device, "root", "handle", "1:", "netem"]);
@@ -40,7 +40,7 @@ pub fn commands(netns: &str, device: &str, shape: &Shape, mtu: u32) -> Commands 
         netem.extend([word("loss"), format!("{}%", shape.loss * 100.0)]);
     }
     all.push(netem);
-    // A bucket of a millisecond, and never less than a whole large segment.
+    // The bucket holds a millisecond, and at least one large segment.
     let burst = (shape.rate / 8 / 1000).max(128 * 1024);
     let queue = shape.queue.max(u64::from(mtu) + FRAME_LEN);
     let mut tbf =
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_same_shape_in_the_words_of_tc() {
+    fn shape_becomes_tc_commands() {
         let shape =
             Shape { rate: 2_000_000_000, delay: Duration::from_millis(25), queue: 12_500_000, loss: 0.001 };
         let lines: Vec<String> =

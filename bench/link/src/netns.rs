@@ -1,4 +1,4 @@
-//! Network namespaces: made and removed by `ip netns`, entered by threads.
+//! Network namespaces: created and removed with `ip netns`, entered by threads.
 
 use std::fs::{self, File};
 use std::io;
@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-/// What the names of all our namespaces start with; then come the process that made them and a serial number.
+/// Prefix of the names of our namespaces; the process id of their creator and a serial number follow.
 pub const PREFIX: &str = "lhwan-";
 
-/// Runs a program and returns its output, or a text that says what it said.
+/// Runs a program and returns its output, or its error message.
 pub(crate) fn run(argv: &[&str]) -> Result<String, String> {
     let shown = argv.join(" ");
     let (program, args) = argv.split_first().ok_or("no program")?;
@@ -26,7 +26,7 @@ pub(crate) fn run(argv: &[&str]) -> Result<String, String> {
     }
 }
 
-/// Runs `work` on a thread of its own inside the namespace. Descriptors opened there stay in it wherever they go.
+/// Runs `work` on a new thread inside the namespace. Descriptors opened there belong to it permanently.
 pub fn within<T: Send>(name: &str, work: impl FnOnce() -> io::Result<T> + Send) -> Result<T, String> {
     let enter = || {
         let file = File::open(Path::new("/run/netns").join(name))?;
@@ -39,13 +39,13 @@ pub fn within<T: Send>(name: &str, work: impl FnOnce() -> io::Result<T> + Send) 
     })
 }
 
-/// The processes inside a namespace.
+/// Processes inside a namespace.
 fn pids(name: &str) -> Vec<Pid> {
     let text = run(&["ip", "netns", "pids", name]).unwrap_or_default();
     text.split_whitespace().filter_map(|word| word.parse().ok().and_then(Pid::from_raw)).collect()
 }
 
-/// Ends every process inside a namespace: politely, after a second without asking.
+/// Ends every process inside a namespace: with SIGTERM, after a second with SIGKILL.
 pub fn end_processes(name: &str) {
     let start = Instant::now();
     let mut signal = Signal::TERM;
@@ -55,7 +55,7 @@ pub fn end_processes(name: &str) {
             return;
         }
         for pid in left {
-            // It may have ended by itself meanwhile.
+            // The process may have ended in the meantime.
             let _ = kill_process(pid, signal);
         }
         std::thread::sleep(Duration::from_millis(20));
@@ -65,13 +65,13 @@ pub fn end_processes(name: &str) {
     }
 }
 
-/// Ends what runs in a namespace and removes it.
+/// Ends the processes in a namespace and removes it.
 pub fn remove(name: &str) -> Result<(), String> {
     end_processes(name);
     run(&["ip", "netns", "delete", name]).map(drop)
 }
 
-/// Removes namespaces of processes that ended without being able to clean up (killed outright).
+/// Removes namespaces of processes that were killed before they could clean up.
 pub fn remove_stale() {
     let Ok(entries) = fs::read_dir("/run/netns") else { return };
     for entry in entries.flatten() {
@@ -84,7 +84,7 @@ pub fn remove_stale() {
     }
 }
 
-/// True when something in the namespace listens on TCP.
+/// True when a process in the namespace listens on TCP.
 pub fn listens(name: &str) -> bool {
     within(name, || {
         let four = fs::read_to_string("/proc/thread-self/net/tcp")?;
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn listeners_are_found_in_the_kernels_table() {
+    fn listening_sockets_are_detected() {
         let head = "  sl  local_address rem_address   st tx_queue rx_queue\n";
         let open = "   0: 0100007F:1F90 00000000:0000 0A 00000000:00000000\n";
         let busy = "   0: 0100007F:1F90 0100007F:0A0A 01 00000000:00000000\n";

@@ -1,12 +1,12 @@
-//! What a large segment is on the wire, and how to cut pieces out of it.
+//! Splitting of large segments into their packets on the wire.
 //!
-//! TCP hands over up to 64 KiB as one packet with one set of headers. On the wire that would be some forty packets
-//! with headers each; rate and queue count those, and loss takes single ones out. What is left of a large
-//! segment that lost a piece goes on as the large segment before it and the one after it.
+//! TCP passes up to 64 KiB as one packet with one set of headers. On the wire that would be some forty
+//! packets with headers each. Rate and queue count those, and loss drops single ones. The rest of a large
+//! segment that lost a packet is forwarded as two large segments, before and after the gap.
 
 pub use lh_sys::tun::VNET_HEADER_LEN;
 
-/// Link-layer bytes of a packet that count for the rate: an Ethernet header, as tc(8) counts.
+/// Link-layer bytes of a packet that count for the rate: an Ethernet header, as in tc(8).
 pub const FRAME_LEN: u64 = 14;
 
 const GSO_NONE: u8 = 0;
@@ -14,22 +14,22 @@ const GSO_TCPV4: u8 = 1;
 const GSO_TCPV6: u8 = 4;
 const GSO_ECN: u8 = 0x80;
 
-/// TCP flags of the first byte that are not for every piece of a segment.
+/// TCP flags that only the last segment keeps.
 const FIN_PSH: u8 = 0x09;
 const CWR: u8 = 0x80;
 
-/// How a packet divides into what the wire carries.
+/// Division of a packet into segments on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Layout {
-    /// IP packet without the vnet header.
+    /// Length of the IP packet, without the vnet header.
     ip_len: usize,
-    /// IP and TCP headers, repeated in each segment.
+    /// Length of IP and TCP headers, repeated in each segment.
     headers: usize,
-    /// Where the TCP header starts.
+    /// Offset of the TCP header.
     transport: usize,
-    /// Payload bytes of each segment but the last.
+    /// Payload bytes of each segment except the last.
     segment: usize,
-    /// How many packets this is on the wire.
+    /// Number of packets on the wire.
     pub segments: u64,
 }
 
@@ -44,8 +44,8 @@ fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
 }
 
 impl Layout {
-    /// Reads the headers of a packet as it comes from the device. Whatever is not a large TCP segment in good
-    /// order counts as one packet.
+    /// Parses the headers of a packet from the device. A packet that is not a valid large TCP segment counts
+    /// as one packet.
     pub fn of(packet: &[u8]) -> Self {
         let ip_len = packet.len().saturating_sub(VNET_HEADER_LEN);
         let whole = Self { ip_len, headers: 0, transport: 0, segment: ip_len, segments: 1 };
@@ -60,7 +60,7 @@ impl Layout {
         let segment = usize::from(u16_at(packet, 4, u16::from_ne_bytes)?);
         let transport = usize::from(u16_at(packet, 6, u16::from_ne_bytes)?);
         let offset = packet.get(VNET_HEADER_LEN + transport + 12)? >> 4;
-        // From here on both headers are as long as their own fixed parts.
+        // From here on both headers have at least their fixed lengths.
         let (version, ip_header) = if kind == GSO_TCPV4 { (4, 20) } else { (6, 40) };
         if packet.get(VNET_HEADER_LEN)? >> 4 != version || transport < ip_header || offset < 5 {
             return None;
@@ -73,7 +73,7 @@ impl Layout {
         Some(Self { ip_len, headers, transport, segment, segments: payload.div_ceil(segment) as u64 })
     }
 
-    /// Wire bytes of each segment but the last, or of the only one.
+    /// Wire bytes of each segment except the last, or of the only one.
     pub fn full_segment_len(&self) -> u64 {
         self.headers.saturating_add(self.segment).min(self.ip_len) as u64 + FRAME_LEN
     }
@@ -84,7 +84,7 @@ impl Layout {
         (to - from) as u64 + count * (self.headers as u64 + FRAME_LEN)
     }
 
-    /// Where the payload of these segments is, from the end of the headers.
+    /// Start and end of the payload of these segments, relative to the end of the headers.
     fn payload(&self, first: u64, count: u64) -> (usize, usize) {
         let all = self.ip_len - self.headers;
         let at = |n: u64| usize::try_from(n).unwrap_or(usize::MAX).saturating_mul(self.segment).min(all);
@@ -92,8 +92,8 @@ impl Layout {
         (from, at(first.saturating_add(count)).max(from))
     }
 
-    /// Writes `count` segments from number `first` on of `packet` into `out` as a packet of their own, and
-    /// returns its length with the vnet header.
+    /// Writes `count` segments of `packet` from number `first` on to `out` as a packet of their own. Returns
+    /// its length with the vnet header.
     pub fn cut(&self, packet: &[u8], first: u64, count: u64, out: &mut [u8]) -> Option<usize> {
         if self.headers == 0 {
             out.get_mut(..packet.len())?.copy_from_slice(packet);
@@ -135,7 +135,8 @@ impl Layout {
         if first > 0 {
             tcp[13] &= !CWR;
         }
-        // The checksum is left to do: its place holds the sum of the pseudo header, of which the length changed.
+        // The kernel computes the checksum later: its field holds the sum of the pseudo header, of which the
+        // length changed.
         let old_len = (self.ip_len - self.transport) as u16;
         let tcp_len = (new_len - self.transport) as u16;
         let old = u16_at(tcp, 16, u16::from_be_bytes)?;
@@ -152,7 +153,7 @@ fn fold(mut sum: u32) -> u16 {
     sum as u16
 }
 
-/// The ones' complement sum of RFC 1071.
+/// The ones' complement sum (RFC 1071).
 fn ones_sum(bytes: &[u8]) -> u16 {
     let words = bytes.chunks(2).map(|pair| match *pair {
         [high, low] => u32::from(u16::from_be_bytes([high, low])),
@@ -168,7 +169,7 @@ mod tests {
 
     use super::*;
 
-    /// A large TCP segment over IPv4 as the kernel hands it over, 32 bytes of TCP header.
+    /// A large TCP segment over IPv4 in the kernel's form, with a TCP header of 32 bytes.
     fn large_v4(payload: usize, gso: u16) -> Vec<u8> {
         let mut packet = vec![1, GSO_TCPV4 | GSO_ECN];
         for field in [52u16, gso, 20, 16] {
@@ -198,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_segment_counts_the_headers_of_each_piece() {
+    fn large_segment_counts_headers_of_each_packet() {
         let layout = Layout::of(&large_v4(44 * 1448 + 100, 1448));
         assert_eq!(layout.segments, 45);
         assert_eq!(layout.full_segment_len(), 1500 + 14);
@@ -208,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_small_packet_counts_once() {
+    fn small_packet_counts_once() {
         let mut packet = vec![0; VNET_HEADER_LEN];
         packet.extend([0x45; 60]);
         let layout = Layout::of(&packet);
@@ -216,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_piece_is_a_packet_that_tcp_would_have_sent() {
+    fn split_packets_are_valid_tcp() {
         let packet = large_v4(5 * 1000 + 7, 1000);
         let layout = Layout::of(&packet);
         let mut out = vec![0; 70_000];
@@ -243,19 +244,19 @@ mod tests {
         assert_eq!(len, VNET_HEADER_LEN + 1052);
 
         let len = layout.cut(&packet, 0, 6, &mut out).unwrap();
-        assert_eq!(out[..len], packet, "all of it is what it was");
+        assert_eq!(out[..len], packet, "cutting all segments returns the packet unchanged");
     }
 
     proptest! {
         #[test]
-        fn no_bytes_bring_it_down(
+        fn arbitrary_packets_do_not_panic(
             mut packet in prop::collection::vec(any::<u8>(), 20..3000),
             kind in prop::sample::select(vec![(GSO_NONE, 0x45), (GSO_TCPV4, 0x45), (GSO_TCPV6 | GSO_ECN, 0x60)]),
             transport in 0u16..100,
             first in 0u64..50,
             count in 1u64..50,
         ) {
-            // Most random bytes would not get past the first look.
+            // Makes more random packets pass the first checks.
             (packet[1], packet[VNET_HEADER_LEN]) = kind;
             put(&mut packet, 6, &transport.to_ne_bytes());
             let layout = Layout::of(&packet);

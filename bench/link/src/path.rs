@@ -1,4 +1,4 @@
-//! The whole path: two namespaces, the link between them, addresses, TCP's limits, and the way back from all of it.
+//! The whole path: two namespaces, the link between them, addresses and TCP limits; and its removal.
 
 use std::fmt;
 use std::fs;
@@ -15,15 +15,15 @@ use crate::netns::{self, run};
 use crate::shape::Shape;
 use crate::units;
 
-/// The device in both namespaces.
+/// Name of the device in both namespaces.
 pub const DEVICE: &str = "wan0";
 
-/// Which end of the path.
+/// End of the path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
-    /// Where the command runs.
+    /// The end of the client.
     Near,
-    /// Where the server runs.
+    /// The end of the server.
     Far,
 }
 
@@ -47,10 +47,10 @@ impl Side {
     }
 }
 
-/// What the link is made of.
+/// Implementation of the link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// The program of this crate between TUN devices.
+    /// The program of this crate, between TUN devices.
     User,
     /// veth, netem and tbf.
     Netem,
@@ -65,27 +65,27 @@ impl fmt::Display for Kind {
     }
 }
 
-/// What a path shall be like.
+/// Parameters of a path.
 #[derive(Debug, Clone)]
 pub struct Spec {
     /// Round-trip time of an empty path.
     pub rtt: Duration,
-    /// Bits a second in each direction.
+    /// Rate of each direction, bits per second.
     pub rate: u64,
-    /// Loss in each direction, of single packets on the wire.
+    /// Loss probability of each direction, for single packets on the wire.
     pub loss: f64,
-    /// Bytes of queue in front of each direction; `None` is what the path holds in a round trip, at least 256 KiB.
+    /// Queue in front of each direction, bytes; `None` is the bandwidth-delay product, at least 256 KiB.
     pub queue: Option<u64>,
-    /// The longest IP packet.
+    /// Length of the longest IP packet, bytes.
     pub mtu: u32,
     /// TCP's congestion control in both namespaces.
     pub congestion: String,
-    /// The most TCP may use for a socket's buffer in both namespaces; `None` is four times what the path
-    /// holds with its queue full, so that the path limits and not the host.
+    /// Upper limit of a TCP socket's buffer in both namespaces, bytes; `None` is four times the capacity of
+    /// the path with its queue full, so that the path limits and not the host.
     pub tcp_buffer: Option<u64>,
-    /// Which segments get lost.
+    /// Seed of the random losses.
     pub seed: u64,
-    /// What to make it of; `None` is netem where the kernel has it.
+    /// Implementation of the link; `None` is netem where the kernel has it.
     pub kind: Option<Kind>,
 }
 
@@ -106,8 +106,8 @@ impl Default for Spec {
 }
 
 impl Spec {
-    /// Sets what a flag of the command line says (`--rtt 50ms`), for every program that makes paths. False where it is none of a
-    /// path's flags; an error names what is wrong with the value.
+    /// Applies a flag of the command line (`--rtt 50ms`), for every program that sets up paths. Returns false
+    /// for other flags, and an error about an invalid value.
     pub fn set(&mut self, flag: &str, value: &str) -> Result<bool, String> {
         match flag {
             "--rtt" => self.rtt = units::time(value)?,
@@ -130,7 +130,7 @@ impl Spec {
         Ok(true)
     }
 
-    /// Bytes in a round trip at full rate.
+    /// Bytes in one round trip at full rate.
     pub fn bandwidth_delay(&self) -> u64 {
         Shape { rate: self.rate, delay: self.rtt, queue: 0, loss: 0.0 }.in_flight()
     }
@@ -141,14 +141,14 @@ impl Spec {
         Shape { rate: self.rate, delay: self.rtt / 2, queue, loss: self.loss }
     }
 
-    /// The limit for TCP's buffers: the kernel counts its own book-keeping, hence the factor.
+    /// Limit of TCP's buffers, bytes. The factor is for the kernel's own overhead, which it counts.
     pub fn tcp_buffer(&self) -> u64 {
         let wanted = 4 * (self.bandwidth_delay() + self.shape().queue);
         self.tcp_buffer.unwrap_or_else(|| wanted.max(6 << 20)).min(1 << 30)
     }
 }
 
-/// A path that is up. Taken down by [`Path::down`] or when dropped, with everything that runs in it.
+/// An active path. [`Path::down`] or dropping removes it, with all processes in it.
 #[derive(Debug)]
 pub struct Path {
     names: [String; 2],
@@ -159,7 +159,7 @@ pub struct Path {
 #[derive(Debug)]
 struct LinkProcess {
     child: Child,
-    /// Closing it is the request to stop, also when this process is killed.
+    /// Closing it stops the link, also when this process is killed.
     stop: ChildStdin,
     report: BufReader<ChildStdout>,
 }
@@ -167,7 +167,7 @@ struct LinkProcess {
 static SERIAL: AtomicU32 = AtomicU32::new(0);
 
 impl Path {
-    /// Sets the path up; needs root. `link_program` is the binary of this crate, used where netem is not.
+    /// Sets up the path; needs root. `link_program` is the binary of this crate, used where netem is missing.
     pub fn up(spec: &Spec, link_program: &FsPath) -> Result<Self, String> {
         if !rustix::process::geteuid().is_root() {
             return Err("an emulated path needs root: network namespaces and devices".to_owned());
@@ -175,7 +175,7 @@ impl Path {
         netns::remove_stale();
         let name =
             format!("{}{}-{}", netns::PREFIX, std::process::id(), SERIAL.fetch_add(1, Ordering::Relaxed));
-        // From here on whatever fails is taken down by the drop.
+        // On failures from here on, dropping the path cleans up.
         let mut path =
             Self { names: [format!("{name}-near"), format!("{name}-far")], kind: Kind::User, link: None };
         for name in &path.names {
@@ -196,12 +196,12 @@ impl Path {
         Ok(path)
     }
 
-    /// What the link is made of.
+    /// Implementation of the link.
     pub fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// The namespace of one end, as `ip netns` knows it.
+    /// Name of the namespace of one end, for `ip netns`.
     pub fn netns(&self, side: Side) -> &str {
         match side {
             Side::Near => &self.names[0],
@@ -209,7 +209,7 @@ impl Path {
         }
     }
 
-    /// A command that will run at one end, with the variables that name both.
+    /// A command that will run at one end, with environment variables that have both ends' addresses.
     pub fn command(&self, side: Side, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", self.netns(side)]).arg(program);
@@ -220,7 +220,7 @@ impl Path {
         command
     }
 
-    /// Waits until something at that end listens on TCP; false when nothing did.
+    /// Waits until a process at that end listens on TCP; false on timeout.
     pub fn wait_for_listener(&self, side: Side, patience: Duration) -> bool {
         let start = Instant::now();
         while start.elapsed() < patience {
@@ -232,7 +232,7 @@ impl Path {
         false
     }
 
-    /// Takes the path down and returns what the link counted, near to far and far to near.
+    /// Removes the path and returns the link's counters, near to far and far to near.
     pub fn down(mut self) -> Result<Option<[Counters; 2]>, String> {
         self.take_down()
     }
@@ -243,7 +243,7 @@ impl Path {
         command.args([self.netns(Side::Near), self.netns(Side::Far)]);
         command.args([shape.rate, shape.delay.as_nanos() as u64, shape.queue].map(|n| n.to_string()));
         command.args([shape.loss.to_string(), spec.seed.to_string()]);
-        // A group of its own: Ctrl-C is for the command, the link goes when the path does.
+        // A process group of its own: Ctrl-C is for the command; the link ends with the path.
         command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped());
         let failed = |what: &dyn fmt::Display| format!("{}: {what}", program.display());
         let mut child = command.spawn().map_err(|error| failed(&error))?;
@@ -281,14 +281,16 @@ impl Path {
         ip(&["link", "set", "lo", "up"])?;
         ip(&["link", "set", DEVICE, "mtu", &spec.mtu.to_string()])?;
         if self.kind == Kind::User {
-            // What waits does so in the link, where it is counted: the device itself takes a whole window at once.
+            // Packets must queue in the link, where they are counted, so the device accepts a whole window at
+            // once.
             ip(&["link", "set", DEVICE, "txqueuelen", "20000"])?;
         }
         ip(&["address", "add", &format!("{}/24", side.ipv4()), "dev", DEVICE])?;
-        // Without IPv6 in the kernel the path is good for IPv4.
+        // Without IPv6 in the kernel, the path supports only IPv4.
         let _ = ip(&["address", "add", &format!("{}/64", side.ipv6()), "dev", DEVICE, "nodad"]);
         ip(&["link", "set", DEVICE, "up"])?;
-        // On the route, because a namespace may choose its default only among what the host lets everyone use.
+        // Set on the route, because a namespace can only choose its default among the controls that the host
+        // permits to everyone.
         let control = ["dev", DEVICE, "congctl", &spec.congestion];
         ip(&[&["route", "replace", "10.88.0.0/24", "src", side.ipv4()], &control[..]].concat())?;
         let _ = ip(&[&["-6", "route", "replace", "fd88::/64"], &control[..]].concat());
@@ -296,7 +298,7 @@ impl Path {
         let settings = [
             ("tcp_rmem", format!("4096 131072 {buffer}")),
             ("tcp_wmem", format!("4096 16384 {buffer}")),
-            // A run must not profit from what the one before found out.
+            // A run must not use metrics that the previous one has learned.
             ("tcp_no_metrics_save", "1".to_owned()),
         ];
         netns::within(netns, || {
@@ -338,7 +340,7 @@ impl LinkProcess {
 
 impl Drop for Path {
     fn drop(&mut self) {
-        // Empty names: already down.
+        // Empty names mean that the path has been removed.
         if self.names.iter().any(|name| !name.is_empty())
             && let Err(text) = self.take_down()
         {
@@ -352,7 +354,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_said_follows_from_rate_and_delay() {
+    fn defaults_follow_from_rate_and_delay() {
         let spec = Spec::default();
         assert_eq!(spec.bandwidth_delay(), 12_500_000);
         let shape = spec.shape();

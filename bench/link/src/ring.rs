@@ -1,14 +1,14 @@
-//! The packets under way: one block of memory, allocated and touched beforehand, used round and round.
+//! Packets in flight: a ring in one block of memory, allocated and touched beforehand.
 //!
-//! A packet is read straight into the place where it will stay until it is written out. Each takes what it needs
-//! (not a slot of the greatest length), so a megabyte of acknowledgements takes a megabyte.
+//! A packet is read straight into its final slot. Slots have the size of their packets, not of the longest
+//! one, so a megabyte of acknowledgements takes a megabyte.
 
 use std::collections::VecDeque;
 
-/// Room for the longest packet with its header.
+/// Size reserved for the longest packet with its header, bytes.
 pub const SLOT: usize = 65_536 + 64;
 
-/// Packets start at multiples of this: a cache line.
+/// Alignment of packets: a cache line.
 const ALIGN: usize = 64;
 
 #[derive(Debug, Clone, Copy)]
@@ -18,32 +18,32 @@ struct Item {
     len: usize,
 }
 
-/// Packets in order of arrival.
+/// A queue of packets in order of arrival.
 #[derive(Debug)]
 pub struct Ring {
     bytes: Vec<u8>,
     items: VecDeque<Item>,
-    /// Where the next packet goes.
+    /// Offset of the next packet.
     tail: usize,
 }
 
 impl Ring {
-    /// A ring for this many bytes of packets as they count on the wire.
+    /// A ring for this many bytes of packets, as on the wire.
     pub fn new(wire_bytes: u64) -> Self {
-        // The shortest packet takes a cache line for its 54 bytes on the wire; two slots are lost where the ring
-        // closes, two more are room to read into.
+        // The shortest packet takes a cache line for its 54 bytes on the wire. Two slots are lost at the end
+        // of the ring, and two more serve for reading.
         let wanted = wire_bytes + wire_bytes / 4 + 4 * SLOT as u64;
         let len = usize::try_from(wanted).unwrap_or(usize::MAX).next_multiple_of(ALIGN);
         let mut bytes = vec![0; len];
-        // The kernel gives memory at the first touch, which would make the first round slow.
+        // The kernel allocates memory at the first access, which would slow the first round down.
         bytes.iter_mut().step_by(4096).for_each(|byte| *byte = 1);
         Self { bytes, items: VecDeque::with_capacity(len / 2048), tail: 0 }
     }
 
-    /// A place for one packet of up to [`SLOT`] bytes, or nothing where the ring is full.
+    /// Space for one packet of up to [`SLOT`] bytes; `None` when the ring is full.
     pub fn reserve(&mut self) -> Option<&mut [u8]> {
         match self.items.front() {
-            // The same memory again is still in the cache.
+            // An empty ring starts over, in memory that is still in the cache.
             None => self.tail = 0,
             Some(head) if self.tail > head.start => {
                 if self.bytes.len() - self.tail < SLOT {
@@ -59,25 +59,25 @@ impl Ring {
         self.bytes.get_mut(self.tail..self.tail + SLOT)
     }
 
-    /// Keeps the first `len` bytes of what [`Ring::reserve`] returned until `due`.
+    /// Keeps the first `len` bytes of the space from [`Ring::reserve`] until `due`.
     pub fn commit(&mut self, len: usize, due: u64) {
         let len = len.min(SLOT);
         self.items.push_back(Item { due, start: self.tail, len });
         self.tail += len.max(1).next_multiple_of(ALIGN);
     }
 
-    /// When the first packet is due.
+    /// Due time of the first packet.
     pub fn next_due(&self) -> Option<u64> {
         self.items.front().map(|item| item.due)
     }
 
-    /// The first packet and when it was due, if that is not later than `now`.
+    /// The first packet and its due time, if that is not later than `now`.
     pub fn due(&self, now: u64) -> Option<(u64, &[u8])> {
         let item = self.items.front().filter(|item| item.due <= now)?;
         Some((item.due, self.bytes.get(item.start..item.start + item.len)?))
     }
 
-    /// Forgets the first packet.
+    /// Removes the first packet.
     pub fn pop(&mut self) {
         self.items.pop_front();
     }
@@ -91,7 +91,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_goes_in_comes_out_in_order(steps in prop::collection::vec((any::<bool>(), 1usize..SLOT), 1..400)) {
+        fn packets_come_out_in_order(steps in prop::collection::vec((any::<bool>(), 1usize..SLOT), 1..400)) {
             let mut ring = Ring::new(300_000);
             let mut model = VecDeque::new();
             let mut serial = 0u64;
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn it_holds_what_it_was_made_for_in_small_and_in_large_packets() {
+    fn ring_holds_its_capacity_at_any_packet_size() {
         for len in [50, 1510, 65_536] {
             let mut ring = Ring::new(1_000_000);
             let mut held = 0;

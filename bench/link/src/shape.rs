@@ -1,41 +1,41 @@
-//! The arithmetic of a link: when does a packet arrive that is put in now, if it arrives at all.
+//! The arithmetic of a link: whether and when a packet arrives.
 //!
-//! One first-in-first-out queue in front of a line. Bytes leave it at the line's rate, reach the other end one delay
-//! later, and are refused while the queue is full. All of it follows from a single number, the time at which
-//! the line will be free, so nothing has to happen at departure and the link needs a timer for arrivals only.
-//! Time is an argument (nanoseconds from any origin), so that the tests run in virtual time.
+//! The model is one first-in-first-out queue in front of a line. Bytes leave the queue at the line's rate,
+//! arrive one delay later, and are refused while the queue is full. All of it follows from a single number,
+//! the time at which the line becomes free. So departures need no event, and the link needs a timer for
+//! arrivals only. Time is an argument (nanoseconds from any origin), so that the tests run in virtual time.
 
 use std::time::Duration;
 
-/// What a link does to packets.
+/// Parameters of a link.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Shape {
-    /// Bits a second on the wire, link-layer header included.
+    /// Rate on the wire, bits per second, link-layer header included.
     pub rate: u64,
-    /// From the end of transmission to arrival: half the round-trip time.
+    /// Time from the end of transmission to arrival: half the round-trip time.
     pub delay: Duration,
-    /// Bytes that may wait for the line, the one being transmitted included.
+    /// Queue limit, bytes, the packet being transmitted included.
     pub queue: u64,
-    /// Probability that a segment which was transmitted does not arrive.
+    /// Probability that a transmitted segment does not arrive.
     pub loss: f64,
 }
 
 impl Shape {
-    /// Bytes on the line when it is busy, without those that wait for it.
+    /// Bytes on a busy line, without those in the queue.
     pub fn in_flight(&self) -> u64 {
         let bytes = u128::from(self.rate) * self.delay.as_nanos() / 8_000_000_000;
         u64::try_from(bytes).unwrap_or(u64::MAX)
     }
 }
 
-/// What becomes of one segment.
+/// Result of sending one segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
-    /// It is at the other end at this time.
+    /// It arrives at this time.
     Arrives(u64),
-    /// It was transmitted, and took its time on the line, but got lost.
+    /// It is lost, after it occupied the line.
     Lost,
-    /// There was no room in the queue.
+    /// The queue is full.
     Refused,
 }
 
@@ -45,18 +45,18 @@ pub struct Link {
     rate: u128,
     delay: u64,
     queue: u128,
-    /// When the line has transmitted everything that was accepted.
+    /// Time at which the line has transmitted all accepted bytes.
     free_at: u64,
-    /// What `free_at` lacks for being exact, in bit nanoseconds: less than `rate`.
+    /// Rounding remainder of `free_at`, in bit nanoseconds: less than `rate`.
     carry: u128,
     loss: Loss,
 }
 
-/// Nanoseconds in a second times bits in a byte.
+/// Nanoseconds per second times bits per byte.
 const BIT_NANOS: u128 = 8_000_000_000;
 
 impl Link {
-    /// An idle link. The same seed loses the same segments.
+    /// An idle link. Equal seeds lose equal segments.
     pub fn new(shape: &Shape, seed: u64) -> Self {
         Self {
             rate: u128::from(shape.rate.max(1)),
@@ -68,14 +68,14 @@ impl Link {
         }
     }
 
-    /// Bytes that wait for the line or are on their way into it.
+    /// Bytes in the queue, the packet being transmitted included.
     pub fn backlog(&self, now: u64) -> u64 {
         let wait = u128::from(self.free_at.saturating_sub(now));
         u64::try_from((wait * self.rate).div_ceil(BIT_NANOS)).unwrap_or(u64::MAX)
     }
 
-    /// How many of `count` segments of `len` wire bytes each find room now. An idle line takes one
-    /// whatever its length is: it goes straight out.
+    /// Number of `count` segments of `len` wire bytes each that fit now. An idle line accepts one of any
+    /// length, because it needs no queue.
     pub fn room(&self, now: u64, len: u64, count: u64) -> u64 {
         let backlog = u128::from(self.backlog(now));
         if backlog == 0 {
@@ -85,7 +85,7 @@ impl Link {
         count.min(u64::try_from(free).unwrap_or(u64::MAX))
     }
 
-    /// Transmits `len` wire bytes that found room, and returns when the last of them is at the other end.
+    /// Transmits `len` accepted wire bytes, and returns when the last of them arrives.
     pub fn transmit(&mut self, now: u64, len: u64) -> u64 {
         if self.free_at <= now {
             self.free_at = now;
@@ -98,7 +98,7 @@ impl Link {
         self.free_at.saturating_add(self.delay)
     }
 
-    /// Puts one segment of `len` wire bytes in.
+    /// Sends one segment of `len` wire bytes.
     pub fn enqueue(&mut self, now: u64, len: u64) -> Fate {
         if self.room(now, len, 1) == 0 {
             return Fate::Refused;
@@ -107,19 +107,20 @@ impl Link {
         if self.loss.next_lost(1).is_some() { Fate::Lost } else { Fate::Arrives(arrival) }
     }
 
-    /// Of the next `count` transmitted segments, the first that gets lost; asked again for those after it.
+    /// Index of the first lost segment among the next `count` transmitted ones; call it again for the later
+    /// ones.
     pub fn next_lost(&mut self, count: u64) -> Option<u64> {
         self.loss.next_lost(count)
     }
 }
 
-/// Independent losses: how many segments come through until the next one does not.
+/// Independent random losses, as the number of segments until the next loss.
 ///
 /// Drawing the distance (geometrically distributed) costs a logarithm per loss instead of a random number per
 /// segment.
 #[derive(Debug)]
 struct Loss {
-    /// `ln(1 - p)`; zero when nothing gets lost.
+    /// `ln(1 - p)`; zero without loss.
     log_kept: f64,
     state: u64,
     until: u64,
@@ -133,7 +134,7 @@ impl Loss {
         this
     }
 
-    /// SplitMix64: a bijection of a counter, good enough for losses and the same everywhere.
+    /// SplitMix64: a bijection of a counter, sufficient for losses and equal on all machines.
     fn random(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.state;
@@ -144,7 +145,7 @@ impl Loss {
 
     fn draw(&mut self) {
         if self.log_kept < 0.0 {
-            // In (0, 1]: the logarithm of zero would never end.
+            // In (0, 1], because the logarithm of zero is infinite.
             let uniform = ((self.random() >> 11) + 1) as f64 / (1u64 << 53) as f64;
             self.until = (uniform.ln() / self.log_kept) as u64;
         }
@@ -175,11 +176,11 @@ mod tests {
     }
 
     #[test]
-    fn a_lone_packet_takes_transmission_and_delay() {
+    fn single_packet_takes_transmission_and_delay() {
         let mut link = Link::new(&shape(100_000_000, 25, 1 << 20, 0.0), 1);
         // 1250 bytes at 100 Mb/s: 100 µs.
         assert_eq!(link.enqueue(7 * MS, 1250), Fate::Arrives(7 * MS + 100_000 + 25 * MS));
-        // The line is idle again: nothing is left of the past.
+        // The line is idle again: no state remains.
         assert_eq!(link.enqueue(9 * MS, 1250), Fate::Arrives(9 * MS + 100_000 + 25 * MS));
     }
 
@@ -194,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rate_is_exact_over_a_second_for_rates_that_divide_nothing() {
+    fn odd_rates_are_exact_over_a_second() {
         for rate in [1_000_003, 7_777_777, 2_000_000_000, 3_141_592_653, 9_999_999_967] {
             let mut link = Link::new(&shape(rate, 0, u64::MAX, 0.0), 1);
             let packets = rate / 8 / 54;
@@ -210,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn the_queue_is_bounded_and_drains_at_the_rate() {
+    fn queue_is_bounded_and_drains_at_the_rate() {
         let mut link = Link::new(&shape(8_000_000, 10, 5_000, 0.0), 1);
         let taken = (0..20).filter(|_| link.enqueue(0, 1000) != Fate::Refused).count();
         assert_eq!(taken, 5);
@@ -220,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn an_idle_line_takes_a_packet_that_is_longer_than_the_queue() {
+    fn idle_line_takes_packets_beyond_the_queue_size() {
         let mut link = Link::new(&shape(8_000_000, 0, 100, 0.0), 1);
         assert_eq!(link.enqueue(0, 1000), Fate::Arrives(MS));
         assert_eq!(link.enqueue(MS / 2, 1000), Fate::Refused);
@@ -229,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn losses_come_as_often_as_asked_and_still_take_their_time() {
+    fn loss_rate_is_met_and_losses_occupy_the_line() {
         for loss in [0.5, 0.01, 0.0001] {
             let mut link = Link::new(&shape(8_000_000_000, 0, u64::MAX, loss), 42);
             let count = 2_000_000u32;
@@ -242,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn asking_for_many_segments_at_once_loses_the_same_ones() {
+    fn batched_losses_equal_single_ones() {
         let mut one = Link::new(&shape(1 << 30, 0, u64::MAX, 0.03), 9);
         let mut many = Link::new(&shape(1 << 30, 0, u64::MAX, 0.03), 9);
         let singly: Vec<u64> = (0..44_000).filter(|_| one.next_lost(1).is_some()).collect();
@@ -259,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_lost_without_a_loss() {
+    fn zero_loss_drops_no_segment() {
         let mut link = Link::new(&shape(1 << 40, 0, u64::MAX, 0.0), 3);
         assert_eq!(link.next_lost(u64::MAX), None);
         assert_eq!(shape(2_000_000_000, 25, 0, 0.0).in_flight(), 6_250_000);

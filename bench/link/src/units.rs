@@ -1,8 +1,8 @@
-//! Times, rates and sizes as people write them, with the units of tc(8).
+//! Parsing of times, rates and sizes with the units of tc(8).
 
 use std::time::Duration;
 
-/// Splits `12.5ms` into its number and its unit, the unit in small letters.
+/// Splits `12.5ms` into its number and its unit, the unit in lower case.
 fn split(text: &str) -> Option<(f64, String)> {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
@@ -10,7 +10,7 @@ fn split(text: &str) -> Option<(f64, String)> {
     Some((number, unit.trim().to_ascii_lowercase()))
 }
 
-/// A time: `50ms`, `250us`, `1.5s`; a bare number is milliseconds.
+/// Parses a time: `50ms`, `250us`, `1.5s`; a bare number is milliseconds.
 pub fn time(text: &str) -> Result<Duration, String> {
     let wrong = || format!("{text}: a time is written like 50ms, 250us or 1.5s");
     let (number, unit) = split(text).ok_or_else(wrong)?;
@@ -23,7 +23,7 @@ pub fn time(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(seconds).map_err(|_| wrong())
 }
 
-/// A rate in bits a second: `2gbit`, `100mbit`, `1.5Gbit`; a bare number is bits a second.
+/// Parses a rate in bits per second: `2gbit`, `100mbit`, `1.5Gbit`; a bare number is bits per second.
 pub fn rate(text: &str) -> Result<u64, String> {
     let wrong = || format!("{text}: a rate is written like 2gbit, 100mbit or 64kbit");
     let (number, unit) = split(text).ok_or_else(wrong)?;
@@ -35,11 +35,11 @@ pub fn rate(text: &str) -> Result<u64, String> {
         _ => return Err(wrong()),
     };
     let bits = number * factor;
-    // Below a kilobit one packet takes seconds; above a terabit the arithmetic has no meaning any more.
+    // Below a kilobit one packet takes seconds; above a terabit the arithmetic is no longer valid.
     if (1e3..=1e12).contains(&bits) { Ok(bits as u64) } else { Err(wrong()) }
 }
 
-/// A size in bytes: `4096`, `256k`, `4MiB` (powers of 1024), `4MB` (powers of 1000).
+/// Parses a size in bytes: `4096`, `256k`, `4MiB` (powers of 1024), `4MB` (powers of 1000).
 pub fn size(text: &str) -> Result<u64, String> {
     let wrong = || format!("{text}: a size is written like 65536, 256k, 4MiB or 12.5MB");
     let (number, unit) = split(text).ok_or_else(wrong)?;
@@ -56,9 +56,9 @@ pub fn size(text: &str) -> Result<u64, String> {
     Ok((number * factor as f64) as u64)
 }
 
-/// A probability: `0`, `0.0001` or `0.01%`.
+/// Parses a probability: `0`, `0.0001` or `0.01%`.
 pub fn loss(text: &str) -> Result<f64, String> {
-    let wrong = || format!("{text}: a loss is written like 0.0001 or 0.01%, and is less than everything");
+    let wrong = || format!("{text}: a loss is written like 0.0001 or 0.01%, and is less than 100%");
     let (number, unit) = split(text).ok_or_else(wrong)?;
     let part = match unit.as_str() {
         "" => number,
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_people_write_is_understood() {
+    fn common_notations_are_parsed() {
         assert_eq!(time("50ms"), Ok(Duration::from_millis(50)));
         assert_eq!(time("50"), Ok(Duration::from_millis(50)));
         assert_eq!(time("1.5s"), Ok(Duration::from_millis(1500)));
@@ -88,14 +88,14 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_is_named_in_the_error() {
+    fn errors_name_the_invalid_text() {
         for text in ["", "fast", "50 parsec", "-1ms", "..", "1e3"] {
             assert!(time(text).unwrap_err().starts_with(text), "{text}");
             assert!(rate(text).is_err(), "{text}");
             assert!(size(text).is_err(), "{text}");
             assert!(loss(text).is_err(), "{text}");
         }
-        assert!(rate("0").is_err(), "a link without rate never delivers");
-        assert!(loss("100%").is_err(), "a link that loses everything is no link");
+        assert!(rate("0").is_err(), "a rate of 0 must be refused");
+        assert!(loss("100%").is_err(), "a loss of 100% must be refused");
     }
 }

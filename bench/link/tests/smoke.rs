@@ -1,6 +1,7 @@
-//! A real path: it delays, it delivers every byte in order, with loss and queue drops too, and leaves nothing behind.
+//! Tests on a real path: it delays, delivers every byte in order, also with loss and queue drops, and leaves
+//! nothing behind.
 //!
-//! Rates and times are not asserted, machines under test are busy: only that nothing arrives too early.
+//! Rates and times are not asserted, because test machines are busy; only that no packet arrives too early.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream, UdpSocket};
@@ -13,14 +14,14 @@ use lh_link::forward::Counters;
 use lh_link::netns;
 use lh_link::path::{Kind, Path, Side, Spec};
 
-/// Sets a path up, or says loudly why not.
+/// Sets up a path, or prints why it skips.
 fn path(spec: &Spec) -> Option<Path> {
     let program = FsPath::new(env!("CARGO_BIN_EXE_lh-link"));
     if !rustix::process::geteuid().is_root() || !FsPath::new("/dev/net/tun").exists() {
         skip("the emulated path needs root and /dev/net/tun");
         return None;
     }
-    // Where the tests run in a container, root may lack the right to make namespaces.
+    // In a container, root may lack the right to create namespaces.
     match Path::up(spec, program) {
         Ok(path) => Some(path),
         Err(text) if text.contains("Operation not permitted") => {
@@ -40,12 +41,12 @@ fn skip(why: &str) {
     }
 }
 
-/// Byte `n` of the stream: no period that a packet's length could hide behind.
+/// Byte `n` of the stream, without a period that could match a packet length.
 fn pattern(n: u64) -> u8 {
     (n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8
 }
 
-/// Moves `len` bytes from the near end to the far end; panics at the first that is not what it should be.
+/// Transfers `len` bytes from the near end to the far end; panics at the first wrong one.
 fn transfer(path: &Path, address: &str, len: u64) {
     let listener = netns::within(path.netns(Side::Far), || TcpListener::bind((address, 0))).unwrap();
     let to = listener.local_addr().unwrap();
@@ -94,7 +95,7 @@ fn spec() -> Spec {
 }
 
 #[test]
-fn it_delays_and_delivers() {
+fn path_delays_and_delivers() {
     let Some(path) = path(&spec()) else { return };
     let echo = netns::within(path.netns(Side::Far), || UdpSocket::bind((Side::Far.ipv4(), 0))).unwrap();
     let to = echo.local_addr().unwrap();
@@ -128,7 +129,7 @@ fn it_delays_and_delivers() {
 }
 
 #[test]
-fn what_is_lost_or_dropped_in_the_middle_of_large_segments_comes_again() {
+fn losses_within_large_segments_are_retransmitted() {
     let lossy = Spec { rtt: Duration::from_millis(4), loss: 0.01, queue: Some(40_000), ..spec() };
     let Some(path) = path(&lossy) else { return };
     for address in [Side::Far.ipv4(), Side::Far.ipv6()] {
@@ -141,10 +142,10 @@ fn what_is_lost_or_dropped_in_the_middle_of_large_segments_comes_again() {
 }
 
 #[test]
-fn what_runs_in_a_path_ends_with_it() {
+fn processes_in_a_path_end_with_it() {
     let Some(path) = path(&spec()) else { return };
     let mut child = path.command(Side::Far, "sleep").arg("1000").spawn().unwrap();
-    // It is in the namespace once it is `sleep` and no longer `ip`.
+    // The process is in the namespace once it is `sleep` and no longer `ip`.
     while std::fs::read_to_string(format!("/proc/{}/comm", child.id())).unwrap().trim() != "sleep" {
         thread::sleep(Duration::from_millis(5));
     }

@@ -1,4 +1,4 @@
-//! Who takes part, and how each is told to do what.
+//! The contestants, and the command lines for their tasks.
 
 mod movers;
 mod suites;
@@ -15,39 +15,39 @@ use crate::cipher_suite::CipherSuite;
 use crate::job::{Client, Server};
 use crate::table::Role;
 
-/// What is to be done. Paths are the same at both ends.
+/// Task of a client. Paths are equal at both ends.
 #[derive(Debug, Clone)]
 pub(crate) enum Task<'a> {
-    /// `cat FILE` there, into nothing here.
+    /// Runs `cat FILE` remotely, with the output discarded locally.
     PipeDown(&'a Path),
-    /// FILE here, into nothing there.
+    /// Sends a local file, which is discarded remotely.
     PipeUp(&'a Path),
-    /// Zeros from there for so many seconds, counted here.
+    /// Receives zeros for this many seconds, counted locally.
     ZerosDown(u64),
-    /// Zeros from here for so many seconds.
+    /// Sends zeros for this many seconds.
     ZerosUp(u64),
-    /// Copies a file from there.
+    /// Downloads a file.
     Get(&'a Path, &'a Path),
-    /// Copies a file there.
+    /// Uploads a file.
     Put(&'a Path, &'a Path),
-    /// Copies a folder from there; the target does not exist.
+    /// Downloads a directory; the target does not exist.
     GetTree(&'a Path, &'a Path),
-    /// Copies a folder there; the target does not exist.
+    /// Uploads a directory; the target does not exist.
     PutTree(&'a Path, &'a Path),
-    /// Copies what a pattern in a folder there matches into an existing folder.
+    /// Downloads the files of a remote directory that match a pattern to an existing directory.
     Glob(&'a Path, &'a str, &'a Path),
-    /// `true`, so many times in a row.
+    /// Runs `true` this many times in a row.
     Nothing(u64),
-    /// Any command there.
+    /// Runs any remote command.
     Command(&'a str),
 }
 
-/// What can be varied about a connection.
+/// Variable parameters of a connection.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Variation {
     pub(crate) suite: Option<CipherSuite>,
     pub(crate) kex: Option<String>,
-    /// One of the key kinds, for host and user; `None` is the first.
+    /// Key type of host and user; `None` is the first one.
     pub(crate) key: Option<&'static str>,
 }
 
@@ -61,7 +61,7 @@ impl Variation {
     }
 }
 
-/// A program that moves data over SSH but brings no server.
+/// A program that transfers data over SSH but has no server of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mover {
     Mscp,
@@ -70,14 +70,14 @@ pub(crate) enum Mover {
     Rsync,
 }
 
-/// The programs of one contestant.
+/// Programs of one contestant.
 #[derive(Clone)]
 pub(crate) enum Kind {
     /// Longhaul, or a suite with OpenSSH's command lines.
     Suite { ours: bool, ssh: PathBuf, scp: PathBuf, sshd: PathBuf },
-    /// dropbear: only where a user was made, because it reads `authorized_keys` in the home only.
+    /// dropbear: only with a test user, because it reads `authorized_keys` in the home directory only.
     Dropbear { dbclient: PathBuf, dropbear: PathBuf },
-    /// A mover, over the system's OpenSSH.
+    /// A mover, with the system's OpenSSH.
     Mover { which: Mover, program: PathBuf, ssh: PathBuf, sshd: PathBuf },
 }
 
@@ -86,7 +86,7 @@ pub(crate) enum Kind {
 pub(crate) struct Contestant {
     pub(crate) name: String,
     pub(crate) kind: Kind,
-    /// What it says about its version.
+    /// Version that the program prints.
     pub(crate) version: String,
 }
 
@@ -95,7 +95,7 @@ impl Contestant {
         if matches!(self.kind, Kind::Suite { ours: true, .. }) { Role::Ours } else { Role::Peer }
     }
 
-    /// True for complete suites: those that take part with every cipher.
+    /// True for complete suites, which take part with every cipher.
     pub(crate) const fn is_suite(&self) -> bool {
         !matches!(self.kind, Kind::Mover { .. }) || self.is_mscp()
     }
@@ -104,14 +104,14 @@ impl Contestant {
         matches!(self.kind, Kind::Mover { which: Mover::Mscp, .. })
     }
 
-    /// Only ours go without encryption here.
+    /// True when the contestant supports the variation. Only Longhaul takes part without encryption.
     fn can(&self, with: &Variation) -> bool {
         with.suite.is_none_or(|suite| {
             suite.cipher.encrypts() || (self.role() == Role::Ours && suite.is_negotiable())
         })
     }
 
-    /// The server for a variation, `None` where the contestant cannot do it.
+    /// The server for a variation; `None` where the contestant does not support it.
     pub(crate) fn server(&self, bench: &Bench, with: &Variation) -> Option<Server> {
         if !self.can(with) {
             return None;
@@ -131,7 +131,7 @@ impl Contestant {
         Some(Self { name, kind, version: self.version.clone() })
     }
 
-    /// A tree through `tar` at both ends of a session, `None` where there is none.
+    /// Transfer of a tree through `tar` at both ends of a session; `None` where it is not supported.
     pub(crate) fn tar(&self, bench: &Bench, with: &Variation, task: &Task<'_>) -> Option<Client> {
         match &self.kind {
             Kind::Suite { ssh, .. } if self.can(with) => suites::tar(bench, ssh, with, task),
@@ -139,7 +139,7 @@ impl Contestant {
         }
     }
 
-    /// `ls PATTERN` of `sftp`, whose output goes to a file; `None` where there is none.
+    /// `ls PATTERN` of `sftp`, with its output in a file; `None` where it is not supported.
     pub(crate) fn listing(
         &self,
         bench: &Bench,
@@ -153,7 +153,7 @@ impl Contestant {
         }
     }
 
-    /// The client for a task, `None` where the contestant cannot do it.
+    /// The client for a task; `None` where the contestant does not support it.
     pub(crate) fn client(&self, bench: &Bench, with: &Variation, task: &Task<'_>) -> Option<Client> {
         if !self.can(with) {
             return None;
@@ -168,7 +168,7 @@ impl Contestant {
     }
 }
 
-/// Longhaul and all peers that are there and not left out.
+/// Longhaul and all installed peers that are not excluded.
 pub(crate) fn field(bench: &Bench) -> Result<Vec<Contestant>, String> {
     let bins = lh_interop::bin_dir();
     let mut field =
@@ -232,19 +232,20 @@ fn suite(name: String, ours: bool, ssh: PathBuf, scp: PathBuf, sshd: PathBuf) ->
     Contestant { name, kind: Kind::Suite { ours, ssh, scp, sshd }, version }
 }
 
-/// A suite below a folder given by `--peer`.
+/// A suite below a directory given with `--peer`.
 fn other_suite(name: &str, folder: &Path) -> Result<Contestant, String> {
     let program = |names: [&str; 2]| {
-        let places = names.iter().flat_map(|name| ["bin", "sbin", ""].map(|dir| folder.join(dir).join(name)));
-        // sshd wants to be started by its full path.
-        let found = places.into_iter().find(|path| path.is_file()).map(std::fs::canonicalize);
+        let candidates =
+            names.iter().flat_map(|name| ["bin", "sbin", ""].map(|dir| folder.join(dir).join(name)));
+        // sshd must be started by its full path.
+        let found = candidates.into_iter().find(|path| path.is_file()).map(std::fs::canonicalize);
         found.and_then(Result::ok).ok_or_else(|| format!("no {} below {}", names[0], folder.display()))
     };
     let (ssh, scp) = (program(["ssh", "hpnssh"])?, program(["scp", "hpnscp"])?);
     Ok(suite(name.to_owned(), false, ssh, scp, program(["sshd", "hpnsshd"])?))
 }
 
-/// `user@address:path`.
+/// A remote location: `user@address:path`.
 fn remote(bench: &Bench, path: &Path) -> String {
     format!("{}@{{address}}:{}", bench.user(), path.display())
 }

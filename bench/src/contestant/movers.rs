@@ -1,4 +1,4 @@
-//! Command lines of programs that move data over SSH, here over the system's OpenSSH server.
+//! Command lines of programs that transfer data over SSH, here with the system's OpenSSH server.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use super::{Mover, Task, Variation, remote, suites};
 use crate::bench::Bench;
 use crate::job::{Client, Program};
 
-/// The client for a task; `None` where the mover cannot do it.
+/// The client for a task; `None` where the mover does not support it.
 pub(super) fn client(
     bench: &Bench,
     which: Mover,
@@ -24,7 +24,7 @@ pub(super) fn client(
     Some(Client::new(client))
 }
 
-/// `ssh` with its options as one text.
+/// The command line of `ssh` with its options, as one text.
 fn shell(bench: &Bench, ssh: &Path, with: &Variation) -> String {
     let mut words = vec![ssh.display().to_string()];
     words.extend(suites::options(bench, Path::new(ssh), with));
@@ -47,9 +47,9 @@ fn text(path: &Path) -> String {
     path.display().to_string()
 }
 
-/// Whole files always: there is nothing there to compare with.
+/// rsync with whole files, because the target has no data to compare with.
 fn rsync(bench: &Bench, program: &Path, shell: &str, task: &Task<'_>) -> Option<Program> {
-    // A folder's contents go into a folder that is made.
+    // The contents of a directory go into a directory that rsync creates.
     let inside = |path: &Path| format!("{}/", path.display());
     let (flags, from, to) = match task {
         Task::Get(from, to) => ("-W", remote(bench, from), text(to)),
@@ -77,7 +77,7 @@ fn lftp(bench: &Bench, program: &Path, shell: &str, task: &Task<'_>) -> Option<P
     Some(Program::new(program, ["--norc".to_owned(), "-c".to_owned(), script]))
 }
 
-/// Go's own SSH: it takes part with the suite it prefers, AES-128-GCM.
+/// rclone uses Go's own SSH, so it takes part only with its preferred suite, AES-128-GCM.
 fn rclone(bench: &Bench, program: &Path, with: &Variation, task: &Task<'_>) -> Option<Program> {
     if with.suite.is_some_and(|suite| suite.cipher.name != "aes128-gcm@openssh.com") {
         return None;
@@ -105,7 +105,7 @@ fn rclone(bench: &Bench, program: &Path, with: &Variation, task: &Task<'_>) -> O
     Some(program)
 }
 
-/// Several connections at once, as many as it likes.
+/// mscp with its default number of parallel connections.
 fn mscp(bench: &Bench, program: &Path, with: &Variation, task: &Task<'_>) -> Option<Program> {
     let (from, to) = match task {
         Task::Get(from, to) | Task::GetTree(from, to) => (remote(bench, from), text(to)),

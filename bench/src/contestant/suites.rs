@@ -9,8 +9,8 @@ use crate::bench::{Bench, HOST_ALIAS};
 use crate::cipher_suite::CipherSuite;
 use crate::job::{Client, Flow, Program, Server};
 
-/// A server with one host key. Longhaul's is run as it is meant to be, as a listener that starts a session per connection;
-/// the others per connection in inetd mode, which saves them the listener's share of the work.
+/// A server with one host key. Longhaul's runs as a listener that starts a session per connection, its normal
+/// mode. The others run once per connection in inetd mode, which saves them the listener's work.
 pub(super) fn server(bench: &Bench, ours: bool, sshd: &Path, with: &Variation) -> Server {
     let name = format!("{}.conf", bench.fresh("sshd").file_name().unwrap_or_default().to_string_lossy());
     let own = if ours {
@@ -26,7 +26,7 @@ pub(super) fn server(bench: &Bench, ours: bool, sshd: &Path, with: &Variation) -
         .filter(|_| ours)
         .map(|option| format!("{}\n", option.replacen('=', " ", 1)))
         .collect();
-    // Servers of today offer no finite-field exchange of themselves.
+    // Current servers do not offer finite-field exchange by default.
     let kex = with.kex.as_ref().map_or_else(String::new, |kex| format!("KexAlgorithms {kex}\n"));
     let unencrypted = with.suite.as_ref().map(CipherSuite::server_lines).unwrap_or_default();
     bench.lab.write(
@@ -44,7 +44,7 @@ pub(super) fn server(bench: &Bench, ours: bool, sshd: &Path, with: &Variation) -
     Server { program: Program::new(sshd, args), listens: ours }
 }
 
-/// Options that keep a client to the lab's keys and to the variation.
+/// Options that restrict a client to the lab's keys and set the variation.
 pub(crate) fn client_options(bench: &Bench, with: &Variation) -> Vec<String> {
     let mut options = vec!["-F".to_owned(), "none".to_owned()];
     let mut add = |option: String| options.extend(["-o".to_owned(), option]);
@@ -64,7 +64,7 @@ pub(crate) fn client_options(bench: &Bench, with: &Variation) -> Vec<String> {
     options
 }
 
-/// [`client_options`], and what was wished for our own programs.
+/// [`client_options`], and the `--option` settings for our own programs.
 pub(super) fn options(bench: &Bench, program: &Path, with: &Variation) -> Vec<String> {
     let mut options = client_options(bench, with);
     if program.starts_with(lh_interop::bin_dir()) {
@@ -92,7 +92,7 @@ pub(super) fn client(bench: &Bench, ssh: &Path, scp: &Path, with: &Variation, ta
         Task::PipeDown(file) => run(format!("cat {}", file.display())),
         Task::PipeUp(file) => Client { stdin: Some(file.to_path_buf()), ..run("cat >/dev/null".to_owned()) },
         Task::ZerosDown(seconds) => {
-            // A status of 0 says that all went well, and `timeout` has one of its own for what it ends.
+            // `timeout` exits with status 124 when it ends the command, which is success here.
             let command = format!("timeout {seconds} cat /dev/zero; test $? = 124");
             Client { flow: Flow::Meter, ..run(command) }
         }
@@ -107,13 +107,13 @@ pub(super) fn client(bench: &Bench, ssh: &Path, scp: &Path, with: &Variation, ta
     }
 }
 
-/// Runs a script by `sh`, with a client and its arguments as `"$0" "$@"`.
+/// Runs a script with `sh`; the client and its arguments are `"$0" "$@"`.
 fn script(line: String, client: &Path, args: Vec<String>) -> Client {
     let words = ["-c".to_owned(), line, client.display().to_string()];
     Client::new(Program::new(Path::new("/bin/sh"), words.into_iter().chain(args)))
 }
 
-/// A tree through `tar` at both ends.
+/// Transfer of a tree through `tar` at both ends.
 pub(super) fn tar(bench: &Bench, ssh: &Path, with: &Variation, task: &Task<'_>) -> Option<Client> {
     let mut args = options(bench, ssh, with);
     args.extend(["-p".to_owned(), "{port}".to_owned(), format!("{}@{{address}}", bench.user())]);
@@ -127,7 +127,7 @@ pub(super) fn tar(bench: &Bench, ssh: &Path, with: &Variation, task: &Task<'_>) 
     Some(script(line, ssh, args))
 }
 
-/// `ls PATTERN` by the `sftp` beside `scp`.
+/// `ls PATTERN` with the `sftp` beside `scp`.
 pub(super) fn listing(
     bench: &Bench,
     scp: &Path,
@@ -148,7 +148,7 @@ pub(super) fn listing(
     Some(script(format!("exec \"$0\" \"$@\" >{}", to.display()), &sftp, args))
 }
 
-/// Converts the lab's keys for dropbear; false where that cannot be done.
+/// Converts the lab's keys for dropbear; false on failure.
 pub(super) fn dropbear_keys(bench: &Bench) -> bool {
     let Some(convert) = find("dropbearconvert") else { return false };
     ["host_ed25519", "user_ed25519"].iter().all(|key| {

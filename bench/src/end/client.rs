@@ -1,8 +1,9 @@
 //! The client's end: runs a command, once or several times in a row, and reports wall time and usage.
 //!
-//! `lh-bench end-client --report FILE [--stdin FILE] [--feed SECONDS] [--meter yes] [--repeat N] [--limit SECONDS] -- PROGRAM
-//! [ARGUMENT…]`. Standard output goes to `/dev/null`; the environment is the supervisor's. With `--feed` zeros go into the program for so
-//! long, with `--meter` what it writes is counted; both happen in the supervisor and are in nobody's account.
+//! `lh-bench end-client --report FILE [--stdin FILE] [--feed SECONDS] [--meter yes] [--repeat N] [--limit
+//! SECONDS] -- PROGRAM [ARGUMENT…]`. Standard output goes to `/dev/null`; the environment is inherited from
+//! the supervisor. With `--feed` the supervisor writes zeros to the program for that time, with `--meter` it
+//! counts the program's output. The supervisor's own work is not counted.
 
 use std::fs::File;
 use std::process::{Command, Stdio};
@@ -14,13 +15,13 @@ use rustix::process::{Pid, Signal, WaitOptions, waitpid};
 use super::{EndArgs, Moved, Report, adopt_orphans, flow, reap_all, send, signal_all};
 use crate::usage::Usage;
 
-/// How long what a command left behind may take to end.
+/// Time limit for leftover processes of a command.
 const LEFTOVERS: Duration = Duration::from_secs(5);
 
-/// Set when the bound on time was reached.
+/// Set when the time limit was reached.
 static LATE: AtomicBool = AtomicBool::new(false);
 
-/// The helper's main function.
+/// Entry point of the helper.
 ///
 /// # Errors
 /// The command cannot be started or did not end with status 0; no report is written then.
@@ -75,7 +76,7 @@ pub fn main(args: &[String]) -> Result<(), String> {
     std::fs::write(report, text.to_text()).map_err(|error| format!("{report}: {error}"))
 }
 
-/// Ends everything when the time is over: a peer that hangs must not hang the bench.
+/// Ends all processes when the time limit is reached, so that a hanging peer cannot block the bench.
 fn bound(limit: Duration) {
     std::thread::spawn(move || {
         std::thread::sleep(limit);
@@ -83,7 +84,7 @@ fn bound(limit: Duration) {
         signal_all(Signal::TERM);
         std::thread::sleep(Duration::from_secs(2));
         signal_all(Signal::KILL);
-        // A supervisor that still runs waits for something that cannot be killed.
+        // A supervisor that still runs waits for a process that cannot be killed.
         std::thread::sleep(Duration::from_secs(2));
         send(std::process::id(), Signal::KILL);
     });

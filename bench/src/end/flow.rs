@@ -1,4 +1,4 @@
-//! Zeros into a program and bytes out of it, counted over time.
+//! Writing zeros to a program and reading its output, with byte counts over time.
 
 use std::io::{self, Read, Write};
 use std::thread::JoinHandle;
@@ -6,15 +6,15 @@ use std::time::{Duration, Instant};
 
 use super::Moved;
 
-/// What is moved at once: more than a pipe holds.
+/// Size of one read or write, bytes: more than a pipe holds.
 const BLOCK: usize = 256 << 10;
-/// How often the count is written down.
+/// Sampling interval of the byte count.
 const SPAN: Duration = Duration::from_millis(50);
 
 /// Bytes over time.
 struct Count {
     start: Instant,
-    /// Since the start, and how many by then.
+    /// Samples: time since the start, and the bytes by then.
     samples: Vec<(Duration, u64)>,
     bytes: u64,
 }
@@ -26,16 +26,16 @@ impl Count {
 
     fn add(&mut self, bytes: usize) {
         self.bytes += bytes as u64;
-        self.look(self.start.elapsed());
+        self.sample(self.start.elapsed());
     }
 
-    fn look(&mut self, now: Duration) {
+    fn sample(&mut self, now: Duration) {
         if self.samples.last().is_none_or(|(last, _)| now.saturating_sub(*last) >= SPAN) {
             self.samples.push((now, self.bytes));
         }
     }
 
-    /// The whole, and the rate of the second half between the first byte and the last.
+    /// Total bytes, and the rate of the second half of the time between first and last byte.
     fn result(&self) -> Moved {
         let rate = || {
             let (&(first, _), &(last, end)) = (self.samples.first()?, self.samples.last()?);
@@ -47,7 +47,8 @@ impl Count {
     }
 }
 
-/// Writes zeros for so long and then closes. What a program takes in is what it sends but for some buffers.
+/// Writes zeros for `duration` and then closes. The bytes that a program accepts equal the bytes it sends,
+/// except for some buffers.
 pub fn feed(mut into: impl Write + Send + 'static, duration: Duration) -> JoinHandle<Moved> {
     std::thread::spawn(move || {
         let block = vec![0; BLOCK];
@@ -64,7 +65,7 @@ pub fn feed(mut into: impl Write + Send + 'static, duration: Duration) -> JoinHa
     })
 }
 
-/// Reads to the end.
+/// Reads to the end of the output.
 pub fn meter(mut from: impl Read + Send + 'static) -> JoinHandle<Moved> {
     std::thread::spawn(move || {
         let mut block = vec![0; BLOCK];
@@ -86,11 +87,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_second_half_says_what_a_ramp_ends_at() {
+    fn steady_rate_is_that_of_the_second_half() {
         let mut count = Count::new();
         for step in 0..100_u32 {
             count.bytes += if step < 40 { 10 } else { 1000 };
-            count.look(SPAN * step);
+            count.sample(SPAN * step);
         }
         let moved = count.result();
         assert_eq!(moved.bytes, 60_400);
@@ -99,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn all_that_is_read_is_counted() {
+    fn all_read_bytes_are_counted() {
         let moved = meter(io::repeat(7).take(1_000_000)).join().unwrap();
         assert_eq!(moved.bytes, 1_000_000);
     }

@@ -1,8 +1,8 @@
-//! One end of a measurement: a supervisor process that starts the programs of that end, adopts what they leave behind,
-//! reaps everything, and says what all of it used.
+//! One end of a measurement: a supervisor process that starts the programs of that end, adopts and reaps all
+//! their descendants, and reports their total usage.
 //!
-//! As a subreaper it becomes the parent of every orphan below it, so no process of the end escapes the count. The
-//! supervisor's own work is not counted.
+//! As a subreaper it becomes the parent of every orphan below it, so no process of the end escapes the count.
+//! The supervisor's own work is not counted.
 
 pub mod client;
 pub mod flow;
@@ -18,23 +18,23 @@ use rustix::process::{
 
 use crate::usage::{Usage, descendants};
 
-/// What a supervisor reports.
+/// Report of a supervisor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Report {
     /// Wall-clock time from the start of the program to its end, all repetitions, microseconds; 0 for servers.
     pub wall_us: u64,
-    /// What the processes used.
+    /// Usage of the processes.
     pub usage: Usage,
-    /// What went through a pipe that was counted.
+    /// Bytes through a counted pipe.
     pub moved: Moved,
 }
 
 /// Bytes through a client's standard input or output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Moved {
-    /// All of them.
+    /// Total bytes.
     pub bytes: u64,
-    /// Bytes a second in the second half of the time.
+    /// Rate in the second half of the time, bytes per second.
     pub steady: u64,
 }
 
@@ -55,7 +55,7 @@ impl Report {
         text
     }
 
-    /// Reads [`to_text`](Self::to_text); `None` when a line is missing or wrong.
+    /// Parses the output of [`to_text`](Self::to_text); `None` when a line is missing or invalid.
     pub fn parse(text: &str) -> Option<Self> {
         let get = |key: &str| -> Option<u64> {
             text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' '))?.parse().ok()
@@ -69,24 +69,24 @@ impl Report {
     /// Reads a report from a file.
     ///
     /// # Errors
-    /// It is not there or not complete.
+    /// The file is missing or incomplete.
     pub fn read(path: &Path) -> Result<Self, String> {
         let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
         Self::parse(&text).ok_or_else(|| format!("{}: not a report: {text}", path.display()))
     }
 }
 
-/// From now on this process is the parent of every orphan below it.
+/// Makes this process the parent of every orphan below it.
 fn adopt_orphans() -> Result<(), String> {
     set_child_subreaper(Some(getpid())).map_err(|error| format!("subreaper: {error}"))
 }
 
-/// Reaps one child that has ended; `None` while all of them run or when there is none.
+/// Reaps one ended child; `None` while all of them run or when there is none.
 fn reap_one() -> Option<(Pid, WaitStatus)> {
     wait(WaitOptions::NOHANG).ok().flatten()
 }
 
-/// Waits for everything below this process to end; what has not done so after `bound` is killed.
+/// Waits for all descendants to end; kills those that still run after `bound`.
 fn reap_all(bound: Duration) {
     let deadline = Instant::now() + bound;
     let mut pause = Duration::from_micros(500);
@@ -117,7 +117,7 @@ fn send(pid: u32, signal: Signal) {
     }
 }
 
-/// The options in front of `--`, and the command behind it.
+/// Options before `--`, and the command after it.
 pub(crate) struct EndArgs<'a> {
     options: &'a [String],
     /// Program and arguments.
@@ -131,7 +131,7 @@ impl<'a> EndArgs<'a> {
         Ok(Self { options, command: command.get(1..).unwrap_or_default() })
     }
 
-    /// The value behind an option.
+    /// Value of an option.
     pub(crate) fn value(&self, name: &str) -> Option<&'a str> {
         let at = self.options.iter().position(|option| option == name)?;
         self.options.get(at + 1).map(String::as_str)
@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reports_survive_the_way() {
+    fn reports_round_trip_through_text() {
         let usage = Usage { user_us: 1, system_us: 2, peak_kib: 3 };
         let report = Report { wall_us: 4, usage, moved: Moved { bytes: 5, steady: 6 } };
         assert_eq!(Report::parse(&report.to_text()), Some(report));

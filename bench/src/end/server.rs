@@ -1,9 +1,10 @@
-//! The server's end: keeps a server running until standard input ends, then reports what it and its sessions used.
+//! The server's end: runs a server until standard input ends, then reports the usage of the server and its
+//! sessions.
 //!
-//! `lh-bench end-server --report FILE --address IP --log FILE [--mode listener] -- PROGRAM [ARGUMENT…]`. It prints `port N` when
-//! clients may connect. Without that mode the program is run once per connection with the socket as its standard input
-//! and output (inetd mode); with it, the program listens itself and writes `Server listening on … port N.` to the log.
-//! What a listener uses before it is ready is not counted.
+//! `lh-bench end-server --report FILE --address IP --log FILE [--mode listener] -- PROGRAM [ARGUMENT…]`. It
+//! prints `port N` when clients may connect. Without `--mode`, the program runs once per connection with the
+//! socket as its standard input and output (inetd mode). With it, the program listens itself and writes
+//! `Server listening on … port N.` to the log. A listener's usage before it is ready is not counted.
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -20,12 +21,12 @@ use rustix::stdio::stdin;
 use super::{EndArgs, Report, adopt_orphans, reap_all, reap_one, send, signal_all};
 use crate::usage::{Usage, descendants, so_far_us};
 
-/// How long sessions may take to end when their clients are gone.
+/// Time limit for sessions to end after their clients.
 const GRACE: Duration = Duration::from_secs(5);
-/// How long a listener may take to start.
+/// Time limit for a listener to start.
 const START: Duration = Duration::from_secs(20);
 
-/// The helper's main function.
+/// Entry point of the helper.
 ///
 /// # Errors
 /// The server cannot be started.
@@ -51,7 +52,7 @@ fn ready(port: u16) -> Result<(), String> {
     writeln!(out, "port {port}").and_then(|()| out.flush()).map_err(|error| format!("stdout: {error}"))
 }
 
-/// Runs a program that listens. Returns the CPU time it took to start, microseconds.
+/// Runs a program that listens. Returns the CPU time of its start, microseconds.
 fn listen_itself(program: &str, args: &[String], log: &Path) -> Result<u64, String> {
     let child = Command::new(program)
         .args(args)
@@ -67,16 +68,16 @@ fn listen_itself(program: &str, args: &[String], log: &Path) -> Result<u64, Stri
         }
         if reap_one().is_some() || Instant::now() >= deadline {
             signal_all(Signal::KILL);
-            let said = std::fs::read_to_string(log).unwrap_or_default();
-            return Err(format!("{program} does not listen: {said}"));
+            let text = std::fs::read_to_string(log).unwrap_or_default();
+            return Err(format!("{program} does not listen: {text}"));
         }
         std::thread::sleep(Duration::from_millis(2));
     };
     let before = so_far_us(child.id());
     ready(port)?;
-    // Nothing to do until the harness closes our standard input.
+    // Waits until the harness closes our standard input.
     let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
-    // Sessions first: the listener reaps them, and its own end then hands their usage on to us.
+    // Sessions end first: the listener reaps them, and its own end then passes their usage to us.
     let deadline = Instant::now() + GRACE;
     while !descendants(child.id()).is_empty() && Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(1));
@@ -138,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_port_is_found_in_a_log() {
+    fn port_is_parsed_from_the_log() {
         let dir = tempfile::tempdir().unwrap();
         let log = dir.path().join("log");
         assert_eq!(logged_port(&log), None);

@@ -1,4 +1,5 @@
-//! Sealing and opening packets in memory, with one key shared by 1 to N threads: the ciphers alone, and the pipeline.
+//! Sealing and opening packets in memory, with one key shared by 1 to N threads: the ciphers alone. The
+//! pipeline's tables follow.
 
 use std::cell::Cell;
 use std::sync::Barrier;
@@ -11,10 +12,10 @@ use crate::cipher_suite::CipherSuite;
 use crate::stats::Better;
 use crate::table::{Entry, Role, Table, interleave};
 
-/// Packets each thread works on in turn: what a slab of a connection holds.
+/// Packets that each thread works on in turn: as many as a connection's slab holds.
 const PACKETS: usize = 16;
 
-/// All suites, each with 1, 2, 4, … threads up to the limit.
+/// Runs all suites, each with 1, 2, 4, … threads up to the limit.
 pub(super) fn run(bench: &Bench) -> Result<Vec<Table>, String> {
     let most = bench.options.workers;
     let counts: Vec<usize> =
@@ -23,7 +24,7 @@ pub(super) fn run(bench: &Bench) -> Result<Vec<Table>, String> {
     let payload = bench.options.packet;
     let mut tables = Vec::new();
     for suite in &bench.options.suites {
-        // What one worker did in this round.
+        // Rates of one worker in this round.
         let single = Cell::new((f64::NAN, f64::NAN));
         let mut entries = Vec::new();
         for &workers in &counts {
@@ -50,7 +51,7 @@ pub(super) fn run(bench: &Bench) -> Result<Vec<Table>, String> {
     Ok(tables)
 }
 
-/// MB/s of payload of all workers together, all of them at work at the same time.
+/// Payload rate of all workers together, MB/s, measured while all of them work.
 fn together(
     suite: &CipherSuite,
     direction: Direction,
@@ -88,8 +89,8 @@ fn together(
         .ok_or_else(|| format!("{}: a packet was refused", suite.name()))
 }
 
-/// Packets per second of one worker. Sealing works over its own output again and again; opening needs the sealed packet
-/// anew each time, and the copy is not counted.
+/// Packets per second of one worker. Sealing overwrites its own output again and again. Opening needs a fresh
+/// copy of the sealed packet each time, and the copying is not counted.
 fn one(
     key: &PacketKey,
     direction: Direction,
@@ -124,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_suite_is_sealed_and_opened_by_several_workers() {
+    fn suites_are_measured_with_several_workers() {
         for name in ["aes128-gcm", "chacha20-poly1305", "aes128-ctr+umac-64-etm", "aes256-ctr+hmac-sha2-512"]
         {
             let suite = CipherSuite::parse(name).unwrap();

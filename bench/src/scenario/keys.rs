@@ -1,8 +1,9 @@
-//! How long a typed character takes to come back from a terminal there while another channel of the same connection is
-//! full of data.
+//! Delay of keystrokes: how long a typed character takes to come back from a remote terminal while another
+//! channel of the connection carries bulk.
 //!
-//! Ours: two channels of one connection of the client library. OpenSSH: two sessions through a `ControlMaster`. Both ends of
-//! the typing are pipes of this process, so what is measured is the same: from a `write` here to the echo's `read` here.
+//! Longhaul uses two channels of one connection of the client library, OpenSSH two sessions through a
+//! `ControlMaster`. Both ends of the typing are pipes of this process, so the measured time is the same: from
+//! `write` to the `read` of the echo.
 
 use std::io::{PipeReader, PipeWriter, Read, Write, pipe};
 use std::os::fd::{AsFd, OwnedFd};
@@ -26,13 +27,13 @@ use crate::scenario::master::Master;
 use crate::stats::{Better, percentile};
 use crate::table::{Entry, Measured, Table, interleave};
 
-/// What the terminal runs: like an editor, it takes single characters and writes them itself. All modes are set, because a
-/// client whose own input is no terminal sends modes that leave everything off.
+/// Command in the terminal: like an editor, it reads single characters and writes them itself. All modes are
+/// set, because a client whose own input is not a terminal sends modes that leave everything off.
 const TERMINAL: &str = "stty sane -echo -icanon min 1; echo ready; exec cat";
-/// Longest wait for one character.
+/// Time limit for one character.
 const PATIENCE: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
 
-/// What the other channel does.
+/// Load on the other channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Bulk {
     None,
@@ -50,14 +51,14 @@ impl Bulk {
     }
 }
 
-/// Idle, then with data in either direction: Longhaul as a library, others through a master.
+/// Idle, then with data in either direction. Longhaul runs as a library, others through a master.
 pub(super) fn run(bench: &Bench) -> Result<Vec<Table>, String> {
     tables(bench, "keys", "keystroke and echo", true)
 }
 
-/// The same with passengers of a master everywhere.
+/// Like [`run`], with mux clients of a master for all contestants.
 pub(super) fn passengers(bench: &Bench) -> Result<Vec<Table>, String> {
-    tables(bench, "forward", "keystroke and echo of a passenger", false)
+    tables(bench, "forward", "keystroke and echo of a mux client", false)
 }
 
 fn tables(bench: &Bench, scenario: &'static str, what: &str, as_library: bool) -> Result<Vec<Table>, String> {
@@ -98,21 +99,21 @@ fn measured(times: &[f64]) -> Vec<Measured> {
         .collect()
 }
 
-/// Types `count` characters and returns how long each took to come back, in milliseconds.
+/// Types `count` characters and returns the time of each until its echo, milliseconds.
 fn type_and_time<R: Read + AsFd>(mut to: impl Write, from: &mut R, count: usize) -> Result<Vec<f64>, String> {
     let read = |from: &mut R| -> Result<u8, String> {
         let mut fds = [PollFd::from_borrowed_fd(from.as_fd(), PollFlags::IN)];
         let ready = poll(&mut fds, Some(&PATIENCE)).map_err(|error| error.to_string())?;
         let mut byte = [0];
         if ready == 0 || from.read(&mut byte).map_err(|error| error.to_string())? == 0 {
-            return Err("nothing comes back from the terminal".to_owned());
+            return Err("no echo from the terminal".to_owned());
         }
         Ok(byte[0])
     };
     while read(from)? != b'\n' {}
     let mut times = Vec::with_capacity(count);
     for index in 0..count {
-        // Not in step with anything.
+        // Irregular pauses, so that typing is not in step with any timer.
         std::thread::sleep(Duration::from_micros(15_000 + (index as u64 * 7919) % 10_000));
         let start = Instant::now();
         to.write_all(b"x").map_err(|error| error.to_string())?;
@@ -122,10 +123,10 @@ fn type_and_time<R: Read + AsFd>(mut to: impl Write, from: &mut R, count: usize)
     Ok(times)
 }
 
-/// Nobody sits here.
-struct Nobody;
+/// A user interface without a user.
+struct NoUser;
 
-impl UserInterface for Nobody {
+impl UserInterface for NoUser {
     fn message(&mut self, _level: LogLevel, _text: &str) {}
 
     fn banner(&mut self, _text: &str) {}
@@ -160,7 +161,7 @@ impl Control for UntilClosed {
     }
 }
 
-/// Two channels of one connection of ours.
+/// Two channels of one Longhaul connection.
 fn library(
     bench: &Bench,
     with: &Variation,
@@ -179,7 +180,7 @@ fn library(
     let (keys, typing) = pipe().map_err(text)?;
     let (mut echo, echoed) = pipe().map_err(text)?;
     let (closed, close) = pipe().map_err(text)?;
-    // Handlers stay on the thread that made them.
+    // Handlers must stay on the thread that created them.
     let connection = std::thread::spawn(move || carry(&request, keys, echoed, closed, bulk));
     let times = type_and_time(&typing, &mut echo, count);
     drop(close);
@@ -202,7 +203,7 @@ fn carry(
     bulk: Bulk,
 ) -> Result<(), String> {
     let options = lh_client::Options::load(request).map_err(text)?;
-    let mut client = lh_client::connect(&options, &mut Nobody).map_err(text)?;
+    let mut client = lh_client::connect(&options, &mut NoUser).map_err(text)?;
     let device = |path: &str, write: bool| {
         let file = std::fs::OpenOptions::new().read(!write).write(write).open(path).map_err(text)?;
         LocalFd::owned(OwnedFd::from(file)).map_err(text)

@@ -1,9 +1,10 @@
-//! Copies that are killed in the middle and started again: what is there afterwards, and how much went over the network twice.
+//! Copies that are killed in the middle and run again: whether the result is right, and how many bytes were
+//! transferred twice.
 //!
-//! The client talks to its server through a relay of ours that counts what passes, both ways, and holds everything still when a chosen
-//! part of the copy has passed. Then one end is killed with a signal that it cannot hear (9), the client's process or all
-//! of the session's, and the same command is run again. What all attempts moved beyond what one undisturbed copy moves
-//! was sent again; logins and comparisons of the second attempt count as that too.
+//! The client connects to its server through our relay, which counts the bytes in both directions and stops
+//! forwarding after a chosen part of the copy. Then one end is killed with SIGKILL, either the client's
+//! process or all processes of the session, and the command runs again. All bytes beyond those of one
+//! undisturbed copy count as sent again, including the second attempt's login and comparisons.
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
@@ -24,24 +25,24 @@ use crate::stats::Better;
 use crate::table::{Entry, Measured, Table, interleave};
 use crate::usage::descendants;
 
-/// Moments at which each end is killed, unless `--rounds` says otherwise.
+/// Number of kills of each end, unless `--rounds` sets it.
 const MOMENTS: usize = 20;
 
-/// The copy of one file, unless `--size` says otherwise.
+/// Size of the single file, bytes, unless `--size` sets it.
 const FILE: u64 = 1_000_000_000;
 
-/// Longest time of one attempt.
+/// Time limit of one attempt.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A moment: between this and that much of the copy.
+/// Part of the copy after which the kill happens.
 const PART: std::ops::Range<f64> = 0.02..0.98;
 
 pub(super) fn run(bench: &Bench) -> Result<Vec<Table>, String> {
     let options = &bench.options;
-    let size = if options.said.size || !options.smoke { options.size } else { 16 << 20 };
-    let size = if options.said.size || options.smoke { size } else { FILE };
+    let size = if options.given.size || !options.smoke { options.size } else { 16 << 20 };
+    let size = if options.given.size || options.smoke { size } else { FILE };
     let (moments, files) = if options.smoke { (1, 60) } else { (MOMENTS, options.files.unwrap_or(2000)) };
-    let moments = if options.said.rounds { options.rounds } else { moments };
+    let moments = if options.given.rounds { options.rounds } else { moments };
     let with = Variation::of(&options.suites[0]);
     let relay = Relay::start()?;
     let mut tables = Vec::new();
@@ -73,7 +74,7 @@ pub(super) fn run(bench: &Bench) -> Result<Vec<Table>, String> {
                     let name = format!("{}, {} killed", who.name, victim.name());
                     let scene = Scene::new(bench, &relay, &who, &with, &task, source, &target);
                     let Some(mut scene) = scene else { continue };
-                    // The same moments on every run, and others for each row.
+                    // The same moments in every run, and different ones for each row.
                     let mut dice = Dice::for_row(&name);
                     entries.push(Entry::new(name, who.role(), move || scene.trial(victim, dice.part())));
                 }
@@ -85,7 +86,7 @@ pub(super) fn run(bench: &Bench) -> Result<Vec<Table>, String> {
     Ok(tables)
 }
 
-/// Ours, with our server and with OpenSSH's.
+/// Longhaul, with its own server and with OpenSSH's.
 fn contestants(bench: &Bench) -> Vec<Contestant> {
     std::iter::once(bench.ours().clone()).chain(bench.ours_with_stock_server()).collect()
 }
@@ -105,7 +106,7 @@ impl Victim {
     }
 }
 
-/// Numbers that are the same on each run.
+/// Pseudo-random numbers that are equal in each run.
 struct Dice(u64);
 
 impl Dice {
@@ -126,7 +127,7 @@ struct Scene<'a> {
     client: Client,
     source: PathBuf,
     target: PathBuf,
-    /// What one undisturbed copy moves.
+    /// Bytes that one undisturbed copy transfers.
     whole: Option<u64>,
 }
 
@@ -141,13 +142,13 @@ impl<'a> Scene<'a> {
         target: &Path,
     ) -> Option<Self> {
         let (server, mut client) = (who.server(bench, with)?, who.client(bench, with, task)?);
-        // The second attempt is ours to make.
+        // The harness makes the second attempt.
         client.program.args.splice(0..0, ["--retries".to_owned(), "0".to_owned()]);
         let (source, target) = (source.to_path_buf(), target.to_path_buf());
         Some(Self { bench, relay, server, client, source, target, whole: None })
     }
 
-    /// One copy that is killed when so much of it has passed, and finished by another attempt.
+    /// One copy that is killed after the part `part` and completed by another attempt.
     fn trial(&mut self, victim: Victim, part: f64) -> Result<Vec<Measured>, String> {
         let whole = match self.whole {
             Some(whole) => whole,
@@ -167,7 +168,7 @@ impl<'a> Scene<'a> {
         ])
     }
 
-    /// Runs the command, and kills an end of it when so many bytes have passed; says how many have.
+    /// Runs the command, and kills an end of it after the given bytes. Returns the bytes that have passed.
     fn attempt(&self, kill: Option<(Victim, u64)>) -> Result<u64, String> {
         let running = Running::start(self.bench, &self.server)?;
         self.relay.begin(running.port, kill.map(|(_, bytes)| bytes));
@@ -177,8 +178,8 @@ impl<'a> Scene<'a> {
             if let Ok(Some(status)) = child.try_wait() {
                 break match (kill, status.success()) {
                     (None, true) => Ok(()),
-                    (None, false) => Err(format!("{status}: {}", self.said())),
-                    (Some(_), _) => Err(format!("it ended before it could be killed: {status}")),
+                    (None, false) => Err(format!("{status}: {}", self.last_messages())),
+                    (Some(_), _) => Err(format!("the copy ended before it could be killed: {status}")),
                 };
             }
             if let Some((victim, _)) = kill
@@ -188,38 +189,39 @@ impl<'a> Scene<'a> {
                     Victim::Client => child.kill().map_err(|error| error.to_string())?,
                     Victim::Server => kill_session(&running, self.server.listens),
                 }
-                self.relay.let_go();
+                self.relay.release();
                 let _ = child.wait();
                 break Ok(());
             }
             if Instant::now() > until {
                 let _ = child.kill();
                 let _ = child.wait();
-                break Err("it does not end".to_owned());
+                break Err("the copy does not end".to_owned());
             }
             std::thread::sleep(Duration::from_micros(500));
         };
-        self.relay.let_go();
+        self.relay.release();
         outcome.map(|()| self.relay.passed())
     }
 
     fn start(&self) -> Result<Child, String> {
         let (program, args, env) = client_command(self.bench, &self.client.program, self.relay.port);
         let mut command = Command::new(&program);
-        // No pipe: what nobody reads would fill it.
-        let said = File::create(self.bench.data("said")).map_err(|error| format!("its messages: {error}"))?;
-        command.args(args).envs(env).stdin(Stdio::null()).stdout(Stdio::null()).stderr(said);
-        self.bench.surround(&mut command);
+        // A file, not a pipe, which would fill up because it is not read.
+        let messages =
+            File::create(self.bench.data("said")).map_err(|error| format!("its messages: {error}"))?;
+        command.args(args).envs(env).stdin(Stdio::null()).stdout(Stdio::null()).stderr(messages);
+        self.bench.set_environment(&mut command);
         command.spawn().map_err(|error| format!("{}: {error}", program.display()))
     }
 
-    /// Its last words.
-    fn said(&self) -> String {
+    /// Last messages of the command.
+    fn last_messages(&self) -> String {
         let text = std::fs::read(self.bench.data("said")).unwrap_or_default();
         String::from_utf8_lossy(&text).lines().rev().take(3).collect::<Vec<_>>().join(" | ")
     }
 
-    /// The copy is what the source is, and nothing else is left; removes it.
+    /// Checks that the copy equals the source and no other file is left; removes it.
     fn compare(&self) -> Result<(), String> {
         let done = Command::new("diff").arg("-rq").arg("--").args([&self.source, &self.target]).output();
         let done = done.map_err(|error| format!("diff: {error}"))?;
@@ -232,15 +234,15 @@ impl<'a> Scene<'a> {
         remove(&self.target);
         match (done.status.success(), left) {
             (true, false) => Ok(()),
-            (true, true) => Err("something unfinished is left beside the copy".to_owned()),
+            (true, true) => Err("an unfinished file is left beside the copy".to_owned()),
             (false, _) => Err(format!("the copy differs: {}", String::from_utf8_lossy(&done.stdout).trim())),
         }
     }
 }
 
-/// All of the server but the process that listens.
+/// Kills all processes of the server except the listener.
 fn kill_session(running: &Running, listens: bool) {
-    // The supervisor's own number comes first where it is told at all; its first child is the listener.
+    // `descendants` may include the supervisor; its first child is the listener.
     let mut below = descendants(running.pid());
     below.retain(|&pid| pid != running.pid());
     for pid in below.into_iter().skip(usize::from(listens)) {
@@ -250,7 +252,7 @@ fn kill_session(running: &Running, listens: bool) {
     }
 }
 
-/// Passes connections on to a server whose port changes, and counts.
+/// Forwards connections to a server whose port changes, and counts bytes.
 struct Relay {
     port: u16,
     shared: Arc<Shared>,
@@ -260,9 +262,9 @@ struct Relay {
 struct Shared {
     to: AtomicU16,
     passed: AtomicU64,
-    /// After so many bytes nothing passes any more.
+    /// Bytes after which forwarding stops.
     limit: AtomicU64,
-    /// Which attempt it is: what belongs to an earlier one is closed.
+    /// Number of the attempt; connections of earlier ones are closed.
     attempt: AtomicU64,
     gate: Mutex<Gate>,
     changed: Condvar,
@@ -310,8 +312,8 @@ impl Relay {
         self.shared.gate.lock().unwrap_or_else(PoisonError::into_inner).held
     }
 
-    /// Ends what is held.
-    fn let_go(&self) {
+    /// Ends the held connections.
+    fn release(&self) {
         self.shared.gate.lock().unwrap_or_else(PoisonError::into_inner).open = true;
         self.shared.changed.notify_all();
     }

@@ -1,4 +1,4 @@
-//! Programs that run beside the measurement: clients that hold a connection, masters and their passengers.
+//! Programs that run beside the measurement: clients that hold a connection, masters and their mux clients.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use crate::bench::Bench;
 use crate::contestant::{Variation, client_options};
 
-/// How long a program may take until it does what it was started for.
+/// Time limit for a program to become ready.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Calls `ready` until it gives something.
+/// Calls `ready` until it returns a value.
 pub(super) fn wait_for<T>(what: &str, mut ready: impl FnMut() -> Option<T>) -> Result<T, String> {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -24,7 +24,7 @@ pub(super) fn wait_for<T>(what: &str, mut ready: impl FnMut() -> Option<T>) -> R
     }
 }
 
-/// Programs that are ended with the measurement.
+/// Programs that end with the measurement.
 #[derive(Default)]
 pub(super) struct Programs(Vec<Child>);
 
@@ -40,14 +40,14 @@ impl Programs {
     ) -> Result<(Option<ChildStdin>, Option<ChildStdout>), String> {
         let mut program = Command::new(ssh);
         program.args(args).stdin(stdin).stdout(stdout).stderr(Stdio::null());
-        bench.surround(&mut program);
+        bench.set_environment(&mut program);
         let mut child = program.spawn().map_err(|error| format!("{}: {error}", ssh.display()))?;
         let pipes = (child.stdin.take(), child.stdout.take());
         self.0.push(child);
         Ok(pipes)
     }
 
-    /// Their process ids.
+    /// Process ids of the programs.
     pub(super) fn pids(&self) -> impl Iterator<Item = u32> {
         self.0.iter().map(Child::id)
     }
@@ -62,7 +62,7 @@ impl Drop for Programs {
     }
 }
 
-/// A master and its passengers.
+/// A master and its mux clients.
 pub(super) struct Master<'a> {
     bench: &'a Bench,
     ssh: &'a Path,
@@ -73,7 +73,7 @@ pub(super) struct Master<'a> {
 }
 
 impl<'a> Master<'a> {
-    /// Returns when the master takes passengers.
+    /// Returns when the master accepts mux clients.
     pub(super) fn start(
         bench: &'a Bench,
         ssh: &'a Path,
@@ -89,7 +89,7 @@ impl<'a> Master<'a> {
         Ok(master)
     }
 
-    /// What makes a client a passenger.
+    /// Arguments that make a client a mux client.
     pub(super) fn args(&self, flags: &[&str]) -> Vec<String> {
         let mut args = client_options(self.bench, self.with);
         args.extend(flags.iter().map(|&flag| flag.to_owned()));
@@ -98,7 +98,7 @@ impl<'a> Master<'a> {
         args
     }
 
-    /// Starts one with a command.
+    /// Starts a mux client with a command.
     pub(super) fn passenger(
         &mut self,
         flags: &[&str],

@@ -1,4 +1,4 @@
-//! What a session costs in memory while it does nothing, and while it moves data.
+//! Memory of a session while it is idle, and while it transfers data.
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{Child, Command, Stdio};
@@ -11,10 +11,10 @@ use crate::stats::Better;
 use crate::table::{Entry, Measured, Table, interleave};
 use crate::usage::{Memory, descendants};
 
-/// What the session itself runs is not counted: it is the user's.
+/// Commands in the session, which are not counted.
 const COMMANDS: &[&str] = &["sh", "bash", "dash", "sleep", "cat"];
 
-/// Idle: several sessions, so that what they share counts once; loaded: one.
+/// Idle with several sessions, so that shared memory counts once; busy with one.
 pub(super) fn run(bench: &Bench) -> Result<Vec<Table>, String> {
     let smoke = bench.options.smoke;
     let with = Variation::of(&bench.options.suites[0]);
@@ -47,7 +47,7 @@ fn entry<'a>(
     Some(Entry::new(&who.name, who.role(), move || measure(bench, &server, &client, count, settle)))
 }
 
-/// Clients that are ended with the measurement.
+/// Clients that end with the measurement.
 struct Sessions(Vec<Child>);
 
 impl Drop for Sessions {
@@ -73,7 +73,7 @@ fn measure(
         let (program, args, env) = client_command(bench, &client.program, running.port);
         let mut command = Command::new(&program);
         command.args(args).envs(env).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-        bench.surround(&mut command);
+        bench.set_environment(&mut command);
         let mut child = command.spawn().map_err(|error| format!("{}: {error}", program.display()))?;
         let out = child.stdout.take();
         sessions.0.push(child);
@@ -83,7 +83,7 @@ fn measure(
         if line.trim() != "ready" {
             return Err(format!("no session: {}", running.log_end()));
         }
-        // Whatever comes is taken, or a busy session would soon be an idle one.
+        // All output must be read, or a busy session would soon be idle.
         drains.push(std::thread::spawn(move || {
             let mut block = vec![0; 1 << 17];
             while out.read(&mut block).is_ok_and(|count| count > 0) {}
@@ -94,7 +94,7 @@ fn measure(
     here.extend(sessions.0.iter().flat_map(|child| descendants(child.id())));
     let mut there = descendants(running.pid());
     if server.listens {
-        // The listener is there once, however many sessions there are. It is the supervisor's first child.
+        // The listener exists once, however many sessions there are. It is the supervisor's first child.
         there.remove(0);
     }
     there.retain(|pid| !COMMANDS.contains(&name_of(*pid).as_str()));

@@ -1,4 +1,4 @@
-//! The scenarios, one room each.
+//! The scenarios, one module each.
 
 mod crypto;
 mod forward;
@@ -25,7 +25,7 @@ use crate::usage::Usage;
 
 pub(crate) use forward::{DIRECT, START};
 
-/// Runs the scenario of that name.
+/// Runs the scenario with this name.
 pub(crate) fn run(bench: &Bench, name: &str) -> Result<Vec<Table>, String> {
     match name {
         "pipe" => transfer::pipe(bench),
@@ -45,18 +45,18 @@ pub(crate) fn run(bench: &Bench, name: &str) -> Result<Vec<Table>, String> {
     }
 }
 
-/// Series of the `wan` scenario that its targets are about: what a row moved, of what iperf3 did in the same round.
+/// Series of the `wan` scenario for its targets: rate of a row in percent of iperf3's in the same round.
 pub(crate) const OF_IPERF: &str = "% of iperf3";
-/// The same of the second half of the time.
+/// Like [`OF_IPERF`], for the second half of the time.
 pub(crate) const STEADY_OF_IPERF: &str = "steady, % of iperf3";
-/// The end of the name of its ceiling: a cipher between two pipes, and no suite.
+/// Suffix of the name of its ceiling: a cipher between two pipes, without a suite.
 pub(crate) const PIPED: &str = " over TCP, pipe to pipe";
-/// Series of the `crypto` scenario that the targets are about.
+/// Series of the `crypto` scenario for its targets: sealing rate relative to one worker.
 pub(crate) const SEAL_TIMES: &str = "seal, times 1 worker";
-/// The other one.
+/// Like [`SEAL_TIMES`], for opening.
 pub(crate) const OPEN_TIMES: &str = "open, times 1 worker";
 
-/// The name of a row.
+/// Name of a row for this number of workers.
 pub(crate) fn workers_text(workers: usize) -> String {
     match workers {
         0 => "no workers".to_owned(),
@@ -65,7 +65,7 @@ pub(crate) fn workers_text(workers: usize) -> String {
     }
 }
 
-/// What one start took, of several in a row.
+/// Measurement of one start, as the mean of several.
 fn per_start(report: &Report, times: u64) -> Vec<Measured> {
     let per = |us: u64| us as f64 / 1000.0 / times as f64;
     vec![
@@ -74,7 +74,7 @@ fn per_start(report: &Report, times: u64) -> Vec<Measured> {
     ]
 }
 
-/// CPU time and peaks, as every transfer reports them.
+/// CPU time and peak memory, which every transfer reports.
 fn ends(sample: &Sample) -> Vec<Measured> {
     let mib = |usage: &Usage| usage.peak_kib as f64 / 1024.0;
     let mut run = vec![("client peak MiB", Better::Lower, mib(&sample.client))];
@@ -85,7 +85,7 @@ fn ends(sample: &Sample) -> Vec<Measured> {
     run
 }
 
-/// What is reported of moving so many bytes.
+/// Measurement of a transfer of this many bytes.
 fn rate(sample: &Sample, bytes: u64) -> Vec<Measured> {
     let megabytes = bytes as f64 / 1e6;
     let mut run = vec![
@@ -112,7 +112,7 @@ fn ceiling(bench: &Bench, cipher: Option<String>, bytes: u64) -> (Server, Client
     (server, Client::new(Program::new(&bench.me, source)))
 }
 
-/// Many small files in twenty folders. Without a size they have 0.5 to 7.5 kB.
+/// Writes many small files in twenty directories. Without a size they have 0.5 to 7.5 kB.
 fn small_files(tree: &Path, files: usize, size: impl Into<Option<u64>>) -> Result<u64, String> {
     let size = size.into();
     let mut bytes = 0;
@@ -129,7 +129,7 @@ fn small_files(tree: &Path, files: usize, size: impl Into<Option<u64>>) -> Resul
     Ok(bytes)
 }
 
-/// Bytes for a heading.
+/// A byte count for a heading.
 fn size_text(bytes: u64) -> String {
     match bytes {
         b if b >= 1 << 30 && b.is_multiple_of(1 << 30) => format!("{} GiB", b >> 30),

@@ -1,8 +1,9 @@
-//! The packet pipeline of a connection, in memory: packets laid out in the send buffer of a transport, and packets that have
-//! arrived in the receive buffer of another, made into jobs and done by a crew of 1 to N workers, as the loop has it done.
+//! The packet pipeline of a connection, in memory. Packets in the send buffer of one transport, and arrived
+//! packets in the receive buffer of another, become jobs that a pool of 1 to N workers executes, as in the
+//! loop.
 //!
-//! Laying out and receiving (copies that a real end does with the kernel) are not counted. Counted is everything from cutting
-//! jobs to having their results back in order: hand-over, ciphers, waking up, framing and delivery.
+//! Filling the buffers (copies that a real end makes with the kernel) is not counted. Counted is everything
+//! from cutting jobs to having their results in order: hand-over, ciphers, wake-ups, framing and delivery.
 
 use std::cell::Cell;
 use std::io::IoSlice;
@@ -19,18 +20,19 @@ use crate::cipher_suite::CipherSuite;
 use crate::stats::Better;
 use crate::table::{Entry, Role, Table, interleave};
 
-/// Packets laid out together: what a connection puts into one slab.
+/// Bytes laid out together: the contents of a connection's slab.
 const SLAB: usize = 256 << 10;
-/// Bytes sealed or opened between two looks at the clock. They do not fit a second-level cache, as a fast path's do not.
+/// Bytes sealed or opened between two clock readings. They exceed a second-level cache, as on a fast path.
 const SPELL: usize = 8 << 20;
 
-/// All suites that encrypt (no key exchange begins with another), each with 1, 2, 4, … workers up to the limit.
+/// Runs all suites that encrypt (no key exchange starts with another), each with 1, 2, 4, … workers up to the
+/// limit.
 pub(super) fn run(bench: &Bench, counts: &[usize]) -> Result<Vec<Table>, String> {
     let time = Duration::from_millis(if bench.options.smoke { 10 } else { 200 });
     let payload = bench.options.packet;
     let mut tables = Vec::new();
     for suite in bench.options.suites.iter().filter(|suite| suite.cipher.encrypts()) {
-        // What one worker did in this round.
+        // Rates of one worker in this round.
         let single = Cell::new((f64::NAN, f64::NAN));
         let mut entries = Vec::new();
         for &workers in counts {
@@ -55,7 +57,7 @@ pub(super) fn run(bench: &Bench, counts: &[usize]) -> Result<Vec<Table>, String>
     Ok(tables)
 }
 
-/// MB/s of payload sealed and opened by so many workers.
+/// Payload rate of sealing and opening with this number of workers, MB/s.
 fn measure(
     suite: &CipherSuite,
     workers: usize,
@@ -73,7 +75,7 @@ fn measure(
             let mut sizes = vec![payload; (SLAB / payload).max(1)];
             client.payloads(&mut sizes, &mut |slices, _| {
                 for slice in slices {
-                    // A message that is not the transport's own.
+                    // A message number above the transport's own.
                     slice[0] = 94;
                 }
             });
@@ -101,14 +103,14 @@ fn measure(
             rest = &rest[count..];
             server.received(count);
             let start = Instant::now();
-            // Cuts what has arrived; nothing is opened yet.
+            // Cuts the arrived packets into jobs; no packet is opened yet.
             deliver(&mut server)?;
             opening += start.elapsed();
         }
         let start = Instant::now();
-        // Otherwise this thread has opened them, and what is measured is no crew.
+        // Without jobs this thread has opened the packets, and the measurement would not be of the workers.
         if through(&crew, &mut server)? == 0 && bytes > 0 {
-            return Err("nothing that arrived was given to the crew".to_owned());
+            return Err("no arrived packet was given to the workers".to_owned());
         }
         deliver(&mut server)?;
         opening += start.elapsed();
@@ -117,7 +119,7 @@ fn measure(
     Ok((rate(sealing), rate(opening)))
 }
 
-/// Has every job of `transport` done, and sleeps meanwhile as the loop does. Says how many there were.
+/// Has every job of `transport` executed, sleeping meanwhile like the loop. Returns their number.
 fn through(crew: &Crew, transport: &mut Transport) -> Result<usize, String> {
     let (mut done, mut jobs) = (Vec::new(), 0);
     loop {
@@ -140,7 +142,7 @@ fn through(crew: &Crew, transport: &mut Transport) -> Result<usize, String> {
     }
 }
 
-/// Takes everything that `transport` has to say.
+/// Takes all events of `transport`.
 fn deliver(transport: &mut Transport) -> Result<(), String> {
     loop {
         match transport.poll(Instant::now()).map_err(|error| error.to_string())? {
@@ -160,7 +162,7 @@ fn connected(suite: &CipherSuite) -> Result<(Transport, Transport), String> {
     if suite.mac.is_none() {
         config.algorithms.mac_c2s = vec!["hmac-sha2-256".to_owned()];
     }
-    // Keys last for as long as it is measured.
+    // Rekey limits are not reached during the measurement.
     let now = Instant::now();
     let mut client = Transport::new(config, Box::new(SystemRandom), now);
     let mut server = Transport::new(Config::server(vec![host_key]), Box::new(SystemRandom), now);
@@ -168,13 +170,13 @@ fn connected(suite: &CipherSuite) -> Result<(Transport, Transport), String> {
         carry(&mut client, &mut server, &key)?;
         carry(&mut server, &mut client, &key)?;
     }
-    // Before that, packets are opened one at a time.
+    // Before authentication, packets are opened one at a time.
     client.set_authenticated();
     server.set_authenticated();
     Ok((client, server))
 }
 
-/// Moves what one end has to say to the other, and answers what it asks.
+/// Passes the output of one end to the other, and answers its requests.
 fn carry(from: &mut Transport, to: &mut Transport, key: &PrivateKey) -> Result<(), String> {
     let now = Instant::now();
     from.output(now);
@@ -211,7 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn packets_go_through_a_crew_and_arrive() {
+    fn workers_seal_and_open_all_packets() {
         for name in ["aes128-gcm", "chacha20-poly1305", "aes128-ctr+umac-64-etm"] {
             let suite = CipherSuite::parse(name).unwrap();
             for payload in [1000, 32 << 10] {

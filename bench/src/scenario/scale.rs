@@ -1,4 +1,4 @@
-//! One connection over loopback with 1, 2, 4 and 8 workers at each end: what more cores bring.
+//! One connection over loopback with 0 to 8 workers at each end: the gain from more cores.
 
 use std::cell::Cell;
 
@@ -10,13 +10,13 @@ use crate::job;
 use crate::stats::Better;
 use crate::table::{Entry, Role, Table, interleave};
 
-/// What the other suites do is between these.
+/// The slowest and the fastest suite; the others are between them.
 const SUITES: &[&str] = &["chacha20-poly1305", "aes256-gcm"];
-/// Workers at each end, besides the thread of the loop.
+/// Workers at each end, besides the loop's thread.
 const WORKERS: &[usize] = &[0, 1, 2, 4, 8];
 
-/// Bytes of a file to standard output. Without workers it is done once, whatever the machine; more of them than there are cores
-/// for both ends are left out.
+/// Downloads a file to standard output. Without workers it runs on every machine. Numbers of workers that
+/// exceed the cores for both ends are left out.
 pub(super) fn run(bench: &Bench) -> Result<Vec<Table>, String> {
     let size = bench.options.size;
     let blob = bench.blob(size)?;
@@ -26,10 +26,10 @@ pub(super) fn run(bench: &Bench) -> Result<Vec<Table>, String> {
     for name in SUITES {
         let suite = CipherSuite::parse(name)?;
         let with = Variation::of(&suite);
-        // What it took without workers in this round.
+        // Time without workers in this round.
         let alone = Cell::new(f64::NAN);
         let mut entries = Vec::new();
-        // One worker is always there, to show what it does where there is no room for it.
+        // One worker always takes part, to show its effect where no core is spare.
         for &workers in WORKERS.iter().filter(|&&workers| workers <= 1 || 2 * (workers + 1) <= cores) {
             let (server, client) =
                 (ours.server(bench, &with), ours.client(bench, &with, &Task::PipeDown(&blob)));

@@ -1,4 +1,4 @@
-//! What a session costs: connect, key exchange, authentication by key, `true`, end.
+//! Cost of a session: connect, key exchange, public-key authentication, `true`, end.
 
 use std::process::{Command, Stdio};
 
@@ -8,12 +8,12 @@ use crate::job::{self, Sample};
 use crate::stats::Better;
 use crate::table::{Entry, Measured, Role, Table, interleave};
 
-/// Sessions in a row that one value is the mean of.
+/// Consecutive sessions of which one value is the mean.
 const IN_A_ROW: u64 = 10;
-/// The same for the many variations.
+/// Like [`IN_A_ROW`], for the many variations.
 const FEW_IN_A_ROW: u64 = 3;
 
-/// The programs' own choice first, then every key exchange and every kind of key.
+/// Runs the programs' default algorithms first, then every key exchange and every key type.
 pub(super) fn run(bench: &Bench) -> Result<Vec<Table>, String> {
     let rounds = bench.options.rounds;
     let times = if bench.options.smoke { 1 } else { IN_A_ROW };
@@ -73,7 +73,7 @@ fn per_session(sample: &Sample, times: u64) -> Vec<Measured> {
     ]
 }
 
-/// Key exchanges that Longhaul has, one name each, without those that differ in their hash alone or are obsolete.
+/// Key exchanges of Longhaul, without those that are obsolete or differ only in their hash or name.
 fn kex_names(bench: &Bench) -> Vec<String> {
     let Kind::Suite { ssh, .. } = &bench.ours().kind else { return Vec::new() };
     let all = query(ssh, "kex");
@@ -82,7 +82,7 @@ fn kex_names(bench: &Bench) -> Vec<String> {
     };
     let old_openssh = |name: &str| name == "sntrup761x25519-sha512";
     let names = all.iter().filter(|name| !name.ends_with("-sha1"));
-    // OpenSSH before 9.9 knows sntrup761 by its long name only, which everybody else knows too.
+    // OpenSSH before 9.9 knows sntrup761 only by its long name, which all others know too.
     names
         .filter(|name| old_openssh(name.trim_end_matches("@openssh.com")) || !second_name(name))
         .filter(|name| !old_openssh(name))
@@ -90,7 +90,7 @@ fn kex_names(bench: &Bench) -> Vec<String> {
         .collect()
 }
 
-/// What `ssh -Q` answers.
+/// Output of `ssh -Q`.
 fn query(ssh: &std::path::Path, what: &str) -> Vec<String> {
     let out = Command::new(ssh).args(["-Q", what]).stdin(Stdio::null()).output();
     let text = out.map(|out| String::from_utf8_lossy(&out.stdout).into_owned()).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Moving bytes: through pipes, as one big file, as many small ones, and a few out of very many.
+//! Transfers: through pipes, of one big file, of many small ones, and of a few out of very many.
 
 use std::fs;
 use std::io::Read as _;
@@ -13,7 +13,7 @@ use crate::stats::Better;
 use crate::table::{Entry, Role, Table, interleave};
 use crate::warm::Warm;
 
-/// How much less dropbear has to move: it would take most of the time of all.
+/// Factor by which dropbear's data is smaller: otherwise it would take most of the total time.
 const SLOW: u64 = 16;
 
 /// A command's output and input, all suites.
@@ -45,7 +45,7 @@ pub(super) fn pipe(bench: &Bench) -> Result<Vec<Table>, String> {
     Ok(tables)
 }
 
-/// One run of a contestant, `None` where it cannot do the task.
+/// An entry of a contestant; `None` where it does not support the task.
 fn entry<'a>(
     bench: &'a Bench,
     who: &Contestant,
@@ -57,11 +57,11 @@ fn entry<'a>(
     Some(Entry::new(&who.name, who.role(), move || judge(&job::run(bench, Some(&server), &client)?)))
 }
 
-/// An [`Entry`] that is a copy: the memory it takes is at hand, see [`Warm`].
+/// Prepares memory before each run of an [`Entry`] that copies, see [`Warm`].
 pub(super) fn warmed<'a>(mut entry: Entry<'a>, blob: &'a Path, target: &'a Path) -> Entry<'a> {
     let mut warm = None;
     entry.before(move || {
-        // What is left of the last one goes first.
+        // Frees the previous run's memory first.
         drop(warm.take());
         warm = Some(Warm::for_copy(blob, target));
     });
@@ -77,7 +77,7 @@ fn tcp_ceilings<'a>(bench: &'a Bench, suite: &CipherSuite, size: u64) -> [Entry<
     )
 }
 
-/// A big file, all suites; movers that bring no suite of their own take part with the first.
+/// A big file, all suites; movers without a suite of their own take part with the first.
 pub(super) fn copy(bench: &Bench) -> Result<Vec<Table>, String> {
     let size = bench.options.size;
     let blob = bench.blob(size)?;
@@ -152,7 +152,7 @@ fn same(left: &Path, right: &Path) -> bool {
     compare().unwrap_or(false)
 }
 
-/// Two thousand small files in a few folders.
+/// Two thousand small files in a few directories.
 pub(super) fn small(bench: &Bench) -> Result<Vec<Table>, String> {
     let files = if bench.options.smoke { 60 } else { bench.options.files.unwrap_or(2000) };
     let tree = bench.data("tree");
@@ -205,7 +205,7 @@ pub(super) fn count_files(dir: &Path) -> usize {
     entries.map(|entry| if entry.path().is_dir() { count_files(&entry.path()) } else { 1 }).sum()
 }
 
-/// Ten files out of a folder of very many, by a wildcard that the client resolves.
+/// Ten files out of a directory of very many, by a wildcard that the client expands.
 pub(super) fn list(bench: &Bench) -> Result<Vec<Table>, String> {
     let files: usize = if bench.options.smoke { 1000 } else { 100_000 };
     let dir = bench.data("many");
@@ -251,7 +251,7 @@ pub(super) fn list(bench: &Bench) -> Result<Vec<Table>, String> {
         entries.push(Entry::new(who.name.clone(), who.role(), move || {
             let sample = job::run(bench, Some(&server), &client)?;
             let found = fs::read_to_string(listed).unwrap_or_default();
-            // The command itself is echoed.
+            // sftp echoes the command itself.
             let found =
                 found.lines().filter(|line| !line.starts_with("sftp>") && line.ends_with("77.dat")).count();
             match found == names {

@@ -1,4 +1,4 @@
-//! A tree of very many files: what the client holds in memory while it copies one.
+//! A tree of very many files: the client's memory while it copies one.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ use crate::job::{self, Sample};
 use crate::stats::Better;
 use crate::table::{Entry, Table, interleave};
 
-/// Files of one folder.
+/// Files per directory.
 const IN_FOLDER: usize = 1000;
 
 /// A tree of empty files, with our server and with OpenSSH's.

@@ -1,8 +1,10 @@
-//! A long path: pipes, files and rsync, both ways, beside what iperf3 does on the same path in the same round.
+//! A long path: pipes, files and rsync in both directions, compared with iperf3 on the same path in the same
+//! round.
 //!
-//! The path is `lh_link`'s (or the kernel's netem): clients run at its near end, servers at its far end. Each contestant sends for as
-//! long as `--duration` says, or a file that takes about as long at the path's rate; what is reported of both is the whole
-//! command, login and ramp included, and for pipes the second half of the time as well.
+//! The path is `lh_link`'s (or the kernel's netem): clients run at its near end, servers at its far end. Each
+//! contestant sends for the time of `--duration`, or a file that takes about as long at the path's rate. Both
+//! report the rate of the whole command, with login and ramp-up; pipes also report that of the second half of
+//! the time.
 
 use std::cell::Cell;
 use std::fs;
@@ -22,14 +24,15 @@ use crate::job::{self, Client, Flow, Program, Sample, Server};
 use crate::stats::Better;
 use crate::table::{Entry, Measured, Role, Table, interleave};
 
-/// What a path gives to TCP: an MTU of 1500 carries 1448 bytes in 1514.
+/// TCP payload share of the path's rate: an MTU of 1500 carries 1448 bytes in 1514.
 const GOODPUT: f64 = 1448.0 / 1514.0;
-/// How long the server of iperf3 may take to listen.
+/// Time limit for iperf3's server to listen.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Files for a peer whose window is fixed are so many times shorter: it would take most of the time of all.
+/// Factor by which files are shorter for a peer with a fixed window: otherwise it would take most of the
+/// total time.
 const SLOW: u64 = 8;
 
-/// Bytes a second of the last run of iperf3, the whole and its second half; not a number without one.
+/// Rates of iperf3's last run, bytes per second, whole and second half; NaN without one.
 #[derive(Clone, Copy)]
 struct Baseline {
     whole: f64,
@@ -44,14 +47,14 @@ pub(super) fn run(bench: &Bench) -> Result<Vec<Table>, String> {
         (options.path.rate, options.path.rtt) = (200_000_000, Duration::from_millis(10));
         options.duration = Duration::from_secs(1);
     }
-    if !options.said.suites {
+    if !options.given.suites {
         options.suites.truncate(1);
     }
     let path = Path::up(&options.path, &lh_interop::bin_dir().join("lh-link"))?;
     let prefix = |side| format!("ip netns exec {}", path.netns(side));
     (options.server_prefix, options.client_prefix) = (prefix(Side::Far), prefix(Side::Near));
     options.address = Side::Far.ipv4().to_owned();
-    // Keys, users and contestants of its own, at other places than those of the other scenarios.
+    // Keys, users and contestants of its own, separate from the other scenarios'.
     let over = Bench::new(options)?;
     let mut tables = Vec::new();
     for suite in &over.options.suites {
@@ -72,7 +75,7 @@ enum Way {
     Up,
 }
 
-/// One suite, one way.
+/// One suite in one direction.
 struct Scene<'a> {
     bench: &'a Bench,
     path: &'a Path,
@@ -86,7 +89,7 @@ impl<'a> Scene<'a> {
         let with = Variation::of(self.suite);
         let full = file_size(bench);
         let baseline = Cell::new(UNKNOWN);
-        // Gigabytes take a while to be made.
+        // Creating gigabytes takes a while.
         let only = &bench.options.only;
         let without_file = |text: &String| text.ends_with("pipe") || text.contains("over TCP");
         let copies = only.is_empty() || !only.iter().all(without_file);
@@ -101,7 +104,7 @@ impl<'a> Scene<'a> {
         }
         let ours = bench.ours();
         let stock = bench.field.iter().find(|who| who.name == "openssh");
-        // Who at the near end, who at the far end.
+        // Contestants at the near and at the far end.
         let mut pairs = vec![("longhaul".to_owned(), ours, ours)];
         let between = if self.way == Way::Down { "from" } else { "to" };
         pairs.extend(stock.map(|stock| (format!("longhaul {between} openssh's sshd"), ours, stock)));
@@ -110,7 +113,8 @@ impl<'a> Scene<'a> {
         for (name, near, far) in &pairs {
             let Some(server) = far.server(bench, &with) else { continue };
             entries.extend(self.pipe(name, near, &server, &with, &baseline));
-            // OpenSSH's clients have a window that stays as it is; so has its server, but ours has several channels then.
+            // OpenSSH's client has a fixed window. Its server has one too, but our client then uses several
+            // channels.
             let fixed = near.name == "openssh";
             let file = if fixed { &part } else { &source };
             entries.extend(self.file(name, near, &server, &with, (file, &target), &baseline));
@@ -129,7 +133,7 @@ impl<'a> Scene<'a> {
                 &baseline,
             ));
         }
-        // Not measured over time like the others: the whole is all there is.
+        // Unlike the others, it only has a rate of the whole time.
         let (server, client) = ceiling(bench, Some(self.suite.name()), full);
         let name = format!("{} over TCP", self.suite.name());
         if self.way == Way::Up {
@@ -150,11 +154,11 @@ impl<'a> Scene<'a> {
         if self.way == Way::Down { "down" } else { "up" }
     }
 
-    /// True where `--only` leaves it in; what everything is compared with always is.
+    /// True where `--only` permits the row; the baseline is always included.
     fn is_wanted(&self, name: &str) -> bool {
         let only = &self.bench.options.only;
         let full = format!("{}: {name}", self.way_text());
-        // A way that nothing is wanted of needs no baseline either.
+        // A direction without any permitted row needs no baseline either.
         let way_is_out = |text: &&String| {
             let other = if self.way == Way::Down { "up:" } else { "down:" };
             text.starts_with(other)
@@ -168,7 +172,7 @@ impl<'a> Scene<'a> {
         if self.way == Way::Down { Task::Get(from, to) } else { Task::Put(from, to) }
     }
 
-    /// Any run of client and server, with its share of the baseline behind what it measured.
+    /// An entry of a client and server, with its percentage of the baseline.
     fn entry(
         &self,
         name: &str,
@@ -211,7 +215,7 @@ impl<'a> Scene<'a> {
         Some(self.entry(&format!("{name}, pipe"), near.role(), ends, baseline, judge))
     }
 
-    /// What is left of a pipe without a suite: the same programs at its ends, and the cipher between.
+    /// A pipe without a suite: the same programs at its ends, and the cipher between them.
     fn piped(&self, baseline: &'a Cell<Baseline>) -> Entry<'a> {
         let bench = self.bench;
         let seconds = bench.options.duration.as_secs();
@@ -254,7 +258,7 @@ impl<'a> Scene<'a> {
         Some(self.copying(&name, near.role(), (server.clone(), client), size, (source, target), baseline))
     }
 
-    /// A copy of one file, whose length is looked at afterwards.
+    /// A copy of one file, whose length is checked afterwards.
     fn copying(
         &self,
         name: &str,
@@ -275,7 +279,7 @@ impl<'a> Scene<'a> {
         warmed(entry, source, target)
     }
 
-    /// iperf3 for as long as the others; one run of its server is one test.
+    /// iperf3 for the same time as the others; its server runs one test per start.
     fn iperf(&self, program: std::path::PathBuf, baseline: &'a Cell<Baseline>) -> Entry<'a> {
         let (path, way, seconds) = (self.path, self.way, self.bench.options.duration.as_secs());
         Entry::new("iperf3", Role::Ceiling, move || {
@@ -304,7 +308,7 @@ impl<'a> Scene<'a> {
     }
 }
 
-/// A process that is waited for, and ended where it does not end by itself.
+/// A child process that is waited for on drop, and killed if it does not end by itself.
 struct Reaped(Child);
 
 impl Drop for Reaped {
@@ -328,10 +332,10 @@ fn length(path: &FsPath) -> Result<u64, String> {
     fs::metadata(path).map(|meta| meta.len()).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// What the path takes in the time, as far as memory for two such files and a short one is there.
+/// Bytes that the path carries in the time, as far as memory suffices for two such files and a short one.
 fn file_size(bench: &Bench) -> u64 {
     let options = &bench.options;
-    if options.said.size || options.smoke {
+    if options.given.size || options.smoke {
         return options.size;
     }
     let path = (options.path.rate as f64 / 8.0 * GOODPUT * options.duration.as_secs_f64()) as u64;
@@ -340,7 +344,7 @@ fn file_size(bench: &Bench) -> u64 {
     path.min(room).next_multiple_of(1 << 20)
 }
 
-/// The path as a heading says it.
+/// Description of the path for a heading.
 fn describe(spec: &Spec) -> String {
     let mut text = format!("{} Gbit/s x {} ms", spec.rate as f64 / 1e9, spec.rtt.as_millis());
     if spec.loss > 0.0 {
@@ -349,7 +353,8 @@ fn describe(spec: &Spec) -> String {
     format!("{text}, {}", spec.congestion)
 }
 
-/// The report of a client of iperf3, in kbit/s: the receiver's average, and the mean of the intervals in the second half.
+/// Parses the report of an iperf3 client in kbit/s: the receiver's average, and the mean of the intervals in
+/// the second half.
 fn read_iperf(text: &str) -> Option<Baseline> {
     let rate = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -370,7 +375,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_iperf_says_is_read() {
+    fn iperf3_report_is_parsed() {
         let text = "\
 Connecting to host 10.88.0.2, port 5201
 [  5] local 10.88.0.1 port 40000 connected to 10.88.0.2 port 5201
@@ -390,7 +395,7 @@ iperf Done.
     }
 
     #[test]
-    fn a_heading_names_what_is_special() {
+    fn heading_names_unusual_parameters() {
         assert_eq!(describe(&Spec::default()), "2 Gbit/s x 50 ms, cubic");
         let lossy = Spec { loss: 0.01, congestion: "bbr".to_owned(), ..Spec::default() };
         assert_eq!(describe(&lossy), "2 Gbit/s x 50 ms, 1 % loss, bbr");

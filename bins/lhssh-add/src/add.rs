@@ -12,10 +12,10 @@ use lh_security_key::FileKey;
 use crate::How;
 use crate::talk::{ask, reason, say};
 
-/// How long a certificate stays in the agent after it has expired, seconds: clocks differ.
+/// Time that a certificate stays in the agent after it has expired, seconds, because clocks differ.
 const GRACE: u64 = 5 * 60;
 
-/// Adds files one after the other; a passphrase that fitted one is tried on the next.
+/// Adds files one after the other; a passphrase that was right for one is tried on the next.
 pub(crate) struct Adder<'a> {
     how: &'a How,
     passphrase: Option<Zeroizing<String>>,
@@ -26,7 +26,7 @@ impl<'a> Adder<'a> {
         Self { how, passphrase: None }
     }
 
-    /// True when the key, and its certificate if there is one, are in the agent.
+    /// Adds a key file. True when the key, and its certificate if there is one, are in the agent.
     pub(crate) fn file(&mut self, agent: &mut Agent, path: &Path) -> bool {
         let stdin = path.as_os_str() == "-";
         let name = if stdin { "(stdin)".to_owned() } else { path.display().to_string() };
@@ -47,7 +47,8 @@ impl<'a> Adder<'a> {
             }
         };
         let Some((key, comment)) = self.open(&bytes, &name) else { return false };
-        // Other formats than OpenSSH's have no room for a comment: the one beside the key will do, or the file's name.
+        // Formats other than OpenSSH's have no comment: use that of the public key file, else the file's
+        // name.
         let comment = Some(comment)
             .filter(|comment| !comment.is_empty())
             .or_else(|| {
@@ -63,14 +64,14 @@ impl<'a> Adder<'a> {
         let mut done = true;
         if !self.how.certificates_only {
             done =
-                self.give(agent, key.added(), &comment, constraints.clone(), |agent_said| match agent_said {
+                self.send(agent, key.added(), &comment, constraints.clone(), |agent_said| match agent_said {
                     None => format!("Identity added: {name} ({comment})"),
                     Some(error) => format!("Could not add identity \"{name}\": {error}"),
                 });
         }
         if !self.how.keys_only && !stdin {
             let certified = self.certificate(agent, path, &key, &comment, constraints);
-            // Whoever has the key can log in: the certificate that did not go in is said, and is no failure.
+            // The key alone permits a login, so a rejected certificate is reported but is no failure.
             if self.how.certificates_only {
                 done = certified;
             }
@@ -112,33 +113,33 @@ impl<'a> Adder<'a> {
             constraints.lifetime = Some(constraints.lifetime.map_or(left, |limit| limit.min(left)));
         }
         let id = certificate.key_id().to_owned();
-        self.give(agent, added, comment, constraints, |agent_said| match agent_said {
+        self.send(agent, added, comment, constraints, |agent_said| match agent_said {
             None => format!("Certificate added: {name} ({id})"),
             Some(error) => format!("Certificate {name} ({id}) add failed: {error}"),
         })
     }
 
-    fn give(
+    fn send(
         &self,
         agent: &mut Agent,
         key: AddedKey,
         comment: &str,
         constraints: Constraints,
-        words: impl Fn(Option<&str>) -> String,
+        message: impl Fn(Option<&str>) -> String,
     ) -> bool {
         let lifetime = constraints.lifetime;
         if let Err(error) = agent.add(key, comment, constraints) {
-            say(&words(Some(&error.to_string())));
+            say(&message(Some(&error.to_string())));
             return false;
         }
         if !self.how.quiet {
-            say(&words(None));
-            self.how.say_constraints(lifetime);
+            say(&message(None));
+            self.how.report_constraints(lifetime);
         }
         true
     }
 
-    /// Opens a key, asking for its passphrase as often as it takes; an empty answer gives up.
+    /// Opens a key, prompting for its passphrase until it is right; an empty answer gives up.
     fn open(&mut self, bytes: &[u8], name: &str) -> Option<(FileKey, String)> {
         let failed = |error: &KeyFileError| {
             say(&format!("Error loading key \"{name}\": {error}"));

@@ -1,4 +1,4 @@
-//! `-h` and `-H`: for which hosts keys may be used, in the terms of known_hosts.
+//! `-h` and `-H`: destination constraints, with host keys from known_hosts files.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use lh_crypto::PublicKey;
 
 use crate::talk::reason;
 
-/// The files that are looked at when `-H` names none.
+/// Files to read when `-H` names none.
 fn default_files() -> Vec<PathBuf> {
     let mut files = Vec::new();
     if let Some(home) = lh_sys::users::home() {
@@ -18,7 +18,7 @@ fn default_files() -> Vec<PathBuf> {
     files
 }
 
-/// Reads the values of `-h`.
+/// Parses the values of `-h`.
 ///
 /// # Errors
 /// The line to print.
@@ -40,7 +40,7 @@ fn read(file: &Path) -> Result<KnownHosts, String> {
     KnownHosts::read_existing(file).map_err(|error| format!("{}: {}", file.display(), reason(&error)))
 }
 
-/// `[user@]host`, or `host>[user@]host`.
+/// Parses `[user@]host`, or `host>[user@]host`.
 fn destination(text: &str, known: &[KnownHosts]) -> Result<Destination, String> {
     match text.split_once('>') {
         None => Ok(Destination { from: Hop::default(), to: hop(text, known)? }),
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_are_looked_up() {
+    fn destination_hosts_get_their_keys() {
         let plain = destination("me@A", &known()).expect("known");
         assert_eq!(plain.from, Hop::default());
         assert_eq!((plain.to.user.as_str(), plain.to.host.as_str()), ("me", "a"));
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_revoked_and_senseless_hosts_are_refused() {
+    fn unknown_revoked_and_invalid_hosts_are_refused() {
         for bad in ["unknown", "d", "me@a>b.example", "", "@a", "a>"] {
             assert!(destination(bad, &known()).is_err(), "{bad}");
         }

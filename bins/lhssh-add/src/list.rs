@@ -1,4 +1,4 @@
-//! `-l`, `-L`, `-T` and `-Q`.
+//! Queries to the agent: `-l`, `-L`, `-T` and `-Q`.
 
 use std::path::Path;
 
@@ -25,7 +25,7 @@ pub(crate) fn identities(agent: &mut Agent, public: bool, how: &How) -> bool {
     for entry in held {
         let comment = sanitise(&entry.comment);
         let Ok(key) = PublicKey::from_blob(&entry.blob) else {
-            say(&format!("{comment}: a key that is not one"));
+            say(&format!("{comment}: invalid key"));
             continue;
         };
         if public {
@@ -38,7 +38,7 @@ pub(crate) fn identities(agent: &mut Agent, public: bool, how: &How) -> bool {
     true
 }
 
-/// Lets the agent sign something with the key in `file` and checks the signature.
+/// Makes the agent sign with the key in `file`, and verifies the signature.
 pub(crate) fn test(agent: &mut Agent, file: &Path, how: &How) -> bool {
     let name = file.display();
     let key = match key_file::load_public(file) {
@@ -71,7 +71,7 @@ pub(crate) fn test(agent: &mut Agent, file: &Path, how: &How) -> bool {
     true
 }
 
-/// The extensions the agent knows.
+/// Prints the extensions that the agent supports.
 pub(crate) fn extensions(agent: &mut Agent) -> bool {
     match agent.extensions() {
         Ok(names) => {

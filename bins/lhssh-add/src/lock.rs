@@ -1,4 +1,4 @@
-//! `-x` and `-X`.
+//! Locking and unlocking the agent: `-x` and `-X`.
 
 use lh_agent::Request;
 use lh_client::agent::Agent;
@@ -11,18 +11,18 @@ pub(crate) fn lock(agent: &mut Agent) -> bool {
         say("Passwords do not match.");
         return false;
     }
-    told(agent.done(&Request::Lock(passphrase.as_bytes())), "locked", "lock")
+    report(agent.done(&Request::Lock(passphrase.as_bytes())), "locked", "lock")
 }
 
 pub(crate) fn unlock(agent: &mut Agent) -> bool {
     let passphrase = ask("Enter lock password: ");
-    told(agent.done(&Request::Unlock(passphrase.as_bytes())), "unlocked", "unlock")
+    report(agent.done(&Request::Unlock(passphrase.as_bytes())), "unlocked", "unlock")
 }
 
-fn told(result: Result<(), lh_client::agent::AgentError>, done: &str, wish: &str) -> bool {
+fn report(result: Result<(), lh_client::agent::AgentError>, done: &str, action: &str) -> bool {
     match result {
         Ok(()) => say(&format!("Agent {done}.")),
-        Err(ref error) => say(&format!("Failed to {wish} agent: {error}")),
+        Err(ref error) => say(&format!("Failed to {action} agent: {error}")),
     }
     result.is_ok()
 }

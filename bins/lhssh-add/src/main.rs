@@ -1,4 +1,4 @@
-//! `lhssh-add`: puts keys into an agent, lists them and takes them out, with the command line, the messages and the exit
+//! `lhssh-add`: adds keys to an agent, lists and removes them, with the command line, messages and exit
 //! statuses of ssh-add(1).
 
 mod add;
@@ -20,14 +20,14 @@ use lh_crypto::FingerprintHash;
 
 use crate::talk::say;
 
-/// Exit status when something was refused or not found, and when the agent has no keys.
+/// Exit status when a request was refused or a key not found, and when the agent has no keys.
 const FAILURE: u8 = 1;
 /// Exit status when there is no agent.
 const NO_AGENT: u8 = 2;
-/// Exit status of what ssh-add calls fatal.
+/// Exit status of fatal errors in ssh-add's sense.
 const FATAL: u8 = 255;
 
-/// The keys that are added when none is named, below `~/.ssh`.
+/// Default keys, below `~/.ssh`.
 const DEFAULT_KEYS: [&str; 6] =
     ["id_rsa", "id_ecdsa", "id_ecdsa_sk", "id_ed25519", "id_ed25519_sk", "id_mldsa44_ed25519"];
 
@@ -65,10 +65,10 @@ fn start() -> u8 {
             return stop.status;
         }
     };
-    if carry_out(&plan, &mut agent) { 0 } else { FAILURE }
+    if execute(&plan, &mut agent) { 0 } else { FAILURE }
 }
 
-/// Why nothing is done.
+/// Why the program stops before any request.
 struct Stop {
     text: String,
     status: u8,
@@ -78,14 +78,14 @@ fn fatal(text: impl Into<String>) -> Stop {
     Stop { text: text.into(), status: FATAL }
 }
 
-/// What the command line asks for.
+/// The parsed command line.
 struct Plan {
     action: Action,
     files: Vec<PathBuf>,
     how: How,
 }
 
-/// What is said and with what keys.
+/// Settings for messages and keys.
 struct How {
     quiet: bool,
     verbose: bool,
@@ -94,14 +94,14 @@ struct How {
     keys_only: bool,
     /// `-C`.
     certificates_only: bool,
-    /// `-N` turns it off: certificates leave the agent shortly after they have expired.
+    /// Cleared by `-N`: certificates leave the agent shortly after they expire.
     limit_certificates: bool,
     constraints: Constraints,
 }
 
 impl How {
-    /// Tells with what a key went in.
-    fn say_constraints(&self, lifetime: Option<u32>) {
+    /// Reports the constraints of an added key.
+    fn report_constraints(&self, lifetime: Option<u32>) {
         if let Some(seconds) = lifetime {
             say(&format!("Lifetime set to {seconds} seconds"));
         }
@@ -200,8 +200,8 @@ impl Plan {
     }
 }
 
-/// True when all went well.
-fn carry_out(plan: &Plan, agent: &mut Agent) -> bool {
+/// Executes the plan; true on full success.
+fn execute(plan: &Plan, agent: &mut Agent) -> bool {
     let how = &plan.how;
     match &plan.action {
         Action::Lock => lock::lock(agent),
@@ -232,13 +232,13 @@ fn carry_out(plan: &Plan, agent: &mut Agent) -> bool {
     }
 }
 
-/// Does it for each, whatever became of those before; true when all went well.
+/// Calls `work` for every file, also after failures; true when all succeeded.
 fn all_of(files: &[PathBuf], mut work: impl FnMut(&Path) -> bool) -> bool {
     let failures = files.iter().filter(|file| !work(file)).count();
     failures == 0
 }
 
-/// Does it for every file named, or else for the default ones that exist, of which there must be one.
+/// Calls `work` for every named file, else for the default files that exist. At least one must exist.
 fn each_file(plan: &Plan, mut work: impl FnMut(&Path) -> bool) -> bool {
     if !plan.files.is_empty() {
         return all_of(&plan.files, work);

@@ -1,4 +1,4 @@
-//! `-d`: a key and the certificate beside it leave the agent.
+//! `-d`: removes keys, with their certificates.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use lh_crypto::PublicKey;
 use crate::How;
 use crate::talk::{reason, say};
 
-/// True when everything that was there is gone.
+/// Removes a key and its certificate; true when all that the agent had is gone.
 pub(crate) fn file(agent: &mut Agent, path: &Path, how: &How) -> bool {
     if path.as_os_str() == "-" {
         return from_stdin(agent, how);
@@ -44,7 +44,7 @@ pub(crate) fn file(agent: &mut Agent, path: &Path, how: &How) -> bool {
     }
 }
 
-/// Public keys, one a line, as `-L` prints them.
+/// Removes keys read from standard input, one per line as `-L` prints them.
 fn from_stdin(agent: &mut Agent, how: &How) -> bool {
     let mut done = true;
     for line in std::io::stdin().lines().map_while(Result::ok) {

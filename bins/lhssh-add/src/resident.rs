@@ -1,4 +1,4 @@
-//! `-K`: the keys that a security key lists.
+//! `-K`: adds the resident keys of a security key.
 
 use lh_agent::AddedKey;
 use lh_client::agent::Agent;
@@ -31,7 +31,7 @@ pub(crate) fn add(agent: &mut Agent, provider: &str, how: &How) -> bool {
         }
         if !how.quiet {
             say(&format!("Resident identity added: {name}"));
-            how.say_constraints(how.constraints.lifetime);
+            how.report_constraints(how.constraints.lifetime);
         }
     }
     all

@@ -1,4 +1,4 @@
-//! What the program says and asks.
+//! Messages and prompts of the program.
 
 use std::io::{self, Write as _};
 
@@ -6,25 +6,25 @@ use lh_cli::prompt::{Kind, Prompter};
 use lh_client::sanitise;
 use lh_crypto::Zeroizing;
 
-/// Says something on standard error.
+/// Prints a message on standard error.
 pub(crate) fn say(text: &str) {
-    // Nobody is left to be told when even this fails.
+    // If this fails, there is no output left to report it on.
     let _ = writeln!(io::stderr(), "{}", sanitise(text.trim_end()));
 }
 
-/// Prints lines to standard output; a reader that has gone is no failure of ours.
+/// Prints lines to standard output; a closed pipe is no failure.
 pub(crate) fn print(text: &str) {
     let mut out = io::stdout();
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
-/// Asks for a passphrase, at the terminal, in a window, or from standard input. Empty when nobody answers.
+/// Asks for a passphrase, on the terminal, in a window, or from standard input. Empty without an answer.
 pub(crate) fn ask(prompt: &str) -> Zeroizing<String> {
     let prompter = Prompter { allow_stdin: true, ..Prompter::from_environment() };
     prompter.ask(prompt, Kind::Secret).unwrap_or_default()
 }
 
-/// The system's words for an error, without the number Rust puts behind them.
+/// The system's text for an error, without the number that Rust appends.
 pub(crate) fn reason(error: &io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error ").next().unwrap_or(&text).to_owned()

@@ -1,4 +1,4 @@
-//! `-s` and `-e`: PKCS#11 tokens, which are the agent's business.
+//! `-s` and `-e`: PKCS#11 libraries, which the agent loads.
 
 use std::path::{Path, PathBuf};
 
@@ -54,7 +54,7 @@ pub(crate) fn remove(agent: &mut Agent, provider: &str) -> bool {
     }
 }
 
-/// Agents want the real path, because that is what their list of allowed providers holds.
+/// Resolves the path of a provider, because agents compare real paths with their list of allowed providers.
 fn resolve(provider: &str) -> Option<String> {
     match Path::new(provider).canonicalize() {
         Ok(path) => Some(path.to_string_lossy().into_owned()),

@@ -1,4 +1,4 @@
-//! What becomes of a request.
+//! Handling of the agent's requests.
 
 use std::time::Instant;
 
@@ -9,32 +9,33 @@ use crate::keyring::{Held, Keyring, Private, Refused};
 use crate::log::Log;
 use crate::permit::Bindings;
 
-/// The answer, or what it waits for.
+/// Result of a request: the reply, or the event that it waits for.
 pub(crate) enum Outcome {
-    /// It is known.
+    /// The reply is ready.
     Reply(Reply),
-    /// The user must agree first.
+    /// The user must confirm first.
     Ask(Signing),
-    /// Not before this time.
+    /// Handle the request again at this time, not before.
     Wait(Instant),
-    /// Hardware must sign.
+    /// A security key must sign.
     Hardware(Job),
 }
 
-/// A signature that waits for the user.
+/// A signature request that waits for the user's confirmation.
 pub(crate) struct Signing {
-    /// The key's blob: by the time of the answer the key may be gone.
+    /// Blob of the key, which may be gone when the answer comes.
     key: Vec<u8>,
     data: Vec<u8>,
     flags: SignFlags,
-    /// What to ask.
+    /// Text of the question.
     pub(crate) question: String,
 }
 
-/// Longest data that is kept while the user is asked or hardware signs. Login requests are far shorter; others are refused rather than held by the dozen.
+/// Upper limit of data that is kept while the user is asked or a security key signs, bytes. Login requests
+/// are far shorter; longer data is refused, to bound the memory of many requests.
 const MOST_DATA_WAITING: usize = 64 * 1024;
 
-/// Answers one request of a connection.
+/// Handles one request of a connection.
 pub(crate) fn answer(
     ring: &mut Keyring,
     bindings: &mut Bindings,
@@ -44,7 +45,7 @@ pub(crate) fn answer(
 ) -> Outcome {
     ring.expire(now);
     if ring.lock.is_closed() && !matches!(request, Request::Unlock(_)) {
-        // A locked agent looks empty.
+        // A locked agent shows no keys.
         return Outcome::Reply(match request {
             Request::Identities => Reply::Identities(Vec::new()),
             _ => Reply::Failure,
@@ -68,7 +69,7 @@ pub(crate) fn answer(
             let result = ring.add(&key, comment, constraints, now);
             match result {
                 Ok(()) => log.debug(|| format!("added {name}")),
-                Err(Refused::NotHardware) => log.error(&format!("{name} is in no security key")),
+                Err(Refused::NotHardware) => log.error(&format!("{name} is not a security key")),
                 Err(Refused::Full) => log.error(&format!("{name}: too many keys")),
             }
             done(result.is_ok())
@@ -90,7 +91,7 @@ pub(crate) fn answer(
         }
         Request::AddToken { provider, .. } | Request::RemoveToken { provider, .. } => {
             let from = if bindings.is_remote() { " for another host" } else { "" };
-            log.error(&format!("provider {provider}: this agent does not talk to PKCS#11 tokens{from}"));
+            log.error(&format!("provider {provider}: this agent does not support PKCS#11 tokens{from}"));
             done(false)
         }
         Request::Lock(passphrase) => done(ring.lock.close(passphrase)),
@@ -111,7 +112,7 @@ pub(crate) fn answer(
             done(false)
         }
         Request::Unknown(number) => {
-            // ssh-add goes on sending those of the first protocol, which nobody needs to hear of.
+            // ssh-add still sends requests of protocol 1, which are not worth a log line.
             if number > 10 {
                 log.error(&format!("unknown message {number}"));
             }
@@ -139,10 +140,10 @@ fn sign(
         log.debug(|| "asked to sign with a key that is not here".to_owned());
         return Outcome::Reply(Reply::Failure);
     };
-    let mut whom = String::new();
+    let mut login_text = String::new();
     if !held.destinations.is_empty() {
         match bindings.permit_signature(&held.destinations, &held.public, data) {
-            Ok(request) => whom = format!("\nIt is to log in as {}.", request.user.escape_default()),
+            Ok(request) => login_text = format!("\nIt is to log in as {}.", request.user.escape_default()),
             Err(why) => {
                 log.error(&format!("refused to use {}: {why}", log.name(&held.public)));
                 return Outcome::Reply(Reply::Failure);
@@ -151,18 +152,18 @@ fn sign(
     }
     if held.confirm {
         if data.len() > MOST_DATA_WAITING {
-            log.error("refused to ask about so much data");
+            log.error("refused to ask for confirmation: too much data");
             return Outcome::Reply(Reply::Failure);
         }
         let fingerprint = log.fingerprint(&held.public);
         let comment: String = held.comment.chars().filter(|&c| !lh_wire::is_hidden(c)).collect();
-        let question = format!("Allow use of key {comment}?\nKey fingerprint {fingerprint}.{whom}");
+        let question = format!("Allow use of key {comment}?\nKey fingerprint {fingerprint}.{login_text}");
         return Outcome::Ask(Signing { key: blob.to_vec(), data: data.to_vec(), flags, question });
     }
     signature(ring, held, data, flags, log)
 }
 
-/// The user has answered.
+/// Continues a signature request after the user's answer.
 pub(crate) fn after_question(
     ring: &mut Keyring,
     asked: &Signing,

@@ -1,4 +1,4 @@
-//! Keys in FIDO security keys: which libraries may be loaded for them, what they may sign, and having them sign.
+//! Keys on FIDO security keys: permitted provider libraries, permitted data, and signing.
 
 use std::path::Path;
 
@@ -11,12 +11,12 @@ use lh_wire::{Reader, WireError};
 use crate::log::reason;
 use crate::permit::LoginRequest;
 
-/// Where libraries may lie when `-P` says nothing; OpenSSH's.
+/// Default of `-P`: patterns of permitted libraries, as in OpenSSH.
 const ALLOWED: &str = "/usr/lib*/*,/usr/local/lib*/*";
-/// Applications whose keys may sign anything when `websafe-allow` says nothing; OpenSSH's.
+/// Default of `websafe-allow`: applications whose keys may sign any data, as in OpenSSH.
 const OURS: &str = "ssh:*";
 
-/// What `-P` and `-O` say about hardware.
+/// Rules for security keys from `-P` and `-O`.
 #[derive(Debug)]
 pub(crate) struct Rules {
     allowed: String,
@@ -32,12 +32,12 @@ impl Default for Rules {
 }
 
 impl Rules {
-    /// `-P`.
+    /// Sets the patterns of `-P`.
     pub(crate) fn allow(&mut self, patterns: String) {
         self.allowed = patterns;
     }
 
-    /// `-O`; false for what is not known.
+    /// Adds an `-O` option; false for an unknown one.
     ///
     /// # Errors
     /// The line to print.
@@ -56,11 +56,11 @@ impl Rules {
         Ok(true)
     }
 
-    /// The library that a client names, as it will be loaded. `remote`: the client comes from another host, which would have
-    /// files of this one run.
+    /// Resolves and checks a provider library that a client names. `remote`: the client is on another host,
+    /// which could thereby have files of this host executed.
     ///
     /// # Errors
-    /// What to log.
+    /// The message to log.
     pub(crate) fn provider(&self, named: &str, remote: bool) -> Result<String, String> {
         let refused = |why: &str| format!("failed add of SK provider \"{named}\": {why}");
         if named.eq_ignore_ascii_case(INTERNAL) {
@@ -69,17 +69,17 @@ impl Rules {
         if remote && !self.from_remote {
             return Err(refused("remote addition of providers is disabled"));
         }
-        // The file itself, so that a link cannot lead out of where libraries may lie.
+        // Resolved, so that a symbolic link cannot lead out of the permitted directories.
         let real = Path::new(named).canonicalize().map_err(|error| refused(&reason(&error)))?;
-        let real = real.to_str().ok_or_else(|| refused("not a name"))?;
+        let real = real.to_str().ok_or_else(|| refused("path is not UTF-8"))?;
         match match_list(real, &self.allowed, false) {
             ListMatch::Yes => Ok(real.to_owned()),
             _ => Err(refused("provider not allowed")),
         }
     }
 
-    /// Whether a key may sign this. What is not SSH's own may only be signed by keys that are SSH's own: a key made for a web
-    /// site must not be usable to log in there.
+    /// True when a key may sign this data. Keys of other applications may sign SSH's data only: a host with
+    /// access to the agent must not be able to log in to a web site with the site's key.
     pub(crate) fn permit(&self, key: &SecurityKey, data: &[u8]) -> bool {
         let application = String::from_utf8_lossy(key.application()).into_owned();
         !self.restrict_websafe
@@ -89,7 +89,7 @@ impl Rules {
     }
 }
 
-/// Checks the form of what `ssh-keygen -Y sign` has signed (OpenSSH's PROTOCOL.sshsig).
+/// Checks the form of the data that `ssh-keygen -Y sign` signs (OpenSSH's PROTOCOL.sshsig).
 fn is_file_signature(data: &[u8]) -> Result<(), WireError> {
     let signed = data.strip_prefix(b"SSHSIG").ok_or(WireError::Invalid { what: "signature of a file" })?;
     let mut reader = Reader::new(signed);
@@ -99,22 +99,22 @@ fn is_file_signature(data: &[u8]) -> Result<(), WireError> {
     reader.finish()
 }
 
-/// A signature that hardware is to make, which takes as long as its owner does.
+/// A signature by a security key, which waits for its owner.
 pub(crate) struct Job {
     pub(crate) key: Box<SecurityKey>,
     pub(crate) provider: String,
     pub(crate) data: Vec<u8>,
-    /// As messages show it.
+    /// Fingerprint for messages.
     pub(crate) fingerprint: String,
 }
 
 impl Job {
-    /// Has it made.
+    /// Makes the signature.
     ///
     /// # Errors
-    /// What to log.
+    /// The message to log.
     pub(crate) fn run(&self) -> Result<Vec<u8>, String> {
-        // An agent has no terminal: a program with a window tells and asks.
+        // An agent has no terminal, so an askpass program shows the notice and the prompt.
         let prompter = Prompter { require: Require::Force, ..Prompter::from_environment() };
         let kind = self.key.public.display_type();
         let touch = self.key.flags & flags::USER_PRESENCE != 0;
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_of_web_sites_sign_nothing_but_what_is_ssh_s() {
+    fn web_site_keys_sign_only_ssh_data() {
         let mut rules = Rules::default();
         assert!(rules.permit(&key("ssh:work"), b"anything"));
         assert!(!rules.permit(&key("https://example.com"), b"anything"));
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn libraries_come_from_where_libraries_lie() {
+    fn providers_must_be_in_allowed_directories() {
         let folder = tempfile::tempdir().expect("a folder");
         let real = folder.path().canonicalize().expect("its path");
         let library = real.join("library.so");

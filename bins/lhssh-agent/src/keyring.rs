@@ -1,4 +1,4 @@
-//! The keys.
+//! The keys that the agent holds.
 
 use std::time::{Duration, Instant};
 
@@ -8,12 +8,12 @@ use lh_crypto::{PrivateKey, PublicKey};
 use crate::hardware::Rules;
 use crate::lock::Lock;
 
-/// Most keys that are held; a client that fills the agent is refused, others go on.
+/// Upper limit of keys; further ones are refused, the others stay usable.
 const MOST_KEYS: usize = lh_agent::MAX_IDENTITIES;
 
-/// A key and what it may be used for.
+/// A key and its constraints.
 pub(crate) struct Held {
-    /// Under which it is listed: the key, or a certificate for it.
+    /// Public key under which it is listed: the key, or a certificate for it.
     pub(crate) public: PublicKey,
     pub(crate) private: Private,
     pub(crate) comment: String,
@@ -22,24 +22,24 @@ pub(crate) struct Held {
     pub(crate) destinations: Vec<Destination>,
 }
 
-/// What signs.
+/// Source of the signatures.
 pub(crate) enum Private {
     /// A key in memory.
     Here(PrivateKey),
-    /// A security key, through this library.
+    /// A security key, and its provider library.
     Hardware(SecurityKey, String),
 }
 
-/// Why a key was not taken.
+/// Why a key was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Refused {
-    /// It comes with a library for security keys, and is in none.
+    /// It names a provider library but is not a security key.
     NotHardware,
-    /// There are as many as there may be.
+    /// The agent holds the maximum of keys.
     Full,
 }
 
-/// All keys, and the lock.
+/// All keys, and the agent's lock.
 pub(crate) struct Keyring {
     keys: Vec<Held>,
     pub(crate) lock: Lock,
@@ -48,12 +48,12 @@ pub(crate) struct Keyring {
 }
 
 impl Keyring {
-    /// Empty; keys that come without a lifetime get this one.
+    /// An empty keyring; keys without a lifetime get this one.
     pub(crate) fn new(lifetime: Option<Duration>, rules: Rules) -> Self {
         Self { keys: Vec::new(), lock: Lock::default(), lifetime, rules }
     }
 
-    /// Takes a key; one that is there already gets the new comment and constraints.
+    /// Adds a key; an existing one gets the new comment and constraints.
     pub(crate) fn add(
         &mut self,
         key: &AddedKey,
@@ -101,7 +101,7 @@ impl Keyring {
         self.keys.iter().find(|held| held.public.blob() == blob)
     }
 
-    /// True when it was there.
+    /// Removes a key; true when it was held.
     pub(crate) fn remove(&mut self, blob: &[u8]) -> bool {
         let before = self.keys.len();
         self.keys.retain(|held| held.public.blob() != blob);
@@ -112,12 +112,12 @@ impl Keyring {
         self.keys.clear();
     }
 
-    /// Forgets what has lived long enough.
+    /// Removes expired keys.
     pub(crate) fn expire(&mut self, now: Instant) {
         self.keys.retain(|held| held.expires.is_none_or(|at| at > now));
     }
 
-    /// When [`expire`](Self::expire) has something to do.
+    /// Time at which [`expire`](Self::expire) has keys to remove.
     pub(crate) fn next_expiry(&self) -> Option<Instant> {
         self.keys.iter().filter_map(|held| held.expires).min()
     }
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_live_as_long_as_they_may() {
+    fn keys_expire_after_their_lifetime() {
         let now = Instant::now();
         let mut ring = Keyring::new(Some(Duration::from_secs(100)), Rules::default());
         let short = Constraints { lifetime: Some(10), ..Constraints::default() };
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_is_added_again_gets_its_new_constraints() {
+    fn adding_a_key_again_replaces_its_constraints() {
         let now = Instant::now();
         let mut ring = Keyring::new(None, Rules::default());
         let key = key();

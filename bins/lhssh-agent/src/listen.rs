@@ -1,4 +1,4 @@
-//! Where the agent listens: `~/.ssh/agent`, a folder below `$TMPDIR` (`-T`), or where `-a` says.
+//! The agent's socket: in `~/.ssh/agent`, in a directory below `$TMPDIR` (`-T`), or at the path of `-a`.
 
 use std::fs;
 use std::io;
@@ -15,16 +15,16 @@ use rustix::fs::Mode;
 use crate::log::reason;
 use crate::options::Options;
 
-/// A socket that refuses connections may be one that is just being made.
+/// Age below which a socket that refuses connections may still be in creation.
 const YOUNG: Duration = Duration::from_secs(60);
 
-/// The listening socket and the files that go with it.
+/// The listening socket and its files.
 pub(crate) struct Socket {
     listener: UnixListener,
     path: PathBuf,
-    /// Was made for this socket alone.
+    /// Directory that was created for this socket alone.
     folder: Option<PathBuf>,
-    /// Files are removed by whoever is the agent.
+    /// This process is the agent and removes the files on exit.
     ours: bool,
 }
 
@@ -60,7 +60,7 @@ impl Socket {
     }
 
     fn bind(path: PathBuf, folder: Option<PathBuf>) -> Result<Self, String> {
-        // From the first moment nobody but the user may connect.
+        // Created with its final permissions, so that other users can never connect.
         let before = rustix::process::umask(Mode::from_raw_mode(0o177));
         let listener = UnixListener::bind(&path);
         rustix::process::umask(before);
@@ -86,7 +86,7 @@ impl Socket {
         &self.listener
     }
 
-    /// The other process is the agent and will clear up.
+    /// Leaves the files to the other process, which is the agent.
     pub(crate) fn leave_to_the_copy(mut self) {
         self.ours = false;
     }
@@ -106,18 +106,18 @@ impl Drop for Socket {
 /// `~/.ssh/agent`.
 ///
 /// # Errors
-/// Nobody knows where the user's home is.
+/// The user's home directory is unknown.
 pub(crate) fn sockets_folder() -> Result<PathBuf, String> {
     let home = lh_sys::users::home().ok_or("Couldn't determine home directory")?;
     Ok(home.join(".ssh/agent"))
 }
 
-/// What the names of this machine's sockets begin with.
+/// Prefix of this machine's socket names.
 fn host_prefix() -> String {
     place::host_prefix(rustix::system::uname().nodename().to_bytes())
 }
 
-/// Removes sockets of ours that nobody listens on any more: those this machine made, or all.
+/// Removes stale sockets of this user: those of this machine, or of all machines.
 pub(crate) fn remove_stale(folder: &Path, of_all_hosts: bool) {
     let Ok(entries) = fs::read_dir(folder) else { return };
     let ours = host_prefix();
@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_dead_sockets_go() {
+    fn only_stale_sockets_are_removed() {
         let folder = tempfile::tempdir().expect("folder");
         let path = |name: &str| folder.path().join(name);
         let old = |path: &Path| {

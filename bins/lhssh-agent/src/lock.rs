@@ -1,4 +1,4 @@
-//! `ssh-add -x`: an agent that does nothing until it hears the same passphrase again.
+//! `ssh-add -x`: a lock that disables the agent until it gets the passphrase again.
 
 use std::time::{Duration, Instant};
 
@@ -7,14 +7,14 @@ use subtle::ConstantTimeEq as _;
 
 const SALT_LEN: usize = 16;
 const HASH_LEN: usize = 32;
-/// Each wrong passphrase makes the next try wait this much longer, up to a hundred times as long: OpenSSH's rule.
+/// Additional delay after each wrong passphrase, up to [`MOST_PENALTIES`] times; OpenSSH's rule.
 const PENALTY: Duration = Duration::from_millis(100);
 const MOST_PENALTIES: u32 = 100;
 
-/// The lock and what guessing at it costs.
+/// The lock and the delay for wrong passphrases.
 #[derive(Default)]
 pub(crate) struct Lock {
-    /// Salt and hash of the passphrase while locked: the passphrase itself is not kept.
+    /// Salt and hash of the passphrase while locked; the passphrase itself is not kept.
     closed: Option<([u8; SALT_LEN], Zeroizing<Vec<u8>>)>,
     failures: u32,
     not_before: Option<Instant>,
@@ -25,7 +25,7 @@ impl Lock {
         self.closed.is_some()
     }
 
-    /// Locks. False when it is locked already, or the passphrase is empty.
+    /// Locks. False when it is already locked, or the passphrase is empty.
     pub(crate) fn close(&mut self, passphrase: &[u8]) -> bool {
         if self.is_closed() {
             return false;
@@ -37,7 +37,7 @@ impl Lock {
         true
     }
 
-    /// Unlocks. False when it is not locked, or for another passphrase.
+    /// Unlocks. False when it is not locked, or the passphrase is wrong.
     pub(crate) fn open(&mut self, passphrase: &[u8], now: Instant) -> bool {
         let Some((salt, expected)) = &self.closed else { return false };
         let right = hash(passphrase, salt).is_some_and(|found| bool::from(found.ct_eq(expected)));
@@ -50,14 +50,14 @@ impl Lock {
         right
     }
 
-    /// Until when nobody may try again, over however many connections.
+    /// Time before which no attempt is permitted, on any connection.
     pub(crate) fn wait_until(&self, now: Instant) -> Option<Instant> {
         self.not_before.filter(|at| *at > now)
     }
 }
 
 fn hash(passphrase: &[u8], salt: &[u8; SALT_LEN]) -> Option<Zeroizing<Vec<u8>>> {
-    // One round: the delay, not the function, is what slows guessing down.
+    // One round: the delay slows guessing down, not the function.
     bcrypt_kdf(passphrase, salt, 1, HASH_LEN)
 }
 
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_same_passphrase_opens_and_guessing_gets_slower() {
+    fn wrong_passphrases_delay_further_attempts() {
         let mut lock = Lock::default();
         let now = Instant::now();
         assert!(!lock.open(b"", now) && !lock.close(b""));

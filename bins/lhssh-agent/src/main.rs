@@ -1,8 +1,9 @@
-//! `lhssh-agent`: holds private keys and signs with them, with the command line, the output and the sockets of ssh-agent(1).
+//! `lhssh-agent`: holds private keys and signs with them, with the command line, output and sockets of
+//! ssh-agent(1).
 //!
-//! One thread serves everybody; questions to the user are asked by a thread of their own, so that one key's confirmation does
-//! not keep another from being used. Keys exist in this process only: it cannot be traced, leaves no core, and wipes
-//! what it forgets.
+//! One thread serves all clients. Another thread asks the user for confirmation, so that a pending
+//! confirmation delays no other key. Private keys exist in this process only: it cannot be traced, leaves no
+//! core file, and wipes removed keys.
 
 mod answer;
 mod guard;
@@ -28,7 +29,7 @@ use crate::log::Log;
 use crate::options::{Mode, Options};
 use crate::serve::{Server, Until};
 
-/// Exit status of everything that goes wrong before keys are held.
+/// Exit status of failures before the agent runs.
 const FAILURE: u8 = 1;
 
 fn main() -> ExitCode {
@@ -67,7 +68,7 @@ fn start() -> u8 {
     }
 }
 
-/// Opens the socket and becomes the agent, or splits into the agent and whoever is to use it.
+/// Opens the socket and becomes the agent, or forks into the agent and the command that uses it.
 fn serve(options: Options) -> Result<u8, String> {
     if let Err(error) = guard::protect() {
         return Err(format!("cannot protect the memory of this process: {error}"));
@@ -78,7 +79,7 @@ fn serve(options: Options) -> Result<u8, String> {
         let parent = rustix::process::getpid();
         return match lh_sys::background::split() {
             Err(error) => Err(format!("fork: {error}")),
-            // The agent is the copy, so that the command has the process id that was started.
+            // The agent is the child, so that the command keeps the process id of this program.
             Ok(None) => {
                 let until = Until::process_ends(parent).map_err(|error| format!("pidfd_open: {error}"))?;
                 detach()?;
@@ -101,7 +102,7 @@ fn serve(options: Options) -> Result<u8, String> {
         let pid = rustix::process::getpid().as_raw_nonzero().get();
         print(&shell::announce_socket(options.syntax, socket.path(), pid));
         let log = Log::new(options.debug, options.fingerprint);
-        return run(options, socket, Until::told(), log);
+        return run(options, socket, Until::signalled(), log);
     }
     match lh_sys::background::split().map_err(|error| format!("fork: {error}"))? {
         Some(agent) => {
@@ -112,18 +113,18 @@ fn serve(options: Options) -> Result<u8, String> {
         None => {
             detach()?;
             let log = Log::silent(options.fingerprint);
-            run(options, socket, Until::told(), log)
+            run(options, socket, Until::signalled(), log)
         }
     }
 }
 
-/// Leaves terminal, folder and standard descriptors to those who need them.
+/// Detaches from terminal, working directory and standard descriptors.
 fn detach() -> Result<(), String> {
-    // A copy never leads a process group, so this cannot fail for the one reason there is.
+    // `setsid` fails only for a group leader, which a forked child is not.
     rustix::process::setsid().map_err(|error| format!("setsid: {error}"))?;
     std::env::set_current_dir("/").map_err(|error| format!("/: {error}"))?;
     lh_sys::fd::null_stdio().map_err(|error| format!("/dev/null: {error}"))?;
-    // What protects a process is its own and does not come along in every case.
+    // A forked child does not inherit all of these protections.
     guard::protect().map_err(|error| error.to_string())
 }
 
@@ -138,7 +139,7 @@ fn run(options: Options, socket: Socket, until: Until, log: Log) -> Result<u8, S
 fn print(text: &str) -> u8 {
     use std::io::Write as _;
     let mut out = std::io::stdout();
-    // A reader that has gone is no failure of ours.
+    // A closed pipe is no failure.
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     0
 }

@@ -1,4 +1,4 @@
-//! What the command line asks for.
+//! The checked command line.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -10,27 +10,27 @@ use lh_crypto::FingerprintHash;
 use crate::hardware::Rules;
 use crate::shell::Syntax;
 
-/// What to do.
+/// Task of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// Be an agent.
+    /// Run an agent.
     Serve,
-    /// `-k`: end one.
+    /// `-k`: stop an agent.
     Kill,
-    /// `-u`: remove sockets nobody listens on.
+    /// `-u`: remove stale sockets.
     Clean,
     /// `-V`.
     Version,
 }
 
-/// A command line that makes sense.
+/// A valid command line.
 #[derive(Debug)]
 pub(crate) struct Options {
     pub(crate) mode: Mode,
     pub(crate) syntax: Syntax,
     /// `-a`.
     pub(crate) bind: Option<PathBuf>,
-    /// `-T`: a folder of its own below `$TMPDIR`.
+    /// `-T`: use a new directory below `$TMPDIR`.
     pub(crate) temporary: bool,
     /// `-d` and `-D`.
     pub(crate) foreground: bool,
@@ -39,13 +39,13 @@ pub(crate) struct Options {
     pub(crate) fingerprint: FingerprintHash,
     /// `-t`.
     pub(crate) lifetime: Option<Duration>,
-    /// `-U` leaves stale sockets where they are.
+    /// Cleared by `-U`, which keeps stale sockets.
     pub(crate) clean: bool,
-    /// `-uu`: those of other machines too.
+    /// `-uu`: also sockets of other machines.
     pub(crate) clean_all_hosts: bool,
     /// `-P` and `-O`.
     pub(crate) rules: Rules,
-    /// Program and arguments to run with the agent at hand.
+    /// Program and arguments to run with the agent.
     pub(crate) command: Vec<OsString>,
 }
 
@@ -134,14 +134,14 @@ mod tests {
     }
 
     #[test]
-    fn the_command_takes_its_own_flags() {
+    fn flags_after_the_command_belong_to_it() {
         let found = options(&["-t", "1h30m", "-T", "sh", "-c", "true"]).expect("fine");
         assert_eq!(found.command, ["sh", "-c", "true"]);
         assert_eq!((found.lifetime, found.temporary), (Some(Duration::from_secs(5400)), true));
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused() {
+    fn invalid_options_are_refused() {
         for bad in [
             &["-c", "-s"][..],
             &["-k", "-D"],

@@ -1,8 +1,10 @@
-//! For which hosts a key may be used (OpenSSH's PROTOCOL.agent sections 1 and 2).
+//! Destination constraints: the hosts for which a key may be used (OpenSSH's PROTOCOL.agent sections 1 and
+//! 2).
 //!
-//! A client that wants to use the agent for a session first *binds* its connection to it: it shows the host's signature
-//! from the key exchange. When the connection itself is forwarded from host to host, each client on the way adds a
-//! binding, so that the list is the path from here to where a key is to be used, and no host on it can leave itself out.
+//! A client that uses the agent for a session first *binds* its connection to it, with the host's signature
+//! from the key exchange. When the connection is forwarded from host to host, each client on the path adds a
+//! binding. So the list is the path from this machine to the host where a key is used, and no host on it can
+//! omit itself.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -11,28 +13,28 @@ use lh_config::pattern::wildcard;
 use lh_crypto::{CertificateKind, PublicKey, key_algorithms};
 use lh_wire::{Reader, WireError};
 
-/// Longest session identifier that is taken, bytes: OpenSSH's limit.
+/// Upper limit of a session identifier, bytes; OpenSSH's limit.
 const MOST_ID: usize = 128;
-/// Most bindings of one connection: OpenSSH's limit.
+/// Upper limit of bindings of one connection; OpenSSH's limit.
 const MOST_BINDINGS: usize = 16;
 
-/// One host on the way.
+/// One host on the path.
 #[derive(Debug, Clone)]
 struct Binding {
     session: Vec<u8>,
     host: PublicKey,
-    /// What follows comes from that host; otherwise the connection is for logging in there.
+    /// The connection is forwarded to that host; otherwise it is for logging in there.
     forwarding: bool,
 }
 
-/// The way from here to where a connection's requests are for.
+/// The path from this machine to the client of a connection.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Bindings {
     list: Vec<Binding>,
     attempted: bool,
 }
 
-/// Whom a login request is for.
+/// A parsed login request.
 pub(crate) struct LoginRequest<'a> {
     pub(crate) user: &'a str,
     session: &'a [u8],
@@ -44,7 +46,7 @@ impl Bindings {
     /// Adds a binding.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason to log.
     pub(crate) fn bind(&mut self, bind: &SessionBind<'_>) -> Result<(), String> {
         self.attempted = true;
         if bind.session_id.len() > MOST_ID {
@@ -62,7 +64,7 @@ impl Bindings {
             match (known.session == bind.session_id, known.host == host) {
                 (true, true) => return Ok(()),
                 (true, false) => return Err("session recorded with another host key".to_owned()),
-                // Several sessions with one host are nothing special.
+                // Several sessions with one host are permitted.
                 (false, _) => {}
             }
         }
@@ -78,17 +80,17 @@ impl Bindings {
         !self.list.is_empty()
     }
 
-    /// Whether a key with these constraints may be seen, or, with a user, be used to log in as that one at the end of the
-    /// way.
+    /// Checks that a key with these constraints may be listed. With a user, checks that it may be used to log
+    /// in as that user at the end of the path.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason to log.
     pub(crate) fn permit(&self, constraints: &[Destination], user: Option<&str>) -> Result<(), &'static str> {
         if constraints.is_empty() {
             return Ok(());
         }
         let Some(last) = self.list.last() else {
-            // A failed binding means that something is there which would rather not be seen.
+            // After a failed binding the path is unknown: a host may have tried to hide itself.
             return if self.attempted { Err("an earlier binding failed") } else { Ok(()) };
         };
         let mut from = None;
@@ -101,11 +103,11 @@ impl Bindings {
             }
             let user = user.filter(|_| is_last);
             if !constraints.iter().any(|each| allows(each, from, Some(&hop.host), user)) {
-                return Err("not permitted on this way");
+                return Err("not permitted on this path");
             }
             from = Some(&hop.host);
         }
-        // A key that may be used to get to a host, but not from there on, is not to be seen there.
+        // A key that may be used to reach a host, but not from there on, is not listed there.
         if last.forwarding
             && user.is_none()
             && !constraints.iter().any(|each| allows(each, Some(&last.host), None, None))
@@ -115,11 +117,11 @@ impl Bindings {
         Ok(())
     }
 
-    /// Whether a key with constraints may sign `data`, which must be a login request for the end of the way. Returns whom
-    /// it is for.
+    /// Checks that a key with constraints may sign `data`, which must be a login request for the end of the
+    /// path. Returns the parsed request.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason to log.
     pub(crate) fn permit_signature<'d>(
         &self,
         constraints: &[Destination],
@@ -129,14 +131,14 @@ impl Bindings {
         let Some(last) = self.list.last() else {
             return Err("the connection is not bound to a session");
         };
-        let request = LoginRequest::parse(data, key).map_err(|_| "this is no login request")?;
+        let request = LoginRequest::parse(data, key).map_err(|_| "this is not a login request")?;
         self.permit(constraints, Some(request.user))?;
         if request.session != last.session {
             return Err("the login request is for another session");
         }
         match &request.host {
             Some(host) if *host != last.host => Err("the login request names another host key"),
-            // Beyond the first hop the host on the way could pass on a request that is meant for another.
+            // Beyond the first hop, a host on the path could relay a request that is meant for another host.
             None if self.list.len() > 1 => Err("the login request does not name its host key"),
             _ => Ok(request),
         }
@@ -144,7 +146,7 @@ impl Bindings {
 }
 
 impl<'a> LoginRequest<'a> {
-    /// Reads what is signed to log in (RFC 4252 section 7), for this key and nothing else.
+    /// Parses the signed data of a login request (RFC 4252 section 7) for exactly this key.
     pub(crate) fn parse(data: &'a [u8], key: &PublicKey) -> Result<Self, WireError> {
         const REQUEST: u8 = 50;
         let bad = |what| WireError::Invalid { what };
@@ -173,7 +175,8 @@ impl<'a> LoginRequest<'a> {
     }
 }
 
-/// Whether one constraint covers this step. No `from` is here; no `to` asks whether anything may follow.
+/// True when one constraint covers this step. `from` is `None` for this machine; `to` is `None` to ask
+/// whether any further step is permitted.
 fn allows(each: &Destination, from: Option<&PublicKey>, to: Option<&PublicKey>, user: Option<&str>) -> bool {
     let from_fits = match from {
         None => each.from.host.is_empty() && each.from.keys.is_empty(),
@@ -185,7 +188,7 @@ fn allows(each: &Destination, from: Option<&PublicKey>, to: Option<&PublicKey>, 
     from_fits && to_fits && user_fits
 }
 
-/// Whether a host that showed `key` is the one that is meant.
+/// True when a host that presented `key` is the host of the constraint.
 fn is_host(key: &PublicKey, hop: &Hop) -> bool {
     hop.keys.iter().any(|known| match key.certificate() {
         None => !known.is_ca && known.key == *key,
@@ -249,12 +252,12 @@ mod tests {
     }
 
     #[test]
-    fn a_key_for_one_host_is_of_use_there_only() {
+    fn constrained_key_works_at_its_host_only() {
         let (here, elsewhere, user_key) = (Host::new("a"), Host::new("b"), Host::new(""));
         let key = user_key.key.public();
         let only = [Destination { from: Hop::default(), to: here.hop("m*") }];
         let unbound = Bindings::default();
-        assert!(unbound.permit(&only, None).is_ok(), "listed to the user's own programs");
+        assert!(unbound.permit(&only, None).is_ok(), "listed for the user's own programs");
         assert!(unbound.permit_signature(&only, key, &login(b"s1", "me", key, None)).is_err());
         let mut bound = Bindings::default();
         here.bind(b"s1", false, &mut bound).expect("bound");
@@ -275,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn beyond_a_hop_only_where_the_way_is_permitted() {
+    fn second_hop_needs_a_permitted_path() {
         let (a, b, user_key) = (Host::new("a"), Host::new("b"), Host::new(""));
         let key = user_key.key.public();
         let way = [
@@ -284,17 +287,17 @@ mod tests {
         ];
         let mut bound = Bindings::default();
         a.bind(b"s1", true, &mut bound).expect("bound");
-        assert!(bound.permit(&way, None).is_ok(), "seen at a, where it is needed");
-        assert!(bound.permit(&way[..1], None).is_err(), "a key for a alone is not seen there");
-        assert!(bound.permit(&way, Some("me")).is_err(), "no login over a forwarding");
+        assert!(bound.permit(&way, None).is_ok(), "listed at a, where it is needed");
+        assert!(bound.permit(&way[..1], None).is_err(), "a key for a alone is not listed there");
+        assert!(bound.permit(&way, Some("me")).is_err(), "no login over a forwarding binding");
         b.bind(b"s2", false, &mut bound).expect("bound");
         assert!(bound.permit_signature(&way, key, &login(b"s2", "me", key, Some(&b))).is_ok());
         assert!(bound.permit_signature(&way, key, &login(b"s2", "me", key, None)).is_err());
-        assert!(a.bind(b"s3", true, &mut bound).is_err(), "nothing follows a login");
+        assert!(a.bind(b"s3", true, &mut bound).is_err(), "no binding may follow a login");
     }
 
     #[test]
-    fn a_binding_must_be_signed_and_a_failed_one_is_remembered() {
+    fn bindings_are_verified_and_failures_remembered() {
         let (a, b) = (Host::new("a"), Host::new("b"));
         let mut bindings = Bindings::default();
         let signature = b.key.sign("ssh-ed25519", b"s1").expect("signs");
@@ -313,7 +316,7 @@ mod tests {
             a.bind(&[number as u8], true, &mut many).expect("room");
         }
         assert!(a.bind(b"one more", true, &mut many).is_err());
-        assert!(a.bind(&[0], true, &mut many).is_ok(), "known already");
+        assert!(a.bind(&[0], true, &mut many).is_ok(), "already bound");
         assert!(b.bind(&[0], true, &mut many).is_err(), "another host for a known session");
     }
 }

@@ -1,4 +1,4 @@
-//! The loop: clients, signals, questions to the user, the end.
+//! The agent's loop: clients, signals, questions to the user, the end.
 
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -22,35 +22,35 @@ use crate::listen::Socket;
 use crate::log::{Log, reason};
 use crate::permit::Bindings;
 
-/// Most clients at a time; more wait in the kernel's queue.
+/// Upper limit of clients at a time; further ones wait in the kernel's queue.
 const MOST_CLIENTS: usize = 1000;
-/// Most signatures that hardware makes at a time, each with a process and a thread.
+/// Upper limit of concurrent signatures by security keys, each with a process and a thread.
 const MOST_JOBS: usize = 16;
-/// Bytes read at a time.
+/// Size of one read, bytes.
 const READ: usize = 4096;
-/// Exit status of an agent that was told to end; OpenSSH's.
+/// Exit status of an agent that a signal ended; OpenSSH's.
 const ENDED: u8 = 2;
 
-/// What ends the agent besides signals.
+/// Event other than a signal that ends the agent.
 pub(crate) struct Until(Option<OwnedFd>);
 
 impl Until {
-    /// Nothing.
-    pub(crate) const fn told() -> Self {
+    /// None: only signals end the agent.
+    pub(crate) const fn signalled() -> Self {
         Self(None)
     }
 
     /// The end of a process.
     ///
     /// # Errors
-    /// The system's.
+    /// The system's error.
     pub(crate) fn process_ends(pid: Pid) -> io::Result<Self> {
         Ok(Self(Some(pidfd_open(pid, PidfdFlags::empty())?)))
     }
 }
 
 struct Client {
-    /// Never used again, unlike the place in the list.
+    /// Identifier that is never reused, unlike the index in the list.
     number: u64,
     socket: UnixStream,
     frames: Frames,
@@ -61,21 +61,21 @@ struct Client {
     closed: bool,
 }
 
-/// What a client's next request waits for.
+/// Event that a client's next request waits for.
 enum State {
     Open,
-    /// A message that may not be answered before this time.
+    /// Handle this message at this time, not before.
     Until(Instant, zeroize::Zeroizing<Vec<u8>>),
-    /// The user's word.
+    /// The user's confirmation.
     Asked(Box<Signing>),
-    /// Hardware.
+    /// A security key.
     Signing,
 }
 
-/// Whose signature it is, and the signature or why there is none.
+/// Client number, and the signature or the reason for its failure.
 type SignedJob = (u64, Result<Vec<u8>, String>);
 
-/// See the module documentation.
+/// State of the loop.
 pub(crate) struct Server {
     socket: Socket,
     ring: Keyring,
@@ -84,10 +84,10 @@ pub(crate) struct Server {
     signals: Signals,
     clients: Vec<Client>,
     next_number: u64,
-    /// Questions go out here and answers come back, with a byte on the socket to wake us.
+    /// Channels for questions and answers; each answer sends a byte on the socket, which wakes the loop.
     questions: Sender<(u64, String)>,
     answers: Receiver<(u64, bool)>,
-    /// What hardware has signed, told in the same way.
+    /// Channel for signatures of security keys, which wake the loop in the same way.
     signed: (Sender<SignedJob>, Receiver<SignedJob>),
     wake: UnixStream,
     waker: UnixStream,
@@ -95,7 +95,7 @@ pub(crate) struct Server {
 
 impl Server {
     /// # Errors
-    /// The system's.
+    /// The system's error.
     pub(crate) fn new(
         socket: Socket,
         ring: Keyring,
@@ -107,7 +107,7 @@ impl Server {
         if interruptible {
             signals.push(Signal::INT);
         }
-        // Before the thread starts: it inherits the mask.
+        // Blocked before the thread starts, which inherits the mask.
         let signals = Signals::collect(&signals)?;
         let (wake, waker) = UnixStream::pair()?;
         let to_ask = waker.try_clone()?;
@@ -131,7 +131,7 @@ impl Server {
         })
     }
 
-    /// Serves until told to end. Returns the exit status.
+    /// Serves until it must end. Returns the exit status.
     pub(crate) fn run(mut self) -> u8 {
         loop {
             let ready = match self.wait() {
@@ -209,7 +209,7 @@ impl Server {
         })
     }
 
-    /// True when one of them ends the agent.
+    /// Handles signals; true when one of them ends the agent.
     fn on_signals(&mut self) -> bool {
         while let Ok(Some(signal)) = self.signals.take() {
             if signal == Signal::USR1 {
@@ -228,7 +228,7 @@ impl Server {
                 Ok((socket, _)) => socket,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) => {
-                    // Out of descriptors, say: those who are here may leave.
+                    // For example, no descriptor is left. Existing clients continue, and may free some.
                     self.log.error(&format!("accept: {}", reason(&error)));
                     return;
                 }
@@ -271,7 +271,7 @@ impl Server {
         buffer.zeroize();
     }
 
-    /// Answers what has arrived, as long as the client takes the answers.
+    /// Handles the received requests, as long as the client takes the replies.
     fn work(&mut self, index: usize, now: Instant) {
         while let Some(client) = self.clients.get_mut(index) {
             if client.closed || !client.out.is_empty() {
@@ -315,7 +315,7 @@ impl Server {
         }
     }
 
-    /// Has hardware sign for a client, beside everything else.
+    /// Starts a signature by a security key, in a thread of its own.
     fn start(&mut self, index: usize, job: Job) {
         let running = self.clients.iter().filter(|client| matches!(client.state, State::Signing)).count();
         let Some(client) = self.clients.get_mut(index) else { return };
@@ -349,7 +349,7 @@ impl Server {
                 },
                 Reply::Signature,
             );
-            // Whoever asked may have gone.
+            // The client may have gone.
             if let Some(client) = self.clients.iter_mut().find(|client| client.number == number) {
                 client.state = State::Open;
                 client.reply(&reply);
@@ -364,7 +364,7 @@ impl Server {
                 match after_question(&mut self.ring, &signing, allowed, now, self.log) {
                     Outcome::Hardware(job) => self.start(index, job),
                     Outcome::Reply(reply) => client.reply(&reply),
-                    // Nothing is asked or waited for twice.
+                    // A request asks or waits only once.
                     Outcome::Ask(_) | Outcome::Wait(_) => client.reply(&Reply::Failure),
                 }
             }
@@ -402,10 +402,10 @@ impl Client {
     }
 }
 
-/// Asks the user, one question after the other.
+/// Asks the user one question after the other.
 fn ask(questions: &Receiver<(u64, String)>, answers: &Sender<(u64, bool)>, mut waker: UnixStream) {
     while let Ok((number, question)) = questions.recv() {
-        // An agent has no terminal: a program with a window asks.
+        // An agent has no terminal, so an askpass program shows the question.
         let prompter = Prompter { require: Require::Force, ..Prompter::from_environment() };
         let allowed = prompter.confirm(&question).unwrap_or(false);
         if answers.send((number, allowed)).is_err() || waker.write_all(&[1]).is_err() {

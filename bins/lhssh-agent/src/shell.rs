@@ -1,15 +1,15 @@
-//! Commands for the shell that evaluates our output, and ending an agent it names.
+//! Shell commands that a shell evaluates, and stopping the agent that they name.
 
 use std::path::Path;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Names the socket.
+/// Environment variable with the socket.
 pub(crate) const SOCKET: &str = "SSH_AUTH_SOCK";
-/// Names the process.
+/// Environment variable with the process id.
 pub(crate) const PID: &str = "SSH_AGENT_PID";
 
-/// Which shell reads the output.
+/// Syntax of the shell that evaluates the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Syntax {
     /// The C shell.
@@ -19,7 +19,7 @@ pub(crate) enum Syntax {
 }
 
 impl Syntax {
-    /// By `$SHELL`.
+    /// The syntax of `$SHELL`.
     pub(crate) fn of_login_shell() -> Self {
         match std::env::var("SHELL") {
             Ok(shell) if shell.ends_with("csh") => Self::Csh,
@@ -42,31 +42,31 @@ impl Syntax {
     }
 }
 
-/// A path as a shell reads it back; ordinary ones stand there bare, as scripts that cut them out expect.
+/// A path quoted for the shell. Plain paths stay unquoted, as expected by scripts that cut them out.
 fn quoted(path: &Path) -> String {
     let text = path.to_string_lossy();
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%,".contains(c);
     if text.chars().all(plain) { text.into_owned() } else { format!("'{}'", text.replace('\'', "'\\''")) }
 }
 
-/// For an agent in the foreground.
+/// Commands for an agent in the foreground.
 pub(crate) fn announce_socket(syntax: Syntax, socket: &Path, pid: i32) -> String {
     format!("{}echo Agent pid {pid};\n", syntax.set(SOCKET, &quoted(socket)))
 }
 
-/// For an agent in the background.
+/// Commands for an agent in the background.
 pub(crate) fn announce(syntax: Syntax, socket: &Path, pid: i32) -> String {
     let process = syntax.set(PID, &pid.to_string());
     format!("{}{process}echo Agent pid {pid};\n", syntax.set(SOCKET, &quoted(socket)))
 }
 
-/// `-k`: ends the agent and returns the commands that forget it.
+/// `-k`: stops the agent and returns the commands that unset its variables.
 ///
 /// # Errors
 /// The line to print.
 pub(crate) fn kill(syntax: Syntax) -> Result<String, String> {
     let text = std::env::var(PID).map_err(|_| format!("{PID} not set, cannot kill agent"))?;
-    // 1 would be the system itself.
+    // Process 1 is init.
     let pid = text.parse::<i32>().ok().filter(|pid| *pid > 1).and_then(Pid::from_raw);
     let pid = pid.ok_or_else(|| format!("{PID}=\"{text}\", which is not a good PID"))?;
     kill_process(pid, Signal::TERM)
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn output_is_what_scripts_cut_apart() {
+    fn output_has_the_form_that_scripts_parse() {
         let path = Path::new("/home/me/.ssh/agent/s.Ab.agent.Cd");
         assert_eq!(
             announce(Syntax::Sh, path, 7),

@@ -1,4 +1,4 @@
-//! One connection: as far as the host key and no further.
+//! One connection to a host, as far as its host key.
 
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use lh_transport::{Config, Event, Transport};
 use crate::hosts::Job;
 use crate::show::Show;
 
-/// Which addresses may be used.
+/// Permitted address families.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Family {
     Any,
@@ -18,19 +18,19 @@ pub(crate) enum Family {
     V6,
 }
 
-/// What to ask, and how long to wait.
+/// Settings of the queries.
 #[derive(Debug, Clone)]
 pub(crate) struct Query {
     pub(crate) port: u16,
-    /// For the connection, and again for everything the host says.
+    /// Time limit, once for connecting and once for the key exchange.
     pub(crate) timeout: Duration,
     pub(crate) family: Family,
-    /// Ask for certificates instead of plain keys.
+    /// Request certificates instead of plain keys.
     pub(crate) certificates: bool,
     pub(crate) kinds: Vec<KeyKind>,
 }
 
-/// A kind of key, as `-t` names it.
+/// Key type of `-t`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum KeyKind {
     Rsa,
@@ -42,8 +42,8 @@ pub(crate) enum KeyKind {
 }
 
 impl KeyKind {
-    /// What is asked for without `-t`, in the order of ssh-keyscan. Servers use composite keys only where they are told to, so
-    /// clients must ask for them too.
+    /// Default key types, in the order of ssh-keyscan. Composite keys are not among them: servers use them
+    /// only where configured, so clients must request them too.
     pub(crate) fn every() -> Vec<Self> {
         Self::ALL.iter().map(|(_, kind)| *kind).filter(|kind| *kind != Self::MlDsa44Ed25519).collect()
     }
@@ -57,7 +57,7 @@ impl KeyKind {
         ("mldsa44-ed25519", Self::MlDsa44Ed25519),
     ];
 
-    /// A short name, or the whole one of a key of that kind.
+    /// Finds a key type by its short or full name.
     fn by_name(name: &str) -> Option<Self> {
         let short = match name {
             "ssh-rsa" => "rsa",
@@ -81,7 +81,7 @@ impl KeyKind {
                 None => return Err(format!("Unknown key type \"{name}\"")),
             }
         }
-        // Each once, in one order whatever was typed.
+        // Each once, in a fixed order.
         Ok(Self::ALL.iter().map(|(_, kind)| *kind).filter(|kind| wanted.contains(kind)).collect())
     }
 
@@ -105,7 +105,7 @@ impl KeyKind {
     }
 }
 
-/// Asks one host for one kind of key. What goes wrong is said.
+/// Requests one key type from one host. Errors are printed.
 pub(crate) fn ask(query: &Query, job: &Job, show: &Show) -> Option<PublicKey> {
     for name in job.addresses.split(',').filter(|name| !name.is_empty()) {
         if let Some((socket, address)) = connect(query, name, show) {
@@ -176,7 +176,7 @@ fn key(
         let event = match link.next_event(Some(deadline)) {
             Ok(event) => event,
             Err(LinkError::Closed { stage: Stage::Identification }) => {
-                // A server with too much to do says no more than this: worth knowing.
+                // An overloaded server closes the connection like this, which is worth a message.
                 show.error(&format!("{name}: Connection closed by remote host"));
                 return Err("closed".to_owned());
             }
@@ -204,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kinds_are_asked_for_in_one_order() {
+    fn key_types_are_requested_in_a_fixed_order() {
         use KeyKind::{Ed25519, Rsa};
         assert_eq!(KeyKind::parse("ed25519,rsa,rsa"), Ok(vec![Rsa, Ed25519]));
         assert_eq!(KeyKind::parse("rsa1"), Err("Unknown key type \"rsa1\"".to_owned()));

@@ -1,40 +1,40 @@
-//! Who is asked: names, lists of names, ranges of addresses.
+//! Hosts to query: names, lists of names, ranges of addresses.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::ask::KeyKind;
 
-/// Most addresses of one range.
+/// Upper limit of addresses in one range.
 const MOST_OF_A_RANGE: u128 = 1 << 20;
 
 /// One line or operand.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Entry {
-    /// Addresses to try one after the other, and the names the key is for.
+    /// Addresses to try one after the other, and the names to print the key for.
     Names { addresses: String, names: String },
-    /// Every address from the first on.
+    /// `count` consecutive addresses from `first` on.
     Range { first: IpAddr, count: u128 },
 }
 
-/// Everybody.
+/// All hosts to query.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Hosts {
     entries: Vec<Entry>,
 }
 
-/// One connection.
+/// One query: a host and a key type.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Job {
-    /// To try one after the other, separated by commas.
+    /// Addresses to try one after the other, separated by commas.
     pub(crate) addresses: String,
-    /// What the key is printed for, separated by commas.
+    /// Names to print the key for, separated by commas.
     pub(crate) names: String,
-    /// The kind of key to ask for.
+    /// The key type to request.
     pub(crate) kind: KeyKind,
 }
 
 impl Hosts {
-    /// A line of a file: `addresses [names]`, with a comment behind `#`.
+    /// Adds a line of a file: `addresses [names]`, with a comment after `#`.
     ///
     /// # Errors
     /// The line to print.
@@ -60,7 +60,7 @@ impl Hosts {
         Ok(())
     }
 
-    /// Every connection that is to be made, each host with all kinds before the next.
+    /// All queries, with every key type of a host before the next host.
     pub(crate) fn jobs(self, kinds: Vec<KeyKind>) -> impl Iterator<Item = Job> + Send {
         let hosts = self.entries.into_iter().flat_map(|entry| {
             let (pair, range) = match entry {
@@ -89,7 +89,8 @@ fn plus(first: IpAddr, offset: u128) -> IpAddr {
     }
 }
 
-/// `address/bits`; `None` for everything else. As in ssh-keyscan, network and broadcast addresses are asked too.
+/// Parses `address/bits`; `None` for other text. As in ssh-keyscan, network and broadcast addresses are
+/// included.
 fn range(text: &str) -> Result<Option<(IpAddr, u128)>, String> {
     let Some((address, bits)) = text.split_once('/') else { return Ok(None) };
     let Ok(address) = address.parse::<IpAddr>() else { return Ok(None) };
@@ -121,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_name_addresses_and_what_they_are_called() {
+    fn lines_have_addresses_and_names() {
         let pair = |a: &str, b: &str| (a.to_owned(), b.to_owned());
         assert_eq!(
             asked(&["a.example", "1.2.3.4,1.2.3.5\tname,n  # comment", "# nothing", "  "]),
@@ -130,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_are_asked_address_by_address() {
+    fn ranges_are_expanded_to_addresses() {
         let addresses: Vec<String> =
             asked(&["10.0.0.6/30"]).into_iter().map(|(address, _)| address).collect();
         assert_eq!(addresses, ["10.0.0.4", "10.0.0.5", "10.0.0.6", "10.0.0.7"]);
@@ -139,7 +140,7 @@ mod tests {
         for bad in ["10.0.0.0/33", "::/0", "10.0.0.0/x", "10.0.0.0/4"] {
             assert!(hosts.add(bad, None).is_err(), "{bad}");
         }
-        // A name with a slash is a name, which nobody will find.
+        // A name with a slash is accepted as a name, which will not resolve.
         assert!(hosts.add("what/ever", None).is_ok());
     }
 }

@@ -1,7 +1,7 @@
 //! `lhssh-keyscan`: collects the public keys of hosts, with the command line and the output of ssh-keyscan(1).
 //!
-//! Hosts are asked by a number of threads, each one connection at a time, so that one that answers slowly or
-//! nonsensically costs nobody else anything. A key that is printed has signed a key exchange: the host has it.
+//! A number of threads query hosts, one connection at a time each, so that a slow or faulty host delays no
+//! other. The host of every printed key has proven possession: the key has signed a key exchange.
 
 mod ask;
 mod hosts;
@@ -22,9 +22,9 @@ use crate::show::Show;
 
 /// Exit status when no key was found.
 const FAILURE: u8 = 1;
-/// Exit status of what ssh-keyscan calls fatal.
+/// Exit status of fatal errors in ssh-keyscan's sense.
 const FATAL: u8 = 255;
-/// Connections at a time. Most of their time is spent waiting.
+/// Number of threads and thus connections at a time. Most of their time is spent waiting.
 const THREADS: usize = 64;
 
 fn main() -> ExitCode {
@@ -102,7 +102,7 @@ fn plan(parsed: &Parsed) -> Result<(Query, Show, Hosts), String> {
     Ok((query, show, hosts(parsed)?))
 }
 
-/// Everybody to ask: from the files, then from the command line.
+/// The hosts to query, from the files, then from the command line.
 fn hosts(parsed: &Parsed) -> Result<Hosts, String> {
     let mut hosts = Hosts::default();
     for file in parsed.values('f') {
@@ -127,7 +127,7 @@ fn hosts(parsed: &Parsed) -> Result<Hosts, String> {
     Ok(hosts)
 }
 
-/// Asks everybody. True when a key was found.
+/// Runs all queries. True when a key was found.
 fn scan(query: &Query, show: &Show, hosts: Hosts) -> bool {
     let jobs = Mutex::new(hosts.jobs(query.kinds.clone()));
     let found = AtomicBool::new(false);
@@ -141,7 +141,7 @@ fn scan(query: &Query, show: &Show, hosts: Hosts) -> bool {
                     }
                 }
             };
-            // Without another thread those that run do the work, and this one, when it is alone.
+            // When no further thread can be started, this one works too.
             if std::thread::Builder::new().stack_size(1 << 20).spawn_scoped(scope, work).is_err() {
                 work();
                 break;

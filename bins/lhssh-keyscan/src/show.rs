@@ -1,22 +1,22 @@
-//! What is printed. Each line in one piece: many threads have something to say.
+//! Output. Each line is written in one piece, because many threads print.
 
 use std::io::{self, Write as _};
 
 use lh_client::{known_hosts, sanitise};
 use lh_crypto::{Hash, PublicKey, SystemRandom};
 
-/// A hash of SSHFP records (RFC 4255 section 3.1.2) and its number there.
+/// A hash of SSHFP records and its number (RFC 4255 section 3.1.2).
 pub(crate) type Sshfp = (u8, Hash);
 pub(crate) const SSHFP_SHA1: Sshfp = (1, Hash::Sha1);
-/// RFC 6594.
+/// SHA-256, added by RFC 6594.
 pub(crate) const SSHFP_SHA256: Sshfp = (2, Hash::Sha256);
 
-/// How keys are shown.
+/// Output settings.
 pub(crate) struct Show {
     pub(crate) port: u16,
     /// Leave out the comments about servers.
     pub(crate) quiet: bool,
-    /// Say also what is no news in a scan.
+    /// Print details of every connection.
     pub(crate) verbose: bool,
     /// `-H`.
     pub(crate) hash_names: bool,
@@ -27,7 +27,7 @@ pub(crate) struct Show {
 }
 
 impl Show {
-    /// A server has said what it is.
+    /// Prints the identification of a server.
     pub(crate) fn server(&self, name: &str, identification: &str) {
         if !self.quiet {
             let mark = if self.sshfp.is_some() { ';' } else { '#' };
@@ -35,21 +35,21 @@ impl Show {
         }
     }
 
-    /// Something went wrong.
+    /// Prints an error.
     #[allow(clippy::unused_self)]
     pub(crate) fn error(&self, text: &str) {
-        // Nobody is left to be told when even this fails.
+        // If this fails, there is no output left to report it on.
         let _ = io::stderr().write_all(format!("{text}\n").as_bytes());
     }
 
-    /// Something that happens all the time.
+    /// Prints a detail of a connection, for `-v`.
     pub(crate) fn detail(&self, text: &str) {
         if self.verbose {
             self.error(&sanitise(text));
         }
     }
 
-    /// A key, for all names of its host.
+    /// Prints a key for all names of its host.
     pub(crate) fn key(&self, names: &str, key: &PublicKey) {
         let text = self.lines(names, key);
         let mut out = io::stdout().lock();
@@ -65,7 +65,7 @@ impl Show {
         }
         let line = key.to_openssh_line("");
         if self.certificates {
-            // A certificate says itself for which hosts it is.
+            // A certificate contains its host names itself.
             return format!("{line}\n");
         }
         if !self.hash_names && self.port == 22 {
@@ -80,7 +80,7 @@ impl Show {
     }
 }
 
-/// An SSHFP record; nothing for kinds of key that have no number there.
+/// An SSHFP record; empty for key types without a number.
 fn record(name: &str, key: &PublicKey, (number, hash): Sshfp) -> String {
     let key = key.plain();
     let algorithm = match key.key_type() {
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_those_of_known_hosts() {
+    fn output_has_the_form_of_known_hosts() {
         assert_eq!(show(22).lines("Host,10.0.0.1", &key()), format!("host,10.0.0.1 {KEY}\n"));
         assert_eq!(
             show(2222).lines("h,10.0.0.1", &key()),
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn dns_records_have_one_line_a_hash() {
+    fn dns_records_have_one_line_per_hash() {
         let shown = Show { sshfp: Some(vec![SSHFP_SHA1, SSHFP_SHA256]), ..show(22) }.lines("h", &key());
         let lines: Vec<&str> = shown.lines().collect();
         assert!(lines[0].starts_with("h IN SSHFP 4 1 ") && lines[0].len() == 15 + 40, "{shown}");

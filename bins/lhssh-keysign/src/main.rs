@@ -1,8 +1,9 @@
 //! `lhssh-keysign`: signs with the host's keys for host-based authentication, as ssh-keysign(8) does.
 //!
-//! Installed set-uid root and started by `lhssh`, it takes one request on standard input and writes one signature to standard
-//! output. The keys are read first; then it is nobody but the user who started it, and only he, from a connection of this
-//! host, can be vouched for. The administrator must have allowed it: `EnableSSHKeysign yes` in `/etc/ssh/ssh_config`.
+//! Installed set-uid root and started by `lhssh`, it reads one request on standard input and writes one
+//! signature to standard output. It reads the keys first, and then permanently becomes the user who started
+//! it. It signs only for that user, and only for connections of this host. The administrator must permit it:
+//! `EnableSSHKeysign yes` in `/etc/ssh/ssh_config`.
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
@@ -20,7 +21,7 @@ use zeroize::Zeroizing;
 
 /// The configuration of this host.
 const CONFIG: &str = "/etc/ssh/ssh_config";
-/// Larger files are no keys.
+/// Upper limit of a key file, bytes.
 const LARGEST_KEY: u64 = 64 * 1024;
 
 fn main() -> ExitCode {
@@ -28,14 +29,14 @@ fn main() -> ExitCode {
 }
 
 fn run() -> Result<(), String> {
-    // As root, where this program is root's: nothing of the caller's has been looked at.
+    // Runs as root, if installed set-uid root. No input of the caller has been read yet.
     let files: Vec<Zeroizing<Vec<u8>>> =
         HOST_KEY_FILES.iter().filter_map(|path| contents(Path::new(path))).collect();
     let uid = rustix::process::getuid().as_raw();
     let user = lh_sys::users::by_uid(uid).ok().flatten().ok_or("getpwuid failed")?;
     let ids = Ids::of(&user).map_err(|error| error.to_string())?;
     become_permanently(&ids).map_err(|error| format!("cannot become {}: {error}", user.name))?;
-    // As the user, from here on.
+    // Runs as the user from here on.
     if files.is_empty() {
         return Err("could not open any host key".to_owned());
     }
@@ -72,7 +73,7 @@ fn contents(path: &Path) -> Option<Zeroizing<Vec<u8>>> {
     (bytes.len() as u64 <= LARGEST_KEY).then_some(bytes)
 }
 
-/// `EnableSSHKeysign`: the host's file alone decides, whatever the user's says.
+/// Value of `EnableSSHKeysign`, from the host's file only; the user's file is ignored.
 fn enabled(account: Account) -> Result<bool, String> {
     let mut request = Request::new("", account);
     request.user_file = UserFile::Skipped;
@@ -96,16 +97,17 @@ fn message() -> Result<Vec<u8>, String> {
     Ok(message)
 }
 
-/// The connection that the user wants to log in on.
+/// The connection on which the user logs in.
 fn connection(number: u32) -> Option<OwnedFd> {
     lh_sys::fd::inherited(i32::try_from(number).ok()?).ok()
 }
 
-/// The request in `data`, where it is one for host-based authentication that says truly which host and user this is.
+/// The request in `data`, if it is one for host-based authentication with the actual host and user names.
 fn permitted<'a>(data: &'a [u8], host: &str, user: &str) -> Option<HostRequest<'a>> {
     let (session_id, request) = HostRequest::from_signed_data(data).ok()?;
     let named = request.host.strip_suffix('.')?;
-    // A session identifier is a hash; anything else could be made to look like another thing that host keys sign.
+    // A session identifier is a hash. Other lengths are refused, because such data could pass for other data
+    // that host keys sign.
     let is_hash = matches!(session_id.len(), 20 | 32 | 48 | 64);
     let key = PublicKey::from_blob(request.key).ok()?;
     let fits = key.signature_algorithms().contains(&request.algorithm);
@@ -118,7 +120,7 @@ mod tests {
     use lh_crypto::KeyType;
 
     #[test]
-    fn only_the_truth_about_host_and_user_is_signed() {
+    fn only_the_actual_host_and_user_are_signed() {
         let key = PrivateKey::generate(KeyType::Ed25519, None).expect("a key");
         let request = HostRequest {
             algorithm: "ssh-ed25519",

@@ -1,7 +1,8 @@
-//! `lhssh-sk-helper`: loads a library that talks to FIDO security keys, does one thing with it, and ends.
+//! `lhssh-sk-helper`: loads a middleware library for FIDO security keys, executes one request with it, and
+//! ends.
 //!
-//! Clients, agents and `lhssh-keygen` start it, so that what such a library does to a process it does to this one. It takes a
-//! request on its standard input and answers on its standard output, in the language of OpenSSH's ssh-sk-helper.
+//! Clients, agents and `lhssh-keygen` start it, so that a faulty library harms only this process. It reads a
+//! request on standard input and answers on standard output, in the protocol of OpenSSH's ssh-sk-helper.
 
 mod serve;
 
@@ -20,7 +21,7 @@ fn main() -> ExitCode {
 }
 
 fn run() -> Result<(), String> {
-    // PINs pass through here.
+    // PINs are in this process's memory.
     set_dumpable_behavior(DumpableBehavior::NotDumpable)
         .and_then(|()| setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) }))
         .map_err(|error| format!("cannot protect the memory of this process: {error}"))?;
@@ -38,7 +39,8 @@ fn run() -> Result<(), String> {
     output.write_all(&message).map_err(|error| format!("writing the reply: {error}"))
 }
 
-/// Takes the standard input and output away from libraries that print or read for themselves.
+/// Moves standard input and output to other descriptors, so that libraries that read or print cannot disturb
+/// the protocol.
 fn own_channels() -> io::Result<(File, File)> {
     let input = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?;
     let output = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdout(), 3)?;
@@ -48,14 +50,14 @@ fn own_channels() -> io::Result<(File, File)> {
     Ok((File::from(input), File::from(output)))
 }
 
-/// The body of the one request.
+/// Reads the body of the request.
 fn receive(input: &mut File) -> io::Result<Zeroizing<Vec<u8>>> {
     let mut head = [0; 5];
     input.read_exact(&mut head)?;
     let [a, b, c, d, version] = head;
     let length = u32::from_be_bytes([a, b, c, d]) as usize;
     if length == 0 || length > MAX_MESSAGE {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, "its length makes no sense"));
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "its length is invalid"));
     }
     if version != VERSION {
         let text = format!("unsupported version: received {version}, expected {VERSION}");

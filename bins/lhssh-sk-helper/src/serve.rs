@@ -1,4 +1,4 @@
-//! Requests and their answers.
+//! Execution of requests.
 
 use std::path::Path;
 
@@ -12,10 +12,10 @@ use lh_wire::{Reader, Writer as _};
 
 const ED25519: &str = "sk-ssh-ed25519@openssh.com";
 const ECDSA: &str = "sk-ecdsa-sha2-nistp256@openssh.com";
-/// What the applications of SSH's keys begin with.
+/// Prefix of the application strings of SSH keys.
 const SSH: &[u8] = b"ssh:";
 
-/// Does what is asked.
+/// Executes a request.
 pub(crate) fn answer(request: Request) -> Result<Reply, SkError> {
     match request {
         Request::Sign { key, provider, data, pin } => {
@@ -40,7 +40,7 @@ fn open(provider: &str) -> Result<Provider, SkError> {
     Provider::open(Path::new(provider)).map_err(failed)
 }
 
-/// What a library's failure means to who asked. Its words are said here.
+/// Maps a library's failure to an error for the caller, and prints its text.
 fn failed(error: ProviderError) -> SkError {
     match error {
         ProviderError::Refused(-2) => SkError::Unsupported,
@@ -123,7 +123,7 @@ fn enroll(wanted: &Enrollment) -> Result<Reply, SkError> {
     Ok(Reply::Enrolled(Box::new(key), attestation(&made)))
 }
 
-/// `ssh-sk-attest-v01` (OpenSSH's PROTOCOL.u2f).
+/// Attestation data in the form `ssh-sk-attest-v01` (OpenSSH's PROTOCOL.u2f).
 fn attestation(made: &Enrolled) -> Vec<u8> {
     let mut out = Vec::new();
     out.put_string(b"ssh-sk-attest-v01");
@@ -135,7 +135,7 @@ fn attestation(made: &Enrolled) -> Vec<u8> {
     out
 }
 
-/// The key as files and agents hold it.
+/// The key in the form that files and agents use.
 fn key(algorithm: Algorithm, application: &str, flags: u8, made: &Enrolled) -> Result<SecurityKey, SkError> {
     let mut blob = Vec::new();
     match algorithm {
@@ -167,7 +167,7 @@ fn residents(provider: &str, device: &str, pin: Option<&str>) -> Result<Vec<Resi
     })?;
     let mut keys = Vec::new();
     for resident in found {
-        // Hardware holds keys for other things than SSH.
+        // Authenticators also hold keys of other applications.
         let (Some(algorithm), true) = (resident.algorithm, resident.application.starts_with(SSH)) else {
             continue;
         };

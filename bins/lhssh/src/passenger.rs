@@ -24,7 +24,7 @@ pub(crate) fn command(options: &Options, command: ControlCommand, ui: &mut Termi
     let result = connect(options).and_then(|mut master| {
         master
             .greet()
-            .and_then(|()| obey(options, command, &mut master, ui))
+            .and_then(|()| execute(options, command, &mut master, ui))
             .map_err(|error| error.to_string())
     });
     match result {
@@ -53,7 +53,7 @@ fn connect(options: &Options) -> Result<MuxClient, String> {
     MuxClient::connect(Path::new(path)).map_err(|error| format!("Control socket connect({path}): {error}"))
 }
 
-fn obey(
+fn execute(
     options: &Options,
     command: ControlCommand,
     master: &mut MuxClient,
@@ -63,11 +63,11 @@ fn obey(
         ControlCommand::Check => ui.say(&format!("Master running (pid={})", master.pid())),
         ControlCommand::Exit => {
             master.terminate()?;
-            told(options, ui, "Exit request sent.");
+            report_unless_quiet(options, ui, "Exit request sent.");
         }
         ControlCommand::Stop => {
             master.stop_listening()?;
-            told(options, ui, "Stop listening request sent.");
+            report_unless_quiet(options, ui, "Stop listening request sent.");
         }
         ControlCommand::Information => print!("{}", master.information("connection")?),
         ControlCommand::Channels => print!("{}", master.information("channels")?),
@@ -97,7 +97,7 @@ fn obey(
     Ok(())
 }
 
-fn told(options: &Options, ui: &mut TerminalUi, text: &str) {
+fn report_unless_quiet(options: &Options, ui: &mut TerminalUi, text: &str) {
     if options.log_level >= LogLevel::Info {
         ui.say(text);
     }
@@ -206,7 +206,11 @@ fn ride(options: &Options, plan: &Plan, mut master: MuxClient, ui: &mut Terminal
             let status = wait(options, plan, &mut master, Some(session), ui).status();
             drop(terminal);
             if plan.tty {
-                told(options, ui, &format!("Shared connection to {} closed.", options.config.host));
+                report_unless_quiet(
+                    options,
+                    ui,
+                    &format!("Shared connection to {} closed.", options.config.host),
+                );
             }
             Some(status)
         }

@@ -1,4 +1,4 @@
-//! The samples as a table for other programs: CSV by RFC 4180, one line for each sample of each end.
+//! The samples as CSV (RFC 4180), with one line for each sample of each end.
 
 use lh_metrics::{Point, SSH_FIELDS, Side};
 use lh_sys::tcp_info::FIELDS;
@@ -8,8 +8,8 @@ use crate::pairs::Connection;
 /// Columns before those of the samples.
 const FIRST: [&str; 5] = ["run", "host", "side", "seconds", "congestion_control"];
 
-/// All samples of all connections. The kernel's columns begin with `tcp_`, this program's with `ssh_`; a value that was not
-/// measured is empty.
+/// All samples of all connections. The kernel's columns begin with `tcp_`, this program's with `ssh_`;
+/// missing values are empty.
 pub(crate) fn csv(connections: &[Connection]) -> String {
     let tcp = FIELDS.iter().map(|field| format!("tcp_{}", field.name));
     let ssh = SSH_FIELDS.iter().map(|name| format!("ssh_{name}"));
@@ -38,9 +38,9 @@ fn line(names: [&str; 2], side: Side, point: &Point, out: &mut String) {
     out.push_str("\r\n");
 }
 
-/// A cell of text, in quotes where RFC 4180 wants them or a spreadsheet would take it for a formula.
+/// A text cell, quoted where RFC 4180 requires it or a spreadsheet would treat it as a formula.
 fn quoted(text: &str) -> String {
-    // A spreadsheet runs what begins like this, quotes or not; an apostrophe makes it text.
+    // A spreadsheet evaluates text with these first characters even in quotes; an apostrophe makes it text.
     let guard = if text.starts_with(['=', '+', '-', '@', '\t', '\r']) { "'" } else { "" };
     if guard.is_empty() && !text.contains(['"', ',', '\n', '\r']) {
         return text.to_owned();
@@ -54,7 +54,7 @@ mod tests {
     use lh_metrics::{About, Run, Sample};
 
     #[test]
-    fn each_sample_is_a_line_of_as_many_cells_as_the_heading() {
+    fn sample_lines_have_as_many_cells_as_the_heading() {
         let sample = Sample { tcp: vec![("rtt", 9)], ssh: vec![("rekeys", 2)], congestion_control: None };
         let about = About { run: "1-2".to_owned(), host: "plain".to_owned(), ..About::default() };
         let points = vec![Point { seconds: 0.25, sample: sample.clone() }, Point { seconds: 1.0, sample }];

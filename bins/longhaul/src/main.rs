@@ -1,4 +1,5 @@
-//! `longhaul report FILE…`: one page, which needs nothing else, about what connections did (`Metrics` of `ssh_config`).
+//! `longhaul report FILE…`: writes a self-contained page about recorded connections (`Metrics` of
+//! `ssh_config`).
 
 mod csv;
 mod page;
@@ -50,12 +51,12 @@ fn start() -> u8 {
     }
 }
 
-/// What the report is written as.
+/// Format of the report.
 #[derive(Debug, Clone, Copy)]
 enum Form {
     /// A page for a browser.
     Page,
-    /// The samples, for other programs.
+    /// The samples as CSV.
     Csv,
 }
 

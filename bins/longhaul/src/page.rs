@@ -1,4 +1,5 @@
-//! The page: a summary that needs no scripts, and the data that `report.js` draws. It refers to nothing outside itself.
+//! The HTML page: a summary that needs no script, and the data that `report.js` draws. It refers to no
+//! external resource.
 
 use std::fmt::Write as _;
 
@@ -72,13 +73,13 @@ pub(crate) fn page(connections: &[Connection]) -> String {
     )
 }
 
-/// What a connection is called on the page: its host, numbered where there are several connections.
+/// Title of a connection on the page: its host, numbered where there are several connections.
 fn title(connections: &[Connection], index: usize) -> String {
     let host = connections.get(index).and_then(Connection::about).map_or("", |about| about.host.as_str());
     if connections.len() > 1 { format!("{}: {host}", index + 1) } else { host.to_owned() }
 }
 
-/// What an end of a connection is called in a legend.
+/// Title of an end of a connection in a legend.
 fn end_title(connections: &[Connection], index: usize, side: Side) -> String {
     format!("{} ({})", title(connections, index), side.name())
 }
@@ -124,7 +125,7 @@ fn cells(sum: &Summary) -> [String; HEADINGS.len()] {
     ]
 }
 
-/// The plots with their lines: a colour for each connection, the server's lines paler than the client's.
+/// Data of the plots, with a colour for each connection; the server's lines are paler than the client's.
 fn data(connections: &[Connection]) -> Value {
     let plots: Vec<Value> = PLOTS
         .iter()
@@ -147,7 +148,7 @@ fn data(connections: &[Connection]) -> Value {
     json!(plots)
 }
 
-/// JSON as it may stand in a script element: nothing in it ends the element or begins a comment.
+/// JSON escaped for a script element, so that no part of it ends the element or begins a comment.
 fn in_script(value: &Value) -> String {
     value.to_string().replace('<', "\\u003c").replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029")
 }
@@ -172,7 +173,7 @@ mod tests {
     use lh_metrics::{About, Point, Run, Sample};
 
     #[test]
-    fn names_from_files_are_text_and_nothing_else() {
+    fn names_from_files_are_escaped() {
         let host = "</script><script>alert(1)</script>";
         let about = About { host: host.to_owned(), cipher: "<b>".to_owned(), ..About::default() };
         let point = |seconds| Point {
@@ -185,7 +186,7 @@ mod tests {
         };
         let run = Run { about, side: Side::Remote, points: vec![point(0.0), point(1.0)] };
         let connection = Connection { local: None, remote: Some(run), files: vec!["f".to_owned()] };
-        // The namespace's name is no address that is visited.
+        // The SVG namespace is an identifier, not a reference.
         let page = page(&[connection]).replace("http://www.w3.org/2000/svg", "");
         assert!(!page.contains(host) && !page.contains("<b>\""));
         assert_eq!(page.matches("</script>").count(), 2);

@@ -1,25 +1,25 @@
-//! Connections: the two ends' records of one connection, put together.
+//! Joins the records of the two ends of a connection.
 
 use lh_metrics::{About, Run, Side};
 
 /// One connection, with the records of one end or of both.
 #[derive(Debug)]
 pub(crate) struct Connection {
-    /// The end that wrote the files: the client.
+    /// Record of the client, the end that wrote the files.
     pub(crate) local: Option<Run>,
-    /// The other end: the server.
+    /// Record of the server.
     pub(crate) remote: Option<Run>,
-    /// Files that the records came from.
+    /// Files of the records.
     pub(crate) files: Vec<String>,
 }
 
 impl Connection {
-    /// What the files say about the connection itself.
+    /// Description of the connection from its files.
     pub(crate) fn about(&self) -> Option<&About> {
         self.ends().next().map(|(_, run)| &run.about)
     }
 
-    /// The ends that have a record, the client first.
+    /// The existing records, the client's first.
     pub(crate) fn ends(&self) -> impl Iterator<Item = (Side, &Run)> {
         let local = self.local.as_ref().map(|run| (Side::Local, run));
         local.into_iter().chain(self.remote.as_ref().map(|run| (Side::Remote, run)))
@@ -33,8 +33,8 @@ impl Connection {
     }
 }
 
-/// Puts the records of each connection together, in the order in which connections first appear. A record that is given twice
-/// is taken once.
+/// Joins the records of each connection, in the order in which connections first appear. A duplicate record
+/// is used once.
 pub(crate) fn pair(runs: Vec<(String, Run)>) -> Vec<Connection> {
     let mut connections: Vec<Connection> = Vec::new();
     for (file, run) in runs {
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn both_ends_of_a_connection_come_together() {
+    fn records_of_both_ends_are_joined() {
         let named = |file: &str, run: Run| (file.to_owned(), run);
         let got = pair(vec![
             named("a.local", run("1", Side::Local)),

@@ -1,6 +1,6 @@
 "use strict";
 (() => {
-  const SVG = "http://www.w3.org/2000/svg"; // a name, not an address that is visited
+  const SVG = "http://www.w3.org/2000/svg"; // a namespace identifier, not a reference
   const WIDTH = 560, HEIGHT = 240, LEFT = 62, RIGHT = 12, TOP = 8, BOTTOM = 26;
 
   const scaled = (value, step, units) => {
@@ -22,7 +22,7 @@
     if (parent) parent.appendChild(made);
     return made;
   };
-  // Round numbers for the marks of an axis.
+  // Round numbers for the ticks of an axis.
   const marks = (highest) => {
     const rough = highest / 4 || 1;
     const power = Math.pow(10, Math.floor(Math.log10(rough)));

@@ -1,26 +1,26 @@
-//! What is drawn: values over time, worked out from the samples of a run.
+//! Plot data: values over time, computed from the samples of a run.
 
 use lh_metrics::{Point, Run};
 
-/// More points than a screen has columns are not drawn.
+/// Upper limit of points in a line: about the columns of a screen.
 const MOST_POINTS: usize = 1500;
 
 /// One of the plots.
 pub(crate) struct Plot {
-    /// Its name in the page.
+    /// Identifier in the page.
     pub(crate) id: &'static str,
-    /// Its heading.
+    /// Heading.
     pub(crate) title: &'static str,
-    /// What the values are, for labels: `rate`, `bytes`, `ms`, `count` or `percent`.
+    /// Unit of the values, for labels: `rate`, `bytes`, `ms`, `count` or `percent`.
     pub(crate) unit: &'static str,
-    /// The lines in it: name, and the value between a sample and the one before it.
+    /// Lines of the plot: name, and a function of a sample and its predecessor.
     lines: &'static [Line],
 }
 
-/// A line: its name, and what it shows at a sample, given the one before.
+/// A line: its name, and its value as a function of the previous and the current sample.
 type Line = (&'static str, fn(&Point, &Point) -> Option<f64>);
 
-/// A line's name and its points: seconds and values.
+/// Name and points of a line: seconds and values.
 pub(crate) type Drawn = (&'static str, Vec<(f64, f64)>);
 
 /// The plots, in the order of the page.
@@ -80,7 +80,7 @@ pub(crate) static PLOTS: &[Plot] = &[
 ];
 
 impl Plot {
-    /// The lines of a run that have anything to show.
+    /// The lines of a run that have values.
     pub(crate) fn draw(&self, run: &Run) -> Vec<Drawn> {
         let draw = |(name, value): &Line| {
             let pairs = run.points.windows(2).filter_map(|pair| match pair {
@@ -93,41 +93,41 @@ impl Plot {
     }
 }
 
-/// Leaves out points evenly where there are too many; of those that go together the highest stays.
+/// Reduces the number of points evenly. Of each group the highest point stays.
 fn thin(points: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
     let together = points.len().div_ceil(MOST_POINTS).max(1);
     let highest = |group: &[(f64, f64)]| group.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1));
     points.chunks(together).filter_map(highest).collect()
 }
 
-/// Bytes that came in: SSH's count, or the kernel's where the peer sends no other.
+/// Bytes received: SSH's count, or the kernel's where the peer sends no other.
 pub(crate) fn received(point: &Point) -> Option<u64> {
     point.sample.ssh("bytes_in").or_else(|| point.sample.tcp("bytes_received"))
 }
 
-/// Bytes that went out. The kernel's count is of what was acknowledged.
+/// Bytes sent: SSH's count, or the kernel's count of acknowledged bytes.
 pub(crate) fn sent(point: &Point) -> Option<u64> {
     point.sample.ssh("bytes_out").or_else(|| point.sample.tcp("bytes_acked"))
 }
 
-/// Bytes.
+/// TCP's congestion window, bytes.
 pub(crate) fn congestion_window(point: &Point) -> Option<f64> {
     Some(point.sample.tcp("snd_cwnd")? as f64 * point.sample.tcp("snd_mss")? as f64)
 }
 
-/// How much a count grew between two samples.
+/// Increase of a counter between two samples.
 pub(crate) fn difference(before: &Point, now: &Point, value: impl Fn(&Point) -> Option<u64>) -> Option<f64> {
     Some(value(now)?.saturating_sub(value(before)?) as f64)
 }
 
-/// How much a count grew in a second.
+/// Increase of a counter per second.
 pub(crate) fn rate(before: &Point, now: &Point, value: impl Fn(&Point) -> Option<u64>) -> Option<f64> {
     let time = now.seconds - before.seconds;
     (time > 0.0).then(|| difference(before, now, value).map(|grown| grown / time)).flatten()
 }
 
 fn millis(point: &Point, name: &str) -> Option<f64> {
-    // All ones before the first measurement.
+    // All ones mean that there is no measurement yet.
     point
         .sample
         .tcp(name)
@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn many_points_become_few_and_peaks_stay() {
+    fn thinning_keeps_the_peaks() {
         let mut points: Vec<(f64, f64)> = (0..100_000).map(|n| (f64::from(n), 1.0)).collect();
         points[777].1 = 50.0;
         let thinned = thin(points);

@@ -1,4 +1,4 @@
-//! What one connection did as a whole: the row of the report's table.
+//! Summary of one connection: the row of the report's table.
 
 use lh_metrics::{Point, Run};
 
@@ -6,7 +6,7 @@ use crate::pairs::Connection;
 use crate::series::{difference, rate, received, sent};
 use crate::verdict;
 
-/// A connection as a whole, from the client's point of view.
+/// Summary of a connection, from the client's point of view.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Summary {
     /// Time between the first and the last sample, seconds.
@@ -21,7 +21,7 @@ pub(crate) struct Summary {
     pub(crate) peak: f64,
     /// Shortest round trip, milliseconds.
     pub(crate) least_rtt: Option<f64>,
-    /// Segments that the ends that have a record sent again.
+    /// Retransmitted segments of the ends that have a record.
     pub(crate) retransmitted: f64,
     /// Key exchanges after the first.
     pub(crate) rekeys: u64,
@@ -29,17 +29,17 @@ pub(crate) struct Summary {
     pub(crate) cpu: [Option<f64>; 2],
     /// Names of the congestion control of the client and of the server.
     pub(crate) congestion_control: [Option<String>; 2],
-    /// What limited the connection, in sentences.
+    /// The limit of the connection, in sentences.
     pub(crate) verdict: String,
-    /// The settings in force that can limit a connection, one phrase each.
+    /// Active settings that can limit a connection, one phrase each.
     pub(crate) settings: Vec<String>,
 }
 
-/// Sums a connection up.
+/// Computes the summary of a connection.
 pub(crate) fn summary(connection: &Connection) -> Summary {
     let ends = [connection.local.as_ref(), connection.remote.as_ref()];
     let seconds = longest(ends, |first, last| Some(last.seconds - first.seconds)).unwrap_or(0.0);
-    // Each end counts both directions; the client's count is taken where there is one.
+    // Each end counts both directions; the client's counts are preferred.
     let [came, went] = match ends {
         [Some(client), _] => [grown(client, received), grown(client, sent)],
         [None, Some(server)] => [grown(server, sent), grown(server, received)],
@@ -91,7 +91,7 @@ fn retransmitted(point: &Point) -> Option<u64> {
     point.sample.tcp("total_retrans")
 }
 
-/// The largest of what `value` makes of the first and last sample of each end.
+/// Maximum over both ends of `value` for their first and last sample.
 fn longest(ends: [Option<&Run>; 2], value: fn(&Point, &Point) -> Option<f64>) -> Option<f64> {
     let each = ends.into_iter().flatten();
     each.filter_map(|run| value(run.points.first()?, run.points.last()?)).reduce(f64::max)
@@ -107,14 +107,14 @@ fn peak(run: &Run, direction: fn(&Point) -> Option<u64>) -> f64 {
     rates.fold(0.0, f64::max)
 }
 
-/// Shortest round trip that the kernel of an end has seen, milliseconds.
+/// Shortest round trip that the kernel of an end has measured, milliseconds.
 fn least_rtt(run: &Run) -> Option<f64> {
     let known = run.points.iter().filter_map(|point| point.sample.tcp("min_rtt"));
-    // All ones before the first measurement.
+    // All ones mean that there is no measurement yet.
     known.filter(|micros| *micros != u64::from(u32::MAX)).min().map(|micros| micros as f64 / 1000.0)
 }
 
-/// The settings of both ends that can limit a connection.
+/// Settings of both ends that can limit a connection.
 fn settings(ends: [Option<&Run>; 2]) -> Vec<String> {
     let mut out = Vec::new();
     for (name, end) in [("client", ends[0]), ("server", ends[1])] {
@@ -131,7 +131,7 @@ fn settings(ends: [Option<&Run>; 2]) -> Vec<String> {
     out
 }
 
-/// `12.3 MB`: powers of 1000, as networks count.
+/// A size such as `12.3 MB`, in powers of 1000, as for networks.
 pub(crate) fn size(bytes: f64) -> String {
     let mut value = bytes;
     for unit in ["B", "kB", "MB", "GB", "TB"] {
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_is_summed_up_from_the_clients_view() {
+    fn summary_has_the_clients_view() {
         let client = run(Side::Local, [(0, 0, 500_000), (1000, 100_000_000, 3_500_000)]);
         let server = run(Side::Remote, [(0, 0, 0), (100_000_000, 900, 4_000_000)]);
         let both = Connection { local: Some(client), remote: Some(server), files: Vec::new() };
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_have_one_unit_everywhere() {
+    fn sizes_use_powers_of_1000() {
         assert_eq!(size(999.0), "999 B");
         assert_eq!(size(12_345_678.0), "12.3 MB");
     }

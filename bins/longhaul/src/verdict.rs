@@ -1,9 +1,9 @@
-//! What limited a connection, with the evidence.
+//! Determines what limited a connection, with the evidence.
 //!
-//! The kernel of the sending end counts the time in which it had something to send, and how much of it was spent waiting for
-//! the receiver's TCP window or for room in the send buffer. Together with retransmissions, processor time, the settings in
-//! force and SSH's own windows that names the limit in most cases. Each verdict quotes the figures it rests on; without
-//! enough samples there is none.
+//! The kernel of the sending end counts the time in which it had data to send, and the part of it that was
+//! spent waiting for the receiver's TCP window or for space in the send buffer. Together with
+//! retransmissions, CPU time, settings and SSH's own windows, that identifies the limit in most cases. Each
+//! verdict quotes the figures it is based on; without enough samples there is none.
 
 use lh_metrics::loss::{LEAST_SEGMENTS, is_bbr, limits_rate};
 use lh_metrics::{Point, Run};
@@ -12,17 +12,18 @@ use lh_wire::peer::Peer;
 use crate::series::{congestion_window, difference};
 use crate::summary::size;
 
-/// Fewer samples of the sending end say nothing about a whole run.
+/// Lower limit of samples of the sending end; fewer do not represent a whole run.
 const LEAST_SAMPLES: usize = 5;
-/// A shorter run consists of TCP's slow start and of the login, seconds.
+/// Lower limit of a run's length, seconds. A shorter run consists of TCP's slow start and of the login.
 const LEAST_SECONDS: f64 = 0.5;
-/// Less data is over before any window has opened, bytes.
+/// Lower limit of transferred data, bytes. Less is complete before any window has opened.
 const LEAST_MOVED: f64 = 4e6;
-/// Part of the time from which a wait counts as the limit.
+/// Part of the time from which waiting counts as the limit.
 const MUCH: f64 = 0.3;
-/// Part of a core from which a process counts as limited by it. The rest goes to waits between its system calls.
+/// Part of a core from which a process counts as limited by it. The remainder is waits between its system
+/// calls.
 const BUSY_CORE: f64 = 0.85;
-/// What is known of one connection.
+/// Measured facts about one connection.
 pub(crate) struct Evidence<'a> {
     /// The end that sent most, where it has a record.
     pub(crate) sender: Option<&'a Run>,
@@ -30,7 +31,7 @@ pub(crate) struct Evidence<'a> {
     pub(crate) receiver: Option<&'a Run>,
     /// The client sent most.
     pub(crate) is_upload: bool,
-    /// Bytes/s.
+    /// Average rate of the busier direction, bytes/s.
     pub(crate) average: f64,
     /// Bytes of the busier direction.
     pub(crate) moved: f64,
@@ -54,7 +55,7 @@ impl<'a> Span<'a> {
         difference(self.first, self.last, value)
     }
 
-    /// Part of the time that a counter of microseconds covers.
+    /// Part of the time that a counter of microseconds accounts for.
     fn share(&self, value: impl Fn(&Point) -> Option<u64>) -> Option<f64> {
         let elapsed = (self.last.seconds - self.first.seconds) * 1e6;
         self.grown(value).filter(|_| elapsed > 0.0).map(|spent| (spent / elapsed).min(1.0))
@@ -125,7 +126,7 @@ pub(crate) fn verdict(evidence: &Evidence<'_>) -> String {
     })
 }
 
-/// Without the sender's figures only the receiver's processor can be judged.
+/// Verdict without the sender's record: only the receiver's CPU can be judged.
 fn receiver_alone(receiver: Option<&Span<'_>>, sending: &str, receiving: &str) -> String {
     processor(receiver, receiving).unwrap_or_else(|| {
         format!(
@@ -139,7 +140,7 @@ fn ssh_window(sender: &Span<'_>, receiving: &str) -> Option<String> {
     let known: Vec<u64> =
         sender.run.points.iter().filter_map(|point| point.sample.ssh("send_credit")).collect();
     let closed = known.iter().filter(|left| **left < 32_768).count() as f64 / (known.len().max(1)) as f64;
-    // A Longhaul receiver's window follows the path, and closes only where its program or disk falls behind.
+    // A Longhaul receiver's window follows the path, and closes only where its program or disk is slower.
     let follows = receiving == "client" || Peer::of(&sender.run.about.peer) == Peer::Longhaul;
     let why = if follows {
         format!("The program or disk that takes the data at the {receiving} is slower than the path.")
@@ -193,7 +194,7 @@ fn tcp_buffers(
     })
 }
 
-/// See [`lh_metrics::loss`].
+/// Verdict about loss, by [`lh_metrics::loss`].
 fn loss(sender: &Span<'_>, average: f64, sending: &str) -> Option<String> {
     let segments = sender.grown(|point| point.sample.tcp("data_segs_out"))?;
     let again = sender.grown(|point| point.sample.tcp("total_retrans"))?;
@@ -252,7 +253,7 @@ mod tests {
 
     const SECOND: u64 = 1_000_000;
 
-    /// Ten seconds of sending 100 MB, in eleven samples whose counters grow evenly to `end`.
+    /// A run of ten seconds that sends 100 MB, in eleven samples whose counters grow evenly to `end`.
     fn run(end: &[(&'static str, u64)], ssh: &[(&'static str, u64)], control: &str) -> Run {
         let settings = ["snd_cwnd", "snd_mss", "rtt"];
         let points = (0..=10).map(|second| {
@@ -296,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn each_limit_is_named_with_its_evidence() {
+    fn verdict_names_each_limit_with_its_evidence() {
         let says = |tcp: &[_], ssh: &[_], expected: &str| {
             let got = judged(tcp, ssh, "cubic");
             assert!(got.starts_with(expected), "{got}");
@@ -323,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_limit_is_named_first() {
+    fn rate_limit_takes_precedence() {
         let limited = [("rate_limit", 11_000_000), ("cpu_micros", 10 * SECOND)];
         let got = judged(&[("busy_time", SECOND)], &limited, "cubic");
         assert_eq!(got, "The rate limit that was asked for (-l, --pace, TcpPacing): 10.0 MB/s of 11.0 MB/s.");
@@ -332,8 +333,8 @@ mod tests {
     }
 
     #[test]
-    fn loss_is_blamed_only_where_it_can_be_the_limit() {
-        // 10 MB/s over 10 ms: Reno bears 0.0007 at 4.6 MB/s.
+    fn loss_is_named_only_where_it_can_limit() {
+        // 10 MB/s over 10 ms: at a loss of 0.0007 Reno reaches 4.6 MB/s.
         let lossy = [("total_retrans", 70)];
         let got = judged(&lossy, &[], "cubic");
         assert!(
@@ -341,14 +342,14 @@ mod tests {
             "{got}"
         );
         assert!(got.contains("bbr instead of cubic"), "{got}");
-        // BBR does not slow down for so little, and is not advised where it runs.
+        // BBR does not slow down for so little loss, and is not advised where it is in use.
         assert!(judged(&lossy, &[], "bbr").starts_with("TCP's congestion window"));
         let much = judged(&[("total_retrans", 3000)], &[], "bbr");
         assert!(much.starts_with("Loss on the path") && !much.contains("bbr instead"), "{much}");
-        // The same loss on loopback: 50 microseconds and segments of 64 KiB bear a thousand times the rate.
+        // The same loss on loopback: 50 microseconds and segments of 64 KiB allow a thousand times the rate.
         let loopback = [("total_retrans", 70), ("rtt", 50), ("snd_mss", 65_483)];
         assert!(!judged(&loopback, &[], "cubic").starts_with("Loss"));
-        // A handful of segments is chance.
+        // A handful of lost segments is not significant.
         assert!(!judged(&[("total_retrans", 70), ("data_segs_out", 900)], &[], "cubic").starts_with("Loss"));
     }
 

@@ -70,7 +70,7 @@ pub struct Driver {
 /// never pauses does without.
 const LONG_PATH: Duration = Duration::from_millis(5);
 
-/// Send buffer requested from the kernel on a long path from the beginning, bytes: the first window of a
+/// Receive space requested from the kernel on a long path from the beginning, bytes: the first window of a
 /// channel.
 const FIRST_ROOM: u32 = WindowPolicy::BULK.initial;
 
@@ -384,7 +384,7 @@ impl Driver {
                 Ok(Some(event)) => event,
                 Ok(None) => {
                     self.core.link.give_out();
-                    // Without worker threads, `give_out` has done the jobs at once.
+                    // Workers may have finished jobs in the meantime.
                     if self.core.link.take_back() {
                         self.core.link.see();
                         continue;

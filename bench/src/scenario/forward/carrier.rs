@@ -1,4 +1,4 @@
-//! One stream by one way.
+//! One stream through one kind of carrier.
 
 use std::net::{SocketAddrV4, TcpStream};
 use std::path::Path;
@@ -16,10 +16,10 @@ use crate::stream::{END, Near, Way};
 use crate::table::Measured;
 use crate::usage::{descendants, so_far_us};
 
-/// What carries a stream.
+/// Carrier of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Carrier {
-    /// A session of its own.
+    /// A session on its own connection.
     Direct,
     /// `-L`.
     Local,
@@ -27,33 +27,33 @@ pub(super) enum Carrier {
     Dynamic,
     /// A session through `-J`.
     Jump,
-    /// A session of a passenger of a master.
+    /// A mux client's session through a master.
     Passenger,
 }
 
 impl Carrier {
-    /// How tables name it.
+    /// Name in tables.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Direct => "session",
             Self::Local => "-L",
             Self::Dynamic => "-D",
             Self::Jump => "-J",
-            Self::Passenger => "passenger of a master",
+            Self::Passenger => "mux client of a master",
         }
     }
 }
 
-/// A stream and whoever carries it.
+/// A stream and its carrier.
 struct Carried {
     near: Near,
-    /// Servers; the far end of a forward is not among them.
+    /// Servers, without the far end of a forward.
     servers: Vec<Running>,
     _far: Option<Running>,
     programs: Programs,
 }
 
-/// Sets everything up, moves the bytes, and says what that took: no login is in it.
+/// Sets up the stream, transfers the bytes, and returns the measurement, without logins.
 pub(super) fn carry(
     bench: &Bench,
     who: &Contestant,
@@ -98,7 +98,7 @@ impl Carried {
         Ok(run)
     }
 
-    /// CPU time of all programs that carry the stream, microseconds, its ends not included.
+    /// CPU time of all programs that carry the stream, without its ends, microseconds.
     fn used_us(&self) -> u64 {
         let servers = self.servers.iter().flat_map(|server| descendants(server.pid()));
         let clients = self.programs.pids().flat_map(|pid| [vec![pid], descendants(pid)].concat());
@@ -117,7 +117,7 @@ fn far_end(bench: &Bench) -> Server {
     Server { program: Program::new(&bench.me, args), listens: false }
 }
 
-/// The far end as a command: this program where the session's user can run it.
+/// The far end as a remote command: a copy of this program that the session's user can run.
 fn far_command(bench: &Bench) -> Result<String, String> {
     let program = bench.lab.path("lh-bench");
     if !program.exists() {
@@ -186,8 +186,8 @@ fn session(
     Ok(Carried::new(Near::pipes(to.into(), from.into()), None, programs))
 }
 
-/// A client's configuration with the hosts `front` and, through it, `behind`: what is said on a command line is not for jump
-/// hosts.
+/// A client's configuration with the hosts `front` and, through it, `behind`. It is a file because
+/// command-line options do not apply to jump hosts.
 fn configuration(bench: &Bench, with: &Variation, servers: &[Running]) -> String {
     let mut text = String::new();
     for (name, server) in ["front", "behind"].iter().zip(servers) {
@@ -205,8 +205,8 @@ fn configuration(bench: &Bench, with: &Variation, servers: &[Running]) -> String
     text
 }
 
-/// As many relays that only copy as there are programs between the ends of a forward; over an emulated path, whose ends are
-/// in different network namespaces, the bare path.
+/// A chain of copying relays, one for each program between the ends of a forward. Over an emulated path,
+/// whose ends are in different network namespaces, it is the bare path.
 pub(super) fn relays(bench: &Bench, carrier: Carrier, way: Way) -> Result<Vec<Measured>, String> {
     let far = Running::start(bench, &far_end(bench))?;
     let hops = match carrier {

@@ -1,5 +1,5 @@
-//! Forwards, jumps and shared connections: what they carry beside a session of its own and beside a relay without SSH, what a
-//! passenger's start costs, and what a passenger who types feels of one who copies.
+//! Forwards, jumps and shared connections. They are compared with a direct session and with relays without
+//! SSH. Also measured: the start of a mux client, and a mux client's keystrokes beside another one's bulk.
 
 mod carrier;
 
@@ -15,13 +15,13 @@ use crate::job::{Client, Program, Running, run_client};
 use crate::stream::Way;
 use crate::table::{Entry, Role, Table, interleave};
 
-/// The row that says what a session of its own carries.
+/// Name of the row of a direct session.
 pub(crate) const DIRECT: &str = "longhaul, direct session";
 
-/// Starts in a row that one value is the mean of.
+/// Consecutive starts of which one value is the mean.
 const IN_A_ROW: u64 = 20;
 
-/// Everything.
+/// Runs the scenario.
 pub(super) fn run(bench: &Bench) -> Result<Vec<Table>, String> {
     let mut tables = Vec::new();
     for carrier in [Carrier::Local, Carrier::Dynamic, Carrier::Jump, Carrier::Passenger] {
@@ -58,7 +58,7 @@ fn bulk(bench: &Bench, carrier: Carrier, way: Way) -> Result<Table, String> {
     Ok(interleave("forward", title, bench.options.rounds, entries))
 }
 
-/// `true` through a master that is there.
+/// `true` through a running master.
 fn start(bench: &Bench) -> Table {
     let times = if bench.options.smoke { 2 } else { IN_A_ROW };
     let with = Variation::of(&bench.options.suites[0]);
@@ -90,4 +90,4 @@ fn start(bench: &Bench) -> Table {
 }
 
 /// Title of the table about starts.
-pub(crate) const START: &str = "passenger start (`true` over a master)";
+pub(crate) const START: &str = "mux client start (`true` over a master)";

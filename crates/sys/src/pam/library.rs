@@ -109,7 +109,7 @@ impl Pam {
         Ok(Self { handle, talk, last: 0 })
     }
 
-    fn keep(&mut self, code: c_int) -> Code {
+    fn record(&mut self, code: c_int) -> Code {
         self.last = code;
         Code(code)
     }
@@ -137,21 +137,21 @@ impl Pam {
         let flags = if empty_allowed { 0 } else { PAM_DISALLOW_NULL_AUTHTOK };
         // SAFETY: the handle is live.
         let code = unsafe { pam_authenticate(self.handle, flags) };
-        self.keep(code)
+        self.record(code)
     }
 
     /// Checks that the user account may be used now.
     pub fn account(&mut self) -> Code {
         // SAFETY: the handle is live.
         let code = unsafe { pam_acct_mgmt(self.handle, 0) };
-        self.keep(code)
+        self.record(code)
     }
 
     /// Runs the dialogue for a new password in place of an expired one.
     pub fn change_expired_password(&mut self) -> Code {
         // SAFETY: the handle is live.
         let code = unsafe { pam_chauthtok(self.handle, PAM_CHANGE_EXPIRED_AUTHTOK) };
-        self.keep(code)
+        self.record(code)
     }
 
     /// Establishes or deletes credentials.
@@ -162,7 +162,7 @@ impl Pam {
         };
         // SAFETY: the handle is live.
         let code = unsafe { pam_setcred(self.handle, flags) };
-        self.keep(code)
+        self.record(code)
     }
 
     /// Opens the session: limits, keyrings and namespaces that modules set apply to this process and its
@@ -170,14 +170,14 @@ impl Pam {
     pub fn open_session(&mut self) -> Code {
         // SAFETY: the handle is live.
         let code = unsafe { pam_open_session(self.handle, 0) };
-        self.keep(code)
+        self.record(code)
     }
 
     /// Closes the session.
     pub fn close_session(&mut self) -> Code {
         // SAFETY: the handle is live.
         let code = unsafe { pam_close_session(self.handle, 0) };
-        self.keep(code)
+        self.record(code)
     }
 
     /// Environment variables that modules have set.
@@ -286,7 +286,7 @@ extern "C" fn callback(
     if !answers.iter().all(|answer| fits(answer)) {
         return PAM_CONV_ERR;
     }
-    match give(&answers) {
+    match to_responses(&answers) {
         Some(list) => {
             // SAFETY: checked above; the library takes over the list.
             unsafe { *responses = list };
@@ -303,7 +303,7 @@ fn fits(answer: &[u8]) -> bool {
 }
 
 /// The answers in memory of the C library, which the modules free. Each must pass [`fits`].
-fn give(answers: &[Zeroizing<Vec<u8>>]) -> Option<*mut Response> {
+fn to_responses(answers: &[Zeroizing<Vec<u8>>]) -> Option<*mut Response> {
     // SAFETY: plain allocation; every pointer is checked before it is used.
     unsafe {
         let list: *mut Response = libc::calloc(answers.len(), size_of::<Response>()).cast();
@@ -360,7 +360,7 @@ mod tests {
     #[test]
     fn long_answers_are_copied_completely() {
         let long = Zeroizing::new(vec![b'x'; LONGEST_ANSWER - 1]);
-        let list = give(&[Zeroizing::new(b"secret".to_vec()), long]).unwrap();
+        let list = to_responses(&[Zeroizing::new(b"secret".to_vec()), long]).unwrap();
         // SAFETY: the list has two entries with C strings from calloc.
         unsafe {
             assert_eq!(CStr::from_ptr((*list).answer).to_bytes(), b"secret");
