@@ -5,7 +5,7 @@
 //!
 //! * **Each end runs under a supervisor** ([`end`]): a small process of ours that adopts every orphan below it and reaps
 //!   them all, so that `getrusage(RUSAGE_CHILDREN)` is the CPU time of *all* processes of that end, in microseconds,
-//!   with nothing of the harness in it. See `docs/performance.md` for what exactly is counted.
+//!   with nothing of the harness in it. See `docs/lab/2026-11-22-measurements.md` for what exactly is counted.
 //! * **Ceilings are contestants like any other** ([`wire`]): raw TCP and the packet cipher over raw TCP run under the same
 //!   supervisors, behind the same listener, in the same rounds.
 //! * **A scenario is a table of closures** ([`table`]): it says what one run of each contestant is; rounds, medians, ratios

@@ -3,7 +3,7 @@
 //!
 //! AWS-LC does it, with code for AVX2 at best. Where the processor has AVX-512, RustCrypto's ChaCha20 with Poly1305 is half as
 //! fast again for packets of bulk; short packets stay with AWS-LC, which has less to set up for each. Which is
-//! taken cannot be seen in the bytes. (Measured: docs/performance.md.)
+//! taken cannot be seen in the bytes. (Measured: docs/lab/2026-11-22-measurements.md.)
 
 use super::Direction;
 use super::LENGTH_LEN;
