@@ -542,7 +542,7 @@ pub(super) const HELPERS: &[(Page, &str)] = &[
             files: &[],
             examples: &[(
                 "Make a key in hardware:",
-                "lhssh-keygen -t ed25519-sk -w /usr/lib/x86_64-linux-gnu/libsk-libfido2.so",
+                "lhssh-keygen -t ed25519-sk -w /usr/local/lib/libsk-libfido2.so",
             )],
             see_also: &[("lhssh-keygen", 1), ("lhssh-agent", 1), ("lhssh-add", 1), ("lhssh_config", 5)],
         },
