@@ -7,6 +7,8 @@ mod covers;
 mod demo;
 mod docs;
 mod fuzz;
+#[cfg(test)]
+mod guides;
 mod layers;
 mod names;
 mod peers;

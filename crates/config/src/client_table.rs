@@ -291,7 +291,7 @@ keyword_table! {
     /// Example: `KnownHostsCommand /usr/local/bin/host-keys %t %H`
     known_hosts_command: RestOfLine = "", "KnownHostsCommand", Match, Works;
     /// Library for keys in hardware (-sk). internal, OpenSSH's built-in one, is not available.
-    /// Example: `SecurityKeyProvider /usr/lib/x86_64-linux-gnu/libsk-libfido2.so`
+    /// Example: `SecurityKeyProvider /usr/local/lib/libsk-libfido2.so`
     security_key_provider: Option<String> = "internal", "SecurityKeyProvider", Match, Works;
     /// Signature algorithms for logging in by key; + - ^ edit the default.
     /// Default: the list that `lhssh -G host` prints

@@ -23,13 +23,14 @@ pub(super) struct Part {
 
 /// The escapes of a session with a terminal.
 pub(super) const ESCAPES: &[(&str, &str)] = &[
-    ("~.", "End the connection, and every session that shares it."),
+    ("~.", "End the connection; of the master of a shared connection, with every session on it."),
     ("~^Z", "Suspend lhssh; fg continues."),
     ("~&", "Go to the background to wait until forwarded connections end."),
     ("~#", "List forwarded connections."),
     (
         "~C",
-        "Open a command line, where EnableEscapeCommandline allows it: -L, -R and -D as on lhssh's own command \
+        "Open a command line, where EnableEscapeCommandline allows it: -L, -R and -D as on lhssh's own \
+            command \
          line add forwards, -KL, -KR and -KD cancel them.",
     ),
     ("~R", "Exchange keys again."),
@@ -140,10 +141,10 @@ pub(super) const PAGES: &[Page] = &[
                       destination is a host, user@host, or ssh://[user@]host[:port].",
         parts: &[Part {
             title: "ESCAPES",
-            text: "In a session with a terminal the escape character (~, or what -e says) at the beginning \
-                of a line makes the next \
-                   character a command for lhssh itself. Where the second character is none of these, both \
-                   are sent.",
+            text: "In a session with a terminal the escape character (~, or what -e says) at the beginning of a line \
+                   makes the next character a command for lhssh itself. Where the second character is none of \
+                   these, both are sent. In a session that uses the master of a shared connection ~. ends that \
+                   session alone, and ~^Z, ~&, ~C, ~I, ~V and ~v are not available.",
             rows: ESCAPES,
         }],
         exit: "The exit status of the remote command, or 255 where lhssh itself failed.",
@@ -313,7 +314,8 @@ pub(super) const PAGES: &[Page] = &[
                    the user and be writable by nobody else (StrictModes).\n\nThe options:",
             rows: KEY_OPTIONS,
         }],
-        exit: "0 after a normal end, 255 when the configuration is wrong, 1 when there is no host key, no address to \
+        exit: "0 after a normal end, 255 when the configuration is wrong, 1 when there is no host key, no \
+        address to \
                listen on, or a mistake in the flags.",
         environment: &[("LH_WORKERS", "As in lhssh(1).")],
         files: &[
@@ -323,7 +325,11 @@ pub(super) const PAGES: &[Page] = &[
             ("/run/lhsshd.pid", "The process id of the listener (PidFile)."),
             ("/run/sshd", "Empty root directory of the process that reads the network before the login."),
             ("~/.ssh/authorized_keys", "Keys that may log in as the user."),
-            ("~/.ssh/rc", "Run by /bin/sh before the user's command or shell (PermitUserRC)."),
+            (
+                "~/.ssh/rc, /etc/ssh/sshrc",
+                "Run by /bin/sh before the user's command or shell: the first \
+                that is there (PermitUserRC).",
+            ),
             ("/etc/nologin", "While it exists, only root logs in, and others see its text."),
         ],
         examples: &[
@@ -542,7 +548,7 @@ pub(super) const HELPERS: &[(Page, &str)] = &[
             files: &[],
             examples: &[(
                 "Make a key in hardware:",
-                "lhssh-keygen -t ed25519-sk -w /usr/lib/x86_64-linux-gnu/libsk-libfido2.so",
+                "lhssh-keygen -t ed25519-sk -w /usr/local/lib/libsk-libfido2.so",
             )],
             see_also: &[("lhssh-keygen", 1), ("lhssh-agent", 1), ("lhssh-add", 1), ("lhssh_config", 5)],
         },
