@@ -14,7 +14,7 @@ pub static KEYGEN: Program = Program {
         Flag::plain(
             'A',
             Works,
-            "Make host keys of every type that are missing in /etc/ssh (with -f: below this folder).",
+            "Make host keys of every type that are missing in /etc/ssh (with -f: below this directory).",
         ),
         Flag::with('a', "rounds", Works, "Rounds of the function that turns the passphrase into a key (24)."),
         Flag::plain('B', Works, "Show the Bubble Babble digest of a key."),

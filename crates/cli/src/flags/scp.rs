@@ -33,7 +33,7 @@ pub static SCP: Program = Program {
             'j',
             "channels",
             Works,
-            "Copy over so many channels, or connections that join the session; by default as many as help.",
+            "Copy over this many channels, or connections that join the session; by default as many as help.",
         ),
         Flag::with('J', "destination", Works, "Connect through this host, or several separated by commas."),
         Flag::with('l', "limit", Works, "Use at most this many Kbit/s."),
@@ -44,7 +44,7 @@ pub static SCP: Program = Program {
         Flag::plain('p', Works, "Keep times and modes."),
         Flag::plain('q', Works, "Show no progress, say as little as possible."),
         Flag::plain('R', Works, "Copy between two remote hosts directly: the first runs scp to the second."),
-        Flag::plain('r', Works, "Copy folders with everything in them."),
+        Flag::plain('r', Works, "Copy directories with everything in them."),
         Flag::with('S', "program", Works, "Connect with this program, which takes the arguments of ssh."),
         Flag::plain('s', Works, "Use SFTP; the default."),
         Flag::plain(
@@ -63,7 +63,7 @@ pub static SCP: Program = Program {
         Flag::plain(
             'Z',
             Works,
-            "Go on with shorter copies that something else has left, as far as they are found to agree with the source.",
+            "Continue shorter copies that another program has left, as far as they agree with the source.",
         ),
         Flag::long(
             "in-place",
@@ -73,36 +73,32 @@ pub static SCP: Program = Program {
         Flag::long(
             "no-resume",
             Works,
-            "Do not go on with what an interrupted copy has left, and leave nothing to go on with.",
+            "Do not continue an interrupted copy, and leave nothing that could be continued.",
         ),
-        Flag::long(
-            "verify",
-            Works,
-            "Compare every file with its source, as all of it is read back where it was written.",
-        ),
+        Flag::long("verify", Works, "Compare every file with its source: all that was written is read back."),
         Flag::long(
             "no-verify",
             Works,
-            "Do not compare; by default what goes by is compared where a Longhaul server helps, and samples of what was written are read back.",
+            "Do not compare. By default, with a Longhaul server, both ends compare what passes, and samples of what was written are read back.",
         ),
         Flag::long_with(
             "include",
             "pattern",
             Works,
-            "Copy what matches, though a later --exclude says otherwise; the first of both kinds that matches decides. A pattern with a slash is about the path from the top of the tree (** for any number of folders), without one about names; one that ends with a slash is about folders.",
+            "Copy what matches, though a later --exclude says otherwise; the first of both kinds that matches decides. A pattern with a slash is compared with the path from the top of the tree (** for any number of directories), one without with names; one that ends with a slash matches directories only.",
         ),
         Flag::long_with("exclude", "pattern", Works, "Leave out of trees what matches."),
         Flag::long_with(
             "manifest",
             "file",
             Works,
-            "Copy of trees only what this list names: a path from the top of the tree a line, or with a NUL behind each. A directory stands for everything in it. Lines that begin with # are comments (./#name names such a file). A path that is not found is an error.",
+            "Copy of trees only what this list names: a path from the top of the tree on each line, or each followed by a NUL. A directory stands for everything in it. Lines that begin with # are comments (./#name names such a file). A path that is not found is an error.",
         ),
         Flag::long_with(
             "shard",
             "i/n",
             Works,
-            "Copy of trees only the i-th of n equal shares of the files, into the target as a folder; auto takes both from the job array of Slurm, Grid Engine or LSF that this process is a task of.",
+            "Copy of trees only the i-th of n equal shares of the files, into the target as a directory; auto takes both from the job array of Slurm, Grid Engine or LSF that this process is a task of.",
         ),
         Flag::long(
             "preserve",
@@ -112,7 +108,7 @@ pub static SCP: Program = Program {
         Flag::long(
             "links",
             Works,
-            "Copy symbolic links found in folders as links, and write through none below the target; by default what they lead to is copied.",
+            "Copy symbolic links found in directories as links, and write through none below the target; by default what they lead to is copied.",
         ),
         Flag::long("owner", Works, "Keep the owner, by number, where both hosts permit it."),
         Flag::long("group", Works, "Keep the group, by number, where both hosts permit it."),
@@ -127,15 +123,15 @@ pub static SCP: Program = Program {
             "pace",
             "rate",
             Works,
-            "Send so many bits per second (as 800M, 2.5G is 2500M) and evenly, without the bursts that overrun queues on the way; the kernel does it. What is downloaded is asked for at that rate.",
+            "Send at most this many bits per second (as 800M, 2.5G is 2500M) and evenly, without the bursts that overrun queues on the way; the kernel does it. What is downloaded is asked for at that rate.",
         ),
         Flag::long("dry-run", Works, "Show what would be copied, and change nothing."),
         Flag::long(
             "json",
             Works,
-            "Tell everything in JSON on standard output, an object a line, instead of showing progress.",
+            "Report in JSON on standard output, an object a line, instead of showing progress (docs/json.md).",
         ),
-        Flag::long("fsync", Works, "Have files written to the disk before they get their names."),
+        Flag::long("fsync", Works, "Have each file written to the disk before it gets its name."),
         Flag::long_with(
             "retries",
             "n",

@@ -36,7 +36,7 @@ pub static SFTP: Program = Program {
             'j',
             "channels",
             Works,
-            "Copy over so many channels, or connections that join the session; by default as many as help.",
+            "Copy over this many channels, or connections that join the session; by default as many as help.",
         ),
         Flag::with('l', "limit", Works, "Use at most this many Kbit/s."),
         Flag::plain('N', Works, "Show what is copied even though -b or -q was given."),
@@ -45,7 +45,7 @@ pub static SFTP: Program = Program {
         Flag::plain('p', Works, "Keep times and modes."),
         Flag::plain('q', Works, "Show no progress, say as little as possible."),
         Flag::with('R', "num_requests", Works, "Requests in flight; by default they adapt."),
-        Flag::plain('r', Works, "Copy folders with everything in them."),
+        Flag::plain('r', Works, "Copy directories with everything in them."),
         Flag::with('S', "program", Works, "Connect with this program, which takes the flags of ssh."),
         Flag::with(
             's',
