@@ -4,6 +4,9 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use lh_config::client_table::CLIENT_KEYWORDS;
+use lh_config::server_table::SERVER_KEYWORDS;
+
 use crate::root;
 
 /// Files below `folder` with this extension, as paths from the root.
@@ -149,6 +152,30 @@ fn links_between_pages_lead_somewhere() {
         }
     }
     assert!(wrong.is_empty(), "links that lead nowhere:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn what_openssh_does_not_have_is_in_the_pages_for_users() {
+    let read = |name: &str| fs::read_to_string(root().join("docs").join(name)).unwrap();
+    let copying = read("copying.md");
+    let flags = lh_cli::flags::SCP.flags.iter().filter_map(|flag| flag.long);
+    let mut missing: Vec<String> = flags
+        .filter(|flag| !names(&copying, flag))
+        .map(|flag| format!("docs/copying.md does not name --{flag}"))
+        .collect();
+    let migrating = read("migrating.md");
+    let others: String = ["server.md", "long-paths.md", "metrics.md", "migrating.md"].map(read).concat();
+    for keyword in CLIENT_KEYWORDS.iter().chain(SERVER_KEYWORDS) {
+        let meaning = keyword.meaning();
+        if meaning.starts_with("HPN-SSH") && !names(&migrating, keyword.name) {
+            missing.push(format!("docs/migrating.md does not name {}", keyword.name));
+        }
+        let own = meaning.starts_with("Longhaul: ") || meaning.contains("Our own keyword");
+        if own && !names(&others, keyword.name) {
+            missing.push(format!("no page for users names {}", keyword.name));
+        }
+    }
+    assert!(missing.is_empty(), "{}", missing.join("\n"));
 }
 
 /// The name that a heading is linked by.

@@ -36,8 +36,8 @@ usage: cargo xtask <command>
             of the sources and the tests that need no other programs, in a few minutes
   peers     install the programs of other people that the tests talk to (as root)
   compat [--check] [--uncovered]
-            write the tables of docs/compat.md and docs/compat-tests.md from the code (or check that they are current, or list
-            what works without a test that says so)
+            write the tables of docs/compat.md and docs/compat-tests.md from the code (or check that they
+            are current, or list what works without a test that says so)
   docs [--out DIR]
             write manual pages and shell completions from the tables of flags and keywords
             (default: target/docs)

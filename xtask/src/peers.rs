@@ -21,6 +21,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("/usr/bin/rsync", "rsync"),
     ("/usr/bin/git", "git"),
     ("/usr/bin/curl", "curl"),
+    ("/usr/bin/jq", "jq"),
     ("/usr/bin/lftp", "lftp"),
     ("/usr/bin/sshfs", "sshfs"),
     ("/usr/bin/fusermount3", "fuse3"),

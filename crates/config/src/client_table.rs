@@ -125,8 +125,8 @@ keyword_table! {
     /// yes: ProxyCommand hands over a connected socket on its standard output and ends.
     /// Example: `ProxyUseFdpass yes`
     proxy_use_fdpass: bool = "no", "ProxyUseFdpass", Match, Works;
-    /// no: do not log in by key. yes binds signatures to the host key where the server can; unbound never
-    /// does, host-bound demands it.
+    /// no: do not log in by key. yes and host-bound bind signatures to the host key where the server can,
+    /// unbound never does.
     /// Example: `PubkeyAuthentication no`
     pubkey_authentication: ClientPubkeyAuthentication = "yes", "PubkeyAuthentication" ["DSAAuthentication"], Match, Works;
     /// Ask the server for a terminal: auto (for a shell), no (-T), yes (-t) or force (-tt).
