@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::root;
+use crate::workspace::root;
 
 /// Files below `folder` with this extension, as paths from the root.
 fn files(folder: &str, extension: &str) -> Vec<PathBuf> {
