@@ -14,7 +14,6 @@ const STILL_IN_CYCLES: &[(&str, usize)] = &[
     ("bins/lhssh", 7),
     ("bins/lhssh-add", 6),
     ("bins/lhssh-keygen", 2),
-    ("bins/longhaul", 2),
     ("campaign", 2),
     ("crates/cli", 14),
     ("crates/client", 20),
