@@ -12,7 +12,6 @@ const STILL_IN_CYCLES: &[(&str, usize)] = &[
     ("bench", 23),
     ("bins/lhscp", 12),
     ("bins/lhssh", 7),
-    ("bins/lhssh-keygen", 2),
     ("campaign", 2),
     ("crates/cli", 14),
     ("crates/client", 20),
