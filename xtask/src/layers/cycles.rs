@@ -11,7 +11,6 @@ use crate::workspace::shown;
 const STILL_IN_CYCLES: &[(&str, usize)] = &[
     ("bench", 23),
     ("bins/lhscp", 12),
-    ("bins/lhssh", 7),
     ("campaign", 2),
     ("crates/cli", 14),
     ("crates/client", 20),
