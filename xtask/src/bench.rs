@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::{Outcome, build_release, call, root, target_dir};
+use crate::workspace::{Outcome, build_release, call, root, target_dir};
 
 /// Runs `lh-bench` with these arguments; reports go to `target/bench` unless `--out` says otherwise.
 pub(crate) fn run(args: &[String]) -> Outcome {

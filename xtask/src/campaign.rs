@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use crate::fuzz::duration;
-use crate::{Outcome, build_release, call, root};
+use crate::workspace::{Outcome, build_release, call, root};
 
 /// Runs `lh-campaign` with these arguments on the programs that have just been built.
 fn run(args: &[String]) -> Outcome {

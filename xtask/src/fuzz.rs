@@ -3,14 +3,15 @@
 //! The coverage instrumentation is LLVM's own pass, which stable rustc takes as a code generation option; only the sanitizers
 //! need a nightly compiler. `cargo fuzz` with a nightly works on the same folder.
 
+mod build;
 mod coverage;
 
 use std::fs;
-use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Mutex;
 
-use crate::{Outcome, call, cargo, root, target_dir};
+use self::build::{build, corpora, programs};
+use crate::workspace::{Outcome, root, target_dir};
 
 const INSTRUMENT: &str = "--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
@@ -151,31 +152,6 @@ fn report(names: &[String], all: &[Ran]) -> Outcome {
     Err(failures.join("\n"))
 }
 
-/// Builds the targets with these flags into a folder of their own below the target folder.
-fn build(flags: &str, folder: &str) -> Outcome {
-    call(
-        cargo()
-            .current_dir(root().join("fuzz"))
-            .args(["build", "--release", "--bins", "--target", &host()?])
-            .env("CARGO_TARGET_DIR", target_dir().join(folder))
-            .env("RUSTFLAGS", flags),
-    )
-}
-
-/// The folder of a target's programs.
-fn programs(folder: &str) -> Result<PathBuf, String> {
-    Ok(target_dir().join(folder).join(host()?).join("release"))
-}
-
-/// Folders of inputs: what runs have found, then what the repository has.
-fn corpora(name: &str) -> Result<[PathBuf; 2], String> {
-    let folders = [target_dir().join("fuzz/corpus").join(name), root().join("fuzz/corpus").join(name)];
-    for folder in &folders {
-        fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    }
-    Ok(folders)
-}
-
 /// Runs one process of one target.
 fn one(name: &str, copy: usize, seconds: u64) -> Result<Ran, String> {
     let artifacts = target_dir().join("fuzz/artifacts").join(name);
@@ -203,13 +179,6 @@ fn one(name: &str, copy: usize, seconds: u64) -> Result<Ran, String> {
         return Err(format!("{name} (process {copy}) did not say how often it ran:\n{text}"));
     }
     Ok(Ran { name: name.to_owned(), executions: executions.unwrap_or(0), failure })
-}
-
-fn host() -> Result<String, String> {
-    let out = Command::new("rustc").arg("-vV").output().map_err(|error| format!("rustc: {error}"))?;
-    let text = String::from_utf8_lossy(&out.stdout).into_owned();
-    let host = text.lines().find_map(|line| line.strip_prefix("host: "));
-    host.map(str::to_owned).ok_or_else(|| "rustc -vV names no host".to_owned())
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use lh_config::client_table::CLIENT_KEYWORDS;
 use lh_config::server_table::SERVER_KEYWORDS;
 
-use crate::root;
+use crate::workspace::root;
 
 /// Files below `folder` with this extension, as paths from the root.
 fn files(folder: &str, extension: &str) -> Vec<PathBuf> {

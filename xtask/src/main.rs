@@ -18,9 +18,9 @@ mod security;
 mod suites;
 mod test;
 mod wan;
+mod workspace;
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
 const USAGE: &str = "\
 usage: cargo xtask <command>
@@ -65,9 +65,6 @@ usage: cargo xtask <command>
             docs/long-paths.md has more, `cargo xtask wan --help` every option
 ";
 
-/// What a command of this program ends with; the text is for a person.
-type Outcome = Result<(), String>;
-
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let rest = args.get(1..).unwrap_or_default();
@@ -99,49 +96,4 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
-}
-
-/// The folder of the workspace.
-fn root() -> PathBuf {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    here.parent().unwrap_or(here).to_path_buf()
-}
-
-/// Cargo itself, as it called us.
-fn cargo() -> Command {
-    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.current_dir(root());
-    command
-}
-
-/// Where cargo puts what it builds.
-fn target_dir() -> PathBuf {
-    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
-}
-
-/// Runs a command and turns every way it can fail into a text.
-fn call(command: &mut Command) -> Outcome {
-    let shown = format!("{command:?}").replace('"', "");
-    let status = command.status().map_err(|error| format!("{shown}: {error}"))?;
-    if status.success() { Ok(()) } else { Err(format!("{shown}: {status}")) }
-}
-
-/// Flags of cargo for the features whose libraries this machine has: `UsePAM` needs libpam's development files,
-/// `GSSAPIAuthentication` MIT's of Kerberos.
-fn features() -> Vec<&'static str> {
-    [
-        ("/usr/include/security/pam_appl.h", "lhsshd/pam"),
-        (peers::KERBEROS_HEADER, "lhsshd/gssapi,lhssh/gssapi,lhscp/gssapi,lhsftp/gssapi"),
-    ]
-    .into_iter()
-    .filter(|(header, _)| Path::new(header).exists())
-    .flat_map(|(_, features)| ["--features", features])
-    .collect()
-}
-
-/// Builds the programs as users get them and returns their folder.
-fn build_release() -> Result<PathBuf, String> {
-    let build = ["build", "--release", "--locked", "--bins", "--workspace", "--exclude", "xtask"];
-    call(cargo().args(build).args(features()))?;
-    Ok(target_dir().join("release"))
 }

@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use crate::{Outcome, target_dir};
+use crate::workspace::{Outcome, target_dir};
 
 /// OpenSSH's name, ours, where Debian has OpenSSH's, and the variable that OpenSSH's test suite has for it.
 pub(crate) const PROGRAMS: &[(&str, &str, &str, &str)] = &[

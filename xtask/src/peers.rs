@@ -2,10 +2,7 @@
 
 use std::process::Command;
 
-use crate::{Outcome, call, root, target_dir};
-
-/// Shows that what programs need to be built with Kerberos is there.
-pub(crate) const KERBEROS_HEADER: &str = "/usr/include/gssapi/gssapi_krb5.h";
+use crate::workspace::{KERBEROS_HEADER, Outcome, call, root, target_dir};
 
 /// Program that shows that the package is there, and the package.
 const PACKAGES: &[(&str, &str)] = &[

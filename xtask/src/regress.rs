@@ -15,7 +15,7 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use crate::names::PROGRAMS;
-use crate::{Outcome, build_release, root};
+use crate::workspace::{Outcome, build_release, root};
 
 const SUITE: &str = "/usr/lib/openssh/regress";
 
@@ -231,7 +231,7 @@ fn start_and_wait(
     // Scripts take lines out of files by words that would be in every path.
     let suite = work.join(name.replace("hostkey", "hk"));
     let _ = fs::remove_dir_all(&suite);
-    crate::call(Command::new("cp").arg("-a").arg(SUITE).arg(&suite))?;
+    crate::workspace::call(Command::new("cp").arg("-a").arg(SUITE).arg(&suite))?;
     calm(&suite)?;
     let output = work.join(format!("{name}.out"));
     let file = fs::File::create(&output).map_err(|error| format!("{}: {error}", output.display()))?;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use crate::root;
+use crate::workspace::root;
 
 /// Names of all functions below `#[test]` in the sources of a directory.
 fn tests_in(folder: &Path, names: &mut BTreeSet<String>) {

@@ -3,10 +3,8 @@
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use crate::{
-    Outcome, bench, build_release, call, campaign, cargo, features, fuzz, layers, names, peers, root,
-    target_dir,
-};
+use crate::workspace::{Outcome, build_release, call, cargo, features, root, target_dir};
+use crate::{bench, campaign, fuzz, layers, names, peers};
 
 type Step = (&'static str, fn() -> Outcome);
 

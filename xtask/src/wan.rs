@@ -13,7 +13,7 @@ use lh_sys::spawn::Program;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Signal;
 
-use crate::{Outcome, call, cargo, target_dir};
+use crate::workspace::{Outcome, call, cargo, target_dir};
 
 const USAGE: &str = "\
 usage: cargo xtask wan [options] [--] [COMMAND [ARG…]]

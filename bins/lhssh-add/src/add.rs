@@ -9,7 +9,7 @@ use lh_client::key_file::{self, ReadFailure};
 use lh_crypto::{KeyFileError, Zeroizing};
 use lh_security_key::FileKey;
 
-use crate::How;
+use crate::settings::How;
 use crate::talk::{ask, reason, say};
 
 /// Time that a certificate stays in the agent after it has expired, seconds, because clocks differ.

@@ -6,7 +6,7 @@ use lh_client::agent::{Agent, AgentError};
 use lh_client::{key_file, sanitise};
 use lh_crypto::{PublicKey, Random as _, SystemRandom};
 
-use crate::How;
+use crate::settings::How;
 use crate::talk::{print, reason, say};
 
 /// Lists the keys; fails when there are none, which scripts rely on.

@@ -7,6 +7,7 @@ mod list;
 mod lock;
 mod remove;
 mod resident;
+mod settings;
 mod talk;
 mod token;
 
@@ -18,6 +19,7 @@ use lh_cli::flags::{ADD, Parsed};
 use lh_client::agent::Agent;
 use lh_crypto::FingerprintHash;
 
+use crate::settings::How;
 use crate::talk::say;
 
 /// Exit status when a request was refused or a key not found, and when the agent has no keys.
@@ -83,32 +85,6 @@ struct Plan {
     action: Action,
     files: Vec<PathBuf>,
     how: How,
-}
-
-/// Settings for messages and keys.
-struct How {
-    quiet: bool,
-    verbose: bool,
-    fingerprint: FingerprintHash,
-    /// `-k`.
-    keys_only: bool,
-    /// `-C`.
-    certificates_only: bool,
-    /// Cleared by `-N`: certificates leave the agent shortly after they expire.
-    limit_certificates: bool,
-    constraints: Constraints,
-}
-
-impl How {
-    /// Reports the constraints of an added key.
-    fn report_constraints(&self, lifetime: Option<u32>) {
-        if let Some(seconds) = lifetime {
-            say(&format!("Lifetime set to {seconds} seconds"));
-        }
-        if self.constraints.confirm {
-            say("The user must confirm each use of the key");
-        }
-    }
 }
 
 enum Action {

@@ -7,7 +7,7 @@ use lh_client::agent::Agent;
 use lh_client::key_file;
 use lh_crypto::PublicKey;
 
-use crate::How;
+use crate::settings::How;
 use crate::talk::{reason, say};
 
 /// Removes a key and its certificate; true when all that the agent had is gone.

@@ -4,7 +4,7 @@ use lh_agent::AddedKey;
 use lh_client::agent::Agent;
 use lh_crypto::Zeroizing;
 
-use crate::How;
+use crate::settings::How;
 use crate::talk::{ask, say};
 
 pub(crate) fn add(agent: &mut Agent, provider: &str, how: &How) -> bool {

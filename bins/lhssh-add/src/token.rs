@@ -6,7 +6,7 @@ use lh_agent::{AssociatedCerts, Request};
 use lh_client::agent::Agent;
 use lh_client::key_file;
 
-use crate::How;
+use crate::settings::How;
 use crate::talk::{ask, say};
 
 pub(crate) fn add(agent: &mut Agent, provider: &str, files: &[PathBuf], how: &How) -> bool {

@@ -8,7 +8,8 @@ use lh_security_key::FileKey;
 
 use crate::arguments::{Arguments, Format};
 use crate::files::{KeyFile, LoadError, Loaded, public_name};
-use crate::generate::{key_file, save, save_public};
+use crate::generate::key_file;
+use crate::save::{save, save_public};
 use crate::talk::{
     Failure, Outcome, ask, ask_passphrase, error, fatal, print, program, reason, shown, silent,
 };

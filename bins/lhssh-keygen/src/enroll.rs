@@ -9,7 +9,7 @@ use lh_security_key::{FileKey, SkError, flags};
 
 use crate::arguments::Arguments;
 use crate::files;
-use crate::generate::{may_overwrite, new_passphrase, save, save_public};
+use crate::save::{may_overwrite, new_passphrase, save, save_public};
 use crate::talk::{Outcome, ask, ask_pin, fatal, note, print, reason, shown, silent_fatal, warn};
 
 /// Prefix of SSH's application strings, and the default application.

@@ -18,6 +18,7 @@ mod hosts;
 mod moduli;
 mod options;
 mod revoke;
+mod save;
 mod signer;
 mod signers;
 mod sshsig;

@@ -8,7 +8,7 @@ use lh_crypto::{Hash, Hasher, Krl, PublicKey, SshSignature, SshSignatureError, V
 
 use crate::arguments::Arguments;
 use crate::files;
-use crate::generate::may_overwrite;
+use crate::save::may_overwrite;
 use crate::signer::{NoAgent, Signer, load_public};
 use crate::signers::Signers;
 use crate::talk::{Failure, Outcome, error, fatal, note, print, reason, shown, silent_fatal, warn};

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use crate::ask::KeyKind;
+use crate::key_kind::KeyKind;
 
 /// Upper limit of addresses in one range.
 const MOST_OF_A_RANGE: u128 = 1 << 20;

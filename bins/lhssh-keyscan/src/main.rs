@@ -5,6 +5,7 @@
 
 mod ask;
 mod hosts;
+mod key_kind;
 mod show;
 
 use std::io::{BufRead as _, BufReader};
@@ -16,8 +17,9 @@ use std::time::Duration;
 
 use lh_cli::flags::{KEYSCAN, Parsed};
 
-use crate::ask::{Family, KeyKind, Query};
+use crate::ask::{Family, Query};
 use crate::hosts::Hosts;
+use crate::key_kind::KeyKind;
 use crate::show::Show;
 
 /// Exit status when no key was found.

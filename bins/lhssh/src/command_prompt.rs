@@ -6,7 +6,7 @@ use lh_client::Forwards;
 use lh_config::forward::Forward;
 use lh_driver::ControlCx;
 
-use crate::escapes::show;
+use crate::report::show;
 
 /// Upper limit of the line, bytes.
 const LINE_MAX: usize = 1024;

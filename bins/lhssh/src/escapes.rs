@@ -1,7 +1,6 @@
 //! Effects of the escape sequences in a session's input.
 
 use std::cell::RefCell;
-use std::io::Write;
 use std::rc::Rc;
 
 use lh_client::escape::{Action, EscapeFilter};
@@ -12,6 +11,7 @@ use lh_sys::termios::{RawMode, window_size};
 use lh_wire::Writer;
 
 use crate::command_prompt::{CommandPrompt, Typed};
+use crate::report::show;
 
 /// The character that terminals send for ^D.
 const END_OF_TRANSMISSION: u8 = 4;
@@ -166,9 +166,4 @@ pub(crate) fn send_window_size(cx: &mut ChannelCx<'_>) {
         fields.put_u32(value.into());
     }
     cx.request("window-change", false, &fields);
-}
-
-/// Writes a text to the user, on standard error, beside the session's output.
-pub(crate) fn show(text: &str) {
-    let _ = std::io::stderr().write_all(text.as_bytes());
 }

@@ -7,7 +7,9 @@ mod escapes;
 mod keystrokes;
 mod master;
 mod passenger;
+mod plan;
 mod query;
+mod report;
 mod run;
 mod session;
 
@@ -17,10 +19,9 @@ use std::process::ExitCode;
 use lh_cli::flags::SSH;
 use lh_client::{Options, TerminalUi, local_account};
 
-use command_line::{Arguments, interpret};
-
-/// Exit status of all failures of lhssh itself.
-const FAILURE: u8 = 255;
+use crate::command_line::{Arguments, interpret};
+use crate::plan::Wanted;
+use crate::report::FAILURE;
 
 fn main() -> ExitCode {
     // A file opened later must not get the number of a standard descriptor that was closed.
@@ -93,12 +94,8 @@ fn go(arguments: Arguments) -> u8 {
         };
     }
     let log_file = arguments.log_file.clone();
-    let wanted = run::Wanted {
-        command: arguments.command,
-        stdio: arguments.stdio,
-        control: arguments.control,
-        log_file,
-    };
+    let wanted =
+        Wanted { command: arguments.command, stdio: arguments.stdio, control: arguments.control, log_file };
     run::run(&options, wanted, &mut ui)
 }
 

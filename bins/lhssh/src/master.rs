@@ -8,7 +8,7 @@ use lh_config::enums::ControlMaster;
 use lh_driver::error_words;
 
 use crate::passenger::ride_along_with_new_master;
-use crate::run::Plan;
+use crate::plan::Plan;
 
 /// Listens on the control socket, where the configuration has one.
 pub(crate) fn listen(

@@ -15,9 +15,9 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::stdio::{stderr, stdin, stdout};
 
-use crate::FAILURE;
 use crate::command_line::ControlCommand;
-use crate::run::{Plan, debug};
+use crate::plan::Plan;
+use crate::report::{FAILURE, debug};
 
 /// Executes `-O`. Returns the exit status.
 pub(crate) fn command(options: &Options, command: ControlCommand, ui: &mut TerminalUi) -> u8 {

@@ -25,8 +25,9 @@ use rustix::stdio::{stderr, stdin, stdout};
 
 use crate::escapes::{Background, Disconnect, Escapes, Terminal, send_window_size};
 use crate::keystrokes::{SharedTiming, Slots, Timing, Typing};
-use crate::run::{Plan, debug};
-use crate::{FAILURE, master};
+use crate::master;
+use crate::plan::Plan;
+use crate::report::{FAILURE, debug};
 
 /// Runs the session to its end.
 pub(crate) fn session(

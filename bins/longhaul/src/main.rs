@@ -6,6 +6,7 @@ mod page;
 mod pairs;
 mod series;
 mod summary;
+mod units;
 mod verdict;
 
 use std::fs::File;

@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 
 use crate::pairs::Connection;
 use crate::series::PLOTS;
-use crate::summary::{Summary, size, summary};
+use crate::summary::{Summary, summary};
+use crate::units::size;
 
 const STYLE: &str = include_str!("report.css");
 const SCRIPT: &str = include_str!("report.js");

@@ -4,6 +4,7 @@ use lh_metrics::{Point, Run};
 
 use crate::pairs::Connection;
 use crate::series::{difference, rate, received, sent};
+use crate::units::size;
 use crate::verdict;
 
 /// Summary of a connection, from the client's point of view.
@@ -131,18 +132,6 @@ fn settings(ends: [Option<&Run>; 2]) -> Vec<String> {
     out
 }
 
-/// A size such as `12.3 MB`, in powers of 1000, as for networks.
-pub(crate) fn size(bytes: f64) -> String {
-    let mut value = bytes;
-    for unit in ["B", "kB", "MB", "GB", "TB"] {
-        if value < 1000.0 {
-            return if unit == "B" { format!("{value:.0} {unit}") } else { format!("{value:.1} {unit}") };
-        }
-        value /= 1000.0;
-    }
-    format!("{value:.1} PB")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -180,11 +169,5 @@ mod tests {
         let server_alone = Connection { local: None, ..both };
         let sum = summary(&server_alone);
         assert_eq!((sum.sent, sum.received, sum.cpu), (1e8, 900.0, [None, Some(4.0)]));
-    }
-
-    #[test]
-    fn sizes_use_powers_of_1000() {
-        assert_eq!(size(999.0), "999 B");
-        assert_eq!(size(12_345_678.0), "12.3 MB");
     }
 }

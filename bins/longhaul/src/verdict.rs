@@ -10,7 +10,7 @@ use lh_metrics::{Point, Run};
 use lh_wire::peer::Peer;
 
 use crate::series::{congestion_window, difference};
-use crate::summary::size;
+use crate::units::size;
 
 /// Lower limit of samples of the sending end; fewer do not represent a whole run.
 const LEAST_SAMPLES: usize = 5;

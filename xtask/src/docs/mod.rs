@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use lh_cli::flags::PROGRAMS;
 
-use crate::{Outcome, target_dir};
+use crate::workspace::{Outcome, target_dir};
 
 /// Writes everything below `--out`, or `target/docs`.
 pub(crate) fn run(args: &[String]) -> Outcome {

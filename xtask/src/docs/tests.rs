@@ -97,7 +97,8 @@ fn the_page_of_lhsftp_has_its_commands() {
 
 #[test]
 fn the_page_of_lhssh_has_its_escapes() {
-    let source = fs::read_to_string(crate::root().join("crates/client/src/escape.rs")).expect("readable");
+    let source =
+        fs::read_to_string(crate::workspace::root().join("crates/client/src/escape.rs")).expect("readable");
     let help = source.lines().filter_map(|line| line.split("(\" {e}").nth(1)?.split(' ').next());
     let mut known: Vec<&str> =
         help.flat_map(|keys| keys.split('/')).map(|key| key.trim_end_matches('"')).collect();
@@ -111,8 +112,8 @@ fn the_page_of_lhssh_has_its_escapes() {
 
 #[test]
 fn the_page_of_lhsshd_has_the_options_of_keys() {
-    let source =
-        fs::read_to_string(crate::root().join("crates/server/src/key_options.rs")).expect("readable");
+    let source = fs::read_to_string(crate::workspace::root().join("crates/server/src/key_options.rs"))
+        .expect("readable");
     let code = source.split("mod tests").next().unwrap_or_default();
     let arms = code.lines().map(str::trim).filter(|line| line.starts_with('"') && line.contains("\" => "));
     let mut known: Vec<&str> = arms.filter_map(|line| line.split('"').nth(1)).collect();

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::{build, corpora, host, programs};
-use crate::{Outcome, root, target_dir};
+use super::build::{build, corpora, host, programs};
+use crate::workspace::{Outcome, root, target_dir};
 
 /// A build of its own: counters for each region instead of libFuzzer's.
 const COUNT: &str = "--cfg fuzzing -Cinstrument-coverage -Cdebug-assertions";

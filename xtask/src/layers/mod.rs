@@ -7,9 +7,8 @@ mod source;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
 
-use crate::{Outcome, root};
+use crate::workspace::{Outcome, root};
 
 /// What each crate may depend on, directly. Anything else is an arrow that points up or sideways.
 const ALLOWED: &[(&str, &[&str])] = &[
@@ -95,11 +94,6 @@ pub(crate) fn check() -> Outcome {
     } else {
         Err(wrong.join("\n       "))
     }
-}
-
-/// Shows a path below the root of the workspace.
-fn shown(path: &Path) -> String {
-    path.strip_prefix(root()).unwrap_or(path).display().to_string()
 }
 
 /// Fails with every dependency that is not in the table, every crate that the table lacks, and every crate without the lints.

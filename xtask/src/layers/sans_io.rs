@@ -1,7 +1,7 @@
 //! Protocol crates do no I/O: bytes and time come in as arguments, bytes and events go out.
 
-use super::shown;
 use super::source::Files;
+use crate::workspace::shown;
 
 /// Crates that use no sockets, files, clocks, threads or processes.
 const SANS_IO: &[&str] = &["crates/wire", "crates/auth", "crates/connection", "crates/transport"];

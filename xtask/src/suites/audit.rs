@@ -7,8 +7,8 @@ use std::process::Command;
 use lh_interop::{Lab, Lhsshd};
 use serde_json::Value;
 
+use super::place::{Missing, Place, Report, bounded, output_of};
 use super::python::{environment, quietly};
-use super::{Missing, Place, Report, output_of};
 
 const PACKAGE: &str = "ssh-audit==3.9.0";
 
@@ -43,7 +43,7 @@ pub(super) fn run(place: &Place) -> Result<Report, Missing> {
     quietly(Command::new(&own).args(["-m", "pip", "install", "-q", PACKAGE]))?;
     let lab = Lab::new();
     let server = Lhsshd::start_program(&place.bins.join("lhsshd"), &lab, "", &[]);
-    let mut command = super::bounded(&environment(place).join("bin/ssh-audit"));
+    let mut command = bounded(&environment(place).join("bin/ssh-audit"));
     command.args(["-j", "--skip-rate-test", "-p", &server.port_arg(), "127.0.0.1"]);
     let text = output_of(place, "ssh-audit", &mut command)?;
     let json = text.lines().find(|line| line.starts_with('{')).unwrap_or_default();

@@ -6,8 +6,8 @@ use std::process::Command;
 
 use lh_interop::{Lab, Lhsshd};
 
-use super::{Missing, Ordinary, Place, Report, bounded, copy_tree, output_of, path_with};
-use crate::call;
+use super::place::{Missing, Ordinary, Place, Report, bounded, copy_tree, output_of, path_with};
+use crate::workspace::call;
 
 const SFTP: &str = "github.com/pkg/sftp@v1.13.12";
 const CRYPTO: &str = "golang.org/x/crypto@v0.58.0";

@@ -6,39 +6,16 @@
 
 mod audit;
 mod go;
+mod place;
 mod python;
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::path::PathBuf;
 use std::time::Instant;
 
-use lh_interop::{Lab, TestUser};
-
-use crate::{Outcome, build_release, call, names, target_dir};
-
-/// Seconds that one run of a suite may take; the longest takes three minutes on two cores.
-const LIMIT_S: &str = "900";
-
-/// What a suite said of its tests.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Report {
-    passed: usize,
-    skipped: usize,
-    failed: Vec<String>,
-}
-
-impl Report {
-    fn add(&mut self, other: Self) {
-        self.passed += other.passed;
-        self.skipped += other.skipped;
-        self.failed.extend(other.failed);
-    }
-}
-
-/// Why there is no report: this machine lacks something.
-struct Missing(String);
+use self::place::{Missing, Place, Report};
+use crate::names;
+use crate::workspace::{Outcome, build_release, target_dir};
 
 struct Suite {
     name: &'static str,
@@ -87,16 +64,6 @@ const SUITES: &[Suite] = &[
         known: &[],
     },
 ];
-
-/// What the suites run with.
-struct Place {
-    /// Our programs.
-    bins: PathBuf,
-    /// The folder with OpenSSH's names for them.
-    names: PathBuf,
-    /// What was fetched, kept from run to run.
-    cache: PathBuf,
-}
 
 /// `cargo xtask suites [--bins DIR] [SUITE…]`
 pub(crate) fn run(args: &[String]) -> Outcome {
@@ -164,82 +131,6 @@ fn judge(suite: &Suite, report: &Report) -> (usize, Vec<String>) {
         problems.push(format!("{}: no test has passed", suite.name));
     }
     (known, problems)
-}
-
-/// Runs a suite's own command with a bound on its time, shows where its output is, and returns it.
-fn output_of(place: &Place, name: &str, command: &mut Command) -> Result<String, Missing> {
-    let log = place.cache.join(format!("{name}.log"));
-    let failed = |error: std::io::Error| Missing(format!("{}: {error}", log.display()));
-    let file = fs::File::create(&log).map_err(failed)?;
-    let errors = file.try_clone().map_err(failed)?;
-    // Of its own: some compare what `/tmp` holds with what a server says of it a moment later.
-    let folder = tempfile::tempdir().map_err(failed)?;
-    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o1777)).map_err(failed)?;
-    fs::write(folder.path().join("something"), "to list").map_err(failed)?;
-    command.stdin(Stdio::null()).stdout(file).stderr(errors);
-    command.env_remove("SSH_AUTH_SOCK").env("TMPDIR", folder.path());
-    // How it ended shows in what it said of its tests.
-    command.status().map_err(|error| Missing(format!("{command:?}: {error}")))?;
-    println!("suites: {name}: what it said is in {}", log.display());
-    Ok(String::from_utf8_lossy(&fs::read(&log).map_err(failed)?).into_owned())
-}
-
-/// The same command, ended when it takes too long.
-fn bounded(program: &Path) -> Command {
-    let mut command = Command::new("timeout");
-    command.args(["-k", "5", LIMIT_S]).arg(program);
-    command
-}
-
-/// Copies a folder of the registry's cache, which may be read-only, to where tests may write into it.
-fn copy_tree(from: &Path, to: &Path) -> Result<(), Missing> {
-    let _ = fs::remove_dir_all(to);
-    call(Command::new("cp").args(["-r", "--no-preserve=mode,ownership"]).arg(from).arg(to)).map_err(Missing)
-}
-
-/// OpenSSH's names in front of what PATH has.
-fn path_with(names: &Path) -> String {
-    format!("{}:{}", names.display(), std::env::var("PATH").unwrap_or_default())
-}
-
-/// A folder that everybody may read, with a user who is not root: suites refuse to run as root, and a server of an ordinary user
-/// is another case. Where root does not run this, the user is who does.
-struct Ordinary {
-    lab: Lab,
-    user: Option<TestUser>,
-}
-
-impl Ordinary {
-    fn new() -> Self {
-        let lab = Lab::new();
-        let user = lh_interop::is_root().then(|| TestUser::new(&lab));
-        Self { lab, user }
-    }
-
-    /// Our programs under OpenSSH's names where this user can reach them.
-    fn names(&self, place: &Place) -> Result<PathBuf, Missing> {
-        let to = self.lab.path("programs");
-        fs::create_dir_all(&to).map_err(|error| Missing(error.to_string()))?;
-        for (_, ours, ..) in names::PROGRAMS {
-            fs::copy(place.bins.join(ours), to.join(ours))
-                .map_err(|error| Missing(format!("{ours}: {error}")))?;
-        }
-        names::link(&to).map_err(Missing)
-    }
-
-    /// A command of this user's.
-    fn command(&self, program: &Path) -> Command {
-        match &self.user {
-            None => bounded(program),
-            Some(user) => {
-                let mut command = bounded(Path::new("setpriv"));
-                let ids = [format!("--reuid={}", user.name), format!("--regid={}", user.name)];
-                command.args(ids).arg("--init-groups").arg(program);
-                command.env("HOME", &user.home).env("USER", &user.name).env("LOGNAME", &user.name);
-                command
-            }
-        }
-    }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use lh_interop::{Lab, Lhsshd};
 
-use super::{Missing, Place, Report, bounded, output_of, path_with};
+use super::place::{Missing, Place, Report, bounded, output_of, path_with};
 
 /// The versions the lists of known failures were made with; what they need is pip's to choose.
 const ASYNCSSH: &str = "asyncssh==2.24.1";

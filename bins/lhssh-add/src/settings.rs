@@ -1,0 +1,32 @@
+//! Settings of the command line that every action obeys.
+
+use lh_agent::Constraints;
+use lh_crypto::FingerprintHash;
+
+use crate::talk::say;
+
+/// Settings for messages and keys.
+pub(crate) struct How {
+    pub(crate) quiet: bool,
+    pub(crate) verbose: bool,
+    pub(crate) fingerprint: FingerprintHash,
+    /// `-k`.
+    pub(crate) keys_only: bool,
+    /// `-C`.
+    pub(crate) certificates_only: bool,
+    /// Cleared by `-N`: certificates leave the agent shortly after they expire.
+    pub(crate) limit_certificates: bool,
+    pub(crate) constraints: Constraints,
+}
+
+impl How {
+    /// Reports the constraints of an added key.
+    pub(crate) fn report_constraints(&self, lifetime: Option<u32>) {
+        if let Some(seconds) = lifetime {
+            say(&format!("Lifetime set to {seconds} seconds"));
+        }
+        if self.constraints.confirm {
+            say("The user must confirm each use of the key");
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! What the program tells the user beside the session's output: messages, errors, the status of a failure.
+
+use std::io::Write;
+
+use lh_client::{ClientError, LogLevel, Options, TerminalUi, UserInterface};
+
+/// Exit status of all failures of lhssh itself.
+pub(crate) const FAILURE: u8 = 255;
+
+/// Reports an error, unless the log level forbids it.
+pub(crate) fn report(options: &Options, error: &ClientError, ui: &mut TerminalUi) -> u8 {
+    if options.log_level >= LogLevel::Fatal {
+        ui.say(&error.to_string());
+    }
+    FAILURE
+}
+
+/// Logs a message at level DEBUG1; `text` is only called where that level is logged.
+pub(crate) fn debug(options: &Options, ui: &mut TerminalUi, text: impl FnOnce() -> String) {
+    if options.log_level >= LogLevel::Debug1 {
+        ui.message(LogLevel::Debug1, &text());
+    }
+}
+
+/// Writes a text to the user, on standard error, beside the session's output.
+pub(crate) fn show(text: &str) {
+    let _ = std::io::stderr().write_all(text.as_bytes());
+}

@@ -1,0 +1,40 @@
+//! Builds of the fuzz targets, and the directories of their programs and inputs.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::workspace::{Outcome, call, cargo, root, target_dir};
+
+/// Builds the targets with these flags into a folder of their own below the target folder.
+pub(super) fn build(flags: &str, folder: &str) -> Outcome {
+    call(
+        cargo()
+            .current_dir(root().join("fuzz"))
+            .args(["build", "--release", "--bins", "--target", &host()?])
+            .env("CARGO_TARGET_DIR", target_dir().join(folder))
+            .env("RUSTFLAGS", flags),
+    )
+}
+
+/// The folder of a target's programs.
+pub(super) fn programs(folder: &str) -> Result<PathBuf, String> {
+    Ok(target_dir().join(folder).join(host()?).join("release"))
+}
+
+/// Folders of inputs: what runs have found, then what the repository has.
+pub(super) fn corpora(name: &str) -> Result<[PathBuf; 2], String> {
+    let folders = [target_dir().join("fuzz/corpus").join(name), root().join("fuzz/corpus").join(name)];
+    for folder in &folders {
+        fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    }
+    Ok(folders)
+}
+
+/// The machine's target triple, by the compiler.
+pub(super) fn host() -> Result<String, String> {
+    let out = Command::new("rustc").arg("-vV").output().map_err(|error| format!("rustc: {error}"))?;
+    let text = String::from_utf8_lossy(&out.stdout).into_owned();
+    let host = text.lines().find_map(|line| line.strip_prefix("host: "));
+    host.map(str::to_owned).ok_or_else(|| "rustc -vV names no host".to_owned())
+}
