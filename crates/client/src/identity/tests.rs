@@ -101,9 +101,9 @@ fn words(list: &[(&str, &'static str)]) -> Vec<(String, &'static str)> {
 fn order_is_certificates_then_agent_keys_then_files() {
     let place = Place::new();
     let (a, b) = (place.key("a"), place.key("b"));
-    let stranger = PrivateKey::generate(KeyType::EcdsaP256, None).expect("a key");
+    let other = PrivateKey::generate(KeyType::EcdsaP256, None).expect("a key");
     place.public("named-cert.pub", &certificate(a.public(), 1));
-    let replies = vec![Reply::Identities(vec![entry(stranger.public(), "stranger"), entry(b.public(), "b")])];
+    let replies = vec![Reply::Identities(vec![entry(other.public(), "other"), entry(b.public(), "b")])];
     let peer = crate::agent::scripted(&place.path("agent"), replies);
     let mut config = place.config(&["a", "b"]);
     config.certificates = vec![place.path("named-cert.pub")];
@@ -111,7 +111,7 @@ fn order_is_certificates_then_agent_keys_then_files() {
     let (identities, _) = gather(config);
     assert_eq!(
         shown(&identities),
-        words(&[("named-cert.pub", "certificate"), ("b", "agent"), ("stranger", "agent"), ("a", "loaded")])
+        words(&[("named-cert.pub", "certificate"), ("b", "agent"), ("other", "agent"), ("a", "loaded")])
     );
     // The certificate signs with the file of its key.
     assert_eq!(identities.signer(0), Some(3));
